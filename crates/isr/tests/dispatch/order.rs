@@ -3,7 +3,7 @@
 //! `CORELANE_DISPATCH_PACKETS` sets how many packets.
 
 use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placement, Registration, Step};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -11,11 +11,11 @@ const LANES: usize = 4;
 const FLOWS: usize = 64;
 const PACKETS: u64 = 1_000_000;
 
-/// The third packet of flow 7, and so on.
+/// The third packet of flow 7, and so on. A flow that comes by several ports is numbered where it is placed, for only there it has an order.
 #[derive(Debug)]
 struct Packet {
     flow: usize,
-    sequence: u64,
+    sequence: Rc<Cell<u64>>,
 }
 
 /// Xorshift.
@@ -41,10 +41,13 @@ struct World {
     channels: Vec<VecDeque<(usize, Number, Packet)>>,
     /// What is on its way home, by lane.
     homes: Vec<VecDeque<Number>>,
-    sent: [u64; FLOWS],
+    packets: u64,
+    numbered: [u64; FLOWS],
     seen: [u64; FLOWS],
     run: u64,
     dropped: u64,
+    /// Whether some flows come by several ports.
+    has_wide: bool,
     /// A handler of one protocol passes some packets on to another.
     nested: usize,
 }
@@ -52,7 +55,7 @@ struct World {
 const NUMBERS: [Number; 2] = [Number::IP, Number::IP_DIRECT];
 
 impl World {
-    fn new(dispatch: Dispatch) -> Self {
+    fn new(dispatch: Dispatch, has_wide: bool) -> Self {
         let tables: Vec<Table> = (0..LANES).map(|_| Rc::new(RefCell::new((0..FLOWS).collect()))).collect();
         let isrs = tables.iter().enumerate().map(|(lane, table)| {
             let mut isr = Isr::new(lane, LANES, dispatch);
@@ -67,7 +70,19 @@ impl World {
         });
         let isrs = isrs.collect();
         let (channels, homes) = ((0..LANES).map(|_| VecDeque::new()).collect(), (0..LANES).map(|_| VecDeque::new()).collect());
-        Self { isrs, tables, channels, homes, sent: [0; FLOWS], seen: [0; FLOWS], run: 0, dropped: 0, nested: 0 }
+        Self {
+            isrs,
+            tables,
+            channels,
+            homes,
+            packets: 0,
+            numbered: [0; FLOWS],
+            seen: [0; FLOWS],
+            run: 0,
+            dropped: 0,
+            has_wide,
+            nested: 0,
+        }
     }
 
     /// The protocol and the port of a flow: they stay.
@@ -77,16 +92,36 @@ impl World {
 
     fn send(&mut self, flow: usize, depth: usize, random: &mut Random) {
         let (number, lane) = Self::fixed(flow);
-        self.sent[flow] += 1;
-        let packet = Packet { flow, sequence: self.sent[flow] };
-        let step = self.isrs[lane].arrive(number, packet, Facts { flow: None, source: lane });
+        let is_wide = self.is_wide(flow);
+        let lane = if is_wide { random.below(LANES) } else { lane };
+        let sequence = Rc::new(Cell::new(0));
+        if !is_wide {
+            self.number(flow, &sequence);
+        }
+        self.packets += 1;
+        let step =
+            self.isrs[lane].arrive(number, Packet { flow, sequence: sequence.clone() }, Facts { flow: None, source: lane });
+        if is_wide && matches!(step, Step::Run(_) | Step::Queued) {
+            self.number(flow, &sequence);
+        }
         self.carry_out(lane, step, depth, random);
+    }
+
+    /// Whether a flow comes by several ports, as one does of which some datagrams come in fragments.
+    fn is_wide(&self, flow: usize) -> bool {
+        self.has_wide && flow % 16 == 5
+    }
+
+    fn number(&mut self, flow: usize, sequence: &Cell<u64>) {
+        self.numbered[flow] += 1;
+        sequence.set(self.numbered[flow]);
     }
 
     fn carry_out(&mut self, lane: usize, step: Step<Packet>, depth: usize, random: &mut Random) {
         match step {
             Step::Run(run) => {
                 let Packet { flow, sequence } = run.packet;
+                let sequence = sequence.get();
                 assert!(sequence > self.seen[flow], "flow {flow}: {sequence} after {}", self.seen[flow]);
                 self.seen[flow] = sequence;
                 self.run += 1;
@@ -119,6 +154,9 @@ impl World {
                 true
             }),
             1 => self.channels[lane].pop_front().is_some_and(|(from, number, packet)| {
+                if self.is_wide(packet.flow) {
+                    self.number(packet.flow, &packet.sequence);
+                }
                 if let Step::Dropped(_) = self.isrs[lane].admit(number, packet, from) {
                     self.dropped += 1;
                     self.homes[from].push_back(number);
@@ -161,8 +199,8 @@ fn packets() -> u64 {
 }
 
 fn run(dispatch: Dispatch, packets: u64, changes: usize) -> World {
-    let (mut world, mut random) = (World::new(dispatch), Random(0x5eed + changes as u64));
-    while world.sent.iter().sum::<u64>() < packets {
+    let (mut world, mut random) = (World::new(dispatch, changes == 0), Random(0x5eed + changes as u64));
+    while world.packets < packets {
         // In trains, as cards give them.
         let flow = random.below(FLOWS);
         (0..1 + random.below(4)).for_each(|_| world.send(flow, 0, &mut random));
@@ -174,7 +212,7 @@ fn run(dispatch: Dispatch, packets: u64, changes: usize) -> World {
         }
     }
     world.drain(&mut random);
-    assert_eq!(world.run + world.dropped, world.sent.iter().sum::<u64>(), "each packet was run once, or dropped");
+    assert_eq!(world.run + world.dropped, world.packets, "each packet was run once, or dropped");
     assert!(world.run > 9 * world.dropped && world.nested > 0, "{} run, {} dropped", world.run, world.dropped);
     assert!(world.channels.iter().all(VecDeque::is_empty) && world.homes.iter().all(VecDeque::is_empty));
     world
