@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::source::Source;
 use super::tree::Tree;
 
-const FOLDERS: [&str; 7] = [
+const FOLDERS: [&str; 8] = [
     "crates/os/src/",
     "crates/machine/src/",
     "crates/select/src/",
@@ -13,6 +13,7 @@ const FOLDERS: [&str; 7] = [
     "crates/seam/src/",
     "crates/lane/src/",
     "crates/svc/src/",
+    "crates/isr/src/",
 ];
 
 /// Assertions per 1,000 lines outside tests, by crate.
