@@ -93,8 +93,31 @@
 //! and does not close the number again.
 #![forbid(unsafe_code)]
 
+mod closing;
+mod interest;
+mod queue;
+mod ready;
 mod record;
 mod refused;
+mod registry;
+mod set;
+mod signals;
+mod slab;
+mod state;
 
+pub use queue::{Queue, Wake};
 pub use record::{Change, Event, Filter, Flags, notes};
 pub use refused::Refused;
+
+use std::os::fd::RawFd;
+
+/// The descriptor `number` is about to be closed, or to be replaced (dup2(2)): its interests end, in every queue; if it is a queue's own, the
+/// queue ends. Call it before the close, so that nothing of it is left behind.
+///
+/// For a number that nobody watches this is two reads of memory. It takes no lock that it would have to wait for: what is locked is found out at
+/// the next retrieval. After a fork(2), in the child, it does nothing.
+pub fn closed(number: RawFd) {
+    if closing::count(number) {
+        registry::closed(number);
+    }
+}

@@ -1,5 +1,6 @@
 //! Why a queue does not do what it was asked for.
 
+use corelane_os::events::number;
 use std::fmt;
 
 /// Why a change or a wait was refused: the number that kqueue(2) gives in its place, and words with the remedy.
@@ -16,6 +17,20 @@ impl Refused {
     pub(crate) const fn new(number: i32, words: &'static str) -> Self {
         assert!(number > 0, "an error has a number");
         Self { number, words }
+    }
+
+    /// What the system refused.
+    pub(crate) fn system(number: i32) -> Self {
+        let words = match number {
+            number::EBADF => "no open descriptor has this number: the caller gives one that is open",
+            number::EMFILE => "the process has too many descriptors: raise its limit (RLIMIT_NOFILE), or close some",
+            number::ENOMEM => "the kernel has no memory for this: give the process, or its container, more",
+            number::EINTR => "a signal's handler ran: call again",
+            number::ESRCH => "there is no such process: it has ended and was waited for, or never was",
+            number::ELOOP => "queues would watch each other in a circle, or too deep: watch one of them alone",
+            _ => "the system refused this",
+        };
+        Self::new(number, words)
     }
 }
 

@@ -149,7 +149,9 @@ pub fn tcp(number: RawFd) -> Option<Tcp> {
         }
         info.assume_init()
     };
-    Some(Tcp { waiting: i64::from(info.tcpi_unacked), retransmitted: info.tcpi_total_retrans, heard: info.tcpi_last_ack_recv })
+    let was_connected = info.tcpi_bytes_acked > 0 || info.tcpi_segs_in > 1;
+    let waiting = i64::from(info.tcpi_unacked);
+    Some(Tcp { waiting, retransmitted: info.tcpi_total_retrans, heard: info.tcpi_segs_in, was_connected })
 }
 
 /// What TCP says of a socket (TCP_INFO, tcp(7)).
@@ -159,8 +161,10 @@ pub struct Tcp {
     pub waiting: i64,
     /// Segments sent more than once.
     pub retransmitted: u32,
-    /// Milliseconds since the peer was last heard.
+    /// Segments that came from the peer.
     pub heard: u32,
+    /// There was a connection: the peer has acknowledged something, or said more than one thing.
+    pub was_connected: bool,
 }
 
 /// A file's size and the number of its names.

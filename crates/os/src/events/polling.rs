@@ -76,6 +76,17 @@ impl Set {
         epoll::delete(&self.0, borrowed(number)?).map_err(|error| error.raw_os_error())
     }
 
+    /// In the set behind `set`, waits for `new` instead of for `old`, with the same token.
+    ///
+    /// # Errors
+    /// As [`Set::add`].
+    pub fn replace_in(set: &OwnedFd, old: RawFd, new: RawFd, token: u64) -> Result<(), i32> {
+        // One that was closed meanwhile has left the set.
+        let _ = epoll::delete(set, borrowed(old)?);
+        let added = epoll::add(set, borrowed(new)?, EventData::new_u64(token), Readiness::IN);
+        added.map_err(|error| error.raw_os_error())
+    }
+
     /// Overwrites the beginning of `reports` and says how many; waits for the first until `timeout` is over, for ever without.
     ///
     /// # Errors
