@@ -46,6 +46,24 @@ pub fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) {
     sockets::set_bytes(socket.as_fd(), level, option, &value.to_ne_bytes()).unwrap();
 }
 
+/// A copy of a descriptor, under the first free number from `least` on.
+pub fn duplicate_from(descriptor: BorrowedFd, least: i32) -> OwnedFd {
+    rustix::io::fcntl_dupfd_cloexec(descriptor, least).unwrap()
+}
+
+/// Gives the file behind `new` the number of `old` (dup2(2)).
+pub fn replace(old: OwnedFd, new: BorrowedFd) -> OwnedFd {
+    let mut old = old;
+    rustix::io::dup2(new, &mut old).unwrap();
+    old
+}
+
+/// Sends a signal to the calling thread alone.
+pub fn raise(signal: i32) {
+    // SAFETY: takes no pointers; the caller has blocked the signal, or means it.
+    assert_eq!(unsafe { libc::raise(signal) }, 0);
+}
+
 /// Notes that this machine cannot run a test.
 pub fn skip(name: &str, reason: &str) {
     use std::io::Write;
