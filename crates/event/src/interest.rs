@@ -4,12 +4,8 @@ use crate::record::{Change, Event, Filter, Flags, notes};
 use crate::slab::Key;
 
 /// What of an interest's flags is kept, and told with its events.
-const KEPT: Flags = Flags::ONESHOT
-    .union(Flags::CLEAR)
-    .union(Flags::RECEIPT)
-    .union(Flags::DISPATCH)
-    .union(Flags::FLAG1)
-    .union(Flags::DROP);
+const KEPT: Flags =
+    Flags::ONESHOT.union(Flags::CLEAR).union(Flags::RECEIPT).union(Flags::DISPATCH).union(Flags::FLAG1).union(Flags::DROP);
 
 /// Interest in one filter of one ident.
 pub struct Interest {
@@ -126,10 +122,12 @@ impl Interest {
         }
     }
 
-    /// Whether what does not come from a descriptor has come and was not told.
+    /// Whether what does not come from a descriptor has come and was not told, or may have: what other queues have read of signals is known to who
+    /// asks alone.
     pub fn is_pending(&self) -> bool {
         match &self.source {
-            Source::Descriptor(_) | Source::Signal(_) => false,
+            Source::Descriptor(_) => false,
+            Source::Signal(_) => true,
             Source::File(_, came) => *came != 0,
             Source::Timer(timing) => timing.fired,
             Source::User(trigger) => trigger.on,

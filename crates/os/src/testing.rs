@@ -13,6 +13,12 @@ pub fn wait_for(socket: BorrowedFd, events: i16) {
     assert_eq!(poll(&mut [PollFd::from_borrowed_fd(socket, events)], Some(&PATIENCE)), Ok(1));
 }
 
+/// Waits until the descriptor with this number is readable.
+pub fn wait_until_readable(number: i32) {
+    // SAFETY: the caller has it open for as long as this takes.
+    wait_for(unsafe { BorrowedFd::borrow_raw(number) }, libc::POLLIN);
+}
+
 /// A listener that shares its port, and its address.
 pub fn listening(address: &str, stream: StreamOptions) -> (OwnedFd, Address) {
     let address = address.parse().unwrap();

@@ -33,6 +33,7 @@ impl State {
         match &interest.source {
             Source::Descriptor(key) => self.ask_descriptor(interest, &self.origins[*key]),
             Source::File(_, came) if *came != 0 => told(*came, 0),
+            Source::Timer(timing) if timing.fired && interest.flags.contains(Flags::ONESHOT) => told(0, 1),
             Source::Timer(timing) if timing.fired => {
                 let now = self.timers[usize::from(timing.wall)].now();
                 told(0, i64::try_from(timing.expirations(now)).unwrap_or(i64::MAX))
@@ -67,9 +68,7 @@ fn ask_file(interest: &Interest, origin: &Origin) -> Answer {
 
 /// A socket that was never connected has hung up, and nothing else.
 fn is_unconnected(kind: Kind, ready: Readiness) -> bool {
-    kind == Kind::Stream
-        && ready.contains(Readiness::HUP)
-        && !ready.intersects(Readiness::IN | Readiness::RDHUP | Readiness::ERR)
+    kind == Kind::Stream && ready.contains(Readiness::HUP) && !ready.intersects(Readiness::IN | Readiness::RDHUP | Readiness::ERR)
 }
 
 fn ask_read(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
