@@ -7,6 +7,7 @@ use super::tree::Tree;
 
 const FOLDERS: [&str; 8] = [
     "crates/os/src/",
+    "crates/event/src/",
     "crates/machine/src/",
     "crates/select/src/",
     "crates/drivers/src/",

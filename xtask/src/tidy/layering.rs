@@ -34,6 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/wire", &[]),
     ("crates/seam", &["crates/rss"]),
     ("crates/os", &["crates/rss", "crates/seam"]),
+    ("crates/event", &["crates/os"]),
     ("crates/machine", &["crates/os"]),
     ("crates/select", &["crates/os", "crates/seam", "crates/rss"]),
     ("crates/drivers", &["crates/os", "crates/seam"]),
