@@ -88,12 +88,17 @@ impl Tasks {
         self.panics
     }
 
+    /// How many futures were refused at the bound of tasks, since the beginning.
+    pub fn refused(&self) -> u64 {
+        self.nursery.refused()
+    }
+
     /// Takes a future on as a task, which counts as woken.
     ///
     /// # Errors
     /// [`Full`] gives the future back when as many tasks as [`Tasks::new`] allows have not ended.
     pub fn spawn<F: Future<Output = ()> + 'static>(&mut self, future: F) -> Result<TaskId, Full<F>> {
-        if !self.nursery.has_room() {
+        if !self.nursery.offers_room() {
             return Err(Full { value: future, limit: self.limit });
         }
         Ok(self.admit(Box::pin(future)))
@@ -165,7 +170,7 @@ impl Tasks {
 
     /// Drops all tasks; returns how many panicked as they were dropped.
     pub fn end(&mut self) -> u64 {
-        self.nursery.set_room(0);
+        self.nursery.close();
         let panicked = self.tasks.drain().filter_map(|(_, task)| (!task.end()).then_some(())).count() as u64;
         assert!(self.tasks.is_empty(), "no task is left, and none came as others were dropped");
         self.called.clear();
