@@ -8,6 +8,7 @@ mod aio_parts;
 #[allow(dead_code, reason = "its main is the example's")]
 mod async_echo;
 mod crowds;
+mod dropped;
 
 mod half;
 mod refused;
