@@ -1,6 +1,8 @@
 //! HTTP/2 peers that mean no good: what they cost is bounded, and others are served meanwhile.
 
-use crate::frames::{ACK, CONTINUATION, Came, END_STREAM, Frames, HEADERS, PING, RST_STREAM, SETTINGS, frame, get, goaway};
+use crate::frames::{
+    ACK, CONTINUATION, Came, END_STREAM, Frames, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, get, goaway,
+};
 use crate::{PIECE, Pieces, rig, served};
 use corelane::admin::watch::LaneCounter;
 use corelane::aio;
@@ -134,6 +136,29 @@ fn an_answer_for_which_no_window_is_opened_is_not_made() {
     assert!(bytes <= 128 * 2 * PIECE + (64 << 10), "{bytes} bytes were made for who takes none");
     assert!(rig.lane_count(LaneCounter::MemoryUsed) < 1 << 20);
     [client, closed].iter().for_each(|client| client.peer.reset());
+    rig.close(&mut Nobody);
+}
+
+/// All windows are open, and nothing is read from the socket.
+#[test]
+fn an_answer_that_nobody_reads_is_made_as_far_as_there_is_room() {
+    const STREAMS: u32 = 200;
+    const WINDOW_MAX: u32 = (1 << 31) - 1;
+    let made = Rc::new(Cell::new(0));
+    let count = made.clone();
+    let (_world, mut rig) = rig(move || endless(count.clone()));
+    let client = Frames::begin(&mut rig, 0, &[(4, WINDOW_MAX)]);
+    client.say(&frame(WINDOW_UPDATE, 0, 0, &(WINDOW_MAX - 65_535).to_be_bytes()));
+    for stream in 0..STREAMS {
+        client.say(&get(2 * stream + 1, "/"));
+        rig.wait(MS);
+    }
+    rig.wait(100 * MS);
+    let bytes = made.get() * PIECE;
+    // hyper makes a piece of each, and the next when that has left; the lane and the network have some.
+    assert!(bytes <= STREAMS as usize * PIECE + (2 << 20), "{bytes} bytes were made for who reads none");
+    assert!(bytes > 1 << 20, "only {bytes} bytes were made");
+    client.peer.reset();
     rig.close(&mut Nobody);
 }
 
