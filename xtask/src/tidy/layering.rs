@@ -64,6 +64,7 @@ const TESTS_TOO: &[(&str, &[&str], &str)] = &[
     ("crates/lane", &["crates/sim", "crates/rss"], "lanes are tested on the simulated driver"),
     ("crates/svc", &["crates/sim", "crates/rss", "crates/testing"], "services are tested on the simulated driver"),
     ("crates/steer", &["crates/sim"], "steering is tested on the simulated network"),
+    ("crates/hyper", &["crates/tls"], "HTTP/2 is what TLS chooses by name"),
     ("services/*", &["load"], "a service is tested under its own load"),
     ("load", &["services/*"], "a workload is tested against its service"),
 ];
