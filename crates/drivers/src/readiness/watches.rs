@@ -71,7 +71,7 @@ fn changed(handle: Handle) -> Completion {
 
 impl<S: Source> ReadinessDriver<S> {
     /// Watches a directory; what is pushed behind it is carried out when it is watched.
-    pub(super) fn watch(&mut self, handle: Handle, directory: &File) -> Completion {
+    pub(super) fn watch_directory(&mut self, handle: Handle, directory: &File) -> Completion {
         match self.begin_watch(directory) {
             Ok(number) => {
                 self.watches.add(number, handle);
