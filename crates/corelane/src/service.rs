@@ -13,7 +13,7 @@ pub use corelane_svc::{
     Asking, Asks, Call, ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Hold, Input,
     LANE_CONNECTIONS_MAX, Learned, Limits, Lost, MakeTransform, Next, Notes, Order, Origin, Output, OutputWriter, PASS_BYTES,
     Passage, Peer, Progress, Refused, Remote, RemoteReply, Replies, Says, Side, Silent, SocketId, StreamService, Taken, Talk,
-    Ticket, Timer, Transform, TransformError, When, Writer,
+    Ticket, Timer, Transform, TransformError, Watch, When, Writer,
 };
 pub use corelane_watch::{Counted, Declaration, Kind, OwnCounter, ServiceCounter};
 

@@ -15,6 +15,7 @@ use crate::output::Output;
 use crate::places::Sharing;
 use crate::post::Post;
 use crate::replies::Replies;
+use crate::requests::Watch;
 use crate::sockets::{DatagramSocket, datagram_socket};
 use crate::table::Table;
 use crate::talk::{Silent, Talk};
@@ -517,6 +518,17 @@ impl<K: Talk> Cx<'_, K> {
     /// Lists a directory that was opened with [`OpenOptions::directory`], `most` names at the most: `FileOutcome::Listed`.
     pub fn list_directory(&mut self, directory: &File, most: usize, token: u64) {
         self.request(FileOp::List { directory: directory.clone(), most }, token);
+    }
+
+    /// Watches a directory that was opened with [`OpenOptions::directory`]. `FileOutcome::Watched` comes once what happens there will be told, and `FileOutcome::Changed` when
+    /// something has: a name in it came, went or means another file, a file in it was written to (but not through mapped memory) or has other rights, or it was itself moved, removed
+    /// or closed to others. That is told once: watch again to hear of more. What happens in directories beneath it is not told. When what is returned is dropped before, the
+    /// watch ends as `Failed` with `Cancelled`.
+    ///
+    /// `Failed` with `Busy`: the lane or the user watches as many as may be; with `Unsupported`: others change that file system, who are not heard. Then look at
+    /// what lies there from time to time.
+    pub fn watch_directory(&mut self, directory: &File, token: u64) -> Watch {
+        self.table.requests.watch(self.kit, self.service, directory.clone(), token)
     }
 
     /// Reads a file from `offset`, and appends to `lease` until that holds `until` bytes or the file ends: `FileOutcome::Filled`.

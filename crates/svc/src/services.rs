@@ -212,7 +212,12 @@ impl Services {
         if !completion.more && matches!(completion.outcome, Outcome::Released) {
             return;
         }
-        let Some(Ended { service, asker, outcome }) = self.table.requests.end(kit, handle, completion.outcome) else {
+        let requests = &mut self.table.requests;
+        let told = match completion.more {
+            true => requests.told(handle, completion.outcome),
+            false => requests.end(kit, handle, completion.outcome),
+        };
+        let Some(Ended { service, asker, outcome }) = told else {
             return kit.row.add(LaneCounter::CompletionsStale, 1);
         };
         let token = match asker {
@@ -405,10 +410,11 @@ impl Work for Services {
         self.is_at_rest(kit)
     }
 
-    fn all_are_quiet(&mut self, _kit: &mut Kit) {
+    fn all_are_quiet(&mut self, kit: &mut Kit) {
         assert!(self.table.draining && !self.lanes_are_quiet, "lanes agree once, in a drain");
         self.lanes_are_quiet = true;
         self.table.sockets.close_all(&self.table.services);
+        self.table.requests.end_watches(kit);
     }
 
     fn end(&mut self, kit: &mut Kit) {

@@ -170,6 +170,7 @@ catalogue! {
         DoorbellsSpared "doorbells_spared" Counter "doorbells" "Doorbells not rung because the other lane was awake.";
         Offloads "offloads" Counter "calls" "Calls handed to the helper threads.";
         OffloadsRefused "offloads_refused" Counter "calls" "Calls not handed to the helper threads because their queue was full.";
+        WatchesRefused "watches_refused" Counter "directories" "Directories that could not be watched: at the bound of the lane or of the user, or because others change their file system as well. What lies there is looked at again and again.";
         FileOperations "file_operations" Counter "operations" "Reads, writes and syncs of files that were started.";
         ConnectionsCapHits "connections_cap_hits" Counter "hits" "Times a connection was put off at the lane's cap over all its services.";
         ReportLinesDropped "report_lines_dropped" Counter "lines" "Lines for the operator that were lost because nobody took them from standard error.";
