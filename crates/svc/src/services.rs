@@ -287,6 +287,8 @@ fn assert_declared<S>(declared: &[Declaration], row: &ServiceRow) {
         "{service} declares {} counters, and the page that it is to count in has {has}",
         declared.len()
     );
+    let in_order = declared.iter().enumerate().all(|(place, one)| one.place == place);
+    assert!(in_order, "{service} declares counters that stand behind another's: remedy: join both (Joined)");
 }
 
 /// An offloaded call's value leaves the fence that [`Cx::offload`](crate::Cx::offload) put around it.
