@@ -148,6 +148,7 @@ impl Services {
             limits,
             row,
             open: 0,
+            awaits_offload: false,
             handshakes: Cell::new(0),
             sockets: 0,
             waiting: Default::default(),
@@ -369,6 +370,8 @@ impl Work for Services {
     }
 
     fn flush(&mut self, kit: &mut Kit) {
+        // Before the calls for whole services, so that who is called because there is a place finds it.
+        self.table.revive_offloading(kit);
         if self.table.nudges.are_due() {
             self.serve_nudges(kit);
         }
@@ -376,7 +379,6 @@ impl Work for Services {
         self.flush_dirty(kit);
         self.table.sockets.flush(&self.table.services, kit);
         self.table.requests.close_unheld(kit);
-        self.table.revive_offloading(kit);
         self.table.revive_starved(&kit.arena, kit.now());
         self.relieve(kit);
     }

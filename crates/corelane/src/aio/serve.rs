@@ -143,6 +143,18 @@ impl<T: Talk> Serve<T> {
         }
     }
 
+    /// Begins what waits for a place with the helpers, as long as there is one; where there is none this is called again when there is.
+    fn offload_waiting(&mut self, cx: &mut Cx<'_, T>) {
+        while !self.waiting.is_empty() && !cx.offload_is_full() {
+            // reason: it was looked whether there is any.
+            let (key, begin) = self.waiting.pop_front().expect("something waits");
+            // Those who were dropped meanwhile need no helper.
+            if self.lane().shared.waits.borrow().has(key) {
+                self.begin(cx, key, begin);
+            }
+        }
+    }
+
     fn begin(&self, cx: &mut Cx<'_, T>, key: Key, begin: Begin<T>) {
         if fenced(|| begin(cx, key.bits())).is_err() {
             cx.count(ServiceCounter::Panics, 1);
@@ -282,13 +294,6 @@ impl<T: Talk> StreamService for Serve<T> {
 
     fn completed(&mut self, cx: &mut Cx<'_, T>, token: u64, outcome: Outcome) {
         self.done(cx, Key::from_bits(token), Done::Outcome(outcome));
-        // Those who were dropped meanwhile need no helper.
-        while let Some((key, begin)) = self.waiting.pop_front() {
-            if self.lane().shared.waits.borrow().has(key) {
-                self.lane().shared.ask(Errand::Offload(key, begin));
-                break;
-            }
-        }
     }
 
     fn asked(&mut self, cx: &mut Cx<'_, T>, _from: Origin, question: T::Question, call: Call<T>) {
@@ -330,6 +335,7 @@ impl<T: Talk> StreamService for Serve<T> {
     }
 
     fn nudged(&mut self, cx: &mut Cx<'_, T>) {
+        self.offload_waiting(cx);
         self.settle_touched(cx);
         self.run_errands(cx);
         self.arm(cx);
