@@ -4,7 +4,7 @@ use crate::class;
 use crate::connection::{Busy, Connection};
 use crate::found::Found;
 use crate::limits::{Limits, RATE_GRACE, SECOND};
-use crate::machine::{Draining, Phase};
+use crate::machine::{Draining, Machine, Phase};
 use crate::names::{ConnectionId, Ending, Peer};
 use crate::port::Call;
 use crate::services::Services;
@@ -29,6 +29,16 @@ impl Services {
                 found.mark_dirty();
             }
             _ => self.close_now(kit, index, ending),
+        }
+    }
+
+    /// Ends a connection behind its output, without the peer's end.
+    pub(crate) fn hang_up(&mut self, kit: &mut Kit, index: u32) {
+        let mut found = self.table.there(index);
+        // During the call the service may have ended it in another way.
+        if !found.connection.machine.has_ended() {
+            found.change(kit.now(), Machine::hang_up);
+            found.mark_dirty();
         }
     }
 

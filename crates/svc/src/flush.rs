@@ -248,12 +248,12 @@ impl Found<'_> {
         self.count(ServiceCounter::RecordsTruncated, 1);
     }
 
-    /// Our side has said all: finish it, and wait for the peer's end.
+    /// Our side has said all: finish it, and wait for the peer's end, if it is awaited.
     fn finish(&mut self, kit: &mut Kit) {
         (self.connection.active_at, self.connection.finished_at) = (kit.now(), kit.now());
         let tells = self.connection.machine.finish();
-        // Who has finished already is told by the close, which comes at once.
-        if tells && !self.connection.machine.peer_has_finished() {
+        // Who is not awaited is told by the close, which comes at once.
+        if tells && self.connection.machine.awaits_peer() {
             // reason: it opens with one.
             kit.finish(self.connection.socket.expect("what is open has a socket"));
         }

@@ -192,6 +192,8 @@ pub(crate) struct Machine {
     finished: bool,
     /// Opened from our side: in a drain the service or the pair ends it.
     outgoing: bool,
+    /// It ends behind its output, without the peer's end.
+    hangs_up: bool,
 }
 
 impl Machine {
@@ -218,6 +220,7 @@ impl Machine {
             told_finished: false,
             finished: false,
             outgoing: true,
+            hangs_up: false,
         }
     }
 
@@ -386,6 +389,8 @@ impl Machine {
         let may = matches!(self.phase, Phase::Handshake | Phase::Open | Phase::Closing) && self.veil != Veil::None;
         assert!(may, "a transform refuses what passes it: {self:?}");
         (self.phase, self.ending, self.at_work) = (Phase::Refusing, Some(Ending::Aborted), false);
+        // What still arrives would take the transform's last words from the peer.
+        self.hangs_up = false;
     }
 
     /// A receive is submitted.
@@ -486,6 +491,19 @@ impl Machine {
         is_in_handshake
     }
 
+    /// Closes it behind its output for a peer that has said its last, though its stream has not ended.
+    pub(crate) fn hang_up(&mut self) {
+        let is_open = self.phase == Phase::Open;
+        let gives_up = self.close(Ending::Completed);
+        assert!(!gives_up, "a service hangs up on who was served: {self:?}");
+        self.hangs_up |= is_open;
+    }
+
+    /// Whether the end of the peer's stream is still awaited before it ends.
+    pub(crate) fn awaits_peer(&self) -> bool {
+        !self.peer_finished && !self.hangs_up
+    }
+
     /// All our output has left; returns whether the peer must still be told.
     pub(crate) fn finish(&mut self) -> bool {
         let has_said_all = self.phase == Phase::Refusing || self.phase == Phase::Closing && self.has_taken_leave();
@@ -554,7 +572,7 @@ impl Machine {
             Phase::Closing => Step::Finish,
             Phase::Refusing if self.sending || facts.has_output() => Step::Wait,
             Phase::Refusing => Step::Finish,
-            Phase::Lingering if self.peer_finished => Step::End(self.ending.unwrap_or(Ending::Completed)),
+            Phase::Lingering if !self.awaits_peer() => Step::End(self.ending.unwrap_or(Ending::Completed)),
             Phase::Lingering if self.receiving => Step::Wait,
             Phase::Lingering => Step::Receive,
         }

@@ -92,8 +92,12 @@ pub enum Next {
         /// How many bytes it shall hold: more than it holds now (else the call comes again at once), and cut to its capacity.
         until: usize,
     },
-    /// Close once all output has left: the connection ends as [`Ending::Completed`].
+    /// Close once all output has left, and the peer has finished too (`linger_limit`): the connection ends as [`Ending::Completed`].
     Close,
+    /// Close once all output has left, without waiting for the peer's end: for a peer that has said that it sends nothing more (HTTP's
+    /// `Connection: close`, RFC 9112 section 9.6). If it does all the same, the kernel answers with a reset, which can take what is on its way to
+    /// it (RFC 1122 section 4.2.2.13). The connection ends as [`Ending::Completed`].
+    HangUp,
     /// Break the connection off: it ends as [`Ending::Aborted`].
     Abort,
 }

@@ -126,6 +126,7 @@ impl Services {
         match next {
             Some(_) if is_too_long => self.break_off_record(kit, id.index),
             Some(Next::Close) => self.end(kit, id.index, Ending::Completed),
+            Some(Next::HangUp) => self.hang_up(kit, id.index),
             Some(Next::Abort) | None => self.end(kit, id.index, Ending::Aborted),
             Some(Next::Continue) if !receives => {} // what a receive asked for stands
             Some(next) => found.obey(next),

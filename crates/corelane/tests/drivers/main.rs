@@ -52,6 +52,7 @@ macro_rules! suite {
                     a_busy_connection_starves_nobody,
                     all_that_wait_are_accepted_batch_by_batch,
                     what_one_receive_brings_leaves_in_one_segment,
+                    a_connection_that_asks_once_costs_no_wait,
                     a_question_on_a_connection_takes_one_wait_one_receive_and_one_send,
                     received_bytes_travel_on;
                 endings:

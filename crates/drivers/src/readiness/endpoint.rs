@@ -81,10 +81,13 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Endpoint {
     pub(super) descriptor: OwnedFd,
     pub(super) kind: Kind,
-    /// The kernel may have something to receive: an edge was seen, and the socket not found empty since.
+    /// The kernel may have something to receive: an edge was seen, or it was just accepted, and the socket not found empty since.
     pub(super) readable: bool,
     /// An edge told of an end, an error or urgent data: a short receive does not show that the socket is empty.
     pub(super) exhaust: bool,
+    /// The source reports its edges. An accepted connection is used before it is watched: its first bytes are mostly there, and one that is
+    /// answered and closed then never costs the source anything.
+    pub(super) is_watched: bool,
     /// Of a datagram socket: it is watched for room as well, because a send found it full.
     pub(super) awaits_room: bool,
     /// It is a duplicate of a socket that other lanes have as well.
@@ -110,6 +113,7 @@ impl Endpoint {
             kind,
             readable: false,
             exhaust: false,
+            is_watched: false,
             awaits_room: false,
             is_lent: false,
             is_armed: false,

@@ -30,6 +30,15 @@ impl<S: Source> ReadinessDriver<S> {
         key
     }
 
+    /// Keeps the address of a listener that has only one; of another the system is asked with each connection.
+    pub(super) fn note_local(&mut self, key: Key) -> Result<(), Fault> {
+        let local = sockets::local_address(self.endpoints.at_mut(key.index).descriptor.as_fd())?;
+        if local.ip().is_none_or(|ip| !ip.is_unspecified()) {
+            self.local.insert(key.index, local);
+        }
+        Ok(())
+    }
+
     pub(super) fn begin_accept(&mut self, handle: Handle, key: Key) -> Option<Outcome> {
         let refused = self.begin_receive(handle, key, Receiving::Connections);
         if refused.is_none() && self.endpoints.at_mut(key.index).is_shared_listener() {
@@ -126,15 +135,17 @@ impl<S: Source> ReadinessDriver<S> {
         let handle = listener.receive_handle;
         self.counters.calls_work += 1;
         match sockets::accept(listener.descriptor.as_fd())? {
-            Some((socket, peer)) => self.accepted(handle, socket, peer).map(Some),
+            Some((socket, peer)) => self.accepted(key, handle, socket, peer).map(Some),
             None => Ok(None),
         }
     }
 
-    fn accepted(&mut self, handle: Handle, socket: OwnedFd, peer: Address) -> Result<Outcome, Fault> {
-        let local = sockets::local_address(socket.as_fd())?;
-        let key = self.adopt(socket, Kind::Stream)?;
-        self.endpoints.at_mut(key.index).receive_handle = handle;
+    fn accepted(&mut self, listener: Key, handle: Handle, socket: OwnedFd, peer: Address) -> Result<Outcome, Fault> {
+        let local = self.local.get(&listener.index).cloned().map_or_else(|| sockets::local_address(socket.as_fd()), Ok)?;
+        let key = self.endpoints.insert(Endpoint::new(socket, Kind::Stream));
+        let endpoint = self.endpoints.at_mut(key.index);
+        // Whether something is there is found out by asking for it.
+        (endpoint.receive_handle, endpoint.readable) = (handle, true);
         Ok(Outcome::Stream(StreamOutcome::Accepted { socket: key.into(), peer, local }))
     }
 

@@ -25,7 +25,7 @@ use corelane_seam::{
     Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket,
     StreamOutcome, Wait,
 };
-use endpoint::{Kind, Listed, Receiving, Sending};
+use endpoint::{Endpoint, Kind, Listed, Receiving, Sending};
 use source::Source;
 use state::{Budget, LOOK_EVERY};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -121,12 +121,20 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     /// Ends the receive under way, if there is one, for this reason.
-    fn end_receive_with(&mut self, key: Key, fault: Fault, completions: &mut Vec<Completion>) {
+    pub(super) fn end_receive_with(&mut self, key: Key, fault: Fault, completions: &mut Vec<Completion>) {
         let Some(endpoint) = self.endpoints.get_mut(key) else { return };
         let receiving = std::mem::replace(&mut endpoint.receiving, Receiving::Nothing);
         let handle = endpoint.receive_handle;
-        let outcome = match receiving {
-            Receiving::Nothing => return,
+        let Some(outcome) = self.given_up(receiving, fault) else { return };
+        self.leave_list(key);
+        assert!(self.endpoints.at_mut(key.index).listed == Listed::Nowhere);
+        completions.push(Completion::last(handle, outcome));
+    }
+
+    /// What a receive that ends for this reason comes to, with what it holds; none if there is none.
+    fn given_up(&mut self, receiving: Receiving, fault: Fault) -> Option<Outcome> {
+        Some(match receiving {
+            Receiving::Nothing => return None,
             Receiving::Connections | Receiving::Bytes => Outcome::Failed(fault),
             Receiving::BytesInto(held) => {
                 Outcome::Stream(StreamOutcome::Filled { lease: self.held_lease(held).0, fault: Some(fault) })
@@ -134,10 +142,7 @@ impl<S: Source> ReadinessDriver<S> {
             Receiving::Datagrams(held) => {
                 Outcome::Datagram(DatagramOutcome::Arrived { batch: self.held_batch(held), fault: Some(fault) })
             }
-        };
-        self.leave_list(key);
-        assert!(self.endpoints.at_mut(key.index).listed == Listed::Nowhere);
-        completions.push(Completion::last(handle, outcome));
+        })
     }
 
     /// Ends receiving; what has arrived is still delivered, whether its edge was seen or not.
@@ -187,10 +192,19 @@ impl<S: Source> ReadinessDriver<S> {
                 let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
             }
             self.counters.calls_work += 1;
-            let copies = endpoint.copies();
-            self.source.close(key.bits(), endpoint.descriptor, copies);
+            self.local.remove(&key.index);
+            self.release(key, endpoint);
         }
         self.closing.push((key.bits(), handle));
+    }
+
+    /// Closes a descriptor; through the source, if that has ever heard of it.
+    fn release(&mut self, key: Key, endpoint: Endpoint) {
+        let copies = endpoint.copies();
+        match endpoint.is_watched || endpoint.is_shared_listener() {
+            true => self.source.close(key.bits(), endpoint.descriptor, copies),
+            false => drop(endpoint.descriptor),
+        }
     }
 
     /// Hands over what the kernel was not told yet, and tells of the sockets that are closed now: whoever hears it may count
@@ -241,10 +255,9 @@ impl<S: Source> Driver for ReadinessDriver<S> {
             Some(descriptor) => sockets::equip_listener(&descriptor, listen).map(|()| descriptor)?,
             None => sockets::listen(listen)?,
         };
-        match is_lent {
-            true => Ok(self.share(descriptor).into()),
-            false => self.adopt(descriptor, Kind::Listener).map(Socket::from),
-        }
+        let key = if is_lent { self.share(descriptor) } else { self.adopt(descriptor, Kind::Listener)? };
+        self.note_local(key)?;
+        Ok(key.into())
     }
 
     fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault> {
@@ -343,9 +356,8 @@ impl<S: Source> Driver for ReadinessDriver<S> {
 
 impl<S: Source> Drop for ReadinessDriver<S> {
     fn drop(&mut self) {
-        for (key, endpoint) in self.endpoints.drain() {
-            let copies = endpoint.copies();
-            self.source.close(key.bits(), endpoint.descriptor, copies);
+        for (key, endpoint) in std::mem::take(&mut self.endpoints).drain() {
+            self.release(key, endpoint);
         }
         let helpers_ended = self.helpers.close(PATIENCE);
         if !self.source.end(PATIENCE) || !helpers_ended {

@@ -70,6 +70,8 @@ pub struct ReadinessDriver<S: Source> {
     pub(super) starved_bytes: usize,
     /// Connects and polls under way, to be cancelled by handle.
     pub(super) cancellable: BTreeMap<Handle, Key>,
+    /// Listeners of which each connection has the same local address, and that address.
+    pub(super) local: BTreeMap<u32, Address>,
     /// Sockets that were made before, by their addresses.
     pub(super) lent: BTreeMap<Address, i32>,
     /// Listeners that lanes share, to be armed with the next collect.
@@ -110,6 +112,7 @@ impl<S: Source> ReadinessDriver<S> {
             starved: List::new(Listed::Starved),
             starved_bytes: 0,
             cancellable: BTreeMap::new(),
+            local: BTreeMap::new(),
             lent: BTreeMap::new(),
             to_arm: Vec::new(),
             datagram_calls: None,
@@ -132,14 +135,18 @@ impl<S: Source> ReadinessDriver<S> {
     /// Takes a descriptor into the table and has its edges reported.
     pub(super) fn adopt(&mut self, descriptor: OwnedFd, kind: Kind) -> Result<Key, Fault> {
         let key = self.endpoints.insert(Endpoint::new(descriptor, kind));
+        self.watch(key).map(|()| key).inspect_err(|_| drop(self.endpoints.remove(key)))
+    }
+
+    /// Has the edges of an endpoint reported, unless they are; what is so already is reported at once.
+    pub(super) fn watch(&mut self, key: Key) -> Result<(), Fault> {
         let endpoint = self.endpoints.at_mut(key.index);
-        match self.source.watch(endpoint.descriptor.as_fd(), edges(endpoint), key.bits()) {
-            Ok(()) => Ok(key),
-            Err(fault) => {
-                self.endpoints.remove(key);
-                Err(fault)
-            }
+        if !endpoint.is_watched {
+            self.counters.calls_work += 1;
+            self.source.watch(endpoint.descriptor.as_fd(), edges(endpoint), key.bits())?;
+            endpoint.is_watched = true;
         }
+        Ok(())
     }
 
     /// A duplicate of the socket that was lent for this address, if one was.
@@ -184,6 +191,11 @@ impl<S: Source> ReadinessDriver<S> {
         assert!(endpoint.receiving == Receiving::Nothing, "a socket has at most one receive under way");
         endpoint.receiving = receiving;
         endpoint.receive_handle = handle;
+        let is_told = endpoint.is_watched || endpoint.readable || endpoint.is_shared_listener();
+        if !is_told && let Err(fault) = self.watch(key) {
+            self.endpoints.at_mut(key.index).receiving = Receiving::Nothing;
+            return self.given_up(receiving, fault);
+        }
         self.queue(key);
         None
     }

@@ -96,7 +96,7 @@ impl<S: Source> ReadinessDriver<S> {
         let until = bytes.min(lease.capacity());
         let received = self.receive_once(key, &mut lease, until);
         let outcome = match received {
-            Received::Nothing => return,
+            Received::Nothing => return self.await_bytes(key, completions),
             Received::Bytes(arrived) => {
                 let least = self.tuning.receive_cycle_bytes / RECEIVES_PER_CYCLE;
                 budget.cycle_bytes = budget.cycle_bytes.saturating_sub(arrived.max(least));
@@ -124,12 +124,19 @@ impl<S: Source> ReadinessDriver<S> {
             Received::Nothing => {
                 let held = self.hold(Held::Lease { lease, until });
                 self.endpoints.at_mut(key.index).receiving = Receiving::BytesInto(held);
-                return;
+                return self.await_bytes(key, completions);
             }
             Received::Bytes(_) | Received::End => None,
             Received::Failed(fault) => Some(fault),
         };
         self.end_receive(key, Outcome::Stream(StreamOutcome::Filled { lease, fault }), completions);
+    }
+
+    /// A receive found nothing: from now on the source tells of what comes.
+    fn await_bytes(&mut self, key: Key, completions: &mut Vec<Completion>) {
+        if let Err(fault) = self.watch(key) {
+            self.end_receive_with(key, fault, completions);
+        }
     }
 
     fn receive_once(&mut self, key: Key, lease: &mut Lease, until: usize) -> Received {
@@ -159,6 +166,9 @@ impl<S: Source> ReadinessDriver<S> {
         let ended = self.send_once(key, &mut chain);
         if let Some((bytes, fault)) = ended {
             return Some(Outcome::Stream(StreamOutcome::Sent { bytes, rest: chain, fault }));
+        }
+        if let Err(fault) = self.watch(key) {
+            return Some(Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: chain, fault: Some(fault) }));
         }
         let held = self.hold(Held::Chain(chain));
         let endpoint = self.endpoints.at_mut(key.index);

@@ -31,6 +31,8 @@ struct History {
     leaves: bool,
     has_left: bool,
     refused: bool,
+    /// The peer's end is not awaited.
+    hangs_up: bool,
 }
 
 /// What memory says, as a value.
@@ -106,6 +108,7 @@ enum Event {
     Drain(usize),
     Served,
     Close(Ending),
+    HangUp,
     End(Ending),
     BeginSend,
     /// The other of its pair has come to its end.
@@ -124,7 +127,7 @@ enum Event {
     Refuse,
 }
 
-const EVENTS: [Event; 28] = [
+const EVENTS: [Event; 29] = [
     Event::Opened,
     Event::Received(0),
     Event::Received(1),
@@ -140,6 +143,7 @@ const EVENTS: [Event; 28] = [
     Event::Served,
     Event::Close(Ending::Completed),
     Event::Close(Ending::Closing),
+    Event::HangUp,
     Event::End(Ending::Error),
     Event::End(Ending::Aborted),
     Event::BeginSend,
@@ -175,6 +179,7 @@ impl History {
             leaves: false,
             has_left: false,
             refused: false,
+            hangs_up: false,
         }
     }
 
@@ -221,6 +226,7 @@ impl History {
             Event::Drain(_) => self.goes_on() && machine.draining() == Draining::No && !machine.is_outgoing(),
             Event::Served => self.is_served(),
             Event::Close(ending) => self.goes_on() && (ending != Ending::EndOfStream || self.veiled),
+            Event::HangUp => self.is_open && self.ended.is_none() && !self.is_in_handshake(),
             Event::End(_) => self.ended.is_none(),
             Event::BeginSend => self.is_open && self.ended.is_none() && !self.lingers && !self.sends,
             Event::FinishHalf => self.is_served() && !self.sends && self.is_silent(),
@@ -246,6 +252,7 @@ impl History {
             Event::Sent => self.sends = false,
             Event::ToldOfEnd => self.service_knows = true,
             Event::Close(ending) => self.closes = Some(ending),
+            Event::HangUp if self.goes_on() => (self.closes, self.hangs_up) = (Some(Ending::Completed), true),
             Event::End(ending) => self.ended = Some(ending),
             Event::BeginSend => self.sends = true,
             Event::Veil => self.veiled = true,
@@ -254,8 +261,10 @@ impl History {
             Event::InputEnded { cut } => self.stream_end = Some(!cut),
             Event::TakeLeave => self.leaves = true,
             Event::PassOnCut if self.veiled && !self.leaves => (self.leaves, self.has_left) = (true, true),
-            Event::Refuse => (self.refused, self.closes, self.is_at_work) = (true, Some(Ending::Aborted), false),
-            Event::Drain(_) | Event::Served | Event::FinishHalf | Event::PassOnCut => {}
+            Event::Refuse => {
+                (self.refused, self.closes, self.is_at_work, self.hangs_up) = (true, Some(Ending::Aborted), false, false);
+            }
+            Event::Drain(_) | Event::Served | Event::FinishHalf | Event::PassOnCut | Event::HangUp => {}
         }
     }
 }
@@ -277,6 +286,7 @@ impl State {
                 let was_in_handshake = history.is_in_handshake();
                 assert_eq!(machine.close(ending), was_in_handshake, "its handshake is given up or not: {history:?}");
             }
+            Event::HangUp => machine.hang_up(),
             Event::End(ending) => {
                 let reset = machine.end(ending);
                 let in_order = history.refused && history.lingers;
@@ -355,7 +365,7 @@ impl State {
 
     /// Whether the step is one that what has happened allows, and, where it is none, something is still to come.
     fn allows(&self, step: Step, facts: &Said) {
-        let History { receives, sends, peer_ended, service_knows, lingers, refused, .. } = self.history;
+        let History { receives, sends, peer_ended, service_knows, lingers, refused, hangs_up, .. } = self.history;
         let (is_served, goes_on) = (self.history.is_served(), self.history.goes_on());
         let closes = self.history.closes.is_some() && !lingers && !refused && self.history.ended.is_none();
         let answered = !(sends || facts.has_output || facts.holds_answer);
@@ -364,7 +374,7 @@ impl State {
         let is_right = match step {
             Step::Receive => {
                 let at_work = goes_on && !is_all_there && !is_due && facts.pause.is_none() && !self.history.is_used_up;
-                !receives && !peer_ended && (at_work || lingers)
+                !receives && !peer_ended && (at_work || lingers && !hangs_up)
             }
             Step::Pause(pause) => goes_on && facts.pause == Some(pause),
             Step::OutputOverflow => facts.overflows && (goes_on || closes),
@@ -376,7 +386,7 @@ impl State {
             Step::Close(Ending::EndOfStream) => shaken_to_the_end && !facts.in_record,
             Step::Close(ending) => is_served && ending == Ending::Closing && self.history.is_used_up && !receives,
             Step::End(Ending::EndOfStream) if is_served => !self.history.veiled && service_knows && answered && !facts.is_paired,
-            Step::End(ending) => lingers && peer_ended && self.history.closes == Some(ending),
+            Step::End(ending) => lingers && (peer_ended || hangs_up) && self.history.closes == Some(ending),
             Step::TakeLeave => closes && answered && !self.history.is_silent(),
             Step::Finish if refused => !lingers && !sends && !facts.has_output,
             Step::Finish => closes && answered && self.history.is_silent(),

@@ -288,3 +288,26 @@ fn a_drain_cuts_nothing_of_a_pipeline() {
     assert_eq!(heard.matches("HTTP/1.1 200 OK").count(), 4);
     assert!(last.contains("Connection: close") && !heard.contains("Connection: close"), "{last}");
 }
+
+#[test]
+fn a_client_that_has_said_its_last_is_not_waited_for() {
+    let mut case = Case::new();
+    let close = "Connection: close\r\n";
+    // (the last request, whether the connection has ended though its client still listens)
+    let table = [
+        (format!("GET /now/1 HTTP/1.1\r\nHost: a\r\n{close}\r\n"), true),
+        ("GET /now/1 HTTP/1.0\r\n\r\n".to_owned(), true),
+        (format!("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n{close}\r\nab"), true),
+        (format!("POST /sum HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n{close}\r\nab"), true),
+        // It has sent more all the same: a reset would take the answer from it.
+        (format!("GET /now/1 HTTP/1.1\r\nHost: a\r\n{close}\r\nmore"), false),
+        ("no request\r\n\r\n".to_owned(), false),
+    ];
+    for (request, ended) in table {
+        let (answer, closed) = case.ask_alone(&request);
+        assert!(answer.starts_with("HTTP/1.1 ") && closed, "{request}: {answer}");
+        assert_eq!(case.rig.connections() == 0, ended, "{request}");
+    }
+    assert_eq!(case.rig.count(C::LingerLimitHits), 0);
+    case.close();
+}
