@@ -4,12 +4,8 @@ use crate::record::{Change, Event, Filter, Flags, notes};
 use crate::slab::Key;
 
 /// What of an interest's flags is kept, and told with its events.
-const KEPT: Flags = Flags::ONESHOT
-    .union(Flags::CLEAR)
-    .union(Flags::RECEIPT)
-    .union(Flags::DISPATCH)
-    .union(Flags::FLAG1)
-    .union(Flags::DROP);
+const KEPT: Flags =
+    Flags::ONESHOT.union(Flags::CLEAR).union(Flags::RECEIPT).union(Flags::DISPATCH).union(Flags::FLAG1).union(Flags::DROP);
 
 /// Interest in one filter of one ident.
 pub struct Interest {

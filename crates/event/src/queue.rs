@@ -198,13 +198,7 @@ impl Queue {
     }
 
     /// Fills `events` until the call may return.
-    fn fill(
-        &self,
-        call: &mut Call,
-        events: &mut [Event],
-        at_least: usize,
-        timeout: Option<Duration>,
-    ) -> Result<(), Refused> {
+    fn fill(&self, call: &mut Call, events: &mut [Event], at_least: usize, timeout: Option<Duration>) -> Result<(), Refused> {
         let mut reports = [blank(); AT_ONCE];
         let mut wait = if at_least == 0 { Some(Duration::ZERO) } else { timeout };
         loop {

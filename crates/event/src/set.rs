@@ -28,16 +28,8 @@ pub enum Token {
 }
 
 impl Token {
-    const ALL: [Self; 8] = [
-        Self::Bell,
-        Self::Monotonic,
-        Self::Wall,
-        Self::Files,
-        Self::Signals,
-        Self::Called,
-        Self::Retired,
-        Self::Inner,
-    ];
+    const ALL: [Self; 8] =
+        [Self::Bell, Self::Monotonic, Self::Wall, Self::Files, Self::Signals, Self::Called, Self::Retired, Self::Inner];
 
     /// As the kernel carries it.
     pub fn word(self) -> u64 {

@@ -13,8 +13,6 @@ pub mod signals;
 
 /// Error numbers that a queue gives to its callers (errno(3)).
 pub mod number {
-    pub use libc::{
-        EBADF, EEXIST, EINTR, EINVAL, EIO, ELOOP, EMFILE, ENOENT, ENOMEM, ENOSYS, ENOTDIR, ENOTSUP, EPERM, ESRCH,
-    };
+    pub use libc::{EBADF, EEXIST, EINTR, EINVAL, EIO, ELOOP, EMFILE, ENOENT, ENOMEM, ENOSYS, ENOTDIR, ENOTSUP, EPERM, ESRCH};
     pub use libc::{ECONNREFUSED, ECONNRESET, EHOSTUNREACH, ETIMEDOUT};
 }

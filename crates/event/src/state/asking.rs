@@ -67,9 +67,7 @@ fn ask_file(interest: &Interest, origin: &Origin) -> Answer {
 
 /// A socket that was never connected has hung up, and nothing else.
 fn is_unconnected(kind: Kind, ready: Readiness) -> bool {
-    kind == Kind::Stream
-        && ready.contains(Readiness::HUP)
-        && !ready.intersects(Readiness::IN | Readiness::RDHUP | Readiness::ERR)
+    kind == Kind::Stream && ready.contains(Readiness::HUP) && !ready.intersects(Readiness::IN | Readiness::RDHUP | Readiness::ERR)
 }
 
 fn ask_read(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {

@@ -17,7 +17,8 @@ use crate::slab::Key;
 /// Timers of one queue.
 const TIMERS: usize = 4096;
 
-const MISSING: Refused = Refused::new(number::ENOENT, "nothing is registered under this ident and filter: the caller adds it first");
+const MISSING: Refused =
+    Refused::new(number::ENOENT, "nothing is registered under this ident and filter: the caller adds it first");
 
 /// What was registered has ended: its number means another file.
 const REPLACED: Refused = Refused::new(number::ENOENT, "the descriptor was closed and opened again while it was registered");
@@ -258,7 +259,10 @@ impl State {
         let key = self.keys.get(&(filter.number(), ident)).copied().ok_or(MISSING)?;
         let interest = &mut self.interests[key];
         let Source::Posted(posted) = &mut interest.source else {
-            return Err(Refused::new(number::EINVAL, "events of this filter come from the system: the caller posts Aio and Lio alone"));
+            return Err(Refused::new(
+                number::EINVAL,
+                "events of this filter come from the system: the caller posts Aio and Lio alone",
+            ));
         };
         *posted = Some((notes, data));
         if interest.is_heard() {

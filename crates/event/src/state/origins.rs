@@ -290,8 +290,8 @@ impl State {
         if origin.process.is_some() {
             return true;
         }
-        let same = closing::closes(origin.number) == origin.closes
-            && descriptor::identity_of(origin.number) == Ok(origin.identity);
+        let same =
+            closing::closes(origin.number) == origin.closes && descriptor::identity_of(origin.number) == Ok(origin.identity);
         if !same {
             self.end_origin(key);
         }
