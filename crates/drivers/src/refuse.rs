@@ -14,13 +14,16 @@ const DROP: u32 = 0;
 /// Has a listener take no new connections, while those that wait can still be accepted.
 ///
 /// A Unix socket refuses them, whichever of its duplicates this is. A listener of TCP drops each segment that would begin one: those with
-/// SYN and without ACK (a classic filter, SO_ATTACH_FILTER, socket(7)). Handshakes under way end as they would. A peer that begins now hears
+/// SYN and without ACK (a classic filter, SO_ATTACH_FILTER, socket(7)). Handshakes under way end as they would, and without waiting for first
+/// bytes. A peer that begins now hears
 /// nothing and repeats; it is refused when the listener closes, or reaches another listener of the port.
 pub(crate) fn refuse_new(listener: BorrowedFd) -> Result<(), Fault> {
     if sockets::is_unix(listener) {
         sockets::refuse_new(listener);
         return Ok(());
     }
+    // One that did not wait for them has nothing to change.
+    let _ = sockets::await_first_bytes(listener, false);
     let instruction = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let mut program = [
         instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, FLAGS_OFFSET),

@@ -122,10 +122,12 @@ impl Interest {
         }
     }
 
-    /// Whether what does not come from a descriptor has come and was not told.
+    /// Whether what does not come from a descriptor has come and was not told, or may have: what other queues have read of signals is known to who
+    /// asks alone.
     pub fn is_pending(&self) -> bool {
         match &self.source {
-            Source::Descriptor(_) | Source::Signal(_) => false,
+            Source::Descriptor(_) => false,
+            Source::Signal(_) => true,
             Source::File(_, came) => *came != 0,
             Source::Timer(timing) => timing.fired,
             Source::User(trigger) => trigger.on,

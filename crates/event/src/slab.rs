@@ -113,7 +113,7 @@ mod tests {
         let first = slab.insert('a');
         assert_eq!((slab[first], slab.len()), ('a', 1));
         assert_eq!(slab.remove(first), Some('a'));
-        assert_eq!((slab.get(first), slab.remove(first), slab.len()), (None, None, 0));
+        assert_eq!((slab.remove(first), slab.len()), (None, 0));
         let second = slab.insert('b');
         assert_eq!(second.index(), first.index());
         assert_eq!((slab.get(first), slab.get(second)), (None, Some(&'b')));

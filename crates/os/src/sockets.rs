@@ -31,6 +31,9 @@ pub fn listen(listen: &Listen) -> Result<OwnedFd, Fault> {
         rustix::net::listen(&socket, clamped(listen.backlog))
     };
     prepared().map_err(fault_of)?;
+    if listen.stream.peer_begins && listen.address.unix().is_none() {
+        await_first_bytes(socket.as_fd(), true)?;
+    }
     Ok(socket)
 }
 
@@ -225,6 +228,15 @@ pub fn equip_datagrams(socket: &OwnedFd, bind: &Bind) -> Result<(), Fault> {
     assert!(is_unix(socket.as_fd()) && bind.peer.is_none(), "lanes are lent sockets of Unix names, which have no peer");
     buffers(socket, bind.send_buffer_bytes, bind.receive_buffer_bytes).map_err(fault_of)?;
     sockopt::set_socket_passcred(socket, true).map_err(fault_of)
+}
+
+/// Whether a listener of TCP hands connections out once their first bytes are there, or after about a second (TCP_DEFER_ACCEPT, tcp(7)), or as soon
+/// as they are made. Those that wait for their bytes when this ends wait on.
+///
+/// # Errors
+/// What the system says (setsockopt(2)).
+pub fn await_first_bytes(listener: BorrowedFd, awaits: bool) -> Result<(), Fault> {
+    set_bytes(listener, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, &i32::from(awaits).to_ne_bytes())
 }
 
 /// Whether a socket is a Unix socket.
@@ -548,6 +560,26 @@ mod tests {
         let (socket, peer) = accept(listener.as_fd()).unwrap().unwrap();
         assert_eq!(Ok(peer), local_address(client.as_fd()));
         assert_eq!(local_address(socket.as_fd()), peer_address(client.as_fd()));
+    }
+
+    #[test]
+    fn who_is_to_begin_is_accepted_with_the_first_bytes() {
+        let address = Address::from("127.0.0.1:0".parse::<SocketAddr>().unwrap());
+        let stream = StreamOptions::default().peer_begins(true);
+        let listener = listen(&Listen { address, backlog: 8, share_port: false, v6_only: false, stream }).unwrap();
+        let to = local_address(listener.as_fd()).unwrap();
+        let silent = connected(to.clone());
+        // A segment on the loopback interface is received within the call that sends it, or before the next one's is.
+        let _witness = connected(testing::listening("127.0.0.1:0", StreamOptions::default()).1);
+        assert!(accept(listener.as_fd()).unwrap().is_none(), "it has said nothing");
+        assert_eq!(rustix::io::write(&silent, b"first"), Ok(5));
+        wait_for(listener.as_fd(), libc::POLLIN);
+        let (accepted, _) = accept(listener.as_fd()).unwrap().unwrap();
+        assert_eq!(readable_bytes(accepted.as_fd()), 5);
+        await_first_bytes(listener.as_fd(), false).unwrap();
+        let _quiet = connected(to);
+        wait_for(listener.as_fd(), libc::POLLIN);
+        assert!(accept(listener.as_fd()).unwrap().is_some(), "nobody is to begin any more");
     }
 
     #[test]

@@ -31,7 +31,9 @@ impl Services {
         let Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners.at(index);
         let (share_port, v6_only) = (*share_port, *v6_only);
         let limits = self.table.limits(*service);
-        let listen = Listen { address: address.clone(), backlog: limits.backlog, share_port, v6_only, stream: limits.stream };
+        let begins = self.ports[*service as usize].stream().is_some_and(|port| port.peer_begins());
+        let stream = limits.stream.peer_begins(limits.stream.peer_begins || begins);
+        let listen = Listen { address: address.clone(), backlog: limits.backlog, share_port, v6_only, stream };
         let at = Place::of(Transport::Tcp, address);
         let failed = |fault| Error::Listen { address: listen.address.clone(), fault };
         let socket = self.steering.open_socket(driver, at, |driver| driver.listen(&listen).map_err(failed))?;

@@ -57,6 +57,7 @@ pub(crate) trait StreamPort: AnyPort {
     fn wrap_transforms(&mut self, wrap: Box<dyn FnOnce(MakeTransform) -> MakeTransform>);
     /// Whether the service sees to the end of this connection in a drain.
     fn ends_itself(&self, session: u32) -> bool;
+    fn peer_begins(&self) -> bool;
     /// All sessions, to be dropped.
     fn take_sessions(&mut self) -> Vec<Box<dyn Any>>;
 }
@@ -241,6 +242,10 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     fn wrap_transforms(&mut self, wrap: Box<dyn FnOnce(MakeTransform) -> MakeTransform>) {
         let mut inner = std::mem::take(&mut self.make_transforms);
         self.make_transforms.push(wrap(Box::new(move |side, peer| inner.iter_mut().find_map(|make| make(side, peer)))));
+    }
+
+    fn peer_begins(&self) -> bool {
+        S::PEER_BEGINS
     }
 
     fn ends_itself(&self, session: u32) -> bool {

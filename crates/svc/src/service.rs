@@ -30,6 +30,10 @@ pub trait StreamService: Sized + 'static {
     /// panics, with words that name the counter, the service and what to declare.
     const COUNTERS: &'static [Declaration] = &[];
 
+    /// Whether the peer always speaks first, as in HTTP. Then the kernel hands a connection over TCP out with its first bytes, or after about a second
+    /// (TCP_DEFER_ACCEPT, tcp(7)): the lane is woken once where it was woken twice, and who connects and says nothing costs it nothing for so long.
+    const PEER_BEGINS: bool = false;
+
     /// The lane's first turn: the place to set an [alarm](Cx::start_alarm), or to open connections.
     fn started(&mut self, _cx: &mut Cx<'_, Self::Talk>) {}
 

@@ -119,6 +119,7 @@ impl<A: Application> StreamService for Http<A> {
     type Session = Session<A>;
 
     const COUNTERS: &'static [Declaration] = HttpCounter::DECLARED;
+    const PEER_BEGINS: bool = true;
 
     fn started(&mut self, cx: &mut Cx<'_, A::Talk>) {
         self.application.started(cx);

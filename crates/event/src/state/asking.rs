@@ -33,6 +33,7 @@ impl State {
         match &interest.source {
             Source::Descriptor(key) => self.ask_descriptor(interest, &self.origins[*key]),
             Source::File(_, came) if *came != 0 => told(*came, 0),
+            Source::Timer(timing) if timing.fired && interest.flags.contains(Flags::ONESHOT) => told(0, 1),
             Source::Timer(timing) if timing.fired => {
                 let now = self.timers[usize::from(timing.wall)].now();
                 told(0, i64::try_from(timing.expirations(now)).unwrap_or(i64::MAX))

@@ -25,6 +25,9 @@ pub struct StreamOptions {
     pub send_buffer_bytes: u32,
     /// Bytes of the kernel's receive buffer (SO_RCVBUF); 0 leaves it to the kernel's own tuning, the default.
     pub receive_buffer_bytes: u32,
+    /// Of a listener: the peer always speaks first. Then a connection can be accepted once its first bytes are there, or a second after it was
+    /// made (TCP_DEFER_ACCEPT, tcp(7)): one wake-up where there were two. Default false.
+    pub peer_begins: bool,
 }
 
 impl StreamOptions {
@@ -36,6 +39,7 @@ impl StreamOptions {
             user_timeout: Duration::from_secs(90),
             send_buffer_bytes: 0,
             receive_buffer_bytes: 0,
+            peer_begins: false,
         }
     }
 }
@@ -46,6 +50,7 @@ builders!(StreamOptions {
     user_timeout: Duration,
     send_buffer_bytes: u32,
     receive_buffer_bytes: u32,
+    peer_begins: bool,
 });
 
 impl Default for StreamOptions {
