@@ -84,14 +84,18 @@ fn full_name(group: &str, case: &Case) -> String {
 
 fn run_all() -> ExitCode {
     let arguments = Arguments::from_args();
-    let library = shared::library();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-conformance", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the target's folder can be written");
+    let library = shared::library(&folder, "libcorelane_kqueue.so.1");
     let mut trials = vec![Trial::test("there are enough cases, and their names differ", enough)];
     for (group, case) in GROUPS.iter().flat_map(|(group, cases)| cases.iter().map(move |case| (*group, case))) {
         let name = full_name(group, case);
         trials.push(trial("linked", &name, None));
         trials.push(trial("shared", &name, Some(library.as_path())));
     }
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    std::fs::remove_dir_all(folder).expect("what was made can be removed");
+    conclusion.exit_code()
 }
 
 fn trial(face: &str, name: &str, library: Option<&Path>) -> Trial {

@@ -4,14 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-/// Links `libcorelane_kqueue.so` from the static library beside this program; its path.
-pub fn library() -> PathBuf {
-    linked("libcorelane_kqueue.so.1")
-}
-
-/// Links the library under the name `soname`.
-pub fn linked(soname: &str) -> PathBuf {
-    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{soname}", std::process::id()));
+/// Links the shared library under the name `soname` into `folder`, from the static library beside this program; its path.
+pub fn library(folder: &Path, soname: &str) -> PathBuf {
+    let output = folder.join(soname);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("shared.sh");
     let status = Command::new("sh").arg(script).args([&archive(), &output]).arg(soname).status().expect("sh is there");
     assert!(status.success(), "the shared library links");
