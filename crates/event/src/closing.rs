@@ -6,7 +6,7 @@
 use corelane_os::events::home;
 use std::os::fd::RawFd;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Numbers in one part of the table, and parts: 1,048,576 numbers, the most that a process has by default (fs.nr_open, proc(5)).
 const PART: usize = 1024;
@@ -54,6 +54,19 @@ pub fn closes(number: RawFd) -> u32 {
 
 /// The process whose closes are counted: a child of vfork(2) has its parent's memory and other descriptors.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// Whether every close by the C library is told before it happens.
+static ALL_TOLD: AtomicBool = AtomicBool::new(false);
+
+/// Whoever calls this tells of closes from now on.
+pub fn promise() {
+    ALL_TOLD.store(true, Ordering::Release);
+}
+
+/// Whether closes are told.
+pub fn are_told() -> bool {
+    ALL_TOLD.load(Ordering::Acquire)
+}
 
 /// From now on closes in the calling process are counted.
 pub fn begin() {

@@ -55,6 +55,11 @@
 //! with the file that was registered, and a change that finds another file begins anew. Where the old file lives on (a dup), epoll goes on reporting it
 //! and refuses to remove it; then the set is built again in a new epoll under the same descriptor number (dup3(2)).
 //!
+//! Comparing costs a system call for each event. Where every close by the C library is told ([`closes_are_told`]), an origin is therefore compared only when
+//! its answer does not fit its report, when a change is made, and when something is registered under its number; then a close past the
+//! C library (a raw call, a ring's) is still found and never spins, but an event of the old file may be told once its number means another, as long as
+//! both are ready.
+//!
 //! # Threads and processes
 //!
 //! One lock a queue, held while changes are made and while interests are asked, never while anybody sleeps. An interest is told to one
@@ -120,4 +125,10 @@ pub fn closed(number: RawFd) {
     if closing::count(number) {
         registry::closed(number);
     }
+}
+
+/// The caller interposes on the C library's calls that close descriptors, and tells of each by [`closed`], before it happens. Origins are then not compared
+/// with their files for each event. There is no way back.
+pub fn closes_are_told() {
+    closing::promise();
 }

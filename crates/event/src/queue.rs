@@ -1,5 +1,8 @@
 //! The queue: its lock, its descriptors, and how threads wait at it.
 
+#[cfg(test)]
+mod interleavings;
+
 use corelane_os::events::home::Home;
 use corelane_os::events::number;
 use corelane_os::events::polling::{Readiness, Report, Set, blank};

@@ -52,6 +52,12 @@ pub fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) {
     sockets::set_bytes(socket.as_fd(), level, option, &value.to_ne_bytes()).unwrap();
 }
 
+/// A copy of the descriptor with this number.
+pub fn duplicate(number: i32) -> OwnedFd {
+    // SAFETY: the caller has it open for as long as this takes.
+    duplicate_from(unsafe { BorrowedFd::borrow_raw(number) }, 3)
+}
+
 /// A copy of a descriptor, under the first free number from `least` on.
 pub fn duplicate_from(descriptor: BorrowedFd, least: i32) -> OwnedFd {
     rustix::io::fcntl_dupfd_cloexec(descriptor, least).unwrap()

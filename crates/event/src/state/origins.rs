@@ -290,12 +290,27 @@ impl State {
         if origin.process.is_some() {
             return true;
         }
-        let same =
-            closing::closes(origin.number) == origin.closes && descriptor::identity_of(origin.number) == Ok(origin.identity);
+        let same = closing::closes(origin.number) == origin.closes
+            && (closing::are_told() || self.is_same(origin));
         if !same {
             self.end_origin(key);
         }
         same
+    }
+
+    /// Whether an origin's number means the file that was registered; the set knows where identity does not tell.
+    fn is_same(&self, origin: &Origin) -> bool {
+        descriptor::identity_of(origin.number) == Ok(origin.identity)
+            && (origin.kind != Kind::Nameless || origin.registered.is_none() || self.set.has(origin.number))
+    }
+
+    /// An origin's answer does not fit its report: it may be another file's.
+    pub(super) fn suspect(&mut self, key: Key) {
+        let origin = &self.origins[key];
+        let same = origin.process.is_some() || self.is_same(origin);
+        if !same {
+            self.end_origin(key);
+        }
     }
 
     /// The set reports an origin of which there is nothing to tell: from now on it tells of changes alone.

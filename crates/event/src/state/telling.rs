@@ -5,6 +5,7 @@ use corelane_os::events::signals::SIGNALS;
 
 use super::State;
 use super::asking::Answer;
+use crate::closing;
 use crate::interest::{Source, Told};
 use crate::record::{Event, Filter, Flags};
 use crate::set::Token;
@@ -116,9 +117,8 @@ impl State {
         let told = match self.ask(interest, counts) {
             Answer::Told(told) => told,
             _ if interest.forced => Told { notes: 0, data: 0, flags: Flags::empty() },
-            Answer::Nothing if !self.is_ended(origin) => return self.look_again(key),
-            Answer::Nothing | Answer::Idle => {
-                origin.into_iter().for_each(|origin| self.doze(origin));
+            answer => {
+                self.tell_nothing(key, &answer);
                 return None;
             }
         };
@@ -128,21 +128,33 @@ impl State {
     }
 
     /// Whether the set has reported an origin as failed or hung up, which it will do again and again.
-    fn is_ended(&self, origin: Option<Key>) -> bool {
-        let reported = origin.and_then(|origin| self.origins[origin].reported);
+    fn is_ended(&self, origin: Key) -> bool {
+        let reported = self.origins[origin].reported;
         reported.is_some_and(|what| what.intersects(Readiness::ERR | Readiness::HUP))
     }
 
+    /// There is nothing to tell to an interest.
+    fn tell_nothing(&mut self, key: Key, answer: &Answer) {
+        let origin = self.interests[key].origin();
+        if let Some(origin) = origin.filter(|_| closing::are_told()) {
+            self.suspect(origin);
+        }
+        match origin.filter(|origin| self.origins.get(*origin).is_some()) {
+            Some(origin) if matches!(answer, Answer::Idle) || self.is_ended(origin) => self.doze(origin),
+            _ => self.look_again(key),
+        }
+    }
+
     /// An interest in a drained buffer is asked again later: nothing else tells of it.
-    fn look_again(&mut self, key: Key) -> Option<Event> {
-        let interest = &mut self.interests[key];
+    fn look_again(&mut self, key: Key) {
+        // It may just have ended with its file.
+        let Some(interest) = self.interests.get_mut(key) else { return };
         let waits = interest.filter == Filter::Empty && interest.again.is_none();
         if waits && self.timers[0].prepare(&self.set).is_ok() {
             let due = self.timers[0].now() + LOOK_AGAIN;
             interest.again = Some(due);
             self.timers[0].insert(due, key);
         }
-        None
     }
 
     /// What becomes of an interest that was told.

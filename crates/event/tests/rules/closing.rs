@@ -82,6 +82,22 @@ fn files_without_a_name_are_told_apart_by_the_set() {
 }
 
 #[test]
+fn a_file_without_a_name_is_not_taken_for_another() {
+    let (old, new, watching) = (queue(), queue(), queue());
+    for (queue, ident) in [(&old, 1), (&new, 2)] {
+        queue.ok(Change::user(ident));
+        queue.ok(Change::trigger(ident));
+    }
+    let [ours, copy, other] = [&old, &old, &new].map(|queue| corelane_os::testing::duplicate(queue.descriptor()));
+    watching.ok(Change::readable(ours.as_fd()));
+    assert_eq!(watching.one().ident, ident(&ours));
+    let moved = corelane_os::testing::replace(ours, other.as_fd());
+    assert!(watching.now().is_empty());
+    assert_eq!(watching.registered(), 0);
+    drop((copy, moved));
+}
+
+#[test]
 fn a_queue_ends_with_its_descriptor() {
     let queue = queue();
     let number = queue.descriptor();

@@ -76,6 +76,21 @@ impl Set {
         epoll::delete(&self.0, borrowed(number)?).map_err(|error| error.raw_os_error())
     }
 
+    /// Whether `number` means the file that is in the set under it (kcmp(2)); true where the system does not say.
+    pub fn has(&self, number: RawFd) -> bool {
+        const KCMP_EPOLL_TFD: libc::c_long = 7;
+        let place = [self.number().cast_unsigned(), number.cast_unsigned(), 0_u32];
+        let process = rustix::process::getpid().as_raw_nonzero().get();
+        // SAFETY: the call reads three words at `place` (`struct kcmp_epoll_slot`).
+        let answer = unsafe {
+            libc::syscall(libc::SYS_kcmp, process, process, KCMP_EPOLL_TFD, libc::c_long::from(number), place.as_ptr())
+        };
+        match crate::errno::checked(answer as isize) {
+            Ok(difference) => difference == 0,
+            Err(error) => !matches!(error, libc::ENOENT | libc::EBADF),
+        }
+    }
+
     /// In the set behind `set`, waits for `new` instead of for `old`, with the same token.
     ///
     /// # Errors
