@@ -65,7 +65,16 @@ pub const SECTIONS: &[Section] = &[
     Section {
         name: "drivers",
         seconds: 80,
-        work: Work::Programs(&["crates/os", "crates/machine", "crates/select", "crates/drivers", "crates/watch", "crates/steer"]),
+        work: Work::Programs(&[
+            "crates/os",
+            "crates/event",
+            "crates/kqueue",
+            "crates/machine",
+            "crates/select",
+            "crates/drivers",
+            "crates/watch",
+            "crates/steer",
+        ]),
     },
     Section {
         name: "services",

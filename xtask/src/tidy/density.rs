@@ -5,8 +5,9 @@ use std::fmt::Write;
 use super::source::Source;
 use super::tree::Tree;
 
-const FOLDERS: [&str; 8] = [
+const FOLDERS: [&str; 9] = [
     "crates/os/src/",
+    "crates/event/src/",
     "crates/machine/src/",
     "crates/select/src/",
     "crates/drivers/src/",
