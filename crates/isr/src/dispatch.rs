@@ -20,10 +20,12 @@
 mod counts;
 mod policy;
 mod protocol;
+mod report;
 
 pub use counts::StreamCounts;
 pub use policy::{Dispatch, LIMIT_DEFAULT, LIMIT_MAX, Placement};
 pub use protocol::{Ask, Number, Refused, Registration};
+pub use report::{ProtocolRow, Report, StreamRow};
 
 use protocol::Stream;
 

@@ -2,4 +2,5 @@
 #![allow(clippy::unwrap_used)] // all of this is tests
 
 mod order;
+mod report;
 mod rows;
