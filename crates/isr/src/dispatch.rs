@@ -226,7 +226,10 @@ impl<P> Isr<P> {
         }
     }
 
-    /// Takes a packet that lane `from` has placed here.
+    /// Takes a packet that lane `from` has placed here. If it does not stay, `from` is told as if it had been handled.
+    ///
+    /// # Panics
+    /// If `from` is this lane, or none.
     pub fn admit(&mut self, number: Number, packet: P, from: usize) -> Step<P> {
         assert!(from != self.lane && from < self.lanes, "what a lane places on itself does not travel");
         match &mut self.streams[number.index()] {
