@@ -27,8 +27,8 @@
 //! 5. While the ready list is not empty, a bell (eventfd(2)) in the epoll set keeps the queue's descriptor readable.
 //!
 //! Consequences: a queue may poll readable and then have nothing to tell (a low-water mark not reached, something read meanwhile). A
-//! change on a descriptor arms its edge anew, so an interest with CLEAR on it may be told again for bytes that were told before: never
-//! lost, perhaps twice.
+//! change on a descriptor arms its edge anew, so an interest with CLEAR on it may be told again for bytes that were told before, and so may all when the set is built again
+//! (*Closing*): never lost, perhaps twice.
 //!
 //! # Origins
 //!

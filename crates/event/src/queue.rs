@@ -22,6 +22,9 @@ use crate::state::State;
 /// Reports taken from the kernel at once.
 const AT_ONCE: usize = 128;
 
+/// A wait that is longer than this is as long as this.
+const LONGEST: Duration = Duration::from_secs(1 << 32);
+
 /// Who is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
@@ -113,7 +116,8 @@ impl Queue {
             return Ok(0);
         }
         let at_least = at_least.min(events.len());
-        let mut call = Call { told: 0, held: Vec::new(), deadline: None };
+        let deadline = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| Instant::now() + timeout.min(LONGEST));
+        let mut call = Call { told: 0, held: Vec::new(), deadline };
         let answer = self.fill(&mut call, events, at_least, timeout);
         if !call.held.is_empty() {
             self.state().let_go(&call.held);
@@ -214,13 +218,14 @@ impl Queue {
             let woken = state.take_wake();
             self.follow(&mut state)?;
             state.settle_bell();
-            let is_over = reported == 0 && wait == Some(Duration::ZERO);
+            // A full batch of reports may have left others behind.
+            let is_over = reported < room && wait == Some(Duration::ZERO);
             if call.told >= at_least || woken || is_over {
                 return Ok(());
             }
             state.hold(&events[fresh], &mut call.held);
             drop(state);
-            wait = call.left(timeout);
+            wait = timeout.map(|_| call.left());
         }
     }
 
@@ -239,16 +244,13 @@ struct Call {
     told: usize,
     /// Interests that it has told, and that are to be told no more until it returns.
     held: Vec<Key>,
-    /// When it is over, once it has had to wait on.
+    /// When it is over; none where it does not wait, or for ever.
     deadline: Option<Instant>,
 }
 
 impl Call {
-    /// How long it may still wait. The first wait lasted the whole time or has brought something.
-    fn left(&mut self, timeout: Option<Duration>) -> Option<Duration> {
-        let timeout = timeout?;
-        let now = Instant::now();
-        let deadline = *self.deadline.get_or_insert(now + timeout);
-        Some(deadline.saturating_duration_since(now))
+    /// How long it may still wait.
+    fn left(&self) -> Duration {
+        self.deadline.map_or(Duration::ZERO, |deadline| deadline.saturating_duration_since(Instant::now()))
     }
 }

@@ -101,6 +101,12 @@ impl State {
                 told += 1;
             }
         }
+        for key in self.put_back.drain(..) {
+            // It may have ended since with its file.
+            if self.interests.get(key).is_some() {
+                self.ready.push(key.index());
+            }
+        }
         told
     }
 
@@ -183,7 +189,7 @@ impl State {
             return;
         }
         if !event.flags.contains(Flags::CLEAR) && !self.is_repeated(&self.interests[key]) {
-            self.ready.push(key.index());
+            self.put_back.push(key);
         }
     }
 
