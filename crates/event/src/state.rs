@@ -223,3 +223,10 @@ impl State {
         Ok(())
     }
 }
+
+impl Drop for State {
+    /// What the process does for this queue's signals ends with it.
+    fn drop(&mut self) {
+        self.signals.keys().for_each(|&signal| crate::signals::leave(signal));
+    }
+}
