@@ -84,14 +84,20 @@ pub(crate) fn opened(file: File, options: OpenOptions) -> std::io::Result<Answer
         false if metadata.is_file() => FileFacts::of_file(metadata.len(), modified(&metadata)),
         _ => return Ok(Answer::Failed(NOT_A_FILE)),
     };
-    let facts = facts.numbered(metadata.ino());
+    let changed = time(metadata.ctime(), metadata.ctime_nsec());
+    let facts =
+        facts.numbered(metadata.dev(), metadata.ino()).changed_at(changed).named(metadata.nlink().try_into().unwrap_or(u32::MAX));
     rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
     Ok(Answer::Opened { file, facts })
 }
 
-/// A file system may say any time.
 fn modified(metadata: &Metadata) -> Duration {
-    match (u64::try_from(metadata.mtime()), u32::try_from(metadata.mtime_nsec())) {
+    time(metadata.mtime(), metadata.mtime_nsec())
+}
+
+/// A file system may say any time.
+fn time(seconds: i64, nanoseconds: i64) -> Duration {
+    match (u64::try_from(seconds), u32::try_from(nanoseconds)) {
         (Ok(seconds), Ok(nanoseconds)) => Duration::from_secs(seconds) + Duration::from_nanos(nanoseconds.into()),
         _ => Duration::ZERO,
     }
@@ -113,11 +119,14 @@ mod tests {
     fn the_time_of_the_last_change_is_told() {
         let path = std::env::temp_dir().join(format!("corelane-opening-{}", std::process::id()));
         let file = File::create(&path).unwrap();
-        let number = file.metadata().unwrap().ino();
-        for (time, told) in [(Duration::new(1_234, 567), Duration::new(1_234, 567)), (Duration::ZERO, Duration::ZERO)] {
-            file.set_modified(std::time::UNIX_EPOCH + time).unwrap();
+        for (set, told) in [(Duration::new(1_234, 567), Duration::new(1_234, 567)), (Duration::ZERO, Duration::ZERO)] {
+            file.set_modified(std::time::UNIX_EPOCH + set).unwrap();
+            let metadata = file.metadata().unwrap();
+            let now = time(metadata.ctime(), metadata.ctime_nsec());
+            let expected = FileFacts::of_file(0, told).numbered(metadata.dev(), metadata.ino()).changed_at(now);
             let answer = open(None, &path, OpenOptions::new().read(true)).unwrap();
-            assert!(matches!(answer, Answer::Opened { facts, .. } if facts == FileFacts::of_file(0, told).numbered(number)));
+            assert!(now > Duration::from_secs(1_000_000_000), "when it changed is nobody's to set");
+            assert!(matches!(answer, Answer::Opened { facts, .. } if facts == expected));
         }
         file.set_modified(std::time::UNIX_EPOCH - Duration::from_millis(1)).unwrap();
         let answer = open(None, &path, OpenOptions::new().read(true)).unwrap();

@@ -8,6 +8,8 @@ use corelane_seam::{LEASE_BYTES_MAX, Tuning};
 const THREADS_MOST: usize = 256;
 /// Offloaded calls that may wait or run at once: each has its place in a queue.
 const CALLS_MOST: usize = 1 << 20;
+/// Directories that may be watched at once: no system allows a user more unless it is told to (`fs.inotify.max_user_watches`).
+const WATCHES_MOST: usize = 1 << 20;
 
 /// Refuses settings that would leave a driver without memory to receive into, without progress, or without bounds.
 ///
@@ -22,6 +24,7 @@ pub fn check(tuning: &Tuning) -> Result<(), Error> {
         ("offload_max", tuning.offload_max, 1, CALLS_MOST),
         // One is kept for files, so that calls which last long never stop them.
         ("offload_threads", tuning.offload_threads, 2, THREADS_MOST),
+        ("watches_max", tuning.watches_max, 0, WATCHES_MOST),
     ];
     match fields.into_iter().find(|&(_, got, least, most)| got < least || got > most) {
         Some((field, got, least, most)) => Err(Error::Tuning { field, got, least, most }),

@@ -187,7 +187,7 @@ impl Timing {
     /// Expirations up to `now`, of one that went off.
     pub fn expirations(&self, now: u64) -> u64 {
         assert!(self.fired, "only what went off is counted");
-        if self.period == 0 { 1 } else { now.saturating_sub(self.due) / self.period + 1 }
+        now.saturating_sub(self.due).checked_div(self.period).map_or(1, |missed| missed + 1)
     }
 
     /// Counts on from `expirations` that were told.

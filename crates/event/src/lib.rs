@@ -94,11 +94,13 @@
 //! pub fn closed(descriptor: RawFd);                       // before it is closed, or replaced by dup2(2)
 //! ```
 //!
+//! [`Events`] is a queue with an owner, for Rust.
 //! A queue whose own descriptor is closed by the program (the C face: `close(kq)`) ends: [`closed`] takes it out of the list that [`Queue::of`] looks in,
 //! and does not close the number again.
 #![forbid(unsafe_code)]
 
 mod closing;
+mod events;
 mod interest;
 mod queue;
 mod ready;
@@ -110,6 +112,7 @@ mod signals;
 mod slab;
 mod state;
 
+pub use events::Events;
 pub use queue::{Queue, Wake};
 pub use record::{Change, Event, Filter, Flags, notes};
 pub use refused::Refused;

@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use crate::closing;
 use crate::record::{Change, Event, Filter};
 use crate::refused::Refused;
-use crate::registry;
 use crate::set::{Token, Watched};
 use crate::slab::Key;
 use crate::state::State;
@@ -51,11 +50,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty queue, whose descriptor is closed by execve(2).
-    ///
-    /// # Errors
-    /// EMFILE, ENFILE, ENOMEM: too many descriptors, too little memory.
-    pub fn new() -> Result<Arc<Self>, Refused> {
+    /// An empty queue that nobody finds by its number.
+    pub(crate) fn unknown() -> Result<Arc<Self>, Refused> {
         let home = Home::here();
         closing::begin();
         let set = Arc::new(Watched::new().map_err(Refused::system)?);
@@ -63,21 +59,14 @@ impl Queue {
         outer.add(set.number(), Readiness::IN, Token::Inner.word()).map_err(Refused::system)?;
         let outer = outer.into_descriptor();
         let number = outer.as_raw_fd();
-        let queue = Arc::new(Self {
+        Ok(Arc::new(Self {
             outer: Mutex::new(Some(outer)),
             number,
             home,
             set: RwLock::new(set.clone()),
             state: Mutex::new(State::new(set, number)?),
             waiters: AtomicUsize::new(0),
-        });
-        registry::insert(number, &queue);
-        Ok(queue)
-    }
-
-    /// The queue whose descriptor has this number; none if there is none, or if it is another process's: queues are not inherited by fork(2).
-    pub fn of(number: RawFd) -> Option<Arc<Self>> {
-        registry::find(number)
+        }))
     }
 
     /// The number of its descriptor, which is readable while there may be something to tell.
@@ -145,11 +134,16 @@ impl Queue {
         self.state().post(ident, filter, notes, data)
     }
 
-    /// Closes the queue's descriptor. Who waits goes on waiting until his timeout, or is woken before; changes and waits that come later are
-    /// refused to those who look for the queue by number.
-    pub fn end(&self) {
-        registry::remove(self.number);
+    /// Closes the queue's descriptor, if it is ours to close.
+    pub(crate) fn close(&self) {
         drop(self.outer.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Another descriptor of the same file.
+    pub(crate) fn duplicate(&self) -> std::io::Result<OwnedFd> {
+        let outer = self.outer.lock().unwrap_or_else(PoisonError::into_inner);
+        // reason: asked by who has just made the queue, and has not ended it.
+        outer.as_ref().expect("a queue begins with its descriptor").try_clone()
     }
 
     /// The program closes the descriptor itself, or has done so.

@@ -80,7 +80,7 @@ impl World {
             copies: Vec::new(),
             interests: BTreeMap::new(),
             told: 0,
-            ghosts: seed % 2 == 0,
+            ghosts: seed.is_multiple_of(2),
         }
     }
 

@@ -23,3 +23,4 @@ pub mod signals;
 pub mod sockets;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod watches;

@@ -48,6 +48,8 @@ pub struct Tuning {
     /// Threads of one lane that carry out what would have to wait, at least 2. With helper threads of our own one is kept for files, and
     /// the others have offloaded calls as well; a ring has as many threads of the kernel, of each of its two kinds, for files. Default 4.
     pub offload_threads: usize,
+    /// Directories that are watched at once, for one lane, at the most; 0: none is. Each costs about a kibibyte of the system's memory, charged to the user. Default 1024.
+    pub watches_max: usize,
 }
 
 impl Default for Tuning {
@@ -59,6 +61,7 @@ impl Default for Tuning {
             accept_batch: 64,
             offload_max: 64,
             offload_threads: 4,
+            watches_max: 1024,
         }
     }
 }
@@ -151,7 +154,7 @@ pub trait Driver {
         }
     }
 
-    /// Closes the sockets of a work that has left its lane, and ends its connects and polls, as if it had said so itself: those that were
+    /// Closes the sockets of a work that has left its lane, and ends its connects, polls and watches, as if it had said so itself: those that were
     /// accepted, opened, or last received from, with a handle of `work`. Operations under way end, and what comes of them is told
     /// with their handles.
     fn abandon(&mut self, work: u8);

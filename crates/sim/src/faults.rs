@@ -100,6 +100,15 @@ faults! {
     spurious_wake: SpuriousWake,
     /// A doorbell wakes its lane late; it is never lost.
     delayed_bell: DelayedBell,
+    /// Opening beneath a directory cannot be told to stay there, because something was renamed meanwhile: it ends with
+    /// [`Busy`](corelane_seam::Reason::Busy).
+    raced_file: RacedFile,
+    /// No more directories may be watched: a watch ends with [`Busy`](corelane_seam::Reason::Busy) (ENOSPC).
+    refused_file_watch: RefusedFileWatch,
+    /// What happens in a watched directory is told up to a second later.
+    late_file_notice: LateFileNotice,
+    /// Notices are lost because too many wait to be read: all watches of the lane end as changed.
+    lost_file_notices: LostFileNotices,
 }
 
 impl Faults {

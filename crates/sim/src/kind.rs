@@ -22,6 +22,7 @@ pub(crate) enum Kind {
     Sync,
     List,
     Warm,
+    Watch,
     CloseFile,
     Offload,
     Bind,
@@ -84,6 +85,7 @@ impl Kind {
             FileOp::Sync { .. } => Self::Sync,
             FileOp::Warm { .. } => Self::Warm,
             FileOp::List { .. } => Self::List,
+            FileOp::Watch { .. } => Self::Watch,
             FileOp::Close { .. } => Self::CloseFile,
         }
     }
@@ -105,6 +107,7 @@ impl Kind {
             Self::Sync => "sync",
             Self::Warm => "warm",
             Self::List => "list",
+            Self::Watch => "watch",
             Self::CloseFile => "close-file",
             Self::Offload => "offload",
             Self::Bind => "bind",
@@ -162,6 +165,7 @@ impl Kind {
             FileOutcome::Written { .. } => self == Self::Write,
             FileOutcome::Warm { .. } => self == Self::Warm,
             FileOutcome::Listed { .. } => self == Self::List,
+            FileOutcome::Watched | FileOutcome::Changed => self == Self::Watch,
             FileOutcome::Done => matches!(self, Self::Sync | Self::CloseFile),
             _ => false,
         }
@@ -189,6 +193,8 @@ pub(crate) fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::File(FileOutcome::Written { .. }) => "written",
         Outcome::File(FileOutcome::Warm { .. }) => "warm",
         Outcome::File(FileOutcome::Listed { .. }) => "listed",
+        Outcome::File(FileOutcome::Watched) => "watched",
+        Outcome::File(FileOutcome::Changed) => "changed",
         Outcome::File(FileOutcome::Done) => "done",
         Outcome::Frame(FrameOutcome::Opened { .. }) => "port opened",
         Outcome::Frame(FrameOutcome::Arrived { .. }) => "frames arrived",

@@ -58,6 +58,7 @@
 
 mod check;
 mod clock;
+mod disk;
 mod driver;
 mod faults;
 mod files;

@@ -15,7 +15,6 @@ use crate::wire::Wire;
 use corelane_seam::{Arena, Fault, Interest, Random, Tuning};
 use std::cell::RefCell;
 use std::net::IpAddr;
-use std::path::Path;
 use std::rc::Rc;
 
 /// The most nanoseconds that the clock jumps forward.
@@ -163,47 +162,6 @@ impl World {
     /// Has [`World::step`] return [`Turn::Alarm`] with `token` once the clock shows `time`, in nanoseconds.
     pub fn alarm(&self, time: u64, token: u64) {
         self.0.borrow_mut().clock.at(time, Event::Alarm { token });
-    }
-
-    /// Puts a file, as it is, into the model file system, with the directories where it lies.
-    pub fn write_file(&self, path: impl AsRef<Path>, bytes: &[u8]) {
-        let mut state = self.0.borrow_mut();
-        let now = state.clock.now();
-        state.files.put(path.as_ref(), bytes, now);
-    }
-
-    /// From now on no file is in the page cache, and the disk takes so long for what is to be brought there
-    /// ([`FileOp::Warm`](corelane_seam::FileOp::Warm)); with 0, as at the beginning, all of them are.
-    pub fn slow_disk(&self, nanoseconds: u64) {
-        self.0.borrow_mut().disk_delay = nanoseconds;
-    }
-
-    /// Takes the name of a file or of a link out of the model file system. Who has the file open keeps it.
-    ///
-    /// # Panics
-    /// If there is no such name.
-    pub fn remove_file(&self, path: impl AsRef<Path>) {
-        self.0.borrow_mut().files.remove(path.as_ref());
-    }
-
-    /// Makes a directory in the model file system, if it is not there.
-    pub fn make_directory(&self, path: impl AsRef<Path>) {
-        let mut state = self.0.borrow_mut();
-        let now = state.clock.now();
-        state.files.make_directory(path.as_ref(), now);
-    }
-
-    /// Makes a symbolic link in the model file system. A `magic` one is as those of `/proc` (proc(5)), which are not followed beneath a
-    /// directory wherever they lead.
-    pub fn make_link(&self, path: impl AsRef<Path>, to: impl AsRef<Path>, magic: bool) {
-        let mut state = self.0.borrow_mut();
-        let now = state.clock.now();
-        state.files.make_link(path.as_ref(), to.as_ref(), magic, now);
-    }
-
-    /// What a file of the model file system holds; none if there is no such file.
-    pub fn read_file(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
-        self.0.borrow().files.get(path.as_ref()).map(<[u8]>::to_vec)
     }
 
     /// Files that the lanes have open.
@@ -373,6 +331,7 @@ impl State {
             Event::Stop { lane, stop } => self.stop_late(lane, stop),
             Event::Release { lane, number } => self.release(lane, number),
             Event::File { lane, asked, work } => self.work_on_file(lane, asked, work),
+            Event::Told { lane, number } => self.told(lane, number),
             Event::Offload { lane, asked, work } => self.run_offloaded(lane, asked, work),
             Event::Alarm { token } => self.notices.push(Notice::Alarm(token)),
             Event::FrameLeaves { card, queue, epoch } => self.frame_leaves(card, queue, epoch),

@@ -15,6 +15,7 @@ use crate::output::Output;
 use crate::places::Sharing;
 use crate::post::Post;
 use crate::replies::Replies;
+use crate::requests::Watch;
 use crate::sockets::{DatagramSocket, datagram_socket};
 use crate::table::Table;
 use crate::talk::{Silent, Talk};
@@ -316,13 +317,20 @@ impl<K: Talk> Cx<'_, K> {
         self.tell(id, Notice::Close);
     }
 
+    /// Our side of a connection of this service says no more: it finishes when all output has left, which the peer sees as the end of the stream. What the peer says goes
+    /// to the service as before, until the peer finishes too or the connection is closed. What is written later, or answered, never leaves, and is counted
+    /// (`answers_late`).
+    pub fn finish(&mut self, id: ConnectionId) {
+        self.tell(id, Notice::Finish);
+    }
+
     /// Breaks off a connection of this service, as [`Next::Abort`](crate::Next::Abort) does: what has not left is lost.
     pub fn abort(&mut self, id: ConnectionId) {
         self.tell(id, Notice::Abort);
     }
 
     /// Has [`StreamService::receive`](crate::StreamService::receive) called for a connection of this service on this lane once this call has returned,
-    /// though nothing has come: for one whose service said [`Next::Wait`](crate::Next::Wait). Nothing if it has ended.
+    /// though nothing has come: for one whose service said [`Next::Wait`](crate::Next::Wait), or wants to ask for memory in a call for it. Nothing if it has ended.
     pub fn resume(&mut self, id: ConnectionId) {
         self.tell(id, Notice::Resume);
     }
@@ -512,6 +520,17 @@ impl<K: Talk> Cx<'_, K> {
         self.request(FileOp::List { directory: directory.clone(), most }, token);
     }
 
+    /// Watches a directory that was opened with [`OpenOptions::directory`]. `FileOutcome::Watched` comes once what happens there will be told, and `FileOutcome::Changed` when
+    /// something has: a name in it came, went or means another file, a file in it was written to (but not through mapped memory) or has other rights, or it was itself moved, removed
+    /// or closed to others. That is told once: watch again to hear of more. What happens in directories beneath it is not told. When what is returned is dropped before, the
+    /// watch ends as `Failed` with `Cancelled`.
+    ///
+    /// `Failed` with `Busy`: the lane or the user watches as many as may be; with `Unsupported`: others change that file system, who are not heard. Then look at
+    /// what lies there from time to time.
+    pub fn watch_directory(&mut self, directory: &File, token: u64) -> Watch {
+        self.table.requests.watch(self.kit, self.service, directory.clone(), token)
+    }
+
     /// Reads a file from `offset`, and appends to `lease` until that holds `until` bytes or the file ends: `FileOutcome::Filled`.
     pub fn read_file(&mut self, file: &File, offset: u64, lease: Lease, until: usize, token: u64) {
         self.request(FileOp::Read { file: file.clone(), offset, lease, until }, token);
@@ -528,10 +547,15 @@ impl<K: Talk> Cx<'_, K> {
     }
 
     /// Whether the lane's helper threads have as many calls as they may. Ask before [`Cx::offload`]: if it is so, leave the request in the
-    /// input; the connection's service is called again when a call has ended.
+    /// input; the connection's service is called again when there is a place, whoever's call has ended. In a call that is for no connection keep what is to be
+    /// done: [`nudged`](crate::StreamService::nudged) is called then.
     pub fn offload_is_full(&mut self) -> bool {
         let full = self.table.requests.offload_room(self.kit) == 0;
-        self.met.full_offload |= full;
+        match self.current {
+            Some(_) => self.met.full_offload |= full,
+            None if full => self.table.await_offload(self.service),
+            None => {}
+        }
         full
     }
 

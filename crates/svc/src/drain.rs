@@ -102,6 +102,7 @@ impl Services {
             self.end(kit, index, Ending::Aborted);
         }
         self.table.sockets.abandon(&self.table.services, kit);
+        self.table.requests.end_watches(kit);
         for service in 0..self.table.services.len() {
             while let Some(arrived) = self.table.services[service].waiting.pop_front() {
                 self.table.connections.turn_away(kit, arrived.socket);
@@ -140,7 +141,8 @@ impl Services {
 
     pub(crate) fn drain_is_done(&self) -> bool {
         let is_over = self.drain_is_over || self.lanes_are_quiet && self.table.requests.have_ended();
-        self.table.draining && self.has_no_connections() && self.table.sockets.len() == 0 && is_over
+        let is_left = self.table.sockets.len() > 0 || self.table.requests.watch_any();
+        self.table.draining && self.has_no_connections() && is_over && !is_left
     }
 }
 

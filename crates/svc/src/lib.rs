@@ -74,6 +74,7 @@ pub use output::{Output, OutputWriter};
 pub use places::{Place, Sharing};
 pub use remote::{Remote, Reply as RemoteReply, WakeOutside};
 pub use replies::Replies;
+pub use requests::Watch;
 pub use service::{DatagramService, StreamService};
 pub use services::{LANE_CONNECTIONS_MAX, Services};
 pub use steering::{Command, MakeSocket, Reply, Selected, Selection, Steer, discard};

@@ -148,6 +148,7 @@ impl Services {
             limits,
             row,
             open: 0,
+            awaits_offload: false,
             handshakes: Cell::new(0),
             sockets: 0,
             waiting: Default::default(),
@@ -212,7 +213,12 @@ impl Services {
         if !completion.more && matches!(completion.outcome, Outcome::Released) {
             return;
         }
-        let Some(Ended { service, asker, outcome }) = self.table.requests.end(kit, handle, completion.outcome) else {
+        let requests = &mut self.table.requests;
+        let told = match completion.more {
+            true => requests.told(handle, completion.outcome),
+            false => requests.end(kit, handle, completion.outcome),
+        };
+        let Some(Ended { service, asker, outcome }) = told else {
             return kit.row.add(LaneCounter::CompletionsStale, 1);
         };
         let token = match asker {
@@ -287,6 +293,8 @@ fn assert_declared<S>(declared: &[Declaration], row: &ServiceRow) {
         "{service} declares {} counters, and the page that it is to count in has {has}",
         declared.len()
     );
+    let in_order = declared.iter().enumerate().all(|(place, one)| one.place == place);
+    assert!(in_order, "{service} declares counters that stand behind another's: remedy: join both (Joined)");
 }
 
 /// An offloaded call's value leaves the fence that [`Cx::offload`](crate::Cx::offload) put around it.
@@ -367,6 +375,8 @@ impl Work for Services {
     }
 
     fn flush(&mut self, kit: &mut Kit) {
+        // Before the calls for whole services, so that who is called because there is a place finds it.
+        self.table.revive_offloading(kit);
         if self.table.nudges.are_due() {
             self.serve_nudges(kit);
         }
@@ -374,7 +384,6 @@ impl Work for Services {
         self.flush_dirty(kit);
         self.table.sockets.flush(&self.table.services, kit);
         self.table.requests.close_unheld(kit);
-        self.table.revive_offloading(kit);
         self.table.revive_starved(&kit.arena, kit.now());
         self.relieve(kit);
     }
@@ -405,10 +414,11 @@ impl Work for Services {
         self.is_at_rest(kit)
     }
 
-    fn all_are_quiet(&mut self, _kit: &mut Kit) {
+    fn all_are_quiet(&mut self, kit: &mut Kit) {
         assert!(self.table.draining && !self.lanes_are_quiet, "lanes agree once, in a drain");
         self.lanes_are_quiet = true;
         self.table.sockets.close_all(&self.table.services);
+        self.table.requests.end_watches(kit);
     }
 
     fn end(&mut self, kit: &mut Kit) {

@@ -69,6 +69,8 @@ pub struct Declaration {
     pub unit: &'static str,
     /// One sentence on when it changes.
     pub meaning: &'static str,
+    /// Its word among those that are declared together, from 0.
+    pub place: usize,
 }
 
 /// A figure derived from counters: one of them divided by the sum of some.
@@ -120,7 +122,13 @@ macro_rules! catalogue {
             const SCOPE: Scope = Scope::$scope;
             const ALL: &'static [Self] = &[$(Self::$variant),*];
             const DECLARED: &'static [Declaration] =
-                &[$(Declaration { name: $text, kind: Kind::$kind, unit: $unit, meaning: $meaning }),*];
+                &[$(Declaration {
+                    name: $text,
+                    kind: Kind::$kind,
+                    unit: $unit,
+                    meaning: $meaning,
+                    place: Self::$variant as usize,
+                }),*];
             const RATIOS: &'static [Ratio<Self>] = &[$(Ratio {
                 name: $ratio,
                 numerator: Self::$numerator,
@@ -161,6 +169,7 @@ catalogue! {
         TimersFired "timers_fired" Counter "timers" "Timers that came due and ran.";
         TasksPolled "tasks_polled" Counter "polls" "Polls of the lane's tasks.";
         TasksPanicked "tasks_panicked" Counter "tasks" "Tasks ended by a panic.";
+        TasksMaxHits "tasks_max_hits" Counter "hits" "Tasks refused because the lane had as many as its bound (tasks_max) allows.";
         MessagesSent "messages_sent" Counter "messages" "Messages put into channels to other lanes.";
         MessagesReceived "messages_received" Counter "messages" "Messages taken from channels of other lanes.";
         MessagesRefused "messages_refused" Counter "messages" "Messages that came back: the channel was full, or nobody was at its other end.";
@@ -169,6 +178,7 @@ catalogue! {
         DoorbellsSpared "doorbells_spared" Counter "doorbells" "Doorbells not rung because the other lane was awake.";
         Offloads "offloads" Counter "calls" "Calls handed to the helper threads.";
         OffloadsRefused "offloads_refused" Counter "calls" "Calls not handed to the helper threads because their queue was full.";
+        WatchesRefused "watches_refused" Counter "directories" "Directories that could not be watched: at the bound of the lane or of the user, or because others change their file system as well. What lies there is looked at again and again.";
         FileOperations "file_operations" Counter "operations" "Reads, writes and syncs of files that were started.";
         ConnectionsCapHits "connections_cap_hits" Counter "hits" "Times a connection was put off at the lane's cap over all its services.";
         ReportLinesDropped "report_lines_dropped" Counter "lines" "Lines for the operator that were lost because nobody took them from standard error.";
@@ -359,7 +369,7 @@ pub fn documentation(services: &[(&str, &[Declaration])]) -> String {
 
 fn table(out: &mut String, title: &str, declared: &[Declaration]) {
     let _ = writeln!(out, "\n## {title}\n\n| name | kind | unit | meaning |\n| --- | --- | --- | --- |");
-    for Declaration { name, kind, unit, meaning } in declared {
+    for Declaration { name, kind, unit, meaning, .. } in declared {
         let _ = writeln!(out, "| `{name}` | {} | {unit} | {meaning} |", kind.name());
     }
 }
@@ -449,7 +459,7 @@ mod tests {
 
     #[test]
     fn the_hash_sees_every_part_but_the_meaning() {
-        let entry = Declaration { name: "ab", kind: Kind::Counter, unit: "c", meaning: "" };
+        let entry = Declaration { name: "ab", kind: Kind::Counter, unit: "c", meaning: "", place: 0 };
         let hash = |scope, entry| hash_declared(0, scope, &[entry]);
         let all = [
             hash(Scope::Lane, entry),

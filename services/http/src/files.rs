@@ -10,6 +10,7 @@
 
 mod asked;
 mod cache;
+mod directories;
 mod entity;
 mod lookup;
 mod media;
@@ -18,6 +19,7 @@ mod page;
 mod respond;
 mod root;
 mod sending;
+mod tree;
 mod visit;
 mod warming;
 
@@ -32,9 +34,9 @@ use entity::Entity;
 use lookup::Lookups;
 use name::Decoded;
 use respond::Response;
-use root::Root;
 use std::path::PathBuf;
 use std::rc::Rc;
+use tree::{Tree, Where};
 use visit::Visit;
 use warming::Warmings;
 
@@ -49,7 +51,8 @@ const TRUE_FOR: u64 = 1_000_000_000;
 /// Nothing whose name begins with a dot is served, nothing that is no regular file, and no link that leads out of the directory. A file that has changed is
 /// noticed within a second. A large one is sent part by part, each of which a helper thread has read before if it was not in the system's memory, so that a disk holds up nobody else.
 pub struct Files {
-    root: Root,
+    site: Tree,
+    errors: Option<Tree>,
     index: String,
     lists: bool,
     cache: Cache,
@@ -59,7 +62,7 @@ pub struct Files {
     /// Names what is under way.
     last_token: u64,
     decoded: Decoded,
-    /// That of the root; those of lookups are behind it.
+    /// That of the root; behind it that of the pages of errors, and those of lookups.
     tokens: u64,
     /// How many there are beside each other on the lane.
     beside: usize,
@@ -70,17 +73,18 @@ pub struct Files {
 impl Files {
     /// What lies beneath this directory. It need not be there yet, and may be replaced by another of its name.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        let (root, lookups, cache) = (Root::new(root.into()), Lookups::default(), Cache::new(Self::CACHE_BYTES));
+        let (site, lookups, cache) = (Tree::new(root.into()), Lookups::default(), Cache::new(Self::CACHE_BYTES));
         let (index, decoded) = ("index.html".to_owned(), Decoded::new());
         Self {
-            root,
+            site,
+            errors: None,
             index,
             lists: false,
             cache,
             cache_bytes: Self::CACHE_BYTES,
             lookups,
             warmings: Warmings::default(),
-            last_token: 0,
+            last_token: 1,
             decoded,
             tokens: 0,
             beside: 1,
@@ -106,6 +110,11 @@ impl Files {
         Self { cache_bytes: bytes, cache: Cache::new(bytes), ..self }
     }
 
+    /// What opening the root goes by.
+    fn root_token(&self, at: Where) -> u64 {
+        self.tokens + u64::from(at == Where::Errors)
+    }
+
     fn next_token(&mut self) -> u64 {
         self.last_token += 1;
         self.tokens + self.last_token
@@ -119,12 +128,12 @@ impl Files {
 
     /// What is to be sent for this name, if it is known.
     fn known(&mut self, cx: &Cx<'_>, name: &[u8], asked: &Asked<'_>) -> Option<Rc<Entity>> {
-        let since = cx.now().nanoseconds().saturating_sub(TRUE_FOR);
-        let Known::File(plain) = self.cache.get(name, since)? else { return None };
+        let now = cx.now().nanoseconds();
+        let Known::File(plain) = self.cache.get(name, now)? else { return None };
         if plain.has_codings {
             for &coding in asked.codings().as_slice() {
-                lookup::write_key(&mut self.key, name, coding);
-                match self.cache.get(&self.key, since)? {
+                lookup::write_key(&mut self.key, Where::Site, name, coding);
+                match self.cache.get(&self.key, now)? {
                     Known::File(coded) => return Some(coded.clone()),
                     Known::Nothing => {}
                 }
@@ -160,7 +169,9 @@ impl Application for Files {
 
     fn started(&mut self, cx: &mut Cx<'_>) {
         self.cache = Cache::new(self.cache_bytes.min(cx.arena().limit() / 4) / self.beside);
-        self.open_root(cx);
+        for at in self.places() {
+            self.open_root(cx, at);
+        }
     }
 
     fn request(&mut self, cx: &mut Cx<'_>, request: &Request<'_>, reply: Reply<'_>) -> Result<Handled<Self>, Refused> {
@@ -169,7 +180,7 @@ impl Application for Files {
             Method::Options => return reply.answer(Status::NO_CONTENT).field("Allow", METHODS).empty(),
             _ => return respond::not_allowed(reply),
         }
-        self.look_after_root(cx);
+        self.look_after_root(cx, Where::Site);
         let mut decoded = std::mem::take(&mut self.decoded);
         let served = self.serve(cx, request, reply, &mut decoded);
         self.decoded = decoded;
@@ -177,10 +188,14 @@ impl Application for Files {
     }
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
-        match token {
-            token if token == self.tokens => self.root_opened(cx, outcome),
-            token if self.was_warmed(cx, token, &outcome) => {}
-            token => self.lookup_went_on(cx, token, outcome),
+        if let Some(at) = self.places().find(|at| self.root_token(*at) == token) {
+            return self.root_opened(cx, at, outcome);
+        }
+        if self.was_warmed(cx, token, &outcome) {
+            return;
+        }
+        if let Some(outcome) = self.directory_went_on(cx, token, outcome) {
+            self.lookup_went_on(cx, token, outcome);
         }
     }
 }

@@ -67,6 +67,13 @@ impl DriverSettings {
         self
     }
 
+    /// Directories that one lane watches at once, 0 to 1,048,576; what lies in others is looked at again and again. Each costs about a kibibyte of the system's memory. By default 1024.
+    #[must_use]
+    pub fn watches_max(mut self, directories: usize) -> Self {
+        self.tuning.watches_max = directories;
+        self
+    }
+
     /// What the drivers take.
     ///
     /// # Errors
@@ -95,6 +102,7 @@ mod tests {
             (settings().offload_max((1 << 20) + 1), "offload_max must be 1 to 1048576, not 1048577"),
             (settings().offload_threads(1), "offload_threads must be 2 to 256, not 1"),
             (settings().offload_threads(257), "offload_threads must be 2 to 256, not 257"),
+            (settings().watches_max((1 << 20) + 1), "watches_max must be 0 to 1048576, not 1048577"),
         ];
         for (settings, words) in wrong {
             let error = settings.tuning().unwrap_err().to_string();
@@ -105,7 +113,7 @@ mod tests {
     #[test]
     fn what_is_in_range_is_what_drivers_get() {
         let settings = DriverSettings::default().receive_bytes(1).receive_cycle_bytes(2).datagram_bytes(65_536);
-        let settings = settings.accept_batch(3).offload_max(4).offload_threads(2);
+        let settings = settings.accept_batch(3).offload_max(4).offload_threads(2).watches_max(5);
         let expected = Tuning {
             receive_bytes: 1,
             receive_cycle_bytes: 2,
@@ -113,6 +121,7 @@ mod tests {
             accept_batch: 3,
             offload_max: 4,
             offload_threads: 2,
+            watches_max: 5,
         };
         assert_eq!(settings.tuning().unwrap(), expected);
         assert_eq!(DriverSettings::default().tuning().unwrap(), Tuning::default());

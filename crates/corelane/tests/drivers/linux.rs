@@ -111,6 +111,10 @@ impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
         std::os::unix::fs::symlink(to, self.path(name)).unwrap();
     }
 
+    fn rename(&self, from: &str, to: &str) {
+        std::fs::rename(self.path(from), self.path(to)).unwrap();
+    }
+
     fn magic_link(&self) -> (PathBuf, &'static str) {
         ("/proc/self".into(), "exe")
     }

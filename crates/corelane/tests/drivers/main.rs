@@ -18,6 +18,7 @@ mod skips;
 mod streams;
 mod unix;
 mod waiting;
+mod watches;
 
 /// Runs the case of this path, unless this kind of driver cannot.
 fn run<R: rig::Rig>(path: &str, body: impl FnOnce()) {
@@ -129,6 +130,14 @@ macro_rules! suite {
                     a_panic_in_an_offloaded_call_is_a_fault,
                     offloaded_calls_are_bounded,
                     who_counts_offloaded_calls_needs_none_refused;
+                watches:
+                    what_happens_in_a_directory_is_told_once,
+                    a_directory_that_is_moved_is_told_of_and_so_is_where_it_was,
+                    all_who_watch_a_directory_are_told_and_one_can_leave,
+                    a_watch_that_is_cancelled_is_not_told_of,
+                    the_watches_of_a_work_that_left_end,
+                    watches_are_bounded,
+                    what_is_no_directory_is_not_watched;
                 waiting:
                     without_waiting_a_collect_returns,
                     a_wait_lasts_until_its_time,

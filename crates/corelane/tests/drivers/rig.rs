@@ -43,6 +43,9 @@ pub trait Rig: Sized {
     /// Makes a symbolic link at [`Rig::path`] of `name`.
     fn make_link(&self, name: &str, to: &Path);
 
+    /// Gives what is at [`Rig::path`] of `from` another name.
+    fn rename(&self, from: &str, to: &str);
+
     /// A directory with a magic link (proc(5)), and the link's name there; it leads to a file.
     fn magic_link(&self) -> (PathBuf, &'static str);
 

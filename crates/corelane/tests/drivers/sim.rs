@@ -91,6 +91,10 @@ impl<const LATE: bool> Rig for SimRig<LATE> {
         self.world.make_link(self.path(name), to, false);
     }
 
+    fn rename(&self, from: &str, to: &str) {
+        self.world.rename(self.path(from), self.path(to));
+    }
+
     fn magic_link(&self) -> (PathBuf, &'static str) {
         self.world.write_file("/program", b"its bytes");
         self.world.make_link("/proc/self/exe", "/program", true);

@@ -16,6 +16,8 @@ pub(super) enum Kind {
     Datagrams(SocketKind),
     /// A copy of a descriptor that the driver does not own, waited for with the handle of `Endpoint::receive_handle`.
     Polled(Interest),
+    /// What tells of watched directories.
+    Notices,
 }
 
 /// The receive under way.
@@ -64,7 +66,7 @@ pub(super) const EXHAUST: i32 = BROKEN | libc::EPOLLRDHUP | libc::EPOLLPRI;
 pub(super) fn edges(endpoint: &Endpoint) -> i32 {
     match endpoint.kind {
         Kind::Listener if endpoint.is_lent => IN | libc::EPOLLET | libc::EPOLLEXCLUSIVE,
-        Kind::Listener => IN | libc::EPOLLET,
+        Kind::Listener | Kind::Notices => IN | libc::EPOLLET,
         Kind::Datagrams(_) if endpoint.awaits_room => IN | OUT | libc::EPOLLET,
         Kind::Datagrams(_) => IN | libc::EPOLLET,
         Kind::Connecting | Kind::Stream => IN | OUT | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET,

@@ -65,8 +65,10 @@ impl<S: Source> ReadinessDriver<S> {
         if endpoint.is_shared_listener() {
             return self.told_of_connection(key, events);
         }
-        if let Kind::Polled(interest) = endpoint.kind {
-            return self.end_poll(key, interest, events, completions);
+        match endpoint.kind {
+            Kind::Polled(interest) => return self.end_poll(key, interest, events, completions),
+            Kind::Notices => return self.take_notices(key, completions),
+            _ => {}
         }
         if endpoint.kind == Kind::Connecting {
             if events & (OUT | BROKEN) == 0 {
@@ -141,8 +143,9 @@ impl<S: Source> ReadinessDriver<S> {
         completions.push(Completion::last(handle, Outcome::Ready { interest: Interest { read, write } }));
     }
 
-    /// Ends a connect or poll that is still under way.
+    /// Ends a connect, poll or watch that is still under way.
     pub(super) fn cancel(&mut self, target: Handle, completions: &mut Vec<Completion>) {
+        self.end_watch(target, completions);
         if let Some(&key) = self.cancellable.get(&target) {
             let handle = self.forget(key);
             assert!(handle == target);

@@ -44,6 +44,7 @@ impl<S: Source> ReadinessDriver<S> {
                 let Some(directory) = self.file(&directory) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
                 self.file_call(handle, Memory::None, FileCall::List { directory, most })
             }
+            FileOp::Watch { .. } => unreachable!("a watch is no call"),
             FileOp::Close { file } => {
                 let Some(file) = self.files.remove((&file).into()) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
                 self.file_call(handle, Memory::None, FileCall::Close { file })
@@ -68,7 +69,7 @@ impl<S: Source> ReadinessDriver<S> {
         self.file_call(handle, Memory::Read(lease), FileCall::Read { file, offset, memory })
     }
 
-    fn file(&self, file: &File) -> Option<Arc<std::fs::File>> {
+    pub(super) fn file(&self, file: &File) -> Option<Arc<std::fs::File>> {
         self.files.get(file.into()).cloned()
     }
 

@@ -15,6 +15,7 @@ mod listeners;
 pub(crate) mod source;
 mod state;
 mod streams;
+mod watches;
 
 pub use state::ReadinessDriver;
 
@@ -22,8 +23,8 @@ use crate::refuse;
 use corelane_os::{clock, errno, sockets};
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
-    Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket,
-    StreamOutcome, Wait,
+    Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, FileOp, Handle, Listen, Op, Outcome, Reason,
+    Socket, StreamOutcome, Wait,
 };
 use endpoint::{Endpoint, Kind, Listed, Receiving, Sending};
 use source::Source;
@@ -49,6 +50,10 @@ impl<S: Source> ReadinessDriver<S> {
         let outcome = match op {
             Op::Stream(op) => self.perform_on_stream(handle, op, completions),
             Op::Datagram(op) => self.perform_on_datagrams(handle, op),
+            Op::File(FileOp::Watch { directory }) => {
+                let begun = self.watch_directory(handle, &directory);
+                return completions.push(begun);
+            }
             Op::File(op) => self.perform_on_file(handle, op),
             Op::Poll { descriptor, interest } => self.poll(handle, descriptor, interest),
             Op::Offload(work) => self.offload(handle, work),
@@ -165,7 +170,11 @@ impl<S: Source> ReadinessDriver<S> {
         let abandoned = std::mem::take(&mut self.abandoned);
         let is_gone = |work: u8| abandoned >> work & 1 == 1;
         let ended = self.endpoints.iter().filter(|(_, endpoint)| is_gone(endpoint.receive_handle.work()));
-        for key in ended.map(|(key, _)| key).collect::<Vec<_>>() {
+        let ended: Vec<Key> = ended.map(|(key, _)| key).collect();
+        for handle in self.watches.of_works(is_gone) {
+            self.end_watch(handle, completions);
+        }
+        for key in ended {
             let endpoint = self.endpoints.at_mut(key.index);
             match endpoint.kind {
                 Kind::Connecting | Kind::Polled(_) => {
@@ -173,6 +182,7 @@ impl<S: Source> ReadinessDriver<S> {
                     self.cancel(target, completions);
                 }
                 Kind::Listener | Kind::Stream | Kind::Datagrams(_) => self.close(Handle::NOBODY, key, true, completions),
+                Kind::Notices => unreachable!("what tells of watches is the driver's own"),
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use super::endpoint::{BELL_EDGES, Endpoint, Kind, List, Listed, Receiving, edges};
 use super::source::{BELL, Source};
+use super::watches::Watches;
 use crate::bell::EventBell;
 use crate::datagrams::{DatagramCalls, Departure};
 use crate::errors::Error;
@@ -78,6 +79,7 @@ pub struct ReadinessDriver<S: Source> {
     pub(super) to_arm: Vec<Key>,
     pub(super) datagram_calls: Option<Box<DatagramCalls>>,
     pub(super) files: Slab<Arc<std::fs::File>>,
+    pub(super) watches: Watches,
     pub(super) helpers: Helpers,
     pub(super) calls: Slab<Call>,
     pub(super) ended: Vec<Ended>,
@@ -117,6 +119,7 @@ impl<S: Source> ReadinessDriver<S> {
             to_arm: Vec::new(),
             datagram_calls: None,
             files: Slab::new(),
+            watches: Watches::default(),
             calls: Slab::new(),
             ended: Vec::new(),
             closing: Vec::new(),

@@ -5,7 +5,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use super::descriptor::borrowed;
+use super::borrowed;
 
 /// What a descriptor is ready for, or is asked for.
 pub use rustix::event::epoll::EventFlags as Readiness;

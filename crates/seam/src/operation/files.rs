@@ -106,6 +106,18 @@ pub enum FileOp {
         /// Most names to be told.
         most: usize,
     },
+    /// Watch a directory: [`FileOutcome::Watched`] once all that happens in it from then on will be told, with more to come, and [`FileOutcome::Changed`] as the end, when
+    /// something has happened: a name in it came, went, or means another file; a file in it was written to by this system (but not through mapped memory), or has other
+    /// rights; the directory itself was moved, removed, or has other rights. Whoever wants to know of more watches again: so what changes all the time is told of once. What lies
+    /// in directories beneath it is not told of. Closing the directory does not end it; [`Op::Cancel`] does.
+    ///
+    /// It fails with [`Reason::Busy`](crate::Reason::Busy) where the lane watches [`Tuning::watches_max`](crate::Tuning::watches_max) or the system allows no more (ENOSPC:
+    /// `fs.inotify.max_user_watches`), with [`Reason::NoDescriptor`](crate::Reason::NoDescriptor) (EMFILE: `fs.inotify.max_user_instances`), and with
+    /// [`Reason::Unsupported`](crate::Reason::Unsupported) on a file system that others change as well (a network's), which tells of nothing that they do.
+    Watch {
+        /// An open directory.
+        directory: File,
+    },
     /// Close a file: [`FileOutcome::Done`].
     Close {
         /// An open file.
@@ -131,10 +143,16 @@ pub struct FileFacts {
     pub kind: FileKind,
     /// Bytes in it; 0 for a directory.
     pub length: u64,
-    /// When its content last changed: time since 1970 began, UTC; zero if it was earlier. In a simulation, what the clock showed.
+    /// When its content last changed, as its owner says, who may set it: time since 1970 began, UTC; zero if it was earlier. In a simulation, what the clock showed.
     pub modified: Duration,
+    /// Nanoseconds of [`FileFacts::changed`]: as a duration it would make each completion larger.
+    changed: u64,
     /// Its number (inode(7)): no two that exist at once in one file system have the same. 0 unless it was told.
     pub number: u64,
+    /// The number of its file system (`st_dev` of stat(2)). 0 unless it was told.
+    pub device: u64,
+    /// How many names it has there (`st_nlink`): through any of them it may change. 1 unless it was told.
+    pub names: u32,
 }
 
 /// A name in a directory.
@@ -149,18 +167,45 @@ pub struct FileName {
 impl FileFacts {
     /// Those of a regular file.
     pub const fn of_file(length: u64, modified: Duration) -> Self {
-        Self { kind: FileKind::Regular, length, modified, number: 0 }
+        Self { kind: FileKind::Regular, length, modified, changed: nanoseconds_of(modified), number: 0, device: 0, names: 1 }
+    }
+
+    /// When its content, its names, its rights or [`modified`](Self::modified) last changed, as the system says (`ctime` of inode(7)): time since 1970 began, UTC; zero if it
+    /// was earlier. As `modified` unless it was told.
+    pub const fn changed(&self) -> Duration {
+        Duration::from_nanos(self.changed)
     }
 
     /// Those of a directory.
     pub const fn of_directory(modified: Duration) -> Self {
-        Self { kind: FileKind::Directory, length: 0, modified, number: 0 }
+        Self { kind: FileKind::Directory, ..Self::of_file(0, modified) }
     }
 
-    /// The same, with its number.
-    pub const fn numbered(self, number: u64) -> Self {
-        Self { number, ..self }
+    /// The same, with its number and that of its file system.
+    pub const fn numbered(self, device: u64, number: u64) -> Self {
+        Self { device, number, ..self }
     }
+
+    /// The same, with the system's time of change.
+    pub const fn changed_at(self, changed: Duration) -> Self {
+        Self { changed: nanoseconds_of(changed), ..self }
+    }
+
+    /// The same, with how many names it has.
+    pub const fn named(self, names: u32) -> Self {
+        Self { names, ..self }
+    }
+
+    /// Whether these are of the same file or directory, in whatever state.
+    pub fn are_of(&self, other: &Self) -> bool {
+        (self.kind, self.device, self.number) == (other.kind, other.device, other.number)
+    }
+}
+
+/// A file system may say any time: those after the year 2554 are the same here.
+const fn nanoseconds_of(time: Duration) -> u64 {
+    let nanoseconds = time.as_nanos();
+    if nanoseconds > u64::MAX as u128 { u64::MAX } else { nanoseconds as u64 }
 }
 
 /// How it went with a file.
@@ -200,6 +245,10 @@ pub enum FileOutcome {
         /// Whether these are all.
         is_whole: bool,
     },
+    /// From now on it will be told what happens in the directory. More follows.
+    Watched,
+    /// Something has happened in a directory that was watched, or may have: it is watched no more.
+    Changed,
     /// Done, and nothing to say.
     Done,
 }

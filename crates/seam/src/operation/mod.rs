@@ -18,7 +18,7 @@ use crate::error::Fault;
 use crate::handle::{Handle, Socket};
 
 /// One operation, of a kind that has its own file. Each pushed operation ends in exactly one completion without `more`; only
-/// [`StreamOp::Accept`] has completions with `more` before it. A socket has at most one operation of each of these sorts under way:
+/// [`StreamOp::Accept`] and [`FileOp::Watch`] have completions with `more` before it. A socket has at most one operation of each of these sorts under way:
 /// accepting, receiving (any form), sending (any form). What concerns sockets of any kind, or none, stands here.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -57,7 +57,7 @@ pub enum Op {
         /// The call. A panic in it is a fault of reason `Other`.
         OffloadWork,
     ),
-    /// Cancel a connect or a poll, by its handle: it completes with `Cancelled`, unless it had ended. Has no completion of its own.
+    /// Cancel a connect, a poll or a watch, by its handle: it completes with `Cancelled`, unless it had ended. Has no completion of its own.
     Cancel {
         /// The operation's handle.
         target: Handle,

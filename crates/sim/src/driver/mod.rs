@@ -6,6 +6,7 @@ mod hand_over;
 mod ports;
 mod streams;
 mod submit;
+mod watches;
 mod work;
 
 use crate::check::Asked;

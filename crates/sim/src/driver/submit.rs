@@ -45,7 +45,9 @@ impl State {
             _ => None,
         });
         let polls = self.lanes[lane].polls.iter().map(|poll| poll.0.handle);
-        let cancels = connects.chain(polls).filter(|handle| is_gone(handle.work())).map(|target| Op::Cancel { target });
+        let watches = self.lanes[lane].watches.iter().map(|watch| watch.asked.handle);
+        let cancels =
+            connects.chain(polls).chain(watches).filter(|handle| is_gone(handle.work())).map(|target| Op::Cancel { target });
         // A socket that the lane has not been told of yet is its own to close, when it is.
         let untold: Vec<Socket> =
             self.lanes[lane].completed.iter().filter_map(|undelivered| made(&undelivered.completion.outcome)).collect();
@@ -104,7 +106,8 @@ impl State {
             _ => None,
         });
         let polls = self.lanes[lane].polls.iter().map(|poll| poll.0);
-        let found = connects.chain(polls).find(|asked| asked.handle == target);
+        let watches = self.lanes[lane].watches.iter().map(|watch| watch.asked);
+        let found = connects.chain(polls).chain(watches).find(|asked| asked.handle == target);
         if let Some(Asked { number, .. }) = found {
             self.stop_soon(lane, Stop { number, socket: None });
         }
@@ -131,7 +134,9 @@ impl State {
     fn stop(&mut self, lane: usize, stop: Stop) -> bool {
         match stop.socket {
             Some(socket) => self.stop_on_socket(lane, socket, stop.number),
-            None => self.stop_connect(lane, stop.number) || self.stop_poll(lane, stop.number),
+            None => {
+                self.stop_connect(lane, stop.number) || self.stop_poll(lane, stop.number) || self.stop_watch(lane, stop.number)
+            }
         }
     }
 
@@ -197,7 +202,7 @@ impl State {
         }
     }
 
-    fn complete_cancelled(&mut self, lane: usize, asked: Asked, socket: Option<Socket>, outcome: Outcome) {
+    pub(super) fn complete_cancelled(&mut self, lane: usize, asked: Asked, socket: Option<Socket>, outcome: Outcome) {
         if !self.plants(Planted::LeakedCancel) {
             self.complete(lane, asked, socket, outcome);
         }

@@ -4,6 +4,7 @@ use super::BAD_DESCRIPTOR;
 use crate::check::Asked;
 use crate::faults::FaultKind;
 use crate::lane::{FileWork, OpenFile};
+use crate::paths::NOT_A_DIRECTORY;
 use crate::state::{Event, State};
 use corelane_seam::{
     Fault, File, FileOp, FileOutcome, Interest, Lease, OffloadResult, OffloadWork, OpenOptions, Outcome, Reason,
@@ -13,6 +14,8 @@ use std::path::PathBuf;
 
 /// The disk failed (EIO).
 const DISK: Fault = Fault { reason: Reason::Other, number: 5 };
+/// Something was renamed meanwhile (EAGAIN of openat2(2)).
+const RACED: Fault = Fault { reason: Reason::Busy, number: 11 };
 
 impl State {
     /// Starts work on a file; it ends after some time.
@@ -24,6 +27,7 @@ impl State {
             | FileOp::Sync { file }
             | FileOp::Warm { file, .. }
             | FileOp::List { directory: file, .. }
+            | FileOp::Watch { directory: file }
             | FileOp::Close { file } => self.lanes[lane].files.get(file.into()).copied(),
             FileOp::Open { beneath: None, .. } => None,
         };
@@ -47,6 +51,10 @@ impl State {
             (FileOp::Warm { offset, length, .. }, Some(OpenFile { content, read: true, .. })) => {
                 return self.warm(lane, asked, content, (offset, length));
             }
+            (FileOp::Watch { .. }, Some(OpenFile { content, .. })) if self.files.is_directory(content) => {
+                return self.watch(lane, asked, content);
+            }
+            (op @ FileOp::Watch { .. }, Some(_)) => return self.complete(lane, asked, None, refused(op, NOT_A_DIRECTORY)),
             (FileOp::List { most, .. }, Some(OpenFile { content, .. })) => FileWork::List { content, most },
             (op, _) => return self.complete(lane, asked, None, refused(op, BAD_DESCRIPTOR)),
         };
@@ -75,6 +83,7 @@ impl State {
             }
             FileWork::List { content, most } => self.files.list(content, most).map_or_else(Outcome::Failed, Outcome::File),
         };
+        self.tell_of_files();
         self.complete(lane, asked, None, outcome);
     }
 
@@ -89,6 +98,9 @@ impl State {
     }
 
     fn open_file(&mut self, lane: usize, beneath: Option<usize>, path: PathBuf, options: OpenOptions) -> Result<Outcome, Fault> {
+        if beneath.is_some() && self.strikes(FaultKind::RacedFile) {
+            return Err(RACED);
+        }
         let descriptor = self.open_descriptor(lane);
         self.with_descriptor(lane, descriptor, |state, descriptor| {
             let content = state.files.open(state.clock.now(), beneath, &path, options)?;

@@ -119,6 +119,14 @@ pub(crate) enum FileWork {
     },
 }
 
+/// A directory that is watched.
+pub(crate) struct Watching {
+    pub(crate) asked: Asked,
+    pub(crate) content: usize,
+    /// Something has happened there, and word of it is on its way.
+    pub(crate) is_told: bool,
+}
+
 /// An open file.
 #[derive(Clone, Copy)]
 pub(crate) struct OpenFile {
@@ -156,6 +164,7 @@ pub(crate) struct Lane {
     pub(crate) completed: VecDeque<Undelivered>,
     pub(crate) held: BTreeMap<u64, Held>,
     pub(crate) polls: Vec<(Asked, i32, Interest)>,
+    pub(crate) watches: Vec<Watching>,
     pub(crate) files: Slab<OpenFile>,
     pub(crate) descriptors: Descriptors,
     /// What the descriptors of others in this table are ready for.
@@ -196,6 +205,7 @@ impl Lane {
             completed: VecDeque::new(),
             held: BTreeMap::new(),
             polls: Vec::new(),
+            watches: Vec::new(),
             files: Slab::new(),
             descriptors: Descriptors::default(),
             foreign: BTreeMap::new(),

@@ -77,6 +77,11 @@ pub(crate) enum Event {
         asked: Asked,
         work: FileWork,
     },
+    /// What happened in a watched directory is told.
+    Told {
+        lane: usize,
+        number: u64,
+    },
     Offload {
         lane: usize,
         asked: Asked,

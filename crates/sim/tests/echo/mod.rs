@@ -3,6 +3,7 @@
 mod chores;
 mod clients;
 mod service;
+mod watching;
 
 use clients::{Client, Sender};
 use corelane_seam::{Address, Driver, Unix};

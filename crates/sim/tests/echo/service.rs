@@ -1,6 +1,7 @@
 //! An echo lane, written directly on the contract: streams, datagrams, a connection of its own, messages, chores.
 
 use super::chores::Chores;
+use super::watching::Watching;
 use corelane_seam::{
     Address, Arena, Bell, Bind, Chain, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Handle, Listen, Op, Outcome,
     Reason, Shared, Socket, StreamOp, StreamOptions, StreamOutcome, Trains, Tuning, Wait,
@@ -20,6 +21,7 @@ const ARRIVE: u8 = 5;
 const DEPART: u8 = 6;
 const CLOSE_OTHER: u8 = 7;
 pub const CHORE: u8 = 8;
+pub const WATCHING: u8 = 9;
 
 /// Output that a connection may hold before it stops receiving.
 const OUTPUT_BYTES_MAX: usize = 16 << 10;
@@ -57,6 +59,7 @@ pub struct EchoLane {
     port: Option<Socket>,
     connections: Vec<Connection>,
     chores: Chores,
+    watching: Watching,
     stop: Rc<Cell<bool>>,
     is_stopping: bool,
     completions: Vec<Completion>,
@@ -82,6 +85,7 @@ impl EchoLane {
         driver.push(Handle::new(ACCEPT, 0, 0), Op::Stream(StreamOp::Accept { listener }));
         driver.push(Handle::new(ARRIVE, 0, 0), Op::Datagram(DatagramOp::Receive { socket: port, into: Datagrams::new() }));
         let chores = Chores::new(world, &mut driver, &arena);
+        let watching = Watching::new(world, &mut driver);
         Self {
             arena,
             driver,
@@ -93,6 +97,7 @@ impl EchoLane {
             port: Some(port),
             connections: Vec::new(),
             chores,
+            watching,
             stop,
             is_stopping: false,
             completions: Vec::new(),
@@ -117,7 +122,7 @@ impl EchoLane {
 
     /// What it still waits for.
     pub fn is_idle(&self) -> bool {
-        self.chores.are_done() && self.connections.iter().all(|connection| connection.is_closed)
+        self.chores.are_done() && self.watching.is_done() && self.connections.iter().all(|connection| connection.is_closed)
     }
 
     pub fn turn(&mut self) -> Found<()> {
@@ -172,6 +177,7 @@ impl EchoLane {
                 Ok(())
             }
             (CLOSE_OTHER, Outcome::Closed) => self.other_closed(index),
+            (WATCHING, outcome) => self.watching.react(&mut self.driver, handle, outcome, completion.more),
             (CHORE, outcome) => self.chores.react(&mut self.driver, &self.arena, handle, outcome),
             (class, outcome) if index < self.connections.len() => {
                 self.connection_event(index, class, outcome)?;

@@ -1,6 +1,6 @@
 //! Whether the suite meets every fault that there is.
 
-use crate::{cache, clients, datagrams, drain, echo, fetch, for_seeds, http, limits, proxy, rpc, transform, veiled};
+use crate::{cache, clients, datagrams, drain, echo, fetch, for_seeds, http, limits, proxy, rpc, transform, veiled, watches};
 use corelane_sim::{FaultCounts, FaultKind, Faults, Report};
 
 /// One seed of each model, under every fault.
@@ -15,6 +15,7 @@ fn all_models(seed: u64) -> Vec<Report> {
         transform::tests::run(seed, faults, transform::xor, "", ""),
         veiled::run(seed, faults, seed.is_multiple_of(2)),
         fetch::run(seed, faults),
+        watches::run(seed, faults),
         datagrams::run(seed, faults),
         clients::run(seed, faults),
         limits::crowd(seed, faults),

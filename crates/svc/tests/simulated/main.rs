@@ -34,6 +34,7 @@ mod together;
 mod transform;
 mod veiled;
 mod visitors;
+mod watches;
 
 use corelane_testing as rig;
 use corelane_testing::for_seeds;

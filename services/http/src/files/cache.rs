@@ -4,6 +4,8 @@
 //! the long queue if it comes again. So a crawler that asks for each file once takes a tenth of the memory and no more (S3-FIFO: Yang and others, "FIFO queues are all you need
 //! for cache eviction", SOSP 2023).
 
+use super::TRUE_FOR;
+use super::directories::{Directory, VOUCHED_FOR};
 use super::entity::Entity;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,13 +27,45 @@ pub(super) enum Known {
     Nothing,
 }
 
+/// When something was last seen to be so, and for how long that is taken for true.
+#[derive(Clone)]
+pub(super) struct Seen {
+    /// In nanoseconds of the lane's clock.
+    at: u64,
+    /// Where it lies, if that is watched, or is to be.
+    directory: Option<Rc<Directory>>,
+    /// It stood all the while that was looked.
+    is_vouched: bool,
+}
+
+impl Seen {
+    /// It is true for a second, and no longer than nothing is told of the directory, if there is one.
+    pub fn at(at: u64, directory: Option<Rc<Directory>>) -> Self {
+        Self { at, directory, is_vouched: false }
+    }
+
+    /// It is true until something is told of the directory, which stood while it was seen.
+    pub fn vouched(at: u64, directory: Rc<Directory>) -> Self {
+        assert!(directory.stands(), "nobody else would tell of a change");
+        Self { at, directory: Some(directory), is_vouched: true }
+    }
+
+    fn holds(&self, now: u64) -> bool {
+        let age = now.saturating_sub(self.at);
+        match &self.directory {
+            Some(directory) if directory.is_told() => false,
+            Some(directory) if self.is_vouched && directory.stands() => age <= VOUCHED_FOR,
+            _ => age <= TRUE_FOR,
+        }
+    }
+}
+
 /// A name in a queue, and which of its entries is meant.
 type Place = (Rc<[u8]>, u64);
 
 struct Entry {
     known: Known,
-    /// When it was last seen to be so, in nanoseconds of the lane's clock.
-    seen: u64,
+    seen: Seen,
     uses: Cell<u8>,
     bytes: usize,
     stamp: u64,
@@ -57,9 +91,9 @@ impl Cache {
         Self { entries, small, main, ghosts, ghost_set, small_bytes: 0, bytes: 0, bytes_max, stamp: 0 }
     }
 
-    /// What is known of `key`, if it was seen at `since` or later; this is a use.
-    pub fn get(&self, key: &[u8], since: u64) -> Option<&Known> {
-        let entry = self.entries.get(key).filter(|entry| entry.seen >= since)?;
+    /// What is known of `key`, if that is taken for true at `now`; this is a use.
+    pub fn get(&self, key: &[u8], now: u64) -> Option<&Known> {
+        let entry = self.entries.get(key).filter(|entry| entry.seen.holds(now))?;
         entry.uses.set((entry.uses.get() + 1).min(USES_MAX));
         Some(&entry.known)
     }
@@ -69,12 +103,12 @@ impl Cache {
         self.entries.get(key).map(|entry| &entry.known)
     }
 
-    /// Notes what was seen at `now`; it may be too large to be kept.
-    pub fn put(&mut self, key: &[u8], known: Known, now: u64) {
+    /// Notes what was seen; it may be too large to be kept.
+    pub fn put(&mut self, key: &[u8], known: Known, seen: Seen) {
         let content = if let Known::File(entity) = &known { entity.charge() } else { 0 };
         let bytes = ENTRY_BYTES + 2 * key.len() + content;
         if let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.bytes == bytes) {
-            (entry.known, entry.seen) = (known, now);
+            (entry.known, entry.seen) = (known, seen);
             return;
         }
         self.remove(key);
@@ -89,7 +123,7 @@ impl Cache {
         queue.push_back((key.clone(), stamp));
         self.small_bytes += if is_main { 0 } else { bytes };
         self.bytes += bytes;
-        self.entries.insert(key, Entry { known, seen: now, uses: Cell::new(0), bytes, stamp, is_main });
+        self.entries.insert(key, Entry { known, seen, uses: Cell::new(0), bytes, stamp, is_main });
         self.shrink_to(self.bytes_max);
         self.sweep();
     }
@@ -194,7 +228,7 @@ mod tests {
     }
 
     fn put(cache: &mut Cache, number: u32) {
-        cache.put(&key(number), Known::Nothing, 0);
+        cache.put(&key(number), Known::Nothing, Seen::at(0, None));
         let kept: usize = cache.entries.values().map(|entry| entry.bytes).sum();
         let small: usize = cache.entries.values().filter(|entry| !entry.is_main).map(|entry| entry.bytes).sum();
         assert!(kept == cache.bytes && small == cache.small_bytes && kept <= cache.bytes_max);
@@ -227,10 +261,11 @@ mod tests {
     #[test]
     fn what_was_seen_too_long_ago_is_not_used() {
         let mut cache = room_for(10);
-        cache.put(b"a", Known::Nothing, 5);
-        assert!(cache.get(b"a", 5).is_some() && cache.get(b"a", 6).is_none() && cache.peek(b"a").is_some());
-        cache.put(b"a", Known::Nothing, 7);
-        assert!(cache.get(b"a", 6).is_some());
+        cache.put(b"a", Known::Nothing, Seen::at(5, None));
+        assert!(cache.get(b"a", TRUE_FOR + 5).is_some() && cache.get(b"a", TRUE_FOR + 6).is_none());
+        assert!(cache.peek(b"a").is_some());
+        cache.put(b"a", Known::Nothing, Seen::at(7, None));
+        assert!(cache.get(b"a", TRUE_FOR + 6).is_some());
     }
 
     #[test]
@@ -249,10 +284,10 @@ mod tests {
     #[test]
     fn what_is_too_large_is_not_kept() {
         let mut cache = Cache::new(1000);
-        cache.put(&[0; 200], Known::Nothing, 0);
+        cache.put(&[0; 200], Known::Nothing, Seen::at(0, None));
         assert_eq!(cache.bytes(), 0);
         let mut none = Cache::new(0);
-        none.put(b"a", Known::Nothing, 0);
+        none.put(b"a", Known::Nothing, Seen::at(0, None));
         assert!(none.peek(b"a").is_none());
     }
 }

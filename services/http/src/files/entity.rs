@@ -39,7 +39,7 @@ impl Entity {
     pub fn new(name: &str, coding: Coding, facts: FileFacts, content: Content, now: Duration) -> Self {
         let media = media(name);
         let has_codings = is_compressible(&media);
-        let tag = format!("{:x}-{:x}-{:x}", facts.number, facts.length, facts.modified.as_nanos());
+        let tag = tag(&facts);
         // One that lies ahead would keep clients from asking again (RFC 9110 section 8.8.2.1).
         let seconds = facts.modified.min(now).as_secs();
         let modified = (seconds > 0).then(|| Date::from_unix_seconds(seconds.try_into().unwrap_or(i64::MAX)));
@@ -82,15 +82,16 @@ impl Entity {
 
     /// What tells it from other states of the file. `now`: since 1970.
     pub fn validators(&self, now: Duration) -> Validators<'_> {
-        let is_modified_strong = self.facts.modified + STRONG_AGE < now;
+        // Its owner may have set the date since; when that was the system says.
+        let is_modified_strong = self.facts.modified.max(self.facts.changed()) + STRONG_AGE < now;
         let tag = Some(Tag { is_weak: false, opaque: self.tag.as_bytes() });
         Validators { tag, modified: self.modified, is_modified_strong }
     }
 
     /// Whether a file that is `facts` now is what it was, so that its content is. One that had just changed when it was opened may have changed again since
-    /// with the same date: file systems note that by a clock with ticks.
+    /// with the same date: file systems note that by a clock with ticks. Its own date says nothing of that, which its owner may set.
     pub fn is_still(&self, facts: &FileFacts) -> bool {
-        self.facts == *facts && facts.modified + TICK < self.opened
+        self.facts == *facts && facts.changed() + TICK < self.opened
     }
 
     /// Bytes of memory that it keeps in use.
@@ -98,6 +99,11 @@ impl Entity {
         let content = if let Content::Memory(shared) = &self.content { shared.charged() } else { 0 };
         size_of::<Self>() + content + self.lines.len() + self.tag.len() + self.media.len()
     }
+}
+
+/// What tells a state of a file from all others: which file it is, its length, and when the system has last seen it change, which nobody can set.
+fn tag(facts: &FileFacts) -> String {
+    format!("{:x}-{:x}-{:x}-{:x}", facts.device, facts.number, facts.length, facts.changed().as_nanos())
 }
 
 /// After so long no other change can bear the same date, to the second (RFC 9110 section 8.8.2.2).
@@ -118,15 +124,36 @@ mod tests {
 
     #[test]
     fn lines_are_put_together_once() {
-        let facts = FileFacts::of_file(26, Duration::new(784_111_777, 5)).numbered(255);
+        let facts = FileFacts::of_file(26, Duration::new(784_111_777, 5)).numbered(1, 255);
         let entity = Entity::new("a/x.css", Coding::Brotli, facts, Content::Empty, Duration::from_secs(1 << 40));
         let text = |lines: &[u8]| String::from_utf8(lines.to_vec()).unwrap();
         let validators =
-            "ETag: \"ff-1a-ae1b981bc490a05\"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nVary: Accept-Encoding\r\n";
+            "ETag: \"1-ff-1a-ae1b981bc490a05\"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nVary: Accept-Encoding\r\n";
         assert_eq!(text(entity.lines_of_304()), validators);
         let without_type = format!("{validators}Accept-Ranges: bytes\r\nContent-Encoding: br\r\n");
         assert_eq!(text(entity.lines_without_type()), without_type);
         assert_eq!(text(entity.lines()), format!("{without_type}Content-Type: text/css; charset=utf-8\r\n"));
+    }
+
+    #[test]
+    fn states_differ_in_each_that_nobody_can_set() {
+        let (then, now) = (Duration::from_secs(1_000), Duration::from_secs(1_000_000));
+        let facts = FileFacts::of_file(5, then).numbered(1, 2).changed_at(then);
+        let entity = |facts| Entity::new("a", Coding::Identity, facts, Content::Empty, now);
+        let others = [
+            facts.numbered(3, 2),
+            facts.numbered(1, 3),
+            facts.changed_at(then * 2),
+            FileFacts::of_file(6, then).numbered(1, 2).changed_at(then),
+        ];
+        for other in others {
+            assert_ne!(entity(facts).tag, entity(other).tag);
+            assert!(!entity(facts).is_still(&other));
+        }
+        assert!(entity(facts).is_still(&facts));
+        let set_back = facts.changed_at(now - Duration::from_millis(5));
+        assert!(!entity(set_back).is_still(&set_back), "it may change again in the same tick, and bear the same old date");
+        assert!(!entity(set_back).validators(now).is_modified_strong && entity(facts).validators(now).is_modified_strong);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! What lies at a name: opened beneath the root, and read if it is small.
 
 use super::asked::CODINGS;
-use super::cache::Known;
+use super::cache::{Known, Seen};
+use super::directories::{Directory, directory_of};
 use super::entity::{Content, Entity};
+use super::tree::Where;
 use super::{Files, page};
 use corelane::Cx;
 use corelane::service::{
@@ -70,6 +72,7 @@ const LOOKUPS_MAX: usize = 1024;
 
 struct Lookup {
     key: Vec<u8>,
+    at: Where,
     name: Vec<u8>,
     coding: Coding,
     step: Step,
@@ -77,6 +80,8 @@ struct Lookup {
     /// The root that it looks beneath ([`Root::generation`](super::root::Root::generation)), and when it was begun there, since 1970.
     beneath: u64,
     begun: Duration,
+    /// The directory of the file, if it stood as the file was opened, through no link.
+    stood: Option<Rc<Directory>>,
     promise: Rc<Promise>,
 }
 
@@ -96,9 +101,12 @@ enum Step {
     Proof(FileFacts, Shared),
 }
 
-/// The key under which the cache has what is sent for a name in a coding: the name itself for the file, else one that no name can be.
-pub(super) fn write_key(key: &mut Vec<u8>, name: &[u8], coding: Coding) {
+/// The key under which the cache has what is sent for a name in a coding: the name itself for a file of the site, else one that no name of those can be.
+pub(super) fn write_key(key: &mut Vec<u8>, at: Where, name: &[u8], coding: Coding) {
     key.clear();
+    if at == Where::Errors {
+        key.push(b'/');
+    }
     key.extend_from_slice(name);
     if let Some((_, ending)) = CODINGS.iter().find(|(one, _)| *one == coding) {
         key.push(0);
@@ -143,11 +151,10 @@ impl Lookup {
 
 impl Files {
     /// What lies at `name` in `coding`: known at once, or by a lookup that is under way then.
-    pub(super) fn look_up(&mut self, cx: &mut Cx<'_>, name: &[u8], coding: Coding) -> Result<Found, Rc<Promise>> {
+    pub(super) fn look_up(&mut self, cx: &mut Cx<'_>, at: Where, name: &[u8], coding: Coding) -> Result<Found, Rc<Promise>> {
         let mut key = Vec::new();
-        write_key(&mut key, name, coding);
-        let since = cx.now().nanoseconds().saturating_sub(super::TRUE_FOR);
-        match self.cache.get(&key, since) {
+        write_key(&mut key, at, name, coding);
+        match self.cache.get(&key, cx.now().nanoseconds()) {
             Some(Known::File(entity)) => return Ok(Found::File(entity.clone())),
             Some(Known::Nothing) => return Ok(Found::Not(Status::NOT_FOUND)),
             None => {}
@@ -155,22 +162,23 @@ impl Files {
         if let Some(lookup) = self.lookups.by_key.get(&key) {
             return Err(self.lookups.all[lookup].promise.clone());
         }
-        let has_root = self.root.directory().is_some() || self.root.is_opening();
+        let root = &self.tree(at).root;
+        let (has_root, beneath) = (root.directory().is_some() || root.is_opening(), root.generation());
         if !has_root || self.lookups.all.len() >= LOOKUPS_MAX {
             return Ok(Found::Not(Status::SERVICE_UNAVAILABLE));
         }
         let (promise, name) = (Rc::<Promise>::default(), name.to_vec());
         let token = self.next_token();
         self.lookups.by_key.insert(key.clone(), token);
-        let (beneath, begun) = (self.root.generation(), cx.time_of_day());
-        let lookup = Lookup { key, name, coding, step: Step::Root, tries: 0, beneath, begun, promise: promise.clone() };
+        let (step, begun) = (Step::Root, cx.time_of_day());
+        let lookup = Lookup { key, at, name, coding, step, tries: 0, beneath, begun, stood: None, promise: promise.clone() };
         self.begin(cx, token, lookup);
         Err(promise)
     }
 
     /// The root was opened, or is not there: lookups that wait for it go on.
-    pub(super) fn root_is_known(&mut self, cx: &mut Cx<'_>) {
-        let waits = |(token, lookup): (&u64, &Lookup)| matches!(lookup.step, Step::Root).then_some(*token);
+    pub(super) fn root_is_known(&mut self, cx: &mut Cx<'_>, at: Where) {
+        let waits = |(token, lookup): (&u64, &Lookup)| (matches!(lookup.step, Step::Root) && lookup.at == at).then_some(*token);
         let waiting: Vec<u64> = self.lookups.all.iter().filter_map(waits).collect();
         for token in waiting {
             let lookup = self.take(token);
@@ -216,30 +224,46 @@ impl Files {
 
     /// Opens the file, or waits for the root.
     fn begin(&mut self, cx: &mut Cx<'_>, token: u64, mut lookup: Lookup) {
-        let Some(root) = self.root.directory() else {
-            return match self.root.is_opening() {
+        let root = &self.tree(lookup.at).root;
+        if root.directory().is_none() {
+            return match root.is_opening() {
                 true => self.waits(token, lookup, Step::Root),
                 false => self.end(cx, lookup, Found::Not(Status::SERVICE_UNAVAILABLE)),
             };
-        };
+        }
         if lookup.tries == TRIES {
             return self.end(cx, lookup, Found::Not(Status::SERVICE_UNAVAILABLE));
         }
         lookup.tries += 1;
-        (lookup.beneath, lookup.begun) = (self.root.generation(), cx.time_of_day());
-        cx.open_beneath(root, path(&lookup.coded_file(&self.index)), READ, token);
-        self.waits(token, lookup, Step::File);
+        (lookup.beneath, lookup.begun) = (root.generation(), cx.time_of_day());
+        lookup.stood = self.tree(lookup.at).directories.standing(directory_of(&lookup.file(&self.index)));
+        self.open_file(cx, token, lookup, Step::File);
+    }
+
+    /// Opens the file, through no link if its directory is to vouch for it: it would say nothing of where that leads.
+    fn open_file(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, step: Step) {
+        // reason: it was looked whether it is there, and it goes only for another one.
+        let root = self.tree(lookup.at).root.directory().expect("files are opened beneath a root");
+        let options = READ.no_links(lookup.stood.is_some());
+        cx.open_beneath(root, path(&lookup.coded_file(&self.index)), options, token);
+        self.waits(token, lookup, step);
     }
 
     /// There is no file; perhaps there is a directory.
     fn no_file(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, fault: Fault) {
         let may_be_directory = match fault.reason {
             Reason::Busy => return self.begin(cx, token, lookup),
+            Reason::Outside if lookup.stood.is_some() => {
+                return match self.tree(lookup.at).root.directory() {
+                    Some(_) => self.open_file(cx, token, Lookup { stood: None, ..lookup }, Step::File),
+                    None => self.begin(cx, token, lookup),
+                };
+            }
             Reason::NotAFile => true,
             Reason::NotFound => lookup.is_directory(),
             _ => false,
         };
-        match self.root.directory() {
+        match self.tree(lookup.at).root.directory() {
             Some(root) if may_be_directory && lookup.coding == Coding::Identity => {
                 cx.open_beneath(root, path(lookup.directory()), READ.directory(true), token);
                 self.waits(token, lookup, Step::Directory(fault));
@@ -314,11 +338,11 @@ impl Files {
 
     /// Looks whether the file is still what it was as it was opened: what was read may be of another state.
     fn prove(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, facts: FileFacts, content: Shared) {
-        let Some(root) = self.root.directory().filter(|_| lookup.beneath == self.root.generation()) else {
+        let root = &self.tree(lookup.at).root;
+        if root.directory().is_none() || lookup.beneath != root.generation() {
             return self.begin(cx, token, lookup);
-        };
-        cx.open_beneath(root, path(&lookup.coded_file(&self.index)), READ, token);
-        self.waits(token, lookup, Step::Proof(facts, content));
+        }
+        self.open_file(cx, token, lookup, Step::Proof(facts, content));
     }
 
     fn found(&mut self, cx: &mut Cx<'_>, lookup: Lookup, facts: FileFacts, content: Content) {
@@ -331,8 +355,9 @@ impl Files {
         match entity.content {
             // It would keep its file open.
             Content::File(_) => drop(self.cache.remove(&lookup.key)),
-            _ if lookup.beneath == self.root.generation() => {
-                self.cache.put(&lookup.key, Known::File(entity.clone()), cx.now().nanoseconds());
+            _ if lookup.beneath == self.tree(lookup.at).root.generation() => {
+                let seen = self.seen(cx, &lookup, entity.facts.names);
+                self.cache.put(&lookup.key, Known::File(entity.clone()), seen);
             }
             // It lies beneath a root that has been replaced.
             _ => {}
@@ -340,14 +365,29 @@ impl Files {
         self.end(cx, lookup, Found::File(entity));
     }
 
+    /// For how long that is true which was seen of a file with so many names: of what happens to it by another name, its directory is not told.
+    fn seen(&mut self, cx: &mut Cx<'_>, lookup: &Lookup, names: u32) -> Seen {
+        let now = cx.now().nanoseconds();
+        match &lookup.stood {
+            Some(directory) if directory.stands() && names <= 1 => Seen::vouched(now, directory.clone()),
+            _ => {
+                let file = lookup.file(&self.index);
+                Seen::at(now, self.watched(cx, lookup.at, directory_of(&file)))
+            }
+        }
+    }
+
     fn end(&mut self, cx: &mut Cx<'_>, lookup: Lookup, found: Found) {
         let under_way = self.lookups.by_key.remove(&lookup.key);
         assert!(under_way.is_some(), "a lookup ends once");
         if let Found::Not(status) = &found {
-            match (lookup.coding, *status) {
-                (Coding::Identity, _) => drop(self.cache.remove(&lookup.key)),
-                // What is not beside one file is not looked for each time.
-                (_, Status::NOT_FOUND) => self.cache.put(&lookup.key, Known::Nothing, cx.now().nanoseconds()),
+            match (lookup.at, lookup.coding, *status) {
+                (Where::Site, Coding::Identity, _) => drop(self.cache.remove(&lookup.key)),
+                // What is not beside one file, and pages that the operator has not, are not looked for each time.
+                (_, _, Status::NOT_FOUND) if lookup.beneath == self.tree(lookup.at).root.generation() => {
+                    let seen = self.seen(cx, &lookup, 0);
+                    self.cache.put(&lookup.key, Known::Nothing, seen);
+                }
                 _ => {}
             }
         }

@@ -6,6 +6,7 @@ use super::entity::Entity;
 use super::lookup::{Found, Promise};
 use super::respond::{self, Response};
 use super::sending::Sending;
+use super::tree::Where;
 use crate::application::{Exchange, Goes, Produced};
 use crate::{Parts, Reply};
 use corelane::Cx;
@@ -41,7 +42,7 @@ impl Visit {
             let found = match self.waits_for.take() {
                 Some(promise) => promise.found().cloned().ok_or(promise),
                 None => {
-                    let looked_up = files.look_up(cx, &self.name, self.coding());
+                    let looked_up = files.look_up(cx, Where::Site, &self.name, self.coding());
                     looked_up.inspect_err(|promise| promise.wait(cx.id()))
                 }
             };

@@ -1,0 +1,194 @@
+//! Directories that tell when something happens in them (inotify(7)): once each, and then they are watched no more.
+
+use crate::errno;
+use corelane_seam::{Fault, Reason};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::fs::{FsWord, fstatfs};
+use rustix::io::Errno;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+/// Room for what is told at once; the rest is read next. One notice needs 272 bytes at the most.
+const NOTICES_BYTES: usize = 4 << 10;
+
+/// What happens to a name in a directory, or to itself, so that what it meant may not be so any more. `ONESHOT`: what changes all the time is told of once, whatever
+/// the reader does meanwhile.
+const CHANGES: WatchFlags = WatchFlags::MODIFY
+    .union(WatchFlags::ATTRIB)
+    .union(WatchFlags::CREATE)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::MOVE)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MOVE_SELF)
+    .union(WatchFlags::ONLYDIR)
+    .union(WatchFlags::ONESHOT);
+
+/// What is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The watch of this number has ended: something has happened there.
+    Of(i32),
+    /// Notices were lost (`IN_Q_OVERFLOW`): something may have happened anywhere.
+    Lost,
+}
+
+/// A descriptor that becomes readable when something is told.
+///
+/// # Errors
+/// The system's: `NoDescriptor` where a user has `fs.inotify.max_user_instances` of them.
+pub fn open() -> Result<OwnedFd, Fault> {
+    inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(errno::fault_of)
+}
+
+/// Watches an open directory; returns the watch's number. A directory that is watched already has the same.
+///
+/// # Errors
+/// `Unsupported` on a file system that does not tell all, `Busy` where the user has `fs.inotify.max_user_watches` of them, else the system's.
+pub fn watch(notices: BorrowedFd<'_>, directory: BorrowedFd<'_>) -> Result<i32, Fault> {
+    if !tells_all(fstatfs(directory).map_err(errno::fault_of)?.f_type) {
+        return Err(Fault::of(Reason::Unsupported));
+    }
+    // By its name it could be another one by now. The thread's own table need not be the process's.
+    let path = format!("/proc/thread-self/fd/{}", directory.as_raw_fd());
+    inotify::add_watch(notices, path, CHANGES).map_err(|error| match error {
+        Errno::NOSPC => Fault { reason: Reason::Busy, number: error.raw_os_error() },
+        error => errno::fault_of(error),
+    })
+}
+
+/// Ends a watch, if it has not ended by itself.
+pub fn forget(notices: BorrowedFd<'_>, number: i32) {
+    // It fails for one that has ended, whose notice was not read yet.
+    let _ = inotify::remove_watch(notices, number);
+}
+
+/// Reads all that is told; returns the system calls used. Of a watch that was ended here nothing need be known any more, and it may be told of once.
+pub fn read(notices: BorrowedFd<'_>, mut take: impl FnMut(Notice)) -> u64 {
+    let mut memory = [MaybeUninit::uninit(); NOTICES_BYTES];
+    let mut reader = Reader::new(notices, &mut memory);
+    let mut calls = 0;
+    loop {
+        calls += u64::from(reader.is_buffer_empty());
+        match reader.next() {
+            Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => take(Notice::Lost),
+            Ok(event) => take(Notice::Of(event.wd())),
+            Err(Errno::INTR) => {}
+            Err(error) => {
+                assert!(error == Errno::AGAIN, "reading what is told of watched directories: {error}");
+                return calls;
+            }
+        }
+    }
+}
+
+/// Whether whatever changes a file of this type of file system is told of: those that are on this machine alone. Others are changed by other machines, or by programs, which nobody here
+/// hears of. The numbers are those of statfs(2).
+fn tells_all(magic: FsWord) -> bool {
+    const LOCAL: [u32; 16] = [
+        0xef53,      // ext2, ext3, ext4
+        0x5846_5342, // xfs
+        0x9123_683e, // btrfs
+        0x0102_1994, // tmpfs
+        0x8584_58f6, // ramfs
+        0x794c_7630, // overlayfs
+        0xf2f5_2010, // f2fs
+        0xca45_1a4e, // bcachefs
+        0x2fc1_2fc1, // zfs
+        0x3153_464a, // jfs
+        0x5265_4973, // reiserfs
+        0x4d44,      // vfat
+        0x2011_bab0, // exfat
+        0x7371_7368, // squashfs
+        0xe0f5_e1e2, // erofs
+        0x9660,      // iso9660
+    ];
+    u32::try_from(magic).is_ok_and(|magic| LOCAL.contains(&magic))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+    use std::os::fd::AsFd;
+    use std::path::{Path, PathBuf};
+
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("corelane-watches-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir(&path).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn told(notices: &OwnedFd) -> Vec<Notice> {
+        let mut told = Vec::new();
+        read(notices.as_fd(), |notice| told.push(notice));
+        told
+    }
+
+    #[test]
+    fn each_change_is_told_once() {
+        let Place(path) = &Place::new("each");
+        let (file, moved) = (path.join("file"), path.join("moved"));
+        let changes: [(&str, &dyn Fn()); 8] = [
+            ("a file comes", &|| fs::write(&file, "1").unwrap()),
+            ("it is written to", &|| fs::write(&file, "2").unwrap()),
+            ("it has other rights", &|| fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap()),
+            ("it has another time", &|| File::open(&file).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap()),
+            ("it has another name", &|| fs::rename(&file, &moved).unwrap()),
+            ("it goes", &|| fs::remove_file(&moved).unwrap()),
+            ("a link comes", &|| std::os::unix::fs::symlink("x", &file).unwrap()),
+            ("the directory goes", &|| fs::remove_dir_all(path).unwrap()),
+        ];
+        let notices = open().unwrap();
+        for (what, change) in changes {
+            let number = watch(notices.as_fd(), File::open(path).unwrap().as_fd()).unwrap();
+            assert_eq!(told(&notices), [], "before {what}");
+            change();
+            let after = told(&notices);
+            assert!(!after.is_empty() && after.iter().all(|notice| *notice == Notice::Of(number)), "{what}: {after:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_forgotten_or_only_read_is_not_told_of() {
+        let Place(path) = &Place::new("forgotten");
+        fs::write(path.join("file"), "1").unwrap();
+        let (notices, directory) = (open().unwrap(), File::open(path).unwrap());
+        let number = watch(notices.as_fd(), directory.as_fd()).unwrap();
+        assert_eq!(watch(notices.as_fd(), directory.as_fd()), Ok(number));
+        fs::read(path.join("file")).unwrap();
+        fs::read_dir(path).unwrap().for_each(drop);
+        assert_eq!(told(&notices), []);
+        forget(notices.as_fd(), number);
+        assert_eq!(told(&notices), [Notice::Of(number)], "its end");
+        forget(notices.as_fd(), number);
+        fs::write(path.join("file"), "2").unwrap();
+        assert_eq!(told(&notices), []);
+    }
+
+    #[test]
+    fn what_does_not_tell_all_is_not_watched() {
+        let notices = open().unwrap();
+        let of = |path: &str| watch(notices.as_fd(), File::open(Path::new(path)).unwrap().as_fd());
+        assert_eq!(of("/proc").map_err(|fault| fault.reason), Err(Reason::Unsupported));
+    }
+
+    #[test]
+    fn a_file_is_not_watched() {
+        let Place(path) = &Place::new("file");
+        fs::write(path.join("file"), "1").unwrap();
+        let notices = open().unwrap();
+        let fault = watch(notices.as_fd(), File::open(path.join("file")).unwrap().as_fd()).unwrap_err();
+        assert_eq!(fault.reason, Reason::NotFound, "ENOTDIR");
+    }
+}
