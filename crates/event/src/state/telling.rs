@@ -50,9 +50,9 @@ impl State {
         }
     }
 
-    /// Counts of signals, if there is an interest in any.
+    /// Counts of signals, if there was ever an interest in any: the set reports them from then on, for as long as any queue counts them.
     fn gather(&mut self) -> Counts {
-        if self.signals.is_empty() {
+        if self.called.is_none() {
             return [0; SIGNALS];
         }
         let counts = signals::gather();
