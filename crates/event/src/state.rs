@@ -225,8 +225,9 @@ impl State {
 }
 
 impl Drop for State {
-    /// What the process does for this queue's signals ends with it.
+    /// What the process does for this queue ends with it: it counts signals and closes.
     fn drop(&mut self) {
         self.signals.keys().for_each(|&signal| crate::signals::leave(signal));
+        self.numbers.keys().for_each(|&number| crate::closing::unwatch(number));
     }
 }
