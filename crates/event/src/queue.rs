@@ -33,6 +33,8 @@ pub enum Wake {
     All,
 }
 
+const CLOSED: Refused = Refused::new(number::EBADF, "the queue's descriptor was closed: the caller makes another queue");
+
 /// What a program waits for events at; see the crate's documentation. It lives until its descriptor is closed ([`closed`](crate::closed), which the
 /// C library's interposed calls tell), or until its owner [`Queue::end`]s it.
 pub struct Queue {
@@ -113,6 +115,8 @@ impl Queue {
         }
         match answer {
             Err(refused) if call.told == 0 => Err(refused),
+            // Where closes are told, it would have been found by its number.
+            Ok(()) if call.told == 0 && !closing::are_told() && !self.is_open() => Err(CLOSED),
             _ => Ok(call.told),
         }
     }
@@ -153,6 +157,13 @@ impl Queue {
             let _ = outer.into_raw_fd();
         }
         self.wake(Wake::All);
+    }
+
+    /// Whether its number is still its descriptor's: a close that nobody told of leaves the number to others.
+    pub(crate) fn is_open(&self) -> bool {
+        let set = self.set();
+        let outer = self.outer.lock().unwrap_or_else(PoisonError::into_inner);
+        outer.as_ref().is_some_and(|outer| Set::holds(outer, set.number(), Token::Inner.word()))
     }
 
     /// Whether it is this process's: a fork has a copy of its memory.

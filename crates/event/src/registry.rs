@@ -28,6 +28,7 @@ impl Queue {
     /// EMFILE, ENFILE, ENOMEM: too many descriptors, too little memory.
     pub fn new() -> Result<Arc<Self>, Refused> {
         let queue = Self::unknown()?;
+        sweep();
         insert(queue.descriptor(), &queue);
         Ok(queue)
     }
@@ -51,6 +52,16 @@ fn insert(number: RawFd, queue: &Arc<Queue>) {
     let known = Known { queue: queue.clone(), closes: closing::watch(number) };
     let before = queues().insert(number, known);
     before.into_iter().filter(|known| known.queue.is_ours()).for_each(|known| lost(number, &known.queue));
+}
+
+/// Ends the queues whose descriptors were closed and nobody told: what is theirs would otherwise be left behind for good.
+fn sweep() {
+    let mut queues = queues();
+    let is_lost = |known: &Known| known.queue.is_ours() && !known.queue.is_open();
+    let gone: Vec<RawFd> = queues.iter().filter(|(_, known)| is_lost(known)).map(|(number, _)| *number).collect();
+    let gone: Vec<_> = gone.into_iter().filter_map(|number| Some((number, queues.remove(&number)?))).collect();
+    drop(queues);
+    gone.iter().for_each(|(number, known)| lost(*number, &known.queue));
 }
 
 /// The queue with the descriptor `number`.
