@@ -45,7 +45,8 @@
 //! | Aio, Lio | [`Queue::post`] by who completes the operation | what was posted |
 //!
 //! A process's forks and programs are refused (ENOTSUP): the kernel tells them to privileged programs alone. A watched queue tells 1, not how many events it has.
-//! What WRITE says of a pipe's space below a low-water mark is heard again only once the pipe was full. A low-water mark for writing to a socket likewise.
+//! A pipe that has less room than a low-water mark is asked again by a timer; a socket with a low-water mark for writing is heard of again only once
+//! its buffer was full.
 //!
 //! *Errors of sockets* are never taken from the program: SO_ERROR would clear it, so an event's error number is inferred from what the
 //! connection's state shows (ECONNREFUSED, ETIMEDOUT, ECONNRESET...), and the program finds the true one where it always was.
