@@ -175,22 +175,15 @@ fn publish(site: &Site, index: &str, day: &str) {
     }
 }
 
-#[test]
-fn apt_updates_and_downloads() {
-    if !are_here("apt_updates_and_downloads", &[("apt-get", "apt"), ("dpkg-deb", "dpkg"), ("curl", "curl")]) {
-        return;
-    }
-    let site = Site::new("apt");
-    let first = package(&site, "1.0");
-    publish(&site, &first, "2020-01-01");
-    let served = site.serve();
+/// Makes a place of its own for apt, with the repository as its only source; returns the settings that say so.
+fn settled(site: &Site, served: &Served) -> [String; 9] {
     for folder in ["lists/partial", "cache/archives/partial"] {
         fs::create_dir_all(site.path("home").join(folder)).unwrap();
     }
     site.write("home/status", "");
     site.write("home/sources.list", format!("deb [trusted=yes] {} ./\n", served.url("")));
     let home = site.path("home").display().to_string();
-    let settings = [
+    [
         format!("Dir::Etc::sourcelist={home}/sources.list"),
         "Dir::Etc::sourceparts=-".to_owned(),
         "Dir::Etc::parts=-".to_owned(),
@@ -201,7 +194,19 @@ fn apt_updates_and_downloads() {
         // It would give up what root may do, and the home with it.
         "APT::Sandbox::User=root".to_owned(),
         "Acquire::http::Proxy=DIRECT".to_owned(),
-    ];
+    ]
+}
+
+#[test]
+fn apt_updates_and_downloads() {
+    if !are_here("apt_updates_and_downloads", &[("apt-get", "apt"), ("dpkg-deb", "dpkg"), ("curl", "curl")]) {
+        return;
+    }
+    let site = Site::new("apt");
+    let first = package(&site, "1.0");
+    publish(&site, &first, "2020-01-01");
+    let served = site.serve();
+    let settings = settled(&site, &served);
     let apt = |arguments: &[&str]| {
         let settings = settings.iter().flat_map(|setting| ["-o", setting.as_str()]);
         site.said("apt-get", &settings.chain(arguments.iter().copied()).collect::<Vec<_>>())
