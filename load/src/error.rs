@@ -60,6 +60,7 @@ impl fmt::Display for Error {
                     Kind::ClientTimeout | Kind::SocketTimeout => "nothing answered: check the address, or a firewall between",
                     Kind::NoDescriptor => "raise the limit of descriptors (ulimit -n), or use more lanes",
                     Kind::NoAddress => "name other source addresses, or fewer connections",
+                    Kind::Tls if !fault.contains("certificate") => "is TLS spoken there, and the same versions and protocols?",
                     Kind::Tls => {
                         "name who signs its certificate with --ca; or, for measuring only, trust it with --trust-anybody"
                     }
@@ -83,5 +84,17 @@ impl std::error::Error for Error {}
 impl From<corelane::Error> for Error {
     fn from(error: corelane::Error) -> Self {
         Self::Lanes(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_speaks_no_tls_needs_no_authority() {
+        let said = |fault: &str| Error::Unreachable { url: "https://a".into(), kind: Kind::Tls, fault: fault.into() }.to_string();
+        assert!(!said("the server speaks in plain, and TLS is spoken here").contains("--ca"));
+        assert!(said("the server's certificate is signed by nobody who is trusted here").contains("--ca"));
     }
 }

@@ -83,6 +83,8 @@ fn names_are_found_in_a_list() {
     let (entry, place) = find(list, "shop=tcp://127.0.0.1?price=1").unwrap();
     assert_eq!((entry.name(), place), ("shop", "tcp://127.0.0.1?price=1"));
     assert_eq!(find(list, "bank=tcp://127.0.0.1").unwrap_err().to_string(), "there is no service \"bank\": there are shop");
+    let said = find(list, "tcp=tcp://127.0.0.1").unwrap_err().to_string();
+    assert_eq!(said, "there is no service \"tcp\": there are shop; to serve shop at tcp:// write shop=tcp://HOST:PORT");
     for text in ["tcp://127.0.0.1?price=1", "shop"] {
         assert!(find(list, text).unwrap_err().to_string().ends_with("write for example shop=tcp://127.0.0.1:7007"), "{text}");
     }

@@ -1,6 +1,6 @@
 //! What is wrong, in words that say whose fault it is.
 
-use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError};
 
 /// What rustls has found; `them` is who sits at the other end: "the server", "the client".
 pub(crate) fn said(error: &Error, them: &str) -> String {
@@ -39,8 +39,16 @@ fn uncertified(error: &CertificateError, them: &str) -> String {
             format!("{them}'s certificate is not for {}: it is for {}", expected.to_str(), names.join(", "))
         }
         Why::InvalidPurpose | Why::InvalidPurposeContext { .. } => format!("{them}'s certificate is not for this use"),
+        Why::Other(other) if is_authority(other) => format!(
+            "{them}'s certificate is an authority's own, and none that a server or client may show: it needs one with basicConstraints=CA:FALSE"
+        ),
         other => format!("{them}'s certificate is unfit: {other}"),
     }
+}
+
+/// Whether a certificate says of itself that it signs others, as those do that openssl-req(1) makes unless it is told otherwise (RFC 5280 section 4.2.1.9).
+fn is_authority(error: &OtherError) -> bool {
+    matches!(error.0.downcast_ref::<webpki::Error>(), Some(webpki::Error::CaUsedAsEndEntity))
 }
 
 fn alerted(alert: AlertDescription) -> String {

@@ -410,6 +410,7 @@ mod tests {
             "completions",
             "connections",
             "datagrams",
+            "directories",
             "doorbells",
             "events",
             "faults",

@@ -1,8 +1,8 @@
 //! What the answers of a lane share: the date, memory to put heads together in, and the counts of what was answered.
 
-use crate::due::Timed;
 use crate::facts::Facts;
 use crate::log::LaneLog;
+use crate::timed::Timed;
 use corelane::{Cx, Talk};
 use corelane_wire::http1::{DIGITS_MAX, Date, Status, decimal};
 use std::cell::{Cell, RefCell, RefMut};

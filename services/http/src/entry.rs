@@ -15,7 +15,9 @@ pub const DEFAULT_PORT: u16 = 8080;
 pub const DEFAULT_TLS_PORT: u16 = 8443;
 
 const REPLY: Number =
-    Number::new("reply", "bytes", "answer every request with so many bytes of text, for measuring").between(0, 1 << 20, 8);
+    Number::new("reply", "bytes", "instead of files answer every request with so many bytes of text, for measuring")
+        .between(0, 1 << 20, 8)
+        .when_chosen();
 
 const ROOT: Text = Text::new("root", "DIR", is_directory, "serve the files beneath this directory");
 const SITE: Text = Text::new(
@@ -221,6 +223,12 @@ mod tests {
             let error = of(&format!("http://127.0.0.1:0{wrong}")).unwrap_err();
             assert!(error.contains(said), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn help_names_no_default_that_is_none() {
+        let help = ENTRY.describe();
+        assert!(help.contains("text, for measuring; 0 to 1048576 bytes\n"), "{help}");
     }
 
     #[test]

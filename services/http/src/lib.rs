@@ -44,6 +44,7 @@ mod routes;
 mod service;
 mod session;
 mod settings;
+mod timed;
 
 pub use answer::{Answer, HEAD_BYTES_MAX};
 pub use application::{Application, Exchange, First, Flow, Goes, Handled, Produced};

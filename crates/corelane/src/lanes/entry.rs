@@ -319,7 +319,12 @@ fn with_mode(text: &str, query: Option<&str>) -> (String, Option<String>) {
 /// [`Error::NoService`] for a name that none has, and for a text without a name.
 pub fn find<'t>(entries: &[&'static Entry], text: &'t str) -> Result<(&'static Entry, &'t str), Error> {
     let unknown = || {
-        let names = entries.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
+        let mut names = entries.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
+        let scheme = text.split_once('=').map_or("", |(name, _)| name);
+        if let Some(entry) = entries.iter().find(|entry| entry.schemes.iter().any(|known| known.name == scheme)) {
+            let name = entry.name;
+            names += &format!("; to serve {name} at {scheme}:// write {name}={scheme}://HOST:PORT");
+        }
         let example =
             entries.iter().find_map(|entry| Some(format!("{}={}", entry.name, entry.default_urls("127.0.0.1").first()?)));
         Error::NoService { text: text.to_owned(), names, example: example.unwrap_or_default() }

@@ -11,7 +11,7 @@ use corelane_tls::rustls::pki_types::pem::PemObject;
 use corelane_tls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use corelane_tls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 use corelane_tls::{Client, Clients, Error, Pem, Server, Trust};
-use rcgen::date_time_ymd;
+use rcgen::{BasicConstraints, IsCa, date_time_ymd};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -165,7 +165,11 @@ fn a_server_that_is_not_who_is_meant_is_refused_in_words() {
     let sound = serve(&Server::new([sign("sound", |_| {})]));
     let old = serve(&Server::new([sign("old", |params| params.not_after = date_time_ymd(2001, 1, 1))]));
     let early = serve(&Server::new([sign("early", |params| params.not_before = date_time_ymd(4000, 1, 1))]));
+    let its_own = serve(&Server::new([sign("its_own", |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained))]));
     let client = authority.believer("one.test");
+    let of_authority = once(&client, its_own.address());
+    assert!(of_authority.refused().starts_with("the server's certificate is an authority's own"), "{}", of_authority.refused());
+    assert!(of_authority.refused().ends_with("basicConstraints=CA:FALSE"), "{}", of_authority.refused());
     let other_name = once(&authority.believer("two.test"), sound.address());
     assert_eq!(other_name.refused(), "the server's certificate is not for two.test: it is for one.test");
     let expired = once(&client, old.address());
@@ -180,7 +184,7 @@ fn a_server_that_is_not_who_is_meant_is_refused_in_words() {
     for running in [&sound, &old, &early] {
         assert_eq!(once(&trusting, running.address()).said, "two.test 0\n");
     }
-    [sound, old, early].into_iter().for_each(end);
+    [sound, old, early, its_own].into_iter().for_each(end);
 }
 
 #[test]

@@ -46,6 +46,11 @@ impl Shop {
         self.errands.insert(self.last, errand);
         cx.offload(|| (), self.last);
     }
+
+    /// Answers what was not answered in time.
+    fn release(&mut self, cx: &mut Cx<'_>) -> Result<(), Refused> {
+        self.never.drain(..).try_for_each(|held| held.answer(cx, Status::OK).bytes::<()>(b"at last"))
+    }
 }
 
 /// Takes content in pieces.
@@ -164,9 +169,7 @@ impl Application for Shop {
                 Ok(handled)
             }
             "release" => {
-                for held in std::mem::take(&mut self.never) {
-                    held.answer(cx, Status::OK).bytes::<()>(b"at last")?;
-                }
+                self.release(cx)?;
                 reply.text("released")
             }
             "wait" => {

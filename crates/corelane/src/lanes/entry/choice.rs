@@ -26,6 +26,8 @@ pub struct Number {
     pub most: u64,
     /// What it is unless something is chosen.
     pub default: u64,
+    /// It has to be chosen to mean anything: help names no default.
+    pub is_chosen: bool,
     /// What it sets, as the end of a line of help.
     pub help: &'static str,
 }
@@ -62,7 +64,7 @@ impl Number {
     /// As [`Flag::new`].
     pub const fn new(name: &'static str, unit: &'static str, help: &'static str) -> Self {
         check_name(name);
-        Self { name, unit, least: 0, most: u64::MAX, default: 0, help }
+        Self { name, unit, least: 0, most: u64::MAX, default: 0, is_chosen: false, help }
     }
 
     /// From `least` to `most`, which has `default` between them.
@@ -72,6 +74,11 @@ impl Number {
     pub const fn between(self, least: u64, most: u64, default: u64) -> Self {
         assert!(least <= default && default <= most, "the default is out of the range");
         Self { least, most, default, ..self }
+    }
+
+    /// Means nothing unless it is chosen.
+    pub const fn when_chosen(self) -> Self {
+        Self { is_chosen: true, ..self }
     }
 }
 
@@ -134,6 +141,7 @@ impl Choice {
         match self {
             Self::Flag(flag) => flag.help.to_owned(),
             Self::Text(text) | Self::Texts(text) => text.help.to_owned(),
+            Self::Number(Number { unit, least, most, help, is_chosen: true, .. }) => format!("{help}; {least} to {most} {unit}"),
             Self::Number(Number { unit, least, most, default, help, .. }) => {
                 format!("{help}; {least} to {most} {unit} [default: {default}]")
             }
