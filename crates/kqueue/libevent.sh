@@ -18,7 +18,8 @@ if [ ! -d source ]; then
 	}
 	dpkg-source --no-check -x "$package" source >&2
 fi
-mkdir -p library build
+mkdir -p library
+[ -d build ] || cp -a source build
 sh "$here/shared.sh" "$archive" library/libcorelane_kqueue.so.1
 ln -sf libcorelane_kqueue.so.1 library/libcorelane_kqueue.so
 
@@ -26,13 +27,15 @@ if [ ! -x build/test/regress ]; then
 	(
 		cd build
 		CPPFLAGS="-I$here/include" LDFLAGS="-L$folder/library -Wl,-rpath,$folder/library" LIBS="-lcorelane_kqueue" \
-			../source/configure --disable-openssl --disable-shared --disable-samples --disable-dependency-tracking >configure.log 2>&1
+			./configure --disable-openssl --disable-shared --disable-samples --disable-dependency-tracking >configure.log 2>&1
 		grep -q 'define HAVE_WORKING_KQUEUE 1' config.h || grep -q 'define EVENT__HAVE_WORKING_KQUEUE 1' config.h || {
 			echo "libevent's configure finds no working kqueue: see $folder/build/config.log" >&2
 			exit 1
 		}
-		make -j2 libevent.la >make.log 2>&1
-		make -C test -j2 regress >>make.log 2>&1
+		# The package's patches are newer than what was generated of the files that they change: it is not generated again.
+		as_it_is="ACLOCAL=: AUTOCONF=: AUTOMAKE=: AUTOHEADER=:"
+		make $as_it_is -j2 all >make.log 2>&1
+		make $as_it_is -C test -j2 regress >>make.log 2>&1
 	)
 fi
 
@@ -40,8 +43,7 @@ fi
 run() {
 	log=$1
 	shift
-	(cd build/test && env EVENT_NOPOLL=1 EVENT_NOSELECT=1 EVENT_NODEVPOLL=1 EVENT_NOEVPORT=1 "$@" ./regress ${ONLY:-} >"$folder/$log" 2>&1) || true
-	grep -aE '\[[a-z ]*FAILED\]|^[^ ]*: \[.*FAILED' "$log" | sed 's/.*\(FAILED\)/\1/' | sort >"$log.failed" || true
+	(cd build/test && env EVENT_NOPOLL=1 EVENT_NOSELECT=1 "$@" ./regress ${ONLY:-} >"$folder/$log" 2>&1) || true
 	tail -n 1 "$log"
 }
 # regress names a failed test on a line of its own, "  [NAME FAILED]".

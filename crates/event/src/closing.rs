@@ -1,7 +1,7 @@
 //! How often each descriptor's number was closed, and whether anybody wants to know: what makes an interest end with its open file.
 //!
 //! Reading and counting are single atomic operations on memory that is there already, so a close may be told in a signal handler, or
-//! between fork(2) and execve(2).
+//! between fork(2) and execve(2), where only the process that made the queues counts.
 
 use corelane_os::events::home;
 use std::os::fd::RawFd;
@@ -71,6 +71,12 @@ pub fn are_told() -> bool {
 /// From now on closes in the calling process are counted.
 pub fn begin() {
     PROCESS.store(home::process(), Ordering::Release);
+}
+
+/// Whether anybody wants to know of closes of `number`.
+#[cfg(test)]
+pub fn is_watched(number: RawFd) -> bool {
+    entry(number).is_some_and(|entry| entry.watchers.load(Ordering::Acquire) > 0)
 }
 
 /// `number` is about to be closed. Returns whether anybody wanted to know.

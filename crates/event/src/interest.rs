@@ -142,8 +142,10 @@ impl Interest {
             // What the program has put there stays.
             Source::User(trigger) => trigger.on = false,
             Source::Posted(posted) => *posted = None,
-            // A timer and a signal count from what was told on; a descriptor has its state itself.
-            Source::Timer(_) | Source::Signal(_) | Source::Descriptor(_) => {}
+            // A period counts from what was told on; an instant comes once.
+            Source::Timer(timing) => timing.fired = false,
+            // A signal counts from what was told on; a descriptor has its state itself.
+            Source::Signal(_) | Source::Descriptor(_) => {}
         }
     }
 }
@@ -166,7 +168,7 @@ impl Trigger {
 impl Timing {
     /// What a change asks for; none if it can never be.
     pub fn of(change: &Change, now: impl Fn(bool) -> u64) -> Option<Self> {
-        let unit: u64 = match change.notes & (notes::SECONDS | notes::MSECONDS | notes::USECONDS | notes::NSECONDS) {
+        let unit: u64 = match change.notes & !notes::ABSTIME {
             0 | notes::MSECONDS => 1_000_000,
             notes::SECONDS => 1_000_000_000,
             notes::USECONDS => 1_000,
@@ -185,7 +187,7 @@ impl Timing {
     /// Expirations up to `now`, of one that went off.
     pub fn expirations(&self, now: u64) -> u64 {
         assert!(self.fired, "only what went off is counted");
-        if self.period == 0 { 1 } else { now.saturating_sub(self.due) / self.period + 1 }
+        now.saturating_sub(self.due).checked_div(self.period).map_or(1, |missed| missed + 1)
     }
 
     /// Counts on from `expirations` that were told.
@@ -218,6 +220,7 @@ mod tests {
         assert_eq!(of(notes::SECONDS, i64::MAX).map(|timing| timing.period), Some(u64::MAX));
         assert_eq!(of(notes::USECONDS, 0).map(|timing| timing.period), Some(1_000));
         assert_eq!((of(0, -1), of(notes::SECONDS | notes::USECONDS, 1)), (None, None));
+        assert_eq!(of(0x100, 1), None, "no unit, and no instant");
         let instant = of(notes::ABSTIME | notes::NSECONDS, 7).expect("an instant");
         assert_eq!((instant.due, instant.period, instant.wall), (7, 0, true));
     }

@@ -27,8 +27,8 @@
 //! 5. While the ready list is not empty, a bell (eventfd(2)) in the epoll set keeps the queue's descriptor readable.
 //!
 //! Consequences: a queue may poll readable and then have nothing to tell (a low-water mark not reached, something read meanwhile). A
-//! change on a descriptor arms its edge anew, so an interest with CLEAR on it may be told again for bytes that were told before: never
-//! lost, perhaps twice.
+//! change on a descriptor arms its edge anew, so an interest with CLEAR on it may be told again for bytes that were told before, and so may all when the set is built again
+//! (*Closing*): never lost, perhaps twice.
 //!
 //! # Origins
 //!
@@ -38,22 +38,27 @@
 //! | Read of a regular file | inotify(7) by /proc/self/fd, so nothing holds the file open | size less offset |
 //! | Empty | a timer while bytes are left: the kernel tells nobody that a buffer is drained | SIOCOUTQ |
 //! | Vnode | inotify(7) | fstat(2): link count, size |
-//! | Timer | one timerfd(2) a clock over an ordered set | expirations since last told |
+//! | Timer (4,096 a queue) | one timerfd(2) a clock over an ordered set | expirations since last told |
 //! | Signal | one signalfd(2) for the process, counted for every queue | count since last told |
 //! | Process, ProcessDescriptor | a pidfd | waitid(2) without reaping; PIDFD_GET_INFO for processes that are not children |
 //! | User | [`Queue::change`] | what was triggered |
 //! | Aio, Lio | [`Queue::post`] by who completes the operation | what was posted |
+//!
+//! A process's forks and programs are refused (ENOTSUP): the kernel tells them to privileged programs alone. A watched queue tells 1, not how many events it has.
+//! A pipe that has less room than a low-water mark is asked again by a timer; a socket with a low-water mark for writing is heard of again only once
+//! its buffer was full.
 //!
 //! *Errors of sockets* are never taken from the program: SO_ERROR would clear it, so an event's error number is inferred from what the
 //! connection's state shows (ECONNREFUSED, ETIMEDOUT, ECONNRESET...), and the program finds the true one where it always was.
 //!
 //! # Closing
 //!
-//! An interest belongs to the open file that it was registered with. [`closed`] counts a close of a number (one atomic addition, so it may be
-//! called in a signal handler, or between fork and exec); each origin remembers the count of its registration, and one whose number was
+//! An interest belongs to the open file that it was registered with. [`closed`] counts a close of a number (nothing but atomic operations where nobody
+//! watches it, or in a child of fork(2) or vfork(2)), and ends its interests where no lock is held; each origin remembers the count of its registration, and one whose number was
 //! closed since is dropped wherever it is met. A close that nobody told of is found by identity: an origin that is about to be told of is compared
 //! with the file that was registered, and a change that finds another file begins anew. Where the old file lives on (a dup), epoll goes on reporting it
-//! and refuses to remove it; then the set is built again in a new epoll under the same descriptor number (dup3(2)).
+//! and refuses to remove it; then the set is built again. The program's descriptor is a set that holds that one, so it stays what it was, for who polls
+//! it too; threads that wait at the old set are woken.
 //!
 //! Comparing costs a system call for each event. Where every close by the C library is told ([`closes_are_told`]), an origin is therefore compared only when
 //! its answer does not fit its report, when a change is made, and when something is registered under its number; then a close past the
@@ -82,23 +87,26 @@
 //! # Faces
 //!
 //! ```text
-//! impl Queue {                                            // Send + Sync; the C face keeps Arc<Queue> by descriptor: Queue::of
+//! impl Queue {                                            // Send + Sync; kept by the number of its descriptor until that is closed
 //!     pub fn new() -> Result<Arc<Queue>, Refused>;        // CLOEXEC; EMFILE, ENFILE, ENOMEM
-//!     pub fn of(descriptor: RawFd) -> Option<Arc<Queue>>; // the queue under that number, if it is still open
+//!     pub fn of(number: RawFd) -> Option<Arc<Queue>>;     // the queue under that number, if it is still open
 //!     pub fn descriptor(&self) -> RawFd;
 //!     pub fn change(&self, change: &Change) -> Result<(), Refused>;
 //!     pub fn take(&self, events: &mut [Event], at_least: usize, timeout: Option<Duration>) -> Result<usize, Refused>;
 //!     pub fn wake(&self, who: Wake);
 //!     pub fn post(&self, ident: u64, filter: Filter, notes: u32, data: i64) -> Result<(), Refused>;
+//!     pub fn end(&self);                                  // closes the descriptor
 //! }
-//! pub fn closed(descriptor: RawFd);                       // before it is closed, or replaced by dup2(2)
+//! pub fn closed(number: RawFd);                           // before it is closed, or replaced by dup2(2)
 //! ```
 //!
+//! [`Events`] is a queue with an owner, for Rust.
 //! A queue whose own descriptor is closed by the program (the C face: `close(kq)`) ends: [`closed`] takes it out of the list that [`Queue::of`] looks in,
 //! and does not close the number again.
 #![forbid(unsafe_code)]
 
 mod closing;
+mod events;
 mod interest;
 mod queue;
 mod ready;
@@ -110,6 +118,7 @@ mod signals;
 mod slab;
 mod state;
 
+pub use events::Events;
 pub use queue::{Queue, Wake};
 pub use record::{Change, Event, Filter, Flags, notes};
 pub use refused::Refused;
@@ -119,8 +128,8 @@ use std::os::fd::RawFd;
 /// The descriptor `number` is about to be closed, or to be replaced (dup2(2)): its interests end, in every queue; if it is a queue's own, the
 /// queue ends. Call it before the close, so that nothing of it is left behind.
 ///
-/// For a number that nobody watches this is two reads of memory. It takes no lock that it would have to wait for: what is locked is found out at
-/// the next retrieval. After a fork(2), in the child, it does nothing.
+/// For a number that nobody watches this is two reads of memory, and may be called in a signal handler. It takes no lock that it would have to wait for:
+/// what is locked is found out at the next retrieval. After fork(2) or vfork(2), in the child, it does nothing to the parent's queues.
 pub fn closed(number: RawFd) {
     if closing::count(number) {
         registry::closed(number);

@@ -14,13 +14,15 @@ use std::time::{Duration, Instant};
 use crate::closing;
 use crate::record::{Change, Event, Filter};
 use crate::refused::Refused;
-use crate::registry;
 use crate::set::{Token, Watched};
 use crate::slab::Key;
 use crate::state::State;
 
 /// Reports taken from the kernel at once.
 const AT_ONCE: usize = 128;
+
+/// A wait that is longer than this is as long as this.
+const LONGEST: Duration = Duration::from_secs(1 << 32);
 
 /// Who is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub enum Wake {
     /// All that wait now.
     All,
 }
+
+const CLOSED: Refused = Refused::new(number::EBADF, "the queue's descriptor was closed: the caller makes another queue");
 
 /// What a program waits for events at; see the crate's documentation. It lives until its descriptor is closed ([`closed`](crate::closed), which the
 /// C library's interposed calls tell), or until its owner [`Queue::end`]s it.
@@ -48,11 +52,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty queue, whose descriptor is closed by execve(2).
-    ///
-    /// # Errors
-    /// EMFILE, ENFILE, ENOMEM: too many descriptors, too little memory.
-    pub fn new() -> Result<Arc<Self>, Refused> {
+    /// An empty queue that nobody finds by its number.
+    pub(crate) fn unknown() -> Result<Arc<Self>, Refused> {
         let home = Home::here();
         closing::begin();
         let set = Arc::new(Watched::new().map_err(Refused::system)?);
@@ -60,21 +61,14 @@ impl Queue {
         outer.add(set.number(), Readiness::IN, Token::Inner.word()).map_err(Refused::system)?;
         let outer = outer.into_descriptor();
         let number = outer.as_raw_fd();
-        let queue = Arc::new(Self {
+        Ok(Arc::new(Self {
             outer: Mutex::new(Some(outer)),
             number,
             home,
             set: RwLock::new(set.clone()),
             state: Mutex::new(State::new(set, number)?),
             waiters: AtomicUsize::new(0),
-        });
-        registry::insert(number, &queue);
-        Ok(queue)
-    }
-
-    /// The queue whose descriptor has this number; none if there is none, or if it is another process's: queues are not inherited by fork(2).
-    pub fn of(number: RawFd) -> Option<Arc<Self>> {
-        registry::find(number)
+        }))
     }
 
     /// The number of its descriptor, which is readable while there may be something to tell.
@@ -113,13 +107,16 @@ impl Queue {
             return Ok(0);
         }
         let at_least = at_least.min(events.len());
-        let mut call = Call { told: 0, held: Vec::new(), deadline: None };
+        let deadline = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| Instant::now() + timeout.min(LONGEST));
+        let mut call = Call { told: 0, held: Vec::new(), deadline };
         let answer = self.fill(&mut call, events, at_least, timeout);
         if !call.held.is_empty() {
             self.state().let_go(&call.held);
         }
         match answer {
             Err(refused) if call.told == 0 => Err(refused),
+            // Where closes are told, it would have been found by its number.
+            Ok(()) if call.told == 0 && !closing::are_told() && !self.is_open() => Err(CLOSED),
             _ => Ok(call.told),
         }
     }
@@ -141,11 +138,16 @@ impl Queue {
         self.state().post(ident, filter, notes, data)
     }
 
-    /// Closes the queue's descriptor. Who waits goes on waiting until his timeout, or is woken before; changes and waits that come later are
-    /// refused to those who look for the queue by number.
-    pub fn end(&self) {
-        registry::remove(self.number);
+    /// Closes the queue's descriptor, if it is ours to close.
+    pub(crate) fn close(&self) {
         drop(self.outer.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Another descriptor of the same file.
+    pub(crate) fn duplicate(&self) -> std::io::Result<OwnedFd> {
+        let outer = self.outer.lock().unwrap_or_else(PoisonError::into_inner);
+        // reason: asked by who has just made the queue, and has not ended it.
+        outer.as_ref().expect("a queue begins with its descriptor").try_clone()
     }
 
     /// The program closes the descriptor itself, or has done so.
@@ -155,6 +157,13 @@ impl Queue {
             let _ = outer.into_raw_fd();
         }
         self.wake(Wake::All);
+    }
+
+    /// Whether its number is still its descriptor's: a close that nobody told of leaves the number to others.
+    pub(crate) fn is_open(&self) -> bool {
+        let set = self.set();
+        let outer = self.outer.lock().unwrap_or_else(PoisonError::into_inner);
+        outer.as_ref().is_some_and(|outer| Set::holds(outer, set.number(), Token::Inner.word()))
     }
 
     /// Whether it is this process's: a fork has a copy of its memory.
@@ -214,13 +223,14 @@ impl Queue {
             let woken = state.take_wake();
             self.follow(&mut state)?;
             state.settle_bell();
-            let is_over = reported == 0 && wait == Some(Duration::ZERO);
+            // A full batch of reports may have left others behind.
+            let is_over = reported < room && wait == Some(Duration::ZERO);
             if call.told >= at_least || woken || is_over {
                 return Ok(());
             }
             state.hold(&events[fresh], &mut call.held);
             drop(state);
-            wait = call.left(timeout);
+            wait = timeout.map(|_| call.left());
         }
     }
 
@@ -239,16 +249,13 @@ struct Call {
     told: usize,
     /// Interests that it has told, and that are to be told no more until it returns.
     held: Vec<Key>,
-    /// When it is over, once it has had to wait on.
+    /// When it is over; none where it does not wait, or for ever.
     deadline: Option<Instant>,
 }
 
 impl Call {
-    /// How long it may still wait. The first wait lasted the whole time or has brought something.
-    fn left(&mut self, timeout: Option<Duration>) -> Option<Duration> {
-        let timeout = timeout?;
-        let now = Instant::now();
-        let deadline = *self.deadline.get_or_insert(now + timeout);
-        Some(deadline.saturating_duration_since(now))
+    /// How long it may still wait.
+    fn left(&self) -> Duration {
+        self.deadline.map_or(Duration::ZERO, |deadline| deadline.saturating_duration_since(Instant::now()))
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::closing;
 use crate::queue::Queue;
+use crate::refused::Refused;
 
 struct Known {
     queue: Arc<Queue>,
@@ -20,15 +21,51 @@ fn queues() -> MutexGuard<'static, BTreeMap<RawFd, Known>> {
     QUEUES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Queue {
+    /// An empty queue, whose descriptor is closed by execve(2).
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE, ENOMEM: too many descriptors, too little memory.
+    pub fn new() -> Result<Arc<Self>, Refused> {
+        let queue = Self::unknown()?;
+        sweep();
+        insert(queue.descriptor(), &queue);
+        Ok(queue)
+    }
+
+    /// The queue whose descriptor has this number; none if there is none, or if it is another process's: queues are not inherited by fork(2).
+    #[must_use]
+    pub fn of(number: RawFd) -> Option<Arc<Self>> {
+        find(number)
+    }
+
+    /// Closes the queue's descriptor. Who waits goes on waiting until his timeout, or is woken before; changes and waits that come later are
+    /// refused to those who look for the queue by number.
+    pub fn end(&self) {
+        remove(self.descriptor());
+        self.close();
+    }
+}
+
 /// `queue` has the descriptor `number`. One that had it before has lost it to a close that nobody told of.
-pub fn insert(number: RawFd, queue: &Arc<Queue>) {
+fn insert(number: RawFd, queue: &Arc<Queue>) {
     let known = Known { queue: queue.clone(), closes: closing::watch(number) };
     let before = queues().insert(number, known);
     before.into_iter().filter(|known| known.queue.is_ours()).for_each(|known| lost(number, &known.queue));
 }
 
+/// Ends the queues whose descriptors were closed and nobody told: what is theirs would otherwise be left behind for good.
+fn sweep() {
+    let mut queues = queues();
+    let is_lost = |known: &Known| known.queue.is_ours() && !known.queue.is_open();
+    let gone: Vec<RawFd> = queues.iter().filter(|(_, known)| is_lost(known)).map(|(number, _)| *number).collect();
+    let gone: Vec<_> = gone.into_iter().filter_map(|number| Some((number, queues.remove(&number)?))).collect();
+    drop(queues);
+    gone.iter().for_each(|(number, known)| lost(*number, &known.queue));
+}
+
 /// The queue with the descriptor `number`.
-pub fn find(number: RawFd) -> Option<Arc<Queue>> {
+fn find(number: RawFd) -> Option<Arc<Queue>> {
     let mut queues = queues();
     let known = queues.get(&number).filter(|known| known.queue.is_ours())?;
     if known.closes == closing::closes(number) {
@@ -41,7 +78,7 @@ pub fn find(number: RawFd) -> Option<Arc<Queue>> {
 }
 
 /// The queue ends with the descriptor `number`, which is ours to close.
-pub fn remove(number: RawFd) {
+fn remove(number: RawFd) {
     let known = queues().remove(&number);
     if known.is_some() {
         closing::unwatch(number);

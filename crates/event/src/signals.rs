@@ -1,9 +1,10 @@
 //! Signals of the process, read once and counted for every queue.
 
 use corelane_os::events::polling::Bell;
-use corelane_os::events::signals::{SIGNALS, Signals};
+use corelane_os::events::signals::{self, SIGNALS, Signals};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::ThreadId;
 
 /// How often each signal has come since the first interest in any.
 pub type Counts = [u64; SIGNALS];
@@ -11,18 +12,21 @@ pub type Counts = [u64; SIGNALS];
 struct Shared {
     signals: Option<Signals>,
     counts: Counts,
+    /// Interests of all queues in each signal, and the thread that did not block it before the first.
+    uses: [(usize, Option<ThreadId>); SIGNALS],
     /// Who wants to know.
     bells: Vec<Weak<Bell>>,
 }
 
-static SHARED: Mutex<Shared> = Mutex::new(Shared { signals: None, counts: [0; SIGNALS], bells: Vec::new() });
+static SHARED: Mutex<Shared> =
+    Mutex::new(Shared { signals: None, counts: [0; SIGNALS], uses: [(0, None); SIGNALS], bells: Vec::new() });
 
 fn shared() -> MutexGuard<'static, Shared> {
     // What is behind it is whole between any two statements.
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts `signal` from now on, and blocks it in the calling thread. Returns its count so far.
+/// Counts `signal` for one interest more, and blocks it in the calling thread. Returns its count so far.
 pub fn watch(signal: i32) -> Result<u64, i32> {
     let mut shared = shared();
     let signals = match shared.signals.take() {
@@ -30,8 +34,46 @@ pub fn watch(signal: i32) -> Result<u64, i32> {
         None => Signals::new()?,
     };
     let signals = shared.signals.insert(signals);
-    signals.add(signal)?;
+    let newly = signals.add(signal)?;
+    let (interests, thread) = &mut shared.uses[signal as usize];
+    *interests += 1;
+    if newly {
+        *thread = Some(std::thread::current().id());
+    }
     Ok(shared.counts[signal as usize])
+}
+
+/// One interest in `signal` has ended. With the last one it is counted no more, and the thread that blocked it for us alone, if it is this one, has it
+/// delivered again; what waits of it now is gone.
+pub fn leave(signal: usize) {
+    let mut shared = shared();
+    let (interests, thread) = &mut shared.uses[signal];
+    assert!(*interests > 0, "who leaves was counted");
+    *interests -= 1;
+    if *interests > 0 {
+        return;
+    }
+    let blocked = thread.take_if(|thread| *thread == std::thread::current().id()).is_some();
+    shared.read();
+    if let Some(signals) = &mut shared.signals {
+        signals.remove(signal as i32);
+    }
+    if blocked {
+        signals::unblock(signal as i32);
+    }
+}
+
+impl Shared {
+    /// Reads what has come, and rings everybody's bell if that was something.
+    fn read(&mut self) {
+        let before = self.counts;
+        if let Some(signals) = &self.signals {
+            signals.read(|signal| self.counts[signal] += 1);
+        }
+        if before != self.counts {
+            self.bells.iter().filter_map(Weak::upgrade).for_each(|bell| bell.ring());
+        }
+    }
 }
 
 /// Rings `bell` when signals were read.
@@ -51,13 +93,6 @@ pub fn number() -> RawFd {
 /// Reads what has come, rings everybody's bell if that was something, and returns the counts.
 pub fn gather() -> Counts {
     let mut shared = shared();
-    let mut counts = shared.counts;
-    if let Some(signals) = &shared.signals {
-        signals.read(|signal| counts[signal] += 1);
-    }
-    if counts != shared.counts {
-        shared.counts = counts;
-        shared.bells.iter().filter_map(Weak::upgrade).for_each(|bell| bell.ring());
-    }
-    counts
+    shared.read();
+    shared.counts
 }

@@ -112,6 +112,8 @@ pub struct State {
     /// Our own descriptors, by process.
     processes: Map<u32, Key>,
     ready: Ready,
+    /// Told in the scan that goes on, and put back on the list after it.
+    put_back: Vec<Key>,
     timers: [Timers; 2],
     timer_count: usize,
     files: Option<Files>,
@@ -142,6 +144,7 @@ impl State {
             numbers: Map::default(),
             processes: Map::default(),
             ready: Ready::new(),
+            put_back: Vec::new(),
             timers: [Timers::new(Clock::Monotonic), Timers::new(Clock::Wall)],
             timer_count: 0,
             files: None,
@@ -218,5 +221,13 @@ impl State {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for State {
+    /// What the process does for this queue ends with it: it counts signals and closes.
+    fn drop(&mut self) {
+        self.signals.keys().for_each(|&signal| crate::signals::leave(signal));
+        self.numbers.keys().for_each(|&number| crate::closing::unwatch(number));
     }
 }

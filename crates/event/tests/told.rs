@@ -40,5 +40,6 @@ fn told_closes_end_interests_and_untold_ones_never_spin() {
     corelane_event::closed(moved.as_raw_fd());
     assert_eq!((queue.registered(), now(&queue).len()), (0, 0));
     drop(old);
-    (queue.end(), outer.end());
+    queue.end();
+    outer.end();
 }

@@ -8,8 +8,10 @@
 //!
 //! [`reassembly`] puts fragments together: its result is the frames they came in, in order, with one header, so nothing is copied.
 //!
-//! What comes beside it, on the same frames: workstreams and their dispatch, which reinject a reassembled datagram on its bucket's lane; the
-//! lane's wheel, which calls [`Reassembly::expire`](reassembly::Reassembly::expire) at [`Reassembly::due`](reassembly::Reassembly::due).
+//! [`dispatch`] says on which lane a packet's handler runs, and when: a reassembled datagram is reinjected as `IP_DIRECT` on its bucket's.
+//!
+//! What comes beside them, on the same frames: a work of the lane's that feeds them from its ports; the lane's wheel, which calls [`Reassembly::expire`](reassembly::Reassembly::expire) at [`Reassembly::due`](reassembly::Reassembly::due).
 #![forbid(unsafe_code)]
 
+pub mod dispatch;
 pub mod reassembly;

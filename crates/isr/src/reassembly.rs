@@ -32,7 +32,7 @@ use corelane_seam::Instant;
 use corelane_seam::slab::Slab;
 use corelane_wire::packet::Ecn;
 use fragment::{Fragment, Key, NotOne};
-use pieces::{Inserted, Piece};
+use pieces::Piece;
 use table::Table;
 
 /// What became of a packet that arrived.
@@ -155,20 +155,22 @@ impl<M: Memory> Reassembly<M> {
     }
 
     fn admit(&mut self, index: u32, fragment: Fragment<M>, into: &mut Vec<M>) -> Outcome<M> {
-        let refused = self.unfit(index, &fragment);
-        if let Some(reason) = refused.or_else(|| self.make_room(index, fragment.memory.held())) {
+        if let Some(reason) = self.unfit(index, &fragment) {
             return self.dropped(reason, fragment.memory);
         }
-        let ends = (!fragment.more).then_some(fragment.end);
-        let ecn = fragment.ecn;
-        match self.insert(index, fragment) {
-            Inserted::Yes => {}
-            Inserted::Covered(reason, memory) => return self.dropped(reason, memory),
-            Inserted::Spoilt(memory) => {
+        let place = self.place(index, fragment.start);
+        // Before room is made, for what is dropped needs none.
+        if let Some(reason) = self.clash(place, &fragment) {
+            if fragment.key.is_v6() && reason == Reason::Overlap {
                 self.spoil(index);
-                return self.dropped(Reason::Overlap, memory);
             }
+            return self.dropped(reason, fragment.memory);
         }
+        if let Some(reason) = self.make_room(index, fragment.memory.held()) {
+            return self.dropped(reason, fragment.memory);
+        }
+        let (ends, ecn) = ((!fragment.more).then_some(fragment.end), fragment.ecn);
+        self.insert(index, place, fragment);
         let waiting = self.table.at_mut(index);
         waiting.total = waiting.total.or(ends);
         if ecn == Ecn::Congested {
@@ -235,6 +237,9 @@ impl<M: Memory> Reassembly<M> {
 
     /// Lets the oldest datagrams but `index` go until one more fragment that keeps `bytes` in use is within the limits.
     fn make_room(&mut self, index: u32, bytes: usize) -> Option<Reason> {
+        if bytes > self.limits.bytes {
+            return Some(Reason::Bytes);
+        }
         loop {
             let reason = if self.pieces.len() >= self.limits.fragments {
                 Reason::Fragments

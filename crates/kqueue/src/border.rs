@@ -10,6 +10,7 @@ use corelane_event::Queue;
 
 use crate::call::{self, Lists, Timeout};
 use crate::closing;
+use crate::failing::fail;
 use crate::record::{Kevent, number};
 
 /// Nanoseconds of a second.
@@ -112,12 +113,4 @@ fn duration(timeout: Option<&libc::timespec>) -> Timeout {
     let whole = u64::try_from(time.tv_sec).map_err(|_| libc::EINVAL)?;
     let rest = c_uint::try_from(time.tv_nsec).map_err(|_| libc::EINVAL)?;
     if i64::from(rest) < SECOND { Ok(Some(Duration::new(whole, rest))) } else { Err(libc::EINVAL) }
-}
-
-/// What C gets for an error.
-pub(crate) fn fail(number: i32) -> c_int {
-    assert!(number > 0, "an error has a number");
-    // SAFETY: the location is this thread's own.
-    unsafe { *libc::__errno_location() = number };
-    -1
 }

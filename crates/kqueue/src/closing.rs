@@ -63,7 +63,7 @@ impl Real {
 macro_rules! pass {
     ($real:ident as fn($($kind:ty),*), $($argument:expr),*) => {{
         match $real.address() {
-            0 => crate::border::fail(libc::ENOSYS),
+            0 => crate::failing::fail(libc::ENOSYS),
             address => {
                 let pointer = std::ptr::with_exposed_provenance::<()>(address);
                 // SAFETY: the function of this name in the C library, with C's signature.

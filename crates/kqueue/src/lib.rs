@@ -4,6 +4,7 @@
 mod border;
 mod call;
 mod closing;
+mod failing;
 mod record;
 
 pub use border::{kevent, kqueue, kqueue1};

@@ -11,8 +11,20 @@ pub mod polling;
 pub mod process;
 pub mod signals;
 
+use std::os::fd::{BorrowedFd, RawFd};
+
 /// Error numbers that a queue gives to its callers (errno(3)).
 pub mod number {
     pub use libc::{EBADF, EEXIST, EINTR, EINVAL, EIO, ELOOP, EMFILE, ENOENT, ENOMEM, ENOSYS, ENOTDIR, ENOTSUP, EPERM, ESRCH};
     pub use libc::{ECONNREFUSED, ECONNRESET, EHOSTUNREACH, ETIMEDOUT};
+}
+
+/// A descriptor by number, for the length of one call: whoever owns it may close it meanwhile, and then the call says EBADF, or speaks of what
+/// took its place.
+fn borrowed<'a>(number: RawFd) -> Result<BorrowedFd<'a>, i32> {
+    if number < 0 {
+        return Err(libc::EBADF);
+    }
+    // SAFETY: it is not -1, and it is used for one system call, which checks the number itself; nothing in memory hangs on it.
+    Ok(unsafe { BorrowedFd::borrow_raw(number) })
 }

@@ -1,9 +1,10 @@
-//! Reading a call or a request, and writing its reply, allocates nothing.
+//! Reading a call, a request or a packet, and writing a reply, allocates nothing.
 
 use corelane_wire::http1::{
     Body, Coding, Condition, Date, Fields, Limits, Method, Part, Ranges, Refusal, Requests, Scratch, Status, Step, Validators,
     coding, condition, path, ranges, write_response,
 };
+use corelane_wire::packet::{Packet, Transport};
 use corelane_wire::rpc::{Call, Owed, Program, success_head, write_record};
 use corelane_wire::xdr::{Encode, Writer};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -83,12 +84,33 @@ fn answer_all(memory: &mut [u8]) -> usize {
     lengths.map(|stream| answer(stream, memory).unwrap_or(0)).sum()
 }
 
+/// Walks every beginning of every frame, through its tunnels, and writes its transport's header again; bytes written.
+fn walk_all(frames: &[Vec<u8>], memory: &mut [u8]) -> usize {
+    let mut written = 0;
+    for frame in frames {
+        for length in 0..=frame.len() {
+            let mut next = Packet::of_frame(&frame[..length]).ok();
+            while let Some(packet) = next {
+                let mut output = Writer::new(memory);
+                if let (Transport::Udp(view), Some(flow)) = (packet.transport, packet.flow()) {
+                    written += usize::from(view.header().emit(&flow.addresses, view.payload(), &mut output).is_ok());
+                }
+                next = packet.inner().ok().flatten().map(|(_, inner)| inner);
+            }
+        }
+    }
+    written
+}
+
 // One test in this program, so that no other thread allocates meanwhile.
 #[test]
-fn nothing_is_allocated_for_any_call_or_request() {
+fn nothing_is_allocated_for_any_call_request_or_packet() {
     let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/call");
     let calls: Vec<Vec<u8>> =
         std::fs::read_dir(seeds).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect();
+    let frames = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/packet_frame");
+    let frames: Vec<Vec<u8>> =
+        std::fs::read_dir(frames).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect();
     let mut memory = [0; 256];
     let region = Region::new(ALLOCATOR);
     let mut written = 0;
@@ -98,7 +120,8 @@ fn nothing_is_allocated_for_any_call_or_request() {
         }
     }
     let answered = answer_all(&mut memory);
+    let walked = walk_all(&frames, &mut memory);
     let allocations = region.change().allocations;
-    assert!(written >= 28 * calls.len() && answered >= 4 * 80);
+    assert!(written >= 28 * calls.len() && answered >= 4 * 80 && walked > 0);
     assert_eq!(allocations, 0);
 }

@@ -52,13 +52,13 @@ pub const SECTIONS: &[Section] = &[
         work: Work::Check(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]),
     },
     Section { name: "peers", seconds: 190, work: beside(&checked!("bench/peers/Cargo.toml")) },
-    Section { name: "fuzz-rss", seconds: 40, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
-    Section { name: "fuzz-wire", seconds: 30, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
+    Section { name: "fuzz-rss", seconds: 35, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
+    Section { name: "fuzz-wire", seconds: 25, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
     Section { name: "fuzz-isr", seconds: 20, work: beside(&checked!("crates/isr/fuzz/Cargo.toml")) },
     Section { name: "build", seconds: 500, work: Work::Build },
     Section {
         name: "pure",
-        seconds: 20,
+        seconds: 30,
         work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "crates/isr", "xtask"]),
     },
     Section {

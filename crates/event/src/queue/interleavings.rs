@@ -216,3 +216,16 @@ fn cleared_nothing_is_lost() {
     });
     let _ = |world: &World| world.copy.as_raw_fd();
 }
+
+#[test]
+fn a_queue_that_is_gone_watches_nothing() {
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    // Far from what other cases open at the same time.
+    let high: UnixStream = corelane_os::testing::duplicate_from(ours.as_fd(), 950).into();
+    let queue = Queue::new().unwrap();
+    queue.change(&Change::readable(high.as_fd())).unwrap();
+    assert!(closing::is_watched(high.as_raw_fd()));
+    queue.end();
+    drop(queue);
+    assert!(!closing::is_watched(high.as_raw_fd()));
+}

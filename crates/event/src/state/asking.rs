@@ -73,14 +73,20 @@ fn is_unconnected(kind: Kind, ready: Readiness) -> bool {
 
 fn ask_read(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
     let bytes = descriptor::readable_bytes(origin.number);
-    let Some(bytes) = bytes else { return ask_uncounted(interest, origin, ready) };
+    let Some(mut bytes) = bytes else { return ask_uncounted(interest, origin, ready) };
     if is_unconnected(origin.kind, ready) {
         return Answer::Idle;
     }
     // A pipe whose writers are gone hangs up, a connection whose peer has finished says so.
     let ended = ready.intersects(Readiness::RDHUP | Readiness::HUP) || is_broken(origin, ready);
-    let is_readable = ready.contains(Readiness::IN) && (bytes > 0 || is_still(origin, Readiness::IN));
-    if !ended && !is_readable {
+    if bytes == 0 && !ended {
+        if !is_still(origin, Readiness::IN) {
+            return Answer::Nothing;
+        }
+        // What came since the bytes were counted; still none for a datagram of no bytes.
+        bytes = descriptor::readable_bytes(origin.number).unwrap_or(0);
+    }
+    if !ended && !ready.contains(Readiness::IN) {
         return Answer::Nothing;
     }
     // A datagram may be of no bytes.

@@ -115,14 +115,20 @@ impl State {
         let refused = Refused::new(number::EINVAL, "this is no signal that can be waited for: the caller gives another number");
         let signal = i32::try_from(change.ident).map_err(|_| refused)?;
         let count = signals::watch(signal).map_err(|_| refused)?;
+        self.be_called().inspect_err(|_| signals::leave(signal as usize)).map_err(Refused::system)?;
+        Ok(count)
+    }
+
+    /// Hears of signals from now on.
+    fn be_called(&mut self) -> Result<(), i32> {
         if self.called.is_none() {
-            let bell = Arc::new(Bell::new().map_err(Refused::system)?);
-            self.set.add(bell.number(), Readiness::IN, Token::Called.word()).map_err(Refused::system)?;
-            self.set.add(signals::number(), Readiness::IN, Token::Signals.word()).map_err(Refused::system)?;
+            let bell = Arc::new(Bell::new()?);
+            self.set.add(bell.number(), Readiness::IN, Token::Called.word())?;
+            self.set.add(signals::number(), Readiness::IN, Token::Signals.word())?;
             signals::call(&bell);
             self.called = Some(bell);
         }
-        Ok(count)
+        Ok(())
     }
 
     /// A new interest is made known to where its activity comes from.

@@ -27,6 +27,9 @@ impl Files {
 /// What is watched for a file that is read.
 const GROWTH: Wanted = Wanted::MODIFY;
 
+/// What happens to a directory's entries; the rest of what is told with a name happens to the file of that name.
+const ENTRIES: Happened = Happened::CREATE.union(Happened::DELETE).union(Happened::MOVED_FROM).union(Happened::MOVED_TO);
+
 /// What is watched for these notes.
 fn wanted(asked: u32, kind: Kind) -> Wanted {
     const PAIRS: [(u32, Wanted); 7] = [
@@ -141,8 +144,9 @@ impl State {
     pub(super) fn hear_files(&mut self) {
         let Some(files) = self.files.take() else { return };
         let mut happened = Vec::new();
-        let dropped = files.changes.read(|watch, what, _| happened.push((watch, what)));
-        for (watch, what) in happened {
+        let dropped = files.changes.read(|watch, what, name| happened.push((watch, what, name.is_some())));
+        happened.retain(|(_, what, named)| !named || what.intersects(ENTRIES));
+        for (watch, what, _) in happened {
             let sharing = files.watches.get(&watch).cloned().unwrap_or_default();
             sharing.into_iter().for_each(|key| self.changed(key, what));
         }

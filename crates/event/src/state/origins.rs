@@ -11,6 +11,7 @@ use crate::closing;
 use crate::interest::{Interest, Source};
 use crate::record::{Filter, Flags};
 use crate::refused::Refused;
+use crate::signals;
 use crate::slab::Key;
 
 /// The place of a filter among an origin's interests.
@@ -191,6 +192,7 @@ impl State {
             }
             Source::Signal(_) => {
                 self.signals.remove(&(interest.ident as usize));
+                signals::leave(interest.ident as usize);
             }
             Source::Descriptor(origin) | Source::File(origin, _) => self.leave(origin, key, interest.filter),
             Source::User(_) | Source::Posted(_) => {}

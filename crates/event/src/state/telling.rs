@@ -1,5 +1,6 @@
 //! Retrieval: what the set reports goes on the ready list, and what is true of it becomes events.
 
+use corelane_os::events::descriptor::Kind;
 use corelane_os::events::polling::{Readiness, Report, readiness_of, token_of};
 use corelane_os::events::signals::SIGNALS;
 
@@ -50,9 +51,9 @@ impl State {
         }
     }
 
-    /// Counts of signals, if there is an interest in any.
+    /// Counts of signals, if there was ever an interest in any: the set reports them from then on, for as long as any queue counts them.
     fn gather(&mut self) -> Counts {
-        if self.signals.is_empty() {
+        if self.called.is_none() {
             return [0; SIGNALS];
         }
         let counts = signals::gather();
@@ -101,6 +102,12 @@ impl State {
                 told += 1;
             }
         }
+        for key in self.put_back.drain(..) {
+            // It may have ended since with its file.
+            if self.interests.get(key).is_some() {
+                self.ready.push(key.index());
+            }
+        }
         told
     }
 
@@ -141,16 +148,25 @@ impl State {
         }
         match origin.filter(|origin| self.origins.get(*origin).is_some()) {
             Some(origin) if matches!(answer, Answer::Idle) || self.is_ended(origin) => self.doze(origin),
-            _ => self.look_again(key),
+            _ => {}
+        }
+        if self.is_unheard(key) {
+            self.look_again(key);
         }
     }
 
-    /// An interest in a drained buffer is asked again later: nothing else tells of it.
-    fn look_again(&mut self, key: Key) {
+    /// Nothing tells of a drained buffer, nor of more room in a pipe than a little.
+    fn is_unheard(&self, key: Key) -> bool {
         // It may just have ended with its file.
-        let Some(interest) = self.interests.get_mut(key) else { return };
-        let waits = interest.filter == Filter::Empty && interest.again.is_none();
-        if waits && self.timers[0].prepare(&self.set).is_ok() {
+        let Some(interest) = self.interests.get(key) else { return false };
+        let is_pipe = || interest.origin().is_some_and(|origin| self.origins[origin].kind == Kind::Pipe);
+        interest.filter == Filter::Empty || interest.filter == Filter::Write && interest.low_water() > 1 && is_pipe()
+    }
+
+    /// An interest is asked again later.
+    fn look_again(&mut self, key: Key) {
+        let interest = &mut self.interests[key];
+        if interest.again.is_none() && self.timers[0].prepare(&self.set).is_ok() {
             let due = self.timers[0].now() + LOOK_AGAIN;
             interest.again = Some(due);
             self.timers[0].insert(due, key);
@@ -183,7 +199,7 @@ impl State {
             return;
         }
         if !event.flags.contains(Flags::CLEAR) && !self.is_repeated(&self.interests[key]) {
-            self.ready.push(key.index());
+            self.put_back.push(key);
         }
     }
 

@@ -15,11 +15,13 @@ pub struct Timers {
     alarm: Option<Alarm>,
     /// What the alarm is set to.
     set_to: Option<u64>,
+    /// It has gone off, and stays readable until it is set again.
+    heard: bool,
 }
 
 impl Timers {
     pub fn new(clock: Clock) -> Self {
-        Self { clock, due: BTreeSet::new(), alarm: None, set_to: None }
+        Self { clock, due: BTreeSet::new(), alarm: None, set_to: None, heard: false }
     }
 
     fn token(&self) -> Token {
@@ -67,16 +69,17 @@ impl Timers {
         self.clock.now()
     }
 
-    /// The alarm has gone off, or was given up: it is to be set again.
+    /// The alarm has gone off: it is to be set again, to never if nothing else is due.
     pub fn heard(&mut self) {
-        self.set_to = None;
+        self.heard = true;
     }
 
     /// Sets the alarm to the first.
     pub fn settle(&mut self) {
         let first = self.due.first().map(|(due, _)| *due);
-        let Some(alarm) = self.alarm.as_ref().filter(|_| first != self.set_to) else { return };
+        let Some(alarm) = self.alarm.as_ref().filter(|_| self.heard || first != self.set_to) else { return };
         alarm.set(first);
+        self.heard = false;
         self.set_to = first;
     }
 }

@@ -17,13 +17,11 @@ pub(super) struct Piece<M> {
     next: Option<u32>,
 }
 
-/// What became of a fragment.
-pub(super) enum Inserted<M> {
-    Yes,
-    /// All of it is there already.
-    Covered(Reason, M),
-    /// It overlaps others, and may not.
-    Spoilt(M),
+/// A place between two pieces: the last that begins where a fragment begins or before it, and the one behind that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    before: Option<u32>,
+    after: Option<u32>,
 }
 
 impl<M: Memory> Reassembly<M> {
@@ -49,15 +47,8 @@ impl<M: Memory> Reassembly<M> {
         piece
     }
 
-    /// Puts a fragment where it belongs.
-    pub(super) fn insert(&mut self, index: u32, mut fragment: Fragment<M>) -> Inserted<M> {
-        let (before, after) = self.place(index, fragment.start);
-        if let Some(inserted) = self.clash(before, after, &fragment) {
-            return match inserted {
-                Clash::Covered(reason) => Inserted::Covered(reason, fragment.memory),
-                Clash::Spoils => Inserted::Spoilt(fragment.memory),
-            };
-        }
+    /// Puts a fragment, which does not clash, where it belongs.
+    pub(super) fn insert(&mut self, index: u32, Place { before, after }: Place, mut fragment: Fragment<M>) {
         let had = before.map_or(0, |before| self.pieces.at(before).end);
         let cut = had.saturating_sub(fragment.start);
         self.counts.cut += u64::from(cut > 0);
@@ -76,34 +67,33 @@ impl<M: Memory> Reassembly<M> {
         let waiting = self.table.at_mut(index);
         waiting.pieces += 1;
         waiting.covered += end - start;
-        Inserted::Yes
     }
 
-    /// The last piece that begins at `start` or before it, and the one behind that.
-    fn place(&self, index: u32, start: usize) -> (Option<u32>, Option<u32>) {
-        let (mut before, mut after) = (None, self.table.at(index).first);
-        while let Some(at) = after.filter(|&at| self.pieces.at(at).start <= start) {
-            (before, after) = (Some(at), self.pieces.at(at).next);
+    /// Where a fragment that begins at `start` belongs.
+    pub(super) fn place(&self, index: u32, start: usize) -> Place {
+        let mut place = Place { before: None, after: self.table.at(index).first };
+        while let Some(at) = place.after.filter(|&at| self.pieces.at(at).start <= start) {
+            place = Place { before: Some(at), after: self.pieces.at(at).next };
         }
-        (before, after)
+        place
     }
 
     /// Why a fragment cannot be put between two pieces.
-    fn clash(&self, before: Option<u32>, after: Option<u32>, fragment: &Fragment<M>) -> Option<Clash> {
-        let before = before.map(|before| self.pieces.at(before)).filter(|piece| piece.end > fragment.start);
-        let overlaps = before.is_some() || after.is_some_and(|after| self.pieces.at(after).start < fragment.end);
+    pub(super) fn clash(&self, place: Place, fragment: &Fragment<M>) -> Option<Reason> {
+        let before = place.before.map(|before| self.pieces.at(before)).filter(|piece| piece.end > fragment.start);
+        let reaches_after = place.after.is_some_and(|after| self.pieces.at(after).start < fragment.end);
         let is_same = before.is_some_and(|piece| {
             let data = &piece.memory.bytes()[piece.head..];
             piece.start == fragment.start && data == &fragment.memory.bytes()[fragment.head..]
         });
-        if is_same {
-            Some(Clash::Covered(Reason::Duplicate))
-        } else if fragment.key.is_v6() && overlaps {
-            Some(Clash::Spoils)
-        } else if before.is_some_and(|piece| piece.end >= fragment.end) {
-            Some(Clash::Covered(Reason::Overlap))
-        } else {
-            None
+        let is_overlap = match fragment.key.is_v6() {
+            true => before.is_some() || reaches_after,
+            false => before.is_some_and(|piece| piece.end >= fragment.end),
+        };
+        match (is_same, is_overlap) {
+            (true, _) => Some(Reason::Duplicate),
+            (false, true) => Some(Reason::Overlap),
+            (false, false) => None,
         }
     }
 
@@ -130,10 +120,4 @@ impl<M: Memory> Reassembly<M> {
         }
         after
     }
-}
-
-/// What keeps a fragment from being put between others.
-enum Clash {
-    Covered(Reason),
-    Spoils,
 }

@@ -2,10 +2,13 @@
 
 use super::checks::{Rig, limits};
 use super::parts::{BOTH, IsV6, V4, in_front, v4_header};
+use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placement, Registration, Step};
 use corelane_isr::reassembly::Memory;
-use corelane_rss::{FlowHasher, HashType, HashTypes, Key, Verdict};
+use corelane_rss::{Buckets, FlowHasher, FlowId, HashType, HashTypes, Key, Table, Tuple, Verdict};
 use corelane_wire::packet::checksum::Addresses;
-use corelane_wire::packet::{EtherType, Network, Packet, Protocol, ethernet, gre, udp, vxlan};
+use corelane_wire::packet::{EtherType, Flow, Network, Packet, Ports, Protocol, ethernet, gre, udp, vxlan};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 
 fn hasher(types: HashTypes) -> FlowHasher {
     FlowHasher::new(&Key::MICROSOFT, types)
@@ -105,4 +108,85 @@ fn f_08_a_tunnel_in_fragments_is_opened_once_it_is_whole() {
     let (_, opened) = packet.inner().unwrap().unwrap();
     assert_eq!(computed(hasher.packet(&inner, None)).1, HashType::Udp6);
     assert_eq!(opened.flow().unwrap().protocol, Protocol::UDP);
+}
+
+#[test]
+fn f_02_fragmented_and_whole_datagrams_of_a_flow_run_on_the_same_lane() {
+    const LANES: usize = 4;
+    let hasher = hasher(HashTypes::ALL);
+    let table = Rc::new(Table::even(Buckets::DEFAULT, LANES).unwrap());
+    let (of_packet, of_table) = (hasher.clone(), table.clone());
+    let choose = move |packet: &Vec<u8>| Some(of_table.lane_of(FlowId(computed(of_packet.packet(packet, None)).0)));
+    for family in BOTH {
+        let data = family.datagram(1000);
+        let whole = family.whole(1, &data);
+        let home = table.lane_of(FlowId(computed(hasher.packet(&whole, None)).0));
+        let mut rig = Rig::new(limits());
+        rig.all(&family.parts(1, &data, 256));
+        let reassembled = rig.pieces[0].bytes().to_vec();
+        for lane in 0..LANES {
+            let mut isr = Isr::new(lane, LANES, Dispatch::Hybrid);
+            let choose = Some(Box::new(choose.clone()) as _);
+            let registration =
+                Registration { placement: Placement::Lane, choose, ..Registration::new("ip_direct", Number::IP_DIRECT) };
+            isr.register(registration).unwrap();
+            for packet in [&whole, &reassembled] {
+                match isr.arrive(Number::IP_DIRECT, packet.clone(), Facts::default()) {
+                    Step::Run(run) => {
+                        assert_eq!(lane, home, "it runs at once where it belongs");
+                        isr.finished(run.mark);
+                    }
+                    Step::Elsewhere { lane: to, .. } => assert!(to == home && lane != home, "from {lane} to {to}"),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+}
+
+/// What a lane computes from the flow that the walk tells.
+fn of_flow(hasher: &FlowHasher, flow: &Flow) -> Option<(u32, HashType)> {
+    let ends: [IpAddr; 2] = match flow.addresses {
+        Addresses::V4 { source, destination } => [source.into(), destination.into()],
+        Addresses::V6 { source, destination } => [source.into(), destination.into()],
+    };
+    let (ports, protocol) = match flow.ports {
+        Ports::Both(source, destination) => ([source, destination], flow.protocol.0),
+        // By addresses alone, as of a protocol that has no ports.
+        Ports::None => ([0, 0], 255),
+        Ports::Cut => return None,
+    };
+    let [source, destination] = [0, 1].map(|end| SocketAddr::new(ends[end], ports[end]));
+    let tuple = Tuple::new(source, destination, corelane_rss::Protocol(protocol)).ok()?;
+    hasher.tuple(&tuple).map(|hashed| (hashed.flow.0, hashed.hash_type))
+}
+
+#[test]
+fn the_walk_tells_the_flow_that_is_hashed() {
+    let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../wire/fuzz/seeds/packet_frame");
+    let frames = std::fs::read_dir(seeds).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
+    let (mut hashed, mut cut, mut parts) = (0, 0, 0);
+    for frame in frames {
+        for types in [HashTypes::ALL, HashTypes::DEFAULT] {
+            let hasher = hasher(types);
+            let mut next = Packet::of_frame(&frame).ok();
+            while let Some(packet) = next {
+                let bytes = match packet.network {
+                    Network::V4(view) => view.bytes(),
+                    Network::V6(view, _) => view.bytes(),
+                    _ => break,
+                };
+                let flow = packet.flow().unwrap();
+                match of_flow(&hasher, &flow) {
+                    Some(wanted) => assert_eq!(computed(hasher.packet(bytes, None)), wanted, "{packet:?}"),
+                    None if flow.ports == Ports::Cut => cut += 1,
+                    None => panic!("{flow:?} has no hash"),
+                }
+                hashed += 1;
+                parts += usize::from(packet.fragment().is_some());
+                next = packet.inner().unwrap().map(|(_, inner)| inner);
+            }
+        }
+    }
+    assert!(hashed > 100 && parts > 0 && cut == 0, "{hashed} hashed, {parts} fragments, {cut} cut");
 }

@@ -147,6 +147,29 @@ fn f_05_the_datagram_that_grows_is_not_the_one_that_goes() {
 }
 
 #[test]
+fn f_05_what_is_dropped_anyway_pushes_nobody_out() {
+    for family in BOTH {
+        let data = family.datagram(184);
+        let mut rig = Rig::new(limits().with_fragments(4).with_datagrams(usize::MAX));
+        (1..=4).for_each(|name| assert_eq!(rig.arrive(&family.part(name, &data, 0, 64, true)), Became::Held));
+        assert_eq!(rig.arrive(&family.part(4, &data, 0, 64, true)), Became::Dropped(Reason::Duplicate));
+        assert_eq!(rig.arrive(&family.part(4, &data, 8, 40, true)), Became::Dropped(Reason::Overlap));
+        assert_eq!(rig.table.counts().of(Reason::Fragments), 0);
+        assert_eq!(rig.table.waiting().1, if family.0 { 3 } else { 4 }, "of IPv6 the datagram itself ends");
+    }
+}
+
+#[test]
+fn f_05_what_never_fits_pushes_nobody_out() {
+    let mut rig = Rig::new(limits().with_bytes(3 * 2048));
+    assert_eq!(rig.arrive(&first(1)), Became::Held);
+    let huge = Owned::new(&first(2), 4 * 2048, &rig.alive);
+    let outcome = rig.table.arrive(seconds(0), huge, &mut rig.pieces);
+    assert!(matches!(outcome, Outcome::Dropped(Reason::Bytes, _)), "{outcome:?}");
+    assert_eq!(rig.table.waiting(), (1, 1, 2048));
+}
+
+#[test]
 fn f_07_what_is_counted_adds_up() {
     let mut rig = Rig::new(limits());
     let data = IsV6(false).datagram(120);

@@ -1,6 +1,6 @@
 //! Closing a descriptor removes its interests. Each way to close is tried seen (by name) and unseen (by the system call alone).
 
-use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr::null;
 
 use libc::{EBADF, ENOENT};
@@ -14,10 +14,10 @@ pub const CASES: &[Case] = &[
     case("an unseen close removes interests", "Q-01", |q| closed_is_gone(q, close_unseen)),
     case("close_range removes interests", "Q-01", |q| closed_is_gone(q, |number| close_range(number, 0))),
     case("fclose removes interests", "Q-01", |q| closed_is_gone(q, fclose)),
-    case("dup2 removes interests of what it replaces", "Q-01", |q| replaced_is_gone(q, |from, to| dup2(from, to))),
-    case("dup3 removes interests of what it replaces", "Q-01", |q| replaced_is_gone(q, |from, to| dup3(from, to))),
+    case("dup2 removes interests of what it replaces", "Q-01", |q| replaced_is_gone(q, dup2)),
+    case("dup3 removes interests of what it replaces", "Q-01", |q| replaced_is_gone(q, dup3)),
     case("an unseen dup2 removes interests of what it replaces", "Q-01", |q| {
-        replaced_is_gone(q, |from, to| dup2_unseen(from, to));
+        replaced_is_gone(q, dup2_unseen);
     }),
     case("a number that is used again begins anew", "Q-01", |q| used_again(q, close)),
     case("a number that is used again after an unseen close begins anew", "Q-01", |q| used_again(q, close_unseen)),
@@ -183,8 +183,10 @@ pub const CASES: &[Case] = &[
         let number = old.into_raw();
         close(number);
         let queues: Vec<_> = (0..8).map(|_| Queue::new()).collect();
-        let new = queues.iter().find(|queue| queue.as_raw_fd() == number).expect("low numbers are used again");
-        assert_eq!(new.change(ev(1, USER, DELETE)), Err(ENOENT));
+        // Where the close was not seen, a descriptor of the first new queue's own has the number.
+        let new = queues.iter().find(|queue| queue.as_raw_fd() == number);
+        assert!(new.is_some() || !closes_are_seen(), "low numbers are used again");
+        assert_eq!(new.map_or(Err(ENOENT), |new| new.change(ev(1, USER, DELETE))), Err(ENOENT));
     }),
     case("queues that are opened and closed leave nothing behind", "Q-01", |_| {
         let before = open_descriptors();
@@ -227,7 +229,7 @@ fn closed_is_gone(queue: &Queue, closer: Closer) {
     assert_eq!(queue.change(ev(id(&number), READ, DELETE)), Err(EBADF));
 }
 
-fn replaced_is_gone(queue: &Queue, replace: fn(&std::os::fd::OwnedFd, RawFd)) {
+fn replaced_is_gone(queue: &Queue, replace: fn(&OwnedFd, RawFd)) {
     let (read, write) = pipe();
     queue.add(id(&read), READ);
     put(&write, b"a");
@@ -240,7 +242,7 @@ fn replaced_is_gone(queue: &Queue, replace: fn(&std::os::fd::OwnedFd, RawFd)) {
 }
 
 /// A new pipe's end to read under `number`, which is free, and its end to write.
-fn at(number: RawFd) -> (RawFd, std::os::fd::OwnedFd) {
+fn at(number: RawFd) -> (RawFd, OwnedFd) {
     let (read, write) = pipe();
     if read.as_raw_fd() == number {
         return (read.into_raw_fd(), write);

@@ -1,5 +1,6 @@
 //! The conformance suite: what kqueue(2) promises, a named case each, on the functions linked into a program and on those of the shared
 //! library. Each case is a process of its own, because signals, children and descriptor numbers belong to a process.
+#![allow(clippy::unwrap_used, reason = "a test without libtest, which clippy does not take for one")]
 
 mod closing;
 mod core;

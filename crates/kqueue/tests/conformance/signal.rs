@@ -90,6 +90,7 @@ pub const CASES: &[Case] = &[
         other.silent();
     }),
     case("a deleted signal is silent", "Q-18", |q| {
+        handle(SIGUSR1, 0);
         q.add(on(SIGUSR1), SIGNAL);
         q.set(&[ev(on(SIGUSR1), SIGNAL, DELETE)]);
         raise_process(SIGUSR1);
@@ -118,7 +119,30 @@ pub const CASES: &[Case] = &[
         q.set(&[ev(on(SIGUSR1), SIGNAL, ENABLE)]);
         assert_eq!(q.wait().data, 1);
     }),
+    case("a deleted signal is delivered as before", "Q-18", |q| {
+        q.add(on(SIGUSR1), SIGNAL);
+        q.set(&[ev(on(SIGUSR1), SIGNAL, DELETE)]);
+        assert!(!SigSet::thread_get_mask().unwrap().contains(Signal::SIGUSR1));
+    }),
+    case("a signal that the program blocks stays blocked", "Q-18", |q| {
+        let mut set = SigSet::empty();
+        set.add(Signal::SIGUSR1);
+        set.thread_block().unwrap();
+        q.add(on(SIGUSR1), SIGNAL);
+        q.set(&[ev(on(SIGUSR1), SIGNAL, DELETE)]);
+        assert!(SigSet::thread_get_mask().unwrap().contains(Signal::SIGUSR1));
+    }),
+    case("a signal is counted until its last queue deletes it", "Q-18", |q| {
+        let other = Queue::new();
+        other.add(on(SIGUSR1), SIGNAL);
+        q.add(on(SIGUSR1), SIGNAL);
+        q.set(&[ev(on(SIGUSR1), SIGNAL, DELETE)]);
+        raise_process(SIGUSR1);
+        q.silent();
+        assert_eq!(other.wait().data, 1);
+    }),
     case("ONESHOT of a signal ends with it", "Q-08", |q| {
+        handle(SIGUSR1, 0);
         q.set(&[ev(on(SIGUSR1), SIGNAL, ADD | ONESHOT)]);
         raise_process(SIGUSR1);
         q.wait();

@@ -229,14 +229,6 @@ pub const CASES: &[Case] = &[
         rewrite(&folder, b"x");
         q.silent();
     }),
-    case("a removed folder is told", "Q-16", |q| {
-        let folder = Folder::new();
-        fs::create_dir(folder.path("inner")).unwrap();
-        let inner = File::open(folder.path("inner")).unwrap();
-        q.set(&[ev(id(&inner), VNODE, ADD | CLEAR).notes(NOTE_DELETE)]);
-        fs::remove_dir(folder.path("inner")).unwrap();
-        assert_eq!(q.wait().fflags, NOTE_DELETE);
-    }),
     case("udata comes with the change", "Q-05", |q| {
         let folder = Folder::new();
         let file = folder.file("a", b"abc");

@@ -126,11 +126,11 @@ pub const CASES: &[Case] = &[
         let _client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         q.silent();
     }),
-    case("one's own shutdown of writing is an end", "Q-14", |q| {
+    case("one's own shutdown of both is an end", "Q-14", |q| {
         let (one, _other) = tcp();
         q.add(id(&one), WRITE);
-        one.shutdown(Shutdown::Write).unwrap();
-        assert!(q.wait().has(EOF));
+        one.shutdown(Shutdown::Both).unwrap();
+        assert!(q.until(|event| event.has(EOF)).has(EOF));
     }),
     case("a local peer that has closed is an end", "Q-14", |q| {
         let (one, other) = local();

@@ -1,4 +1,5 @@
 //! C programs against the shipped header: built with cc, on the shared and on the static library.
+#![allow(clippy::unwrap_used, reason = "all of it is test code")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};

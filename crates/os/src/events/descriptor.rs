@@ -7,6 +7,7 @@ use rustix::net::sockopt::{socket_acceptconn, socket_type};
 use rustix::time::Timespec;
 use std::os::fd::{BorrowedFd, RawFd};
 
+use super::borrowed;
 use super::polling::Readiness;
 
 /// What a descriptor is, as far as its readiness differs.
@@ -36,16 +37,6 @@ pub struct Identity {
     file: u64,
     mode: u32,
     access: u32,
-}
-
-/// A descriptor by number, for the length of one call: whoever owns it may close it meanwhile, and then the call says EBADF, or speaks of what
-/// took its place.
-pub(super) fn borrowed<'a>(number: RawFd) -> Result<BorrowedFd<'a>, i32> {
-    if number < 0 {
-        return Err(libc::EBADF);
-    }
-    // SAFETY: it is not -1, and it is used for one system call, which checks the number itself; nothing in memory hangs on it.
-    Ok(unsafe { BorrowedFd::borrow_raw(number) })
 }
 
 /// What `number` is, and which.

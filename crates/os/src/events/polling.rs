@@ -5,7 +5,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use super::descriptor::borrowed;
+use super::borrowed;
 
 /// What a descriptor is ready for, or is asked for.
 pub use rustix::event::epoll::EventFlags as Readiness;
@@ -100,6 +100,12 @@ impl Set {
         let _ = epoll::delete(set, borrowed(old)?);
         let added = epoll::add(set, borrowed(new)?, EventData::new_u64(token), Readiness::IN);
         added.map_err(|error| error.raw_os_error())
+    }
+
+    /// Whether the descriptor `set` is still a set that waits for `inner`, with this token.
+    pub fn holds(set: &OwnedFd, inner: RawFd, token: u64) -> bool {
+        // Only what is there can be changed, and it is changed to what it is.
+        borrowed(inner).is_ok_and(|inner| epoll::modify(set, inner, EventData::new_u64(token), Readiness::IN).is_ok())
     }
 
     /// Overwrites the beginning of `reports` and says how many; waits for the first until `timeout` is over, for ever without.

@@ -3,7 +3,7 @@
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus, pidfd_open, waitid};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use super::descriptor::borrowed;
+use super::borrowed;
 
 /// A process; its descriptor is readable when it has ended.
 pub struct Process(OwnedFd);

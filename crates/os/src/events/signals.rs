@@ -39,19 +39,29 @@ impl Signals {
         self.descriptor.as_raw_fd()
     }
 
-    /// Blocks `signal` in the calling thread, and counts it from now on; EINVAL for what is no signal or cannot be blocked.
+    /// Blocks `signal` in the calling thread, and counts it from now on. Whether the thread did not block it before.
     ///
     /// # Errors
-    /// EINVAL.
-    pub fn add(&mut self, signal: i32) -> Result<(), i32> {
-        block(signal)?;
-        // SAFETY: the set is initialised, and the number is a signal's: `block` has found so.
-        let number = unsafe {
-            libc::sigaddset(&mut self.set, signal);
-            libc::signalfd(self.number(), &self.set, 0)
-        };
-        assert!(number == self.number(), "more signals can be asked of the same descriptor");
-        Ok(())
+    /// EINVAL for what is no signal or cannot be blocked.
+    pub fn add(&mut self, signal: i32) -> Result<bool, i32> {
+        let newly = mask(libc::SIG_BLOCK, signal)?;
+        // SAFETY: the set is initialised, and the number is a signal's: `mask` has found so.
+        unsafe { libc::sigaddset(&mut self.set, signal) };
+        self.renew();
+        Ok(newly)
+    }
+
+    /// Counts `signal`, which was added, no more. What waits of it is no longer read.
+    pub fn remove(&mut self, signal: i32) {
+        // SAFETY: the set is initialised, and the number is a signal's, because it was added.
+        unsafe { libc::sigdelset(&mut self.set, signal) };
+        self.renew();
+    }
+
+    fn renew(&self) {
+        // SAFETY: the set is initialised.
+        let number = unsafe { libc::signalfd(self.number(), &self.set, 0) };
+        assert!(number == self.number(), "other signals can be asked of the same descriptor");
     }
 
     /// Calls `each` with every signal that waits.
@@ -69,18 +79,27 @@ impl Signals {
     }
 }
 
-/// Blocks `signal` in the calling thread.
-fn block(signal: i32) -> Result<(), i32> {
+/// Lets `signal`, which was added, be delivered to the calling thread.
+pub fn unblock(signal: i32) {
+    let unblocked = mask(libc::SIG_UNBLOCK, signal);
+    assert!(unblocked.is_ok(), "a signal that was blocked can be unblocked");
+}
+
+/// Blocks or unblocks `signal` in the calling thread. Whether the thread did not block it before.
+fn mask(how: i32, signal: i32) -> Result<bool, i32> {
     if !(1..SIGNALS as i32).contains(&signal) || signal == libc::SIGKILL || signal == libc::SIGSTOP {
         return Err(libc::EINVAL);
     }
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the set is initialised by sigemptyset before it is used.
-    let (added, blocked) = unsafe {
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: each set is initialised, by sigemptyset or by pthread_sigmask, before it is used.
+    unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         let added = libc::sigaddset(set.as_mut_ptr(), signal);
-        (added, libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut()))
-    };
-    // The C library keeps two for itself.
-    if added == 0 && blocked == 0 { Ok(()) } else { Err(libc::EINVAL) }
+        // The C library keeps two for itself.
+        if added != 0 || libc::pthread_sigmask(how, set.as_ptr(), before.as_mut_ptr()) != 0 {
+            return Err(libc::EINVAL);
+        }
+        Ok(libc::sigismember(before.as_ptr(), signal) == 0)
+    }
 }

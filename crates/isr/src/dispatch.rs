@@ -1,0 +1,344 @@
+//! Workstreams and dispatch: on which lane a packet's handler runs, and whether now or later.
+//!
+//! Each lane has one [`Isr`], a value that runs nothing itself: it says what is to be done, and whoever asks does it and says when it is done.
+//!
+//! ```text
+//! port --.arrive(protocol, packet, facts) -> Step::Run(run)              the handler is run at once, then .finished(run.mark)
+//!                                          | Step::Queued | Parked       later, by .next_step()
+//!                                          | Step::Elsewhere { lane, .. } by channel, as a parcel: there .admit(..), here .settled(..) once it is home
+//!                                          | Step::Dropped(packet)       the queue is full
+//! turn --.next_step() -> Step::Run(run) | Step::Elsewhere { .. } | Step::Drained(protocol)
+//! ```
+//!
+//! **Order.** What is queued of a protocol runs in the order it came, and under [`Dispatch::Hybrid`] nothing runs at once while anything is
+//! queued or running. A change of policy, or of who gets a flow ([`Isr::begin_generation`]), begins a **generation**: what was placed in
+//! the one before, here and on other lanes, is handled first; what arrives meanwhile is parked, and then placed by the new policy in
+//! the order in which it came. So a flow is never reordered, whatever is changed while it runs.
+//!
+//! **Counts.** Handled = Dispatched + Hybrid + Queued - Length, after every call ([`StreamCounts::add_up`]).
+
+mod counts;
+mod policy;
+mod protocol;
+mod report;
+
+pub use counts::StreamCounts;
+pub use policy::{Dispatch, LIMIT_DEFAULT, LIMIT_MAX, Placement};
+pub use protocol::{Ask, Number, Refused, Registration};
+pub use report::{ProtocolRow, Report, StreamRow};
+
+use protocol::Stream;
+
+/// What is known of a packet when it arrives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Its flow id, if somebody has computed it.
+    pub flow: Option<u32>,
+    /// Where it came from: index of the interface, and which queue of it.
+    pub source: usize,
+}
+
+/// The right to run a packet's handler.
+#[derive(Debug)]
+pub struct Run<P> {
+    /// The protocol whose handler runs.
+    pub number: Number,
+    /// The packet.
+    pub packet: P,
+    /// The lane that placed it, which is told ([`Isr::settled`]) if it is another.
+    pub from: usize,
+    /// To be given to [`Isr::finished`].
+    pub mark: Mark,
+}
+
+/// That a handler runs; given back when it has.
+#[derive(Debug)]
+#[must_use = "a handler that never finishes keeps hybrid dispatch from running anything at once"]
+pub struct Mark {
+    number: Number,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Direct,
+    Hybrid,
+    /// Later; placed by this lane, or by another.
+    Queued {
+        is_own: bool,
+    },
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Step<P> {
+    /// Run the handler.
+    Run(Run<P>),
+    /// Nothing now: it is queued.
+    Queued,
+    /// Nothing now: it waits until what was placed before a change is handled.
+    Parked,
+    /// Send it to that lane.
+    Elsewhere {
+        /// Which.
+        lane: usize,
+        /// The packet's protocol.
+        number: Number,
+        /// The packet.
+        packet: P,
+    },
+    /// The queue is full.
+    Dropped(P),
+    /// No handler is registered.
+    Unregistered(P),
+    /// What was queued of the protocol has been run: its hook is due.
+    Drained(Number),
+}
+
+/// A lane's workstreams.
+pub struct Isr<P> {
+    lane: usize,
+    lanes: usize,
+    dispatch: Dispatch,
+    streams: [Option<Stream<P>>; Number::COUNT],
+    /// Packets of each protocol that this lane has placed, on itself or on others, and that are not handled. They outlive a registration.
+    outstanding: [usize; Number::COUNT],
+    /// Handlers that run of what was queued, or dispatched by the hybrid policy.
+    marked: usize,
+    /// The stream whose queue is being run, and how many packets of it are left.
+    batch: Option<(Number, usize)>,
+    /// Queued packets that may run after one that was dispatched at once.
+    share: usize,
+    credit: usize,
+}
+
+impl<P> Isr<P> {
+    /// The workstreams of lane `lane` of so many. `dispatch` holds for protocols that do not say otherwise.
+    ///
+    /// # Panics
+    /// If there is no such lane.
+    #[must_use]
+    pub fn new(lane: usize, lanes: usize, dispatch: Dispatch) -> Self {
+        assert!(lane < lanes, "lane {lane} of {lanes}");
+        let (streams, outstanding) = (std::array::from_fn(|_| None), [0; Number::COUNT]);
+        Self { lane, lanes, dispatch, streams, outstanding, marked: 0, batch: None, share: 0, credit: 0 }
+    }
+
+    /// Registers a protocol. Returns the limit of its queue: [`LIMIT_MAX`] for one that asks for more.
+    ///
+    /// # Errors
+    /// [`Refused::Taken`].
+    pub fn register(&mut self, registration: Registration<P>) -> Result<usize, Refused> {
+        let number = registration.number;
+        let place = &mut self.streams[number.index()];
+        if place.is_some() {
+            return Err(Refused::Taken(number));
+        }
+        let stream = place.insert(Stream::new(registration, self.dispatch, self.outstanding[number.index()]));
+        Ok(stream.limit)
+    }
+
+    /// Takes a protocol out; what waits of it is dropped, and returned with the lane that placed each, which is to be told if it is another.
+    ///
+    /// # Errors
+    /// [`Refused::Unknown`].
+    pub fn unregister(&mut self, number: Number) -> Result<impl Iterator<Item = (P, usize)> + use<P>, Refused> {
+        let stream = self.streams[number.index()].take().ok_or(Refused::Unknown(number))?;
+        self.batch = self.batch.filter(|(running, _)| *running != number);
+        self.settled(number, stream.placed_by(self.lane));
+        Ok(stream.into_packets(self.lane))
+    }
+
+    /// Changes the policy for protocols that do not say otherwise.
+    pub fn set_dispatch(&mut self, dispatch: Dispatch) {
+        self.dispatch = dispatch;
+        self.each(|stream, outstanding| stream.want(dispatch, outstanding));
+    }
+
+    /// Changes the policy of a protocol; none is that of all.
+    ///
+    /// # Errors
+    /// [`Refused::Unknown`].
+    pub fn set_dispatch_of(&mut self, number: Number, dispatch: Option<Dispatch>) -> Result<(), Refused> {
+        let (all, outstanding) = (self.dispatch, self.outstanding[number.index()]);
+        let stream = self.stream(number)?;
+        stream.own_dispatch = dispatch;
+        stream.want(all, outstanding);
+        Ok(())
+    }
+
+    /// From now on protocols choose lanes otherwise: what was placed before is handled first.
+    pub fn begin_generation(&mut self) {
+        self.each(Stream::begin_generation);
+    }
+
+    /// Changes the limit of a protocol's queue. A lower one drains nothing.
+    ///
+    /// # Errors
+    /// [`Refused::Unknown`]; [`Refused::Limit`] above [`LIMIT_MAX`].
+    pub fn set_limit(&mut self, number: Number, limit: usize) -> Result<(), Refused> {
+        let stream = self.stream(number)?;
+        if limit > LIMIT_MAX {
+            return Err(Refused::Limit { got: limit });
+        }
+        stream.limit = limit;
+        Ok(())
+    }
+
+    /// The limit of a protocol's queue.
+    ///
+    /// # Errors
+    /// [`Refused::Unknown`].
+    pub fn limit(&mut self, number: Number) -> Result<usize, Refused> {
+        self.stream(number).map(|stream| stream.limit)
+    }
+
+    /// How many queued packets may run after one that was dispatched at once ([`Isr::help`]); 0 at first.
+    pub fn set_share(&mut self, share: usize) {
+        self.share = share;
+    }
+
+    /// What is registered, lowest number first, with the policy in force and what was counted.
+    pub fn protocols(&self) -> impl Iterator<Item = (&Registration<P>, Dispatch, &StreamCounts)> {
+        self.streams.iter().flatten().map(|stream| (stream.registration(), stream.dispatch, &stream.counts))
+    }
+
+    /// What was counted of a protocol; none if it is not registered.
+    #[must_use]
+    pub fn counts(&self, number: Number) -> Option<&StreamCounts> {
+        self.streams[number.index()].as_ref().map(|stream| &stream.counts)
+    }
+
+    /// Sets a protocol's count of drops to 0; returns what it was.
+    ///
+    /// # Errors
+    /// [`Refused::Unknown`].
+    pub fn clear_drops(&mut self, number: Number) -> Result<u64, Refused> {
+        self.stream(number).map(|stream| std::mem::take(&mut stream.counts.drops))
+    }
+
+    /// Takes a packet from a port of this lane, or from a handler that passes it on.
+    pub fn arrive(&mut self, number: Number, packet: P, facts: Facts) -> Step<P> {
+        match &mut self.streams[number.index()] {
+            None => Step::Unregistered(packet),
+            Some(stream) if stream.is_changing() => stream.park(packet, facts),
+            Some(_) => self.place(number, packet, facts),
+        }
+    }
+
+    /// Takes a packet that lane `from` has placed here. If it does not stay, `from` is told as if it had been handled.
+    ///
+    /// # Panics
+    /// If `from` is this lane, or none.
+    pub fn admit(&mut self, number: Number, packet: P, from: usize) -> Step<P> {
+        assert!(from != self.lane && from < self.lanes, "what a lane places on itself does not travel");
+        match &mut self.streams[number.index()] {
+            Some(stream) => stream.queue(packet, from),
+            None => Step::Unregistered(packet),
+        }
+    }
+
+    /// So many packets of a protocol, which this lane has placed on others, were handled or dropped there.
+    ///
+    /// # Panics
+    /// If they are more than were placed.
+    pub fn settled(&mut self, number: Number, packets: usize) {
+        let outstanding = &mut self.outstanding[number.index()];
+        assert!(packets <= *outstanding, "{packets} packets of {outstanding} that are outstanding");
+        *outstanding -= packets;
+        if let Some(stream) = &mut self.streams[number.index()] {
+            stream.settle(*outstanding);
+        }
+    }
+
+    /// A handler has run.
+    pub fn finished(&mut self, mark: Mark) {
+        if mark.kind != Kind::Direct {
+            assert!(self.marked > 0, "a handler that ends has begun");
+            self.marked -= 1;
+        }
+        if matches!(mark.kind, Kind::Direct | Kind::Hybrid) {
+            self.credit = self.share;
+        }
+        if mark.kind != (Kind::Queued { is_own: false }) {
+            self.settled(mark.number, 1);
+        }
+    }
+
+    /// What is to be done next of what waits: first what was parked and may be placed; then the lowest protocol, all that is queued of it when
+    /// its run begins, then its hook.
+    pub fn next_step(&mut self) -> Option<Step<P>> {
+        if let Some(step) = self.unpark() {
+            return Some(step);
+        }
+        let (number, left) = self.batch.or_else(|| self.waiting())?;
+        let first = if left > 0 { self.streams[number.index()].as_mut().and_then(Stream::pop) } else { None };
+        let Some((packet, from)) = first else {
+            assert_eq!(left, 0, "a queue holds what it held when its run began");
+            self.batch = None;
+            return Some(Step::Drained(number));
+        };
+        self.batch = Some((number, left - 1));
+        self.marked += 1;
+        let mark = Mark { number, kind: Kind::Queued { is_own: from == self.lane } };
+        Some(Step::Run(Run { number, packet, from, mark }))
+    }
+
+    /// As [`Isr::next_step`], for who has just dispatched a packet at once: nothing once his share is used up.
+    pub fn help(&mut self) -> Option<Step<P>> {
+        self.credit = self.credit.checked_sub(1)?;
+        self.next_step()
+    }
+
+    fn stream(&mut self, number: Number) -> Result<&mut Stream<P>, Refused> {
+        self.streams[number.index()].as_mut().ok_or(Refused::Unknown(number))
+    }
+
+    /// Calls `change` with each stream, and how much of it is outstanding.
+    fn each(&mut self, change: impl Fn(&mut Stream<P>, usize)) {
+        let streams = self.streams.iter_mut().zip(self.outstanding);
+        streams.for_each(|(stream, outstanding)| stream.iter_mut().for_each(|stream| change(stream, outstanding)));
+    }
+
+    /// The lowest protocol of which something is queued, and how much.
+    fn waiting(&self) -> Option<(Number, usize)> {
+        let lengths = self.protocols().map(|(registration, _, counts)| (registration.number, counts.length));
+        lengths.into_iter().find(|(_, length)| *length > 0)
+    }
+
+    /// Places one packet that was parked.
+    fn unpark(&mut self) -> Option<Step<P>> {
+        let mut streams = self.streams.iter_mut().flatten();
+        let (number, (packet, facts)) =
+            streams.find_map(|stream| stream.unpark().map(|parked| (stream.registration().number, parked)))?;
+        Some(self.place(number, packet, facts))
+    }
+
+    /// Places a packet by the policy that is in force.
+    fn place(&mut self, number: Number, packet: P, facts: Facts) -> Step<P> {
+        let is_idle = self.marked == 0 && self.batch.is_none() && self.waiting().is_none();
+        let Some(stream) = &mut self.streams[number.index()] else { unreachable!("a packet is placed of what is registered") };
+        let (outstanding, from) = (&mut self.outstanding[number.index()], self.lane);
+        let lane = match stream.dispatch {
+            Dispatch::Direct => from,
+            Dispatch::Hybrid | Dispatch::Deferred => stream.choose(&packet, facts, from, self.lanes),
+        };
+        let kind = match stream.dispatch {
+            Dispatch::Direct => Kind::Direct,
+            Dispatch::Hybrid if is_idle && lane == from => Kind::Hybrid,
+            _ if lane == from => {
+                let step = stream.queue(packet, from);
+                *outstanding += usize::from(matches!(step, Step::Queued));
+                return step;
+            }
+            _ => {
+                *outstanding += 1;
+                return Step::Elsewhere { lane, number, packet };
+            }
+        };
+        *outstanding += 1;
+        stream.counts.run_at_once(stream.dispatch);
+        self.marked += usize::from(kind == Kind::Hybrid);
+        Step::Run(Run { number, packet, from, mark: Mark { number, kind } })
+    }
+}

@@ -1,0 +1,257 @@
+//! Protocols and their queues.
+
+use super::counts::StreamCounts;
+use super::policy::{Dispatch, LIMIT_DEFAULT, LIMIT_MAX, Placement};
+use super::{Facts, Step};
+use std::collections::VecDeque;
+use std::fmt;
+
+/// The number of a protocol, 1 to 16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Number(u8);
+
+impl Number {
+    /// How many there are.
+    pub const COUNT: usize = 16;
+    /// IPv4.
+    pub const IP: Self = Self(1);
+    /// Group management.
+    pub const IGMP: Self = Self(2);
+    /// ARP.
+    pub const ARP: Self = Self(4);
+    /// Ethernet.
+    pub const ETHER: Self = Self(5);
+    /// IPv6.
+    pub const IP6: Self = Self(6);
+    /// IPv4 that was reassembled or taken out of a tunnel: its header is checked already.
+    pub const IP_DIRECT: Self = Self(9);
+    /// IPv6 likewise.
+    pub const IP6_DIRECT: Self = Self(10);
+
+    /// That number.
+    ///
+    /// # Errors
+    /// [`Refused::Number`] for 0 and above 16.
+    pub const fn new(number: u8) -> Result<Self, Refused> {
+        if number == 0 || number as usize > Self::COUNT { Err(Refused::Number { got: number }) } else { Ok(Self(number)) }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize - 1
+    }
+}
+
+/// Why a change was refused. Who asked for it is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refused {
+    /// No protocol has that number.
+    Number {
+        /// What was given.
+        got: u8,
+    },
+    /// Another protocol is registered by that number.
+    Taken(Number),
+    /// None is.
+    Unknown(Number),
+    /// A queue may not be so long.
+    Limit {
+        /// What was given.
+        got: usize,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number { got } => write!(f, "a protocol's number is 1 to {}, not {got}", Number::COUNT),
+            Self::Taken(number) => write!(f, "protocol {} is registered already; take it out first", number.0),
+            Self::Unknown(number) => write!(f, "protocol {} is not registered; register it first", number.0),
+            Self::Limit { got } => write!(f, "a queue holds {LIMIT_MAX} packets at most, not {got}"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Asks a protocol about a packet.
+pub type Ask<P, T> = Box<dyn Fn(&P) -> Option<T>>;
+
+/// A protocol, as it is registered.
+pub struct Registration<P> {
+    /// Its name.
+    pub name: &'static str,
+    /// Its number.
+    pub number: Number,
+    /// Packets that its queue holds; [`LIMIT_MAX`] at most.
+    pub limit: usize,
+    /// How a lane is chosen.
+    pub placement: Placement,
+    /// When its handler runs; none where the policy of all holds.
+    pub dispatch: Option<Dispatch>,
+    /// Computes the flow id of a packet without one.
+    pub flow: Option<Ask<P, u32>>,
+    /// Chooses the lane, taken modulo their number; for [`Placement::Lane`]. What it says of a flow may change only where
+    /// [`Isr::begin_generation`](super::Isr::begin_generation) is called right after.
+    pub choose: Option<Ask<P, usize>>,
+}
+
+impl<P> Registration<P> {
+    /// A protocol by source, with the policy of all and a queue of [`LIMIT_DEFAULT`].
+    #[must_use]
+    pub const fn new(name: &'static str, number: Number) -> Self {
+        Self { name, number, limit: LIMIT_DEFAULT, placement: Placement::Source, dispatch: None, flow: None, choose: None }
+    }
+}
+
+/// How far a change has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// None is under way.
+    Steady,
+    /// What was placed before it is not handled: what arrives is parked.
+    Settling,
+    /// It is, and what was parked is placed, in front of what arrives.
+    Placing,
+}
+
+/// A protocol on this lane.
+pub(super) struct Stream<P> {
+    pub limit: usize,
+    /// The policy in force.
+    pub dispatch: Dispatch,
+    /// The protocol's own; none where that of all holds.
+    pub own_dispatch: Option<Dispatch>,
+    pub counts: StreamCounts,
+    /// What comes into force with the next generation.
+    wanted: Dispatch,
+    phase: Phase,
+    registration: Registration<P>,
+    /// With the lane that placed each.
+    queue: VecDeque<(P, usize)>,
+    parked: VecDeque<(P, Facts)>,
+}
+
+impl<P> Stream<P> {
+    /// The stream of a protocol of which, under an earlier registration, `outstanding` packets are not handled.
+    pub fn new(registration: Registration<P>, all: Dispatch, outstanding: usize) -> Self {
+        let dispatch = registration.dispatch.unwrap_or(all);
+        Self {
+            limit: registration.limit.min(LIMIT_MAX),
+            dispatch,
+            own_dispatch: registration.dispatch,
+            counts: StreamCounts::default(),
+            wanted: dispatch,
+            phase: if outstanding > 0 { Phase::Settling } else { Phase::Steady },
+            registration,
+            queue: VecDeque::new(),
+            parked: VecDeque::new(),
+        }
+    }
+
+    /// Its name.
+    pub fn registration(&self) -> &Registration<P> {
+        &self.registration
+    }
+
+    /// All that waits, with the lanes that placed it; what is parked was placed by none, and is here of lane `this`.
+    pub fn into_packets(self, this: usize) -> impl Iterator<Item = (P, usize)> {
+        self.queue.into_iter().chain(self.parked.into_iter().map(move |(packet, _)| (packet, this)))
+    }
+
+    /// How many of what is queued was placed by lane `this`.
+    pub fn placed_by(&self, this: usize) -> usize {
+        self.queue.iter().filter(|(_, from)| *from == this).count()
+    }
+
+    /// The policy of all, or the protocol's own, has changed, while so many packets are not handled.
+    pub fn want(&mut self, all: Dispatch, outstanding: usize) {
+        self.wanted = self.own_dispatch.unwrap_or(all);
+        if self.wanted != self.dispatch {
+            self.begin_generation(outstanding);
+        }
+    }
+
+    /// What is placed from now on may not overtake the `outstanding` packets that were placed before.
+    pub fn begin_generation(&mut self, outstanding: usize) {
+        self.phase = Phase::Settling;
+        self.settle(outstanding);
+    }
+
+    /// So many packets that were placed are not handled yet.
+    pub fn settle(&mut self, outstanding: usize) {
+        if self.phase == Phase::Settling && outstanding == 0 {
+            self.dispatch = self.wanted;
+            self.phase = if self.parked.is_empty() { Phase::Steady } else { Phase::Placing };
+        }
+    }
+
+    /// Whether what arrives is parked.
+    pub fn is_changing(&self) -> bool {
+        assert!(self.phase != Phase::Steady || self.parked.is_empty(), "nothing is parked without a change");
+        self.phase != Phase::Steady
+    }
+
+    pub fn park(&mut self, packet: P, facts: Facts) -> Step<P> {
+        if self.parked.len() >= self.limit {
+            self.counts.drops += 1;
+            return Step::Dropped(packet);
+        }
+        self.parked.push_back((packet, facts));
+        Step::Parked
+    }
+
+    /// The next packet that was parked, if it may be placed.
+    pub fn unpark(&mut self) -> Option<(P, Facts)> {
+        if self.phase != Phase::Placing {
+            return None;
+        }
+        let next = self.parked.pop_front();
+        assert!(next.is_some(), "what is parked is placed until nothing is");
+        if self.parked.is_empty() {
+            self.phase = Phase::Steady;
+        }
+        next
+    }
+
+    /// Queues a packet that lane `from` has placed here.
+    pub fn queue(&mut self, packet: P, from: usize) -> Step<P> {
+        if self.counts.length >= self.limit {
+            self.counts.drops += 1;
+            return Step::Dropped(packet);
+        }
+        self.queue.push_back((packet, from));
+        self.counts.queue();
+        assert_eq!(self.queue.len(), self.counts.length, "what is queued is counted");
+        Step::Queued
+    }
+
+    /// The first that is queued, which is to be run.
+    pub fn pop(&mut self) -> Option<(P, usize)> {
+        let first = self.queue.pop_front();
+        if first.is_some() {
+            self.counts.run_queued();
+        }
+        first
+    }
+
+    /// The lane for a packet.
+    pub fn choose(&self, packet: &P, facts: Facts, this: usize, lanes: usize) -> usize {
+        let Registration { flow, choose, placement, .. } = &self.registration;
+        let chosen = match placement {
+            Placement::Source => None,
+            Placement::Flow => facts.flow.or_else(|| flow.as_ref().and_then(|flow| flow(packet))).map(|flow| flow as usize),
+            Placement::Lane => match choose.as_ref().and_then(|choose| choose(packet)) {
+                None if self.dispatch == Dispatch::Hybrid => Some(this),
+                chosen => chosen,
+            },
+        };
+        chosen.unwrap_or(facts.source) % lanes
+    }
+}

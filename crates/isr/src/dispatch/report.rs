@@ -1,0 +1,122 @@
+//! The report of workstreams: the three blocks of FreeBSD's `netstat -Q`, field by field.
+
+use super::Isr;
+use super::counts::StreamCounts;
+use super::policy::{Dispatch, LIMIT_DEFAULT, LIMIT_MAX, Placement};
+use super::protocol::Number;
+use std::fmt;
+
+/// What the report says, on all lanes. Its `Display` is the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Lanes, and how many there may be.
+    pub lanes: (usize, usize),
+    /// The policy of protocols that have none of their own.
+    pub dispatch: Dispatch,
+    /// Whether each lane has a CPU of its own.
+    pub are_bound: bool,
+    /// The protocols, lowest number first.
+    pub protocols: Vec<ProtocolRow>,
+    /// A row a lane and protocol.
+    pub streams: Vec<StreamRow>,
+}
+
+/// A protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProtocolRow {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub number: Number,
+    /// Packets that its queue holds.
+    pub limit: usize,
+    /// How a lane is chosen.
+    pub placement: Placement,
+    /// Its own policy; none where that of all holds.
+    pub dispatch: Option<Dispatch>,
+    /// Whether it chooses lanes, has a hook for when its queue has been run, and computes flow ids.
+    pub asks: [bool; 3],
+}
+
+/// A protocol on a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamRow {
+    /// The lane.
+    pub lane: usize,
+    /// Its CPU.
+    pub cpu: usize,
+    /// The protocol's name.
+    pub name: String,
+    /// What was counted.
+    pub counts: StreamCounts,
+}
+
+impl<P> Isr<P> {
+    /// The rows of this lane's protocols; it runs on `cpu`.
+    #[must_use]
+    pub fn rows(&self, cpu: usize) -> Vec<StreamRow> {
+        let row = |(name, counts): (&'static str, &StreamCounts)| StreamRow {
+            lane: self.lane,
+            cpu,
+            name: name.to_owned(),
+            counts: *counts,
+        };
+        self.protocols().map(|(registration, _, counts)| row((registration.name, counts))).collect()
+    }
+
+    /// The protocols, as this lane has them.
+    #[must_use]
+    pub fn protocol_rows(&self) -> Vec<ProtocolRow> {
+        let row = |stream: &super::Stream<P>| {
+            let registration = stream.registration();
+            ProtocolRow {
+                name: registration.name.to_owned(),
+                number: registration.number,
+                limit: stream.limit,
+                placement: registration.placement,
+                dispatch: stream.own_dispatch,
+                asks: [registration.choose.is_some(), false, registration.flow.is_some()],
+            }
+        };
+        self.streams.iter().flatten().map(row).collect()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (bound, none) = (if self.are_bound { "enabled" } else { "disabled" }, "n/a");
+        writeln!(f, "Configuration:")?;
+        let mut setting = |name: &str, current: &dyn fmt::Display, limit: &dyn fmt::Display| {
+            writeln!(f, "{name:<25} {:>12} {:>12}", current.to_string(), limit.to_string())
+        };
+        setting("Setting", &"Current", &"Limit")?;
+        setting("Thread count", &self.lanes.0, &self.lanes.1)?;
+        setting("Default queue limit", &LIMIT_DEFAULT, &LIMIT_MAX)?;
+        setting("Dispatch policy", &self.dispatch, &none)?;
+        setting("Threads bound to CPUs", &bound, &none)?;
+        writeln!(f, "\nProtocols:\nName   Proto QLimit Policy Dispatch Flags")?;
+        self.protocols.iter().try_for_each(|row| writeln!(f, "{row}"))?;
+        writeln!(f, "\nWorkstreams:\nWSID CPU   Name     Len WMark   Disp'd  HDisp'd   QDrops   Queued  Handled")?;
+        self.streams.iter().try_for_each(|row| writeln!(f, "{row}"))
+    }
+}
+
+impl fmt::Display for ProtocolRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, number, limit, placement, dispatch, asks } = self;
+        let dispatch = dispatch.map_or("default".to_owned(), |dispatch| dispatch.to_string());
+        write!(f, "{name:<6} {:>5} {limit:>6} {:>6} {dispatch:>8}   ", number.number(), placement.to_string())?;
+        asks.iter().zip("CDF".chars()).try_for_each(|(asks, flag)| write!(f, "{}", if *asks { flag } else { '-' }))
+    }
+}
+
+impl fmt::Display for StreamRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lane, cpu, name, counts } = self;
+        let StreamCounts { length, watermark, dispatched, hybrid, drops, queued, handled } = counts;
+        write!(
+            f,
+            "{lane:>4} {cpu:>3}   {name:<6} {length:>5} {watermark:>5} {dispatched:>8} {hybrid:>8} {drops:>8} {queued:>8} {handled:>8}"
+        )
+    }
+}
