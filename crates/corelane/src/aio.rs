@@ -27,9 +27,14 @@
 //!   the peer. A write waits as long as the output holds `output_high`.
 //! * **A connection lives as long as its [`Connection`]**: dropped, it is closed behind what was written. If the task of [`each`] panics, or is not let
 //!   finish, its connection is broken off; the lane lives on, and counts it (`panics`).
+//! * **Each side ends for itself.** A task that says no more ([`Connection::finish`]) reads on to the end of what its peer says; a peer that has said all is answered, however
+//!   late. Behind TLS as well.
 //! * **A drain** takes what is readable when it begins and answers it; a task is at work from when it has been handed bytes until it waits for more, and its
 //!   connection stays as long, within `drain_limit` and `answer_limit`. It may see the drain ([`Lane::draining`]), and may keep its connection open and read on
-//!   until it is content ([`Connection::outlive_drain`]).
+//!   until it is content ([`Connection::outlive_drain`], [`Connection::draining`]).
+//! * **No connection silences its lane** by what its peer does: a turn polls each task at most once, and 256 of them; a task that wakes itself, or fifty thousand that wake at
+//!   once, wait for the next turns, between which all others are served. What never returns from a poll holds its lane, as a call into any service would: that is for [`Lane::offload`].
+//!   At the bound of tasks (`tasks_max`) a connection that was accepted is closed, and counted (`tasks_max_hits`).
 //! * Limits are the service's ([`Limits`](crate::service::Limits)). Those of records (`read_limit`, `receive_rate_min`) count for what has not been
 //!   handed over; a task that waits for the rest of a record sets its own time ([`Lane::within`]).
 //! * After warm-up a read, a write and a wait with a timeout allocate nothing.

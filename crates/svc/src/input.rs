@@ -136,7 +136,10 @@ impl Input {
 
     /// Moves the first `bytes`, or all, to the end of a chain, without copying.
     pub fn take_to(&mut self, bytes: usize, chain: &mut Chain) {
-        self.chain.move_to(bytes, chain);
+        match bytes >= self.chain.len() && chain.is_empty() {
+            true => std::mem::swap(&mut self.chain, chain),
+            false => self.chain.move_to(bytes, chain),
+        }
     }
 
     /// Copies what uses under a quarter of its block to fitting memory: for bytes that wait beside the connection's own input, where the lane does not

@@ -403,13 +403,16 @@ impl Link {
         self.touch(own);
     }
 
-    /// The same for a chain, which keeps its storage.
+    /// The same for a chain, which keeps its storage or gets another.
     pub(super) fn append(self: &Rc<Self>, chain: &mut Chain) {
         let own = &mut *self.own.borrow_mut();
         assert!(own.speech == Speech::Goes, "there is no room for who has said all");
         own.seal();
         own.room = own.room.saturating_sub(chain.charged().max(1));
-        own.chain.append(chain);
+        match own.chain.is_empty() {
+            true => std::mem::swap(&mut own.chain, chain),
+            false => own.chain.append(chain),
+        }
         self.touch(own);
     }
 

@@ -208,6 +208,10 @@ impl<T: Talk> Serve<T> {
     }
 
     fn run_errands(&mut self, cx: &mut Cx<'_, T>) {
+        // Mostly connections were touched, and nothing else was asked.
+        if self.lane().shared.errands.borrow().is_empty() {
+            return;
+        }
         let mut errands = std::mem::take(&mut self.errands);
         std::mem::swap(&mut errands, &mut *self.lane().shared.errands.borrow_mut());
         for errand in errands.drain(..) {

@@ -87,8 +87,8 @@ fn who_floods_with_settings_or_pings_and_reads_no_answer_is_not_read() {
         while rounds < 200 {
             let taken = client.peer.send(&flood);
             (said, rounds) = (said + taken, rounds + 1);
-            // What is left of a frame is said first.
-            if taken % (9 + payload.len()) > 0 {
+            // There is room for no more whole frames.
+            if !taken.is_multiple_of(9 + payload.len()) {
                 break;
             }
             asks(&mut rig, &other);
