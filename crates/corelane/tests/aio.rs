@@ -6,10 +6,10 @@ mod aio_parts;
 #[allow(dead_code, reason = "its main is the example's")]
 mod async_echo;
 
-use aio_parts::{Rolls, served};
+use aio_parts::{Rolls, gentle, run, served};
 use corelane::aio::{self, Connection, Either, Error, Lane, select};
 use corelane::service::{Address, Asks, Ending, Input, Limits, OpenOptions, Reason, ServiceCounter};
-use corelane::testing::{FaultKind, Faults, MS, Nobody, Peer, Plan, Rig, S, Scene, Status, World, at, patient, simulate};
+use corelane::testing::{Faults, MS, Nobody, Peer, Plan, Rig, S, Scene, Status, World, at, patient};
 use corelane_watch::LaneCounter;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -39,19 +39,6 @@ fn talkers(scene: &mut Scene, port: u16) {
 
 fn was_reset(peer: &Peer) -> bool {
     matches!(peer.status(), Status::Failed(fault) if fault.reason == Reason::Reset)
-}
-
-/// All faults but those that end connections between lanes, of which no client knows.
-fn gentle(seed: u64) -> Faults {
-    let ends = [FaultKind::Reset, FaultKind::AbortedAccept, FaultKind::LostAccept, FaultKind::FilledTable, FaultKind::ClockJump];
-    ends.into_iter().fold(Faults::all(seed), |faults, kind| faults.with(kind, 0))
-}
-
-fn run(runs: u64, faults: impl Fn(u64) -> Faults, arrange: impl Fn(&mut Scene)) {
-    match simulate(runs, faults, arrange) {
-        Ok(summary) => println!("{summary}"),
-        Err(failure) => panic!("{failure}"),
-    }
 }
 
 #[test]
@@ -361,7 +348,7 @@ fn a_drain_answers_who_is_at_work_and_ends_who_waits() {
 fn who_outlives_a_drain_reads_on_until_it_is_content() {
     let (_world, mut rig) = served(patient(), || {
         aio::each(async |_lane: Lane, connection: Connection| -> aio::Result<()> {
-            connection.outlive_drain();
+            connection.outlive_drain(true);
             while let Some(bytes) = connection.read().await? {
                 let is_last = bytes.front().and_then(|segment| segment.bytes()) == Some(b"last");
                 connection.send_all(bytes).await?;

@@ -22,7 +22,8 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// A service of a hyper service: `make` makes the one of each connection, given the lane and the two ends. The protocol is the one that the
 /// client begins with: HTTP/1.0 and 1.1, or HTTP/2 with prior knowledge or behind TLS's ALPN.
 ///
-/// In a drain, requests that have begun are answered to their end, within `drain_limit`; HTTP/2 clients are told (GOAWAY).
+/// In a drain, requests that have begun are answered to their end, within `drain_limit`, and clients are told: by `Connection: close` in HTTP/1.1, by GOAWAY in HTTP/2.
+/// Of a connection on which nothing has begun, all is answered that was readable as the drain began.
 pub fn serve<M, S, B>(make: M) -> Serve
 where
     M: Fn(&Here, &Peer) -> S + 'static,
@@ -34,14 +35,14 @@ where
 {
     let make = Rc::new(make);
     aio::each(async move |lane: Lane, connection: Connection| {
-        let here = Here::new(lane.clone());
+        let here = Here::new(lane);
         let service = make(&here, &connection.peer());
         // A fault of the peer's, or of the connection: it is counted as that ends.
-        let _ = converse(lane, here, connection, service).await;
+        let _ = converse(here, connection, service).await;
     })
 }
 
-async fn converse<S, B>(lane: Lane, here: Here, connection: Connection, service: S) -> Result<(), Fault>
+async fn converse<S, B>(here: Here, connection: Connection, service: S) -> Result<(), Fault>
 where
     S: Service<Request<Incoming>, Response = Response<B>> + 'static,
     S::Future: 'static,
@@ -49,25 +50,21 @@ where
     B: Body + 'static,
     B::Error: Into<Fault>,
 {
-    connection.outlive_drain();
-    let mut draining = pin!(lane.draining());
     let connection = Rc::new(connection);
-    let is_http2 = match select(begins_with_preface(&connection), draining.as_mut()).await {
-        Either::First(is_http2) => is_http2?,
-        // Who has asked nothing yet is owed nothing.
-        Either::Second(()) => return Ok(()),
-    };
-    let (io, service) = (Io::new(connection.clone()), Counted { connection, service });
+    let is_http2 = begins_with_preface(&connection).await?;
+    // HTTP/2 ends by its own rules; HTTP/1.1 does while a request is in hand.
+    connection.outlive_drain(is_http2);
+    let (io, service) = (Io::new(connection.clone()), Counted { connection: connection.clone(), service, is_http2 });
     if is_http2 {
         let mut serving = pin!(http2::Builder::new(here.clone()).timer(here).serve_connection(io, service));
-        if let Either::First(outcome) = select(serving.as_mut(), draining).await {
+        if let Either::First(outcome) = select(serving.as_mut(), connection.draining()).await {
             return Ok(outcome?);
         }
         serving.as_mut().graceful_shutdown();
         return Ok(serving.await?);
     }
     let mut serving = pin!(http1::Builder::new().timer(here).serve_connection(io, service));
-    if let Either::First(outcome) = select(serving.as_mut(), draining).await {
+    if let Either::First(outcome) = select(serving.as_mut(), connection.draining()).await {
         return Ok(outcome?);
     }
     serving.as_mut().graceful_shutdown();
@@ -96,6 +93,29 @@ async fn begins_with_preface(connection: &Connection) -> aio::Result<bool> {
 struct Counted<S> {
     connection: Rc<Connection>,
     service: S,
+    is_http2: bool,
+}
+
+/// A request that was taken and is not answered whole: its connection is at work, and a drain leaves its end to hyper.
+struct InHand {
+    _work: AtWork,
+    /// None in HTTP/2, where a drain always does.
+    connection: Option<Rc<Connection>>,
+}
+
+impl InHand {
+    fn new(connection: &Rc<Connection>, is_http2: bool) -> Self {
+        connection.outlive_drain(true);
+        Self { _work: connection.at_work(), connection: (!is_http2).then(|| connection.clone()) }
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        if let Some(connection) = &self.connection {
+            connection.outlive_drain(false);
+        }
+    }
 }
 
 impl<S, B> Service<Request<Incoming>> for Counted<S>
@@ -108,7 +128,8 @@ where
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         self.connection.count_requests(1);
-        Answering { answer: self.service.call(request), work: Some(self.connection.at_work()) }
+        let in_hand = InHand::new(&self.connection, self.is_http2);
+        Answering { answer: self.service.call(request), in_hand: Some(in_hand) }
     }
 }
 
@@ -117,7 +138,7 @@ pin_project! {
     struct Answering<F> {
         #[pin]
         answer: F,
-        work: Option<AtWork>,
+        in_hand: Option<InHand>,
     }
 }
 
@@ -130,8 +151,8 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let answer = ready!(this.answer.poll(context))?;
-        let work = this.work.take();
-        Poll::Ready(Ok(answer.map(|body| Working { body, work })))
+        let in_hand = this.in_hand.take();
+        Poll::Ready(Ok(answer.map(|body| Working { body, in_hand })))
     }
 }
 
@@ -140,7 +161,7 @@ pin_project! {
     pub struct Working<B> {
         #[pin]
         body: B,
-        work: Option<AtWork>,
+        in_hand: Option<InHand>,
     }
 }
 

@@ -12,10 +12,12 @@ use corelane::Lanes;
 use corelane::admin::watch::{LaneCounter, Reader};
 use corelane::lanes::Running;
 use corelane::service::Limits;
+use corelane_tls::{Pem, Server};
 use hyper::service::service_fn;
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -277,4 +279,88 @@ fn a_head_that_does_not_come_to_its_end_is_given_up() {
     let mut stream = connected(address);
     stream.write_all(b"GET / HTTP/1.1\r\nhost").unwrap();
     assert_eq!(told(stream), "");
+}
+
+/// hyper's hello behind TLS, for clients that are shown this certificate; its folder is one test's own.
+struct Behind {
+    folder: PathBuf,
+    running: Running,
+    url: String,
+}
+
+impl Behind {
+    fn tls(test: &str, lanes: corelane::Result<Lanes>) -> Self {
+        let folder = std::env::temp_dir().join(format!("corelane-hyper-{test}-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let (certificate, key) = (folder.join("certificate"), folder.join("key"));
+        std::fs::write(&certificate, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        let server = Server::new([Pem::new(certificate, key)]).protocols(&[b"h2", b"http/1.1"]);
+        let (running, address) = started(server.before(lanes.unwrap()));
+        Self { folder, running, url: format!("https://localhost:{}", address.port()) }
+    }
+
+    fn hello(test: &str) -> Self {
+        let serve = |_lane| corelane_hyper::serve(|_here, _peer| service_fn(hello::hello));
+        Self::tls(test, Lanes::per_core().lanes(1).serve("tcp://127.0.0.1:0", serve))
+    }
+
+    fn curl(&self, version: &str, path: &str, more: &[&str]) -> String {
+        let (url, trusted) = (format!("{}{path}", self.url), self.folder.join("certificate"));
+        let arguments = ["--silent", "--show-error", "--max-time", "60", "--cacert", trusted.to_str().unwrap(), version, &url];
+        said("curl", &[&arguments, more].concat())
+    }
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn behind_tls_the_client_and_hyper_speak_what_they_have_agreed_on() {
+    if lacks("curl", "behind_tls_the_client_and_hyper_speak_what_they_have_agreed_on") {
+        return;
+    }
+    let behind = Behind::hello("agreed");
+    for (version, spoken) in [("--http2", "2"), ("--http1.1", "1.1"), ("--no-alpn", "1.1")] {
+        let said = behind.curl(version, "/", &["--write-out", " %{http_version}"]);
+        assert_eq!(said, format!("Hello, World! {spoken}"), "{version}");
+    }
+}
+
+#[test]
+fn h2load_has_all_of_its_streams_answered_behind_tls() {
+    if lacks("h2load", "h2load_has_all_of_its_streams_answered_behind_tls") {
+        return;
+    }
+    let behind = Behind::hello("streams");
+    for (more, protocol) in [(&["-m", "32"][..], "h2"), (&["--h1"], "http/1.1")] {
+        let url = format!("{}/", behind.url);
+        let said = said("h2load", &[&["-n", "5000", "-c", "8"], more, &[&url]].concat());
+        assert!(said.contains("5000 succeeded, 0 failed, 0 errored, 0 timeout"), "{said}");
+        assert!(said.contains(&format!("Application protocol: {protocol}")), "{said}");
+    }
+    behind.running.drain();
+}
+
+#[test]
+fn bodies_stream_both_ways_behind_tls() {
+    if lacks("curl", "bodies_stream_both_ways_behind_tls") {
+        return;
+    }
+    // tidy: allow(worker) tokio's name
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let lanes = application::lanes("tcp://127.0.0.1:0", nobody(), runtime.handle().clone());
+    let behind = Behind::tls("bodies", lanes.map(|lanes| lanes.lanes(1)));
+    let (from, back) = (behind.folder.join("body"), behind.folder.join("back"));
+    let bytes: Vec<u8> = (0..750_000_u32).flat_map(u32::to_le_bytes).collect();
+    std::fs::write(&from, &bytes).unwrap();
+    for version in ["--http2", "--http1.1"] {
+        let data = format!("@{}", from.display());
+        behind.curl(version, "/echo", &["--data-binary", &data, "--output", back.to_str().unwrap()]);
+        assert!(std::fs::read(&back).unwrap() == bytes, "{version}: what came back differs");
+    }
 }

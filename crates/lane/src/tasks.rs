@@ -88,12 +88,17 @@ impl Tasks {
         self.panics
     }
 
+    /// How many futures were refused at the bound of tasks, since the beginning.
+    pub fn refused(&self) -> u64 {
+        self.nursery.refused()
+    }
+
     /// Takes a future on as a task, which counts as woken.
     ///
     /// # Errors
     /// [`Full`] gives the future back when as many tasks as [`Tasks::new`] allows have not ended.
     pub fn spawn<F: Future<Output = ()> + 'static>(&mut self, future: F) -> Result<TaskId, Full<F>> {
-        if !self.nursery.has_room() {
+        if !self.nursery.offers_room() {
             return Err(Full { value: future, limit: self.limit });
         }
         Ok(self.admit(Box::pin(future)))
@@ -165,7 +170,7 @@ impl Tasks {
 
     /// Drops all tasks; returns how many panicked as they were dropped.
     pub fn end(&mut self) -> u64 {
-        self.nursery.set_room(0);
+        self.nursery.close();
         let panicked = self.tasks.drain().filter_map(|(_, task)| (!task.end()).then_some(())).count() as u64;
         assert!(self.tasks.is_empty(), "no task is left, and none came as others were dropped");
         self.called.clear();
@@ -411,6 +416,94 @@ mod loom_tests {
             let polls = polls + run(&mut tasks);
             assert!((1..=2).contains(&polls));
             assert_eq!((run(&mut tasks), tasks.stale_wakes()), (0, 0));
+        });
+    }
+
+    /// A task that its own lane has called while another thread wakes it: what the waker showed is seen, whichever of the two polls comes first.
+    #[test]
+    fn loom_a_call_by_its_lane_may_race_with_a_wake_from_outside() {
+        loom::model(|| {
+            let (mut tasks, bell) = executor(1);
+            let flag = Arc::new(AtomicBool::new(false));
+            let seen = flag.clone();
+            let (_, waker) = spawn(&mut tasks, move || seen.load(Ordering::Relaxed));
+            let other = waker.clone();
+            let waking = thread::spawn(move || {
+                flag.store(true, Ordering::Relaxed);
+                other.wake();
+            });
+            tasks.call(&waker);
+            assert!(!tasks.before_sleep(), "who was called is polled before the lane sleeps");
+            run_to_end(&mut tasks, &bell);
+            waking.join().unwrap();
+            // Its end makes the later of call and wake stale, and nobody is polled for it.
+            tasks.call(&waker);
+            assert_eq!((run(&mut tasks), tasks.before_sleep()), (0, true));
+        });
+    }
+
+    /// The entry's next task must not be polled for a call, or a wake, of the one before.
+    #[test]
+    fn loom_a_call_and_a_wake_may_race_with_cancelling() {
+        loom::model(|| {
+            let (mut tasks, _) = executor(1);
+            let (old, waker) = spawn(&mut tasks, || false);
+            let other = waker.clone();
+            let waking = thread::spawn(move || {
+                other.wake_by_ref();
+                drop(other);
+            });
+            tasks.call(&waker);
+            assert!(tasks.cancel(old));
+            tasks.call(&waker);
+            drop(waker);
+            let polls = Rc::new(Cell::new(0));
+            let count = polls.clone();
+            let (new, _) = spawn(&mut tasks, move || {
+                count.set(count.get() + 1);
+                false
+            });
+            waking.join().unwrap();
+            run(&mut tasks);
+            assert_eq!(polls.get(), 1, "it is polled as it is spawned, and for nobody else");
+            assert!(tasks.cancel(new));
+        });
+    }
+
+    /// A lane that calls a task of another one wakes it, as any thread does: the other, asleep, hears its bell.
+    #[test]
+    fn loom_a_call_from_another_lane_is_a_wake() {
+        loom::model(|| {
+            let (mut tasks, bell) = executor(1);
+            let flag = Arc::new(AtomicBool::new(false));
+            let seen = flag.clone();
+            let (_, waker) = spawn(&mut tasks, move || seen.load(Ordering::Relaxed));
+            let calling = thread::spawn(move || {
+                let (mut others, _) = executor(1);
+                flag.store(true, Ordering::Relaxed);
+                others.call(&waker);
+                assert!(others.before_sleep(), "it is none of its own");
+            });
+            run_to_end(&mut tasks, &bell);
+            calling.join().unwrap();
+        });
+    }
+
+    /// Where the lane ends, a task that was called and is being woken is freed with it; loom reports what is not.
+    #[test]
+    fn loom_a_task_that_was_called_and_is_woken_may_race_with_the_end_of_the_lane() {
+        loom::model(|| {
+            let (mut tasks, _) = executor(2);
+            let (one, two) = (spawn(&mut tasks, || false).1, spawn(&mut tasks, || false).1);
+            tasks.call(&one);
+            tasks.call(&two);
+            let waking = thread::spawn(move || {
+                one.wake();
+                two.wake_by_ref();
+            });
+            assert!(run(&mut tasks) >= 2, "both were called");
+            drop(tasks);
+            waking.join().unwrap();
         });
     }
 }

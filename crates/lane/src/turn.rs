@@ -431,6 +431,7 @@ impl<D: Driver> Lane<D> {
     /// Copies to the page what is counted elsewhere.
     fn note_gauges(&self) {
         let (row, counters) = (&self.kit.row, self.driver.counters());
+        row.set(LaneCounter::TasksMaxHits, self.kit.tasks.refused());
         row.set(LaneCounter::WordsRefused, self.control.words_refused(self.kit.lane()));
         row.set(LaneCounter::MemoryUsed, self.kit.arena.used() as u64);
         row.set(LaneCounter::ReportLinesDropped, self.kit.lines_dropped());

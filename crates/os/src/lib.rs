@@ -8,6 +8,7 @@ pub mod claim;
 pub mod clock;
 pub mod cpus;
 pub mod errno;
+pub mod events;
 pub mod journal;
 pub mod kernel_files;
 pub mod local;

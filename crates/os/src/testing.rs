@@ -13,6 +13,12 @@ pub fn wait_for(socket: BorrowedFd, events: i16) {
     assert_eq!(poll(&mut [PollFd::from_borrowed_fd(socket, events)], Some(&PATIENCE)), Ok(1));
 }
 
+/// Waits until the descriptor with this number is readable.
+pub fn wait_until_readable(number: i32) {
+    // SAFETY: the caller has it open for as long as this takes.
+    wait_for(unsafe { BorrowedFd::borrow_raw(number) }, libc::POLLIN);
+}
+
 /// A listener that shares its port, and its address.
 pub fn listening(address: &str, stream: StreamOptions) -> (OwnedFd, Address) {
     let address = address.parse().unwrap();
@@ -44,6 +50,30 @@ pub fn pair() -> (OwnedFd, OwnedFd) {
 /// Sets an option that the crate itself never does.
 pub fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) {
     sockets::set_bytes(socket.as_fd(), level, option, &value.to_ne_bytes()).unwrap();
+}
+
+/// A copy of the descriptor with this number.
+pub fn duplicate(number: i32) -> OwnedFd {
+    // SAFETY: the caller has it open for as long as this takes.
+    duplicate_from(unsafe { BorrowedFd::borrow_raw(number) }, 3)
+}
+
+/// A copy of a descriptor, under the first free number from `least` on.
+pub fn duplicate_from(descriptor: BorrowedFd, least: i32) -> OwnedFd {
+    rustix::io::fcntl_dupfd_cloexec(descriptor, least).unwrap()
+}
+
+/// Gives the file behind `new` the number of `old` (dup2(2)).
+pub fn replace(old: OwnedFd, new: BorrowedFd) -> OwnedFd {
+    let mut old = old;
+    rustix::io::dup2(new, &mut old).unwrap();
+    old
+}
+
+/// Sends a signal to the calling thread alone.
+pub fn raise(signal: i32) {
+    // SAFETY: takes no pointers; the caller has blocked the signal, or means it.
+    assert_eq!(unsafe { libc::raise(signal) }, 0);
 }
 
 /// Notes that this machine cannot run a test.

@@ -317,13 +317,20 @@ impl<K: Talk> Cx<'_, K> {
         self.tell(id, Notice::Close);
     }
 
+    /// Our side of a connection of this service says no more: it finishes when all output has left, which the peer sees as the end of the stream. What the peer says goes
+    /// to the service as before, until the peer finishes too or the connection is closed. What is written later, or answered, never leaves, and is counted
+    /// (`answers_late`).
+    pub fn finish(&mut self, id: ConnectionId) {
+        self.tell(id, Notice::Finish);
+    }
+
     /// Breaks off a connection of this service, as [`Next::Abort`](crate::Next::Abort) does: what has not left is lost.
     pub fn abort(&mut self, id: ConnectionId) {
         self.tell(id, Notice::Abort);
     }
 
     /// Has [`StreamService::receive`](crate::StreamService::receive) called for a connection of this service on this lane once this call has returned,
-    /// though nothing has come: for one whose service said [`Next::Wait`](crate::Next::Wait). Nothing if it has ended.
+    /// though nothing has come: for one whose service said [`Next::Wait`](crate::Next::Wait), or wants to ask for memory in a call for it. Nothing if it has ended.
     pub fn resume(&mut self, id: ConnectionId) {
         self.tell(id, Notice::Resume);
     }
@@ -540,10 +547,14 @@ impl<K: Talk> Cx<'_, K> {
     }
 
     /// Whether the lane's helper threads have as many calls as they may. Ask before [`Cx::offload`]: if it is so, leave the request in the
-    /// input; the connection's service is called again when a call has ended.
+    /// input; the connection's service is called again when a call has ended. In a call that is for no connection, the service is [nudged](crate::StreamService::nudged)
+    /// when there is room.
     pub fn offload_is_full(&mut self) -> bool {
         let full = self.table.requests.offload_room(self.kit) == 0;
         self.met.full_offload |= full;
+        if full && self.current.is_none() {
+            self.table.nudges.await_offload(self.service);
+        }
         full
     }
 

@@ -29,6 +29,7 @@ impl Services {
             Phase::Handshake | Phase::Refusing => found.send(kit),
             Phase::Open | Phase::Closing => {
                 found.seal();
+                found.drop_late_words();
                 if found.connection.transform.is_some() {
                     if !self.pass_output(kit, index) {
                         return;
@@ -98,6 +99,10 @@ impl Services {
             }
             Step::Finish => {
                 found.finish(kit);
+                true
+            }
+            Step::FinishHalf => {
+                found.finish_half(kit);
                 true
             }
             Step::Wait | Step::Receive | Step::Pause(_) => unreachable!("the connection takes this step itself"),
@@ -180,6 +185,16 @@ impl Found<'_> {
         }
     }
 
+    /// Drops what was written by who had said that it says no more.
+    fn drop_late_words(&mut self) {
+        let has_said_all = self.connection.machine.has_said_all();
+        let Some(busy) = self.connection.busy.as_mut().filter(|_| has_said_all) else { return };
+        if !busy.output.chain.is_empty() {
+            busy.output.chain.clear();
+            self.count(ServiceCounter::AnswersLate, 1);
+        }
+    }
+
     /// Submits everything that may leave, unless the last send is still under way.
     fn send(&mut self, kit: &mut Kit) {
         let handle = self.handle();
@@ -257,6 +272,14 @@ impl Found<'_> {
             // reason: it opens with one.
             kit.finish(self.connection.socket.expect("what is open has a socket"));
         }
+    }
+
+    /// Our side has said all, and still listens.
+    fn finish_half(&mut self, kit: &mut Kit) {
+        let tells = self.connection.machine.finish_half();
+        assert!(tells, "our side finishes once");
+        // reason: it opens with one.
+        kit.finish(self.connection.socket.expect("what is open has a socket"));
     }
 
     /// After all steps of a turn: gives back what is not needed, and sets the next deadline.

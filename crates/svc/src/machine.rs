@@ -154,6 +154,8 @@ pub(crate) enum Step {
     TakeLeave,
     /// Everything has left: our side finishes.
     Finish,
+    /// The same, and it still listens.
+    FinishHalf,
 }
 
 /// What follows for a pair when one's stream has ended.
@@ -188,6 +190,8 @@ pub(crate) struct Machine {
     at_work: bool,
     /// The service has seen the end of the stream.
     told_finished: bool,
+    /// Its service has said all: our side finishes behind the output, and still listens.
+    says_no_more: bool,
     /// Our side has finished towards the peer.
     finished: bool,
     /// Opened from our side: in a drain the service or the pair ends it.
@@ -218,6 +222,7 @@ impl Machine {
             never_opens: false,
             at_work: false,
             told_finished: false,
+            says_no_more: false,
             finished: false,
             outgoing: true,
             hangs_up: false,
@@ -329,7 +334,7 @@ impl Machine {
 
     /// Whether only the peer's next move is awaited.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let is_served = self.phase == Phase::Open && self.stream == Stream::Flows && !self.at_work;
+        let is_served = self.phase == Phase::Open && self.stream == Stream::Flows && !self.at_work && !self.is_to_finish_half();
         is_served && self.receiving && self.draining == Draining::No
     }
 
@@ -491,6 +496,22 @@ impl Machine {
         is_in_handshake
     }
 
+    /// The service has said all that it ever will. Nothing that closes anyway.
+    pub(crate) fn say_no_more(&mut self) {
+        assert!(self.takes_notices(), "who says no more was heard until now: {self:?}");
+        self.says_no_more |= self.phase == Phase::Open;
+    }
+
+    /// Whether our side is still to finish, though it listens.
+    fn is_to_finish_half(&self) -> bool {
+        self.says_no_more && !self.finished
+    }
+
+    /// Whether its service has said all, and that has left or is on its way: what is written now never leaves.
+    pub(crate) fn has_said_all(&self) -> bool {
+        self.says_no_more && (self.finished || self.is_leaving())
+    }
+
     /// Closes it behind its output for a peer that has said its last, though its stream has not ended.
     pub(crate) fn hang_up(&mut self) {
         let is_open = self.phase == Phase::Open;
@@ -512,7 +533,7 @@ impl Machine {
         !std::mem::replace(&mut self.finished, true)
     }
 
-    /// All our output of one of a pair has left, and it still listens; returns whether the peer must be told.
+    /// All our output has left, of one of a pair or of one that says no more, and it still listens; returns whether the peer must be told.
     pub(crate) fn finish_half(&mut self) -> bool {
         assert!(!self.sending && self.has_taken_leave(), "our side finishes behind its output: {self:?}");
         self.phase == Phase::Open && !std::mem::replace(&mut self.finished, true)
@@ -594,6 +615,9 @@ impl Machine {
         if facts.wants_drained() && !facts.has_output() && !self.sending {
             return Step::CallDrained;
         }
+        if self.is_to_finish_half() && !self.sending && !facts.has_output() {
+            return if self.has_taken_leave() { Step::FinishHalf } else { Step::TakeLeave };
+        }
         if facts.is_due() || self.at_work {
             return Self::step_at_limit(facts).unwrap_or(Step::Wait);
         }
@@ -607,8 +631,8 @@ impl Machine {
             };
         }
         if self.draining == Draining::Bytes(0) {
-            // A receive under way was stopped. It may have bytes already, so its end is awaited.
-            return if self.receiving { Step::Wait } else { Step::Close(Ending::Closing) };
+            // A receive under way was stopped. It may have bytes already, so its end is awaited. Who answers in parts is asked for the next one until all is said.
+            return if self.receiving || !self.is_answered(facts) { Step::Wait } else { Step::Close(Ending::Closing) };
         }
         self.step_receive(facts)
     }

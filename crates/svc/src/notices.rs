@@ -23,6 +23,7 @@ pub(crate) enum Notice {
         answer: Chain,
     },
     Timer(u64),
+    Finish,
     Close,
     Abort,
 }

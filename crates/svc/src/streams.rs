@@ -169,8 +169,9 @@ impl Services {
             }
             _ if is_foreign => {}
             Notice::Message => self.call(kit, id.index, Call::Message),
-            Notice::Resume if open => self.table.there(id.index).mark_ready(),
+            Notice::Resume if open => self.table.there(id.index).resume(kit),
             Notice::Timer(token) if open => self.call(kit, id.index, Call::Timer(token)),
+            Notice::Finish if open => self.table.there(id.index).say_no_more(),
             Notice::Close if open => self.end(kit, id.index, Ending::Completed),
             Notice::Abort if found.is_some() => self.end(kit, id.index, Ending::Aborted),
             _ => {}
@@ -292,6 +293,24 @@ impl Found<'_> {
             self.mark_ready();
         }
         self.connection.pair
+    }
+
+    /// The service is called though nothing has come: as for input that it left.
+    fn resume(&mut self, kit: &Kit) {
+        let busy = self.busy(&kit.arena);
+        if !busy.in_record() {
+            // It may be refused memory in that call, and then waits as long as who was refused some for a record.
+            busy.record_since = kit.now();
+            busy.restart_rate(kit.now());
+        }
+        busy.blocked = true;
+        self.mark_ready();
+    }
+
+    /// Our side finishes behind its output.
+    fn say_no_more(&mut self) {
+        self.connection.machine.say_no_more();
+        self.mark_dirty();
     }
 
     /// Whether a ticket had expired before it was dropped; then it is forgotten.

@@ -87,7 +87,11 @@ impl Table {
 
     /// Has as many called again, in turn, as there is room for calls.
     pub(crate) fn revive_offloading(&mut self, kit: &Kit) {
-        for _ in 0..self.requests.offload_room(kit) {
+        let room = self.requests.offload_room(kit);
+        if room > 0 {
+            self.nudges.offload_has_room();
+        }
+        for _ in 0..room {
             // Seldom does anybody wait.
             let Some(id) = self.desk.offloading.pop_front() else { return };
             // It may have gone while it waited.

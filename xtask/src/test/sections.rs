@@ -52,10 +52,11 @@ pub const SECTIONS: &[Section] = &[
         work: Work::Check(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]),
     },
     Section { name: "peers", seconds: 190, work: beside(&checked!("bench/peers/Cargo.toml")) },
-    Section { name: "fuzz-rss", seconds: 45, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
-    Section { name: "fuzz-wire", seconds: 45, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
+    Section { name: "fuzz-rss", seconds: 40, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
+    Section { name: "fuzz-wire", seconds: 30, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
+    Section { name: "fuzz-isr", seconds: 20, work: beside(&checked!("crates/isr/fuzz/Cargo.toml")) },
     Section { name: "build", seconds: 500, work: Work::Build },
-    Section { name: "pure", seconds: 20, work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "xtask"]) },
+    Section { name: "pure", seconds: 20, work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "crates/isr", "xtask"]) },
     Section {
         name: "simulation",
         seconds: 210,
@@ -64,7 +65,15 @@ pub const SECTIONS: &[Section] = &[
     Section {
         name: "drivers",
         seconds: 80,
-        work: Work::Programs(&["crates/os", "crates/machine", "crates/select", "crates/drivers", "crates/watch", "crates/steer"]),
+        work: Work::Programs(&[
+            "crates/os",
+            "crates/event",
+            "crates/machine",
+            "crates/select",
+            "crates/drivers",
+            "crates/watch",
+            "crates/steer",
+        ]),
     },
     Section {
         name: "services",

@@ -5,14 +5,16 @@ use std::fmt::Write;
 use super::source::Source;
 use super::tree::Tree;
 
-const FOLDERS: [&str; 7] = [
+const FOLDERS: [&str; 9] = [
     "crates/os/src/",
+    "crates/event/src/",
     "crates/machine/src/",
     "crates/select/src/",
     "crates/drivers/src/",
     "crates/seam/src/",
     "crates/lane/src/",
     "crates/svc/src/",
+    "crates/isr/src/",
 ];
 
 /// Assertions per 1,000 lines outside tests, by crate.

@@ -15,6 +15,7 @@ const BELOW_FACADE: &[&str] = &[
     "crates/watch",
     "crates/sim",
     "crates/testing",
+    "crates/isr",
     "crates/drivers",
     "crates/select",
     "crates/machine",
@@ -33,6 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/wire", &[]),
     ("crates/seam", &["crates/rss"]),
     ("crates/os", &["crates/rss", "crates/seam"]),
+    ("crates/event", &["crates/os"]),
     ("crates/machine", &["crates/os"]),
     ("crates/select", &["crates/os", "crates/seam", "crates/rss"]),
     ("crates/drivers", &["crates/os", "crates/seam"]),
@@ -40,6 +42,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/watch", &["crates/os"]),
     ("crates/lane", &["crates/seam", "crates/watch"]),
     ("crates/svc", &["crates/lane", "crates/seam", "crates/watch", "crates/rss"]),
+    ("crates/isr", &["crates/seam", "crates/wire"]),
     ("crates/testing", &["crates/svc", "crates/lane", "crates/watch", "crates/sim", "crates/seam"]),
     ("crates/steer", &["crates/svc", "crates/lane", "crates/select", "crates/machine", "crates/os", "crates/rss", "crates/seam"]),
     ("crates/corelane", BELOW_FACADE),
@@ -57,9 +60,11 @@ const LAYERS: &[(&str, &[&str])] = &[
 const TESTS_TOO: &[(&str, &[&str], &str)] = &[
     ("crates/machine", &["crates/seam"], "what is read is compared with sockets that a test makes"),
     ("crates/select", &["crates/drivers"], "flows find the sockets of every driver"),
+    ("crates/isr", &["crates/rss"], "what was reassembled is hashed again, as a lane does it"),
     ("crates/lane", &["crates/sim", "crates/rss"], "lanes are tested on the simulated driver"),
     ("crates/svc", &["crates/sim", "crates/rss", "crates/testing"], "services are tested on the simulated driver"),
     ("crates/steer", &["crates/sim"], "steering is tested on the simulated network"),
+    ("crates/hyper", &["crates/tls"], "HTTP/2 is what TLS chooses by name"),
     ("services/*", &["load"], "a service is tested under its own load"),
     ("load", &["services/*"], "a workload is tested against its service"),
 ];
@@ -78,7 +83,7 @@ const SCRIPTS: &str = "xtask";
 
 /// The data path: nothing on it comes from elsewhere.
 const DATA_PATH: &[&str] =
-    &["crates/seam", "crates/lane", "crates/svc", "crates/watch", "crates/sim", "crates/rss", "crates/wire", "services/*"];
+    &["crates/seam", "crates/lane", "crates/svc", "crates/watch", "crates/isr", "crates/sim", "crates/rss", "crates/wire", "services/*"];
 
 /// Folder on the data path, what it uses from elsewhere all the same, and why.
 const TAKEN: &[(&str, &[&str], &str)] = &[

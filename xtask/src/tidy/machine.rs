@@ -13,6 +13,7 @@ const ABOVE: &[&str] = &[
     "crates/rss/",
     "crates/wire/",
     "crates/watch/",
+    "crates/isr/",
     "crates/lane/",
     "crates/svc/",
     "crates/steer/",

@@ -70,7 +70,7 @@ impl Connection {
     /// all; of more, [`Write::written`] says how far it has come, also if it is not waited for to the end.
     ///
     /// # Errors
-    /// [`Error::Ended`].
+    /// [`Error::Ended`]; [`Error::Finished`] after [`Connection::finish`]. So for all that writes.
     pub fn write<'a>(&'a self, bytes: &'a [u8]) -> Write<'a> {
         Write { link: &self.link, bytes, written: 0 }
     }
@@ -149,10 +149,21 @@ impl Connection {
         AtWork { link: self.link.clone() }
     }
 
-    /// Has a drain leave the end of this connection to its task: what the peer says is taken as before, until the task drops it or `drain_limit` is
-    /// over. To be said before the drain begins.
-    pub fn outlive_drain(&self) {
-        self.link.outlive_drain();
+    /// Says no more: behind all that was written our side finishes, which the peer sees as the end of the stream. What the peer says is read as before, until it
+    /// finishes too or the connection is dropped. A write from now on is [`Error::Finished`].
+    pub fn finish(&self) {
+        self.link.finish();
+    }
+
+    /// Has a drain leave the end of this connection to its task, or not: what the peer says is taken as before, until the task drops it or `drain_limit` is
+    /// over. What was said last before the drain begins counts.
+    pub fn outlive_drain(&self, outlives: bool) {
+        self.link.outlive_drain(outlives);
+    }
+
+    /// Waits until a drain has left the end of this connection to its task ([`Connection::outlive_drain`]); one that the lane ends itself is not told.
+    pub async fn draining(&self) {
+        poll_fn(|context| self.link.poll_left(context)).await
     }
 }
 

@@ -18,6 +18,8 @@ pub enum Error {
         /// What the socket said, if that was it.
         fault: Option<Fault>,
     },
+    /// The caller has said before that it says no more ([`Connection::finish`](super::Connection::finish)).
+    Finished,
     /// The caller waits for more bytes than a record may have.
     TooLong {
         /// The bound of the service (`record_max`).
@@ -38,6 +40,7 @@ impl fmt::Display for Error {
         match self {
             Self::Ended { ending, fault: None } => write!(f, "the connection has ended: {ending}"),
             Self::Ended { ending, fault: Some(fault) } => write!(f, "the connection has ended: {ending}, {fault}"),
+            Self::Finished => f.write_str("nothing is written after `finish`: write before it"),
             Self::TooLong { record_max } => {
                 write!(
                     f,

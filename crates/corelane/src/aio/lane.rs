@@ -56,7 +56,7 @@ impl<T: Talk> Lane<T> {
     /// the lane: a drain waits for connections, operations and questions, and for no task alone.
     ///
     /// # Errors
-    /// [`Error::Refused`] at the lane's bound of tasks (`tasks_max`): the future is dropped.
+    /// [`Error::Refused`] at the lane's bound of tasks (`tasks_max`, counted in `tasks_max_hits`): the future is dropped.
     pub fn spawn<R>(&self, future: impl Future<Output = R> + 'static) -> Result<()> {
         let spawned = self.shared.spawner.spawn(async move { drop(future.await) });
         spawned.map_err(|_| Error::Refused(ServiceError::TasksFull))

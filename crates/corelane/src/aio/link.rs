@@ -5,6 +5,7 @@
 
 use super::Result;
 use super::error::Error;
+use corelane_seam::slab::Key;
 use corelane_seam::{Arena, Chain, Fault, Lease, Payer, Segment};
 use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Nudge, Order, Output, Peer, Refused, Talk, Ticket};
 use corelane_watch::ServiceCounter;
@@ -66,6 +67,17 @@ pub(super) enum Fate {
     Told,
 }
 
+/// How far our side is with what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Speech {
+    /// It says what it wants.
+    Goes,
+    /// It has said all, and its service is to be told.
+    Ends,
+    /// Its service was told.
+    HasEnded,
+}
+
 /// How it has ended.
 #[derive(Clone, Copy)]
 struct End {
@@ -88,6 +100,8 @@ pub struct Link {
 struct Own {
     /// None until it is being opened.
     id: Option<ConnectionId>,
+    /// Who waits until it is open, if this side opens it.
+    opener: Option<Key>,
     peer: Option<Peer>,
     /// Who pays for what is written.
     payer: Payer,
@@ -124,6 +138,10 @@ struct Own {
     /// Held with the connection while it is at work, so that neither drain nor stream's end closes it.
     ticket: Option<Ticket>,
     outlives_drain: bool,
+    /// A drain has left its end to its task, for which somebody may wait.
+    is_left_to_task: bool,
+    drainer: Option<Waker>,
+    speech: Speech,
     fate: Fate,
     end: Option<End>,
 }
@@ -132,6 +150,7 @@ impl Link {
     pub(super) fn new(touched: &Rc<Touched>, arena: &Arena, limits: &Limits) -> Rc<Self> {
         let own = Own {
             id: None,
+            opener: None,
             peer: None,
             payer: Payer::LANE,
             arena: arena.clone(),
@@ -157,14 +176,29 @@ impl Link {
             requests: 0,
             ticket: None,
             outlives_drain: false,
+            is_left_to_task: false,
+            drainer: None,
+            speech: Speech::Goes,
             fate: Fate::Lives,
             end: None,
         };
         Rc::new(Self { touched: touched.clone(), own: RefCell::new(own) })
     }
 
+    /// This side opens it, for somebody who waits for that.
+    pub(super) fn begins_to_open(&self, id: ConnectionId, opener: Key) {
+        self.named(id);
+        let before = self.own.borrow_mut().opener.replace(opener);
+        assert!(before.is_none(), "a connection is opened once");
+    }
+
+    /// Who waits until it is open, to be told.
+    pub(super) fn take_opener(&self) -> Option<Key> {
+        self.own.borrow_mut().opener.take()
+    }
+
     /// Its name is known.
-    pub(super) fn named(&self, id: ConnectionId) {
+    fn named(&self, id: ConnectionId) {
         let before = self.own.borrow_mut().id.replace(id);
         assert!(before.is_none_or(|before| before == id), "a connection has one name");
     }
@@ -202,12 +236,21 @@ impl Link {
         self.own.borrow().is_truncated
     }
 
-    pub(super) fn outlive_drain(&self) {
-        self.own.borrow_mut().outlives_drain = true;
+    pub(super) fn outlive_drain(&self, outlives: bool) {
+        self.own.borrow_mut().outlives_drain = outlives;
     }
 
     pub(super) fn outlives_drain(&self) -> bool {
         self.own.borrow().outlives_drain
+    }
+
+    /// Our side says no more.
+    pub(super) fn finish(self: &Rc<Self>) {
+        let own = &mut *self.own.borrow_mut();
+        if own.speech == Speech::Goes {
+            own.speech = Speech::Ends;
+            self.touch(own);
+        }
     }
 
     pub(super) fn count_requests(self: &Rc<Self>, requests: usize) {
@@ -264,11 +307,24 @@ impl Link {
         }
     }
 
+    /// Whether a drain has left the end of the connection to its task.
+    pub(super) fn poll_left(&self, context: &Context<'_>) -> Poll<()> {
+        let own = &mut *self.own.borrow_mut();
+        if own.is_left_to_task {
+            return Poll::Ready(());
+        }
+        store(&mut own.drainer, context);
+        Poll::Pending
+    }
+
     /// How many bytes may be written.
     pub(super) fn poll_room(self: &Rc<Self>, context: &Context<'_>) -> Poll<Result<usize>> {
         let own = &mut *self.own.borrow_mut();
         if let Some(end) = own.end {
             return Poll::Ready(Err(end.error()));
+        }
+        if own.speech != Speech::Goes {
+            return Poll::Ready(Err(Error::Finished));
         }
         if own.room > 0 {
             return Poll::Ready(Ok(own.room));
@@ -340,6 +396,7 @@ impl Link {
     /// Writes a segment for which there was room.
     pub(super) fn push(self: &Rc<Self>, segment: Segment) {
         let own = &mut *self.own.borrow_mut();
+        assert!(own.speech == Speech::Goes, "there is no room for who has said all");
         own.seal();
         own.room = own.room.saturating_sub(segment.charged().max(1));
         own.chain.push(segment);
@@ -349,6 +406,7 @@ impl Link {
     /// The same for a chain, which keeps its storage.
     pub(super) fn append(self: &Rc<Self>, chain: &mut Chain) {
         let own = &mut *self.own.borrow_mut();
+        assert!(own.speech == Speech::Goes, "there is no room for who has said all");
         own.seal();
         own.room = own.room.saturating_sub(chain.charged().max(1));
         own.chain.append(chain);
@@ -439,6 +497,15 @@ impl Link {
         if own.is_paused { Next::Wait } else { Next::Continue }
     }
 
+    /// The lane drains.
+    pub(super) fn drains<T: Talk>(&self, cx: &mut Cx<'_, T>) {
+        let own = &mut *self.own.borrow_mut();
+        own.is_left_to_task = own.outlives_drain;
+        if own.is_left_to_task {
+            own.drainer.take().iter().for_each(|waker| cx.wake(waker));
+        }
+    }
+
     /// All output has left.
     pub(super) fn drained<T: Talk>(&self, cx: &mut Cx<'_, T>, output: &Output) {
         let own = &mut *self.own.borrow_mut();
@@ -455,7 +522,7 @@ impl Link {
         assert!(own.end.is_none(), "a connection ends once");
         own.end = Some(End { ending, fault: cx.fault() });
         own.chain.clear();
-        (own.gather, own.spare, own.ticket) = (None, None, None);
+        (own.gather, own.spare, own.ticket, own.drainer) = (None, None, None, None);
         own.wanted = 0;
         [own.reader.take(), own.writer.take()].iter().flatten().for_each(|waker| cx.wake(waker));
     }
@@ -470,6 +537,10 @@ impl Link {
         }
         let Some(id) = own.id.filter(|_| own.end.is_none()) else { return };
         own.hand_over(cx, id);
+        if own.speech == Speech::Ends {
+            own.speech = Speech::HasEnded;
+            cx.finish(id);
+        }
         if !own.input.is_empty() {
             own.input.compact();
         }

@@ -29,8 +29,6 @@ pub struct Serve<T: Talk = Silent> {
     /// None until the lane turns: a lane may be told to drain, or to end, before it does.
     lane: Option<Lane<T>>,
     is_draining: bool,
-    /// Connections that are being opened, with who waits for each.
-    opening: Vec<(Rc<Link>, Key)>,
     /// Who waits for the answer to which question, by [`Asking::index`].
     asked: Vec<Option<Key>>,
     /// Questions for which there was no room.
@@ -67,7 +65,6 @@ pub fn main<T: Talk, R>(start: impl AsyncFnOnce(Lane<T>) -> R + 'static) -> Serv
         answer: None,
         lane: None,
         is_draining: false,
-        opening: Vec::new(),
         asked: Vec::new(),
         unasked: VecDeque::new(),
         waiting: VecDeque::new(),
@@ -83,12 +80,13 @@ pub fn each<T: Talk, R>(handle: impl AsyncFn(Lane<T>, Connection) -> R + 'static
     main(async move |lane: Lane<T>| {
         loop {
             let connection = lane.accept().await;
-            let (guard, handle, own) = (connection.guard(), handle.clone(), lane.clone());
+            let (handle, own) = (handle.clone(), lane.clone());
             let task = async move {
+                let guard = connection.guard();
                 drop(handle(own, connection).await);
                 guard.finish();
             };
-            // Refused, it is dropped, and its connection broken off.
+            // Refused (`tasks_max_hits`), it is dropped before it has begun, and its connection closed.
             let _ = lane.spawn(task);
         }
     })
@@ -131,8 +129,12 @@ impl<T: Talk> Serve<T> {
             return;
         }
         match errand {
-            Errand::Offload(key, begin) if cx.offload_is_full() => self.waiting.push_back((key, begin)),
-            Errand::Begin(key, begin) | Errand::Offload(key, begin) => self.begin(cx, key, begin),
+            Errand::Offload(key, begin) => {
+                let shared = self.lane().shared.clone();
+                shared.forget_unawaited(&mut self.waiting, |(key, _)| *key);
+                self.waiting.push_back((key, begin));
+            }
+            Errand::Begin(key, begin) => self.begin(cx, key, begin),
             Errand::Ask(key, lane, question) => self.ask(cx, key, lane, question),
             Errand::Reply(call, answer) => cx.reply(call, answer),
             Errand::Connect(key, link, to) => self.connect(cx, key, link, to),
@@ -150,20 +152,25 @@ impl<T: Talk> Serve<T> {
         }
     }
 
-    fn connect(&mut self, cx: &mut Cx<'_, T>, key: Key, link: Rc<Link>, to: Address) {
-        match cx.connect(to, link.clone()) {
-            Ok(id) => {
-                link.named(id);
-                self.opening.push((link, key));
+    /// Begins the calls that wait for a helper thread, as far as there is room; it is nudged when there is more.
+    fn begin_waiting(&mut self, cx: &mut Cx<'_, T>) {
+        while let Some((key, begin)) = self.waiting.pop_front() {
+            // Who was dropped meanwhile needs no helper.
+            if !self.lane().shared.waits.borrow().has(key) {
+                continue;
             }
-            Err(error) => self.done(cx, key, Done::Connected(Err(Error::Refused(error)))),
+            if cx.offload_is_full() {
+                return self.waiting.push_front((key, begin));
+            }
+            self.begin(cx, key, begin);
         }
     }
 
-    /// Who waits for this connection to open, if it was one that is being opened.
-    fn take_opening(&mut self, link: &Rc<Link>) -> Option<Key> {
-        let place = self.opening.iter().position(|(opening, _)| Rc::ptr_eq(opening, link))?;
-        Some(self.opening.swap_remove(place).1)
+    fn connect(&mut self, cx: &mut Cx<'_, T>, key: Key, link: Rc<Link>, to: Address) {
+        match cx.connect(to, link.clone()) {
+            Ok(id) => link.begins_to_open(id, key),
+            Err(error) => self.done(cx, key, Done::Connected(Err(Error::Refused(error)))),
+        }
     }
 
     fn ask(&mut self, cx: &mut Cx<'_, T>, key: Key, lane: usize, question: T::Question) {
@@ -174,7 +181,11 @@ impl<T: Talk> Serve<T> {
                 let before = self.asked[index].replace(key);
                 assert!(before.is_none(), "a question's number is its own");
             }
-            Err(Unheard { word, why: Silence::Full }) => self.unasked.push_back((key, lane, word)),
+            Err(Unheard { word, why: Silence::Full }) => {
+                let shared = self.lane().shared.clone();
+                shared.forget_unawaited(&mut self.unasked, |(key, ..)| *key);
+                self.unasked.push_back((key, lane, word));
+            }
             Err(_) => self.done(cx, key, Done::Replied(Err(GONE))),
         }
     }
@@ -258,8 +269,8 @@ impl<T: Talk> StreamService for Serve<T> {
     }
 
     fn connected(&mut self, cx: &mut Cx<'_, T>, link: &mut Rc<Link>, _output: &mut Output) -> Next {
-        // reason: the session of one that this side opens is in the list until now.
-        let key = self.take_opening(link).expect("a connection opens that was to be opened");
+        // reason: somebody had it opened, and is told once.
+        let key = link.take_opener().expect("a connection opens that was to be opened");
         // reason: a connection that opens is there.
         let peer = cx.peer(cx.id()).expect("a connection that opens has two ends");
         let connection = Self::hand_out(cx, link, &peer);
@@ -275,20 +286,14 @@ impl<T: Talk> StreamService for Serve<T> {
     fn closed(&mut self, cx: &mut Cx<'_, T>, link: Rc<Link>, ending: Ending) {
         let fault = cx.fault().unwrap_or(Fault::CANCELLED);
         link.closed(cx, ending);
-        if let Some(key) = self.take_opening(&link) {
+        if let Some(key) = link.take_opener() {
             self.done(cx, key, Done::Connected(Err(Error::Failed(fault))));
         }
     }
 
     fn completed(&mut self, cx: &mut Cx<'_, T>, token: u64, outcome: Outcome) {
         self.done(cx, Key::from_bits(token), Done::Outcome(outcome));
-        // Those who were dropped meanwhile need no helper.
-        while let Some((key, begin)) = self.waiting.pop_front() {
-            if self.lane().shared.waits.borrow().has(key) {
-                self.lane().shared.ask(Errand::Offload(key, begin));
-                break;
-            }
-        }
+        self.begin_waiting(cx);
     }
 
     fn asked(&mut self, cx: &mut Cx<'_, T>, _from: Origin, question: T::Question, call: Call<T>) {
@@ -309,6 +314,10 @@ impl<T: Talk> StreamService for Serve<T> {
 
     fn room(&mut self, _cx: &mut Cx<'_, T>, _lane: usize) {
         self.ask_again();
+    }
+
+    fn draining(&mut self, cx: &mut Cx<'_, T>, link: &mut Rc<Link>, _output: &mut Output) {
+        link.drains(cx);
     }
 
     fn drain_began(&mut self, cx: &mut Cx<'_, T>) {
@@ -332,6 +341,7 @@ impl<T: Talk> StreamService for Serve<T> {
     fn nudged(&mut self, cx: &mut Cx<'_, T>) {
         self.settle_touched(cx);
         self.run_errands(cx);
+        self.begin_waiting(cx);
         self.arm(cx);
     }
 

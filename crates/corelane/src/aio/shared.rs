@@ -45,6 +45,9 @@ impl<T: Talk> Errand<T> {
     }
 }
 
+/// What may stay in a list though nobody waits for it, however few wait.
+const FORGOTTEN_MAX: usize = 64;
+
 /// What the tasks of a service share on one lane.
 pub(super) struct Shared<T: Talk> {
     pub(super) lane: usize,
@@ -91,6 +94,20 @@ impl<T: Talk> Shared<T> {
     pub(super) fn ask(&self, errand: Errand<T>) {
         self.errands.borrow_mut().push(errand);
         self.touched.nudge();
+    }
+
+    /// Forgets those of a list whose askers have been dropped, before that are more than those who still wait: so the list is as long as the tasks
+    /// are many, however often they ask and give up.
+    pub(super) fn forget_unawaited<E>(&self, list: &mut VecDeque<E>, key: impl Fn(&E) -> Key) {
+        let waits = self.waits.borrow();
+        if list.len() <= 2 * waits.len() + FORGOTTEN_MAX {
+            return;
+        }
+        let (awaited, forgotten) = std::mem::take(list).into_iter().partition(|entry| waits.has(key(entry)));
+        *list = awaited;
+        // What they asked is the users', and its drop may use this lane.
+        drop(waits);
+        drop::<VecDeque<E>>(forgotten);
     }
 
     /// What a task has waited for is here. Who waits no more has it dropped.

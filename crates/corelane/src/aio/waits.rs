@@ -42,6 +42,11 @@ impl<T: Talk> Waits<T> {
         self.0.insert(Waiting { waker: None, done: None, awaits_drain })
     }
 
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether somebody still waits under this name.
     pub(super) fn has(&self, key: Key) -> bool {
         self.0.get(key).is_some()

@@ -2,7 +2,7 @@
 
 use corelane::aio::Serve;
 use corelane::service::Limits;
-use corelane::testing::{Faults, MS, Peer, Plan, Rig, World};
+use corelane::testing::{FaultKind, Faults, MS, Peer, Plan, Rig, Scene, World, simulate};
 
 /// Numbers that differ, the same in each run.
 pub struct Rolls(u64);
@@ -35,4 +35,18 @@ pub fn fill(rig: &mut Rig, peer: &Peer, milliseconds: u64) -> usize {
     }
     rig.wait(MS);
     said
+}
+
+/// All faults but those that end connections between lanes, of which no client knows.
+pub fn gentle(seed: u64) -> Faults {
+    let ends = [FaultKind::Reset, FaultKind::AbortedAccept, FaultKind::LostAccept, FaultKind::FilledTable, FaultKind::ClockJump];
+    ends.into_iter().fold(Faults::all(seed), |faults, kind| faults.with(kind, 0))
+}
+
+/// Plays a scene from as many seeds.
+pub fn run(runs: u64, faults: impl Fn(u64) -> Faults, arrange: impl Fn(&mut Scene)) {
+    match simulate(runs, faults, arrange) {
+        Ok(summary) => println!("{summary}"),
+        Err(failure) => panic!("{failure}"),
+    }
 }

@@ -15,14 +15,16 @@ pub struct Spawner(Rc<Nursery>);
 /// What tasks have spawned since the executor looked last.
 pub(super) struct Nursery {
     spawned: RefCell<VecDeque<Boxed>>,
-    /// How many there is room for beside those that live.
-    room: Cell<usize>,
+    /// How many there is room for beside those that live; none as soon as the executor ends.
+    room: Cell<Option<usize>>,
+    /// Futures that there was no room for.
+    refused: Cell<u64>,
     now: Cell<u64>,
 }
 
 impl Nursery {
     pub(super) fn new(room: usize) -> Self {
-        Self { spawned: RefCell::default(), room: Cell::new(room), now: Cell::new(0) }
+        Self { spawned: RefCell::default(), room: Cell::new(Some(room)), refused: Cell::new(0), now: Cell::new(0) }
     }
 
     pub(super) fn take(&self) -> Option<Boxed> {
@@ -33,12 +35,25 @@ impl Nursery {
         self.spawned.borrow().is_empty()
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        self.spawned.borrow().len() < self.room.get()
+    /// Whether there is room for one more; if not, one was refused.
+    pub(super) fn offers_room(&self) -> bool {
+        let Some(room) = self.room.get() else { return false };
+        let offers = self.spawned.borrow().len() < room;
+        self.refused.set(self.refused.get() + u64::from(!offers));
+        offers
+    }
+
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.get()
     }
 
     pub(super) fn set_room(&self, room: usize) {
-        self.room.set(room);
+        self.room.set(Some(room));
+    }
+
+    /// Nothing is taken any more.
+    pub(super) fn close(&self) {
+        self.room.set(None);
     }
 
     pub(super) fn tell_time(&self, now: u64) {
@@ -57,8 +72,8 @@ impl Spawner {
     /// # Errors
     /// [`Full`] gives the future back when as many tasks as may be have not ended.
     pub fn spawn<F: Future<Output = ()> + 'static>(&self, future: F) -> Result<(), Full<F>> {
-        if !self.0.has_room() {
-            return Err(Full { value: future, limit: self.0.room.get() });
+        if !self.0.offers_room() {
+            return Err(Full { value: future, limit: self.0.room.get().unwrap_or(0) });
         }
         self.0.spawned.borrow_mut().push_back(Box::pin(future));
         Ok(())

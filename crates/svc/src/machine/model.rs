@@ -31,6 +31,8 @@ struct History {
     leaves: bool,
     has_left: bool,
     refused: bool,
+    /// Its service has said all while it was open.
+    says_no_more: bool,
     /// The peer's end is not awaited.
     hangs_up: bool,
 }
@@ -125,9 +127,11 @@ enum Event {
     TakeLeave,
     PassOnCut,
     Refuse,
+    /// Its service has said all.
+    SayNoMore,
 }
 
-const EVENTS: [Event; 29] = [
+const EVENTS: [Event; 30] = [
     Event::Opened,
     Event::Received(0),
     Event::Received(1),
@@ -157,6 +161,7 @@ const EVENTS: [Event; 29] = [
     Event::TakeLeave,
     Event::PassOnCut,
     Event::Refuse,
+    Event::SayNoMore,
 ];
 
 impl History {
@@ -179,8 +184,14 @@ impl History {
             leaves: false,
             has_left: false,
             refused: false,
+            says_no_more: false,
             hangs_up: false,
         }
+    }
+
+    /// Whether our side is to finish though it listens.
+    fn is_to_finish_half(&self) -> bool {
+        self.is_served() && self.says_no_more && !self.told_peer
     }
 
     /// Whether it is open and nobody has decided to end it.
@@ -240,6 +251,10 @@ impl History {
             Event::TakeLeave => self.passes() && !self.leaves && !self.has_left && !self.is_in_handshake(),
             Event::PassOnCut => self.goes_on(),
             Event::Refuse => self.passes(),
+            Event::SayNoMore => {
+                let is_past = self.ended.is_some() || self.lingers || self.refused;
+                !(self.says_no_more || is_past || self.never_opens())
+            }
         }
     }
 
@@ -264,6 +279,7 @@ impl History {
             Event::Refuse => {
                 (self.refused, self.closes, self.is_at_work, self.hangs_up) = (true, Some(Ending::Aborted), false, false);
             }
+            Event::SayNoMore => self.says_no_more = self.is_served(),
             Event::Drain(_) | Event::Served | Event::FinishHalf | Event::PassOnCut | Event::HangUp => {}
         }
     }
@@ -304,6 +320,7 @@ impl State {
             Event::TakeLeave => machine.take_leave(),
             Event::PassOnCut => machine.pass_on_cut(),
             Event::Refuse => machine.refuse(),
+            Event::SayNoMore => machine.say_no_more(),
         }
         history.note(event);
         history.is_used_up = machine.draining() == Draining::Bytes(0);
@@ -324,6 +341,10 @@ impl State {
             Step::Finish => {
                 assert!(machine.finish() != history.told_peer, "the peer is told once: {machine:?}");
                 (history.lingers, history.told_peer) = (true, true);
+            }
+            Step::FinishHalf => {
+                assert!(!history.told_peer, "our side finishes once: {machine:?}");
+                return self.happen(Event::FinishHalf);
             }
             Step::DropRecord => machine.drop_record(),
             Step::SettlePair => assert!(!machine.settle_pair(true, None).finishes_other),
@@ -359,6 +380,8 @@ impl State {
         let leave = (machine.is_to_take_leave(), machine.is_leaving(), machine.has_taken_leave());
         assert_eq!(leave, (history.veiled && !history.leaves, history.leaves, history.is_silent()), "{self:?}");
         assert_eq!(machine.takes_input(), history.goes_on() && !history.is_all_there(), "{self:?}");
+        let has_said_all = history.says_no_more && (history.told_peer || history.leaves);
+        assert_eq!(machine.has_said_all(), has_said_all, "{self:?}");
         let to_pass = machine.takes_input() || history.is_served() && history.is_at_work;
         assert_eq!(machine.is_to_pass(), to_pass, "{self:?}");
     }
@@ -384,10 +407,14 @@ impl State {
             Step::SettlePair => is_served && service_knows && facts.is_paired && !facts.in_record,
             Step::Close(Ending::EndOfStream) if is_served => self.history.veiled && service_knows && answered && !facts.is_paired,
             Step::Close(Ending::EndOfStream) => shaken_to_the_end && !facts.in_record,
-            Step::Close(ending) => is_served && ending == Ending::Closing && self.history.is_used_up && !receives,
+            Step::Close(ending) => is_served && ending == Ending::Closing && self.history.is_used_up && answered && !receives,
             Step::End(Ending::EndOfStream) if is_served => !self.history.veiled && service_knows && answered && !facts.is_paired,
             Step::End(ending) => lingers && (peer_ended || hangs_up) && self.history.closes == Some(ending),
+            Step::TakeLeave if is_served => {
+                self.history.is_to_finish_half() && !sends && !facts.has_output && !self.history.is_silent()
+            }
             Step::TakeLeave => closes && answered && !self.history.is_silent(),
+            Step::FinishHalf => self.history.is_to_finish_half() && !sends && !facts.has_output && self.history.is_silent(),
             Step::Finish if refused => !lingers && !sends && !facts.has_output,
             Step::Finish => closes && answered && self.history.is_silent(),
             Step::Wait => {
@@ -508,7 +535,7 @@ fn every_state_leads_to_the_end() {
 
 #[test]
 fn what_cannot_come_is_noticed() {
-    let refused: [fn(&mut Machine); 20] = [
+    let refused: [fn(&mut Machine); 21] = [
         |machine| machine.drop_record(),
         |machine| assert!(machine.settle_pair(true, None).ends),
         |machine| machine.received(1),
@@ -544,6 +571,10 @@ fn what_cannot_come_is_noticed() {
         |machine| {
             machine.end(Ending::Error);
             machine.end(Ending::Error);
+        },
+        |machine| {
+            machine.end(Ending::Error);
+            machine.say_no_more();
         },
     ];
     for (number, event) in refused.into_iter().enumerate() {

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod calls;
+mod halves;
 mod hostile;
 mod identity;
 mod provider;

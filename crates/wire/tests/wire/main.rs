@@ -5,6 +5,7 @@ mod calls;
 mod differential;
 mod hostile;
 mod http1;
+mod packet;
 mod parsers;
 mod round_trip;
 mod samples;

@@ -5,8 +5,11 @@
 
 #[path = "http1/parsers.rs"]
 pub mod http1;
+#[path = "packet/parsers.rs"]
+pub mod packet;
 
 pub use http1::{http1_fields, http1_names, http1_request, http1_response};
+pub use packet::{packet_frame, packet_headers};
 
 use corelane_wire::Error;
 use corelane_wire::nfs3::{self, Procedure};
@@ -33,6 +36,8 @@ pub const ALL: &[(&str, Parser)] = &[
     ("http1_fields", http1_fields),
     ("http1_names", http1_names),
     ("proxy", proxy),
+    ("packet_frame", packet_frame),
+    ("packet_headers", packet_headers),
 ];
 
 /// Reads a value, writes it, and reads that.

@@ -28,6 +28,7 @@ pub fn all() -> Vec<Sample> {
     nfs3_results(&mut add);
     proxies(&mut add);
     samples.extend(crate::http1::samples::all());
+    samples.extend(crate::packet::samples::all());
     samples
 }
 

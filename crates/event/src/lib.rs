@@ -1,0 +1,134 @@
+//! Event queues with the semantics of kqueue(2): the core behind the C face (`crates/kqueue`), and the Rust face itself.
+//! Any thread may call it; it starts no thread and installs no signal handler.
+//!
+//! # Shape
+//!
+//! | word | meaning |
+//! | --- | --- |
+//! | *queue* | what a program waits at. Its descriptor is an epoll descriptor, so it can be polled and watched by another queue |
+//! | *origin* | where activity comes from: an open descriptor, a file, a timer, a signal, a process, a number of the program's own |
+//! | *interest* | one (ident, filter) of one queue: flags, notes, what was given, what has come since. kqueue's knote |
+//! | *ready list* | interests that may be active, each once, in the order in which they became so |
+//!
+//! Activity on an origin touches that origin's interests alone (at most one a filter); nothing walks over all that is registered: adding,
+//! removing and telling are O(1) in it (timers: O(log n) in the timers).
+//!
+//! # The way of an event
+//!
+//! 1. The kernel makes the queue's epoll descriptor readable. An epoll token names the origin by place and generation, so what was removed
+//!    meanwhile is recognised.
+//! 2. [`Queue::take`] collects tokens (one epoll_wait(2), outside of the queue's lock), and under the lock puts the origins' interests on
+//!    the ready list.
+//! 3. It goes over the ready list as long as it was at the start (a marker in other systems) and asks each origin how things stand *now*:
+//!    bytes, space, connections, count. What is no longer true leaves the list in silence; what is true becomes an event.
+//! 4. Told interests that are level-triggered stay on the list, at its tail. The kernel's own list serves for that where
+//!    it can (*level* origins: all interests enabled, no low-water mark, none with CLEAR); else the origin is registered edge-triggered
+//!    (EPOLLET) and stays on ours. A level origin that was reported with nothing to tell becomes an edge origin: nothing spins.
+//! 5. While the ready list is not empty, a bell (eventfd(2)) in the epoll set keeps the queue's descriptor readable.
+//!
+//! Consequences: a queue may poll readable and then have nothing to tell (a low-water mark not reached, something read meanwhile). A
+//! change on a descriptor arms its edge anew, so an interest with CLEAR on it may be told again for bytes that were told before: never
+//! lost, perhaps twice.
+//!
+//! # Origins
+//!
+//! | filter | heard by | asked at retrieval |
+//! | --- | --- | --- |
+//! | Read, Write | epoll | bytes FIONREAD, space SO_SNDBUF less SIOCOUTQ, listeners' backlog TCP_INFO (1 for others) |
+//! | Read of a regular file | inotify(7) by /proc/self/fd, so nothing holds the file open | size less offset |
+//! | Empty | a timer while bytes are left: the kernel tells nobody that a buffer is drained | SIOCOUTQ |
+//! | Vnode | inotify(7) | fstat(2): link count, size |
+//! | Timer | one timerfd(2) a clock over an ordered set | expirations since last told |
+//! | Signal | one signalfd(2) for the process, counted for every queue | count since last told |
+//! | Process, ProcessDescriptor | a pidfd | waitid(2) without reaping; PIDFD_GET_INFO for processes that are not children |
+//! | User | [`Queue::change`] | what was triggered |
+//! | Aio, Lio | [`Queue::post`] by who completes the operation | what was posted |
+//!
+//! *Errors of sockets* are never taken from the program: SO_ERROR would clear it, so an event's error number is inferred from what the
+//! connection's state shows (ECONNREFUSED, ETIMEDOUT, ECONNRESET...), and the program finds the true one where it always was.
+//!
+//! # Closing
+//!
+//! An interest belongs to the open file that it was registered with. [`closed`] counts a close of a number (one atomic addition, so it may be
+//! called in a signal handler, or between fork and exec); each origin remembers the count of its registration, and one whose number was
+//! closed since is dropped wherever it is met. A close that nobody told of is found by identity: an origin that is about to be told of is compared
+//! with the file that was registered, and a change that finds another file begins anew. Where the old file lives on (a dup), epoll goes on reporting it
+//! and refuses to remove it; then the set is built again in a new epoll under the same descriptor number (dup3(2)).
+//!
+//! Comparing costs a system call for each event. Where every close by the C library is told ([`closes_are_told`]), an origin is therefore compared only when
+//! its answer does not fit its report, when a change is made, and when something is registered under its number; then a close past the
+//! C library (a raw call, a ring's) is still found and never spins, but an event of the old file may be told once its number means another, as long as
+//! both are ready.
+//!
+//! # Threads and processes
+//!
+//! One lock a queue, held while changes are made and while interests are asked, never while anybody sleeps. An interest is told to one
+//! waiter of those that wait. A queue belongs to the process and the descriptor table that it was made in: in another it refuses (EBADF).
+//!
+//! # What kevent of 2007 will need of it
+//!
+//! ```text
+//! ctl(ADD)          change(&Change) then take(.., 0, ZERO) of what is ready at once
+//! ctl(READY, [])    wake(Wake::One)
+//! get_events(min)   take(events, min, timeout): min is a true minimum
+//! ONESHOT, ET       Flags::ONESHOT, Flags::CLEAR
+//! LAST_CHECK        the manner of every interest here; without it: told as of the time of its activity, `Manner::UNCHECKED`
+//! WAKEUP_ALL        every queue on an origin hears of it (epoll); without it: `Manner::EXCLUSIVE` (EPOLLEXCLUSIVE)
+//! ALWAYS_QUEUE      `Manner::QUEUED`: ready at registration is told by take, and not in the answer of ctl
+//! BROKEN            Manner::BROKEN: an origin's end is an event of its own, put on the ready list by `closed` and by identity's loss
+//! ring              a filler: any thread that enters calls take into the ring's memory (`os`), user-space producers post
+//! ```
+//!
+//! # Faces
+//!
+//! ```text
+//! impl Queue {                                            // Send + Sync; the C face keeps Arc<Queue> by descriptor: Queue::of
+//!     pub fn new() -> Result<Arc<Queue>, Refused>;        // CLOEXEC; EMFILE, ENFILE, ENOMEM
+//!     pub fn of(descriptor: RawFd) -> Option<Arc<Queue>>; // the queue under that number, if it is still open
+//!     pub fn descriptor(&self) -> RawFd;
+//!     pub fn change(&self, change: &Change) -> Result<(), Refused>;
+//!     pub fn take(&self, events: &mut [Event], at_least: usize, timeout: Option<Duration>) -> Result<usize, Refused>;
+//!     pub fn wake(&self, who: Wake);
+//!     pub fn post(&self, ident: u64, filter: Filter, notes: u32, data: i64) -> Result<(), Refused>;
+//! }
+//! pub fn closed(descriptor: RawFd);                       // before it is closed, or replaced by dup2(2)
+//! ```
+//!
+//! A queue whose own descriptor is closed by the program (the C face: `close(kq)`) ends: [`closed`] takes it out of the list that [`Queue::of`] looks in,
+//! and does not close the number again.
+#![forbid(unsafe_code)]
+
+mod closing;
+mod interest;
+mod queue;
+mod ready;
+mod record;
+mod refused;
+mod registry;
+mod set;
+mod signals;
+mod slab;
+mod state;
+
+pub use queue::{Queue, Wake};
+pub use record::{Change, Event, Filter, Flags, notes};
+pub use refused::Refused;
+
+use std::os::fd::RawFd;
+
+/// The descriptor `number` is about to be closed, or to be replaced (dup2(2)): its interests end, in every queue; if it is a queue's own, the
+/// queue ends. Call it before the close, so that nothing of it is left behind.
+///
+/// For a number that nobody watches this is two reads of memory. It takes no lock that it would have to wait for: what is locked is found out at
+/// the next retrieval. After a fork(2), in the child, it does nothing.
+pub fn closed(number: RawFd) {
+    if closing::count(number) {
+        registry::closed(number);
+    }
+}
+
+/// The caller interposes on the C library's calls that close descriptors, and tells of each by [`closed`], before it happens. Origins are then not compared
+/// with their files for each event. There is no way back.
+pub fn closes_are_told() {
+    closing::promise();
+}

@@ -1,0 +1,222 @@
+//! All that a queue knows, under its lock: interests, origins, the ready list, and what wakes it.
+
+mod asking;
+mod changing;
+mod files;
+mod origins;
+mod telling;
+mod timers;
+
+use corelane_os::events::alarm::Clock;
+use corelane_os::events::descriptor::{Identity, Kind};
+use corelane_os::events::polling::{Bell, Readiness};
+use corelane_os::events::process::Process;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use crate::interest::Interest;
+use crate::ready::Ready;
+use crate::refused::Refused;
+use crate::set::{Token, Watched};
+use crate::slab::{Key, Slab};
+use files::Files;
+use timers::Timers;
+
+/// Spreads numbers that a program chose: multiplication, and the upper bits brought down.
+#[derive(Default)]
+pub struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_i16(&mut self, word: i16) {
+        self.write_u64(word as u64);
+    }
+
+    fn write_i32(&mut self, word: i32) {
+        self.write_u64(word as u64);
+    }
+}
+
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<Spread>>;
+
+/// Filters that an origin with a descriptor may have interests in: one each.
+const FILTERS: usize = 5;
+
+/// What activity with a descriptor comes from.
+struct Origin {
+    /// The descriptor: the program's, or our own of a process.
+    number: RawFd,
+    kind: Kind,
+    /// Which file it was.
+    identity: Identity,
+    /// How often the number had been closed.
+    closes: u32,
+    /// Our own descriptor, of the process with this id.
+    process: Option<(u32, Process)>,
+    /// What the set waits for; none while it is not in the set.
+    registered: Option<Readiness>,
+    /// The watch on the file, if there is one.
+    watch: Option<i32>,
+    /// A file's size and links when last looked at.
+    seen: (i64, u64),
+    /// Interests by filter.
+    interests: [Option<Key>; FILTERS],
+    /// What the set has just reported.
+    reported: Option<Readiness>,
+    /// The set reports it though there is nothing to tell: it is to tell of changes alone.
+    dozing: bool,
+}
+
+impl Origin {
+    /// Whether it is read by offset, and is not in the set.
+    fn is_file(&self) -> bool {
+        self.kind == Kind::File
+    }
+
+    fn is_empty(&self) -> bool {
+        self.interests.iter().all(Option::is_none)
+    }
+}
+
+/// See the module.
+pub struct State {
+    set: Arc<Watched>,
+    bell: Bell,
+    ringing: bool,
+    /// Waiters that are to return at once.
+    wakes: usize,
+    interests: Slab<Interest>,
+    keys: Map<(i16, u64), Key>,
+    origins: Slab<Origin>,
+    /// Origins by the program's descriptors.
+    numbers: Map<RawFd, Key>,
+    /// Our own descriptors, by process.
+    processes: Map<u32, Key>,
+    ready: Ready,
+    timers: [Timers; 2],
+    timer_count: usize,
+    files: Option<Files>,
+    signals: BTreeMap<usize, Key>,
+    /// Rung by other queues when they have read signals; and the descriptor that signals are read from, once there is an interest.
+    called: Option<Arc<Bell>>,
+    /// Origins that have ended while the set may still know their files.
+    lost: HashSet<Key, BuildHasherDefault<Spread>>,
+    /// The set reports a file that cannot be taken out of it.
+    haunted: bool,
+    /// The program's own descriptor of the queue, which may not be watched by it.
+    own: RawFd,
+}
+
+impl State {
+    /// Of a queue that the program knows as `own`.
+    pub fn new(set: Arc<Watched>, own: RawFd) -> Result<Self, Refused> {
+        let bell = Bell::new().map_err(Refused::system)?;
+        set.add(bell.number(), Readiness::IN, Token::Bell.word()).map_err(Refused::system)?;
+        Ok(Self {
+            set,
+            bell,
+            ringing: false,
+            wakes: 0,
+            interests: Slab::new(),
+            keys: Map::default(),
+            origins: Slab::new(),
+            numbers: Map::default(),
+            processes: Map::default(),
+            ready: Ready::new(),
+            timers: [Timers::new(Clock::Monotonic), Timers::new(Clock::Wall)],
+            timer_count: 0,
+            files: None,
+            signals: BTreeMap::new(),
+            called: None,
+            lost: HashSet::default(),
+            haunted: false,
+            own,
+        })
+    }
+
+    /// Interests registered.
+    pub fn len(&self) -> usize {
+        self.interests.len()
+    }
+
+    /// Has `waiters` return at once, each once.
+    pub fn wake(&mut self, waiters: usize) {
+        self.wakes = self.wakes.saturating_add(waiters);
+        self.settle_bell();
+    }
+
+    /// Takes one wake-up, if there is one.
+    pub fn take_wake(&mut self) -> bool {
+        let woken = self.wakes > 0;
+        self.wakes -= usize::from(woken);
+        woken
+    }
+
+    /// The bell rings while somebody has something to do that the set does not know of.
+    pub fn settle_bell(&mut self) {
+        let ringing = !self.ready.is_empty() || self.wakes > 0;
+        if ringing == self.ringing {
+            return;
+        }
+        self.ringing = ringing;
+        if ringing { self.bell.ring() } else { self.bell.silence() }
+    }
+
+    /// The new set, if the old one had to be given up since this was last asked.
+    pub fn rebuilt(&mut self) -> Result<Option<Arc<Watched>>, Refused> {
+        if !self.haunted && self.lost.len() <= self.origins.len().max(Self::LOST) {
+            return Ok(None);
+        }
+        let set = Arc::new(Watched::new().map_err(Refused::system)?);
+        self.register_all(&set).map_err(Refused::system)?;
+        let old = std::mem::replace(&mut self.set, set.clone());
+        old.retire().map_err(Refused::system)?;
+        self.haunted = false;
+        self.lost.clear();
+        Ok(Some(set))
+    }
+
+    /// Ended origins beyond which the set is built again, however few others there are.
+    const LOST: usize = 1024;
+
+    fn register_all(&self, set: &Watched) -> Result<(), i32> {
+        set.add(self.bell.number(), Readiness::IN, Token::Bell.word())?;
+        for timers in &self.timers {
+            timers.register(set)?;
+        }
+        if let Some(files) = &self.files {
+            set.add(files.number(), Readiness::IN, Token::Files.word())?;
+        }
+        if let Some(called) = &self.called {
+            set.add(called.number(), Readiness::IN, Token::Called.word())?;
+            set.add(crate::signals::number(), Readiness::IN, Token::Signals.word())?;
+        }
+        for key in self.origins.keys() {
+            let origin = &self.origins[key];
+            if let Some(what) = origin.registered {
+                // One whose file is gone is found when it is next looked at.
+                let _ = set.add(origin.number, what, key.token());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,182 @@
+//! How things stand now: what an interest's origin says of itself when it is asked, at retrieval.
+
+use corelane_os::events::descriptor::{self, Kind};
+use corelane_os::events::number;
+use corelane_os::events::polling::Readiness;
+use corelane_os::events::process;
+
+use super::{Origin, State};
+use crate::interest::{Interest, Source, Told};
+use crate::record::{Filter, Flags, notes};
+use crate::signals::Counts;
+
+/// What is asked of a descriptor whose readiness was not reported just now.
+const ANY: Readiness = Readiness::IN.union(Readiness::OUT).union(Readiness::RDHUP);
+
+/// What an origin answers.
+pub(super) enum Answer {
+    /// There is nothing to tell.
+    Nothing,
+    /// There is nothing to tell although the descriptor is ready, and will be.
+    Idle,
+    /// So things stand.
+    Told(Told),
+}
+
+fn told(notes: u32, data: i64) -> Answer {
+    Answer::Told(Told { notes, data, flags: Flags::empty() })
+}
+
+impl State {
+    /// What there is to tell to an interest.
+    pub(super) fn ask(&self, interest: &Interest, counts: &Counts) -> Answer {
+        match &interest.source {
+            Source::Descriptor(key) => self.ask_descriptor(interest, &self.origins[*key]),
+            Source::File(_, came) if *came != 0 => told(*came, 0),
+            Source::Timer(timing) if timing.fired && interest.flags.contains(Flags::ONESHOT) => told(0, 1),
+            Source::Timer(timing) if timing.fired => {
+                let now = self.timers[usize::from(timing.wall)].now();
+                told(0, i64::try_from(timing.expirations(now)).unwrap_or(i64::MAX))
+            }
+            Source::Signal(seen) if counts[interest.ident as usize] > *seen => {
+                told(0, (counts[interest.ident as usize] - seen) as i64)
+            }
+            Source::User(trigger) if trigger.on => told(trigger.bits, trigger.data),
+            Source::Posted(Some((notes, data))) => told(*notes, *data),
+            _ => Answer::Nothing,
+        }
+    }
+
+    fn ask_descriptor(&self, interest: &Interest, origin: &Origin) -> Answer {
+        let ready = || origin.reported.unwrap_or_else(|| descriptor::readiness(origin.number, ANY));
+        match interest.filter {
+            Filter::Read if origin.kind == Kind::File => ask_file(interest, origin),
+            Filter::Read => ask_read(interest, origin, ready()),
+            Filter::Write => ask_write(interest, origin, ready()),
+            Filter::Empty => ask_empty(origin),
+            _ => ask_process(interest, origin, ready()),
+        }
+    }
+}
+
+/// Bytes between where the program reads and the file's end.
+fn ask_file(interest: &Interest, origin: &Origin) -> Answer {
+    let size = descriptor::size_and_links(origin.number).map_or(0, |(size, _)| size);
+    let left = size - descriptor::offset(origin.number).unwrap_or(size);
+    if left != 0 || interest.notes & notes::FILE_POLL != 0 { told(0, left) } else { Answer::Nothing }
+}
+
+/// A socket that was never connected has hung up, and nothing else.
+fn is_unconnected(kind: Kind, ready: Readiness) -> bool {
+    kind == Kind::Stream && ready.contains(Readiness::HUP) && !ready.intersects(Readiness::IN | Readiness::RDHUP | Readiness::ERR)
+}
+
+fn ask_read(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
+    let bytes = descriptor::readable_bytes(origin.number);
+    let Some(bytes) = bytes else { return ask_uncounted(interest, origin, ready) };
+    if is_unconnected(origin.kind, ready) {
+        return Answer::Idle;
+    }
+    // A pipe whose writers are gone hangs up, a connection whose peer has finished says so.
+    let ended = ready.intersects(Readiness::RDHUP | Readiness::HUP) || is_broken(origin, ready);
+    let is_readable = ready.contains(Readiness::IN) && (bytes > 0 || is_still(origin, Readiness::IN));
+    if !ended && !is_readable {
+        return Answer::Nothing;
+    }
+    // A datagram may be of no bytes.
+    let enough = bytes >= interest.low_water() || interest.low_water() <= 1;
+    match (ended, enough) {
+        (true, _) => ended_told(origin, ready, bytes),
+        (false, true) => told(0, bytes),
+        (false, false) => Answer::Idle,
+    }
+}
+
+/// A connection or a datagram socket has an error; the error of a pipe is the other end's absence.
+fn is_broken(origin: &Origin, ready: Readiness) -> bool {
+    ready.contains(Readiness::ERR) && matches!(origin.kind, Kind::Stream | Kind::Datagrams)
+}
+
+/// Whether a descriptor is ready now, whatever was reported.
+fn is_still(origin: &Origin, what: Readiness) -> bool {
+    descriptor::readiness(origin.number, what).intersects(what)
+}
+
+/// What is read in other units than bytes: connections, and the kernel's own objects.
+fn ask_uncounted(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
+    if !ready.contains(Readiness::IN) {
+        return Answer::Nothing;
+    }
+    if origin.kind == Kind::Stream && descriptor::listens(origin.number) {
+        let waiting = descriptor::tcp(origin.number).map_or(1, |tcp| tcp.waiting);
+        return if waiting > 0 { told(0, waiting) } else { Answer::Nothing };
+    }
+    if !is_still(origin, Readiness::IN) {
+        return Answer::Nothing;
+    }
+    if interest.low_water() <= 1 { told(0, 1) } else { Answer::Idle }
+}
+
+fn ask_write(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
+    // What was reported need not say whether a peer was ever there.
+    let hung_up = ready.contains(Readiness::HUP);
+    let ready = if hung_up { descriptor::readiness(origin.number, ANY) } else { ready };
+    if is_unconnected(origin.kind, ready) {
+        return Answer::Idle;
+    }
+    let space = space(origin, ready);
+    if ready.intersects(Readiness::HUP | Readiness::ERR) {
+        return ended_told(origin, ready, space);
+    }
+    if !ready.contains(Readiness::OUT) {
+        return Answer::Nothing;
+    }
+    if space >= interest.low_water() { told(0, space) } else { Answer::Idle }
+}
+
+/// Bytes that a descriptor takes now; at least one where it is ready.
+fn space(origin: &Origin, ready: Readiness) -> i64 {
+    let held = match origin.kind {
+        Kind::Stream | Kind::Datagrams => descriptor::unsent_bytes(origin.number),
+        Kind::Pipe => descriptor::readable_bytes(origin.number),
+        _ => None,
+    };
+    let space = held.and_then(|held| Some(descriptor::send_buffer(origin.number, origin.kind)? - held)).unwrap_or(0);
+    space.max(i64::from(ready.contains(Readiness::OUT)))
+}
+
+fn ask_empty(origin: &Origin) -> Answer {
+    match descriptor::unsent_bytes(origin.number) {
+        Some(1..) => Answer::Nothing,
+        _ => told(0, 0),
+    }
+}
+
+/// A process has ended: told with its status, once.
+fn ask_process(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
+    if !ready.contains(Readiness::IN) || interest.notes & notes::EXIT == 0 {
+        return Answer::Nothing;
+    }
+    let data = process::status(origin.number);
+    Answer::Told(Told { notes: notes::EXIT, data, flags: Flags::EOF | Flags::ONESHOT })
+}
+
+/// Nothing more will come, or can be sent: with the error that ended it, or 0.
+fn ended_told(origin: &Origin, ready: Readiness, data: i64) -> Answer {
+    let error = if is_broken(origin, ready) { inferred_error(origin, ready) } else { 0 };
+    Answer::Told(Told { notes: error as u32, data, flags: Flags::EOF })
+}
+
+/// Which error a socket has, by what its state shows: SO_ERROR would take it from the program.
+fn inferred_error(origin: &Origin, ready: Readiness) -> i32 {
+    if origin.kind == Kind::Datagrams {
+        return number::ECONNREFUSED;
+    }
+    match descriptor::tcp(origin.number) {
+        Some(tcp) if tcp.was_connected => number::ECONNRESET,
+        Some(tcp) if tcp.heard > 0 => number::ECONNREFUSED,
+        Some(tcp) if tcp.retransmitted > 0 => number::ETIMEDOUT,
+        Some(_) if ready.contains(Readiness::HUP) => number::EHOSTUNREACH,
+        _ => number::ECONNRESET,
+    }
+}

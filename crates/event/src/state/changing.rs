@@ -1,0 +1,297 @@
+//! Changes: what is registered, updated, removed, switched on and off (kqueue(2); the order of effects is FreeBSD's).
+
+use corelane_os::events::number;
+use corelane_os::events::polling::{Bell, Readiness};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use super::State;
+use super::origins::place;
+use crate::interest::{Interest, Source, Timing, Trigger};
+use crate::record::{Change, Filter, Flags, notes};
+use crate::refused::Refused;
+use crate::set::Token;
+use crate::signals;
+use crate::slab::Key;
+
+/// Timers of one queue.
+const TIMERS: usize = 4096;
+
+const MISSING: Refused =
+    Refused::new(number::ENOENT, "nothing is registered under this ident and filter: the caller adds it first");
+
+/// What was registered has ended: its number means another file.
+const REPLACED: Refused = Refused::new(number::ENOENT, "the descriptor was closed and opened again while it was registered");
+
+impl State {
+    /// Does what is asked.
+    pub fn change(&mut self, change: &Change) -> Result<(), Refused> {
+        if change.flags.contains(Flags::ENABLE | Flags::DISABLE) {
+            return Err(Refused::new(number::EINVAL, "ENABLE and DISABLE exclude each other: the caller gives one"));
+        }
+        let result = match self.find(change)? {
+            Some(key) if change.flags.contains(Flags::DELETE) => {
+                self.drop_interest(key);
+                Ok(())
+            }
+            Some(key) => self.update(key, change),
+            None if change.flags.contains(Flags::ADD) => self.add(change),
+            None => Err(MISSING),
+        };
+        let result = match result {
+            Err(REPLACED) if change.flags.contains(Flags::ADD) => self.add(change),
+            Err(REPLACED) => Err(MISSING),
+            result => result,
+        };
+        self.timers.iter_mut().for_each(super::timers::Timers::settle);
+        self.settle_bell();
+        result
+    }
+
+    /// What is registered under a change's ident and filter, for the open file that the ident means now.
+    fn find(&mut self, change: &Change) -> Result<Option<Key>, Refused> {
+        if change.filter.of_descriptor() {
+            let number = descriptor_of(change)?;
+            let Some(origin) = self.origin_of(number)? else { return Ok(None) };
+            return Ok(self.origins[origin].interests[place(change.filter)]);
+        }
+        Ok(self.keys.get(&(change.filter.number(), change.ident)).copied())
+    }
+
+    fn add(&mut self, change: &Change) -> Result<(), Refused> {
+        let source = self.source(change)?;
+        let mut interest = Interest::new(change, source);
+        interest.flags |= natural(change);
+        let key = self.interests.insert(interest);
+        let before = self.keys.insert((change.filter.number(), change.ident), key);
+        assert!(before.is_none(), "an interest is registered once");
+        self.join(key);
+        let joined = self.activate(key, change);
+        joined.inspect_err(|_| {
+            if self.interests.get(key).is_some() {
+                self.drop_interest(key);
+            }
+        })
+    }
+
+    /// Where a new interest's activity is to come from.
+    fn source(&mut self, change: &Change) -> Result<Source, Refused> {
+        match change.filter {
+            Filter::Read | Filter::Write | Filter::Empty | Filter::Vnode | Filter::ProcessDescriptor => {
+                let file = descriptor_of(change)?;
+                if file == self.own {
+                    return Err(Refused::new(number::EINVAL, "a queue cannot watch itself"));
+                }
+                let origin = self.take_origin(file)?;
+                self.check_kind(origin, change.filter).inspect_err(|_| self.forget_if_empty(origin))?;
+                let is_file = change.filter == Filter::Vnode;
+                Ok(if is_file { Source::File(origin, 0) } else { Source::Descriptor(origin) })
+            }
+            Filter::Process => {
+                check_process(change)?;
+                let id = u32::try_from(change.ident).map_err(|_| Refused::system(number::ESRCH))?;
+                self.take_process(id).map(Source::Descriptor)
+            }
+            Filter::Timer => self.timer(change).map(Source::Timer),
+            Filter::Signal => self.signal(change).map(Source::Signal),
+            Filter::User => Ok(Source::User(Trigger::default())),
+            Filter::Aio | Filter::Lio => Ok(Source::Posted(None)),
+        }
+    }
+
+    fn timer(&mut self, change: &Change) -> Result<Timing, Refused> {
+        let words = "a timer has one unit, and a time that is not negative: the caller mends notes or data";
+        let monotonic = self.timers[0].now();
+        let timing = Timing::of(change, |_| monotonic).ok_or(Refused::new(number::EINVAL, words))?;
+        if self.timer_count >= TIMERS {
+            return Err(Refused::new(number::ENOMEM, "a queue has at most 4,096 timers: delete some, or use another queue"));
+        }
+        self.timers[usize::from(timing.wall)].prepare(&self.set).map_err(Refused::system)?;
+        Ok(timing)
+    }
+
+    /// Counts a signal from now on.
+    fn signal(&mut self, change: &Change) -> Result<u64, Refused> {
+        let refused = Refused::new(number::EINVAL, "this is no signal that can be waited for: the caller gives another number");
+        let signal = i32::try_from(change.ident).map_err(|_| refused)?;
+        let count = signals::watch(signal).map_err(|_| refused)?;
+        if self.called.is_none() {
+            let bell = Arc::new(Bell::new().map_err(Refused::system)?);
+            self.set.add(bell.number(), Readiness::IN, Token::Called.word()).map_err(Refused::system)?;
+            self.set.add(signals::number(), Readiness::IN, Token::Signals.word()).map_err(Refused::system)?;
+            signals::call(&bell);
+            self.called = Some(bell);
+        }
+        Ok(count)
+    }
+
+    /// A new interest is made known to where its activity comes from.
+    fn join(&mut self, key: Key) {
+        let interest = &self.interests[key];
+        match interest.source {
+            Source::Descriptor(origin) | Source::File(origin, _) => {
+                let place = &mut self.origins[origin].interests[place(interest.filter)];
+                assert!(place.is_none(), "an origin has one interest a filter");
+                *place = Some(key);
+            }
+            Source::Timer(timing) => {
+                self.timer_count += 1;
+                self.timers[usize::from(timing.wall)].insert(timing.due, key);
+            }
+            Source::Signal(_) => {
+                self.signals.insert(interest.ident as usize, key);
+            }
+            Source::User(_) | Source::Posted(_) => {}
+        }
+    }
+
+    /// Updates what is registered.
+    fn update(&mut self, key: Key, change: &Change) -> Result<(), Refused> {
+        if change.flags.contains(Flags::ADD) {
+            if change.filter == Filter::Process {
+                check_process(change)?;
+            }
+            if change.filter == Filter::Timer {
+                self.restart(key, change)?;
+            }
+            let interest = &mut self.interests[key];
+            (interest.notes, interest.data, interest.ext) = (change.notes, change.data, change.ext);
+        }
+        self.interests[key].cookie = change.cookie;
+        self.activate(key, change)?;
+        self.reset(key, change);
+        Ok(())
+    }
+
+    /// A user event that was there is set back by CLEAR, whatever else the change says of it.
+    fn reset(&mut self, key: Key, change: &Change) {
+        let interest = self.interests.get_mut(key);
+        if let Some(Interest { source: Source::User(trigger), .. }) = interest
+            && change.flags.contains(Flags::CLEAR)
+        {
+            trigger.on = false;
+        }
+    }
+
+    /// A timer begins anew, and what it has not told is forgotten.
+    fn restart(&mut self, key: Key, change: &Change) -> Result<(), Refused> {
+        let timing = self.timer_after(change)?;
+        let interest = &mut self.interests[key];
+        let Source::Timer(before) = std::mem::replace(&mut interest.source, Source::Timer(timing)) else {
+            // reason: an interest's source is made by its filter, which never changes.
+            unreachable!("a timer's interest has a timer");
+        };
+        self.ready.remove(key.index());
+        self.timers[usize::from(before.wall)].remove(before.due, key);
+        self.timers[usize::from(timing.wall)].insert(timing.due, key);
+        Ok(())
+    }
+
+    fn timer_after(&mut self, change: &Change) -> Result<Timing, Refused> {
+        // The timer that begins anew is not one more.
+        self.timer_count -= 1;
+        let timing = self.timer(change);
+        self.timer_count += 1;
+        timing
+    }
+
+    /// The part of a change that is the same for what is new and what was there: triggers, switches, and what is ready by now.
+    fn activate(&mut self, key: Key, change: &Change) -> Result<(), Refused> {
+        let interest = &mut self.interests[key];
+        if let Source::User(trigger) = &mut interest.source {
+            trigger.touch(change);
+        }
+        if change.flags.contains(Flags::FORCEONESHOT) {
+            interest.flags |= Flags::ONESHOT;
+            interest.forced = true;
+        }
+        if change.flags.contains(Flags::ENABLE) {
+            interest.disabled = false;
+        } else if change.flags.contains(Flags::DISABLE) {
+            interest.disabled = true;
+        }
+        let (disabled, forced, pending) = (interest.disabled, interest.forced, interest.is_pending());
+        if disabled {
+            self.ready.remove(key.index());
+        } else if forced || pending {
+            self.ready.push(key.index());
+        }
+        self.listen(key)
+    }
+
+    /// Hears of an interest's activity from now on, and of what is ready already.
+    fn listen(&mut self, key: Key) -> Result<(), Refused> {
+        let interest = &self.interests[key];
+        let Some(origin) = interest.origin() else { return Ok(()) };
+        let (filter, disabled) = (interest.filter, interest.disabled);
+        let watches = filter == Filter::Vnode || filter == Filter::Read && self.origins[origin].is_file();
+        if watches {
+            self.settle_file(origin)?;
+        }
+        if !disabled && (filter == Filter::Empty || watches && filter == Filter::Read) {
+            self.ready.push(key.index());
+        }
+        self.origins[origin].dozing = false;
+        self.settle(origin, !disabled && !watches).map_err(|error| self.unsettled(origin, error))
+    }
+
+    /// The set refuses an origin's descriptor.
+    fn unsettled(&mut self, origin: Key, error: i32) -> Refused {
+        match error {
+            number::ENOENT => {
+                // The number means another file than it did: what was registered has ended, and this change is for the new one.
+                self.end_origin(origin);
+                REPLACED
+            }
+            number::EPERM => Refused::new(number::EINVAL, "this kind of file is always ready, and cannot be waited for"),
+            _ => Refused::system(error),
+        }
+    }
+
+    fn forget_if_empty(&mut self, origin: Key) {
+        if self.origins[origin].is_empty() {
+            self.end_origin(origin);
+        }
+    }
+
+    /// Somebody says that an operation of his has come to an end; nothing if nobody is interested.
+    pub fn post(&mut self, ident: u64, filter: Filter, notes: u32, data: i64) -> Result<(), Refused> {
+        let key = self.keys.get(&(filter.number(), ident)).copied().ok_or(MISSING)?;
+        let interest = &mut self.interests[key];
+        let Source::Posted(posted) = &mut interest.source else {
+            return Err(Refused::new(
+                number::EINVAL,
+                "events of this filter come from the system: the caller posts Aio and Lio alone",
+            ));
+        };
+        *posted = Some((notes, data));
+        if interest.is_heard() {
+            self.ready.push(key.index());
+        }
+        self.settle_bell();
+        Ok(())
+    }
+}
+
+/// Flags that a filter has by nature.
+fn natural(change: &Change) -> Flags {
+    match change.filter {
+        Filter::Timer if change.notes & notes::ABSTIME != 0 => Flags::empty(),
+        Filter::Timer | Filter::Signal | Filter::Process | Filter::ProcessDescriptor => Flags::CLEAR,
+        Filter::Aio | Filter::Lio => Flags::ONESHOT,
+        _ => Flags::empty(),
+    }
+}
+
+fn descriptor_of(change: &Change) -> Result<RawFd, Refused> {
+    RawFd::try_from(change.ident).map_err(|_| Refused::system(number::EBADF))
+}
+
+/// What can be heard of a process that is not being traced.
+fn check_process(change: &Change) -> Result<(), Refused> {
+    if change.notes & (notes::FORK | notes::EXEC | notes::TRACK) == 0 {
+        return Ok(());
+    }
+    let words = "of a process only its end is told: NOTE_FORK, NOTE_EXEC and NOTE_TRACK need the kernel's process connector, which is not used";
+    Err(Refused::new(number::ENOTSUP, words))
+}

@@ -1,0 +1,326 @@
+//! Origins with a descriptor: made, kept in the set as their interests need, and ended with their open file.
+
+use corelane_os::events::descriptor::{self, Kind};
+use corelane_os::events::number;
+use corelane_os::events::polling::Readiness;
+use corelane_os::events::process::{self, Process};
+use std::os::fd::RawFd;
+
+use super::{FILTERS, Origin, State};
+use crate::closing;
+use crate::interest::{Interest, Source};
+use crate::record::{Filter, Flags};
+use crate::refused::Refused;
+use crate::slab::Key;
+
+/// The place of a filter among an origin's interests.
+pub(super) fn place(filter: Filter) -> usize {
+    match filter {
+        Filter::Read => 0,
+        Filter::Write => 1,
+        Filter::Vnode => 2,
+        Filter::Empty => 3,
+        Filter::Process | Filter::ProcessDescriptor => 4,
+        // reason: the other filters have no descriptor, and are never asked about.
+        _ => unreachable!("{filter:?} has no descriptor"),
+    }
+}
+
+/// What the set is to tell of a descriptor for an interest in `filter`.
+fn needs(filter: Filter) -> Readiness {
+    match filter {
+        Filter::Read => Readiness::IN | Readiness::RDHUP,
+        Filter::Write => Readiness::OUT,
+        Filter::Process | Filter::ProcessDescriptor => Readiness::IN,
+        // Nothing tells that a buffer is drained; files are not in the set.
+        _ => Readiness::empty(),
+    }
+}
+
+/// Whether readiness `what` is of interest for `filter`.
+fn concerns(filter: Filter, what: Readiness) -> bool {
+    let end = Readiness::ERR | Readiness::HUP;
+    !matches!(filter, Filter::Vnode | Filter::Empty) && what.intersects(needs(filter) | end)
+}
+
+impl State {
+    /// The origin of the program's descriptor `number`, if it is known and is still the file that it was. One whose number was closed or means
+    /// another file has ended.
+    ///
+    /// EBADF if `number` is not open.
+    pub(super) fn origin_of(&mut self, number: RawFd) -> Result<Option<Key>, Refused> {
+        let identity = descriptor::identity_of(number).map_err(Refused::system);
+        let Some(&key) = self.numbers.get(&number) else { return identity.map(|_| None) };
+        let origin = &self.origins[key];
+        if identity == Ok(origin.identity) && closing::closes(number) == origin.closes {
+            return Ok(Some(key));
+        }
+        self.end_origin(key);
+        identity.map(|_| None)
+    }
+
+    /// The origin of the program's descriptor, made if need be.
+    pub(super) fn take_origin(&mut self, number: RawFd) -> Result<Key, Refused> {
+        if let Some(key) = self.origin_of(number)? {
+            return Ok(key);
+        }
+        let closes = closing::watch(number);
+        let identified = descriptor::identify(number).map_err(Refused::system);
+        let (kind, identity) = identified.inspect_err(|_| closing::unwatch(number))?;
+        let seen = descriptor::size_and_links(number).unwrap_or((0, 1));
+        let key = self.origins.insert(Origin {
+            number,
+            kind,
+            identity,
+            closes,
+            process: None,
+            registered: None,
+            watch: None,
+            seen,
+            interests: [None; FILTERS],
+            reported: None,
+            dozing: false,
+        });
+        let before = self.numbers.insert(number, key);
+        assert!(before.is_none(), "a number has one origin");
+        Ok(key)
+    }
+
+    /// The origin of a process, made if need be: with a descriptor of our own.
+    pub(super) fn take_process(&mut self, id: u32) -> Result<Key, Refused> {
+        if let Some(&key) = self.processes.get(&id) {
+            return Ok(key);
+        }
+        let process = Process::open(id).map_err(Refused::system)?;
+        let (kind, identity) = descriptor::identify(process.number()).map_err(Refused::system)?;
+        let key = self.origins.insert(Origin {
+            number: process.number(),
+            kind,
+            identity,
+            closes: 0,
+            process: Some((id, process)),
+            registered: None,
+            watch: None,
+            seen: (0, 1),
+            interests: [None; FILTERS],
+            reported: None,
+            dozing: false,
+        });
+        self.processes.insert(id, key);
+        Ok(key)
+    }
+
+    /// Whether the descriptor's file can have interests in `filter`.
+    pub(super) fn check_kind(&self, key: Key, filter: Filter) -> Result<(), Refused> {
+        let origin = &self.origins[key];
+        let fits = match filter {
+            Filter::Read => origin.kind != Kind::Directory,
+            Filter::Write => !matches!(origin.kind, Kind::File | Kind::Directory),
+            Filter::Vnode => matches!(origin.kind, Kind::File | Kind::Directory),
+            Filter::Empty => matches!(origin.kind, Kind::Stream | Kind::Datagrams),
+            _ => origin.process.is_some() || process::is_process(origin.number),
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(Refused::new(number::EINVAL, "this kind of file has no such events: the caller asks for another filter"))
+    }
+
+    /// What the set is to wait for at an origin: all that its interests need, edge-triggered where one of them must not be told of what it
+    /// was told before, or where there is nothing to tell.
+    fn needed(&self, origin: &Origin) -> Readiness {
+        let heard = origin.interests.iter().flatten().map(|key| &self.interests[*key]).filter(|interest| interest.is_heard());
+        let mut all = Readiness::empty();
+        let mut edge = origin.dozing;
+        for interest in heard {
+            let needs = needs(interest.filter);
+            all |= needs;
+            edge |= !needs.is_empty() && (interest.flags.contains(Flags::CLEAR) || interest.low_water() > 1);
+        }
+        if edge || all.is_empty() { all | Readiness::ET } else { all }
+    }
+
+    /// Whether the set itself goes on reporting what an interest was told, so that it need not stay on the ready list.
+    pub(super) fn is_repeated(&self, interest: &Interest) -> bool {
+        let Source::Descriptor(origin) = interest.source else { return false };
+        let registered = self.origins[origin].registered;
+        !needs(interest.filter).is_empty() && registered.is_some_and(|what| !what.contains(Readiness::ET))
+    }
+
+    /// Makes the set wait for what an origin's interests need; with `again`, has it tell anew of what is ready. ENOENT if the number means another file than
+    /// the set knows.
+    pub(super) fn settle(&mut self, key: Key, again: bool) -> Result<(), i32> {
+        let origin = &self.origins[key];
+        if matches!(origin.kind, Kind::File | Kind::Directory) {
+            return Ok(());
+        }
+        let needed = self.needed(origin);
+        let number = origin.number;
+        match origin.registered {
+            None if needed == Readiness::ET => return Ok(()),
+            None => self.register(key, number, needed)?,
+            Some(registered) if registered == needed && !again => return Ok(()),
+            Some(_) => self.set.modify(number, needed, key.token())?,
+        }
+        self.origins[key].registered = Some(needed);
+        Ok(())
+    }
+
+    fn register(&self, key: Key, file: RawFd, needed: Readiness) -> Result<(), i32> {
+        match self.set.add(file, needed, key.token()) {
+            // Told as closed, and then not closed: its old registration is the right one.
+            Err(number::EEXIST) => self.set.modify(file, needed, key.token()),
+            answer => answer,
+        }
+    }
+
+    /// The interest is registered no more.
+    pub(super) fn drop_interest(&mut self, key: Key) {
+        // reason: whoever drops an interest has just looked it up.
+        let interest = self.interests.remove(key).expect("an interest is dropped once");
+        let known = self.keys.remove(&(interest.filter.number(), interest.ident));
+        assert_eq!(known, Some(key), "an interest is known by its ident and filter");
+        self.ready.remove(key.index());
+        if let Some(due) = interest.again {
+            self.timers[0].remove(due, key);
+        }
+        match interest.source {
+            Source::Timer(timing) => {
+                self.timer_count -= 1;
+                self.timers[usize::from(timing.wall)].remove(timing.due, key);
+            }
+            Source::Signal(_) => {
+                self.signals.remove(&(interest.ident as usize));
+            }
+            Source::Descriptor(origin) | Source::File(origin, _) => self.leave(origin, key, interest.filter),
+            Source::User(_) | Source::Posted(_) => {}
+        }
+    }
+
+    /// An interest in an origin is gone; with the last one the origin is of no interest.
+    fn leave(&mut self, origin: Key, interest: Key, filter: Filter) {
+        let one = &mut self.origins[origin];
+        let left = one.interests[place(filter)].take();
+        assert_eq!(left, Some(interest), "an origin knows its interests");
+        if one.is_empty() {
+            let gone = self.remove_from_set(origin).is_err();
+            self.release(origin, gone);
+            return;
+        }
+        one.dozing = false;
+        if self.settle(origin, false).is_err() {
+            self.end_origin(origin);
+        }
+    }
+
+    fn remove_from_set(&self, key: Key) -> Result<(), i32> {
+        let origin = &self.origins[key];
+        match origin.registered {
+            Some(_) => self.set.remove(origin.number),
+            None => Ok(()),
+        }
+    }
+
+    /// The open file behind an origin is gone, or has another number: its interests end in silence.
+    pub(super) fn end_origin(&mut self, key: Key) {
+        let interests = self.origins[key].interests;
+        for interest in interests.into_iter().flatten() {
+            // reason: an origin's interests are there until they are taken from it.
+            let one = self.interests.remove(interest).expect("an origin knows its interests");
+            self.keys.remove(&(one.filter.number(), one.ident));
+            self.ready.remove(interest.index());
+            if let Some(due) = one.again {
+                self.timers[0].remove(due, interest);
+            }
+        }
+        self.origins[key].interests = [None; FILTERS];
+        self.release(key, true);
+    }
+
+    /// An origin is forgotten. If it could not be taken out of the set (`gone`), the set may go on reporting it.
+    fn release(&mut self, key: Key, gone: bool) {
+        self.unwatch_file(key);
+        // reason: whoever forgets an origin has just looked at it.
+        let origin = self.origins.remove(key).expect("an origin is forgotten once");
+        assert!(origin.is_empty(), "an origin with interests is not forgotten");
+        match &origin.process {
+            // The set forgets it when our descriptor is closed.
+            Some((id, _)) => {
+                self.processes.remove(id);
+            }
+            None => {
+                self.numbers.remove(&origin.number);
+                closing::unwatch(origin.number);
+                if gone && origin.registered.is_some() {
+                    self.lost.insert(key);
+                }
+            }
+        }
+    }
+
+    /// `number` is about to be closed, or to mean another file.
+    pub fn closed(&mut self, number: RawFd) {
+        if let Some(&key) = self.numbers.get(&number) {
+            if self.remove_from_set(key).is_ok() {
+                self.origins[key].registered = None;
+            }
+            self.end_origin(key);
+            self.settle_bell();
+        }
+    }
+
+    /// The set has reported `what` of an origin.
+    pub(super) fn report(&mut self, key: Key, what: Readiness) {
+        let Some(origin) = self.origins.get_mut(key) else {
+            self.haunted |= self.lost.contains(&key);
+            return;
+        };
+        origin.reported = Some(what);
+        for interest in origin.interests.iter().flatten() {
+            let one = &self.interests[*interest];
+            if one.is_heard() && concerns(one.filter, what) {
+                self.ready.push(interest.index());
+            }
+        }
+    }
+
+    /// Whether an origin is the open file that it was; if not, it has ended.
+    pub(super) fn is_alive(&mut self, key: Key) -> bool {
+        let origin = &self.origins[key];
+        if origin.process.is_some() {
+            return true;
+        }
+        let same = closing::closes(origin.number) == origin.closes
+            && (closing::are_told() || self.is_same(origin));
+        if !same {
+            self.end_origin(key);
+        }
+        same
+    }
+
+    /// Whether an origin's number means the file that was registered; the set knows where identity does not tell.
+    fn is_same(&self, origin: &Origin) -> bool {
+        descriptor::identity_of(origin.number) == Ok(origin.identity)
+            && (origin.kind != Kind::Nameless || origin.registered.is_none() || self.set.has(origin.number))
+    }
+
+    /// An origin's answer does not fit its report: it may be another file's.
+    pub(super) fn suspect(&mut self, key: Key) {
+        let origin = &self.origins[key];
+        let same = origin.process.is_some() || self.is_same(origin);
+        if !same {
+            self.end_origin(key);
+        }
+    }
+
+    /// The set reports an origin of which there is nothing to tell: from now on it tells of changes alone.
+    pub(super) fn doze(&mut self, key: Key) {
+        let origin = &mut self.origins[key];
+        if !origin.dozing {
+            origin.dozing = true;
+            if self.settle(key, false).is_err() {
+                self.end_origin(key);
+            }
+        }
+    }
+}

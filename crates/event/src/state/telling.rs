@@ -1,0 +1,227 @@
+//! Retrieval: what the set reports goes on the ready list, and what is true of it becomes events.
+
+use corelane_os::events::polling::{Readiness, Report, readiness_of, token_of};
+use corelane_os::events::signals::SIGNALS;
+
+use super::State;
+use super::asking::Answer;
+use crate::closing;
+use crate::interest::{Source, Told};
+use crate::record::{Event, Filter, Flags};
+use crate::set::Token;
+use crate::signals::{self, Counts};
+use crate::slab::Key;
+
+/// How long an interest in a drained buffer waits before its origin is asked again; nanoseconds.
+const LOOK_AGAIN: u64 = 1_000_000;
+
+impl State {
+    /// Puts on the ready list what `reports` speak of, and writes what is true of the list to `events`; says how much that is.
+    pub fn tell(&mut self, reports: &[Report], events: &mut [Event]) -> usize {
+        for report in reports {
+            match Token::from_word(token_of(report)) {
+                Some(token) => self.hear(token),
+                None => self.report(Key::from_token(token_of(report)), readiness_of(report)),
+            }
+        }
+        let counts = self.gather();
+        let told = self.scan(events, &counts);
+        for report in reports.iter().filter(|report| Token::from_word(token_of(report)).is_none()) {
+            if let Some(origin) = self.origins.get_mut(Key::from_token(token_of(report))) {
+                origin.reported = None;
+            }
+        }
+        self.timers.iter_mut().for_each(super::timers::Timers::settle);
+        self.settle_bell();
+        told
+    }
+
+    /// Something other than an origin's descriptor was reported.
+    fn hear(&mut self, token: Token) {
+        match token {
+            Token::Monotonic => self.expire(0),
+            Token::Wall => self.expire(1),
+            Token::Files => self.hear_files(),
+            // Silenced before the counts are looked at: what comes later rings again.
+            Token::Called => self.called.iter().for_each(|bell| bell.silence()),
+            Token::Bell | Token::Signals | Token::Retired => {}
+            // reason: it is in the outer set alone, from which nobody collects.
+            Token::Inner => unreachable!("the outer set is not collected from"),
+        }
+    }
+
+    /// Counts of signals, if there is an interest in any.
+    fn gather(&mut self) -> Counts {
+        if self.signals.is_empty() {
+            return [0; SIGNALS];
+        }
+        let counts = signals::gather();
+        for (&signal, key) in &self.signals {
+            let interest = &self.interests[*key];
+            let Source::Signal(seen) = interest.source else {
+                // reason: it was put there as a signal's interest.
+                unreachable!("a signal's interest counts");
+            };
+            if counts[signal] > seen && interest.is_heard() {
+                self.ready.push(key.index());
+            }
+        }
+        counts
+    }
+
+    /// Timers of a clock that are due by now are active.
+    fn expire(&mut self, clock: usize) {
+        let now = self.timers[clock].now();
+        self.timers[clock].heard();
+        while let Some(key) = self.timers[clock].expired(now) {
+            let interest = &mut self.interests[key];
+            interest.again = None;
+            if let Source::Timer(timing) = &mut interest.source {
+                timing.fired = true;
+            }
+            if interest.is_heard() {
+                self.ready.push(key.index());
+            }
+        }
+    }
+
+    /// Asks each interest on the list as it is now, as long as there is room, and writes what is true.
+    fn scan(&mut self, events: &mut [Event], counts: &Counts) -> usize {
+        let mut told = 0;
+        for _ in 0..self.ready.len() {
+            if told == events.len() {
+                break;
+            }
+            // An interest may have ended with another of its origin, so the list may be shorter by now.
+            let Some(place) = self.ready.pop() else { break };
+            // reason: what is not registered any more is taken off the list.
+            let key = self.interests.key_at(place).expect("the list holds interests");
+            if let Some(event) = self.ask_and_settle(key, counts) {
+                events[told] = event;
+                told += 1;
+            }
+        }
+        told
+    }
+
+    /// The event that there is to tell to an interest, which is then as it is after that.
+    fn ask_and_settle(&mut self, key: Key, counts: &Counts) -> Option<Event> {
+        if !self.interests[key].is_heard() {
+            return None;
+        }
+        let origin = self.interests[key].origin();
+        if origin.is_some_and(|origin| !self.is_alive(origin)) {
+            return None;
+        }
+        let interest = &self.interests[key];
+        let told = match self.ask(interest, counts) {
+            Answer::Told(told) => told,
+            _ if interest.forced => Told { notes: 0, data: 0, flags: Flags::empty() },
+            answer => {
+                self.tell_nothing(key, &answer);
+                return None;
+            }
+        };
+        let event = interest.event(told);
+        self.after_telling(key, &event, counts);
+        (!event.flags.contains(Flags::DROP)).then_some(event)
+    }
+
+    /// Whether the set has reported an origin as failed or hung up, which it will do again and again.
+    fn is_ended(&self, origin: Key) -> bool {
+        let reported = self.origins[origin].reported;
+        reported.is_some_and(|what| what.intersects(Readiness::ERR | Readiness::HUP))
+    }
+
+    /// There is nothing to tell to an interest.
+    fn tell_nothing(&mut self, key: Key, answer: &Answer) {
+        let origin = self.interests[key].origin();
+        if let Some(origin) = origin.filter(|_| closing::are_told()) {
+            self.suspect(origin);
+        }
+        match origin.filter(|origin| self.origins.get(*origin).is_some()) {
+            Some(origin) if matches!(answer, Answer::Idle) || self.is_ended(origin) => self.doze(origin),
+            _ => self.look_again(key),
+        }
+    }
+
+    /// An interest in a drained buffer is asked again later: nothing else tells of it.
+    fn look_again(&mut self, key: Key) {
+        // It may just have ended with its file.
+        let Some(interest) = self.interests.get_mut(key) else { return };
+        let waits = interest.filter == Filter::Empty && interest.again.is_none();
+        if waits && self.timers[0].prepare(&self.set).is_ok() {
+            let due = self.timers[0].now() + LOOK_AGAIN;
+            interest.again = Some(due);
+            self.timers[0].insert(due, key);
+        }
+    }
+
+    /// What becomes of an interest that was told.
+    fn after_telling(&mut self, key: Key, event: &Event, counts: &Counts) {
+        if event.flags.intersects(Flags::ONESHOT | Flags::DROP) {
+            self.drop_interest(key);
+            return;
+        }
+        let interest = &mut self.interests[key];
+        match &mut interest.source {
+            Source::Timer(timing) if timing.period > 0 => {
+                let (wall, count) = (timing.wall, event.data.unsigned_abs());
+                timing.next(count);
+                let due = timing.due;
+                self.timers[usize::from(wall)].insert(due, key);
+            }
+            Source::Signal(seen) => *seen = counts[event.ident as usize],
+            _ => {}
+        }
+        if event.flags.contains(Flags::CLEAR) {
+            interest.clear();
+        }
+        if event.flags.contains(Flags::DISPATCH) {
+            interest.disabled = true;
+            self.resettle(key);
+            return;
+        }
+        if !event.flags.contains(Flags::CLEAR) && !self.is_repeated(&self.interests[key]) {
+            self.ready.push(key.index());
+        }
+    }
+
+    /// An interest has fallen silent, or speaks again: its origin's registration follows.
+    fn resettle(&mut self, key: Key) {
+        let origin = self.interests[key].origin();
+        if let Some(origin) = origin
+            && self.settle(origin, false).is_err()
+        {
+            self.end_origin(origin);
+        }
+    }
+
+    /// Interests told in a call that waits on for more are told no second time in it.
+    pub fn hold(&mut self, told: &[Event], held: &mut Vec<Key>) {
+        for event in told {
+            let Some(&key) = self.keys.get(&(event.filter.number(), event.ident)) else { continue };
+            if !self.interests[key].held {
+                self.interests[key].held = true;
+                held.push(key);
+                self.ready.remove(key.index());
+                self.resettle(key);
+            }
+        }
+        self.settle_bell();
+    }
+
+    /// The call is over: what was held may be told again.
+    pub fn let_go(&mut self, held: &[Key]) {
+        for &key in held {
+            let Some(interest) = self.interests.get_mut(key) else { continue };
+            interest.held = false;
+            let is_level = !interest.flags.contains(Flags::CLEAR);
+            if !interest.disabled && (is_level || interest.is_pending()) {
+                self.ready.push(key.index());
+            }
+            self.resettle(key);
+        }
+        self.settle_bell();
+    }
+}

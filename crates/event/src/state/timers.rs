@@ -1,0 +1,82 @@
+//! Timers of one clock: who is due when, and one alarm for the first.
+
+use corelane_os::events::alarm::{Alarm, Clock};
+use corelane_os::events::polling::{Readiness, Set};
+use std::collections::BTreeSet;
+
+use crate::set::Token;
+use crate::slab::Key;
+
+/// Interests by the instant at which they are due.
+pub struct Timers {
+    clock: Clock,
+    due: BTreeSet<(u64, Key)>,
+    /// Made with the first timer.
+    alarm: Option<Alarm>,
+    /// What the alarm is set to.
+    set_to: Option<u64>,
+}
+
+impl Timers {
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, due: BTreeSet::new(), alarm: None, set_to: None }
+    }
+
+    fn token(&self) -> Token {
+        match self.clock {
+            Clock::Monotonic => Token::Monotonic,
+            Clock::Wall => Token::Wall,
+        }
+    }
+
+    /// Puts the alarm, if there is one, into a set.
+    pub fn register(&self, set: &Set) -> Result<(), i32> {
+        let Some(alarm) = &self.alarm else { return Ok(()) };
+        set.add(alarm.number(), Readiness::IN, self.token().word())
+    }
+
+    /// Has an alarm, in `set`.
+    pub fn prepare(&mut self, set: &Set) -> Result<(), i32> {
+        if self.alarm.is_none() {
+            self.alarm = Some(Alarm::new(self.clock)?);
+            self.register(set)?;
+        }
+        Ok(())
+    }
+
+    /// `key` is due at `due`.
+    pub fn insert(&mut self, due: u64, key: Key) {
+        let new = self.due.insert((due, key));
+        assert!(new, "an interest waits for one instant");
+    }
+
+    /// `key`, due at `due`, is not waited for any more.
+    pub fn remove(&mut self, due: u64, key: Key) {
+        self.due.remove(&(due, key));
+    }
+
+    /// The next that is due by now.
+    pub fn expired(&mut self, now: u64) -> Option<Key> {
+        let &(due, key) = self.due.first().filter(|(due, _)| *due <= now)?;
+        self.due.remove(&(due, key));
+        Some(key)
+    }
+
+    /// What its clock shows.
+    pub fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    /// The alarm has gone off, or was given up: it is to be set again.
+    pub fn heard(&mut self) {
+        self.set_to = None;
+    }
+
+    /// Sets the alarm to the first.
+    pub fn settle(&mut self) {
+        let first = self.due.first().map(|(due, _)| *due);
+        let Some(alarm) = self.alarm.as_ref().filter(|_| first != self.set_to) else { return };
+        alarm.set(first);
+        self.set_to = first;
+    }
+}

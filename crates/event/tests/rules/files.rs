@@ -1,0 +1,132 @@
+use super::{ident, queue};
+use corelane_event::{Change, Filter, Flags, notes};
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+/// A folder that goes with its case.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("corelane-event-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str) -> File {
+        let path = self.0.join(name);
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const ALL: u32 = notes::DELETE | notes::WRITE | notes::EXTEND | notes::ATTRIB | notes::LINK | notes::RENAME;
+
+#[test]
+fn a_file_tells_the_distance_to_its_end_and_when_it_grows() {
+    let folder = Folder::new("distance");
+    let queue = queue();
+    let mut file = folder.file("a");
+    file.write_all(b"12345").unwrap();
+    file.rewind().unwrap();
+    queue.ok(Change::readable(file.as_fd()));
+    for _ in 0..2 {
+        assert_eq!(queue.one().data, 5);
+    }
+    file.read_exact(&mut [0; 5]).unwrap();
+    assert!(queue.now().is_empty());
+    folder.file("a").seek(SeekFrom::End(0)).unwrap();
+    let mut other = OpenOptions::new().append(true).open(folder.0.join("a")).unwrap();
+    other.write_all(b"67").unwrap();
+    assert_eq!(queue.one().data, 2);
+    file.seek(SeekFrom::Start(10)).unwrap();
+    assert_eq!(queue.one().data, -3);
+}
+
+#[test]
+fn changes_of_a_file_add_up_until_they_are_told() {
+    let folder = Folder::new("changes");
+    let queue = queue();
+    let mut file = folder.file("a");
+    queue.ok(Change::changed(file.as_fd(), ALL));
+    assert!(queue.now().is_empty());
+    file.write_all(b"12345").unwrap();
+    assert_eq!(queue.one().notes, notes::WRITE | notes::EXTEND);
+    file.rewind().unwrap();
+    file.write_all(b"1").unwrap();
+    fs::rename(folder.0.join("a"), folder.0.join("b")).unwrap();
+    assert_eq!(queue.one().notes, notes::WRITE | notes::RENAME);
+    fs::hard_link(folder.0.join("b"), folder.0.join("c")).unwrap();
+    assert_eq!(queue.one().notes, notes::LINK);
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    assert_eq!(queue.one().notes, notes::ATTRIB);
+    fs::remove_file(folder.0.join("c")).unwrap();
+    assert_eq!(queue.one().notes, notes::LINK);
+    fs::remove_file(folder.0.join("b")).unwrap();
+    let event = queue.one();
+    assert_eq!((event.notes, event.flags), (notes::LINK | notes::DELETE, Flags::CLEAR));
+    assert!(queue.now().is_empty());
+}
+
+#[test]
+fn only_what_was_asked_for_is_told() {
+    let folder = Folder::new("asked");
+    let queue = queue();
+    let mut file = folder.file("a");
+    queue.ok(Change::changed(file.as_fd(), notes::DELETE));
+    file.write_all(b"12345").unwrap();
+    assert!(queue.now().is_empty());
+    fs::remove_file(folder.0.join("a")).unwrap();
+    assert_eq!(queue.one().notes, notes::DELETE);
+}
+
+#[test]
+fn a_directory_tells_of_its_entries() {
+    let folder = Folder::new("entries");
+    let queue = queue();
+    let directory = File::open(&folder.0).unwrap();
+    queue.ok(Change::changed(directory.as_fd(), ALL));
+    drop(folder.file("a"));
+    assert_eq!(queue.one().notes, notes::WRITE);
+    fs::create_dir(folder.0.join("d")).unwrap();
+    assert_eq!(queue.one().notes, notes::WRITE | notes::LINK);
+    fs::rename(folder.0.join("a"), folder.0.join("b")).unwrap();
+    assert_eq!(queue.one().notes, notes::WRITE | notes::EXTEND);
+}
+
+#[test]
+fn two_descriptors_of_a_file_have_wishes_of_their_own() {
+    let folder = Folder::new("two");
+    let queue = queue();
+    let (mut first, second) = (folder.file("a"), folder.file("a"));
+    queue.ok(Change::changed(first.as_fd(), notes::WRITE).cookie(1));
+    queue.ok(Change::changed(second.as_fd(), notes::DELETE).cookie(2));
+    first.write_all(b"x").unwrap();
+    assert_eq!(queue.one().cookie, 1);
+    queue.ok(Change::delete(ident(&first), Filter::Vnode));
+    first.write_all(b"x").unwrap();
+    assert!(queue.now().is_empty());
+    fs::remove_file(folder.0.join("a")).unwrap();
+    assert_eq!(queue.one().cookie, 2);
+}
+
+#[test]
+fn nothing_holds_a_watched_file_open() {
+    let folder = Folder::new("open");
+    let queue = queue();
+    let file = folder.file("a");
+    queue.ok(Change::changed(file.as_fd(), ALL));
+    queue.ok(Change::readable(file.as_fd()));
+    corelane_event::closed(super::number(&file));
+    drop(file);
+    let open = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    assert_eq!(open.filter(|path| path.starts_with(&folder.0)).count(), 0);
+    assert_eq!(queue.registered(), 0);
+}

@@ -1,0 +1,64 @@
+use super::queue;
+use corelane_event::{Change, Filter, Flags, notes};
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+const ESRCH: i32 = 3;
+const ENOTSUP: i32 = 95;
+
+#[test]
+fn a_childs_end_is_told_and_left_to_its_parent() {
+    let queue = queue();
+    let mut child = Command::new("sh").args(["-c", "read line; exit 7"]).stdin(Stdio::piped()).spawn().unwrap();
+    queue.ok(Change::ended(child.id()).cookie(5));
+    assert!(queue.now().is_empty());
+    drop(child.stdin.take());
+    let event = queue.one();
+    assert_eq!((event.data, event.notes, event.cookie), (7 << 8, notes::EXIT, 5));
+    assert!(event.flags.contains(Flags::EOF | Flags::ONESHOT));
+    assert_eq!((queue.registered(), child.wait().unwrap().code()), (0, Some(7)));
+}
+
+#[test]
+fn one_that_has_ended_is_told_at_once_and_one_that_is_gone_is_refused() {
+    let queue = queue();
+    let mut child = Command::new("sh").args(["-c", "kill -9 $$"]).stdout(Stdio::piped()).spawn().unwrap();
+    // Its end of the pipe closes when it has ended.
+    child.stdout.take().unwrap().read_to_end(&mut Vec::new()).unwrap();
+    queue.ok(Change::ended(child.id()));
+    assert_eq!(queue.one().data, 9);
+    child.wait().unwrap();
+    assert_eq!(queue.refused(Change::ended(child.id())), ESRCH);
+    assert_eq!(queue.refused(Change::add(u64::MAX, Filter::Process)), ESRCH);
+}
+
+#[test]
+fn a_process_that_is_no_child_is_told_too() {
+    let queue = queue();
+    let script = "sh -c 'echo $$; read line; exit 3' <&3 & wait";
+    let mut parent = Command::new("sh")
+        .args(["-c", &format!("exec 3<&0; {script}")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut id = String::new();
+    let mut output = std::io::BufReader::new(parent.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut output, &mut id).unwrap();
+    queue.ok(Change::ended(id.trim().parse().unwrap()));
+    drop(parent.stdin.take());
+    let event = queue.one();
+    assert_eq!(event.notes, notes::EXIT);
+    // Kernels before 6.15 do not tell the status of a process that is no child.
+    assert!([0, 3 << 8].contains(&event.data), "{event:?}");
+    parent.wait().unwrap();
+}
+
+#[test]
+fn forks_and_programs_are_refused_in_words() {
+    let queue = queue();
+    let change = Change { notes: notes::FORK, ..Change::ended(std::process::id()) };
+    let refused = queue.change(&change).unwrap_err();
+    assert_eq!(refused.number, ENOTSUP);
+    assert!(refused.to_string().contains("NOTE_FORK"));
+}

@@ -1,0 +1,282 @@
+//! Reassembly of IPv4 and IPv6 fragments (RFC 791, section 3.2; RFC 8200, section 4.5), within limits that hold whatever arrives.
+//!
+//! ```text
+//! Reassembly::arrive(now, packet, &mut pieces) -> Whole { .. }: `pieces` are the datagram, the first begins with its header
+//!                                               | Held | Dropped(Reason, packet) | NoFragment(packet)
+//!            .due() -> when to call .expire(now, |first| ..), which hands out the first fragments that ICMP answers
+//! ```
+//!
+//! A datagram is found by its key (addresses, identification, and IPv4's protocol), hashed with a secret of this table's: 1,024 buckets, the
+//! newest first in each. Its fragments lie in order and never overlap: of IPv4, a new one is cut where the one before it reaches into it, and
+//! what follows is cut where the new one reaches into that; of IPv6, an overlap ends the datagram, and what still arrives of it is dropped until
+//! it would have expired (RFC 5722).
+//! A fragment that is there already, byte for byte, changes nothing.
+//!
+//! At a limit the oldest datagram goes, of the same bucket where that is full, else of all: so a flood of what is never completed pushes out
+//! mostly itself, and an honest datagram, whose fragments arrive close together, passes. Each limit has its counter in [`Counts`].
+
+mod counts;
+mod fragment;
+mod limits;
+mod memory;
+mod pieces;
+mod table;
+mod whole;
+
+pub use counts::{Counts, Reason};
+pub use limits::Limits;
+pub use memory::Memory;
+pub use whole::Datagram;
+
+use corelane_seam::Instant;
+use corelane_seam::slab::Slab;
+use corelane_wire::packet::Ecn;
+use fragment::{Fragment, Key, NotOne};
+use pieces::{Inserted, Piece};
+use table::Table;
+
+/// What became of a packet that arrived.
+#[derive(Debug)]
+pub enum Outcome<M> {
+    /// It is no fragment.
+    NoFragment(M),
+    /// It waits for others.
+    Held,
+    /// It was the last that was missing: the datagram is in the pieces.
+    Whole(Datagram),
+    /// It was dropped, alone or with its datagram. Here it is once more, for whoever answers with ICMP.
+    Dropped(Reason, M),
+}
+
+/// A datagram of which fragments are missing.
+#[derive(Debug)]
+struct Waiting {
+    key: Key,
+    /// When it is given up.
+    expires: Instant,
+    /// The first of its pieces.
+    first: Option<u32>,
+    /// How many there are.
+    pieces: usize,
+    /// Bytes of data in them.
+    covered: usize,
+    /// Bytes of data of the whole, once the last fragment is there.
+    total: Option<usize>,
+    /// Congestion that its fragments met.
+    ecn: Ecn,
+    /// An overlap has ended it.
+    is_spoilt: bool,
+}
+
+/// The table.
+pub struct Reassembly<M> {
+    limits: Limits,
+    table: Table<Waiting>,
+    pieces: Slab<Piece<M>>,
+    /// Bytes of memory in use by all pieces.
+    held: usize,
+    counts: Counts,
+}
+
+impl<M: Memory> Reassembly<M> {
+    /// An empty table. `secret` is random, and nobody else's: it decides who shares a bucket.
+    #[must_use]
+    pub fn new(limits: Limits, secret: u128) -> Self {
+        Self { limits, table: Table::new(secret), pieces: Slab::new(), held: 0, counts: Counts::default() }
+    }
+
+    /// What has been counted.
+    #[must_use]
+    pub const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Datagrams that wait, their fragments, and bytes of memory that these keep in use.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, usize, usize) {
+        (self.table.len(), self.pieces.len(), self.held)
+    }
+
+    /// Changes the limits. What is over new ones goes as fragments arrive; all goes at once where they turn reassembly off.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        while let Some(oldest) = self.table.oldest().filter(|_| self.limits.are_off()) {
+            self.drop_datagram(oldest, Reason::Off);
+        }
+    }
+
+    /// When the oldest datagram expires; none if nothing waits.
+    #[must_use]
+    pub fn due(&self) -> Option<Instant> {
+        self.table.oldest().map(|oldest| self.table.at(oldest).expires)
+    }
+
+    /// Gives up what has expired by `now`; returns how many datagrams. The first fragment of each that has one is handed to `first`, from its
+    /// IP header on, for ICMP's answer (RFC 792: time exceeded, code 1).
+    pub fn expire(&mut self, now: Instant, mut first: impl FnMut(M)) -> usize {
+        let before = self.counts.timed_out;
+        while let Some(oldest) = self.table.oldest().filter(|&oldest| self.table.at(oldest).expires <= now) {
+            let waiting = self.table.remove(oldest);
+            self.counts.timed_out += u64::from(!waiting.is_spoilt);
+            self.counts.dropped += waiting.pieces as u64;
+            let begins = waiting.first.is_some_and(|first| self.pieces.at(first).start == 0);
+            for (index, piece) in self.take_pieces(&waiting).enumerate() {
+                if index == 0 && begins {
+                    first(piece.memory);
+                }
+            }
+        }
+        (self.counts.timed_out - before) as usize
+    }
+
+    /// Takes a packet that begins with its IP header. If that completes a datagram, its pieces are appended to `into`, in order.
+    pub fn arrive(&mut self, now: Instant, packet: M, into: &mut Vec<M>) -> Outcome<M> {
+        let fragment = match Fragment::read(packet) {
+            Ok(fragment) => fragment,
+            Err((packet, NotOne::Whole)) => return Outcome::NoFragment(packet),
+            Err((packet, NotOne::Refused(reason))) => {
+                self.counts.fragments += 1;
+                return self.dropped(reason, packet);
+            }
+        };
+        self.counts.fragments += 1;
+        if self.limits.are_off() {
+            return self.dropped(Reason::Off, fragment.memory);
+        }
+        let index = match self.table.find(&fragment.key) {
+            Some(index) => index,
+            None => self.open(now, &fragment),
+        };
+        let outcome = self.admit(index, fragment, into);
+        if self.table.get(index).is_some_and(|waiting| waiting.pieces == 0 && !waiting.is_spoilt) {
+            self.table.remove(index);
+        }
+        outcome
+    }
+
+    fn admit(&mut self, index: u32, fragment: Fragment<M>, into: &mut Vec<M>) -> Outcome<M> {
+        let refused = self.unfit(index, &fragment);
+        if let Some(reason) = refused.or_else(|| self.make_room(index, fragment.memory.held())) {
+            return self.dropped(reason, fragment.memory);
+        }
+        let ends = (!fragment.more).then_some(fragment.end);
+        let ecn = fragment.ecn;
+        match self.insert(index, fragment) {
+            Inserted::Yes => {}
+            Inserted::Covered(reason, memory) => return self.dropped(reason, memory),
+            Inserted::Spoilt(memory) => {
+                self.spoil(index);
+                return self.dropped(Reason::Overlap, memory);
+            }
+        }
+        let waiting = self.table.at_mut(index);
+        waiting.total = waiting.total.or(ends);
+        if ecn == Ecn::Congested {
+            waiting.ecn = Ecn::Congested;
+        }
+        assert!(
+            waiting.total.is_none_or(|total| waiting.covered <= total),
+            "pieces do not overlap, and none ends behind the last"
+        );
+        if waiting.total == Some(waiting.covered) {
+            return self.complete(index, into);
+        }
+        if waiting.pieces > self.limits.fragments_each {
+            return self.too_many(index);
+        }
+        Outcome::Held
+    }
+
+    /// Why a fragment does not fit to what is there of its datagram.
+    fn unfit(&self, index: u32, fragment: &Fragment<M>) -> Option<Reason> {
+        let waiting = self.table.at(index);
+        if waiting.is_spoilt {
+            return Some(Reason::Overlap);
+        }
+        let is_capable = |ecn| ecn != Ecn::NotCapable;
+        if is_capable(waiting.ecn) != is_capable(fragment.ecn) {
+            return Some(Reason::Congestion);
+        }
+        let reaches = self.pieces_of(waiting.first).last().map_or(0, |piece| piece.end);
+        let is_wrong = match (waiting.total, fragment.more) {
+            (Some(total), true) => fragment.end > total,
+            (Some(total), false) => fragment.end != total,
+            (None, true) => false,
+            (None, false) => fragment.end < reaches,
+        };
+        is_wrong.then_some(Reason::End)
+    }
+
+    /// Makes room in the table for the datagram of `fragment`.
+    fn open(&mut self, now: Instant, fragment: &Fragment<M>) -> u32 {
+        let bucket = self.table.bucket(&fragment.key);
+        if self.table.length(bucket) >= self.limits.each_bucket() {
+            let oldest = self.table.oldest_of(bucket);
+            assert!(oldest.is_some(), "a bucket that is full has an oldest datagram");
+            oldest.into_iter().for_each(|oldest| self.drop_datagram(oldest, Reason::Bucket));
+        }
+        while self.table.len() >= self.limits.datagrams {
+            let oldest = self.table.oldest_of(bucket).or_else(|| self.table.oldest());
+            assert!(oldest.is_some(), "a table that is full has an oldest datagram");
+            oldest.into_iter().for_each(|oldest| self.drop_datagram(oldest, Reason::Datagrams));
+        }
+        let waiting = Waiting {
+            key: fragment.key,
+            expires: now + self.limits.keep,
+            first: None,
+            pieces: 0,
+            covered: 0,
+            total: None,
+            ecn: fragment.ecn,
+            is_spoilt: false,
+        };
+        self.table.insert(bucket, fragment.key, waiting)
+    }
+
+    /// Lets the oldest datagrams but `index` go until one more fragment that keeps `bytes` in use is within the limits.
+    fn make_room(&mut self, index: u32, bytes: usize) -> Option<Reason> {
+        loop {
+            let reason = if self.pieces.len() >= self.limits.fragments {
+                Reason::Fragments
+            } else if self.held.saturating_add(bytes) > self.limits.bytes {
+                Reason::Bytes
+            } else {
+                return None;
+            };
+            let Some(oldest) = self.table.oldest_but(index) else { return Some(reason) };
+            self.drop_datagram(oldest, reason);
+        }
+    }
+
+    /// Counts and returns one fragment that is dropped.
+    fn dropped(&mut self, reason: Reason, packet: M) -> Outcome<M> {
+        self.counts.dropped += 1;
+        *self.counts.of_mut(reason) += 1;
+        Outcome::Dropped(reason, packet)
+    }
+
+    /// Drops a datagram with all of its fragments.
+    fn drop_datagram(&mut self, index: u32, reason: Reason) {
+        let waiting = self.table.remove(index);
+        self.counts.dropped += waiting.pieces as u64;
+        *self.counts.of_mut(reason) += 1;
+        self.take_pieces(&waiting).for_each(drop);
+    }
+
+    fn too_many(&mut self, index: u32) -> Outcome<M> {
+        let waiting = self.table.remove(index);
+        self.counts.dropped += waiting.pieces as u64 - 1;
+        let last = self.take_pieces(&waiting).last();
+        let Some(piece) = last else { unreachable!("a datagram of too many fragments has one") };
+        self.dropped(Reason::Each, piece.memory)
+    }
+
+    /// Ends a datagram by an overlap: its fragments go, its name stays until it would have expired.
+    fn spoil(&mut self, index: u32) {
+        let waiting = self.table.at_mut(index);
+        let empty = Waiting { first: None, pieces: 0, covered: 0, total: None, is_spoilt: true, ..*waiting };
+        let spoilt = std::mem::replace(waiting, empty);
+        self.counts.dropped += spoilt.pieces as u64;
+        self.take_pieces(&spoilt).for_each(drop);
+    }
+}

@@ -1,0 +1,125 @@
+//! A packet as a fragment of its datagram.
+
+use super::counts::Reason;
+use super::memory::Memory;
+use corelane_wire::packet::extension::Chain;
+use corelane_wire::packet::{Ecn, EtherType, FragmentFacts, Network, Packet, Protocol, Transport};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Bytes of the longest datagram: of IPv4 with its header, of IPv6 without.
+pub(super) const DATAGRAM_BYTES_MAX: usize = 65_535;
+
+/// Which datagram a fragment is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    V4 { source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, identification: u16 },
+    V6 { source: Ipv6Addr, destination: Ipv6Addr, identification: u32 },
+}
+
+impl Key {
+    pub fn is_v6(&self) -> bool {
+        matches!(self, Self::V6 { .. })
+    }
+}
+
+/// A fragment: its lengths are legal, whatever others of the datagram say.
+#[derive(Debug)]
+pub(super) struct Fragment<M> {
+    pub key: Key,
+    /// Where its data begin and end in the datagram's.
+    pub start: usize,
+    pub end: usize,
+    pub more: bool,
+    pub ecn: Ecn,
+    /// The packet, from its IP header on and without padding.
+    pub memory: M,
+    /// Bytes in front of its data.
+    pub head: usize,
+}
+
+/// Why a packet is no fragment to be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotOne {
+    Whole,
+    Refused(Reason),
+}
+
+/// What is read out of a packet.
+struct Facts {
+    key: Key,
+    ecn: Ecn,
+    fragment: FragmentFacts,
+    head: usize,
+    /// Bytes of the packet, without padding.
+    length: usize,
+}
+
+impl<M: Memory> Fragment<M> {
+    /// Reads the packet.
+    pub fn read(mut memory: M) -> Result<Self, (M, NotOne)> {
+        match Facts::read(memory.bytes()) {
+            Ok(Facts { key, ecn, fragment: FragmentFacts { offset, length, more, .. }, head, length: whole }) => {
+                memory.truncate(whole);
+                assert!(head + length == whole && length > 0, "a fragment is its headers and its data");
+                Ok(Self { key, start: offset, end: offset + length, more, ecn, memory, head })
+            }
+            Err(not_one) => Err((memory, not_one)),
+        }
+    }
+}
+
+impl Facts {
+    fn read(bytes: &[u8]) -> Result<Self, NotOne> {
+        let protocol = if bytes.first().is_some_and(|first| first >> 4 == 6) { EtherType::IPV6 } else { EtherType::IPV4 };
+        let packet = Packet::of_network(protocol, bytes).map_err(|_| NotOne::Refused(Reason::Header))?;
+        let fragment = packet.fragment().ok_or(NotOne::Whole)?;
+        let (key, ecn, length) = match packet.network {
+            Network::V4(view) => {
+                let header = view.header().map_err(|_| NotOne::Refused(Reason::Header))?;
+                let (source, destination, identification) = (header.source, header.destination, header.identification);
+                let key = Key::V4 { source, destination, protocol: header.protocol.0, identification };
+                (key, header.traffic.ecn(), view.bytes().len())
+            }
+            Network::V6(view, _) => {
+                let header = view.header();
+                let (source, destination, identification) = (header.source, header.destination, fragment.identification);
+                (Key::V6 { source, destination, identification }, header.traffic.ecn(), view.bytes().len())
+            }
+            Network::Arp(_) | Network::Other(..) => return Err(NotOne::Whole),
+        };
+        let facts = Self { key, ecn, fragment, head: packet.transport_at, length };
+        facts.check(&packet).map_or(Ok(facts), |reason| Err(NotOne::Refused(reason)))
+    }
+
+    /// Why it can be part of no datagram.
+    fn check(&self, packet: &Packet<'_>) -> Option<Reason> {
+        let FragmentFacts { offset, length, more, .. } = self.fragment;
+        // The header that the whole will have; of IPv6, the fragment header goes.
+        let header = if self.key.is_v6() { self.head.saturating_sub(40 + 8) } else { self.head };
+        if length == 0 || more && !length.is_multiple_of(8) {
+            Some(Reason::TooSmall)
+        } else if header + offset + length > DATAGRAM_BYTES_MAX {
+            Some(Reason::TooLong)
+        } else if is_headless(packet, offset) {
+            Some(Reason::Headless)
+        } else {
+            None
+        }
+    }
+}
+
+/// Whether the transport's header would be spread over fragments.
+fn is_headless(packet: &Packet<'_>, offset: usize) -> bool {
+    let Transport::Part(protocol, data) = packet.transport else { return false };
+    if offset > 0 {
+        return protocol == Protocol::TCP && protocol.header_with_ports().is_some_and(|least| offset < least);
+    }
+    let (protocol, length) = match packet.network {
+        Network::V6(..) => match Chain::walk(protocol, data) {
+            Ok(chain) => (chain.protocol, chain.payload.len()),
+            Err(_) => return true,
+        },
+        _ => (protocol, data.len()),
+    };
+    protocol.header_with_ports().is_some_and(|least| length < least)
+}

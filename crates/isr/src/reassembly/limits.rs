@@ -1,0 +1,80 @@
+//! How much may wait.
+
+use super::table::BUCKETS;
+use std::time::Duration;
+
+/// The most datagrams that wait by default.
+const DATAGRAMS_MAX: usize = 51_200;
+/// A part of the frames that fragments may take by default.
+const FRAMES_PART: usize = 32;
+
+/// How much may wait, and how long. [`usize::MAX`] is no limit; 0 fragments or 0 datagrams turn reassembly off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Fragments of all datagrams.
+    pub fragments: usize,
+    /// Datagrams. A bucket of the table holds the 512th part of it, one at least.
+    pub datagrams: usize,
+    /// Fragments of one datagram that may wait: with one more than these it must be complete.
+    pub fragments_each: usize,
+    /// Bytes of memory that fragments keep in use, whole frames.
+    pub bytes: usize,
+    /// How long a datagram waits for what is missing, from its first fragment on.
+    pub keep: Duration,
+}
+
+impl Limits {
+    /// The limits for a lane whose ports have so many `frames` of `frame_bytes`: a 32nd part of them, at most 51,200 datagrams, 16 fragments
+    /// each, 30 seconds.
+    #[must_use]
+    pub const fn for_frames(frames: usize, frame_bytes: usize) -> Self {
+        let fragments = frames / FRAMES_PART;
+        let datagrams = if fragments < DATAGRAMS_MAX { fragments } else { DATAGRAMS_MAX };
+        let bytes = fragments.saturating_mul(frame_bytes);
+        Self { fragments, datagrams, fragments_each: 16, bytes, keep: Duration::from_secs(30) }
+    }
+
+    /// With so many fragments of all datagrams.
+    #[must_use]
+    pub const fn with_fragments(self, fragments: usize) -> Self {
+        Self { fragments, ..self }
+    }
+
+    /// With so many datagrams.
+    #[must_use]
+    pub const fn with_datagrams(self, datagrams: usize) -> Self {
+        Self { datagrams, ..self }
+    }
+
+    /// With so many fragments of one datagram.
+    #[must_use]
+    pub const fn with_fragments_each(self, fragments_each: usize) -> Self {
+        Self { fragments_each, ..self }
+    }
+
+    /// With so many bytes of memory.
+    #[must_use]
+    pub const fn with_bytes(self, bytes: usize) -> Self {
+        Self { bytes, ..self }
+    }
+
+    /// With so long a wait.
+    #[must_use]
+    pub const fn with_keep(self, keep: Duration) -> Self {
+        Self { keep, ..self }
+    }
+
+    /// Whether nothing may wait.
+    #[must_use]
+    pub const fn are_off(&self) -> bool {
+        self.fragments == 0 || self.datagrams == 0
+    }
+
+    /// Datagrams of one bucket.
+    #[must_use]
+    pub const fn each_bucket(&self) -> usize {
+        let share = self.datagrams / (BUCKETS / 2);
+        if share == 0 { 1 } else { share }
+    }
+}

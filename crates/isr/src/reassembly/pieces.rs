@@ -1,0 +1,139 @@
+//! The fragments of a datagram, in order and without overlaps.
+
+use super::counts::Reason;
+use super::fragment::Fragment;
+use super::memory::Memory;
+use super::{Reassembly, Waiting};
+
+/// What a fragment has come to.
+#[derive(Debug)]
+pub(super) struct Piece<M> {
+    /// Where its data begin and end in the datagram's.
+    pub start: usize,
+    pub end: usize,
+    /// Bytes in front of its data: the headers, of the first fragment alone.
+    pub head: usize,
+    pub memory: M,
+    next: Option<u32>,
+}
+
+/// What became of a fragment.
+pub(super) enum Inserted<M> {
+    Yes,
+    /// All of it is there already.
+    Covered(Reason, M),
+    /// It overlaps others, and may not.
+    Spoilt(M),
+}
+
+impl<M: Memory> Reassembly<M> {
+    /// The pieces from `first` on.
+    pub(super) fn pieces_of(&self, first: Option<u32>) -> impl Iterator<Item = &Piece<M>> {
+        std::iter::successors(first.map(|first| self.pieces.at(first)), |piece| piece.next.map(|next| self.pieces.at(next)))
+    }
+
+    /// Takes all pieces of a datagram that has been removed.
+    pub(super) fn take_pieces(&mut self, waiting: &Waiting) -> impl Iterator<Item = Piece<M>> {
+        let mut at = waiting.first;
+        std::iter::from_fn(move || {
+            let piece = self.remove_piece(at?);
+            at = piece.next;
+            Some(piece)
+        })
+    }
+
+    fn remove_piece(&mut self, index: u32) -> Piece<M> {
+        let piece = self.pieces.remove_at(index);
+        assert!(self.held >= piece.memory.held(), "what is in use was counted");
+        self.held -= piece.memory.held();
+        piece
+    }
+
+    /// Puts a fragment where it belongs.
+    pub(super) fn insert(&mut self, index: u32, mut fragment: Fragment<M>) -> Inserted<M> {
+        let (before, after) = self.place(index, fragment.start);
+        if let Some(inserted) = self.clash(before, after, &fragment) {
+            return match inserted {
+                Clash::Covered(reason) => Inserted::Covered(reason, fragment.memory),
+                Clash::Spoils => Inserted::Spoilt(fragment.memory),
+            };
+        }
+        let had = before.map_or(0, |before| self.pieces.at(before).end);
+        let cut = had.saturating_sub(fragment.start);
+        self.counts.cut += u64::from(cut > 0);
+        fragment.start += cut;
+        let head = if fragment.start == 0 { fragment.head } else { 0 };
+        fragment.memory.skip(fragment.head - head + cut);
+        assert_eq!(fragment.memory.bytes().len(), head + fragment.end - fragment.start, "a piece is its headers and its data");
+        let next = self.cut_following(index, after, fragment.end);
+        self.held += fragment.memory.held();
+        let Fragment { start, end, memory, .. } = fragment;
+        let piece = self.pieces.insert(Piece { start, end, head, memory, next }).index;
+        match before {
+            Some(before) => self.pieces.at_mut(before).next = Some(piece),
+            None => self.table.at_mut(index).first = Some(piece),
+        }
+        let waiting = self.table.at_mut(index);
+        waiting.pieces += 1;
+        waiting.covered += end - start;
+        Inserted::Yes
+    }
+
+    /// The last piece that begins at `start` or before it, and the one behind that.
+    fn place(&self, index: u32, start: usize) -> (Option<u32>, Option<u32>) {
+        let (mut before, mut after) = (None, self.table.at(index).first);
+        while let Some(at) = after.filter(|&at| self.pieces.at(at).start <= start) {
+            (before, after) = (Some(at), self.pieces.at(at).next);
+        }
+        (before, after)
+    }
+
+    /// Why a fragment cannot be put between two pieces.
+    fn clash(&self, before: Option<u32>, after: Option<u32>, fragment: &Fragment<M>) -> Option<Clash> {
+        let before = before.map(|before| self.pieces.at(before)).filter(|piece| piece.end > fragment.start);
+        let overlaps = before.is_some() || after.is_some_and(|after| self.pieces.at(after).start < fragment.end);
+        let is_same = before.is_some_and(|piece| {
+            let data = &piece.memory.bytes()[piece.head..];
+            piece.start == fragment.start && data == &fragment.memory.bytes()[fragment.head..]
+        });
+        if is_same {
+            Some(Clash::Covered(Reason::Duplicate))
+        } else if fragment.key.is_v6() && overlaps {
+            Some(Clash::Spoils)
+        } else if before.is_some_and(|piece| piece.end >= fragment.end) {
+            Some(Clash::Covered(Reason::Overlap))
+        } else {
+            None
+        }
+    }
+
+    /// Cuts what follows so that it begins at `end`; returns the first that is left.
+    fn cut_following(&mut self, index: u32, mut after: Option<u32>, end: usize) -> Option<u32> {
+        while let Some(at) = after.filter(|&at| self.pieces.at(at).start < end) {
+            let piece = self.pieces.at_mut(at);
+            assert_eq!(piece.head, 0, "what follows another is not the first");
+            if piece.end > end {
+                let cut = end - piece.start;
+                piece.memory.skip(cut);
+                piece.start = end;
+                self.table.at_mut(index).covered -= cut;
+                self.counts.cut += 1;
+                break;
+            }
+            let piece = self.remove_piece(at);
+            after = piece.next;
+            let waiting = self.table.at_mut(index);
+            waiting.pieces -= 1;
+            waiting.covered -= piece.end - piece.start;
+            self.counts.covered += 1;
+            self.counts.dropped += 1;
+        }
+        after
+    }
+}
+
+/// What keeps a fragment from being put between others.
+enum Clash {
+    Covered(Reason),
+    Spoils,
+}

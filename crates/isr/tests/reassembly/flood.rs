@@ -1,0 +1,50 @@
+//! A flood of datagrams that are never completed.
+
+use super::parts::{IsV6, Owned, seconds, v4_header, v4_part};
+use corelane_isr::reassembly::{Limits, Outcome, Reassembly};
+use corelane_wire::packet::{Protocol, ipv4};
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+/// Incomplete datagrams.
+const FLOOD: u32 = 1_000_000;
+/// One honest datagram in so many of the flood, and so many of these between its two fragments.
+const EVERY: u32 = 500;
+const BETWEEN: u32 = 200;
+
+#[test]
+fn f_04_a_flood_stays_within_the_cap_and_honest_datagrams_pass() {
+    let limits = Limits::for_frames(32 * 1024, 2048);
+    let mut table = Reassembly::new(limits, 0x5eed);
+    let (alive, mut pieces) = (Rc::default(), Vec::new());
+    let data = IsV6(false).datagram(120);
+    let honest: Vec<_> = (0..=u16::MAX).step_by(64).map(|name| IsV6(false).parts(name, &data, 64)).collect();
+    let (mut sent, mut passed, mut most) = (0, 0, 0);
+    for number in 0..FLOOD {
+        let now = seconds(u64::from(number / 100_000));
+        let mut arrive = |table: &mut Reassembly<Owned>, packet: &[u8]| {
+            let outcome = table.arrive(now, Owned::new(packet, 2048, &alive), &mut pieces);
+            pieces.clear();
+            matches!(outcome, Outcome::Whole(_))
+        };
+        let forged = ipv4::Header {
+            source: Ipv4Addr::from(number.wrapping_mul(2_654_435_761)),
+            ..v4_header(number as u16, Protocol::UDP)
+        };
+        assert!(!arrive(&mut table, &v4_part(forged, &data, 0, 64, true)));
+        let parts = &honest[number as usize / EVERY as usize % honest.len()];
+        if number % EVERY == 0 {
+            sent += 1;
+            assert!(!arrive(&mut table, &parts[0]));
+        } else if number % EVERY == BETWEEN {
+            passed += usize::from(arrive(&mut table, &parts[1]));
+        }
+        most = most.max(table.waiting().2);
+        assert!(table.waiting().2 <= limits.bytes && table.waiting().0 <= limits.datagrams);
+    }
+    println!("{passed} of {sent} honest datagrams passed; at most {most} of {} bytes in use", limits.bytes);
+    assert!(2 * passed >= sent, "{passed} of {sent} honest datagrams passed");
+    let counts = table.counts();
+    assert_eq!(counts.fragments, counts.dropped + counts.joined + table.waiting().1 as u64);
+    assert_eq!(alive.get(), table.waiting().1, "what was dropped was let go");
+}

@@ -1,0 +1,10 @@
+//! Reassembly: its limits, its checks, and floods. What a row of the originals demands is in the test that is named after it.
+#![allow(clippy::unwrap_used)] // all of this is tests
+
+mod checks;
+mod flood;
+mod flows;
+mod frames;
+mod limits;
+mod parts;
+mod steps;

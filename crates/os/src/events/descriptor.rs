@@ -1,0 +1,188 @@
+//! Questions to a descriptor that somebody else owns, by its number.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fstat, seek};
+use rustix::net::SocketType;
+use rustix::net::sockopt::{socket_acceptconn, socket_type};
+use rustix::time::Timespec;
+use std::os::fd::{BorrowedFd, RawFd};
+
+use super::polling::Readiness;
+
+/// What a descriptor is, as far as its readiness differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A socket with connections.
+    Stream,
+    /// A socket without.
+    Datagrams,
+    /// A pipe's end, or a FIFO.
+    Pipe,
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A terminal or another device.
+    Device,
+    /// What has no name: epoll, eventfd, timerfd, pidfd...
+    Nameless,
+}
+
+/// Which open file a number means: of the same identity is the same socket; the same file or end of a pipe, perhaps opened again; for what has
+/// no name, any other without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    device: u64,
+    file: u64,
+    mode: u32,
+    access: u32,
+}
+
+/// A descriptor by number, for the length of one call: whoever owns it may close it meanwhile, and then the call says EBADF, or speaks of what
+/// took its place.
+pub(super) fn borrowed<'a>(number: RawFd) -> Result<BorrowedFd<'a>, i32> {
+    if number < 0 {
+        return Err(libc::EBADF);
+    }
+    // SAFETY: it is not -1, and it is used for one system call, which checks the number itself; nothing in memory hangs on it.
+    Ok(unsafe { BorrowedFd::borrow_raw(number) })
+}
+
+/// What `number` is, and which.
+///
+/// # Errors
+/// EBADF if it is not open.
+pub fn identify(number: RawFd) -> Result<(Kind, Identity), i32> {
+    let descriptor = borrowed(number)?;
+    let status = fstat(descriptor).map_err(|error| error.raw_os_error())?;
+    let kind = match FileType::from_raw_mode(status.st_mode) {
+        FileType::Socket => match socket_type(descriptor) {
+            Ok(SocketType::STREAM | SocketType::SEQPACKET) => Kind::Stream,
+            _ => Kind::Datagrams,
+        },
+        FileType::Fifo => Kind::Pipe,
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::CharacterDevice | FileType::BlockDevice | FileType::Symlink => Kind::Device,
+        FileType::Unknown => Kind::Nameless,
+    };
+    Ok((kind, identity(descriptor, status.st_dev, status.st_ino, status.st_mode)))
+}
+
+/// Which file `number` means now.
+///
+/// # Errors
+/// EBADF if it is not open.
+pub fn identity_of(number: RawFd) -> Result<Identity, i32> {
+    let descriptor = borrowed(number)?;
+    let status = fstat(descriptor).map_err(|error| error.raw_os_error())?;
+    Ok(identity(descriptor, status.st_dev, status.st_ino, status.st_mode))
+}
+
+fn identity(descriptor: BorrowedFd, device: u64, file: u64, mode: u32) -> Identity {
+    // The two ends of a pipe are one file.
+    let is_pipe = FileType::from_raw_mode(mode) == FileType::Fifo;
+    let access = if is_pipe { access(descriptor) } else { 0 };
+    Identity { device, file, mode: mode & FILE_TYPE, access }
+}
+
+/// The bits of a mode that say what kind of file it is (S_IFMT, inode(7)).
+const FILE_TYPE: u32 = libc::S_IFMT;
+
+fn access(descriptor: BorrowedFd) -> u32 {
+    fcntl_getfl(descriptor).map_or(0, |flags| (flags & OFlags::RWMODE).bits())
+}
+
+/// What `number` is ready for now, of `wanted`, and whether it has failed or hung up (poll(2)); nothing if it is not open.
+pub fn readiness(number: RawFd, wanted: Readiness) -> Readiness {
+    let Ok(descriptor) = borrowed(number) else { return Readiness::empty() };
+    // The bits have the same values (poll.h).
+    let wanted = PollFlags::from_bits_retain(wanted.bits() as u16);
+    let mut asked = [PollFd::from_borrowed_fd(descriptor, wanted)];
+    let answered = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    let ready = if answered.is_ok() { asked[0].revents() } else { PollFlags::empty() };
+    if ready.contains(PollFlags::NVAL) {
+        return Readiness::empty();
+    }
+    Readiness::from_bits_retain(u32::from(ready.bits()))
+}
+
+/// Bytes that can be read; the first datagram's where there are datagrams (FIONREAD). None where it is not counted in bytes.
+pub fn readable_bytes(number: RawFd) -> Option<i64> {
+    let bytes = rustix::io::ioctl_fionread(borrowed(number).ok()?).ok()?;
+    i64::try_from(bytes).ok()
+}
+
+/// Bytes that were written and have not left, or were not taken note of by the peer (SIOCOUTQ, tcp(7)).
+pub fn unsent_bytes(number: RawFd) -> Option<i64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the request writes one int, and `bytes` is a valid place for it.
+    let answer = unsafe { libc::ioctl(number, libc::TIOCOUTQ, &raw mut bytes) };
+    (answer == 0).then_some(i64::from(bytes))
+}
+
+/// Bytes that a socket's or a pipe's buffer for sending holds in all.
+pub fn send_buffer(number: RawFd, kind: Kind) -> Option<i64> {
+    let descriptor = borrowed(number).ok()?;
+    let bytes = match kind {
+        Kind::Pipe => rustix::pipe::fcntl_getpipe_size(descriptor),
+        _ => rustix::net::sockopt::socket_send_buffer_size(descriptor),
+    };
+    i64::try_from(bytes.ok()?).ok()
+}
+
+/// Whether a socket takes connections.
+pub fn listens(number: RawFd) -> bool {
+    borrowed(number).is_ok_and(|descriptor| socket_acceptconn(descriptor) == Ok(true))
+}
+
+/// What TCP says of a socket: for one that listens, the connections that wait; None for others.
+pub fn tcp(number: RawFd) -> Option<Tcp> {
+    let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: `info` has `length` writable bytes, and `length` is writable itself; the call writes no more than that. All zeros is a value of
+    // the structure, and so is whatever the call writes: it has only integers.
+    let info = unsafe {
+        let answer = libc::getsockopt(number, libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &mut length);
+        if answer != 0 {
+            return None;
+        }
+        info.assume_init()
+    };
+    let was_connected = info.tcpi_bytes_acked > 0 || info.tcpi_segs_in > 1;
+    let waiting = i64::from(info.tcpi_unacked);
+    Some(Tcp { waiting, retransmitted: info.tcpi_total_retrans, heard: info.tcpi_segs_in, was_connected })
+}
+
+/// What TCP says of a socket (TCP_INFO, tcp(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tcp {
+    /// Of one that listens: connections that nobody has accepted. Of others: segments on their way.
+    pub waiting: i64,
+    /// Segments sent more than once.
+    pub retransmitted: u32,
+    /// Segments that came from the peer.
+    pub heard: u32,
+    /// There was a connection: the peer has acknowledged something, or said more than one thing.
+    pub was_connected: bool,
+}
+
+/// A file's size and the number of its names.
+///
+/// # Errors
+/// EBADF if it is not open.
+pub fn size_and_links(number: RawFd) -> Result<(i64, u64), i32> {
+    let status = fstat(borrowed(number)?).map_err(|error| error.raw_os_error())?;
+    // A link count's width differs between machines.
+    #[allow(clippy::useless_conversion)]
+    Ok((status.st_size, u64::from(status.st_nlink)))
+}
+
+/// Where in a file the next byte is read.
+///
+/// # Errors
+/// EBADF if it is not open.
+pub fn offset(number: RawFd) -> Result<i64, i32> {
+    let offset = seek(borrowed(number)?, SeekFrom::Current(0)).map_err(|error| error.raw_os_error())?;
+    Ok(i64::try_from(offset).unwrap_or(i64::MAX))
+}

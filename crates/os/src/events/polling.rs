@@ -1,0 +1,150 @@
+//! A set of descriptors to wait at (epoll(7)), and a bell in it (eventfd(2)).
+
+use rustix::event::epoll::{self, CreateFlags, EventData};
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use super::descriptor::borrowed;
+
+/// What a descriptor is ready for, or is asked for.
+pub use rustix::event::epoll::EventFlags as Readiness;
+
+/// What a set reports: readiness, and the token of the registration.
+pub type Report = epoll::Event;
+
+/// A report to be overwritten.
+pub fn blank() -> Report {
+    Report { flags: Readiness::empty(), data: EventData::new_u64(0) }
+}
+
+/// The token of a report.
+pub fn token_of(report: &Report) -> u64 {
+    report.data.u64()
+}
+
+/// What a report says.
+pub fn readiness_of(report: &Report) -> Readiness {
+    report.flags
+}
+
+/// A set of descriptors, each with what it is waited for and a token.
+pub struct Set(OwnedFd);
+
+impl Set {
+    /// An empty one, closed by execve(2).
+    ///
+    /// # Errors
+    /// The system's number: too many descriptors, too little memory.
+    pub fn new() -> Result<Self, i32> {
+        epoll::create(CreateFlags::CLOEXEC).map(Self).map_err(|error| error.raw_os_error())
+    }
+
+    /// Its descriptor, which is readable while anything in it is ready.
+    pub fn number(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// The descriptor itself, without its set.
+    pub fn into_descriptor(self) -> OwnedFd {
+        self.0
+    }
+
+    /// Waits for `number` from now on.
+    ///
+    /// # Errors
+    /// The system's number (epoll_ctl(2)): EPERM for a file that is always ready, EEXIST for one that is in the set, EBADF, ELOOP.
+    pub fn add(&self, number: RawFd, what: Readiness, token: u64) -> Result<(), i32> {
+        let source = borrowed(number)?;
+        epoll::add(&self.0, source, EventData::new_u64(token), what).map_err(|error| error.raw_os_error())
+    }
+
+    /// Waits for something else of `number`; tells at once what it is ready for.
+    ///
+    /// # Errors
+    /// ENOENT if the file that has this number now is not in the set under it; EBADF if no file has it.
+    pub fn modify(&self, number: RawFd, what: Readiness, token: u64) -> Result<(), i32> {
+        let source = borrowed(number)?;
+        epoll::modify(&self.0, source, EventData::new_u64(token), what).map_err(|error| error.raw_os_error())
+    }
+
+    /// Waits for `number` no more.
+    ///
+    /// # Errors
+    /// As [`Set::modify`].
+    pub fn remove(&self, number: RawFd) -> Result<(), i32> {
+        epoll::delete(&self.0, borrowed(number)?).map_err(|error| error.raw_os_error())
+    }
+
+    /// Whether `number` means the file that is in the set under it (kcmp(2)); true where the system does not say.
+    pub fn has(&self, number: RawFd) -> bool {
+        const KCMP_EPOLL_TFD: libc::c_long = 7;
+        let place = [self.number().cast_unsigned(), number.cast_unsigned(), 0_u32];
+        let process = rustix::process::getpid().as_raw_nonzero().get();
+        // SAFETY: the call reads three words at `place` (`struct kcmp_epoll_slot`).
+        let answer = unsafe {
+            libc::syscall(libc::SYS_kcmp, process, process, KCMP_EPOLL_TFD, libc::c_long::from(number), place.as_ptr())
+        };
+        match crate::errno::checked(answer as isize) {
+            Ok(difference) => difference == 0,
+            Err(error) => !matches!(error, libc::ENOENT | libc::EBADF),
+        }
+    }
+
+    /// In the set behind `set`, waits for `new` instead of for `old`, with the same token.
+    ///
+    /// # Errors
+    /// As [`Set::add`].
+    pub fn replace_in(set: &OwnedFd, old: RawFd, new: RawFd, token: u64) -> Result<(), i32> {
+        // One that was closed meanwhile has left the set.
+        let _ = epoll::delete(set, borrowed(old)?);
+        let added = epoll::add(set, borrowed(new)?, EventData::new_u64(token), Readiness::IN);
+        added.map_err(|error| error.raw_os_error())
+    }
+
+    /// Overwrites the beginning of `reports` and says how many; waits for the first until `timeout` is over, for ever without.
+    ///
+    /// # Errors
+    /// EINTR if a signal's handler ran.
+    pub fn collect(&self, reports: &mut [Report], timeout: Option<Duration>) -> Result<usize, i32> {
+        assert!(!reports.is_empty(), "somewhere to put a report");
+        let timeout = timeout.map(|timeout| crate::clock::timespec(nanoseconds(timeout)));
+        epoll::wait(&self.0, reports, timeout.as_ref()).map_err(|error| error.raw_os_error())
+    }
+}
+
+/// As the kernel can take it: 292 years for what is longer.
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(i64::MAX as u64)
+}
+
+/// A descriptor that is readable while it rings.
+pub struct Bell(OwnedFd);
+
+impl Bell {
+    /// One that is silent.
+    ///
+    /// # Errors
+    /// The system's number: too many descriptors.
+    pub fn new() -> Result<Self, i32> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        eventfd(0, flags).map(Self).map_err(|error| error.raw_os_error())
+    }
+
+    /// Its descriptor.
+    pub fn number(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// From now on it rings.
+    pub fn ring(&self) {
+        // Only a counter that is full refuses, and then it rings.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    /// From now on it is silent.
+    pub fn silence(&self) {
+        // One that is silent refuses, and stays so.
+        let _ = rustix::io::read(&self.0, &mut [0; size_of::<u64>()]);
+    }
+}

@@ -1,0 +1,83 @@
+//! Behind TLS as without it: one side says no more (close_notify, RFC 8446 section 6.1), and hears the other to its end.
+
+use crate::for_seeds;
+use crate::identity::{client, server};
+use crate::provider::{seeded, speaking};
+use crate::rig::{FaultKind, Faults, Nobody, Plan, Rig, S, World, address, patient};
+use corelane::admin::watch::ServiceCounter as C;
+use corelane::aio::{self, Connection, Lane};
+use corelane::service::Limits;
+use corelane_tls::rustls::ProtocolVersion;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+async fn read_to_end(connection: &Connection) -> aio::Result<usize> {
+    let mut bytes = 0;
+    while let Some(read) = connection.read().await? {
+        bytes += read.len();
+    }
+    assert!(!connection.is_truncated(), "who says no more says so");
+    Ok(bytes)
+}
+
+/// Says what it has and no more, and then hears the other.
+async fn greets(_lane: Lane, connection: Connection) -> aio::Result<()> {
+    connection.write(&[9; 70_000]).await?;
+    connection.finish();
+    let heard = read_to_end(&connection).await?;
+    assert_eq!(heard, 90_000);
+    Ok(())
+}
+
+/// Hears the other to its end, and only then says what it has.
+async fn is_greeted(lane: &Lane) -> aio::Result<usize> {
+    let connection = lane.connect(address()).await?;
+    let heard = read_to_end(&connection).await?;
+    lane.sleep(Duration::from_millis(3)).await;
+    connection.write(&[2; 90_000]).await?;
+    connection.finish();
+    connection.flush().await?;
+    Ok(heard)
+}
+
+fn limits() -> Limits {
+    let ages = Duration::from_secs(1 << 20);
+    patient().handshake_limit(ages).connect_limit(ages).output_high(16 << 10)
+}
+
+/// All faults but those that break connections off.
+fn gentle(seed: u64) -> Faults {
+    let ends = [FaultKind::Reset, FaultKind::AbortedAccept, FaultKind::LostAccept, FaultKind::FilledTable, FaultKind::ClockJump];
+    ends.into_iter().fold(Faults::all(seed), |faults, kind| faults.with(kind, 0))
+}
+
+fn play(seed: u64, faults: Faults) {
+    let (world, provider) = (World::new(seed, faults), seeded(seed));
+    let served = server().provider(provider.clone()).load().unwrap();
+    let version = if seed.is_multiple_of(3) { ProtocolVersion::TLSv1_2 } else { ProtocolVersion::TLSv1_3 };
+    let caller = client().provider(speaking(version, provider)).load().unwrap();
+    let heard = Rc::new(Cell::new(0));
+    let mut rig = Rig::new(&world, &Plan::lanes(1).memory(8 << 20), |roster| {
+        let count = heard.clone();
+        let calls = aio::main(async move |lane: Lane| {
+            for _ in 0..50 {
+                let Ok(bytes) = is_greeted(&lane).await else { continue };
+                return count.set(bytes);
+            }
+        });
+        roster.serve_behind(address(), limits(), aio::each(greets), served.lane());
+        roster.client_behind(limits(), calls, caller.lane());
+    });
+    rig.wait(5 * S);
+    assert_eq!((heard.get(), rig.connections()), (70_000, 0), "both have come to their ends");
+    assert_eq!([C::StreamsCut, C::AnswersLate, C::Panics].map(|counter| rig.count(counter)), [0; 3]);
+    rig.close(&mut Nobody);
+}
+
+#[test]
+fn who_has_said_all_hears_the_other_to_its_end() {
+    play(1, Faults::none());
+    play(3, Faults::none());
+    for_seeds(40, |seed| play(seed, gentle(seed)));
+}

@@ -1,0 +1,272 @@
+//! The extension headers of IPv6 (RFC 8200, section 4) but the fragment header, and the walk through them.
+
+use super::bytes::{split, split_at};
+use super::fragment::{self, Header as FragmentHeader};
+use super::protocol::Protocol;
+use crate::Error;
+use crate::xdr::Writer;
+
+/// Extension headers that are walked at most. RFC 8200, section 4.1 has six kinds, and one of them twice.
+pub const EXTENSIONS_MAX: usize = 8;
+
+/// Bytes of the longest extension header.
+pub const EXTENSION_BYTES_MAX: usize = 2048;
+
+const PAD_ONE: u8 = 0;
+const PAD_MANY: u8 = 1;
+
+/// What kind of extension header it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Options that every router reads.
+    HopByHop,
+    /// Routers on the way.
+    Routing,
+    /// Options for the destination.
+    Destination,
+    /// Authentication.
+    Authentication,
+}
+
+impl Kind {
+    /// The number that announces it.
+    #[must_use]
+    pub const fn protocol(self) -> Protocol {
+        match self {
+            Self::HopByHop => Protocol::HOP_BY_HOP,
+            Self::Routing => Protocol::ROUTING,
+            Self::Destination => Protocol::DESTINATION,
+            Self::Authentication => Protocol::AUTHENTICATION,
+        }
+    }
+
+    const fn of(protocol: Protocol) -> Option<Self> {
+        match protocol {
+            Protocol::HOP_BY_HOP => Some(Self::HopByHop),
+            Protocol::ROUTING => Some(Self::Routing),
+            Protocol::DESTINATION => Some(Self::Destination),
+            Protocol::AUTHENTICATION => Some(Self::Authentication),
+            _ => None,
+        }
+    }
+
+    /// Whether what it holds is a list of options.
+    const fn has_options(self) -> bool {
+        matches!(self, Self::HopByHop | Self::Destination)
+    }
+
+    /// Bytes of a header whose length field is `units`: that of authentication counts in fours (RFC 4302, section 2.2).
+    const fn length(self, units: u8) -> usize {
+        match self {
+            Self::Authentication => 4 * units as usize + 8,
+            _ => 8 * units as usize + 8,
+        }
+    }
+
+    /// The length field of a header of so many bytes, if there can be one.
+    fn units(self, length: usize) -> Option<u8> {
+        (0..=u8::MAX).find(|&units| self.length(units) == length)
+    }
+}
+
+/// An extension header: it ends where one may, and its options, if it has any, are well formed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extension<'a> {
+    kind: Kind,
+    next: Protocol,
+    data: &'a [u8],
+}
+
+impl<'a> Extension<'a> {
+    /// The header of that kind in front of `next`; `data` is all behind its length field.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] where no length field says so, or the options are no list; a routing header has its type and what is left at least.
+    pub fn new(kind: Kind, next: Protocol, data: &'a [u8]) -> Result<Self, Error> {
+        kind.units(data.len() + 2).ok_or(Error::Malformed { what: "length of an extension header" })?;
+        if kind.has_options() {
+            ExtensionOptions::new(data).try_for_each(|option| option.map(drop))?;
+        }
+        Ok(Self { kind, next, data })
+    }
+
+    /// The header of that kind at the front of `bytes`, and what follows it.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`]; [`Error::Malformed`] where its options are no list.
+    pub fn parse(kind: Kind, bytes: &'a [u8]) -> Result<(Self, &'a [u8]), Error> {
+        let (&[next, units], _) = split::<2>(bytes)?;
+        let (header, rest) = split_at(bytes, kind.length(units))?;
+        let (_, data) = split_at(header, 2)?;
+        Ok((Self::new(kind, Protocol(next), data)?, rest))
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What follows.
+    #[must_use]
+    pub const fn next(&self) -> Protocol {
+        self.next
+    }
+
+    /// All behind its length field.
+    #[must_use]
+    pub const fn data(&self) -> &'a [u8] {
+        self.data
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn header_bytes(&self) -> usize {
+        2 + self.data.len()
+    }
+
+    /// Its options; none for a kind that has no options.
+    #[must_use]
+    pub const fn options(&self) -> ExtensionOptions<'a> {
+        ExtensionOptions::new(if self.kind.has_options() { self.data } else { &[] })
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`]; then nothing was written.
+    pub fn emit(&self, to: &mut Writer<'_>) -> Result<(), Error> {
+        if to.room() < self.header_bytes() {
+            return Err(Error::NoRoom { expected: self.header_bytes(), got: to.room() });
+        }
+        let units = self.kind.units(self.header_bytes());
+        assert!(units.is_some(), "a header that exists has a length field");
+        to.put(&[self.next.0, units.unwrap_or_default()])?;
+        to.put(self.data)
+    }
+}
+
+/// One option: its kind, and what is behind its length field. Paddings are not handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtensionOption<'a> {
+    /// Its kind. The two bits in front say what to do if it is not known (RFC 8200, section 4.2).
+    pub kind: u8,
+    /// What is behind kind and length.
+    pub data: &'a [u8],
+}
+
+/// The options in some bytes, until they end or one is no option.
+#[derive(Clone, Debug)]
+pub struct ExtensionOptions<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> ExtensionOptions<'a> {
+    const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    fn option(&mut self) -> Result<ExtensionOption<'a>, Error> {
+        let malformed = Error::Malformed { what: "list of IPv6 options" };
+        let (&[kind, length], behind) = split(self.rest).map_err(|_| malformed)?;
+        let (data, rest) = split_at(behind, length.into()).map_err(|_| malformed)?;
+        self.rest = rest;
+        Ok(ExtensionOption { kind, data })
+    }
+}
+
+impl<'a> Iterator for ExtensionOptions<'a> {
+    type Item = Result<ExtensionOption<'a>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match *self.rest.first()? {
+                PAD_ONE => self.rest = &self.rest[1..],
+                _ => match self.option() {
+                    Ok(option) if option.kind == PAD_MANY => {}
+                    Ok(option) => return Some(Ok(option)),
+                    Err(error) => {
+                        self.rest = &[];
+                        return Some(Err(error));
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// Where a fragment header stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FragmentPlace {
+    /// The header.
+    pub header: FragmentHeader,
+    /// Where it begins, in bytes from the beginning of what was walked.
+    pub at: usize,
+    /// Where the number stands that announces it, counted likewise; none if that is in the packet's own header.
+    pub announced_at: Option<usize>,
+}
+
+/// The end of a walk.
+#[derive(Clone, Copy, Debug)]
+pub struct Chain<'a> {
+    /// What follows the last extension header.
+    pub protocol: Protocol,
+    /// That, as it lies.
+    pub payload: &'a [u8],
+    /// The fragment header, if there was one.
+    pub fragment: Option<FragmentPlace>,
+    /// How many extension headers there were.
+    pub headers: usize,
+    walked: usize,
+    announced_at: Option<usize>,
+}
+
+impl<'a> Chain<'a> {
+    /// Walks from a header of kind `next` at the front of `bytes` to the first that is no extension, or past the header of a fragment, behind
+    /// which only the first fragment has headers. An atomic fragment (RFC 6946) is none.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`], [`Error::Malformed`]; [`Error::TooLong`] for more than [`EXTENSIONS_MAX`].
+    pub fn walk(next: Protocol, bytes: &'a [u8]) -> Result<Self, Error> {
+        let mut chain = Self { protocol: next, payload: bytes, fragment: None, headers: 0, walked: 0, announced_at: None };
+        while chain.protocol.is_extension() && !chain.is_part() {
+            if chain.headers == EXTENSIONS_MAX {
+                let (limit, got) = (EXTENSIONS_MAX as u32, EXTENSIONS_MAX as u32 + 1);
+                return Err(Error::TooLong { what: "chain of extension headers", limit, got });
+            }
+            chain = chain.step()?;
+        }
+        Ok(chain)
+    }
+
+    /// Whether it ended at a fragment header that is not atomic.
+    #[must_use]
+    pub fn is_part(&self) -> bool {
+        self.fragment.is_some_and(|place| place.header.is_part())
+    }
+
+    /// Bytes of all headers that were walked past.
+    #[must_use]
+    pub const fn walked(&self) -> usize {
+        self.walked
+    }
+
+    fn step(self) -> Result<Self, Error> {
+        let mut fragment = self.fragment;
+        let (next, rest) = match Kind::of(self.protocol) {
+            Some(kind) => {
+                let (header, rest) = Extension::parse(kind, self.payload)?;
+                (header.next(), rest)
+            }
+            None => {
+                assert_eq!(self.protocol, Protocol::FRAGMENT, "each extension header but this has a kind");
+                let view = fragment::View::new(self.payload)?;
+                fragment = Some(FragmentPlace { header: view.header(), at: self.walked, announced_at: self.announced_at });
+                (view.header().next, view.payload())
+            }
+        };
+        let (headers, announced_at) = (self.headers + 1, Some(self.walked));
+        let walked = self.walked + self.payload.len() - rest.len();
+        Ok(Self { protocol: next, payload: rest, fragment, headers, walked, announced_at })
+    }
+}

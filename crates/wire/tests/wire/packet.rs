@@ -1,0 +1,10 @@
+//! Packets: what the RFCs print, round trips of random values, lying lengths, and Scapy.
+
+pub mod build;
+mod captured;
+mod checksums;
+mod headers;
+pub mod samples;
+mod scapy;
+mod told;
+mod walk;

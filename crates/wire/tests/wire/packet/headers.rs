@@ -1,0 +1,251 @@
+//! Headers that are cut short, or that lie.
+
+use super::build::in_front;
+use crate::packet::samples;
+use corelane_wire::Error;
+use corelane_wire::packet::checksum::Addresses;
+use corelane_wire::packet::extension::{EXTENSIONS_MAX, Extension, Kind};
+use corelane_wire::packet::{
+    EtherType, Network, Options, Packet, Protocol, TAGS_MAX, Traffic, Transport, arp, ethernet, fragment, gre, icmp, icmpv6,
+    ipv4, ipv6, neighbour, tcp, udp, vlan, vxlan,
+};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+const V4: ipv4::Header = ipv4::Header {
+    traffic: Traffic(0),
+    identification: 1,
+    fragment: ipv4::Fragment { offset: ipv4::Offset::START, more: false, keep_whole: true },
+    hops: 64,
+    protocol: Protocol::UDP,
+    source: Ipv4Addr::new(192, 0, 2, 1),
+    destination: Ipv4Addr::new(192, 0, 2, 2),
+    options: Options::NONE,
+};
+
+fn v6(next: Protocol) -> ipv6::Header {
+    let (source, destination) = (Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED);
+    ipv6::Header { traffic: Traffic(0), label: ipv6::Label::default(), next, hops: 64, source, destination }
+}
+
+fn udp_in_v4(data: &[u8]) -> Vec<u8> {
+    let datagram = in_front(data, |to| udp::Header { source: 7, destination: 9 }.emit(&V4.addresses(), data, to));
+    in_front(&datagram, |to| V4.emit(datagram.len(), to))
+}
+
+/// A segment's header with an option.
+fn segment() -> tcp::Header {
+    tcp::Header {
+        source: 1,
+        destination: 2,
+        sequence: 3,
+        acknowledgement: 4,
+        flags: tcp::Flags::SYN,
+        window: 5,
+        urgent: 0,
+        options: tcp::Choice::Times { time: 1, echo: 2 }.put(Options::NONE).unwrap(),
+    }
+}
+
+/// Reads a header; whether it was there.
+type Reader = fn(&[u8]) -> Result<(), Error>;
+
+#[test]
+fn a_header_that_is_cut_short_is_said_to_be_so() {
+    let addresses = V4.addresses();
+    let mut with_options = V4;
+    with_options.options = Options::NONE.with(0x1e, &[1; 6]).unwrap();
+    let gre = gre::Header { has_checksum: true, key: Some(1), sequence: Some(2), protocol: EtherType::IPV4 };
+    let extension = Extension::new(Kind::Destination, Protocol::UDP, &[1, 4, 0, 0, 0, 0]).unwrap();
+    let part = fragment::Header { next: Protocol::UDP, offset: ipv4::Offset::START, more: true, identification: 1 };
+    let arp = arp::Message {
+        operation: arp::Operation::Request,
+        sender_mac: ethernet::Mac::BROADCAST,
+        sender: V4.source,
+        target_mac: ethernet::Mac::BROADCAST,
+        target: V4.destination,
+    };
+    let frame = ethernet::Header { destination: arp.sender_mac, source: arp.sender_mac, protocol: EtherType::ARP };
+    let solicitation = icmpv6::Message::Neighbour(neighbour::Message::Solicitation {
+        target: Ipv6Addr::LOCALHOST,
+        options: neighbour::Options::default(),
+    });
+    let echo = icmp::Message::EchoRequest(icmp::Echo { identification: 1, sequence: 2, data: &[] });
+    let headers: [(&str, Vec<u8>, Reader); 13] = [
+        ("ethernet", in_front(&[], |to| frame.emit(to)), |b| ethernet::View::new(b).map(drop)),
+        ("vlan", in_front(&[], |to| vlan::Tag { control: 1, protocol: EtherType::IPV4 }.emit(to)), |b| {
+            vlan::View::new(b).map(drop)
+        }),
+        ("arp", in_front(&[], |to| arp.emit(to)), |b| arp::Message::parse(b).map(drop)),
+        ("ipv4", in_front(&[], |to| with_options.emit(0, to)), |b| ipv4::View::new(b).map(drop)),
+        ("ipv6", in_front(&[], |to| v6(Protocol::NONE).emit(0, to)), |b| ipv6::View::new(b).map(drop)),
+        ("extension", in_front(&[], |to| extension.emit(to)), |b| Extension::parse(Kind::Destination, b).map(drop)),
+        ("fragment", in_front(&[], |to| part.emit(to)), |b| fragment::View::new(b).map(drop)),
+        ("udp", in_front(&[], |to| udp::Header { source: 1, destination: 2 }.emit(&addresses, &[], to)), |b| {
+            udp::View::new(b).map(drop)
+        }),
+        ("tcp", in_front(&[], |to| segment().emit(&addresses, &[], to)), |b| tcp::View::new(b).map(drop)),
+        ("icmp", in_front(&[], |to| echo.emit(to)), |b| icmp::View::new(b).map(drop)),
+        ("icmpv6", in_front(&[], |to| solicitation.emit(&addresses, to)), |b| {
+            icmpv6::View::new(b).and_then(|view| view.message()).map(drop)
+        }),
+        ("gre", in_front(&[], |to| gre.emit(&[], to)), |b| gre::View::new(b).map(drop)),
+        ("vxlan", in_front(&[], |to| vxlan::Header { network: Default::default() }.emit(to)), |b| vxlan::View::new(b).map(drop)),
+    ];
+    for (name, bytes, read) in headers {
+        assert_eq!(read(&bytes), Ok(()), "{name}");
+        for length in 0..bytes.len() {
+            let read = read(&bytes[..length]);
+            let is_told = matches!(read, Err(Error::Truncated { expected, got }) if expected > got);
+            assert!(is_told, "{name} of {length} bytes: {read:?}");
+        }
+    }
+}
+
+#[test]
+fn a_writer_without_room_is_left_as_it_was() {
+    for sample in samples::all().into_iter().filter(|sample| sample.parser == "packet_frame") {
+        let mut memory = [0; 13];
+        let mut writer = corelane_wire::xdr::Writer::new(&mut memory);
+        let header = ethernet::View::new(&sample.bytes).unwrap().header();
+        assert_eq!(header.emit(&mut writer), Err(Error::NoRoom { expected: 14, got: 13 }));
+        assert!(writer.is_empty());
+    }
+}
+
+#[test]
+fn lengths_that_lie_are_refused() {
+    let whole = udp_in_v4(b"12345678");
+    let changed = |at: usize, to: &[u8]| {
+        let mut bytes = whole.clone();
+        bytes[at..at + to.len()].copy_from_slice(to);
+        Packet::of_network(EtherType::IPV4, &bytes).map(|packet| format!("{:?}", packet.transport))
+    };
+    let (malformed, truncated) =
+        (Err(Error::Malformed { what: "length of an IPv4 packet" }), |expected| Err(Error::Truncated { expected, got: 36 }));
+    assert_eq!(changed(0, &[0x44]), malformed, "a header of 16 bytes");
+    assert_eq!(changed(0, &[0x4f]), malformed, "a header beyond the packet");
+    assert_eq!(changed(2, &[0, 0]), malformed, "a packet of 0 bytes");
+    assert_eq!(changed(2, &[0, 19]), malformed, "a packet shorter than its header");
+    assert_eq!(changed(2, &[0, 37]), truncated(37), "a packet longer than the frame");
+    assert_eq!(changed(2, &[0xff, 0xff]), truncated(65_535));
+    let broken = |length: u8, why: &str| {
+        let told = changed(24, &[0, length]).unwrap();
+        assert!(told.starts_with("Broken") && told.contains(why), "{told}");
+    };
+    broken(0, "Malformed");
+    broken(7, "Malformed");
+    broken(17, "Truncated");
+    assert!(changed(24, &[0, 15]).unwrap().starts_with("Udp"), "less than the packet has is legal");
+}
+
+#[test]
+fn segments_that_lie_are_refused() {
+    let mut bytes = [0; 24];
+    for (words, is_read) in [(0, false), (4, false), (5, true), (6, true), (7, false), (15, false)] {
+        bytes[12] = words << 4;
+        assert_eq!(tcp::View::new(&bytes).is_ok(), is_read, "{words} words of {}", bytes.len() / 4);
+    }
+    bytes[12] = 6 << 4;
+    for options in [[2, 0, 0, 0], [2, 1, 0, 0], [2, 5, 0, 0], [1, 1, 1, 2]] {
+        bytes[20..].copy_from_slice(&options);
+        let view = tcp::View::new(&bytes).unwrap();
+        assert_eq!(view.header().map(drop), Err(Error::Malformed { what: "list of options" }), "{options:?}");
+        assert_eq!(view.options().filter(Result::is_err).count(), 1, "the list ends at its fault");
+    }
+    bytes[20..].copy_from_slice(&[0, 2, 0, 0]);
+    assert_eq!(tcp::View::new(&bytes).unwrap().header().unwrap().options, Options::NONE, "what is behind the end does not count");
+}
+
+#[test]
+fn frames_of_no_length_and_of_any_are_walked() {
+    assert_eq!(Packet::of_frame(&[]).map(drop), Err(Error::Truncated { expected: 14, got: 0 }));
+    for length in [0, 1, 1472, 8972, 65_535 - 28] {
+        let data = vec![0x5a; length];
+        let mut datagram = vec![0; 70_000];
+        let mut writer = corelane_wire::xdr::Writer::new(&mut datagram);
+        ethernet::Header { destination: ethernet::Mac::BROADCAST, source: ethernet::Mac([2; 6]), protocol: EtherType::IPV4 }
+            .emit(&mut writer)
+            .unwrap();
+        V4.emit(8 + length, &mut writer).unwrap();
+        udp::Header { source: 1, destination: 2 }.emit(&V4.addresses(), &data, &mut writer).unwrap();
+        writer.put(&data).unwrap();
+        writer.put(&[0; 20]).unwrap(); // what fills a short frame
+        let packet = Packet::of_frame(writer.written()).unwrap();
+        let Transport::Udp(view) = packet.transport else { panic!("{length}: {:?}", packet.transport) };
+        assert_eq!((view.payload().len(), view.is_checksum_right(&V4.addresses())), (length, true));
+    }
+    let mut room = [0; 100];
+    let too_long = V4.emit(65_516, &mut corelane_wire::xdr::Writer::new(&mut room));
+    assert_eq!(too_long, Err(Error::Oversized { limit: 65_535, got: 65_536 }));
+}
+
+#[test]
+fn tags_are_walked_past_up_to_their_bound() {
+    let stacked = |tags: usize| {
+        let mut protocol = EtherType::IPV4;
+        let mut bytes = udp_in_v4(b"x");
+        for control in 0..tags {
+            bytes = in_front(&bytes, |to| vlan::Tag { control: control as u16, protocol }.emit(to));
+            protocol = EtherType::VLAN;
+        }
+        let header = ethernet::Header { destination: ethernet::Mac::BROADCAST, source: ethernet::Mac([2; 6]), protocol };
+        in_front(&bytes, |to| header.emit(to))
+    };
+    let frame = stacked(TAGS_MAX);
+    let packet = Packet::of_frame(&frame).unwrap();
+    let link = packet.link.unwrap();
+    let numbers = (link.outer.unwrap().number(), link.inner.unwrap().number());
+    assert_eq!((link.tags, numbers, packet.network_at), (TAGS_MAX, (31, 0), 14 + 4 * TAGS_MAX));
+    let refused = Packet::of_frame(&stacked(TAGS_MAX + 1)).map(drop);
+    assert_eq!(refused, Err(Error::TooLong { what: "stack of VLAN tags", limit: 32, got: 33 }));
+    for length in 0..frame.len() {
+        assert!(Packet::of_frame(&frame[..length]).is_err(), "{length}");
+    }
+}
+
+#[test]
+fn extension_headers_are_walked_past_up_to_their_bound() {
+    let chained = |headers: usize| {
+        let (mut next, mut bytes) = (Protocol::NONE, Vec::new());
+        for _ in 0..headers {
+            let extension = Extension::new(Kind::Destination, next, &[1, 4, 0, 0, 0, 0]).unwrap();
+            bytes = in_front(&bytes, |to| extension.emit(to));
+            next = Protocol::DESTINATION;
+        }
+        in_front(&bytes, |to| v6(next).emit(bytes.len(), to))
+    };
+    let bytes = chained(EXTENSIONS_MAX);
+    let packet = Packet::of_network(EtherType::IPV6, &bytes).unwrap();
+    let Network::V6(_, chain) = packet.network else { panic!() };
+    assert_eq!((chain.headers, chain.protocol, packet.transport_at), (EXTENSIONS_MAX, Protocol::NONE, 40 + 8 * EXTENSIONS_MAX));
+    let refused = Packet::of_network(EtherType::IPV6, &chained(EXTENSIONS_MAX + 1)).map(drop);
+    assert_eq!(refused, Err(Error::TooLong { what: "chain of extension headers", limit: 8, got: 9 }));
+}
+
+#[test]
+fn values_that_are_not_legal_cannot_be_made() {
+    assert!(EtherType::new(0x5ff).is_err() && EtherType::new(0x600).is_ok());
+    assert!(ipv6::Label::new(1 << 20).is_err() && vxlan::Network::new(1 << 24).is_err());
+    assert!(ipv4::Offset::new(4).is_err() && ipv4::Offset::new(65_536).is_err());
+    assert_eq!(ipv4::Offset::new(65_528).unwrap().bytes(), 65_528);
+    assert!(Options::NONE.with(1, &[]).is_err() && Options::NONE.with(2, &[0; 39]).is_err());
+    assert!(Extension::new(Kind::Destination, Protocol::UDP, &[1, 5, 0, 0, 0, 0]).is_err(), "an option behind the end");
+    assert!(Extension::new(Kind::Routing, Protocol::UDP, &[0; 7]).is_err(), "no length field says so");
+    assert!(tcp::Choice::WindowShift(15).put(Options::NONE).is_err());
+    let mut part = V4;
+    part.fragment = ipv4::Fragment { offset: ipv4::Offset::new(65_512).unwrap(), more: false, keep_whole: false };
+    let mut room = [0; 100];
+    let mut emit = |header: &ipv4::Header, payload| header.emit(payload, &mut corelane_wire::xdr::Writer::new(&mut room));
+    assert_eq!(emit(&part, 4), Err(Error::Oversized { limit: 65_535, got: 65_536 }));
+    part.fragment = ipv4::Fragment { offset: ipv4::Offset::START, more: true, keep_whole: false };
+    assert_eq!(emit(&part, 12), Err(Error::Malformed { what: "length of a fragment" }));
+    assert_eq!(emit(&part, 0), Err(Error::Malformed { what: "length of a fragment" }));
+}
+
+#[test]
+fn a_datagram_without_checksum_is_legal_over_v4_alone() {
+    let bytes = [0, 7, 0, 9, 0, 8, 0, 0];
+    let v6 = Addresses::V6 { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::LOCALHOST };
+    let view = udp::View::new(&bytes).unwrap();
+    assert_eq!((view.is_checksum_right(&V4.addresses()), view.is_checksum_right(&v6)), (true, false));
+}
