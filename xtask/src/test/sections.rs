@@ -56,7 +56,11 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "fuzz-wire", seconds: 30, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
     Section { name: "fuzz-isr", seconds: 20, work: beside(&checked!("crates/isr/fuzz/Cargo.toml")) },
     Section { name: "build", seconds: 500, work: Work::Build },
-    Section { name: "pure", seconds: 20, work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "crates/isr", "xtask"]) },
+    Section {
+        name: "pure",
+        seconds: 20,
+        work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "crates/isr", "xtask"]),
+    },
     Section {
         name: "simulation",
         seconds: 210,

@@ -82,8 +82,17 @@ pub const SYSTEM: [&str; 4] = ["crates/os", "crates/drivers", "crates/select", "
 const SCRIPTS: &str = "xtask";
 
 /// The data path: nothing on it comes from elsewhere.
-const DATA_PATH: &[&str] =
-    &["crates/seam", "crates/lane", "crates/svc", "crates/watch", "crates/isr", "crates/sim", "crates/rss", "crates/wire", "services/*"];
+const DATA_PATH: &[&str] = &[
+    "crates/seam",
+    "crates/lane",
+    "crates/svc",
+    "crates/watch",
+    "crates/isr",
+    "crates/sim",
+    "crates/rss",
+    "crates/wire",
+    "services/*",
+];
 
 /// Folder on the data path, what it uses from elsewhere all the same, and why.
 const TAKEN: &[(&str, &[&str], &str)] = &[

@@ -137,12 +137,7 @@ fn longer(order: &[usize], threads: &[&[Step]]) -> Vec<Vec<usize>> {
     open.map(|thread| [order, &[thread]].concat()).collect()
 }
 
-fn run(
-    change: impl Fn(Change) -> Change,
-    threads: &[&[Step]],
-    order: &[usize],
-    check: impl Fn(&mut World, &[usize]),
-) {
+fn run(change: impl Fn(Change) -> Change, threads: &[&[Step]], order: &[usize], check: impl Fn(&mut World, &[usize])) {
     let mut world = World::new(change);
     let mut at = vec![0; threads.len()];
     let mut last = vec![0; threads.len()];
@@ -179,10 +174,14 @@ fn dispatched_is_told_to_one_until_enabled() {
 #[test]
 fn nothing_is_told_after_it_was_deleted() {
     let changer: &[Step] = &[World::write, World::delete];
-    every_order(|change| change, &[&FIRST, &SECOND, changer], |world, last| {
-        assert!(world.told.iter().all(|(step, _)| *step < last[2]), "deleted at {}: {:?}", last[2], world.told);
-        assert_eq!(world.queue.registered(), 1);
-    });
+    every_order(
+        |change| change,
+        &[&FIRST, &SECOND, changer],
+        |world, last| {
+            assert!(world.told.iter().all(|(step, _)| *step < last[2]), "deleted at {}: {:?}", last[2], world.told);
+            assert_eq!(world.queue.registered(), 1);
+        },
+    );
 }
 
 #[test]

@@ -290,8 +290,7 @@ impl State {
         if origin.process.is_some() {
             return true;
         }
-        let same = closing::closes(origin.number) == origin.closes
-            && (closing::are_told() || self.is_same(origin));
+        let same = closing::closes(origin.number) == origin.closes && (closing::are_told() || self.is_same(origin));
         if !same {
             self.end_origin(key);
         }

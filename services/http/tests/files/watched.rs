@@ -153,8 +153,10 @@ fn a_file_compressed_later_is_seen_at_once() {
 
 #[test]
 fn what_lies_behind_a_link_is_looked_at_each_second() {
-    let mut server = with(&["/inside", "/down/"]);
-    for (link, file) in [("/inside", "site/a.txt"), ("/down/", "site/with/index.html")] {
+    let mut server = Server::new(|files| files);
+    server.world.make_link("site/across", "without/b.css", false);
+    settle(&mut server, &["/inside", "/down/", "/across"]);
+    for (link, file) in [("/inside", "site/a.txt"), ("/down/", "site/with/index.html"), ("/across", "site/without/b.css")] {
         server.get(link);
         server.world.write_file(file, b"changed");
         server.rig.wait(S + 10 * MS);
