@@ -498,6 +498,12 @@ impl Course {
         }
     }
 
+    /// [`Course::failed`] of a request whose answer says so: somebody answers.
+    pub(crate) fn failed_as_answered(&mut self, kind: Kind, flight: Flight, now: u64) {
+        self.heard = now;
+        self.failed(kind, flight, now);
+    }
+
     /// Counts something of a kind that took no request with it.
     pub(crate) fn note(&mut self, kind: Kind, count: u64, intended: u64, now: u64) {
         if self.start == u64::MAX {

@@ -72,7 +72,7 @@ impl Place {
             return Self::of_unix(ways, text);
         }
         let Some((name, rest)) = text.split_once("://") else {
-            return Err(Url::parse(text, 0).map_or_else(Error::from, |_| unfit(ways, text)));
+            return Err(Url::parse(text, 0).map_or_else(|error| named(ways, text, error), |_| unfit(ways, text)));
         };
         let scheme = ways.schemes.iter().find(|scheme| scheme.name == name).ok_or_else(|| unfit(ways, text))?;
         let end = rest.find(['/', '?', '#']).filter(|_| scheme.has_path).unwrap_or(rest.len());
@@ -82,7 +82,7 @@ impl Place {
         }
         let carrier = if scheme.transport == Transport::Tcp { "tcp" } else { "udp" };
         let url = Url::parse(&format!("{carrier}://{authority}"), scheme.port.unwrap_or(ways.port))
-            .map_err(|error| named(text, error))?;
+            .map_err(|error| named(ways, text, error))?;
         let whole = url.to_string().replacen(carrier, scheme.name, 1) + path;
         let authority = authority.trim_end_matches('/').to_owned();
         let port = authority.rfind(':').filter(|&colon| !authority[colon..].contains(']'));
@@ -112,20 +112,25 @@ fn wrong(why: String) -> Error {
 }
 
 /// What is wrong with a URL, in the user's own words rather than in those of what it stands for.
-fn named(text: &str, error: corelane::Error) -> Error {
+fn named(ways: Ways, text: &str, error: corelane::Error) -> Error {
     match error {
-        corelane::Error::Url { why, .. } => corelane::Error::Url { text: text.to_owned(), why }.into(),
+        corelane::Error::Url { why, .. } => {
+            corelane::Error::Url { text: text.to_owned(), why, expected: places(ways, "HOST:PORT", "PATH") }.into()
+        }
         error => error.into(),
     }
 }
 
 fn unfit(ways: Ways, text: &str) -> Error {
-    let mut begins: Vec<String> = ways.schemes.iter().map(|scheme| format!("{}://", scheme.name)).collect();
+    wrong(format!("{text:?}: {} is asked for by {}", ways.name, places(ways, "", "")))
+}
+
+/// How a workload is asked for, with what may stand behind each scheme.
+fn places(ways: Ways, port: &str, path: &str) -> String {
     let goes = |transport| ways.schemes.iter().any(|scheme| scheme.transport == transport);
-    begins.extend(
-        [("unix:", Transport::Tcp), ("unixgram:", Transport::Udp)].iter().filter(|way| goes(way.1)).map(|way| way.0.to_owned()),
-    );
-    wrong(format!("{text:?}: {} is asked for by {}", ways.name, begins.join(" or ")))
+    let unix = [("unix:", Transport::Tcp), ("unixgram:", Transport::Udp)].into_iter().filter(|way| goes(way.1));
+    let names = ways.schemes.iter().map(|scheme| format!("{}://{port}", scheme.name));
+    names.chain(unix.map(|(name, _)| format!("{name}{path}"))).collect::<Vec<_>>().join(" or ")
 }
 
 fn first(url: &Url) -> Result<Address, Error> {
@@ -158,7 +163,7 @@ mod tests {
             (ECHO, "udp://127.0.0.1", "echo is asked for by tcp:// or tls:// or unix:"),
             (ECHO, "unixgram:/x", "echo is asked for by tcp:// or tls:// or unix:"),
             (RPC, "http://a", "rpc is asked for by tcp:// or udp:// or unix: or unixgram:"),
-            (ECHO, "localhost:1", "there is no ://"),
+            (ECHO, "localhost:1", "there is no ://; write tcp://HOST:PORT or tls://HOST:PORT or unix:PATH"),
             (ECHO, "tcp://a:1/x", "the port must be a number"),
             (ECHO, "tcp://127.0.0.1:99999", "from 0 to 65535"),
         ] {

@@ -211,7 +211,8 @@ fn times(page: &mut Page, report: &Report) {
     ];
     let measured: Vec<Column> = columns.into_iter().flatten().filter(|(_, _, times)| !times.is_empty()).collect();
     if measured.is_empty() {
-        page.list("times", &["none: nothing was answered".to_owned()]);
+        let others = report.other_answers().map(|others| format!("no answer was right; {others}"));
+        page.list("times", &[format!("none: {}", others.as_deref().unwrap_or("nothing was answered"))]);
     }
     for abreast in measured.chunks(ABREAST) {
         page.gap();

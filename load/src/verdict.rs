@@ -37,6 +37,13 @@ impl Report {
         Verdict::of(self.has_failures(), self.believable)
     }
 
+    /// Which answers came that were not right, by status, where the workload counts that.
+    pub(crate) fn other_answers(&self) -> Option<String> {
+        let statuses = self.counted.iter().filter(|(name, times)| name.starts_with("status_") && **times > 0);
+        let words: Vec<String> = statuses.map(|(name, times)| format!("{} {times} times", name.replace('_', " "))).collect();
+        (!words.is_empty()).then(|| format!("what came had {}", words.join(", ")))
+    }
+
     fn has_failures(&self) -> bool {
         self.errors.iter().any(|(kind, &count)| count > 0 && is_failure(kind))
     }
@@ -113,7 +120,8 @@ fn is_full(lane: &Lane) -> bool {
 }
 
 fn nothing_answered(report: &Report) -> Option<String> {
-    (report.requests == 0).then(|| "nothing was answered rightly".to_owned())
+    let others = report.other_answers().map_or_else(String::new, |others| format!("; {others}"));
+    (report.requests == 0).then(|| format!("nothing was answered rightly{others}"))
 }
 
 fn missing(plan: &Plan, collector: &Collector) -> Option<String> {

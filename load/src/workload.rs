@@ -112,7 +112,7 @@ impl<'a> Answers<'a> {
             Ok(()) => self.answered_alone(flight),
             Err(kind) => {
                 self.taken += 1;
-                self.course.failed(kind, flight, self.now);
+                self.course.failed_as_answered(kind, flight, self.now);
             }
         }
         Ok(())
@@ -190,7 +190,7 @@ impl<'a> Answers<'a> {
         match self.flights.take(number) {
             Known::Flight { flight, .. } => {
                 self.taken += 1;
-                self.course.failed(kind, flight, self.now);
+                self.course.failed_as_answered(kind, flight, self.now);
                 Ok(())
             }
             Known::Before => {

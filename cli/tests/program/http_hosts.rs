@@ -38,7 +38,7 @@ fn each_host_has_its_own_directory() {
 #[test]
 fn sites_that_cannot_be_are_refused() {
     for (sites, due) in [
-        ("shop.example", "\"\" is no directory: write site=shop.example:DIR"),
+        ("shop.example", "\"shop.example\" has no directory: write site=shop.example:DIR"),
         ("shop.example:/nowhere", "\"/nowhere\" is no directory"),
         ("a%20b:/tmp", "\"a b\" is no host"),
         ("a:/tmp,A.:/tmp", "\"A.\" is named twice"),

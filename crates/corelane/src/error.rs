@@ -15,6 +15,8 @@ pub enum Error {
         text: String,
         /// What is wrong with it.
         why: String,
+        /// What to write.
+        expected: String,
     },
     /// The host's name is not known.
     Host {
@@ -120,12 +122,7 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Url { text, why } => {
-                write!(
-                    f,
-                    "{text:?} is not the URL of a service: {why}; write tcp://HOST:PORT, udp://HOST:PORT, unix:PATH or unixgram:PATH"
-                )
-            }
+            Self::Url { text, why, expected } => write!(f, "{text:?} is not the URL of a service: {why}; write {expected}"),
             Self::Host { host, why } => write!(f, "the host {host:?} is not known ({why}): check the name, or give an address"),
             Self::Transport { url, expected } => write!(f, "{url}: this service can only be served at {expected}"),
             Self::Option { service, option, why } => write!(f, "{service}: option {option:?}: {why}"),

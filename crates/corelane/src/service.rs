@@ -15,7 +15,7 @@ pub use corelane_svc::{
     Passage, Peer, Progress, Refused, Remote, RemoteReply, Replies, Says, Side, Silent, SocketId, StreamService, Taken, Talk,
     Ticket, Timer, Transform, TransformError, Watch, When, Writer,
 };
-pub use corelane_watch::{Counted, Declaration, Kind, OwnCounter, ServiceCounter};
+pub use corelane_watch::{Counted, Declaration, Joined, Kind, OwnCounter, ServiceCounter};
 
 /// What stands in signatures here and a service seldom has to name: the outcomes of operations that Corelane begins itself, what memory that
 /// travels between lanes is made of, and who pays for a lane's memory.

@@ -547,13 +547,14 @@ impl<K: Talk> Cx<'_, K> {
     }
 
     /// Whether the lane's helper threads have as many calls as they may. Ask before [`Cx::offload`]: if it is so, leave the request in the
-    /// input; the connection's service is called again when a call has ended. In a call that is for no connection, the service is [nudged](crate::StreamService::nudged)
-    /// when there is room.
+    /// input; the connection's service is called again when there is a place, whoever's call has ended. In a call that is for no connection keep what is to be
+    /// done: [`nudged`](crate::StreamService::nudged) is called then.
     pub fn offload_is_full(&mut self) -> bool {
         let full = self.table.requests.offload_room(self.kit) == 0;
-        self.met.full_offload |= full;
-        if full && self.current.is_none() {
-            self.table.nudges.await_offload(self.service);
+        match self.current {
+            Some(_) => self.met.full_offload |= full,
+            None if full => self.table.await_offload(self.service),
+            None => {}
         }
         full
     }

@@ -15,6 +15,15 @@ use std::collections::VecDeque;
 /// Boxes and chains kept for reuse; more than a turn can use at once are given back to the system.
 const POOL_MAX: usize = 256;
 
+/// Who waits for a place with the helper threads, and is called again when there is one.
+#[derive(Clone, Copy)]
+pub(crate) enum Offloading {
+    /// What a connection has brought.
+    Connection(ConnectionId),
+    /// What a service does in calls that are for no connection.
+    Service(u16),
+}
+
 /// What the connections of a lane share: who must be looked at, storage to reuse, and who waits for what.
 #[derive(Default)]
 pub(crate) struct Desk {
@@ -28,8 +37,8 @@ pub(crate) struct Desk {
     chains: Vec<Chain>,
     pub(crate) lost: LostTickets,
     pub(crate) memory: Memory,
-    /// Connections whose services wait until a call has come back from the helper threads.
-    pub(crate) offloading: VecDeque<ConnectionId>,
+    /// Who waits until a call has come back from the helper threads.
+    pub(crate) offloading: VecDeque<Offloading>,
     /// Handshakes have ended: there may be room for others.
     pub(crate) handshakes_ended: bool,
     /// A timer runs at whose end handshakes are looked at.
@@ -135,7 +144,7 @@ impl Found<'_> {
     /// Has its service called again once fewer calls are with the helper threads.
     pub(crate) fn mark_offloading(&mut self) {
         if !std::mem::replace(&mut self.connection.awaits_offload, true) {
-            self.desk.offloading.push_back(self.id);
+            self.desk.offloading.push_back(Offloading::Connection(self.id));
         }
     }
 

@@ -24,8 +24,6 @@ impl Nudge {
 pub(crate) struct Nudges {
     any: Rc<Cell<bool>>,
     each: Vec<(u16, Rc<Cell<bool>>)>,
-    /// Those that are nudged when the helper threads have room for a call.
-    awaiting_offload: Vec<u16>,
 }
 
 impl Nudges {
@@ -40,20 +38,6 @@ impl Nudges {
             }
         };
         Nudge { own, any: self.any.clone() }
-    }
-
-    /// Nudges this service when the helper threads have room for a call.
-    pub(crate) fn await_offload(&mut self, service: u16) {
-        if !self.awaiting_offload.contains(&service) {
-            self.awaiting_offload.push(service);
-        }
-    }
-
-    /// The helper threads have room.
-    pub(crate) fn offload_has_room(&mut self) {
-        while let Some(service) = self.awaiting_offload.pop() {
-            self.of(service).nudge();
-        }
     }
 
     /// Whether any was nudged.
@@ -90,12 +74,5 @@ mod tests {
         other.nudge();
         assert!(nudges.are_due(), "who is nudged meanwhile is called the next time");
         assert_eq!((nudges.begin(), nudges.take(0), nudges.take(1)), (2, None, Some(5)));
-        nudges.await_offload(5);
-        nudges.await_offload(5);
-        assert!(!nudges.are_due(), "there is no room yet");
-        nudges.offload_has_room();
-        assert_eq!((nudges.are_due(), nudges.begin(), nudges.take(0), nudges.take(1)), (true, 2, None, Some(5)));
-        nudges.offload_has_room();
-        assert!(!nudges.are_due(), "nobody waits any more");
     }
 }

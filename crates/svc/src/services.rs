@@ -148,6 +148,7 @@ impl Services {
             limits,
             row,
             open: 0,
+            awaits_offload: false,
             handshakes: Cell::new(0),
             sockets: 0,
             waiting: Default::default(),
@@ -292,6 +293,8 @@ fn assert_declared<S>(declared: &[Declaration], row: &ServiceRow) {
         "{service} declares {} counters, and the page that it is to count in has {has}",
         declared.len()
     );
+    let in_order = declared.iter().enumerate().all(|(place, one)| one.place == place);
+    assert!(in_order, "{service} declares counters that stand behind another's: remedy: join both (Joined)");
 }
 
 /// An offloaded call's value leaves the fence that [`Cx::offload`](crate::Cx::offload) put around it.
@@ -372,6 +375,8 @@ impl Work for Services {
     }
 
     fn flush(&mut self, kit: &mut Kit) {
+        // Before the calls for whole services, so that who is called because there is a place finds it.
+        self.table.revive_offloading(kit);
         if self.table.nudges.are_due() {
             self.serve_nudges(kit);
         }
@@ -379,7 +384,6 @@ impl Work for Services {
         self.flush_dirty(kit);
         self.table.sockets.flush(&self.table.services, kit);
         self.table.requests.close_unheld(kit);
-        self.table.revive_offloading(kit);
         self.table.revive_starved(&kit.arena, kit.now());
         self.relieve(kit);
     }

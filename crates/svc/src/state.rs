@@ -22,6 +22,8 @@ pub(crate) struct ServiceState {
     pub(crate) limits: Limits,
     pub(crate) row: ServiceRow,
     pub(crate) open: u32,
+    /// It waits in the list of those that want to offload a call.
+    pub(crate) awaits_offload: bool,
     /// Connections that are in their handshakes.
     pub(crate) handshakes: Cell<u32>,
     /// Datagram sockets.

@@ -4,7 +4,7 @@ use crate::accounts::Payers;
 use crate::connection::Connection;
 use crate::connections::Connections;
 use crate::flows::{Flow, Flows};
-use crate::found::{Desk, Found};
+use crate::found::{Desk, Found, Offloading};
 use crate::limits::Limits;
 use crate::listeners::Listeners;
 use crate::names::{ConnectionId, SocketId};
@@ -87,19 +87,35 @@ impl Table {
 
     /// Has as many called again, in turn, as there is room for calls.
     pub(crate) fn revive_offloading(&mut self, kit: &Kit) {
-        let room = self.requests.offload_room(kit);
-        if room > 0 {
-            self.nudges.offload_has_room();
-        }
-        for _ in 0..room {
+        for _ in 0..self.requests.offload_room(kit) {
             // Seldom does anybody wait.
-            let Some(id) = self.desk.offloading.pop_front() else { return };
-            // It may have gone while it waited.
-            if let Some(mut found) = self.found(id) {
-                assert!(found.connection.awaits_offload, "who is called again has waited");
-                found.connection.awaits_offload = false;
-                found.mark_ready();
+            let Some(waiter) = self.desk.offloading.pop_front() else { return };
+            match waiter {
+                Offloading::Connection(id) => self.revive_connection(id),
+                Offloading::Service(service) => self.revive_service(service),
             }
+        }
+    }
+
+    fn revive_connection(&mut self, id: ConnectionId) {
+        // It may have gone while it waited.
+        if let Some(mut found) = self.found(id) {
+            assert!(found.connection.awaits_offload, "who is called again has waited");
+            found.connection.awaits_offload = false;
+            found.mark_ready();
+        }
+    }
+
+    fn revive_service(&mut self, service: u16) {
+        let awaited = std::mem::take(&mut self.services[service as usize].awaits_offload);
+        assert!(awaited, "who is called again has waited");
+        self.nudges.of(service).nudge();
+    }
+
+    /// Has a service called again once there is a place with the helper threads.
+    pub(crate) fn await_offload(&mut self, service: u16) {
+        if !std::mem::replace(&mut self.services[service as usize].awaits_offload, true) {
+            self.desk.offloading.push_back(Offloading::Service(service));
         }
     }
 

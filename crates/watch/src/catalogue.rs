@@ -69,6 +69,8 @@ pub struct Declaration {
     pub unit: &'static str,
     /// One sentence on when it changes.
     pub meaning: &'static str,
+    /// Its word among those that are declared together, from 0.
+    pub place: usize,
 }
 
 /// A figure derived from counters: one of them divided by the sum of some.
@@ -120,7 +122,13 @@ macro_rules! catalogue {
             const SCOPE: Scope = Scope::$scope;
             const ALL: &'static [Self] = &[$(Self::$variant),*];
             const DECLARED: &'static [Declaration] =
-                &[$(Declaration { name: $text, kind: Kind::$kind, unit: $unit, meaning: $meaning }),*];
+                &[$(Declaration {
+                    name: $text,
+                    kind: Kind::$kind,
+                    unit: $unit,
+                    meaning: $meaning,
+                    place: Self::$variant as usize,
+                }),*];
             const RATIOS: &'static [Ratio<Self>] = &[$(Ratio {
                 name: $ratio,
                 numerator: Self::$numerator,
@@ -361,7 +369,7 @@ pub fn documentation(services: &[(&str, &[Declaration])]) -> String {
 
 fn table(out: &mut String, title: &str, declared: &[Declaration]) {
     let _ = writeln!(out, "\n## {title}\n\n| name | kind | unit | meaning |\n| --- | --- | --- | --- |");
-    for Declaration { name, kind, unit, meaning } in declared {
+    for Declaration { name, kind, unit, meaning, .. } in declared {
         let _ = writeln!(out, "| `{name}` | {} | {unit} | {meaning} |", kind.name());
     }
 }
@@ -451,7 +459,7 @@ mod tests {
 
     #[test]
     fn the_hash_sees_every_part_but_the_meaning() {
-        let entry = Declaration { name: "ab", kind: Kind::Counter, unit: "c", meaning: "" };
+        let entry = Declaration { name: "ab", kind: Kind::Counter, unit: "c", meaning: "", place: 0 };
         let hash = |scope, entry| hash_declared(0, scope, &[entry]);
         let all = [
             hash(Scope::Lane, entry),

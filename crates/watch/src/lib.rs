@@ -46,9 +46,9 @@ pub use files::{PageFile, list, remove_stale};
 pub use layout::{
     COUNTER_NAME_BYTES_MAX, COUNTER_UNIT_BYTES_MAX, LANES_MAX, NOTE_BYTES_MAX, NOTES_MAX, OWN_COUNTERS_MAX, SERVICES_MAX,
 };
-pub use own::OwnCounter;
 #[doc(hidden)]
 pub use own::check_declared;
+pub use own::{Joined, OwnCounter};
 pub use page::{CounterName, Description, LaneName, LaneRow, Page, Row, ServiceName, ServiceRow};
 pub use process::Liveness;
 pub use process_id::ProcessId;

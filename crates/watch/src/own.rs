@@ -8,14 +8,18 @@ use crate::layout::{COUNTER_NAME_BYTES_MAX, COUNTER_UNIT_BYTES_MAX, OWN_COUNTERS
 pub trait OwnCounter: Copy + 'static {
     /// What is said of each, in the order of their words in a row.
     const DECLARED: &'static [Declaration];
+    /// Where their words begin in a row: behind those of the service, if an application of it counts them.
+    const FIRST: usize;
 
-    /// Which one this is.
+    /// Which one of the declared this is.
     fn index(self) -> usize;
 }
 
 /// Declares what a service counts beside what all services have: an enum to count with, whose names, kinds (`Counter` or `Gauge`), units and
 /// meanings stand in the page, in `corelane stat` and in COUNTERS.md. Names are in snake case, of at most 32 bytes, and none that another counter
 /// has; units have at most 11 bytes; meanings are one sentence. What is not so is an error when it is compiled.
+///
+/// What an application counts that a service calls stands `behind` that service's counters: `pub enum Sold behind HttpCounter { .. }`.
 ///
 /// ```
 /// corelane_watch::counters! {
@@ -39,7 +43,7 @@ pub trait OwnCounter: Copy + 'static {
 #[macro_export]
 macro_rules! counters {
     (
-        $(#[$doc:meta])* $visibility:vis enum $name:ident {
+        $(#[$doc:meta])* $visibility:vis enum $name:ident $(behind $before:ty)? {
             $($variant:ident $text:literal $kind:ident $unit:literal $meaning:literal;)*
         }
     ) => {
@@ -51,7 +55,14 @@ macro_rules! counters {
 
         impl $crate::OwnCounter for $name {
             const DECLARED: &'static [$crate::Declaration] =
-                &[$($crate::Declaration { name: $text, kind: $crate::Kind::$kind, unit: $unit, meaning: $meaning }),*];
+                &[$($crate::Declaration {
+                    name: $text,
+                    kind: $crate::Kind::$kind,
+                    unit: $unit,
+                    meaning: $meaning,
+                    place: <Self as $crate::OwnCounter>::FIRST + Self::$variant as usize,
+                }),*];
+            const FIRST: usize = 0 $(+ <$before as $crate::OwnCounter>::FIRST + <$before as $crate::OwnCounter>::DECLARED.len())?;
 
             #[inline(always)]
             fn index(self) -> usize {
@@ -59,17 +70,82 @@ macro_rules! counters {
             }
         }
 
-        const _: () = $crate::check_declared(<$name as $crate::OwnCounter>::DECLARED);
+        const _: () = $crate::check_declared(<$name as $crate::OwnCounter>::DECLARED, <$name as $crate::OwnCounter>::FIRST);
     };
+}
+
+/// The counters of a service, and behind them those of the application that it calls: what such a service declares.
+///
+/// ```
+/// use corelane_watch::{Declaration, Joined, OwnCounter};
+///
+/// corelane_watch::counters! {
+///     /// What the market counts.
+///     enum Market {
+///         Visits "visits" Counter "requests" "Visits.";
+///     }
+/// }
+/// corelane_watch::counters! {
+///     /// What a stall on it counts.
+///     enum Stall behind Market {
+///         Apples "apples_sold" Counter "apples" "Apples that were paid for.";
+///     }
+/// }
+/// const ALL: &Joined = &Joined::new(Market::DECLARED, Stall::DECLARED);
+/// assert_eq!(ALL.declared()[1].name, "apples_sold");
+/// ```
+/// ```compile_fail,E0080
+/// corelane_watch::counters! {
+///     /// What counts beside others, and does not say behind which.
+///     enum Alone {
+///         Apples "apples_sold" Counter "apples" "Apples that were paid for.";
+///     }
+/// }
+/// use corelane_watch::{Joined, OwnCounter};
+/// const ALL: &Joined = &Joined::new(Alone::DECLARED, Alone::DECLARED);
+/// ```
+#[derive(Debug)]
+pub struct Joined {
+    declared: [Declaration; OWN_COUNTERS_MAX],
+    count: usize,
+}
+
+impl Joined {
+    /// Those of the `service`, and those of its `application`.
+    ///
+    /// # Panics
+    /// If the application's are not declared `behind` the service's, if two have one name, or with more than a row has room for: in a constant an error of the compiler.
+    pub const fn new(service: &[Declaration], application: &[Declaration]) -> Self {
+        let count = service.len() + application.len();
+        assert!(count <= OWN_COUNTERS_MAX, "a service and its application have too many counters");
+        let none = Declaration { name: "", kind: Kind::Counter, unit: "", meaning: "", place: 0 };
+        let mut declared = [none; OWN_COUNTERS_MAX];
+        let mut i = 0;
+        while i < count {
+            declared[i] = if i < service.len() { service[i] } else { application[i - service.len()] };
+            i += 1;
+        }
+        check_declared(declared.split_at(count).0, 0);
+        Self { declared, count }
+    }
+
+    /// All of them.
+    pub const fn declared(&self) -> &[Declaration] {
+        self.declared.split_at(self.count).0
+    }
 }
 
 /// Panics, which is an error of the compiler in a constant, at what [`counters!`](crate::counters) does not allow.
 #[doc(hidden)]
-pub const fn check_declared(declared: &[Declaration]) {
+pub const fn check_declared(declared: &[Declaration], first: usize) {
     assert!(declared.len() <= OWN_COUNTERS_MAX, "a service has too many counters of its own");
     let mut i = 0;
     while i < declared.len() {
         check_one(&declared[i]);
+        assert!(
+            declared[i].place == first + i,
+            "an application's counters are declared behind those of the service that calls it"
+        );
         assert!(!has(ServiceCounter::DECLARED, declared[i].name), "all services have a counter of this name");
         assert!(!has(declared.split_at(i).0, declared[i].name), "two counters have one name");
         i += 1;

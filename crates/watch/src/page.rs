@@ -314,7 +314,7 @@ impl ServiceRow {
     #[inline(always)]
     fn own_word<C: OwnCounter>(&self, counter: C) -> &AtomicU64 {
         let own = self.first + SERVICE_ROW_WORDS;
-        match self.memory.words()[own..own + self.own.count].get(counter.index()) {
+        match self.memory.words()[own..own + self.own.count].get(C::FIRST + counter.index()) {
             Some(word) => word,
             None => self.undeclared(C::DECLARED[counter.index()].name, std::any::type_name::<C>()),
         }

@@ -40,7 +40,7 @@ impl<'a> Curve<'a> {
     }
 }
 
-/// The curves in one figure; a sentence where nothing was answered.
+/// The curves in one figure; a sentence where nothing was answered rightly.
 pub fn figure(title: &str, curves: &[Curve]) -> Markup {
     let all: Vec<_> = curves.iter().flat_map(|curve| curve.faint().chain([curve.points.clone()])).flatten().collect();
     let is_repeated = curves.iter().any(|curve| !curve.runs.is_empty());
@@ -50,7 +50,7 @@ pub fn figure(title: &str, curves: &[Curve]) -> Markup {
     html! {
         figure {
             h3 { (title) }
-            @if all.is_empty() { p.none { "Nothing was answered, so there are no times." } } @else {
+            @if all.is_empty() { p.none { "Nothing was answered rightly, so there are no times." } } @else {
                 (plot::legend(&keys))
                 p.axis { "microseconds" @if y.is_logarithmic() { ", logarithmic" } }
                 (drawn(curves, &all, y).image())
@@ -144,7 +144,7 @@ mod tests {
     fn nothing_answered_is_said() {
         let report = Report::default();
         let text = figure("Times", &[Curve::latency(&report, "latency".into(), Ink::First)]).into_string();
-        assert!(text.contains("Nothing was answered"));
+        assert!(text.contains("Nothing was answered rightly"));
         assert!(!text.contains("<svg"));
     }
 

@@ -118,7 +118,7 @@ impl<'a> Panels<'a> {
     fn latency(&self) -> Markup {
         let values = || self.spans.iter().flat_map(|span| span.latency);
         if !values().any(f64::is_finite) {
-            return html! { p.none { "Nothing was answered, so there are no latencies." } };
+            return html! { p.none { "Nothing was answered rightly, so there are no latencies." } };
         }
         let y = Axis::fitting(values());
         let lines = QUANTILES.iter().enumerate();

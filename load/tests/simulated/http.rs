@@ -5,6 +5,7 @@ use crate::plans::{drawn, followed, is_steady, steady, streams};
 use crate::rig::{Outcome, Rig, patient, target};
 use crate::{account, for_seeds};
 use corelane::testing::{Faults, Nobody, Peer, Play, Random, Turn, World};
+use corelane_load::Verdict;
 use corelane_load::arrivals::Arrivals;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
@@ -103,6 +104,23 @@ fn every_framing_is_read() {
             assert_eq!(counted["trailer_bytes"], if answers == Answers::Chunked { REQUESTS * 8 } else { 0 }, "{told}");
         }
     });
+}
+
+/// Answers that say no are answers: a run of a number of requests has them all, and says what they were.
+#[test]
+fn who_answers_with_404_alone_is_no_silent_target() {
+    let (timeout, requests) = (Duration::from_millis(50), 6_000);
+    let plan = Plan { timeout, extent: Extent::Requests(requests), depth: 1, ..closed_loop() };
+    let (outcome, seen) = run(1, Faults::none(), plan, Answers::FailingSlowly(404));
+    let (desk, report) = (outcome.desk.borrow(), &outcome.report);
+    assert!(desk.early.is_empty(), "{:?}", report.doubts);
+    assert_eq!((seen.answers.get(), report.errors["http_4xx"], report.requests), (requests, requests, 0));
+    assert!(report.seconds > 1.2, "longer than a silent target is borne: {} s", report.seconds);
+    let words = format!("nothing was answered rightly; what came had status 4xx {requests} times");
+    assert!(report.doubts.contains(&words), "{:?}", report.doubts);
+    assert_eq!(report.verdict(), Verdict::Failures);
+    let text = corelane_load::text::summary(report).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(&words) && text.contains("none: no answer was right; what came had status 4xx"), "{text}");
 }
 
 #[test]

@@ -53,6 +53,8 @@ pub enum Answers {
     Reset,
     /// Byte by byte.
     Slowly,
+    /// With this status, byte by byte.
+    FailingSlowly(u16),
     Never,
     /// With content that never ends, of this many chunks at once.
     Endless,
@@ -125,7 +127,9 @@ impl Server {
             Answers::ClosesAfter(each) if number + 1 == each => ok(&format!("{lengthy}Connection: close\r\n"), CONTENT),
             Answers::Http10 => with("HTTP/1.0 200 OK", &lengthy, CONTENT),
             Answers::Status(status) => with(&format!("HTTP/1.1 {status} as told"), "", ""),
-            Answers::Failing(status) => with(&format!("HTTP/1.1 {status} as told"), &lengthy, CONTENT),
+            Answers::Failing(status) | Answers::FailingSlowly(status) => {
+                with(&format!("HTTP/1.1 {status} as told"), &lengthy, CONTENT)
+            }
             Answers::Elsewhere => with("HTTP/1.1 302 Found", "Location: /other\r\nContent-Length: 0\r\n", ""),
             Answers::Interim => {
                 format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n{}", right())
@@ -154,7 +158,7 @@ impl Server {
         let answer = self.answer(session.answered, is_head);
         session.answered += 1;
         count(&self.seen.answers, 1);
-        if self.answers == Answers::Slowly {
+        if matches!(self.answers, Answers::Slowly | Answers::FailingSlowly(_)) {
             session.slow.extend(answer.into_bytes());
             return self.go_on(session, output);
         }

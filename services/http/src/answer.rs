@@ -1,6 +1,6 @@
 //! An answer being written: its head, and content of a known length, or the beginning of what comes in parts.
 
-use crate::deliver::{Answered, Begun, Behind, Deliver, Now};
+use crate::deliver::{Answered, Begun, Behind, Deliver, Delivery, Now};
 use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
 use crate::log::Sent;
@@ -150,12 +150,12 @@ impl<D: Deliver> Answer<D> {
     /// Delivers the head with `bytes` of content.
     fn deliver<H: From<D::Done>>(self, content: Behind, bytes: u64) -> Result<H, Refused> {
         let Self { to, desk, status, head, .. } = self;
-        let delivered = to.deliver(&head, content, Sent { status: status.code(), bytes });
+        let Delivery { status, told } = to.deliver(&head, content, Sent { status: status.code(), bytes });
         desk.keep_memory(head);
-        delivered.map(|done| {
-            desk.count_answer(status.code());
-            H::from(done)
-        })
+        if let Some(status) = status {
+            desk.count_answer(status);
+        }
+        told.map(H::from)
     }
 }
 

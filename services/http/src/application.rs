@@ -2,7 +2,7 @@
 
 use crate::deliver::{Answered, Begun};
 use crate::{Parts, Reply, Request};
-use corelane::service::{Asking, Call, Lost, Origin, Outcome, Refused, Shared};
+use corelane::service::{Asking, Call, Declaration, Lost, Origin, Outcome, Refused, Shared};
 use corelane::{Cx, Talk};
 
 /// What answers requests. One is built for each lane: its state is the lane's own, needs no `Send` and no lock.
@@ -11,6 +11,21 @@ use corelane::{Cx, Talk};
 pub trait Application: Sized + 'static {
     /// As [`StreamService::Talk`](corelane::StreamService::Talk).
     type Talk: Talk;
+
+    /// What the application counts beside what HTTP does: `DECLARED` of an enum that [`counters!`](corelane::counters) makes, and that stands `behind HttpCounter`.
+    /// [`Cx::count`] counts in it, and `corelane stat` shows it.
+    ///
+    /// ```
+    /// use corelane_http::HttpCounter;
+    ///
+    /// corelane::counters! {
+    ///     /// What the shop counts.
+    ///     pub enum Sold behind HttpCounter {
+    ///         Apples "apples_sold" Counter "apples" "Apples that were paid for.";
+    ///     }
+    /// }
+    /// ```
+    const COUNTERS: &'static [Declaration] = &[];
 
     /// A request has come. Answer it with `reply`, take the right to answer it later ([`Reply::hold`]), or say how it goes on ([`Handled`]).
     ///

@@ -1,5 +1,7 @@
 //! What the service counts.
 
+use corelane::service::{Declaration, OwnCounter};
+
 corelane::counters! {
     /// What HTTP counts beside what all services do.
     pub enum HttpCounter {
@@ -15,5 +17,18 @@ corelane::counters! {
         AnswersCutShort "answers_cut_short" Counter "answers" "Answers whose content ended before its announced length: the connection was broken off.";
         LogLines "log_lines" Counter "lines" "Lines of the access log.";
         LogLinesDropped "log_lines_dropped" Counter "lines" "Lines of the access log that are not in its file: they found no room on the lane, or could not be written. Of these the lane hears with its next line.";
+    }
+}
+
+/// The counter of who counts nothing.
+#[derive(Clone, Copy, Debug)]
+pub enum NoCounter {}
+
+impl OwnCounter for NoCounter {
+    const DECLARED: &'static [Declaration] = &[];
+    const FIRST: usize = HttpCounter::DECLARED.len();
+
+    fn index(self) -> usize {
+        match self {}
     }
 }

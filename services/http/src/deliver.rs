@@ -11,11 +11,18 @@ pub trait Deliver: Sized {
     type Done;
 
     /// Writes a head with what is sent right behind it, and then `content`, which is `sent` in all: all, or nothing.
-    ///
-    /// # Errors
-    /// What was refused.
     #[doc(hidden)]
-    fn deliver(self, bytes: &[u8], content: Behind, sent: Sent) -> Result<Self::Done, Refused>;
+    fn deliver(self, bytes: &[u8], content: Behind, sent: Sent) -> Delivery<Self::Done>;
+}
+
+/// What came of delivering an answer.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct Delivery<D> {
+    /// The status that the client was sent, which need not be that of the answer; none if it was sent nothing.
+    pub status: Option<u16>,
+    /// What the answer's author is told.
+    pub told: Result<D, Refused>,
 }
 
 /// What is sent behind a head, as it is.
@@ -65,8 +72,10 @@ impl Deliver for Now<'_> {
     type Done = Answered;
 
     #[inline]
-    fn deliver(self, bytes: &[u8], content: Behind, sent: Sent) -> Result<Answered, Refused> {
-        self.0.write(bytes)?;
+    fn deliver(self, bytes: &[u8], content: Behind, sent: Sent) -> Delivery<Answered> {
+        if let Err(refused) = self.0.write(bytes) {
+            return Delivery { status: None, told: Err(refused) };
+        }
         match content {
             Behind::Nothing => {}
             Behind::One(segment) => self.0.push(segment),
@@ -76,6 +85,6 @@ impl Deliver for Now<'_> {
                 }
             }
         }
-        Ok(Answered(Done::Written(sent)))
+        Delivery { status: Some(sent.status), told: Ok(Answered(Done::Written(sent))) }
     }
 }

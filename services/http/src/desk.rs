@@ -1,10 +1,11 @@
 //! What the answers of a lane share: the date, memory to put heads together in, and the counts of what was answered.
 
+use crate::due::Timed;
 use crate::facts::Facts;
 use crate::log::LaneLog;
 use corelane::{Cx, Talk};
 use corelane_wire::http1::{DIGITS_MAX, Date, Status, decimal};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 
 /// The first memory for a head: most are shorter.
@@ -21,6 +22,7 @@ pub(crate) struct Desk {
     head: Cell<Vec<u8>>,
     /// Answers by the first digit of their status, since they were counted last.
     answers: [Cell<usize>; 5],
+    timed: RefCell<Timed>,
     /// None where nothing is logged.
     log: Option<Rc<RefCell<LaneLog>>>,
 }
@@ -29,7 +31,8 @@ impl Desk {
     pub fn new(log: Option<LaneLog>) -> Self {
         let (head, log) = (Cell::new(Vec::with_capacity(HEAD_BYTES)), log.map(|log| Rc::new(RefCell::new(log))));
         let (second, date) = (Cell::new(u64::MAX), Cell::new([b' '; Date::BYTES]));
-        Self { second, usual: RefCell::default(), date, head, answers: [const { Cell::new(0) }; 5], log }
+        let (usual, timed) = (RefCell::default(), RefCell::default());
+        Self { second, usual, date, head, answers: [const { Cell::new(0) }; 5], timed, log }
     }
 
     /// Notes the time.
@@ -58,6 +61,11 @@ impl Desk {
     #[inline]
     pub fn log(&self) -> Option<&Rc<RefCell<LaneLog>>> {
         self.log.as_ref()
+    }
+
+    /// Answers that are held for a time only.
+    pub fn timed(&self) -> RefMut<'_, Timed> {
+        self.timed.borrow_mut()
     }
 
     #[cold]

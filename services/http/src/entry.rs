@@ -130,11 +130,17 @@ fn are_sites(text: &str) -> std::result::Result<(), String> {
         return Err(format!("there are {SITES_MAX} sites at the most"));
     }
     sites_of(text).try_for_each(|(host, root)| {
+        if host.is_empty() {
+            return Err("a host is missing: write site=HOST:DIR, with a comma between several".to_owned());
+        }
         check_host(host).map_err(|error| error.to_string())?;
         if std::path::Path::new(root).is_dir() {
             return Ok(());
         }
-        Err(format!("{root:?} is no directory: write site={host}:DIR with one that is there"))
+        Err(match root {
+            "" => format!("{host:?} has no directory: write site={host}:DIR with one that is there"),
+            _ => format!("{root:?} is no directory: write site={host}:DIR with one that is there"),
+        })
     })
 }
 
@@ -226,6 +232,11 @@ mod tests {
             ("?root=/&errors=/nowhere", "write errors=DIR"),
             ("?root=/&index=a/b", "without a slash"),
             ("?root=/&index=..", "without a slash"),
+            ("?site=shop.example", "\"shop.example\" has no directory: write site=shop.example:DIR"),
+            ("?site=shop.example:", "\"shop.example\" has no directory: write site=shop.example:DIR"),
+            ("?site=shop.example:/nowhere/at/all", "\"/nowhere/at/all\" is no directory: write site=shop.example:DIR"),
+            ("?site=", "has no value: write site=HOST:DIR"),
+            ("?site=shop.example:/,", "a host is missing: write site=HOST:DIR"),
         ] {
             let error = of(&format!("http://127.0.0.1:0{wrong}")).unwrap_err();
             assert!(error.contains(said), "{wrong}: {error}");

@@ -1,14 +1,13 @@
 //! An answer's place, held until it can be given.
 
 use crate::answer::Answer;
-use crate::deliver::{Behind, Deliver};
-use crate::desk::Desk;
+use crate::deliver::{Behind, Deliver, Delivery};
+use crate::due::Due;
 use crate::facts::Facts;
-use crate::log::{Ended, Note, Sent};
-use corelane::service::{ConnectionId, Refused, Ticket};
+use crate::log::{Ended, Sent};
+use corelane::service::{Chain, ConnectionId, Refused, Ticket};
 use corelane::{Cx, Talk};
 use corelane_wire::http1::Status;
-use std::rc::Rc;
 
 /// What is answered where no memory is lent for the answer that was meant.
 const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
@@ -17,15 +16,13 @@ const UNAVAILABLE_AND_CLOSED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nCont
 /// The right, and the duty, to answer one request later. Dropped without that, its connection is broken off, and counted (`tickets_dropped`).
 pub struct Held {
     ticket: Ticket,
-    desk: Rc<Desk>,
     facts: Facts,
-    /// None where nothing is logged.
-    note: Option<Note>,
+    due: Due,
 }
 
 impl Held {
-    pub(crate) fn new(ticket: Ticket, desk: Rc<Desk>, facts: Facts, note: Option<Note>) -> Self {
-        Self { ticket, desk, facts, note }
+    pub(crate) fn new(ticket: Ticket, facts: Facts, due: Due) -> Self {
+        Self { ticket, facts, due }
     }
 
     /// The connection whose request it is.
@@ -40,52 +37,69 @@ impl Held {
 
     /// An answer with this status, to be completed; its `Done` is nothing.
     pub fn answer<'c, 'l, T: Talk>(self, cx: &'c mut Cx<'l, T>, status: Status) -> Answer<Later<'c, 'l, T>> {
-        let Self { ticket, desk, facts, note } = self;
+        let Self { ticket, facts, due } = self;
+        let desk = due.desk().clone();
         desk.look(cx);
-        Answer::new(Later { cx, ticket, note, persists: facts.persists }, desk, facts, status)
+        Answer::new(Later { cx, ticket, due, persists: facts.persists }, desk, facts, status)
     }
 }
 
 /// Into the place that was held.
 ///
-/// If memory is refused for it, the client is told 503 (Service Unavailable) instead, and the caller of the refusal.
+/// If memory is refused for it, the client is told 503 (Service Unavailable) instead, and the caller of the refusal. Where its time was up before, the client was told so
+/// then, and nothing is sent now.
 pub struct Later<'c, 'l, T: Talk> {
     cx: &'c mut Cx<'l, T>,
     ticket: Ticket,
-    note: Option<Note>,
+    due: Due,
     persists: bool,
 }
 
 impl<T: Talk> Deliver for Later<'_, '_, T> {
     type Done = ();
 
-    fn deliver(self, bytes: &[u8], content: Behind, sent: Sent) -> Result<(), Refused> {
-        let Self { cx, mut ticket, note, persists } = self;
-        // Whoever has gone was sent nothing.
-        let note = note.filter(|_| cx.peer_address(ticket.connection()).is_some());
-        let end = |note: Option<Note>, sent| {
-            if let Some(mut note) = note {
-                note.has_sent(sent);
-                note.end(Ended::whole(persists));
-            }
+    fn deliver(self, bytes: &[u8], content: Behind, sent: Sent) -> Delivery<()> {
+        let Self { cx, ticket, due, persists } = self;
+        let Some(note) = due.take() else {
+            // Its ticket is void: svc counts what comes now (`answers_late`).
+            cx.answer_chain(ticket, Chain::new());
+            return Delivery { status: None, told: Ok(()) };
         };
-        let mut writer = cx.answer_writer(&mut ticket);
-        match writer.put(bytes).and_then(|()| writer.finish()) {
-            Ok(mut chain) => {
-                match content {
-                    Behind::Nothing => {}
-                    Behind::One(segment) => chain.push(segment),
-                    Behind::All(mut content) => chain.append(&mut content),
-                }
-                cx.answer_chain(ticket, chain);
-                end(note, sent);
-                Ok(())
+        let is_there = cx.peer_address(ticket.connection()).is_some();
+        let (sent, told) = put(cx, ticket, persists, (bytes, content, sent));
+        if !is_there {
+            // Whoever has gone was sent nothing.
+            return Delivery { status: None, told };
+        }
+        if let Some(mut note) = note {
+            note.has_sent(sent);
+            note.end(Ended::whole(persists));
+        }
+        Delivery { status: Some(sent.status), told }
+    }
+}
+
+/// Puts an answer into its place: what is sent there, and what its author is told.
+fn put(
+    cx: &mut Cx<'_, impl Talk>,
+    mut ticket: Ticket,
+    persists: bool,
+    (bytes, content, sent): (&[u8], Behind, Sent),
+) -> (Sent, Result<(), Refused>) {
+    let mut writer = cx.answer_writer(&mut ticket);
+    match writer.put(bytes).and_then(|()| writer.finish()) {
+        Ok(mut chain) => {
+            match content {
+                Behind::Nothing => {}
+                Behind::One(segment) => chain.push(segment),
+                Behind::All(mut content) => chain.append(&mut content),
             }
-            Err(refused) => {
-                cx.answer(ticket, if persists { UNAVAILABLE } else { UNAVAILABLE_AND_CLOSED });
-                end(note, Sent { status: Status::SERVICE_UNAVAILABLE.code(), bytes: 0 });
-                Err(refused)
-            }
+            cx.answer_chain(ticket, chain);
+            (sent, Ok(()))
+        }
+        Err(refused) => {
+            cx.answer(ticket, if persists { UNAVAILABLE } else { UNAVAILABLE_AND_CLOSED });
+            (Sent { status: Status::SERVICE_UNAVAILABLE.code(), bytes: 0 }, Err(refused))
         }
     }
 }

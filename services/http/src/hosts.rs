@@ -9,7 +9,7 @@ mod names;
 
 use crate::application::{Application, Exchange, Flow, Goes, Handled, Produced};
 use crate::{Parts, Reply, Request};
-use corelane::service::{Outcome, Refused, Shared};
+use corelane::service::{Declaration, Outcome, Refused, Shared};
 use corelane::{Cx, Silent};
 use corelane_wire::http1::Status;
 use names::Names;
@@ -81,6 +81,8 @@ impl<A: Application<Talk = Silent>> Hosts<A> {
 
 impl<A: Application<Talk = Silent>> Application for Hosts<A> {
     type Talk = Silent;
+
+    const COUNTERS: &'static [Declaration] = A::COUNTERS;
 
     fn request(&mut self, cx: &mut Cx<'_>, request: &Request<'_>, reply: Reply<'_>) -> Result<Handled<Self>, Refused> {
         let Some(site) = self.names.site(request.host()) else { return reply.status(Status::MISDIRECTED_REQUEST) };

@@ -26,6 +26,7 @@ mod content;
 mod counters;
 mod deliver;
 mod desk;
+mod due;
 mod entry;
 mod exchange;
 mod facts;
@@ -46,7 +47,7 @@ mod settings;
 
 pub use answer::{Answer, HEAD_BYTES_MAX};
 pub use application::{Application, Exchange, First, Flow, Goes, Handled, Produced};
-pub use counters::HttpCounter;
+pub use counters::{HttpCounter, NoCounter};
 pub use deliver::{Answered, Begun, Deliver, Now};
 pub use entry::{DEFAULT_PORT, DEFAULT_TLS_PORT, ENTRY};
 pub use files::Files;

@@ -3,6 +3,7 @@
 use crate::answer::Answer;
 use crate::deliver::{Answered, Done, Now};
 use crate::desk::Desk;
+use crate::due::Due;
 use crate::facts::Facts;
 use crate::held::Held;
 use crate::log::Trace;
@@ -59,9 +60,11 @@ impl<'o> Reply<'o> {
     /// As for [`Output::hold`].
     pub fn hold<H: From<Answered>>(self, reserve: usize, age: Option<Duration>) -> Result<(Held, H), Refused> {
         let hold = Hold::new(Order::Kept).reserve(reserve);
-        let hold = age.map_or(hold, |age| hold.expires(age, 0));
+        let timed = age.map(|age| (age, self.desk.timed().token()));
+        let hold = timed.map_or(hold, |(age, token)| hold.expires(age, token));
         let ticket = self.output.hold(hold)?;
         let note = self.trace.into_note(self.desk.log());
-        Ok((Held::new(ticket, self.desk.clone(), self.facts, note), Answered(Done::Held).into()))
+        let due = Due::new(self.desk.clone(), timed.map(|(_, token)| token), note);
+        Ok((Held::new(ticket, self.facts, due), Answered(Done::Held).into()))
     }
 }

@@ -1,14 +1,17 @@
 //! Requests told apart by method and path.
 
 use crate::application::{Application, Handled};
+use crate::counters::NoCounter;
 use crate::{Reply, Request};
-use corelane::service::Refused;
+use corelane::service::{Declaration, OwnCounter, Refused};
 use corelane::{Cx, Silent};
 use corelane_wire::http1::{Method, Status};
 use matchit::{Params, Router};
+use std::marker::PhantomData;
 
-/// Answers the requests of one route. `S` is what all handlers of a lane share.
-pub type Handler<S> = Box<dyn Fn(&mut S, &mut Cx<'_>, &Matched<'_, '_>, Reply<'_>) -> Result<Handled<Routes<S>>, Refused>>;
+/// Answers the requests of one route. `S` is what all handlers of a lane share, `C` what they count.
+pub type Handler<S, C = NoCounter> =
+    Box<dyn Fn(&mut S, &mut Cx<'_>, &Matched<'_, '_>, Reply<'_>) -> Result<Handled<Routes<S, C>>, Refused>>;
 
 /// A request, and what its path has in the places that the route names.
 pub struct Matched<'r, 'p> {
@@ -37,9 +40,9 @@ impl<'r> std::ops::Deref for Matched<'r, '_> {
 }
 
 /// The handlers of one path, by method.
-struct Place<S: 'static> {
+struct Place<S: 'static, C: OwnCounter> {
     path: String,
-    handlers: Vec<(Method<'static>, Handler<S>)>,
+    handlers: Vec<(Method<'static>, Handler<S, C>)>,
 }
 
 /// An application of handlers, each for a method and a path.
@@ -47,16 +50,26 @@ struct Place<S: 'static> {
 /// A path names places with braces: `/users/{id}` has one segment there, `/files/{*rest}` all that follows; what is more exact goes first. HEAD is answered by the
 /// handler of GET where it has none of its own, OPTIONS and methods that a path does not have by the application itself (RFC 9110 sections 9.3.7 and
 /// 15.5.6). The path is matched as it was sent.
-pub struct Routes<S: 'static> {
+///
+/// `C` is what the handlers count ([`Application::COUNTERS`]); nothing, unless it is said ([`Routes::counting`]).
+pub struct Routes<S: 'static, C: OwnCounter = NoCounter> {
     state: S,
     router: Router<usize>,
-    places: Vec<Place<S>>,
+    places: Vec<Place<S, C>>,
+    counts: PhantomData<C>,
 }
 
 impl<S: 'static> Routes<S> {
     /// No route; `state` is what the handlers of this lane share.
     pub fn new(state: S) -> Self {
-        Self { state, router: Router::new(), places: Vec::new() }
+        Self::counting(state)
+    }
+}
+
+impl<S: 'static, C: OwnCounter> Routes<S, C> {
+    /// [`Routes::new`] for handlers that count: `Routes::<_, Sold>::counting(state)`.
+    pub fn counting(state: S) -> Self {
+        Self { state, router: Router::new(), places: Vec::new(), counts: PhantomData }
     }
 
     /// Has `handler` answer requests with `method` for `path`.
@@ -110,8 +123,8 @@ impl<S: 'static> Routes<S> {
     }
 }
 
-impl<S: 'static> Place<S> {
-    fn handler(&self, method: Method<'_>) -> Option<&Handler<S>> {
+impl<S: 'static, C: OwnCounter> Place<S, C> {
+    fn handler(&self, method: Method<'_>) -> Option<&Handler<S, C>> {
         let of = |wanted: Method<'_>| self.handlers.iter().find(|(known, _)| *known == wanted).map(|(_, handler)| handler);
         of(method).or_else(|| of(Method::Get).filter(|_| method == Method::Head))
     }
@@ -126,8 +139,10 @@ impl<S: 'static> Place<S> {
     }
 }
 
-impl<S: 'static> Application for Routes<S> {
+impl<S: 'static, C: OwnCounter> Application for Routes<S, C> {
     type Talk = Silent;
+
+    const COUNTERS: &'static [Declaration] = C::DECLARED;
 
     fn request(&mut self, cx: &mut Cx<'_>, request: &Request<'_>, reply: Reply<'_>) -> Result<Handled<Self>, Refused> {
         if request.path() == "*" {

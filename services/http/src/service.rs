@@ -3,11 +3,11 @@
 use crate::application::Application;
 use crate::counters::HttpCounter;
 use crate::desk::Desk;
-use crate::log::AccessLog;
+use crate::log::{AccessLog, Ended, Sent};
 use crate::session::{Active, Look, Session};
 use crate::settings::Settings;
 use corelane::service::{
-    Asking, Call as LaneCall, Chain, Declaration, Ending, Input, Lost, Origin, Outcome, Output, OwnCounter, Peer, Ticket,
+    Asking, Call as LaneCall, Chain, Declaration, Ending, Input, Joined, Lost, Origin, Outcome, Output, OwnCounter, Peer, Ticket,
 };
 use corelane::{Cx, Next, StreamService, Talk};
 use corelane_wire::http1::{Requests, Status};
@@ -39,6 +39,9 @@ pub(crate) struct Call<'a, 'l, T: Talk> {
 }
 
 impl<A: Application> Http<A> {
+    /// What it counts, and behind that what its application does.
+    const COUNTED: &'static Joined = &Joined::new(HttpCounter::DECLARED, A::COUNTERS);
+
     /// Serves `application` with the default settings.
     pub fn new(application: A) -> Self {
         Self { application, settings: Settings::new(), desk: Rc::new(Desk::new(None)), spare: Vec::new() }
@@ -118,7 +121,7 @@ impl<A: Application> StreamService for Http<A> {
     type Talk = A::Talk;
     type Session = Session<A>;
 
-    const COUNTERS: &'static [Declaration] = HttpCounter::DECLARED;
+    const COUNTERS: &'static [Declaration] = Self::COUNTED.declared();
     const PEER_BEGINS: bool = true;
 
     fn started(&mut self, cx: &mut Cx<'_, A::Talk>) {
@@ -167,13 +170,20 @@ impl<A: Application> StreamService for Http<A> {
         _session: &mut Session<A>,
         output: &mut Output,
         ticket: Ticket,
-        _token: u64,
+        token: u64,
     ) -> Next {
+        self.desk.look(cx);
         let mut answer = Chain::new();
         answer.push(TOO_LATE);
         let answered = output.answer(ticket, answer);
         assert!(answered.is_ok(), "the ticket is of this connection");
-        self.desk.count_answer(Status::SERVICE_UNAVAILABLE.code());
+        let sent = Sent { status: Status::SERVICE_UNAVAILABLE.code(), bytes: 0 };
+        self.desk.count_answer(sent.status);
+        let note = self.desk.timed().take(token);
+        if let Some(mut note) = note.flatten() {
+            note.has_sent(sent);
+            note.end(Ended::Closed);
+        }
         self.count_answers(cx);
         Next::Close
     }

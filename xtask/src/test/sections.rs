@@ -72,6 +72,7 @@ pub const SECTIONS: &[Section] = &[
         work: Work::Programs(&[
             "crates/os",
             "crates/event",
+            "crates/kqueue",
             "crates/machine",
             "crates/select",
             "crates/drivers",

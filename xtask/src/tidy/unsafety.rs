@@ -1,4 +1,4 @@
-//! Where `unsafe` may stand: in the crates that call the system, and in marked cells of `seam`, `lane` and `watch`.
+//! Where `unsafe` may stand: in the crates that call the system, and in marked cells of `seam`, `lane`, `watch` and `kqueue`.
 
 use super::layering::SYSTEM;
 use super::source::Source;
@@ -6,7 +6,7 @@ use super::tree::Tree;
 use super::{Finding, Rule};
 
 const RULE: Rule = "unsafe";
-const CELLS: [&str; 3] = ["crates/seam", "crates/lane", "crates/watch"];
+const CELLS: [&str; 4] = ["crates/seam", "crates/lane", "crates/watch", "crates/kqueue"];
 /// What the header of a file with `unsafe` says, before its reason.
 const MARK: &str = "//! Holds a marked cell: ";
 /// Programs beside the workspace, with lints of their own.
@@ -34,7 +34,7 @@ fn check_words(source: &Source, text: &str, findings: &mut Vec<Finding>) {
     let remedy = if cell {
         "begin the file with `//! Holds a marked cell: ` and the reason, or do without"
     } else {
-        "put it into one of the crates that call the system, or into a marked cell of seam, lane or watch"
+        "put it into one of the crates that call the system, or into a marked cell of seam, lane, watch or kqueue"
     };
     for index in (0..source.tokens()).filter(|&index| source.word(index) == "unsafe") {
         let what = "`unsafe` may not stand here".to_owned();

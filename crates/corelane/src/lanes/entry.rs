@@ -243,8 +243,15 @@ impl Entry {
 
     /// Reads a place: a URL, and options behind a question mark.
     fn read(&self, place: &str) -> Result<(&'static Scheme, Asked), Error> {
+        self.read_any(place).map_err(|error| match error {
+            Error::Url { text, why, .. } => Error::Url { text, why, expected: self.places("HOST:PORT", "PATH") },
+            error => error,
+        })
+    }
+
+    fn read_any(&self, place: &str) -> Result<(&'static Scheme, Asked), Error> {
         let (text, query) = place.split_once('?').map_or((place, None), |(url, query)| (url, Some(query)));
-        let unfit = || Error::Transport { url: text.to_string(), expected: self.scheme_names() };
+        let unfit = || Error::Transport { url: text.to_string(), expected: self.places("", "") };
         let (found, url, query) = match url::unix(text) {
             Some((transport, _)) => {
                 let found = self.schemes.iter().find(|known| known.transport == transport).ok_or_else(unfit)?;
@@ -252,7 +259,7 @@ impl Entry {
                 (found, url.parse()?, query)
             }
             None => {
-                let wrong = || Error::Url { text: text.to_string(), why: "there is no ://".to_owned() };
+                let wrong = || url::unfit(text, "there is no ://");
                 let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
                 let found = self.schemes.iter().find(|known| known.name == scheme).ok_or_else(unfit)?;
                 (found, Url::of(found.transport, text, rest, found.port)?, query.map(str::to_owned))
@@ -265,12 +272,13 @@ impl Entry {
         Ok((found, Asked { service: self.name, url, chosen }))
     }
 
-    fn scheme_names(&self) -> String {
+    /// How it can be served, with what may stand behind each scheme.
+    fn places(&self, port: &str, path: &str) -> String {
         let has = |transport| self.schemes.iter().any(|scheme| scheme.transport == transport);
         let unix =
             [(Transport::Tcp, "unix:"), (Transport::Udp, "unixgram:")].into_iter().filter(|(transport, _)| has(*transport));
-        let names = self.schemes.iter().map(|scheme| format!("{}://", scheme.name));
-        names.chain(unix.map(|(_, name)| name.to_owned())).collect::<Vec<_>>().join(" or ")
+        let names = self.schemes.iter().map(|scheme| format!("{}://{port}", scheme.name));
+        names.chain(unix.map(|(_, name)| format!("{name}{path}"))).collect::<Vec<_>>().join(" or ")
     }
 
     /// Calls what was to be called when all lanes listen.

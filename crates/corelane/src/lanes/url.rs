@@ -34,7 +34,7 @@ impl Url {
         if let Some((transport, rest)) = unix(text) {
             return Self::of_unix(transport, text, rest);
         }
-        let wrong = |why: &str| Error::Url { text: text.to_string(), why: why.to_owned() };
+        let wrong = |why: &str| unfit(text, why);
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("there is no ://"))?;
         let transport = match scheme {
             "tcp" => Transport::Tcp,
@@ -46,7 +46,7 @@ impl Url {
 
     /// Reads `rest`, which is what follows the :// of `text`.
     pub(crate) fn of(transport: Transport, text: &str, rest: &str, default_port: u16) -> Result<Self, Error> {
-        let wrong = |why: &str| Error::Url { text: text.to_string(), why: why.to_owned() };
+        let wrong = |why: &str| unfit(text, why);
         let (host, port) = split(rest).ok_or_else(|| wrong("an IPv6 address must stand in brackets"))?;
         let is_odd = |byte: char| byte.is_control() || byte.is_whitespace() || "/?#@[]".contains(byte);
         if host.is_empty() || host.contains(is_odd) {
@@ -73,7 +73,7 @@ impl Url {
 
     /// Reads `rest`, which is what follows the scheme of a Unix socket in `text`.
     fn of_unix(transport: Transport, text: &str, rest: &str) -> Result<Self, Error> {
-        let wrong = |why: String| Error::Url { text: text.to_string(), why };
+        let wrong = |why: String| unfit(text, &why);
         let (name, query) = rest.split_once('?').map_or((rest, None), |(name, query)| (name, Some(query)));
         let name: Unix = name.parse().map_err(|error: corelane_seam::AddressError| wrong(error.to_string()))?;
         let mode = |query: &str| {
@@ -134,6 +134,12 @@ impl Url {
 /// What stands before the mode of a Unix socket's file, in the query.
 pub(crate) const MODE: &str = "mode=";
 
+/// What is wrong with a URL.
+pub(crate) fn unfit(text: &str, why: &str) -> Error {
+    let expected = "tcp://HOST:PORT, udp://HOST:PORT, unix:PATH or unixgram:PATH".to_owned();
+    Error::Url { text: text.to_owned(), why: why.to_owned(), expected }
+}
+
 /// How a Unix socket's URL is spoken to, and what follows its scheme; none for any other.
 pub(crate) fn unix(text: &str) -> Option<(Transport, &str)> {
     let connections = text.strip_prefix("unix:").map(|rest| (Transport::Tcp, rest));
@@ -166,7 +172,7 @@ impl FromStr for Url {
         let url = Self::parse(text, 0)?;
         let named = matches!(url.at, At::Unix { .. })
             || text.trim_end_matches('/').rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        if named { Ok(url) } else { Err(Error::Url { text: text.to_string(), why: "there is no port".to_owned() }) }
+        if named { Ok(url) } else { Err(unfit(text, "there is no port")) }
     }
 }
 

@@ -92,10 +92,15 @@ impl LogFile {
         }
         self.said = Some(Instant::now());
         let (path, lost) = (self.path.display(), std::mem::take(&mut self.lost));
+        let lost = said_of(lost);
         report::line(&format!(
-            "corelane: the log {path} could not be written or opened: {error}; {lost} lines were lost since this was last said"
+            "corelane: the log {path} could not be written or opened: {error}; {lost} since this was last said"
         ));
     }
+}
+
+fn said_of(lost: u64) -> String {
+    if lost == 1 { "1 line was lost".to_owned() } else { format!("{lost} lines were lost") }
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -124,5 +129,10 @@ mod tests {
         read.read_to_end(&mut text).unwrap();
         let lines: Vec<usize> = text.split(|&byte| byte == b'\n').map(<[u8]>::len).collect();
         assert_eq!(lines, [9_999, 9_999, 9_999, 9_999, 9_999, 9_999, 5_536, 1, 1, 0]);
+    }
+
+    #[test]
+    fn one_line_is_no_lines() {
+        assert_eq!([0, 1, 2].map(said_of), ["0 lines were lost", "1 line was lost", "2 lines were lost"]);
     }
 }

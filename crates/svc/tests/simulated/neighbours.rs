@@ -8,7 +8,7 @@ use corelane_sim::{Faults, Peer, Status, World};
 use corelane_svc::{ConnectionId, Cx, Input, Next, Notes, Order, Origin, Output, Says, Silent, StreamService, Ticket};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 fn pair_of<S: StreamService>(world: &World, make: impl Fn(u16) -> S) -> Rig {
@@ -174,6 +174,69 @@ fn who_waits_for_a_helper_and_goes_away_holds_up_nobody() {
     assert_eq!(peers[9].read(usize::MAX).len(), text.len());
     peers[9].close();
     rig.close(&mut Nobody);
+}
+
+/// The same, but not in the calls for its connections; and it goes on only when it is told that there is a place.
+#[derive(Default)]
+struct Aside {
+    waiting: VecDeque<(Ticket, Vec<u8>)>,
+    helped: Helped,
+}
+
+impl StreamService for Aside {
+    type Talk = Silent;
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &corelane_svc::Peer) {}
+
+    fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        while let Some(end) = input.position(b'\n') {
+            let Ok(ticket) = output.hold(Order::Kept) else { break };
+            self.waiting.push_back((ticket, input.take_shared(end + 1).unwrap().to_vec()));
+            cx.nudge().nudge();
+        }
+        Next::Continue
+    }
+
+    fn nudged(&mut self, cx: &mut Cx<'_>) {
+        while !self.waiting.is_empty() && !cx.offload_is_full() {
+            let (ticket, line) = self.waiting.pop_front().unwrap();
+            self.helped.asked.insert(self.helped.next, ticket);
+            cx.offload(move || line, self.helped.next);
+            self.helped.next += 1;
+        }
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        self.helped.completed(cx, token, outcome);
+    }
+}
+
+#[test]
+fn who_waits_for_a_helper_is_called_when_another_service_has_left_a_place() {
+    for_seeds(50, |seed| {
+        let world = World::new(seed, if seed % 2 == 0 { Faults::none() } else { no_connection_is_lost(seed) });
+        let mut rig = Rig::new(&world, &Plan::lanes(1), |roster| {
+            roster.serve(at(8), patient(), Helped::default());
+            roster.serve(at(9), patient(), Aside::default());
+        });
+        let talker = |number: usize| {
+            // The last one comes when the others have taken all places.
+            let peer = world.connect(client(number), at(if number == 4 { 9 } else { 8 })).unwrap();
+            Talker::new(peer, seed, "line\n".repeat(if number == 4 { 100 } else { 300 }).into_bytes())
+        };
+        let mut talkers: Vec<Talker> = (0..4).map(talker).collect();
+        while rig.count_of(0, C::OffloadMaxHits) == 0 {
+            rig.pass(10_000, &mut talkers);
+        }
+        talkers.push(talker(4));
+        assert!(rig.play(&mut talkers), "a client waits for ever");
+        for talker in &talkers {
+            assert!(talker.is_complete() && talker.got == talker.to_send, "{} of {}", talker.got.len(), talker.to_send.len());
+        }
+        assert_eq!(rig.lane_count(LaneCounter::OffloadsRefused), 0);
+        rig.close(&mut talkers);
+    });
 }
 
 /// Sends so many messages to the other lane, and notes when such messages come.

@@ -40,8 +40,16 @@ impl From<Answered> for Response {
     }
 }
 
-/// Content of up to this many bytes is copied behind its head, which costs less than a segment of its own.
-const COPIED_MAX: usize = 2 << 10;
+/// Content of up to this many bytes is copied behind its head, which costs less than a segment of its own: instructions of the server for a request, by callgrind (eight requests at a time on one
+/// connection, epoll, optimised):
+///
+/// | bytes | 512 | 1024 | 2048 | 3072 | 4096 | 8192 | 16384 |
+/// | --- | --- | --- | --- | --- | --- | --- | --- |
+/// | copied | 3033 | 3159 | 3512 | 3722 | 4058 | 13176 | 37169 |
+/// | a segment | 4163 | 4194 | 4201 | 4191 | 4192 | 4189 | 4383 |
+///
+/// At 4 KiB both are the same but for 3 %, which the memory that is written once more takes back.
+const COPIED_MAX: usize = 3 << 10;
 
 /// What a request comes to, beside a file.
 pub(super) enum Plan {

@@ -145,6 +145,37 @@ fn who_leaves_before_the_answer_is_logged_as_gone() {
     assert_eq!(rig.named("log_lines"), 3);
 }
 
+#[test]
+fn an_answer_that_comes_too_late_is_logged_as_what_was_sent_when_its_time_was_up() {
+    let logged = Logged::new("late", LogFormat::Combined);
+    let mut rig = logged.rig(&World::new(5, Faults::none()), 1);
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+    let peer = rig.connect(0);
+    let heard = say(&mut rig, peer, &get("/never"));
+    assert!(heard.starts_with(b"HTTP/1.1 503 "), "{}", String::from_utf8_lossy(&heard));
+    let lines = logged.lines();
+    assert_eq!(lines.len(), 1, "it has its line when it is sent: {lines:#?}");
+    is(&lines[0], "GET /never HTTP/1.1", 503, 0, "-");
+    let peer = rig.connect(0);
+    say(&mut rig, peer, &get("/release"));
+    let lines = logged.lines();
+    assert_eq!(lines.len(), 2, "and no other one: {lines:#?}");
+    is(&lines[1], "GET /release HTTP/1.1", 200, 8, "+");
+    assert_eq!(["answers_2xx", "answers_5xx", "log_lines"].map(|name| rig.named(name)), [1, 1, 2]);
+}
+
+#[test]
+fn what_no_memory_is_lent_for_is_logged_and_counted_as_the_503_that_was_sent() {
+    let logged = Logged::new("memory", LogFormat::Combined);
+    let mut rig = logged.rig(&World::new(6, Faults::none()), 1);
+    let peer = rig.connect(0);
+    let heard = say(&mut rig, peer, "GET /later/20000000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(heard.starts_with(b"HTTP/1.1 503 "), "{} bytes", heard.len());
+    let lines = logged.lines();
+    is(&lines[0], "GET /later/20000000 HTTP/1.1", 503, 0, "+");
+    assert_eq!(["answers_2xx", "answers_5xx", "log_lines"].map(|name| rig.named(name)), [0, 1, 1]);
+}
+
 /// Requests of many kinds under every fault: a client never hears an answer that has no line.
 #[test]
 fn every_answer_that_was_heard_was_logged_under_every_fault() {

@@ -2,7 +2,7 @@
 //!
 //! `GET /now/N` N bytes at once · `/later/N` held, answered by a helper · `/slow/N` held, with memory kept, and 50 ms at most · `/wait/N` an exchange that waits for a helper ·
 //! `/sized/N`, `/chunks/N` in parts · `/short/N` of which half comes · `PUT /sum` content in pieces, `/drip` the same, with a pause behind each · `POST /echo` content collected · `/ignore` content that
-//! nobody reads · `/flood/N` in parts, as fast as there is room · `/never` held and never answered · `/panic`.
+//! nobody reads · `/flood/N` in parts, as fast as there is room · `/never` held and not answered in time · `/release` answers those after all · `/panic`.
 
 use corelane::service::{OffloadResult, Outcome, Refused, Shared};
 use corelane::{Cx, Silent};
@@ -162,6 +162,12 @@ impl Application for Shop {
                 let (held, handled) = reply.hold(0, Some(Duration::from_millis(50)))?;
                 self.never.push(held);
                 Ok(handled)
+            }
+            "release" => {
+                for held in std::mem::take(&mut self.never) {
+                    held.answer(cx, Status::OK).bytes::<()>(b"at last")?;
+                }
+                reply.text("released")
             }
             "wait" => {
                 self.send(cx, Errand::Resume(cx.id()));

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Links the shared library from the static one: `shared.sh ARCHIVE OUTPUT [SONAME]`.
+#
+# The soname libkqueue.so.0 makes a library for programs that were linked against libkqueue. The functions that hear of closes get their
+# C names here: only a shared library stands before the C library's, so the static one leaves them alone.
+set -eu
+archive=$1
+output=$2
+soname=${3:-libcorelane_kqueue.so.1}
+here=$(dirname "$0")
+
+names="close dup2 dup3 close_range fclose"
+set -- -Wl,-u,kqueue -Wl,-u,kqueue1 -Wl,-u,kevent
+for name in $names; do
+	set -- "$@" "-Wl,-u,corelane_$name" "-Wl,--defsym=$name=corelane_$name"
+done
+exec "${CC:-cc}" -shared -o "$output" "-Wl,-soname,$soname" "-Wl,--version-script=$here/kqueue.map" -Wl,--gc-sections \
+	-Wl,-z,defs -Wl,-z,relro -Wl,-z,now -Wl,-z,nodelete "$@" "$archive" -lgcc_s -lpthread -lm -ldl -lc

@@ -1,0 +1,11 @@
+#![doc = include_str!("../DESIGN.md")]
+#![deny(unsafe_code)]
+
+mod border;
+mod call;
+mod closing;
+mod record;
+
+pub use border::{kevent, kqueue, kqueue1};
+pub use closing::{corelane_close, corelane_close_range, corelane_dup2, corelane_dup3, corelane_fclose};
+pub use record::Kevent;

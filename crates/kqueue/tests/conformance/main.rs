@@ -1,0 +1,125 @@
+//! The conformance suite: what kqueue(2) promises, a named case each, on the functions linked into a program and on those of the shared
+//! library. Each case is a process of its own, because signals, children and descriptor numbers belong to a process.
+
+mod closing;
+mod core;
+mod empty;
+mod fork;
+mod numbers;
+mod proc;
+mod read;
+mod rig;
+mod shared;
+mod signal;
+mod sockets;
+mod threading;
+mod timer;
+mod user;
+mod vnode;
+mod write;
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use rig::Queue;
+
+/// One promise.
+pub struct Case {
+    /// What holds, in words.
+    name: &'static str,
+    /// Which rule of kqueue's semantics it belongs to.
+    rule: &'static str,
+    /// Panics where it does not hold. The queue is new.
+    run: fn(&Queue),
+}
+
+/// A case for a table.
+const fn case(name: &'static str, rule: &'static str, run: fn(&Queue)) -> Case {
+    Case { name, rule, run }
+}
+
+/// All groups.
+const GROUPS: &[(&str, &[Case])] = &[
+    ("core", core::CASES),
+    ("read", read::CASES),
+    ("write", write::CASES),
+    ("empty", empty::CASES),
+    ("vnode", vnode::CASES),
+    ("timer", timer::CASES),
+    ("user", user::CASES),
+    ("signal", signal::CASES),
+    ("proc", proc::CASES),
+    ("threading", threading::CASES),
+    ("fork", fork::CASES),
+    ("close", closing::CASES),
+];
+
+/// The least number of cases; they differ in name.
+const AT_LEAST: usize = 250;
+
+/// Names the case that a process of its own runs.
+const VARIABLE: &str = "CORELANE_KQUEUE_CASE";
+/// Seconds after which a case that waits in vain is killed.
+const SECONDS: u32 = 30;
+
+fn main() -> ExitCode {
+    match std::env::var(VARIABLE) {
+        Ok(name) => run(&name),
+        Err(_) => run_all(),
+    }
+}
+
+fn run(name: &str) -> ExitCode {
+    let all = GROUPS.iter().flat_map(|(group, cases)| cases.iter().map(move |case| (*group, case)));
+    let (_, case) = all.into_iter().find(|(group, case)| full_name(group, case) == name).expect("a case of this name");
+    nix::unistd::alarm::set(SECONDS);
+    (case.run)(&Queue::new());
+    ExitCode::SUCCESS
+}
+
+fn full_name(group: &str, case: &Case) -> String {
+    format!("{group}: {} ({})", case.name, case.rule)
+}
+
+fn run_all() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-conformance", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the target's folder can be written");
+    let library = shared::library(&folder, "libcorelane_kqueue.so.1");
+    let mut trials = vec![Trial::test("there are enough cases, and their names differ", enough)];
+    for (group, case) in GROUPS.iter().flat_map(|(group, cases)| cases.iter().map(move |case| (*group, case))) {
+        let name = full_name(group, case);
+        trials.push(trial("linked", &name, None));
+        trials.push(trial("shared", &name, Some(library.as_path())));
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    std::fs::remove_dir_all(folder).expect("what was made can be removed");
+    conclusion.exit_code()
+}
+
+fn trial(face: &str, name: &str, library: Option<&Path>) -> Trial {
+    let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+    command.env(VARIABLE, name).env("RUST_BACKTRACE", "0");
+    if let Some(library) = library {
+        command.env("LD_PRELOAD", library);
+    }
+    Trial::test(format!("{face}: {name}"), move || {
+        let output = command.output()?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(Failed::from(format!("{}\n{}", output.status, String::from_utf8_lossy(&output.stderr))))
+    })
+}
+
+fn enough() -> Result<(), Failed> {
+    let names: Vec<_> = GROUPS.iter().flat_map(|(group, cases)| cases.iter().map(|case| (*group, case.name))).collect();
+    let mut once = names.clone();
+    once.sort_unstable();
+    once.dedup();
+    if once.len() == names.len() && names.len() >= AT_LEAST {
+        return Ok(());
+    }
+    Err(Failed::from(format!("{} cases, {} names, {AT_LEAST} wanted", names.len(), once.len())))
+}

@@ -1,0 +1,310 @@
+//! EVFILT_VNODE.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::time::UNIX_EPOCH;
+
+use crate::numbers::*;
+use crate::rig::*;
+use crate::{Case, case};
+
+/// Every note.
+const ALL: u32 = 0x7ff & !0x40;
+
+pub const CASES: &[Case] = &[
+    case("a file that nobody touches is silent", "Q-16", |q| on_file(q, ALL, |_, _| q.silent())),
+    case("a removed file is told", "Q-16", |q| {
+        told(q, NOTE_DELETE, |folder, _| fs::remove_file(folder.path("a")).unwrap());
+    }),
+    case("a removed name of a file that has another is no end", "Q-16", |q| {
+        on_file(q, NOTE_DELETE, |folder, _| {
+            fs::hard_link(folder.path("a"), folder.path("b")).unwrap();
+            fs::remove_file(folder.path("a")).unwrap();
+            q.silent();
+            fs::remove_file(folder.path("b")).unwrap();
+            assert_eq!(q.wait().fflags, NOTE_DELETE);
+        });
+    }),
+    case("a file that another replaces is an end", "Q-16", |q| {
+        told(q, NOTE_DELETE, |folder, _| {
+            fs::write(folder.path("b"), b"new").unwrap();
+            fs::rename(folder.path("b"), folder.path("a")).unwrap();
+        });
+    }),
+    case("a write is told", "Q-16", |q| told(q, NOTE_WRITE, |folder, _| rewrite(folder, b"x"))),
+    case("a write through the watched descriptor is told", "Q-16", |q| {
+        told(q, NOTE_WRITE, |_, file| put(file, b"x"));
+    }),
+    case("a cut is told as a write", "Q-16", |q| {
+        told(q, NOTE_WRITE, |folder, _| open_to_write(folder).set_len(1).unwrap());
+    }),
+    case("growth is told", "Q-16", |q| told(q, NOTE_EXTEND, |folder, _| append(folder))),
+    case("growth is a write too", "Q-16", |q| {
+        on_file(q, NOTE_EXTEND | NOTE_WRITE, |folder, _| {
+            append(folder);
+            assert_eq!(q.wait().fflags, NOTE_EXTEND | NOTE_WRITE);
+        });
+    }),
+    case("a write in its middle is no growth", "Q-16", |q| {
+        on_file(q, NOTE_EXTEND, |folder, _| {
+            rewrite(folder, b"x");
+            q.silent();
+        });
+    }),
+    case("a change of mode is told", "Q-16", |q| told(q, NOTE_ATTRIB, |folder, _| set_mode(folder, 0o600))),
+    case("a change of times is told", "Q-16", |q| {
+        let times = fs::FileTimes::new().set_accessed(UNIX_EPOCH).set_modified(UNIX_EPOCH);
+        told(q, NOTE_ATTRIB, |_, file| file.set_times(times).unwrap());
+    }),
+    case("a write is no change of mode", "Q-16", |q| {
+        on_file(q, NOTE_ATTRIB, |folder, _| {
+            rewrite(folder, b"x");
+            q.silent();
+        });
+    }),
+    case("a new name is told", "Q-16", |q| {
+        told(q, NOTE_LINK, |folder, _| fs::hard_link(folder.path("a"), folder.path("b")).unwrap());
+    }),
+    case("a name less is told", "Q-16", |q| {
+        let folder = Folder::new();
+        let file = folder.file("a", b"abc");
+        fs::hard_link(folder.path("a"), folder.path("b")).unwrap();
+        q.set(&[ev(id(&file), VNODE, ADD | CLEAR).notes(NOTE_LINK)]);
+        fs::remove_file(folder.path("b")).unwrap();
+        assert_eq!(q.wait().fflags, NOTE_LINK);
+    }),
+    case("a change of mode is no change of names", "Q-16", |q| {
+        on_file(q, NOTE_LINK, |folder, _| {
+            set_mode(folder, 0o600);
+            q.silent();
+        });
+    }),
+    case("a new name for the file is told", "Q-16", |q| {
+        told(q, NOTE_RENAME, |folder, _| fs::rename(folder.path("a"), folder.path("c")).unwrap());
+    }),
+    case("a renamed file is still watched", "Q-16", |q| {
+        on_file(q, NOTE_RENAME | NOTE_WRITE, |folder, file| {
+            fs::rename(folder.path("a"), folder.path("c")).unwrap();
+            assert_eq!(q.wait().fflags, NOTE_RENAME);
+            put(file, b"x");
+            assert_eq!(q.wait().fflags, NOTE_WRITE);
+        });
+    }),
+    case("an open is told", "Q-16", |q| told(q, NOTE_OPEN, |folder, _| drop(File::open(folder.path("a")).unwrap()))),
+    case("a close by a reader is told", "Q-16", |q| {
+        told(q, NOTE_CLOSE, |folder, _| drop(File::open(folder.path("a")).unwrap()));
+    }),
+    case("a close by a writer is told", "Q-16", |q| {
+        told(q, NOTE_CLOSE_WRITE, |folder, _| drop(open_to_write(folder)));
+    }),
+    case("a close by a reader is none by a writer", "Q-16", |q| {
+        on_file(q, NOTE_CLOSE_WRITE, |folder, _| {
+            drop(File::open(folder.path("a")).unwrap());
+            q.silent();
+        });
+    }),
+    case("a read is told", "Q-16", |q| {
+        told(q, NOTE_READ, |folder, _| {
+            let mut text = String::new();
+            File::open(folder.path("a")).unwrap().read_to_string(&mut text).unwrap();
+        });
+    }),
+    case("only what was asked for is told", "Q-16", |q| {
+        on_file(q, NOTE_DELETE, |folder, _| {
+            rewrite(folder, b"x");
+            set_mode(folder, 0o600);
+            q.silent();
+        });
+    }),
+    case("notes gather until they are told", "Q-16", |q| {
+        on_file(q, NOTE_WRITE | NOTE_ATTRIB | NOTE_RENAME, |folder, _| {
+            rewrite(folder, b"x");
+            set_mode(folder, 0o600);
+            fs::rename(folder.path("a"), folder.path("c")).unwrap();
+            assert_eq!(q.wait().fflags, NOTE_WRITE | NOTE_ATTRIB | NOTE_RENAME);
+            q.silent();
+        });
+    }),
+    case("CLEAR forgets what was told", "Q-16", |q| {
+        on_file(q, NOTE_WRITE | NOTE_ATTRIB, |folder, _| {
+            rewrite(folder, b"x");
+            assert_eq!(q.wait().fflags, NOTE_WRITE);
+            set_mode(folder, 0o600);
+            assert_eq!(q.wait().fflags, NOTE_ATTRIB);
+        });
+    }),
+    case("without CLEAR notes stay", "Q-16", |q| {
+        let folder = Folder::new();
+        let file = folder.file("a", b"abc");
+        q.set(&[ev(id(&file), VNODE, ADD).notes(NOTE_WRITE | NOTE_ATTRIB)]);
+        rewrite(&folder, b"x");
+        assert_eq!(q.wait().fflags, NOTE_WRITE);
+        assert_eq!(q.wait().fflags, NOTE_WRITE);
+        set_mode(&folder, 0o600);
+        q.until(|event| event.fflags == NOTE_WRITE | NOTE_ATTRIB);
+    }),
+    case("ONESHOT of a file is told once", "Q-08", |q| {
+        let folder = Folder::new();
+        let file = folder.file("a", b"abc");
+        q.set(&[ev(id(&file), VNODE, ADD | ONESHOT).notes(NOTE_WRITE)]);
+        rewrite(&folder, b"x");
+        q.wait();
+        rewrite(&folder, b"y");
+        q.silent();
+        assert_eq!(q.change(ev(id(&file), VNODE, DELETE)), Err(libc::ENOENT));
+    }),
+    case("DISPATCH of a file waits for ENABLE", "Q-08", |q| {
+        let folder = Folder::new();
+        let file = folder.file("a", b"abc");
+        q.set(&[ev(id(&file), VNODE, ADD | CLEAR | DISPATCH).notes(NOTE_WRITE)]);
+        rewrite(&folder, b"x");
+        q.wait();
+        rewrite(&folder, b"y");
+        q.silent();
+        q.set(&[ev(id(&file), VNODE, ENABLE)]);
+        assert_eq!(q.wait().fflags, NOTE_WRITE);
+    }),
+    case("a disabled file is told once enabled", "Q-07", |q| {
+        on_file(q, NOTE_WRITE, |folder, file| {
+            q.set(&[ev(id(file), VNODE, DISABLE)]);
+            rewrite(folder, b"x");
+            q.silent();
+            q.set(&[ev(id(file), VNODE, ENABLE)]);
+            assert_eq!(q.wait().fflags, NOTE_WRITE);
+        });
+    }),
+    case("a deleted file interest is silent", "Q-16", |q| {
+        on_file(q, NOTE_WRITE, |folder, file| {
+            q.set(&[ev(id(file), VNODE, DELETE)]);
+            rewrite(folder, b"x");
+            q.silent();
+        });
+    }),
+    case("a second ADD changes the notes", "Q-05", |q| {
+        on_file(q, NOTE_WRITE, |folder, file| {
+            q.set(&[ev(id(file), VNODE, ADD | CLEAR).notes(NOTE_ATTRIB)]);
+            rewrite(folder, b"x");
+            q.silent();
+            set_mode(folder, 0o600);
+            assert_eq!(q.wait().fflags, NOTE_ATTRIB);
+        });
+    }),
+    case("two queues watch one file", "Q-01", |q| {
+        let other = Queue::new();
+        on_file(q, NOTE_WRITE, |folder, file| {
+            other.set(&[ev(id(file), VNODE, ADD | CLEAR).notes(NOTE_ATTRIB)]);
+            rewrite(folder, b"x");
+            assert_eq!(q.wait().fflags, NOTE_WRITE);
+            other.silent();
+        });
+    }),
+    case("two descriptors of one file are two interests", "Q-01", |q| {
+        on_file(q, NOTE_WRITE, |folder, file| {
+            let second = File::open(folder.path("a")).unwrap();
+            q.set(&[ev(id(&second), VNODE, ADD | CLEAR).notes(NOTE_ATTRIB)]);
+            rewrite(folder, b"x");
+            assert_eq!(q.wait().ident, id(file));
+            set_mode(folder, 0o600);
+            assert_eq!(q.wait().ident, id(&second));
+        });
+    }),
+    case("a new file in a folder is told as a write", "Q-16", |q| {
+        folder_told(q, NOTE_WRITE, |folder| fs::write(folder.path("new"), b"").unwrap());
+    }),
+    case("a file less in a folder is told as a write", "Q-16", |q| {
+        folder_told(q, NOTE_WRITE, |folder| fs::remove_file(folder.path("a")).unwrap());
+    }),
+    case("a rename in a folder is told as a write", "Q-16", |q| {
+        folder_told(q, NOTE_WRITE, |folder| fs::rename(folder.path("a"), folder.path("b")).unwrap());
+    }),
+    case("a folder in a folder is told as a link", "Q-16", |q| {
+        folder_told(q, NOTE_LINK, |folder| fs::create_dir(folder.path("inner")).unwrap());
+    }),
+    case("what is written into a file is not told to its folder", "Q-16", |q| {
+        let folder = Folder::new();
+        let _file = folder.file("a", b"abc");
+        let open = folder.open();
+        q.set(&[ev(id(&open), VNODE, ADD | CLEAR).notes(NOTE_WRITE)]);
+        rewrite(&folder, b"x");
+        q.silent();
+    }),
+    case("a removed folder is told", "Q-16", |q| {
+        let folder = Folder::new();
+        fs::create_dir(folder.path("inner")).unwrap();
+        let inner = File::open(folder.path("inner")).unwrap();
+        q.set(&[ev(id(&inner), VNODE, ADD | CLEAR).notes(NOTE_DELETE)]);
+        fs::remove_dir(folder.path("inner")).unwrap();
+        assert_eq!(q.wait().fflags, NOTE_DELETE);
+    }),
+    case("udata comes with the change", "Q-05", |q| {
+        let folder = Folder::new();
+        let file = folder.file("a", b"abc");
+        q.set(&[ev(id(&file), VNODE, ADD | CLEAR).notes(NOTE_WRITE).tag(4)]);
+        rewrite(&folder, b"x");
+        assert_eq!(tag(&q.wait()), 4);
+    }),
+    case("a file that was replaced by name is watched for itself", "Q-16", |q| {
+        on_file(q, NOTE_WRITE, |folder, _| {
+            fs::rename(folder.path("a"), folder.path("old")).unwrap();
+            fs::write(folder.path("a"), b"new").unwrap();
+            q.silent();
+            fs::write(folder.path("old"), b"changed").unwrap();
+            assert_eq!(q.wait().fflags, NOTE_WRITE);
+        });
+    }),
+    case("READ and VNODE of one file are two interests", "Q-01", |q| {
+        let folder = Folder::new();
+        let file = folder.file("a", b"");
+        q.add(id(&file), READ);
+        q.set(&[ev(id(&file), VNODE, ADD | CLEAR).notes(NOTE_WRITE)]);
+        append(&folder);
+        let mut filters: Vec<_> = q.now().iter().map(|event| event.filter).collect();
+        filters.sort_unstable();
+        assert_eq!(filters, [VNODE, READ]);
+    }),
+];
+
+/// Watches a file of three bytes for `notes`, with CLEAR.
+fn on_file(queue: &Queue, notes: u32, run: impl FnOnce(&Folder, &File)) {
+    let folder = Folder::new();
+    let file = folder.file("a", b"abc");
+    queue.set(&[ev(id(&file), VNODE, ADD | CLEAR).notes(notes)]);
+    run(&folder, &file);
+}
+
+/// Exactly `note` is told of what `act` does, once.
+fn told(queue: &Queue, note: u32, act: impl FnOnce(&Folder, &File)) {
+    on_file(queue, note, |folder, file| {
+        act(folder, file);
+        let event = queue.wait();
+        assert_eq!((event.ident, event.filter, event.fflags), (id(file), VNODE, note));
+        queue.silent();
+    });
+}
+
+fn folder_told(queue: &Queue, note: u32, act: impl FnOnce(&Folder)) {
+    let folder = Folder::new();
+    let _file = folder.file("a", b"abc");
+    let open = folder.open();
+    queue.set(&[ev(id(&open), VNODE, ADD | CLEAR).notes(note)]);
+    act(&folder);
+    assert_eq!(queue.wait().fflags, note);
+}
+
+fn open_to_write(folder: &Folder) -> File {
+    File::options().write(true).open(folder.path("a")).unwrap()
+}
+
+/// Writes over the beginning of the file.
+fn rewrite(folder: &Folder, bytes: &[u8]) {
+    open_to_write(folder).write_all(bytes).unwrap();
+}
+
+fn append(folder: &Folder) {
+    File::options().append(true).open(folder.path("a")).unwrap().write_all(b"more").unwrap();
+}
+
+fn set_mode(folder: &Folder, mode: u32) {
+    fs::set_permissions(folder.path("a"), fs::Permissions::from_mode(mode)).unwrap();
+}

@@ -1,0 +1,184 @@
+//! C programs against the shipped header: built with cc, on the shared and on the static library.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+#[path = "../conformance/shared.rs"]
+mod shared;
+
+/// Bytes of the header and of the page that evserver sends.
+const ANSWER: usize = 198 + 3931;
+
+/// A folder of this test's own for what is built, removed at its end.
+struct Built {
+    folder: PathBuf,
+    program: PathBuf,
+}
+
+impl Built {
+    /// Compiles `source` as `language` and links it with the library, `shared` or not.
+    fn new(source: &str, language: &str, shared: bool) -> Self {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let name = format!("{}-{}-{language}-{shared}", std::process::id(), source.replace('/', "-"));
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let program = folder.join("program");
+        let mut cc = Command::new("cc");
+        cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-I"]).arg(here.join("include"));
+        cc.args(["-x", language]).arg(here.join(source)).args(["-x", "none", "-o"]).arg(&program);
+        if shared {
+            let library = shared::library(&folder, "libcorelane_kqueue.so.1");
+            cc.arg(library).arg(format!("-Wl,-rpath,{}", folder.display()));
+        } else {
+            cc.arg(shared::archive()).args(["-lgcc_s", "-lpthread", "-lm", "-ldl"]);
+        }
+        let output = cc.output().expect("a C compiler: install cc");
+        assert!(output.status.success(), "{source}: {}", String::from_utf8_lossy(&output.stderr));
+        Self { folder, program }
+    }
+
+    fn command(&self) -> Command {
+        Command::new(&self.program)
+    }
+}
+
+impl Drop for Built {
+    fn drop(&mut self) {
+        // reason: what is left of a folder of builds is no failure of a test
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_record_has_freebsds_layout() {
+    let text = output(&mut Built::new("tests/programs/layout.c", "c", false).command());
+    let numbers: Vec<_> = text.lines().map(|line| line.rsplit(' ').next().unwrap()).collect();
+    assert_eq!(numbers, ["64", "0", "8", "10", "12", "16", "24", "32"], "{text}");
+}
+
+#[test]
+fn a_usual_program_works_in_c_and_cpp_on_both_libraries() {
+    for language in ["c", "c++"] {
+        for shared in [false, true] {
+            output(&mut Built::new("tests/programs/usual.c", language, shared).command());
+        }
+    }
+}
+
+#[test]
+fn the_shared_library_has_these_names_and_versions_and_no_others() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-names", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let library = shared::library(&folder, "libkqueue.so.0");
+    let mut names: Vec<_> = output(Command::new("nm").args(["-D", "--defined-only"]).arg(&library))
+        .lines()
+        .filter(|line| line.contains(" T "))
+        .map(|line| line.rsplit(' ').next().unwrap().to_owned())
+        .collect();
+    names.sort_unstable();
+    let version = "@@CORELANE_KQUEUE_1";
+    let versioned = ["kevent", "kqueue1", "kqueue"].map(|name| format!("{name}{version}"));
+    assert_eq!(names[..5], ["close", "close_range", "dup2", "dup3", "fclose"]);
+    assert_eq!(names[5..], versioned);
+    let dynamic = output(Command::new("readelf").arg("-d").arg(&library));
+    assert!(dynamic.contains("Library soname: [libkqueue.so.0]"), "{dynamic}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn evtest_tells_a_line_for_each_wake_and_event() {
+    let built = Built::new("programs/evtest.c", "c", true);
+    let text = output(built.command().args(["3", "12", "2"]));
+    let (mut told, mut left) = (0, 0);
+    for line in text.lines() {
+        if left == 0 {
+            left = wake(line);
+            assert!((1..=2).contains(&left), "{line}");
+        } else {
+            event(line);
+            told += 1;
+            left -= 1;
+        }
+    }
+    assert!(told >= 12 && left == 0, "{text}");
+}
+
+/// How many events a line like `1163.000042: num: 1, requested: 2, diff: 1001 usec.` announces.
+fn wake(line: &str) -> usize {
+    let words: Vec<_> = line.split([' ', ':', ',', '.']).filter(|word| !word.is_empty()).collect();
+    let [_seconds, _microseconds, "num", count, "requested", "2", "diff", passed, "usec"] = words[..] else { panic!("{line}") };
+    passed.parse::<u64>().unwrap();
+    count.parse().unwrap()
+}
+
+/// A line of two pairs of hexadecimal words: a timer, one of three, that has expired.
+fn event(line: &str) {
+    let word = |word: &str| u64::from_str_radix(word, 16).unwrap();
+    let words: Vec<_> = line.split([' ', '.']).filter(|word| !word.is_empty()).map(word).collect();
+    let [kind, ident, _notes, expirations] = words[..] else { panic!("{line}") };
+    assert_eq!(kind >> 16, 0xfff9, "EVFILT_TIMER: {line}");
+    assert!(ident < 3 && expirations >= 1, "{line}");
+}
+
+/// evserver that ends after so many answers, and its port.
+fn serving(built: &Built, system: &str, answers: usize) -> (Child, u16) {
+    let mut server = built.command();
+    let mut server = server.args([system, "0", &answers.to_string()]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (server, line.trim().parse().unwrap())
+}
+
+fn ask(port: u16) -> TcpStream {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    stream
+}
+
+fn check_answer(mut stream: TcpStream) {
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    assert_eq!(answer.len(), ANSWER);
+    let head = String::from_utf8(answer[..198].to_vec()).unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+    assert!(head.contains("Content-Length: 3931\r\n"), "{head}");
+    assert!(answer.ends_with(b"</body></html>\n"));
+}
+
+#[test]
+fn evserver_answers_on_every_system_of_events() {
+    for shared in [true, false] {
+        let built = Built::new("programs/evserver.c", "c", shared);
+        for system in ["kqueue", "epoll", "poll"] {
+            let (mut server, port) = serving(&built, system, 300);
+            for _ in 0..30 {
+                // Ten at once, of which half say their request in two pieces.
+                let streams: Vec<_> = (0..10).map(|index| if index % 2 == 0 { ask(port) } else { ask_in_pieces(port) }).collect();
+                streams.into_iter().for_each(check_answer);
+            }
+            assert!(server.wait().unwrap().success(), "{system}");
+        }
+    }
+}
+
+fn ask_in_pieces(port: u16) -> TcpStream {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\n\r").unwrap();
+    stream.write_all(b"\n").unwrap();
+    stream
+}
+
+#[test]
+fn evserver_says_how_it_is_used() {
+    let output = Built::new("programs/evserver.c", "c", true).command().output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("usage: evserver kqueue|epoll|poll PORT"));
+}
