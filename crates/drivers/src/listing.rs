@@ -3,16 +3,17 @@
 use crate::answer::Answer;
 use corelane_seam::{FileKind, FileName};
 use rustix::fs::{Dir, FileType};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
 
-/// The names of a directory, at most so many.
+/// The first names of a directory, at most so many; no more are kept at a time, however many it has.
 ///
 /// # Errors
 /// The system's.
 pub(crate) fn list(directory: &File, most: usize) -> std::io::Result<Answer> {
-    let mut names = Vec::new();
+    let (mut first, mut is_whole) = (BTreeSet::new(), true);
     // It is opened once more: where a descriptor stands in its directory is shared by all who list it.
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
@@ -20,15 +21,39 @@ pub(crate) fn list(directory: &File, most: usize) -> std::io::Result<Answer> {
         if matches!(name, b"." | b"..") {
             continue;
         }
-        if names.len() >= most {
-            return Ok(Answer::Listed { names, is_whole: false });
-        }
         let kind = match entry.file_type() {
             FileType::RegularFile => Some(FileKind::Regular),
             FileType::Directory => Some(FileKind::Directory),
             _ => None,
         };
-        names.push(FileName { name: OsString::from_vec(name.to_vec()), kind });
+        first.insert(FileName { name: OsString::from_vec(name.to_vec()), kind });
+        if first.len() > most {
+            first.pop_last();
+            is_whole = false;
+        }
     }
-    Ok(Answer::Listed { names, is_whole: true })
+    Ok(Answer::Listed { names: first.into_iter().collect(), is_whole })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_the_first_are_told() {
+        let path = std::env::temp_dir().join(format!("corelane-listing-{}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        // In no order.
+        for number in (0..3_000_u32).map(|number| number * 1_237 % 3_000) {
+            File::create(path.join(format!("{number:04}"))).unwrap();
+        }
+        (0..50).for_each(|number| drop(File::create(path.join(format!(".{number}"))).unwrap()));
+        let directory = File::open(&path).unwrap();
+        for (most, told, whole) in [(10, 10, false), (3_000, 3_000, false), (3_050, 3_050, true), (9_999, 3_050, true)] {
+            let Answer::Listed { names, is_whole } = list(&directory, most).unwrap() else { panic!("it is listed") };
+            assert_eq!((names.len(), is_whole), (told, whole));
+            assert!(names.iter().take(3_000).enumerate().all(|(at, name)| *name.name == *format!("{at:04}")));
+        }
+        std::fs::remove_dir_all(&path).unwrap();
+    }
 }

@@ -263,16 +263,20 @@ impl Files {
     pub(crate) fn list(&self, content: usize, most: usize) -> Result<FileOutcome, Fault> {
         let directory = self.contents[content].directory.as_ref().ok_or(NOT_A_DIRECTORY)?;
         let inside = self.names.iter().filter(|(path, _)| path.parent() == Some(directory));
-        let mut names = inside.filter_map(|(path, name)| {
-            let kind = match name {
-                Name::File(_) => Some(FileKind::Regular),
-                Name::Directory(_) => Some(FileKind::Directory),
-                Name::Link { .. } => None,
-            };
-            Some(FileName { name: path.file_name()?.to_owned(), kind })
-        });
-        let told = names.by_ref().take(most).collect();
-        Ok(FileOutcome::Listed { names: told, is_whole: names.next().is_none() })
+        let mut names: Vec<FileName> = inside
+            .filter_map(|(path, name)| {
+                let kind = match name {
+                    Name::File(_) => Some(FileKind::Regular),
+                    Name::Directory(_) => Some(FileKind::Directory),
+                    Name::Link { .. } => None,
+                };
+                Some(FileName { name: path.file_name()?.to_owned(), kind })
+            })
+            .collect();
+        names.sort();
+        let is_whole = names.len() <= most;
+        names.truncate(most);
+        Ok(FileOutcome::Listed { names, is_whole })
     }
 
     /// Why it cannot be read.

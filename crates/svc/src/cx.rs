@@ -515,7 +515,7 @@ impl<K: Talk> Cx<'_, K> {
         self.request(FileOp::Warm { file: file.clone(), offset, length }, token);
     }
 
-    /// Lists a directory that was opened with [`OpenOptions::directory`], `most` names at the most: `FileOutcome::Listed`.
+    /// Lists a directory that was opened with [`OpenOptions::directory`], `most` names at the most, the first by name, hidden ones last: `FileOutcome::Listed`.
     pub fn list_directory(&mut self, directory: &File, most: usize, token: u64) {
         self.request(FileOp::List { directory: directory.clone(), most }, token);
     }

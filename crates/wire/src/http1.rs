@@ -48,7 +48,7 @@ mod write;
 pub use authority::Authority;
 pub use body::Body;
 pub use chunk::{EXTENSION_BYTES_MAX, TRAILER_BYTES_MAX};
-pub use coding::{Coding, coding};
+pub use coding::{Coding, Codings, coding, codings};
 pub use condition::{Condition, Validators, condition, range_applies};
 pub use date::Date;
 pub use facts::Framing;

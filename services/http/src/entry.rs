@@ -19,7 +19,7 @@ const REPLY: Number =
         .between(0, 1 << 20, 8)
         .when_chosen();
 
-const ROOT: Text = Text::new("root", "DIR", is_directory, "serve the files beneath this directory");
+const ROOT: Text = Text::new("root", "DIR", is_root, "serve the files beneath this directory");
 const SITE: Text = Text::new(
     "site",
     "HOST:DIR,..",
@@ -28,6 +28,12 @@ const SITE: Text = Text::new(
 );
 const INDEX: Text = Text::new("index", "NAME", is_name, "show a directory by its file of this name [default: index.html]");
 const LISTING: Flag = Flag::new("listing", "list directories that have no such file");
+const ERRORS: Text = Text::new(
+    "errors",
+    "DIR",
+    is_errors,
+    "show what is refused by the pages of this directory: 404.html, or 40x.html for all that begin so",
+);
 const CACHE_BYTES: Number = Number::new(
     "cache-bytes",
     "bytes",
@@ -57,6 +63,7 @@ pub static ENTRY: Entry = Entry::new(
     Choice::Text(SITE),
     Choice::Text(INDEX),
     Choice::Flag(LISTING),
+    Choice::Text(ERRORS),
     Choice::Number(CACHE_BYTES),
     Choice::Number(REPLY),
     Choice::Text(LOG),
@@ -89,7 +96,11 @@ fn serve_files(lanes: Lanes, asked: &Asked, log: Option<AccessLog>) -> Result<La
     let root = chosen.text(&ROOT).map(str::to_owned);
     let index = chosen.text(&INDEX).unwrap_or("index.html").to_owned();
     let (lists, bytes) = (chosen.flag(&LISTING), chosen.number(&CACHE_BYTES) as usize);
-    let files = move |root: &str| Files::new(root).index(&index).listing(lists).cache_bytes(bytes);
+    let errors = chosen.text(&ERRORS).map(str::to_owned);
+    let files = move |root: &str| {
+        let files = Files::new(root).index(&index).listing(lists).cache_bytes(bytes);
+        errors.iter().fold(files, |files, errors| files.errors(errors))
+    };
     let Some(sites) = chosen.text(&SITE) else {
         // reason: one of both is there.
         let root = root.expect("without sites there is a root");
@@ -145,10 +156,18 @@ fn serve<A: Application>(
     lanes.serve(&asked.url().to_string(), move |_lane| log.iter().fold(Http::new(application()), Http::log))
 }
 
-fn is_directory(text: &str) -> std::result::Result<(), String> {
+fn is_root(text: &str) -> std::result::Result<(), String> {
+    is_directory(text, ROOT.name)
+}
+
+fn is_errors(text: &str) -> std::result::Result<(), String> {
+    is_directory(text, ERRORS.name)
+}
+
+fn is_directory(text: &str, option: &str) -> std::result::Result<(), String> {
     match std::path::Path::new(text).is_dir() {
         true => Ok(()),
-        false => Err(format!("{text:?} is no directory: write root=DIR with one that is there")),
+        false => Err(format!("{text:?} is no directory: write {option}=DIR with one that is there")),
     }
 }
 
@@ -204,7 +223,7 @@ mod tests {
     #[test]
     fn what_is_served_is_said() {
         let of = |place: &str| Lanes::per_core().serve_entry(&ENTRY, place).map(drop).map_err(|error| error.to_string());
-        for right in ["reply=0", "root=/", "root=/&index=a.html&listing&cache-bytes=0"] {
+        for right in ["reply=0", "root=/", "root=/&index=a.html&listing&errors=/&cache-bytes=0"] {
             assert_eq!(of(&format!("http://127.0.0.1:0?{right}")), Ok(()), "{right}");
         }
         for (wrong, said) in [
@@ -212,6 +231,7 @@ mod tests {
             ("?listing", "?root=DIR"),
             ("?root=/&reply=8", "leave one of them out"),
             ("?root=/nowhere/at/all", "is no directory"),
+            ("?root=/&errors=/nowhere", "write errors=DIR"),
             ("?root=/&index=a/b", "without a slash"),
             ("?root=/&index=..", "without a slash"),
             ("?site=shop.example", "\"shop.example\" has no directory: write site=shop.example:DIR"),

@@ -1,7 +1,7 @@
 //! Files beneath a directory.
 //!
 //! ```text
-//! request -> name -> Cache -> respond                                   a hit: at once, no call of the system
+//! request -> name -> Cache -> respond                                   a hit: at once, no call of the system; Directories tell what is not true any more
 //!                      | none -> Visit (an exchange) waits for Lookup: open beneath the root, read if small -> Cache -> respond
 //! respond -> conditions, ranges -> one answer from memory | Sending: windows of a file
 //! ```
@@ -16,6 +16,7 @@ mod lookup;
 mod media;
 mod name;
 mod page;
+mod place;
 mod respond;
 mod root;
 mod sending;
@@ -33,23 +34,25 @@ use corelane_wire::http1::{Method, Status};
 use entity::Entity;
 use lookup::Lookups;
 use name::Decoded;
-use respond::Response;
+use place::Where;
+use respond::{Plan, Response, Trouble};
 use std::path::PathBuf;
 use std::rc::Rc;
-use tree::{Tree, Where};
+use tree::Tree;
 use visit::Visit;
 use warming::Warmings;
 
 /// What may be done with files.
 const METHODS: &str = "GET, HEAD, OPTIONS";
-/// How long what was seen of a file is taken for true, in nanoseconds: a second.
+/// How long what was seen of a file is taken for true where nobody tells that it has changed, in nanoseconds: a second.
 const TRUE_FOR: u64 = 1_000_000_000;
 
 /// Serves what lies beneath a directory (RFC 9110): GET, HEAD and OPTIONS, conditions, ranges, and what lies beside a file in compressed form with `.br`, `.zst` or `.gz`
 /// behind its name.
 ///
 /// Nothing whose name begins with a dot is served, nothing that is no regular file, and no link that leads out of the directory. A file that has changed is
-/// noticed within a second. A large one is sent part by part, each of which a helper thread has read before if it was not in the system's memory, so that a disk holds up nobody else.
+/// noticed at once where the system tells of it, else within a second; within a minute what the system tells nobody where it tells of the rest: writes through mapped memory, or through another
+/// name that the file got later, and what is mounted above it. A large one is sent part by part, each of which a helper thread has read before if it was not in the system's memory, so that a disk holds up nobody else.
 pub struct Files {
     site: Tree,
     errors: Option<Tree>,
@@ -105,6 +108,12 @@ impl Files {
         Self { lists, ..self }
     }
 
+    /// Shows what is refused by the pages of this directory: `404.html`, or else `40x.html` for all that begin so, and so on. They are kept in memory as other files are, and one that
+    /// has changed is noticed as soon. Where there is none, a page of ours is shown. What is refused before its name is looked at (a head that is none) is told without a page.
+    pub fn errors(self, directory: impl Into<PathBuf>) -> Self {
+        Self { errors: Some(Tree::new(directory.into())), ..self }
+    }
+
     /// Sets how much of a lane's memory holds small files ([`Files::CACHE_BYTES`]); never more than a quarter of it is used.
     pub fn cache_bytes(self, bytes: usize) -> Self {
         Self { cache_bytes: bytes, cache: Cache::new(bytes), ..self }
@@ -149,18 +158,26 @@ impl Files {
         reply: Reply<'_>,
         decoded: &mut Decoded,
     ) -> Result<Handled<Self>, Refused> {
+        let asked = Asked::of(request.method(), request.fields());
         let name = match decoded.name(request.head.target.path) {
             Ok(name) => name,
-            Err(status) => return respond::status(reply, status),
+            Err(status) => return self.refuse(reply, &asked, Trouble::of(status)),
         };
-        let asked = Asked::of(request.method(), request.fields());
-        if let Some(entity) = self.known(cx, name, &asked) {
-            return Ok(match respond::entity(reply, &asked, &entity, cx.time_of_day())? {
-                Response::Answered(answered) => answered.into(),
-                Response::Begun(begun, sending) => (sending, First::Produce(begun)).into(),
-            });
+        let Some(entity) = self.known(cx, name, &asked) else {
+            return Ok((Visit::new(name, request.query(), &asked), First::Wait).into());
+        };
+        match respond::plan(&asked, &entity, cx.time_of_day()) {
+            Plan::Trouble(trouble) => self.refuse(reply, &asked, trouble),
+            plan => respond::entity(reply, &asked, &entity, &plan, cx.time_of_day()).map(Response::into),
         }
-        Ok((Visit::new(name, request.query(), &asked), First::Wait).into())
+    }
+
+    /// Says why a request has nothing of a file: at once, unless the operator's page for that is to be sent.
+    fn refuse(&mut self, reply: Reply<'_>, asked: &Asked<'_>, trouble: Trouble) -> Result<Handled<Self>, Refused> {
+        match self.errors {
+            None => respond::trouble(reply, &trouble, None).map(Response::into),
+            Some(_) => Ok((Visit::refused(trouble, asked), First::Wait).into()),
+        }
     }
 }
 
@@ -178,7 +195,10 @@ impl Application for Files {
         match request.method() {
             Method::Get | Method::Head => {}
             Method::Options => return reply.answer(Status::NO_CONTENT).field("Allow", METHODS).empty(),
-            _ => return respond::not_allowed(reply),
+            method => {
+                let asked = Asked::of(method, request.fields());
+                return self.refuse(reply, &asked, Trouble::of(Status::METHOD_NOT_ALLOWED));
+            }
         }
         self.look_after_root(cx, Where::Site);
         let mut decoded = std::mem::take(&mut self.decoded);

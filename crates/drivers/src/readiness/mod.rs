@@ -15,6 +15,7 @@ mod listeners;
 pub(crate) mod source;
 mod state;
 mod streams;
+mod watched;
 mod watches;
 
 pub use state::ReadinessDriver;

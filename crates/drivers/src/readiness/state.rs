@@ -3,7 +3,7 @@
 
 use super::endpoint::{BELL_EDGES, Endpoint, Kind, List, Listed, Receiving, edges};
 use super::source::{BELL, Source};
-use super::watches::Watches;
+use super::watched::Watches;
 use crate::bell::EventBell;
 use crate::datagrams::{DatagramCalls, Departure};
 use crate::errors::Error;

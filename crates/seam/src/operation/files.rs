@@ -5,6 +5,7 @@ use crate::builders;
 use crate::error::Fault;
 use crate::handle::File;
 use crate::lease::{Lease, Shared};
+use std::cmp::Ordering;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -103,7 +104,7 @@ pub enum FileOp {
     List {
         /// An open directory.
         directory: File,
-        /// Most names to be told.
+        /// Most names to be told: the first in the order of [`FileName`].
         most: usize,
     },
     /// Watch a directory: [`FileOutcome::Watched`] once all that happens in it from then on will be told, with more to come, and [`FileOutcome::Changed`] as the end, when
@@ -155,13 +156,27 @@ pub struct FileFacts {
     pub names: u32,
 }
 
-/// A name in a directory.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A name in a directory. Names stand in the order of their bytes, those that begin with a dot behind all others.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileName {
     /// The name, without its directory.
     pub name: OsString,
     /// What it names; none for anything else, a link among them.
     pub kind: Option<FileKind>,
+}
+
+impl Ord for FileName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |of: &Self| (of.name.as_encoded_bytes().starts_with(b"."), of.kind);
+        let ((is_hidden, kind), (other_hidden, other_kind)) = (key(self), key(other));
+        is_hidden.cmp(&other_hidden).then_with(|| self.name.cmp(&other.name)).then(kind.cmp(&other_kind))
+    }
+}
+
+impl PartialOrd for FileName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl FileFacts {
@@ -238,7 +253,7 @@ pub enum FileOutcome {
         /// Whether the disk was waited for.
         was_cold: bool,
     },
-    /// What a directory holds, in no order, without itself and the one above it.
+    /// What a directory holds, in the order of [`FileName`], without itself and the one above it.
     Listed {
         /// The names.
         names: Vec<FileName>,

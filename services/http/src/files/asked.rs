@@ -1,12 +1,15 @@
 //! What a request asks of a file, beside its name.
 
-use corelane_wire::http1::{Coding, Fields, Method, Refusal, Scratch, coding, trailers};
+use corelane_wire::http1::{self, Coding, Fields, Method, Refusal, Scratch, trailers};
+use std::cell::OnceCell;
 
 /// Codings of files that may lie beside others, best first, and how their names end.
 pub(super) const CODINGS: [(Coding, &str); 3] = [(Coding::Brotli, ".br"), (Coding::Zstandard, ".zst"), (Coding::Gzip, ".gz")];
 
+/// Codings that a client takes, best first.
+pub(super) type Codings = http1::Codings<{ CODINGS.len() }>;
+
 /// What a request asks.
-#[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub method: Method<'a>,
     pub fields: Fields<'a>,
@@ -14,6 +17,7 @@ pub(super) struct Asked<'a> {
     pub is_special: bool,
     /// Whether it says which codings it takes.
     names_codings: bool,
+    codings: OnceCell<Codings>,
 }
 
 /// What a field line is for a file.
@@ -48,23 +52,15 @@ impl<'a> Asked<'a> {
                 Concern::Codings => names_codings = true,
             }
         }
-        Self { method, fields, is_special, names_codings }
+        Self { method, fields, is_special, names_codings, codings: OnceCell::new() }
     }
 
-    /// The codings that are to be looked for, best first.
+    /// The codings that are to be looked for, best first; the field is read once.
     pub fn codings(&self) -> Codings {
-        let mut codings = Codings { all: [Coding::Identity; CODINGS.len()], count: 0 };
-        if !self.names_codings {
-            return codings;
-        }
-        let mut left = CODINGS.map(|(coding, _)| coding);
-        while let Some(best) = coding(self.fields, &left).filter(|best| *best != Coding::Identity) {
-            codings.all[codings.count] = best;
-            codings.count += 1;
-            // What is taken is asked for no more.
-            left.iter_mut().filter(|one| **one == best).for_each(|one| *one = Coding::Identity);
-        }
-        codings
+        *self.codings.get_or_init(|| match self.names_codings {
+            true => http1::codings(self.fields, CODINGS.map(|(coding, _)| coding)),
+            false => Codings::NONE,
+        })
     }
 
     /// The field lines that concern files, to be kept.
@@ -77,19 +73,6 @@ impl<'a> Asked<'a> {
         }
         lines.extend_from_slice(b"\r\n");
         Kept { is_head: self.method == Method::Head, lines }
-    }
-}
-
-/// Codings that a client takes, best first.
-#[derive(Clone, Copy)]
-pub(super) struct Codings {
-    all: [Coding; CODINGS.len()],
-    count: usize,
-}
-
-impl Codings {
-    pub fn as_slice(&self) -> &[Coding] {
-        &self.all[..self.count]
     }
 }
 

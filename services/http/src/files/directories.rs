@@ -8,7 +8,7 @@
 //! So a file that was opened, through no link, while its directory stood is what its name means until something is told: whatever changes that happens in one of these directories.
 //! What nobody tells of (writes through mapped memory or through another name of the file, what is mounted above it) is found when the file is looked at after [`VOUCHED_FOR`].
 
-use super::tree::Where;
+use super::place::Where;
 use super::{Files, TRUE_FOR};
 use corelane::Cx;
 use corelane::service::{Fault, File, FileOutcome, OpenOptions, Outcome, Reason, Watch};

@@ -4,7 +4,7 @@ use super::asked::CODINGS;
 use super::cache::{Known, Seen};
 use super::directories::{Directory, directory_of};
 use super::entity::{Content, Entity};
-use super::tree::Where;
+use super::place::Where;
 use super::{Files, page};
 use corelane::Cx;
 use corelane::service::{

@@ -15,8 +15,10 @@ pub(super) fn of_status(status: Status) -> String {
 
 /// The page of a directory; `name` is that of the request, empty for the root.
 pub(super) fn of_directory(name: &[u8], mut names: Vec<FileName>, is_whole: bool) -> String {
+    // Hidden names come last: where there is one, all others are there.
+    let shows_all = is_whole || names.last().is_some_and(|last| last.name.as_bytes().starts_with(b"."));
     names.retain(|entry| !entry.name.as_bytes().starts_with(b"."));
-    names.sort();
+    assert!(names.is_sorted(), "names come in order");
     let title = escaped(name);
     let mut page = format!("<!doctype html>\n<meta charset=\"utf-8\">\n<title>/{title}</title>\n<h1>/{title}</h1>\n<ul>\n");
     if !name.is_empty() {
@@ -29,8 +31,8 @@ pub(super) fn of_directory(name: &[u8], mut names: Vec<FileName>, is_whole: bool
         page.push_str(&format!("<li><a href=\"./{}{slash}\">{}{slash}</a>\n", reference(name), escaped(name)));
     }
     page.push_str("</ul>\n");
-    if !is_whole {
-        page.push_str("<p>There are more, which are not shown.\n");
+    if !shows_all {
+        page.push_str(&format!("<p>These are the first {} by name; the others are not shown.\n", names.len()));
     }
     page
 }
@@ -73,13 +75,14 @@ mod tests {
 
     #[test]
     fn a_directory_is_shown_in_order_and_escaped() {
-        let names = vec![
+        let mut names = vec![
             entry(b"b\"><script>", Some(FileKind::Regular)),
             entry(b"a&'\n%\xff", Some(FileKind::Regular)),
             entry(b".hidden", Some(FileKind::Regular)),
             entry(b"javascript:x", Some(FileKind::Directory)),
             entry(b"link", None),
         ];
+        names.sort();
         let page = of_directory(b"<top>/", names, true);
         let lines: Vec<&str> = page.lines().filter(|line| line.starts_with("<li>")).collect();
         assert_eq!(
@@ -93,8 +96,10 @@ mod tests {
             ]
         );
         assert!(page.contains("<title>/&lt;top&gt;/</title>") && !page.contains("not shown"));
-        let top = of_directory(b"", Vec::new(), false);
-        assert!(!top.contains("../") && top.contains("not shown"));
+        let top = of_directory(b"", vec![entry(b"a", None)], false);
+        assert!(!top.contains("../") && top.contains("These are the first 1 by name"));
+        let hidden = of_directory(b"", vec![entry(b"a", None), entry(b".a", None)], false);
+        assert!(!hidden.contains("not shown"), "all that may be shown is");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The directory beneath which everything lies, which may be replaced by another of its name.
 
-use super::tree::Where;
+use super::place::Where;
 use super::{Files, TRUE_FOR};
 use corelane::Cx;
 use corelane::service::{File, FileFacts, FileOutcome, OpenOptions, Outcome};

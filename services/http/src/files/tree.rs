@@ -2,16 +2,9 @@
 
 use super::Files;
 use super::directories::Directories;
+use super::place::Where;
 use super::root::Root;
 use std::path::PathBuf;
-
-/// Which of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Where {
-    Site,
-    /// The pages of errors.
-    Errors,
-}
 
 /// One of them.
 pub(super) struct Tree {

@@ -142,6 +142,35 @@ fn a_full_table_of_descriptors_is_said() {
     server.end();
 }
 
+/// The file is read after it was opened: what comes between is not to stand under the tag of what was before.
+#[test]
+fn bytes_never_stand_under_the_tag_of_the_state_before() {
+    for pause in 0..40 {
+        let mut server = Server::new(|files| files);
+        let opened = |server: &Server| server.world.log().iter().filter(|line| line.contains(" opened")).count();
+        let before = opened(&server);
+        server.say("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+        while opened(&server) == before {
+            server.rig.wait(MS / 100);
+        }
+        server.rig.wait(pause * MS / 50);
+        server.world.write_file("site/a.txt", b"abcdefghij");
+        let first = crate::tools::Answer::of(&server.hear());
+        server.rig.wait(2 * S);
+        let second = server.get("/a.txt");
+        assert_eq!(second.content, "abcdefghij");
+        let is_same = first.field("etag") == second.field("etag");
+        assert_eq!(
+            is_same,
+            first.content == second.content,
+            "changed {pause} later: {} under {}",
+            first.content,
+            first.field("etag")
+        );
+        server.end();
+    }
+}
+
 #[test]
 fn who_asks_at_once_waits_for_one_lookup() {
     let mut server = Server::new(|files| files);

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A directory of the test's own, which goes with it.
-struct Site(PathBuf);
+pub struct Site(pub PathBuf);
 
 impl Site {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("corelane-http-files-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(path.join("site/sub")).unwrap();
@@ -19,7 +19,7 @@ impl Site {
         Self(path)
     }
 
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
         std::fs::write(self.0.join("site").join(name), bytes).unwrap();
     }
 
@@ -40,7 +40,7 @@ impl Drop for Site {
     }
 }
 
-fn url(running: &Running, path: &str) -> String {
+pub fn url(running: &Running, path: &str) -> String {
     format!("http://{}{path}", running.address())
 }
 
@@ -48,7 +48,7 @@ fn run(program: &str, at: &Path, arguments: &[&str]) -> Output {
     Command::new(program).current_dir(at).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"))
 }
 
-fn curl(arguments: &[&str]) -> Vec<u8> {
+pub fn curl(arguments: &[&str]) -> Vec<u8> {
     let output = run("curl", Path::new("/"), &[&["-sS", "--max-time", "60"], arguments].concat());
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     output.stdout
@@ -59,11 +59,11 @@ fn status(running: &Running, path: &str) -> String {
     String::from_utf8(code).unwrap()
 }
 
-fn large() -> Vec<u8> {
+pub fn large() -> Vec<u8> {
     (0..5_000_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-fn on_each_driver(name: &str, body: impl Fn(&Site, &Running)) {
+pub fn on_each_driver(name: &str, body: impl Fn(&Site, &Running)) {
     for driver in [DriverChoice::Epoll, DriverChoice::Uring] {
         let site = Site::new(&format!("{name}-{driver:?}"));
         let running = site.serve(driver);

@@ -6,7 +6,10 @@
 
 mod changes;
 mod clients;
+mod errors;
 mod found;
 mod parts;
+mod real;
 mod seeds;
 mod tools;
+mod watched;

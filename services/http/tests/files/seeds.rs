@@ -20,14 +20,17 @@ struct Site {
     were: BTreeMap<&'static str, Vec<Vec<u8>>>,
     is_there: BTreeMap<&'static str, bool>,
     changes: u32,
+    /// A link is where a directory was.
+    is_swapped: bool,
     talkers: Vec<Talker>,
 }
 
 impl Site {
     fn new(world: &World, seed: u64) -> Self {
         let (were, is_there) = Default::default();
-        let mut site = Self { random: Random::new(seed), were, is_there, changes: 0, talkers: Vec::new() };
+        let mut site = Self { random: Random::new(seed), were, is_there, changes: 0, is_swapped: false, talkers: Vec::new() };
         fill(world);
+        world.write_file("outside/index.html", b"secret");
         NAMES[..6].iter().for_each(|name| site.write(world, name));
         site
     }
@@ -49,7 +52,25 @@ impl Site {
         self.were.entry(name).or_default().push(bytes);
     }
 
+    /// A link that leads out of the site takes the place of the directory, and goes again.
+    fn swap(&mut self, world: &World) {
+        self.is_swapped = !self.is_swapped;
+        match !self.is_swapped {
+            false => {
+                world.rename("site/with", "with");
+                world.make_link("site/with", "../outside", false);
+            }
+            true => {
+                world.remove_file("site/with");
+                world.rename("with", "site/with");
+            }
+        }
+    }
+
     fn change(&mut self, world: &World) {
+        if self.is_swapped || self.random.below(4) == 0 {
+            return self.swap(world);
+        }
         let name = NAMES[self.random.below(NAMES.len() as u64) as usize];
         match self.is_there.get(name) {
             Some(true) if self.random.below(3) == 0 => {

@@ -66,10 +66,13 @@ pub fn fill(world: &World) {
 
 impl Server {
     pub fn new(set: impl Fn(Files) -> Files + 'static) -> Self {
-        let world = World::new(1, Faults::none());
+        Self::of(Faults::none(), &Plan::lanes(1).memory(16 << 20), set)
+    }
+
+    pub fn of(faults: Faults, plan: &Plan, set: impl Fn(Files) -> Files + 'static) -> Self {
+        let world = World::new(1, faults);
         fill(&world);
-        let mut rig =
-            Rig::serving(&world, &Plan::lanes(1).memory(16 << 20), patient(), move |_| Http::new(set(Files::new("site"))));
+        let mut rig = Rig::serving(&world, plan, patient(), move |_| Http::new(set(Files::new("site"))));
         let peer = rig.connect(0);
         rig.wait(20 * MS);
         Self { world, rig, peer }
