@@ -50,7 +50,7 @@ impl Arguments {
 /// Builds both sides.
 fn build(peers: &Path) -> Result<()> {
     build_peers(peers)?;
-    run_cargo(cargo().args(BUILD).args(["--package", "corelane-hyper", "--example", "hello"]))
+    run_cargo(cargo().args(BUILD).args(["--package", "corelane-hyper", "--example", "hyper_hello"]))
 }
 
 const fn cell(name: &'static str, depth: usize) -> Cell {

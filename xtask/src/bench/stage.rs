@@ -127,7 +127,7 @@ impl Stage {
             return Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: None });
         }
         if entrant == Entrant::Hyper {
-            let mut command = server::on_cpu(SERVER_CPU, self.corelane.with_file_name("examples").join("hello"))?;
+            let mut command = server::on_cpu(SERVER_CPU, self.corelane.with_file_name("examples").join("hyper_hello"))?;
             command.arg(format!("tcp://{address}"));
             let (server, driver) = (Server::start_at(command, address)?, "auto".to_owned());
             return Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: None });
