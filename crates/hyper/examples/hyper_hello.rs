@@ -1,4 +1,4 @@
-//! hyper's hello on lanes: HTTP/1.1 and HTTP/2. Where it is served may be given: `hello tcp://127.0.0.1:8080`.
+//! hyper's hello on lanes: HTTP/1.1 and HTTP/2. Where it is served may be given: `hyper_hello tcp://127.0.0.1:8080`.
 use corelane::{Lanes, Result};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};

@@ -4,7 +4,7 @@
 #[path = "../examples/axum.rs"]
 #[allow(dead_code, reason = "its main is the example's")]
 mod application;
-#[path = "../examples/hello.rs"]
+#[path = "../examples/hyper_hello.rs"]
 #[allow(dead_code, reason = "its main is the example's")]
 mod hello;
 
