@@ -12,6 +12,7 @@ mod endings;
 mod files;
 mod limits;
 mod linux;
+mod orders;
 mod rig;
 mod sim;
 mod skips;
@@ -56,6 +57,8 @@ macro_rules! suite {
                     a_connection_that_asks_once_costs_no_wait,
                     a_question_on_a_connection_takes_one_wait_one_receive_and_one_send,
                     received_bytes_travel_on;
+                orders:
+                    in_whatever_order_nobody_is_forgotten;
                 endings:
                     a_stopped_receive_is_cancelled_when_nothing_has_come,
                     a_stopped_receive_delivers_what_has_come,
@@ -137,6 +140,7 @@ macro_rules! suite {
                     a_watch_that_is_cancelled_is_not_told_of,
                     the_watches_of_a_work_that_left_end,
                     watches_are_bounded,
+                    where_notices_were_lost_nothing_is_watched_any_more,
                     what_is_no_directory_is_not_watched;
                 waiting:
                     without_waiting_a_collect_returns,

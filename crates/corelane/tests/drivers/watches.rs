@@ -3,6 +3,7 @@
 use crate::bench::{Bench, assert_cancelled};
 use crate::rig::{Rig, Side};
 use corelane_seam::{Fault, File, FileOp, FileOutcome, Handle, Op, OpenOptions, Outcome, Reason, Tuning};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const READ: OpenOptions = OpenOptions::new().read(true);
@@ -141,6 +142,40 @@ pub fn watches_are_bounded<R: Rig>() {
     assert!(matches!(refused(&mut bench), Outcome::Failed(Fault { reason: Reason::Busy, number: 0 })));
     [watches[0], again].into_iter().for_each(|watch| cancel(&mut bench, watch));
     bench.finish();
+}
+
+/// The queue of notices overflows: all are told, and the system watches nothing of it any more.
+pub fn where_notices_were_lost_nothing_is_watched_any_more<R: Rig>() {
+    let queued: usize = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
+    let mut bench = Bench::<R>::new();
+    let (top, sub) = directory(&mut bench);
+    let quiet = watch(&mut bench, &sub);
+    let number = std::fs::metadata(bench.rig.path("top/sub")).unwrap().ino();
+    assert!(is_watched(number));
+    // The system tells of the end of each, and all is begun and ended before the driver reads any of it.
+    let watches: Vec<Handle> = (0..=queued)
+        .map(|_| {
+            let watch = bench.push(Side::Server, FileOp::Watch { directory: top.clone() });
+            bench.push(Side::Server, Op::Cancel { target: watch });
+            watch
+        })
+        .collect();
+    assert_changed(&mut bench, quiet);
+    watches.into_iter().for_each(|watch| assert_cancelled(&bench.end(Side::Server, watch)));
+    assert!(!is_watched(number), "it is watched for nobody");
+    let again = watch(&mut bench, &sub);
+    make(&mut bench, &sub, "file");
+    assert_changed(&mut bench, again);
+    bench.finish();
+}
+
+/// Whether this process watches the directory of this number (proc_pid_fdinfo(5)).
+fn is_watched(number: u64) -> bool {
+    let wanted = format!(" ino:{number:x} ");
+    // One that was listed may have been closed since.
+    let all = std::fs::read_dir("/proc/self/fdinfo").unwrap().filter_map(|one| std::fs::read_to_string(one.ok()?.path()).ok());
+    all.flat_map(|one| one.lines().map(str::to_owned).collect::<Vec<_>>())
+        .any(|line| line.starts_with("inotify ") && line.contains(&wanted))
 }
 
 pub fn what_is_no_directory_is_not_watched<R: Rig>() {

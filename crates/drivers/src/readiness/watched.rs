@@ -34,9 +34,10 @@ impl Watches {
         handles
     }
 
-    pub(super) fn take_all(&mut self) -> Vec<Handle> {
-        self.by_number.clear();
-        std::mem::take(&mut self.by_handle).into_keys().collect()
+    /// Takes all: their numbers, and who watches.
+    pub(super) fn take_all(&mut self) -> (Vec<i32>, Vec<Handle>) {
+        let numbers = std::mem::take(&mut self.by_number).into_keys().collect();
+        (numbers, std::mem::take(&mut self.by_handle).into_keys().collect())
     }
 
     /// Takes one; returns its number if nobody else has it.
@@ -74,6 +75,6 @@ mod tests {
         assert_eq!((watches.take(2), watches.take(2)), (vec![handle(2), handle(3)], vec![]));
         assert!(watches.by_handle.is_empty() && watches.by_number.is_empty());
         watches.add(5, handle(7));
-        assert_eq!((watches.take_all(), watches.take_all()), (vec![handle(7)], vec![]));
+        assert_eq!((watches.take_all(), watches.take_all()), ((vec![5], vec![handle(7)]), (vec![], vec![])));
     }
 }

@@ -48,13 +48,21 @@ impl<S: Source> ReadinessDriver<S> {
     pub(super) fn take_notices(&mut self, key: Key, completions: &mut Vec<Completion>) {
         assert!(self.watches.notices == Some(key), "one descriptor tells of watches");
         let (notices, watches) = (self.endpoints.at(key.index).descriptor.as_fd(), &mut self.watches);
-        self.counters.calls_work += watches::read(notices, |notice| {
+        let mut forgotten = 0;
+        let read = watches::read(notices, |notice| {
             let ended = match notice {
                 Notice::Of(number) => watches.take(number),
-                Notice::Lost => watches.take_all(),
+                Notice::Lost => {
+                    let (numbers, handles) = watches.take_all();
+                    forgotten += numbers.len() as u64;
+                    // Where nothing has happened the system would watch on, for nobody.
+                    numbers.into_iter().for_each(|number| watches::forget(notices, number));
+                    handles
+                }
             };
             completions.extend(ended.into_iter().map(changed));
         });
+        self.counters.calls_work += read + forgotten;
     }
 
     /// Ends a watch, if it has not ended.
