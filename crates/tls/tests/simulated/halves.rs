@@ -7,6 +7,7 @@ use crate::rig::{FaultKind, Faults, Nobody, Plan, Rig, S, World, address, patien
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::aio::{self, Connection, Lane};
 use corelane::service::Limits;
+use corelane::{Cx, Input, Next, Output, Peer, Silent, StreamService};
 use corelane_tls::rustls::ProtocolVersion;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -80,4 +81,56 @@ fn who_has_said_all_hears_the_other_to_its_end() {
     play(1, Faults::none());
     play(3, Faults::none());
     for_seeds(40, |seed| play(seed, gentle(seed)));
+}
+
+/// Answers, and says that its peer has said its last.
+struct Last;
+
+impl StreamService for Last {
+    type Talk = Silent;
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}
+
+    fn receive(&mut self, _cx: &mut Cx<'_>, (): &mut (), input: &mut Input, output: &mut Output) -> Next {
+        let _ = input.take_all();
+        output.push(&b"last"[..]);
+        Next::HangUp
+    }
+}
+
+/// Asks once, hears the answer to its end, and says no more a while later.
+async fn asks(lane: &Lane) -> aio::Result<usize> {
+    let connection = lane.connect(address()).await?;
+    connection.write(b"?").await?;
+    let heard = read_to_end(&connection).await?;
+    lane.sleep(Duration::from_secs(1)).await;
+    Ok(heard)
+}
+
+#[test]
+fn who_may_still_end_its_stream_is_waited_for() {
+    for (behind, connections) in [(false, 1), (true, 2)] {
+        let (world, provider) = (World::new(1, Faults::none()), seeded(1));
+        let served = server().provider(provider.clone()).load().unwrap();
+        let caller = client().provider(speaking(ProtocolVersion::TLSv1_3, provider)).load().unwrap();
+        let mut rig = Rig::new(&world, &Plan::lanes(1).memory(8 << 20), |roster| {
+            let asks = aio::main(async move |lane: Lane| assert_eq!(asks(&lane).await.unwrap(), 4));
+            match behind {
+                true => {
+                    roster.serve_behind(address(), limits(), Last, served.lane());
+                    roster.client_behind(limits(), asks, caller.lane());
+                }
+                false => {
+                    roster.serve(address(), limits(), Last);
+                    roster.client(limits(), asks);
+                }
+            }
+        });
+        rig.wait(S / 2);
+        assert_eq!(rig.connections(), connections, "behind TLS: {behind}");
+        rig.wait(5 * S);
+        assert_eq!((rig.connections(), rig.count(C::Panics)), (0, 0));
+        rig.close(&mut Nobody);
+    }
 }
