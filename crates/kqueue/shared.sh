@@ -2,7 +2,7 @@
 # Links the shared library from the static one: `shared.sh ARCHIVE OUTPUT [SONAME]`.
 #
 # The soname libkqueue.so.0 makes a library for programs that were linked against libkqueue. The functions that hear of closes get their
-# C names here: only a shared library stands before the C library's, so the static one leaves them alone.
+# C names here: only a shared library stands before the C library's, so the static one leaves them alone, and promises nothing when it starts.
 set -eu
 archive=$1
 output=$2
@@ -10,7 +10,7 @@ soname=${3:-libcorelane_kqueue.so.1}
 here=$(dirname "$0")
 
 names="close dup2 dup3 close_range fclose"
-set -- -Wl,-u,kqueue -Wl,-u,kqueue1 -Wl,-u,kevent
+set -- -Wl,-u,kqueue -Wl,-u,kqueue1 -Wl,-u,kevent -Wl,-u,corelane_loaded -Wl,-init,corelane_loaded
 for name in $names; do
 	set -- "$@" "-Wl,-u,corelane_$name" "-Wl,--defsym=$name=corelane_$name"
 done

@@ -24,6 +24,8 @@ pub struct Interest {
     pub forced: bool,
     /// Told in the call that waits on for more: not again before its end.
     pub held: bool,
+    /// By which call it was told last.
+    pub told_in: u64,
     /// When its origin is asked again, where nothing tells of it.
     pub again: Option<u64>,
     pub source: Source,
@@ -86,6 +88,7 @@ impl Interest {
             disabled: change.flags.contains(Flags::DISABLE),
             forced: false,
             held: false,
+            told_in: 0,
             again: None,
             source,
         }

@@ -44,7 +44,8 @@
 //! | User | [`Queue::change`] | what was triggered |
 //! | Aio, Lio | [`Queue::post`] by who completes the operation | what was posted |
 //!
-//! A process's forks and programs are refused (ENOTSUP): the kernel tells them to privileged programs alone. A watched queue tells 1, not how many events it has.
+//! A process's forks and programs are refused (ENOTSUP): the kernel tells them to privileged programs alone. A watched queue tells how many interests are on its ready list, at
+//! least 1: what only the kernel knows of is not counted.
 //! A pipe that has less room than a low-water mark is asked again by a timer; a socket with a low-water mark for writing is heard of again only once
 //! its buffer was full.
 //!
@@ -93,6 +94,7 @@
 //!     pub fn descriptor(&self) -> RawFd;
 //!     pub fn change(&self, change: &Change) -> Result<(), Refused>;
 //!     pub fn take(&self, events: &mut [Event], at_least: usize, timeout: Option<Duration>) -> Result<usize, Refused>;
+//!     pub fn take_each(&self, room: usize, at_least: usize, timeout: Option<Duration>, each: impl FnMut(Event)) -> Result<usize, Refused>;
 //!     pub fn wake(&self, who: Wake);
 //!     pub fn post(&self, ident: u64, filter: Filter, notes: u32, data: i64) -> Result<(), Refused>;
 //!     pub fn end(&self);                                  // closes the descriptor
@@ -108,6 +110,7 @@
 mod closing;
 mod events;
 mod interest;
+mod per_process;
 mod queue;
 mod ready;
 mod record;

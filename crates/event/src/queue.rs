@@ -16,7 +16,7 @@ use crate::record::{Change, Event, Filter};
 use crate::refused::Refused;
 use crate::set::{Token, Watched};
 use crate::slab::Key;
-use crate::state::State;
+use crate::state::{Sink, State};
 
 /// Reports taken from the kernel at once.
 const AT_ONCE: usize = 128;
@@ -47,6 +47,8 @@ pub struct Queue {
     /// What is waited at.
     set: RwLock<Arc<Watched>>,
     state: Mutex<State>,
+    /// Interests on its ready list, for who watches it.
+    pending: Arc<AtomicUsize>,
     /// Threads that wait, or are about to.
     waiters: AtomicUsize,
 }
@@ -61,12 +63,14 @@ impl Queue {
         outer.add(set.number(), Readiness::IN, Token::Inner.word()).map_err(Refused::system)?;
         let outer = outer.into_descriptor();
         let number = outer.as_raw_fd();
+        let state = State::new(set.clone(), number, home)?;
         Ok(Arc::new(Self {
             outer: Mutex::new(Some(outer)),
             number,
             home,
-            set: RwLock::new(set.clone()),
-            state: Mutex::new(State::new(set, number)?),
+            set: RwLock::new(set),
+            pending: state.pending(),
+            state: Mutex::new(state),
             waiters: AtomicUsize::new(0),
         }))
     }
@@ -102,21 +106,41 @@ impl Queue {
     /// # Errors
     /// EINTR: a signal's handler ran, and there was nothing to tell by then; EBADF as for [`Queue::change`].
     pub fn take(&self, events: &mut [Event], at_least: usize, timeout: Option<Duration>) -> Result<usize, Refused> {
+        let mut place = 0;
+        self.take_each(events.len(), at_least, timeout, |event| {
+            events[place] = event;
+            place += 1;
+        })
+    }
+
+    /// As [`Queue::take`], with each of at most `room` events given to `each` as it is told, so that memory of any form can be filled. Nothing is
+    /// allocated for it, unless `at_least` is more than 1. `each` is called under the queue's lock, and leaves the queue alone.
+    ///
+    /// # Errors
+    /// As [`Queue::take`].
+    pub fn take_each(
+        &self,
+        room: usize,
+        at_least: usize,
+        timeout: Option<Duration>,
+        mut each: impl FnMut(Event),
+    ) -> Result<usize, Refused> {
         self.check_home()?;
-        if events.is_empty() {
+        if room == 0 {
             return Ok(0);
         }
-        let at_least = at_least.min(events.len());
+        let at_least = at_least.min(room);
         let deadline = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| Instant::now() + timeout.min(LONGEST));
         let mut call = Call { told: 0, held: Vec::new(), deadline };
-        let answer = self.fill(&mut call, events, at_least, timeout);
+        let sink = Sink { each: &mut each, room, is_patient: at_least > 1 };
+        let answer = self.fill(&mut call, sink, at_least, timeout);
         if !call.held.is_empty() {
             self.state().let_go(&call.held);
         }
         match answer {
             Err(refused) if call.told == 0 => Err(refused),
-            // Where closes are told, it would have been found by its number.
-            Ok(()) if call.told == 0 && !closing::are_told() && !self.is_open() => Err(CLOSED),
+            // A close that nobody told of is found where there is time.
+            Ok(()) if call.told == 0 && !self.is_open() => Err(CLOSED),
             _ => Ok(call.told),
         }
     }
@@ -166,9 +190,9 @@ impl Queue {
         outer.as_ref().is_some_and(|outer| Set::holds(outer, set.number(), Token::Inner.word()))
     }
 
-    /// Whether it is this process's: a fork has a copy of its memory.
-    pub(crate) fn is_ours(&self) -> bool {
-        self.home.is_this_process()
+    /// How many interests were on its ready list when it was last looked at or changed: what the kernel has to report is not among them.
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.load(Ordering::Relaxed)
     }
 
     /// A descriptor of the program is about to be closed, if nobody has the lock: if somebody has, it is found out at retrieval.
@@ -209,29 +233,41 @@ impl Queue {
         Ok(())
     }
 
-    /// Fills `events` until the call may return.
-    fn fill(&self, call: &mut Call, events: &mut [Event], at_least: usize, timeout: Option<Duration>) -> Result<(), Refused> {
+    /// Fills `sink` until the call may return.
+    fn fill(&self, call: &mut Call, mut sink: Sink, at_least: usize, timeout: Option<Duration>) -> Result<(), Refused> {
         let mut reports = [blank(); AT_ONCE];
         let mut wait = if at_least == 0 { Some(Duration::ZERO) } else { timeout };
         loop {
-            let room = AT_ONCE.min(events.len() - call.told);
-            let reported = self.collect(&mut reports[..room], wait)?;
+            let batch = &mut reports[..AT_ONCE.min(sink.room)];
+            let reported = self.collect(batch, wait)?;
             let mut state = self.state();
-            let told = state.tell(&reports[..reported], &mut events[call.told..]);
-            let fresh = call.told..call.told + told;
-            call.told += told;
+            let room = sink.room;
+            let is_all = self.tell(&mut state, batch, reported, &mut sink);
+            call.told += room - sink.room;
             let woken = state.take_wake();
             self.follow(&mut state)?;
             state.settle_bell();
-            // A full batch of reports may have left others behind.
-            let is_over = reported < room && wait == Some(Duration::ZERO);
+            let is_over = is_all && wait == Some(Duration::ZERO);
             if call.told >= at_least || woken || is_over {
                 return Ok(());
             }
-            state.hold(&events[fresh], &mut call.held);
+            state.hold(&mut call.held);
             drop(state);
             wait = timeout.map(|_| call.left());
         }
+    }
+
+    /// Tells what the first of `batch` report, and then what others do, while that is full and brings something. Whether that was all.
+    fn tell(&self, state: &mut State, batch: &mut [Report], mut reported: usize, sink: &mut Sink) -> bool {
+        let set = self.set();
+        state.begin();
+        while state.tell(&batch[..reported], sink) > 0 && reported == batch.len() && sink.room > 0 {
+            // It is not waited for under the lock, so nothing interrupts it.
+            reported = set.collect(batch, Some(Duration::ZERO)).unwrap_or(0);
+        }
+        state.finish();
+        // A full batch may have left others behind.
+        reported < batch.len()
     }
 
     /// Waits for reports; nothing if the time is over.

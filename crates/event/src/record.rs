@@ -69,7 +69,7 @@ bitflags::bitflags! {
     /// What is to be done, and how an interest behaves; in an event, what it says of itself (kqueue(2), EV_*).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Flags: u16 {
-        /// Register, or update what is registered. What is new is enabled unless DISABLE is given too; what is there stays as it is.
+        /// Register, or update what is registered; enabled in both cases, unless DISABLE is given too.
         const ADD = 0x1;
         /// Remove the interest.
         const DELETE = 0x2;

@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::closing;
+use crate::per_process::PerProcess;
 use crate::queue::Queue;
 use crate::refused::Refused;
 
@@ -14,11 +15,14 @@ struct Known {
     closes: u32,
 }
 
-static QUEUES: Mutex<BTreeMap<RawFd, Known>> = Mutex::new(BTreeMap::new());
+type Queues = Mutex<BTreeMap<RawFd, Known>>;
+
+/// Queues are not inherited by fork(2).
+static QUEUES: PerProcess<Queues> = PerProcess::new(Queues::new(BTreeMap::new()), Queues::default);
 
 fn queues() -> MutexGuard<'static, BTreeMap<RawFd, Known>> {
     // It is whole between any two statements.
-    QUEUES.lock().unwrap_or_else(PoisonError::into_inner)
+    QUEUES.mine().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Queue {
@@ -51,14 +55,13 @@ impl Queue {
 fn insert(number: RawFd, queue: &Arc<Queue>) {
     let known = Known { queue: queue.clone(), closes: closing::watch(number) };
     let before = queues().insert(number, known);
-    before.into_iter().filter(|known| known.queue.is_ours()).for_each(|known| lost(number, &known.queue));
+    before.into_iter().for_each(|known| lost(number, &known.queue));
 }
 
 /// Ends the queues whose descriptors were closed and nobody told: what is theirs would otherwise be left behind for good.
 fn sweep() {
     let mut queues = queues();
-    let is_lost = |known: &Known| known.queue.is_ours() && !known.queue.is_open();
-    let gone: Vec<RawFd> = queues.iter().filter(|(_, known)| is_lost(known)).map(|(number, _)| *number).collect();
+    let gone: Vec<RawFd> = queues.iter().filter(|(_, known)| !known.queue.is_open()).map(|(number, _)| *number).collect();
     let gone: Vec<_> = gone.into_iter().filter_map(|number| Some((number, queues.remove(&number)?))).collect();
     drop(queues);
     gone.iter().for_each(|(number, known)| lost(*number, &known.queue));
@@ -67,7 +70,7 @@ fn sweep() {
 /// The queue with the descriptor `number`.
 fn find(number: RawFd) -> Option<Arc<Queue>> {
     let mut queues = queues();
-    let known = queues.get(&number).filter(|known| known.queue.is_ours())?;
+    let known = queues.get(&number)?;
     if known.closes == closing::closes(number) {
         return Some(known.queue.clone());
     }
@@ -90,12 +93,16 @@ fn lost(number: RawFd, queue: &Queue) {
     queue.give_up();
 }
 
+/// How many events the queue with the descriptor `number` knows to be pending; none if there is no such queue.
+pub fn pending(number: RawFd) -> Option<usize> {
+    queues().get(&number).map(|known| known.queue.pending())
+}
+
 /// Tells every queue that a number is about to be closed, as far as nobody holds a lock; and the queue whose descriptor it is.
 pub fn closed(number: RawFd) {
-    let Ok(mut queues) = QUEUES.try_lock() else { return };
+    let Ok(mut queues) = QUEUES.mine().try_lock() else { return };
     let own = queues.remove(&number);
-    let ours = queues.values().filter(|known| known.queue.is_ours());
-    let others: Vec<Arc<Queue>> = ours.map(|known| known.queue.clone()).collect();
+    let others: Vec<Arc<Queue>> = queues.values().map(|known| known.queue.clone()).collect();
     drop(queues);
     own.into_iter().for_each(|known| lost(number, &known.queue));
     others.iter().for_each(|queue| queue.try_closed(number));

@@ -6,6 +6,8 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::ThreadId;
 
+use crate::per_process::PerProcess;
+
 /// How often each signal has come since the first interest in any.
 pub type Counts = [u64; SIGNALS];
 
@@ -18,12 +20,12 @@ struct Shared {
     bells: Vec<Weak<Bell>>,
 }
 
-static SHARED: Mutex<Shared> =
-    Mutex::new(Shared { signals: None, counts: [0; SIGNALS], uses: [(0, None); SIGNALS], bells: Vec::new() });
+/// A child of fork(2) reads its signals from a descriptor of its own: one that it shared with its parent would ask for the same signals in both.
+static SHARED: PerProcess<Mutex<Shared>> = PerProcess::new(Mutex::new(Shared::new()), || Mutex::new(Shared::new()));
 
 fn shared() -> MutexGuard<'static, Shared> {
     // What is behind it is whole between any two statements.
-    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+    SHARED.mine().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Counts `signal` for one interest more, and blocks it in the calling thread. Returns its count so far.
@@ -64,6 +66,10 @@ pub fn leave(signal: usize) {
 }
 
 impl Shared {
+    const fn new() -> Self {
+        Self { signals: None, counts: [0; SIGNALS], uses: [(0, None); SIGNALS], bells: Vec::new() }
+    }
+
     /// Reads what has come, and rings everybody's bell if that was something.
     fn read(&mut self) {
         let before = self.counts;

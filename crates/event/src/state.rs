@@ -9,12 +9,14 @@ mod timers;
 
 use corelane_os::events::alarm::Clock;
 use corelane_os::events::descriptor::{Identity, Kind};
+use corelane_os::events::home::Home;
 use corelane_os::events::polling::{Bell, Readiness};
 use corelane_os::events::process::Process;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::interest::Interest;
 use crate::ready::Ready;
@@ -22,6 +24,7 @@ use crate::refused::Refused;
 use crate::set::{Token, Watched};
 use crate::slab::{Key, Slab};
 use files::Files;
+pub use telling::Sink;
 use timers::Timers;
 
 /// Spreads numbers that a program chose: multiplication, and the upper bits brought down.
@@ -112,8 +115,14 @@ pub struct State {
     /// Our own descriptors, by process.
     processes: Map<u32, Key>,
     ready: Ready,
-    /// Told in the scan that goes on, and put back on the list after it.
+    /// How many are on it, for who does not have the lock.
+    pending: Arc<AtomicUsize>,
+    /// Told by the call that looks, and put back on the list after it.
     put_back: Vec<Key>,
+    /// Which call looks.
+    look: u64,
+    /// What it has told, if it may wait for more.
+    fresh: Vec<Key>,
     timers: [Timers; 2],
     timer_count: usize,
     files: Option<Files>,
@@ -126,11 +135,12 @@ pub struct State {
     haunted: bool,
     /// The program's own descriptor of the queue, which may not be watched by it.
     own: RawFd,
+    home: Home,
 }
 
 impl State {
     /// Of a queue that the program knows as `own`.
-    pub fn new(set: Arc<Watched>, own: RawFd) -> Result<Self, Refused> {
+    pub fn new(set: Arc<Watched>, own: RawFd, home: Home) -> Result<Self, Refused> {
         let bell = Bell::new().map_err(Refused::system)?;
         set.add(bell.number(), Readiness::IN, Token::Bell.word()).map_err(Refused::system)?;
         Ok(Self {
@@ -144,7 +154,10 @@ impl State {
             numbers: Map::default(),
             processes: Map::default(),
             ready: Ready::new(),
+            pending: Arc::default(),
             put_back: Vec::new(),
+            look: 0,
+            fresh: Vec::new(),
             timers: [Timers::new(Clock::Monotonic), Timers::new(Clock::Wall)],
             timer_count: 0,
             files: None,
@@ -153,7 +166,13 @@ impl State {
             lost: HashSet::default(),
             haunted: false,
             own,
+            home,
         })
+    }
+
+    /// Where it is said how many interests are on the ready list.
+    pub fn pending(&self) -> Arc<AtomicUsize> {
+        self.pending.clone()
     }
 
     /// Interests registered.
@@ -176,6 +195,7 @@ impl State {
 
     /// The bell rings while somebody has something to do that the set does not know of.
     pub fn settle_bell(&mut self) {
+        self.pending.store(self.ready.len(), Ordering::Relaxed);
         let ringing = !self.ready.is_empty() || self.wakes > 0;
         if ringing == self.ringing {
             return;
@@ -227,6 +247,10 @@ impl State {
 impl Drop for State {
     /// What the process does for this queue ends with it: it counts signals and closes.
     fn drop(&mut self) {
+        // A child of fork(2) has begun anew with both.
+        if !self.home.is_this_process() {
+            return;
+        }
         self.signals.keys().for_each(|&signal| crate::signals::leave(signal));
         self.numbers.keys().for_each(|&number| crate::closing::unwatch(number));
     }

@@ -142,7 +142,7 @@ impl World {
         self.queue.change(&change).unwrap();
         let fresh = Interest { flags: mode, low, cookie, disabled: false, must: true, may: false };
         let interest = self.interests.entry((filter, change.ident)).or_insert(fresh);
-        (interest.low, interest.cookie) = (low, cookie);
+        (interest.low, interest.cookie, interest.disabled) = (low, cookie, false);
         self.touch(pair);
     }
 

@@ -43,3 +43,32 @@ fn told_closes_end_interests_and_untold_ones_never_spin() {
     queue.end();
     outer.end();
 }
+
+#[test]
+fn a_close_told_while_the_queue_is_locked_ends_its_interest_too() {
+    corelane_event::closes_are_told();
+    let queue = Queue::new().unwrap();
+    let (first, mut peer) = UnixStream::pair().unwrap();
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    peer.write_all(b"a").unwrap();
+    theirs.write_all(b"old").unwrap();
+    queue.change(&Change::readable(first.as_fd()).cookie(1)).unwrap();
+    queue.change(&Change::user(2).cookie(2)).unwrap();
+    queue.change(&Change::readable(ours.as_fd()).cookie(3)).unwrap();
+    queue.change(&Change::trigger(2).cookie(2)).unwrap();
+
+    // Where an event is told the queue is locked: another thread's close would find it so.
+    let number = ours.as_raw_fd();
+    let told = queue.take_each(1, 1, None, |_| corelane_event::closed(number)).unwrap();
+    assert_eq!(told, 1);
+    let (new, mut end) = UnixStream::pair().unwrap();
+    end.write_all(b"newer").unwrap();
+    let old = ours.try_clone().unwrap();
+    let moved: UnixStream = replace(ours.into(), new.as_fd()).into();
+    for _ in 0..3 {
+        assert!(now(&queue).iter().all(|event| event.cookie != 3), "what was closed is told");
+    }
+    assert_eq!(queue.registered(), 2);
+    drop((old, moved));
+    queue.end();
+}

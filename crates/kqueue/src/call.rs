@@ -6,9 +6,6 @@ use corelane_event::{Event, Queue};
 
 use crate::record::{Kevent, number};
 
-/// The most events that one call tells. A program that gives room for more calls again.
-pub(crate) const AT_MOST: usize = 256;
-
 /// The caller's memory. The two lists may be one array: a change is read before anything is stored at its index or above.
 pub(crate) trait Lists {
     /// How many changes there are.
@@ -63,12 +60,11 @@ fn apply(queue: &Queue, change: &Kevent) -> i32 {
 }
 
 fn take(queue: &Queue, lists: &mut impl Lists, timeout: Option<Duration>) -> Result<usize, i32> {
-    let mut events = [Event::BLANK; AT_MOST];
-    let room = lists.room().min(AT_MOST);
-    let count = queue.take(&mut events[..room], 1, timeout).map_err(number)?;
-    assert!(count <= room, "no more than there is room for");
-    for (index, event) in events[..count].iter().enumerate() {
-        lists.store(index, event.into());
-    }
-    Ok(count)
+    let room = lists.room();
+    let mut stored = 0;
+    let store = |event: Event| {
+        lists.store(stored, (&event).into());
+        stored += 1;
+    };
+    queue.take_each(room, 1, timeout, store).map_err(number)
 }

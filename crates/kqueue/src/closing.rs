@@ -104,6 +104,25 @@ pub extern "C" fn corelane_dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     pass!(DUP3 as fn(c_int, c_int, c_int), from, to, flags)
 }
 
+/// Called when the shared library is loaded: every close by the C library is told from now on, if it is these functions that the program and its
+/// libraries call. They are not where the C library comes before this one, or where this one is loaded later (dlopen(3)).
+#[unsafe(no_mangle)]
+pub extern "C" fn corelane_loaded() {
+    let ours: [(&CStr, *const ()); 5] = [
+        (c"close", corelane_close as *const ()),
+        (c"dup2", corelane_dup2 as *const ()),
+        (c"dup3", corelane_dup3 as *const ()),
+        (c"close_range", corelane_close_range as *const ()),
+        (c"fclose", corelane_fclose as *const ()),
+    ];
+    // SAFETY: each name ends with a zero.
+    let is_called =
+        |&(name, own): &(&CStr, *const ())| std::ptr::eq(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.cast(), own);
+    if ours.iter().all(is_called) {
+        corelane_event::closes_are_told();
+    }
+}
+
 /// `to` becomes `from`, if that is open and another.
 fn tell_replaced(from: c_int, to: c_int) {
     // SAFETY: asks a number only.

@@ -8,5 +8,5 @@ mod failing;
 mod record;
 
 pub use border::{kevent, kqueue, kqueue1};
-pub use closing::{corelane_close, corelane_close_range, corelane_dup2, corelane_dup3, corelane_fclose};
+pub use closing::{corelane_close, corelane_close_range, corelane_dup2, corelane_dup3, corelane_fclose, corelane_loaded};
 pub use record::Kevent;

@@ -45,12 +45,14 @@ impl World {
 
     fn tell(&mut self, waiter: usize) {
         let reports = std::mem::take(&mut self.collected[waiter]);
-        let mut events = [Event::BLANK; 4];
+        let mut events = Vec::new();
         let mut state = self.queue.state();
-        let told = state.tell(&reports, &mut events);
+        state.begin();
+        state.tell(&reports, &mut Sink { each: &mut |event| events.push(event), room: 4, is_patient: false });
+        state.finish();
         self.queue.follow(&mut state).unwrap();
         drop(state);
-        self.told.extend(events[..told].iter().map(|event| (self.step, *event)));
+        self.told.extend(events.iter().map(|event| (self.step, *event)));
     }
 
     fn write(&mut self) {

@@ -8,6 +8,7 @@ use corelane_os::events::process;
 use super::{Origin, State};
 use crate::interest::{Interest, Source, Told};
 use crate::record::{Filter, Flags, notes};
+use crate::registry;
 use crate::signals::Counts;
 
 /// What is asked of a descriptor whose readiness was not reported just now.
@@ -120,7 +121,13 @@ fn ask_uncounted(interest: &Interest, origin: &Origin, ready: Readiness) -> Answ
     if !is_still(origin, Readiness::IN) {
         return Answer::Nothing;
     }
-    if interest.low_water() <= 1 { told(0, 1) } else { Answer::Idle }
+    if interest.low_water() <= 1 { told(0, counted(origin)) } else { Answer::Idle }
+}
+
+/// Events of a queue, as far as it knows of them itself: what only the kernel knows counts as one. Of other objects there is one.
+fn counted(origin: &Origin) -> i64 {
+    let pending = if origin.kind == Kind::Nameless { registry::pending(origin.number) } else { None };
+    pending.map_or(1, |pending| pending.max(1) as i64)
 }
 
 fn ask_write(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {

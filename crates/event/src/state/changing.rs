@@ -114,7 +114,10 @@ impl State {
     fn signal(&mut self, change: &Change) -> Result<u64, Refused> {
         let refused = Refused::new(number::EINVAL, "this is no signal that can be waited for: the caller gives another number");
         let signal = i32::try_from(change.ident).map_err(|_| refused)?;
-        let count = signals::watch(signal).map_err(|_| refused)?;
+        let count = signals::watch(signal).map_err(|error| match error {
+            number::EINVAL => refused,
+            error => Refused::system(error),
+        })?;
         self.be_called().inspect_err(|_| signals::leave(signal as usize)).map_err(Refused::system)?;
         Ok(count)
     }
@@ -211,10 +214,10 @@ impl State {
             interest.flags |= Flags::ONESHOT;
             interest.forced = true;
         }
-        if change.flags.contains(Flags::ENABLE) {
-            interest.disabled = false;
-        } else if change.flags.contains(Flags::DISABLE) {
+        if change.flags.contains(Flags::DISABLE) {
             interest.disabled = true;
+        } else if change.flags.intersects(Flags::ENABLE | Flags::ADD) {
+            interest.disabled = false;
         }
         let (disabled, forced, pending) = (interest.disabled, interest.forced, interest.is_pending());
         if disabled {

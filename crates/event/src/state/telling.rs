@@ -16,9 +16,37 @@ use crate::slab::Key;
 /// How long an interest in a drained buffer waits before its origin is asked again; nanoseconds.
 const LOOK_AGAIN: u64 = 1_000_000;
 
+/// Where a call's events go.
+pub struct Sink<'a> {
+    pub each: &'a mut dyn FnMut(Event),
+    /// How many more there is room for.
+    pub room: usize,
+    /// Whether the call may wait on after some were told.
+    pub is_patient: bool,
+}
+
 impl State {
-    /// Puts on the ready list what `reports` speak of, and writes what is true of the list to `events`; says how much that is.
-    pub fn tell(&mut self, reports: &[Report], events: &mut [Event]) -> usize {
+    /// A call looks at the queue: until [`State::finish`] no interest is told twice.
+    pub fn begin(&mut self) {
+        assert!(self.put_back.is_empty(), "who has looked has put back what stays true");
+        self.look += 1;
+        self.fresh.clear();
+    }
+
+    /// The call has looked: what stays true is on the ready list again.
+    pub fn finish(&mut self) {
+        for key in self.put_back.drain(..) {
+            // It may have ended since with its file.
+            if self.interests.get(key).is_some() {
+                self.ready.push(key.index());
+            }
+        }
+        self.timers.iter_mut().for_each(super::timers::Timers::settle);
+        self.settle_bell();
+    }
+
+    /// Puts on the ready list what `reports` speak of, and tells what is true of the list; says how much that is.
+    pub fn tell(&mut self, reports: &[Report], sink: &mut Sink) -> usize {
         for report in reports {
             match Token::from_word(token_of(report)) {
                 Some(token) => self.hear(token),
@@ -26,14 +54,12 @@ impl State {
             }
         }
         let counts = self.gather();
-        let told = self.scan(events, &counts);
+        let told = self.scan(sink, &counts);
         for report in reports.iter().filter(|report| Token::from_word(token_of(report)).is_none()) {
             if let Some(origin) = self.origins.get_mut(Key::from_token(token_of(report))) {
                 origin.reported = None;
             }
         }
-        self.timers.iter_mut().for_each(super::timers::Timers::settle);
-        self.settle_bell();
         told
     }
 
@@ -86,11 +112,11 @@ impl State {
         }
     }
 
-    /// Asks each interest on the list as it is now, as long as there is room, and writes what is true.
-    fn scan(&mut self, events: &mut [Event], counts: &Counts) -> usize {
-        let mut told = 0;
+    /// Asks each interest on the list as it is now, as long as there is room, and tells what is true.
+    fn scan(&mut self, sink: &mut Sink, counts: &Counts) -> usize {
+        let room = sink.room;
         for _ in 0..self.ready.len() {
-            if told == events.len() {
+            if sink.room == 0 {
                 break;
             }
             // An interest may have ended with another of its origin, so the list may be shorter by now.
@@ -98,22 +124,23 @@ impl State {
             // reason: what is not registered any more is taken off the list.
             let key = self.interests.key_at(place).expect("the list holds interests");
             if let Some(event) = self.ask_and_settle(key, counts) {
-                events[told] = event;
-                told += 1;
+                if sink.is_patient {
+                    self.fresh.push(key);
+                }
+                sink.room -= 1;
+                (sink.each)(event);
             }
         }
-        for key in self.put_back.drain(..) {
-            // It may have ended since with its file.
-            if self.interests.get(key).is_some() {
-                self.ready.push(key.index());
-            }
-        }
-        told
+        room - sink.room
     }
 
     /// The event that there is to tell to an interest, which is then as it is after that.
     fn ask_and_settle(&mut self, key: Key, counts: &Counts) -> Option<Event> {
         if !self.interests[key].is_heard() {
+            return None;
+        }
+        if self.interests[key].told_in == self.look {
+            self.stay(key);
             return None;
         }
         let origin = self.interests[key].origin();
@@ -130,6 +157,7 @@ impl State {
             }
         };
         let event = interest.event(told);
+        self.interests[key].told_in = self.look;
         self.after_telling(key, &event, counts);
         (!event.flags.contains(Flags::DROP)).then_some(event)
     }
@@ -198,7 +226,14 @@ impl State {
             self.resettle(key);
             return;
         }
-        if !event.flags.contains(Flags::CLEAR) && !self.is_repeated(&self.interests[key]) {
+        if !event.flags.contains(Flags::CLEAR) {
+            self.stay(key);
+        }
+    }
+
+    /// What may be true after the call, too, is looked at again then.
+    fn stay(&mut self, key: Key) {
+        if !self.is_repeated(&self.interests[key]) {
             self.put_back.push(key);
         }
     }
@@ -214,15 +249,14 @@ impl State {
     }
 
     /// Interests told in a call that waits on for more are told no second time in it.
-    pub fn hold(&mut self, told: &[Event], held: &mut Vec<Key>) {
-        for event in told {
-            let Some(&key) = self.keys.get(&(event.filter.number(), event.ident)) else { continue };
-            if !self.interests[key].held {
-                self.interests[key].held = true;
-                held.push(key);
-                self.ready.remove(key.index());
-                self.resettle(key);
-            }
+    pub fn hold(&mut self, held: &mut Vec<Key>) {
+        for key in std::mem::take(&mut self.fresh) {
+            let Some(interest) = self.interests.get_mut(key) else { continue };
+            assert!(!interest.held, "who is held is not told");
+            interest.held = true;
+            held.push(key);
+            self.ready.remove(key.index());
+            self.resettle(key);
         }
         self.settle_bell();
     }

@@ -79,6 +79,18 @@ fn added_disabled_it_is_told_once_enabled() {
 }
 
 #[test]
+fn added_again_it_is_enabled_unless_disabled_is_asked_for() {
+    let queue = queue();
+    queue.ok(Change::user(9));
+    queue.ok(Change::disable(9, Filter::User));
+    queue.ok(Change::trigger(9));
+    queue.ok(change(9, Filter::User, Flags::ADD | Flags::DISABLE));
+    assert!(queue.now().is_empty());
+    queue.ok(Change::add(9, Filter::User));
+    assert_eq!(queue.now().len(), 1);
+}
+
+#[test]
 fn dispatched_it_is_told_once_until_enabled() {
     let queue = queue();
     let (ours, mut theirs) = UnixStream::pair().unwrap();

@@ -268,3 +268,14 @@ fn a_minimum_is_waited_for_without_telling_anything_twice() {
     assert_eq!(told, [Filter::Read, Filter::Timer]);
     assert_eq!(queue.one().filter, Filter::Read);
 }
+
+#[test]
+fn dispatched_it_keeps_nobody_awake() {
+    let (queue, outer) = (queue(), super::queue());
+    outer.ok(Change::add(queue.descriptor() as u64, Filter::Read));
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    theirs.write_all(b"abc").unwrap();
+    queue.ok(Change::readable(ours.as_fd()).dispatched());
+    assert_eq!(queue.one().data, 3);
+    assert!(outer.now().is_empty(), "what is disabled is not reported");
+}

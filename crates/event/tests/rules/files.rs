@@ -130,3 +130,21 @@ fn nothing_holds_a_watched_file_open() {
     assert_eq!(open.filter(|path| path.starts_with(&folder.0)).count(), 0);
     assert_eq!(queue.registered(), 0);
 }
+
+#[test]
+fn a_file_that_grows_is_told_although_the_kernel_has_dropped_its_change() {
+    let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    let limit: usize = limit.trim().parse().unwrap();
+    let folder = Folder::new("dropped");
+    let queue = queue();
+    let mut files = [folder.file("a"), folder.file("b"), folder.file("c")];
+    files.iter().for_each(|file| queue.ok(Change::readable(file.as_fd())));
+    assert!(queue.now().is_empty());
+    // Equal changes in a row count as one.
+    for round in 0..=limit {
+        files[round % 2].write_all(b"a").unwrap();
+    }
+    files[2].write_all(b"abc").unwrap();
+    files[2].rewind().unwrap();
+    assert!(queue.now().iter().any(|event| event.ident == ident(&files[2]) && event.data == 3));
+}

@@ -56,3 +56,13 @@ fn wait_for(count: &AtomicUsize, at_least: usize) {
         thread::yield_now();
     }
 }
+
+#[test]
+fn what_was_told_in_a_call_that_waited_for_more_is_told_again_by_the_next() {
+    let queue = queue();
+    queue.ok(Change::add(1, corelane_event::Filter::User));
+    queue.ok(Change::trigger(1));
+    for _ in 0..2 {
+        assert_eq!(queue.take(&mut [Event::BLANK; 4], 2, Some(Duration::from_millis(3))), Ok(1));
+    }
+}

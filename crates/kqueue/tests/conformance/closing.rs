@@ -33,6 +33,13 @@ pub const CASES: &[Case] = &[
     case("with a dup alive a number that is used again after an unseen close begins anew", "Q-01", |q| {
         dup_and_used_again(q, close_unseen);
     }),
+    case("a new file is not told by close while the old one lives on", "Q-01", |q| both_live(q, reopened(close))),
+    case("a new file is not told by close_range while the old one lives on", "Q-01", |q| {
+        both_live(q, reopened(|number| close_range(number, 0)));
+    }),
+    case("a new file is not told by fclose while the old one lives on", "Q-01", |q| both_live(q, reopened(fclose))),
+    case("a new file is not told by dup2 while the old one lives on", "Q-01", |q| both_live(q, dup2)),
+    case("a new file is not told by dup3 while the old one lives on", "Q-01", |q| both_live(q, dup3)),
     case("closing a dup leaves the interest", "Q-01", |q| {
         let (read, write) = pipe();
         q.add(id(&read), READ);
@@ -239,6 +246,28 @@ fn replaced_is_gone(queue: &Queue, replace: fn(&OwnedFd, RawFd)) {
     put(&end, b"a");
     queue.silent();
     assert_eq!(queue.change(ev(id(&read), READ, DELETE)), Err(ENOENT));
+}
+
+/// The old file, by another number, and the new one are both ready.
+fn both_live(queue: &Queue, replace: impl Fn(&OwnedFd, RawFd)) {
+    let (read, write) = pipe();
+    queue.add(id(&read), READ);
+    let copy = dup(&read);
+    put(&write, b"a");
+    let (other, end) = pipe();
+    put(&end, b"abc");
+    replace(&other, read.as_raw_fd());
+    queue.silent();
+    assert_eq!(queue.change(ev(id(&read), READ, DELETE)), Err(ENOENT));
+    close(copy);
+}
+
+/// As dup2, by a close that is seen and another file that gets the number.
+fn reopened(closer: Closer) -> impl Fn(&OwnedFd, RawFd) {
+    move |other, number| {
+        closer(number);
+        dup2_unseen(other, number);
+    }
 }
 
 /// A new pipe's end to read under `number`, which is free, and its end to write.

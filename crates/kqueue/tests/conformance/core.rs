@@ -251,11 +251,24 @@ pub const CASES: &[Case] = &[
         q.set(&[user(1), trigger(1), ev(1, USER, ADD)]);
         assert_eq!(q.wait().ident, 1);
     }),
-    case("a second ADD with ENABLE enables", "Q-05", |q| {
+    case("a second ADD enables", "Q-05", |q| {
         q.set(&[ev(1, USER, ADD | DISABLE), trigger(1)]);
         q.silent();
-        q.set(&[ev(1, USER, ADD | ENABLE)]);
-        assert_eq!(q.wait().ident, 1);
+        q.set(&[ev(1, USER, ADD)]);
+        assert_eq!(q.now().len(), 1);
+    }),
+    case("a second ADD with DISABLE disables", "Q-05", |q| {
+        q.set(&[user(1), trigger(1), ev(1, USER, ADD | DISABLE)]);
+        q.silent();
+    }),
+    case("a second ADD enables a descriptor that was dispatched", "Q-05", |q| {
+        let (read, write) = pipe();
+        q.set(&[ev(id(&read), READ, ADD | DISPATCH)]);
+        put(&write, b"a");
+        q.wait();
+        q.silent();
+        q.set(&[ev(id(&read), READ, ADD | DISPATCH)]);
+        assert_eq!(q.now().len(), 1);
     }),
     case("udata is passed through", "Q-05", |q| {
         q.set(&[user(1).tag(usize::MAX), trigger(1).tag(usize::MAX)]);
@@ -299,6 +312,45 @@ pub const CASES: &[Case] = &[
         told.sort_unstable();
         assert!(told.into_iter().eq(0..700));
         q.silent();
+    }),
+    case("a call tells as much as there is room for", "Q-02", |q| {
+        let pipes: Vec<_> = (0..400).map(|_| pipe()).collect();
+        for (index, (read, write)) in pipes.iter().enumerate() {
+            let mode = [ADD, ADD | CLEAR, ADD | ONESHOT, ADD | DISPATCH][index % 4];
+            q.set(&[ev(id(read), READ, mode)]);
+            put(write, b"a");
+        }
+        for ident in 0..400 {
+            q.set(&[ev(ident, USER, ADD), trigger(ident)]);
+        }
+        let mut told: Vec<_> = q.call(&[], 1000, AT_ONCE).unwrap().iter().map(|event| (event.filter, event.ident)).collect();
+        assert_eq!(told.len(), 800);
+        told.sort_unstable();
+        told.dedup();
+        assert_eq!(told.len(), 800, "each once");
+        // A quarter is told again: what is level-triggered; and so are the triggers.
+        assert_eq!(q.call(&[], 1000, AT_ONCE).unwrap().len(), 500);
+        assert_eq!(q.call(&[], 301, AT_ONCE).unwrap().len(), 301);
+    }),
+    case("a watched queue says how many triggers it has to tell", "Q-13", |q| {
+        let inner = Queue::new();
+        q.add(id(&inner), READ);
+        inner.set(&[user(1), user(2), user(3), user(4)]);
+        q.silent();
+        inner.set(&[trigger(1), trigger(2), trigger(3)]);
+        assert_eq!(q.wait().data, 3);
+        inner.set(&[ev(2, USER, DELETE)]);
+        assert_eq!(q.wait().data, 2);
+        assert_eq!(inner.now().len(), 2);
+        q.silent();
+    }),
+    case("a watched queue says at least one", "Q-13", |q| {
+        let inner = Queue::new();
+        let (read, write) = pipe();
+        inner.add(id(&read), READ);
+        q.add(id(&inner), READ);
+        put(&write, b"abc");
+        assert_eq!(q.wait().data, 1);
     }),
     case("hundreds of changes are applied in one call", "Q-02", |q| {
         let changes: Vec<_> = (0..600).map(user).collect();

@@ -2,6 +2,7 @@
 
 use std::os::fd::AsRawFd;
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::EBADF;
 
@@ -99,6 +100,51 @@ pub const CASES: &[Case] = &[
         drop(release);
         assert_eq!(child.reap(), 0);
     }),
+    case("a child has queues of its own, whatever its parent's threads were doing", "Q-23", |q| {
+        q.set(&[ev(1, USER, ADD), ev(usize::try_from(libc::SIGUSR1).unwrap(), SIGNAL, ADD)]);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        q.set(&[ev(1, USER, 0).notes(NOTE_TRIGGER), ev(1, USER, ADD | CLEAR)]);
+                        q.now();
+                    }
+                });
+            }
+            let passed = (0..200).all(|_| in_child(uses_a_queue));
+            is_over.store(true, Ordering::Relaxed);
+            assert!(passed);
+        });
+    }),
+    case("a child's signals are no matter of its parent's queues", "Q-18", |q| {
+        let on = |signal: i32| usize::try_from(signal).unwrap();
+        q.set(&[ev(on(libc::SIGUSR1), SIGNAL, ADD)]);
+        let (go, come) = pipe();
+        nix::fcntl::fcntl(crate::sockets::borrowed(&go), nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::empty())).unwrap();
+        let child = child(|| {
+            get(&go, 1);
+            let queue = Queue::new();
+            queue.set(&[ev(on(libc::SIGHUP), SIGNAL, ADD), ev(on(libc::SIGHUP), SIGNAL, DELETE)]);
+            0
+        });
+        q.set(&[ev(on(libc::SIGUSR2), SIGNAL, ADD)]);
+        put(&come, b"a");
+        assert_eq!(child.reap(), 0);
+        raise_process(libc::SIGUSR2);
+        assert_eq!(q.now().iter().map(|event| event.ident).collect::<Vec<_>>(), [on(libc::SIGUSR2)]);
+    }),
+    case("a child counts its own signals from none on", "Q-18", |q| {
+        let signal = usize::try_from(libc::SIGUSR1).unwrap();
+        q.set(&[ev(signal, SIGNAL, ADD)]);
+        assert!(in_child(|| {
+            let queue = Queue::new();
+            queue.set(&[ev(signal, SIGNAL, ADD)]);
+            raise_process(libc::SIGUSR1);
+            queue.wait().data == 1
+        }));
+        q.silent();
+    }),
     case("a timer is not passed on", "Q-23", |q| {
         q.set(&[ev(1, TIMER, ADD | ONESHOT).data(1)]);
         assert!(in_child(|| {
@@ -113,3 +159,15 @@ pub const CASES: &[Case] = &[
         assert!(!text.lines().any(|line| line == q.as_raw_fd().to_string()), "{text}");
     }),
 ];
+
+/// Makes a queue and takes a trigger, a signal and a byte from it. A child that waits for a lock of its parent's is ended by an alarm.
+fn uses_a_queue() -> bool {
+    nix::unistd::alarm::set(5);
+    let queue = Queue::new();
+    let (read, write) = pipe();
+    queue.set(&[ev(1, USER, ADD | ONESHOT), ev(1, USER, 0).notes(NOTE_TRIGGER)]);
+    queue.set(&[ev(usize::try_from(libc::SIGUSR2).unwrap(), SIGNAL, ADD), ev(id(&read), READ, ADD)]);
+    put(&write, b"a");
+    let told = queue.now().len();
+    told == 2
+}

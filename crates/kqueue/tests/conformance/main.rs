@@ -6,6 +6,7 @@ mod closing;
 mod core;
 mod empty;
 mod fork;
+mod limits;
 mod numbers;
 mod proc;
 mod read;
@@ -54,6 +55,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("threading", threading::CASES),
     ("fork", fork::CASES),
     ("close", closing::CASES),
+    ("limits", limits::CASES),
 ];
 
 /// The least number of cases; they differ in name.

@@ -103,6 +103,16 @@ pub const CASES: &[Case] = &[
         q.set(&[ev(on(SIGUSR1), SIGNAL, DELETE)]);
         q.silent();
     }),
+    case("a signal that is deleted is the program's own again", "Q-18", |q| {
+        let mut set = nix::sys::signal::SigSet::empty();
+        set.add(nix::sys::signal::Signal::SIGUSR1);
+        set.thread_block().unwrap();
+        q.set(&[ev(on(SIGUSR1), SIGNAL, ADD), ev(on(libc::SIGUSR2), SIGNAL, ADD), ev(on(SIGUSR1), SIGNAL, DELETE)]);
+        raise_process(SIGUSR1);
+        raise_process(libc::SIGUSR2);
+        assert_eq!(q.now().len(), 1);
+        assert_eq!(set.wait(), Ok(nix::sys::signal::Signal::SIGUSR1));
+    }),
     case("a disabled signal is told once enabled", "Q-07", |q| {
         q.set(&[ev(on(SIGUSR1), SIGNAL, ADD | DISABLE)]);
         raise_process(SIGUSR1);

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[path = "../conformance/shared.rs"]
 mod shared;
@@ -21,14 +22,21 @@ struct Built {
 impl Built {
     /// Compiles `source` as `language` and links it with the library, `shared` or not.
     fn new(source: &str, language: &str, shared: bool) -> Self {
+        Self::linked(source, language, shared, &[])
+    }
+
+    /// The same, with `first` given to the linker before the library.
+    fn linked(source: &str, language: &str, shared: bool, first: &[&str]) -> Self {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let name = format!("{}-{}-{language}-{shared}", std::process::id(), source.replace('/', "-"));
+        // Tests that run side by side build the same sources.
+        static BUILT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("{}-{}", std::process::id(), BUILT.fetch_add(1, Ordering::Relaxed));
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         std::fs::create_dir_all(&folder).unwrap();
         let program = folder.join("program");
         let mut cc = Command::new("cc");
         cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-I"]).arg(here.join("include"));
-        cc.args(["-x", language]).arg(here.join(source)).args(["-x", "none", "-o"]).arg(&program);
+        cc.args(["-x", language]).arg(here.join(source)).args(["-x", "none", "-o"]).arg(&program).args(first);
         if shared {
             let library = shared::library(&folder, "libcorelane_kqueue.so.1");
             cc.arg(library).arg(format!("-Wl,-rpath,{}", folder.display()));
@@ -182,4 +190,27 @@ fn evserver_says_how_it_is_used() {
     let output = Built::new("programs/evserver.c", "c", true).command().output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().starts_with("usage: evserver kqueue|epoll|poll PORT"));
+}
+
+/// System calls that strace(1) counts in a run of `program` with one argument; none where it is not there.
+fn system_calls(built: &Built, argument: u32) -> Option<usize> {
+    let log = built.folder.join("log");
+    let mut strace = Command::new("strace");
+    let status = strace.arg("-f").arg("-o").arg(&log).arg(&built.program).arg(argument.to_string()).status().ok()?;
+    assert!(status.success(), "{status}");
+    Some(std::fs::read_to_string(log).unwrap().lines().count())
+}
+
+#[test]
+fn an_event_costs_two_system_calls_where_closes_are_told_and_four_elsewhere() {
+    // Where the C library comes first, its close is what the program calls.
+    let late = ["-Wl,--no-as-needed", "-lc"];
+    for (shared, first, expected) in [(true, &[][..], 2), (true, &late[..], 4), (false, &[][..], 4)] {
+        let built = Built::linked("tests/programs/retrieve.c", "c", shared, first);
+        let (Some(few), Some(many)) = (system_calls(&built, 100), system_calls(&built, 300)) else {
+            println!("skipped: needs the program strace");
+            return;
+        };
+        assert_eq!((many - few, shared, first.len()), (200 * expected, shared, first.len()));
+    }
 }

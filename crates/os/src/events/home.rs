@@ -26,16 +26,21 @@ thread_local! {
     static THREAD: Cell<(u32, i32)> = const { Cell::new((0, 0)) };
 }
 
+/// How many forks lie between this process and the first that asked.
+pub fn forks() -> u32 {
+    static HEARD: Once = Once::new();
+    HEARD.call_once(|| {
+        // SAFETY: the handler only adds to an atomic, which is sound between fork and exec.
+        let heard = unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        assert!(heard == 0, "a handler for forks can be registered");
+    });
+    FORKS.load(Ordering::Relaxed)
+}
+
 impl Home {
     /// The calling thread's.
     pub fn here() -> Self {
-        static HEARD: Once = Once::new();
-        HEARD.call_once(|| {
-            // SAFETY: the handler only adds to an atomic, which is sound between fork and exec.
-            let heard = unsafe { libc::pthread_atfork(None, None, Some(forked)) };
-            assert!(heard == 0, "a handler for forks can be registered");
-        });
-        Self { forks: FORKS.load(Ordering::Relaxed), maker: thread() }
+        Self { forks: forks(), maker: thread() }
     }
 
     /// Whether the calling thread is in the same process.
