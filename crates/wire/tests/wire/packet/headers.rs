@@ -249,3 +249,92 @@ fn a_datagram_without_checksum_is_legal_over_v4_alone() {
     let view = udp::View::new(&bytes).unwrap();
     assert_eq!((view.is_checksum_right(&V4.addresses()), view.is_checksum_right(&v6)), (true, false));
 }
+
+/// An IPv6 packet with these bytes behind its header.
+fn in_v6(next: Protocol, behind: &[u8]) -> Vec<u8> {
+    in_front(behind, |to| v6(next).emit(behind.len(), to))
+}
+
+/// What stands behind the extension headers, or why they are refused.
+fn walked(packet: &[u8]) -> Result<Protocol, Error> {
+    Packet::of_network(EtherType::IPV6, packet).map(|packet| packet.flow().unwrap().protocol)
+}
+
+#[test]
+fn hop_by_hop_options_stand_right_behind_the_packets_own_header() {
+    let in_front_of = |kind, next, behind: &[u8]| {
+        let extension = Extension::new(kind, next, &[1, 4, 0, 0, 0, 0]).unwrap();
+        in_front(behind, |to| extension.emit(to))
+    };
+    let hop = in_front_of(Kind::HopByHop, Protocol::NONE, &[]);
+    assert_eq!(walked(&in_v6(Protocol::HOP_BY_HOP, &hop)), Ok(Protocol::NONE));
+    let refused = Err(Error::Malformed { what: "place of hop-by-hop options" });
+    for kind in [Kind::HopByHop, Kind::Routing, Kind::Destination] {
+        let second = in_front_of(kind, Protocol::HOP_BY_HOP, &hop);
+        assert_eq!(walked(&in_v6(kind.protocol(), &second)), refused, "behind {kind:?}");
+    }
+    let part = |offset, more| {
+        let offset = ipv4::Offset::new(offset).unwrap();
+        let part = fragment::Header { next: Protocol::HOP_BY_HOP, offset, more, identification: 1 };
+        walked(&in_v6(Protocol::FRAGMENT, &in_front(&hop, |to| part.emit(to))))
+    };
+    assert_eq!((part(0, false), part(0, true)), (refused, refused), "atomic, and the first of several");
+    assert_eq!(part(8, true), Ok(Protocol::HOP_BY_HOP), "what a later one announces does not count");
+}
+
+#[test]
+fn a_jumbogram_is_refused() {
+    let jumbo = [&[59, 0, 0xc2, 4, 0, 1, 0, 0][..], &[0; 32]].concat();
+    let mut packet = in_v6(Protocol::HOP_BY_HOP, &jumbo);
+    assert!(walked(&packet).is_ok(), "with a length of its own it is none");
+    packet[4..6].fill(0);
+    assert_eq!(walked(&packet), Err(Error::Truncated { expected: 2, got: 0 }));
+    assert_eq!(walked(&in_v6(Protocol::NONE, &[])), Ok(Protocol::NONE), "a packet of nothing is legal");
+}
+
+#[test]
+fn each_icmp_is_of_one_family_alone() {
+    let echo = in_front(&[], |to| icmp::Message::EchoRequest(icmp::Echo { identification: 1, sequence: 2, data: b"x" }).emit(to));
+    for (protocol, is_right_in_v4) in [(Protocol::ICMP, true), (Protocol::ICMPV6, false)] {
+        let over_v4 = in_front(&echo, |to| ipv4::Header { protocol, ..V4 }.emit(echo.len(), to));
+        let over_v6 = in_v6(protocol, &echo);
+        let is_other = |family, bytes: &[u8]| matches!(Packet::of_network(family, bytes).unwrap().transport, Transport::Other(got, _) if got == protocol);
+        let others = (is_other(EtherType::IPV4, &over_v4), is_other(EtherType::IPV6, &over_v6));
+        assert_eq!(others, (!is_right_in_v4, is_right_in_v4), "{protocol}");
+    }
+}
+
+#[test]
+fn extension_headers_have_the_lengths_that_their_fields_can_say() {
+    for (kind, unit) in [(Kind::Routing, 8), (Kind::Authentication, 4)] {
+        for length in 2..2_100_usize {
+            let data = vec![0; length - 2];
+            let can_be = length >= 8 && length.is_multiple_of(unit) && (length - 8) / unit <= 255;
+            let header = Extension::new(kind, Protocol::NONE, &data);
+            assert_eq!(header.is_ok(), can_be, "{kind:?} of {length} bytes");
+            if let Ok(header) = header {
+                let bytes = in_front(b"behind", |to| header.emit(to));
+                assert_eq!(Extension::parse(kind, &bytes), Ok((header, &b"behind"[..])));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_datagram_says_whether_it_has_a_checksum() {
+    let has = |field: [u8; 2]| udp::View::new(&[0, 7, 0, 9, 0, 8, field[0], field[1]]).unwrap().has_checksum();
+    assert_eq!((has([0, 0]), has([0, 1]), has([0xff, 0xff])), (false, true, true));
+}
+
+#[test]
+fn options_of_neighbour_discovery_have_a_length() {
+    let source = [1, 1, 2, 0, 0, 0, 0, 1];
+    assert!(neighbour::Options::new(&source).is_ok());
+    let refused = Err(Error::Malformed { what: "list of options of neighbour discovery" });
+    for (at, units) in [(1, 0), (1, 2), (9, 0)] {
+        let mut options = [source, source].concat();
+        options.truncate(if at == 1 { 8 } else { 16 });
+        options[at] = units;
+        assert_eq!(neighbour::Options::new(&options), refused, "{options:?}");
+    }
+}
