@@ -194,7 +194,12 @@ fn f_06_nothing_ends_behind_the_last() {
         assert_eq!(arrive(64, 96, false), Became::Dropped(Reason::End), "an earlier last");
         assert_eq!(
             arrive(0, 128, true),
-            Became::Whole(Datagram { pieces: 2, header_bytes: if family.0 { 40 } else { 20 }, data_bytes: 160 })
+            Became::Whole(Datagram {
+                pieces: 2,
+                header_bytes: if family.0 { 40 } else { 20 },
+                data_bytes: 160,
+                arrived: seconds(0)
+            })
         );
         let mut arrive = |start, end, more| rig.arrive(&family.part(2, &data, start, end, more));
         assert_eq!(arrive(64, 128, true), Became::Held);
@@ -382,4 +387,19 @@ fn the_first_fragments_header_is_kept() {
     let whole = rig.all(&[v4_part(v4_header(3, Protocol::UDP), &data, 64, 128, false), v4_part(first, &data, 0, 64, true)]);
     let view = ipv4::View::new(&whole).unwrap();
     assert_eq!((view.header(), view.is_checksum_right(), view.payload()), (Ok(first), true, &data[..]));
+}
+
+#[test]
+fn f_06_no_hop_by_hop_options_hide_in_a_fragment() {
+    // Once the fragment header is gone they would stand where only the sender's own may (RFC 8200, section 4).
+    let data = [&[17, 0, 1, 4, 0, 0, 0, 0][..], &IsV6(true).datagram(120)].concat();
+    let mut rig = Rig::new(limits());
+    assert_eq!(rig.arrive(&v6_part(1, Protocol::HOP_BY_HOP, &data, 0, 64, true)), Became::Dropped(Reason::Header));
+    assert_eq!(
+        rig.arrive(&v6_part(1, Protocol::HOP_BY_HOP, &data, 64, 136, false)),
+        Became::Held,
+        "a later one's does not count"
+    );
+    let twice = [&[0, 0, 1, 4, 0, 0, 0, 0][..], &data[..]].concat();
+    assert_eq!(rig.arrive(&v6_part(1, Protocol::DESTINATION, &twice, 0, 64, true)), Became::Dropped(Reason::Headless));
 }
