@@ -59,10 +59,11 @@ impl<P> Isr<P> {
         let row = |name, counts: &StreamCounts| StreamRow { lane: self.lane, cpu, name, counts: *counts };
         let rows = |stream: &super::Stream<P>| -> Vec<StreamRow> {
             let Registration { name, bucket, .. } = stream.registration();
-            let counted = stream.queues.counts().enumerate();
+            let counted = stream.queues.counts();
             match bucket {
-                None => counted.map(|(_, counts)| row((*name).to_owned(), counts)).collect(),
+                None => counted.map(|counts| row((*name).to_owned(), counts)).collect(),
                 Some(_) => counted
+                    .enumerate()
                     .filter(|(_, counts)| **counts != StreamCounts::default())
                     .map(|(bucket, counts)| row(format!("{name}.{bucket}"), counts))
                     .collect(),

@@ -204,6 +204,9 @@ fn f_06_nothing_ends_behind_the_last() {
         let mut arrive = |start, end, more| rig.arrive(&family.part(2, &data, start, end, more));
         assert_eq!(arrive(64, 128, true), Became::Held);
         assert_eq!(arrive(16, 72, false), Became::Dropped(Reason::End), "a last one before others");
+        let mut arrive = |start, end, more| rig.arrive(&family.part(3, &data, start, end, more));
+        assert_eq!(arrive(128, 130, false), Became::Held);
+        assert_eq!(arrive(64, 136, true), Became::Dropped(Reason::End), "behind the last by less than a unit");
     }
 }
 

@@ -6,8 +6,8 @@ use corelane_wire::Error;
 use corelane_wire::packet::checksum::Addresses;
 use corelane_wire::packet::extension::{EXTENSIONS_MAX, Extension, Kind};
 use corelane_wire::packet::{
-    EtherType, Network, Options, Packet, Protocol, TAGS_MAX, Traffic, Transport, arp, ethernet, fragment, gre, icmp, icmpv6,
-    ipv4, ipv6, neighbour, tcp, udp, vlan, vxlan,
+    Ecn, EtherType, Network, OptionView, Options, Packet, Protocol, TAGS_MAX, Traffic, Transport, arp, ethernet, fragment, gre,
+    icmp, icmpv6, ipv4, ipv6, neighbour, tcp, udp, vlan, vxlan,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -336,5 +336,54 @@ fn options_of_neighbour_discovery_have_a_length() {
         options.truncate(if at == 1 { 8 } else { 16 });
         options[at] = units;
         assert_eq!(neighbour::Options::new(&options), refused, "{options:?}");
+    }
+}
+
+#[test]
+fn of_gre_each_other_version_is_refused() {
+    let read = |bits: u8| gre::View::new(&[0, bits, 8, 0]).map(drop);
+    assert_eq!((read(0), read(0xf8)), (Ok(()), Ok(())), "what is reserved is not looked at");
+    for version in 1..8 {
+        assert_eq!(read(version), Err(Error::Unknown { what: "flags and version of GRE", got: version.into() }));
+    }
+}
+
+#[test]
+fn of_vxlan_one_flag_counts_and_the_others_are_ignored() {
+    for flags in 0..=u8::MAX {
+        let bytes = [flags, 0xff, 0xff, 0xff, 1, 2, 3, 0xff];
+        let network = vxlan::View::new(&bytes).map(|view| view.header().network.number());
+        assert_eq!(network.ok(), (flags & 8 == 8).then_some(0x01_0203), "{flags:#04x}");
+    }
+}
+
+#[test]
+fn options_of_tcp_say_what_is_legal() {
+    let of = |kind, data| tcp::Choice::of(OptionView { kind, data });
+    assert_eq!(of(3, &[14]), tcp::Choice::WindowShift(14));
+    assert_eq!(of(3, &[15]), tcp::Choice::WindowShift(14), "more counts as the most (RFC 7323, section 2.3)");
+    let blocks: &[u8] = &[1; 16];
+    assert!(matches!(of(5, blocks), tcp::Choice::Acknowledged([_, _])));
+    for (kind, data) in [(2, &[1_u8][..]), (3, &[]), (4, &[1]), (5, &[]), (5, &blocks[..9]), (8, &blocks[..7])] {
+        assert!(matches!(of(kind, data), tcp::Choice::Other(_)), "{kind} of {} bytes", data.len());
+    }
+}
+
+#[test]
+fn bits_of_headers_mean_what_they_say() {
+    assert_eq!(tcp::Flags::of_bits(u16::MAX).bits(), 0x1ff, "nine have a meaning");
+    assert!(tcp::Flags::of_bits(0x100).contains(tcp::Flags::AE));
+    let all = tcp::Flags::SYN.with(tcp::Flags::ACK);
+    assert!(all.contains(tcp::Flags::SYN) && !tcp::Flags::SYN.contains(all));
+    assert!(ethernet::Mac([1, 0, 0x5e, 0, 0, 1]).is_group() && ethernet::Mac::BROADCAST.is_group());
+    assert!(!ethernet::Mac([2, 0, 0, 0, 0, 1]).is_group(), "an address of one's own choice is of no group");
+    let tag = |control| vlan::Tag { control, protocol: EtherType::IPV4 };
+    let told = |control| (tag(control).priority(), tag(control).is_drop_eligible(), tag(control).number());
+    assert_eq!((told(0xe000), told(0x1000), told(0x0fff)), ((7, false, 0), (0, true, 0), (0, false, 4095)));
+    for bits in 0..=u8::MAX {
+        for (number, ecn) in [Ecn::NotCapable, Ecn::CapableOne, Ecn::CapableZero, Ecn::Congested].into_iter().enumerate() {
+            let changed = Traffic(bits).with_ecn(ecn);
+            assert_eq!((changed.services(), changed.ecn(), changed.0 & 3), (bits >> 2, ecn, number as u8));
+        }
     }
 }
