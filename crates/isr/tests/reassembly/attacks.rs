@@ -145,3 +145,23 @@ fn f_05_a_row_of_datagrams_that_overlaps_ended_is_let_go_in_steps() {
     let last = IsV6(false).part(1_999, &data, 64, 192, false);
     assert!(matches!(arrive(&mut rig, &limits, &last), Became::Whole(_)), "they pass again");
 }
+
+#[test]
+fn f_05_a_full_table_gives_the_oldest_of_the_bucket_before_the_oldest_of_all() {
+    let limits = limits();
+    let mut rig = Rig::new(limits);
+    let data = IsV6(true).datagram(120);
+    let [first, second] = [(0, 64, true), (64, 128, false)].map(|(start, end, more)| IsV6(true).part(9, &data, start, end, more));
+    let pair = of_one_bucket(2);
+    assert_eq!(arrive(&mut rig, &limits, &first), Became::Held);
+    assert_eq!(arrive(&mut rig, &limits, &pair[0]), Became::Held);
+    for name in 2..51_200_u16 {
+        assert_eq!(arrive(&mut rig, &limits, &IsV6(false).part(name, &data, 0, 64, true)), Became::Held);
+    }
+    assert_eq!((rig.table.waiting().0, rig.table.counts().dropped), (51_200, 0), "it is full, and no bucket is");
+    // Datagrams are at their limit, and fragments are as well: one of each goes.
+    rig.table.set_limits(limits.with_fragments(usize::MAX).with_bytes(usize::MAX));
+    assert!(matches!(rig.arrive(&pair[1]), Became::Held));
+    assert_eq!((rig.table.waiting().0, rig.table.counts().of(Reason::Datagrams)), (51_200, 1));
+    assert!(matches!(rig.arrive(&second), Became::Whole(_)), "the oldest of all is there");
+}
