@@ -391,3 +391,24 @@ fn n_05_policies_limits_and_registrations_change_in_the_middle_of_a_run() {
     let counts = isr.counts(Number::IP).unwrap();
     assert_eq!((counts.handled, counts.drops, counts.add_up()), (6, 1, true));
 }
+
+#[test]
+fn n_06_a_share_that_was_not_used_is_not_saved_up() {
+    let mut isr = isr(1, Dispatch::Deferred, Placement::Source);
+    isr.register(Registration { dispatch: Some(Dispatch::Direct), ..Registration::new("ether", Number::ETHER) }).unwrap();
+    (0..5).for_each(|packet| assert_eq!(arrive(&mut isr, Number::IP, packet, flow(0)), Told::Queued));
+    isr.set_share(1);
+    (0..3).for_each(|packet| assert_eq!(arrive(&mut isr, Number::ETHER, packet, flow(0)), Told::Run(packet)));
+    assert_eq!(std::iter::from_fn(|| isr.help().map(|step| told(&mut isr, step))).count(), 1);
+}
+
+#[test]
+fn n_06_nothing_runs_at_once_before_the_hook_of_what_was_queued() {
+    let mut isr = isr(1, Dispatch::Hybrid, Placement::Source);
+    let Step::Run(first) = isr.arrive(Number::IP, 1, flow(0)) else { panic!() };
+    assert_eq!(arrive(&mut isr, Number::IP, 2, flow(0)), Told::Queued);
+    isr.finished(first.mark);
+    assert_eq!(isr.next_step().map(|step| told(&mut isr, step)), Some(Told::Run(2)));
+    assert_eq!(arrive(&mut isr, Number::IP, 3, flow(0)), Told::Queued, "the hook is due first");
+    assert_eq!(drained(&mut isr), [Told::Drained(1), Told::Run(3), Told::Drained(1)]);
+}
