@@ -303,6 +303,8 @@ fn n_07_what_is_below_the_limit_is_queued_and_the_rest_is_given_back() {
     assert_eq!(drained(&mut isr).len(), 4);
     let counts = isr.counts(Number::IP).unwrap();
     assert_eq!((counts.length, counts.watermark, counts.handled), (0, 3, 3));
+    assert_eq!(arrive(&mut isr, Number::IP, 5, flow(0)), Told::Queued);
+    assert_eq!(isr.counts(Number::IP).unwrap().watermark, 3, "a shorter queue does not lower it");
 }
 
 /// An Isr whose packets are their own flow ids; the lower seven bits are the bucket.
