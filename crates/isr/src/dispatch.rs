@@ -15,16 +15,23 @@
 //! the one before, here and on other lanes, is handled first; what arrives meanwhile is parked, and then placed by the new policy in
 //! the order in which it came. So a flow is never reordered, whatever is changed while it runs.
 //!
+//! **Buckets.** A lane has one queue for each protocol; a protocol that tells its packets' buckets ([`Registration::bucket`]) has one for each
+//! bucket instead, with a limit and counts of its own, and they take turns. What is said of order holds for both, since a flow is of one bucket.
+//!
+//! **Cost.** A packet costs a look at each of the 16 protocols, however much is queued.
+//!
 //! **Counts.** Handled = Dispatched + Hybrid + Queued - Length, after every call ([`StreamCounts::add_up`]).
 
 mod counts;
 mod policy;
 mod protocol;
+mod queues;
 mod report;
 
 pub use counts::StreamCounts;
 pub use policy::{Dispatch, LIMIT_DEFAULT, LIMIT_MAX, Placement};
 pub use protocol::{Ask, Number, Refused, Registration};
+pub use queues::BUCKETS_MAX;
 pub use report::{ProtocolRow, Report, StreamRow};
 
 use protocol::Stream;
@@ -91,8 +98,17 @@ pub enum Step<P> {
     Dropped(P),
     /// No handler is registered.
     Unregistered(P),
-    /// What was queued of the protocol has been run: its hook is due.
+    /// What was queued of the protocol, or of one of its buckets, has been run: its hook is due.
     Drained(Number),
+}
+
+/// A queue that is being run.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    number: Number,
+    bucket: usize,
+    /// Packets of it that are left.
+    left: usize,
 }
 
 /// A lane's workstreams.
@@ -105,8 +121,8 @@ pub struct Isr<P> {
     outstanding: [usize; Number::COUNT],
     /// Handlers that run of what was queued, or dispatched by the hybrid policy.
     marked: usize,
-    /// The stream whose queue is being run, and how many packets of it are left.
-    batch: Option<(Number, usize)>,
+    /// The queue that is being run.
+    batch: Option<Batch>,
     /// Queued packets that may run after one that was dispatched at once.
     share: usize,
     credit: usize,
@@ -144,8 +160,8 @@ impl<P> Isr<P> {
     /// [`Refused::Unknown`].
     pub fn unregister(&mut self, number: Number) -> Result<impl Iterator<Item = (P, usize)> + use<P>, Refused> {
         let stream = self.streams[number.index()].take().ok_or(Refused::Unknown(number))?;
-        self.batch = self.batch.filter(|(running, _)| *running != number);
-        self.settled(number, stream.placed_by(self.lane));
+        self.batch = self.batch.filter(|batch| batch.number != number);
+        self.settled(number, stream.queues.placed_by(self.lane));
         Ok(stream.into_packets(self.lane))
     }
 
@@ -199,14 +215,19 @@ impl<P> Isr<P> {
     }
 
     /// What is registered, lowest number first, with the policy in force and what was counted.
-    pub fn protocols(&self) -> impl Iterator<Item = (&Registration<P>, Dispatch, &StreamCounts)> {
-        self.streams.iter().flatten().map(|stream| (stream.registration(), stream.dispatch, &stream.counts))
+    pub fn protocols(&self) -> impl Iterator<Item = (&Registration<P>, Dispatch, StreamCounts)> {
+        self.streams.iter().flatten().map(|stream| (stream.registration(), stream.dispatch, stream.counts()))
     }
 
-    /// What was counted of a protocol; none if it is not registered.
+    /// What was counted of a protocol, in all of its queues; none if it is not registered.
     #[must_use]
-    pub fn counts(&self, number: Number) -> Option<&StreamCounts> {
-        self.streams[number.index()].as_ref().map(|stream| &stream.counts)
+    pub fn counts(&self, number: Number) -> Option<StreamCounts> {
+        self.streams[number.index()].as_ref().map(Stream::counts)
+    }
+
+    /// What was counted of each bucket of a protocol, the lowest first; of one if its lane's packets share a queue. None if it is not registered.
+    pub fn bucket_counts(&self, number: Number) -> impl Iterator<Item = &StreamCounts> {
+        self.streams[number.index()].iter().flat_map(|stream| stream.queues.counts())
     }
 
     /// Sets a protocol's count of drops to 0; returns what it was.
@@ -214,7 +235,7 @@ impl<P> Isr<P> {
     /// # Errors
     /// [`Refused::Unknown`].
     pub fn clear_drops(&mut self, number: Number) -> Result<u64, Refused> {
-        self.stream(number).map(|stream| std::mem::take(&mut stream.counts.drops))
+        self.stream(number).map(Stream::clear_drops)
     }
 
     /// Takes a packet from a port of this lane, or from a handler that passes it on.
@@ -265,20 +286,21 @@ impl<P> Isr<P> {
         }
     }
 
-    /// What is to be done next of what waits: first what was parked and may be placed; then the lowest protocol, all that is queued of it when
-    /// its run begins, then its hook.
+    /// What is to be done next of what waits: first what was parked and may be placed; then the lowest protocol, all that is queued of it (of
+    /// its next bucket) when its run begins, then its hook. None: nothing is to be done before something arrives, is admitted or settled.
     pub fn next_step(&mut self) -> Option<Step<P>> {
         if let Some(step) = self.unpark() {
             return Some(step);
         }
-        let (number, left) = self.batch.or_else(|| self.waiting())?;
-        let first = if left > 0 { self.streams[number.index()].as_mut().and_then(Stream::pop) } else { None };
+        let Batch { number, bucket, left } = self.batch.or_else(|| self.waiting())?;
+        let stream = self.streams[number.index()].as_mut().filter(|_| left > 0);
+        let first = stream.and_then(|stream| stream.queues.pop(bucket));
         let Some((packet, from)) = first else {
             assert_eq!(left, 0, "a queue holds what it held when its run began");
             self.batch = None;
             return Some(Step::Drained(number));
         };
-        self.batch = Some((number, left - 1));
+        self.batch = Some(Batch { number, bucket, left: left - 1 });
         self.marked += 1;
         let mark = Mark { number, kind: Kind::Queued { is_own: from == self.lane } };
         Some(Step::Run(Run { number, packet, from, mark }))
@@ -300,10 +322,12 @@ impl<P> Isr<P> {
         streams.for_each(|(stream, outstanding)| stream.iter_mut().for_each(|stream| change(stream, outstanding)));
     }
 
-    /// The lowest protocol of which something is queued, and how much.
-    fn waiting(&self) -> Option<(Number, usize)> {
-        let lengths = self.protocols().map(|(registration, _, counts)| (registration.number, counts.length));
-        lengths.into_iter().find(|(_, length)| *length > 0)
+    /// The lowest protocol of which something is queued: the next of its queues.
+    fn waiting(&self) -> Option<Batch> {
+        self.streams.iter().flatten().find_map(|stream| {
+            let (bucket, left) = stream.queues.next()?;
+            Some(Batch { number: stream.registration().number, bucket, left })
+        })
     }
 
     /// Places one packet that was parked.
@@ -337,7 +361,8 @@ impl<P> Isr<P> {
             }
         };
         *outstanding += 1;
-        stream.counts.run_at_once(stream.dispatch);
+        let dispatch = stream.dispatch;
+        stream.counts_of(&packet).run_at_once(dispatch);
         self.marked += usize::from(kind == Kind::Hybrid);
         Step::Run(Run { number, packet, from, mark: Mark { number, kind } })
     }

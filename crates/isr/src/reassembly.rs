@@ -12,6 +12,12 @@
 //! it would have expired (RFC 5722).
 //! A fragment that is there already, byte for byte, changes nothing.
 //!
+//! A fragment costs a walk through its bucket (at most [`Limits::each_bucket`]) and one through the datagram's pieces (at most
+//! [`Limits::fragments_each`]), whatever else waits.
+//!
+//! A datagram in fragments may be overtaken by whole ones of its flow while it waits. That is not prevented, for they would have to wait
+//! with it, but counted where they run: [`Datagram::arrived`] and [`Reorders`].
+//!
 //! At a limit the oldest datagram goes, of the same bucket where that is full, else of all: so a flood of what is never completed pushes out
 //! mostly itself, and an honest datagram, whose fragments arrive close together, passes. Each limit has its counter in [`Counts`].
 
@@ -20,12 +26,14 @@ mod fragment;
 mod limits;
 mod memory;
 mod pieces;
+mod reorders;
 mod table;
 mod whole;
 
 pub use counts::{Counts, Reason};
 pub use limits::Limits;
 pub use memory::Memory;
+pub use reorders::Reorders;
 pub use whole::Datagram;
 
 use corelane_seam::Instant;
@@ -34,6 +42,12 @@ use corelane_wire::packet::Ecn;
 use fragment::{Fragment, Key, NotOne};
 use pieces::Piece;
 use table::Table;
+
+/// Datagrams that one call gives up at most, so that what came in one burst does not keep the lane when it expires.
+pub const EXPIRED_MAX: usize = 256;
+
+/// Datagrams that one fragment pushes out at most; where that makes no room for it, it is dropped itself.
+const EVICTED_MAX: usize = 16;
 
 /// What became of a packet that arrived.
 #[derive(Debug)]
@@ -52,6 +66,8 @@ pub enum Outcome<M> {
 #[derive(Debug)]
 struct Waiting {
     key: Key,
+    /// When its first fragment arrived.
+    arrived: Instant,
     /// When it is given up.
     expires: Instant,
     /// The first of its pieces.
@@ -60,6 +76,8 @@ struct Waiting {
     pieces: usize,
     /// Bytes of data in them.
     covered: usize,
+    /// Where the last of them ends.
+    reaches: usize,
     /// Bytes of data of the whole, once the last fragment is there.
     total: Option<usize>,
     /// Congestion that its fragments met.
@@ -97,12 +115,24 @@ impl<M: Memory> Reassembly<M> {
         (self.table.len(), self.pieces.len(), self.held)
     }
 
-    /// Changes the limits. What is over new ones goes as fragments arrive; all goes at once where they turn reassembly off.
+    /// Changes the limits. What is over new ones goes at once, the oldest datagrams first; of a bucket, or of a datagram with too many
+    /// fragments, when one arrives for it.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
-        while let Some(oldest) = self.table.oldest().filter(|_| self.limits.are_off()) {
-            self.drop_datagram(oldest, Reason::Off);
+        while let Some((oldest, reason)) = self.table.oldest().zip(self.over()) {
+            self.drop_datagram(oldest, reason);
         }
+    }
+
+    /// Which limit is passed by what waits.
+    fn over(&self) -> Option<Reason> {
+        let is_over = [
+            (self.limits.are_off(), Reason::Off),
+            (self.table.len() > self.limits.datagrams, Reason::Datagrams),
+            (self.pieces.len() > self.limits.fragments, Reason::Fragments),
+            (self.held > self.limits.bytes, Reason::Bytes),
+        ];
+        is_over.into_iter().find_map(|(is_over, reason)| is_over.then_some(reason))
     }
 
     /// When the oldest datagram expires; none if nothing waits.
@@ -111,11 +141,13 @@ impl<M: Memory> Reassembly<M> {
         self.table.oldest().map(|oldest| self.table.at(oldest).expires)
     }
 
-    /// Gives up what has expired by `now`; returns how many datagrams. The first fragment of each that has one is handed to `first`, from its
+    /// Gives up what has expired by `now`, at most [`EXPIRED_MAX`] datagrams a call: where more have, [`Reassembly::due`] still says so. Returns
+    /// how many timed out. The first fragment of each that has one is handed to `first`, from its
     /// IP header on, for ICMP's answer (RFC 792: time exceeded, code 1).
     pub fn expire(&mut self, now: Instant, mut first: impl FnMut(M)) -> usize {
         let before = self.counts.timed_out;
-        while let Some(oldest) = self.table.oldest().filter(|&oldest| self.table.at(oldest).expires <= now) {
+        for _ in 0..EXPIRED_MAX {
+            let Some(oldest) = self.table.oldest().filter(|&oldest| self.table.at(oldest).expires <= now) else { break };
             let waiting = self.table.remove(oldest);
             self.counts.timed_out += u64::from(!waiting.is_spoilt);
             self.counts.dropped += waiting.pieces as u64;
@@ -143,7 +175,9 @@ impl<M: Memory> Reassembly<M> {
         if self.limits.are_off() {
             return self.dropped(Reason::Off, fragment.memory);
         }
-        let index = match self.table.find(&fragment.key) {
+        let (found, looked) = self.table.find(&fragment.key);
+        self.counts.looked += looked;
+        let index = match found {
             Some(index) => index,
             None => self.open(now, &fragment),
         };
@@ -158,7 +192,8 @@ impl<M: Memory> Reassembly<M> {
         if let Some(reason) = self.unfit(index, &fragment) {
             return self.dropped(reason, fragment.memory);
         }
-        let place = self.place(index, fragment.start);
+        let (place, looked) = self.place(index, fragment.start);
+        self.counts.looked += looked;
         // Before room is made, for what is dropped needs none.
         if let Some(reason) = self.clash(place, &fragment) {
             if fragment.key.is_v6() && reason == Reason::Overlap {
@@ -199,12 +234,11 @@ impl<M: Memory> Reassembly<M> {
         if is_capable(waiting.ecn) != is_capable(fragment.ecn) {
             return Some(Reason::Congestion);
         }
-        let reaches = self.pieces_of(waiting.first).last().map_or(0, |piece| piece.end);
         let is_wrong = match (waiting.total, fragment.more) {
             (Some(total), true) => fragment.end > total,
             (Some(total), false) => fragment.end != total,
             (None, true) => false,
-            (None, false) => fragment.end < reaches,
+            (None, false) => fragment.end < waiting.reaches,
         };
         is_wrong.then_some(Reason::End)
     }
@@ -212,7 +246,7 @@ impl<M: Memory> Reassembly<M> {
     /// Makes room in the table for the datagram of `fragment`.
     fn open(&mut self, now: Instant, fragment: &Fragment<M>) -> u32 {
         let bucket = self.table.bucket(&fragment.key);
-        if self.table.length(bucket) >= self.limits.each_bucket() {
+        while self.table.length(bucket) >= self.limits.each_bucket() {
             let oldest = self.table.oldest_of(bucket);
             assert!(oldest.is_some(), "a bucket that is full has an oldest datagram");
             oldest.into_iter().for_each(|oldest| self.drop_datagram(oldest, Reason::Bucket));
@@ -224,10 +258,12 @@ impl<M: Memory> Reassembly<M> {
         }
         let waiting = Waiting {
             key: fragment.key,
+            arrived: now,
             expires: now + self.limits.keep,
             first: None,
             pieces: 0,
             covered: 0,
+            reaches: 0,
             total: None,
             ecn: fragment.ecn,
             is_spoilt: false,
@@ -235,12 +271,13 @@ impl<M: Memory> Reassembly<M> {
         self.table.insert(bucket, fragment.key, waiting)
     }
 
-    /// Lets the oldest datagrams but `index` go until one more fragment that keeps `bytes` in use is within the limits.
+    /// Lets the oldest datagrams but `index` go until one more fragment that keeps `bytes` in use is within the limits. Datagrams that an overlap
+    /// has ended hold nothing: a row of them is let go over several fragments.
     fn make_room(&mut self, index: u32, bytes: usize) -> Option<Reason> {
         if bytes > self.limits.bytes {
             return Some(Reason::Bytes);
         }
-        loop {
+        for evicted in 0.. {
             let reason = if self.pieces.len() >= self.limits.fragments {
                 Reason::Fragments
             } else if self.held.saturating_add(bytes) > self.limits.bytes {
@@ -248,9 +285,11 @@ impl<M: Memory> Reassembly<M> {
             } else {
                 return None;
             };
-            let Some(oldest) = self.table.oldest_but(index) else { return Some(reason) };
+            let oldest = self.table.oldest_but(index).filter(|_| evicted < EVICTED_MAX);
+            let Some(oldest) = oldest else { return Some(reason) };
             self.drop_datagram(oldest, reason);
         }
+        None
     }
 
     /// Counts and returns one fragment that is dropped.
@@ -279,7 +318,7 @@ impl<M: Memory> Reassembly<M> {
     /// Ends a datagram by an overlap: its fragments go, its name stays until it would have expired.
     fn spoil(&mut self, index: u32) {
         let waiting = self.table.at_mut(index);
-        let empty = Waiting { first: None, pieces: 0, covered: 0, total: None, is_spoilt: true, ..*waiting };
+        let empty = Waiting { first: None, pieces: 0, covered: 0, reaches: 0, total: None, is_spoilt: true, ..*waiting };
         let spoilt = std::mem::replace(waiting, empty);
         self.counts.dropped += spoilt.pieces as u64;
         self.take_pieces(&spoilt).for_each(drop);

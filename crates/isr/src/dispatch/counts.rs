@@ -2,13 +2,13 @@
 
 use super::policy::Dispatch;
 
-/// Packets of one protocol on one lane, since it was registered.
+/// Packets of one protocol on one lane, or of one of its buckets there, since it was registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamCounts {
     /// Queued now.
     pub length: usize,
-    /// Queued at most.
+    /// Queued at most; of several queues, in one of them.
     pub watermark: usize,
     /// Run at once by the direct policy.
     pub dispatched: u64,
@@ -27,6 +27,19 @@ impl StreamCounts {
     #[must_use]
     pub const fn add_up(&self) -> bool {
         self.handled + self.length as u64 == self.dispatched + self.hybrid + self.queued
+    }
+
+    /// These of one queue and those of another; the watermark is the higher one.
+    pub(super) fn and(self, other: &Self) -> Self {
+        Self {
+            length: self.length + other.length,
+            watermark: self.watermark.max(other.watermark),
+            dispatched: self.dispatched + other.dispatched,
+            hybrid: self.hybrid + other.hybrid,
+            drops: self.drops + other.drops,
+            queued: self.queued + other.queued,
+            handled: self.handled + other.handled,
+        }
     }
 
     pub(super) fn run_at_once(&mut self, dispatch: Dispatch) {

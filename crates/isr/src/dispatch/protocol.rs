@@ -2,6 +2,7 @@
 
 use super::counts::StreamCounts;
 use super::policy::{Dispatch, LIMIT_DEFAULT, LIMIT_MAX, Placement};
+use super::queues::{BUCKETS_MAX, Queues};
 use super::{Facts, Step};
 use std::collections::VecDeque;
 use std::fmt;
@@ -89,7 +90,7 @@ pub struct Registration<P> {
     pub name: &'static str,
     /// Its number.
     pub number: Number,
-    /// Packets that its queue holds; [`LIMIT_MAX`] at most.
+    /// Packets that its queue holds, or each of its queues; [`LIMIT_MAX`] at most.
     pub limit: usize,
     /// How a lane is chosen.
     pub placement: Placement,
@@ -100,13 +101,17 @@ pub struct Registration<P> {
     /// Chooses the lane, taken modulo their number; for [`Placement::Lane`]. What it says of a flow may change only where
     /// [`Isr::begin_generation`](super::Isr::begin_generation) is called right after.
     pub choose: Option<Ask<P, usize>>,
+    /// Tells a packet's bucket, taken modulo [`BUCKETS_MAX`]; 0 where it has none. Then each bucket has a queue of its own on a lane, which
+    /// another's flood does not fill. Without it, all packets of a lane share one. The bucket of a flow never changes.
+    pub bucket: Option<Ask<P, usize>>,
 }
 
 impl<P> Registration<P> {
     /// A protocol by source, with the policy of all and a queue of [`LIMIT_DEFAULT`].
     #[must_use]
     pub const fn new(name: &'static str, number: Number) -> Self {
-        Self { name, number, limit: LIMIT_DEFAULT, placement: Placement::Source, dispatch: None, flow: None, choose: None }
+        let (limit, placement) = (LIMIT_DEFAULT, Placement::Source);
+        Self { name, number, limit, placement, dispatch: None, flow: None, choose: None, bucket: None }
     }
 }
 
@@ -128,13 +133,11 @@ pub(super) struct Stream<P> {
     pub dispatch: Dispatch,
     /// The protocol's own; none where that of all holds.
     pub own_dispatch: Option<Dispatch>,
-    pub counts: StreamCounts,
     /// What comes into force with the next generation.
     wanted: Dispatch,
     phase: Phase,
     registration: Registration<P>,
-    /// With the lane that placed each.
-    queue: VecDeque<(P, usize)>,
+    pub queues: Queues<P>,
     parked: VecDeque<(P, Facts)>,
 }
 
@@ -146,11 +149,10 @@ impl<P> Stream<P> {
             limit: registration.limit.min(LIMIT_MAX),
             dispatch,
             own_dispatch: registration.dispatch,
-            counts: StreamCounts::default(),
             wanted: dispatch,
             phase: if outstanding > 0 { Phase::Settling } else { Phase::Steady },
+            queues: Queues::new(if registration.bucket.is_some() { BUCKETS_MAX } else { 1 }),
             registration,
-            queue: VecDeque::new(),
             parked: VecDeque::new(),
         }
     }
@@ -162,12 +164,28 @@ impl<P> Stream<P> {
 
     /// All that waits, with the lanes that placed it; what is parked was placed by none, and is here of lane `this`.
     pub fn into_packets(self, this: usize) -> impl Iterator<Item = (P, usize)> {
-        self.queue.into_iter().chain(self.parked.into_iter().map(move |(packet, _)| (packet, this)))
+        self.queues.into_packets().chain(self.parked.into_iter().map(move |(packet, _)| (packet, this)))
     }
 
-    /// How many of what is queued was placed by lane `this`.
-    pub fn placed_by(&self, this: usize) -> usize {
-        self.queue.iter().filter(|(_, from)| *from == this).count()
+    /// What was counted in all of its queues.
+    pub fn counts(&self) -> StreamCounts {
+        self.queues.counts().fold(StreamCounts::default(), StreamCounts::and)
+    }
+
+    /// Sets the counts of drops to 0; returns what they were.
+    pub fn clear_drops(&mut self) -> u64 {
+        (0..self.queues.number()).map(|bucket| std::mem::take(&mut self.queues.counts_mut(bucket).drops)).sum()
+    }
+
+    /// The bucket whose queue a packet belongs to.
+    fn bucket(&self, packet: &P) -> usize {
+        let bucket = self.registration.bucket.as_ref().and_then(|bucket| bucket(packet));
+        bucket.unwrap_or(0) % self.queues.number()
+    }
+
+    /// What is counted where a packet belongs.
+    pub fn counts_of(&mut self, packet: &P) -> &mut StreamCounts {
+        self.queues.counts_mut(self.bucket(packet))
     }
 
     /// The policy of all, or the protocol's own, has changed, while so many packets are not handled.
@@ -200,7 +218,7 @@ impl<P> Stream<P> {
 
     pub fn park(&mut self, packet: P, facts: Facts) -> Step<P> {
         if self.parked.len() >= self.limit {
-            self.counts.drops += 1;
+            self.counts_of(&packet).drops += 1;
             return Step::Dropped(packet);
         }
         self.parked.push_back((packet, facts));
@@ -222,23 +240,14 @@ impl<P> Stream<P> {
 
     /// Queues a packet that lane `from` has placed here.
     pub fn queue(&mut self, packet: P, from: usize) -> Step<P> {
-        if self.counts.length >= self.limit {
-            self.counts.drops += 1;
+        let (bucket, limit) = (self.bucket(&packet), self.limit);
+        let counts = self.queues.counts_mut(bucket);
+        if counts.length >= limit {
+            counts.drops += 1;
             return Step::Dropped(packet);
         }
-        self.queue.push_back((packet, from));
-        self.counts.queue();
-        assert_eq!(self.queue.len(), self.counts.length, "what is queued is counted");
+        self.queues.push(bucket, packet, from);
         Step::Queued
-    }
-
-    /// The first that is queued, which is to be run.
-    pub fn pop(&mut self) -> Option<(P, usize)> {
-        let first = self.queue.pop_front();
-        if first.is_some() {
-            self.counts.run_queued();
-        }
-        first
     }
 
     /// The lane for a packet.

@@ -3,7 +3,7 @@
 use super::Isr;
 use super::counts::StreamCounts;
 use super::policy::{Dispatch, LIMIT_DEFAULT, LIMIT_MAX, Placement};
-use super::protocol::Number;
+use super::protocol::{Number, Registration};
 use std::fmt;
 
 /// What the report says, on all lanes. Its `Display` is the text.
@@ -45,23 +45,31 @@ pub struct StreamRow {
     pub lane: usize,
     /// Its CPU.
     pub cpu: usize,
-    /// The protocol's name.
+    /// The protocol's name, with its bucket where each has a queue.
     pub name: String,
     /// What was counted.
     pub counts: StreamCounts,
 }
 
 impl<P> Isr<P> {
-    /// The rows of this lane's protocols; it runs on `cpu`.
+    /// The rows of this lane's protocols; it runs on `cpu`. A protocol with a queue for each bucket has a row for each that has counted anything,
+    /// `ip.17` for bucket 17.
     #[must_use]
     pub fn rows(&self, cpu: usize) -> Vec<StreamRow> {
-        let row = |(name, counts): (&'static str, &StreamCounts)| StreamRow {
-            lane: self.lane,
-            cpu,
-            name: name.to_owned(),
-            counts: *counts,
+        let row = |name, counts: &StreamCounts| StreamRow { lane: self.lane, cpu, name, counts: *counts };
+        let rows = |stream: &super::Stream<P>| -> Vec<StreamRow> {
+            let Registration { name, bucket, .. } = stream.registration();
+            let counted = stream.queues.counts();
+            match bucket {
+                None => counted.map(|counts| row((*name).to_owned(), counts)).collect(),
+                Some(_) => counted
+                    .enumerate()
+                    .filter(|(_, counts)| **counts != StreamCounts::default())
+                    .map(|(bucket, counts)| row(format!("{name}.{bucket}"), counts))
+                    .collect(),
+            }
         };
-        self.protocols().map(|(registration, _, counts)| row((registration.name, counts))).collect()
+        self.streams.iter().flatten().flat_map(rows).collect()
     }
 
     /// The protocols, as this lane has them.

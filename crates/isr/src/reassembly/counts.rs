@@ -48,6 +48,8 @@ pub struct Counts {
     pub joined: u64,
     /// Datagrams that expired.
     pub timed_out: u64,
+    /// Datagrams and pieces that were walked past to find where fragments belong: what they cost, beside themselves.
+    pub looked: u64,
     /// Fragments of IPv4 that were cut because others overlapped them.
     pub cut: u64,
     /// Fragments of IPv4 that went because a later one covers them.

@@ -25,11 +25,6 @@ pub(super) struct Place {
 }
 
 impl<M: Memory> Reassembly<M> {
-    /// The pieces from `first` on.
-    pub(super) fn pieces_of(&self, first: Option<u32>) -> impl Iterator<Item = &Piece<M>> {
-        std::iter::successors(first.map(|first| self.pieces.at(first)), |piece| piece.next.map(|next| self.pieces.at(next)))
-    }
-
     /// Takes all pieces of a datagram that has been removed.
     pub(super) fn take_pieces(&mut self, waiting: &Waiting) -> impl Iterator<Item = Piece<M>> {
         let mut at = waiting.first;
@@ -67,15 +62,17 @@ impl<M: Memory> Reassembly<M> {
         let waiting = self.table.at_mut(index);
         waiting.pieces += 1;
         waiting.covered += end - start;
+        waiting.reaches = waiting.reaches.max(end);
     }
 
-    /// Where a fragment that begins at `start` belongs.
-    pub(super) fn place(&self, index: u32, start: usize) -> Place {
-        let mut place = Place { before: None, after: self.table.at(index).first };
+    /// Where a fragment that begins at `start` belongs, and how many pieces were walked past.
+    pub(super) fn place(&self, index: u32, start: usize) -> (Place, u64) {
+        let (mut place, mut looked) = (Place { before: None, after: self.table.at(index).first }, 0);
         while let Some(at) = place.after.filter(|&at| self.pieces.at(at).start <= start) {
             place = Place { before: Some(at), after: self.pieces.at(at).next };
+            looked += 1;
         }
-        place
+        (place, looked)
     }
 
     /// Why a fragment cannot be put between two pieces.

@@ -95,17 +95,18 @@ impl<T> Table<T> {
         }
     }
 
-    /// The entry of that key.
-    pub fn find(&self, key: &Key) -> Option<u32> {
-        let mut at = self.buckets[self.bucket(key)].newest;
+    /// The entry of that key, and how many were looked at.
+    pub fn find(&self, key: &Key) -> (Option<u32>, u64) {
+        let (mut at, mut looked) = (self.buckets[self.bucket(key)].newest, 0);
         while let Some(index) = at {
             let entry = self.entries.at(index);
+            looked += 1;
             if entry.key == *key {
-                return Some(index);
+                break;
             }
             at = entry.in_bucket.older;
         }
-        None
+        (at, looked)
     }
 
     /// Adds an entry, the newest, to the bucket of its key.

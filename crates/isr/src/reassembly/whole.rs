@@ -4,6 +4,7 @@ use super::counts::Reason;
 use super::fragment::DATAGRAM_BYTES_MAX;
 use super::memory::Memory;
 use super::{Outcome, Reassembly};
+use corelane_seam::Instant;
 use corelane_wire::packet::checksum::Sum;
 use corelane_wire::packet::{Ecn, EtherType, Network, Packet};
 
@@ -16,6 +17,8 @@ pub struct Datagram {
     pub header_bytes: usize,
     /// Bytes of its data, behind the headers in the first piece, and all of the others.
     pub data_bytes: usize,
+    /// When the first of its fragments to arrive did: its place among the datagrams of its flow ([`Reorders`](super::Reorders)).
+    pub arrived: Instant,
 }
 
 impl<M: Memory> Reassembly<M> {
@@ -48,7 +51,7 @@ impl<M: Memory> Reassembly<M> {
         mend(first.bytes_mut(), whole, waiting.ecn);
         self.counts.reassembled += 1;
         self.counts.joined += waiting.pieces as u64;
-        Outcome::Whole(Datagram { pieces: waiting.pieces, header_bytes, data_bytes: waiting.covered })
+        Outcome::Whole(Datagram { pieces: waiting.pieces, header_bytes, data_bytes: waiting.covered, arrived: waiting.arrived })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rows N-01 to N-11: registration, limits, placement, policies, counters.
 
 use corelane_isr::dispatch::{
-    Dispatch, Facts, Isr, LIMIT_DEFAULT, LIMIT_MAX, Number, Placement, Refused, Registration, Step, StreamCounts,
+    BUCKETS_MAX, Dispatch, Facts, Isr, LIMIT_DEFAULT, LIMIT_MAX, Number, Placement, Refused, Registration, Step, StreamCounts,
 };
 
 /// What a step is, without its packet.
@@ -251,4 +251,166 @@ fn what_comes_home_is_no_more_than_what_was_sent() {
     isr.settled(Number::IP, 1);
     let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| isr.settled(Number::IP, 1)));
     assert!(again.is_err());
+}
+
+#[test]
+fn n_02_each_lane_has_a_workstream_and_no_packet_goes_beyond_the_last() {
+    for lanes in [1, 2, 3, 8, 64] {
+        for lane in 0..lanes {
+            let mut isr: Isr<u32> = Isr::new(lane, lanes, Dispatch::Deferred);
+            isr.register(Registration { placement: Placement::Flow, ..Registration::new("ip", Number::IP) }).unwrap();
+            let mut seen = vec![false; lanes];
+            for packet in 0..2 * lanes as u32 {
+                match arrive(&mut isr, Number::IP, packet, flow(packet)) {
+                    Told::Queued => seen[lane] = true,
+                    Told::Elsewhere(other) => {
+                        assert!(other != lane, "what stays does not travel");
+                        seen[other] = true;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert!(seen.iter().all(|seen| *seen), "lane {lane} of {lanes} places on each");
+        }
+        let beyond = std::panic::catch_unwind(|| Isr::<u32>::new(lanes, lanes, Dispatch::Deferred));
+        assert!(beyond.is_err(), "there is no lane {lanes} of {lanes}");
+    }
+    assert!(std::panic::catch_unwind(|| Isr::<u32>::new(0, 0, Dispatch::Deferred)).is_err());
+}
+
+#[test]
+fn n_07_what_is_below_the_limit_is_queued_and_the_rest_is_given_back() {
+    let mut isr = isr(1, Dispatch::Deferred, Placement::Source);
+    isr.set_limit(Number::IP, 3).unwrap();
+    for packet in 1..=3_u32 {
+        assert_eq!(arrive(&mut isr, Number::IP, packet, flow(0)), Told::Queued);
+        let StreamCounts { length, watermark, queued, drops, handled, .. } = isr.counts(Number::IP).unwrap();
+        let packets = packet as usize;
+        assert_eq!((length, watermark, queued, drops, handled), (packets, packets, u64::from(packet), 0, 0));
+    }
+    let before = isr.counts(Number::IP).unwrap();
+    let Step::Dropped(packet) = isr.arrive(Number::IP, 4, flow(0)) else { panic!("the queue is full") };
+    assert_eq!(packet, 4, "it is given back");
+    let mut after = isr.counts(Number::IP).unwrap();
+    assert_eq!(std::mem::take(&mut after.drops), 1);
+    assert_eq!(after, before, "nothing else is counted");
+    // Of what another lane has placed here as well.
+    let mut two = self::isr(2, Dispatch::Deferred, Placement::Source);
+    two.set_limit(Number::IP, 1).unwrap();
+    assert!(matches!(two.admit(Number::IP, 1, 1), Step::Queued));
+    assert!(matches!(two.admit(Number::IP, 2, 1), Step::Dropped(2)));
+    // The watermark stays when the queue has been run.
+    assert_eq!(drained(&mut isr).len(), 4);
+    let counts = isr.counts(Number::IP).unwrap();
+    assert_eq!((counts.length, counts.watermark, counts.handled), (0, 3, 3));
+    assert_eq!(arrive(&mut isr, Number::IP, 5, flow(0)), Told::Queued);
+    assert_eq!(isr.counts(Number::IP).unwrap().watermark, 3, "a shorter queue does not lower it");
+}
+
+/// An Isr whose packets are their own flow ids; the lower seven bits are the bucket.
+fn by_bucket(lanes: usize, limit: usize) -> Isr<u32> {
+    let mut isr = Isr::new(0, lanes, Dispatch::Deferred);
+    let bucket = Some(Box::new(|packet: &u32| Some(*packet as usize)) as _);
+    isr.register(Registration { bucket, limit, ..Registration::new("ip", Number::IP) }).unwrap();
+    isr
+}
+
+#[test]
+fn n_01_buckets_may_have_queues_of_their_own() {
+    let mut isr = by_bucket(2, 2);
+    let here = Facts::default();
+    // A flood of bucket 5 leaves the others their room.
+    let told: Vec<_> = [5, 133, 261, 389, 127, 0].map(|packet| arrive(&mut isr, Number::IP, packet, here)).into();
+    assert_eq!(told, [Told::Queued, Told::Queued, Told::Dropped, Told::Dropped, Told::Queued, Told::Queued]);
+    assert!(matches!(isr.admit(Number::IP, 645, 1), Step::Dropped(645)), "whoever placed it");
+    let of = |isr: &Isr<u32>, bucket| *isr.bucket_counts(Number::IP).nth(bucket).unwrap();
+    assert_eq!(isr.bucket_counts(Number::IP).count(), BUCKETS_MAX);
+    assert_eq!((of(&isr, 5).length, of(&isr, 5).drops, of(&isr, 127).length, of(&isr, 1).queued), (2, 3, 1, 0));
+    let all = isr.counts(Number::IP).unwrap();
+    assert_eq!((all.length, all.watermark, all.queued, all.drops), (4, 2, 4, 3));
+    let names: Vec<_> = isr.rows(0).into_iter().map(|row| row.name).collect();
+    assert_eq!(names, ["ip.0", "ip.5", "ip.127"]);
+    let ran = drained(&mut isr);
+    let (run, drained) = (Told::Run, || Told::Drained(1));
+    assert_eq!(ran, [run(0), drained(), run(5), run(133), drained(), run(127), drained()]);
+    assert!(isr.bucket_counts(Number::IP).all(StreamCounts::add_up) && isr.counts(Number::IP).unwrap().add_up());
+    assert_eq!((isr.clear_drops(Number::IP), isr.counts(Number::IP).unwrap().drops), (Ok(3), 0));
+}
+
+#[test]
+fn n_06_buckets_take_turns() {
+    let mut isr = by_bucket(1, 256);
+    for packet in [127, 3, 4] {
+        assert_eq!(arrive(&mut isr, Number::IP, packet, Facts::default()), Told::Queued);
+    }
+    // Bucket 3 is filled again and again: the others are reached all the same.
+    let mut ran = Vec::new();
+    for round in 1..=3 {
+        let Told::Run(packet) = isr.next_step().map(|step| told(&mut isr, step)).unwrap() else { panic!() };
+        ran.push(packet);
+        assert_eq!(arrive(&mut isr, Number::IP, 3 + 128 * round, Facts::default()), Told::Queued);
+        assert_eq!(isr.next_step().map(|step| told(&mut isr, step)), Some(Told::Drained(1)));
+    }
+    assert_eq!(ran, [3, 4, 127]);
+}
+
+#[test]
+fn n_01_a_protocol_with_buckets_may_go_while_one_of_them_runs() {
+    let mut isr = by_bucket(1, 256);
+    (0..300).for_each(|packet| assert_eq!(arrive(&mut isr, Number::IP, packet, Facts::default()), Told::Queued));
+    let Some(Step::Run(run)) = isr.next_step() else { panic!() };
+    assert_eq!(isr.unregister(Number::IP).unwrap().count(), 299, "all buckets are drained");
+    assert!(isr.next_step().is_none(), "no run of it is left");
+    isr.register(Registration::new("ip", Number::IP)).unwrap();
+    assert_eq!(arrive(&mut isr, Number::IP, 77, Facts::default()), Told::Parked);
+    isr.finished(run.mark);
+    assert_eq!(drained(&mut isr), [Told::Queued, Told::Run(77), Told::Drained(1)]);
+}
+
+#[test]
+fn n_05_policies_limits_and_registrations_change_in_the_middle_of_a_run() {
+    let mut isr = isr(1, Dispatch::Deferred, Placement::Source);
+    (0..4).for_each(|packet| assert_eq!(arrive(&mut isr, Number::IP, packet, flow(0)), Told::Queued));
+    let Some(Step::Run(first)) = isr.next_step() else { panic!() };
+    // A change, another, and back again, while a handler runs and three packets wait.
+    isr.set_dispatch(Dispatch::Direct);
+    assert_eq!(arrive(&mut isr, Number::IP, 4, flow(0)), Told::Parked);
+    isr.set_dispatch(Dispatch::Hybrid);
+    isr.set_dispatch(Dispatch::Deferred);
+    isr.begin_generation();
+    assert_eq!(arrive(&mut isr, Number::IP, 5, flow(0)), Told::Parked, "still behind the first change");
+    isr.set_limit(Number::IP, 2).unwrap();
+    assert_eq!(arrive(&mut isr, Number::IP, 6, flow(0)), Told::Dropped, "what is parked is bounded by the limit as well");
+    // A protocol below comes while the run goes on: the run ends first.
+    isr.register(Registration::new("igmp", Number::IGMP)).unwrap();
+    assert_eq!(arrive(&mut isr, Number::IGMP, 60, flow(0)), Told::Queued);
+    isr.finished(first.mark);
+    let ran = drained(&mut isr);
+    let last = [Told::Run(3), Told::Queued, Told::Queued, Told::Drained(1), Told::Run(4), Told::Run(5), Told::Drained(1)];
+    assert_eq!(ran[..2], [Told::Run(1), Told::Run(2)]);
+    assert_eq!(ran[2..9], last);
+    assert_eq!(ran[9..], [Told::Run(60), Told::Drained(2)]);
+    let counts = isr.counts(Number::IP).unwrap();
+    assert_eq!((counts.handled, counts.drops, counts.add_up()), (6, 1, true));
+}
+
+#[test]
+fn n_06_a_share_that_was_not_used_is_not_saved_up() {
+    let mut isr = isr(1, Dispatch::Deferred, Placement::Source);
+    isr.register(Registration { dispatch: Some(Dispatch::Direct), ..Registration::new("ether", Number::ETHER) }).unwrap();
+    (0..5).for_each(|packet| assert_eq!(arrive(&mut isr, Number::IP, packet, flow(0)), Told::Queued));
+    isr.set_share(1);
+    (0..3).for_each(|packet| assert_eq!(arrive(&mut isr, Number::ETHER, packet, flow(0)), Told::Run(packet)));
+    assert_eq!(std::iter::from_fn(|| isr.help().map(|step| told(&mut isr, step))).count(), 1);
+}
+
+#[test]
+fn n_06_nothing_runs_at_once_before_the_hook_of_what_was_queued() {
+    let mut isr = isr(1, Dispatch::Hybrid, Placement::Source);
+    let Step::Run(first) = isr.arrive(Number::IP, 1, flow(0)) else { panic!() };
+    assert_eq!(arrive(&mut isr, Number::IP, 2, flow(0)), Told::Queued);
+    isr.finished(first.mark);
+    assert_eq!(isr.next_step().map(|step| told(&mut isr, step)), Some(Told::Run(2)));
+    assert_eq!(arrive(&mut isr, Number::IP, 3, flow(0)), Told::Queued, "the hook is due first");
+    assert_eq!(drained(&mut isr), [Told::Drained(1), Told::Run(3), Told::Drained(1)]);
 }

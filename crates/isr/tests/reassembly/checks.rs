@@ -194,11 +194,19 @@ fn f_06_nothing_ends_behind_the_last() {
         assert_eq!(arrive(64, 96, false), Became::Dropped(Reason::End), "an earlier last");
         assert_eq!(
             arrive(0, 128, true),
-            Became::Whole(Datagram { pieces: 2, header_bytes: if family.0 { 40 } else { 20 }, data_bytes: 160 })
+            Became::Whole(Datagram {
+                pieces: 2,
+                header_bytes: if family.0 { 40 } else { 20 },
+                data_bytes: 160,
+                arrived: seconds(0)
+            })
         );
         let mut arrive = |start, end, more| rig.arrive(&family.part(2, &data, start, end, more));
         assert_eq!(arrive(64, 128, true), Became::Held);
         assert_eq!(arrive(16, 72, false), Became::Dropped(Reason::End), "a last one before others");
+        let mut arrive = |start, end, more| rig.arrive(&family.part(3, &data, start, end, more));
+        assert_eq!(arrive(128, 130, false), Became::Held);
+        assert_eq!(arrive(64, 136, true), Became::Dropped(Reason::End), "behind the last by less than a unit");
     }
 }
 
@@ -382,4 +390,76 @@ fn the_first_fragments_header_is_kept() {
     let whole = rig.all(&[v4_part(v4_header(3, Protocol::UDP), &data, 64, 128, false), v4_part(first, &data, 0, 64, true)]);
     let view = ipv4::View::new(&whole).unwrap();
     assert_eq!((view.header(), view.is_checksum_right(), view.payload()), (Ok(first), true, &data[..]));
+}
+
+#[test]
+fn f_06_no_hop_by_hop_options_hide_in_a_fragment() {
+    // Once the fragment header is gone they would stand where only the sender's own may (RFC 8200, section 4).
+    let data = [&[17, 0, 1, 4, 0, 0, 0, 0][..], &IsV6(true).datagram(120)].concat();
+    let mut rig = Rig::new(limits());
+    assert_eq!(rig.arrive(&v6_part(1, Protocol::HOP_BY_HOP, &data, 0, 64, true)), Became::Dropped(Reason::Header));
+    assert_eq!(
+        rig.arrive(&v6_part(1, Protocol::HOP_BY_HOP, &data, 64, 136, false)),
+        Became::Held,
+        "a later one's does not count"
+    );
+    let twice = [&[0, 0, 1, 4, 0, 0, 0, 0][..], &data[..]].concat();
+    assert_eq!(rig.arrive(&v6_part(1, Protocol::DESTINATION, &twice, 0, 64, true)), Became::Dropped(Reason::Headless));
+}
+
+#[test]
+fn f_06_the_same_bytes_elsewhere_are_no_duplicate() {
+    let data = vec![7; 96];
+    let mut rig = Rig::new(limits());
+    assert_eq!(rig.arrive(&v4_part(v4_header(1, Protocol(253)), &data, 0, 32, true)), Became::Held);
+    assert_eq!(rig.arrive(&v4_part(v4_header(1, Protocol(253)), &data, 16, 48, true)), Became::Held);
+    assert_eq!((rig.table.counts().cut, rig.table.counts().of(Reason::Duplicate)), (1, 0));
+    assert!(matches!(rig.arrive(&v4_part(v4_header(1, Protocol(253)), &data, 48, 96, false)), Became::Whole(_)));
+    let overlap = Became::Dropped(Reason::Overlap);
+    assert_eq!(rig.arrive(&v6_part(1, Protocol(253), &data, 0, 32, true)), Became::Held);
+    assert_eq!(rig.arrive(&v6_part(1, Protocol(253), &data, 16, 48, true)), overlap, "of IPv6 it ends the datagram");
+    assert_eq!(rig.arrive(&v6_part(1, Protocol(253), &data, 32, 96, false)), overlap);
+}
+
+#[test]
+fn f_06_two_capable_code_points_do_not_become_congestion() {
+    for family in BOTH {
+        let data = family.datagram(120);
+        let mut parts = family.parts(1, &data, 64);
+        let shift = if family.0 { 4 } else { 0 };
+        (parts[0][1], parts[1][1]) = (1 << shift, 2 << shift);
+        let mut rig = Rig::new(limits());
+        parts.reverse();
+        let whole = rig.all(&parts);
+        assert_eq!(whole[1] >> shift & 3, 2, "that of the first to arrive");
+    }
+}
+
+#[test]
+fn f_06_the_longest_datagram_passes_and_one_byte_more_does_not() {
+    let plain = v4_header(9, Protocol(253));
+    let options = Options::NONE.with(0x1e, &[0; 30]).unwrap();
+    for (end, wanted) in [(65_483, true), (65_484, false)] {
+        let data = vec![1; end];
+        let mut rig = Rig::new(limits());
+        assert_eq!(rig.arrive(&v4_part(ipv4::Header { options, ..plain }, &data, 0, 32_000, true)), Became::Held);
+        assert_eq!(rig.arrive(&v4_part(plain, &data, 32_000, 64_000, true)), Became::Held);
+        let last = rig.arrive(&v4_part(plain, &data, 64_000, end, false));
+        assert_eq!(matches!(last, Became::Whole(_)), wanted, "{end}: {last:?}");
+        assert!(wanted || last == long());
+    }
+}
+
+#[test]
+fn f_06_no_fragment_begins_within_a_tcp_header() {
+    let data = vec![0; 200];
+    for family in BOTH {
+        let mut rig = Rig::new(limits());
+        let mut arrive = |start| match family.0 {
+            false => rig.arrive(&v4_part(v4_header(1, Protocol::TCP), &data, start, 64, true)),
+            true => rig.arrive(&v6_part(1, Protocol::TCP, &data, start, 64, true)),
+        };
+        let headless = || Became::Dropped(Reason::Headless);
+        assert_eq!([arrive(8), arrive(16), arrive(24)], [headless(), headless(), Became::Held]);
+    }
 }

@@ -1,9 +1,9 @@
 //! Rows F-01, F-02 and F-08: what hides a flow, and where it goes once it is seen.
 
-use super::checks::{Rig, limits};
-use super::parts::{BOTH, IsV6, V4, in_front, v4_header};
+use super::checks::{Became, Rig, limits};
+use super::parts::{BOTH, IsV6, V4, in_front, seconds, v4_header};
 use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placement, Registration, Step};
-use corelane_isr::reassembly::Memory;
+use corelane_isr::reassembly::{Memory, Reorders};
 use corelane_rss::{Buckets, FlowHasher, FlowId, HashType, HashTypes, Key, Table, Tuple, Verdict};
 use corelane_wire::packet::checksum::Addresses;
 use corelane_wire::packet::{EtherType, Flow, Network, Packet, Ports, Protocol, ethernet, gre, udp, vxlan};
@@ -189,4 +189,96 @@ fn the_walk_tells_the_flow_that_is_hashed() {
         }
     }
     assert!(hashed > 100 && parts > 0 && cut == 0, "{hashed} hashed, {parts} fragments, {cut} cut");
+}
+
+#[test]
+fn f_02_a_datagram_that_whole_ones_overtook_is_counted() {
+    const FLOW: u32 = 0x51cc_c178;
+    for family in BOTH {
+        let parts = family.parts(1, &family.datagram(120), 64);
+        let mut rig = Rig::new(limits());
+        let mut reorders = Reorders::default();
+        let Became::Whole(datagram) = ({
+            assert_eq!(rig.at(1, &parts[0]), Became::Held);
+            rig.at(3, &parts[1])
+        }) else {
+            panic!("both fragments are there")
+        };
+        assert_eq!(datagram.arrived, seconds(1), "its place is that of its first fragment");
+        // A whole one came before it, one at the same time, and one between its fragments.
+        assert!(!reorders.run(FLOW, seconds(0)) && !reorders.run(FLOW, seconds(1)) && !reorders.run(FLOW, seconds(2)));
+        assert!(reorders.run(FLOW, datagram.arrived), "{datagram:?}");
+        assert!(reorders.run(FLOW, seconds(1)), "what is late takes the place of none");
+        assert!(!reorders.run(FLOW, seconds(2)) && !reorders.run(FLOW, seconds(4)));
+        assert_eq!((reorders.counted(), reorders.forgotten()), (2, 0));
+    }
+}
+
+#[test]
+fn f_02_reorders_are_of_one_flow_and_memory_is_fixed() {
+    let mut reorders = Reorders::default();
+    // Flows of one bucket, as a lane has them: each has a place of its own.
+    let flow = |number: u32| number << 22 | 5;
+    (0..1024).for_each(|number| assert!(!reorders.run(flow(number), seconds(u64::from(2000 - number)))));
+    assert_eq!((reorders.counted(), reorders.forgotten()), (0, 0), "others' arrivals do not matter");
+    (0..1024).for_each(|number| assert!(reorders.run(flow(number), seconds(0))));
+    assert_eq!((reorders.counted(), reorders.forgotten()), (1024, 0));
+    // Another flow in the same place: the first is forgotten, and begins anew.
+    assert!(!reorders.run(flow(7) | 1 << 9, seconds(0)));
+    assert!(!reorders.run(flow(7), seconds(0)));
+    assert_eq!((reorders.counted(), reorders.forgotten()), (1024, 2));
+}
+
+/// A packet as the registrations of row N-10 see it: what the card computed, and its bytes from the network's header on.
+#[derive(Clone, Debug)]
+struct Hashed {
+    card: Option<u32>,
+    bytes: Vec<u8>,
+}
+
+#[test]
+fn n_10_ether_goes_by_the_cards_hash_and_ip_by_its_own() {
+    const LANES: usize = 4;
+    let table = Rc::new(Table::even(Buckets::DEFAULT, LANES).unwrap());
+    let hasher = hasher(HashTypes::ALL);
+    let register = |lane| {
+        let mut isr = Isr::new(lane, LANES, Dispatch::Deferred);
+        let add = |isr: &mut Isr<Hashed>, name, number, dispatch, choose| {
+            let (placement, dispatch, choose) = (Placement::Lane, Some(dispatch), Some(choose));
+            isr.register(Registration { placement, dispatch, choose, ..Registration::new(name, number) }).unwrap();
+        };
+        let of_card = table.clone();
+        let by_card = move |packet: &Hashed| packet.card.map(|hash| of_card.lane_of(FlowId(hash)));
+        add(&mut isr, "ether", Number::ETHER, Dispatch::Direct, Box::new(by_card));
+        for (name, number) in [("ip", Number::IP), ("ip_direct", Number::IP_DIRECT), ("ip6_direct", Number::IP6_DIRECT)] {
+            let (hasher, table) = (hasher.clone(), table.clone());
+            let again = move |packet: &Hashed| Some(table.lane_of(FlowId(computed(hasher.packet(&packet.bytes, None)).0)));
+            add(&mut isr, name, number, Dispatch::Hybrid, Box::new(again) as _);
+        }
+        isr
+    };
+    let rows: Vec<_> =
+        register(0).protocol_rows().iter().map(|row| row.to_string().split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(rows[..2], ["ip 1 256 cpu hybrid C--", "ether 5 256 cpu direct C--"], "as the original prints them");
+    for family in BOTH {
+        let number = if family.0 { Number::IP6_DIRECT } else { Number::IP_DIRECT };
+        let data = family.datagram(1000);
+        let bytes = family.whole(1, &data);
+        let home = table.lane_of(FlowId(computed(hasher.packet(&bytes, None)).0));
+        for lane in 0..LANES {
+            let mut isr = register(lane);
+            // The card put it on this lane by a hash that says otherwise: it runs here, and is hashed again behind.
+            let packet = Hashed { card: Some(home as u32 + 1), bytes: bytes.clone() };
+            let Step::Run(ether) = isr.arrive(Number::ETHER, packet, Facts::default()) else { panic!("direct") };
+            let next = isr.arrive(number, ether.packet.clone(), Facts { flow: ether.packet.card, source: lane });
+            match next {
+                Step::Run(run) if lane == home => isr.finished(run.mark),
+                Step::Elsewhere { lane: to, .. } if lane != home => assert_eq!(to, home),
+                other => panic!("lane {lane}, home {home}: {other:?}"),
+            }
+            isr.finished(ether.mark);
+            let (ether, ip) = (isr.counts(Number::ETHER).unwrap(), isr.counts(number).unwrap());
+            assert_eq!((ether.dispatched, ip.hybrid), (1, u64::from(lane == home)));
+        }
+    }
 }

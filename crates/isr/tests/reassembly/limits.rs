@@ -2,7 +2,7 @@
 
 use super::checks::{Became, Rig, limits};
 use super::parts::{BOTH, IsV6, Owned, seconds};
-use corelane_isr::reassembly::{Limits, Memory, Outcome, Reason};
+use corelane_isr::reassembly::{EXPIRED_MAX, Limits, Memory, Outcome, Reason};
 
 fn first(identification: u16) -> Vec<u8> {
     IsV6(false).part(identification, &IsV6(false).datagram(1000), 0, 64, true)
@@ -194,4 +194,49 @@ fn a_packet_that_is_dropped_comes_back_for_icmp() {
     let outcome = rig.table.arrive(seconds(0), packet, &mut rig.pieces);
     let Outcome::Dropped(Reason::TooSmall, packet) = outcome else { panic!("{outcome:?}") };
     assert_eq!(packet.bytes(), odd);
+}
+
+#[test]
+fn f_05_a_bucket_over_a_lower_limit_gives_until_it_is_within() {
+    let mut rig = Rig::new(limits().with_fragments(usize::MAX).with_datagrams(51_200).with_bytes(usize::MAX));
+    (0..5_000).for_each(|name| assert_eq!(rig.arrive(&first(name)), Became::Held));
+    assert_eq!((rig.table.waiting().0, rig.table.counts().dropped), (5_000, 0), "a hundred fit into a bucket");
+    let low = limits().with_fragments(usize::MAX).with_datagrams(5_120).with_bytes(usize::MAX);
+    assert_eq!(low.each_bucket(), 10);
+    rig.table.set_limits(low);
+    let (mut most, mut before) = (0, 0);
+    for name in 5_000..40_000 {
+        rig.arrive(&first(name));
+        let now = rig.table.counts().of(Reason::Bucket);
+        (most, before) = (most.max(now - before), now);
+    }
+    assert!(most > 1, "one that was over its limit gave more than one");
+    // Of 1,024 buckets with ten each, as far as the table holds them.
+    assert!(rig.table.waiting().0 <= 5_120);
+}
+
+#[test]
+fn f_04_lower_limits_hold_at_once() {
+    let wide = limits();
+    for (low, reason) in [
+        (wide.with_datagrams(7), Reason::Datagrams),
+        (wide.with_fragments(7), Reason::Fragments),
+        (wide.with_bytes(7 * 2048), Reason::Bytes),
+    ] {
+        let mut rig = Rig::new(wide);
+        (0..50).for_each(|name| assert_eq!(rig.arrive(&first(name)), Became::Held));
+        rig.table.set_limits(low);
+        assert_eq!((rig.table.waiting(), rig.table.counts().of(reason)), ((7, 7, 7 * 2048), 43));
+        assert!(matches!(rig.arrive(&second(49)), Became::Whole(_)), "the newest are left");
+    }
+}
+
+#[test]
+fn f_04_a_burst_expires_in_several_calls() {
+    let mut rig = Rig::new(limits().with_datagrams(51_200));
+    (0..600).for_each(|name| assert_eq!(rig.arrive(&first(name)), Became::Held));
+    let mut firsts = 0;
+    let calls: Vec<_> = (0..4).map(|_| (rig.table.expire(seconds(30), |_| firsts += 1), rig.table.due().is_some())).collect();
+    assert_eq!(calls, [(EXPIRED_MAX, true), (EXPIRED_MAX, true), (88, false), (0, false)]);
+    assert_eq!((firsts, rig.alive.get()), (600, 0));
 }

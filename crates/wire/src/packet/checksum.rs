@@ -103,14 +103,19 @@ fn fold(wide: u64) -> u16 {
     u16::from_be(carried(carried(a, b), carried(c, d)))
 }
 
-/// The checksum after `before` has become `after` (RFC 1624, equation 3). Both begin at words and are as long.
+/// The checksum after `before` has become `after` (RFC 1624, equation 3). Both begin at words and are as long. Of UDP, a checksum of 0 says that
+/// there is none and stays 0, and a new one that is 0 is written as 0xffff: who calls sees to that.
+///
+/// # Panics
+/// If one has an odd number of bytes and the other an even one.
 #[must_use]
 pub fn replaced(checksum: u16, before: Sum, after: Sum) -> u16 {
     assert_eq!(before.is_odd, after.is_odd, "what is replaced keeps its length");
     !carried(carried(!checksum, !before.folded), after.folded)
 }
 
-/// Computes what was left to the card: the sum from `start` on, which holds the partial sum at `start + offset`, and puts it there.
+/// Computes what was left to the card: the sum from `start` on, which holds the partial sum at `start + offset`, and puts it there. `bytes` end
+/// where the packet ends: what fills a short frame is not summed.
 ///
 /// # Errors
 /// [`Error::Truncated`] where the field lies outside of `bytes`; nothing is changed then.

@@ -64,9 +64,9 @@ pub enum Transport<'a> {
     Udp(udp::View<'a>),
     /// TCP.
     Tcp(tcp::View<'a>),
-    /// ICMP.
+    /// ICMP, in IPv4.
     Icmp(icmp::View<'a>),
-    /// ICMP for IPv6.
+    /// ICMP for IPv6, in IPv6.
     Icmpv6(icmpv6::View<'a>),
     /// Another, tunnels among them.
     Other(Protocol, &'a [u8]),
@@ -188,7 +188,8 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The packet that it carries, if it is of a tunnel.
+    /// The packet that it carries, if it is of a tunnel. A checksum of the tunnel's own is not looked at: [`gre::View`] over the bytes of
+    /// [`Packet::carried`] tells whether GRE's is right, [`udp::View`] whether VXLAN's is.
     ///
     /// # Errors
     /// What is wrong with the tunnel's header or with one of the inner packet's; [`Error::TooLong`] beyond [`TUNNELS_MAX`].
@@ -241,13 +242,13 @@ impl<'a> Packet<'a> {
         let (network, transport, header) = match protocol {
             EtherType::IPV4 => {
                 let view = ipv4::View::new(bytes)?;
-                let transport = Transport::of(view.protocol(), view.payload(), view.fragment().is_part());
+                let transport = Transport::of(view.protocol(), view.payload(), view.fragment().is_part(), false);
                 (Network::V4(view), transport, view.header_bytes())
             }
             EtherType::IPV6 => {
                 let view = ipv6::View::new(bytes)?;
                 let chain = Chain::walk(view.next(), view.payload())?;
-                let transport = Transport::of(chain.protocol, chain.payload, chain.is_part());
+                let transport = Transport::of(chain.protocol, chain.payload, chain.is_part(), true);
                 (Network::V6(view, chain), transport, ipv6::Header::BYTES + chain.walked())
             }
             EtherType::ARP => (Network::Arp(arp::Message::parse(bytes)?), Transport::None, arp::Message::BYTES),
@@ -266,15 +267,16 @@ fn allowed(depth: usize) -> Result<(), Error> {
 }
 
 impl<'a> Transport<'a> {
-    fn of(protocol: Protocol, bytes: &'a [u8], is_part: bool) -> Self {
+    /// What an IP packet of that family carries; each ICMP is of one family alone.
+    fn of(protocol: Protocol, bytes: &'a [u8], is_part: bool, is_v6: bool) -> Self {
         if is_part {
             return Self::Part(protocol, bytes);
         }
         let transport = match protocol {
             Protocol::UDP => udp::View::new(bytes).map(Self::Udp),
             Protocol::TCP => tcp::View::new(bytes).map(Self::Tcp),
-            Protocol::ICMP => icmp::View::new(bytes).map(Self::Icmp),
-            Protocol::ICMPV6 => icmpv6::View::new(bytes).map(Self::Icmpv6),
+            Protocol::ICMP if !is_v6 => icmp::View::new(bytes).map(Self::Icmp),
+            Protocol::ICMPV6 if is_v6 => icmpv6::View::new(bytes).map(Self::Icmpv6),
             _ => Ok(Self::Other(protocol, bytes)),
         };
         transport.unwrap_or_else(|error| Self::Broken(protocol, bytes, error))

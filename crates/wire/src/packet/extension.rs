@@ -2,6 +2,7 @@
 
 use super::bytes::{split, split_at};
 use super::fragment::{self, Header as FragmentHeader};
+use super::ipv4::Offset;
 use super::protocol::Protocol;
 use crate::Error;
 use crate::xdr::Writer;
@@ -55,17 +56,20 @@ impl Kind {
         matches!(self, Self::HopByHop | Self::Destination)
     }
 
-    /// Bytes of a header whose length field is `units`: that of authentication counts in fours (RFC 4302, section 2.2).
+    /// Bytes that the length field counts by: that of authentication counts in fours (RFC 4302, section 2.2).
+    const fn unit(self) -> usize {
+        if matches!(self, Self::Authentication) { 4 } else { 8 }
+    }
+
+    /// Bytes of a header whose length field is `units`: the first eight do not count.
     const fn length(self, units: u8) -> usize {
-        match self {
-            Self::Authentication => 4 * units as usize + 8,
-            _ => 8 * units as usize + 8,
-        }
+        self.unit() * units as usize + 8
     }
 
     /// The length field of a header of so many bytes, if there can be one.
     fn units(self, length: usize) -> Option<u8> {
-        (0..=u8::MAX).find(|&units| self.length(units) == length)
+        let counted = length.checked_sub(8).filter(|counted| counted.is_multiple_of(self.unit()))?;
+        u8::try_from(counted / self.unit()).ok()
     }
 }
 
@@ -225,8 +229,11 @@ impl<'a> Chain<'a> {
     /// Walks from a header of kind `next` at the front of `bytes` to the first that is no extension, or past the header of a fragment, behind
     /// which only the first fragment has headers. An atomic fragment (RFC 6946) is none.
     ///
+    /// Where `bytes` do not follow the packet's own header, as the data of a fragment, no hop-by-hop options can be there.
+    ///
     /// # Errors
-    /// [`Error::Truncated`], [`Error::Malformed`]; [`Error::TooLong`] for more than [`EXTENSIONS_MAX`].
+    /// [`Error::Truncated`], also of a jumbogram, whose length field is 0; [`Error::Malformed`], also where hop-by-hop options are announced by
+    /// any but the packet's own header (RFC 8200, section 4); [`Error::TooLong`] for more than [`EXTENSIONS_MAX`].
     pub fn walk(next: Protocol, bytes: &'a [u8]) -> Result<Self, Error> {
         let mut chain = Self { protocol: next, payload: bytes, fragment: None, headers: 0, walked: 0, announced_at: None };
         while chain.protocol.is_extension() && !chain.is_part() {
@@ -265,6 +272,11 @@ impl<'a> Chain<'a> {
                 (view.header().next, view.payload())
             }
         };
+        // What the later fragments announce does not count (RFC 8200, section 4.5).
+        let counts = fragment.is_none_or(|place| place.header.offset == Offset::START);
+        if next == Protocol::HOP_BY_HOP && counts {
+            return Err(Error::Malformed { what: "place of hop-by-hop options" });
+        }
         let (headers, announced_at) = (self.headers + 1, Some(self.walked));
         let walked = self.walked + self.payload.len() - rest.len();
         Ok(Self { protocol: next, payload: rest, fragment, headers, walked, announced_at })

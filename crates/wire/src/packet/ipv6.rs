@@ -1,4 +1,5 @@
-//! IPv6 (RFC 8200). Jumbograms (RFC 2675) are refused: no link here carries them.
+//! IPv6 (RFC 8200). Jumbograms (RFC 2675) are refused: no link here carries them. Their length field is 0, so the walk finds the options that
+//! would say their length cut short ([`Chain::walk`](super::extension::Chain::walk)).
 
 use super::bytes::{length_u16, set, split, split_at, u16_at, u32_at, v6_at};
 use super::checksum::Addresses;

@@ -42,10 +42,17 @@ impl<'a> View<'a> {
         self.payload
     }
 
-    /// Whether its checksum is right, or it has none, which is legal over IPv4 only (RFC 8200, section 8.1).
+    /// Whether it has a checksum. Over IPv6 only tunnels may have none, each for the port that it says (RFC 6935; VXLAN, RFC 7348, section 5).
+    #[must_use]
+    pub fn has_checksum(&self) -> bool {
+        u16_at::<6, _>(self.head) != 0
+    }
+
+    /// Whether its checksum is right, or it has none, which is legal over IPv4 only (RFC 8200, section 8.1) but for tunnels
+    /// ([`View::has_checksum`]).
     #[must_use]
     pub fn is_checksum_right(&self, addresses: &Addresses) -> bool {
-        let has_none = u16_at::<6, _>(self.head) == 0;
+        let has_none = !self.has_checksum();
         let pseudo = addresses.pseudo(Protocol::UDP, self.bytes.len());
         match addresses {
             Addresses::V4 { .. } if has_none => true,

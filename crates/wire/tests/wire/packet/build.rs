@@ -123,8 +123,8 @@ fn v6(random: &mut Random, depth: usize) -> Vec<u8> {
     let (source, destination) = (random.number::<16>().into(), random.number::<16>().into());
     let addresses = Addresses::V6 { source, destination };
     let (mut next, mut behind) = if random.below(8) == 0 { part(random) } else { carried(random, &addresses, depth) };
-    for _ in 0..random.below(3) {
-        (next, behind) = extended(random, next, &behind);
+    for left in (0..random.below(3)).rev() {
+        (next, behind) = extended(random, next, &behind, left == 0);
     }
     let header = ipv6::Header {
         traffic: Traffic(random.next() as u8),
@@ -151,9 +151,9 @@ fn part(random: &mut Random) -> (Protocol, Vec<u8>) {
     (Protocol::FRAGMENT, bytes)
 }
 
-/// `behind` with one extension header in front.
-fn extended(random: &mut Random, next: Protocol, behind: &[u8]) -> (Protocol, Vec<u8>) {
-    let kind = if random.coin() { extension::Kind::HopByHop } else { extension::Kind::Destination };
+/// `behind` with one extension header in front. What every router reads stands outermost alone.
+fn extended(random: &mut Random, next: Protocol, behind: &[u8], is_outermost: bool) -> (Protocol, Vec<u8>) {
+    let kind = if random.coin() && is_outermost { extension::Kind::HopByHop } else { extension::Kind::Destination };
     let value = random.bytes(20);
     let mut data = [&[0x1e, value.len() as u8], &value[..]].concat();
     // What is left to a multiple of eight is filled by an option of its own.

@@ -6,8 +6,8 @@ use corelane_wire::Error;
 use corelane_wire::packet::checksum::Addresses;
 use corelane_wire::packet::extension::{EXTENSIONS_MAX, Extension, Kind};
 use corelane_wire::packet::{
-    EtherType, Network, Options, Packet, Protocol, TAGS_MAX, Traffic, Transport, arp, ethernet, fragment, gre, icmp, icmpv6,
-    ipv4, ipv6, neighbour, tcp, udp, vlan, vxlan,
+    Ecn, EtherType, Network, OptionView, Options, Packet, Protocol, TAGS_MAX, Traffic, Transport, arp, ethernet, fragment, gre,
+    icmp, icmpv6, ipv4, ipv6, neighbour, tcp, udp, vlan, vxlan,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -248,4 +248,142 @@ fn a_datagram_without_checksum_is_legal_over_v4_alone() {
     let v6 = Addresses::V6 { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::LOCALHOST };
     let view = udp::View::new(&bytes).unwrap();
     assert_eq!((view.is_checksum_right(&V4.addresses()), view.is_checksum_right(&v6)), (true, false));
+}
+
+/// An IPv6 packet with these bytes behind its header.
+fn in_v6(next: Protocol, behind: &[u8]) -> Vec<u8> {
+    in_front(behind, |to| v6(next).emit(behind.len(), to))
+}
+
+/// What stands behind the extension headers, or why they are refused.
+fn walked(packet: &[u8]) -> Result<Protocol, Error> {
+    Packet::of_network(EtherType::IPV6, packet).map(|packet| packet.flow().unwrap().protocol)
+}
+
+#[test]
+fn hop_by_hop_options_stand_right_behind_the_packets_own_header() {
+    let in_front_of = |kind, next, behind: &[u8]| {
+        let extension = Extension::new(kind, next, &[1, 4, 0, 0, 0, 0]).unwrap();
+        in_front(behind, |to| extension.emit(to))
+    };
+    let hop = in_front_of(Kind::HopByHop, Protocol::NONE, &[]);
+    assert_eq!(walked(&in_v6(Protocol::HOP_BY_HOP, &hop)), Ok(Protocol::NONE));
+    let refused = Err(Error::Malformed { what: "place of hop-by-hop options" });
+    for kind in [Kind::HopByHop, Kind::Routing, Kind::Destination] {
+        let second = in_front_of(kind, Protocol::HOP_BY_HOP, &hop);
+        assert_eq!(walked(&in_v6(kind.protocol(), &second)), refused, "behind {kind:?}");
+    }
+    let part = |offset, more| {
+        let offset = ipv4::Offset::new(offset).unwrap();
+        let part = fragment::Header { next: Protocol::HOP_BY_HOP, offset, more, identification: 1 };
+        walked(&in_v6(Protocol::FRAGMENT, &in_front(&hop, |to| part.emit(to))))
+    };
+    assert_eq!((part(0, false), part(0, true)), (refused, refused), "atomic, and the first of several");
+    assert_eq!(part(8, true), Ok(Protocol::HOP_BY_HOP), "what a later one announces does not count");
+}
+
+#[test]
+fn a_jumbogram_is_refused() {
+    let jumbo = [&[59, 0, 0xc2, 4, 0, 1, 0, 0][..], &[0; 32]].concat();
+    let mut packet = in_v6(Protocol::HOP_BY_HOP, &jumbo);
+    assert!(walked(&packet).is_ok(), "with a length of its own it is none");
+    packet[4..6].fill(0);
+    assert_eq!(walked(&packet), Err(Error::Truncated { expected: 2, got: 0 }));
+    assert_eq!(walked(&in_v6(Protocol::NONE, &[])), Ok(Protocol::NONE), "a packet of nothing is legal");
+}
+
+#[test]
+fn each_icmp_is_of_one_family_alone() {
+    let echo = in_front(&[], |to| icmp::Message::EchoRequest(icmp::Echo { identification: 1, sequence: 2, data: b"x" }).emit(to));
+    for (protocol, is_right_in_v4) in [(Protocol::ICMP, true), (Protocol::ICMPV6, false)] {
+        let over_v4 = in_front(&echo, |to| ipv4::Header { protocol, ..V4 }.emit(echo.len(), to));
+        let over_v6 = in_v6(protocol, &echo);
+        let is_other = |family, bytes: &[u8]| matches!(Packet::of_network(family, bytes).unwrap().transport, Transport::Other(got, _) if got == protocol);
+        let others = (is_other(EtherType::IPV4, &over_v4), is_other(EtherType::IPV6, &over_v6));
+        assert_eq!(others, (!is_right_in_v4, is_right_in_v4), "{protocol}");
+    }
+}
+
+#[test]
+fn extension_headers_have_the_lengths_that_their_fields_can_say() {
+    for (kind, unit) in [(Kind::Routing, 8), (Kind::Authentication, 4)] {
+        for length in 2..2_100_usize {
+            let data = vec![0; length - 2];
+            let can_be = length >= 8 && length.is_multiple_of(unit) && (length - 8) / unit <= 255;
+            let header = Extension::new(kind, Protocol::NONE, &data);
+            assert_eq!(header.is_ok(), can_be, "{kind:?} of {length} bytes");
+            if let Ok(header) = header {
+                let bytes = in_front(b"behind", |to| header.emit(to));
+                assert_eq!(Extension::parse(kind, &bytes), Ok((header, &b"behind"[..])));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_datagram_says_whether_it_has_a_checksum() {
+    let has = |field: [u8; 2]| udp::View::new(&[0, 7, 0, 9, 0, 8, field[0], field[1]]).unwrap().has_checksum();
+    assert_eq!((has([0, 0]), has([0, 1]), has([0xff, 0xff])), (false, true, true));
+}
+
+#[test]
+fn options_of_neighbour_discovery_have_a_length() {
+    let source = [1, 1, 2, 0, 0, 0, 0, 1];
+    assert!(neighbour::Options::new(&source).is_ok());
+    let refused = Err(Error::Malformed { what: "list of options of neighbour discovery" });
+    for (at, units) in [(1, 0), (1, 2), (9, 0)] {
+        let mut options = [source, source].concat();
+        options.truncate(if at == 1 { 8 } else { 16 });
+        options[at] = units;
+        assert_eq!(neighbour::Options::new(&options), refused, "{options:?}");
+    }
+}
+
+#[test]
+fn of_gre_each_other_version_is_refused() {
+    let read = |bits: u8| gre::View::new(&[0, bits, 8, 0]).map(drop);
+    assert_eq!((read(0), read(0xf8)), (Ok(()), Ok(())), "what is reserved is not looked at");
+    for version in 1..8 {
+        assert_eq!(read(version), Err(Error::Unknown { what: "flags and version of GRE", got: version.into() }));
+    }
+}
+
+#[test]
+fn of_vxlan_one_flag_counts_and_the_others_are_ignored() {
+    for flags in 0..=u8::MAX {
+        let bytes = [flags, 0xff, 0xff, 0xff, 1, 2, 3, 0xff];
+        let network = vxlan::View::new(&bytes).map(|view| view.header().network.number());
+        assert_eq!(network.ok(), (flags & 8 == 8).then_some(0x01_0203), "{flags:#04x}");
+    }
+}
+
+#[test]
+fn options_of_tcp_say_what_is_legal() {
+    let of = |kind, data| tcp::Choice::of(OptionView { kind, data });
+    assert_eq!(of(3, &[14]), tcp::Choice::WindowShift(14));
+    assert_eq!(of(3, &[15]), tcp::Choice::WindowShift(14), "more counts as the most (RFC 7323, section 2.3)");
+    let blocks: &[u8] = &[1; 16];
+    assert!(matches!(of(5, blocks), tcp::Choice::Acknowledged([_, _])));
+    for (kind, data) in [(2, &[1_u8][..]), (3, &[]), (4, &[1]), (5, &[]), (5, &blocks[..9]), (8, &blocks[..7])] {
+        assert!(matches!(of(kind, data), tcp::Choice::Other(_)), "{kind} of {} bytes", data.len());
+    }
+}
+
+#[test]
+fn bits_of_headers_mean_what_they_say() {
+    assert_eq!(tcp::Flags::of_bits(u16::MAX).bits(), 0x1ff, "nine have a meaning");
+    assert!(tcp::Flags::of_bits(0x100).contains(tcp::Flags::AE));
+    let all = tcp::Flags::SYN.with(tcp::Flags::ACK);
+    assert!(all.contains(tcp::Flags::SYN) && !tcp::Flags::SYN.contains(all));
+    assert!(ethernet::Mac([1, 0, 0x5e, 0, 0, 1]).is_group() && ethernet::Mac::BROADCAST.is_group());
+    assert!(!ethernet::Mac([2, 0, 0, 0, 0, 1]).is_group(), "an address of one's own choice is of no group");
+    let tag = |control| vlan::Tag { control, protocol: EtherType::IPV4 };
+    let told = |control| (tag(control).priority(), tag(control).is_drop_eligible(), tag(control).number());
+    assert_eq!((told(0xe000), told(0x1000), told(0x0fff)), ((7, false, 0), (0, true, 0), (0, false, 4095)));
+    for bits in 0..=u8::MAX {
+        for (number, ecn) in [Ecn::NotCapable, Ecn::CapableOne, Ecn::CapableZero, Ecn::Congested].into_iter().enumerate() {
+            let changed = Traffic(bits).with_ecn(ecn);
+            assert_eq!((changed.services(), changed.ecn(), changed.0 & 3), (bits >> 2, ecn, number as u8));
+        }
+    }
 }
