@@ -110,6 +110,7 @@
 mod closing;
 mod events;
 mod interest;
+mod pending;
 mod per_process;
 mod queue;
 mod ready;

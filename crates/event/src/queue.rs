@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::closing;
+use crate::pending::Pending;
 use crate::record::{Change, Event, Filter};
 use crate::refused::Refused;
 use crate::set::{Token, Watched};
@@ -48,7 +49,7 @@ pub struct Queue {
     set: RwLock<Arc<Watched>>,
     state: Mutex<State>,
     /// Interests on its ready list, for who watches it.
-    pending: Arc<AtomicUsize>,
+    pending: Pending,
     /// Threads that wait, or are about to.
     waiters: AtomicUsize,
 }
@@ -191,8 +192,8 @@ impl Queue {
     }
 
     /// How many interests were on its ready list when it was last looked at or changed: what the kernel has to report is not among them.
-    pub(crate) fn pending(&self) -> usize {
-        self.pending.load(Ordering::Relaxed)
+    pub(crate) fn pending(&self) -> &Pending {
+        &self.pending
     }
 
     /// A descriptor of the program is about to be closed, if nobody has the lock: if somebody has, it is found out at retrieval.

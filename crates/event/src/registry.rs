@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::closing;
+use crate::pending;
 use crate::per_process::PerProcess;
 use crate::queue::Queue;
 use crate::refused::Refused;
@@ -55,6 +56,7 @@ impl Queue {
 fn insert(number: RawFd, queue: &Arc<Queue>) {
     let known = Known { queue: queue.clone(), closes: closing::watch(number) };
     let before = queues().insert(number, known);
+    pending::begin(number, queue.pending().clone());
     before.into_iter().for_each(|known| lost(number, &known.queue));
 }
 
@@ -83,19 +85,16 @@ fn find(number: RawFd) -> Option<Arc<Queue>> {
 /// The queue ends with the descriptor `number`, which is ours to close.
 fn remove(number: RawFd) {
     let known = queues().remove(&number);
-    if known.is_some() {
+    if let Some(known) = known {
         closing::unwatch(number);
+        pending::end(number, known.queue.pending());
     }
 }
 
 fn lost(number: RawFd, queue: &Queue) {
     closing::unwatch(number);
+    pending::end(number, queue.pending());
     queue.give_up();
-}
-
-/// How many events the queue with the descriptor `number` knows to be pending; none if there is no such queue.
-pub fn pending(number: RawFd) -> Option<usize> {
-    queues().get(&number).map(|known| known.queue.pending())
 }
 
 /// Tells every queue that a number is about to be closed, as far as nobody holds a lock; and the queue whose descriptor it is.

@@ -7,8 +7,8 @@ use corelane_os::events::process;
 
 use super::{Origin, State};
 use crate::interest::{Interest, Source, Told};
+use crate::pending;
 use crate::record::{Filter, Flags, notes};
-use crate::registry;
 use crate::signals::Counts;
 
 /// What is asked of a descriptor whose readiness was not reported just now.
@@ -126,7 +126,7 @@ fn ask_uncounted(interest: &Interest, origin: &Origin, ready: Readiness) -> Answ
 
 /// Events of a queue, as far as it knows of them itself: what only the kernel knows counts as one. Of other objects there is one.
 fn counted(origin: &Origin) -> i64 {
-    let pending = if origin.kind == Kind::Nameless { registry::pending(origin.number) } else { None };
+    let pending = if origin.kind == Kind::Nameless { pending::of(origin.number) } else { None };
     pending.map_or(1, |pending| pending.max(1) as i64)
 }
 
