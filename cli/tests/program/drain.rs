@@ -12,6 +12,7 @@ use std::time::Duration;
 on_each_driver!(
     what_was_readable_at_the_signal_is_answered,
     queued_connections_are_served,
+    who_was_to_begin_and_has_not_is_not_waited_for,
     clients_under_load_see_an_orderly_end,
     idle_connections_are_closed,
     datagrams_that_wait_are_answered,
@@ -62,6 +63,22 @@ fn unacknowledged(stream: &TcpStream) -> u64 {
     let mut own = fields.filter(|fields| fields[1].ends_with(&port));
     let queues = own.next().unwrap()[4];
     u64::from_str_radix(queues.split_once(':').unwrap().0, 16).unwrap()
+}
+
+fn who_was_to_begin_and_has_not_is_not_waited_for(driver: Driver) {
+    let plan = ["http=http://127.0.0.1:0?reply=2"];
+    let Some(mut server) = driver.start("drain::who_was_to_begin_and_has_not_is_not_waited_for", &plan) else { return };
+    stop(&server);
+    let [mut asking, mut silent] = [(); 2].map(|()| connect(server.address("http")));
+    asking.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    drain(&server);
+    let (answer, end) = read_to_end(&mut asking);
+    assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && end == Ok(()), "{end:?}");
+    asking.shutdown(Shutdown::Both).unwrap_or_default();
+    ends_well(&mut server);
+    // The kernel may have reset it already.
+    let _ = silent.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(read_to_end(&mut silent).0, b"", "nobody is there to answer");
 }
 
 fn what_was_readable_at_the_signal_is_answered(driver: Driver) {

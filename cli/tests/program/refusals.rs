@@ -25,7 +25,7 @@ fn refuses(wrapper: &[&str], arguments: &[&str], words: &[&str]) {
 
 #[test]
 fn bad_places_are_named() {
-    let form = "write tcp://HOST:PORT, udp://HOST:PORT, unix:PATH or unixgram:PATH";
+    let form = "write tcp://HOST:PORT or udp://HOST:PORT or tls://HOST:PORT or unix:PATH or unixgram:PATH";
     let cases: &[(&str, &[&str])] = &[
         ("echo", &["\"echo\" is not SERVICE=URL", "write for example echo=tcp://"]),
         ("tcp://127.0.0.1:0", &["\"tcp://127.0.0.1:0\" is not SERVICE=URL"]),

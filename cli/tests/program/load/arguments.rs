@@ -123,7 +123,7 @@ fn options_that_exclude_one_another_are_named() {
 
 #[test]
 fn places_that_cannot_be_loaded_are_named() {
-    let form = "write tcp://HOST:PORT, udp://HOST:PORT, unix:PATH or unixgram:PATH";
+    let form = "write tcp://HOST:PORT or tls://HOST:PORT or unix:PATH";
     let cases: &[(&str, &[&str])] = &[
         ("127.0.0.1:7", &["\"127.0.0.1:7\"", "there is no ://", form]),
         ("http://127.0.0.1:7", &["http://127.0.0.1:7", "echo is asked for by tcp:// or tls:// or unix:"]),
