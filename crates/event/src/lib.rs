@@ -95,7 +95,7 @@
 //!     pub fn change(&self, change: &Change) -> Result<(), Refused>;
 //!     pub fn take(&self, events: &mut [Event], at_least: usize, timeout: Option<Duration>) -> Result<usize, Refused>;
 //!     pub fn take_each(&self, room: usize, at_least: usize, timeout: Option<Duration>, each: impl FnMut(Event)) -> Result<usize, Refused>;
-//!     pub fn wake(&self, who: Wake);
+//!     pub fn wake(&self, who: Wake) -> Result<(), Refused>;
 //!     pub fn post(&self, ident: u64, filter: Filter, notes: u32, data: i64) -> Result<(), Refused>;
 //!     pub fn end(&self);                                  // closes the descriptor
 //! }

@@ -204,18 +204,29 @@ impl State {
         if ringing { self.bell.ring() } else { self.bell.silence() }
     }
 
-    /// The new set, if the old one had to be given up since this was last asked.
-    pub fn rebuilt(&mut self) -> Result<Option<Arc<Watched>>, Refused> {
-        if !self.haunted && self.lost.len() <= self.origins.len().max(Self::LOST) {
-            return Ok(None);
-        }
-        let set = Arc::new(Watched::new().map_err(Refused::system)?);
-        self.register_all(&set).map_err(Refused::system)?;
-        let old = std::mem::replace(&mut self.set, set.clone());
-        old.retire().map_err(Refused::system)?;
+    /// Whether the set is to be given up for a new one.
+    pub fn is_worn(&self) -> bool {
+        self.haunted || self.lost.len() > self.origins.len().max(Self::LOST)
+    }
+
+    /// Whether the set reports, again and again, what is no more.
+    pub fn is_haunted(&self) -> bool {
+        self.haunted
+    }
+
+    /// A new set that waits for all that the present one is to wait for. Nothing has changed until [`State::move_to`].
+    pub fn renewed(&self) -> Result<Arc<Watched>, i32> {
+        let set = Arc::new(Watched::new()?);
+        self.register_all(&set)?;
+        Ok(set)
+    }
+
+    /// From now on `set` is the set.
+    pub fn move_to(&mut self, set: Arc<Watched>) {
+        assert!(self.is_worn(), "a set is given up for a reason");
+        self.set = set;
         self.haunted = false;
         self.lost.clear();
-        Ok(Some(set))
     }
 
     /// Ended origins beyond which the set is built again, however few others there are.
