@@ -44,6 +44,7 @@ impl State {
             }
             Source::User(trigger) if trigger.on => told(trigger.bits, trigger.data),
             Source::Posted(Some((notes, data))) => told(*notes, *data),
+            Source::Submitted(Some(ended)) => Answer::Told(*ended),
             _ => Answer::Nothing,
         }
     }
