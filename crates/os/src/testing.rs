@@ -72,7 +72,7 @@ pub fn replace(old: OwnedFd, new: BorrowedFd) -> OwnedFd {
 
 /// A set of descriptors that takes none.
 pub fn set_that_refuses() -> crate::events::polling::Set {
-    crate::events::polling::Set::refusing()
+    crate::events::polling::Set::refusing().unwrap()
 }
 
 /// Runs `body` in a child of fork(2), which is killed where it hangs; whether it returned true there.
