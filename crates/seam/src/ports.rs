@@ -125,6 +125,11 @@ impl<T: Copy> PortTable<T> {
         self.open.values().filter_map(|open| open.port.wakes_at()).min()
     }
 
+    /// Whether a receive is under way.
+    pub fn is_receiving(&self, port: PortId) -> bool {
+        self.open.get(key(port)).is_some_and(|open| open.receive.is_some())
+    }
+
     /// Whether a receive is under way for which frames lie ready, and memory to hand them over in.
     pub fn can_receive(&self, port: PortId) -> bool {
         let can = |open: &Open<T>| open.receive.is_some() && open.port.has_more() && open.port.memory().counts().free > 0;
@@ -274,10 +279,9 @@ impl<T: Copy> Open<T> {
 
 fn named(op: &FrameOp) -> PortId {
     match op {
-        FrameOp::Receive { port, .. }
-        | FrameOp::Send { port, .. }
-        | FrameOp::StopReceive { port }
-        | FrameOp::Close { port } => *port,
+        FrameOp::Receive { port, .. } | FrameOp::Send { port, .. } | FrameOp::StopReceive { port } | FrameOp::Close { port } => {
+            *port
+        }
         FrameOp::Open(_) => unreachable!("a port that is opened has no name yet"),
     }
 }

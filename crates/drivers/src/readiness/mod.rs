@@ -25,8 +25,8 @@ use crate::refuse;
 use corelane_os::{clock, errno, sockets};
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
-    Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, FileOp, FrameOp, Handle, Listen, Op, Outcome, Reason,
-    Socket, StreamOutcome, Wait,
+    Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, FileOp, FrameOp, Handle, Listen, Op,
+    Outcome, Reason, Socket, StreamOutcome, Wait,
 };
 use endpoint::{Endpoint, Kind, Listed, Receiving, Sending};
 use source::Source;

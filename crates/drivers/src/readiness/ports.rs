@@ -75,15 +75,8 @@ impl<S: Source> ReadinessDriver<S> {
             FrameOp::Open(port) => return self.open_port(handle, port).err().map(Outcome::Failed),
             op => op,
         };
-        let begun = match &op {
-            FrameOp::Receive { port, .. } => Some(*port),
-            _ => None,
-        };
-        let Ports { table, watched, ended, .. } = &mut self.ports;
+        let Ports { table, ended, .. } = &mut self.ports;
         table.begin(clock::now(), handle.work(), handle, op, ended);
-        if let Some(watched) = begun.and_then(|port| watched.get_mut(&port)) {
-            watched.due.receive = true;
-        }
         None
     }
 
@@ -149,10 +142,12 @@ impl<S: Source> ReadinessDriver<S> {
         let Ports { table, watched, ended, .. } = &mut self.ports;
         // reason: both tables have the same ports.
         let watched = watched.get_mut(&port).expect("an open port is watched");
-        let mut due = std::mem::take(&mut watched.due);
-        due.receive |= table.can_receive(port);
         let is_time = table.port(port).and_then(Port::wakes_at).is_some_and(|time| time <= now);
-        table.attend(now, port, Attention { receive: due.receive || is_time, send: due.send || is_time }, ended);
+        let receive = table.is_receiving(port) && (watched.due.receive || is_time || table.can_receive(port));
+        let attention = Attention { receive, send: watched.due.send || is_time };
+        // What came while nobody received is still to be looked at.
+        watched.due = Attention { receive: watched.due.receive && !receive, send: false };
+        table.attend(now, port, attention, ended);
         let Some(frames) = watched.frames.filter(|_| table.awaits_room(port)) else { return };
         if self.await_room(frames).is_err() {
             // What cannot be waited for is asked for again and again.

@@ -180,7 +180,7 @@ impl Port for SimPort {
     }
 
     fn has_more(&self) -> bool {
-        self.with_queue(|queue| !queue.arrived.is_empty())
+        self.fault().is_some() || self.with_queue(|queue| !queue.arrived.is_empty())
     }
 
     fn receive(&mut self, _now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
