@@ -10,10 +10,18 @@
 //! process, however it ends.
 #![allow(unsafe_code)]
 
+pub mod afxdp;
+mod copying;
 mod errors;
 mod link;
+mod ours;
 mod outgoing;
+pub mod packet;
+mod ring;
+mod socket;
 pub mod tap;
 
+pub use copying::{Calls, CopyingPort, Received};
 pub use errors::Error;
 pub use link::Interface;
+pub use ours::{OURS_MAX, Ours};

@@ -100,16 +100,22 @@ impl Watch {
         &self.interface
     }
 
-    /// Why nothing arrives or leaves; none while it is up.
+    /// Why nothing arrives or leaves, as far as it was taken in; none while it is up.
     pub fn fault(&self) -> Option<Fault> {
         self.fault
     }
 
-    /// Notes what a call has shown.
-    pub fn note(&mut self, fault: Fault) {
-        if self.fault != Some(GONE) {
-            self.fault = Some(fault);
+    /// The same, to be told: that it is down may be over.
+    pub fn fault_now(&mut self) -> Option<Fault> {
+        if self.fault == Some(DOWN) {
+            self.take();
         }
+        self.fault
+    }
+
+    /// Notes that a call has shown that it is gone.
+    pub fn note_gone(&mut self) {
+        self.fault = Some(GONE);
     }
 
     /// Takes in what has been told.
@@ -174,8 +180,8 @@ mod tests {
         let mut watch = Watch::of("lo").unwrap();
         assert_eq!(told(libc::RTM_NEWLINK, libc::IFF_UP as u32), None);
         assert_eq!((told(libc::RTM_NEWLINK, 0), told(libc::RTM_DELLINK, 1)), (Some(DOWN), Some(GONE)));
-        watch.note(GONE);
-        watch.note(DOWN);
+        watch.note_gone();
+        watch.take();
         assert_eq!(watch.fault(), Some(GONE));
     }
 }
