@@ -26,11 +26,11 @@ pub struct Socket {
 /// Drops that the kernel counts (`struct xdp_statistics`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
-    /// Packets that did not fit into a chunk, or arrived while the socket was not to receive.
-    pub unfit: u64,
+    /// Packets that did not fit into a frame, or found none.
+    pub dropped: u64,
     /// Packets for which the ring of received ones had no place.
     pub ring_full: u64,
-    /// Packets for which the kernel had no frame to receive into.
+    /// How often the kernel had no frame to receive into.
     pub no_frame: u64,
 }
 
@@ -83,7 +83,7 @@ impl Socket {
         // SAFETY: plain numbers, for which zeros are good.
         let mut seen: libc::xdp_statistics = unsafe { std::mem::zeroed() };
         get(self.descriptor.as_fd(), libc::XDP_STATISTICS, &mut seen)?;
-        Ok(Drops { unfit: seen.rx_dropped, ring_full: seen.rx_ring_full, no_frame: seen.rx_fill_ring_empty_descs })
+        Ok(Drops { dropped: seen.rx_dropped, ring_full: seen.rx_ring_full, no_frame: seen.rx_fill_ring_empty_descs })
     }
 }
 
