@@ -3,10 +3,12 @@
 use crate::ends::{self, Kind, nodes};
 use crate::node::{Node, memory};
 use crate::wire::{FAR, FAR_MAC, KERNEL, NEAR_MAC, OURS, arp, datagram, far, ipv4, on_network, ping, run, udp, wire};
-use corelane_seam::FrameMemory;
-use corelane_xdp::{Error, Ours, afxdp};
+use corelane_os::testing::skip;
+use corelane_seam::{FRAMES_MAX, FrameMemory, Reason};
+use corelane_xdp::{Error, Ours, afxdp, packet, tap};
+use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 #[test]
 fn a_port_echoes() {
@@ -184,5 +186,83 @@ fn the_program_goes_with_the_last_queue() {
         assert!(has_program());
         drop(queues);
         assert!(!has_program());
+    });
+}
+
+const HOLDS: &str = "CORELANE_XDP_HOLDS";
+const OPEN: &str = "the port is open";
+
+/// Run by the next test as a process of its own, to be killed; alone it has nothing to do.
+#[test]
+fn a_process_that_holds_a_port() {
+    if std::env::var_os(HOLDS).is_none() {
+        return;
+    }
+    let port = afxdp::open("near", &Ours::All, 1).unwrap().remove(0).port(memory(), 64).unwrap();
+    println!("{OPEN}");
+    std::io::stdin().lines().for_each(drop);
+    drop(port);
+}
+
+/// Neither the program nor the queue is held by a process that was killed.
+#[test]
+fn a_process_that_is_killed_leaves_nothing_attached() {
+    on_network("afxdp::a_process_that_is_killed_leaves_nothing_attached", || {
+        wire(1);
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "afxdp::a_process_that_holds_a_port", "--nocapture"]).env(HOLDS, "1");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.map(Result::unwrap).any(|line| line.contains(OPEN)));
+        assert!(has_program());
+        child.kill().unwrap();
+        assert!(!child.wait().unwrap().success());
+        assert!(!has_program());
+        nodes(Kind::Xdp, 1).into_iter().for_each(Node::close);
+    });
+}
+
+/// A region that the process may not lock is refused with the numbers and the remedy.
+#[test]
+fn a_region_beyond_the_limit_is_refused_in_words() {
+    on_network("afxdp::a_region_beyond_the_limit_is_refused_in_words", || {
+        wire(1);
+        let queues = afxdp::open("near", &Ours::All, 1).unwrap();
+        without_lock_capability();
+        let most = afxdp::frames_max(4096, 1);
+        if most >= FRAMES_MAX {
+            return skip("afxdp::a_region_beyond_the_limit_is_refused_in_words", "this process may lock any amount (ulimit -l)");
+        }
+        let refused = queues.into_iter().next().unwrap().port(FrameMemory::new(most + 1, 4096).unwrap(), 64).unwrap_err();
+        assert!(matches!(refused, Error::LockedMemory { bytes, .. } if bytes == (most + 1) * 4096), "{refused}");
+        assert!(refused.to_string().contains("ulimit -l"), "{refused}");
+    });
+}
+
+/// Takes CAP_IPC_LOCK from this thread, which is the test's own.
+fn without_lock_capability() {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+    let mut sets = capabilities(None).unwrap();
+    sets.effective.remove(CapabilitySet::IPC_LOCK);
+    set_capabilities(None, sets).unwrap();
+}
+
+#[test]
+fn who_may_not_is_told_what_is_missing() {
+    on_network("afxdp::who_may_not_is_told_what_is_missing", || {
+        use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+        wire(1);
+        let mut sets = capabilities(None).unwrap();
+        sets.effective = CapabilitySet::empty();
+        set_capabilities(None, sets).unwrap();
+        let refused = [
+            afxdp::open("near", &Ours::All, 1).map(drop).unwrap_err(),
+            packet::open("near", 1).map(drop).unwrap_err(),
+            tap::open("other", 1).map(drop).unwrap_err(),
+        ];
+        for error in refused {
+            assert_eq!(error.fault().reason, Reason::Permission, "{error}");
+            assert!(error.to_string().contains("CAP_"), "{error}");
+        }
     });
 }
