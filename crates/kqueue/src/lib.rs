@@ -6,7 +6,9 @@ mod call;
 mod closing;
 mod failing;
 mod record;
+mod short;
 
-pub use border::{kevent, kqueue, kqueue1};
+pub use border::{corelane_short_kevent, kevent, kqueue, kqueue1};
 pub use closing::{corelane_close, corelane_close_range, corelane_dup2, corelane_dup3, corelane_fclose, corelane_loaded};
 pub use record::Kevent;
+pub use short::Short;

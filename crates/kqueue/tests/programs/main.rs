@@ -27,6 +27,11 @@ impl Built {
 
     /// The same, with `first` given to the linker before the library.
     fn linked(source: &str, language: &str, shared: bool, first: &[&str]) -> Self {
+        Self::on(source, language, shared.then_some("libcorelane_kqueue.so.1"), first)
+    }
+
+    /// The same, on the shared library of this name, or on the static one.
+    fn on(source: &str, language: &str, soname: Option<&str>, first: &[&str]) -> Self {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         // Tests that run side by side build the same sources.
         static BUILT: AtomicUsize = AtomicUsize::new(0);
@@ -37,8 +42,8 @@ impl Built {
         let mut cc = Command::new("cc");
         cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-I"]).arg(here.join("include"));
         cc.args(["-x", language]).arg(here.join(source)).args(["-x", "none", "-o"]).arg(&program).args(first);
-        if shared {
-            let library = shared::library(&folder, "libcorelane_kqueue.so.1");
+        if let Some(soname) = soname {
+            let library = shared::library(&folder, soname);
             cc.arg(library).arg(format!("-Wl,-rpath,{}", folder.display()));
         } else {
             cc.arg(shared::archive()).args(["-lgcc_s", "-lpthread", "-lm", "-ldl"]);
@@ -80,6 +85,13 @@ fn a_usual_program_works_in_c_and_cpp_on_both_libraries() {
             output(&mut Built::new("tests/programs/usual.c", language, shared).command());
         }
     }
+}
+
+#[test]
+fn a_program_built_against_libkqueue_runs_on_the_library_that_takes_its_place() {
+    let built = Built::on("tests/programs/libkqueue.c", "c", Some("libkqueue.so.0"), &[]);
+    let status = built.command().status().unwrap();
+    assert!(status.success(), "line {status}");
 }
 
 #[test]
