@@ -1,7 +1,8 @@
 /*
- * What an event costs by one of several systems of events. Prints `ready`, then one line: events, nanoseconds of CPU, nanoseconds, waits.
+ * What an event costs by one of several systems of events. Prints one line: events, nanoseconds of CPU, nanoseconds, waits.
  *
  *     events SYSTEM sockets REGISTERED ACTIVE MILLISECONDS CPU   of REGISTERED sockets each time ACTIVE become readable; CPU is the writer's
+ *     events SYSTEM rounds  REGISTERED ACTIVE ROUNDS CPU         the same, so often, with nothing that does not count
  *     events SYSTEM changes REGISTERED MILLISECONDS              each is added, and then removed; both are one event
  *     events SYSTEM timers  REGISTERED MILLISECONDS              each expires every 10 ms
  *
@@ -130,39 +131,55 @@ static void collect(int active)
 	events += active;
 }
 
-static void sockets(int registered, int active, long milliseconds, int cpu)
+/* Has a process of its own write to them. */
+static void start_writer(int registered, int active, int cpu, int *go, int *done)
 {
-	int go[2], done[2];
-	char byte;
+	int to[2], from[2];
 
 	pairs(registered);
-	checked(pipe(go) | pipe(done), "pipe");
+	checked(pipe(to) | pipe(from), "pipe");
 	if (checked(fork(), "fork") == 0) {
-		close(go[1]);
-		write_when_told(registered, active, cpu, go[0], done[1]);
+		close(to[1]);
+		write_when_told(registered, active, cpu, to[0], from[1]);
 	}
 	for (int i = 0; i < registered; i++)
 		close(theirs[i]);
+	*go = to[1];
+	*done = from[0];
+}
+
+static void one_round(int active, int go, int done)
+{
+	char byte;
+
+	checked(write(go, "g", 1), "write");
+	if (checked(read(done, &byte, 1), "read") != 1)
+		exit(1);
+	begin();
+	collect(active);
+	end();
+}
+
+static void sockets(int registered, int active, long milliseconds, int rounds, int cpu)
+{
+	int go, done;
+
+	start_writer(registered, active, cpu, &go, &done);
 	chosen->open();
 	for (int i = 0; i < registered; i++)
 		chosen->add(i, ours[i]);
-	long start = now(CLOCK_MONOTONIC), warm = start + WARM_UP_MS * 1000000L, last = warm + milliseconds * 1000000L;
-	for (int counts = 0;;) {
-		long time = now(CLOCK_MONOTONIC);
-
-		if (time >= last)
-			break;
-		if (!counts && time >= warm) {
-			counts = 1;
-			events = cpu_ns = wall_ns = waits = 0;
-		}
-		checked(write(go[1], "g", 1), "write");
-		if (checked(read(done[0], &byte, 1), "read") != 1)
-			exit(1);
-		begin();
-		collect(active);
-		end();
-	}
+	for (int i = 0; i < rounds; i++)
+		one_round(active, go, done);
+	if (rounds)
+		return;
+	long warm = now(CLOCK_MONOTONIC) + WARM_UP_MS * 1000000L, last = warm + milliseconds * 1000000L;
+	while (now(CLOCK_MONOTONIC) < warm)
+		one_round(active, go, done);
+	events = cpu_ns = wall_ns = waits = 0;
+	/* One at least, however long another program has kept the CPU. */
+	do
+		one_round(active, go, done);
+	while (now(CLOCK_MONOTONIC) < last);
 }
 
 /* Changes. */
@@ -172,7 +189,7 @@ static void changes(int registered, long milliseconds)
 	pairs(registered);
 	chosen->open();
 	long last = now(CLOCK_MONOTONIC) + (WARM_UP_MS + milliseconds) * 1000000L;
-	for (int round = 0; now(CLOCK_MONOTONIC) < last; round++) {
+	for (int round = 0; round < 2 || now(CLOCK_MONOTONIC) < last; round++) {
 		if (round == 1)
 			events = cpu_ns = wall_ns = 0;
 		begin();
@@ -195,23 +212,16 @@ static void timers(int registered, long milliseconds)
 	for (int i = 0; i < registered; i++)
 		chosen->timer(i, PERIOD_NS);
 	long warm = now(CLOCK_MONOTONIC) + WARM_UP_MS * 1000000L, last = warm + milliseconds * 1000000L;
-	int counts = 0;
-	for (;;) {
-		long time = now(CLOCK_MONOTONIC);
-
-		if (time >= last)
-			break;
-		if (!counts && time >= warm) {
-			counts = 1;
-			events = waits = 0;
-			begin();
-		}
+	while (now(CLOCK_MONOTONIC) < warm)
+		chosen->wait(told);
+	begin();
+	do {
 		int count = chosen->wait(told);
 
 		waits++;
 		for (int i = 0; i < count; i++)
 			events += told[i].count;
-	}
+	} while (now(CLOCK_MONOTONIC) < last);
 	end();
 }
 
@@ -233,12 +243,16 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	int registered = number(argv[3], 1, HIGHEST);
-	if (strcmp(argv[2], "sockets") == 0)
-		sockets(registered, number(argv[4], 1, registered), number(argv[5], 1, 600000), number(argc > 6 ? argv[6] : NULL, 0, 1023));
-	else if (strcmp(argv[2], "changes") == 0)
+	if (strcmp(argv[2], "sockets") == 0 || strcmp(argv[2], "rounds") == 0) {
+		int active = number(argv[4], 1, registered), much = number(argv[5], 1, 600000);
+		int cpu = number(argc > 6 ? argv[6] : NULL, 0, 1023), is_timed = argv[2][0] == 's';
+
+		sockets(registered, active, is_timed ? much : 0, is_timed ? 0 : much, cpu);
+	} else if (strcmp(argv[2], "changes") == 0) {
 		changes(registered, number(argv[4], 1, 600000));
-	else
+	} else {
 		timers(registered, number(argv[4], 1, 600000));
+	}
 	printf("%ld %ld %ld %ld\n", events, cpu_ns, wall_ns, waits);
 	return 0;
 }

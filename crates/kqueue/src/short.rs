@@ -31,8 +31,7 @@ const TIMER: c_short = -7;
 const VNODE: c_short = -4;
 
 /// A timer's notes: libkqueue's number of each, and ours.
-const TIMERS: [(c_uint, c_uint); 4] =
-    [(1, notes::SECONDS), (2, notes::USECONDS), (4, notes::NSECONDS), (8, notes::ABSTIME)];
+const TIMERS: [(c_uint, c_uint); 4] = [(1, notes::SECONDS), (2, notes::USECONDS), (4, notes::NSECONDS), (8, notes::ABSTIME)];
 
 /// A timer's notes that mean nothing: here they are refused, too.
 const UNKNOWN: c_uint = 1 << 31;

@@ -62,6 +62,7 @@ const TESTS_TOO: &[(&str, &[&str], &str)] = &[
     ("crates/machine", &["crates/seam"], "what is read is compared with sockets that a test makes"),
     ("crates/select", &["crates/drivers"], "flows find the sockets of every driver"),
     ("crates/isr", &["crates/rss"], "what was reassembled is hashed again, as a lane does it"),
+    ("crates/kqueue", &["crates/os"], "what a machine cannot run is noted as everywhere"),
     ("crates/lane", &["crates/sim", "crates/rss"], "lanes are tested on the simulated driver"),
     ("crates/svc", &["crates/sim", "crates/rss", "crates/testing"], "services are tested on the simulated driver"),
     ("crates/steer", &["crates/sim"], "steering is tested on the simulated network"),
