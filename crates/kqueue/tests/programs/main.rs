@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use corelane_os::testing::skip;
 
+mod nginx;
 #[path = "../conformance/shared.rs"]
 mod shared;
 
