@@ -21,6 +21,9 @@ const TIMERS: usize = 4096;
 const MISSING: Refused =
     Refused::new(number::ENOENT, "nothing is registered under this ident and filter: the caller adds it first");
 
+const SUBMITTED: Refused =
+    Refused::new(number::EBUSY, "the end of an operation is told in any case: the caller cancels it, and takes what is told");
+
 /// What was registered has ended: its number means another file.
 const REPLACED: Refused = Refused::new(number::ENOENT, "the descriptor was closed and opened again while it was registered");
 
@@ -30,7 +33,11 @@ impl State {
         if change.flags.contains(Flags::ENABLE | Flags::DISABLE) {
             return Err(Refused::new(number::EINVAL, "ENABLE and DISABLE exclude each other: the caller gives one"));
         }
-        let result = match self.find(change)? {
+        let found = self.find(change)?;
+        if found.is_some_and(|key| matches!(self.interests[key].source, Source::Submitted(_))) && !is_switch(change) {
+            return Err(SUBMITTED);
+        }
+        let result = match found {
             Some(key) if change.flags.contains(Flags::DELETE) => {
                 self.drop_interest(key);
                 Ok(())
@@ -151,7 +158,7 @@ impl State {
             Source::Signal(_) => {
                 self.signals.insert(interest.ident as usize, key);
             }
-            Source::User(_) | Source::Posted(_) => {}
+            Source::User(_) | Source::Posted(_) | Source::Submitted(_) => {}
         }
     }
 
@@ -281,6 +288,11 @@ impl State {
         self.settle_bell();
         Ok(())
     }
+}
+
+/// Whether a change does nothing but enable or disable.
+fn is_switch(change: &Change) -> bool {
+    !change.flags.intersects(Flags::ADD | Flags::DELETE | Flags::FORCEONESHOT)
 }
 
 /// Flags that a filter has by nature.

@@ -98,6 +98,16 @@ fn a_program_built_against_libkqueue_runs_on_the_library_that_takes_its_place() 
 }
 
 #[test]
+fn operations_complete_in_c_and_cpp_on_both_libraries() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/operations.c");
+    for language in ["c", "c++"] {
+        for shared in [false, true] {
+            output(Built::new("tests/programs/operations.c", language, shared).command().arg(&source));
+        }
+    }
+}
+
+#[test]
 fn the_shared_library_has_these_names_and_versions_and_no_others() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-names", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -109,9 +119,11 @@ fn the_shared_library_has_these_names_and_versions_and_no_others() {
         .collect();
     names.sort_unstable();
     let version = "@@CORELANE_KQUEUE_1";
-    let versioned = ["kevent", "kqueue1", "kqueue"].map(|name| format!("{name}{version}"));
-    assert_eq!(names[..5], ["close", "close_range", "dup2", "dup3", "fclose"]);
-    assert_eq!(names[5..], versioned);
+    let own = ["corelane_aio_cancel", "corelane_aio_progress", "corelane_aio_submit", "corelane_lio_submit"];
+    let versioned = [&own[..], &["kevent", "kqueue1", "kqueue"]].concat();
+    let (versions, interposed): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.contains("@@"));
+    assert_eq!(interposed, ["close", "close_range", "dup2", "dup3", "fclose"]);
+    assert_eq!(versions, versioned.iter().map(|name| format!("{name}{version}")).collect::<Vec<_>>());
     let dynamic = output(Command::new("readelf").arg("-d").arg(&library));
     assert!(dynamic.contains("Library soname: [libkqueue.so.0]"), "{dynamic}");
     std::fs::remove_dir_all(folder).unwrap();
