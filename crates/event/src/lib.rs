@@ -132,12 +132,14 @@
 
 mod closing;
 mod events;
+mod happening;
 mod helpers;
 mod interest;
 mod names;
 mod operation;
 mod pending;
 mod per_process;
+mod poster;
 mod queue;
 mod ready;
 mod record;
@@ -149,8 +151,10 @@ mod slab;
 mod state;
 
 pub use events::Events;
+pub use happening::{End, Happening};
 pub use names::{Happened, Named};
 pub use operation::{Lent, Memory, Outcome, Progress, Sent, Submission, Work};
+pub use poster::Poster;
 pub use queue::{Queue, Wake};
 pub use record::{Change, Event, Filter, Flags, notes};
 pub use refused::Refused;

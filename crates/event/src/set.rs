@@ -27,10 +27,12 @@ pub enum Token {
     Inner,
     /// Processes have done something.
     Processes,
+    /// Posters have posted.
+    Posted,
 }
 
 impl Token {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Bell,
         Self::Monotonic,
         Self::Wall,
@@ -40,6 +42,7 @@ impl Token {
         Self::Retired,
         Self::Inner,
         Self::Processes,
+        Self::Posted,
     ];
 
     /// As the kernel carries it.

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::interest::Interest;
 use crate::names::Names;
+use crate::poster::Posted;
 use crate::ready::Ready;
 use crate::refused::Refused;
 use crate::set::{Token, Watched};
@@ -142,6 +143,8 @@ pub struct State {
     /// By the interests that ask for them.
     names: Map<Key, Names>,
     operations: Operations,
+    /// From the first poster on.
+    posted: Option<Posted>,
     signals: BTreeMap<usize, Key>,
     /// Rung by other queues when they have read signals; and the descriptor that signals are read from, once there is an interest.
     called: Option<Arc<Bell>>,
@@ -180,6 +183,7 @@ impl State {
             files: None,
             names: Map::default(),
             operations: Operations::new(),
+            posted: None,
             signals: BTreeMap::new(),
             called: None,
             lost: HashSet::default(),
@@ -261,6 +265,9 @@ impl State {
         }
         if let Some(processes) = &self.heard_processes {
             set.add(processes.number(), Readiness::IN, Token::Processes.word())?;
+        }
+        if let Some(posted) = &self.posted {
+            set.add(posted.number(), Readiness::IN, Token::Posted.word())?;
         }
         if let Some(called) = &self.called {
             set.add(called.number(), Readiness::IN, Token::Called.word())?;

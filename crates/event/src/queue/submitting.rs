@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Queue;
 use crate::names::Named;
 use crate::operation::{Outcome, Progress, Submission};
+use crate::poster::Poster;
 use crate::refused::Refused;
 
 impl Queue {
@@ -70,6 +71,15 @@ impl Queue {
     pub fn names(&self, number: RawFd, room: usize) -> Result<(Vec<Named>, u64), Refused> {
         self.check_home()?;
         self.state().take_names(number, room)
+    }
+
+    /// What triggers user events of this queue without ever waiting: for lanes, and for whoever else must not wait for the queue's lock.
+    ///
+    /// # Errors
+    /// Too many descriptors; ENOTSUP: /proc is not mounted; EBADF as for [`Queue::change`].
+    pub fn poster(&self) -> Result<Poster, Refused> {
+        self.check_home()?;
+        self.state().poster()
     }
 
     /// The queue is closed: nothing of its operations goes on.

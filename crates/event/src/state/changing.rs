@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::State;
 use super::origins::place;
 use crate::interest::{Interest, Source, Timing, Trigger};
+use crate::poster::{Posted, Poster};
 use crate::record::{Change, Filter, Flags, notes};
 use crate::refused::Refused;
 use crate::set::Token;
@@ -275,6 +276,31 @@ impl State {
     fn forget_if_empty(&mut self, origin: Key) {
         if self.origins[origin].is_empty() {
             self.end_origin(origin);
+        }
+    }
+
+    /// A poster to this queue.
+    pub fn poster(&mut self) -> Result<Poster, Refused> {
+        if let Some(posted) = &self.posted {
+            return Ok(posted.poster());
+        }
+        let posted = Posted::new(self.home).map_err(Refused::system)?;
+        self.set.add(posted.number(), Readiness::IN, Token::Posted.word()).map_err(Refused::system)?;
+        Ok(self.posted.insert(posted).poster())
+    }
+
+    /// User events that posters have triggered.
+    pub(super) fn hear_posted(&mut self) {
+        let posted = self.posted.as_ref().map(Posted::take).unwrap_or_default();
+        for (user, data) in posted {
+            let Some(&key) = self.keys.get(&(Filter::User.number(), user)) else { continue };
+            let interest = &mut self.interests[key];
+            if let Source::User(trigger) = &mut interest.source {
+                (trigger.data, trigger.on) = (data, true);
+            }
+            if interest.is_heard() {
+                self.ready.push(key.index());
+            }
         }
     }
 

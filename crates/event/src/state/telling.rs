@@ -74,6 +74,7 @@ impl State {
             Token::Called => self.called.iter().for_each(|bell| bell.silence()),
             // They are listened to before anything is told: what a process has done is known before its end.
             Token::Processes => {}
+            Token::Posted => self.hear_posted(),
             Token::Bell | Token::Signals | Token::Retired => {}
             // reason: it is in the outer set alone, from which nobody collects.
             Token::Inner => unreachable!("the outer set is not collected from"),

@@ -153,6 +153,13 @@ impl Bell {
         self.0.as_raw_fd()
     }
 
+    /// Which bell its number means in the calling thread's descriptor table (proc_pid_fdinfo(5)): no other has the same mark while it is open. None where /proc does not say, or
+    /// where the number is no bell's.
+    pub fn mark(&self) -> Option<u64> {
+        let text = std::fs::read_to_string(format!("/proc/thread-self/fdinfo/{}", self.number())).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("eventfd-id:")?.trim().parse().ok())
+    }
+
     /// From now on it rings.
     pub fn ring(&self) {
         // Only a counter that is full refuses, and then it rings.
