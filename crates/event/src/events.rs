@@ -33,7 +33,7 @@ impl Events {
 
     /// Waits as a task does until there is something to tell, writes it to the beginning of `events`, and says how much it is: never nothing, unless
     /// there is no room. `readable` waits until the descriptor is readable, by whatever means the task's runtime has; dropped meanwhile, nothing is
-    /// lost.
+    /// lost. `examples/watching.rs` of the facade waits so on a lane.
     ///
     /// # Errors
     /// As [`Queue::take`]; what `readable` says.

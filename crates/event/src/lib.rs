@@ -35,7 +35,7 @@
 //! | filter | heard by | asked at retrieval |
 //! | --- | --- | --- |
 //! | Read, Write | epoll | bytes FIONREAD, space SO_SNDBUF less SIOCOUTQ, listeners' backlog TCP_INFO (1 for others) |
-//! | Read of a regular file | inotify(7) by /proc/self/fd, so nothing holds the file open | size less offset |
+//! | Read of a regular file | inotify(7) by /proc/thread-self/fd, so nothing holds the file open | size less offset |
 //! | Empty | a timer while bytes are left: the kernel tells nobody that a buffer is drained | SIOCOUTQ |
 //! | Vnode | inotify(7) | fstat(2): link count, size |
 //! | Timer (4,096 a queue) | one timerfd(2) a clock over an ordered set | expirations since last told |
@@ -120,12 +120,16 @@
 //!     pub fn cancel(&self, ident: u64) -> Result<(), Refused>;
 //!     pub fn progress(&self, ident: u64) -> Option<Progress>;
 //!     pub fn outcome(&self, ident: u64) -> Option<Outcome>;
+//!     pub fn names(&self, number: RawFd, room: usize) -> Result<(Vec<Named>, u64), Refused>;
+//!     pub fn poster(&self) -> Result<Poster, Refused>;
 //!     pub fn end(&self);                                  // closes the descriptor
 //! }
 //! pub fn closed(number: RawFd);                           // before it is closed, or replaced by dup2(2)
 //! ```
 //!
-//! [`Events`] is a queue with an owner, for Rust.
+//! [`Events`] is a queue with an owner, for Rust; [`Event::happening`] is an event to be matched on. A task of a lane waits at one by the lane's own operation for
+//! descriptors (`Cx::poll`, `Lane::operation`), any other runtime's by its own means: [`Events::next`]. A lane triggers events of a queue by a [`Poster`], which takes no lock and
+//! waits for nobody; made before the lane's descriptor table, it knows the queue's bell there.
 //! A queue whose own descriptor is closed by the program (the C face: `close(kq)`) ends: [`closed`] takes it out of the list that [`Queue::of`] looks in,
 //! and does not close the number again.
 #![forbid(unsafe_code)]

@@ -33,13 +33,13 @@ impl Changes {
     }
 
     /// Watches the file behind `number` for `wanted`, and for nothing else any more; the same file has the same watch. The file is named by
-    /// /proc, so that one without a name is found, and nothing holds it open.
+    /// /proc, so that one without a name is found, and nothing holds it open; as the calling thread's, which may have a table of its own.
     ///
     /// # Errors
     /// The system's number: ENOENT without /proc, ENOSPC at fs.inotify.max_user_watches.
     pub fn watch(&self, number: RawFd, wanted: Wanted) -> Result<i32, i32> {
         assert!(number >= 0, "an open descriptor has a number");
-        let path = format!("/proc/self/fd/{number}");
+        let path = format!("/proc/thread-self/fd/{number}");
         inotify::add_watch(&self.0, path, wanted).map_err(|error| error.raw_os_error())
     }
 

@@ -31,7 +31,8 @@ impl Process {
 /// Whether `number` is a process's descriptor.
 pub fn is_process(number: RawFd) -> bool {
     info(number).is_ok()
-        || std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok_and(|name| name.to_string_lossy().contains("[pidfd]"))
+        || std::fs::read_link(format!("/proc/thread-self/fd/{number}"))
+            .is_ok_and(|name| name.to_string_lossy().contains("[pidfd]"))
 }
 
 /// The wait status (wait(2)) of the process behind a descriptor, once it has ended: of a child without taking it from who waits for it, of
