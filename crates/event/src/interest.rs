@@ -43,6 +43,8 @@ pub enum Source {
     User(Trigger),
     /// What was posted.
     Posted(Option<(u32, i64)>),
+    /// How an operation, or a list of them, was over.
+    Submitted(Option<Told>),
 }
 
 /// A timer's state.
@@ -135,6 +137,7 @@ impl Interest {
             Source::Timer(timing) => timing.fired,
             Source::User(trigger) => trigger.on,
             Source::Posted(posted) => posted.is_some(),
+            Source::Submitted(ended) => ended.is_some(),
         }
     }
 
@@ -147,8 +150,8 @@ impl Interest {
             Source::Posted(posted) => *posted = None,
             // A period counts from what was told on; an instant comes once.
             Source::Timer(timing) => timing.fired = false,
-            // A signal counts from what was told on; a descriptor has its state itself.
-            Source::Signal(_) | Source::Descriptor(_) => {}
+            // A signal counts from what was told on; a descriptor has its state itself; an operation ends once.
+            Source::Signal(_) | Source::Descriptor(_) | Source::Submitted(_) => {}
         }
     }
 }

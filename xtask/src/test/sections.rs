@@ -58,13 +58,13 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "build", seconds: 500, work: Work::Build },
     Section {
         name: "pure",
-        seconds: 30,
+        seconds: 60,
         work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "crates/isr", "xtask"]),
     },
     Section {
         name: "simulation",
         seconds: 210,
-        work: Work::Programs(&["crates/sim", "crates/lane", "crates/svc", "crates/testing", "crates/corelane"]),
+        work: Work::Programs(&["crates/sim", "crates/lane", "crates/stack", "crates/svc", "crates/testing", "crates/corelane"]),
     },
     Section {
         name: "drivers",
@@ -83,7 +83,7 @@ pub const SECTIONS: &[Section] = &[
     },
     Section {
         name: "services",
-        seconds: 330,
+        seconds: 300,
         work: Work::Programs(&["services/*", "load", "crates/hyper", "crates/proxied", "crates/tls"]),
     },
     Section { name: "program", seconds: 230, work: Work::Programs(&["cli"]) },

@@ -44,6 +44,7 @@ impl State {
             }
             Source::User(trigger) if trigger.on => told(trigger.bits, trigger.data),
             Source::Posted(Some((notes, data))) => told(*notes, *data),
+            Source::Submitted(Some(ended)) => Answer::Told(*ended),
             _ => Answer::Nothing,
         }
     }
@@ -115,7 +116,9 @@ fn ask_uncounted(interest: &Interest, origin: &Origin, ready: Readiness) -> Answ
         return Answer::Nothing;
     }
     if origin.kind == Kind::Stream && descriptor::listens(origin.number) {
-        let waiting = descriptor::tcp(origin.number).map_or(1, |tcp| tcp.waiting);
+        let tcp = descriptor::tcp(origin.number).map(|tcp| tcp.waiting);
+        // One is told where nobody counts: there is one at least.
+        let waiting = tcp.or_else(|| descriptor::local_backlog(origin.number)).unwrap_or(1);
         return if waiting > 0 { told(0, waiting) } else { Answer::Nothing };
     }
     if !is_still(origin, Readiness::IN) {

@@ -1,5 +1,6 @@
 //! Changes: what is registered, updated, removed, switched on and off (kqueue(2); the order of effects is FreeBSD's).
 
+use corelane_os::events::descriptor;
 use corelane_os::events::number;
 use corelane_os::events::polling::{Bell, Readiness};
 use std::os::fd::RawFd;
@@ -20,6 +21,9 @@ const TIMERS: usize = 4096;
 const MISSING: Refused =
     Refused::new(number::ENOENT, "nothing is registered under this ident and filter: the caller adds it first");
 
+const SUBMITTED: Refused =
+    Refused::new(number::EBUSY, "the end of an operation is told in any case: the caller cancels it, and takes what is told");
+
 /// What was registered has ended: its number means another file.
 const REPLACED: Refused = Refused::new(number::ENOENT, "the descriptor was closed and opened again while it was registered");
 
@@ -29,14 +33,18 @@ impl State {
         if change.flags.contains(Flags::ENABLE | Flags::DISABLE) {
             return Err(Refused::new(number::EINVAL, "ENABLE and DISABLE exclude each other: the caller gives one"));
         }
-        let result = match self.find(change)? {
+        let found = self.find(change)?;
+        if found.is_some_and(|key| matches!(self.interests[key].source, Source::Submitted(_))) && !is_switch(change) {
+            return Err(SUBMITTED);
+        }
+        let result = match found {
             Some(key) if change.flags.contains(Flags::DELETE) => {
                 self.drop_interest(key);
                 Ok(())
             }
             Some(key) => self.update(key, change),
             None if change.flags.contains(Flags::ADD) => self.add(change),
-            None => Err(MISSING),
+            None => Err(missing(change)),
         };
         let result = match result {
             Err(REPLACED) if change.flags.contains(Flags::ADD) => self.add(change),
@@ -59,6 +67,7 @@ impl State {
     }
 
     fn add(&mut self, change: &Change) -> Result<(), Refused> {
+        check_names(change)?;
         let source = self.source(change)?;
         let mut interest = Interest::new(change, source);
         interest.flags |= natural(change);
@@ -150,13 +159,14 @@ impl State {
             Source::Signal(_) => {
                 self.signals.insert(interest.ident as usize, key);
             }
-            Source::User(_) | Source::Posted(_) => {}
+            Source::User(_) | Source::Posted(_) | Source::Submitted(_) => {}
         }
     }
 
     /// Updates what is registered.
     fn update(&mut self, key: Key, change: &Change) -> Result<(), Refused> {
         if change.flags.contains(Flags::ADD) {
+            check_names(change)?;
             if change.filter == Filter::Process {
                 check_process(change)?;
             }
@@ -282,6 +292,21 @@ impl State {
     }
 }
 
+/// Whether a change does nothing but enable or disable.
+fn is_switch(change: &Change) -> bool {
+    !change.flags.intersects(Flags::ADD | Flags::DELETE | Flags::FORCEONESHOT)
+}
+
+/// Names are kept with an interest, so it has to be there when they are asked for.
+fn check_names(change: &Change) -> Result<(), Refused> {
+    let is_gone = change.flags.intersects(Flags::ONESHOT | Flags::FORCEONESHOT | Flags::DROP);
+    if change.filter == Filter::Vnode && change.notes & notes::NAMES != 0 && is_gone {
+        let words = "names go with an interest that is told once: the caller asks for them with CLEAR or DISPATCH";
+        return Err(Refused::new(number::EINVAL, words));
+    }
+    Ok(())
+}
+
 /// Flags that a filter has by nature.
 fn natural(change: &Change) -> Flags {
     match change.filter {
@@ -290,6 +315,13 @@ fn natural(change: &Change) -> Flags {
         Filter::Aio | Filter::Lio => Flags::ONESHOT,
         _ => Flags::empty(),
     }
+}
+
+/// Why there is nothing to be changed: of what is not open nothing can be registered.
+fn missing(change: &Change) -> Refused {
+    let is_open = |number| descriptor::identity_of(number).map_err(Refused::system);
+    let asked = if change.filter.of_descriptor() { descriptor_of(change).and_then(is_open).err() } else { None };
+    asked.unwrap_or(MISSING)
 }
 
 fn descriptor_of(change: &Change) -> Result<RawFd, Refused> {
