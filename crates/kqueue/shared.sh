@@ -11,7 +11,7 @@ here=$(dirname "$0")
 
 names="close dup2 dup3 close_range fclose"
 set -- -Wl,-u,kqueue -Wl,-u,kqueue1 -Wl,-u,kevent -Wl,-u,corelane_loaded -Wl,-init,corelane_loaded
-for name in aio_submit aio_cancel aio_progress lio_submit; do
+for name in aio_submit aio_cancel aio_progress lio_submit names; do
 	set -- "$@" "-Wl,-u,corelane_$name"
 done
 for name in $names; do

@@ -133,6 +133,7 @@ mod closing;
 mod events;
 mod helpers;
 mod interest;
+mod names;
 mod operation;
 mod pending;
 mod per_process;
@@ -147,6 +148,7 @@ mod slab;
 mod state;
 
 pub use events::Events;
+pub use names::{Happened, Named};
 pub use operation::{Lent, Memory, Outcome, Progress, Sent, Submission, Work};
 pub use queue::{Queue, Wake};
 pub use record::{Change, Event, Filter, Flags, notes};

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::interest::Interest;
+use crate::names::Names;
 use crate::ready::Ready;
 use crate::refused::Refused;
 use crate::set::{Token, Watched};
@@ -134,6 +135,8 @@ pub struct State {
     timers: [Timers; 2],
     timer_count: usize,
     files: Option<Files>,
+    /// By the interests that ask for them.
+    names: Map<Key, Names>,
     operations: Operations,
     signals: BTreeMap<usize, Key>,
     /// Rung by other queues when they have read signals; and the descriptor that signals are read from, once there is an interest.
@@ -170,6 +173,7 @@ impl State {
             timers: [Timers::new(Clock::Monotonic), Timers::new(Clock::Wall)],
             timer_count: 0,
             files: None,
+            names: Map::default(),
             operations: Operations::new(),
             signals: BTreeMap::new(),
             called: None,

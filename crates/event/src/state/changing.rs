@@ -67,6 +67,7 @@ impl State {
     }
 
     fn add(&mut self, change: &Change) -> Result<(), Refused> {
+        check_names(change)?;
         let source = self.source(change)?;
         let mut interest = Interest::new(change, source);
         interest.flags |= natural(change);
@@ -165,6 +166,7 @@ impl State {
     /// Updates what is registered.
     fn update(&mut self, key: Key, change: &Change) -> Result<(), Refused> {
         if change.flags.contains(Flags::ADD) {
+            check_names(change)?;
             if change.filter == Filter::Process {
                 check_process(change)?;
             }
@@ -293,6 +295,16 @@ impl State {
 /// Whether a change does nothing but enable or disable.
 fn is_switch(change: &Change) -> bool {
     !change.flags.intersects(Flags::ADD | Flags::DELETE | Flags::FORCEONESHOT)
+}
+
+/// Names are kept with an interest, so it has to be there when they are asked for.
+fn check_names(change: &Change) -> Result<(), Refused> {
+    let is_gone = change.flags.intersects(Flags::ONESHOT | Flags::FORCEONESHOT | Flags::DROP);
+    if change.filter == Filter::Vnode && change.notes & notes::NAMES != 0 && is_gone {
+        let words = "names go with an interest that is told once: the caller asks for them with CLEAR or DISPATCH";
+        return Err(Refused::new(number::EINVAL, words));
+    }
+    Ok(())
 }
 
 /// Flags that a filter has by nature.

@@ -187,6 +187,7 @@ impl State {
         let known = self.keys.remove(&(interest.filter.number(), interest.ident));
         assert_eq!(known, Some(key), "an interest is known by its ident and filter");
         self.ready.remove(key.index());
+        self.names.remove(&key);
         if let Some(due) = interest.again {
             self.timers[0].remove(due, key);
         }
@@ -241,6 +242,7 @@ impl State {
             let one = self.interests.remove(interest).expect("an origin knows its interests");
             self.keys.remove(&(one.filter.number(), one.ident));
             self.ready.remove(interest.index());
+            self.names.remove(&interest);
             if let Some(due) = one.again {
                 self.timers[0].remove(due, interest);
             }

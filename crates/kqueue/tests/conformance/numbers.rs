@@ -46,6 +46,7 @@ pub const NOTE_OPEN: u32 = 0x80;
 pub const NOTE_CLOSE: u32 = 0x100;
 pub const NOTE_CLOSE_WRITE: u32 = 0x200;
 pub const NOTE_READ: u32 = 0x400;
+pub const NOTE_NAMES: u32 = 0x0100_0000;
 
 pub const NOTE_EXIT: u32 = 0x8000_0000;
 pub const NOTE_FORK: u32 = 0x4000_0000;

@@ -119,7 +119,7 @@ fn the_shared_library_has_these_names_and_versions_and_no_others() {
         .collect();
     names.sort_unstable();
     let version = "@@CORELANE_KQUEUE_1";
-    let own = ["corelane_aio_cancel", "corelane_aio_progress", "corelane_aio_submit", "corelane_lio_submit"];
+    let own = ["corelane_aio_cancel", "corelane_aio_progress", "corelane_aio_submit", "corelane_lio_submit", "corelane_names"];
     let versioned = [&own[..], &["kevent", "kqueue1", "kqueue"]].concat();
     let (versions, interposed): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.contains("@@"));
     assert_eq!(interposed, ["close", "close_range", "dup2", "dup3", "fclose"]);
