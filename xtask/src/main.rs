@@ -1,8 +1,9 @@
-//! The project's own scripts: `cargo xtask test` runs every check, `cargo xtask tidy` the house rules alone, and
-//! `cargo xtask bench` measures against others.
+//! The project's own scripts: `cargo xtask test` runs every check, `cargo xtask tidy` the house rules alone,
+//! `cargo xtask bench` measures against others, and `cargo xtask rig` builds networks to try things in.
 #![forbid(unsafe_code)]
 
 mod bench;
+mod rig;
 mod test;
 mod tidy;
 mod workspace;
@@ -20,6 +21,8 @@ enum Command {
     Tidy(tidy::Arguments),
     /// Measure services against peers, in paired rounds
     Bench(bench::Arguments),
+    /// Build a network in namespaces, run a command in it, and take it down
+    Rig(rig::Arguments),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -27,5 +30,6 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Test(arguments) => test::run(&arguments),
         Command::Tidy(arguments) => tidy::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Rig(arguments) => rig::run(&arguments),
     }
 }

@@ -1,6 +1,8 @@
 //! What the tests of several files and crates need: sockets that are connected to each other.
 #![allow(clippy::unwrap_used)] // all of this is tests
 
+pub mod network;
+
 use crate::sockets;
 use corelane_seam::{Address, Listen, StreamOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -76,6 +76,7 @@ pub const SECTIONS: &[Section] = &[
             "crates/machine",
             "crates/select",
             "crates/drivers",
+            "crates/xdp",
             "crates/watch",
             "crates/steer",
         ]),

@@ -1,0 +1,32 @@
+//! Ports of real interfaces: one queue of one interface each, which a driver drives (`corelane_seam::Port`).
+//!
+//! ```text
+//! ports_for(interface, ours, queues) -> Queue, one a lane, and what was lost -> port(memory, ring)     the best of these:
+//! afxdp::open(name, ours, queues)    -> XdpQueue -> port(memory, ring)         what is ours comes, the rest is the kernel's
+//! packet::open(name, queues)         -> PacketQueue -> port(memory)            everything comes, and the kernel has it as well
+//! tap::open(name, queues)            -> TapQueue -> port(memory)               the kernel is at the other end of the wire
+//! tap::steer(queue, selector)                                                  which queue a flow of the kernel's gets
+//! ```
+//!
+//! A port is made on its lane's thread, in the network namespace of its interface, and given to the driver with `FrameOp::Open`. It never waits.
+//! Its descriptor tells of frames, another of the interface: that it went down, came up, or is gone. Whatever the process attaches ends with the
+//! process, however it ends.
+#![allow(unsafe_code)]
+
+pub mod afxdp;
+mod choice;
+mod copying;
+mod errors;
+mod link;
+mod ours;
+mod outgoing;
+pub mod packet;
+mod ring;
+mod socket;
+pub mod tap;
+
+pub use choice::{Choice, Loss, Queue, ports_for};
+pub use copying::{Calls, CopyingPort, Received};
+pub use errors::Error;
+pub use link::Interface;
+pub use ours::{OURS_MAX, Ours};

@@ -1,0 +1,387 @@
+//! AF_XDP.
+
+use crate::ends::{self, Kind, nodes, on_every_driver};
+use crate::node::{Node, memory};
+use crate::wire::{
+    FAR, FAR_MAC, KERNEL, NEAR_MAC, OURS, OURS_V6, arp, datagram, far, ipv4, ipv6, on_network, ping, run, solicitation, udp, wire,
+};
+use corelane_os::testing::skip;
+use corelane_seam::{CapturedPort, FRAMES_MAX, FaultyPort, FrameMemory, PortFaults, Reason};
+use corelane_xdp::{Error, Loss, Ours, Queue, afxdp, packet, ports_for, tap};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv6Addr, UdpSocket};
+use std::process::{Command, Stdio};
+
+#[test]
+fn a_port_echoes() {
+    on_every_driver("afxdp::a_port_echoes", |by| ends::echoes(by, Kind::Xdp));
+}
+
+#[test]
+fn a_port_survives_its_interface_going_down_and_up_and_away() {
+    on_every_driver("afxdp::a_port_survives_its_interface_going_down_and_up_and_away", |by| {
+        ends::goes_down_and_away(by, Kind::Xdp)
+    });
+}
+
+/// Whether somebody at the near end has answered what the far end sent last.
+fn kernel_answers(far: &mut Node, kind: u16) -> bool {
+    // The kernel answers within the call that sends, or shortly after: what marks the end of that is an answer that must come.
+    far.send(&[arp(KERNEL)]).unwrap();
+    let (mut seen, mut marked) = (false, false);
+    while !marked {
+        for frame in far.frames(1) {
+            let is = |kind: u16| frame[12..14] == kind.to_be_bytes();
+            marked |= is(0x0806) && frame[28..32] == KERNEL.octets();
+            seen |= is(kind) && !(is(0x0806) && frame[28..32] == KERNEL.octets());
+        }
+    }
+    seen
+}
+
+/// Who has an address answers for it, and nobody else does.
+#[test]
+fn an_address_of_ours_is_ours_alone() {
+    on_network("afxdp::an_address_of_ours_is_ours_alone", || {
+        wire(1);
+        let mut near = nodes(Kind::Xdp, 1).remove(0);
+        let mut far = far();
+        let ours = [
+            arp(OURS),
+            ping(OURS),
+            datagram(OURS, 7, b"x"),
+            ipv4(OURS, 17, 0x2000, 0, &udp((1, 7), b"a first fragment")),
+            ipv4(OURS, 17, 3, 0, b"a last fragment"),
+            ipv4(OURS, 6, 0, 8, &[0; 20]),
+        ];
+        for packet in ours {
+            far.send(std::slice::from_ref(&packet)).unwrap();
+            assert!(!kernel_answers(&mut far, u16::from_be_bytes([packet[12], packet[13]])));
+            assert_eq!(*near.frames(1)[0], *packet);
+        }
+        let socket = UdpSocket::bind((KERNEL, 7)).unwrap();
+        far.send(&[datagram(KERNEL, 7, b"the kernel's")]).unwrap();
+        let mut bytes = [0; 100];
+        assert_eq!(socket.recv(&mut bytes).unwrap(), 12);
+        far.send(&[ping(KERNEL)]).unwrap();
+        assert!(kernel_answers(&mut far, 0x0800));
+        far.send(&[vec![0xff; 14], NEAR_MAC.to_vec(), [&NEAR_MAC[..], &FAR_MAC, &[0x08, 0x00, 0x45]].concat()])
+            .unwrap_or_default();
+        assert!(near.waiting().is_empty(), "what is the kernel's or no packet at all is not ours");
+        near.close();
+    });
+}
+
+/// The same over IPv6: neighbours ask a group, in which others are as well, for the address.
+#[test]
+fn an_address_of_ours_over_ipv6_is_ours_and_another_is_not() {
+    on_network("afxdp::an_address_of_ours_over_ipv6_is_ours_and_another_is_not", || {
+        wire(1);
+        let queue = afxdp::open("near", &Ours::Addresses(vec![OURS_V6.into()]), 1).unwrap().remove(0);
+        let memory = memory();
+        let mut near = Node::new(queue.port(memory.clone(), 64).unwrap(), memory);
+        let mut far = far();
+        // The same group, another address; another address; a message of another kind to the group.
+        let other = Ipv6Addr::from_bits(OURS_V6.to_bits() | 1 << 64);
+        let mut advertisement = solicitation(OURS_V6);
+        advertisement[54] = 136;
+        far.send(&[
+            solicitation(other),
+            ipv6(other, 17, &udp((1, 7), b"x")),
+            advertisement,
+            ipv6(OURS_V6, 58, b"")[..50].to_vec(),
+        ])
+        .unwrap();
+        let ours = [
+            solicitation(OURS_V6),
+            ipv6(OURS_V6, 17, &udp((1, 7), b"x")),
+            ipv6(OURS_V6, 44, b"a fragment"),
+            ipv6(OURS_V6, 58, b""),
+        ];
+        far.send(&ours).unwrap();
+        assert_eq!(near.frames(4).iter().map(|frame| frame.to_vec()).collect::<Vec<_>>(), ours);
+        near.close();
+    });
+}
+
+/// The kernel takes no queue away that somebody has, and the port goes on.
+#[test]
+fn a_queue_in_use_is_not_taken_away() {
+    on_network("afxdp::a_queue_in_use_is_not_taken_away", || {
+        if Command::new("ethtool").arg("--version").output().is_err() {
+            return skip("afxdp::a_queue_in_use_is_not_taken_away", "ethtool is not installed");
+        }
+        wire(2);
+        let mut nodes = nodes(Kind::Xdp, 2);
+        let fewer = || Command::new("ethtool").args(["-L", "near", "rx", "1", "tx", "1"]).output().unwrap().status.success();
+        assert!(!fewer());
+        let mut far = far();
+        far.send(&[datagram(OURS, 7, b"still there")]).unwrap();
+        while nodes.iter_mut().map(|node| node.waiting().len()).sum::<usize>() == 0 {}
+        nodes.into_iter().for_each(Node::close);
+        assert!(fewer());
+        assert!(matches!(
+            afxdp::open("near", &Ours::All, 2).map(drop_ports),
+            Err(Error::NoQueue { .. }) | Ok(Err(Error::NoQueue { .. }))
+        ));
+    });
+}
+
+/// Opens a port on each queue, and closes all of them.
+fn drop_ports(queues: Vec<afxdp::XdpQueue>) -> Result<(), Error> {
+    queues.into_iter().try_for_each(|queue| queue.port(memory(), 64).map(drop))
+}
+
+/// Wrappers fit around a port of a real interface: faults happen to what arrives, and another program reads what was captured.
+#[test]
+fn wrappers_fit_around_it() {
+    const NAME: &str = "afxdp::wrappers_fit_around_it";
+    on_network(NAME, || {
+        wire(1);
+        let queue = afxdp::open("near", &Ours::All, 1).unwrap().remove(0);
+        let memory = memory();
+        let (port, capture) = CapturedPort::new(queue.port(memory.clone(), 64).unwrap(), 1 << 20);
+        let faults = PortFaults { drop: 500, ..PortFaults::default() };
+        let mut drawn = 0_u64;
+        let every_other = move || {
+            drawn += 1;
+            // A frame that is kept draws four times more, for faults that never happen.
+            if drawn % 6 == 1 { 0 } else { u64::MAX }
+        };
+        let (port, counts) = FaultyPort::new(port, faults, every_other);
+        let mut near = Node::new(port, memory);
+        far().send(&(0..20).map(|number| datagram(OURS, number, b"one of many")).collect::<Vec<_>>()).unwrap();
+        let mut seen = 0;
+        while seen + (counts.get().dropped as usize) < 20 {
+            seen += near.waiting().len();
+        }
+        assert!(seen > 0 && counts.get().dropped > 0, "{seen}");
+        let read = Command::new("tcpdump").args(["-n", "-r", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let Ok(mut read) = read else { return skip(NAME, "tcpdump is not installed") };
+        read.stdin.take().unwrap().write_all(&capture.take()).unwrap();
+        let output = read.wait_with_output().unwrap();
+        let lines = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(lines.lines().filter(|line| line.contains("10.9.0.77.7777 > 10.9.0.2.")).count(), 20, "{lines}");
+        near.close();
+    });
+}
+
+/// The best kind of port is chosen, and what was lost is said.
+#[test]
+fn the_best_port_is_chosen_and_losses_are_told() {
+    on_network("afxdp::the_best_port_is_chosen_and_losses_are_told", || {
+        wire(1);
+        let ours = Ours::Addresses(vec![OURS.into()]);
+        let best = ports_for("near", &ours, 1).unwrap();
+        assert!(matches!(best.queues[..], [Queue::Xdp(_)]) && best.lost.is_empty());
+        let mut second = ports_for("near", &ours, 1).unwrap();
+        assert!(matches!(second.queues[..], [Queue::Packet(_)]) && matches!(second.lost[..], [Loss::Xdp(Error::Busy { .. })]));
+        assert!(second.lost[0].to_string().contains("another process has it"), "{}", second.lost[0]);
+        let memory = memory();
+        let mut near = Node::new(second.queues.remove(0).port(memory.clone(), 64).unwrap(), memory);
+        drop(best);
+        far().send(&[datagram(OURS, 7, b"by a packet socket")]).unwrap();
+        assert!(near.frames(1)[0].ends_with(b"by a packet socket"));
+        near.close();
+        assert!(matches!(ports_for("nobody", &ours, 1), Err(Error::NoInterface { .. })));
+    });
+}
+
+/// With ports alone the address stays the kernel's, with all that belongs to it.
+#[test]
+fn ports_of_a_kernels_address_are_ours_and_the_rest_is_not() {
+    on_network("afxdp::ports_of_a_kernels_address_are_ours_and_the_rest_is_not", || {
+        wire(1);
+        let queue = afxdp::open("near", &Ours::Ports(vec![(KERNEL, 7).into(), (KERNEL, 9).into()]), 1).unwrap().remove(0);
+        let memory = memory();
+        let mut near = Node::new(queue.port(memory.clone(), 64).unwrap(), memory);
+        let mut far = far();
+        let ours =
+            [datagram(KERNEL, 7, b"x"), datagram(KERNEL, 9, b"y"), ipv4(KERNEL, 17, 0, 40, &udp((7, 9), b"behind options"))];
+        for packet in ours {
+            far.send(std::slice::from_ref(&packet)).unwrap();
+            assert_eq!(*near.frames(1)[0], *packet);
+        }
+        let socket = UdpSocket::bind((KERNEL, 8)).unwrap();
+        far.send(&[datagram(KERNEL, 8, b"the kernel's")]).unwrap();
+        let mut bytes = [0; 100];
+        assert_eq!(socket.recv_from(&mut bytes).unwrap(), (12, (FAR, 7777).into()));
+        let theirs = [
+            ipv4(KERNEL, 17, 0x2000, 0, &udp((1, 7), b"a first fragment")),
+            ipv4(KERNEL, 17, 1, 0, &udp((1, 7), b"not a port")),
+            ipv4(KERNEL, 6, 0, 0, &udp((1, 7), b"not UDP at all, but TCP")),
+            datagram(OURS, 7, b"another address"),
+            ipv4(KERNEL, 17, 0, 0, &[0, 1, 0]),
+        ];
+        far.send(&theirs).unwrap();
+        far.send(&[ping(KERNEL)]).unwrap();
+        assert!(kernel_answers(&mut far, 0x0800));
+        assert!(near.waiting().is_empty());
+        near.close();
+    });
+}
+
+/// Each packet of several queues comes to the socket of its own queue, and once.
+#[test]
+fn each_queue_has_its_own_port() {
+    on_network("afxdp::each_queue_has_its_own_port", || {
+        wire(2);
+        let mut nodes = nodes(Kind::Xdp, 2);
+        assert_eq!(nodes.iter().map(|node| node.facts.queue).collect::<Vec<_>>(), [0, 1]);
+        let mut far = far();
+        far.send(&(0..50).map(|number| datagram(OURS, number, b"one of many")).collect::<Vec<_>>()).unwrap();
+        let mut seen = 0;
+        while seen < 50 {
+            seen += nodes.iter_mut().map(|node| node.waiting().len()).sum::<usize>();
+        }
+        assert_eq!(seen, 50);
+        nodes.into_iter().for_each(Node::close);
+    });
+}
+
+/// What arrives while the kernel has no frame is dropped and counted, and nothing else is.
+#[test]
+fn drops_are_counted() {
+    on_network("afxdp::drops_are_counted", || {
+        use corelane_seam::Port;
+        wire(1);
+        let memory = FrameMemory::new(8, 2048).unwrap();
+        let queue = afxdp::open("near", &Ours::All, 1).unwrap().remove(0);
+        let mut port = queue.port(memory.clone(), 16).unwrap();
+        let mut far = far();
+        far.send(&(0..20).map(|number| datagram(OURS, number, b"too many")).collect::<Vec<_>>()).unwrap();
+        let mut frames = Vec::new();
+        while frames.len() < 8 {
+            port.receive(1, 64, &mut frames).unwrap();
+        }
+        // What the kernel has taken up by now it has dropped; frames behind that come when it has frames again.
+        while port.drops().unwrap().no_frame < 12 {}
+        assert_eq!(port.drops().unwrap(), afxdp::Drops { dropped: 12, ring_full: 0, no_frame: 12 });
+        frames.clear();
+        port.receive(1, 64, &mut frames).unwrap();
+        far.send(&[datagram(OURS, 99, b"now")]).unwrap();
+        while frames.is_empty() {
+            port.receive(1, 64, &mut frames).unwrap();
+        }
+        assert!(frames[0].ends_with(b"now"));
+        frames.clear();
+        drop(port);
+        assert_eq!(memory.counts().free, 8);
+    });
+}
+
+#[test]
+fn what_cannot_be_opened_is_said() {
+    on_network("afxdp::what_cannot_be_opened_is_said", || {
+        wire(1);
+        assert!(matches!(afxdp::open("nobody", &Ours::All, 1), Err(Error::NoInterface { .. })));
+        assert!(matches!(afxdp::open("near", &Ours::All, 2), Err(Error::NoQueue { queue: 1, .. })));
+        assert!(matches!(afxdp::open("near", &Ours::Addresses(Vec::new()), 1), Err(Error::Range { .. })));
+        let queue = || afxdp::open("near", &Ours::All, 1).unwrap().remove(0);
+        let refused = queue().port(FrameMemory::new(8, 8192).unwrap(), 16).unwrap_err();
+        assert!(matches!(refused, Error::Range { got: 8192, .. }), "{refused}");
+        assert!(matches!(queue().port(memory(), 48), Err(Error::Range { got: 48, .. })));
+        let taken = queue();
+        assert!(matches!(afxdp::open("near", &Ours::All, 1), Err(Error::Busy { .. })), "the interface has a program");
+        drop(taken);
+        run(&["link set near mtu 3000"]);
+        assert!(matches!(queue().port(memory(), 16), Err(Error::FrameShort { needed: 3018, got: 1792, .. })));
+    });
+}
+
+/// The names of the programs that the interface has, as ip(8) shows it.
+fn has_program() -> bool {
+    let shown = Command::new("ip").args(["-d", "link", "show", "near"]).output().unwrap();
+    String::from_utf8_lossy(&shown.stdout).contains("xdp")
+}
+
+#[test]
+fn the_program_goes_with_the_last_queue() {
+    on_network("afxdp::the_program_goes_with_the_last_queue", || {
+        wire(2);
+        let mut queues = afxdp::open("near", &Ours::All, 2).unwrap();
+        assert!(has_program());
+        drop(queues.remove(0));
+        assert!(has_program());
+        drop(queues);
+        assert!(!has_program());
+    });
+}
+
+const HOLDS: &str = "CORELANE_XDP_HOLDS";
+const OPEN: &str = "the port is open";
+
+/// Run by the next test as a process of its own, to be killed; alone it has nothing to do.
+#[test]
+fn a_process_that_holds_a_port() {
+    if std::env::var_os(HOLDS).is_none() {
+        return;
+    }
+    let port = afxdp::open("near", &Ours::All, 1).unwrap().remove(0).port(memory(), 64).unwrap();
+    println!("{OPEN}");
+    std::io::stdin().lines().for_each(drop);
+    drop(port);
+}
+
+/// Neither the program nor the queue is held by a process that was killed.
+#[test]
+fn a_process_that_is_killed_leaves_nothing_attached() {
+    on_network("afxdp::a_process_that_is_killed_leaves_nothing_attached", || {
+        wire(1);
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "afxdp::a_process_that_holds_a_port", "--nocapture"]).env(HOLDS, "1");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.map(Result::unwrap).any(|line| line.contains(OPEN)));
+        assert!(has_program());
+        child.kill().unwrap();
+        assert!(!child.wait().unwrap().success());
+        assert!(!has_program());
+        nodes(Kind::Xdp, 1).into_iter().for_each(Node::close);
+    });
+}
+
+/// A region that the process may not lock is refused with the numbers and the remedy.
+#[test]
+fn a_region_beyond_the_limit_is_refused_in_words() {
+    on_network("afxdp::a_region_beyond_the_limit_is_refused_in_words", || {
+        wire(1);
+        let queues = afxdp::open("near", &Ours::All, 1).unwrap();
+        without_lock_capability();
+        let most = afxdp::frames_max(4096, 1);
+        if most >= FRAMES_MAX {
+            return skip("afxdp::a_region_beyond_the_limit_is_refused_in_words", "this process may lock any amount (ulimit -l)");
+        }
+        let refused = queues.into_iter().next().unwrap().port(FrameMemory::new(most + 1, 4096).unwrap(), 64).unwrap_err();
+        assert!(matches!(refused, Error::LockedMemory { bytes, .. } if bytes == (most + 1) * 4096), "{refused}");
+        assert!(refused.to_string().contains("ulimit -l"), "{refused}");
+    });
+}
+
+/// Takes CAP_IPC_LOCK from this thread, which is the test's own.
+fn without_lock_capability() {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+    let mut sets = capabilities(None).unwrap();
+    sets.effective.remove(CapabilitySet::IPC_LOCK);
+    set_capabilities(None, sets).unwrap();
+}
+
+#[test]
+fn who_may_not_is_told_what_is_missing() {
+    on_network("afxdp::who_may_not_is_told_what_is_missing", || {
+        use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+        wire(1);
+        let mut sets = capabilities(None).unwrap();
+        sets.effective = CapabilitySet::empty();
+        set_capabilities(None, sets).unwrap();
+        let refused = [
+            afxdp::open("near", &Ours::All, 1).map(drop).unwrap_err(),
+            packet::open("near", 1).map(drop).unwrap_err(),
+            tap::open("other", 1).map(drop).unwrap_err(),
+        ];
+        for error in refused {
+            assert_eq!(error.fault().reason, Reason::Permission, "{error}");
+            assert!(error.to_string().contains("CAP_"), "{error}");
+        }
+    });
+}
