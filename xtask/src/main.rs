@@ -1,8 +1,10 @@
 //! The project's own scripts: `cargo xtask test` runs every check, `cargo xtask tidy` the house rules alone,
-//! `cargo xtask bench` measures against others, and `cargo xtask rig` builds networks to try things in.
+//! `cargo xtask bench` measures against others, `cargo xtask package` makes what is installed elsewhere, and `cargo xtask rig` builds
+//! networks to try things in.
 #![forbid(unsafe_code)]
 
 mod bench;
+mod package;
 mod rig;
 mod test;
 mod tidy;
@@ -21,6 +23,8 @@ enum Command {
     Tidy(tidy::Arguments),
     /// Measure services against peers, in paired rounds
     Bench(bench::Arguments),
+    /// Write a Debian package, and the root file system of a container
+    Package(package::Arguments),
     /// Build a network in namespaces, run a command in it, and take it down
     Rig(rig::Arguments),
 }
@@ -30,6 +34,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Test(arguments) => test::run(&arguments),
         Command::Tidy(arguments) => tidy::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Package(arguments) => package::run(&arguments),
         Command::Rig(arguments) => rig::run(&arguments),
     }
 }

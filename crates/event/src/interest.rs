@@ -37,12 +37,21 @@ pub enum Source {
     Descriptor(Key),
     /// A file, and its changes, in notes.
     File(Key, u32),
+    /// A process: what it has done, in notes; for a child that is followed its parent; what it has ended with, as far as it was heard.
+    Process {
+        origin: Key,
+        came: u32,
+        parent: u32,
+        status: i32,
+    },
     Timer(Timing),
     /// The signal's count when last told.
     Signal(u64),
     User(Trigger),
     /// What was posted.
     Posted(Option<(u32, i64)>),
+    /// How an operation, or a list of them, was over.
+    Submitted(Option<Told>),
 }
 
 /// A timer's state.
@@ -102,7 +111,7 @@ impl Interest {
     /// The descriptor's origin, if it has one.
     pub fn origin(&self) -> Option<Key> {
         match self.source {
-            Source::Descriptor(origin) | Source::File(origin, _) => Some(origin),
+            Source::Descriptor(origin) | Source::File(origin, _) | Source::Process { origin, .. } => Some(origin),
             _ => None,
         }
     }
@@ -131,24 +140,25 @@ impl Interest {
         match &self.source {
             Source::Descriptor(_) => false,
             Source::Signal(_) => true,
-            Source::File(_, came) => *came != 0,
+            Source::File(_, came) | Source::Process { came, .. } => *came != 0,
             Source::Timer(timing) => timing.fired,
             Source::User(trigger) => trigger.on,
             Source::Posted(posted) => posted.is_some(),
+            Source::Submitted(ended) => ended.is_some(),
         }
     }
 
     /// Forgets what was told (CLEAR).
     pub fn clear(&mut self) {
         match &mut self.source {
-            Source::File(_, came) => *came = 0,
+            Source::File(_, came) | Source::Process { came, .. } => *came = 0,
             // What the program has put there stays.
             Source::User(trigger) => trigger.on = false,
             Source::Posted(posted) => *posted = None,
             // A period counts from what was told on; an instant comes once.
             Source::Timer(timing) => timing.fired = false,
-            // A signal counts from what was told on; a descriptor has its state itself.
-            Source::Signal(_) | Source::Descriptor(_) => {}
+            // A signal counts from what was told on; a descriptor has its state itself; an operation ends once.
+            Source::Signal(_) | Source::Descriptor(_) | Source::Submitted(_) => {}
         }
     }
 }

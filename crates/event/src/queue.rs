@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod interleavings;
+mod submitting;
 
 use corelane_os::events::home::Home;
 use corelane_os::events::number;
@@ -65,7 +66,7 @@ impl Queue {
         let outer = outer.into_descriptor();
         let number = outer.as_raw_fd();
         let state = State::new(set.clone(), number, home)?;
-        Ok(Arc::new(Self {
+        let queue = Arc::new(Self {
             outer: Mutex::new(Some(outer)),
             number,
             home,
@@ -73,7 +74,9 @@ impl Queue {
             pending: state.pending(),
             state: Mutex::new(state),
             waiters: AtomicUsize::new(0),
-        }))
+        });
+        queue.hear_of_helpers();
+        Ok(queue)
     }
 
     /// The number of its descriptor, which is readable while there may be something to tell.
@@ -81,9 +84,10 @@ impl Queue {
         self.number
     }
 
-    /// Interests that are registered.
+    /// Interests that are registered; none of them is in a child of fork(2), to which no queue is passed on.
     pub fn registered(&self) -> usize {
-        self.state().len()
+        // What a child has of its parent's lock may be held by a thread that is not there.
+        if self.home.is_this_process() { self.state().len() } else { 0 }
     }
 
     /// Registers, updates, switches or removes an interest.
@@ -91,12 +95,14 @@ impl Queue {
     /// # Errors
     /// EINVAL: flags, notes or data that exclude each other, or a filter that the file does not have; ENOENT: not registered; EBADF: not an open
     /// descriptor, or the queue is another process's or another descriptor table's; ESRCH: no such process; ENOMEM: too many timers, or what the
-    /// system says; ENOTSUP: NOTE_FORK, NOTE_EXEC, NOTE_TRACK.
+    /// system says; ENOTSUP: NOTE_FORK, NOTE_EXEC or NOTE_TRACK where the kernel does not tell of them; EBUSY: the end of an operation cannot be deleted.
     pub fn change(&self, change: &Change) -> Result<(), Refused> {
         self.check_home()?;
         let mut state = self.state();
         state.change(change)?;
-        self.follow(&mut state)
+        // What was asked for is done; a set that cannot be built again now is built again later.
+        let _ = self.follow(&mut state);
+        Ok(())
     }
 
     /// Waits until there are at least `at_least` events, writes those that there are to the beginning of `events`, and says how many; after
@@ -147,25 +153,38 @@ impl Queue {
     }
 
     /// Has waiters return from [`Queue::take`] at once.
-    pub fn wake(&self, who: Wake) {
+    ///
+    /// # Errors
+    /// EBADF as for [`Queue::change`].
+    pub fn wake(&self, who: Wake) -> Result<(), Refused> {
+        self.check_home()?;
         let waiters = match who {
             Wake::One => 1,
             Wake::All => self.waiters.load(Ordering::SeqCst),
         };
         self.state().wake(waiters);
+        Ok(())
     }
 
     /// Tells that what `ident` stands for (an asynchronous operation, for [`Filter::Aio`] and [`Filter::Lio`]) has come to its end.
     ///
     /// # Errors
-    /// ENOENT: nobody is interested; EINVAL: events of this filter come from the system.
+    /// ENOENT: nobody is interested; EINVAL: events of this filter come from the system; EBADF as for [`Queue::change`].
     pub fn post(&self, ident: u64, filter: Filter, notes: u32, data: i64) -> Result<(), Refused> {
+        self.check_home()?;
         self.state().post(ident, filter, notes, data)
     }
 
     /// Closes the queue's descriptor, if it is ours to close.
     pub(crate) fn close(&self) {
-        drop(self.outer.lock().unwrap_or_else(PoisonError::into_inner).take());
+        // A child's copy of it is the child's: it stays open there where a thread of the parent held the lock.
+        let outer = if self.home.is_this_process() {
+            self.cancel_all();
+            Some(self.outer.lock().unwrap_or_else(PoisonError::into_inner))
+        } else {
+            self.outer.try_lock().ok()
+        };
+        drop(outer.and_then(|mut outer| outer.take()));
     }
 
     /// Another descriptor of the same file.
@@ -181,7 +200,9 @@ impl Queue {
         if let Some(outer) = outer {
             let _ = outer.into_raw_fd();
         }
-        self.wake(Wake::All);
+        self.cancel_all();
+        // One who closes it from another descriptor table wakes nobody: what rings there has other numbers.
+        let _ = self.wake(Wake::All);
     }
 
     /// Whether its number is still its descriptor's: a close that nobody told of leaves the number to others.
@@ -222,15 +243,32 @@ impl Queue {
         ))
     }
 
-    /// Waits at the new set, if the old one was given up.
+    /// Goes over to a new set, if the present one is worn: all of it, or nothing where the system refuses. Only a set that would
+    /// make the queue spin is a reason to complain.
     fn follow(&self, state: &mut State) -> Result<(), Refused> {
-        let Some(new) = state.rebuilt()? else { return Ok(()) };
-        let mut set = self.set.write().unwrap_or_else(PoisonError::into_inner);
-        let old = std::mem::replace(&mut *set, new);
+        if !state.is_worn() {
+            return Ok(());
+        }
+        match self.go_over(state) {
+            Err(error) if state.is_haunted() => Err(Refused::system(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn go_over(&self, state: &mut State) -> Result<(), i32> {
+        let new = state.renewed()?;
+        let old = self.set();
         let outer = self.outer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(outer) = outer.as_ref() {
-            Set::replace_in(outer, old.number(), set.number(), Token::Inner.word()).map_err(Refused::system)?;
+            // It leaves the outer one with its last owner, should anything fail from here on.
+            Set::add_in(outer, new.number(), Token::Inner.word())?;
         }
+        old.retire()?;
+        if let Some(outer) = outer.as_ref() {
+            Set::remove_in(outer, old.number());
+        }
+        *self.set.write().unwrap_or_else(PoisonError::into_inner) = new.clone();
+        state.move_to(new);
         Ok(())
     }
 

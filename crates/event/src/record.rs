@@ -142,6 +142,8 @@ pub mod notes {
     pub const CLOSE_WRITE: u32 = 0x200;
     /// `Vnode`: read.
     pub const READ: u32 = 0x400;
+    /// `Vnode` of a directory: entries have changed, whose names are kept for [`Queue::names`](crate::Queue::names). Not FreeBSD's.
+    pub const NAMES: u32 = 0x0100_0000;
 
     /// `Process`: has ended; `data` is its wait status (wait(2)).
     pub const EXIT: u32 = 0x8000_0000;

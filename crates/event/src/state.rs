@@ -3,7 +3,9 @@
 mod asking;
 mod changing;
 mod files;
+mod operations;
 mod origins;
+mod processes;
 mod telling;
 mod timers;
 
@@ -12,18 +14,21 @@ use corelane_os::events::descriptor::{Identity, Kind};
 use corelane_os::events::home::Home;
 use corelane_os::events::polling::{Bell, Readiness};
 use corelane_os::events::process::Process;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::interest::Interest;
+use crate::names::Names;
 use crate::ready::Ready;
 use crate::refused::Refused;
 use crate::set::{Token, Watched};
 use crate::slab::{Key, Slab};
 use files::Files;
+use operations::Operations;
+use processes::Processes;
 pub use telling::Sink;
 use timers::Timers;
 
@@ -83,6 +88,8 @@ struct Origin {
     seen: (i64, u64),
     /// Interests by filter.
     interests: [Option<Key>; FILTERS],
+    /// Operations that wait for it to be readable, and writable, each line in order.
+    lines: [VecDeque<Key>; 2],
     /// What the set has just reported.
     reported: Option<Readiness>,
     /// The set reports it though there is nothing to tell: it is to tell of changes alone.
@@ -96,7 +103,11 @@ impl Origin {
     }
 
     fn is_empty(&self) -> bool {
-        self.interests.iter().all(Option::is_none)
+        self.interests.iter().all(Option::is_none) && self.lines_are_empty()
+    }
+
+    fn lines_are_empty(&self) -> bool {
+        self.lines.iter().all(VecDeque::is_empty)
     }
 }
 
@@ -114,6 +125,8 @@ pub struct State {
     numbers: Map<RawFd, Key>,
     /// Our own descriptors, by process.
     processes: Map<u32, Key>,
+    /// While there are interests that need more than a process's descriptor.
+    heard_processes: Option<Processes>,
     ready: Ready,
     /// How many are on it, for who does not have the lock.
     pending: Arc<AtomicUsize>,
@@ -126,6 +139,9 @@ pub struct State {
     timers: [Timers; 2],
     timer_count: usize,
     files: Option<Files>,
+    /// By the interests that ask for them.
+    names: Map<Key, Names>,
+    operations: Operations,
     signals: BTreeMap<usize, Key>,
     /// Rung by other queues when they have read signals; and the descriptor that signals are read from, once there is an interest.
     called: Option<Arc<Bell>>,
@@ -153,6 +169,7 @@ impl State {
             origins: Slab::new(),
             numbers: Map::default(),
             processes: Map::default(),
+            heard_processes: None,
             ready: Ready::new(),
             pending: Arc::default(),
             put_back: Vec::new(),
@@ -161,6 +178,8 @@ impl State {
             timers: [Timers::new(Clock::Monotonic), Timers::new(Clock::Wall)],
             timer_count: 0,
             files: None,
+            names: Map::default(),
+            operations: Operations::new(),
             signals: BTreeMap::new(),
             called: None,
             lost: HashSet::default(),
@@ -204,18 +223,29 @@ impl State {
         if ringing { self.bell.ring() } else { self.bell.silence() }
     }
 
-    /// The new set, if the old one had to be given up since this was last asked.
-    pub fn rebuilt(&mut self) -> Result<Option<Arc<Watched>>, Refused> {
-        if !self.haunted && self.lost.len() <= self.origins.len().max(Self::LOST) {
-            return Ok(None);
-        }
-        let set = Arc::new(Watched::new().map_err(Refused::system)?);
-        self.register_all(&set).map_err(Refused::system)?;
-        let old = std::mem::replace(&mut self.set, set.clone());
-        old.retire().map_err(Refused::system)?;
+    /// Whether the set is to be given up for a new one.
+    pub fn is_worn(&self) -> bool {
+        self.haunted || self.lost.len() > self.origins.len().max(Self::LOST)
+    }
+
+    /// Whether the set reports, again and again, what is no more.
+    pub fn is_haunted(&self) -> bool {
+        self.haunted
+    }
+
+    /// A new set that waits for all that the present one is to wait for. Nothing has changed until [`State::move_to`].
+    pub fn renewed(&self) -> Result<Arc<Watched>, i32> {
+        let set = Arc::new(Watched::new()?);
+        self.register_all(&set)?;
+        Ok(set)
+    }
+
+    /// From now on `set` is the set.
+    pub fn move_to(&mut self, set: Arc<Watched>) {
+        assert!(self.is_worn(), "a set is given up for a reason");
+        self.set = set;
         self.haunted = false;
         self.lost.clear();
-        Ok(Some(set))
     }
 
     /// Ended origins beyond which the set is built again, however few others there are.
@@ -228,6 +258,9 @@ impl State {
         }
         if let Some(files) = &self.files {
             set.add(files.number(), Readiness::IN, Token::Files.word())?;
+        }
+        if let Some(processes) = &self.heard_processes {
+            set.add(processes.number(), Readiness::IN, Token::Processes.word())?;
         }
         if let Some(called) = &self.called {
             set.add(called.number(), Readiness::IN, Token::Called.word())?;

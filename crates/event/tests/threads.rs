@@ -108,7 +108,7 @@ fn bytes_of_dispatched_connections_are_seen_exactly_once() {
 /// The threads that still wait have nothing to wait for.
 fn wake_up(queue: &Queue, left: &AtomicUsize) {
     assert_eq!(left.load(Ordering::SeqCst), 0);
-    (0..THREADS).for_each(|_| queue.wake(Wake::One));
+    (0..THREADS).for_each(|_| queue.wake(Wake::One).unwrap());
 }
 
 fn run(_: &Queue, take: &(impl Fn() + Sync)) {
@@ -153,7 +153,7 @@ fn closed_in_the_middle_nothing_old_is_told() {
             drop(copy);
         }
         done.store(1, Ordering::SeqCst);
-        (0..THREADS).for_each(|_| queue.wake(Wake::One));
+        (0..THREADS).for_each(|_| queue.wake(Wake::One).unwrap());
     });
     queue.end();
 }

@@ -1,12 +1,18 @@
 #![doc = include_str!("../DESIGN.md")]
 #![deny(unsafe_code)]
 
+mod aio;
 mod border;
 mod call;
 mod closing;
 mod failing;
+mod names;
 mod record;
+mod short;
 
-pub use border::{kevent, kqueue, kqueue1};
+pub use aio::{Aio, corelane_aio_cancel, corelane_aio_progress, corelane_aio_submit, corelane_lio_submit};
+pub use border::{corelane_short_kevent, kevent, kqueue, kqueue1};
 pub use closing::{corelane_close, corelane_close_range, corelane_dup2, corelane_dup3, corelane_fclose, corelane_loaded};
+pub use names::{Name, corelane_names};
 pub use record::Kevent;
+pub use short::Short;

@@ -72,6 +72,30 @@ pub fn replace(old: OwnedFd, new: BorrowedFd) -> OwnedFd {
     old
 }
 
+/// A set of descriptors that takes none.
+pub fn set_that_refuses() -> crate::events::polling::Set {
+    crate::events::polling::Set::refusing().unwrap()
+}
+
+/// Runs `body` in a child of fork(2), which is killed where it hangs; whether it returned true there.
+pub fn in_child(body: impl FnOnce() -> bool) -> bool {
+    const SECONDS: u32 = 10;
+    // SAFETY: the child is this thread alone. The C library makes its memory usable there; what else it touches is what is tested.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork");
+    if child == 0 {
+        // SAFETY: takes no pointers, and ends this process without its parent's destructors.
+        unsafe {
+            libc::alarm(SECONDS);
+            libc::_exit(i32::from(!body()))
+        }
+    }
+    let mut status = 0;
+    // SAFETY: the status is a place of ours.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    status == 0
+}
+
 /// Sends a signal to the calling thread alone.
 pub fn raise(signal: i32) {
     // SAFETY: takes no pointers; the caller has blocked the signal, or means it.

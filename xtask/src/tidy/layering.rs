@@ -72,6 +72,7 @@ const TESTS_TOO: &[(&str, &[&str], &str)] = &[
         &["crates/sim", "crates/svc", "crates/testing"],
         "sockets over frames are tested on the simulated wire, and under the service layer",
     ),
+    ("crates/kqueue", &["crates/os"], "what a machine cannot run is noted as everywhere"),
     ("crates/lane", &["crates/sim", "crates/rss"], "lanes are tested on the simulated driver"),
     ("crates/svc", &["crates/sim", "crates/rss", "crates/testing"], "services are tested on the simulated driver"),
     ("crates/steer", &["crates/sim"], "steering is tested on the simulated network"),

@@ -221,6 +221,8 @@ suite!(on_sim_when_late: crate::sim::SimRig<true>);
 
 /// The datagrams of the suite on a stack of its own over simulated wires; all else passes through it, and is the driver's below.
 mod on_stack {
+    // No case of these is left out, so nothing else looks at their names.
+    const _: () = assert!(!CASES.is_empty());
     suite! { @cases "on_stack", crate::stack::StackRig;
         datagrams:
             a_datagram_comes_and_its_answer_goes_back,

@@ -2,7 +2,7 @@
 
 use crate::rig::{Rig, SIDES, Side};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
-use corelane_seam::{Arena, DatagramOp, Driver, FrameMemory, Handle, Op, Segment, Trains, Tuning, Unix, Wait};
+use corelane_seam::{Arena, DatagramOp, Driver, FrameMemory, Handle, Op, Port, Segment, Trains, Tuning, Unix, Wait};
 use corelane_sim::{CardSetup, Faults, SimDriver, SimPort, World};
 use corelane_stack::{Settings, Stack};
 use std::net::{IpAddr, SocketAddr};
@@ -17,6 +17,7 @@ pub struct StackRig {
     drivers: [Stack<SimDriver>; 2],
     arenas: [Arena; 2],
     world: World,
+    lanes: [usize; 2],
 }
 
 fn ip(side: Side, v6: bool) -> IpAddr {
@@ -66,9 +67,11 @@ impl Rig for StackRig {
         let arenas = [(); 2].map(|()| Arena::new(memory).unwrap());
         let hasher = Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL));
         let table = Table::even(Buckets::DEFAULT, 1).unwrap();
+        let mut lanes = [0; 2];
         let drivers = SIDES.map(|side| {
             let (arena, number) = (arenas[side as usize].clone(), side as usize);
             let below = world.driver(arena.clone(), tuning);
+            lanes[number] = below.lane();
             let frames = FrameMemory::new(FRAMES, 2048).unwrap();
             let port = SimPort::open(&cards[number], 0, below.lane(), frames, RING).unwrap();
             let mut settings = Settings::new(hasher.clone(), table.clone(), (0, 1), number as u128 + 1);
@@ -78,9 +81,20 @@ impl Rig for StackRig {
             let limits = corelane_isr::reassembly::Limits::for_frames(FRAMES, 2048).with_fragments_each(64).with_fragments(1024);
             Stack::new(below, arena, tuning, Box::new(port), &settings.with_fragments(limits)).unwrap()
         });
-        let mut rig = Self { drivers, arenas, world };
+        let mut rig = Self { drivers, arenas, world, lanes };
         rig.meet();
         rig
+    }
+
+    /// Two more, which the stacks pass on.
+    fn ports(&mut self, memory: [FrameMemory; 2]) -> Result<[Box<dyn Port>; 2], String> {
+        let cards = [(); 2].map(|()| self.world.interface(CardSetup::default()));
+        self.world.join(&[&cards[0], &cards[1]]);
+        let [server, client] = memory;
+        let open = |side: Side, memory| -> Box<dyn Port> {
+            Box::new(SimPort::open(&cards[side as usize], 0, self.lanes[side as usize], memory, 16).unwrap())
+        };
+        Ok([open(Side::Server, server), open(Side::Client, client)])
     }
 
     fn driver(&mut self, side: Side) -> &mut dyn Driver {

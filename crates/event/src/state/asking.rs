@@ -33,6 +33,16 @@ impl State {
     pub(super) fn ask(&self, interest: &Interest, counts: &Counts) -> Answer {
         match &interest.source {
             Source::Descriptor(key) => self.ask_descriptor(interest, &self.origins[*key]),
+            // A child that is followed is told as such first: its end has another number to tell.
+            Source::Process { came, parent, .. } if came & notes::CHILD != 0 => told(*came, i64::from(*parent)),
+            Source::Process { origin, came, status, .. } => match self.ask_descriptor(interest, &self.origins[*origin]) {
+                Answer::Told(ended) => {
+                    let data = if ended.data == 0 { i64::from(*status) } else { ended.data };
+                    Answer::Told(Told { notes: ended.notes | came, data, ..ended })
+                }
+                _ if *came != 0 => told(*came, 0),
+                nothing => nothing,
+            },
             Source::File(_, came) if *came != 0 => told(*came, 0),
             Source::Timer(timing) if timing.fired && interest.flags.contains(Flags::ONESHOT) => told(0, 1),
             Source::Timer(timing) if timing.fired => {
@@ -44,6 +54,7 @@ impl State {
             }
             Source::User(trigger) if trigger.on => told(trigger.bits, trigger.data),
             Source::Posted(Some((notes, data))) => told(*notes, *data),
+            Source::Submitted(Some(ended)) => Answer::Told(*ended),
             _ => Answer::Nothing,
         }
     }
@@ -115,7 +126,9 @@ fn ask_uncounted(interest: &Interest, origin: &Origin, ready: Readiness) -> Answ
         return Answer::Nothing;
     }
     if origin.kind == Kind::Stream && descriptor::listens(origin.number) {
-        let waiting = descriptor::tcp(origin.number).map_or(1, |tcp| tcp.waiting);
+        let tcp = descriptor::tcp(origin.number).map(|tcp| tcp.waiting);
+        // One is told where nobody counts: there is one at least.
+        let waiting = tcp.or_else(|| descriptor::local_backlog(origin.number)).unwrap_or(1);
         return if waiting > 0 { told(0, waiting) } else { Answer::Nothing };
     }
     if !is_still(origin, Readiness::IN) {

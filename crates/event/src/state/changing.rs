@@ -1,5 +1,6 @@
 //! Changes: what is registered, updated, removed, switched on and off (kqueue(2); the order of effects is FreeBSD's).
 
+use corelane_os::events::descriptor;
 use corelane_os::events::number;
 use corelane_os::events::polling::{Bell, Readiness};
 use std::os::fd::RawFd;
@@ -20,6 +21,9 @@ const TIMERS: usize = 4096;
 const MISSING: Refused =
     Refused::new(number::ENOENT, "nothing is registered under this ident and filter: the caller adds it first");
 
+const SUBMITTED: Refused =
+    Refused::new(number::EBUSY, "the end of an operation is told in any case: the caller cancels it, and takes what is told");
+
 /// What was registered has ended: its number means another file.
 const REPLACED: Refused = Refused::new(number::ENOENT, "the descriptor was closed and opened again while it was registered");
 
@@ -29,14 +33,18 @@ impl State {
         if change.flags.contains(Flags::ENABLE | Flags::DISABLE) {
             return Err(Refused::new(number::EINVAL, "ENABLE and DISABLE exclude each other: the caller gives one"));
         }
-        let result = match self.find(change)? {
+        let found = self.find(change)?;
+        if found.is_some_and(|key| matches!(self.interests[key].source, Source::Submitted(_))) && !is_switch(change) {
+            return Err(SUBMITTED);
+        }
+        let result = match found {
             Some(key) if change.flags.contains(Flags::DELETE) => {
                 self.drop_interest(key);
                 Ok(())
             }
             Some(key) => self.update(key, change),
             None if change.flags.contains(Flags::ADD) => self.add(change),
-            None => Err(MISSING),
+            None => Err(missing(change)),
         };
         let result = match result {
             Err(REPLACED) if change.flags.contains(Flags::ADD) => self.add(change),
@@ -59,6 +67,7 @@ impl State {
     }
 
     fn add(&mut self, change: &Change) -> Result<(), Refused> {
+        check_names(change)?;
         let source = self.source(change)?;
         let mut interest = Interest::new(change, source);
         interest.flags |= natural(change);
@@ -66,6 +75,9 @@ impl State {
         let before = self.keys.insert((change.filter.number(), change.ident), key);
         assert!(before.is_none(), "an interest is registered once");
         self.join(key);
+        if change.filter == Filter::Process {
+            self.count_process(0, change.notes);
+        }
         let joined = self.activate(key, change);
         joined.inspect_err(|_| {
             if self.interests.get(key).is_some() {
@@ -88,9 +100,10 @@ impl State {
                 Ok(if is_file { Source::File(origin, 0) } else { Source::Descriptor(origin) })
             }
             Filter::Process => {
-                check_process(change)?;
+                self.prepare_processes(change)?;
                 let id = u32::try_from(change.ident).map_err(|_| Refused::system(number::ESRCH))?;
-                self.take_process(id).map(Source::Descriptor)
+                let origin = self.take_process(id).inspect_err(|_| self.count_process(0, 0))?;
+                Ok(Source::Process { origin, came: 0, parent: 0, status: 0 })
             }
             Filter::Timer => self.timer(change).map(Source::Timer),
             Filter::Signal => self.signal(change).map(Source::Signal),
@@ -138,7 +151,7 @@ impl State {
     fn join(&mut self, key: Key) {
         let interest = &self.interests[key];
         match interest.source {
-            Source::Descriptor(origin) | Source::File(origin, _) => {
+            Source::Descriptor(origin) | Source::File(origin, _) | Source::Process { origin, .. } => {
                 let place = &mut self.origins[origin].interests[place(interest.filter)];
                 assert!(place.is_none(), "an origin has one interest a filter");
                 *place = Some(key);
@@ -150,15 +163,17 @@ impl State {
             Source::Signal(_) => {
                 self.signals.insert(interest.ident as usize, key);
             }
-            Source::User(_) | Source::Posted(_) => {}
+            Source::User(_) | Source::Posted(_) | Source::Submitted(_) => {}
         }
     }
 
     /// Updates what is registered.
     fn update(&mut self, key: Key, change: &Change) -> Result<(), Refused> {
         if change.flags.contains(Flags::ADD) {
+            check_names(change)?;
             if change.filter == Filter::Process {
-                check_process(change)?;
+                self.prepare_processes(change)?;
+                self.count_process(self.interests[key].notes, change.notes);
             }
             if change.filter == Filter::Timer {
                 self.restart(key, change)?;
@@ -282,6 +297,21 @@ impl State {
     }
 }
 
+/// Whether a change does nothing but enable or disable.
+fn is_switch(change: &Change) -> bool {
+    !change.flags.intersects(Flags::ADD | Flags::DELETE | Flags::FORCEONESHOT)
+}
+
+/// Names are kept with an interest, so it has to be there when they are asked for.
+fn check_names(change: &Change) -> Result<(), Refused> {
+    let is_gone = change.flags.intersects(Flags::ONESHOT | Flags::FORCEONESHOT | Flags::DROP);
+    if change.filter == Filter::Vnode && change.notes & notes::NAMES != 0 && is_gone {
+        let words = "names go with an interest that is told once: the caller asks for them with CLEAR or DISPATCH";
+        return Err(Refused::new(number::EINVAL, words));
+    }
+    Ok(())
+}
+
 /// Flags that a filter has by nature.
 fn natural(change: &Change) -> Flags {
     match change.filter {
@@ -292,15 +322,13 @@ fn natural(change: &Change) -> Flags {
     }
 }
 
-fn descriptor_of(change: &Change) -> Result<RawFd, Refused> {
-    RawFd::try_from(change.ident).map_err(|_| Refused::system(number::EBADF))
+/// Why there is nothing to be changed: of what is not open nothing can be registered.
+fn missing(change: &Change) -> Refused {
+    let is_open = |number| descriptor::identity_of(number).map_err(Refused::system);
+    let asked = if change.filter.of_descriptor() { descriptor_of(change).and_then(is_open).err() } else { None };
+    asked.unwrap_or(MISSING)
 }
 
-/// What can be heard of a process that is not being traced.
-fn check_process(change: &Change) -> Result<(), Refused> {
-    if change.notes & (notes::FORK | notes::EXEC | notes::TRACK) == 0 {
-        return Ok(());
-    }
-    let words = "of a process only its end is told: NOTE_FORK, NOTE_EXEC and NOTE_TRACK need the kernel's process connector, which is not used";
-    Err(Refused::new(number::ENOTSUP, words))
+fn descriptor_of(change: &Change) -> Result<RawFd, Refused> {
+    RawFd::try_from(change.ident).map_err(|_| Refused::system(number::EBADF))
 }

@@ -46,12 +46,12 @@ fn concerns(filter: Filter, what: Readiness) -> bool {
 
 impl State {
     /// The origin of the program's descriptor `number`, if it is known and is still the file that it was. One whose number was closed or means
-    /// another file has ended.
+    /// another file has ended. Of a number that is not known nothing is asked.
     ///
-    /// EBADF if `number` is not open.
+    /// EBADF if a number that was known is not open.
     pub(super) fn origin_of(&mut self, number: RawFd) -> Result<Option<Key>, Refused> {
+        let Some(&key) = self.numbers.get(&number) else { return Ok(None) };
         let identity = descriptor::identity_of(number).map_err(Refused::system);
-        let Some(&key) = self.numbers.get(&number) else { return identity.map(|_| None) };
         let origin = &self.origins[key];
         if identity == Ok(origin.identity) && closing::closes(number) == origin.closes {
             return Ok(Some(key));
@@ -60,15 +60,17 @@ impl State {
         identity.map(|_| None)
     }
 
-    /// The origin of the program's descriptor, made if need be.
+    /// The origin of the program's descriptor, made if need be; one that is known was found to be the file that it was.
     pub(super) fn take_origin(&mut self, number: RawFd) -> Result<Key, Refused> {
-        if let Some(key) = self.origin_of(number)? {
+        if let Some(&key) = self.numbers.get(&number) {
             return Ok(key);
         }
         let closes = closing::watch(number);
         let identified = descriptor::identify(number).map_err(Refused::system);
         let (kind, identity) = identified.inspect_err(|_| closing::unwatch(number))?;
-        let seen = descriptor::size_and_links(number).unwrap_or((0, 1));
+        // Nobody asks for a socket's size.
+        let is_file = matches!(kind, Kind::File | Kind::Directory);
+        let seen = if is_file { descriptor::size_and_links(number).unwrap_or((0, 1)) } else { (0, 1) };
         let key = self.origins.insert(Origin {
             number,
             kind,
@@ -79,6 +81,7 @@ impl State {
             watch: None,
             seen,
             interests: [None; FILTERS],
+            lines: Default::default(),
             reported: None,
             dozing: false,
         });
@@ -104,6 +107,7 @@ impl State {
             watch: None,
             seen: (0, 1),
             interests: [None; FILTERS],
+            lines: Default::default(),
             reported: None,
             dozing: false,
         });
@@ -138,6 +142,7 @@ impl State {
             all |= needs;
             edge |= !needs.is_empty() && (interest.flags.contains(Flags::CLEAR) || interest.low_water() > 1);
         }
+        all |= self.needed_by_lines(origin);
         if edge || all.is_empty() { all | Readiness::ET } else { all }
     }
 
@@ -182,6 +187,7 @@ impl State {
         let known = self.keys.remove(&(interest.filter.number(), interest.ident));
         assert_eq!(known, Some(key), "an interest is known by its ident and filter");
         self.ready.remove(key.index());
+        self.names.remove(&key);
         if let Some(due) = interest.again {
             self.timers[0].remove(due, key);
         }
@@ -194,8 +200,12 @@ impl State {
                 self.signals.remove(&(interest.ident as usize));
                 signals::leave(interest.ident as usize);
             }
+            Source::Process { origin, .. } => {
+                self.count_process(interest.notes, 0);
+                self.leave(origin, key, interest.filter);
+            }
             Source::Descriptor(origin) | Source::File(origin, _) => self.leave(origin, key, interest.filter),
-            Source::User(_) | Source::Posted(_) => {}
+            Source::User(_) | Source::Posted(_) | Source::Submitted(_) => {}
         }
     }
 
@@ -205,14 +215,19 @@ impl State {
         let left = one.interests[place(filter)].take();
         assert_eq!(left, Some(interest), "an origin knows its interests");
         if one.is_empty() {
-            let gone = self.remove_from_set(origin).is_err();
-            self.release(origin, gone);
+            self.forget_unused(origin);
             return;
         }
         one.dozing = false;
         if self.settle(origin, false).is_err() {
             self.end_origin(origin);
         }
+    }
+
+    /// An origin of no interest is forgotten.
+    pub(super) fn forget_unused(&mut self, origin: Key) {
+        let gone = self.remove_from_set(origin).is_err();
+        self.release(origin, gone);
     }
 
     fn remove_from_set(&self, key: Key) -> Result<(), i32> {
@@ -231,11 +246,16 @@ impl State {
             let one = self.interests.remove(interest).expect("an origin knows its interests");
             self.keys.remove(&(one.filter.number(), one.ident));
             self.ready.remove(interest.index());
+            self.names.remove(&interest);
+            if one.filter == Filter::Process {
+                self.count_process(one.notes, 0);
+            }
             if let Some(due) = one.again {
                 self.timers[0].remove(due, interest);
             }
         }
         self.origins[key].interests = [None; FILTERS];
+        self.end_lines(key);
         self.release(key, true);
     }
 
@@ -244,7 +264,7 @@ impl State {
         self.unwatch_file(key);
         // reason: whoever forgets an origin has just looked at it.
         let origin = self.origins.remove(key).expect("an origin is forgotten once");
-        assert!(origin.is_empty(), "an origin with interests is not forgotten");
+        assert!(origin.is_empty(), "an origin with interests or operations is not forgotten");
         match &origin.process {
             // The set forgets it when our descriptor is closed.
             Some((id, _)) => {
@@ -283,6 +303,9 @@ impl State {
             if one.is_heard() && concerns(one.filter, what) {
                 self.ready.push(interest.index());
             }
+        }
+        if !origin.lines_are_empty() {
+            self.carry_on(key, what);
         }
     }
 

@@ -40,8 +40,9 @@ impl Timers {
     /// Has an alarm, in `set`.
     pub fn prepare(&mut self, set: &Set) -> Result<(), i32> {
         if self.alarm.is_none() {
-            self.alarm = Some(Alarm::new(self.clock)?);
-            self.register(set)?;
+            let alarm = Alarm::new(self.clock)?;
+            set.add(alarm.number(), Readiness::IN, self.token().word())?;
+            self.alarm = Some(alarm);
         }
         Ok(())
     }
@@ -81,5 +82,22 @@ impl Timers {
         alarm.set(first);
         self.heard = false;
         self.set_to = first;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alarm_that_no_set_took_is_made_again() {
+        let mut timers = Timers::new(Clock::Monotonic);
+        assert!(timers.prepare(&corelane_os::testing::set_that_refuses()).is_err());
+        let set = Set::new().expect("a set");
+        timers.prepare(&set).expect("the set takes it");
+        timers.insert(1, crate::slab::Slab::new().insert(()));
+        timers.settle();
+        let mut reports = [corelane_os::events::polling::blank(); 2];
+        assert_eq!(set.collect(&mut reports, Some(std::time::Duration::ZERO)), Ok(1), "what is due is reported");
     }
 }

@@ -40,11 +40,11 @@ fn one_waiter_has_an_event_and_a_wake_wakes_one_or_all() {
         }
         queue.ok(Change::trigger(1));
         wait_for(&back, 1);
-        queue.wake(Wake::One);
+        queue.wake(Wake::One).unwrap();
         wait_for(&back, 2);
         // Those that have not begun to wait are woken by their own.
         while back.load(Ordering::SeqCst) < WAITERS {
-            queue.wake(Wake::All);
+            queue.wake(Wake::All).unwrap();
             thread::yield_now();
         }
     });

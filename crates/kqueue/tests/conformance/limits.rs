@@ -55,6 +55,32 @@ pub const CASES: &[Case] = &[
         setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
         assert_eq!(open_descriptors(), before);
     }),
+    case("who waits hears of what comes after a set could not be built again for want of a descriptor", "Q-22", |q| {
+        let (one, other) = (local(), local());
+        let number = dup(&one.0);
+        q.set(&[ev(1, USER, ADD | DISPATCH)]);
+        std::thread::scope(|threads| {
+            let (tell, told) = std::sync::mpsc::channel();
+            let waiter = threads.spawn(move || {
+                tell.send(nix::unistd::gettid()).unwrap();
+                q.until(|event| event.filter == READ).data
+            });
+            until_it_waits(told.recv().unwrap());
+            let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+            let first_free = dup(&one.0);
+            close(first_free);
+            // One descriptor is left: enough for a new set, and not for what wakes those at the old one.
+            setrlimit(Resource::RLIMIT_NOFILE, u64::try_from(first_free + 1).unwrap(), hard).unwrap();
+            lose(q, number, [&one.0, &other.0]);
+            setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
+            q.set(&[ev(2, USER, ADD)]);
+            let (read, write) = pipe();
+            q.add(id(&read), READ);
+            put(&write, b"abc");
+            assert_eq!(waiter.join().unwrap(), 3);
+        });
+        close(number);
+    }),
     case("timer 4,097 is refused, and one that is deleted makes room", "Q-19", |q| {
         for ident in 0..4096 {
             q.set(&[ev(ident, TIMER, ADD).data(3_600_000)]);
@@ -139,6 +165,28 @@ pub const CASES: &[Case] = &[
         assert!(left <= if closes_are_seen() { 1 } else { 8 }, "{left} descriptors are left");
     }),
 ];
+
+/// Returns when a thread of this process waits at a set (epoll_wait(2) and its like).
+fn until_it_waits(thread: nix::unistd::Pid) {
+    const CALLS: [i64; 2] = [libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2];
+    let path = format!("/proc/self/task/{thread}/syscall");
+    let is_waiting = || {
+        let text = std::fs::read_to_string(&path).unwrap();
+        text.split(' ').next().and_then(|call| call.parse().ok()).is_some_and(|call| CALLS.contains(&call))
+    };
+    while !is_waiting() {
+        std::thread::yield_now();
+    }
+}
+
+/// Registers `number` as one file and then as the other, unseen, until the set has more of what was lost than it keeps.
+fn lose(queue: &Queue, number: std::os::fd::RawFd, files: [&std::os::unix::net::UnixStream; 2]) {
+    for round in 0..1_100 {
+        dup2_unseen(files[round % 2], number);
+        // Where the set is to be built again and cannot be, the change itself is done.
+        assert_eq!(queue.change(ev(usize::try_from(number).unwrap(), READ, ADD)), Ok(()), "round {round}");
+    }
+}
 
 /// Changes of garbage.
 const CHANGES: usize = 1_000_000;

@@ -2,11 +2,13 @@
 //! library. Each case is a process of its own, because signals, children and descriptor numbers belong to a process.
 #![allow(clippy::unwrap_used, reason = "a test without libtest, which clippy does not take for one")]
 
+mod aio;
 mod closing;
 mod core;
 mod empty;
 mod fork;
 mod limits;
+mod names;
 mod numbers;
 mod proc;
 mod read;
@@ -55,6 +57,8 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("threading", threading::CASES),
     ("fork", fork::CASES),
     ("close", closing::CASES),
+    ("names", names::CASES),
+    ("aio", aio::CASES),
     ("limits", limits::CASES),
 ];
 

@@ -289,6 +289,16 @@ pub const CASES: &[Case] = &[
         let _one = listener.accept().unwrap();
         q.silent();
     }),
+    case("a local listener says how many connections wait, and one less after accept", "Q-12", |q| {
+        let folder = Folder::new();
+        let listener = std::os::unix::net::UnixListener::bind(folder.path("socket")).unwrap();
+        q.add(id(&listener), READ);
+        let waiting: Vec<_> = (0..3).map(|_| std::os::unix::net::UnixStream::connect(folder.path("socket")).unwrap()).collect();
+        assert_eq!(q.wait().data, 3);
+        let _one = listener.accept().unwrap();
+        assert_eq!(q.wait().data, 2);
+        drop(waiting);
+    }),
     case("a listener with CLEAR is told for each arrival", "Q-12", |q| {
         let listener = listener();
         q.set(&[ev(id(&listener), READ, ADD | CLEAR)]);

@@ -9,6 +9,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 
 use super::borrowed;
 use super::polling::Readiness;
+use crate::netlink::{Attributes, Request};
 
 /// What a descriptor is, as far as its readiness differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +144,23 @@ pub fn tcp(number: RawFd) -> Option<Tcp> {
     let was_connected = info.tcpi_bytes_acked > 0 || info.tcpi_segs_in > 1;
     let waiting = i64::from(info.tcpi_unacked);
     Some(Tcp { waiting, retransmitted: info.tcpi_total_retrans, heard: info.tcpi_segs_in, was_connected })
+}
+
+/// Connections that wait at a local socket that listens (sock_diag(7), UNIX_DIAG_RQLEN); None where the kernel does not say.
+pub fn local_backlog(number: RawFd) -> Option<i64> {
+    // SOCK_DIAG_BY_FAMILY, the size of `struct unix_diag_msg`, UDIAG_SHOW_RQLEN, and the attribute that this asks for.
+    const KIND: u16 = 20;
+    const HEAD: usize = 16;
+    const SHOW: u32 = 0x10;
+    const LENGTHS: u16 = 4;
+    let file = fstat(borrowed(number).ok()?).ok()?.st_ino as u32;
+    // Which states, which socket, what of it, and of whatever cookie.
+    let words = [u32::from(libc::AF_UNIX as u8), u32::MAX, file, SHOW, u32::MAX, u32::MAX];
+    let head: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let answer = Request::one(KIND, &head).ask(libc::NETLINK_SOCK_DIAG).ok()?;
+    let attributes = Attributes::behind(answer.first()?, HEAD).ok()?;
+    // `struct unix_diag_rqlen`: of one that listens, first those that wait.
+    attributes.number(LENGTHS).map(i64::from)
 }
 
 /// What TCP says of a socket (TCP_INFO, tcp(7)).

@@ -40,6 +40,13 @@ impl Set {
         epoll::create(CreateFlags::CLOEXEC).map(Self).map_err(|error| error.raw_os_error())
     }
 
+    /// One that takes nothing, as where the kernel's limit of watches is reached.
+    #[cfg(feature = "testing")]
+    pub(crate) fn refusing() -> Result<Self, i32> {
+        // It is another kind of file.
+        Bell::new().map(|bell| Self(bell.0))
+    }
+
     /// Its descriptor, which is readable while anything in it is ready.
     pub fn number(&self) -> RawFd {
         self.0.as_raw_fd()
@@ -91,15 +98,19 @@ impl Set {
         }
     }
 
-    /// In the set behind `set`, waits for `new` instead of for `old`, with the same token.
+    /// The set behind `set` waits for `inner` too, until that is closed.
     ///
     /// # Errors
     /// As [`Set::add`].
-    pub fn replace_in(set: &OwnedFd, old: RawFd, new: RawFd, token: u64) -> Result<(), i32> {
-        // One that was closed meanwhile has left the set.
-        let _ = epoll::delete(set, borrowed(old)?);
-        let added = epoll::add(set, borrowed(new)?, EventData::new_u64(token), Readiness::IN);
+    pub fn add_in(set: &OwnedFd, inner: RawFd, token: u64) -> Result<(), i32> {
+        let added = epoll::add(set, borrowed(inner)?, EventData::new_u64(token), Readiness::IN);
         added.map_err(|error| error.raw_os_error())
+    }
+
+    /// The set behind `set` waits for `inner` no more.
+    pub fn remove_in(set: &OwnedFd, inner: RawFd) {
+        // One that was closed meanwhile has left the set.
+        let _ = borrowed(inner).map(|inner| epoll::delete(set, inner));
     }
 
     /// Whether the descriptor `set` is still a set that waits for `inner`, with this token.
