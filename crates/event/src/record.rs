@@ -29,6 +29,10 @@ pub enum Filter {
     User = -11,
     /// All that was written to a socket has left.
     Empty = -13,
+    /// A socket or pipe is ready for any of what `notes` ask for ([`notes::RECV`], [`notes::ACCEPT`], [`notes::SEND`]): kevent's of 2007.
+    Ready = -64,
+    /// A descriptor is ready for any of the bits of poll(2) in `notes`: kevent's of 2007.
+    Poll = -65,
 }
 
 impl Filter {
@@ -47,7 +51,7 @@ impl Filter {
     /// Whether its ident is the number of an open descriptor.
     #[must_use]
     pub fn of_descriptor(self) -> bool {
-        matches!(self, Self::Read | Self::Write | Self::Vnode | Self::ProcessDescriptor | Self::Empty)
+        matches!(self, Self::Read | Self::Write | Self::Vnode | Self::ProcessDescriptor | Self::Empty | Self::Ready | Self::Poll)
     }
 
     const ALL: [Self; 11] = [
@@ -95,6 +99,21 @@ bitflags::bitflags! {
         const ERROR = 0x4000;
         /// The origin has ended: nothing more will come.
         const EOF = 0x8000;
+    }
+}
+
+bitflags::bitflags! {
+    /// How an interest behaves that kevent of 2007 has and kqueue(2) has not ([`Queue::register`](crate::Queue::register)). Without any: as in kqueue(2).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Manner: u8 {
+        /// `Ready`, `Poll`: told as the set has reported it, without asking the descriptor: no system call an event.
+        const UNCHECKED = 0x1;
+        /// Of all queues that wait for an origin in this manner one is woken (EPOLLEXCLUSIVE), where the kernel can.
+        const EXCLUSIVE = 0x2;
+        /// What is ready at registration is told by take, and not in the answer to the registration.
+        const QUEUED = 0x4;
+        /// The end of its origin is told: an event with `ERROR`, and EBADF in `data`.
+        const BROKEN = 0x8;
     }
 }
 
@@ -157,6 +176,13 @@ pub mod notes {
     pub const CHILD: u32 = 0x4;
     /// `Process`: the part of an event's notes that belongs to the kind of activity.
     pub const PCTRLMASK: u32 = 0xf000_0000;
+
+    /// `Ready`: bytes can be received, or will never be.
+    pub const RECV: u32 = 0x1;
+    /// `Ready`: a connection can be accepted.
+    pub const ACCEPT: u32 = 0x2;
+    /// `Ready`: bytes can be sent.
+    pub const SEND: u32 = 0x4;
 
     /// `Timer`: `data` is in seconds.
     pub const SECONDS: u32 = 0x1;

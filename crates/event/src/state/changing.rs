@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::State;
 use super::origins::place;
 use crate::interest::{Interest, Source, Timing, Trigger};
-use crate::record::{Change, Filter, Flags, notes};
+use crate::record::{Change, Event, Filter, Flags, Manner, notes};
 use crate::refused::Refused;
 use crate::set::Token;
 use crate::signals;
@@ -19,6 +19,8 @@ const TIMERS: usize = 4096;
 
 const MISSING: Refused =
     Refused::new(number::ENOENT, "nothing is registered under this ident and filter: the caller adds it first");
+
+const KNOWN: Refused = Refused::new(number::EEXIST, "this is registered: the caller modifies it, or removes it first");
 
 /// What was registered has ended: its number means another file.
 const REPLACED: Refused = Refused::new(number::ENOENT, "the descriptor was closed and opened again while it was registered");
@@ -35,17 +37,55 @@ impl State {
                 Ok(())
             }
             Some(key) => self.update(key, change),
-            None if change.flags.contains(Flags::ADD) => self.add(change),
+            None if change.flags.contains(Flags::ADD) => self.add(change, Manner::empty()).map(|_| ()),
             None => Err(MISSING),
         };
         let result = match result {
-            Err(REPLACED) if change.flags.contains(Flags::ADD) => self.add(change),
+            Err(REPLACED) if change.flags.contains(Flags::ADD) => self.add(change, Manner::empty()).map(|_| ()),
             Err(REPLACED) => Err(MISSING),
             result => result,
         };
         self.timers.iter_mut().for_each(super::timers::Timers::settle);
         self.settle_bell();
         result
+    }
+
+    /// Registers what is not registered yet, in a manner of its own. The event, if it is ready by now and that is to be told at once.
+    pub fn introduce(&mut self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused> {
+        if self.find(change)?.is_some() {
+            return Err(KNOWN);
+        }
+        self.enter(change, manner)
+    }
+
+    /// Replaces what is registered.
+    pub fn modify(&mut self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused> {
+        let key = self.find(change)?.ok_or(MISSING)?;
+        self.drop_interest(key);
+        self.enter(change, manner)
+    }
+
+    fn enter(&mut self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused> {
+        let entered = match self.add(change, manner) {
+            Err(REPLACED) => self.add(change, manner),
+            entered => entered,
+        };
+        let told = entered.map(|key| if manner.contains(Manner::QUEUED) { None } else { self.tell_new(key) });
+        self.timers.iter_mut().for_each(super::timers::Timers::settle);
+        self.settle_bell();
+        told
+    }
+
+    /// What is registered is told, whatever its origin says.
+    pub fn mark(&mut self, ident: u64, filter: Filter) -> Result<(), Refused> {
+        let key = self.keys.get(&(filter.number(), ident)).copied().ok_or(MISSING)?;
+        let interest = &mut self.interests[key];
+        interest.forced = true;
+        if interest.is_heard() {
+            self.ready.push(key.index());
+        }
+        self.settle_bell();
+        Ok(())
     }
 
     /// What is registered under a change's ident and filter, for the open file that the ident means now.
@@ -58,16 +98,17 @@ impl State {
         Ok(self.keys.get(&(change.filter.number(), change.ident)).copied())
     }
 
-    fn add(&mut self, change: &Change) -> Result<(), Refused> {
+    fn add(&mut self, change: &Change, manner: Manner) -> Result<Key, Refused> {
         let source = self.source(change)?;
         let mut interest = Interest::new(change, source);
+        interest.manner = manner;
         interest.flags |= natural(change);
         let key = self.interests.insert(interest);
         let before = self.keys.insert((change.filter.number(), change.ident), key);
         assert!(before.is_none(), "an interest is registered once");
         self.join(key);
         let joined = self.activate(key, change);
-        joined.inspect_err(|_| {
+        joined.map(|()| key).inspect_err(|_| {
             if self.interests.get(key).is_some() {
                 self.drop_interest(key);
             }
@@ -77,7 +118,13 @@ impl State {
     /// Where a new interest's activity is to come from.
     fn source(&mut self, change: &Change) -> Result<Source, Refused> {
         match change.filter {
-            Filter::Read | Filter::Write | Filter::Empty | Filter::Vnode | Filter::ProcessDescriptor => {
+            Filter::Read
+            | Filter::Write
+            | Filter::Empty
+            | Filter::Vnode
+            | Filter::ProcessDescriptor
+            | Filter::Ready
+            | Filter::Poll => {
                 let file = descriptor_of(change)?;
                 if file == self.own {
                     return Err(Refused::new(number::EINVAL, "a queue cannot watch itself"));
@@ -151,6 +198,8 @@ impl State {
                 self.signals.insert(interest.ident as usize, key);
             }
             Source::User(_) | Source::Posted(_) => {}
+            // reason: an origin ends after it began.
+            Source::Ended => unreachable!("a new interest has an origin"),
         }
     }
 
