@@ -19,6 +19,7 @@ pub mod page;
 pub mod processes;
 pub mod report;
 pub mod runner;
+pub mod shared;
 pub mod signals;
 pub mod sockets;
 #[cfg(any(test, feature = "testing"))]

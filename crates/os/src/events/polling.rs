@@ -41,7 +41,7 @@ impl Set {
     }
 
     /// One that takes nothing, as where the kernel's limit of watches is reached.
-    #[cfg(feature = "testing")]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn refusing() -> Self {
         // It is another kind of file.
         Self(Bell::new().expect("a descriptor").0)
