@@ -162,6 +162,11 @@ pub mod notes {
     /// `Vnode`: read.
     pub const READ: u32 = 0x400;
 
+    /// `Vnode` of a directory: has a new entry, or one under a new name. Not in FreeBSD.
+    pub const ENTRY_CREATED: u32 = 0x1000_0000;
+    /// `Vnode` of a directory: has lost an entry, or its name. Not in FreeBSD.
+    pub const ENTRY_REMOVED: u32 = 0x2000_0000;
+
     /// `Process`: has ended; `data` is its wait status (wait(2)).
     pub const EXIT: u32 = 0x8000_0000;
     /// `Process`: has forked.
