@@ -5,7 +5,7 @@ use crate::course::{Course, Cx, Event, Phase, Word, nanoseconds};
 use crate::flights::{Flight, Flights};
 use crate::kinds::Kind;
 use crate::pace::{ARRIVALS_PER_TURN, Owed, PAUSE, Pace};
-use crate::plan::Mode;
+use crate::plan::{Mode, Plan};
 use crate::workload::{Answers, DatagramWorkload};
 use corelane::service::{Arrival, DATAGRAM_BYTES_MAX, Fault, Origin, Reason, Says, Shared, SocketId, TRAIN_DATAGRAMS_MAX, Unix};
 use corelane::{Address, DatagramService, Datagrams, Replies};
@@ -177,11 +177,14 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             };
             // Normal: the socket has closed, as it does when its lane is stopped.
             let Some(output) = output else { return self.course.give_back(flight.intended, left) };
-            if !self.hand_over(output, requests) {
+            let taken = hand_over(&self.course.plan, output, &requests, size);
+            if taken > 0 {
+                self.handed_over(index, flight, taken);
+            }
+            left -= taken;
+            if taken < train {
                 return self.owe(index, flight.intended, left);
             }
-            self.handed_over(index, flight, train);
-            left -= train;
         }
     }
 
@@ -212,15 +215,6 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         }
         lease.advance(count * size);
         Some(lease.share())
-    }
-
-    /// False if the socket has no room for all of them.
-    fn hand_over(&self, output: &mut Replies, requests: Shared) -> bool {
-        let (plan, size) = (&self.course.plan, self.workload.request_bytes());
-        if plan.trains {
-            return output.send_train(&plan.target, None, requests, size);
-        }
-        (0..requests.len() / size).all(|at| output.send_single(&plan.target, None, requests.slice(at * size..(at + 1) * size)))
     }
 
     /// Gives up requests that wait for too long; in a closed loop the next ones follow.
@@ -316,6 +310,16 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         self.course.returned(returned, now);
         (returned as usize, wrong)
     }
+}
+
+/// Hands requests of `size` bytes each over; returns how many of them, from the first, the socket has room for.
+fn hand_over(plan: &Plan, output: &mut Replies, requests: &Shared, size: usize) -> usize {
+    let count = requests.len() / size;
+    if plan.trains {
+        return if output.send_train(&plan.target, None, requests.clone(), size) { count } else { 0 };
+    }
+    let mut singles = (0..count).map(|at| requests.slice(at * size..(at + 1) * size));
+    singles.position(|request| !output.send_single(&plan.target, None, request)).unwrap_or(count)
 }
 
 /// The datagrams of a batch, those of trains one by one.

@@ -35,8 +35,10 @@ impl Services {
     /// Ends a connection behind its output, without the peer's end.
     pub(crate) fn hang_up(&mut self, kit: &mut Kit, index: u32) {
         let mut found = self.table.there(index);
-        // Behind a transform the peer's own end of it may still come (close_notify, RFC 8446 section 6.1), though it says nothing more.
-        if found.connection.transform.is_some() {
+        // Behind a transform the peer's own end of it may still come (close_notify, RFC 8446 section 6.1), though it says nothing more. While an
+        // answer is held there is time for more to come all the same, and a reset would take the answer.
+        let holds_answer = found.connection.busy.as_ref().is_some_and(|busy| busy.output.held() > 0);
+        if found.connection.transform.is_some() || holds_answer {
             return self.end(kit, index, Ending::Completed);
         }
         // During the call the service may have ended it in another way.

@@ -96,7 +96,8 @@ pub enum Next {
     Close,
     /// Close once all output has left, without waiting for the peer's end: for a peer that has said that it sends nothing more (HTTP's
     /// `Connection: close`, RFC 9112 section 9.6). If it does all the same, the kernel answers with a reset, which can take what is on its way to
-    /// it (RFC 1122 section 4.2.2.13). Behind a transform it is the same as `Close`: a peer may still end the transform's stream. The connection ends as [`Ending::Completed`].
+    /// it (RFC 1122 section 4.2.2.13). Behind a transform it is the same as `Close`, because a
+    /// peer may still end the transform's stream, and so it is behind an answer that is held, because there is time for more to come. The connection ends as [`Ending::Completed`].
     HangUp,
     /// Break the connection off: it ends as [`Ending::Aborted`].
     Abort,

@@ -4,7 +4,7 @@
 //! expires; answered with `late` and the milliseconds then), `answer NAME TEXT` (through the lane), `reply NAME TEXT` (the same with a copy),
 //! `here NAME TEXT` (in this call), `drop NAME`, `flood BYTES` (of lane memory), `lump BYTES` (in one piece), `weigh NAME BYTES` (as an answer), `static BYTES`, `need BYTES`, `fill BYTES`, `more` (of a message), `wait` and `resume NAME` (the connection of that ticket),
 //! `close`, `abort`, `panic`, `lane`, `peer`, `connect ADDRESS LINE`, `after MILLISECONDS LINE`, `tell LINE`, `drained LINE`,
-//! `stop` (the timer started last), `closing` (panic when closed), `shut NAME` (close the connection of a ticket), `pair NAME` (with that connection), `hangup` (close what
+//! `stop` (the timer started last), `closing` (panic when closed), `shut NAME` (close the connection of a ticket), `pair NAME` (with that connection), `leave` (hang up), `hangup` (close what
 //! was connected last), `produce PIECES` (one whenever the output has drained), `pass LANE LINE`.
 
 use crate::rig::{Plan, Rig, endings};
@@ -155,6 +155,7 @@ impl Puppet {
             "more" => return Some(Next::More),
             "wait" => return Some(Next::Wait),
             "close" => return Some(Next::Close),
+            "leave" => return Some(Next::HangUp),
             "abort" => return Some(Next::Abort),
             "panic" => panic!("told to"),
             "drained" => {
