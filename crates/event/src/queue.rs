@@ -295,11 +295,14 @@ impl Queue {
     pub(crate) fn try_closed(&self, number: RawFd) {
         match self.state.try_lock() {
             Ok(mut state) => state.closed(number),
-            Err(_) => {
-                self.missed.store(true, Ordering::SeqCst);
-                self.hear_missed();
-            }
+            Err(_) => self.closed_meanwhile(),
         }
+    }
+
+    /// Descriptors were closed, and nobody could be told.
+    pub(crate) fn closed_meanwhile(&self) {
+        self.missed.store(true, Ordering::SeqCst);
+        self.hear_missed();
     }
 
     /// Looks for closes that came while the lock was held. Whoever holds it now does this after us.

@@ -209,3 +209,25 @@ fn what_has_no_room_stays_and_is_told_when_there_is() {
     assert_eq!((few.came, few.opened), (vec![0, 1, 2, 3, 4], 0));
     queue.end();
 }
+
+#[test]
+fn a_close_is_found_while_others_make_and_end_queues() {
+    let left = std::sync::atomic::AtomicBool::new(true);
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            while left.load(std::sync::atomic::Ordering::Relaxed) {
+                Queue::new().unwrap().end();
+            }
+        });
+        for _ in 0..1000 {
+            let (end, _peer) = UnixStream::pair().unwrap();
+            let queue = Queue::new().unwrap();
+            queue.register(&ready(&end, notes::RECV), Manner::BROKEN).unwrap();
+            closed(end.as_raw_fd());
+            let mut events = [Event::BLANK; 1];
+            assert_eq!(queue.take(&mut events, 1, PATIENCE), Ok(1), "nothing else would ring");
+            queue.end();
+        }
+        left.store(false, std::sync::atomic::Ordering::Relaxed);
+    });
+}
