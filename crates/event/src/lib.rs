@@ -127,6 +127,7 @@ mod slab;
 mod state;
 
 pub use events::Events;
+pub use per_process::PerProcess;
 pub use queue::{Intake, Queue, Wake};
 pub use record::{Change, Event, Filter, Flags, Manner, notes};
 pub use refused::Refused;

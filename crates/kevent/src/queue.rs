@@ -94,6 +94,11 @@ impl Kevents {
         &self.queue
     }
 
+    /// Whether the calling process is the one that made it; a child shares its ring alone.
+    pub fn is_of_this_process(&self) -> bool {
+        self.home.is_this_process()
+    }
+
     /// The ring, if there is one.
     pub fn ring(&self) -> Option<&Arc<Ring>> {
         self.shared.as_ref().map(|shared| &shared.ring)

@@ -110,6 +110,12 @@ impl Ring {
         self.size
     }
 
+    /// Its words, records after [`HEADER_WORDS`] of them, for who reads them himself.
+    #[cfg(not(loom))]
+    pub fn words(&self) -> &[AtomicU64] {
+        self.memory.words()
+    }
+
     /// How far events were taken.
     pub fn position(&self) -> Position {
         Position::of(self.word(CONSUMED).load(Ordering::Acquire))

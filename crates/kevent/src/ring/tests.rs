@@ -1,4 +1,5 @@
 //! A ring of any size, filled and emptied.
+#![allow(clippy::unwrap_used, reason = "all of it is test code")]
 
 use super::*;
 use crate::record::Kind;

@@ -83,6 +83,17 @@ fn a_usual_program_works_in_c_and_cpp_on_both_libraries() {
 }
 
 #[test]
+fn kevent_of_2007_keeps_its_promises_in_c_and_cpp_on_both_libraries() {
+    for language in ["c", "c++"] {
+        for shared in [false, true] {
+            let built = Built::new("tests/programs/kevent.c", language, shared);
+            // The end of an origin is told at once where closes are.
+            output(built.command().args((!shared).then_some("static")));
+        }
+    }
+}
+
+#[test]
 fn the_shared_library_has_these_names_and_versions_and_no_others() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-names", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -93,10 +104,13 @@ fn the_shared_library_has_these_names_and_versions_and_no_others() {
         .map(|line| line.rsplit(' ').next().unwrap().to_owned())
         .collect();
     names.sort_unstable();
-    let version = "@@CORELANE_KQUEUE_1";
-    let versioned = ["kevent", "kqueue1", "kqueue"].map(|name| format!("{name}{version}"));
-    assert_eq!(names[..5], ["close", "close_range", "dup2", "dup3", "fclose"]);
-    assert_eq!(names[5..], versioned);
+    let versioned = |names: &[&str], version: &str| names.iter().map(|name| format!("{name}@@{version}")).collect::<Vec<_>>();
+    let mut expected = versioned(&["kevent", "kqueue1", "kqueue"], "CORELANE_KQUEUE_1");
+    let of_2007 = ["init", "ctl", "get_events", "wait", "commit", "put", "get_stats", "ring_map", "ring_unmap"];
+    expected.extend(versioned(&of_2007.map(|name| format!("kevent_{name}")).each_ref().map(String::as_str), "CORELANE_KEVENT_1"));
+    expected.extend(["close", "close_range", "dup2", "dup3", "fclose"].map(str::to_owned));
+    expected.sort_unstable();
+    assert_eq!(names, expected);
     let dynamic = output(Command::new("readelf").arg("-d").arg(&library));
     assert!(dynamic.contains("Library soname: [libkqueue.so.0]"), "{dynamic}");
     std::fs::remove_dir_all(folder).unwrap();
