@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod exit;
+mod generate;
 mod load;
 mod print;
 mod rss;
@@ -9,7 +10,7 @@ mod serve;
 mod stat;
 mod wrap;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use exit::Exit;
 use std::fmt;
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ enum Command {
     Load(Box<load::Arguments>),
     Rss(rss::Arguments),
     Stat(stat::Arguments),
+    Generate(generate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         Command::Load(arguments) => load::run(*arguments),
         Command::Rss(arguments) => rss::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),
+        Command::Generate(arguments) => generate::run(&arguments, Arguments::command()),
     };
     match result {
         Ok(exit) => exit.into(),

@@ -1,8 +1,9 @@
-//! The project's own scripts: `cargo xtask test` runs every check, `cargo xtask tidy` the house rules alone, and
-//! `cargo xtask bench` measures against others.
+//! The project's own scripts: `cargo xtask test` runs every check, `cargo xtask tidy` the house rules alone,
+//! `cargo xtask bench` measures against others, and `cargo xtask package` makes what is installed elsewhere.
 #![forbid(unsafe_code)]
 
 mod bench;
+mod package;
 mod test;
 mod tidy;
 mod workspace;
@@ -20,6 +21,8 @@ enum Command {
     Tidy(tidy::Arguments),
     /// Measure services against peers, in paired rounds
     Bench(bench::Arguments),
+    /// Write a Debian package, and the root file system of a container
+    Package(package::Arguments),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -27,5 +30,6 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Test(arguments) => test::run(&arguments),
         Command::Tidy(arguments) => tidy::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Package(arguments) => package::run(&arguments),
     }
 }

@@ -8,6 +8,7 @@ mod confined;
 mod drain;
 mod echo;
 mod faults;
+mod generate;
 mod http_hosts;
 mod http_log;
 mod load;

@@ -48,6 +48,8 @@ pub enum Source {
     Posted(Option<(u32, i64)>),
     /// Nothing more: its origin has ended, which is to be told.
     Ended,
+    /// How an operation, or a list of them, was over.
+    Submitted(Option<Told>),
 }
 
 /// A timer's state.
@@ -161,6 +163,7 @@ impl Interest {
             Source::Timer(timing) => timing.fired,
             Source::User(trigger) => trigger.on,
             Source::Posted(posted) => posted.is_some(),
+            Source::Submitted(ended) => ended.is_some(),
         }
     }
 
@@ -173,8 +176,8 @@ impl Interest {
             Source::Posted(posted) => *posted = None,
             // A period counts from what was told on; an instant comes once.
             Source::Timer(timing) => timing.fired = false,
-            // A signal counts from what was told on; a descriptor has its state itself.
-            Source::Signal(_) | Source::Descriptor(_) | Source::Ended => {}
+            // A signal counts from what was told on; a descriptor has its state itself; an operation, and an origin, ends once.
+            Source::Signal(_) | Source::Descriptor(_) | Source::Submitted(_) | Source::Ended => {}
         }
     }
 }

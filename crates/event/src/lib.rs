@@ -1,5 +1,5 @@
 //! Event queues with the semantics of kqueue(2): the core behind the C face (`crates/kqueue`), and the Rust face itself.
-//! Any thread may call it; it starts no thread and installs no signal handler.
+//! Any thread may call it. It installs no signal handler, and starts threads for operations on files alone (*Operations*).
 //!
 //! # Shape
 //!
@@ -42,7 +42,7 @@
 //! | Signal | one signalfd(2) for the process, counted for every queue | count since last told |
 //! | Process, ProcessDescriptor | a pidfd | waitid(2) without reaping; PIDFD_GET_INFO for processes that are not children |
 //! | User | [`Queue::change`] | what was triggered |
-//! | Aio, Lio | [`Queue::post`] by who completes the operation | what was posted |
+//! | Aio, Lio | operations of the queue; [`Queue::post`] by who completes another | how they ended; what was posted |
 //!
 //! A process's forks and programs are refused (ENOTSUP): the kernel tells them to privileged programs alone. A watched queue tells how many interests are on its ready list, at
 //! least 1: what only the kernel knows of is not counted.
@@ -70,6 +70,23 @@
 //!
 //! One lock a queue, held while changes are made and while interests are asked, never while anybody sleeps. An interest is told to one
 //! waiter of those that wait. A queue belongs to the process and the descriptor table that it was made in: in another it refuses (EBADF).
+//!
+//! # Operations
+//!
+//! [`Queue::submit`] begins an operation that is told of once, when it is over: receive, send, accept, connect, send a file (open, or by its path), read,
+//! write and sync a file. An operation on a socket stands in the line of its origin, one line for what receives and one for what sends. It is carried on, without
+//! waiting, by whoever submits it, and then by whoever enters the queue after the set has reported the socket, before the interests are asked; so it needs no thread.
+//! What may wait for a disk (files, and the file's side of sending one) is done by at most four helper threads of the queue, because a ring of the
+//! kernel's (io_uring(7)) is often forbidden, and would have helper threads of its own for the same work. A helper has a descriptor of its own of what it works with, blocks
+//! all signals, and ends when it has had nothing to do for a second.
+//!
+//! ```text
+//! submit -> enter -> begin_work -> stand_in_line -> go_on ... report -> carry_on -> go_on -> end_operation -> ready list -> told -> outcome
+//!                             \-> give -> helper -> helped -> (have_been_sent -> line) or end_operation
+//! ```
+//!
+//! An operation's end is registered as an interest that only switches touch; its memory is the operation's from its submission until its outcome is taken, and
+//! what has ended and was not taken counts against the limit. 2007's network AIO: remaining bytes are [`Queue::progress`], BROKEN is an error or an end.
 //!
 //! # What kevent of 2007 has of it
 //!
@@ -101,6 +118,11 @@
 //!     pub fn mark(&self, ident: u64, filter: Filter) -> Result<(), Refused>;
 //!     pub fn wake(&self, who: Wake) -> Result<(), Refused>;
 //!     pub fn post(&self, ident: u64, filter: Filter, notes: u32, data: i64) -> Result<(), Refused>;
+//!     pub fn submit(&self, submission: Submission) -> Result<(), Box<(Refused, Submission)>>;
+//!     pub fn submit_list(&self, ident: u64, cookie: u64, list: Vec<Submission>) -> Result<(), (Refused, Vec<Submission>)>;
+//!     pub fn cancel(&self, ident: u64) -> Result<(), Refused>;
+//!     pub fn progress(&self, ident: u64) -> Option<Progress>;
+//!     pub fn outcome(&self, ident: u64) -> Option<Outcome>;
 //!     pub fn end(&self);                                  // closes the descriptor
 //! }
 //! pub fn closed(number: RawFd);                           // before it is closed, or replaced by dup2(2)
@@ -113,7 +135,9 @@
 
 mod closing;
 mod events;
+mod helpers;
 mod interest;
+mod operation;
 mod pending;
 mod per_process;
 mod queue;
@@ -127,6 +151,7 @@ mod slab;
 mod state;
 
 pub use events::Events;
+pub use operation::{Lent, Memory, Outcome, Progress, Sent, Submission, Work};
 pub use per_process::PerProcess;
 pub use queue::{Intake, Queue, Wake};
 pub use record::{Change, Event, Filter, Flags, Manner, notes};

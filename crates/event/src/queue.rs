@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod interleavings;
+mod submitting;
 
 use corelane_os::events::home::Home;
 use corelane_os::events::number;
@@ -79,7 +80,7 @@ impl Queue {
         let outer = outer.into_descriptor();
         let number = outer.as_raw_fd();
         let state = State::new(set.clone(), number, home)?;
-        Ok(Arc::new(Self {
+        let queue = Arc::new(Self {
             outer: Mutex::new(Some(outer)),
             number,
             home,
@@ -88,7 +89,9 @@ impl Queue {
             state: Mutex::new(state),
             waiters: AtomicUsize::new(0),
             missed: AtomicBool::new(false),
-        }))
+        });
+        queue.hear_of_helpers();
+        Ok(queue)
     }
 
     /// The number of its descriptor, which is readable while there may be something to tell.
@@ -255,6 +258,7 @@ impl Queue {
     pub(crate) fn close(&self) {
         // A child's copy of it is the child's: it stays open there where a thread of the parent held the lock.
         let outer = if self.home.is_this_process() {
+            self.cancel_all();
             Some(self.outer.lock().unwrap_or_else(PoisonError::into_inner))
         } else {
             self.outer.try_lock().ok()
@@ -275,6 +279,7 @@ impl Queue {
         if let Some(outer) = outer {
             let _ = outer.into_raw_fd();
         }
+        self.cancel_all();
         // One who closes it from another descriptor table wakes nobody: what rings there has other numbers.
         let _ = self.wake(Wake::All);
     }

@@ -3,6 +3,7 @@
 mod asking;
 mod changing;
 mod files;
+mod operations;
 mod origins;
 mod telling;
 mod timers;
@@ -12,7 +13,7 @@ use corelane_os::events::descriptor::{Identity, Kind};
 use corelane_os::events::home::Home;
 use corelane_os::events::polling::{Bell, Readiness};
 use corelane_os::events::process::Process;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use crate::refused::Refused;
 use crate::set::{Token, Watched};
 use crate::slab::{Key, Slab};
 use files::Files;
+use operations::Operations;
 pub use telling::Sink;
 use timers::Timers;
 
@@ -83,6 +85,8 @@ struct Origin {
     seen: (i64, u64),
     /// Interests by filter.
     interests: [Option<Key>; FILTERS],
+    /// Operations that wait for it to be readable, and writable, each line in order.
+    lines: [VecDeque<Key>; 2],
     /// What the set has just reported.
     reported: Option<Readiness>,
     /// The set reports it though there is nothing to tell: it is to tell of changes alone.
@@ -96,7 +100,11 @@ impl Origin {
     }
 
     fn is_empty(&self) -> bool {
-        self.interests.iter().all(Option::is_none)
+        self.interests.iter().all(Option::is_none) && self.lines_are_empty()
+    }
+
+    fn lines_are_empty(&self) -> bool {
+        self.lines.iter().all(VecDeque::is_empty)
     }
 }
 
@@ -126,6 +134,7 @@ pub struct State {
     timers: [Timers; 2],
     timer_count: usize,
     files: Option<Files>,
+    operations: Operations,
     signals: BTreeMap<usize, Key>,
     /// Rung by other queues when they have read signals; and the descriptor that signals are read from, once there is an interest.
     called: Option<Arc<Bell>>,
@@ -161,6 +170,7 @@ impl State {
             timers: [Timers::new(Clock::Monotonic), Timers::new(Clock::Wall)],
             timer_count: 0,
             files: None,
+            operations: Operations::new(),
             signals: BTreeMap::new(),
             called: None,
             lost: HashSet::default(),

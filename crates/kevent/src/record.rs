@@ -69,9 +69,10 @@ pub enum Kind {
     Timer = 2,
     /// A descriptor: bits of poll(2). Checked always, as with [`Request::LAST_CHECK`].
     Poll = 3,
-    /// A network operation, registered by who begins it: bytes, and notes.
+    /// The original's network operations; all operations are told as [`Kind::Aio`] here.
     NetworkAio = 4,
-    /// An operation that somebody completes ([`corelane_event::Queue::post`]): its data and notes.
+    /// An operation, by the number that it was submitted under ([`corelane_event::Queue::submit`]): bytes, or the connection that was accepted; its
+    /// errno. With BROKEN after an error, and where the other end will send no more. Also what the program posts ([`corelane_event::Queue::post`]): data and notes.
     Aio = 5,
     /// A pipe by its descriptor: as a socket.
     Pipe = 6,
@@ -97,6 +98,8 @@ pub mod events {
     pub const DELIVERED: u32 = 0x1;
     /// An operation is complete.
     pub const COMPLETE: u32 = 0x1;
+    /// A list of operations is: how many of them failed, and the first errno.
+    pub const LIST_COMPLETE: u32 = 0x2;
 }
 
 /// In a signal's `id`: it is not to be delivered in the usual way as well, which it never is.
@@ -135,8 +138,7 @@ impl Kind {
             Self::Inode => Filter::Vnode,
             Self::Timer => Filter::Timer,
             Self::Poll => Filter::Poll,
-            Self::NetworkAio => Filter::Lio,
-            Self::Aio => Filter::Aio,
+            Self::NetworkAio | Self::Aio => Filter::Aio,
             Self::Signal => Filter::Signal,
         }
     }
@@ -268,7 +270,9 @@ impl Record {
     /// What the core tells.
     pub(crate) fn of(event: &Event) -> Self {
         let registered = Self::registered(event);
-        let told = Self { returned: Returned::DONE, ..registered };
+        let ended = event.filter == Filter::Aio && event.flags.contains(Flags::EOF);
+        let broken = if ended { Returned::BROKEN } else { Returned::empty() };
+        let told = Self { returned: Returned::DONE | broken, ..registered };
         if event.flags.contains(Flags::ERROR) {
             return told.refused(event.data as i32);
         }
@@ -296,8 +300,8 @@ impl Record {
         let kind = (event.ext[0] >> 32) as u32;
         match event.filter {
             Filter::Aio | Filter::Lio if event.ext == [0; 4] => {
-                let kind = if event.filter == Filter::Aio { Kind::Aio } else { Kind::NetworkAio };
-                Self::new(kind, event.ident, events::COMPLETE).user(event.cookie)
+                let complete = if event.filter == Filter::Aio { events::COMPLETE } else { events::LIST_COMPLETE };
+                Self::new(Kind::Aio, event.ident, complete).user(event.cookie)
             }
             _ => {
                 let request = Request::from_bits_retain(event.ext[1] as u32);

@@ -1,7 +1,7 @@
 //! What kevent of 2007 promises, a case for each row of its description, named after it.
 #![allow(clippy::unwrap_used)] // all of this is tests
 
-use corelane_event::closed;
+use corelane_event::{Memory, Submission, Work, closed};
 use corelane_kevent::{Kevents, Kind, Position, Record, Request, Returned, Ring, Statistics, Timeout, events};
 use corelane_os::events::number;
 use corelane_os::testing::{in_child, raise, wait_until_readable};
@@ -522,4 +522,29 @@ fn a_parent_that_waits_is_woken_by_what_its_child_puts() {
         assert!(in_child(|| kevents.put(&far(7)).is_ok()));
         assert_eq!(waits.join().unwrap(), [far(7)]);
     });
+}
+
+#[test]
+fn a_01_operations_complete_through_the_queue_and_the_ring() {
+    let kevents = with_ring(4);
+    let (end, mut peer) = UnixStream::pair().unwrap();
+    let receive = |ident| {
+        let memory = Memory::Own(vec![0; 8]);
+        let work = Work::Receive { socket: end.as_raw_fd(), memory, at_least: 3 };
+        assert!(kevents.queue().submit(Submission { ident, cookie: ident + 100, work }).is_ok());
+    };
+    receive(1);
+    assert_eq!(kevents.modify(&mut [Record::new(Kind::Aio, 1, events::COMPLETE)]), Ok(0), "its end is told in any case");
+    assert_eq!(kevents.ready(&[Record::new(Kind::Aio, 1, events::COMPLETE)]), Ok(0));
+    peer.write_all(b"ab").unwrap();
+    assert_eq!((now(&kevents), kevents.queue().progress(1).map(|progress| progress.done)), (vec![], Some(2)), "partial");
+    peer.write_all(b"c").unwrap();
+    assert_eq!(kevents.wait(4, 0, PATIENCE), Ok(1));
+    let told = taken(kevents.ring().unwrap())[0];
+    assert_eq!((told.kind, told.id, told.user, told.data), (Kind::Aio as u32, 1, 101, [3, 0]));
+    assert_eq!((told.event, told.returned), (events::COMPLETE, Returned::DONE));
+    receive(2);
+    drop(peer);
+    let told = got(&kevents, 1, PATIENCE)[0];
+    assert_eq!((told.id, told.data[0], told.returned), (2, 0, Returned::DONE | Returned::BROKEN));
 }

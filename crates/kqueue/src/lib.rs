@@ -1,6 +1,7 @@
 #![doc = include_str!("../DESIGN.md")]
 #![deny(unsafe_code)]
 
+mod aio;
 mod border;
 mod call;
 mod closing;
@@ -8,6 +9,7 @@ mod failing;
 mod kevents;
 mod record;
 
+pub use aio::{Aio, corelane_aio_cancel, corelane_aio_progress, corelane_aio_submit, corelane_lio_submit};
 pub use border::{kevent, kqueue, kqueue1};
 pub use closing::{corelane_close, corelane_close_range, corelane_dup2, corelane_dup3, corelane_fclose, corelane_loaded};
 pub use kevents::{

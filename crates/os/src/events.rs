@@ -6,7 +6,9 @@
 pub mod alarm;
 pub mod changes;
 pub mod descriptor;
+pub mod helper;
 pub mod home;
+pub mod moving;
 pub mod polling;
 pub mod process;
 pub mod signals;
@@ -15,11 +17,12 @@ use std::os::fd::{BorrowedFd, RawFd};
 
 /// Error numbers that a queue gives to its callers (errno(3)).
 pub mod number {
+    pub use libc::{EAGAIN, EBUSY, ECANCELED, ENOTSOCK};
     pub use libc::{
         EBADF, EEXIST, EFAULT, EINTR, EINVAL, EIO, ELOOP, EMFILE, ENOENT, ENOMEM, ENOSPC, ENOSYS, ENOTDIR, ENOTSUP, EOVERFLOW,
         EPERM, ESRCH,
     };
-    pub use libc::{ECONNREFUSED, ECONNRESET, EHOSTUNREACH, ETIMEDOUT};
+    pub use libc::{ECONNREFUSED, ECONNRESET, EHOSTUNREACH, EINPROGRESS, ETIMEDOUT};
 }
 
 /// A descriptor by number, for the length of one call: whoever owns it may close it meanwhile, and then the call says EBADF, or speaks of what

@@ -1,10 +1,11 @@
 //! Questions to the kernel and its answers over netlink(7): headers, attributes, ends.
 
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{self, AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
 use std::num::NonZeroU32;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Bytes of one answer; the kernel fills no larger place when it lists, and a single message is smaller.
 const ANSWER_BYTES: usize = 64 << 10;
@@ -69,7 +70,7 @@ impl Request {
     pub fn ask(mut self, protocol: i32) -> io::Result<Vec<Vec<u8>>> {
         let length = self.0.len() as u32;
         self.0[..4].copy_from_slice(&length.to_ne_bytes());
-        let socket = open(protocol)?;
+        let socket = open(protocol, SocketFlags::empty())?;
         // Unbound, the socket sends to the kernel.
         let sent = retry_on_intr(|| net::send(&socket, &self.0, SendFlags::empty()))?;
         assert!(sent == self.0.len(), "a message is sent whole or not at all");
@@ -77,10 +78,53 @@ impl Request {
     }
 }
 
-fn open(protocol: i32) -> io::Result<OwnedFd> {
+fn open(protocol: i32, flags: SocketFlags) -> io::Result<OwnedFd> {
     // The number 0 is that of rtnetlink(7), and what no protocol at all stands for.
     let protocol = NonZeroU32::new(protocol.cast_unsigned()).map(Protocol::from_raw);
-    Ok(net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?)
+    Ok(net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC | flags, protocol)?)
+}
+
+/// What the kernel tells unasked: of the network namespace that the thread had when this was made.
+#[derive(Debug)]
+pub struct Notices(OwnedFd);
+
+impl Notices {
+    /// Hears the groups of rtnetlink(7) that the bits name, such as `RTMGRP_LINK`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn hear(groups: i32) -> io::Result<Self> {
+        let socket = open(libc::NETLINK_ROUTE, SocketFlags::NONBLOCK)?;
+        net::bind(&socket, &SocketAddrNetlink::new(0, groups.cast_unsigned()))?;
+        Ok(Self(socket))
+    }
+
+    /// Gives each notice that has come to `each`: its kind and its body.
+    ///
+    /// # Errors
+    /// `ENOBUFS` if some were lost, and what else the system says; others may have come.
+    pub fn take(&self, mut each: impl FnMut(u16, &[u8])) -> io::Result<()> {
+        let mut place = vec![0; ANSWER_BYTES];
+        loop {
+            let bytes = match net::recv(&self.0, place.as_mut_slice(), RecvFlags::empty()) {
+                Ok((_, bytes)) => bytes,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let mut messages = &place[..bytes];
+            while let Some((kind, body, rest)) = next(messages)? {
+                each(kind, body);
+                messages = rest;
+            }
+        }
+    }
+}
+
+impl AsFd for Notices {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
 
 fn receive(socket: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
@@ -98,17 +142,26 @@ fn receive(socket: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
 
 /// Takes the messages of one answer apart; true if the last one was among them.
 fn read(mut messages: &[u8], bodies: &mut Vec<Vec<u8>>) -> io::Result<bool> {
-    while !messages.is_empty() {
-        let length = word(messages, 0).ok_or_else(malformed)? as usize;
-        let body = messages.get(HEADER_BYTES..length).ok_or_else(malformed)?;
-        assert!(length >= HEADER_BYTES, "each round takes something: no answer goes on for ever");
-        match i32::from(half(messages, 4).ok_or_else(malformed)?) {
+    while let Some((kind, body, rest)) = next(messages)? {
+        match i32::from(kind) {
             libc::NLMSG_DONE | libc::NLMSG_ERROR => return ended(word(body, 0).ok_or_else(malformed)? as i32),
             _ => bodies.push(body.to_vec()),
         }
-        messages = messages.get(length.next_multiple_of(4)..).unwrap_or_default();
+        messages = rest;
     }
     Ok(false)
+}
+
+/// The first of some messages: its kind, its body, and those behind it.
+fn next(messages: &[u8]) -> io::Result<Option<(u16, &[u8], &[u8])>> {
+    if messages.is_empty() {
+        return Ok(None);
+    }
+    let length = word(messages, 0).ok_or_else(malformed)? as usize;
+    let body = messages.get(HEADER_BYTES..length).ok_or_else(malformed)?;
+    assert!(length >= HEADER_BYTES, "each round takes something: no answer goes on for ever");
+    let kind = half(messages, 4).ok_or_else(malformed)?;
+    Ok(Some((kind, body, messages.get(length.next_multiple_of(4)..).unwrap_or_default())))
 }
 
 /// Errors are negative; 0 says that all has been said.

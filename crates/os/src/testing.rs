@@ -1,6 +1,8 @@
 //! What the tests of several files and crates need: sockets that are connected to each other.
 #![allow(clippy::unwrap_used)] // all of this is tests
 
+pub mod network;
+
 use crate::sockets;
 use corelane_seam::{Address, Listen, StreamOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -72,7 +74,7 @@ pub fn replace(old: OwnedFd, new: BorrowedFd) -> OwnedFd {
 
 /// A set of descriptors that takes none.
 pub fn set_that_refuses() -> crate::events::polling::Set {
-    crate::events::polling::Set::refusing()
+    crate::events::polling::Set::refusing().unwrap()
 }
 
 /// Runs `body` in a child of fork(2), which is killed where it hangs; whether it returned true there.

@@ -38,6 +38,7 @@ mod operation;
 pub mod parcel;
 mod payer;
 mod port;
+mod ports;
 mod random;
 mod region;
 pub mod slab;
@@ -70,5 +71,6 @@ pub use operation::{
 };
 pub use payer::Payer;
 pub use port::{Port, PortFacts, PortId, Taken};
+pub use ports::{Attention, PortEnd, PortTable};
 pub use random::{Random, mix};
 pub use wrapped::{CountedPort, DELAYED_MAX, FaultyPort, PortCounts, PortFaultCounts, PortFaults};

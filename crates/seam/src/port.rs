@@ -22,6 +22,7 @@
 //! packet path     kit.submit(RECEIVE, FrameOp::Receive { port, at_most: budget, into });
 //!                 kit.submit(SEND, FrameOp::Send { port, frames });  // own frames and arrived ones, in one batch
 //! polling         at_most is the burst; completions that bring at_most frames say that there is more
+//! drivers         PortTable<T>: what is under way on ports, the same for every driver
 //! stack           impl<D: Driver> Driver for Stack<D>                // Op::Frame passes through, sockets of its addresses do not
 //! gateway         a frame is changed in place (TTL, NAT), given another port's batch, or another lane as a FrameParcel
 //! ```
@@ -74,6 +75,19 @@ pub trait Port: fmt::Debug {
         None
     }
 
+    /// What becomes readable when something other than frames is new, such as that the interface went down; none if that is seen at
+    /// [`Port::descriptor`].
+    fn news(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Takes in what is new, for the next call of [`Port::receive`] or [`Port::send`] to tell; [`Port::news`] is not readable then.
+    fn take_news(&mut self) {}
+
+    /// Whether more may lie ready than the last receive brought: then the driver asks again as soon as there is a receive and memory, and
+    /// does not wait for the descriptor, which tells of what comes, and not of what is left. Of a fault it has more for ever.
+    fn has_more(&self) -> bool;
+
     /// The time, in nanoseconds of the driver's clock, at which it wants to be asked again in any case.
     fn wakes_at(&self) -> Option<u64> {
         None
@@ -94,4 +108,47 @@ pub trait Port: fmt::Debug {
     /// Takes back what the interface is done with; returns how many of all frames that [`Port::send`] has ever taken are released, in their
     /// order.
     fn released(&mut self, now: u64) -> u64;
+}
+
+/// So that a wrapper fits around a port of a kind that is not known.
+impl<P: Port + ?Sized> Port for Box<P> {
+    fn facts(&self) -> PortFacts {
+        (**self).facts()
+    }
+
+    fn memory(&self) -> &FrameMemory {
+        (**self).memory()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        (**self).descriptor()
+    }
+
+    fn news(&self) -> Option<BorrowedFd<'_>> {
+        (**self).news()
+    }
+
+    fn take_news(&mut self) {
+        (**self).take_news();
+    }
+
+    fn has_more(&self) -> bool {
+        (**self).has_more()
+    }
+
+    fn wakes_at(&self) -> Option<u64> {
+        (**self).wakes_at()
+    }
+
+    fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
+        (**self).receive(now, at_most, into)
+    }
+
+    fn send(&mut self, now: u64, frames: &mut Vec<Frame>) -> Result<Taken, Fault> {
+        (**self).send(now, frames)
+    }
+
+    fn released(&mut self, now: u64) -> u64 {
+        (**self).released(now)
+    }
 }

@@ -22,6 +22,18 @@ macro_rules! of_inner {
         fn descriptor(&self) -> Option<BorrowedFd<'_>> {
             self.inner.descriptor()
         }
+
+        fn news(&self) -> Option<BorrowedFd<'_>> {
+            self.inner.news()
+        }
+
+        fn take_news(&mut self) {
+            self.inner.take_news();
+        }
+
+        fn has_more(&self) -> bool {
+            self.inner.has_more()
+        }
     };
     (and when) => {
         of_inner!();

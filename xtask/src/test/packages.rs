@@ -17,6 +17,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ab", "apache2-utils"),
     ("chromium", "chromium"),
     ("curl", "curl"),
+    ("dpkg-shlibdeps", "dpkg-dev"),
     ("git", "git"),
     ("h2load", "nghttp2-client"),
     ("httperf", "httperf"),
@@ -31,6 +32,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("rpcbind", "rpcbind"),
     ("siege", "siege"),
     ("socat", "socat"),
+    ("strip", "binutils"),
     ("tcpdump", "tcpdump"),
     ("wrk", "wrk"),
 ];

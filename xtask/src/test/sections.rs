@@ -58,7 +58,7 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "build", seconds: 500, work: Work::Build },
     Section {
         name: "pure",
-        seconds: 30,
+        seconds: 60,
         work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "crates/isr", "xtask"]),
     },
     Section {
@@ -77,13 +77,14 @@ pub const SECTIONS: &[Section] = &[
             "crates/machine",
             "crates/select",
             "crates/drivers",
+            "crates/xdp",
             "crates/watch",
             "crates/steer",
         ]),
     },
     Section {
         name: "services",
-        seconds: 330,
+        seconds: 300,
         work: Work::Programs(&["services/*", "load", "crates/hyper", "crates/proxied", "crates/tls"]),
     },
     Section { name: "program", seconds: 230, work: Work::Programs(&["cli"]) },

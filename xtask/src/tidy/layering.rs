@@ -17,6 +17,7 @@ const BELOW_FACADE: &[&str] = &[
     "crates/testing",
     "crates/isr",
     "crates/drivers",
+    "crates/xdp",
     "crates/select",
     "crates/machine",
     "crates/os",
@@ -40,6 +41,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/machine", &["crates/os"]),
     ("crates/select", &["crates/os", "crates/seam", "crates/rss"]),
     ("crates/drivers", &["crates/os", "crates/seam"]),
+    ("crates/xdp", &["crates/select", "crates/os", "crates/seam", "crates/rss"]),
     ("crates/sim", &["crates/seam", "crates/rss"]),
     ("crates/watch", &["crates/os"]),
     ("crates/lane", &["crates/seam", "crates/watch"]),
@@ -62,6 +64,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const TESTS_TOO: &[(&str, &[&str], &str)] = &[
     ("crates/machine", &["crates/seam"], "what is read is compared with sockets that a test makes"),
     ("crates/select", &["crates/drivers"], "flows find the sockets of every driver"),
+    ("crates/xdp", &["crates/drivers", "crates/machine"], "ports are driven by every driver"),
     ("crates/isr", &["crates/rss"], "what was reassembled is hashed again, as a lane does it"),
     ("crates/lane", &["crates/sim", "crates/rss"], "lanes are tested on the simulated driver"),
     ("crates/svc", &["crates/sim", "crates/rss", "crates/testing"], "services are tested on the simulated driver"),
@@ -78,7 +81,7 @@ const SIMULATION: &str = "crates/testing";
 const RAW: &[&str] = &["libc", "io-uring", "nix", "rustix"];
 
 /// The crates that call the system.
-pub const SYSTEM: [&str; 4] = ["crates/os", "crates/drivers", "crates/select", "crates/machine"];
+pub const SYSTEM: [&str; 5] = ["crates/os", "crates/drivers", "crates/xdp", "crates/select", "crates/machine"];
 
 /// Who may depend on [`RAW`] beside [`SYSTEM`]: the scripts, which no user runs, and the face whose functions take C's types.
 const RAW_TOO: [&str; 2] = ["xtask", "crates/kqueue"];

@@ -2,8 +2,8 @@
 
 use crate::rig::{Rig, SIDES, Side};
 use corelane_seam::{
-    Address, Arena, Bind, Chain, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Fault, FileOutcome, Handle, Listen,
-    Op, Outcome, Segment, Shared, Socket, StreamOp, StreamOptions, StreamOutcome, Trains, Tuning, Wait,
+    Address, Arena, Bind, Chain, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Fault, FileOutcome, FrameOp, Handle,
+    Listen, Op, Outcome, Segment, Shared, Socket, StreamOp, StreamOptions, StreamOutcome, Trains, Tuning, Wait,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -68,7 +68,13 @@ impl<R: Rig> Bench<R> {
         self.next += 1;
         let handle = Handle::new(3, self.next, 7 * self.next).of(self.work);
         let op = op.into();
-        let silent = matches!(op, Op::Stream(StreamOp::StopAccept { .. }) | Op::StopReceive { .. } | Op::Cancel { .. });
+        let silent = matches!(
+            op,
+            Op::Stream(StreamOp::StopAccept { .. })
+                | Op::Frame(FrameOp::StopReceive { .. })
+                | Op::StopReceive { .. }
+                | Op::Cancel { .. }
+        );
         if !silent {
             self.operations.insert((side, handle), Operation::default());
         }

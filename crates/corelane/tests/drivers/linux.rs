@@ -3,8 +3,10 @@
 use crate::rig::{Rig, Side};
 use corelane_drivers::{EpollDriver, Probes, UringDriver, tried};
 use corelane_os::named::NamedSocket;
+use corelane_os::testing::network;
 use corelane_rss::Transport;
-use corelane_seam::{Arena, Driver, Tuning, Unix};
+use corelane_seam::{Arena, Driver, FrameMemory, Port, Tuning, Unix};
+use corelane_xdp::tap;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -127,6 +129,25 @@ impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
         let taken = NamedSocket::new(Transport::Tcp, name, None, 8).unwrap();
         self.drivers[side as usize].lend(&name.clone().into(), taken.number());
         self.names.push(taken);
+    }
+
+    /// Two taps on a bridge, in a namespace of this thread.
+    fn ports(&mut self, memory: [FrameMemory; 2]) -> Result<[Box<dyn Port>; 2], String> {
+        if !rustix::process::geteuid().is_root() {
+            return Err("it needs root".to_owned());
+        }
+        network::unshared_and_quiet()?;
+        let queues = ["server", "client"].map(|name| tap::open(name, 1).map_err(|error| error.to_string()));
+        let on_bridge = |name| format!("link set {name} master wire up");
+        network::ip(&["link add wire up type bridge mcast_snooping 0".to_owned(), on_bridge("server"), on_bridge("client")])?;
+        let mut ports = queues.into_iter().zip(memory).map(|(queue, memory)| {
+            let mut queues = queue?;
+            queues.remove(0).port(memory).map(|port| Box::new(port) as Box<dyn Port>).map_err(|error| error.to_string())
+        });
+        match [ports.next(), ports.next()] {
+            [Some(server), Some(client)] => Ok([server?, client?]),
+            _ => unreachable!("each side has one"),
+        }
     }
 
     fn remove(&mut self, name: &Unix) {

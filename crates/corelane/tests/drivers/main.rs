@@ -13,6 +13,7 @@ mod files;
 mod limits;
 mod linux;
 mod orders;
+mod ports;
 mod rig;
 mod sim;
 mod skips;
@@ -133,6 +134,19 @@ macro_rules! suite {
                     a_panic_in_an_offloaded_call_is_a_fault,
                     offloaded_calls_are_bounded,
                     who_counts_offloaded_calls_needs_none_refused;
+                ports:
+                    frames_go_there_and_back,
+                    a_receive_keeps_to_its_budget_and_loses_nothing,
+                    a_stopped_receive_of_frames_ends,
+                    a_stopped_receive_of_frames_delivers_what_has_come,
+                    a_closed_port_ends_what_is_under_way,
+                    a_closed_port_is_a_name_of_nothing,
+                    a_port_can_be_opened_again,
+                    the_ports_of_a_work_that_left_are_closed,
+                    what_no_interface_takes_is_refused,
+                    who_has_no_frame_left_receives_later,
+                    what_a_wrapper_loses_holds_nothing_up,
+                    a_driver_may_go_with_a_port_open;
                 watches:
                     what_happens_in_a_directory_is_told_once,
                     a_directory_that_is_moved_is_told_of_and_so_is_where_it_was,

@@ -1,6 +1,6 @@
 //! What the suite needs of each kind of driver.
 
-use corelane_seam::{Arena, Driver, Tuning, Unix};
+use corelane_seam::{Arena, Driver, FrameMemory, Port, Tuning, Unix};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -57,6 +57,12 @@ pub trait Rig: Sized {
 
     /// Removes a Unix name that was left.
     fn remove(&mut self, name: &Unix);
+
+    /// A port for each side, server first, which receive into these and are joined by a wire that carries nothing else.
+    ///
+    /// # Errors
+    /// Why this machine has none.
+    fn ports(&mut self, memory: [FrameMemory; 2]) -> Result<[Box<dyn Port>; 2], String>;
 
     /// Lets time pass after a round in which nothing happened. Both drivers have been given a little time to wait,
     /// which is all that real ones need.

@@ -1,8 +1,8 @@
 //! The rig of the simulated driver, prompt or late.
 
 use crate::rig::{Rig, Side};
-use corelane_seam::{Arena, Driver, Tuning, Unix};
-use corelane_sim::{Faults, SimDriver, World};
+use corelane_seam::{Arena, Driver, FrameMemory, Port, Tuning, Unix};
+use corelane_sim::{CardSetup, Faults, SimDriver, SimPort, World};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -111,6 +111,17 @@ impl<const LATE: bool> Rig for SimRig<LATE> {
     fn take(&mut self, _side: Side, _name: &Unix) {}
 
     fn remove(&mut self, _name: &Unix) {}
+
+    fn ports(&mut self, memory: [FrameMemory; 2]) -> Result<[Box<dyn Port>; 2], String> {
+        let cards = [(); 2].map(|()| self.world.interface(CardSetup::default()));
+        self.world.join(&[&cards[0], &cards[1]]);
+        let [server, client] = memory;
+        let open = |side: Side, memory| {
+            let (index, lane) = (side as usize, self.drivers[side as usize].lane());
+            Box::new(SimPort::open(&cards[index], 0, lane, memory, 16).unwrap())
+        };
+        Ok([open(Side::Server, server), open(Side::Client, client)])
+    }
 
     /// A collect of this driver never blocks, so the time for which both were allowed to wait passes here.
     fn pass(&mut self) {

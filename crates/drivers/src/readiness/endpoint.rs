@@ -18,6 +18,10 @@ pub(super) enum Kind {
     Polled(Interest),
     /// What tells of watched directories.
     Notices,
+    /// A copy of a port's descriptor.
+    Port,
+    /// A copy of the one that tells other news of a port.
+    PortNews,
 }
 
 /// The receive under way.
@@ -66,9 +70,9 @@ pub(super) const EXHAUST: i32 = BROKEN | libc::EPOLLRDHUP | libc::EPOLLPRI;
 pub(super) fn edges(endpoint: &Endpoint) -> i32 {
     match endpoint.kind {
         Kind::Listener if endpoint.is_lent => IN | libc::EPOLLET | libc::EPOLLEXCLUSIVE,
-        Kind::Listener | Kind::Notices => IN | libc::EPOLLET,
-        Kind::Datagrams(_) if endpoint.awaits_room => IN | OUT | libc::EPOLLET,
-        Kind::Datagrams(_) => IN | libc::EPOLLET,
+        Kind::Listener | Kind::Notices | Kind::PortNews => IN | libc::EPOLLET,
+        Kind::Datagrams(_) | Kind::Port if endpoint.awaits_room => IN | OUT | libc::EPOLLET,
+        Kind::Datagrams(_) | Kind::Port => IN | libc::EPOLLET,
         Kind::Connecting | Kind::Stream => IN | OUT | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET,
         Kind::Polled(interest) => {
             let read = if interest.read { IN | libc::EPOLLRDHUP } else { 0 };
@@ -134,7 +138,7 @@ impl Endpoint {
     pub(super) fn copies(&self) -> Copies {
         match self.kind {
             _ if self.is_shared_listener() => Copies::Lanes,
-            Kind::Polled(_) => Copies::Others,
+            Kind::Polled(_) | Kind::Port | Kind::PortNews => Copies::Others,
             _ if self.is_lent => Copies::Others,
             _ => Copies::None,
         }

@@ -6,7 +6,7 @@ use super::state::{LOOK_EVERY, ReadinessDriver};
 use corelane_os::clock;
 use corelane_os::errno;
 use corelane_seam::slab::Key;
-use corelane_seam::{Completion, Fault, Handle, Interest, Outcome, Wait};
+use corelane_seam::{Attention, Completion, Fault, Handle, Interest, Outcome, Wait};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -68,6 +68,11 @@ impl<S: Source> ReadinessDriver<S> {
         match endpoint.kind {
             Kind::Polled(interest) => return self.end_poll(key, interest, events, completions),
             Kind::Notices => return self.take_notices(key, completions),
+            Kind::PortNews => return self.note_news(key),
+            Kind::Port => {
+                let (receive, send) = (events & (IN | EXHAUST) != 0, events & (OUT | BROKEN) != 0);
+                return self.note_port(key, Attention { receive, send });
+            }
             _ => {}
         }
         if endpoint.kind == Kind::Connecting {
@@ -98,7 +103,7 @@ impl<S: Source> ReadinessDriver<S> {
 
     /// Takes back [`ReadinessDriver::await_room`], with the first report that nobody waited for: whoever fills a socket
     /// time after time is not to pay for each.
-    fn await_no_room(&mut self, key: Key) {
+    pub(super) fn await_no_room(&mut self, key: Key) {
         let endpoint = self.endpoints.at_mut(key.index);
         if std::mem::replace(&mut endpoint.awaits_room, false) {
             self.counters.calls_work += 1;

@@ -12,6 +12,7 @@ mod endpoint;
 mod events;
 mod files;
 mod listeners;
+mod ports;
 pub(crate) mod source;
 mod state;
 mod streams;
@@ -24,8 +25,8 @@ use crate::refuse;
 use corelane_os::{clock, errno, sockets};
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
-    Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, FileOp, Handle, Listen, Op, Outcome, Reason,
-    Socket, StreamOutcome, Wait,
+    Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, FileOp, FrameOp, Handle, Listen, Op,
+    Outcome, Reason, Socket, StreamOutcome, Wait,
 };
 use endpoint::{Endpoint, Kind, Listed, Receiving, Sending};
 use source::Source;
@@ -56,6 +57,7 @@ impl<S: Source> ReadinessDriver<S> {
                 return completions.push(begun);
             }
             Op::File(op) => self.perform_on_file(handle, op),
+            Op::Frame(op) => self.perform_on_port(handle, op),
             Op::Poll { descriptor, interest } => self.poll(handle, descriptor, interest),
             Op::Offload(work) => self.offload(handle, work),
             Op::StopReceive { socket } => return self.stop_receive(socket.into(), completions),
@@ -83,9 +85,10 @@ impl<S: Source> ReadinessDriver<S> {
         self.since_look = 0;
         loop {
             assert!(wait == Wait::No || self.ready.is_empty(), "no wait while there is something to serve");
-            let over = self.look(wait, at_most, completions);
+            let over = self.look(self.wait_with_ports(wait), at_most, completions);
             self.take_ended(completions);
             self.end_closes(completions);
+            self.serve_ports(completions);
             self.serve_ready(budget, completions);
             assert!(self.ready.is_empty() || budget.is_spent(), "who is ready is served as long as the budget lasts");
             // Who finds no memory ends the wait once, so that the lane can say so before it sleeps.
@@ -175,6 +178,9 @@ impl<S: Source> ReadinessDriver<S> {
         for handle in self.watches.of_works(is_gone) {
             self.end_watch(handle, completions);
         }
+        for port in self.ports.of_works(is_gone) {
+            self.perform_on_port(Handle::NOBODY, FrameOp::Close { port });
+        }
         for key in ended {
             let endpoint = self.endpoints.at_mut(key.index);
             match endpoint.kind {
@@ -183,7 +189,7 @@ impl<S: Source> ReadinessDriver<S> {
                     self.cancel(target, completions);
                 }
                 Kind::Listener | Kind::Stream | Kind::Datagrams(_) => self.close(Handle::NOBODY, key, true, completions),
-                Kind::Notices => unreachable!("what tells of watches is the driver's own"),
+                Kind::Notices | Kind::Port | Kind::PortNews => unreachable!("no work receives from what is the driver's own"),
             }
         }
     }
@@ -333,6 +339,7 @@ impl<S: Source> Driver for ReadinessDriver<S> {
             self.end_abandoned(completions);
         }
         self.take_ended(completions);
+        self.serve_ports(completions);
         self.revive_starved();
         // Sends that were carried out count, but never leave receives without a place.
         assert!(completions.len() >= first, "completions are only added");
@@ -375,5 +382,7 @@ impl<S: Source> Drop for ReadinessDriver<S> {
             // Somebody may still write to this memory: it must never be used again.
             std::mem::forget(std::mem::replace(&mut self.calls, Slab::new()));
         }
+        // The source holds no descriptor open any more, so each port's end is the interface's.
+        drop(std::mem::take(&mut self.ports));
     }
 }

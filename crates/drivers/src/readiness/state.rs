@@ -2,6 +2,7 @@
 //! they wait.
 
 use super::endpoint::{BELL_EDGES, Endpoint, Kind, List, Listed, Receiving, edges};
+use super::ports::Ports;
 use super::source::{BELL, Source};
 use super::watched::Watches;
 use crate::bell::EventBell;
@@ -80,6 +81,7 @@ pub struct ReadinessDriver<S: Source> {
     pub(super) datagram_calls: Option<Box<DatagramCalls>>,
     pub(super) files: Slab<Arc<std::fs::File>>,
     pub(super) watches: Watches,
+    pub(super) ports: Ports,
     pub(super) helpers: Helpers,
     pub(super) calls: Slab<Call>,
     pub(super) ended: Vec<Ended>,
@@ -120,6 +122,7 @@ impl<S: Source> ReadinessDriver<S> {
             datagram_calls: None,
             files: Slab::new(),
             watches: Watches::default(),
+            ports: Ports::default(),
             calls: Slab::new(),
             ended: Vec::new(),
             closing: Vec::new(),

@@ -48,6 +48,7 @@ impl State {
                 let flags = Flags::ERROR | Flags::ONESHOT;
                 Answer::Told(Told { notes: 0, data: i64::from(number::EBADF), flags })
             }
+            Source::Submitted(Some(ended)) => Answer::Told(*ended),
             _ => Answer::Nothing,
         }
     }

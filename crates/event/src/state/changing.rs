@@ -22,6 +22,9 @@ const MISSING: Refused =
 
 const KNOWN: Refused = Refused::new(number::EEXIST, "this is registered: the caller modifies it, or removes it first");
 
+const SUBMITTED: Refused =
+    Refused::new(number::EBUSY, "the end of an operation is told in any case: the caller cancels it, and takes what is told");
+
 /// What was registered has ended: its number means another file.
 const REPLACED: Refused = Refused::new(number::ENOENT, "the descriptor was closed and opened again while it was registered");
 
@@ -31,7 +34,11 @@ impl State {
         if change.flags.contains(Flags::ENABLE | Flags::DISABLE) {
             return Err(Refused::new(number::EINVAL, "ENABLE and DISABLE exclude each other: the caller gives one"));
         }
-        let result = match self.find(change)? {
+        let found = self.find(change)?;
+        if let Some(key) = found.filter(|_| !is_switch(change)) {
+            self.check_not_submitted(key)?;
+        }
+        let result = match found {
             Some(key) if change.flags.contains(Flags::DELETE) => {
                 self.drop_interest(key);
                 Ok(())
@@ -55,17 +62,23 @@ impl State {
         if self.find(change)?.is_some() {
             return Err(KNOWN);
         }
-        self.enter(change, manner)
+        self.add_in(change, manner)
     }
 
     /// Replaces what is registered.
     pub fn modify(&mut self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused> {
         let key = self.find(change)?.ok_or(MISSING)?;
+        self.check_not_submitted(key)?;
         self.drop_interest(key);
-        self.enter(change, manner)
+        self.add_in(change, manner)
     }
 
-    fn enter(&mut self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused> {
+    /// Whether an interest is the program's, and not an operation's.
+    fn check_not_submitted(&self, key: Key) -> Result<(), Refused> {
+        if matches!(self.interests[key].source, Source::Submitted(_)) { Err(SUBMITTED) } else { Ok(()) }
+    }
+
+    fn add_in(&mut self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused> {
         let entered = match self.add(change, manner) {
             Err(REPLACED) => self.add(change, manner),
             entered => entered,
@@ -79,6 +92,7 @@ impl State {
     /// What is registered is told, whatever its origin says.
     pub fn mark(&mut self, ident: u64, filter: Filter) -> Result<(), Refused> {
         let key = self.keys.get(&(filter.number(), ident)).copied().ok_or(MISSING)?;
+        self.check_not_submitted(key)?;
         let interest = &mut self.interests[key];
         interest.forced = true;
         if interest.is_heard() {
@@ -197,7 +211,7 @@ impl State {
             Source::Signal(_) => {
                 self.signals.insert(interest.ident as usize, key);
             }
-            Source::User(_) | Source::Posted(_) => {}
+            Source::User(_) | Source::Posted(_) | Source::Submitted(_) => {}
             // reason: an origin ends after it began.
             Source::Ended => unreachable!("a new interest has an origin"),
         }
@@ -329,6 +343,11 @@ impl State {
         self.settle_bell();
         Ok(())
     }
+}
+
+/// Whether a change does nothing but enable or disable.
+fn is_switch(change: &Change) -> bool {
+    !change.flags.intersects(Flags::ADD | Flags::DELETE | Flags::FORCEONESHOT)
 }
 
 /// Flags that a filter has by nature.

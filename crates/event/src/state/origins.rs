@@ -67,6 +67,7 @@ impl State {
             watch: None,
             seen,
             interests: [None; FILTERS],
+            lines: Default::default(),
             reported: None,
             dozing: false,
         });
@@ -92,6 +93,7 @@ impl State {
             watch: None,
             seen: (0, 1),
             interests: [None; FILTERS],
+            lines: Default::default(),
             reported: None,
             dozing: false,
         });
@@ -131,9 +133,11 @@ impl State {
             edge |= !needs.is_empty() && (interest.flags.contains(Flags::CLEAR) || interest.low_water() > 1);
             exclusive &= interest.manner.contains(Manner::EXCLUSIVE);
         }
-        if exclusive && all.intersects(EXCLUSIVE) && (EXCLUSIVE | Readiness::RDHUP).contains(all) {
+        let by_lines = self.needed_by_lines(origin);
+        if exclusive && by_lines.is_empty() && all.intersects(EXCLUSIVE) && (EXCLUSIVE | Readiness::RDHUP).contains(all) {
             all = all & EXCLUSIVE | Readiness::EXCLUSIVE;
         }
+        all |= by_lines;
         if edge || all.is_empty() { all | Readiness::ET } else { all }
     }
 
@@ -205,7 +209,7 @@ impl State {
                 signals::leave(interest.ident as usize);
             }
             Source::Descriptor(origin) | Source::File(origin, _) => self.leave(origin, key, interest.filter),
-            Source::User(_) | Source::Posted(_) | Source::Ended => {}
+            Source::User(_) | Source::Posted(_) | Source::Submitted(_) | Source::Ended => {}
         }
     }
 
@@ -215,14 +219,19 @@ impl State {
         let left = one.interests[place(filter)].take();
         assert_eq!(left, Some(interest), "an origin knows its interests");
         if one.is_empty() {
-            let gone = self.remove_from_set(origin).is_err();
-            self.release(origin, gone);
+            self.forget_unused(origin);
             return;
         }
         one.dozing = false;
         if self.settle(origin, false).is_err() {
             self.end_origin(origin);
         }
+    }
+
+    /// An origin of no interest is forgotten.
+    pub(super) fn forget_unused(&mut self, origin: Key) {
+        let gone = self.remove_from_set(origin).is_err();
+        self.release(origin, gone);
     }
 
     fn remove_from_set(&self, key: Key) -> Result<(), i32> {
@@ -240,6 +249,7 @@ impl State {
             self.end_interest(interest);
         }
         self.origins[key].interests = [None; FILTERS];
+        self.end_lines(key);
         self.release(key, true);
     }
 
@@ -263,7 +273,7 @@ impl State {
         self.unwatch_file(key);
         // reason: whoever forgets an origin has just looked at it.
         let origin = self.origins.remove(key).expect("an origin is forgotten once");
-        assert!(origin.is_empty(), "an origin with interests is not forgotten");
+        assert!(origin.is_empty(), "an origin with interests or operations is not forgotten");
         match &origin.process {
             // The set forgets it when our descriptor is closed.
             Some((id, _)) => {
@@ -309,6 +319,9 @@ impl State {
             if one.is_heard() && one.concerns(what) {
                 self.ready.push(interest.index());
             }
+        }
+        if !origin.lines_are_empty() {
+            self.carry_on(key, what);
         }
     }
 

@@ -23,8 +23,8 @@ extern "C" {
 #define KEVENT_INODE 1  /* a descriptor of a directory */
 #define KEVENT_TIMER 2  /* raw[0] seconds and raw[1] nanoseconds, again and again */
 #define KEVENT_POLL 3   /* a descriptor of anything that can be polled */
-#define KEVENT_NAIO 4   /* an asynchronous operation on a socket; made by who begins it */
-#define KEVENT_AIO 5    /* an asynchronous operation that somebody completes */
+#define KEVENT_NAIO 4   /* of the original; all operations are told as KEVENT_AIO */
+#define KEVENT_AIO 5    /* an operation of corelane/aio.h, on this queue: ret_data[0] bytes or descriptor, ret_data[1] errno */
 #define KEVENT_PIPE 6   /* a descriptor of a pipe */
 #define KEVENT_SIGNAL 7 /* a signal number */
 
@@ -37,6 +37,7 @@ extern "C" {
 #define KEVENT_INODE_REMOVE 0x2
 #define KEVENT_SIGNAL_DELIVERED 0x1
 #define KEVENT_AIO_COMPLETE 0x1
+#define KEVENT_AIO_LIST_COMPLETE 0x2
 
 /* In raw_u64 of a signal: it is not delivered in the usual way as well. It never is. */
 #define KEVENT_SIGNAL_NOMASK 0x8000000000000000ULL

@@ -17,14 +17,14 @@ extern "C" {
 /* Filters: which kind of thing `ident` names, and what is asked of it. */
 #define EVFILT_READ (-1)      /* a descriptor: bytes, connections or an end to read */
 #define EVFILT_WRITE (-2)     /* a descriptor: room to write */
-#define EVFILT_AIO (-3)       /* a control block of asynchronous file work; refused from kevent() */
+#define EVFILT_AIO (-3)       /* an operation of corelane/aio.h; kevent() only enables and disables it */
 #define EVFILT_VNODE (-4)     /* a descriptor of a file or folder: what happens to it */
 #define EVFILT_PROC (-5)      /* a process id */
 #define EVFILT_SIGNAL (-6)    /* a signal number */
 #define EVFILT_TIMER (-7)     /* a number of the caller's choice */
 #define EVFILT_PROCDESC (-8)  /* a descriptor of a process, as pidfd_open(2) gives */
 #define EVFILT_FS (-9)        /* mounts; not available */
-#define EVFILT_LIO (-10)      /* a list of asynchronous file work; refused from kevent() */
+#define EVFILT_LIO (-10)      /* a list of such operations */
 #define EVFILT_USER (-11)     /* a number of the caller's choice, made active by the caller */
 #define EVFILT_SENDFILE (-12) /* reserved */
 #define EVFILT_EMPTY (-13)    /* a descriptor whose send buffer has drained */

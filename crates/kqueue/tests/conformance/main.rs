@@ -2,6 +2,7 @@
 //! library. Each case is a process of its own, because signals, children and descriptor numbers belong to a process.
 #![allow(clippy::unwrap_used, reason = "a test without libtest, which clippy does not take for one")]
 
+mod aio;
 mod closing;
 mod core;
 mod empty;
@@ -55,6 +56,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("threading", threading::CASES),
     ("fork", fork::CASES),
     ("close", closing::CASES),
+    ("aio", aio::CASES),
     ("limits", limits::CASES),
 ];
 

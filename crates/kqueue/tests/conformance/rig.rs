@@ -80,7 +80,8 @@ fn api() -> &'static Api {
     })
 }
 
-fn loaded(name: &CStr) -> Option<*mut libc::c_void> {
+/// A function of the shared library, where that is preloaded.
+pub fn loaded(name: &CStr) -> Option<*mut libc::c_void> {
     // SAFETY: the name ends with a zero.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!found.is_null()).then_some(found)

@@ -24,14 +24,19 @@ pub fn new_socket() -> OwnedFd {
     }
 }
 
-/// Begins to connect to `port` of loopback.
-pub fn connect(socket: &OwnedFd, port: u16) {
-    let address = libc::sockaddr_in {
+/// `port` of loopback.
+pub fn address(port: u16) -> libc::sockaddr_in {
+    libc::sockaddr_in {
         sin_family: libc::AF_INET as libc::sa_family_t,
         sin_port: port.to_be(),
         sin_addr: libc::in_addr { s_addr: u32::from(Ipv4Addr::LOCALHOST).to_be() },
         sin_zero: [0; 8],
-    };
+    }
+}
+
+/// Begins to connect to `port` of loopback.
+pub fn connect(socket: &OwnedFd, port: u16) {
+    let address = address(port);
     // SAFETY: an address of this family and length.
     let begun = unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), 16) };
     assert!(begun == 0 || nix::errno::Errno::last() != nix::errno::Errno::EBADF);

@@ -94,6 +94,16 @@ fn kevent_of_2007_keeps_its_promises_in_c_and_cpp_on_both_libraries() {
 }
 
 #[test]
+fn operations_complete_in_c_and_cpp_on_both_libraries() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/operations.c");
+    for language in ["c", "c++"] {
+        for shared in [false, true] {
+            output(Built::new("tests/programs/operations.c", language, shared).command().arg(&source));
+        }
+    }
+}
+
+#[test]
 fn the_shared_library_has_these_names_and_versions_and_no_others() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-names", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -105,9 +115,11 @@ fn the_shared_library_has_these_names_and_versions_and_no_others() {
         .collect();
     names.sort_unstable();
     let versioned = |names: &[&str], version: &str| names.iter().map(|name| format!("{name}@@{version}")).collect::<Vec<_>>();
-    let mut expected = versioned(&["kevent", "kqueue1", "kqueue"], "CORELANE_KQUEUE_1");
+    let own = ["corelane_aio_cancel", "corelane_aio_progress", "corelane_aio_submit", "corelane_lio_submit"];
     let of_2007 = ["init", "ctl", "get_events", "wait", "commit", "put", "get_stats", "ring_map", "ring_unmap"];
-    expected.extend(versioned(&of_2007.map(|name| format!("kevent_{name}")).each_ref().map(String::as_str), "CORELANE_KEVENT_1"));
+    let of_2007 = of_2007.map(|name| format!("kevent_{name}"));
+    let mut expected = versioned(&[&own[..], &["kevent", "kqueue1", "kqueue"]].concat(), "CORELANE_KQUEUE_1");
+    expected.extend(versioned(&of_2007.each_ref().map(String::as_str), "CORELANE_KEVENT_1"));
     expected.extend(["close", "close_range", "dup2", "dup3", "fclose"].map(str::to_owned));
     expected.sort_unstable();
     assert_eq!(names, expected);

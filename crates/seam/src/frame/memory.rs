@@ -127,6 +127,10 @@ impl FrameMemory {
         post.serve(self.0.clone());
     }
 
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Bytes of each frame.
     pub fn frame_bytes(&self) -> usize {
         self.0.frame_bytes
@@ -167,7 +171,7 @@ impl FrameMemory {
     pub fn lend(&self, frame: Frame) -> Result<(u32, usize), Frame> {
         let Frame { place, start, length, facts } = frame;
         match place {
-            Place::Own(held) if Rc::ptr_eq(&held.memory.0, &self.0) => {
+            Place::Own(held) if held.memory.is(self) => {
                 self.0.places.borrow_mut().go(held.index, At::Held, At::Lent);
                 Ok((held.pass_on(), start as usize))
             }

@@ -163,6 +163,11 @@ impl Frame {
         self.length = length as u32;
     }
 
+    /// Whether it lies in this region, so that [`FrameMemory::lend`] takes it.
+    pub fn is_of(&self, memory: &FrameMemory) -> bool {
+        matches!(&self.place, Place::Own(held) if held.memory.is(memory))
+    }
+
     /// Whether its memory is another lane's.
     pub fn is_abroad(&self) -> bool {
         matches!(self.place, Place::Abroad(_))

@@ -80,6 +80,7 @@ pub enum Alu {
 pub enum Width {
     Four = 0x00,
     Two = 0x08,
+    One = 0x10,
     Eight = 0x18,
 }
 
@@ -267,6 +268,7 @@ mod tests {
         a.alu(Alu::Xor, R0, R2);
         a.load(Width::Eight, R2, R6, 48);
         a.load(Width::Four, R1, R6, 20);
+        a.load(Width::One, R1, R6, 23);
         a.store(Width::Four, R10, -4, R0);
         a.store(Width::Two, R10, -12, 7);
         a.to_big_endian_16(R2);
@@ -280,6 +282,7 @@ mod tests {
             [0xaf, 0x20, 0, 0, 0, 0, 0, 0],
             [0x79, 0x62, 48, 0, 0, 0, 0, 0],
             [0x61, 0x61, 20, 0, 0, 0, 0, 0],
+            [0x71, 0x61, 23, 0, 0, 0, 0, 0],
             [0x63, 0x0a, 0xfc, 0xff, 0, 0, 0, 0],
             [0x6a, 0x0a, 0xf4, 0xff, 7, 0, 0, 0],
             [0xdc, 0x02, 0, 0, 16, 0, 0, 0],

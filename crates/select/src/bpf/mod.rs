@@ -23,6 +23,7 @@ enum Command {
     MapDelete = 3,
     ProgramLoad = 5,
     ObjectInfo = 15,
+    LinkCreate = 28,
     EnableStats = 32,
 }
 
@@ -42,6 +43,8 @@ pub enum MapKind {
     Array = 2,
     /// Values by number and CPU.
     PerCpuArray = 6,
+    /// AF_XDP sockets by number, as their queues have (`BPF_MAP_TYPE_XSKMAP`). A socket that closes is out of it.
+    XdpSockets = 17,
     /// Sockets of one group by number (SO_REUSEPORT, socket(7)). A lookup brings the socket's cookie (SO_COOKIE).
     SocketArray = 20,
 }
@@ -164,13 +167,61 @@ pub enum ProgramKind {
     /// Chooses the socket of a group for a packet, and for a connection whose socket closes (`BPF_PROG_TYPE_SK_REUSEPORT`
     /// with `BPF_SK_REUSEPORT_SELECT_OR_MIGRATE`, kernel 5.14).
     SelectSocket,
+    /// Looks at each packet that a socket, or a queue of a tap, is given (`BPF_PROG_TYPE_SOCKET_FILTER`).
+    Filter,
+    /// Decides on each packet as it comes from the card (`BPF_PROG_TYPE_XDP`).
+    Xdp,
 }
 
 impl ProgramKind {
     fn numbers(self) -> (u32, u32) {
         match self {
             Self::SelectSocket => (21, 40),
+            Self::Filter => (1, 0),
+            Self::Xdp => (6, ATTACH_XDP),
         }
+    }
+}
+
+/// `BPF_XDP`.
+const ATTACH_XDP: u32 = 37;
+
+/// How an interface runs a program (`XDP_FLAGS_DRV_MODE`, `XDP_FLAGS_SKB_MODE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum XdpMode {
+    /// Its driver does, before the kernel makes anything of a packet.
+    Native = 1 << 2,
+    /// The kernel does, on every interface.
+    Generic = 1 << 1,
+}
+
+/// A program's place at an interface. The kernel takes it away when this is dropped, and when the process ends, however it does.
+#[derive(Debug)]
+pub struct XdpLink {
+    _descriptor: OwnedFd,
+}
+
+#[repr(C)]
+struct CreateLink {
+    program: u32,
+    interface: u32,
+    attach_to: u32,
+    flags: u32,
+}
+
+impl XdpLink {
+    /// Gives the program to the interface of this index (kernel 5.9). Needs CAP_NET_ADMIN and CAP_BPF.
+    ///
+    /// # Errors
+    /// `Busy` with EBUSY if the interface has a program, `Unsupported` with EOPNOTSUPP if its driver runs none, and what else the system says.
+    pub fn attach(program: &Program, interface: u32, mode: XdpMode) -> Result<Self, Fault> {
+        let program = program.descriptor.as_raw_fd().unsigned_abs();
+        let attribute = CreateLink { program, interface, attach_to: ATTACH_XDP, flags: mode as u32 };
+        // SAFETY: the attribute is that of the command, and holds no pointers.
+        let number = unsafe { call(Command::LinkCreate, &attribute) }.map_err(errno::fault)?;
+        // SAFETY: the call has just made this descriptor, and nobody else knows it.
+        Ok(Self { _descriptor: unsafe { OwnedFd::from_raw_fd(number as i32) } })
     }
 }
 

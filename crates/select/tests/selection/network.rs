@@ -3,12 +3,12 @@
 //! The kernel gives each thread its own network namespace and credentials, if it asks for them itself. So a test runs on a
 //! thread of its own, and all that it made is gone when that ends and its sockets are closed.
 
+use corelane_os::testing::network::{enter, ip, on_thread, unshared};
 use corelane_os::testing::skip;
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use corelane_os::testing::network::{alone, sysctl};
 
 /// With which rights a test selects sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,29 +36,13 @@ pub const CLIENTS: usize = 16;
 const SERVER_LINK: &str = "02:00:00:00:00:01";
 const CLIENT_LINK: &str = "02:00:00:00:00:02";
 
-/// Only one test runs at a time: a program that another one starts would hold a copy of each socket until it is there, and what
-/// was closed here would go on being selected.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Runs a test on a thread of its own, in the server's namespace, as root.
 pub fn on_network(test: &str, body: impl FnOnce(&Network) + Send) {
-    // SAFETY: the call takes no memory.
-    if unsafe { libc::geteuid() } != 0 {
-        return skip(test, "it needs root");
-    }
-    if Command::new("ip").arg("-V").output().is_err() {
-        return skip(test, "ip (iproute2) is not installed");
-    }
-    let _alone = alone();
     corelane_os::runner::raise_descriptor_limit();
-    let run = || match Network::new() {
+    on_thread(test, || match Network::new() {
         Ok(network) => body(&network),
         Err(why) => skip(test, &why),
-    };
-    std::thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
 }
 
 impl Network {
@@ -95,35 +79,6 @@ impl Network {
         enter(&self.server);
         result
     }
-}
-
-fn unshared() -> Result<File, String> {
-    // SAFETY: the call takes no memory.
-    match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
-        0 => Ok(File::open("/proc/thread-self/ns/net").unwrap()),
-        _ => Err(format!("no network namespace: {}", std::io::Error::last_os_error())),
-    }
-}
-
-fn enter(namespace: &File) {
-    // SAFETY: the call takes no memory.
-    assert_eq!(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
-}
-
-/// Runs ip(8) in the namespace of this thread.
-fn ip(lines: &[String]) -> Result<(), String> {
-    let mut command = Command::new("ip");
-    let piped = command.args(["-batch", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = piped.spawn().map_err(|error| error.to_string())?;
-    child.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).map_err(|error| error.to_string())?;
-    let output = child.wait_with_output().map_err(|error| error.to_string())?;
-    let words = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(format!("ip {lines:?}: {words}")) }
-}
-
-/// Sets a sysctl of the namespace of this thread.
-pub fn sysctl(path: &str, value: &str) {
-    std::fs::write(format!("/proc/sys/{path}"), value).unwrap();
 }
 
 impl Rights {

@@ -179,6 +179,10 @@ impl Port for SimPort {
         &self.memory
     }
 
+    fn has_more(&self) -> bool {
+        self.fault().is_some() || self.with_queue(|queue| !queue.arrived.is_empty())
+    }
+
     fn receive(&mut self, _now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
         for _ in 0..at_most {
             let Some(frame) = self.take_next() else { break };

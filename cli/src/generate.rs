@@ -1,0 +1,52 @@
+//! `corelane generate`: what lies beside the program on a machine, made from its own flags.
+
+use crate::Late;
+use crate::exit::Exit;
+use crate::print::print;
+use anyhow::Result;
+use clap::{Command, Subcommand};
+use clap_complete::Shell;
+use std::path::{Path, PathBuf};
+
+/// Writes manual pages, or completions for a shell
+///
+/// Both are made from the flags of this very program, so they fit it.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Writes a manual page for each command into a folder, which must exist
+    Manual {
+        /// Where: pages of section 1, such as corelane-serve.1; older ones of the same names are replaced
+        folder: PathBuf,
+    },
+    /// Prints the completions for a shell; what to do with them is told in that shell's manual
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+}
+
+/// Writes what was asked for; `program` is the whole command line, which knows every flag.
+pub fn run(arguments: &Arguments, mut program: Command) -> Result<Exit> {
+    match &arguments.what {
+        What::Manual { folder } => manual(program, folder)?,
+        What::Completions { shell } => {
+            let mut lines = Vec::new();
+            clap_complete::generate(*shell, &mut program, "corelane", &mut lines);
+            print(String::from_utf8_lossy(&lines))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn manual(program: Command, folder: &Path) -> Result<()> {
+    // The pages of the help command itself would say nothing.
+    let program = program.disable_help_subcommand(true);
+    clap_mangen::generate_to(program, folder)
+        .map_err(|error| Late::of(&format!("writing manual pages to {}", folder.display()), error).into())
+}

@@ -1,0 +1,80 @@
+//! Operations, as the queue's users see them.
+
+use std::sync::Arc;
+
+use super::Queue;
+use crate::operation::{Outcome, Progress, Submission};
+use crate::refused::Refused;
+
+impl Queue {
+    /// Begins an operation. What can be done of it without waiting is done at once. It has one event, however it ends: filter `Aio`, in `data` the bytes that
+    /// were moved or the number of the connection that was accepted, in `notes` the error, `EOF` with an error and where the peer or the file had no more.
+    /// After that [`Queue::outcome`] has the rest. Until then nothing but switching its interest off and on is allowed (EBUSY).
+    ///
+    /// Operations of one socket go one after the other, those that receive beside those that send; those of files in any order, by at most four helper
+    /// threads of the queue, which exist while there is work for them.
+    ///
+    /// # Errors
+    /// With the submission as it came: EBADF: the descriptor is not open, or as for [`Queue::change`]; ENOTSOCK, EINVAL: it is not of the kind that the work needs;
+    /// EAGAIN: the queue has 4,096 operations, or no thread can be started; EEXIST: an operation has this ident, and its outcome was not taken.
+    pub fn submit(&self, submission: Submission) -> Result<(), Box<(Refused, Submission)>> {
+        match self.check_home() {
+            Ok(()) => self.state().submit(submission).map_err(Box::new),
+            Err(refused) => Err(Box::new((refused, submission))),
+        }
+    }
+
+    /// Begins operations that belong together. Beside the events of each, those that cannot begin among them, one tells that all are over: filter `Lio`,
+    /// `ident`, in `data` how many have failed, in `notes` the first error, and `EOF` where there is one.
+    ///
+    /// # Errors
+    /// With the list as it came, and nothing begun: EAGAIN, EEXIST and EBADF as for [`Queue::submit`].
+    pub fn submit_list(&self, ident: u64, cookie: u64, list: Vec<Submission>) -> Result<(), (Refused, Vec<Submission>)> {
+        match self.check_home() {
+            Ok(()) => self.state().submit_list(ident, cookie, list),
+            Err(refused) => Err((refused, list)),
+        }
+    }
+
+    /// Asks an operation to end where it is. Its event comes as ever: with ECANCELED, unless it was over before it could be stopped.
+    ///
+    /// # Errors
+    /// ENOENT: no operation of this ident is under way; EBADF as for [`Queue::change`].
+    pub fn cancel(&self, ident: u64) -> Result<(), Refused> {
+        self.check_home()?;
+        self.state().cancel(ident)
+    }
+
+    /// How far an operation has come whose outcome was not taken; none if there is none.
+    #[must_use]
+    pub fn progress(&self, ident: u64) -> Option<Progress> {
+        self.check_home().ok()?;
+        self.state().progress(ident)
+    }
+
+    /// What became of an operation, once its event was told; none before, and after it was taken.
+    #[must_use]
+    pub fn outcome(&self, ident: u64) -> Option<Outcome> {
+        self.check_home().ok()?;
+        self.state().outcome(ident)
+    }
+
+    /// The queue is closed: nothing of its operations goes on.
+    pub(super) fn cancel_all(&self) {
+        // After a panic under the lock nothing goes on anyway.
+        if let Ok(mut state) = self.state.lock() {
+            state.cancel_all();
+        }
+    }
+
+    /// Helpers tell what became of their work, for as long as there is a queue.
+    pub(super) fn hear_of_helpers(self: &Arc<Self>) {
+        let queue = Arc::downgrade(self);
+        let tell = move |operation, helped| {
+            if let Some(queue) = queue.upgrade() {
+                queue.state().helped(operation, helped);
+            }
+        };
+        self.state().have_helpers_tell(Arc::new(tell));
+    }
+}

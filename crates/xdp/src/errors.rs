@@ -1,0 +1,169 @@
+//! Why a port could not be opened.
+
+use corelane_os::errno::{self, refusal};
+use corelane_seam::{Fault, Reason};
+use std::fmt;
+
+/// What can go wrong when a port is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused something that cannot be done without.
+    Refused {
+        /// The system call.
+        call: &'static str,
+        /// Why.
+        fault: Fault,
+    },
+    /// This process lacks a capability (EPERM).
+    Forbidden {
+        /// What it was going to do.
+        what: &'static str,
+        /// What it lacks.
+        capability: &'static str,
+    },
+    /// The caller's name is none of an interface: it is empty, too long, or has other than plain characters.
+    NameInvalid {
+        /// The name.
+        name: Box<str>,
+    },
+    /// There is no interface of this name in the network namespace.
+    NoInterface {
+        /// The name.
+        name: Box<str>,
+    },
+    /// The interface has no such queue.
+    NoQueue {
+        /// The interface.
+        name: Box<str>,
+        /// The queue asked for.
+        queue: u32,
+    },
+    /// Somebody else has the interface's queue, or a program on the interface (EBUSY).
+    Busy {
+        /// The interface.
+        name: Box<str>,
+        /// What is taken.
+        what: &'static str,
+    },
+    /// The kernel or the interface lacks what the port needs.
+    Absent {
+        /// What.
+        what: &'static str,
+        /// What to do instead.
+        remedy: &'static str,
+    },
+    /// The caller asked for a number out of range.
+    Range {
+        /// Of what.
+        what: &'static str,
+        /// Its value.
+        got: usize,
+        /// The most that it may be.
+        most: usize,
+    },
+    /// The port's region does not fit into what the process may lock.
+    LockedMemory {
+        /// Bytes that were to be locked.
+        bytes: usize,
+        /// Bytes that the process may lock (RLIMIT_MEMLOCK).
+        limit: u64,
+    },
+    /// A packet of the interface is longer than a frame of the caller's region.
+    FrameShort {
+        /// The interface.
+        name: Box<str>,
+        /// Bytes of its longest packet, with the link-layer header.
+        needed: usize,
+        /// Bytes that a frame has room for.
+        got: usize,
+    },
+    /// A program could not be made.
+    Program(corelane_select::Error),
+}
+
+impl Error {
+    /// The system's answer to `call`, which has to do with the interface `name`.
+    pub(crate) fn of(call: &'static str, number: i32, name: &str) -> Self {
+        match number {
+            libc::EPERM | libc::EACCES => Self::Forbidden { what: call, capability: "CAP_NET_ADMIN and CAP_NET_RAW" },
+            libc::EBUSY | libc::EEXIST => Self::Busy { name: name.into(), what: call },
+            libc::ENODEV | libc::ENXIO => Self::NoInterface { name: name.into() },
+            number => Self::Refused { call, fault: errno::fault(number) },
+        }
+    }
+
+    /// What a work is told that was to open the port.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Refused { fault, .. } => *fault,
+            Self::Forbidden { .. } => Fault { reason: Reason::Permission, number: libc::EPERM },
+            Self::NoInterface { .. } | Self::NoQueue { .. } => Fault { reason: Reason::NoInterface, number: libc::ENODEV },
+            Self::Busy { .. } => Fault { reason: Reason::Busy, number: libc::EBUSY },
+            Self::LockedMemory { .. } => Fault { reason: Reason::NoMemory, number: libc::ENOMEM },
+            Self::Absent { .. } => Fault::of(Reason::Unsupported),
+            Self::Program(corelane_select::Error::BpfForbidden { .. }) => {
+                Fault { reason: Reason::Permission, number: libc::EPERM }
+            }
+            _ => Fault::of(Reason::Other),
+        }
+    }
+}
+
+impl From<corelane_select::Error> for Error {
+    fn from(error: corelane_select::Error) -> Self {
+        Self::Program(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { call, fault } => f.write_str(&refusal(call, *fault)),
+            Self::Forbidden { what, capability } => {
+                write!(f, "{what} is forbidden: give the process {capability}, or run it as root of its network namespace")
+            }
+            Self::NameInvalid { name } => {
+                write!(f, "{name:?} cannot be an interface: name it with 1 to 15 letters, digits, '.', '-' or '_'")
+            }
+            Self::NoInterface { name } => {
+                write!(f, "there is no interface {name} in this network namespace: name one of those that `ip link` shows")
+            }
+            Self::NoQueue { name, queue } => {
+                write!(f, "{name} has no queue {queue}: use one of those it has, or give it more (ethtool -L {name})")
+            }
+            Self::Busy { name, what } => {
+                write!(f, "{name}: {what}: another process has it: end that one, or use another queue or interface")
+            }
+            Self::Absent { what, remedy } => write!(f, "there is no {what} here: {remedy}"),
+            Self::Range { what, got, most } => write!(f, "{what} must be 1 to {most}, not {got}: change the setting"),
+            Self::LockedMemory { bytes, limit } => write!(
+                f,
+                "{bytes} bytes of frames are more than this process may lock ({limit}): give the port fewer or smaller frames, or \
+                 raise the limit (ulimit -l, LimitMEMLOCK=)"
+            ),
+            Self::FrameShort { name, needed, got } => write!(
+                f,
+                "packets of {name} have up to {needed} bytes, and a frame has room for {got}: use larger frames, or a smaller MTU \
+                 (ip link set {name} mtu)"
+            ),
+            Self::Program(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_work_is_told_follows_from_the_error() {
+        let told = |error: &Error| error.fault().reason;
+        assert_eq!(told(&Error::of("bind", libc::EPERM, "x")), Reason::Permission);
+        assert_eq!(told(&Error::of("bind", libc::EBUSY, "x")), Reason::Busy);
+        assert_eq!(told(&Error::of("bind", libc::ENODEV, "x")), Reason::NoInterface);
+        assert_eq!(told(&Error::LockedMemory { bytes: 2, limit: 1 }), Reason::NoMemory);
+    }
+}

@@ -1,0 +1,27 @@
+//! Ports of real interfaces: one queue of one interface each, which a driver drives (`corelane_seam::Port`).
+//!
+//! ```text
+//! tap::open(name, queues) -> TapQueue, one a queue, to its lane -> port(memory) -> TapPort      the kernel is at the other end of the wire
+//! Steering::attach(queue, ...) -> rewrite(table)                                              which queue a flow of the kernel's gets
+//! ```
+//!
+//! A port is made on its lane's thread, in the network namespace of its interface, and given to the driver with `FrameOp::Open`. It never waits.
+//! Its descriptor tells of frames, another of the interface: that it went down, came up, or is gone. Whatever the process attaches ends with the
+//! process, however it ends.
+#![allow(unsafe_code)]
+
+pub mod afxdp;
+mod copying;
+mod errors;
+mod link;
+mod ours;
+mod outgoing;
+pub mod packet;
+mod ring;
+mod socket;
+pub mod tap;
+
+pub use copying::{Calls, CopyingPort, Received};
+pub use errors::Error;
+pub use link::Interface;
+pub use ours::{OURS_MAX, Ours};

@@ -1,0 +1,250 @@
+//! Which packets are ours and which the kernel's: the one decision, made in the interface's program.
+//!
+//! Whoever has an address answers for all of it: the packets to it, and who asks for it by ARP and neighbour discovery. So with
+//! [`Ours::Addresses`] we answer ARP, neighbour discovery and ICMP for those addresses, and the kernel never hears of them: it must not have them
+//! itself. With [`Ours::Ports`] the address is the kernel's, who goes on answering all three, and we have UDP to these ports alone; a
+//! fragment of such a packet, which has no port to go by, is the kernel's. Packets with VLAN tags are the kernel's.
+
+use crate::errors::Error;
+use corelane_select::bpf::assembly::{Alu, Assembler, Instruction, Label, Register, When, Width};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::BorrowedFd;
+
+use Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8};
+
+/// Addresses, or addresses with ports, at the most.
+pub const OURS_MAX: usize = 32;
+
+/// What a port is given; the kernel's own stack gets the rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ours {
+    /// Every packet that has the header of a link.
+    All,
+    /// What goes to these addresses, and what asks for them on the link; 1 to [`OURS_MAX`].
+    Addresses(Vec<IpAddr>),
+    /// UDP to these ports of addresses that remain the kernel's; 1 to [`OURS_MAX`].
+    Ports(Vec<SocketAddr>),
+}
+
+impl Ours {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let count = match self {
+            Self::All => 1,
+            Self::Addresses(addresses) => addresses.len(),
+            Self::Ports(ports) => ports.len(),
+        };
+        let range = Error::Range { what: "the number of addresses of a port", got: count, most: OURS_MAX };
+        if (1..=OURS_MAX).contains(&count) { Ok(()) } else { Err(range) }
+    }
+}
+
+/// Functions of the kernel (bpf-helpers(7)).
+const REDIRECT_MAP: i32 = 51;
+/// `XDP_PASS`.
+const PASS: i32 = 2;
+const CONTEXT: Register = R6;
+const START: Register = R2;
+const END: Register = R3;
+
+/// Where things stand in `struct xdp_md`.
+mod context {
+    pub const DATA: i16 = 0;
+    pub const DATA_END: i16 = 4;
+    pub const QUEUE: i16 = 16;
+}
+
+/// Where things stand in a frame (RFC 826, RFC 791, RFC 8200, RFC 4861, RFC 768).
+mod at {
+    pub const ETHER_TYPE: i16 = 12;
+    pub const NETWORK: i16 = 14;
+    pub const ARP_TARGET: i16 = 38;
+    pub const V4_FRAGMENT: i16 = 20;
+    pub const V4_PROTOCOL: i16 = 23;
+    pub const V4_DESTINATION: i16 = 30;
+    pub const V4_END: i16 = 34;
+    pub const V6_NEXT: i16 = 20;
+    pub const V6_DESTINATION: i16 = 38;
+    pub const V6_END: i16 = 54;
+    pub const SOLICITED: i16 = 62;
+    pub const SOLICITATION_END: i16 = 78;
+    /// From a UDP header on.
+    pub const UDP_DESTINATION: i16 = 2;
+    pub const UDP_BYTES: i16 = 8;
+}
+
+const IPV4: u16 = 0x0800;
+const ARP: u16 = 0x0806;
+const IPV6: u16 = 0x86dd;
+const UDP: i32 = 17;
+const ICMPV6: i32 = 58;
+const NEIGHBOUR_SOLICITATION: i32 = 135;
+/// More fragments follow, or this one is not the first.
+const FRAGMENT: u16 = 0x3fff;
+
+/// The program: what is ours goes to the socket that the map has for the packet's queue, or to the kernel if there is none.
+pub fn program(ours: &Ours, sockets: BorrowedFd<'_>) -> Vec<Instruction> {
+    let mut a = Assembler::new();
+    let (take, pass) = (a.label(), a.label());
+    a.alu(Alu::Move, CONTEXT, R1);
+    a.load(Width::Four, START, CONTEXT, context::DATA);
+    a.load(Width::Four, END, CONTEXT, context::DATA_END);
+    let mut writer = Writer { a, take, pass };
+    match ours {
+        Ours::All => {
+            writer.reaches(at::NETWORK);
+            writer.a.jump(take);
+        }
+        Ours::Addresses(addresses) => writer.addresses(addresses),
+        Ours::Ports(ports) => writer.ports(ports),
+    }
+    let Writer { mut a, .. } = writer;
+    a.place(take);
+    a.map(R1, sockets);
+    a.load(Width::Four, R2, CONTEXT, context::QUEUE);
+    a.alu(Alu::Move, R3, PASS);
+    a.call(REDIRECT_MAP);
+    a.exit();
+    a.place(pass);
+    a.alu(Alu::Move, R0, PASS);
+    a.exit();
+    a.finish()
+}
+
+struct Writer {
+    a: Assembler,
+    take: Label,
+    pass: Label,
+}
+
+impl Writer {
+    /// Leaves what is shorter than so many bytes to the kernel.
+    fn reaches(&mut self, bytes: i16) {
+        self.a.alu(Alu::Move, R4, START);
+        self.a.alu(Alu::Add, R4, i32::from(bytes));
+        self.a.branch(When::Greater, R4, END, self.pass);
+    }
+
+    /// Goes to the label of the packet's type, or to the kernel.
+    fn types(&mut self, types: &[(u16, Label)]) {
+        self.reaches(at::NETWORK);
+        self.a.load(Width::Two, R5, START, at::ETHER_TYPE);
+        for (number, label) in types {
+            self.a.branch(When::Equal, R5, i32::from(number.to_be()), *label);
+        }
+        self.a.jump(self.pass);
+    }
+
+    fn addresses(&mut self, addresses: &[IpAddr]) {
+        let [v4, arp, v6] = [(); 3].map(|()| self.a.label());
+        self.types(&[(IPV4, v4), (ARP, arp), (IPV6, v6)]);
+        for (label, place) in [(v4, at::V4_DESTINATION), (arp, at::ARP_TARGET)] {
+            self.a.place(label);
+            self.reaches(place + 4);
+            self.a.load(Width::Four, R5, START, place);
+            for address in addresses.iter().filter_map(v4_of) {
+                self.is_v4(address, self.take);
+            }
+            self.a.jump(self.pass);
+        }
+        self.a.place(v6);
+        self.reaches(at::V6_END);
+        for address in addresses.iter().filter_map(v6_of) {
+            self.is_v6(at::V6_DESTINATION, address, self.take);
+        }
+        // Who asks for an address asks a group that others are in as well, by the address that it asks for.
+        self.a.load(Width::One, R5, START, at::V6_NEXT);
+        self.a.branch(When::NotEqual, R5, ICMPV6, self.pass);
+        self.reaches(at::SOLICITATION_END);
+        self.a.load(Width::One, R5, START, at::V6_END);
+        self.a.branch(When::NotEqual, R5, NEIGHBOUR_SOLICITATION, self.pass);
+        for address in addresses.iter().filter_map(v6_of) {
+            self.is_v6(at::SOLICITED, address, self.take);
+        }
+        self.a.jump(self.pass);
+    }
+
+    fn ports(&mut self, ports: &[SocketAddr]) {
+        let [v4, v6] = [(); 2].map(|()| self.a.label());
+        self.types(&[(IPV4, v4), (IPV6, v6)]);
+        self.a.place(v4);
+        self.v4_ports(ports);
+        self.a.place(v6);
+        self.reaches(at::V6_END + at::UDP_BYTES);
+        self.a.load(Width::One, R5, START, at::V6_NEXT);
+        self.a.branch(When::NotEqual, R5, UDP, self.pass);
+        self.a.load(Width::Two, R8, START, at::V6_END + at::UDP_DESTINATION);
+        for port in ports {
+            let Some(address) = v6_of(&port.ip()) else { continue };
+            let other = self.other_port(port.port());
+            self.is_v6(at::V6_DESTINATION, address, self.take);
+            self.a.place(other);
+        }
+        self.a.jump(self.pass);
+    }
+
+    fn v4_ports(&mut self, ports: &[SocketAddr]) {
+        self.reaches(at::V4_END + at::UDP_BYTES);
+        self.a.load(Width::One, R5, START, at::V4_PROTOCOL);
+        self.a.branch(When::NotEqual, R5, UDP, self.pass);
+        self.a.load(Width::Two, R5, START, at::V4_FRAGMENT);
+        self.a.alu(Alu::And, R5, i32::from(FRAGMENT.to_be()));
+        self.a.branch(When::NotEqual, R5, 0, self.pass);
+        // The header has its length in words of 4 bytes in the lower half of its first byte.
+        self.a.load(Width::One, R7, START, at::NETWORK);
+        self.a.alu(Alu::And, R7, 0x0f);
+        self.a.alu(Alu::ShiftLeft, R7, 2);
+        self.a.alu(Alu::Add, R7, START);
+        self.a.alu(Alu::Move, R4, R7);
+        self.a.alu(Alu::Add, R4, i32::from(at::NETWORK + at::UDP_BYTES));
+        self.a.branch(When::Greater, R4, END, self.pass);
+        self.a.load(Width::Two, R8, R7, at::NETWORK + at::UDP_DESTINATION);
+        self.a.load(Width::Four, R5, START, at::V4_DESTINATION);
+        for port in ports {
+            let Some(address) = v4_of(&port.ip()) else { continue };
+            let other = self.other_port(port.port());
+            self.is_v4(address, self.take);
+            self.a.place(other);
+        }
+        self.a.jump(self.pass);
+    }
+
+    /// Goes on only with this port in R8; the label is to be placed where others go on.
+    fn other_port(&mut self, port: u16) -> Label {
+        let other = self.a.label();
+        self.a.branch(When::NotEqual, R8, i32::from(port.to_be()), other);
+        other
+    }
+
+    /// Goes to the label if R5 is this address.
+    fn is_v4(&mut self, address: Ipv4Addr, label: Label) {
+        // As a number in the instruction it would have its sign extended.
+        self.a.wide(R1, u32::from_ne_bytes(address.octets()).into());
+        self.a.branch(When::Equal, R5, R1, label);
+    }
+
+    /// Goes to the label if this address stands there.
+    fn is_v6(&mut self, place: i16, address: Ipv6Addr, label: Label) {
+        let other = self.a.label();
+        for (index, word) in address.octets().as_chunks::<4>().0.iter().enumerate() {
+            self.a.load(Width::Four, R5, START, place + 4 * index as i16);
+            self.a.wide(R1, u32::from_ne_bytes(*word).into());
+            self.a.branch(When::NotEqual, R5, R1, other);
+        }
+        self.a.jump(label);
+        self.a.place(other);
+    }
+}
+
+fn v4_of(address: &IpAddr) -> Option<Ipv4Addr> {
+    match address {
+        IpAddr::V4(address) => Some(*address),
+        IpAddr::V6(_) => None,
+    }
+}
+
+fn v6_of(address: &IpAddr) -> Option<Ipv6Addr> {
+    match address {
+        IpAddr::V6(address) => Some(*address),
+        IpAddr::V4(_) => None,
+    }
+}

@@ -1,0 +1,161 @@
+//! The socket of AF_XDP: its memory, its rings, and the calls that move frames.
+
+use crate::errors::Error;
+use crate::link::Interface;
+use crate::ring::Ring;
+use corelane_os::errno::{self, checked};
+use corelane_seam::FrameMemory;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// What the kernel leaves free in front of a packet that it puts into a chunk (`XDP_PACKET_HEADROOM`).
+pub const HEADROOM: usize = 256;
+
+/// A socket bound to one queue, with its rings.
+#[derive(Debug)]
+pub struct Socket {
+    // First, so that the kernel is done with the rings and the memory when those go.
+    descriptor: OwnedFd,
+    /// Chunks for the kernel to receive into.
+    pub fill: Ring<u64>,
+    /// Chunks that the kernel has sent.
+    pub completion: Ring<u64>,
+    pub received: Ring<libc::xdp_desc>,
+    pub sending: Ring<libc::xdp_desc>,
+}
+
+/// Drops that the kernel counts (`struct xdp_statistics`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drops {
+    /// Packets that did not fit into a frame, or found none.
+    pub dropped: u64,
+    /// Packets for which the ring of received ones had no place.
+    pub ring_full: u64,
+    /// How often the kernel had no frame to receive into.
+    pub no_frame: u64,
+}
+
+impl Socket {
+    /// Makes a socket that uses `memory`, with rings of so many entries, and binds it to the queue.
+    ///
+    /// # Errors
+    /// Those of [`Error::of`], and [`Error::LockedMemory`].
+    pub fn open(interface: &Interface, queue: u32, memory: &FrameMemory, ring: u32) -> Result<Self, Error> {
+        let name = &interface.name;
+        let descriptor = create().map_err(|number| match number {
+            libc::EAFNOSUPPORT => absent(),
+            number => Error::of("socket AF_XDP", number, name),
+        })?;
+        let socket = descriptor.as_fd();
+        register(socket, memory, name)?;
+        let size = |option, call| set(socket, option, &ring).map_err(|number| Error::of(call, number, name));
+        size(libc::XDP_UMEM_FILL_RING, "XDP_UMEM_FILL_RING")?;
+        size(libc::XDP_UMEM_COMPLETION_RING, "XDP_UMEM_COMPLETION_RING")?;
+        size(libc::XDP_RX_RING, "XDP_RX_RING")?;
+        size(libc::XDP_TX_RING, "XDP_TX_RING")?;
+        let offsets = offsets(socket).map_err(|number| Error::of("XDP_MMAP_OFFSETS", number, name))?;
+        let refused = |number| Error::of("mmap AF_XDP", number, name);
+        let fill = Ring::map(socket, libc::XDP_UMEM_PGOFF_FILL_RING as i64, &offsets.fr, ring).map_err(refused)?;
+        let completion = Ring::map(socket, libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64, &offsets.cr, ring).map_err(refused)?;
+        let received = Ring::map(socket, libc::XDP_PGOFF_RX_RING, &offsets.rx, ring).map_err(refused)?;
+        let sending = Ring::map(socket, libc::XDP_PGOFF_TX_RING, &offsets.tx, ring).map_err(refused)?;
+        bind(socket, interface.link.interface, queue).map_err(|number| match number {
+            libc::EINVAL => Error::NoQueue { name: name.clone(), queue },
+            number => Error::of("bind AF_XDP", number, name),
+        })?;
+        Ok(Self { descriptor, fill, completion, received, sending })
+    }
+
+    /// Has the kernel send what it was shown.
+    ///
+    /// # Errors
+    /// The system's number; `EAGAIN` if it took some and leaves others.
+    pub fn kick(&self) -> Result<(), i32> {
+        let number = self.descriptor.as_raw_fd();
+        // SAFETY: no memory is given.
+        checked(unsafe { libc::sendto(number, std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) }).map(drop)
+    }
+
+    /// What the kernel has dropped at this socket.
+    ///
+    /// # Errors
+    /// The system's number.
+    pub fn drops(&self) -> Result<Drops, i32> {
+        // SAFETY: plain numbers, for which zeros are good.
+        let mut seen: libc::xdp_statistics = unsafe { std::mem::zeroed() };
+        get(self.descriptor.as_fd(), libc::XDP_STATISTICS, &mut seen)?;
+        Ok(Drops { dropped: seen.rx_dropped, ring_full: seen.rx_ring_full, no_frame: seen.rx_fill_ring_empty_descs })
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+fn absent() -> Error {
+    Error::Absent { what: "AF_XDP", remedy: "use a packet socket, or a kernel with CONFIG_XDP_SOCKETS" }
+}
+
+fn create() -> Result<OwnedFd, i32> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: the call takes no memory.
+    let number = checked(unsafe { libc::socket(libc::AF_XDP, kind, 0) } as isize)?;
+    // SAFETY: the call has just made this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number as i32) })
+}
+
+fn register(socket: BorrowedFd<'_>, memory: &FrameMemory, name: &str) -> Result<(), Error> {
+    let (base, bytes) = memory.region();
+    // SAFETY: plain numbers, for which zeros are good.
+    let mut region: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
+    region.addr = base.as_ptr().expose_provenance() as u64;
+    (region.len, region.chunk_size) = (bytes as u64, memory.frame_bytes() as u32);
+    set(socket, libc::XDP_UMEM_REG, &region).map_err(|number| match number {
+        libc::ENOBUFS => Error::LockedMemory { bytes, limit: locked_bytes_max() },
+        number => Error::of("XDP_UMEM_REG", number, name),
+    })
+}
+
+/// Bytes that the process may lock (RLIMIT_MEMLOCK, getrlimit(2)); who has CAP_IPC_LOCK may lock more.
+pub fn locked_bytes_max() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Memlock).current.unwrap_or(u64::MAX)
+}
+
+fn bind(socket: BorrowedFd<'_>, interface: u32, queue: u32) -> Result<(), i32> {
+    // SAFETY: plain numbers, for which zeros are good.
+    let mut address: libc::sockaddr_xdp = unsafe { std::mem::zeroed() };
+    address.sxdp_family = libc::AF_XDP as u16;
+    address.sxdp_flags = libc::XDP_COPY | libc::XDP_USE_NEED_WAKEUP;
+    (address.sxdp_ifindex, address.sxdp_queue_id) = (interface, queue);
+    let length = size_of::<libc::sockaddr_xdp>() as u32;
+    // SAFETY: the address is readable, and of that length.
+    checked(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) } as isize).map(drop)
+}
+
+fn offsets(socket: BorrowedFd<'_>) -> Result<libc::xdp_mmap_offsets, i32> {
+    // SAFETY: plain numbers, for which zeros are good.
+    let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
+    get(socket, libc::XDP_MMAP_OFFSETS, &mut offsets)?;
+    Ok(offsets)
+}
+
+fn set<T>(socket: BorrowedFd<'_>, option: i32, value: &T) -> Result<(), i32> {
+    let (number, length) = (socket.as_raw_fd(), size_of::<T>() as u32);
+    // SAFETY: the value is readable, and of that length.
+    checked(unsafe { libc::setsockopt(number, libc::SOL_XDP, option, std::ptr::from_ref(value).cast(), length) } as isize)
+        .map(drop)
+}
+
+fn get<T>(socket: BorrowedFd<'_>, option: i32, value: &mut T) -> Result<(), i32> {
+    let (number, mut length) = (socket.as_raw_fd(), size_of::<T>() as u32);
+    // SAFETY: the value is writable, of that length, and numbers only.
+    let got = unsafe { libc::getsockopt(number, libc::SOL_XDP, option, std::ptr::from_mut(value).cast(), &raw mut length) };
+    checked(got as isize)?;
+    if length as usize == size_of::<T>() { Ok(()) } else { Err(libc::ENOSYS) }
+}
+
+/// Whether the same call may do more later.
+pub fn is_passing(number: i32) -> bool {
+    matches!(number, libc::EBUSY | libc::ENOBUFS | libc::EINTR) || errno::would_block(number)
+}

@@ -1,0 +1,127 @@
+//! Tap interfaces (`/dev/net/tun`): what the kernel sends into one is read by us, and what we write has arrived there.
+//!
+//! Each descriptor is a queue. A packet from the kernel goes to the queue that a program of ours says ([`Steering`](crate::Steering)),
+//! else to one that the kernel picks by its own hash; so a tap with several is a card with as many, whose table is ours. A packet
+//! is copied by the call that reads or writes it, so a frame is released at once.
+//!
+//! The interface is gone with its last queue, however the process ends.
+
+use crate::copying::{Calls, CopyingPort, Received};
+use crate::errors::Error;
+use crate::link::{Interface, Watch};
+use corelane_os::errno::{self, checked};
+use corelane_seam::{Frame, FrameMemory};
+use std::fs::OpenOptions;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+/// Where taps come from.
+const DEVICE: &str = "/dev/net/tun";
+/// Queues of one tap at the most (`MAX_TAP_QUEUES`).
+pub const QUEUES_MAX: usize = 256;
+
+/// One queue of a tap, not yet a port: it can go to its lane's thread.
+#[derive(Debug)]
+pub struct TapQueue {
+    descriptor: OwnedFd,
+    name: Box<str>,
+    queue: u32,
+}
+
+/// Makes a tap with so many queues in the thread's network namespace, which is down until somebody sets it up.
+///
+/// # Errors
+/// [`Error::Absent`] without `/dev/net/tun`, [`Error::Forbidden`] without CAP_NET_ADMIN, [`Error::Busy`] if an interface of another kind
+/// or another process has the name, and others.
+pub fn open(name: &str, queues: usize) -> Result<Vec<TapQueue>, Error> {
+    if queues == 0 || queues > QUEUES_MAX {
+        return Err(Error::Range { what: "queues of a tap", got: queues, most: QUEUES_MAX });
+    }
+    match Interface::find(name) {
+        Err(Error::NoInterface { .. }) => {}
+        Ok(_) => return Err(Error::Busy { name: name.into(), what: "the name is taken" }),
+        Err(error) => return Err(error),
+    }
+    (0..queues).map(|queue| open_queue(name, queue as u32)).collect()
+}
+
+fn open_queue(name: &str, queue: u32) -> Result<TapQueue, Error> {
+    let absent = Error::Absent { what: "/dev/net/tun", remedy: "give the container that device, or load the module tun" };
+    let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(DEVICE);
+    let descriptor: OwnedFd = match opened {
+        Ok(file) => file.into(),
+        Err(error) if matches!(errno::of(&error), libc::ENOENT | libc::ENODEV | libc::ENXIO) => return Err(absent),
+        Err(error) => return Err(Error::of("open /dev/net/tun", errno::of(&error), name)),
+    };
+    attach(descriptor.as_fd(), name).map_err(|number| Error::of("TUNSETIFF", number, name))?;
+    Ok(TapQueue { descriptor, name: name.into(), queue })
+}
+
+fn attach(descriptor: BorrowedFd<'_>, name: &str) -> Result<(), i32> {
+    // SAFETY: the structure is plain numbers, for which zeros are good.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    assert!(name.len() < request.ifr_name.len(), "the name was checked");
+    request.ifr_name.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte as libc::c_char);
+    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE) as libc::c_short;
+    // SAFETY: the request takes a `struct ifreq`, which stays for the call.
+    checked(unsafe { libc::ioctl(descriptor.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) } as isize).map(drop)
+}
+
+impl TapQueue {
+    /// The port, which receives into `memory`. Its own address is the interface's with the lowest bit of the last byte changed: the two are
+    /// the ends of a wire. It is made on its lane's thread, in the interface's network namespace.
+    ///
+    /// # Errors
+    /// [`Error::FrameShort`] if a packet may be longer than a frame; others if the interface is gone.
+    pub fn port(self, memory: FrameMemory) -> Result<TapPort, Error> {
+        let watch = Watch::of(&self.name)?;
+        let mut link = watch.interface().link;
+        link.mac[5] ^= 1;
+        CopyingPort::new(TapCalls(self.descriptor), link, self.queue, watch, memory)
+    }
+
+    /// Its number, from 0.
+    pub fn queue(&self) -> u32 {
+        self.queue
+    }
+}
+
+impl AsFd for TapQueue {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// One queue of a tap, as a port.
+pub type TapPort = CopyingPort<TapCalls>;
+
+/// The calls of a tap.
+#[derive(Debug)]
+pub struct TapCalls(OwnedFd);
+
+impl Calls for TapCalls {
+    const DOWN: &[i32] = &[libc::EIO];
+    const GONE: &[i32] = &[libc::EBADFD];
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    fn receive(&mut self, frame: &mut Frame) -> Result<Received, i32> {
+        let (room, mut beyond) = (frame.len(), 0_u8);
+        let places = [
+            libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: room },
+            libc::iovec { iov_base: (&raw mut beyond).cast(), iov_len: 1 },
+        ];
+        // SAFETY: both places are writable, and stay for the call.
+        let length = checked(unsafe { libc::readv(self.0.as_raw_fd(), places.as_ptr(), places.len() as i32) })?;
+        Ok(if length > room { Received::TooLong } else { Received::Packet { length } })
+    }
+
+    fn send(&mut self, frame: &Frame) -> Result<(), i32> {
+        // SAFETY: the bytes are readable, and stay for the call.
+        let written = checked(unsafe { libc::write(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len()) })?;
+        assert!(written == frame.len(), "a packet is written whole or not at all");
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! What holds for every kind of port at the near end of a wire.
+
+use crate::node::{Node, memory};
+use crate::wire::{FAR_MAC, NEAR_MAC, OURS, datagram, far, run, wire};
+use corelane_seam::Reason;
+use corelane_xdp::{Ours, afxdp, packet};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Xdp,
+    Packet,
+}
+
+/// A node on each of the first queues of `near`.
+pub fn nodes(kind: Kind, queues: usize) -> Vec<Node> {
+    let ours = Ours::Addresses(vec![OURS.into()]);
+    match kind {
+        Kind::Xdp => afxdp::open("near", &ours, queues)
+            .unwrap()
+            .into_iter()
+            .map(|queue| {
+                let memory = memory();
+                Node::new(queue.port(memory.clone(), 128).unwrap(), memory)
+            })
+            .collect(),
+        Kind::Packet => packet::open("near", queues)
+            .unwrap()
+            .into_iter()
+            .map(|queue| {
+                let memory = memory();
+                Node::new(queue.port(memory.clone()).unwrap(), memory)
+            })
+            .collect(),
+    }
+}
+
+/// Sends frames of all sizes, three batches of each; they come, go back as they are, and arrive.
+pub fn echoes(kind: Kind) {
+    wire(1);
+    let mut near = nodes(kind, 1).remove(0);
+    let mut far = far();
+    assert_eq!((near.facts.link.mac, near.facts.queue, near.facts.frame_bytes_max), (NEAR_MAC, 0, 1514));
+    for round in 0..3 {
+        let packets: Vec<_> = (0..40).map(|number| datagram(OURS, number, &vec![round; 37 * number as usize])).collect();
+        assert_eq!(far.send(&packets), Ok(40));
+        let mut frames = near.frames(40);
+        assert_eq!(frames.iter().map(|frame| frame.to_vec()).collect::<Vec<_>>(), packets);
+        frames.iter_mut().for_each(|frame| frame[..12].rotate_left(6));
+        let sent = near.push(corelane_seam::FrameOp::Send { port: near.port, frames });
+        near.end(sent);
+        let back = far.frames(40);
+        assert!(back.iter().zip(&packets).all(|(back, packet)| back[12..] == packet[12..] && back[..6] == FAR_MAC));
+    }
+    near.close();
+    far.close();
+}
+
+/// The lane hears of it without asking, and what was sent or received before is whole.
+pub fn goes_down_and_away(kind: Kind) {
+    wire(1);
+    let mut near = nodes(kind, 1).remove(0);
+    let mut far = far();
+    let receive = near.receive();
+    near.collect(0);
+    run(&["link set near down"]);
+    assert_eq!(near.arrived(receive).unwrap_err().reason, Reason::Down);
+    assert_eq!(near.send(&[datagram(OURS, 1, b"lost")]).unwrap_err().reason, Reason::Down);
+    run(&["link set near up"]);
+    // What tells that it is up again comes with the next event.
+    while near.send(&[datagram(OURS, 2, b"there")]).is_err() {
+        near.collect(1_000_000);
+    }
+    assert!(far.frames(1)[0].ends_with(b"there"));
+    while far.send(&[datagram(OURS, 3, b"back")]).is_err() {
+        far.collect(1_000_000);
+    }
+    assert!(near.frames(1)[0].ends_with(b"back"));
+    let mut receive = near.receive();
+    near.collect(0);
+    run(&["link del near"]);
+    // It goes down before it goes away.
+    while near.arrived(receive).unwrap_err().reason != Reason::NoInterface {
+        receive = near.receive();
+    }
+    assert_eq!(near.send(&[datagram(OURS, 4, b"nowhere")]).unwrap_err().reason, Reason::NoInterface);
+    near.close();
+    far.close();
+}

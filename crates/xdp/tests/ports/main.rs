@@ -1,0 +1,9 @@
+//! Ports of real interfaces, in network namespaces that the tests make and that are gone with them.
+#![allow(clippy::unwrap_used)]
+
+mod afxdp;
+mod ends;
+mod node;
+mod packet;
+mod tap;
+mod wire;

@@ -1,0 +1,123 @@
+//! A lane's driver with one port, stepped by the test.
+
+use corelane_drivers::EpollDriver;
+use corelane_seam::{
+    Arena, Completion, Driver, Fault, Frame, FrameMemory, FrameOp, FrameOutcome, Handle, Outcome, Port, PortFacts, PortId,
+    Tuning, Wait,
+};
+
+pub const FRAMES: usize = 512;
+pub const FRAME_BYTES: usize = 2048;
+/// Collects without a completion after which a test has failed: 10 seconds of waiting.
+const IDLE_MAX: usize = 1000;
+const PAUSE: u64 = 10_000_000;
+
+pub fn memory() -> FrameMemory {
+    FrameMemory::new(FRAMES, FRAME_BYTES).unwrap()
+}
+
+pub struct Node {
+    pub driver: EpollDriver,
+    pub memory: FrameMemory,
+    pub port: PortId,
+    pub facts: PortFacts,
+    completions: Vec<Completion>,
+    next: u32,
+}
+
+impl Node {
+    /// Opens a port that receives into `memory`.
+    pub fn new(port: impl Port + 'static, memory: FrameMemory) -> Self {
+        let mut driver = EpollDriver::new(Arena::new(1).unwrap(), Tuning::default(), Default::default()).unwrap();
+        let opening = Handle::new(1, 0, 0);
+        driver.push(opening, FrameOp::Open(Box::new(port)).into());
+        let mut completions = Vec::new();
+        driver.collect(Wait::No, 64, &mut completions);
+        match completions.pop().unwrap().outcome {
+            Outcome::Frame(FrameOutcome::Opened { port, facts }) => Self { driver, memory, port, facts, completions, next: 0 },
+            other => panic!("not opened: {other:?}"),
+        }
+    }
+
+    pub fn push(&mut self, op: FrameOp) -> Handle {
+        self.next += 1;
+        let handle = Handle::new(1, self.next, 0);
+        self.driver.push(handle, op.into());
+        handle
+    }
+
+    /// The outcome of an operation, whenever it comes.
+    pub fn end(&mut self, handle: Handle) -> Outcome {
+        for _ in 0..IDLE_MAX {
+            if let Some(index) = self.completions.iter().position(|completion| completion.handle == handle) {
+                return self.completions.remove(index).outcome;
+            }
+            self.collect(PAUSE);
+        }
+        panic!("{handle:?} never ends")
+    }
+
+    /// Collects once, waiting for so long at the most.
+    pub fn collect(&mut self, pause: u64) {
+        let wait = Wait::Until(self.driver.now() + pause);
+        self.driver.collect(wait, 64, &mut self.completions);
+    }
+
+    pub fn receive(&mut self) -> Handle {
+        self.push(FrameOp::Receive { port: self.port, at_most: 64, into: Vec::new() })
+    }
+
+    pub fn arrived(&mut self, handle: Handle) -> Result<Vec<Frame>, Fault> {
+        match self.end(handle) {
+            Outcome::Frame(FrameOutcome::Arrived { frames, fault: None }) => Ok(frames),
+            Outcome::Frame(FrameOutcome::Arrived { fault: Some(fault), .. }) => Err(fault),
+            other => panic!("not arrived: {other:?}"),
+        }
+    }
+
+    /// Receives until so many frames have come.
+    pub fn frames(&mut self, count: usize) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        while frames.len() < count {
+            let receive = self.receive();
+            frames.extend(self.arrived(receive).unwrap());
+        }
+        frames
+    }
+
+    /// What has arrived by now, and nothing that comes later.
+    pub fn waiting(&mut self) -> Vec<Frame> {
+        let receive = self.receive();
+        self.collect(0);
+        self.push(FrameOp::StopReceive { port: self.port });
+        match self.end(receive) {
+            Outcome::Frame(FrameOutcome::Arrived { frames, .. }) => frames,
+            other => panic!("not arrived: {other:?}"),
+        }
+    }
+
+    pub fn frame(&self, bytes: &[u8]) -> Frame {
+        let mut frame = self.memory.frame().unwrap();
+        frame.append(bytes);
+        frame
+    }
+
+    /// Sends packets; returns how many were taken.
+    pub fn send(&mut self, packets: &[Vec<u8>]) -> Result<u64, Fault> {
+        let frames = packets.iter().map(|bytes| self.frame(bytes)).collect();
+        let handle = self.push(FrameOp::Send { port: self.port, frames });
+        match self.end(handle) {
+            Outcome::Frame(FrameOutcome::Departed { taken, fault: None, .. }) => Ok(taken),
+            Outcome::Frame(FrameOutcome::Departed { fault: Some(fault), .. }) => Err(fault),
+            other => panic!("not sent: {other:?}"),
+        }
+    }
+
+    /// Closes the port: then all of its frames are free.
+    pub fn close(mut self) {
+        let handle = self.push(FrameOp::Close { port: self.port });
+        assert!(matches!(self.end(handle), Outcome::Closed));
+        self.completions.clear();
+        assert_eq!(self.memory.counts().free, self.memory.frames());
+    }
+}

@@ -1,0 +1,96 @@
+//! The Debian package (deb-control(5), deb-postinst(5), Debian Policy 4.6).
+
+use super::staged::Staged;
+use super::{Parts, said};
+use anyhow::{Context, Result};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Shell, and where its completions lie.
+const COMPLETIONS: &[(&str, &str)] = &[
+    ("bash", "usr/share/bash-completion/completions/corelane"),
+    ("zsh", "usr/share/zsh/vendor-completions/_corelane"),
+    ("fish", "usr/share/fish/vendor_completions.d/corelane.fish"),
+];
+
+/// Texts of the project that lie beside the program.
+const TEXTS: &[&str] = &["README.md", "LOAD.md", "CHANGELOG.md", "docs/drain.md"];
+
+/// What dpkg runs.
+const SCRIPTS: &[&str] = &["postinst", "prerm", "postrm"];
+
+/// What a machine's owner may change, so that no upgrade takes it away.
+const SETTINGS: &[(&str, &str)] = &[];
+
+/// Writes the package.
+pub fn package(parts: &Parts<'_>) -> Result<PathBuf> {
+    let tree = Staged::new(parts.into.join("debian"))?;
+    tree.copy(parts.program, "usr/bin/corelane", 0o755)?;
+    add_manual(parts, &tree)?;
+    for (shell, place) in COMPLETIONS {
+        let lines = said(Command::new(parts.program).args(["generate", "completions", shell]))?;
+        tree.write(place, (lines + "\n").as_bytes(), 0o644)?;
+    }
+    for text in TEXTS {
+        let name = Path::new(text).file_name().context("a text has a name")?;
+        tree.copy(&parts.root.join(text), &format!("usr/share/doc/corelane/{}", name.display()), 0o644)?;
+    }
+    tree.write("usr/share/doc/corelane/copyright", copyright(parts.root)?.as_bytes(), 0o644)?;
+    let packaging = parts.root.join("packaging");
+    tree.copy(&packaging.join("corelane.service"), "usr/lib/systemd/system/corelane.service", 0o644)?;
+    for (file, place) in SETTINGS {
+        tree.copy(&packaging.join(file), place, 0o644)?;
+    }
+    add_control(parts, &tree)?;
+    let file = parts.into.join(format!("corelane_{}_{}.deb", parts.version, parts.architecture));
+    said(Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(tree.path()).arg(&file))?;
+    Ok(file)
+}
+
+/// Manual pages, packed as Debian's are.
+fn add_manual(parts: &Parts<'_>, tree: &Staged) -> Result<()> {
+    let folder = tree.folder("usr/share/man/man1", 0o755)?;
+    said(Command::new(parts.program).args(["generate", "manual"]).arg(&folder))?;
+    let pages: Vec<PathBuf> = std::fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    said(Command::new("gzip").args(["-9", "-n"]).args(pages)).map(drop)
+}
+
+/// Both licences, whole.
+fn copyright(root: &Path) -> Result<String> {
+    let mut text = String::from("Corelane may be used under either of these licences.\n");
+    for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        let licence = std::fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"))?;
+        write!(text, "\n{licence}")?;
+    }
+    Ok(text)
+}
+
+fn add_control(parts: &Parts<'_>, tree: &Staged) -> Result<()> {
+    let kilobytes = said(Command::new("du").arg("-sk").arg(tree.path()))?;
+    let kilobytes = kilobytes.split_whitespace().next().unwrap_or_default();
+    let (version, architecture, depends) = (&parts.version, &parts.architecture, depends(parts, tree)?);
+    let control = format!(
+        "Package: corelane\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: Corelane developers <corelane@invalid>\n\
+         Installed-Size: {kilobytes}\nDepends: {depends}\nSection: net\nPriority: optional\n\
+         Description: per-core network services\n One lane per core serves its share of the traffic, and shares nothing with the others:\n \
+         echo, ONC RPC, files and applications over HTTP, and a load generator for each.\n"
+    );
+    for script in SCRIPTS {
+        tree.copy(&parts.root.join("packaging/debian").join(script), &format!("DEBIAN/{script}"), 0o755)?;
+    }
+    let settings: String = SETTINGS.iter().map(|(_, place)| format!("/{place}\n")).collect();
+    if !settings.is_empty() {
+        tree.write("DEBIAN/conffiles", settings.as_bytes(), 0o644)?;
+    }
+    tree.write("DEBIAN/control", control.as_bytes(), 0o644)
+}
+
+/// The packages with the libraries that the program loads, as dpkg-shlibdeps(1) finds them from its symbols.
+fn depends(parts: &Parts<'_>, tree: &Staged) -> Result<String> {
+    let place = Staged::new(parts.into.join("shlibdeps"))?;
+    place.write("debian/control", b"Source: corelane\n\nPackage: corelane\nArchitecture: any\n", 0o644)?;
+    let mut command = Command::new("dpkg-shlibdeps");
+    let line = said(command.current_dir(place.path()).arg("-O").arg("-e").arg(tree.path().join("usr/bin/corelane")))?;
+    Ok(line.trim_start_matches("shlibs:Depends=").to_owned())
+}
