@@ -1,23 +1,15 @@
 #!/bin/sh
 # Runs libevent's own tests, unmodified, on its kqueue back end over our library, and on epoll to compare:
-# `libevent.sh ARCHIVE FOLDER [DSC]`. ARCHIVE is libcorelane_kqueue.a; in FOLDER, which is made, all is built. DSC is the source package's
-# description where it was fetched before; else `apt-get source libevent` fetches it, for which apt needs a deb-src line.
+# `libevent.sh ARCHIVE FOLDER`. ARCHIVE is libcorelane_kqueue.a; in FOLDER, which is made and kept, Debian's source package is fetched and built.
 # Prints what fails on kqueue and not on epoll, and then fails. ONLY names the tests to run (regress's patterns; all where it is not set).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 archive=$(realpath "$1")
 mkdir -p "$2"
 folder=$(realpath "$2")
-package=${3:+$(realpath "$3")}
+sh "$here/fetch.sh" libevent "$folder"
 cd "$folder"
 
-if [ ! -d source ]; then
-	[ -n "$package" ] || {
-		apt-get source --download-only libevent >&2
-		package=$(ls ./libevent_*.dsc)
-	}
-	dpkg-source --no-check -x "$package" source >&2
-fi
 mkdir -p library
 [ -d build ] || cp -a source build
 sh "$here/shared.sh" "$archive" library/libcorelane_kqueue.so.1

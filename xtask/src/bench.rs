@@ -8,6 +8,7 @@ mod counts;
 mod cpus;
 mod doubts;
 mod entrants;
+mod event;
 mod ganesha;
 mod generator;
 mod host;
@@ -71,6 +72,9 @@ enum Subject {
     Tls(tls::Arguments),
     /// hyper's hello on lanes and on tokio, under `corelane load http`. Needs CPU 0 (server) and CPU 1 (generator).
     Hyper(hyper::Arguments),
+    /// Event queues: kqueue(2) of this project against a plain epoll loop, libkqueue and io_uring, and a web server of one source on each system.
+    /// Needs CPU 0 (what is measured) and CPU 1 (its peers).
+    Event(event::Arguments),
     /// Whether steering makes lanes wait for one another: waits for locks, counted by the kernel, with steering and without. Needs
     /// CPU 0 and CPU 1, perf, and root.
     Steer(Manner),
@@ -141,6 +145,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Subject::Http(http) => http.run()?,
         Subject::Tls(tls) => tls.run()?,
         Subject::Hyper(hyper) => hyper.run()?,
+        Subject::Event(event) => event.run()?,
         Subject::Load(manner) => {
             manner.conduct("load", &Ours::ALONE, build_peers, |stage, extent, interrupt| {
                 measure_generator(manner, stage, extent, interrupt)

@@ -1,5 +1,5 @@
 /*
- * evserver: one page by HTTP, on one of several systems of events: `evserver kqueue|epoll|poll PORT [CONNECTIONS]`.
+ * evserver: one page by HTTP, on one of several systems of events: `evserver kqueue|epoll|poll|uring PORT [CONNECTIONS]`.
  *
  * A single thread; a request ends with an empty line; the answer is a header of 198 bytes and a page of 3,931 bytes, and the connection is
  * closed. Prints the port that it listens at, and ends after CONNECTIONS answers where that is given.
@@ -20,6 +20,13 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#if __has_include(<linux/io_uring.h>)
+#define HAVE_URING
+#include <linux/io_uring.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#endif
 
 enum { HEADER = 198, PAGE = 3931, ANSWER = HEADER + PAGE, HIGHEST = 65536, BATCH = 256, LARGEST = 4096 };
 
@@ -158,10 +165,118 @@ static int poll_ready(int *ready, int room)
 	return count;
 }
 
+/* io_uring: a poll stays, and tells again when more comes; its name is the descriptor and how many polls the number had before */
+
+#ifdef HAVE_URING
+enum { ENTRIES = 1024 };
+
+static int ring;
+static unsigned ring_size, unsubmitted, *requests_tail, *completions_head, *completions_tail, completions_mask;
+static struct io_uring_sqe *requests;
+static struct io_uring_cqe *completions;
+static uint32_t polls[HIGHEST], told_in[HIGHEST], wait_number;
+
+static uint64_t poll_name(int fd)
+{
+	return (uint64_t)polls[fd] << 32 | (uint32_t)fd;
+}
+
+static int uring_open(void)
+{
+	struct io_uring_params given = { .flags = IORING_SETUP_CQSIZE, .cq_entries = HIGHEST };
+	char *rings;
+
+	ring = (int)syscall(SYS_io_uring_setup, ENTRIES, &given);
+	if (ring < 0)
+		return -1;
+	ring_size = given.sq_entries;
+	rings = mmap(NULL, given.cq_off.cqes + given.cq_entries * sizeof *completions, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQ_RING);
+	requests = mmap(NULL, ring_size * sizeof *requests, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
+	if (rings == MAP_FAILED || (void *)requests == MAP_FAILED)
+		return -1;
+	for (unsigned i = 0; i < ring_size; i++)
+		((unsigned *)(rings + given.sq_off.array))[i] = i;
+	requests_tail = (unsigned *)(rings + given.sq_off.tail);
+	completions_head = (unsigned *)(rings + given.cq_off.head);
+	completions_tail = (unsigned *)(rings + given.cq_off.tail);
+	completions_mask = *(unsigned *)(rings + given.cq_off.ring_mask);
+	completions = (struct io_uring_cqe *)(rings + given.cq_off.cqes);
+	return ring;
+}
+
+/* Hands over what was asked for, and waits for so many answers. */
+static int uring_enter(unsigned answers)
+{
+	int taken = (int)syscall(SYS_io_uring_enter, ring, unsubmitted, answers, answers ? IORING_ENTER_GETEVENTS : 0, NULL, 0);
+
+	unsubmitted -= taken > 0 ? (unsigned)taken : 0;
+	return taken;
+}
+
+static void uring_ask(struct io_uring_sqe request)
+{
+	if (unsubmitted == ring_size && uring_enter(0) < 0)
+		die("io_uring_enter");
+	requests[*requests_tail & (ring_size - 1)] = request;
+	__atomic_store_n(requests_tail, *requests_tail + 1, __ATOMIC_RELEASE);
+	unsubmitted++;
+}
+
+static void uring_forget(int fd)
+{
+	/* Until it is gone the poll holds the connection open. */
+	uring_ask((struct io_uring_sqe){ .opcode = IORING_OP_POLL_REMOVE, .addr = poll_name(fd), .user_data = UINT64_MAX });
+	polls[fd]++;
+}
+
+static void uring_poll(int fd, int writes)
+{
+	struct io_uring_sqe request = { .opcode = IORING_OP_POLL_ADD, .fd = fd, .len = IORING_POLL_ADD_MULTI, .user_data = poll_name(fd) };
+
+	request.poll32_events = writes ? POLLOUT : POLLIN;
+	uring_ask(request);
+}
+
+static void uring_watch(int fd, int writes)
+{
+	if (writes)
+		uring_forget(fd);
+	uring_poll(fd, writes);
+}
+
+static int uring_ready(int *ready, int room)
+{
+	unsigned head = *completions_head;
+	int count = 0;
+
+	wait_number++;
+	if (uring_enter(head == __atomic_load_n(completions_tail, __ATOMIC_ACQUIRE)) < 0)
+		return -1;
+	for (; count < room && head != __atomic_load_n(completions_tail, __ATOMIC_ACQUIRE); head++) {
+		struct io_uring_cqe *told = &completions[head & completions_mask];
+		int fd = (int)(uint32_t)told->user_data;
+
+		if (told->user_data == UINT64_MAX || told->user_data != poll_name(fd))
+			continue;
+		if (!(told->flags & IORING_CQE_F_MORE))
+			uring_poll(fd, connections[fd].writes);
+		/* Once is enough, whatever came: by the second time it may be another connection. */
+		if (told_in[fd] != wait_number)
+			ready[count++] = fd;
+		told_in[fd] = wait_number;
+	}
+	__atomic_store_n(completions_head, head, __ATOMIC_RELEASE);
+	return count;
+}
+#endif
+
 static const struct system systems[] = {
 	{ "kqueue", kqueue_open, kqueue_watch, kqueue_forget, kqueue_wait },
 	{ "epoll", epoll_open, epoll_watch, epoll_forget, epoll_ready },
 	{ "poll", poll_open, poll_watch, poll_forget, poll_ready },
+#ifdef HAVE_URING
+	{ "uring", uring_open, uring_watch, uring_forget, uring_ready },
+#endif
 };
 
 /* The server */
@@ -288,7 +403,7 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], systems[i].name) == 0)
 			system = &systems[i];
 	if (!system) {
-		fprintf(stderr, "usage: evserver kqueue|epoll|poll PORT [CONNECTIONS]\n");
+		fprintf(stderr, "usage: evserver kqueue|epoll|poll|uring PORT [CONNECTIONS]\n");
 		return 2;
 	}
 	wanted = argc > 3 ? atol(argv[3]) : 0;

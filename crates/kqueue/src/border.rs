@@ -11,7 +11,8 @@ use corelane_event::Queue;
 use crate::call::{self, Lists, Timeout};
 use crate::closing;
 use crate::failing::fail;
-use crate::record::{Kevent, number};
+use crate::record::{Kevent, Record, number};
+use crate::short::Short;
 
 /// Nanoseconds of a second.
 const SECOND: i64 = 1_000_000_000;
@@ -50,6 +51,42 @@ pub unsafe extern "C" fn kevent(
     nevents: c_int,
     timeout: *const libc::timespec,
 ) -> c_int {
+    // SAFETY: the caller's promise is the same.
+    unsafe { answer(kq, changelist, nchanges, eventlist, nevents, timeout) }
+}
+
+/// [`kevent`] as libkqueue has it: the record is shorter, and the notes of timers have other numbers. `shared.sh` gives it C's name in the
+/// library that takes libkqueue's place.
+///
+/// # Safety
+///
+/// As for [`kevent`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn corelane_short_kevent(
+    kq: c_int,
+    changelist: *const Short,
+    nchanges: c_int,
+    eventlist: *mut Short,
+    nevents: c_int,
+    timeout: *const libc::timespec,
+) -> c_int {
+    // SAFETY: the caller's promise is the same.
+    unsafe { answer(kq, changelist, nchanges, eventlist, nevents, timeout) }
+}
+
+/// A call of kevent(2) with records of either form.
+///
+/// # Safety
+///
+/// As for [`kevent`].
+unsafe fn answer<R: Record>(
+    kq: c_int,
+    changelist: *const R,
+    nchanges: c_int,
+    eventlist: *mut R,
+    nevents: c_int,
+    timeout: *const libc::timespec,
+) -> c_int {
     let answered = Queue::of(kq).ok_or(libc::EBADF).and_then(|queue| {
         let mut arrays = Arrays { changelist, changes: count(nchanges)?, eventlist, room: count(nevents)? };
         arrays.check()?;
@@ -66,21 +103,21 @@ pub unsafe extern "C" fn kevent(
 }
 
 /// The two arrays of a call.
-struct Arrays {
-    changelist: *const Kevent,
+struct Arrays<R> {
+    changelist: *const R,
     changes: usize,
-    eventlist: *mut Kevent,
+    eventlist: *mut R,
     room: usize,
 }
 
-impl Arrays {
+impl<R> Arrays<R> {
     fn check(&self) -> Result<(), i32> {
         let missing = self.changes > 0 && self.changelist.is_null() || self.room > 0 && self.eventlist.is_null();
         if missing { Err(libc::EFAULT) } else { Ok(()) }
     }
 }
 
-impl Lists for Arrays {
+impl<R: Record> Lists for Arrays<R> {
     fn changes(&self) -> usize {
         self.changes
     }
@@ -89,7 +126,7 @@ impl Lists for Arrays {
         assert!(index < self.changes, "one of the changes");
         // SAFETY: `kevent`'s caller says that there are as many, and it was checked not to be null. Read by value, because the
         // other array may be the same memory. C promises no more alignment than its own.
-        unsafe { self.changelist.add(index).read_unaligned() }
+        unsafe { self.changelist.add(index).read_unaligned() }.into()
     }
 
     fn room(&self) -> usize {
@@ -99,7 +136,7 @@ impl Lists for Arrays {
     fn store(&mut self, index: usize, event: Kevent) {
         assert!(index < self.room, "within the room");
         // SAFETY: as above; the memory may be uninitialised and is only written.
-        unsafe { self.eventlist.add(index).write_unaligned(event) }
+        unsafe { self.eventlist.add(index).write_unaligned(event.into()) }
     }
 }
 

@@ -24,6 +24,11 @@ pub struct Kevent {
     pub ext: [u64; 4],
 }
 
+/// What an array of a call may be made of.
+pub(crate) trait Record: Copy + Into<Kevent> + From<Kevent> {}
+
+impl Record for Kevent {}
+
 const _: () = assert!(size_of::<Kevent>() == 64 && align_of::<Kevent>() == 8, "FreeBSD's record");
 
 impl Kevent {

@@ -281,6 +281,7 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use super::super::entrants::{FRAMEWORKS, LOOPS, WEB_SERVERS};
+    use super::super::event::SERVER_CELL;
     use super::super::http::CELLS as HTTP_CELLS;
     use super::super::rpc::CELLS as RPC_CELLS;
     use super::super::tls::CELLS as TLS_CELLS;
@@ -288,7 +289,8 @@ mod tests {
 
     #[test]
     fn every_bar_is_about_entrants_of_its_cell() {
-        for cell in CELLS.iter().chain(GENERATOR_CELLS).chain(RPC_CELLS).chain(HTTP_CELLS).chain(TLS_CELLS) {
+        for cell in CELLS.iter().chain(GENERATOR_CELLS).chain(RPC_CELLS).chain(HTTP_CELLS).chain(TLS_CELLS).chain([&SERVER_CELL])
+        {
             for bar in cell.bars {
                 assert!(cell.entrants.contains(&bar.of), "{}", cell.name);
                 match bar.by {
@@ -334,6 +336,7 @@ mod tests {
             .chain(RPC_CELLS)
             .chain(HTTP_CELLS)
             .chain(TLS_CELLS)
+            .chain([&SERVER_CELL])
             .flat_map(|cell| cell.bars)
             .filter(|bar| is_parity(bar))
             .collect();
@@ -342,7 +345,14 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let cells = CELLS.iter().chain(GENERATOR_CELLS).chain(RPC_CELLS).chain(HTTP_CELLS).chain(TLS_CELLS).map(|cell| cell.name);
+        let cells = CELLS
+            .iter()
+            .chain(GENERATOR_CELLS)
+            .chain(RPC_CELLS)
+            .chain(HTTP_CELLS)
+            .chain(TLS_CELLS)
+            .chain([&SERVER_CELL])
+            .map(|cell| cell.name);
         let mut names: Vec<_> = cells.chain([IDLE.name, OPEN_LOOP.name]).collect();
         let count = names.len();
         names.sort_unstable();

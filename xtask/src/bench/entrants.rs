@@ -62,6 +62,33 @@ pub enum Peer {
     H2o,
     /// lighttpd.
     Lighttpd,
+    /// evserver of `crates/kqueue`.
+    Evserver(ServerSystem),
+}
+
+/// The system of events that evserver waits at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerSystem {
+    /// kqueue(2) of this project.
+    Kqueue,
+    /// epoll(7).
+    Epoll,
+    /// poll(2).
+    Poll,
+    /// Polls by io_uring(7).
+    Uring,
+}
+
+impl ServerSystem {
+    /// What evserver calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ServerSystem::Kqueue => "kqueue",
+            ServerSystem::Epoll => "epoll",
+            ServerSystem::Poll => "poll",
+            ServerSystem::Uring => "uring",
+        }
+    }
 }
 
 /// The peers among which the best framework is looked for, with either buffer.
@@ -175,6 +202,7 @@ impl Peer {
             Peer::Nginx => "nginx",
             Peer::H2o => "h2o",
             Peer::Lighttpd => "lighttpd",
+            Peer::Evserver(_) => "peer-evserver",
         }
     }
 
@@ -191,6 +219,7 @@ impl Peer {
             | Peer::Lighttpd => "epoll",
             Peer::Udp | Peer::UdpBatch | Peer::UdpGro => "blocking",
             Peer::Libtirpc => "poll",
+            Peer::Evserver(system) => system.name(),
             Peer::Compio | Peer::Glommio | Peer::Monoio => "uring",
         }
     }
@@ -198,7 +227,7 @@ impl Peer {
     /// What it is told to receive into; `None` if it has a choice of its own.
     fn buffer(self, transport: Transport) -> Option<(usize, Each)> {
         match self {
-            Peer::Ganesha | Peer::Hyper | Peer::Nginx | Peer::H2o | Peer::Lighttpd => None,
+            Peer::Ganesha | Peer::Hyper | Peer::Nginx | Peer::H2o | Peer::Lighttpd | Peer::Evserver(_) => None,
             Peer::Libtirpc => Some((CONNECTION_BYTES, Each::Connection)),
             Peer::UdpBatch => Some((BATCHED_BYTES, Each::Datagram)),
             _ if FRAMEWORKS.contains(&self) && transport == Transport::Tcp => Some((CONNECTION_BYTES, Each::Connection)),
@@ -228,6 +257,7 @@ impl fmt::Display for Peer {
         match self {
             Peer::Ganesha => f.write_str("nfs-ganesha"),
             Peer::Hyper => f.write_str("hyper on tokio"),
+            Peer::Evserver(system) => write!(f, "evserver {}", system.name()),
             peer => f.write_str(peer.program().trim_start_matches("peer-")),
         }
     }

@@ -13,6 +13,7 @@ use super::contention;
 use super::counts::Counts;
 use super::cpus::{GENERATOR_CPU, SERVER_CPU};
 use super::doubts;
+use super::event;
 use super::host::Host;
 use super::idle::IdleOutcome;
 use super::load::{Asks, Load};
@@ -55,6 +56,10 @@ pub struct Findings {
     pub open_loop: Option<OpenOutcome>,
     /// Waits for locks, by round: with steering, and without.
     pub contentions: Vec<[contention::Sample; 2]>,
+    /// The cells of events.
+    pub events: Vec<event::CellRounds>,
+    /// Exact counts of instructions.
+    pub instructions: Vec<event::Count>,
     /// What honest clients met under attack.
     pub attacks: Vec<attack::Sample>,
     /// Every verdict, those of the cells included.

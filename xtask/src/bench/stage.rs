@@ -118,6 +118,13 @@ impl Stage {
         if entrant == Entrant::Peer(Peer::Ganesha) {
             return Self::ganesha(entrant, asks, transport, address).with_context(|| remedy(entrant));
         }
+        if let Entrant::Peer(Peer::Evserver(system)) = entrant {
+            let mut command = server::on_cpu(SERVER_CPU, built(&self.peers, Peer::Evserver(system)))?;
+            command.args([system.name(), &address.port().to_string()]);
+            let (server, driver) =
+                (Server::start_at(command, address).with_context(|| remedy(entrant))?, system.name().to_owned());
+            return Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: None });
+        }
         if let Entrant::Peer(peer) = entrant
             && entrant.is_web_server()
         {

@@ -66,6 +66,7 @@ const TESTS_TOO: &[(&str, &[&str], &str)] = &[
     ("crates/select", &["crates/drivers"], "flows find the sockets of every driver"),
     ("crates/xdp", &["crates/drivers", "crates/machine"], "ports are driven by every driver"),
     ("crates/isr", &["crates/rss"], "what was reassembled is hashed again, as a lane does it"),
+    ("crates/kqueue", &["crates/os"], "what a machine cannot run is noted as everywhere"),
     ("crates/lane", &["crates/sim", "crates/rss"], "lanes are tested on the simulated driver"),
     ("crates/svc", &["crates/sim", "crates/rss", "crates/testing"], "services are tested on the simulated driver"),
     ("crates/steer", &["crates/sim"], "steering is tested on the simulated network"),

@@ -1,5 +1,6 @@
 //! Changes: what is registered, updated, removed, switched on and off (kqueue(2); the order of effects is FreeBSD's).
 
+use corelane_os::events::descriptor;
 use corelane_os::events::number;
 use corelane_os::events::polling::{Bell, Readiness};
 use std::os::fd::RawFd;
@@ -45,7 +46,7 @@ impl State {
             }
             Some(key) => self.update(key, change),
             None if change.flags.contains(Flags::ADD) => self.add(change, Manner::empty()).map(|_| ()),
-            None => Err(MISSING),
+            None => Err(missing(change)),
         };
         let result = match result {
             Err(REPLACED) if change.flags.contains(Flags::ADD) => self.add(change, Manner::empty()).map(|_| ()),
@@ -358,6 +359,13 @@ fn natural(change: &Change) -> Flags {
         Filter::Aio | Filter::Lio => Flags::ONESHOT,
         _ => Flags::empty(),
     }
+}
+
+/// Why there is nothing to be changed: of what is not open nothing can be registered.
+fn missing(change: &Change) -> Refused {
+    let is_open = |number| descriptor::identity_of(number).map_err(Refused::system);
+    let asked = if change.filter.of_descriptor() { descriptor_of(change).and_then(is_open).err() } else { None };
+    asked.unwrap_or(MISSING)
 }
 
 fn descriptor_of(change: &Change) -> Result<RawFd, Refused> {

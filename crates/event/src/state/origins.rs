@@ -34,12 +34,12 @@ const EXCLUSIVE: Readiness = Readiness::IN.union(Readiness::OUT);
 
 impl State {
     /// The origin of the program's descriptor `number`, if it is known and is still the file that it was. One whose number was closed or means
-    /// another file has ended.
+    /// another file has ended. Of a number that is not known nothing is asked.
     ///
-    /// EBADF if `number` is not open.
+    /// EBADF if a number that was known is not open.
     pub(super) fn origin_of(&mut self, number: RawFd) -> Result<Option<Key>, Refused> {
+        let Some(&key) = self.numbers.get(&number) else { return Ok(None) };
         let identity = descriptor::identity_of(number).map_err(Refused::system);
-        let Some(&key) = self.numbers.get(&number) else { return identity.map(|_| None) };
         let origin = &self.origins[key];
         if identity == Ok(origin.identity) && closing::closes(number) == origin.closes {
             return Ok(Some(key));
@@ -48,15 +48,17 @@ impl State {
         identity.map(|_| None)
     }
 
-    /// The origin of the program's descriptor, made if need be.
+    /// The origin of the program's descriptor, made if need be; one that is known was found to be the file that it was.
     pub(super) fn take_origin(&mut self, number: RawFd) -> Result<Key, Refused> {
-        if let Some(key) = self.origin_of(number)? {
+        if let Some(&key) = self.numbers.get(&number) {
             return Ok(key);
         }
         let closes = closing::watch(number);
         let identified = descriptor::identify(number).map_err(Refused::system);
         let (kind, identity) = identified.inspect_err(|_| closing::unwatch(number))?;
-        let seen = descriptor::size_and_links(number).unwrap_or((0, 1));
+        // Nobody asks for a socket's size.
+        let is_file = matches!(kind, Kind::File | Kind::Directory);
+        let seen = if is_file { descriptor::size_and_links(number).unwrap_or((0, 1)) } else { (0, 1) };
         let key = self.origins.insert(Origin {
             number,
             kind,

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use corelane_os::testing::skip;
+
+mod nginx;
 #[path = "../conformance/shared.rs"]
 mod shared;
 
@@ -27,6 +30,11 @@ impl Built {
 
     /// The same, with `first` given to the linker before the library.
     fn linked(source: &str, language: &str, shared: bool, first: &[&str]) -> Self {
+        Self::on(source, language, shared.then_some("libcorelane_kqueue.so.1"), first)
+    }
+
+    /// The same, on the shared library of this name, or on the static one.
+    fn on(source: &str, language: &str, soname: Option<&str>, first: &[&str]) -> Self {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         // Tests that run side by side build the same sources.
         static BUILT: AtomicUsize = AtomicUsize::new(0);
@@ -37,8 +45,8 @@ impl Built {
         let mut cc = Command::new("cc");
         cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-I"]).arg(here.join("include"));
         cc.args(["-x", language]).arg(here.join(source)).args(["-x", "none", "-o"]).arg(&program).args(first);
-        if shared {
-            let library = shared::library(&folder, "libcorelane_kqueue.so.1");
+        if let Some(soname) = soname {
+            let library = shared::library(&folder, soname);
             cc.arg(library).arg(format!("-Wl,-rpath,{}", folder.display()));
         } else {
             cc.arg(shared::archive()).args(["-lgcc_s", "-lpthread", "-lm", "-ldl"]);
@@ -91,6 +99,13 @@ fn kevent_of_2007_keeps_its_promises_in_c_and_cpp_on_both_libraries() {
             output(built.command().args((!shared).then_some("static")));
         }
     }
+}
+
+#[test]
+fn a_program_built_against_libkqueue_runs_on_the_library_that_takes_its_place() {
+    let built = Built::on("tests/programs/libkqueue.c", "c", Some("libkqueue.so.0"), &[]);
+    let status = built.command().status().unwrap();
+    assert!(status.success(), "line {status}");
 }
 
 #[test]
@@ -163,13 +178,13 @@ fn event(line: &str) {
     assert!(ident < 3 && expirations >= 1, "{line}");
 }
 
-/// evserver that ends after so many answers, and its port.
+/// evserver that ends after so many answers, and its port; 0 if it says none.
 fn serving(built: &Built, system: &str, answers: usize) -> (Child, u16) {
     let mut server = built.command();
     let mut server = server.args([system, "0", &answers.to_string()]).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    (server, line.trim().parse().unwrap())
+    (server, line.trim().parse().unwrap_or(0))
 }
 
 fn ask(port: u16) -> TcpStream {
@@ -192,7 +207,11 @@ fn check_answer(mut stream: TcpStream) {
 fn evserver_answers_on_every_system_of_events() {
     for shared in [true, false] {
         let built = Built::new("programs/evserver.c", "c", shared);
-        for system in ["kqueue", "epoll", "poll"] {
+        for system in ["kqueue", "epoll", "poll", "uring"] {
+            if system == "uring" && !uring_is_allowed(&built) {
+                skip("evserver_answers_on_every_system_of_events", "io_uring is refused here");
+                continue;
+            }
             let (mut server, port) = serving(&built, system, 300);
             for _ in 0..30 {
                 // Ten at once, of which half say their request in two pieces.
@@ -202,6 +221,15 @@ fn evserver_answers_on_every_system_of_events() {
             assert!(server.wait().unwrap().success(), "{system}");
         }
     }
+}
+
+/// Whether evserver has io_uring, and the system lets it.
+fn uring_is_allowed(built: &Built) -> bool {
+    let (mut server, port) = serving(built, "uring", 1);
+    if port > 0 {
+        check_answer(ask(port));
+    }
+    server.wait().unwrap().success()
 }
 
 fn ask_in_pieces(port: u16) -> TcpStream {
@@ -215,7 +243,7 @@ fn ask_in_pieces(port: u16) -> TcpStream {
 fn evserver_says_how_it_is_used() {
     let output = Built::new("programs/evserver.c", "c", true).command().output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8(output.stderr).unwrap().starts_with("usage: evserver kqueue|epoll|poll PORT"));
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("usage: evserver kqueue|epoll|poll|uring PORT"));
 }
 
 /// System calls that strace(1) counts in a run of `program` with one argument; none where it is not there.
@@ -234,7 +262,7 @@ fn an_event_costs_two_system_calls_where_closes_are_told_and_four_elsewhere() {
     for (shared, first, expected) in [(true, &[][..], 2), (true, &late[..], 4), (false, &[][..], 4)] {
         let built = Built::linked("tests/programs/retrieve.c", "c", shared, first);
         let (Some(few), Some(many)) = (system_calls(&built, 100), system_calls(&built, 300)) else {
-            println!("skipped: needs the program strace");
+            skip("an_event_costs_two_system_calls_where_closes_are_told_and_four_elsewhere", "strace is not installed");
             return;
         };
         assert_eq!((many - few, shared, first.len()), (200 * expected, shared, first.len()));
