@@ -207,7 +207,7 @@ fn check_answer(mut stream: TcpStream) {
 fn evserver_answers_on_every_system_of_events() {
     for shared in [true, false] {
         let built = Built::new("programs/evserver.c", "c", shared);
-        for system in ["kqueue", "epoll", "poll", "uring"] {
+        for system in ["kqueue", "kevent", "epoll", "poll", "uring"] {
             if system == "uring" && !uring_is_allowed(&built) {
                 skip("evserver_answers_on_every_system_of_events", "io_uring is refused here");
                 continue;
@@ -243,7 +243,7 @@ fn ask_in_pieces(port: u16) -> TcpStream {
 fn evserver_says_how_it_is_used() {
     let output = Built::new("programs/evserver.c", "c", true).command().output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8(output.stderr).unwrap().starts_with("usage: evserver kqueue|epoll|poll|uring PORT"));
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("usage: evserver kqueue|kevent|epoll|poll|uring PORT"));
 }
 
 /// System calls that strace(1) counts in a run of `program` with one argument; none where it is not there.
