@@ -24,6 +24,10 @@ use crate::state::{Sink, State};
 /// Reports taken from the kernel at once.
 const AT_ONCE: usize = 128;
 
+/// The same where memory is filled that has room for many: what is told for as long as it is so is reported again behind what was not, so that a batch that holds
+/// all takes one call.
+const INTO_AT_ONCE: usize = 1024;
+
 /// A wait that is longer than this is as long as this.
 const LONGEST: Duration = Duration::from_secs(1 << 32);
 
@@ -158,7 +162,7 @@ impl Queue {
         self.check_home()?;
         let deadline = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| Instant::now() + timeout.min(LONGEST));
         let call = Call { told: 0, held: Vec::new(), deadline };
-        let mut reports = [blank(); AT_ONCE];
+        let mut reports = [blank(); INTO_AT_ONCE];
         let mut wait = timeout;
         loop {
             let reported = self.collect(&mut reports, wait)?;

@@ -27,6 +27,7 @@ impl SharedMemory {
     }
 
     pub fn lock(&self) -> Locked<'_> {
+        // reason: a thread that panics ends the model.
         self.lock.lock().expect("loom's lock is whole")
     }
 }

@@ -277,7 +277,7 @@ impl Drop for Filling<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-#[cfg(loom)]
+#[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
     use crate::record::Kind;

@@ -548,3 +548,41 @@ fn a_01_operations_complete_through_the_queue_and_the_ring() {
     let told = got(&kevents, 1, PATIENCE)[0];
     assert_eq!((told.id, told.data[0], told.returned), (2, 0, Returned::DONE | Returned::BROKEN));
 }
+
+#[test]
+fn timers_beyond_the_limit_are_refused_one_by_one() {
+    let kevents = plain();
+    let mut timers: Vec<Record> = (0..4097).map(far).collect();
+    assert_eq!(kevents.add(&mut timers), Ok(1));
+    assert_eq!((timers[0].user, timers[0].data[1]), (4096, number::ENOMEM as u32));
+}
+
+#[test]
+fn a_descriptor_closed_by_another_thread_in_the_middle_of_a_change_ends_as_any_other() {
+    let kevents = with_ring(100);
+    // Something is registered in any case.
+    add(&kevents, far(1));
+    thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                for round in 0..300 {
+                    let (end, mut peer) = UnixStream::pair().unwrap();
+                    add(&kevents, socket(&end, events::RECV).user(round));
+                    peer.write_all(b"x").unwrap();
+                    let number = end.as_raw_fd();
+                    thread::scope(|inner| {
+                        inner.spawn(|| closed(number));
+                        let mut records = [socket(&end, events::RECV | events::SEND)];
+                        // It is found, or its end was faster.
+                        assert!(kevents.modify(&mut records).is_ok_and(|found| found <= 1));
+                    });
+                    drop(OwnedFd::from(end));
+                    kevents.wait(9, kevents.ring().unwrap().position().index, AT_ONCE).unwrap();
+                    for record in taken(kevents.ring().unwrap()) {
+                        assert!(record.returned.contains(Returned::DONE), "{record:?}");
+                    }
+                }
+            });
+        }
+    });
+}

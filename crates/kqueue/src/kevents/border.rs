@@ -10,7 +10,8 @@ use std::time::Duration;
 use corelane_event::Refused;
 use corelane_kevent::{Kevents, Position, RECORDS_MAX, Record, Ring, Statistics, Timeout};
 
-use super::{memory, table};
+use super::memory::Memory;
+use super::table;
 use crate::closing;
 use crate::failing::fail;
 
@@ -23,7 +24,10 @@ const CTL_READY: c_uint = 3;
 const ABSTIME: c_uint = 1;
 
 /// The most events that are handed out at once where no more are asked for as a minimum.
-const AT_ONCE: usize = 1024;
+const BATCH: usize = 1024;
+
+/// How long a call waits with a descriptor that does not block (O_NONBLOCK).
+const AT_ONCE: Timeout = Timeout::Within(Duration::ZERO);
 
 /// `struct kevent_stats`.
 #[derive(Clone, Copy)]
@@ -97,26 +101,22 @@ pub extern "C" fn kevent_ctl(queue: c_int, command: c_uint, count: c_uint, recor
 
 fn control(queue: RawFd, command: c_uint, count: usize, records: *mut Record) -> Result<usize, i32> {
     let kevents = table::queue(queue)?;
-    if count > RECORDS_MAX || command > CTL_READY {
+    if count > RECORDS_MAX {
         return Err(libc::EINVAL);
     }
-    let mut copies = memory::read(records, count)?;
-    if command != CTL_READY {
-        // Nothing is done that could not be answered.
-        memory::check_room(records, count)?;
-    }
-    let answered = match command {
-        CTL_ADD => kevents.add(&mut copies),
-        CTL_REMOVE => kevents.remove(&mut copies),
-        CTL_MODIFY => kevents.modify(&mut copies),
-        _ => kevents.ready(&copies),
+    let act = match command {
+        CTL_ADD => Kevents::add,
+        CTL_REMOVE => Kevents::remove,
+        CTL_MODIFY => Kevents::modify,
+        CTL_READY => return kevents.ready(&Memory::to_read(records, count)?.read()).map_err(number),
+        _ => return Err(libc::EINVAL),
     };
-    let answered = answered.map_err(number)?;
-    match command {
-        CTL_ADD => memory::write(records, &copies[..answered])?,
-        CTL_REMOVE | CTL_MODIFY => memory::write(records, &copies)?,
-        _ => {}
-    }
+    // Nothing is done that could not be answered.
+    let memory = Memory::to_write(records, count)?;
+    let mut copies = memory.read();
+    let answered = act(&kevents, &mut copies).map_err(number)?;
+    // Of what was added only answers are brought to the front.
+    memory.write(if command == CTL_ADD { &copies[..answered] } else { &copies });
     Ok(answered)
 }
 
@@ -130,7 +130,7 @@ pub extern "C" fn kevent_get_events(
     records: *mut Record,
     flags: c_uint,
 ) -> c_int {
-    answer(get_events(queue, least as usize, most as usize, timeout_of(queue, &timeout, flags), records))
+    answer(get_events(queue, least as usize, most as usize, timeout_of(&timeout, flags), records))
 }
 
 fn get_events(
@@ -141,11 +141,12 @@ fn get_events(
     records: *mut Record,
 ) -> Result<usize, i32> {
     let kevents = table::queue(queue)?;
-    let room = most.min(least.clamp(AT_ONCE, RECORDS_MAX));
-    memory::check_room(records, room)?;
+    let room = most.min(least.clamp(BATCH, RECORDS_MAX));
+    let memory = Memory::to_write(records, room)?;
     let mut told = vec![Record::default(); room];
-    let count = kevents.get_events(least, &mut told, timeout?).map_err(number)?;
-    memory::write(records, &told[..count])?;
+    let timeout = timeout.map(|timeout| if is_nonblocking(queue) { AT_ONCE } else { timeout })?;
+    let count = kevents.get_events(least, &mut told, timeout).map_err(number)?;
+    memory.write(&told[..count]);
     Ok(count)
 }
 
@@ -154,7 +155,7 @@ fn get_events(
 #[unsafe(no_mangle)]
 pub extern "C" fn kevent_wait(queue: c_int, most: c_uint, seen: c_uint, timeout: libc::timespec, flags: c_uint) -> c_int {
     let kevents = table::queue(queue);
-    let timeout = timeout_of(queue, &timeout, flags);
+    let timeout = timeout_of(&timeout, flags);
     answer(kevents.and_then(|kevents| kevents.wait(most as usize, seen, timeout?).map_err(number)))
 }
 
@@ -169,7 +170,7 @@ pub extern "C" fn kevent_commit(queue: c_int, index: c_uint, over: c_uint) -> c_
 /// Puts an event of the program's own into the ring. -1 with errno EBADF, EFAULT, EINVAL (no ring), ENOSPC (it is full), EIO.
 #[unsafe(no_mangle)]
 pub extern "C" fn kevent_put(queue: c_int, record: *const Record) -> c_int {
-    let put = table::queue(queue).and_then(|kevents| kevents.put(&memory::read(record, 1)?[0]).map_err(number));
+    let put = table::queue(queue).and_then(|kevents| kevents.put(&Memory::to_read(record, 1)?.read()[0]).map_err(number));
     answer(put.map(|()| 0))
 }
 
@@ -178,24 +179,22 @@ pub extern "C" fn kevent_put(queue: c_int, record: *const Record) -> c_int {
 pub extern "C" fn kevent_get_stats(queue: c_int, stats: *mut Stats) -> c_int {
     let told = table::queue(queue).and_then(|kevents| {
         let Statistics { taken, ringed, at_once, total, .. } = kevents.statistics();
-        memory::write(stats, &[Stats { taken, ringed, at_once, total }])
+        Memory::to_write(stats, 1).map(|memory| memory.write(&[Stats { taken, ringed, at_once, total }]))
     });
     answer(told.map(|()| 0))
 }
 
-/// How long to wait: negative seconds mean for ever. A descriptor with O_NONBLOCK never waits.
-fn timeout_of(queue: RawFd, time: &libc::timespec, flags: c_uint) -> Result<Timeout, i32> {
+/// How long to wait: negative seconds mean for ever.
+fn timeout_of(time: &libc::timespec, flags: c_uint) -> Result<Timeout, i32> {
     let nanoseconds = u32::try_from(time.tv_nsec).ok().filter(|rest| *rest < 1_000_000_000).ok_or(libc::EINVAL)?;
     if flags & !ABSTIME != 0 {
         return Err(libc::EINVAL);
     }
-    let asked = match u64::try_from(time.tv_sec) {
+    Ok(match u64::try_from(time.tv_sec) {
         Err(_) => Timeout::Never,
         Ok(seconds) if flags == ABSTIME => Timeout::Until(Duration::new(seconds, nanoseconds)),
         Ok(seconds) => Timeout::Within(Duration::new(seconds, nanoseconds)),
-    };
-    let waits = asked != Timeout::Within(Duration::ZERO);
-    if waits && is_nonblocking(queue) { Ok(Timeout::Within(Duration::ZERO)) } else { Ok(asked) }
+    })
 }
 
 fn is_nonblocking(queue: RawFd) -> bool {

@@ -6,46 +6,51 @@
 use std::ptr;
 use std::sync::OnceLock;
 
-use corelane_kevent::Record;
-
 /// Bytes of a page of the machine, or fewer: what is rounded to more is looked at as well.
 const PAGE: usize = 4096;
 
 const MADV_POPULATE_READ: libc::c_int = 22;
 const MADV_POPULATE_WRITE: libc::c_int = 23;
 
-/// Reads `count` values at `from`. EFAULT where they cannot be read.
-pub(super) fn read<T: Copy>(from: *const T, count: usize) -> Result<Vec<T>, i32> {
-    check(from, count, MADV_POPULATE_READ)?;
-    // SAFETY: all of it can be read, has just been found. The types of the calls are plain numbers, for which any bytes are a value. C promises no alignment.
-    Ok((0..count).map(|index| unsafe { from.add(index).read_unaligned() }).collect())
+/// Values in the caller's memory, which can be followed.
+pub(super) struct Memory<T> {
+    start: *mut T,
+    count: usize,
 }
 
-/// Whether `count` records can be written at `to`: looked at before anything is taken that could not be handed out then.
-pub(super) fn check_room(to: *mut Record, count: usize) -> Result<(), i32> {
-    check(to.cast_const(), count, MADV_POPULATE_WRITE)
-}
+impl<T: Copy> Memory<T> {
+    /// `count` values at `start` that can be read. EFAULT where they cannot.
+    pub fn to_read(start: *const T, count: usize) -> Result<Self, i32> {
+        Self::checked(start.cast_mut(), count, MADV_POPULATE_READ)
+    }
 
-/// Writes `values` to `to`. EFAULT where they cannot be written.
-pub(super) fn write<T: Copy>(to: *mut T, values: &[T]) -> Result<(), i32> {
-    check(to.cast_const(), values.len(), MADV_POPULATE_WRITE)?;
-    for (index, value) in values.iter().enumerate() {
-        // SAFETY: all of it can be written, has just been found.
-        unsafe { to.add(index).write_unaligned(*value) };
+    /// Room for so many there, which can be written to, and read.
+    pub fn to_write(start: *mut T, count: usize) -> Result<Self, i32> {
+        Self::checked(start, count, MADV_POPULATE_WRITE)
     }
-    Ok(())
-}
 
-fn check<T>(start: *const T, count: usize, advice: libc::c_int) -> Result<(), i32> {
-    if count == 0 {
-        return Ok(());
+    /// What is there.
+    pub fn read(&self) -> Vec<T> {
+        // SAFETY: all of it can be read, was found when this was made. The types of the calls are plain numbers, for which any bytes are a value. C promises
+        // no alignment.
+        (0..self.count).map(|index| unsafe { self.start.add(index).read_unaligned() }).collect()
     }
-    let bytes = count.checked_mul(size_of::<T>()).ok_or(libc::EFAULT)?;
-    let end = start.addr().checked_add(bytes).ok_or(libc::EFAULT)?;
-    if start.is_null() || is_told() && !is_mapped(start.addr(), end, advice) {
-        return Err(libc::EFAULT);
+
+    /// Writes `values` to its beginning; only to what was made to be written to.
+    pub fn write(&self, values: &[T]) {
+        assert!(values.len() <= self.count, "no more than there is room for");
+        for (index, value) in values.iter().enumerate() {
+            // SAFETY: all of it can be written to, was found when this was made.
+            unsafe { self.start.add(index).write_unaligned(*value) };
+        }
     }
-    Ok(())
+
+    fn checked(start: *mut T, count: usize, advice: libc::c_int) -> Result<Self, i32> {
+        let bytes = count.checked_mul(size_of::<T>()).ok_or(libc::EFAULT)?;
+        let end = start.addr().checked_add(bytes).ok_or(libc::EFAULT)?;
+        let is_there = || !start.is_null() && (!is_told() || is_mapped(start.addr(), end, advice));
+        if count == 0 || is_there() { Ok(Self { start, count }) } else { Err(libc::EFAULT) }
+    }
 }
 
 /// Whether the pages of memory can be used as `advice` says (madvise(2)).

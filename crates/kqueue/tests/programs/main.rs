@@ -268,3 +268,17 @@ fn an_event_costs_two_system_calls_where_closes_are_told_and_four_elsewhere() {
         assert_eq!((many - few, shared, first.len()), (200 * expected, shared, first.len()));
     }
 }
+
+#[test]
+fn events_of_the_ring_cost_one_call_for_each_full_batch_and_no_call_to_take() {
+    // Each byte is written and read; 400 events fit into one batch, and taking them from the ring takes no call.
+    const ROUND: usize = 2 * 400 + 1;
+    for shared in [true, false] {
+        let built = Built::new("tests/programs/ring.c", "c", shared);
+        let (Some(few), Some(many)) = (system_calls(&built, 2), system_calls(&built, 12)) else {
+            skip("events_of_the_ring_cost_one_call_for_each_full_batch_and_no_call_to_take", "needs the program strace");
+            return;
+        };
+        assert_eq!((many - few, shared), (10 * ROUND, shared));
+    }
+}
