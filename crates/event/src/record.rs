@@ -161,6 +161,8 @@ pub mod notes {
     pub const CLOSE_WRITE: u32 = 0x200;
     /// `Vnode`: read.
     pub const READ: u32 = 0x400;
+    /// `Vnode` of a directory: entries have changed, whose names are kept for [`Queue::names`](crate::Queue::names). Not FreeBSD's.
+    pub const NAMES: u32 = 0x0100_0000;
 
     /// `Vnode` of a directory: has a new entry, or one under a new name. Not in FreeBSD.
     pub const ENTRY_CREATED: u32 = 0x1000_0000;

@@ -5,6 +5,7 @@ mod changing;
 mod files;
 mod operations;
 mod origins;
+mod processes;
 mod telling;
 mod timers;
 
@@ -20,12 +21,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::interest::Interest;
+use crate::names::Names;
 use crate::ready::Ready;
 use crate::refused::Refused;
 use crate::set::{Token, Watched};
 use crate::slab::{Key, Slab};
 use files::Files;
 use operations::Operations;
+use processes::Processes;
 pub use telling::Sink;
 use timers::Timers;
 
@@ -122,6 +125,8 @@ pub struct State {
     numbers: Map<RawFd, Key>,
     /// Our own descriptors, by process.
     processes: Map<u32, Key>,
+    /// While there are interests that need more than a process's descriptor.
+    heard_processes: Option<Processes>,
     ready: Ready,
     /// How many are on it, for who does not have the lock.
     pending: Arc<AtomicUsize>,
@@ -134,6 +139,8 @@ pub struct State {
     timers: [Timers; 2],
     timer_count: usize,
     files: Option<Files>,
+    /// By the interests that ask for them.
+    names: Map<Key, Names>,
     operations: Operations,
     signals: BTreeMap<usize, Key>,
     /// Rung by other queues when they have read signals; and the descriptor that signals are read from, once there is an interest.
@@ -162,6 +169,7 @@ impl State {
             origins: Slab::new(),
             numbers: Map::default(),
             processes: Map::default(),
+            heard_processes: None,
             ready: Ready::new(),
             pending: Arc::default(),
             put_back: Vec::new(),
@@ -170,6 +178,7 @@ impl State {
             timers: [Timers::new(Clock::Monotonic), Timers::new(Clock::Wall)],
             timer_count: 0,
             files: None,
+            names: Map::default(),
             operations: Operations::new(),
             signals: BTreeMap::new(),
             called: None,
@@ -249,6 +258,9 @@ impl State {
         }
         if let Some(files) = &self.files {
             set.add(files.number(), Readiness::IN, Token::Files.word())?;
+        }
+        if let Some(processes) = &self.heard_processes {
+            set.add(processes.number(), Readiness::IN, Token::Processes.word())?;
         }
         if let Some(called) = &self.called {
             set.add(called.number(), Readiness::IN, Token::Called.word())?;

@@ -165,6 +165,12 @@ impl<P> Isr<P> {
         Ok(stream.into_packets(self.lane))
     }
 
+    /// The policy of protocols that do not say otherwise.
+    #[must_use]
+    pub const fn dispatch(&self) -> Dispatch {
+        self.dispatch
+    }
+
     /// Changes the policy for protocols that do not say otherwise.
     pub fn set_dispatch(&mut self, dispatch: Dispatch) {
         self.dispatch = dispatch;
@@ -304,6 +310,13 @@ impl<P> Isr<P> {
         self.marked += 1;
         let mark = Mark { number, kind: Kind::Queued { is_own: from == self.lane } };
         Some(Step::Run(Run { number, packet, from, mark }))
+    }
+
+    /// Whether [`Isr::next_step`] has something.
+    #[must_use]
+    pub fn has_next(&self) -> bool {
+        let may_unpark = self.streams.iter().flatten().any(Stream::may_unpark);
+        self.batch.is_some() || may_unpark || self.waiting().is_some()
     }
 
     /// As [`Isr::next_step`], for who has just dispatched a packet at once: nothing once his share is used up.

@@ -7,6 +7,7 @@ mod call;
 mod closing;
 mod failing;
 mod kevents;
+mod names;
 mod record;
 mod short;
 
@@ -17,5 +18,6 @@ pub use kevents::{
     kevent_commit, kevent_ctl, kevent_get_events, kevent_get_stats, kevent_init, kevent_put, kevent_ring_map, kevent_ring_unmap,
     kevent_wait,
 };
+pub use names::{Name, corelane_names};
 pub use record::Kevent;
 pub use short::Short;

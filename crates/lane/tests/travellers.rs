@@ -68,6 +68,10 @@ impl Port for Cable {
         Ok(())
     }
 
+    fn has_more(&self) -> bool {
+        false
+    }
+
     fn send(&mut self, _: u64, frames: &mut Vec<Frame>) -> Result<Taken, Fault> {
         let room = RING - self.sending.len();
         let before = self.sending.len();

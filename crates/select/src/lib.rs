@@ -12,11 +12,14 @@ pub mod bpf;
 mod classic;
 mod counts;
 mod errors;
+mod hashing;
 pub mod holders;
 mod parity;
 mod program;
+mod queue;
 mod selector;
 
 pub use counts::{Counts, LaneCounts};
 pub use errors::Error;
+pub use queue::QueueSelector;
 pub use selector::{Group, Joining, Means, Selector, detach, probe};

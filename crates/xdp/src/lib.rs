@@ -1,8 +1,11 @@
 //! Ports of real interfaces: one queue of one interface each, which a driver drives (`corelane_seam::Port`).
 //!
 //! ```text
-//! tap::open(name, queues) -> TapQueue, one a queue, to its lane -> port(memory) -> TapPort      the kernel is at the other end of the wire
-//! Steering::attach(queue, ...) -> rewrite(table)                                              which queue a flow of the kernel's gets
+//! ports_for(interface, ours, queues) -> Queue, one a lane, and what was lost -> port(memory, ring)     the best of these:
+//! afxdp::open(name, ours, queues)    -> XdpQueue -> port(memory, ring)         what is ours comes, the rest is the kernel's
+//! packet::open(name, queues)         -> PacketQueue -> port(memory)            everything comes, and the kernel has it as well
+//! tap::open(name, queues)            -> TapQueue -> port(memory)               the kernel is at the other end of the wire
+//! tap::steer(queue, selector)                                                  which queue a flow of the kernel's gets
 //! ```
 //!
 //! A port is made on its lane's thread, in the network namespace of its interface, and given to the driver with `FrameOp::Open`. It never waits.
@@ -11,6 +14,7 @@
 #![allow(unsafe_code)]
 
 pub mod afxdp;
+mod choice;
 mod copying;
 mod errors;
 mod link;
@@ -21,6 +25,7 @@ mod ring;
 mod socket;
 pub mod tap;
 
+pub use choice::{Choice, Loss, Queue, ports_for};
 pub use copying::{Calls, CopyingPort, Received};
 pub use errors::Error;
 pub use link::Interface;

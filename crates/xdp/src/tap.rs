@@ -1,6 +1,6 @@
 //! Tap interfaces (`/dev/net/tun`): what the kernel sends into one is read by us, and what we write has arrived there.
 //!
-//! Each descriptor is a queue. A packet from the kernel goes to the queue that a program of ours says ([`Steering`](crate::Steering)),
+//! Each descriptor is a queue. A packet from the kernel goes to the queue that a program of ours says ([`steer`]),
 //! else to one that the kernel picks by its own hash; so a tap with several is a card with as many, whose table is ours. A packet
 //! is copied by the call that reads or writes it, so a frame is released at once.
 //!
@@ -11,6 +11,7 @@ use crate::errors::Error;
 use crate::link::{Interface, Watch};
 use corelane_os::errno::{self, checked};
 use corelane_seam::{Frame, FrameMemory};
+use corelane_select::QueueSelector;
 use std::fs::OpenOptions;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -84,6 +85,18 @@ impl TapQueue {
     pub fn queue(&self) -> u32 {
         self.queue
     }
+}
+
+/// Lets the program say which queue a packet from the kernel gets; `queue` is any of the tap's, and the program goes with the tap. The
+/// table is rewritten at any time ([`QueueSelector::rewrite`]).
+///
+/// # Errors
+/// [`Error::Refused`].
+pub fn steer(queue: &TapQueue, selector: &QueueSelector) -> Result<(), Error> {
+    let program = selector.as_fd().as_raw_fd();
+    // SAFETY: the request takes the number of a descriptor, which is readable for the call.
+    let answer = unsafe { libc::ioctl(queue.descriptor.as_raw_fd(), libc::TUNSETSTEERINGEBPF as _, &raw const program) };
+    checked(answer as isize).map(drop).map_err(|number| Error::of("TUNSETSTEERINGEBPF", number, &queue.name))
 }
 
 impl AsFd for TapQueue {

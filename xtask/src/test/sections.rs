@@ -64,7 +64,7 @@ pub const SECTIONS: &[Section] = &[
     Section {
         name: "simulation",
         seconds: 210,
-        work: Work::Programs(&["crates/sim", "crates/lane", "crates/svc", "crates/testing", "crates/corelane"]),
+        work: Work::Programs(&["crates/sim", "crates/lane", "crates/stack", "crates/svc", "crates/testing", "crates/corelane"]),
     },
     Section {
         name: "drivers",

@@ -14,6 +14,7 @@ const ABOVE: &[&str] = &[
     "crates/wire/",
     "crates/watch/",
     "crates/isr/",
+    "crates/stack/",
     "crates/lane/",
     "crates/svc/",
     "crates/steer/",

@@ -17,6 +17,7 @@ mod ports;
 mod rig;
 mod sim;
 mod skips;
+mod stack;
 mod streams;
 mod unix;
 mod waiting;
@@ -217,3 +218,39 @@ suite!(on_uring_without_long_trains: crate::linux::LinuxRig<corelane_drivers::Ur
 suite!(on_uring_without_no_iowait: crate::linux::LinuxRig<corelane_drivers::UringDriver, { crate::linux::NO_NO_IOWAIT }>);
 suite!(on_sim: crate::sim::SimRig<false>);
 suite!(on_sim_when_late: crate::sim::SimRig<true>);
+
+/// The datagrams of the suite on a stack of its own over simulated wires; all else passes through it, and is the driver's below.
+mod on_stack {
+    // No case of these is left out, so nothing else looks at their names.
+    const _: () = assert!(!CASES.is_empty());
+    suite! { @cases "on_stack", crate::stack::StackRig;
+        datagrams:
+            a_datagram_comes_and_its_answer_goes_back,
+            a_train_of_parts_comes_as_its_datagrams,
+            the_longest_trains_go_there_and_back,
+            empty_and_largest_datagrams_come_as_they_are,
+            over_ipv6_the_largest_goes_there_and_back,
+            many_datagrams_come_in_batches,
+            what_a_socket_had_no_room_for_is_told,
+            a_datagram_to_nobody_stops_nothing,
+            a_refused_train_is_counted,
+            a_large_batch_leaves_whole,
+            a_stopped_receive_of_datagrams_ends,
+            a_batch_is_used_again,
+            a_socket_is_bound_by_an_operation,
+            what_cannot_be_bound_says_why,
+            a_socket_with_a_peer_has_that_peer_alone,
+            nobody_there_is_told_and_the_socket_goes_on,
+            a_batch_to_nobody_is_worked_off,
+            singles_to_one_peer_leave_in_one_call;
+        waiting:
+            a_bell_that_was_rung_ends_the_next_wait,
+            a_bell_rung_by_another_thread_wakes,
+            a_bell_outlives_its_driver;
+        files:
+            what_is_written_can_be_read,
+            an_offloaded_call_brings_its_value;
+        unix:
+            a_unix_connection_echoes_and_both_ends_know_the_other;
+    }
+}

@@ -1,8 +1,10 @@
-//! Operations, as the queue's users see them.
+//! What is asked of a queue beside changes and events: operations, and names.
 
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use super::Queue;
+use crate::names::Named;
 use crate::operation::{Outcome, Progress, Submission};
 use crate::refused::Refused;
 
@@ -57,6 +59,17 @@ impl Queue {
     pub fn outcome(&self, ident: u64) -> Option<Outcome> {
         self.check_home().ok()?;
         self.state().outcome(ident)
+    }
+
+    /// Names of entries that have changed in the directory `number`, an interest with [`notes::NAMES`](crate::notes::NAMES): the oldest of at most `room`,
+    /// which are then forgotten, and how many were lost since this was last asked, because more than 1,024 waited or the kernel dropped some. An event says
+    /// NAMES in its notes where there are some.
+    ///
+    /// # Errors
+    /// ENOENT: nobody asks for names of this directory; EBADF as for [`Queue::change`].
+    pub fn names(&self, number: RawFd, room: usize) -> Result<(Vec<Named>, u64), Refused> {
+        self.check_home()?;
+        self.state().take_names(number, room)
     }
 
     /// The queue is closed: nothing of its operations goes on.

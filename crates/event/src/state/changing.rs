@@ -114,6 +114,7 @@ impl State {
     }
 
     fn add(&mut self, change: &Change, manner: Manner) -> Result<Key, Refused> {
+        check_names(change)?;
         let source = self.source(change)?;
         let mut interest = Interest::new(change, source);
         interest.manner = manner;
@@ -122,6 +123,9 @@ impl State {
         let before = self.keys.insert((change.filter.number(), change.ident), key);
         assert!(before.is_none(), "an interest is registered once");
         self.join(key);
+        if change.filter == Filter::Process {
+            self.count_process(0, change.notes);
+        }
         let joined = self.activate(key, change);
         joined.map(|()| key).inspect_err(|_| {
             if self.interests.get(key).is_some() {
@@ -150,9 +154,10 @@ impl State {
                 Ok(if is_file { Source::File(origin, 0) } else { Source::Descriptor(origin) })
             }
             Filter::Process => {
-                check_process(change)?;
+                self.prepare_processes(change)?;
                 let id = u32::try_from(change.ident).map_err(|_| Refused::system(number::ESRCH))?;
-                self.take_process(id).map(Source::Descriptor)
+                let origin = self.take_process(id).inspect_err(|_| self.count_process(0, 0))?;
+                Ok(Source::Process { origin, came: 0, parent: 0, status: 0 })
             }
             Filter::Timer => self.timer(change).map(Source::Timer),
             Filter::Signal => self.signal(change).map(Source::Signal),
@@ -200,7 +205,7 @@ impl State {
     fn join(&mut self, key: Key) {
         let interest = &self.interests[key];
         match interest.source {
-            Source::Descriptor(origin) | Source::File(origin, _) => {
+            Source::Descriptor(origin) | Source::File(origin, _) | Source::Process { origin, .. } => {
                 let place = &mut self.origins[origin].interests[place(interest.filter)];
                 assert!(place.is_none(), "an origin has one interest a filter");
                 *place = Some(key);
@@ -221,8 +226,10 @@ impl State {
     /// Updates what is registered.
     fn update(&mut self, key: Key, change: &Change) -> Result<(), Refused> {
         if change.flags.contains(Flags::ADD) {
+            check_names(change)?;
             if change.filter == Filter::Process {
-                check_process(change)?;
+                self.prepare_processes(change)?;
+                self.count_process(self.interests[key].notes, change.notes);
             }
             if change.filter == Filter::Timer {
                 self.restart(key, change)?;
@@ -351,6 +358,16 @@ fn is_switch(change: &Change) -> bool {
     !change.flags.intersects(Flags::ADD | Flags::DELETE | Flags::FORCEONESHOT)
 }
 
+/// Names are kept with an interest, so it has to be there when they are asked for.
+fn check_names(change: &Change) -> Result<(), Refused> {
+    let is_gone = change.flags.intersects(Flags::ONESHOT | Flags::FORCEONESHOT | Flags::DROP);
+    if change.filter == Filter::Vnode && change.notes & notes::NAMES != 0 && is_gone {
+        let words = "names go with an interest that is told once: the caller asks for them with CLEAR or DISPATCH";
+        return Err(Refused::new(number::EINVAL, words));
+    }
+    Ok(())
+}
+
 /// Flags that a filter has by nature.
 fn natural(change: &Change) -> Flags {
     match change.filter {
@@ -370,13 +387,4 @@ fn missing(change: &Change) -> Refused {
 
 fn descriptor_of(change: &Change) -> Result<RawFd, Refused> {
     RawFd::try_from(change.ident).map_err(|_| Refused::system(number::EBADF))
-}
-
-/// What can be heard of a process that is not being traced.
-fn check_process(change: &Change) -> Result<(), Refused> {
-    if change.notes & (notes::FORK | notes::EXEC | notes::TRACK) == 0 {
-        return Ok(());
-    }
-    let words = "of a process only its end is told: NOTE_FORK, NOTE_EXEC and NOTE_TRACK need the kernel's process connector, which is not used";
-    Err(Refused::new(number::ENOTSUP, words))
 }

@@ -2,11 +2,15 @@
 
 use corelane_os::events::changes::{Changes, Happened, Wanted};
 use corelane_os::events::descriptor::{self, Kind};
+use corelane_os::events::number::ENOENT;
 use corelane_os::events::polling::Readiness;
+use std::ffi::OsStr;
 use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
 
 use super::{Map, State};
 use crate::interest::Source;
+use crate::names::{self, Named};
 use crate::record::{Filter, notes};
 use crate::refused::Refused;
 use crate::set::Token;
@@ -43,7 +47,7 @@ fn wanted(asked: u32, kind: Kind) -> Wanted {
     ];
     // The kernel tells of the file's end in any case, and of that of its file system.
     let always = Wanted::DELETE_SELF;
-    let of_entries = notes::WRITE | notes::EXTEND | notes::LINK | notes::ENTRY_CREATED | notes::ENTRY_REMOVED;
+    let of_entries = notes::WRITE | notes::EXTEND | notes::LINK | notes::NAMES | notes::ENTRY_CREATED | notes::ENTRY_REMOVED;
     let entries = if kind == Kind::Directory && asked & of_entries != 0 {
         Wanted::CREATE.union(Wanted::DELETE).union(Wanted::MOVE)
     } else {
@@ -83,6 +87,18 @@ fn meaning(happened: Happened, before: (i64, u64), after: (i64, u64)) -> u32 {
     }
     let is_gone = after.1 == 0 && before.1 != 0;
     meaning | if is_gone || happened.contains(Happened::DELETE_SELF) { notes::DELETE } else { 0 }
+}
+
+/// What has happened to an entry called `name`.
+fn entry(happened: Happened, name: &OsStr) -> Option<Named> {
+    const PAIRS: [(Happened, names::Happened); 4] = [
+        (Happened::CREATE, names::Happened::Created),
+        (Happened::DELETE, names::Happened::Removed),
+        (Happened::MOVED_FROM, names::Happened::MovedFrom),
+        (Happened::MOVED_TO, names::Happened::MovedTo),
+    ];
+    let (_, what) = PAIRS.into_iter().find(|(bit, _)| happened.contains(*bit))?;
+    Some(Named { what, name: name.to_owned() })
 }
 
 impl State {
@@ -149,22 +165,51 @@ impl State {
     pub(super) fn hear_files(&mut self) {
         let Some(files) = self.files.take() else { return };
         let mut happened = Vec::new();
-        let dropped = files.changes.read(|watch, what, name| happened.push((watch, what, name.is_some())));
-        happened.retain(|(_, what, named)| !named || what.intersects(ENTRIES));
-        for (watch, what, _) in happened {
+        let dropped = files.changes.read(|watch, what, name| {
+            if name.is_none() || what.intersects(ENTRIES) {
+                happened.push((watch, what, name.map(|name| OsStr::from_bytes(name).to_owned())));
+            }
+        });
+        for (watch, what, name) in happened {
             let sharing = files.watches.get(&watch).cloned().unwrap_or_default();
-            sharing.into_iter().for_each(|key| self.changed(key, what));
+            sharing.into_iter().for_each(|key| self.changed(key, what, name.as_deref()));
         }
         if dropped {
             // Something has happened to some: each is looked at.
             let all: Vec<Key> = files.watches.values().flatten().copied().collect();
-            all.into_iter().for_each(|key| self.changed(key, Happened::empty()));
+            for key in all {
+                self.lose_names(key);
+                self.changed(key, Happened::empty(), None);
+            }
         }
         self.files = Some(files);
     }
 
-    /// Something has happened to the file of an origin.
-    fn changed(&mut self, key: Key, happened: Happened) {
+    /// Names that were kept for the interest in the directory `number`, of at most `room` entries, and how many were lost.
+    pub fn take_names(&mut self, number: RawFd, room: usize) -> Result<(Vec<Named>, u64), Refused> {
+        let key = self.keys.get(&(Filter::Vnode.number(), number as u64));
+        let asked = key.filter(|key| self.interests[**key].notes & notes::NAMES != 0).copied();
+        let words = "nobody asks for names of this directory: the caller registers it with NAMES first";
+        let key = asked.ok_or(Refused::new(ENOENT, words))?;
+        Ok(self.names.get_mut(&key).map_or((Vec::new(), 0), |names| names.take(room)))
+    }
+
+    /// Names of entries may have been lost, if somebody asks for those of an origin.
+    fn lose_names(&mut self, key: Key) {
+        let interests = self.origins.get(key).map_or([None; super::FILTERS], |origin| origin.interests);
+        for key in interests.into_iter().flatten() {
+            let interest = &mut self.interests[key];
+            if let Source::File(_, came) = &mut interest.source
+                && interest.notes & notes::NAMES != 0
+            {
+                *came |= notes::NAMES;
+                self.names.entry(key).or_default().lose();
+            }
+        }
+    }
+
+    /// Something has happened to the file of an origin, or in a directory to the entry `name`.
+    fn changed(&mut self, key: Key, happened: Happened, name: Option<&OsStr>) {
         let Some(origin) = self.origins.get_mut(key) else { return };
         let before = origin.seen;
         let after = descriptor::size_and_links(origin.number).unwrap_or(before);
@@ -174,9 +219,11 @@ impl State {
         for interest in interests {
             let one = &mut self.interests[interest];
             let asked = one.notes;
+            let named = name.filter(|_| asked & notes::NAMES != 0).and_then(|name| entry(happened, name));
             let has_come = match &mut one.source {
                 Source::File(_, came) => {
-                    *came |= meaning & asked;
+                    *came |= meaning & asked | if named.is_some() { notes::NAMES } else { 0 };
+                    named.into_iter().for_each(|named| self.names.entry(interest).or_default().push(named));
                     *came != 0
                 }
                 _ => true,

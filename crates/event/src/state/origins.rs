@@ -192,6 +192,7 @@ impl State {
         // reason: whoever drops an interest has just looked it up.
         let interest = self.interests.remove(key).expect("an interest is dropped once");
         self.ready.remove(key.index());
+        self.names.remove(&key);
         if matches!(interest.source, Source::Ended) {
             // Its ident and filter may be another's by now.
             return;
@@ -209,6 +210,10 @@ impl State {
             Source::Signal(_) => {
                 self.signals.remove(&(interest.ident as usize));
                 signals::leave(interest.ident as usize);
+            }
+            Source::Process { origin, .. } => {
+                self.count_process(interest.notes, 0);
+                self.leave(origin, key, interest.filter);
             }
             Source::Descriptor(origin) | Source::File(origin, _) => self.leave(origin, key, interest.filter),
             Source::User(_) | Source::Posted(_) | Source::Submitted(_) | Source::Ended => {}
@@ -258,15 +263,20 @@ impl State {
     fn end_interest(&mut self, key: Key) {
         let one = &mut self.interests[key];
         self.keys.remove(&(one.filter.number(), one.ident));
+        self.names.remove(&key);
         if let Some(due) = one.again.take() {
             self.timers[0].remove(due, key);
         }
+        let (filter, notes) = (one.filter, one.notes);
         if one.manner.contains(Manner::BROKEN) {
             one.source = Source::Ended;
             self.ready.push(key.index());
         } else {
             self.ready.remove(key.index());
             self.interests.remove(key);
+        }
+        if filter == Filter::Process {
+            self.count_process(notes, 0);
         }
     }
 

@@ -1,5 +1,5 @@
 use super::{ident, queue};
-use corelane_event::{Change, Filter, Flags, notes};
+use corelane_event::{Change, Filter, Flags, Happened, Named, notes};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
@@ -147,4 +147,77 @@ fn a_file_that_grows_is_told_although_the_kernel_has_dropped_its_change() {
     files[2].write_all(b"abc").unwrap();
     files[2].rewind().unwrap();
     assert!(queue.now().iter().any(|event| event.ident == ident(&files[2]) && event.data == 3));
+}
+
+fn name(what: Happened, name: &str) -> Named {
+    Named { what, name: name.into() }
+}
+
+#[test]
+fn names_of_entries_are_kept_for_who_asks_for_them() {
+    let (folder, elsewhere) = (Folder::new("names"), Folder::new("elsewhere"));
+    let queue = queue();
+    let directory = File::open(&folder.0).unwrap();
+    let number = super::number(&directory);
+    queue.ok(Change::changed(directory.as_fd(), notes::NAMES));
+    drop(folder.file("a"));
+    fs::rename(folder.0.join("a"), folder.0.join("b")).unwrap();
+    fs::rename(folder.0.join("b"), elsewhere.0.join("c")).unwrap();
+    drop(folder.file("d"));
+    fs::remove_file(folder.0.join("d")).unwrap();
+    fs::write(elsewhere.0.join("c"), b"changes no name").unwrap();
+    let event = queue.one();
+    assert_eq!((event.ident, event.notes), (ident(&directory), notes::NAMES));
+    let (first, lost) = queue.names(number, 2).unwrap();
+    assert_eq!((first, lost), (vec![name(Happened::Created, "a"), name(Happened::MovedFrom, "a")], 0));
+    let (rest, lost) = queue.names(number, usize::MAX).unwrap();
+    let expected = [
+        name(Happened::MovedTo, "b"),
+        name(Happened::MovedFrom, "b"),
+        name(Happened::Created, "d"),
+        name(Happened::Removed, "d"),
+    ];
+    assert_eq!((rest.as_slice(), lost), (expected.as_slice(), 0));
+    assert!(queue.now().is_empty());
+    queue.ok(Change::delete(ident(&directory), Filter::Vnode));
+    assert_eq!(queue.names(number, 1).unwrap_err().number, 2);
+    queue.ok(Change::changed(directory.as_fd(), notes::WRITE));
+    assert_eq!(queue.names(number, 1).unwrap_err().number, 2, "nobody asks for them");
+    assert_eq!(queue.refused(Change::changed(directory.as_fd(), notes::NAMES).once()), 22);
+}
+
+#[test]
+fn names_that_find_no_room_are_counted() {
+    let folder = Folder::new("many");
+    let queue = queue();
+    let directory = File::open(&folder.0).unwrap();
+    queue.ok(Change::changed(directory.as_fd(), notes::NAMES));
+    for round in 0..1030 {
+        drop(folder.file(&format!("{round}")));
+        if round % 100 == 0 {
+            queue.now();
+        }
+    }
+    queue.now();
+    let (names, lost) = queue.names(super::number(&directory), usize::MAX).unwrap();
+    assert_eq!((names.len(), lost, &names[1023]), (1024, 6, &name(Happened::Created, "1023")));
+    assert_eq!(queue.names(super::number(&directory), usize::MAX).unwrap(), (vec![], 0));
+}
+
+#[test]
+fn names_that_the_kernel_has_dropped_are_counted() {
+    let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    let limit: usize = limit.trim().parse().unwrap();
+    let folder = Folder::new("dropped-names");
+    let queue = queue();
+    let directory = File::open(&folder.0).unwrap();
+    queue.ok(Change::changed(directory.as_fd(), notes::NAMES));
+    for round in 0..=limit / 2 {
+        drop(folder.file(&format!("{round}")));
+        fs::remove_file(folder.0.join(format!("{round}"))).unwrap();
+    }
+    assert_eq!(queue.one().notes, notes::NAMES);
+    let (names, lost) = queue.names(super::number(&directory), usize::MAX).unwrap();
+    assert_eq!(names.len(), 1024);
+    assert_eq!(lost, limit as u64 - 1024 + 1, "those without room, and one for what the kernel does not count");
 }

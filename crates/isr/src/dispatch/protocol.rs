@@ -225,9 +225,14 @@ impl<P> Stream<P> {
         Step::Parked
     }
 
+    /// Whether a packet that was parked may be placed.
+    pub fn may_unpark(&self) -> bool {
+        self.phase == Phase::Placing
+    }
+
     /// The next packet that was parked, if it may be placed.
     pub fn unpark(&mut self) -> Option<(P, Facts)> {
-        if self.phase != Phase::Placing {
+        if !self.may_unpark() {
             return None;
         }
         let next = self.parked.pop_front();

@@ -76,6 +76,7 @@ extern "C" {
 #define NOTE_CLOSE 0x0100       /* closed by one who could not write */
 #define NOTE_CLOSE_WRITE 0x0200 /* closed by one who could write */
 #define NOTE_READ 0x0400        /* read from */
+#define NOTE_NAMES 0x01000000   /* of a folder: names of entries wait for corelane_names(); not FreeBSD's */
 
 /* fflags of EVFILT_PROC and EVFILT_PROCDESC. */
 #define NOTE_EXIT 0x80000000U      /* ended; data is the status of wait(2) */
@@ -131,6 +132,21 @@ int kqueue1(int flags);
  */
 int kevent(int kq, const struct kevent *changelist, int nchanges, struct kevent *eventlist, int nevents,
     const struct timespec *timeout);
+
+/* An entry of a folder that has changed. */
+struct corelane_name {
+	unsigned int what; /* CORELANE_NAME_... */
+	char name[256];    /* ends with a zero */
+};
+
+#define CORELANE_NAME_CREATED 1
+#define CORELANE_NAME_REMOVED 2
+#define CORELANE_NAME_MOVED_FROM 4 /* what it was called in this folder */
+#define CORELANE_NAME_MOVED_TO 8   /* what it is called in this folder */
+
+/* Names of entries that have changed in the folder fd, registered with NOTE_NAMES: stores the oldest, at most room, and forgets them. Returns how
+ * many, -1 with errno. Where lost is not null it is how many were lost since the last call. */
+int corelane_names(int kq, int fd, struct corelane_name *names, int room, uint64_t *lost);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@ mod core;
 mod empty;
 mod fork;
 mod limits;
+mod names;
 mod numbers;
 mod proc;
 mod read;
@@ -56,6 +57,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("threading", threading::CASES),
     ("fork", fork::CASES),
     ("close", closing::CASES),
+    ("names", names::CASES),
     ("aio", aio::CASES),
     ("limits", limits::CASES),
 ];

@@ -130,7 +130,7 @@ fn the_shared_library_has_these_names_and_versions_and_no_others() {
         .collect();
     names.sort_unstable();
     let versioned = |names: &[&str], version: &str| names.iter().map(|name| format!("{name}@@{version}")).collect::<Vec<_>>();
-    let own = ["corelane_aio_cancel", "corelane_aio_progress", "corelane_aio_submit", "corelane_lio_submit"];
+    let own = ["corelane_aio_cancel", "corelane_aio_progress", "corelane_aio_submit", "corelane_lio_submit", "corelane_names"];
     let of_2007 = ["init", "ctl", "get_events", "wait", "commit", "put", "get_stats", "ring_map", "ring_unmap"];
     let of_2007 = of_2007.map(|name| format!("kevent_{name}"));
     let mut expected = versioned(&[&own[..], &["kevent", "kqueue1", "kqueue"]].concat(), "CORELANE_KQUEUE_1");

@@ -47,6 +47,16 @@ impl Sum {
         Self { folded: carried(self.folded, word), is_odd: false }
     }
 
+    /// Of what was summed apart and follows these bytes, as well.
+    ///
+    /// # Panics
+    /// If the bytes before ended in the middle of a word.
+    #[must_use]
+    pub fn plus(self, behind: Self) -> Self {
+        assert!(!self.is_odd, "what follows was summed as from a word's beginning");
+        Self { folded: carried(self.folded, behind.folded), is_odd: behind.is_odd }
+    }
+
     /// The sum itself, not inverted: what stands in the place of a checksum that is left to the card (`Checksum::Partial` of a frame).
     #[must_use]
     pub const fn partial(self) -> u16 {

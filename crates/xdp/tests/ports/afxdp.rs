@@ -1,21 +1,27 @@
 //! AF_XDP.
 
-use crate::ends::{self, Kind, nodes};
+use crate::ends::{self, Kind, nodes, on_every_driver};
 use crate::node::{Node, memory};
-use crate::wire::{FAR, FAR_MAC, KERNEL, NEAR_MAC, OURS, arp, datagram, far, ipv4, on_network, ping, run, udp, wire};
-use corelane_seam::FrameMemory;
-use corelane_xdp::{Error, Ours, afxdp};
-use std::net::UdpSocket;
-use std::process::Command;
+use crate::wire::{
+    FAR, FAR_MAC, KERNEL, NEAR_MAC, OURS, OURS_V6, arp, datagram, far, ipv4, ipv6, on_network, ping, run, solicitation, udp, wire,
+};
+use corelane_os::testing::skip;
+use corelane_seam::{CapturedPort, FRAMES_MAX, FaultyPort, FrameMemory, PortFaults, Reason};
+use corelane_xdp::{Error, Loss, Ours, Queue, afxdp, packet, ports_for, tap};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv6Addr, UdpSocket};
+use std::process::{Command, Stdio};
 
 #[test]
 fn a_port_echoes() {
-    on_network("afxdp::a_port_echoes", || ends::echoes(Kind::Xdp));
+    on_every_driver("afxdp::a_port_echoes", |by| ends::echoes(by, Kind::Xdp));
 }
 
 #[test]
 fn a_port_survives_its_interface_going_down_and_up_and_away() {
-    on_network("afxdp::a_port_survives_its_interface_going_down_and_up_and_away", || ends::goes_down_and_away(Kind::Xdp));
+    on_every_driver("afxdp::a_port_survives_its_interface_going_down_and_up_and_away", |by| {
+        ends::goes_down_and_away(by, Kind::Xdp)
+    });
 }
 
 /// Whether somebody at the near end has answered what the far end sent last.
@@ -63,6 +69,121 @@ fn an_address_of_ours_is_ours_alone() {
             .unwrap_or_default();
         assert!(near.waiting().is_empty(), "what is the kernel's or no packet at all is not ours");
         near.close();
+    });
+}
+
+/// The same over IPv6: neighbours ask a group, in which others are as well, for the address.
+#[test]
+fn an_address_of_ours_over_ipv6_is_ours_and_another_is_not() {
+    on_network("afxdp::an_address_of_ours_over_ipv6_is_ours_and_another_is_not", || {
+        wire(1);
+        let queue = afxdp::open("near", &Ours::Addresses(vec![OURS_V6.into()]), 1).unwrap().remove(0);
+        let memory = memory();
+        let mut near = Node::new(queue.port(memory.clone(), 64).unwrap(), memory);
+        let mut far = far();
+        // The same group, another address; another address; a message of another kind to the group.
+        let other = Ipv6Addr::from_bits(OURS_V6.to_bits() | 1 << 64);
+        let mut advertisement = solicitation(OURS_V6);
+        advertisement[54] = 136;
+        far.send(&[
+            solicitation(other),
+            ipv6(other, 17, &udp((1, 7), b"x")),
+            advertisement,
+            ipv6(OURS_V6, 58, b"")[..50].to_vec(),
+        ])
+        .unwrap();
+        let ours = [
+            solicitation(OURS_V6),
+            ipv6(OURS_V6, 17, &udp((1, 7), b"x")),
+            ipv6(OURS_V6, 44, b"a fragment"),
+            ipv6(OURS_V6, 58, b""),
+        ];
+        far.send(&ours).unwrap();
+        assert_eq!(near.frames(4).iter().map(|frame| frame.to_vec()).collect::<Vec<_>>(), ours);
+        near.close();
+    });
+}
+
+/// The kernel takes no queue away that somebody has, and the port goes on.
+#[test]
+fn a_queue_in_use_is_not_taken_away() {
+    on_network("afxdp::a_queue_in_use_is_not_taken_away", || {
+        if Command::new("ethtool").arg("--version").output().is_err() {
+            return skip("afxdp::a_queue_in_use_is_not_taken_away", "ethtool is not installed");
+        }
+        wire(2);
+        let mut nodes = nodes(Kind::Xdp, 2);
+        let fewer = || Command::new("ethtool").args(["-L", "near", "rx", "1", "tx", "1"]).output().unwrap().status.success();
+        assert!(!fewer());
+        let mut far = far();
+        far.send(&[datagram(OURS, 7, b"still there")]).unwrap();
+        while nodes.iter_mut().map(|node| node.waiting().len()).sum::<usize>() == 0 {}
+        nodes.into_iter().for_each(Node::close);
+        assert!(fewer());
+        assert!(matches!(
+            afxdp::open("near", &Ours::All, 2).map(drop_ports),
+            Err(Error::NoQueue { .. }) | Ok(Err(Error::NoQueue { .. }))
+        ));
+    });
+}
+
+/// Opens a port on each queue, and closes all of them.
+fn drop_ports(queues: Vec<afxdp::XdpQueue>) -> Result<(), Error> {
+    queues.into_iter().try_for_each(|queue| queue.port(memory(), 64).map(drop))
+}
+
+/// Wrappers fit around a port of a real interface: faults happen to what arrives, and another program reads what was captured.
+#[test]
+fn wrappers_fit_around_it() {
+    const NAME: &str = "afxdp::wrappers_fit_around_it";
+    on_network(NAME, || {
+        wire(1);
+        let queue = afxdp::open("near", &Ours::All, 1).unwrap().remove(0);
+        let memory = memory();
+        let (port, capture) = CapturedPort::new(queue.port(memory.clone(), 64).unwrap(), 1 << 20);
+        let faults = PortFaults { drop: 500, ..PortFaults::default() };
+        let mut drawn = 0_u64;
+        let every_other = move || {
+            drawn += 1;
+            // A frame that is kept draws four times more, for faults that never happen.
+            if drawn % 6 == 1 { 0 } else { u64::MAX }
+        };
+        let (port, counts) = FaultyPort::new(port, faults, every_other);
+        let mut near = Node::new(port, memory);
+        far().send(&(0..20).map(|number| datagram(OURS, number, b"one of many")).collect::<Vec<_>>()).unwrap();
+        let mut seen = 0;
+        while seen + (counts.get().dropped as usize) < 20 {
+            seen += near.waiting().len();
+        }
+        assert!(seen > 0 && counts.get().dropped > 0, "{seen}");
+        let read = Command::new("tcpdump").args(["-n", "-r", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let Ok(mut read) = read else { return skip(NAME, "tcpdump is not installed") };
+        read.stdin.take().unwrap().write_all(&capture.take()).unwrap();
+        let output = read.wait_with_output().unwrap();
+        let lines = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(lines.lines().filter(|line| line.contains("10.9.0.77.7777 > 10.9.0.2.")).count(), 20, "{lines}");
+        near.close();
+    });
+}
+
+/// The best kind of port is chosen, and what was lost is said.
+#[test]
+fn the_best_port_is_chosen_and_losses_are_told() {
+    on_network("afxdp::the_best_port_is_chosen_and_losses_are_told", || {
+        wire(1);
+        let ours = Ours::Addresses(vec![OURS.into()]);
+        let best = ports_for("near", &ours, 1).unwrap();
+        assert!(matches!(best.queues[..], [Queue::Xdp(_)]) && best.lost.is_empty());
+        let mut second = ports_for("near", &ours, 1).unwrap();
+        assert!(matches!(second.queues[..], [Queue::Packet(_)]) && matches!(second.lost[..], [Loss::Xdp(Error::Busy { .. })]));
+        assert!(second.lost[0].to_string().contains("another process has it"), "{}", second.lost[0]);
+        let memory = memory();
+        let mut near = Node::new(second.queues.remove(0).port(memory.clone(), 64).unwrap(), memory);
+        drop(best);
+        far().send(&[datagram(OURS, 7, b"by a packet socket")]).unwrap();
+        assert!(near.frames(1)[0].ends_with(b"by a packet socket"));
+        near.close();
+        assert!(matches!(ports_for("nobody", &ours, 1), Err(Error::NoInterface { .. })));
     });
 }
 
@@ -184,5 +305,83 @@ fn the_program_goes_with_the_last_queue() {
         assert!(has_program());
         drop(queues);
         assert!(!has_program());
+    });
+}
+
+const HOLDS: &str = "CORELANE_XDP_HOLDS";
+const OPEN: &str = "the port is open";
+
+/// Run by the next test as a process of its own, to be killed; alone it has nothing to do.
+#[test]
+fn a_process_that_holds_a_port() {
+    if std::env::var_os(HOLDS).is_none() {
+        return;
+    }
+    let port = afxdp::open("near", &Ours::All, 1).unwrap().remove(0).port(memory(), 64).unwrap();
+    println!("{OPEN}");
+    std::io::stdin().lines().for_each(drop);
+    drop(port);
+}
+
+/// Neither the program nor the queue is held by a process that was killed.
+#[test]
+fn a_process_that_is_killed_leaves_nothing_attached() {
+    on_network("afxdp::a_process_that_is_killed_leaves_nothing_attached", || {
+        wire(1);
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "afxdp::a_process_that_holds_a_port", "--nocapture"]).env(HOLDS, "1");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.map(Result::unwrap).any(|line| line.contains(OPEN)));
+        assert!(has_program());
+        child.kill().unwrap();
+        assert!(!child.wait().unwrap().success());
+        assert!(!has_program());
+        nodes(Kind::Xdp, 1).into_iter().for_each(Node::close);
+    });
+}
+
+/// A region that the process may not lock is refused with the numbers and the remedy.
+#[test]
+fn a_region_beyond_the_limit_is_refused_in_words() {
+    on_network("afxdp::a_region_beyond_the_limit_is_refused_in_words", || {
+        wire(1);
+        let queues = afxdp::open("near", &Ours::All, 1).unwrap();
+        without_lock_capability();
+        let most = afxdp::frames_max(4096, 1);
+        if most >= FRAMES_MAX {
+            return skip("afxdp::a_region_beyond_the_limit_is_refused_in_words", "this process may lock any amount (ulimit -l)");
+        }
+        let refused = queues.into_iter().next().unwrap().port(FrameMemory::new(most + 1, 4096).unwrap(), 64).unwrap_err();
+        assert!(matches!(refused, Error::LockedMemory { bytes, .. } if bytes == (most + 1) * 4096), "{refused}");
+        assert!(refused.to_string().contains("ulimit -l"), "{refused}");
+    });
+}
+
+/// Takes CAP_IPC_LOCK from this thread, which is the test's own.
+fn without_lock_capability() {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+    let mut sets = capabilities(None).unwrap();
+    sets.effective.remove(CapabilitySet::IPC_LOCK);
+    set_capabilities(None, sets).unwrap();
+}
+
+#[test]
+fn who_may_not_is_told_what_is_missing() {
+    on_network("afxdp::who_may_not_is_told_what_is_missing", || {
+        use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+        wire(1);
+        let mut sets = capabilities(None).unwrap();
+        sets.effective = CapabilitySet::empty();
+        set_capabilities(None, sets).unwrap();
+        let refused = [
+            afxdp::open("near", &Ours::All, 1).map(drop).unwrap_err(),
+            packet::open("near", 1).map(drop).unwrap_err(),
+            tap::open("other", 1).map(drop).unwrap_err(),
+        ];
+        for error in refused {
+            assert_eq!(error.fault().reason, Reason::Permission, "{error}");
+            assert!(error.to_string().contains("CAP_"), "{error}");
+        }
     });
 }

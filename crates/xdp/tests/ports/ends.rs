@@ -1,7 +1,8 @@
 //! What holds for every kind of port at the near end of a wire.
 
-use crate::node::{Node, memory};
-use crate::wire::{FAR_MAC, NEAR_MAC, OURS, datagram, far, run, wire};
+use crate::node::{By, Node, memory};
+use crate::wire::{FAR_MAC, NEAR_MAC, OURS, datagram, far, on_network, run, wire};
+use corelane_os::testing::skip;
 use corelane_seam::Reason;
 use corelane_xdp::{Ours, afxdp, packet};
 
@@ -13,6 +14,10 @@ pub enum Kind {
 
 /// A node on each of the first queues of `near`.
 pub fn nodes(kind: Kind, queues: usize) -> Vec<Node> {
+    nodes_by(By::Epoll, kind, queues)
+}
+
+fn nodes_by(by: By, kind: Kind, queues: usize) -> Vec<Node> {
     let ours = Ours::Addresses(vec![OURS.into()]);
     match kind {
         Kind::Xdp => afxdp::open("near", &ours, queues)
@@ -20,7 +25,7 @@ pub fn nodes(kind: Kind, queues: usize) -> Vec<Node> {
             .into_iter()
             .map(|queue| {
                 let memory = memory();
-                Node::new(queue.port(memory.clone(), 128).unwrap(), memory)
+                Node::by(by, queue.port(memory.clone(), 128).unwrap(), memory)
             })
             .collect(),
         Kind::Packet => packet::open("near", queues)
@@ -28,16 +33,26 @@ pub fn nodes(kind: Kind, queues: usize) -> Vec<Node> {
             .into_iter()
             .map(|queue| {
                 let memory = memory();
-                Node::new(queue.port(memory.clone()).unwrap(), memory)
+                Node::by(by, queue.port(memory.clone()).unwrap(), memory)
             })
             .collect(),
     }
 }
 
+/// Runs a test on a wire with every driver, each in a namespace of its own.
+pub fn on_every_driver(test: &str, body: impl Fn(By) + Sync) {
+    for by in [By::Epoll, By::Uring] {
+        match by.lacking() {
+            None => on_network(test, || body(by)),
+            Some(why) => skip(test, &why),
+        }
+    }
+}
+
 /// Sends frames of all sizes, three batches of each; they come, go back as they are, and arrive.
-pub fn echoes(kind: Kind) {
+pub fn echoes(by: By, kind: Kind) {
     wire(1);
-    let mut near = nodes(kind, 1).remove(0);
+    let mut near = nodes_by(by, kind, 1).remove(0);
     let mut far = far();
     assert_eq!((near.facts.link.mac, near.facts.queue, near.facts.frame_bytes_max), (NEAR_MAC, 0, 1514));
     for round in 0..3 {
@@ -56,9 +71,9 @@ pub fn echoes(kind: Kind) {
 }
 
 /// The lane hears of it without asking, and what was sent or received before is whole.
-pub fn goes_down_and_away(kind: Kind) {
+pub fn goes_down_and_away(by: By, kind: Kind) {
     wire(1);
-    let mut near = nodes(kind, 1).remove(0);
+    let mut near = nodes_by(by, kind, 1).remove(0);
     let mut far = far();
     let receive = near.receive();
     near.collect(0);

@@ -1,6 +1,6 @@
 //! A lane's driver with one port, stepped by the test.
 
-use corelane_drivers::EpollDriver;
+use corelane_drivers::{EpollDriver, UringDriver, probe_uring};
 use corelane_seam::{
     Arena, Completion, Driver, Fault, Frame, FrameMemory, FrameOp, FrameOutcome, Handle, Outcome, Port, PortFacts, PortId,
     Tuning, Wait,
@@ -16,8 +16,33 @@ pub fn memory() -> FrameMemory {
     FrameMemory::new(FRAMES, FRAME_BYTES).unwrap()
 }
 
+/// Which driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    Epoll,
+    Uring,
+}
+
+impl By {
+    /// Why this machine does not have it, if it does not.
+    pub fn lacking(self) -> Option<String> {
+        match self {
+            Self::Epoll => None,
+            Self::Uring => probe_uring().err().map(|error| error.to_string()),
+        }
+    }
+
+    fn driver(self) -> Box<dyn Driver> {
+        let (arena, tuning) = (Arena::new(1).unwrap(), Tuning::default());
+        match self {
+            Self::Epoll => Box::new(EpollDriver::new(arena, tuning, Default::default()).unwrap()),
+            Self::Uring => Box::new(UringDriver::new(arena, tuning, Default::default()).unwrap()),
+        }
+    }
+}
+
 pub struct Node {
-    pub driver: EpollDriver,
+    pub driver: Box<dyn Driver>,
     pub memory: FrameMemory,
     pub port: PortId,
     pub facts: PortFacts,
@@ -28,7 +53,12 @@ pub struct Node {
 impl Node {
     /// Opens a port that receives into `memory`.
     pub fn new(port: impl Port + 'static, memory: FrameMemory) -> Self {
-        let mut driver = EpollDriver::new(Arena::new(1).unwrap(), Tuning::default(), Default::default()).unwrap();
+        Self::by(By::Epoll, port, memory)
+    }
+
+    /// The same on this kind of driver.
+    pub fn by(by: By, port: impl Port + 'static, memory: FrameMemory) -> Self {
+        let mut driver = by.driver();
         let opening = Handle::new(1, 0, 0);
         driver.push(opening, FrameOp::Open(Box::new(port)).into());
         let mut completions = Vec::new();

@@ -1,17 +1,17 @@
 //! Packet sockets.
 
-use crate::ends::{self, Kind};
+use crate::ends::{self, Kind, on_every_driver};
 use crate::wire::{OURS, datagram, far, on_network, wire};
 
 #[test]
 fn a_packet_socket_echoes() {
-    on_network("packet::a_packet_socket_echoes", || ends::echoes(Kind::Packet));
+    on_every_driver("packet::a_packet_socket_echoes", |by| ends::echoes(by, Kind::Packet));
 }
 
 #[test]
 fn a_packet_socket_survives_its_interface_going_down_and_up_and_away() {
-    on_network("packet::a_packet_socket_survives_its_interface_going_down_and_up_and_away", || {
-        ends::goes_down_and_away(Kind::Packet)
+    on_every_driver("packet::a_packet_socket_survives_its_interface_going_down_and_up_and_away", |by| {
+        ends::goes_down_and_away(by, Kind::Packet)
     });
 }
 

@@ -2,9 +2,12 @@
 
 use crate::node::{Node, memory};
 use crate::wire::{on_network, run};
-use corelane_seam::Reason;
+use corelane_os::testing::network::sysctl;
+use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
+use corelane_seam::{Frame, Reason};
+use corelane_select::QueueSelector;
 use corelane_xdp::{Error, tap};
-use std::net::UdpSocket;
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 
 fn node(name: &str) -> Node {
     let memory = memory();
@@ -57,6 +60,69 @@ fn a_tap_goes_down_and_up_and_away() {
         }
         assert_eq!(near.send(&[vec![2; 60]]).unwrap_err().reason, Reason::NoInterface);
         near.close();
+    });
+}
+
+const KEY: Key = Key::MICROSOFT;
+
+const QUESTION: &[u8] = b"which queue?";
+
+fn questions(frames: &[Frame]) -> usize {
+    // The kernel has things of its own to say over IPv6.
+    frames.iter().filter(|frame| frame.ends_with(QUESTION)).count()
+}
+
+/// Sends a datagram of each of so many flows over IPv4 and IPv6; returns how many came to the queue that the table says, and to no other.
+fn spread(nodes: &mut [Node], table: &Table, flows: u16) -> usize {
+    let hasher = FlowHasher::new(&KEY, HashTypes::ALL);
+    let mut right = 0;
+    for flow in 0..flows {
+        let (here, there): (SocketAddr, SocketAddr) = match flow % 2 {
+            0 => (([10, 8, 0, 1], 20_000 + flow).into(), ([10, 8, 0, 2], 7000 + flow % 5).into()),
+            _ => ((V6_HERE, 20_000 + flow).into(), (V6_THERE, 7000 + flow % 5).into()),
+        };
+        assert_eq!(UdpSocket::bind(here).unwrap().send_to(QUESTION, there).unwrap(), QUESTION.len());
+        let hashed = hasher.tuple(&Tuple::new(here, there, Protocol::UDP).unwrap()).unwrap();
+        let queue = &mut nodes[table.lane_of(hashed.flow)];
+        while questions(&queue.frames(1)) == 0 {}
+        let elsewhere: usize = nodes.iter_mut().map(|node| questions(&node.waiting())).sum();
+        right += usize::from(elsewhere == 0);
+    }
+    right
+}
+
+const V6_HERE: Ipv6Addr = Ipv6Addr::new(0xfd08, 0, 0, 0, 0, 0, 0, 1);
+const V6_THERE: Ipv6Addr = Ipv6Addr::new(0xfd08, 0, 0, 0, 0, 0, 0, 2);
+
+/// Each flow comes to the queue that the table says, and to the one of another table from when that is written.
+#[test]
+fn every_flow_gets_the_queue_of_its_bucket() {
+    on_network("tap::every_flow_gets_the_queue_of_its_bucket", || {
+        let queues = tap::open("wire", 4).unwrap();
+        let buckets = Buckets::new(128).unwrap();
+        let mut table = Table::even(buckets, 4).unwrap();
+        let selector = QueueSelector::new(&FlowHasher::new(&KEY, HashTypes::ALL), &table).unwrap();
+        tap::steer(&queues[2], &selector).unwrap();
+        let open = |queue: tap::TapQueue| {
+            let memory = memory();
+            Node::new(queue.port(memory.clone()).unwrap(), memory)
+        };
+        let mut nodes: Vec<_> = queues.into_iter().map(open).collect();
+        sysctl("net/ipv6/conf/wire/disable_ipv6", "0");
+        sysctl("net/ipv6/conf/wire/accept_dad", "0");
+        sysctl("net/ipv6/conf/wire/router_solicitations", "0");
+        run(&[
+            "link set wire addrgenmode none up",
+            "addr add 10.8.0.1/24 dev wire",
+            "addr add fd08::1/64 dev wire nodad",
+            "neigh add 10.8.0.2 lladdr 02:00:00:00:00:02 dev wire nud permanent",
+            "neigh add fd08::2 lladdr 02:00:00:00:00:02 dev wire nud permanent",
+        ]);
+        assert_eq!(spread(&mut nodes, &table, 400), 400);
+        buckets.all().for_each(|bucket| table.set(bucket, 3 - table.lane(bucket)).unwrap());
+        selector.rewrite(&table).unwrap();
+        assert_eq!(spread(&mut nodes, &table, 400), 400);
+        nodes.into_iter().for_each(Node::close);
     });
 }
 

@@ -4,7 +4,7 @@ use crate::node::{Node, memory};
 use corelane_os::testing::network::{ip, on_thread, unshared_and_quiet};
 use corelane_os::testing::skip;
 use corelane_xdp::packet;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -98,4 +98,29 @@ pub fn arp(for_address: Ipv4Addr) -> Vec<u8> {
     packet.extend(for_address.octets());
     packet.resize(60, 0);
     packet
+}
+
+pub const OURS_V6: Ipv6Addr = Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2);
+pub const FAR_V6: Ipv6Addr = Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 0x77);
+
+/// A packet of IPv6, from the far end.
+pub fn ipv6(to: Ipv6Addr, next: u8, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u16).to_be_bytes();
+    [
+        ethernet(0x86dd),
+        vec![0x60, 0, 0, 0],
+        length.to_vec(),
+        vec![next, 255],
+        FAR_V6.octets().into(),
+        to.octets().into(),
+        payload.into(),
+    ]
+    .concat()
+}
+
+/// Who has this address? It is asked of the group that its last three bytes name (RFC 4861, 4.3).
+pub fn solicitation(target: Ipv6Addr) -> Vec<u8> {
+    let [.., a, b, c] = target.octets();
+    let group = Ipv6Addr::from([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, a, b, c]);
+    ipv6(group, 58, &[&[135, 0, 0, 0, 0, 0, 0, 0][..], &target.octets(), &[1, 1], &FAR_MAC].concat())
 }

@@ -1,0 +1,93 @@
+//! What a stack counts.
+
+/// Why a packet that arrived went no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Drop {
+    /// A header is cut short, contradicts itself, or is of no format that there is.
+    Malformed,
+    /// A checksum is wrong.
+    Checksum,
+    /// It is for somebody else: another station, another address, another VLAN.
+    NotOurs,
+    /// It came in several frames.
+    Pieces,
+    /// Its protocol has nobody here.
+    Protocol,
+    /// No socket has its port.
+    Port,
+    /// The socket's queue was full.
+    Full,
+    /// The queue of its protocol on the lane was full.
+    Queue,
+    /// Its memory may not go to the lane of its bucket, or the channel there was full.
+    Crossing,
+    /// It had no neighbour in time.
+    Neighbour,
+    /// No frame was free to answer it.
+    Frames,
+}
+
+impl Drop {
+    /// How many there are.
+    pub const COUNT: usize = 11;
+}
+
+/// What was counted since the stack was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Frames that arrived.
+    pub frames_in: u64,
+    /// Frames that were handed to the port.
+    pub frames_out: u64,
+    /// Datagrams that sockets were given.
+    pub datagrams_in: u64,
+    /// Datagrams that sockets have sent.
+    pub datagrams_out: u64,
+    /// Fragments that were made of longer datagrams.
+    pub fragments_out: u64,
+    /// Questions for neighbours that were answered.
+    pub questions_answered: u64,
+    /// Questions for neighbours that were asked.
+    pub questions_asked: u64,
+    /// Echo requests that were answered.
+    pub echoes: u64,
+    /// ICMP errors that were sent.
+    pub errors_out: u64,
+    /// ICMP errors and echo replies that the limit kept back.
+    pub errors_limited: u64,
+    /// Frames of others that claimed an address of ours.
+    pub conflicts: u64,
+    /// Packets that went to the lane of their bucket.
+    pub crossed: u64,
+    /// Datagrams that came to another lane than their socket's, and were brought there.
+    pub strays: u64,
+    /// How often the interface was found down.
+    pub downs: u64,
+    drops: [u64; Drop::COUNT],
+}
+
+impl Counts {
+    /// Packets that were dropped for that reason.
+    #[must_use]
+    pub const fn of(&self, drop: Drop) -> u64 {
+        self.drops[drop as usize]
+    }
+
+    /// Packets that were dropped.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().sum()
+    }
+
+    pub(crate) const fn drop(&mut self, drop: Drop) {
+        self.drop_many(drop, 1);
+    }
+
+    pub(crate) const fn drop_many(&mut self, drop: Drop, packets: u64) {
+        self.drops[drop as usize] += packets;
+    }
+}
+
+const _: () = assert!(Drop::Frames as usize + 1 == Drop::COUNT, "each reason has its count");

@@ -1,0 +1,162 @@
+//! The port that the stack has: asked of the driver below, one receive and one send at a time.
+
+use crate::counts::Drop;
+use crate::path::Path;
+use corelane_seam::{Completion, Driver, Fault, Frame, FrameOp, FrameOutcome, Handle, Outcome, Port, PortId, Reason};
+
+/// The class of the stack's own operations, which are of no work.
+const CLASS: u8 = Handle::CLASSES - 1;
+const OPEN: u32 = 0;
+const RECEIVE: u32 = 1;
+const SEND: u32 = 2;
+const CLOSE: u32 = 3;
+
+/// Frames that one receive brings at most.
+const FRAMES_EACH: usize = 64;
+/// Nanoseconds until an interface that is down is tried again.
+const AGAIN: u64 = 10_000_000;
+
+/// How far the port is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Opening,
+    Open(PortId),
+    Closing,
+    /// It is closed, was never opened, or is gone.
+    Closed,
+}
+
+/// The port.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    state: State,
+    is_receiving: bool,
+    is_sending: bool,
+    /// The interface was down: it is tried again then.
+    again: Option<u64>,
+    /// Why the port is closed, if nobody wanted that.
+    pub fault: Option<Fault>,
+    wants_close: bool,
+    incoming: Vec<Frame>,
+    spare: Vec<Frame>,
+}
+
+/// Whether a completion is of the stack's own operations.
+pub(crate) fn is_own(completion: &Completion) -> bool {
+    let handle = completion.handle;
+    handle.work() == Handle::NOBODY.work() && handle.class() == CLASS
+}
+
+impl Gate {
+    /// Opens `port` on the driver.
+    pub fn open(driver: &mut impl Driver, port: Box<dyn Port>) -> Self {
+        driver.push(name(OPEN), FrameOp::Open(port).into());
+        let storage = || Vec::with_capacity(FRAMES_EACH);
+        Self {
+            state: State::Opening,
+            is_receiving: false,
+            is_sending: false,
+            again: None,
+            fault: None,
+            wants_close: false,
+            incoming: storage(),
+            spare: storage(),
+        }
+    }
+
+    /// From now on nothing is received; the port is closed as soon as it may be.
+    pub fn close(&mut self) {
+        self.wants_close = true;
+    }
+
+    /// Whether the port is closed.
+    pub fn is_closed(&self) -> bool {
+        self.state == State::Closed && !self.is_receiving && !self.is_sending
+    }
+
+    /// When an interface that was down is tried again.
+    pub fn due(&self) -> Option<u64> {
+        self.again
+    }
+
+    /// Asks the driver for what is to be asked for now.
+    pub fn ask(&mut self, path: &mut Path, driver: &mut impl Driver) {
+        let State::Open(port) = self.state else {
+            if self.state == State::Closed {
+                path.outgoing.clear();
+            }
+            return;
+        };
+        if !path.outgoing.is_empty() && !self.is_sending {
+            self.is_sending = true;
+            let frames = std::mem::replace(&mut path.outgoing, std::mem::take(&mut self.spare));
+            driver.push(name(SEND), FrameOp::Send { port, frames }.into());
+        }
+        if self.wants_close {
+            self.state = State::Closing;
+            return driver.push(name(CLOSE), FrameOp::Close { port }.into());
+        }
+        if self.is_receiving || self.again.is_some_and(|again| again > path.now) {
+            return;
+        }
+        (self.is_receiving, self.again) = (true, None);
+        let into = std::mem::take(&mut self.incoming);
+        driver.push(name(RECEIVE), FrameOp::Receive { port, at_most: FRAMES_EACH, into }.into());
+    }
+
+    /// One of the stack's own operations has ended.
+    pub fn complete(&mut self, path: &mut Path, completion: Completion) {
+        match (completion.handle.index(), completion.outcome) {
+            (OPEN, Outcome::Frame(FrameOutcome::Opened { port, .. })) => {
+                assert_eq!(self.state, State::Opening, "a port is opened once");
+                self.state = State::Open(port);
+            }
+            (RECEIVE, Outcome::Frame(FrameOutcome::Arrived { frames, fault })) => self.arrived(path, frames, fault),
+            (SEND, Outcome::Frame(FrameOutcome::Departed { frames, fault, .. })) => self.departed(path, frames, fault),
+            (_, Outcome::Released) => {}
+            (CLOSE, _) => self.state = State::Closed,
+            (_, Outcome::Failed(fault)) => self.gone(fault),
+            (_, other) => unreachable!("{other:?} is no end of what the stack asks for"),
+        }
+    }
+
+    fn arrived(&mut self, path: &mut Path, mut frames: Vec<Frame>, fault: Option<Fault>) {
+        assert!(self.is_receiving, "a receive ends once");
+        self.is_receiving = false;
+        frames.drain(..).for_each(|frame| path.frame(frame));
+        self.incoming = frames;
+        fault.into_iter().for_each(|fault| self.note(path, fault));
+    }
+
+    fn departed(&mut self, path: &mut Path, mut frames: Vec<Frame>, fault: Option<Fault>) {
+        assert!(self.is_sending, "a send ends once");
+        self.is_sending = false;
+        path.counts.drop_many(Drop::Frames, frames.len() as u64);
+        frames.clear();
+        self.spare = frames;
+        fault.into_iter().for_each(|fault| self.note(path, fault));
+    }
+
+    /// What the interface says.
+    fn note(&mut self, path: &mut Path, fault: Fault) {
+        match fault.reason {
+            Reason::Cancelled => {}
+            Reason::NoInterface => {
+                self.fault = Some(fault);
+                self.wants_close = true;
+            }
+            _ => {
+                path.counts.downs += 1;
+                self.again = Some(path.now + AGAIN);
+            }
+        }
+    }
+
+    fn gone(&mut self, fault: Fault) {
+        (self.state, self.fault) = (State::Closed, Some(fault));
+    }
+}
+
+fn name(operation: u32) -> Handle {
+    Handle::new(CLASS, operation, 0)
+}

@@ -1,0 +1,212 @@
+//! ICMP (RFC 792, RFC 1122 section 3.2.2) and ICMP for IPv6 (RFC 4443): echoes are answered, errors are sent and heard, all within limits.
+
+use crate::counts::Drop;
+use crate::draft::Ends;
+use crate::fault;
+use crate::packet::{Ip, Packet};
+use crate::path::Path;
+use corelane_seam::Frame;
+use corelane_wire::packet::checksum::Sum;
+use corelane_wire::packet::icmp::{self, Code};
+use corelane_wire::packet::icmpv6;
+use corelane_wire::packet::{EtherType, Packet as Walk, Protocol};
+use corelane_wire::xdr::Writer;
+use std::net::{IpAddr, SocketAddr};
+
+/// Bytes of the packet that an error is about, at most: the answer is then within what each link carries (RFC 1812, section 4.3.2.3; RFC
+/// 4443, section 2.4 (c)).
+const QUOTED_V4: usize = 576 - 20 - 8;
+const QUOTED_V6: usize = 1280 - 40 - 8;
+/// Bytes of the longest error.
+const ERROR_BYTES: usize = 8 + QUOTED_V6;
+
+/// What is wrong with a packet, in the words of both families.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wrong {
+    Port,
+    Protocol { at: usize },
+    TooLong,
+}
+
+impl Path {
+    /// A message of ICMP.
+    pub fn icmp(&mut self, packet: Packet, ip: &Ip) {
+        let Some(first) = self.checked(&packet, ip, Sum::ZERO) else { return };
+        match icmp::View::new(first).and_then(|view| view.message()) {
+            Ok(icmp::Message::EchoRequest(_)) => self.echo(&packet, ip, 0),
+            Ok(icmp::Message::Unreachable { code, packet }) => self.refused(EtherType::IPV4, packet, code.number() == 3),
+            Ok(_) => {}
+            Err(_) => self.counts.drop(Drop::Malformed),
+        }
+        self.done(packet);
+    }
+
+    /// A message of ICMP for IPv6.
+    pub fn icmpv6(&mut self, packet: Packet, ip: &Ip) {
+        let pseudo = ip.addresses().pseudo(Protocol::ICMPV6, ip.length).unwrap_or_default();
+        let Some(first) = self.checked(&packet, ip, pseudo) else { return };
+        // Neighbours have not passed a router (RFC 4861, section 7.1).
+        let is_of_link = packet.first.get(7) == Some(&255);
+        match icmpv6::View::new(first).and_then(|view| view.message()) {
+            Ok(icmpv6::Message::EchoRequest(_)) if self.routes.is_own(ip.destination) => self.echo(&packet, ip, 129),
+            Ok(icmpv6::Message::Neighbour(message)) if is_of_link => self.neighbour(&message, ip),
+            Ok(icmpv6::Message::Unreachable { code, packet }) => self.refused(EtherType::IPV6, packet, code.number() == 4),
+            Ok(_) => {}
+            Err(_) => self.counts.drop(Drop::Malformed),
+        }
+        self.done(packet);
+    }
+
+    /// The first piece of a message whose checksum is right.
+    fn checked<'a>(&mut self, packet: &'a Packet, ip: &Ip, pseudo: Sum) -> Option<&'a [u8]> {
+        if !ip.is_good && !packet.transport(ip).fold(pseudo, Sum::and).is_right() {
+            self.counts.drop(Drop::Checksum);
+            return None;
+        }
+        packet.transport(ip).next()
+    }
+
+    /// Answers an echo request with a message of that type.
+    fn echo(&mut self, packet: &Packet, ip: &Ip, kind: u8) {
+        if !self.echoes.take(self.now) {
+            self.counts.errors_limited += 1;
+            return;
+        }
+        if !self.draft.begin(&self.memory, ip.source.is_ipv6(), ip.length, self.frame_bytes) {
+            return self.counts.drop(Drop::Frames);
+        }
+        self.draft.put(&[kind, 0, 0, 0]);
+        let mut skip = 4;
+        for piece in packet.transport(ip) {
+            let some = piece.len().min(skip);
+            skip -= some;
+            self.draft.put(&piece[some..]);
+        }
+        self.counts.echoes += 1;
+        self.answer(ip, ip.protocol, true);
+    }
+
+    /// Sends the draft back to where a packet came from.
+    fn answer(&mut self, ip: &Ip, protocol: Protocol, sums: bool) {
+        let (source, destination) = (ip.destination, ip.source);
+        let back = Ip { source, destination, protocol, ..*ip };
+        if sums {
+            let pseudo = match protocol {
+                Protocol::ICMPV6 => back.addresses().pseudo(protocol, self.draft.length()).unwrap_or_default(),
+                _ => Sum::ZERO,
+            };
+            let checksum = pseudo.plus(self.draft.sum).checksum();
+            self.draft.patch(2, checksum);
+        }
+        self.send_draft(source, destination, protocol);
+    }
+
+    /// Sends the draft; where there is no way, it is dropped.
+    pub fn send_draft(&mut self, source: IpAddr, destination: IpAddr, protocol: Protocol) {
+        self.identification = self.identification.wrapping_add(1);
+        let identification = self.identification;
+        let ends = Ends { source, destination, protocol, identification, from: self.mac, is_of_link: false };
+        let mut draft = std::mem::take(&mut self.draft);
+        let hop = self.routes.way(destination).map(|way| way.hop);
+        for frame in draft.end(&ends) {
+            match hop {
+                Some(hop) => self.to_neighbour(hop, frame),
+                None => self.counts.drop(Drop::Neighbour),
+            }
+        }
+        self.draft = draft;
+    }
+
+    /// No socket has the port that a datagram is for.
+    pub fn no_such_port(&mut self, packet: &Packet, ip: &Ip) {
+        self.error(&packet.first, ip, Wrong::Port);
+    }
+
+    /// Nobody knows the protocol of a packet.
+    pub fn no_such_protocol(&mut self, packet: &Packet, ip: &Ip) {
+        self.error(&packet.first, ip, Wrong::Protocol { at: 6 });
+    }
+
+    /// A datagram did not come together in time; this is its first fragment.
+    pub fn took_too_long(&mut self, first: Frame) {
+        let protocol = if first.first().is_some_and(|first| first >> 4 == 6) { EtherType::IPV6 } else { EtherType::IPV4 };
+        let ip = Walk::of_network(protocol, &first).ok().and_then(|walk| Ip::of(&walk, false));
+        ip.into_iter().for_each(|ip| self.error(&first, &ip, Wrong::TooLong));
+    }
+
+    /// Tells the sender of a packet what is wrong with it. Nothing is said of errors, nor to groups (RFC 1122, section 3.2.2; RFC 4443, section
+    /// 2.4 (e)).
+    fn error(&mut self, packet: &[u8], ip: &Ip, wrong: Wrong) {
+        let is_error = match (ip.protocol, packet.get(ip.head)) {
+            (Protocol::ICMP, Some(kind)) => !matches!(kind, 0 | 8),
+            (Protocol::ICMPV6, Some(kind)) => *kind < 128,
+            _ => false,
+        };
+        if is_error || !self.routes.is_own(ip.destination) {
+            return;
+        }
+        if !self.errors.take(self.now) {
+            self.counts.errors_limited += 1;
+            return;
+        }
+        let mut bytes = [0; ERROR_BYTES];
+        let mut writer = Writer::new(&mut bytes);
+        let (source, destination) = (ip.destination, ip.source);
+        let written = words(packet, &Ip { source, destination, ..*ip }, wrong, &mut writer);
+        let length = writer.len();
+        assert!(written.is_ok(), "an error is cut to its length: {written:?}");
+        if !self.draft.begin(&self.memory, ip.source.is_ipv6(), length, self.frame_bytes) {
+            return self.counts.drop(Drop::Frames);
+        }
+        self.draft.put(&bytes[..length]);
+        self.counts.errors_out += 1;
+        self.answer(ip, if ip.source.is_ipv4() { Protocol::ICMP } else { Protocol::ICMPV6 }, false);
+    }
+
+    /// Somebody says that what was sent did not arrive; the socket that it came from hears so.
+    fn refused(&mut self, protocol: EtherType, quoted: &[u8], is_port: bool) {
+        let Some((local, peer)) = sender_of(protocol, quoted) else { return };
+        if self.routes.is_own(local.ip()) {
+            self.sockets.tell(local, peer, if is_port { fault::REFUSED } else { fault::UNREACHABLE });
+        }
+    }
+}
+
+/// Writes an error.
+fn words(packet: &[u8], ip: &Ip, wrong: Wrong, to: &mut Writer<'_>) -> Result<(), corelane_wire::Error> {
+    if ip.source.is_ipv4() {
+        let packet = &packet[..packet.len().min(QUOTED_V4)];
+        let message = match wrong {
+            Wrong::Port => icmp::Message::Unreachable { code: Code::new(3)?, packet },
+            Wrong::Protocol { .. } => icmp::Message::Unreachable { code: Code::new(2)?, packet },
+            Wrong::TooLong => icmp::Message::TimeExceeded { code: Code::new(1)?, packet },
+        };
+        return message.emit(to);
+    }
+    let packet = &packet[..packet.len().min(QUOTED_V6)];
+    let message = match wrong {
+        Wrong::Port => icmpv6::Message::Unreachable { code: Code::new(4)?, packet },
+        Wrong::Protocol { at } => icmpv6::Message::ParameterProblem { code: Code::new(1)?, at: at as u32, packet },
+        Wrong::TooLong => icmpv6::Message::TimeExceeded { code: Code::new(1)?, packet },
+    };
+    message.emit(&ip.addresses(), to)
+}
+
+/// Both ends of the datagram that an error quotes, which may be cut short.
+fn sender_of(protocol: EtherType, quoted: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
+    let (source, destination, head, inner): (IpAddr, IpAddr, usize, u8) = match protocol {
+        EtherType::IPV4 => {
+            let head = quoted.first_chunk::<20>()?;
+            let at = |at: usize| [head[at], head[at + 1], head[at + 2], head[at + 3]];
+            (at(12).into(), at(16).into(), usize::from(head[0] & 0xf) * 4, head[9])
+        }
+        _ => {
+            let source = <[u8; 16]>::try_from(quoted.get(8..24)?).ok()?;
+            let destination = <[u8; 16]>::try_from(quoted.get(24..40)?).ok()?;
+            (source.into(), destination.into(), 40, quoted[6])
+        }
+    };
+    let ports = quoted.get(head..)?.first_chunk::<4>().filter(|_| inner == Protocol::UDP.0)?;
+    let port = |at: usize| u16::from_be_bytes([ports[at], ports[at + 1]]);
+    Some((SocketAddr::new(source, port(0)), SocketAddr::new(destination, port(2))))
+}

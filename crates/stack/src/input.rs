@@ -1,0 +1,142 @@
+//! What arrives: from the frame to the transport.
+
+use crate::counts::Drop;
+use crate::packet::{Ip, Packet, tuple};
+use crate::path::Path;
+use corelane_isr::dispatch::Number;
+use corelane_isr::reassembly::{Datagram, Outcome};
+use corelane_seam::{Checksum, Frame, Instant};
+use corelane_wire::packet::{Network, Packet as Walk, Protocol};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// What a frame turned out to be.
+enum Found {
+    Arp,
+    Ip { ip: Ip, at: usize, length: usize },
+    Not(Drop),
+}
+
+impl Path {
+    /// A frame of the port's.
+    pub fn frame(&mut self, frame: Frame) {
+        self.counts.frames_in += 1;
+        let arrived = if frame.facts.time > 0 { frame.facts.time } else { self.now };
+        self.arrive(Number::ETHER, Packet::new(frame, None, None, arrived));
+    }
+
+    /// Looks at the headers of link and network, once for all who come later.
+    pub fn ether(&mut self, mut packet: Packet) {
+        match self.look(&packet.first) {
+            Found::Arp => {
+                packet.first.skip(14);
+                self.arrive(Number::ARP, packet);
+            }
+            Found::Ip { ip, at, length } => {
+                packet.first.skip(at);
+                packet.first.set_length(length);
+                packet.ip = Some(ip);
+                packet.flow = self.flow(&packet.first, ip.is_part);
+                self.arrive(if ip.source.is_ipv4() { Number::IP } else { Number::IP6 }, packet);
+            }
+            Found::Not(why) => self.counts.drop(why),
+        }
+    }
+
+    fn look(&self, frame: &Frame) -> Found {
+        if frame.facts.continues {
+            return Found::Not(Drop::Pieces);
+        }
+        let Ok(walk) = Walk::of_frame(frame) else { return Found::Not(Drop::Malformed) };
+        let is_ours = walk
+            .link
+            .is_some_and(|link| link.tags == 0 && (link.header.destination == self.mac || link.header.destination.is_group()));
+        if !is_ours || frame.facts.vlan.is_some() {
+            return Found::Not(Drop::NotOurs);
+        }
+        let is_good = !matches!(frame.facts.checksum, Checksum::Unknown);
+        let length = match &walk.network {
+            Network::Arp(_) => return Found::Arp,
+            Network::Other(..) => return Found::Not(Drop::Protocol),
+            Network::V4(view) if !view.is_checksum_right() => return Found::Not(Drop::Checksum),
+            Network::V4(view) => view.bytes().len(),
+            Network::V6(view, _) => view.bytes().len(),
+        };
+        let Some(ip) = Ip::of(&walk, is_good) else { return Found::Not(Drop::Malformed) };
+        if !self.is_for_us(&ip) {
+            return Found::Not(Drop::NotOurs);
+        }
+        Found::Ip { ip, at: walk.network_at, length }
+    }
+
+    /// Whether a packet is for an address of ours, and from somebody who can be answered.
+    fn is_for_us(&self, ip: &Ip) -> bool {
+        let IpAddr::V6(to) = ip.destination else {
+            return self.routes.is_own(ip.destination) && !is_nobody(ip.source);
+        };
+        let is_group_of_ours = ip.protocol == Protocol::ICMPV6 && (to == ALL_NODES || self.is_solicited(to));
+        // Who looks whether an address is free has none (RFC 4862, section 5.4.2).
+        let is_somebody = !is_nobody(ip.source) || (is_group_of_ours && ip.source.is_unspecified());
+        (self.routes.is_own(ip.destination) || is_group_of_ours) && is_somebody
+    }
+
+    /// A fragment: held until the others are there.
+    pub fn fragment(&mut self, packet: Packet, ip: Ip) {
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let outcome = self.fragments.arrive(Instant::from_nanoseconds(self.now), packet.first, &mut pieces);
+        if let Outcome::Whole(datagram) = outcome {
+            self.whole(&datagram, &mut pieces, &ip);
+        }
+        assert!(pieces.is_empty(), "all pieces of a datagram are its own");
+        self.pieces = pieces;
+    }
+
+    /// A datagram that was put together: its flow is known now, and with it its lane.
+    fn whole(&mut self, datagram: &Datagram, pieces: &mut Vec<Frame>, before: &Ip) {
+        let mut rest = self.storage();
+        rest.extend(pieces.drain(1..));
+        let Some(first) = pieces.pop() else { unreachable!("a datagram has a first piece") };
+        let ip = Ip::of_whole(datagram, &first, before);
+        let mut packet = Packet { first, rest, ip, flow: None, arrived: datagram.arrived.nanoseconds() };
+        let Some(ip) = ip else { return self.counts.drop(Drop::Malformed) };
+        packet.flow = self.flow_of(&packet, &ip);
+        self.arrive(if ip.source.is_ipv4() { Number::IP_DIRECT } else { Number::IP6_DIRECT }, packet);
+    }
+
+    /// The flow id of a whole datagram, however many frames it lies in.
+    fn flow_of(&self, packet: &Packet, ip: &Ip) -> Option<corelane_rss::FlowId> {
+        let first = packet.transport(ip).next()?;
+        let ports = match ip.protocol.header_with_ports() {
+            Some(_) => [first.first_chunk::<2>()?, first.get(2..)?.first_chunk::<2>()?].map(|port| u16::from_be_bytes(*port)),
+            None => [0; 2],
+        };
+        let (source, destination) = (SocketAddr::new(ip.source, ports[0]), SocketAddr::new(ip.destination, ports[1]));
+        self.hasher.tuple(&tuple(source, destination, ip.protocol)?).map(|hashed| hashed.flow)
+    }
+
+    /// Hands a packet to its transport. The place of TCP: sockets by hash of their four parts, timers of the lane's wheel, and for each connection
+    /// a machine that is handed segments and says what is to be sent.
+    pub fn transport(&mut self, packet: Packet, ip: Ip) {
+        if let Some(flow) = packet.flow.filter(|_| self.fragments.counts().fragments > 0) {
+            self.reorders.run(flow.0, Instant::from_nanoseconds(packet.arrived));
+        }
+        match ip.protocol {
+            Protocol::UDP => self.udp(packet, ip),
+            Protocol::ICMP if ip.source.is_ipv4() => self.icmp(packet, &ip),
+            Protocol::ICMPV6 if ip.source.is_ipv6() => self.icmpv6(packet, &ip),
+            Protocol::TCP => self.counts.drop(Drop::Protocol),
+            _ => {
+                self.counts.drop(Drop::Protocol);
+                self.no_such_protocol(&packet, &ip);
+            }
+        }
+    }
+}
+
+/// All stations of the link.
+pub(crate) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+
+/// Whether an address is of nobody who could be answered.
+fn is_nobody(address: IpAddr) -> bool {
+    let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    address.is_unspecified() || address.is_multicast() || address.is_loopback() || is_broadcast
+}

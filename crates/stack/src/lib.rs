@@ -1,0 +1,69 @@
+//! Internet protocols over frames, behind the driver's contract.
+//!
+//! [`Stack`] wraps the driver of a lane and has one port: one queue of one interface. Datagram sockets at its addresses are its own, whatever else is
+//! asked goes to the driver below; so services run on it as they are, and the lane sleeps in one place.
+//!
+//! ```text
+//! below.collect --frames--> ether --ip--> fragment? held, put together, placed again by the whole's flow (ip_direct)
+//!                                 `-arp          `-> transport -> udp: queue of the socket -> one batch -> completion
+//!                                                              -> icmp, icmpv6: answered, or told to the socket
+//! push(Send) -> draft: data, checksum, headers, fragments -> route -> neighbour -> frames -> below.push
+//! Packets (a work beside it) <--frames as parcels, and how many were handled--> the Packets of other lanes
+//! ```
+//!
+//! Every arrow of a packet that arrives is a dispatch of [`corelane_isr`]: `ether` and `arp` run at once, `ip`, `ip6`, `ip_direct` and `ip6_direct` on
+//! the lane of their flow's bucket, by the policy that is set. Fragments stay where they arrived until they are whole, for their flow is not known.
+//!
+//! | what | bound |
+//! | --- | --- |
+//! | neighbours that are known, asked for, have asked | [`KNOWN_MAX`], [`ASKED_MAX`], [`MET_MAX`]; frames that wait for one [`WAITING_MAX`], for all an eighth of the port's |
+//! | datagrams that wait for a socket | the receive buffer that it was bound with, by whole frames; all sockets half of the port's frames |
+//! | fragments | [`corelane_isr::reassembly::Limits`] |
+//! | packets queued for a lane, by protocol | 256 each (`ip`, `ip6`, ..) |
+//! | ICMP errors; echoes | 1,000 a second and 50 at once; 10,000 and 500 |
+//! | frames of a send | those that are free: a send that finds none waits, and goes on when frames come back |
+//!
+//! **Who answers.** The stack answers ARP, neighbour discovery and echoes for its addresses, and for no other. So the kernel must not have them: whoever
+//! opens the port sees to that.
+//!
+//! **Sockets and lanes.** Each lane has its own socket for an address that a service is bound to, and gets the flows of its buckets. A socket with a peer
+//! and without a port gets a port whose answers come to its lane. One without either gets a port of its lane's own (by the remainder of its number): what
+//! comes for it elsewhere is brought there, and counted as a stray.
+//!
+//! **Addresses are named**: the wildcard address is the driver's below, but for a socket whose peer is reached by a network of the stack's.
+//!
+//! What comes, and where it has its place:
+//!
+//! ```text
+//! TCP        Path::transport: Protocol::TCP => self.tcp(packet, ip)       sockets by hash of their four parts; a machine without input or output
+//!            Driver::listen, StreamOp::Connect at own addresses           that is handed segments and says what to send; its timers in Path::due
+//! gateway    routes::Routes, neighbours::Neighbours, link: to_neighbour   a frame that is for somebody else goes to a forwarder before it is dropped
+//! path MTU   icmp: TooBig                                                 a bounded table beside the routes; until then IPv4 may be cut on its way
+//! ```
+//!
+//! Who looks whether an address is taken (RFC 5227, RFC 4862) before it is used, router advertisements, groups and IPv6 link-local addresses are not there.
+#![forbid(unsafe_code)]
+
+mod counts;
+mod draft;
+mod driver;
+mod fault;
+mod gate;
+mod icmp;
+mod input;
+mod limiter;
+mod link;
+mod neighbours;
+mod packet;
+mod path;
+mod routes;
+mod settings;
+mod sockets;
+mod udp;
+mod work;
+
+pub use counts::{Counts, Drop};
+pub use driver::Stack;
+pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
+pub use settings::{Error, Network, ROUTES_MAX, Route, Settings};
+pub use work::{Crossing, Packets};

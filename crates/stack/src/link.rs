@@ -1,0 +1,203 @@
+//! The link: who has which address, asked and answered, and the last header of what is sent.
+
+use crate::counts::Drop;
+use crate::draft::Ends;
+use crate::input::ALL_NODES;
+use crate::neighbours::Resolved;
+use crate::packet::Ip;
+use crate::path::Path;
+use corelane_seam::Frame;
+use corelane_wire::packet::arp::{self, Operation};
+use corelane_wire::packet::checksum::Addresses;
+use corelane_wire::packet::ethernet::{self, Mac};
+use corelane_wire::packet::icmpv6;
+use corelane_wire::packet::neighbour::{AdvertisementFlags, Choice, Message, Options};
+use corelane_wire::packet::{EtherType, Protocol};
+use corelane_wire::xdr::Writer;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Nobody's link address, in a question.
+const UNKNOWN: Mac = Mac([0; 6]);
+/// Bytes of an option with a link address.
+const OPTION_BYTES: usize = 8;
+/// Bytes of a message of neighbour discovery with one option.
+const MESSAGE_BYTES: usize = 24 + OPTION_BYTES;
+
+impl Path {
+    /// Sends a frame to the neighbour that has `hop`.
+    pub fn to_neighbour(&mut self, hop: IpAddr, mut frame: Frame) {
+        if self.routes.is_own(hop) {
+            frame[..6].copy_from_slice(&self.mac.0);
+            // What the stack sends to itself has met no wire.
+            frame.facts.checksum = corelane_seam::Checksum::Good;
+            self.looped.push(frame);
+            return;
+        }
+        let asks = match self.neighbours.resolve(self.now, hop, frame) {
+            Resolved::There(mac, frame, asks) => {
+                self.to_station(mac, frame);
+                asks
+            }
+            Resolved::Waits(asks, pushed_out) => {
+                self.counts.drop_many(Drop::Neighbour, pushed_out);
+                asks
+            }
+        };
+        if asks {
+            self.ask(hop);
+        }
+    }
+
+    /// Sends a frame to a station of the link.
+    fn to_station(&mut self, mac: Mac, mut frame: Frame) {
+        frame[..6].copy_from_slice(&mac.0);
+        self.counts.frames_out += 1;
+        self.outgoing.push(frame);
+    }
+
+    /// Asks all who could have it for the address of a neighbour.
+    pub fn ask(&mut self, ip: IpAddr) {
+        let Some(way) = self.routes.way(ip) else { return };
+        self.counts.questions_asked += 1;
+        match (way.source, ip) {
+            (IpAddr::V4(sender), IpAddr::V4(target)) => {
+                let (operation, sender_mac) = (Operation::Request, self.mac);
+                self.say(Mac::BROADCAST, &arp::Message { operation, sender_mac, sender, target_mac: UNKNOWN, target });
+            }
+            (IpAddr::V6(source), IpAddr::V6(target)) => {
+                let group = solicited(target);
+                let [.., a, b, c, d] = group.octets();
+                let option = option(&Choice::Source(self.mac));
+                let message = Message::Solicitation { target, options: options(&option) };
+                self.discover(Mac([0x33, 0x33, a, b, c, d]), source, group, &message);
+            }
+            _ => unreachable!("a way is of one family"),
+        }
+    }
+
+    /// A message of ARP.
+    pub fn arp(&mut self, bytes: &[u8]) {
+        let Ok(message) = arp::Message::parse(bytes) else { return self.counts.drop(Drop::Malformed) };
+        let (sender, target) = (IpAddr::V4(message.sender), IpAddr::V4(message.target));
+        if self.routes.is_own(sender) {
+            self.counts.conflicts += u64::from(message.sender_mac != self.mac);
+            return;
+        }
+        let answers = message.operation == Operation::Reply && self.routes.is_own(target);
+        self.heard(sender, message.sender_mac, answers);
+        if message.operation == Operation::Request && self.routes.is_own(target) {
+            self.counts.questions_answered += 1;
+            if !message.sender.is_unspecified() {
+                self.neighbours.meet(sender, message.sender_mac);
+            }
+            let reply = arp::Message {
+                operation: Operation::Reply,
+                sender_mac: self.mac,
+                sender: message.target,
+                target_mac: message.sender_mac,
+                target: message.sender,
+            };
+            self.say(message.sender_mac, &reply);
+        }
+    }
+
+    /// A message of neighbour discovery, whose packet has come from the link itself.
+    pub fn neighbour(&mut self, message: &Message<'_>, ip: &Ip) {
+        let IpAddr::V6(source) = ip.source else { unreachable!("neighbour discovery is of IPv6") };
+        let mac = |options: &Options<'_>| {
+            options.iter().find_map(|choice| match choice {
+                Choice::Source(mac) | Choice::Target(mac) => Some(mac),
+                _ => None,
+            })
+        };
+        match message {
+            Message::Solicitation { target, options } if self.routes.is_own((*target).into()) => {
+                if let Some(mac) = mac(options).filter(|_| !source.is_unspecified()) {
+                    self.heard(source.into(), mac, false);
+                    self.neighbours.meet(source.into(), mac);
+                }
+                self.advertise(*target, source, mac(options));
+            }
+            Message::Advertisement { target, flags, options } => {
+                let target = IpAddr::V6(*target);
+                if self.routes.is_own(target) {
+                    self.counts.conflicts += 1;
+                } else if let Some(mac) = mac(options) {
+                    self.heard(target, mac, flags.is_solicited);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Says that an address is ours: to who asked, or to all if he has no address.
+    fn advertise(&mut self, target: Ipv6Addr, asker: Ipv6Addr, mac: Option<Mac>) {
+        self.counts.questions_answered += 1;
+        let (to, mac, is_solicited) = match mac.filter(|_| !asker.is_unspecified()) {
+            Some(mac) => (asker, mac, true),
+            None => (ALL_NODES, Mac([0x33, 0x33, 0, 0, 0, 1]), false),
+        };
+        let flags = AdvertisementFlags { is_router: false, is_solicited, replaces: true };
+        let option = option(&Choice::Target(self.mac));
+        self.discover(mac, target, to, &Message::Advertisement { target, flags, options: options(&option) });
+    }
+
+    fn heard(&mut self, ip: IpAddr, mac: Mac, answers: bool) {
+        let before = self.outgoing.len();
+        self.neighbours.heard(self.now, ip, mac, answers, &mut self.outgoing);
+        self.counts.frames_out += (self.outgoing.len() - before) as u64;
+    }
+
+    /// Sends a message of ARP.
+    fn say(&mut self, to: Mac, message: &arp::Message) {
+        let Some(mut frame) = self.memory.frame() else { return self.counts.drop(Drop::Frames) };
+        frame.set_length(ethernet::Header::BYTES + arp::Message::BYTES);
+        let writer = &mut Writer::new(&mut frame);
+        let header = ethernet::Header { destination: to, source: self.mac, protocol: EtherType::ARP };
+        let written = header.emit(writer).and_then(|()| message.emit(writer));
+        assert!(written.is_ok(), "a frame holds a message of ARP");
+        self.to_station(to, frame);
+    }
+
+    /// Sends a message of neighbour discovery to a station.
+    fn discover(&mut self, to: Mac, source: Ipv6Addr, destination: Ipv6Addr, message: &Message<'_>) {
+        let mut bytes = [0; MESSAGE_BYTES];
+        let mut writer = Writer::new(&mut bytes);
+        let written = icmpv6::Message::Neighbour(*message).emit(&Addresses::V6 { source, destination }, &mut writer);
+        assert!(written.is_ok() && writer.room() == 0, "a message with one option has so many bytes");
+        if !self.draft.begin(&self.memory, true, MESSAGE_BYTES, self.frame_bytes) {
+            return self.counts.drop(Drop::Frames);
+        }
+        self.draft.put(&bytes);
+        let (source, destination) = (source.into(), destination.into());
+        let ends = Ends { source, destination, protocol: Protocol::ICMPV6, identification: 0, from: self.mac, is_of_link: true };
+        let frame = self.draft.end(&ends).next();
+        frame.into_iter().for_each(|frame| self.to_station(to, frame));
+    }
+
+    /// Whether an address is a group in which one of ours is listened for.
+    pub fn is_solicited(&self, to: Ipv6Addr) -> bool {
+        self.routes.own_v6().any(|own| solicited(own) == to)
+    }
+}
+
+/// An option as it lies in a message.
+fn option(choice: &Choice<'_>) -> [u8; OPTION_BYTES] {
+    let mut bytes = [0; OPTION_BYTES];
+    let written = choice.emit(&mut Writer::new(&mut bytes));
+    assert!(written.is_ok(), "a link address takes eight bytes");
+    bytes
+}
+
+/// A list of that option.
+fn options(option: &[u8; OPTION_BYTES]) -> Options<'_> {
+    let options = Options::new(option);
+    assert!(options.is_ok(), "what was written is a list");
+    options.unwrap_or_default()
+}
+
+/// The group in which whoever has an address listens (RFC 4291, section 2.7.1).
+fn solicited(address: Ipv6Addr) -> Ipv6Addr {
+    let [.., a, b, c] = address.octets();
+    Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(a), u16::from_be_bytes([b, c]))
+}

@@ -1,0 +1,373 @@
+//! Who has which address on the link: what ARP (RFC 826) and neighbour discovery (RFC 4861) have told.
+//!
+//! ```text
+//!            resolve: asked --answer--> known --30 s without news--> asked again, and used meanwhile --no answer--> gone
+//!                       |
+//!                       no answer to three questions: its frames are dropped
+//! ```
+//!
+//! Only what is sent makes an entry, never what arrives: so nobody fills the table with addresses that the stack does not talk to. Who has asked for
+//! an address of ours, and will get answers, is remembered apart, until he is sent something or others have pushed him out. Questions that wait for
+//! an answer have a part of their own as well, of which the oldest goes first, and a bounded part of the frames; so who makes the stack ask for many
+//! that do not exist pushes out his own questions, and nobody who has answered.
+
+use corelane_seam::Frame;
+use corelane_wire::packet::ethernet::Mac;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+/// Neighbours that are known at most.
+pub const KNOWN_MAX: usize = 1024;
+/// Questions that wait for an answer at most.
+pub const ASKED_MAX: usize = 128;
+/// Frames that wait for one answer at most.
+pub const WAITING_MAX: usize = 32;
+/// Those who have asked and were not sent anything, at most.
+pub const MET_MAX: usize = 256;
+/// The part of a port's frames that may wait for answers.
+const WAITING_PART: usize = 8;
+/// Nanoseconds from one question to the next.
+const AGAIN: u64 = 1_000_000_000;
+/// Questions that are asked before somebody is given up.
+const TRIES: u8 = 3;
+/// Nanoseconds for which an answer is fresh.
+const FRESH: u64 = 30 * AGAIN;
+
+/// Somebody who has answered.
+#[derive(Debug)]
+struct Known {
+    mac: Mac,
+    /// When he was last heard.
+    heard: u64,
+    /// When he was last asked again since then, and how often.
+    asked: u64,
+    tries: u8,
+    used: u64,
+}
+
+/// Somebody who was asked for.
+#[derive(Debug)]
+struct Asked {
+    tries: u8,
+    /// What is to be sent to him: the headers of the link lack his address.
+    waiting: VecDeque<Frame>,
+}
+
+/// What is to be done with a frame for a neighbour.
+#[derive(Debug)]
+pub(crate) enum Resolved {
+    /// Send it there; and ask again, if so.
+    There(Mac, Frame, bool),
+    /// It waits; ask for him, if so. So many others were pushed out.
+    Waits(bool, u64),
+}
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct Neighbours {
+    /// Frames that wait for answers, and how many may.
+    waiting: usize,
+    waiting_max: usize,
+    /// Who has asked, and in which order.
+    met: BTreeMap<IpAddr, Mac>,
+    met_order: VecDeque<IpAddr>,
+    known: BTreeMap<IpAddr, Known>,
+    asked: BTreeMap<IpAddr, Asked>,
+    /// When each that was asked for is to be asked for again, the earliest first; one for each of `asked`.
+    due: VecDeque<(u64, IpAddr)>,
+    spare: Vec<VecDeque<Frame>>,
+}
+
+impl Neighbours {
+    /// An empty table, for a port with so many frames.
+    pub fn new(frames: usize) -> Self {
+        Self {
+            waiting: 0,
+            waiting_max: (frames / WAITING_PART).max(1),
+            met: BTreeMap::new(),
+            met_order: VecDeque::new(),
+            known: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            due: VecDeque::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Somebody has asked for an address of ours.
+    pub fn meet(&mut self, ip: IpAddr, mac: Mac) {
+        if mac.is_group() || self.known.contains_key(&ip) {
+            return;
+        }
+        if self.met.insert(ip, mac).is_none() {
+            self.met_order.push_back(ip);
+        }
+        if self.met.len() > MET_MAX {
+            let first = self.met_order.pop_front();
+            first.map(|first| self.met.remove(&first));
+        }
+        assert!(self.met.len() == self.met_order.len() && self.met.len() <= MET_MAX, "who has asked is remembered in order");
+    }
+
+    /// Who has asked and is sent something now is known from then on; he is asked himself soon.
+    fn promote(&mut self, now: u64, ip: IpAddr) {
+        let Some(mac) = self.met.remove(&ip) else { return };
+        self.met_order.retain(|other| *other != ip);
+        self.know(ip, Known { mac, heard: now.saturating_sub(FRESH), asked: 0, tries: 0, used: now });
+    }
+
+    fn know(&mut self, ip: IpAddr, known: Known) {
+        if self.known.len() >= KNOWN_MAX {
+            let oldest = self.known.iter().min_by_key(|(_, known)| known.used).map(|(ip, _)| *ip);
+            oldest.map(|oldest| self.known.remove(&oldest));
+        }
+        self.known.insert(ip, known);
+        assert!(self.known.len() <= KNOWN_MAX, "the table is bounded");
+    }
+
+    /// Finds the neighbour `to` for `frame`.
+    pub fn resolve(&mut self, now: u64, to: IpAddr, frame: Frame) -> Resolved {
+        if !self.met.is_empty() {
+            self.promote(now, to);
+        }
+        match self.known.get_mut(&to) {
+            Some(known) if known.tries < TRIES || now < known.asked + AGAIN => {
+                known.used = now;
+                let is_due = now >= known.heard + FRESH && now >= known.asked + AGAIN;
+                if is_due {
+                    (known.asked, known.tries) = (now, known.tries + 1);
+                }
+                Resolved::There(known.mac, frame, is_due)
+            }
+            Some(_) => {
+                self.known.remove(&to);
+                self.ask(now, to, frame)
+            }
+            None => self.ask(now, to, frame),
+        }
+    }
+
+    fn ask(&mut self, now: u64, to: IpAddr, frame: Frame) -> Resolved {
+        let is_full = self.waiting >= self.waiting_max;
+        if let Some(asked) = self.asked.get_mut(&to) {
+            let pushed_out = if asked.waiting.len() < WAITING_MAX && !is_full { None } else { asked.waiting.pop_front() };
+            asked.waiting.push_back(frame);
+            self.waiting += usize::from(pushed_out.is_none());
+            return Resolved::Waits(false, pushed_out.is_some().into());
+        }
+        let pushed_out = if self.asked.len() < ASKED_MAX && !is_full { 0 } else { self.give_up_oldest() };
+        let mut waiting = self.spare.pop().unwrap_or_else(|| VecDeque::with_capacity(WAITING_MAX));
+        waiting.push_back(frame);
+        self.waiting += 1;
+        self.asked.insert(to, Asked { tries: 1, waiting });
+        self.due.push_back((now + AGAIN, to));
+        assert_eq!(self.asked.len(), self.due.len(), "each question is asked again");
+        Resolved::Waits(true, pushed_out)
+    }
+
+    /// Gives up the question that was asked first; returns how many frames waited for its answer.
+    fn give_up_oldest(&mut self) -> u64 {
+        let Some((_, oldest)) = self.due.pop_front() else { return 0 };
+        self.give_up(oldest)
+    }
+
+    fn give_up(&mut self, ip: IpAddr) -> u64 {
+        let asked = self.asked.remove(&ip);
+        assert!(asked.is_some(), "what is asked again was asked");
+        let frames = asked.map_or(0, |asked| self.keep(asked.waiting));
+        frames as u64
+    }
+
+    /// Somebody says that he has `ip`. What waited for him is appended to `freed`, with his address. `answers` if he was asked: only then an
+    /// address that is fresh is replaced.
+    pub fn heard(&mut self, now: u64, ip: IpAddr, mac: Mac, answers: bool, freed: &mut Vec<Frame>) {
+        if mac.is_group() {
+            return;
+        }
+        if let Some(known) = self.known.get_mut(&ip) {
+            if answers || known.mac == mac || now >= known.heard + FRESH {
+                (known.mac, known.heard, known.tries) = (mac, now, 0);
+            }
+            return;
+        }
+        let Some(mut asked) = self.asked.remove(&ip) else { return };
+        self.due.retain(|(_, other)| *other != ip);
+        self.know(ip, Known { mac, heard: now, asked: 0, tries: 0, used: now });
+        self.waiting -= asked.waiting.len();
+        for mut frame in asked.waiting.drain(..) {
+            frame[..6].copy_from_slice(&mac.0);
+            freed.push(frame);
+        }
+        self.keep(asked.waiting);
+        assert_eq!(self.asked.len(), self.due.len(), "each question is asked again");
+    }
+
+    /// When the next question is to be asked again; none if none waits.
+    pub fn due(&self) -> Option<u64> {
+        self.due.front().map(|(due, _)| *due)
+    }
+
+    /// Who is to be asked for again now; frames of those that are given up are counted into `dropped`.
+    pub fn next_due(&mut self, now: u64, dropped: &mut u64) -> Option<IpAddr> {
+        while let Some((_, ip)) = self.due.pop_front_if(|(due, _)| *due <= now) {
+            // reason: each of `due` is one that was asked for.
+            let asked = self.asked.get_mut(&ip).expect("what is asked again was asked");
+            if asked.tries < TRIES {
+                asked.tries += 1;
+                self.due.push_back((now + AGAIN, ip));
+                return Some(ip);
+            }
+            *dropped += self.give_up(ip);
+        }
+        None
+    }
+
+    /// How many are known, and how many are asked for.
+    pub fn lengths(&self) -> (usize, usize) {
+        (self.known.len(), self.asked.len())
+    }
+
+    /// Drops what waited, and keeps the storage; returns how many there were.
+    fn keep(&mut self, mut waiting: VecDeque<Frame>) -> usize {
+        let frames = waiting.len();
+        self.waiting -= frames;
+        waiting.clear();
+        if self.spare.len() < ASKED_MAX {
+            self.spare.push(waiting);
+        }
+        frames
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_seam::FrameMemory;
+    use std::net::Ipv4Addr;
+
+    const MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);
+
+    fn ip(number: u32) -> IpAddr {
+        Ipv4Addr::from_bits(0x0a00_0000 + number).into()
+    }
+
+    fn frame(memory: &FrameMemory) -> Frame {
+        let mut frame = memory.frame().unwrap();
+        frame.append(&[0; 60]);
+        frame
+    }
+
+    fn ask(neighbours: &mut Neighbours, memory: &FrameMemory, now: u64, number: u32) -> bool {
+        matches!(neighbours.resolve(now, ip(number), frame(memory)), Resolved::Waits(true, _))
+    }
+
+    #[test]
+    fn an_answer_frees_what_waited_in_order_and_is_used_from_then_on() {
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
+        assert!(ask(&mut neighbours, &memory, 0, 1));
+        for _ in 0..WAITING_MAX - 1 {
+            assert!(matches!(neighbours.resolve(1, ip(1), frame(&memory)), Resolved::Waits(false, 0)));
+        }
+        assert!(matches!(neighbours.resolve(1, ip(1), frame(&memory)), Resolved::Waits(false, 1)));
+        let mut freed = Vec::new();
+        neighbours.heard(2, ip(1), MAC, true, &mut freed);
+        assert_eq!((freed.len(), &freed[0][..6]), (WAITING_MAX, &MAC.0[..]));
+        assert!(matches!(neighbours.resolve(3, ip(1), frame(&memory)), Resolved::There(MAC, _, false)));
+        assert_eq!((neighbours.lengths(), neighbours.due()), ((1, 0), None));
+    }
+
+    #[test]
+    fn nobody_who_was_not_asked_for_gets_into_the_table() {
+        let mut neighbours = Neighbours::new(1024);
+        (0..100_000).for_each(|number| neighbours.heard(0, ip(number), MAC, true, &mut Vec::new()));
+        assert_eq!(neighbours.lengths(), (0, 0));
+    }
+
+    #[test]
+    fn questions_without_answer_push_out_each_other_and_nobody_who_answered() {
+        let (memory, mut neighbours) = (FrameMemory::new(1024, 2048).unwrap(), Neighbours::new(1024));
+        for number in 0..100 {
+            assert!(ask(&mut neighbours, &memory, 0, number));
+            neighbours.heard(0, ip(number), MAC, true, &mut Vec::new());
+        }
+        (1000..100_000).for_each(|number| assert!(ask(&mut neighbours, &memory, 1, number)));
+        assert_eq!(neighbours.lengths(), (100, ASKED_MAX));
+        assert!(memory.counts().held <= ASKED_MAX);
+        let held = |neighbours: &mut Neighbours, number| drop(neighbours.resolve(2, ip(number), frame(&memory)));
+        (0..50_000).for_each(|number| held(&mut neighbours, 99_999 - number % 60));
+        assert!(memory.counts().held <= 1024 / WAITING_PART, "{:?}", memory.counts());
+    }
+
+    #[test]
+    fn who_has_asked_is_answered_at_once_and_pushes_out_nobody_who_is_known() {
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
+        ask(&mut neighbours, &memory, 0, 1);
+        neighbours.heard(0, ip(1), MAC, true, &mut Vec::new());
+        (10..100_000).for_each(|number| neighbours.meet(ip(number), MAC));
+        assert_eq!((neighbours.met.len(), neighbours.lengths()), (MET_MAX, (1, 0)));
+        assert!(matches!(neighbours.resolve(FRESH, ip(99_999), frame(&memory)), Resolved::There(MAC, _, true)));
+        assert!(matches!(neighbours.resolve(FRESH, ip(10), frame(&memory)), Resolved::Waits(true, 0)));
+        assert_eq!((neighbours.met.len(), neighbours.lengths()), (MET_MAX - 1, (2, 1)));
+    }
+
+    #[test]
+    fn the_table_of_those_known_is_bounded_and_who_was_used_longest_ago_goes() {
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
+        for number in 0..3000 {
+            ask(&mut neighbours, &memory, number.into(), number);
+            neighbours.heard(number.into(), ip(number), MAC, true, &mut Vec::new());
+        }
+        assert_eq!(neighbours.lengths(), (KNOWN_MAX, 0));
+        assert!(matches!(neighbours.resolve(9000, ip(2999), frame(&memory)), Resolved::There(..)));
+        assert!(ask(&mut neighbours, &memory, 9000, 0));
+    }
+
+    #[test]
+    fn after_three_questions_somebody_is_given_up() {
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
+        assert!(ask(&mut neighbours, &memory, 0, 1));
+        let mut dropped = 0;
+        for try_number in 1..=2 {
+            let due = neighbours.due().unwrap();
+            assert_eq!((due, neighbours.next_due(due, &mut dropped)), (try_number * AGAIN, Some(ip(1))));
+        }
+        assert_eq!((neighbours.next_due(3 * AGAIN, &mut dropped), dropped, neighbours.due()), (None, 1, None));
+        assert_eq!((neighbours.lengths(), memory.counts().free), ((0, 0), 64));
+    }
+
+    #[test]
+    fn who_is_silent_is_asked_again_and_used_until_he_is_given_up() {
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
+        ask(&mut neighbours, &memory, 0, 1);
+        neighbours.heard(0, ip(1), MAC, true, &mut Vec::new());
+        let asks = |neighbours: &mut Neighbours, now| match neighbours.resolve(now, ip(1), frame(&memory)) {
+            Resolved::There(MAC, _, asks) => Some(asks),
+            _ => None,
+        };
+        assert_eq!(asks(&mut neighbours, FRESH - 1), Some(false));
+        for second in 0..3 {
+            assert_eq!(asks(&mut neighbours, FRESH + second * AGAIN), Some(true));
+            assert_eq!(asks(&mut neighbours, FRESH + second * AGAIN + 1), Some(false));
+        }
+        assert_eq!(asks(&mut neighbours, FRESH + 4 * AGAIN), None);
+        assert_eq!(neighbours.lengths(), (0, 1));
+    }
+
+    #[test]
+    fn a_fresh_address_is_replaced_only_by_who_was_asked() {
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
+        ask(&mut neighbours, &memory, 0, 1);
+        neighbours.heard(0, ip(1), MAC, true, &mut Vec::new());
+        let other = Mac([2, 0, 0, 0, 0, 66]);
+        let mut mac_after = |now, mac, answers| {
+            neighbours.heard(now, ip(1), mac, answers, &mut Vec::new());
+            match neighbours.resolve(now, ip(1), frame(&memory)) {
+                Resolved::There(mac, ..) => mac,
+                _ => panic!("known"),
+            }
+        };
+        assert_eq!(mac_after(1, other, false), MAC);
+        assert_eq!(mac_after(2, Mac([0xff; 6]), true), MAC, "no group has an address");
+        assert_eq!(mac_after(3, other, true), other);
+        assert_eq!(mac_after(FRESH + 3, MAC, false), MAC);
+    }
+}

@@ -1,0 +1,108 @@
+//! A packet on its way through the stack.
+
+use corelane_isr::reassembly::Datagram;
+use corelane_rss::{FlowId, Protocol as HashProtocol, Tuple};
+use corelane_seam::Frame;
+use corelane_wire::packet::checksum::{Addresses, Sum};
+use corelane_wire::packet::extension::Chain;
+use corelane_wire::packet::{Network, Packet as Walk, Protocol, Transport};
+use std::net::{IpAddr, SocketAddr};
+
+/// What is known of an IP packet once its header was looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ip {
+    pub source: IpAddr,
+    pub destination: IpAddr,
+    pub protocol: Protocol,
+    /// Bytes of headers, in front of the transport's, in the first frame.
+    pub head: usize,
+    /// Bytes of the transport's, its header among them, in all frames.
+    pub length: usize,
+    /// It is a fragment.
+    pub is_part: bool,
+    /// The source vouches for the transport's checksum.
+    pub is_good: bool,
+}
+
+impl Ip {
+    /// Of what was walked; none for what is no IP.
+    pub fn of(walk: &Walk<'_>, is_good: bool) -> Option<Self> {
+        let (protocol, bytes) = walk.carried()?;
+        let (source, destination) = match &walk.network {
+            Network::V4(view) => ends(&view.addresses()),
+            Network::V6(view, _) => ends(&view.addresses()),
+            Network::Arp(_) | Network::Other(..) => return None,
+        };
+        let (head, is_part) = (walk.transport_at - walk.network_at, matches!(walk.transport, Transport::Part(..)));
+        Some(Self { source, destination, protocol, head, length: bytes.len(), is_part, is_good })
+    }
+
+    /// Of a datagram that was put together, whose first frame begins with its header.
+    pub fn of_whole(datagram: &Datagram, first: &[u8], before: &Self) -> Option<Self> {
+        let head = datagram.header_bytes;
+        let protocol = match first.first()? >> 4 {
+            4 => Protocol(*first.get(9)?),
+            _ => Chain::walk(Protocol(*first.get(6)?), first.get(40..)?).ok()?.protocol,
+        };
+        Some(Self { protocol, head, length: datagram.data_bytes, is_part: false, is_good: false, ..*before })
+    }
+
+    pub fn addresses(&self) -> Addresses {
+        match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => Addresses::V4 { source, destination },
+            (IpAddr::V6(source), IpAddr::V6(destination)) => Addresses::V6 { source, destination },
+            _ => unreachable!("both addresses of a packet are of one family"),
+        }
+    }
+}
+
+fn ends(addresses: &Addresses) -> (IpAddr, IpAddr) {
+    match addresses {
+        Addresses::V4 { source, destination } => ((*source).into(), (*destination).into()),
+        Addresses::V6 { source, destination } => ((*source).into(), (*destination).into()),
+    }
+}
+
+/// A packet. Its first frame begins with the header of the network.
+#[derive(Debug)]
+pub(crate) struct Packet {
+    pub first: Frame,
+    /// The others of a datagram that was put together: data, without headers.
+    pub rest: Vec<Frame>,
+    /// None for what is no IP.
+    pub ip: Option<Ip>,
+    /// Its flow id, where more than one lane may have it.
+    pub flow: Option<FlowId>,
+    /// When it arrived, in nanoseconds; of a datagram that was put together, the first of its fragments.
+    pub arrived: u64,
+}
+
+impl Packet {
+    /// The header of the transport and what follows, frame by frame.
+    pub fn transport<'a>(&'a self, ip: &Ip) -> impl Iterator<Item = &'a [u8]> + Clone {
+        let first = self.first.get(ip.head..).unwrap_or_default();
+        let mut left = ip.length;
+        std::iter::once(first).chain(self.rest.iter().map(|frame| &frame[..])).map(move |bytes| {
+            let some = bytes.len().min(left);
+            left -= some;
+            &bytes[..some]
+        })
+    }
+
+    /// Bytes of memory that it keeps in use.
+    pub fn held(&self) -> usize {
+        self.first.capacity() + self.rest.iter().map(Frame::capacity).sum::<usize>()
+    }
+
+    /// Whether the transport's checksum, which the pseudo header is part of, is right.
+    pub fn is_right(&self, ip: &Ip) -> bool {
+        let pseudo = ip.addresses().pseudo(ip.protocol, ip.length);
+        let sum = |pseudo: Sum| self.transport(ip).fold(pseudo, Sum::and);
+        ip.is_good || pseudo.is_ok_and(|pseudo| sum(pseudo).is_right())
+    }
+}
+
+/// The flow from `source` to `destination`, as whoever receives it sees it.
+pub(crate) fn tuple(source: SocketAddr, destination: SocketAddr, protocol: Protocol) -> Option<Tuple> {
+    Tuple::new(source, destination, HashProtocol(protocol.0)).ok()
+}

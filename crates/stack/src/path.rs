@@ -1,0 +1,315 @@
+//! The way of a packet over one lane: what the driver's face and the lane's work have in common.
+
+use crate::counts::{Counts, Drop};
+use crate::draft::Draft;
+use crate::limiter::Limiter;
+use crate::neighbours::Neighbours;
+use crate::packet::{Ip, Packet};
+use crate::routes::Routes;
+use crate::settings::{Error, Settings};
+use crate::sockets::Sockets;
+use corelane_isr::dispatch::{Facts, Isr, Number, Placement, Registration, Report, Step};
+use corelane_isr::reassembly::{Limits, Reassembly, Reorders};
+use corelane_rss::{FlowHasher, FlowId, Table, Verdict};
+use corelane_seam::{Frame, FrameMemory, Instant, PortFacts};
+use corelane_wire::packet::ethernet::Mac;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Bytes of the longest packet that each link of IPv6 carries (RFC 8200, section 5).
+const V6_BYTES_LEAST: usize = 1280;
+/// Packets that were queued and are run by one turn at most.
+const QUEUED_EACH: usize = 256;
+/// ICMP errors a second, and at once.
+const ERRORS: (u64, u64) = (1000, 50);
+/// Answers to echo requests a second, and at once.
+const ECHOES: (u64, u64) = (10_000, 500);
+
+/// A packet for another lane.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    pub to: usize,
+    /// The protocol whose queue it is for; none: the socket's lane has it already, by its port.
+    pub number: Option<Number>,
+    pub packet: Packet,
+}
+
+/// All that a lane's stack has.
+pub(crate) struct Path {
+    pub now: u64,
+    pub counts: Counts,
+    pub routes: Routes,
+    pub neighbours: Neighbours,
+    pub isr: Isr<Packet>,
+    pub fragments: Reassembly<Frame>,
+    pub reorders: Reorders,
+    pub sockets: Sockets,
+    pub memory: FrameMemory,
+    pub mac: Mac,
+    /// Bytes of the longest frame.
+    pub frame_bytes: usize,
+    queue: usize,
+    pub lane: (usize, usize),
+    pub hasher: Arc<FlowHasher>,
+    table: Rc<RefCell<Table>>,
+    pub draft: Draft,
+    /// Names the next packet that is sent.
+    pub identification: u32,
+    /// The port that was given last to who asked for none.
+    pub port_given: u16,
+    pub errors: Limiter,
+    pub echoes: Limiter,
+    /// Frames to be sent, and those that the stack sends to itself.
+    pub outgoing: Vec<Frame>,
+    pub looped: Vec<Frame>,
+    /// What goes to other lanes, and how many packets of each lane and protocol were handled here and are to be reported there.
+    pub leaving: Vec<Leaving>,
+    pub owed: Vec<[u32; Number::COUNT]>,
+    /// Storage that is used again.
+    pub pieces: Vec<Frame>,
+    pub spare: Vec<Vec<Frame>>,
+}
+
+impl Path {
+    pub fn new(settings: &Settings, facts: &PortFacts, memory: FrameMemory) -> Result<Self, Error> {
+        let frame_bytes = facts.frame_bytes_max.min(memory.frame_bytes() - Frame::HEADROOM);
+        let has_v6 = settings.networks.iter().any(|network| network.address.is_ipv6());
+        let least = if has_v6 { V6_BYTES_LEAST + 14 } else { 96 };
+        if frame_bytes < least {
+            return Err(Error::Frames { got: facts.frame_bytes_max });
+        }
+        let table = Rc::new(RefCell::new(settings.table.clone()));
+        let limits = settings.fragments.unwrap_or(Limits::for_frames(memory.frames(), memory.frame_bytes()));
+        let all = memory.frames() * memory.frame_bytes();
+        Ok(Self {
+            now: 0,
+            counts: Counts::default(),
+            routes: Routes::new(settings)?,
+            neighbours: Neighbours::new(memory.frames()),
+            isr: workstreams(settings, &table),
+            fragments: Reassembly::new(limits, settings.secret),
+            reorders: Reorders::default(),
+            sockets: Sockets::new(all / 2),
+            memory,
+            mac: Mac(facts.link.mac),
+            frame_bytes,
+            queue: facts.queue as usize,
+            lane: settings.lane,
+            hasher: settings.hasher.clone(),
+            table,
+            draft: Draft::default(),
+            identification: (settings.secret >> 64) as u32,
+            port_given: 0,
+            errors: Limiter::new(ERRORS.0, ERRORS.1),
+            echoes: Limiter::new(ECHOES.0, ECHOES.1),
+            outgoing: Vec::new(),
+            looped: Vec::new(),
+            leaving: Vec::new(),
+            owed: vec![[0; Number::COUNT]; settings.lane.1],
+            pieces: Vec::new(),
+            spare: Vec::new(),
+        })
+    }
+
+    /// Whether more than one lane serves the stack's addresses.
+    pub fn is_shared(&self) -> bool {
+        self.lane.1 > 1
+    }
+
+    /// From now on flows are of the lanes that `table` says; what was placed before is handled first.
+    pub fn set_table(&mut self, table: Table) {
+        *self.table.borrow_mut() = table;
+        self.isr.begin_generation();
+    }
+
+    /// The lane of a flow.
+    pub fn lane_of(&self, flow: FlowId) -> usize {
+        self.table.borrow().lane_of(flow) % self.lane.1
+    }
+
+    /// The flow id of a packet, if it matters: where the source has computed the one that is wanted, that is it.
+    pub fn flow(&self, packet: &Frame, is_part: bool) -> Option<FlowId> {
+        if is_part || !(self.is_shared() || self.fragments.counts().fragments > 0) {
+            return None;
+        }
+        let present = packet.facts.hash;
+        match self.hasher.packet(packet, present.map(|hash| hash.hash_type)) {
+            Verdict::Keep(_) => present.map(|hash| hash.flow),
+            Verdict::Computed(hashed) => Some(hashed.flow),
+            Verdict::Cannot(_) => None,
+        }
+    }
+
+    /// A packet of a protocol, from the port or from a handler.
+    pub fn arrive(&mut self, number: Number, packet: Packet) {
+        let facts = Facts { flow: packet.flow.map(|flow| flow.0), source: self.queue };
+        let step = self.isr.arrive(number, packet, facts);
+        self.carry_out(step);
+    }
+
+    /// A packet that another lane has placed here.
+    pub fn admit(&mut self, number: Number, packet: Packet, from: usize) {
+        match self.isr.admit(number, packet, from) {
+            Step::Queued => {}
+            Step::Dropped(_) | Step::Unregistered(_) => {
+                self.counts.drop(Drop::Queue);
+                self.owe(from, number);
+            }
+            Step::Run(_) | Step::Parked | Step::Elsewhere { .. } | Step::Drained(_) => {
+                unreachable!("what was placed here is queued here")
+            }
+        }
+    }
+
+    /// Runs what is queued, within a turn's bound.
+    pub fn run(&mut self) {
+        for _ in 0..QUEUED_EACH {
+            let Some(step) = self.isr.next_step() else { break };
+            self.carry_out(step);
+        }
+        let looped = self.looped.len().min(QUEUED_EACH);
+        for frame in self.looped.drain(..looped).collect::<Vec<_>>() {
+            self.frame(frame);
+        }
+    }
+
+    /// Whether something is left to run.
+    pub fn has_queued(&self) -> bool {
+        !self.looped.is_empty() || self.isr.has_next()
+    }
+
+    /// Whether something is to be brought to other lanes.
+    pub fn has_leaving(&self) -> bool {
+        !self.leaving.is_empty() || self.owed.iter().flatten().any(|packets| *packets > 0)
+    }
+
+    /// A datagram whose socket is here though its bucket is not.
+    pub fn stray(&mut self, packet: Packet) {
+        let ip = packet.ip;
+        // reason: only a transport's packets are strays.
+        self.transport(packet, ip.expect("a stray has its headers looked at"));
+    }
+
+    /// Lane `from` has ended: nobody there hears of what is owed.
+    pub fn parted(&mut self, from: usize) {
+        self.owed[from] = [0; Number::COUNT];
+    }
+
+    /// The lane's workstreams.
+    pub fn report(&self) -> Report {
+        Report {
+            lanes: (self.lane.1, self.lane.1),
+            dispatch: self.isr.dispatch(),
+            are_bound: true,
+            protocols: self.isr.protocol_rows(),
+            streams: self.isr.rows(self.lane.0),
+        }
+    }
+
+    /// When the clock alone gives something to do.
+    pub fn due(&self) -> Option<u64> {
+        let fragments = self.fragments.due().map(Instant::nanoseconds);
+        fragments.into_iter().chain(self.neighbours.due()).min()
+    }
+
+    /// Does what is due.
+    pub fn expire(&mut self) {
+        if self.due().is_none_or(|due| due > self.now) {
+            return;
+        }
+        let mut firsts = std::mem::take(&mut self.pieces);
+        self.fragments.expire(Instant::from_nanoseconds(self.now), |first| firsts.push(first));
+        firsts.drain(..).for_each(|first| self.took_too_long(first));
+        self.pieces = firsts;
+        let mut dropped = 0;
+        while let Some(ip) = self.neighbours.next_due(self.now, &mut dropped) {
+            self.ask(ip);
+        }
+        self.counts.drop_many(Drop::Neighbour, dropped);
+    }
+
+    fn carry_out(&mut self, step: Step<Packet>) {
+        match step {
+            Step::Run(run) => {
+                self.handle(run.number, run.packet);
+                self.isr.finished(run.mark);
+                if run.from != self.lane.0 {
+                    self.owe(run.from, run.number);
+                }
+            }
+            Step::Queued | Step::Parked | Step::Drained(_) => {}
+            Step::Elsewhere { lane, number, packet } => {
+                self.counts.crossed += 1;
+                self.leaving.push(Leaving { to: lane, number: Some(number), packet });
+            }
+            Step::Dropped(_) => self.counts.drop(Drop::Queue),
+            Step::Unregistered(_) => self.counts.drop(Drop::Protocol),
+        }
+    }
+
+    /// Lane `to` is to hear that a packet of its was handled.
+    fn owe(&mut self, to: usize, number: Number) {
+        self.owed[to][usize::from(number.number()) - 1] += 1;
+    }
+
+    fn handle(&mut self, number: Number, packet: Packet) {
+        match (number, packet.ip) {
+            (Number::ETHER, _) => self.ether(packet),
+            (Number::ARP, _) => self.arp(&packet.first),
+            (Number::IP | Number::IP6, Some(ip)) if ip.is_part => self.fragment(packet, ip),
+            (_, Some(ip)) => self.transport(packet, ip),
+            (_, None) => unreachable!("an IP packet has its header looked at before it is placed"),
+        }
+    }
+
+    /// Storage for the pieces of a datagram.
+    pub fn storage(&mut self) -> Vec<Frame> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// A packet is done with.
+    pub fn done(&mut self, packet: Packet) {
+        let mut rest = packet.rest;
+        rest.clear();
+        if rest.capacity() > 0 && self.spare.len() < QUEUED_EACH {
+            self.spare.push(rest);
+        }
+    }
+}
+
+/// The protocols of a lane, as the original registers them with RSS: `ether` at once, `ip` by its bucket.
+fn workstreams(settings: &Settings, table: &Rc<RefCell<Table>>) -> Isr<Packet> {
+    let (lane, lanes) = settings.lane;
+    let mut isr = Isr::new(lane, lanes, settings.dispatch);
+    let mut register = |registration| {
+        let registered = isr.register(registration);
+        assert!(registered.is_ok(), "each protocol is registered once");
+    };
+    let direct = Some(corelane_isr::dispatch::Dispatch::Direct);
+    register(Registration { dispatch: direct, ..Registration::new("ether", Number::ETHER) });
+    register(Registration { dispatch: direct, ..Registration::new("arp", Number::ARP) });
+    let streams =
+        [("ip", Number::IP), ("ip6", Number::IP6), ("ip_direct", Number::IP_DIRECT), ("ip6_direct", Number::IP6_DIRECT)];
+    for (name, number) in streams {
+        let table = table.clone();
+        // Fragments are put together where they arrive: their flow is not known before.
+        let of_flow = move |flow: FlowId| table.borrow().lane_of(flow) % lanes;
+        let choose = move |packet: &Packet| Some(packet.flow.map_or(lane, &of_flow));
+        register(Registration { placement: Placement::Lane, choose: Some(Box::new(choose)), ..Registration::new(name, number) });
+    }
+    isr
+}
+
+impl std::fmt::Debug for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Path(lane {} of {}, {:?})", self.lane.0, self.lane.1, self.counts)
+    }
+}
+
+impl Packet {
+    /// A frame as it arrived, or an IP packet that begins with its header.
+    pub fn new(first: Frame, ip: Option<Ip>, flow: Option<FlowId>, arrived: u64) -> Self {
+        Self { first, rest: Vec::new(), ip, flow, arrived }
+    }
+}

@@ -1,0 +1,159 @@
+//! Which addresses are the stack's own, and by which neighbour others are reached.
+
+use crate::settings::{Error, Network, ROUTES_MAX, Route, Settings};
+use std::net::{IpAddr, Ipv6Addr};
+
+/// How a packet gets to where it is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// The address of ours that it leaves from.
+    pub source: IpAddr,
+    /// The neighbour that gets it: the destination itself, or a router.
+    pub hop: IpAddr,
+}
+
+/// The own addresses, and the ways to others. Few, so they are looked through in order; the longest prefix is the first.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    networks: Vec<Network>,
+    routes: Vec<Route>,
+}
+
+impl Routes {
+    pub fn new(settings: &Settings) -> Result<Self, Error> {
+        let (mut networks, mut routes) = (settings.networks.clone(), settings.routes.clone());
+        if networks.len() + routes.len() > ROUTES_MAX {
+            return Err(Error::Routes { got: networks.len() + routes.len() });
+        }
+        networks.iter().try_for_each(|network| check(network.address, network.bits, true))?;
+        networks.sort_by_key(|network| std::cmp::Reverse(network.bits));
+        routes.sort_by_key(|route| std::cmp::Reverse(route.bits));
+        let made = Self { networks, routes: Vec::new() };
+        for Route { destination, bits, router } in &routes {
+            check(*destination, *bits, false)?;
+            let is_beside = made.beside(*router).is_some() && router.is_ipv4() == destination.is_ipv4();
+            if !is_beside || made.is_own(*router) {
+                return Err(Error::Router { router: *router });
+            }
+        }
+        Ok(Self { routes, ..made })
+    }
+
+    /// Whether the address is the stack's own.
+    pub fn is_own(&self, address: IpAddr) -> bool {
+        self.networks.iter().any(|network| network.address == address)
+    }
+
+    /// The own addresses of IPv6.
+    pub fn own_v6(&self) -> impl Iterator<Item = Ipv6Addr> {
+        self.networks.iter().filter_map(|network| match network.address {
+            IpAddr::V6(address) => Some(address),
+            IpAddr::V4(_) => None,
+        })
+    }
+
+    /// Whether packets to the address go to all stations of a network of ours (RFC 919).
+    pub fn is_broadcast(&self, address: IpAddr) -> bool {
+        let IpAddr::V4(address) = address else { return false };
+        let is_last = |network: &Network| match network.address {
+            IpAddr::V4(own) if network.bits < 31 => {
+                let hosts = u32::MAX >> network.bits;
+                address.to_bits() & hosts == hosts && (address.to_bits() | hosts) == (own.to_bits() | hosts)
+            }
+            _ => false,
+        };
+        address.is_broadcast() || self.networks.iter().any(is_last)
+    }
+
+    /// The way to an address; none if there is no network and no route for it, or it is of a group.
+    pub fn way(&self, to: IpAddr) -> Option<Way> {
+        if to.is_multicast() || to.is_unspecified() || self.is_broadcast(to) {
+            return None;
+        }
+        if let Some(own) = self.beside(to) {
+            return Some(Way { source: own.address, hop: to });
+        }
+        let route = self.routes.iter().find(|route| is_within(to, route.destination, route.bits))?;
+        let own = self.beside(route.router);
+        assert!(own.is_some(), "a router is in a network of ours: that was looked at when the route was taken");
+        own.map(|own| Way { source: own.address, hop: route.router })
+    }
+
+    /// The network of ours that an address is in.
+    fn beside(&self, address: IpAddr) -> Option<&Network> {
+        self.networks.iter().find(|network| is_within(address, network.address, network.bits))
+    }
+}
+
+fn check(address: IpAddr, bits: u8, is_own: bool) -> Result<(), Error> {
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    if bits > most {
+        return Err(Error::Prefix { address, bits });
+    }
+    let is_a_host = !(address.is_multicast() || address.is_unspecified() || address.is_loopback());
+    if is_own && !is_a_host { Err(Error::Address { address }) } else { Ok(()) }
+}
+
+/// Whether the first `bits` of both are the same.
+fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
+    match (address, network) {
+        (IpAddr::V4(address), IpAddr::V4(network)) => {
+            bits == 0 || (address.to_bits() ^ network.to_bits()) >> (32 - u32::from(bits)) == 0
+        }
+        (IpAddr::V6(address), IpAddr::V6(network)) => {
+            bits == 0 || (address.to_bits() ^ network.to_bits()) >> (128 - u32::from(bits)) == 0
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
+    use std::sync::Arc;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn settings() -> Settings {
+        let hasher = Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL));
+        Settings::new(hasher, Table::even(Buckets::DEFAULT, 1).unwrap(), (0, 1), 7)
+    }
+
+    #[test]
+    fn the_longest_prefix_is_the_way() {
+        let settings = settings()
+            .with_network(ip("10.0.0.2"), 24)
+            .with_network(ip("2001:db8::2"), 64)
+            .with_route(ip("0.0.0.0"), 0, ip("10.0.0.1"))
+            .with_route(ip("10.9.0.0"), 16, ip("10.0.0.9"))
+            .with_route(ip("::"), 0, ip("2001:db8::1"));
+        let routes = Routes::new(&settings).unwrap();
+        let hop = |to: &str| routes.way(ip(to)).map(|way| way.hop);
+        assert_eq!(hop("10.0.0.77"), Some(ip("10.0.0.77")));
+        assert_eq!(hop("10.9.1.1"), Some(ip("10.0.0.9")));
+        assert_eq!(hop("192.0.2.1"), Some(ip("10.0.0.1")));
+        assert_eq!(hop("2001:db8:1::1"), Some(ip("2001:db8::1")));
+        assert_eq!(routes.way(ip("2001:db8::5")).unwrap().source, ip("2001:db8::2"));
+        for nowhere in ["10.0.0.255", "255.255.255.255", "224.0.0.1", "ff02::1", "0.0.0.0"] {
+            assert_eq!(hop(nowhere), None, "{nowhere}");
+        }
+        assert!(routes.is_own(ip("10.0.0.2")) && !routes.is_own(ip("10.0.0.1")));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_name() {
+        let error = |settings: Settings| Routes::new(&settings).unwrap_err();
+        assert_eq!(error(settings().with_network(ip("10.0.0.2"), 33)), Error::Prefix { address: ip("10.0.0.2"), bits: 33 });
+        assert_eq!(error(settings().with_network(ip("::"), 64)), Error::Address { address: ip("::") });
+        assert_eq!(error(settings().with_network(ip("ff02::1"), 64)), Error::Address { address: ip("ff02::1") });
+        let lost = settings().with_network(ip("10.0.0.2"), 24).with_route(ip("0.0.0.0"), 0, ip("10.0.1.1"));
+        assert_eq!(error(lost), Error::Router { router: ip("10.0.1.1") });
+        let mixed = settings().with_network(ip("10.0.0.2"), 24).with_route(ip("::"), 0, ip("10.0.0.1"));
+        assert_eq!(error(mixed), Error::Router { router: ip("10.0.0.1") });
+        let many = (0..=ROUTES_MAX).fold(settings(), |settings, _| settings.with_network(ip("10.0.0.2"), 24));
+        assert_eq!(error(many), Error::Routes { got: ROUTES_MAX + 1 });
+    }
+}

@@ -1,0 +1,143 @@
+//! What a stack is told.
+
+use corelane_isr::dispatch::Dispatch;
+use corelane_isr::reassembly::Limits;
+use corelane_rss::{FlowHasher, Table};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Own addresses and routes together, at most.
+pub const ROUTES_MAX: usize = 64;
+
+/// An address that is the stack's own, and the network that it reaches without a router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// The address: of one host, and unspecified nowhere.
+    pub address: IpAddr,
+    /// Bits of the network's prefix: up to 32 for IPv4, up to 128 for IPv6.
+    pub bits: u8,
+}
+
+/// A way through a router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Any address of the network that is reached so.
+    pub destination: IpAddr,
+    /// Bits of its prefix; 0 for all that no other way leads to.
+    pub bits: u8,
+    /// The router, in a network of the stack's own, and of the destination's family.
+    pub router: IpAddr,
+}
+
+/// What a stack is told. Each lane of a program has the same, but for its number.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Its addresses.
+    pub networks: Vec<Network>,
+    /// Ways to other networks.
+    pub routes: Vec<Route>,
+    /// How flows are hashed.
+    pub hasher: Arc<FlowHasher>,
+    /// Which lane has which bucket.
+    pub table: Table,
+    /// The number of the lane, and how many there are.
+    pub lane: (usize, usize),
+    /// When handlers run. Default: hybrid, as the original has it for IP.
+    pub dispatch: Dispatch,
+    /// What waits for fragments; none: a 32nd part of the port's frames.
+    pub fragments: Option<Limits>,
+    /// Random, and nobody else's: the names of fragments and the places of tables come of it.
+    pub secret: u128,
+}
+
+/// Why a stack cannot be made so. Who set it up is at fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// A prefix that the family does not have.
+    Prefix {
+        /// The address.
+        address: IpAddr,
+        /// Its bits.
+        bits: u8,
+    },
+    /// An address that no host can have.
+    Address {
+        /// Which.
+        address: IpAddr,
+    },
+    /// The router is in no network of the stack's own.
+    Router {
+        /// Which.
+        router: IpAddr,
+    },
+    /// More addresses and routes than there may be.
+    Routes {
+        /// How many.
+        got: usize,
+    },
+    /// The port takes frames that hold no packet.
+    Frames {
+        /// Bytes of the longest.
+        got: usize,
+    },
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Prefix { address, bits } => {
+                write!(f, "{address}/{bits} is no network: IPv4 has up to 32 bits, IPv6 up to 128")
+            }
+            Self::Address { address } => write!(f, "{address} is no address of one host: give one that packets can be sent to"),
+            Self::Router { router } => {
+                write!(f, "the router {router} is in no network of the stack's addresses: give an address beside it first")
+            }
+            Self::Routes { got } => write!(f, "{got} addresses and routes: there may be {ROUTES_MAX}"),
+            Self::Frames { got } => {
+                write!(
+                    f,
+                    "the interface takes frames of at most {got} bytes, and IPv6 asks for packets of 1,280: raise its MTU, or give no IPv6 address"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Settings {
+    /// Settings without an address, for lane `lane` of so many.
+    #[must_use]
+    pub fn new(hasher: Arc<FlowHasher>, table: Table, lane: (usize, usize), secret: u128) -> Self {
+        let (networks, routes) = Default::default();
+        Self { networks, routes, hasher, table, lane, dispatch: Dispatch::Hybrid, fragments: None, secret }
+    }
+
+    /// With one more address.
+    #[must_use]
+    pub fn with_network(mut self, address: IpAddr, bits: u8) -> Self {
+        self.networks.push(Network { address, bits });
+        self
+    }
+
+    /// With one more route.
+    #[must_use]
+    pub fn with_route(mut self, destination: IpAddr, bits: u8, router: IpAddr) -> Self {
+        self.routes.push(Route { destination, bits, router });
+        self
+    }
+
+    /// With another policy of dispatch.
+    #[must_use]
+    pub fn with_dispatch(self, dispatch: Dispatch) -> Self {
+        Self { dispatch, ..self }
+    }
+
+    /// With other limits for fragments.
+    #[must_use]
+    pub fn with_fragments(self, limits: Limits) -> Self {
+        Self { fragments: Some(limits), ..self }
+    }
+}

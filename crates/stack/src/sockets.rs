@@ -1,0 +1,373 @@
+//! UDP sockets: who is bound, what waits for whom, and what is handed over.
+
+use crate::packet::{Ip, Packet};
+use corelane_seam::slab::{Key, Slab};
+use corelane_seam::{
+    Arena, BATCH_MAX, Completion, DatagramOutcome, Datagrams, Fault, Handle, Reason, Socket, TRAIN_DATAGRAMS_MAX, Trains,
+    datagram_bytes_max,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+/// Bytes of frames that wait for a socket at most, if it does not say otherwise: what Linux has (net.core.rmem_default).
+const RECEIVE_BYTES: usize = 212_992;
+/// Bytes of UDP's header.
+pub(crate) const HEAD: usize = 8;
+/// Names a socket of the stack's: drivers have no such index.
+const MARK: u32 = 1 << 31;
+
+/// A datagram that waits for its socket to receive.
+#[derive(Debug)]
+struct Waiting {
+    packet: Packet,
+    ip: Ip,
+    from: SocketAddr,
+}
+
+impl Waiting {
+    fn bytes(&self) -> usize {
+        self.ip.length - HEAD
+    }
+
+    fn payload(&self) -> impl Iterator<Item = &[u8]> {
+        let mut skip = HEAD;
+        self.packet.transport(&self.ip).map(move |bytes| {
+            let some = skip.min(bytes.len());
+            skip -= some;
+            &bytes[some..]
+        })
+    }
+}
+
+/// What is being sent, and how far it is.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    pub handle: Handle,
+    pub trains: Trains,
+    /// The train that is sent now, and how many of its bytes have left.
+    pub train: usize,
+    pub done: usize,
+    pub datagrams: u32,
+    pub refused: u32,
+    pub fault: Option<Fault>,
+}
+
+impl Sending {
+    /// How it ended: what had not left yet was refused, for `fault`.
+    pub fn end(mut self, fault: Option<Fault>) -> Completion {
+        for train in self.trains.trains().get(self.train..).unwrap_or_default() {
+            let left = train.datagrams() - std::mem::take(&mut self.done).div_ceil(train.datagram_bytes.max(1) as usize);
+            self.refused += left as u32;
+        }
+        let Self { handle, mut trains, datagrams, refused, .. } = self;
+        trains.clear();
+        let fault = fault.or(self.fault);
+        Completion::last(handle, DatagramOutcome::Departed { trains, datagrams, refused, calls: 1, fault }.into())
+    }
+}
+
+/// A socket.
+#[derive(Debug)]
+pub(crate) struct Udp {
+    pub local: SocketAddr,
+    pub peer: Option<SocketAddr>,
+    /// The work that has it.
+    work: u8,
+    queue: VecDeque<Waiting>,
+    /// Bytes of frames in the queue, and how many there may be.
+    held: usize,
+    limit: usize,
+    receive: Option<(Handle, Datagrams)>,
+    pub send: Option<Sending>,
+    /// What the network has said of what was sent.
+    fault: Option<Fault>,
+    dropped: u32,
+    /// It is in the list of those to be looked at.
+    is_listed: bool,
+}
+
+/// All sockets of a lane.
+#[derive(Default)]
+pub(crate) struct Sockets {
+    all: Slab<Udp>,
+    bound: BTreeMap<SocketAddr, u32>,
+    joined: BTreeMap<(SocketAddr, SocketAddr), u32>,
+    /// Those for which something may be handed over.
+    ready: VecDeque<Key>,
+    /// Those whose send waits for free frames.
+    pub blocked: VecDeque<Key>,
+    /// Bytes of frames in all queues, and how many there may be.
+    held: usize,
+    limit: usize,
+}
+
+/// Whether a name is of the stack's sockets.
+pub(crate) const fn is_own(socket: Socket) -> bool {
+    socket.index & MARK != 0
+}
+
+/// The place of a socket of the stack's.
+pub(crate) fn key_of(socket: Socket) -> Key {
+    assert!(is_own(socket), "a socket of the stack's");
+    Key::new(socket.index & !MARK, socket.generation)
+}
+
+/// The name of a place.
+fn name_of(key: Key) -> Socket {
+    Socket { index: key.index | MARK, generation: key.generation }
+}
+
+impl Sockets {
+    /// Without any. All of their queues together hold at most so many bytes of frames.
+    pub fn new(limit: usize) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
+    /// Whether nobody has an address.
+    pub fn is_free(&self, local: SocketAddr, peer: Option<SocketAddr>) -> bool {
+        match peer {
+            None => !self.bound.contains_key(&local),
+            Some(peer) => !self.joined.contains_key(&(local, peer)),
+        }
+    }
+
+    /// Whether no socket has that address, whatever its peer.
+    pub fn is_unused(&self, local: SocketAddr) -> bool {
+        let least: SocketAddr = ([0, 0, 0, 0], 0).into();
+        let first = self.joined.range((local, least)..).next();
+        !self.bound.contains_key(&local) && first.is_none_or(|((address, _), _)| *address != local)
+    }
+
+    /// A new socket, at an address that is free.
+    pub fn add(&mut self, local: SocketAddr, peer: Option<SocketAddr>, buffer: u32) -> Socket {
+        let limit = if buffer == 0 { RECEIVE_BYTES } else { buffer as usize };
+        let socket = Udp {
+            local,
+            peer,
+            work: Handle::NOBODY.work(),
+            queue: VecDeque::new(),
+            held: 0,
+            limit,
+            receive: None,
+            send: None,
+            fault: None,
+            dropped: 0,
+            is_listed: false,
+        };
+        let key = self.all.insert(socket);
+        assert!(key.index & MARK == 0, "there are fewer sockets than names");
+        let before = match peer {
+            None => self.bound.insert(local, key.index),
+            Some(peer) => self.joined.insert((local, peer), key.index),
+        };
+        assert!(before.is_none(), "an address has one socket");
+        name_of(key)
+    }
+
+    pub fn get(&self, socket: Socket) -> Option<&Udp> {
+        self.all.get(key_of(socket))
+    }
+
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut Udp> {
+        self.all.get_mut(key)
+    }
+
+    /// Packets that were dropped at a socket.
+    pub fn dropped(&self, socket: Socket) -> Option<u32> {
+        self.get(socket).map(|socket| socket.dropped)
+    }
+
+    /// Whose a datagram is: that of the socket which has its sender alone, else of the one that is bound.
+    fn find(&self, local: SocketAddr, from: SocketAddr) -> Option<u32> {
+        let joined = if self.joined.is_empty() { None } else { self.joined.get(&(local, from)) };
+        joined.or_else(|| self.bound.get(&local)).copied()
+    }
+
+    /// Whether anybody wants what comes from there.
+    pub fn has(&self, local: SocketAddr, from: SocketAddr) -> bool {
+        self.find(local, from).is_some()
+    }
+
+    /// Puts a datagram into the queue of its socket; false if that is full, and the datagram is dropped.
+    ///
+    /// # Panics
+    /// If nobody wants it.
+    pub fn put(&mut self, local: SocketAddr, from: SocketAddr, ip: Ip, packet: Packet) -> bool {
+        // reason: who calls has asked.
+        let index = self.find(local, from).expect("somebody wants it");
+        let (key, held) = (self.all.key_at(index), packet.held());
+        let socket = self.all.at_mut(index);
+        if socket.held + held > socket.limit || self.held + held > self.limit {
+            socket.dropped = socket.dropped.wrapping_add(1);
+            return false;
+        }
+        (socket.held, self.held) = (socket.held + held, self.held + held);
+        socket.queue.push_back(Waiting { packet, ip, from });
+        self.list(key);
+        true
+    }
+
+    /// The network has said of something that was sent from `local` to `peer`.
+    pub fn tell(&mut self, local: SocketAddr, peer: SocketAddr, fault: Fault) {
+        if let Some(&index) = self.joined.get(&(local, peer)) {
+            self.all.at_mut(index).fault = Some(fault);
+            self.list(self.all.key_at(index));
+        }
+    }
+
+    /// Takes what was said of something sent earlier.
+    pub fn take_fault(&mut self, key: Key) -> Option<Fault> {
+        self.all.get_mut(key)?.fault.take()
+    }
+
+    fn list(&mut self, key: Key) {
+        let socket = self.all.at_mut(key.index);
+        if !std::mem::replace(&mut socket.is_listed, true) {
+            self.ready.push_back(key);
+        }
+    }
+
+    /// Begins to receive.
+    ///
+    /// # Errors
+    /// What ends at once, on a name of nothing.
+    pub fn receive(&mut self, socket: Socket, handle: Handle, mut into: Datagrams) -> Result<(), Completion> {
+        into.clear();
+        let key = key_of(socket);
+        let Some(socket) = self.all.get_mut(key) else { return Err(arrived(handle, into, Some(Fault::CANCELLED))) };
+        socket.work = handle.work();
+        assert!(socket.receive.is_none(), "a socket has one receive under way");
+        socket.receive = Some((handle, into));
+        self.list(key);
+        Ok(())
+    }
+
+    /// Ends a receive: what has arrived comes with it.
+    pub fn stop(&mut self, socket: Socket, arena: &Arena, most: usize, done: &mut Vec<Completion>) {
+        let key = key_of(socket);
+        self.hand_over_to(key, arena, most, done);
+        let Some(socket) = self.all.get_mut(key) else { return };
+        if let Some((handle, batch)) = socket.receive.take() {
+            let fault = if socket.queue.is_empty() { Fault::CANCELLED } else { Fault::of(Reason::NoMemory) };
+            done.push(arrived(handle, batch, Some(fault)));
+        }
+    }
+
+    /// Closes a socket, and ends what is under way on it; false for a name of nothing.
+    pub fn close(&mut self, socket: Socket, done: &mut Vec<Completion>) -> bool {
+        let Some(mut socket) = self.all.remove(key_of(socket)) else { return false };
+        let index = match socket.peer {
+            None => self.bound.remove(&socket.local),
+            Some(peer) => self.joined.remove(&(socket.local, peer)),
+        };
+        assert!(index.is_some(), "a socket is found by its address until it is closed");
+        self.held -= socket.held;
+        let receive = socket.receive.take().map(|(handle, batch)| arrived(handle, batch, Some(Fault::CANCELLED)));
+        done.extend(receive);
+        done.extend(socket.send.take().map(|send| send.end(Some(Fault::CANCELLED))));
+        true
+    }
+
+    /// The sockets of a work.
+    pub fn of_work(&self, work: u8) -> Vec<Socket> {
+        self.all.iter().filter(|(_, socket)| socket.work == work).map(|(key, _)| name_of(key)).collect()
+    }
+
+    /// Hands over what waits to at most so many of those that receive; returns how many could not be handed anything because memory was used up.
+    pub fn hand_over(&mut self, arena: &Arena, most: usize, at_most: usize, done: &mut Vec<Completion>) -> u64 {
+        let (mut starved, enough) = (0, done.len() + at_most);
+        for _ in 0..self.ready.len() {
+            if done.len() >= enough {
+                break;
+            }
+            let Some(key) = self.ready.pop_front() else { break };
+            let Some(socket) = self.all.get_mut(key) else { continue };
+            socket.is_listed = false;
+            if !self.hand_over_to(key, arena, most, done) {
+                starved += 1;
+                self.list(key);
+            }
+        }
+        starved
+    }
+
+    /// False if there was no memory for it.
+    fn hand_over_to(&mut self, key: Key, arena: &Arena, most: usize, done: &mut Vec<Completion>) -> bool {
+        let Some(socket) = self.all.get_mut(key) else { return true };
+        let Some((handle, mut batch)) = socket.receive.take() else { return true };
+        if let Some(fault) = socket.fault.take() {
+            done.push(arrived(handle, batch, Some(fault)));
+            if !socket.queue.is_empty() {
+                self.list(key);
+            }
+            return true;
+        }
+        let before = socket.held;
+        let is_handed_over = socket.queue.is_empty() || socket.fill(arena, most, &mut batch);
+        self.held -= before - socket.held;
+        if batch.is_empty() {
+            socket.receive = Some((handle, batch));
+        } else {
+            done.push(arrived(handle, batch, None));
+        }
+        is_handed_over
+    }
+}
+
+impl Udp {
+    /// Moves what waits into a batch, as far as it fits; false if there is no memory for the first.
+    fn fill(&mut self, arena: &Arena, most: usize, batch: &mut Datagrams) -> bool {
+        let Some(first) = self.queue.front().map(Waiting::bytes) else { return true };
+        let all: usize = self.queue.iter().map(Waiting::bytes).sum();
+        let Some(mut lease) = arena.lease_to_receive(all.min(most).max(first).max(1), first.max(1)) else { return false };
+        let mut runs: [Option<Run>; BATCH_MAX] = [None; BATCH_MAX];
+        let mut count = 0;
+        while let Some(next) = self.queue.front() {
+            let (bytes, start) = (next.bytes(), lease.len());
+            let joins = count > 0 && runs[count - 1].as_ref().is_some_and(|run| run.takes(next.from, bytes));
+            if bytes > lease.room() || (!joins && count == BATCH_MAX) {
+                break;
+            }
+            next.payload().for_each(|piece| lease.append(piece));
+            match runs[count.saturating_sub(1)].as_mut().filter(|_| joins) {
+                Some(run) => run.end = lease.len(),
+                None => {
+                    runs[count] = Some(Run { from: next.from, size: bytes, start, end: lease.len() });
+                    count += 1;
+                }
+            }
+            let taken = self.queue.pop_front();
+            self.held -= taken.map_or(0, |taken| taken.packet.held());
+        }
+        batch.fill(lease.share());
+        runs.iter().flatten().for_each(|run| batch.add(run.start..run.end, run.from.into(), None, run.size));
+        true
+    }
+}
+
+/// Datagrams of one peer and size that are handed over together.
+#[derive(Clone, Copy)]
+struct Run {
+    from: SocketAddr,
+    size: usize,
+    start: usize,
+    end: usize,
+}
+
+impl Run {
+    /// Whether a datagram may follow in it: all before are full, and all of it stays one train.
+    fn takes(&self, from: SocketAddr, bytes: usize) -> bool {
+        let length = self.end - self.start;
+        self.from == from
+            && bytes > 0
+            && bytes <= self.size
+            && length.is_multiple_of(self.size)
+            && length / self.size < TRAIN_DATAGRAMS_MAX
+            && length + bytes <= datagram_bytes_max(&self.from.into())
+    }
+}
+
+/// The end of a receive.
+fn arrived(handle: Handle, batch: Datagrams, fault: Option<Fault>) -> Completion {
+    Completion::last(handle, DatagramOutcome::Arrived { batch, fault }.into())
+}

@@ -1,0 +1,159 @@
+//! The work beside the stack's driver on a lane: packets change lanes by its channels.
+
+use crate::counts::Drop;
+use crate::gate::Gate;
+use crate::packet::{Ip, Packet};
+use crate::path::{Leaving, Path};
+use corelane_isr::dispatch::Number;
+use corelane_lane::{Channels, Kit, Mesh, Work};
+use corelane_rss::FlowId;
+use corelane_seam::{Completion, Driver, Frame, FrameParcel};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What one lane's stack says to another's.
+#[derive(Debug)]
+pub struct Crossing(Say);
+
+#[derive(Debug)]
+enum Say {
+    /// A packet of the other's.
+    Packet {
+        number: Option<Number>,
+        first: FrameParcel,
+        rest: Vec<FrameParcel>,
+        ip: Option<Ip>,
+        flow: Option<FlowId>,
+        arrived: u64,
+    },
+    /// So many packets of the other's, which were placed here, were handled.
+    Settled { number: Number, packets: u32 },
+}
+
+/// The work. It asks nothing of the driver itself: what the driver's face of the stack brings it hands on, and what comes it hands to that.
+pub struct Packets {
+    path: Rc<RefCell<Path>>,
+    gate: Rc<RefCell<Gate>>,
+    mesh: Mesh<Crossing>,
+    /// What other lanes are to hear did not fit into a channel.
+    is_owing: bool,
+    is_draining: bool,
+}
+
+impl Packets {
+    pub(crate) fn new(path: Rc<RefCell<Path>>, gate: Rc<RefCell<Gate>>, mesh: Mesh<Crossing>) -> Self {
+        Self { path, gate, mesh, is_owing: false, is_draining: false }
+    }
+
+    fn send(&mut self, kit: &Kit, leaving: Leaving) {
+        let Leaving { to, number, packet } = leaving;
+        let sent = parcels(packet, to, kit.now()).map(|packet| self.mesh.send(kit, to, Crossing(packet.into_word(number))));
+        if !matches!(sent, Some(Ok(()))) {
+            let path = &mut *self.path.borrow_mut();
+            path.counts.drop(Drop::Crossing);
+            number.into_iter().for_each(|number| path.isr.settled(number, 1));
+        }
+    }
+
+    /// Tells other lanes how many of their packets were handled here. What finds a channel full is told later: it is never lost.
+    fn settle(&mut self, kit: &Kit) {
+        self.is_owing = false;
+        let path = &mut *self.path.borrow_mut();
+        for (to, protocols) in path.owed.iter_mut().enumerate() {
+            for (index, packets) in protocols.iter_mut().enumerate().filter(|(_, packets)| **packets > 0) {
+                // reason: there are as many places as numbers.
+                let number = Number::new(index as u8 + 1).expect("a place is a number's");
+                match self.mesh.send(kit, to, Crossing(Say::Settled { number, packets: *packets })) {
+                    Ok(()) => *packets = 0,
+                    Err(_) => self.is_owing = true,
+                }
+            }
+        }
+    }
+}
+
+/// A packet on its way.
+struct Sent {
+    first: FrameParcel,
+    rest: Vec<FrameParcel>,
+    ip: Option<Ip>,
+    flow: Option<FlowId>,
+    arrived: u64,
+}
+
+impl Sent {
+    fn into_word(self, number: Option<Number>) -> Say {
+        let Self { first, rest, ip, flow, arrived } = self;
+        Say::Packet { number, first, rest, ip, flow, arrived }
+    }
+}
+
+/// Makes parcels of a packet's frames; none if one of them may not travel, and the packet is dropped.
+fn parcels(packet: Packet, to: usize, now: u64) -> Option<Sent> {
+    let Packet { first, rest, ip, flow, arrived } = packet;
+    let first = first.parcel(to, now).ok()?;
+    let rest = rest.into_iter().map(|frame| frame.parcel(to, now).ok()).collect::<Option<Vec<_>>>()?;
+    Some(Sent { first, rest, ip, flow, arrived })
+}
+
+impl Work for Packets {
+    fn name(&self) -> &'static str {
+        "packets"
+    }
+
+    fn meshes(&mut self, each: &mut dyn FnMut(&mut dyn Channels)) {
+        each(&mut self.mesh);
+    }
+
+    fn complete(&mut self, _kit: &mut Kit, _completion: Completion) {
+        unreachable!("nothing is asked of the driver");
+    }
+
+    fn serve(&mut self, _kit: &mut Kit) {}
+
+    fn take_messages(&mut self, kit: &mut Kit, at_most: usize) -> usize {
+        let Self { path, mesh, .. } = self;
+        let path = &mut *path.borrow_mut();
+        mesh.take(at_most, |from, word| match word.map(|Crossing(say)| say) {
+            Some(Say::Packet { number, first, rest, ip, flow, arrived }) => {
+                let first = Frame::arrived(&kit.guests, first);
+                let rest = rest.into_iter().map(|parcel| Frame::arrived(&kit.guests, parcel)).collect();
+                let packet = Packet { first, rest, ip, flow, arrived };
+                match number {
+                    Some(number) => path.admit(number, packet, from),
+                    None => path.stray(packet),
+                }
+            }
+            Some(Say::Settled { number, packets }) => path.isr.settled(number, packets as usize),
+            None => path.parted(from),
+        })
+    }
+
+    fn flush(&mut self, kit: &mut Kit) {
+        let mut leaving = std::mem::take(&mut self.path.borrow_mut().leaving);
+        leaving.drain(..).for_each(|leaving| self.send(kit, leaving));
+        self.path.borrow_mut().leaving = leaving;
+        self.settle(kit);
+    }
+
+    fn has_work(&self) -> bool {
+        let path = self.path.borrow();
+        self.is_owing || path.has_queued() || path.has_leaving()
+    }
+
+    fn has_news(&self) -> bool {
+        self.path.borrow().has_leaving()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.is_draining && self.gate.borrow().is_closed()
+    }
+
+    fn drain(&mut self, _kit: &mut Kit, _driver: &mut dyn Driver) {}
+
+    fn all_are_quiet(&mut self, _kit: &mut Kit) {
+        // Until now services had to be able to answer.
+        self.is_draining = true;
+        self.gate.borrow_mut().close();
+    }
+}

@@ -1,0 +1,100 @@
+//! The best ports that an interface can have, and what was lost where they are not the best.
+
+use crate::afxdp::{self, XdpQueue};
+use crate::errors::Error;
+use crate::ours::Ours;
+use crate::packet::{self, PacketQueue};
+use corelane_seam::{FrameMemory, Port};
+use corelane_select::bpf::XdpMode;
+use std::fmt;
+
+/// One queue of an interface, of whatever kind: it can go to its lane's thread.
+#[derive(Debug)]
+pub enum Queue {
+    /// Of AF_XDP.
+    Xdp(XdpQueue),
+    /// A packet socket.
+    Packet(PacketQueue),
+}
+
+impl Queue {
+    /// The port, which receives into `memory`; the rings of AF_XDP have `ring` frames, a power of two.
+    ///
+    /// # Errors
+    /// Those of [`XdpQueue::port`] and [`PacketQueue::port`].
+    pub fn port(self, memory: FrameMemory, ring: usize) -> Result<Box<dyn Port>, Error> {
+        Ok(match self {
+            Self::Xdp(queue) => Box::new(queue.port(memory, ring)?),
+            Self::Packet(queue) => Box::new(queue.port(memory)?),
+        })
+    }
+
+    /// Its number, from 0.
+    pub fn number(&self) -> u32 {
+        match self {
+            Self::Xdp(queue) => queue.queue(),
+            Self::Packet(queue) => queue.queue(),
+        }
+    }
+}
+
+/// What an interface's ports lack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Loss {
+    /// The interface's driver runs no program, so the kernel does, after it has made its own of each packet.
+    Native,
+    /// There is no AF_XDP for this reason, so there are packet sockets: they bring every packet of the interface, and the kernel has it as
+    /// well.
+    Xdp(Error),
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Native => f.write_str(
+                "the interface's driver runs no XDP programs, so the kernel does, which costs more for each packet: use a card whose \
+                 driver does",
+            ),
+            Self::Xdp(why) => write!(
+                f,
+                "no AF_XDP but packet sockets, which are slower and leave every packet to the kernel as well, so it must not have \
+                 the addresses that are served here: {why}"
+            ),
+        }
+    }
+}
+
+/// The queues, and what was lost.
+#[derive(Debug)]
+pub struct Choice {
+    /// One a lane.
+    pub queues: Vec<Queue>,
+    /// Nothing, at best.
+    pub lost: Vec<Loss>,
+}
+
+/// Opens the first `queues` queues of the interface for what is `ours`: with AF_XDP, or else with packet sockets.
+///
+/// # Errors
+/// What no other kind of port would cure: [`Error::NoInterface`], [`Error::NoQueue`], [`Error::Range`] and the like; what
+/// [`packet::open`] says where there is no AF_XDP.
+pub fn ports_for(interface: &str, ours: &Ours, queues: usize) -> Result<Choice, Error> {
+    match afxdp::open(interface, ours, queues) {
+        Ok(opened) => {
+            let is_native = opened.iter().all(|queue| queue.mode() == XdpMode::Native);
+            let lost = if is_native { Vec::new() } else { vec![Loss::Native] };
+            Ok(Choice { queues: opened.into_iter().map(Queue::Xdp).collect(), lost })
+        }
+        Err(why) if may_do_without(&why) => {
+            let opened = packet::open(interface, queues)?;
+            Ok(Choice { queues: opened.into_iter().map(Queue::Packet).collect(), lost: vec![Loss::Xdp(why)] })
+        }
+        Err(why) => Err(why),
+    }
+}
+
+/// Whether a packet socket may do what AF_XDP could not.
+fn may_do_without(why: &Error) -> bool {
+    matches!(why, Error::Program(_) | Error::Absent { .. } | Error::Forbidden { .. } | Error::Busy { .. } | Error::Refused { .. })
+}
