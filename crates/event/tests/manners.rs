@@ -3,6 +3,7 @@
 
 use corelane_event::{Change, Event, Filter, Flags, Intake, Manner, Queue, closed, notes};
 use corelane_os::events::number;
+use corelane_os::testing::{this_thread, wait_until_asleep};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -118,18 +119,6 @@ fn a_close_that_meets_the_lock_is_found_when_that_is_let_go() {
     queue.end();
 }
 
-/// Waits until a thread sleeps in the kernel's wait for events.
-fn wait_until_asleep(thread: &str) {
-    const WAITS: [&str; 4] = ["232", "281", "441", "22"];
-    loop {
-        let call = std::fs::read_to_string(format!("/proc/{thread}/syscall")).unwrap();
-        if call.split(' ').next().is_some_and(|number| WAITS.contains(&number)) {
-            return;
-        }
-        thread::yield_now();
-    }
-}
-
 /// Which of two threads, each asleep at a queue of its own that waits for one listener, are told of a connection.
 fn woken_by_a_connection(manner: Manner) -> usize {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -141,8 +130,7 @@ fn woken_by_a_connection(manner: Manner) -> usize {
             queue.change(&Change::user(1)).unwrap();
             let tell = tell.clone();
             threads.spawn(move || {
-                let thread = std::fs::read_link("/proc/thread-self").unwrap();
-                tell.send(Err(thread.to_str().unwrap().to_owned())).unwrap();
+                tell.send(Err(this_thread())).unwrap();
                 let mut events = [Event::BLANK; 1];
                 assert_eq!(queue.take(&mut events, 1, PATIENCE), Ok(1));
                 tell.send(Ok(events[0].filter)).unwrap();

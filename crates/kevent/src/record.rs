@@ -1,5 +1,7 @@
 //! The record of 2007: what is asked for and what is told, in 40 bytes.
 
+use std::os::fd::{AsRawFd, BorrowedFd};
+
 use corelane_event::{Change, Event, Filter, Flags, Manner, Refused, notes};
 use corelane_os::clock;
 use corelane_os::events::number;
@@ -167,6 +169,36 @@ impl Record {
         Self { id, kind: kind as u32, event, ..Self::default() }
     }
 
+    /// A socket.
+    #[must_use]
+    pub fn socket(socket: BorrowedFd<'_>, event: u32) -> Self {
+        Self::new(Kind::Socket, id_of(socket), event)
+    }
+
+    /// An end of a pipe.
+    #[must_use]
+    pub fn pipe(end: BorrowedFd<'_>, event: u32) -> Self {
+        Self::new(Kind::Pipe, id_of(end), event)
+    }
+
+    /// A directory.
+    #[must_use]
+    pub fn directory(directory: BorrowedFd<'_>, event: u32) -> Self {
+        Self::new(Kind::Inode, id_of(directory), event)
+    }
+
+    /// Anything that can be polled, for bits of poll(2).
+    #[must_use]
+    pub fn poll(descriptor: BorrowedFd<'_>, bits: u32) -> Self {
+        Self::new(Kind::Poll, id_of(descriptor), bits)
+    }
+
+    /// A signal.
+    #[must_use]
+    pub fn signal(number: i32) -> Self {
+        Self::new(Kind::Signal, number.unsigned_abs().into(), events::DELIVERED)
+    }
+
     /// A timer.
     #[must_use]
     pub fn timer(seconds: u32, nanoseconds: u32) -> Self {
@@ -315,6 +347,13 @@ impl Record {
     pub(crate) fn refused(self, error: i32) -> Self {
         Self { returned: Returned::BROKEN | Returned::DONE, data: [self.data[0], error.unsigned_abs()], ..self }
     }
+}
+
+/// An open descriptor as an id.
+fn id_of(descriptor: BorrowedFd<'_>) -> u64 {
+    let number = descriptor.as_raw_fd();
+    assert!(number >= 0, "an open descriptor has a number");
+    number.unsigned_abs().into()
 }
 
 /// Nanoseconds of a timer's id.

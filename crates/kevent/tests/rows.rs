@@ -4,14 +4,14 @@
 use corelane_event::{Memory, Submission, Work, closed};
 use corelane_kevent::{Kevents, Kind, Position, Record, Request, Returned, Ring, Statistics, Timeout, events};
 use corelane_os::events::number;
-use corelane_os::testing::{in_child, raise, wait_until_readable};
+use corelane_os::testing::{in_child, raise, this_thread, wait_until_asleep, wait_until_readable};
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -30,8 +30,8 @@ fn id(descriptor: &impl AsRawFd) -> u64 {
     descriptor.as_raw_fd() as u64
 }
 
-fn socket(descriptor: &impl AsRawFd, event: u32) -> Record {
-    Record::new(Kind::Socket, id(descriptor), event)
+fn socket(descriptor: &impl AsFd, event: u32) -> Record {
+    Record::socket(descriptor.as_fd(), event)
 }
 
 fn add(kevents: &Kevents, record: Record) {
@@ -84,7 +84,7 @@ fn k_02_one_id_may_be_added_by_each_kind_once() {
     let kevents = plain();
     let (end, _peer) = UnixStream::pair().unwrap();
     add(&kevents, socket(&end, events::RECV));
-    add(&kevents, Record::new(Kind::Poll, id(&end), 1));
+    add(&kevents, Record::poll(end.as_fd(), 1));
     add(&kevents, Record::new(Kind::Aio, id(&end), 1));
     let mut again = [socket(&end, events::SEND)];
     assert_eq!(kevents.add(&mut again), Ok(1));
@@ -101,6 +101,56 @@ fn k_03_what_was_given_comes_back() {
     assert_eq!((told.id, told.kind, told.user), (id(&end), Kind::Socket as u32, u64::MAX - 5));
     assert_eq!((told.event, told.request), (events::RECV | events::SEND, Request::ET | Request::ALWAYS_QUEUE));
     assert_eq!((told.returned, told.data[0]), (Returned::DONE, events::RECV | events::SEND));
+}
+
+#[test]
+fn k_04_k_05_k_07_types_events_and_flags_have_their_numbers() {
+    let kinds = [Kind::Socket, Kind::Inode, Kind::Timer, Kind::Poll, Kind::NetworkAio, Kind::Aio, Kind::Pipe, Kind::Signal];
+    assert_eq!(kinds.map(|kind| kind as u32), [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(
+        (0..9).map(Kind::from_number).collect::<Vec<_>>()[7..],
+        [Some(Kind::Signal), None],
+        "posix timers are the kernel's"
+    );
+    assert_eq!((events::FIRED, events::RECV, events::ACCEPT, events::SEND), (1, 1, 2, 4));
+    assert_eq!((events::CREATE, events::REMOVE, events::DELIVERED, corelane_kevent::SIGNAL_NO_MASK), (1, 2, 1, 1 << 63));
+    let flags = [Request::ONESHOT, Request::WAKEUP_ALL, Request::ET, Request::LAST_CHECK, Request::ALWAYS_QUEUE];
+    assert_eq!(flags.map(|flag| flag.bits()), [1, 2, 4, 8, 16]);
+    assert_eq!([Returned::BROKEN, Returned::DONE, Returned::COPY_FAILED].map(|flag| flag.bits()), [1, 2, 4]);
+}
+
+/// How many of two queues, each with a thread that sleeps at it, are told of a connection to one listener.
+fn told_of_a_connection(request: Request) -> usize {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let queues = [plain(), plain()];
+    let (sleeps, sleeping) = mpsc::channel();
+    let told = AtomicUsize::new(0);
+    thread::scope(|threads| {
+        for kevents in &queues {
+            add(kevents, socket(&listener, events::ACCEPT).with(request));
+            add(kevents, far(1));
+            let (sleeps, told) = (sleeps.clone(), &told);
+            threads.spawn(move || {
+                sleeps.send(this_thread()).unwrap();
+                let accepts = got(kevents, 1, PATIENCE).iter().any(|record| record.kind == Kind::Socket as u32);
+                told.fetch_add(usize::from(accepts), Ordering::SeqCst);
+            });
+        }
+        queues.iter().for_each(|_| wait_until_asleep(&sleeping.recv().unwrap()));
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let expected = if request == Request::WAKEUP_ALL { 2 } else { 1 };
+        while told.load(Ordering::SeqCst) < expected {
+            thread::yield_now();
+        }
+        // Who was not told still sleeps.
+        queues.iter().for_each(|kevents| assert_eq!(kevents.ready(&[far(1)]), Ok(1)));
+    });
+    told.into_inner()
+}
+
+#[test]
+fn k_06_one_queue_is_woken_and_with_wakeup_all_every_one() {
+    assert_eq!((told_of_a_connection(Request::empty()), told_of_a_connection(Request::WAKEUP_ALL)), (1, 2));
 }
 
 #[test]
@@ -428,8 +478,8 @@ fn k_20_sockets_tell_bytes_room_and_how_many_connections_wait() {
 fn k_20_pipes_are_as_sockets() {
     let kevents = plain();
     let (reader, mut writer) = std::io::pipe().unwrap();
-    add(&kevents, Record::new(Kind::Pipe, id(&reader), events::RECV).with(Request::LAST_CHECK));
-    add(&kevents, Record::new(Kind::Pipe, id(&writer), events::SEND));
+    add(&kevents, Record::pipe(reader.as_fd(), events::RECV).with(Request::LAST_CHECK));
+    add(&kevents, Record::pipe(writer.as_fd(), events::SEND));
     let told = now(&kevents);
     assert_eq!((told.len(), told[0].id, told[0].event), (1, id(&writer), events::SEND));
     writer.write_all(b"abc").unwrap();
@@ -441,7 +491,7 @@ fn k_20_pipes_are_as_sockets() {
 fn k_21_poll_tells_the_bits_of_poll_and_checks_by_itself() {
     let kevents = plain();
     let (end, mut peer) = UnixStream::pair().unwrap();
-    add(&kevents, Record::new(Kind::Poll, id(&end), 1).with(Request::ET));
+    add(&kevents, Record::poll(end.as_fd(), 1).with(Request::ET));
     peer.write_all(b"x").unwrap();
     wait_until_readable(kevents.queue().descriptor());
     (&end).read_exact(&mut [0; 1]).unwrap();
@@ -469,7 +519,7 @@ fn k_23_a_directory_tells_new_and_lost_entries_apart() {
     std::fs::create_dir_all(&folder).unwrap();
     let open = std::fs::File::open(&folder).unwrap();
     let kevents = plain();
-    add(&kevents, Record::new(Kind::Inode, id(&open), events::CREATE | events::REMOVE));
+    add(&kevents, Record::directory(open.as_fd(), events::CREATE | events::REMOVE));
     std::fs::write(folder.join("a"), "a").unwrap();
     assert_eq!(got(&kevents, 1, PATIENCE)[0].event, events::CREATE);
     std::fs::remove_file(folder.join("a")).unwrap();
