@@ -26,6 +26,13 @@ pub enum Happening {
         /// Nothing more can be sent.
         end: Option<End>,
     },
+    /// A descriptor is ready for some of what was asked for (kevent's of 2007).
+    Ready {
+        /// Which.
+        descriptor: RawFd,
+        /// For what: [`notes`] of `Ready`, or bits of poll(2).
+        what: u32,
+    },
     /// All that was written to a socket has left.
     Empty {
         /// Which.
@@ -114,6 +121,7 @@ impl Event {
             Filter::Read => Happening::Readable { descriptor: self.descriptor(), count, end },
             Filter::Write => Happening::Writable { descriptor: self.descriptor(), room: count, end },
             Filter::Empty => Happening::Empty { descriptor: self.descriptor() },
+            Filter::Ready | Filter::Poll => Happening::Ready { descriptor: self.descriptor(), what: self.notes },
             Filter::Vnode => Happening::Changed { descriptor: self.descriptor(), changes: self.notes },
             Filter::Process | Filter::ProcessDescriptor => self.of_process(),
             Filter::Signal => Happening::Signal { signal: ident as i32, count },
@@ -160,6 +168,7 @@ mod tests {
         assert_eq!(event(Filter::Read, Flags::EOF, 104, 0), Happening::Readable { descriptor: 7, count: 0, end });
         assert_eq!(event(Filter::Write, Flags::EOF, 104, 9), Happening::Writable { descriptor: 7, room: 9, end });
         assert_eq!(event(Filter::Empty, none, 0, 0), Happening::Empty { descriptor: 7 });
+        assert_eq!(event(Filter::Poll, none, 5, 0), Happening::Ready { descriptor: 7, what: 5 });
         assert_eq!(event(Filter::Vnode, none, 3, 0), Happening::Changed { descriptor: 7, changes: 3 });
         assert_eq!(event(Filter::Signal, none, 0, 2), Happening::Signal { signal: 7, count: 2 });
         assert_eq!(event(Filter::Timer, none, 0, 2), Happening::Timer { timer: 7, expirations: 2 });
