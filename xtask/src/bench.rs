@@ -145,7 +145,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Subject::Http(http) => http.run()?,
         Subject::Tls(tls) => tls.run()?,
         Subject::Hyper(hyper) => hyper.run()?,
-        Subject::Event(event) => event.run()?,
+        Subject::Event(event) => {
+            event.manner.conduct("event", &Ours::ALONE, event::build, |stage, extent, interrupt| {
+                measure_events(event, stage, extent, interrupt)
+            })?;
+        }
         Subject::Load(manner) => {
             manner.conduct("load", &Ours::ALONE, build_peers, |stage, extent, interrupt| {
                 measure_generator(manner, stage, extent, interrupt)
@@ -285,6 +289,12 @@ fn measure_contention(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) 
     let (rounds, verdict) = contention::run(extent, stage, interrupt)?;
     println!("{}", contention::table(&rounds));
     Ok(Findings { contentions: rounds, verdicts: vec![verdict], ..Findings::default() })
+}
+
+/// Measures event queues, and the web server of one source on each system of events.
+fn measure_events(event: &event::Arguments, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+    let event::Found { events, servers, instructions, left_out, verdicts } = event.measure(stage, extent, interrupt)?;
+    Ok(Findings { events, cells: servers.into_iter().collect(), instructions, left_out, verdicts, ..Findings::default() })
 }
 
 /// Attacks for as long as all rounds together.

@@ -29,6 +29,10 @@ long bytes_at(int fd);
 extern const struct system epoll_system, uring_system;
 #ifdef WITH_KQUEUE
 extern const struct system kqueue_system;
+#if __has_include(<corelane/kevent.h>)
+#define HAVE_KEVENT
+extern const struct system ring_system;
+#endif
 #endif
 
 /* Ends the program where a call of the system's has failed. */

@@ -231,6 +231,9 @@ static const struct system *const systems[] = {
 #ifdef WITH_KQUEUE
 	&kqueue_system,
 #endif
+#ifdef HAVE_KEVENT
+	&ring_system,
+#endif
 };
 
 int main(int argc, char **argv)

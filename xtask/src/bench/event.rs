@@ -12,14 +12,14 @@ use clap::Args;
 
 use super::idle;
 use super::interrupt::Interrupt;
-use super::report::Findings;
-use super::rounds::Extent;
-use super::stage::{Ours, Stage};
+use super::rounds::{CellResult, Extent, Verdict};
+use super::stage::Stage;
 use super::{Manner, measure_cell};
 use cells::CELLS;
 use programs::Programs;
 
 pub use instructions::Count;
+pub use programs::build;
 pub use rounds::{CellRounds, table};
 pub use servers::CELL as SERVER_CELL;
 
@@ -27,51 +27,61 @@ pub use servers::CELL as SERVER_CELL;
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(flatten)]
-    manner: Manner,
+    pub(super) manner: Manner,
     /// One cell alone; may be given again. The ratio over registered descriptors takes three of them.
     #[arg(long, value_name = "CELL", value_parser = cell_names())]
     only: Vec<String>,
 }
 
+/// All that was found out.
+pub struct Found {
+    /// The cells of events.
+    pub events: Vec<CellRounds>,
+    /// evserver's, if it was asked for.
+    pub servers: Option<CellResult>,
+    /// Exact counts.
+    pub instructions: Vec<Count>,
+    /// Who did not take part, and why.
+    pub left_out: Vec<String>,
+    /// What came of all bars.
+    pub verdicts: Vec<Verdict>,
+}
+
 impl Arguments {
-    /// Runs the command.
+    /// Measures what was asked for.
     ///
     /// # Errors
-    /// When a program cannot be built or started, or tells what is not so. What is not installed is left out, by name.
-    pub fn run(&self) -> Result<()> {
-        self.manner
-            .conduct("event", &Ours::ALONE, programs::build, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
-    }
-
-    fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+    /// When a program cannot be started, or tells what is not so. What is not installed is left out, by name.
+    pub fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Found> {
         idle::raise_file_limit(2 * cells::MOST)?;
         let programs = Programs::find(&stage.peers);
         let cells: Vec<_> = CELLS.iter().filter(|cell| self.wants(cell.name)).collect();
         let events = rounds::run(&cells, &programs, extent, interrupt)?;
         events.iter().for_each(|cell| println!("{}", table(cell)));
-        let mut verdicts = rounds::judge(&events);
-        let mut found = Findings { left_out: programs.left_out.clone(), events, ..Findings::default() };
-        if self.wants(SERVER_CELL.name) {
+        let servers = if self.wants(SERVER_CELL.name) {
             let lineup = SERVER_CELL.lineup(false, |entrant| programs.serves(entrant));
-            let outcome = measure_cell(&SERVER_CELL, &lineup, stage, extent, interrupt)?;
-            verdicts.extend(outcome.verdicts.iter().cloned());
-            found.cells.push(outcome);
-        }
-        if self.wants(instructions::NAME) {
-            self.count(&programs, &mut found, interrupt)?;
-            verdicts.extend(instructions::judge(&found.instructions));
-        }
-        Ok(Findings { verdicts, ..found })
+            Some(measure_cell(&SERVER_CELL, &lineup, stage, extent, interrupt)?)
+        } else {
+            None
+        };
+        let mut left_out = programs.left_out.clone();
+        let instructions = self.count(&programs, &mut left_out, interrupt)?;
+        let of_servers = servers.iter().flat_map(|cell| cell.verdicts.iter().cloned());
+        let verdicts = rounds::judge(&events).into_iter().chain(of_servers).chain(instructions::judge(&instructions)).collect();
+        Ok(Found { events, servers, instructions, left_out, verdicts })
     }
 
-    fn count(&self, programs: &Programs, found: &mut Findings, interrupt: &Interrupt) -> Result<()> {
-        if let Some(why) = instructions::missing() {
-            found.left_out.push(why);
-            return Ok(());
+    fn count(&self, programs: &Programs, left_out: &mut Vec<String>, interrupt: &Interrupt) -> Result<Vec<Count>> {
+        if !self.wants(instructions::NAME) {
+            return Ok(Vec::new());
         }
-        found.instructions = instructions::run(programs, interrupt)?;
-        println!("{}", instructions::table(&found.instructions));
-        Ok(())
+        if let Some(why) = instructions::missing() {
+            left_out.push(why);
+            return Ok(Vec::new());
+        }
+        let counts = instructions::run(programs, interrupt)?;
+        println!("{}", instructions::table(&counts));
+        Ok(counts)
     }
 
     fn wants(&self, name: &str) -> bool {

@@ -18,6 +18,8 @@ use crate::workspace::Workspace;
 pub enum System {
     /// kqueue(2) of this project.
     Kqueue,
+    /// The ring of kevent, of this project, with FIONREAD for each event.
+    Ring,
     /// kqueue(2) of libkqueue.
     Libkqueue,
     /// epoll(7), with FIONREAD for each event.
@@ -27,13 +29,14 @@ pub enum System {
 }
 
 /// All of them, in the order of the tables.
-const ALL: [System; 4] = [System::Kqueue, System::Libkqueue, System::Epoll, System::Uring];
+const ALL: [System; 5] = [System::Kqueue, System::Ring, System::Libkqueue, System::Epoll, System::Uring];
 
 impl System {
     /// The program, and what it is told.
     fn program(self) -> (&'static str, &'static str) {
         match self {
             System::Kqueue => ("peer-events-kqueue", "kqueue"),
+            System::Ring => ("peer-events-kqueue", "ring"),
             System::Libkqueue => ("peer-events-libkqueue", "kqueue"),
             System::Epoll => ("peer-events", "epoll"),
             System::Uring => ("peer-events", "uring"),
@@ -45,6 +48,7 @@ impl fmt::Display for System {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             System::Kqueue => "kqueue",
+            System::Ring => "ring",
             System::Libkqueue => "libkqueue",
             System::Epoll => "epoll",
             System::Uring => "uring",
@@ -133,7 +137,7 @@ pub fn build(peers: &Path) -> Result<()> {
     let ours = [include, library.display().to_string(), format!("-Wl,-rpath,{}", folder.display())];
     let sources = peers.join("events");
     let plain = ["main.c", "epoll.c", "uring.c"].map(|name| sources.join(name));
-    let whole: Vec<_> = plain.iter().cloned().chain([sources.join("kqueue.c")]).collect();
+    let whole: Vec<_> = plain.iter().cloned().chain(["kqueue.c", "ring.c"].map(|name| sources.join(name))).collect();
     compile(&plain, &[], &folder.join("peer-events"))?;
     compile(&whole, &with_kqueue(&ours), &folder.join("peer-events-kqueue"))?;
     compile(&[crates.join("programs/evserver.c")], &ours, &folder.join(SERVER))?;

@@ -102,6 +102,7 @@ pub fn judge(cells: &[CellRounds]) -> Vec<Verdict> {
         verdicts.extend(judge_one(cell, System::Libkqueue, Limit::AtMost(1.0)));
         if cell.cell == ALL_ACTIVE {
             verdicts.extend(judge_one(cell, System::Epoll, Limit::AtMost(1.25)));
+            verdicts.extend(judge_ring(cell));
         }
     }
     let named = |name: &str| cells.iter().find(|cell| cell.cell == name);
@@ -117,6 +118,11 @@ fn judge_one(cell: &CellRounds, by: System, limit: Limit) -> Option<Verdict> {
     Verdict::of_rounds(cell.cell, format!("kqueue / {by}, CPU per event"), &ratios(cell, by)?, limit)
 }
 
+fn judge_ring(cell: &CellRounds) -> Option<Verdict> {
+    let ratios = divided(cell, System::Ring, System::Epoll)?;
+    Verdict::of_rounds(cell.cell, "ring / epoll, CPU per event".to_owned(), &ratios, Limit::AtMost(1.1))
+}
+
 /// How the ratio to epoll is with many descriptors registered, beside what it is with ten.
 fn judge_growth(cell: &'static str, few: &[f64], many: &[f64]) -> Option<Verdict> {
     let growth: Vec<f64> = many.iter().zip(few).map(|(many, few)| many / few).collect();
@@ -125,8 +131,12 @@ fn judge_growth(cell: &'static str, few: &[f64], many: &[f64]) -> Option<Verdict
 
 /// CPU per event of our kqueue by that of another, round by round.
 fn ratios(cell: &CellRounds, by: System) -> Option<Vec<f64>> {
+    divided(cell, System::Kqueue, by)
+}
+
+fn divided(cell: &CellRounds, of: System, by: System) -> Option<Vec<f64>> {
     let place = |system| cell.systems.iter().position(|&one| one == system);
-    let (ours, theirs) = (place(System::Kqueue)?, place(by)?);
+    let (ours, theirs) = (place(of)?, place(by)?);
     Some(cell.rounds.iter().map(|round| round[ours].cpu_ns_per_event / round[theirs].cpu_ns_per_event).collect())
 }
 
