@@ -52,6 +52,10 @@ impl Port for Circle {
         Ok(())
     }
 
+    fn has_more(&self) -> bool {
+        true
+    }
+
     fn send(&mut self, _now: u64, frames: &mut Vec<Frame>) -> Result<Taken, Fault> {
         let taken = frames.drain(..).count() as u64;
         self.sent += taken;
