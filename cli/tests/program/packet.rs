@@ -83,9 +83,9 @@ fn what_cannot_be_is_refused_with_its_remedy() {
     let script = format!("{WIRE} && exec \"$0\" \"$@\"");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     for (port, service, words) in [
-        ("va,ip=10.9.0.1/24", "echo=udp://10.9.0.1:60007", "the kernel has 10.9.0.1 as well"),
+        ("va,ip=10.9.0.1/24", "echo=udp://10.9.0.1:60007?reflect", "the kernel has 10.9.0.1 as well"),
         (PORT, "echo=tcp://10.9.0.2:60007", "there is UDP so far"),
-        (PORT, "echo=udp://10.9.0.2:0", "name one"),
+        (PORT, "echo=udp://10.9.0.2:0?reflect", "name one"),
         ("none,ip=10.9.0.2/24", V4, "none"),
         ("va,ip=10.9.0.2/40", V4, "IPv4 has up to 32 bits"),
         ("va,ip=10.9.0.2/24,via=10.8.0.1", V4, "give an address beside it first"),

@@ -10,7 +10,8 @@
 //!
 //! [`dispatch`] says on which lane a packet's handler runs, and when: a reassembled datagram is reinjected as `IP_DIRECT` on its bucket's.
 //!
-//! What comes beside them, on the same frames: a work of the lane's that feeds them from its ports; the lane's wheel, which calls [`Reassembly::expire`](reassembly::Reassembly::expire) at [`Reassembly::due`](reassembly::Reassembly::due).
+//! Crate `stack` carries both out on a lane: it feeds them from its port, calls [`Reassembly::expire`](reassembly::Reassembly::expire) at
+//! [`Reassembly::due`](reassembly::Reassembly::due), and has packets change lanes as parcels.
 #![forbid(unsafe_code)]
 
 pub mod dispatch;

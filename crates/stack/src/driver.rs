@@ -8,7 +8,6 @@ use crate::settings::{Error, Settings};
 use crate::sockets::{self, Sending, key_of};
 use crate::work::Packets;
 use corelane_lane::Mesh;
-use corelane_rss::Table;
 use corelane_seam::{
     Address, Arena, Bell, Bind, Completion, DatagramOp, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op,
     Outcome, Port, RECEIVES_PER_CYCLE, Socket, Tuning, Wait,
@@ -67,11 +66,6 @@ impl<D: Driver> Stack<D> {
     #[must_use]
     pub fn port_fault(&self) -> Option<Fault> {
         self.gate.borrow().fault
-    }
-
-    /// From now on flows are of the lanes that `table` says; what was placed before is handled first.
-    pub fn set_table(&mut self, table: Table) {
-        self.path.borrow_mut().set_table(table);
     }
 
     /// Closes the port: nothing arrives any more.

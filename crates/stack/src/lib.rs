@@ -67,5 +67,6 @@ mod work;
 pub use counts::{Counts, Drop};
 pub use driver::Stack;
 pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
+pub use routes::check_addresses;
 pub use settings::{Error, Network, ROUTES_MAX, Route, Settings};
-pub use work::{Crossing, Packets};
+pub use work::{Crossing, Packets, Policy};

@@ -55,6 +55,7 @@ pub(crate) struct Path {
     queue: usize,
     pub lane: (usize, usize),
     pub hasher: Arc<FlowHasher>,
+    is_card_of_key: bool,
     table: Rc<RefCell<Table>>,
     pub draft: Draft,
     /// Names the next packet that is sent.
@@ -103,6 +104,7 @@ impl Path {
             queue: facts.queue as usize,
             lane: settings.lane,
             hasher: settings.hasher.clone(),
+            is_card_of_key: settings.is_card_of_key,
             table,
             draft: Draft::default(),
             identification: (settings.secret >> 64) as u32,
@@ -141,7 +143,7 @@ impl Path {
         if is_part || !(self.is_shared() || self.fragments.counts().fragments > 0) {
             return None;
         }
-        let present = packet.facts.hash;
+        let present = packet.facts.hash.filter(|_| self.is_card_of_key);
         match self.hasher.packet(packet, present.map(|hash| hash.hash_type)) {
             Verdict::Keep(_) => present.map(|hash| hash.flow),
             Verdict::Computed(hashed) => Some(hashed.flow),

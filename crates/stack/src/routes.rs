@@ -85,6 +85,14 @@ impl Routes {
     }
 }
 
+/// Whether a stack can be made so, but for what only its port shows.
+///
+/// # Errors
+/// What is wrong.
+pub fn check_addresses(settings: &Settings) -> Result<(), Error> {
+    Routes::new(settings).map(drop)
+}
+
 fn check(address: IpAddr, bits: u8, is_own: bool) -> Result<(), Error> {
     let most = if address.is_ipv4() { 32 } else { 128 };
     if bits > most {

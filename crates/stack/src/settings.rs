@@ -43,6 +43,9 @@ pub struct Settings {
     pub table: Table,
     /// The number of the lane, and how many there are.
     pub lane: (usize, usize),
+    /// Whether the card hashes with the key of `hasher`. If not, what it says of a packet's flow is not looked at: whole datagrams and those that
+    /// were put together would go to different lanes.
+    pub is_card_of_key: bool,
     /// When handlers run. Default: hybrid, as the original has it for IP.
     pub dispatch: Dispatch,
     /// What waits for fragments; none: a 32nd part of the port's frames.
@@ -112,15 +115,8 @@ impl Settings {
     #[must_use]
     pub fn new(hasher: Arc<FlowHasher>, table: Table, lane: (usize, usize), secret: u128) -> Self {
         let (networks, routes) = Default::default();
-        Self { networks, routes, hasher, table, lane, dispatch: Dispatch::Hybrid, fragments: None, secret }
-    }
-
-    /// Whether a stack can be made so, but for what only its port shows.
-    ///
-    /// # Errors
-    /// What is wrong.
-    pub fn check(&self) -> Result<(), Error> {
-        crate::routes::Routes::new(self).map(drop)
+        let (is_card_of_key, dispatch, fragments) = (false, Dispatch::Hybrid, None);
+        Self { networks, routes, hasher, table, lane, is_card_of_key, dispatch, fragments, secret }
     }
 
     /// With one more address.
@@ -135,6 +131,12 @@ impl Settings {
     pub fn with_route(mut self, destination: IpAddr, bits: u8, router: IpAddr) -> Self {
         self.routes.push(Route { destination, bits, router });
         self
+    }
+
+    /// With a card that hashes with the same key.
+    #[must_use]
+    pub fn with_card_of_key(self) -> Self {
+        Self { is_card_of_key: true, ..self }
     }
 
     /// With another policy of dispatch.

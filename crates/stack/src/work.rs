@@ -5,9 +5,9 @@ use crate::gate::Gate;
 use crate::neighbours::Word;
 use crate::packet::{Ip, Packet};
 use crate::path::{Leaving, Path};
-use corelane_isr::dispatch::{Number, Report};
-use corelane_lane::{Channels, Kit, Mesh, Work};
-use corelane_rss::FlowId;
+use corelane_isr::dispatch::{Dispatch, Number, Report};
+use corelane_lane::{Channels, Ear, Kit, Mesh, Work};
+use corelane_rss::{FlowId, Table};
 use corelane_seam::{Completion, Driver, Frame, FrameParcel};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -33,17 +33,36 @@ enum Say {
     Neighbour(Word),
 }
 
+/// What is changed while packets pass. No flow is reordered by it: what was placed before is handled first.
+#[derive(Clone, Debug)]
+pub enum Policy {
+    /// When handlers run, for protocols that do not say otherwise.
+    Dispatch(Dispatch),
+    /// When those of one protocol run; none: as those of all.
+    DispatchOf(Number, Option<Dispatch>),
+    /// Packets that each queue of a protocol holds.
+    Limit(Number, usize),
+    /// Which lane has which bucket.
+    Table(Table),
+}
+
 /// The work. It asks nothing of the driver itself: what the driver's face of the stack brings it hands on, and what comes it hands to that.
 pub struct Packets {
     path: Rc<RefCell<Path>>,
     gate: Rc<RefCell<Gate>>,
     mesh: Mesh<Crossing>,
+    ear: Option<Ear<Policy>>,
     is_draining: bool,
 }
 
 impl Packets {
     pub(crate) fn new(path: Rc<RefCell<Path>>, gate: Rc<RefCell<Gate>>, mesh: Mesh<Crossing>) -> Self {
-        Self { path, gate, mesh, is_draining: false }
+        Self { path, gate, mesh, ear: None, is_draining: false }
+    }
+
+    /// From now on policies are heard.
+    pub fn set_ear(&mut self, ear: Ear<Policy>) {
+        self.ear = Some(ear);
     }
 
     /// What was counted on its lane.
@@ -155,6 +174,28 @@ impl Work for Packets {
             Some(Say::Neighbour(word)) => path.learn(word),
             None => path.parted(from),
         })
+    }
+
+    fn hear(&mut self, kit: &mut Kit, _driver: &mut dyn Driver) {
+        let Some(ear) = &mut self.ear else { return };
+        let path = &mut *self.path.borrow_mut();
+        for policy in ear.take() {
+            let heard = match policy {
+                Policy::Dispatch(dispatch) => {
+                    path.isr.set_dispatch(dispatch);
+                    Ok(())
+                }
+                Policy::DispatchOf(number, dispatch) => path.isr.set_dispatch_of(number, dispatch),
+                Policy::Limit(number, limit) => path.isr.set_limit(number, limit),
+                Policy::Table(table) => {
+                    path.set_table(table);
+                    Ok(())
+                }
+            };
+            if let Err(why) = heard {
+                kit.report(&format!("lane {}: a change of the packet path was refused: {why}", kit.lane()));
+            }
+        }
     }
 
     fn flush(&mut self, kit: &mut Kit) {

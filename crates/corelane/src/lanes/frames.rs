@@ -6,7 +6,7 @@ use corelane_os::random::secret;
 use corelane_rss::{FlowHasher, Table};
 use corelane_seam::parcel::{AbroadLimits, Parcel, Post};
 use corelane_seam::{Arena, Driver, FrameMemory, Tuning};
-use corelane_stack::{Crossing, Packets, Settings, Stack};
+use corelane_stack::{Crossing, Packets, Settings, Stack, check_addresses};
 use corelane_steer::Settings as Steering;
 use corelane_xdp::{Ours, Queue, ports_for};
 use std::net::IpAddr;
@@ -109,7 +109,7 @@ pub(crate) fn open(
     let secret = secret().map_err(|error| Error::System { what: "asking for randomness (getrandom)", error })?;
     let settings = |lane: usize| port.settings(&hasher, &table, (lane, lanes), secret.wrapping_add(lane as u128));
     // Before anything is opened.
-    settings(0).check().map_err(|why| refused(why.to_string()))?;
+    check_addresses(&settings(0)).map_err(|why| refused(why.to_string()))?;
     let ours = Ours::Addresses(port.addresses().collect());
     let choice = ports_for(&port.interface, &ours, lanes).map_err(|why| refused(why.to_string()))?;
     let notes = choice.lost.iter().map(|lost| format!("packet {}: {lost}", port.interface)).collect();

@@ -1,10 +1,11 @@
 //! Services on several lanes: each flow on its bucket's lane, in order, whatever policy is in force and whatever the wire does.
 
 use crate::frames::{STACK, STACK_V6, TEST, TEST_V6, arp, datagram, solicitation, udp_in};
-use crate::program::{PORT, Plan, Program};
-use corelane_isr::dispatch::Dispatch;
+use crate::program::{Card, PORT, Plan, Program};
+use corelane_isr::dispatch::{Dispatch, Number};
+use corelane_rss::{Buckets, Table};
 use corelane_sim::{Faults, WireFaults, for_seeds};
-use corelane_stack::Drop;
+use corelane_stack::{Drop, Policy};
 use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ const ADDRESSES: [IpAddr; 2] = [IpAddr::V4(STACK), IpAddr::V6(STACK_V6)];
 
 fn plan(lanes: usize, seed: u64) -> Plan {
     let (faults, wire) = (Faults::none(), WireFaults::default());
-    Plan { lanes, seed, faults, wire, is_aligned: true, change: |settings| settings }
+    Plan { lanes, seed, faults, wire, card: Card::Aligned, change: |settings| settings }
 }
 
 /// The ends of flow `number`.
@@ -97,7 +98,7 @@ fn on_a_card_without_rss_packets_change_lanes_in_order_under_every_policy() {
     let policies: [fn(corelane_stack::Settings) -> corelane_stack::Settings; 2] =
         [|settings| settings.with_dispatch(Dispatch::Hybrid), |settings| settings.with_dispatch(Dispatch::Deferred)];
     for change in policies {
-        let mut program = Program::new(&Plan { is_aligned: false, change, ..plan(4, 5) }, &ADDRESSES);
+        let mut program = Program::new(&Plan { card: Card::Plain, change, ..plan(4, 5) }, &ADDRESSES);
         meet(&mut program);
         let (mac, mut heard) = (mac(&program), BTreeMap::new());
         for number in 0..40 {
@@ -144,6 +145,69 @@ fn fragments_and_whole_datagrams_of_a_flow_come_to_one_lane() {
     program.close();
 }
 
+/// Each of four lanes brings packets of all four, while their policies change.
+#[test]
+fn while_policies_change_four_producers_reorder_no_flow() {
+    let mut program = Program::new(&Plan { card: Card::Scattered, ..plan(4, 9) }, &ADDRESSES);
+    meet(&mut program);
+    let (mac, mut heard) = (mac(&program), BTreeMap::new());
+    let policies = [
+        Policy::Dispatch(Dispatch::Deferred),
+        Policy::DispatchOf(Number::IP, Some(Dispatch::Hybrid)),
+        Policy::Limit(Number::IP, 2000),
+        Policy::DispatchOf(Number::IP, None),
+        Policy::Dispatch(Dispatch::Hybrid),
+        Policy::DispatchOf(Number::IP6, Some(Dispatch::Deferred)),
+    ];
+    for number in 0..200_u32 {
+        for source in 0..24 {
+            let (from, to) = flow(source, source % 2 == 1);
+            udp_in(mac, from, to, &payload(number, 100), 1400, 0).iter().for_each(|frame| program.test.send(frame));
+        }
+        let lane = number as usize % 4;
+        program.tell.tell(lane, policies[(number as usize / 4) % policies.len()].clone()).unwrap();
+        program.pass(300_000);
+        hear(&mut program, &mut heard);
+    }
+    program.pass(50_000_000);
+    hear(&mut program, &mut heard);
+    assert!(heard.len() == 24 && heard.values().all(|numbers| *numbers == (0..200).collect::<Vec<_>>()), "{heard:?}");
+    let counts: Vec<_> = (0..4).map(|lane| program.counts(lane)).collect();
+    assert!(counts.iter().all(|counts| counts.crossed > 500 && counts.datagrams_in > 100), "{counts:?}");
+    program.close();
+}
+
+/// Buckets move to one lane and back: nothing is lost, and what arrives afterwards is where they are.
+#[test]
+fn buckets_change_lanes_while_packets_pass_and_none_is_lost() {
+    let mut program = Program::new(&Plan { card: Card::Scattered, ..plan(4, 10) }, &ADDRESSES);
+    meet(&mut program);
+    let (mac, mut heard) = (mac(&program), BTreeMap::new());
+    let even = Table::even(Buckets::DEFAULT, 4).unwrap();
+    let first = Table::weighted(Buckets::DEFAULT, &[1, 0, 0, 0]).unwrap();
+    let mut before = 0;
+    for number in 0..120_u32 {
+        for source in 0..12 {
+            let (from, to) = flow(source, source % 2 == 1);
+            udp_in(mac, from, to, &payload(number, 100), 1400, 0).iter().for_each(|frame| program.test.send(frame));
+        }
+        if number % 40 == 20 {
+            let table = if number == 60 { &even } else { &first };
+            (0..4).for_each(|lane| program.tell.tell(lane, Policy::Table(table.clone())).unwrap());
+        }
+        if number == 110 {
+            before = program.counts(0).datagrams_in;
+        }
+        program.pass(500_000);
+        hear(&mut program, &mut heard);
+    }
+    program.pass(50_000_000);
+    hear(&mut program, &mut heard);
+    assert!(heard.len() == 12 && heard.values().all(|numbers| numbers.len() == 120), "{heard:?}");
+    assert!(program.counts(0).datagrams_in - before >= 100, "the first lane has all buckets in the end");
+    program.close();
+}
+
 /// All that wires do, and all that the driver may do: nothing is lost that the wire did not lose, and all memory comes home.
 #[test]
 fn runs_from_seeds_on_bad_wires_end_clean() {
@@ -152,7 +216,12 @@ fn runs_from_seeds_on_bad_wires_end_clean() {
         let wire = WireFaults { down: 2, ..WireFaults::all(60) };
         let late =
             Faults { late_completion: 100, reordered_completion: 100, late_release: 100, delayed_bell: 50, ..Faults::none() };
-        let plan = Plan { faults: late, wire, is_aligned: seed % 2 == 0, ..plan(1 + seed as usize % 4, seed) };
+        let plan = Plan {
+            faults: late,
+            wire,
+            card: [Card::Aligned, Card::Scattered, Card::Plain][seed as usize % 3],
+            ..plan(1 + seed as usize % 4, seed)
+        };
         let mut program = Program::new(&plan, &ADDRESSES);
         let (mac, mut heard) = (mac(&program), BTreeMap::new());
         meet(&mut program);

@@ -1,11 +1,11 @@
 //! Lanes of one program, each with its stack, services and packets.
 
-use corelane_lane::{Control, Homing, Kit, Lane, LaneSettings, Mesh, Order, Report as Operator, Turn as LaneTurn, Works};
+use corelane_lane::{Control, Homing, Kit, Lane, LaneSettings, Mesh, Order, Report as Operator, Tell, Turn as LaneTurn, Works};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane_seam::parcel::{AbroadLimits, Post};
 use corelane_seam::{Arena, Datagrams, FrameMemory, Tuning};
 use corelane_sim::{CardSetup, Faults, Interface, SimDriver, SimPort, Turn, WireFaults, World};
-use corelane_stack::{Counts, Packets, Settings, Stack};
+use corelane_stack::{Counts, Packets, Policy, Settings, Stack};
 use corelane_svc::{Cx, DatagramService, Limits, Replies, Services, Sharing, Silent};
 use corelane_watch::{Description, LaneName, Page, ServiceName};
 use std::net::{IpAddr, SocketAddr};
@@ -37,14 +37,24 @@ impl DatagramService for Echo {
     }
 }
 
+/// What the card does with flows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Card {
+    /// It knows the lanes' key and table.
+    Aligned,
+    /// It has a key of its own: each queue brings packets of all lanes.
+    Scattered,
+    /// It hashes nothing: all arrives at its first queue.
+    Plain,
+}
+
 /// How a program is made.
 pub struct Plan {
     pub lanes: usize,
     pub seed: u64,
     pub faults: Faults,
     pub wire: WireFaults,
-    /// Whether the card knows the lanes' table; else all arrives at its first queue.
-    pub is_aligned: bool,
+    pub card: Card,
     pub change: fn(Settings) -> Settings,
 }
 
@@ -58,6 +68,7 @@ pub struct Program {
     pub memories: Vec<FrameMemory>,
     pub arenas: Vec<Arena>,
     pub wire: WireFaults,
+    pub tell: Tell<Policy>,
 }
 
 impl Program {
@@ -66,7 +77,11 @@ impl Program {
         let lanes = plan.lanes;
         let hasher = FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL);
         let table = Table::even(Buckets::DEFAULT, lanes).unwrap();
-        let rss = plan.is_aligned.then(|| (hasher.clone(), table.clone()));
+        let rss = match plan.card {
+            Card::Aligned => Some((hasher.clone(), table.clone())),
+            Card::Scattered => Some((FlowHasher::new(&Key::SYMMETRIC, HashTypes::ALL), table.clone())),
+            Card::Plain => None,
+        };
         let test = world.interface(CardSetup { queues: 0, ..CardSetup::default() });
         let card = world.interface(CardSetup { queues: lanes, rss, ..CardSetup::default() });
         world.join(&[&test, &card]);
@@ -76,9 +91,10 @@ impl Program {
         let services = vec![ServiceName { name: "echo".into(), url: String::new(), counters: Vec::new() }];
         let names = (0..lanes).map(|_| LaneName::default()).collect();
         let page = Page::heap(&Description { program: "test".into(), services, lanes: names, ..Description::default() }).unwrap();
-        let mut program =
-            Self { world, test, card, control, lanes: Vec::new(), memories: Vec::new(), arenas: Vec::new(), wire: plan.wire };
-        for (lane, (crossing, homing)) in crossings.into_iter().zip(homings).enumerate() {
+        let (tell, ears) = control.words();
+        let (lanes_of, memories, arenas) = Default::default();
+        let mut program = Self { world, test, card, control, lanes: lanes_of, memories, arenas, wire: plan.wire, tell };
+        for (lane, ((crossing, homing), ear)) in crossings.into_iter().zip(homings).zip(ears).enumerate() {
             let settings = LaneSettings::new().memory_bytes(8 << 20);
             let arena = Arena::new(8 << 20).unwrap();
             let below = program.world.driver(arena.clone(), Tuning::default());
@@ -86,6 +102,9 @@ impl Program {
             memory.open_abroad(lane as u16, AbroadLimits::default(), &post);
             let port = SimPort::open(&program.card, lane, below.lane(), memory.clone(), 256).unwrap();
             let mut of_stack = Settings::new(hasher.clone(), table.clone(), (lane, lanes), 11 + lane as u128);
+            if plan.card == Card::Aligned {
+                of_stack = of_stack.with_card_of_key();
+            }
             for address in addresses {
                 of_stack = of_stack.with_network(*address, if address.is_ipv4() { 24 } else { 64 });
             }
@@ -98,7 +117,8 @@ impl Program {
                 let sharing = Sharing { share_port: lanes > 1, v6_only: false };
                 services.bind(&mut stack, service, SocketAddr::new(*address, PORT), sharing).unwrap();
             }
-            let packets = stack.packets(crossing);
+            let mut packets = stack.packets(crossing);
+            packets.set_ear(ear);
             let works = Works::of(services).and(packets).and(Homing::new(post, homing));
             let kit = Kit::new(lane, &program.control, arena.clone(), page.lane(lane).unwrap(), &settings, Box::new(Nobody));
             program.lanes.push(Some(Lane::new(stack, works, kit, program.control.clone(), settings)));

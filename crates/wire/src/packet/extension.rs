@@ -66,9 +66,15 @@ impl Kind {
         self.unit() * units as usize + 8
     }
 
+    /// Bytes of the shortest: authentication has a number and a place in a sequence behind its length field (RFC 4302, section 2).
+    const fn least(self) -> usize {
+        if matches!(self, Self::Authentication) { 12 } else { 8 }
+    }
+
     /// The length field of a header of so many bytes, if there can be one.
     fn units(self, length: usize) -> Option<u8> {
-        let counted = length.checked_sub(8).filter(|counted| counted.is_multiple_of(self.unit()))?;
+        let counted =
+            length.checked_sub(8).filter(|_| length >= self.least()).filter(|counted| counted.is_multiple_of(self.unit()))?;
         u8::try_from(counted / self.unit()).ok()
     }
 }

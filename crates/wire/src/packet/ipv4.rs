@@ -222,7 +222,7 @@ impl Header {
     pub fn emit(&self, payload: usize, to: &mut Writer<'_>) -> Result<(), Error> {
         let options = self.options.bytes();
         let length = Self::BYTES + options.len();
-        let end = self.fragment.offset.bytes() + length + payload;
+        let end = (self.fragment.offset.bytes() + length).saturating_add(payload);
         if end > u16::MAX.into() {
             return Err(Error::Oversized { limit: u16::MAX.into(), got: end });
         }

@@ -81,8 +81,16 @@ impl Header {
     /// [`Error::Oversized`] for more than 65,535 bytes; [`Error::NoRoom`]. Nothing was written then.
     pub fn emit(&self, addresses: &Addresses, payload: &[u8], to: &mut Writer<'_>) -> Result<(), Error> {
         let head = self.head(payload.len())?;
-        let sum = addresses.pseudo(Protocol::UDP, Self::BYTES + payload.len())?;
+        let sum = addresses.pseudo(Protocol::UDP, Self::BYTES.saturating_add(payload.len()))?;
         Self::put(head, sum.and(&head).and(payload).checksum_of_udp(), to)
+    }
+
+    /// As [`Header::emit`], but says that there is no checksum: legal over IPv4, and over IPv6 for tunnels alone ([`View::has_checksum`]).
+    ///
+    /// # Errors
+    /// As [`Header::emit`].
+    pub fn emit_without_checksum(&self, payload: usize, to: &mut Writer<'_>) -> Result<(), Error> {
+        Self::put(self.head(payload)?, 0, to)
     }
 
     /// As [`Header::emit`], but leaves the checksum to the card: in its place stands the sum of the pseudo header.
@@ -90,7 +98,7 @@ impl Header {
     /// # Errors
     /// As [`Header::emit`].
     pub fn emit_partial(&self, addresses: &Addresses, payload: usize, to: &mut Writer<'_>) -> Result<(), Error> {
-        let pseudo: Sum = addresses.pseudo(Protocol::UDP, Self::BYTES + payload)?;
+        let pseudo: Sum = addresses.pseudo(Protocol::UDP, Self::BYTES.saturating_add(payload))?;
         Self::put(self.head(payload)?, pseudo.partial(), to)
     }
 
@@ -98,7 +106,7 @@ impl Header {
         let mut head = [0; Self::BYTES];
         set::<0, 2, _>(&mut head, self.source.to_be_bytes());
         set::<2, 2, _>(&mut head, self.destination.to_be_bytes());
-        set::<4, 2, _>(&mut head, length_u16(Self::BYTES + payload)?.to_be_bytes());
+        set::<4, 2, _>(&mut head, length_u16(Self::BYTES.saturating_add(payload))?.to_be_bytes());
         Ok(head)
     }
 

@@ -306,10 +306,11 @@ fn each_icmp_is_of_one_family_alone() {
 
 #[test]
 fn extension_headers_have_the_lengths_that_their_fields_can_say() {
-    for (kind, unit) in [(Kind::Routing, 8), (Kind::Authentication, 4)] {
+    // Authentication has twelve bytes in front of its data (RFC 4302, section 2).
+    for (kind, unit, least) in [(Kind::Routing, 8, 8), (Kind::Authentication, 4, 12)] {
         for length in 2..2_100_usize {
             let data = vec![0; length - 2];
-            let can_be = length >= 8 && length.is_multiple_of(unit) && (length - 8) / unit <= 255;
+            let can_be = length >= least && length.is_multiple_of(unit) && (length - 8) / unit <= 255;
             let header = Extension::new(kind, Protocol::NONE, &data);
             assert_eq!(header.is_ok(), can_be, "{kind:?} of {length} bytes");
             if let Ok(header) = header {
@@ -324,6 +325,30 @@ fn extension_headers_have_the_lengths_that_their_fields_can_say() {
 fn a_datagram_says_whether_it_has_a_checksum() {
     let has = |field: [u8; 2]| udp::View::new(&[0, 7, 0, 9, 0, 8, field[0], field[1]]).unwrap().has_checksum();
     assert_eq!((has([0, 0]), has([0, 1]), has([0xff, 0xff])), (false, true, true));
+}
+
+#[test]
+fn a_datagram_without_checksum_is_written_as_it_is_read() {
+    let header = udp::Header { source: 5000, destination: vxlan::PORT };
+    let bytes = in_front(b"inner", |to| header.emit_without_checksum(5, to));
+    let view = udp::View::new(&bytes).unwrap();
+    assert_eq!((view.header(), view.has_checksum(), view.payload()), (header, false, &b"inner"[..]));
+    assert!(view.is_checksum_right(&V4.addresses()));
+}
+
+#[test]
+fn an_impossible_length_is_refused_and_nothing_overflows() {
+    let mut memory = [0; 64];
+    let to = &mut corelane_wire::xdr::Writer::new(&mut memory);
+    let header = udp::Header { source: 1, destination: 2 };
+    let oversized = |result| matches!(result, Err(Error::Oversized { .. }));
+    for payload in [65_528, usize::MAX] {
+        assert!(
+            oversized(header.emit_partial(&V4.addresses(), payload, to)) && oversized(header.emit_without_checksum(payload, to))
+        );
+        assert!(oversized(V4.emit(payload, to)));
+    }
+    assert!(to.is_empty());
 }
 
 #[test]
