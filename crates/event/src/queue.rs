@@ -290,8 +290,9 @@ impl Queue {
 
     /// Whether its number is still its descriptor's: a close that nobody told of leaves the number to others.
     pub(crate) fn is_open(&self) -> bool {
-        let set = self.set();
         let outer = self.outer.lock().unwrap_or_else(PoisonError::into_inner);
+        // Asked for under the outer one's lock: who goes over to a new set changes both under it.
+        let set = self.set();
         outer.as_ref().is_some_and(|outer| Set::holds(outer, set.number(), Token::Inner.word()))
     }
 

@@ -35,7 +35,8 @@ fn socket(descriptor: &impl AsFd, event: u32) -> Record {
 }
 
 fn add(kevents: &Kevents, record: Record) {
-    assert_eq!(kevents.add(&mut [record.with(Request::ALWAYS_QUEUE)]), Ok(0));
+    let mut records = [record.with(Request::ALWAYS_QUEUE)];
+    assert_eq!(kevents.add(&mut records), Ok(0), "{records:?}");
 }
 
 /// What there is now.

@@ -181,8 +181,11 @@ impl State {
 
     fn register(&self, key: Key, file: RawFd, needed: Readiness) -> Result<(), i32> {
         match self.set.add(file, needed, key.token()) {
-            // Told as closed, and then not closed: its old registration is the right one.
-            Err(number::EEXIST) => self.set.modify(file, needed, key.token()),
+            // Told as closed, and then not closed; or put into a new set as what had the number before. That one may be exclusive, and cannot be modified.
+            Err(number::EEXIST) => {
+                self.set.remove(file)?;
+                self.set.add(file, needed, key.token())
+            }
             answer => answer,
         }
     }
