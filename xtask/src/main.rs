@@ -1,9 +1,11 @@
 //! The project's own scripts: `cargo xtask test` runs every check, `cargo xtask tidy` the house rules alone,
-//! `cargo xtask bench` measures against others, and `cargo xtask package` makes what is installed elsewhere.
+//! `cargo xtask bench` measures against others, `cargo xtask package` makes what is installed elsewhere, and `cargo xtask rig` builds
+//! networks to try things in.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod package;
+mod rig;
 mod test;
 mod tidy;
 mod workspace;
@@ -23,6 +25,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Write a Debian package, and the root file system of a container
     Package(package::Arguments),
+    /// Build a network in namespaces, run a command in it, and take it down
+    Rig(rig::Arguments),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -31,5 +35,6 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Tidy(arguments) => tidy::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Package(arguments) => package::run(&arguments),
+        Command::Rig(arguments) => rig::run(&arguments),
     }
 }

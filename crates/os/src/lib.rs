@@ -17,8 +17,10 @@ pub mod named;
 pub mod netlink;
 pub mod page;
 pub mod processes;
+pub mod random;
 pub mod report;
 pub mod runner;
+pub mod shared;
 pub mod signals;
 pub mod sockets;
 #[cfg(any(test, feature = "testing"))]

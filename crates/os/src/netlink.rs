@@ -152,8 +152,11 @@ fn read(mut messages: &[u8], bodies: &mut Vec<Vec<u8>>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The first of some messages: its kind, its body, and those behind it.
-fn next(messages: &[u8]) -> io::Result<Option<(u16, &[u8], &[u8])>> {
+/// The kind of a message, its body, and what lies behind it.
+type Message<'a> = (u16, &'a [u8], &'a [u8]);
+
+/// The first of some messages.
+fn next(messages: &[u8]) -> io::Result<Option<Message<'_>>> {
     if messages.is_empty() {
         return Ok(None);
     }

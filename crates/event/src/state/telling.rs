@@ -8,13 +8,16 @@ use super::State;
 use super::asking::Answer;
 use crate::closing;
 use crate::interest::{Source, Told};
-use crate::record::{Event, Filter, Flags};
+use crate::record::{Event, Filter, Flags, Manner, notes};
 use crate::set::Token;
 use crate::signals::{self, Counts};
 use crate::slab::Key;
 
 /// How long an interest in a drained buffer waits before its origin is asked again; nanoseconds.
 const LOOK_AGAIN: u64 = 1_000_000;
+
+/// Counts of signals where nobody was ever interested in any: they are large, and nobody looks at them.
+static NONE: Counts = [0; SIGNALS];
 
 /// Where a call's events go.
 pub struct Sink<'a> {
@@ -53,8 +56,15 @@ impl State {
                 None => self.report(Key::from_token(token_of(report)), readiness_of(report)),
             }
         }
-        let counts = self.gather();
-        let told = self.scan(sink, &counts);
+        self.hear_processes();
+        let counted;
+        let counts = if self.called.is_none() {
+            &NONE
+        } else {
+            counted = self.gather();
+            &counted
+        };
+        let told = self.scan(sink, counts);
         for report in reports.iter().filter(|report| Token::from_word(token_of(report)).is_none()) {
             if let Some(origin) = self.origins.get_mut(Key::from_token(token_of(report))) {
                 origin.reported = None;
@@ -71,17 +81,17 @@ impl State {
             Token::Files => self.hear_files(),
             // Silenced before the counts are looked at: what comes later rings again.
             Token::Called => self.called.iter().for_each(|bell| bell.silence()),
+            // They are listened to before anything is told: what a process has done is known before its end.
+            Token::Processes => {}
             Token::Bell | Token::Signals | Token::Retired => {}
             // reason: it is in the outer set alone, from which nobody collects.
             Token::Inner => unreachable!("the outer set is not collected from"),
         }
     }
 
-    /// Counts of signals, if there was ever an interest in any: the set reports them from then on, for as long as any queue counts them.
+    /// Counts of signals, once there was an interest in any: the set reports them from then on, for as long as any queue counts them.
     fn gather(&mut self) -> Counts {
-        if self.called.is_none() {
-            return [0; SIGNALS];
-        }
+        assert!(self.called.is_some(), "counts are of interest to who hears of signals");
         let counts = signals::gather();
         for (&signal, key) in &self.signals {
             let interest = &self.interests[*key];
@@ -143,8 +153,9 @@ impl State {
             self.stay(key);
             return None;
         }
+        let trusted = self.interests[key].manner.contains(Manner::UNCHECKED);
         let origin = self.interests[key].origin();
-        if origin.is_some_and(|origin| !self.is_alive(origin)) {
+        if origin.is_some_and(|origin| !self.is_alive(origin, trusted)) {
             return None;
         }
         let interest = &self.interests[key];
@@ -158,8 +169,20 @@ impl State {
         };
         let event = interest.event(told);
         self.interests[key].told_in = self.look;
+        self.interests[key].forced = false;
         self.after_telling(key, &event, counts);
         (!event.flags.contains(Flags::DROP)).then_some(event)
+    }
+
+    /// What there is to tell to an interest that is new.
+    pub(super) fn tell_new(&mut self, key: Key) -> Option<Event> {
+        self.begin();
+        let is_signal = self.interests[key].filter == Filter::Signal;
+        let counts = if is_signal { self.gather() } else { [0; SIGNALS] };
+        self.ready.remove(key.index());
+        let event = self.ask_and_settle(key, &counts);
+        self.finish();
+        event
     }
 
     /// Whether the set has reported an origin as failed or hung up, which it will do again and again.
@@ -209,7 +232,7 @@ impl State {
         }
         let interest = &mut self.interests[key];
         match &mut interest.source {
-            Source::Timer(timing) if timing.period > 0 => {
+            Source::Timer(timing) if timing.period > 0 && timing.fired => {
                 let (wall, count) = (timing.wall, event.data.unsigned_abs());
                 timing.next(count);
                 let due = timing.due;
@@ -226,7 +249,9 @@ impl State {
             self.resettle(key);
             return;
         }
-        if !event.flags.contains(Flags::CLEAR) {
+        // A child that is followed may have ended meanwhile, which was not told with its beginning.
+        let is_child = event.filter == Filter::Process && event.notes & notes::CHILD != 0;
+        if is_child || !event.flags.contains(Flags::CLEAR) {
             self.stay(key);
         }
     }

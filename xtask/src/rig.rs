@@ -1,0 +1,115 @@
+//! `cargo xtask rig`: a network to try things in by hand, gone when the command in it ends.
+//!
+//! ```text
+//! this process, in a namespace of its own           holds the others open by descriptors: /proc/PID/fd/N names them for ip(8) and nsenter(1)
+//!   setpriv --pdeathsig KILL unshare --pid --kill-child COMMAND    ends with this process, and all that it started with it
+//! ```
+//!
+//! No namespace has a name, no interface is in a namespace that was there before, and nothing is written anywhere. So when this process ends,
+//! however it does, the kernel ends the command, and with the last process and descriptor the namespaces and all that is in them.
+
+mod shapes;
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use nix::sched::{CloneFlags, setns, unshare};
+
+use shapes::Shape;
+
+/// Queues of an interface at the most.
+const QUEUES_MAX: u16 = 64;
+/// Ends of a bridge at the most.
+const ENDS_MAX: u8 = 32;
+
+/// Options of `cargo xtask rig`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// What to build
+    #[arg(value_enum)]
+    shape: Shape,
+    /// Queues of each interface
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(QUEUES_MAX)))]
+    queues: u16,
+    /// A VLAN of this number on the wire, 10.9.1.0/24
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4094))]
+    vlan: Option<u16>,
+    /// Ends of a bridge
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=i64::from(ENDS_MAX)))]
+    ends: u8,
+    /// What to run in the first namespace; a shell if nothing
+    #[arg(last = true)]
+    command: Vec<String>,
+}
+
+/// Builds it, runs the command in it, and takes it down.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let rig = Rig::build(arguments)?;
+    let mut command = rig.command(&arguments.command);
+    let status = command.status().context("setpriv (package util-linux)")?;
+    // As a shell tells of a signal.
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
+}
+
+/// Namespaces, as long as this is there.
+struct Rig {
+    /// Name and namespace; this thread is in the first.
+    spaces: Vec<(String, File)>,
+}
+
+impl Rig {
+    fn build(arguments: &Arguments) -> Result<Self> {
+        let names = arguments.shape.spaces(arguments.ends);
+        // The last that is made is the one in which this thread stays until all are there.
+        let spaces = names.into_iter().map(|name| Ok((name, new_space()?))).collect::<Result<Vec<_>>>()?;
+        let rig = Self { spaces };
+        let first = rig.place(0);
+        for (space, lines) in arguments.shape.lines(arguments, |index| rig.place(index)) {
+            ensure!(space < rig.spaces.len(), "lines are for a namespace that there is");
+            setns(&rig.spaces[space].1, CloneFlags::CLONE_NEWNET).with_context(|| format!("entering {first}"))?;
+            ip(&lines)?;
+        }
+        setns(&rig.spaces[0].1, CloneFlags::CLONE_NEWNET).context("entering the first namespace")?;
+        Ok(rig)
+    }
+
+    /// Where a namespace is, for ip(8) and nsenter(1).
+    fn place(&self, index: usize) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.spaces[index].1.as_raw_fd())
+    }
+
+    fn command(&self, words: &[String]) -> Command {
+        let shell = [std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned())];
+        let words = if words.is_empty() { &shell[..] } else { words };
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child=KILL", "--"]).args(words);
+        for (index, (name, _)) in self.spaces.iter().enumerate() {
+            let place = self.place(index);
+            eprintln!("{name}: nsenter --net=${name} COMMAND ({place})");
+            command.env(name, place);
+        }
+        command
+    }
+}
+
+fn new_space() -> Result<File> {
+    unshare(CloneFlags::CLONE_NEWNET).context("unshare(2), which only root may")?;
+    File::open("/proc/thread-self/ns/net").context("opening the namespace")
+}
+
+fn ip(lines: &[String]) -> Result<()> {
+    let mut child = Command::new("ip").args(["-batch", "-"]).stdin(Stdio::piped()).spawn().context("ip (package iproute2)")?;
+    // reason: it was asked for.
+    child.stdin.take().expect("a pipe").write_all(lines.join("\n").as_bytes())?;
+    let status = child.wait()?;
+    ensure!(status.success(), "ip -batch: {status}, for the lines\n{}", lines.join("\n"));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
