@@ -249,29 +249,6 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_what_is_written_together_is_seen_together() {
-        loom::model(|| {
-            let page = page();
-            let reader = Reader::of(&page).unwrap();
-            let row = page.lane(0).unwrap();
-            let writer = thread::spawn(move || {
-                for _ in 0..2 {
-                    row.together(|row| {
-                        row.add(LaneCounter::Sleeps, 1);
-                        row.add(LaneCounter::TurnsEmpty, 1);
-                    });
-                }
-            });
-            let read = |counter: LaneCounter| reader.source.load(reader.layout.lane_row(0) + counter.index());
-            let both = || (read(LaneCounter::Sleeps), read(LaneCounter::TurnsEmpty));
-            let (is_whole, (sleeps, turns)) = reader.together(0, both);
-            assert!(!is_whole || sleeps == turns, "{sleeps} and {turns} are of two moments");
-            writer.join().unwrap();
-            assert_eq!(reader.together(0, both), (true, (2, 2)));
-        });
-    }
-
-    #[test]
     fn loom_a_counter_seen_by_a_reader_never_shrinks_and_loses_nothing() {
         loom::model(|| {
             let page = page();
