@@ -1,17 +1,21 @@
 //! `corelane stat`: what the lanes of running processes count, read from their pages.
 
+mod figures;
+mod glance;
 mod json;
 mod text;
+mod wrong;
 
 use crate::exit::Exit;
 use crate::print::print_some;
 use anyhow::{Result, bail};
 use corelane::admin::watch::{Liveness, PageFile, Reader, RunDirectory, Snapshot, list};
+use corelane_load::amounts;
 use std::time::Duration;
-use text::Detail;
 
-/// Prints what running processes count, lane by lane
+/// Shows running processes at a glance: services, lanes, and what is wrong
 ///
+/// With --every the figures are for each second since the last look, else since the start of the process.
 /// The counters are read from shared memory: nothing is asked of the lanes, so this works while they hang, and after they died. Pages are looked
 /// for in CORELANE_RUN_DIR, if that is set, else in every place where `serve` may put them (`serve --help`).
 #[derive(clap::Args)]
@@ -22,23 +26,16 @@ pub struct Arguments {
     /// As JSON, one object a line for each process
     #[arg(long)]
     json: bool,
-    /// Counters that are zero too
+    /// Every counter, of all lanes together and lane by lane
     #[arg(long)]
     all: bool,
-    /// Print again every so many seconds, with rates, until interrupted or nobody runs any more
-    #[arg(long, value_name = "SECONDS")]
-    every: Option<f64>,
+    /// Print again after this time (1s, 500ms), with rates, until interrupted or nobody runs any more
+    #[arg(long, value_name = "TIME", value_parser = pause)]
+    every: Option<Duration>,
 }
 
 /// Prints the pages that were asked for.
 pub fn run(arguments: &Arguments) -> Result<Exit> {
-    let pause = match arguments.every {
-        Some(seconds) if !(0.01..=86_400.0).contains(&seconds) => {
-            bail!("--every: {seconds} is not a number of seconds from 0.01 to 86400")
-        }
-        Some(seconds) => Some(Duration::from_secs_f64(seconds)),
-        None => None,
-    };
     let readers = readers(arguments.pid)?;
     if readers.is_empty() {
         match arguments.pid {
@@ -54,16 +51,29 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
                 Some(before) => now.since(before)?,
                 None => now.clone(),
             };
-            let detail = if arguments.all { Detail::All } else { Detail::NonZero };
-            if print_some(if arguments.json { json::json(&shown) } else { text::text(&shown, detail) })?.is_break() {
+            if print_some(view(arguments, &shown))?.is_break() {
                 return Ok(Exit::Done);
             }
             *before = Some(now);
         }
-        match pause.filter(|_| readers.iter().any(|reader| reader.liveness() != Liveness::Dead)) {
+        match arguments.every.filter(|_| readers.iter().any(|reader| reader.liveness() != Liveness::Dead)) {
             Some(pause) => std::thread::sleep(pause),
             None => return Ok(Exit::Done),
         }
+    }
+}
+
+/// The time between two looks.
+fn pause(text: &str) -> Result<Duration, String> {
+    let fits = |time: &Duration| (Duration::from_millis(10)..=Duration::from_secs(86_400)).contains(time);
+    amounts::time(text).ok().filter(fits).ok_or_else(|| "write a time from 10ms to 24h, or seconds from 0.01 to 86400".to_owned())
+}
+
+fn view(arguments: &Arguments, shown: &Snapshot) -> String {
+    match arguments {
+        Arguments { json: true, .. } => json::json(shown),
+        Arguments { all: true, .. } => text::text(shown),
+        _ => glance::glance(shown),
     }
 }
 

@@ -1,6 +1,8 @@
 //! A snapshot as JSON (RFC 8259) for programs. All numbers but the derived figures are whole and below 2^64.
 
-use corelane::admin::watch::{Counter, LaneCounter, LaneSnapshot, LaneState, ServiceCounter, Snapshot, Values};
+use corelane::admin::watch::{
+    Counter, Histogram, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter, Snapshot, Values,
+};
 use serde::{Serialize, Serializer};
 
 /// The snapshot as one JSON object. Every counter is there, zero or not, under its name; a derived figure
@@ -70,6 +72,9 @@ struct Lane<'a> {
     driver: &'a str,
     steering: &'a str,
     state: &'static str,
+    is_whole: bool,
+    #[serde(serialize_with = "histograms")]
+    histograms: &'a [Histogram],
     #[serde(flatten)]
     row: Row<'a, LaneCounter>,
     services: Vec<Service<'a>>,
@@ -84,6 +89,8 @@ impl<'a> Lane<'a> {
             driver: &lane.name.driver,
             steering: &lane.name.steering,
             state: lane.state().map_or("unknown", LaneState::name),
+            is_whole: lane.is_whole,
+            histograms: &lane.histograms,
             row: Row::of(&lane.values),
             services: services.collect(),
         }
@@ -116,6 +123,30 @@ impl<'a, C: Counter> Row<'a, C> {
 
 fn counters<C: Counter, S: Serializer>(values: &Values<C>, to: S) -> Result<S::Ok, S::Error> {
     to.collect_map(values.all().map(|one| (one.name, one.value)))
+}
+
+/// How many values there were, quantiles that are null if there were none, and the buckets: smallest value, largest value, count.
+#[derive(Serialize)]
+struct Distribution {
+    count: u64,
+    p50: Option<u64>,
+    p90: Option<u64>,
+    p99: Option<u64>,
+    p999: Option<u64>,
+    buckets: Vec<(u64, u64, u64)>,
+}
+
+impl Distribution {
+    fn of(histogram: &Histogram) -> Self {
+        let [p50, p90, p99, p999] = [500, 900, 990, 999].map(|thousandths| histogram.quantile(thousandths));
+        Self { count: histogram.count(), p50, p90, p99, p999, buckets: histogram.buckets().collect() }
+    }
+}
+
+fn histograms<S: Serializer>(histograms: &[Histogram], to: S) -> Result<S::Ok, S::Error> {
+    assert!(histograms.len() == LaneHistogram::ALL.len(), "a lane has each histogram");
+    let names = LaneHistogram::DECLARED.iter().map(|one| one.name);
+    to.collect_map(names.zip(histograms.iter().map(Distribution::of)))
 }
 
 fn ratios<C: Counter, S: Serializer>(values: &Values<C>, to: S) -> Result<S::Ok, S::Error> {
@@ -157,6 +188,7 @@ mod tests {
                 }
             }
         }
+        page.lane(1).unwrap().record(LaneHistogram::TurnNanoseconds, 900);
         let snapshot = Reader::of(&page).unwrap().snapshot(5);
         let value: Value = serde_json::from_str(&json(&snapshot)).unwrap();
         assert_eq!(value["at_nanoseconds"], 5);
@@ -164,6 +196,10 @@ mod tests {
         assert_eq!(value["lanes"][0]["cpu"], 3);
         assert_eq!(value["lanes"][1]["cpu"], Value::Null);
         assert_eq!(value["lanes"].as_array().unwrap().len(), 2);
+        let turns = |lane: usize| &value["lanes"][lane]["histograms"]["turn_nanoseconds"];
+        assert_eq!(turns(1)["buckets"], serde_json::json!([[896, 1023, 1]]));
+        assert_eq!((&turns(1)["p99"], &turns(0)["p99"], &turns(0)["count"]), (&1023.into(), &Value::Null, &0.into()));
+        assert_eq!(value["lanes"][0]["is_whole"], true);
         for (index, lane) in snapshot.lanes.iter().enumerate() {
             let found = &value["lanes"][index];
             check(found, &lane.values);

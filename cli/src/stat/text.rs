@@ -1,6 +1,6 @@
-//! A snapshot as text for people, 80 columns wide.
+//! All of a snapshot as text for people, 80 columns wide.
 
-use corelane::admin::watch::{Counter, Kind, LaneCounter, LaneSnapshot, Snapshot, Value, Values};
+use corelane::admin::watch::{Counter, Histogram, Kind, LaneCounter, LaneHistogram, LaneSnapshot, Snapshot, Value, Values};
 use std::fmt::Write;
 
 const COLUMNS: usize = 80;
@@ -8,19 +8,10 @@ const NAME_COLUMNS: usize = 32;
 const VALUE_COLUMNS: usize = 20;
 const RATE_COLUMNS: usize = 12;
 
-/// Which counters are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detail {
-    /// Those that are not zero.
-    NonZero,
-    /// All.
-    All,
-}
-
 /// The snapshot as text: what the process lacks, all lanes together, each service on all lanes, and each lane. If it has a
 /// span, counters have a second column with the rate per second.
-pub fn text(snapshot: &Snapshot, detail: Detail) -> String {
-    let mut writer = Writer { out: String::new(), snapshot, detail };
+pub fn text(snapshot: &Snapshot) -> String {
+    let mut writer = Writer { out: String::new(), snapshot };
     writer.process();
     writer.notes();
     writer.heading("", "all lanes");
@@ -38,7 +29,6 @@ pub fn text(snapshot: &Snapshot, detail: Detail) -> String {
 struct Writer<'a> {
     out: String,
     snapshot: &'a Snapshot,
-    detail: Detail,
 }
 
 impl Writer<'_> {
@@ -67,8 +57,10 @@ impl Writer<'_> {
         let (driver, steering) = (&lane.name.driver, &lane.name.steering);
         let turn = self.last_turn(lane).map(|age| format!(", last turn {age:.3} s before"));
         let turn = turn.unwrap_or_default();
-        self.heading("", &format!("lane {index}: {state}, {cpu}, driver {driver}, steering {steering}{turn}"));
+        let torn = if lane.is_whole { "" } else { ", read while it wrote" };
+        self.heading("", &format!("lane {index}: {state}, {cpu}, driver {driver}, steering {steering}{turn}{torn}"));
         self.values(&lane.values);
+        LaneHistogram::ALL.iter().for_each(|&which| self.histogram(which, lane.histogram(which)));
         for (service, values) in self.snapshot.services.iter().zip(&lane.services) {
             self.heading("  ", &format!("service {} at {}, lane {index}", service.name.name, service.name.url));
             self.values(values);
@@ -84,7 +76,7 @@ impl Writer<'_> {
     fn values<C: Counter>(&mut self, values: &Values<C>) {
         for Value { name, kind, unit, value } in values.all() {
             // A mark means something for one lane only, and stands in its heading.
-            if kind == Kind::Mark || (value == 0 && self.detail == Detail::NonZero) {
+            if kind == Kind::Mark {
                 continue;
             }
             let rate = Some(value).filter(|_| kind == Kind::Counter).and_then(|n| self.snapshot.per_second(n));
@@ -98,6 +90,15 @@ impl Writer<'_> {
                 let _ = writeln!(self.out, "  {:<NAME_COLUMNS$}{value:>VALUE_COLUMNS$.3}", ratio.name);
             }
         }
+    }
+
+    /// How many values there were, and which one half, 99 and 99.9 of 100 of them do not exceed.
+    fn histogram(&mut self, which: LaneHistogram, histogram: &Histogram) {
+        let quantiles = [500, 990, 999].map(|thousandths| histogram.quantile(thousandths).unwrap_or(0));
+        let [half, most, nearly_all] = quantiles;
+        let name = which.declaration().name;
+        let _ = writeln!(self.out, "  {name:<NAME_COLUMNS$}{:>VALUE_COLUMNS$} values", histogram.count());
+        let _ = writeln!(self.out, "      p50 {half}, p99 {most}, p999 {nearly_all} {}", which.declaration().unit);
     }
 
     fn heading(&mut self, indent: &str, text: &str) {
@@ -114,12 +115,12 @@ impl Writer<'_> {
     }
 }
 
-fn plural(count: usize, what: &str) -> String {
+pub fn plural(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Date and time of a number of seconds since 1970, in the Gregorian calendar and UTC.
-fn date(seconds: u64) -> String {
+pub fn date(seconds: u64) -> String {
     let (mut days, second) = (seconds / 86_400, seconds % 86_400);
     let mut year = 1970;
     while days >= year_days(year) {
@@ -173,30 +174,23 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_page_shows_no_zero_unless_asked() {
+    fn a_quiet_page_shows_every_counter() {
         let snapshot = Reader::of(&page("tcp://[::]:7")).unwrap().snapshot(0);
-        let short = text(&snapshot, Detail::NonZero);
-        assert_eq!(
-            short,
-            "process 0 (alive), example 1.0, started 2026-03-21 12:34:56 UTC
+        let all = text(&snapshot);
+        let head = "process 0 (alive), example 1.0, started 2026-03-21 12:34:56 UTC
 2 lanes, 1 service
   note: io_uring refused: Operation not permitted (seccomp); serving with epoll;
       remedy: allow io_uring_setup(2)
 
 all lanes
-
-service echo at tcp://[::]:7, all lanes
-
-lane 0: starting, CPU 3, driver sim, steering table
-
-  service echo at tcp://[::]:7, lane 0
-
-lane 1: starting, no CPU, driver sim, steering table
-
-  service echo at tcp://[::]:7, lane 1
-"
-        );
-        let all = text(&snapshot, Detail::All);
+  turns_productive                                   0 turns
+";
+        assert!(all.lines().map(str::trim_end).zip(head.lines()).all(|(shown, due)| shown == due), "{all}");
+        let headings = ["service echo at tcp://[::]:7, all lanes", "lane 0: starting, CPU 3, driver sim, steering table"];
+        let headings = headings
+            .into_iter()
+            .chain(["  service echo at tcp://[::]:7, lane 0", "lane 1: starting, no CPU, driver sim, steering table"]);
+        headings.for_each(|heading| assert_eq!(all.lines().filter(|line| *line == heading).count(), 1, "{heading}"));
         for entry in LaneCounter::DECLARED.iter().chain(ServiceCounter::DECLARED).filter(|entry| entry.kind != Kind::Mark) {
             assert_eq!(all.matches(&format!("  {} ", entry.name)).count(), 3, "{}", entry.name);
         }
@@ -219,7 +213,7 @@ lane 1: starting, no CPU, driver sim, steering table
         page.service(1, 0).unwrap().add(ServiceCounter::Requests, 10);
         page.service(1, 0).unwrap().add(ServiceCounter::Sends, 16);
         page.service(1, 0).unwrap().set(ServiceCounter::ConnectionsOpen, 5);
-        let text = text(&reader.snapshot(3_000_000_000).since(&before).unwrap(), Detail::NonZero);
+        let text = text(&reader.snapshot(3_000_000_000).since(&before).unwrap());
         for line in [
             "2 lanes, 1 service, over 2.000 s",
             "  requests                                          40 requests             20/s",
@@ -242,7 +236,7 @@ lane 1: starting, no CPU, driver sim, steering table
         all_max(&page);
         let snapshot = reader.snapshot(u64::MAX);
         for snapshot in [&snapshot, &snapshot.since(&before).unwrap(), &reader.snapshot(1).since(&before).unwrap()] {
-            for line in text(snapshot, Detail::All).lines() {
+            for line in text(snapshot).lines() {
                 assert!(line.chars().count() <= COLUMNS, "{line}");
             }
         }

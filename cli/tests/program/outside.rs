@@ -26,7 +26,7 @@ fn stat_shows_the_counters_of_somebody_elses_service() {
         assert!(shown.status.success(), "{shown:?}");
         String::from_utf8(shown.stdout).unwrap()
     };
-    let words = stat(&[]);
+    let words = stat(&["--all"]);
     for (name, value, unit) in [("apples_sold", 4, "apples"), ("orders_refused", 1, "requests"), ("apples_left", 6, "apples")] {
         let line = format!("  {name:<32}{value:>20} {unit}");
         assert!(words.lines().any(|shown| shown.trim_end() == line), "{line:?} is not in\n{words}");

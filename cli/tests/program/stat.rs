@@ -8,6 +8,8 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A server with one echoed connection, which stays open.
 fn served() -> (Server, std::net::TcpStream) {
@@ -35,22 +37,28 @@ fn shown(text: &str, counter: &str) -> Vec<u64> {
 }
 
 #[test]
-fn text_shows_what_is_not_zero() {
+fn at_a_glance_a_service_and_a_lane_are_a_line_each() {
     let (server, _stream) = served();
     let text = text(&server.stat(&[]));
     assert!(text.starts_with(&format!("process {} (alive), corelane ", server.pid())), "{text}");
-    assert!(text.contains(&format!("service echo at {}, all lanes", server.urls[0])), "{text}");
-    assert_eq!(shown(&text, "bytes_in"), [12, 12]); // all lanes, and the one there is
-    assert!(shown(&text, "endings_aborted").is_empty());
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    for url in &server.urls {
+        assert_eq!(text.lines().filter(|line| line.starts_with("echo ") && line.ends_with(url.as_str())).count(), 1, "{text}");
+    }
+    let lane: Vec<&str> = text.lines().find(|line| line.starts_with("   0 ")).unwrap().split_whitespace().collect();
+    assert_eq!((lane.len(), lane[6]), (10, "1"), "ten columns, and one connection is open: {text}");
+    assert!(!text.contains("strays ") && !text.contains("stalled"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80) && text.lines().count() < 24, "{text}");
 }
 
 #[test]
-fn all_shows_what_is_zero_too() {
+fn all_shows_every_counter() {
     let (server, _stream) = served();
     let text = text(&server.stat(&["--all", "--pid", &server.pid().to_string()]));
     assert_eq!(shown(&text, "endings_aborted"), [0; 4]);
     assert_eq!(shown(&text, "bytes_in").iter().sum::<u64>(), 24);
+    assert!(text.contains(&format!("service echo at {}, all lanes", server.urls[0])), "{text}");
+    assert!(shown(&text, "turn_nanoseconds")[0] > 0, "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 #[test]
@@ -79,7 +87,7 @@ fn json_is_one_object_a_line_with_every_counter() {
 fn every_goes_on_with_rates_until_interrupted() {
     let (server, mut stream) = served();
     let mut command = Command::new(PROGRAM);
-    command.args(["stat", "--every", "0.05", "--pid", &server.pid().to_string()]);
+    command.args(["stat", "--all", "--every", "50ms", "--pid", &server.pid().to_string()]);
     let mut child = command.env("CORELANE_RUN_DIR", server.run.path()).stdout(Stdio::piped()).spawn().unwrap();
     let lines = lines(child.stdout.take().unwrap());
     let mut rates = 0;
@@ -94,8 +102,8 @@ fn every_goes_on_with_rates_until_interrupted() {
 
 #[test]
 fn every_needs_a_sensible_number() {
-    for number in ["0", "nan", "1000000", "0.001"] {
-        let output = stat(&Scratch::new(), &["--every", number]);
+    for number in ["0", "nan", "1000000", "0.001", "2d", "-1s"] {
+        let output = stat(&Scratch::new(), &[&format!("--every={number}")]);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(String::from_utf8(output.stderr).unwrap().contains("seconds from 0.01 to 86400"));
     }
@@ -147,7 +155,7 @@ fn a_process_that_hangs_is_shown() {
     let page = server.page();
     assert_eq!(page["process"]["liveness"], "alive");
     assert_eq!(page["services"][0]["counters"]["bytes_out"], 12);
-    until("one sees since when", || age(&text(&server.stat(&[]))) > 0.0);
+    until("one sees since when", || age(&text(&server.stat(&["--all"]))) > 0.0);
     server.signal(Signal::SIGCONT);
 }
 
@@ -164,7 +172,7 @@ fn a_page_that_cannot_be_read_is_named_and_the_others_are_shown() {
     let bad = good.with_file_name(good.file_name().unwrap().to_str().unwrap().replace("-0.page", "-1.page"));
     fs::write(&bad, "this is no page".repeat(100)).unwrap();
     let output = server.stat(&[]);
-    assert!(String::from_utf8(output.stdout.clone()).unwrap().contains("bytes_in"), "{output:?}");
+    assert!(String::from_utf8(output.stdout.clone()).unwrap().starts_with("process "), "{output:?}");
     let words = String::from_utf8(output.stderr).unwrap();
     assert!(words.lines().count() == 1 && words.contains(bad.to_str().unwrap()), "{words:?}");
 }
@@ -178,4 +186,48 @@ fn a_reader_that_goes_away_ends_it_quietly() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+/// A service that does not come back from its call until it is let go.
+struct Endless(Arc<AtomicBool>);
+
+impl corelane::StreamService for Endless {
+    type Talk = corelane::Silent;
+    type Session = ();
+
+    fn open(&mut self, _: &mut corelane::Cx, _: &corelane::Peer) {}
+
+    fn receive(
+        &mut self,
+        _: &mut corelane::Cx,
+        _: &mut (),
+        input: &mut corelane::Input,
+        _: &mut corelane::Output,
+    ) -> corelane::Next {
+        input.skip(input.len());
+        while !self.0.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+        corelane::Next::Continue
+    }
+}
+
+#[test]
+fn a_lane_in_an_endless_loop_is_named() {
+    let is_let_go = Arc::new(AtomicBool::new(false));
+    let service = is_let_go.clone();
+    let lanes = corelane::Lanes::per_core().lanes(1).serve("tcp://127.0.0.1:0", move |_| Endless(service.clone())).unwrap();
+    let running = lanes.start().unwrap();
+    let folder = running.page().expect("a page that others can read").parent().unwrap();
+    let glance = || {
+        let mut command = Command::new(PROGRAM);
+        command.args(["stat", "--pid", &std::process::id().to_string()]).env("CORELANE_RUN_DIR", folder);
+        text(&output(&mut command))
+    };
+    assert!(!glance().contains("stalled"), "nothing was asked of it yet");
+    let mut stream = std::net::TcpStream::connect(running.address()).unwrap();
+    std::io::Write::write_all(&mut stream, b"a question").unwrap();
+    until("the stalled lane is named", || glance().contains("! lane 0 is stalled: in one turn for "));
+    is_let_go.store(true, Ordering::Relaxed);
+    until("it goes on", || !glance().contains("stalled"));
 }

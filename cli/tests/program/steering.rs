@@ -102,7 +102,7 @@ fn every_flow_is_on_its_lane_by_the_program() {
     let off_cpu = server.lane_count("selections_off_cpu");
     assert!(off_cpu <= all, "{off_cpu}");
     assert!(server.page()["lanes"].as_array().unwrap().iter().all(|lane| lane["steering"] == "program"));
-    let text = String::from_utf8(server.stat(&[]).stdout).unwrap();
+    let text = String::from_utf8(server.stat(&["--all"]).stdout).unwrap();
     assert!(text.contains("steering program"), "{text}");
 }
 

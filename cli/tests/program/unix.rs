@@ -66,7 +66,7 @@ fn a_foreign_client_gets_its_bytes_back(driver: Driver) {
     assert_eq!(server.count("accepts"), 20);
     server.comes_to("endings_end_of_stream", 20);
     assert_eq!((server.count("datagrams_in"), server.count("strays")), (5, 0));
-    let shown = String::from_utf8(server.stat(&[]).stdout).unwrap();
+    let shown = String::from_utf8(server.stat(&["--all"]).stdout).unwrap();
     assert!(asked.iter().all(|place| shown.contains(&place["echo=".len()..])), "{shown}");
     let second = output(Command::new(PROGRAM).args(["serve", &asked[0]]).env("CORELANE_RUN_DIR", server.run.path()));
     let words = String::from_utf8(second.stderr).unwrap();

@@ -9,7 +9,7 @@ use crate::work::{Said, Seated, Work, Works};
 use corelane_seam::{
     Completion, DatagramOutcome, Driver, FileOp, FileOutcome, Handle, Op, Outcome, Payer, StreamOutcome, Wait, nanoseconds,
 };
-use corelane_watch::{LaneCounter, LaneState};
+use corelane_watch::{LaneCounter, LaneHistogram, LaneState};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
@@ -43,6 +43,10 @@ pub struct Lane<D: Driver> {
     heard: Said,
     /// When the last productive turn ended: spinning is counted from here.
     productive_at: u64,
+    /// Completions that this turn found.
+    collected: usize,
+    /// Whether the last turn was productive, and how long it took is not known yet.
+    is_unmeasured: bool,
     turns: u64,
 }
 
@@ -75,6 +79,8 @@ impl<D: Driver> Lane<D> {
             announced_sleep: false,
             heard: Said::default(),
             productive_at,
+            collected: 0,
+            is_unmeasured: false,
             turns: 0,
         }
     }
@@ -252,6 +258,7 @@ impl<D: Driver> Lane<D> {
         }
         self.kit.row.add(LaneCounter::TasksPanicked, self.kit.tasks.end());
         self.kit.tell_left_out(u64::MAX);
+        self.note_length(self.driver.now());
         self.kit.row.set(LaneCounter::LaneState, LaneState::Ended as u64);
         self.note_gauges();
         Turn::Ended
@@ -306,6 +313,7 @@ impl<D: Driver> Lane<D> {
         let mut before = self.kit.now;
         if wait != Wait::No {
             before = self.driver.now();
+            self.note_length(before);
             self.note_gauges();
             self.kit.row.set(LaneCounter::LaneState, LaneState::Sleeping as u64);
         }
@@ -316,13 +324,19 @@ impl<D: Driver> Lane<D> {
             return None;
         }
         self.kit.now = self.driver.now().max(before);
+        self.note_length(self.kit.now);
         self.kit.look_at_day(&self.driver);
         if wait != Wait::No {
-            self.kit.row.set(LaneCounter::LaneState, self.awake_state() as u64);
-            self.kit.row.add(LaneCounter::Sleeps, 1);
-            self.kit.row.add(LaneCounter::SleepNanoseconds, self.kit.now - before);
+            // Together: a lane that is awake, and whose last turn began before its sleep, would look stalled.
+            self.kit.row.together(|row| {
+                row.set(LaneCounter::LaneState, self.awake_state() as u64);
+                row.set(LaneCounter::LastTurnNanoseconds, self.kit.now);
+                row.add(LaneCounter::Sleeps, 1);
+                row.add(LaneCounter::SleepNanoseconds, self.kit.now - before);
+            });
         }
         let collected = self.completions.len();
+        self.collected = collected;
         if collected > 0 {
             self.kit.row.add(LaneCounter::Completions, collected as u64);
             let Self { works, kit, driver, completions, .. } = self;
@@ -418,7 +432,11 @@ impl<D: Driver> Lane<D> {
         row.set(LaneCounter::LastTurnNanoseconds, self.kit.now);
         if productive {
             self.productive_at = self.kit.now;
-            row.add(LaneCounter::TurnsProductive, 1);
+            self.is_unmeasured = true;
+            row.together(|row| {
+                row.add(LaneCounter::TurnsProductive, 1);
+                row.record(LaneHistogram::TurnCompletions, self.collected as u64);
+            });
             return Turn::Productive;
         }
         row.add(LaneCounter::TurnsEmpty, 1);
@@ -426,6 +444,13 @@ impl<D: Driver> Lane<D> {
             row.add(LaneCounter::SpinNanoseconds, self.kit.now.saturating_sub(last));
         }
         Turn::Empty
+    }
+
+    /// Records how long the last turn took, if it was productive: here the clock is read anyway.
+    fn note_length(&mut self, ended: u64) {
+        if std::mem::take(&mut self.is_unmeasured) {
+            self.kit.row.record(LaneHistogram::TurnNanoseconds, ended.saturating_sub(self.productive_at));
+        }
     }
 
     /// Copies to the page what is counted elsewhere.

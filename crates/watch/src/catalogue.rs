@@ -1,6 +1,7 @@
 //! Every counter of lanes, and every one that all services have, declared once. A new one is one line here; what only one service counts is
 //! declared with that service ([`counters!`](crate::counters)). `UPDATE_DOCS=1` brings the table in COUNTERS.md up to date.
 
+use crate::histogram::{self, LaneHistogram};
 use std::fmt::Write;
 
 /// How a word changes, and what its sum over the lanes means.
@@ -324,7 +325,13 @@ impl LaneState {
 /// Tells catalogues apart by what a reader must agree on: scopes, names, kinds, units and their order. FNV-1a.
 pub(crate) const CATALOGUE_HASH: u64 = {
     let hash = hash_declared(0xcbf2_9ce4_8422_2325, LaneCounter::SCOPE, LaneCounter::DECLARED);
-    hash_declared(hash, ServiceCounter::SCOPE, ServiceCounter::DECLARED)
+    let mut hash = hash_declared(hash, ServiceCounter::SCOPE, ServiceCounter::DECLARED);
+    let mut i = 0;
+    while i < LaneHistogram::DECLARED.len() {
+        hash = hash_text(hash_text(hash, LaneHistogram::DECLARED[i].name), LaneHistogram::DECLARED[i].unit);
+        i += 1;
+    }
+    hash
 };
 
 const fn hash_declared(mut hash: u64, scope: Scope, declared: &[Declaration]) -> u64 {
@@ -360,6 +367,7 @@ pub fn documentation(services: &[(&str, &[Declaration])]) -> String {
         "\nA *counter* only grows. A *gauge* goes up and down. A *mark* is a state or a clock reading and has no sum.\n",
     );
     document::<LaneCounter>(&mut out, "For each lane");
+    histogram::document(&mut out);
     document::<ServiceCounter>(&mut out, "For each service on each lane");
     for (name, declared) in services.iter().filter(|(_, declared)| !declared.is_empty()) {
         table(&mut out, &format!("For the service `{name}` on each lane, too"), declared);

@@ -1,11 +1,12 @@
 //! Where everything stands in a page, in 64-bit words of the machine's byte order.
 //!
-//! header | service names | names of the services' own counters | lane names | notes | lane rows | service rows (lane by lane; in
+//! header | service names | names of the services' own counters | lane names | notes | lane rows (counters, sequence, histograms) | service rows (lane by lane; in
 //! each the counters that all services have, then its own). Each part, and each row, begins at a multiple of [`LINE_WORDS`], so rows
 //! of two lanes share no cache line.
 
 use crate::catalogue::{Counter, LaneCounter, ServiceCounter};
 use crate::error::Error;
+use crate::histogram::{BUCKETS, LaneHistogram};
 use crate::memory::{AtomicU64, Ordering};
 use corelane_os::page::LINE_BYTES;
 
@@ -30,7 +31,7 @@ pub(crate) const LINE_WORDS: usize = LINE_BYTES / size_of::<u64>();
 /// The words "CORELANE" in the file, whatever the byte order; a page of the other byte order differs in its version.
 pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"CORELANE");
 /// Changed with this file. The words up to `SERVICES` stay where they are in every version.
-pub(crate) const LAYOUT_VERSION: u64 = 2;
+pub(crate) const LAYOUT_VERSION: u64 = 3;
 
 /// The words of the header.
 pub(crate) mod header {
@@ -46,6 +47,15 @@ pub(crate) mod header {
     pub const PROGRAM: usize = 9;
 }
 
+/// The words of a lane's row behind its counters.
+pub(crate) mod lane_row {
+    use super::{Counter, LaneCounter};
+
+    /// Odd while the lane writes what belongs together.
+    pub const SEQUENCE: usize = LaneCounter::ALL.len();
+    pub const HISTOGRAMS: usize = SEQUENCE + 1;
+}
+
 /// The word of a lane that is bound to no CPU.
 pub(crate) const NO_CPU: u64 = u64::MAX;
 
@@ -54,7 +64,8 @@ const SERVICE_NAME_WORDS: usize = lines(Text::words(NAME_BYTES_MAX) + Text::word
 const COUNTER_NAME_WORDS: usize = lines(Text::words(COUNTER_NAME_BYTES_MAX) + Text::words(COUNTER_UNIT_BYTES_MAX) + 1);
 const LANE_NAME_WORDS: usize = lines(1 + Text::words(DRIVER_BYTES_MAX) + Text::words(STEERING_BYTES_MAX));
 const NOTE_WORDS: usize = lines(Text::words(NOTE_BYTES_MAX));
-pub(crate) const LANE_ROW_WORDS: usize = lines(LaneCounter::ALL.len());
+/// A lane's counters, the sequence of its groups, and its histograms.
+pub(crate) const LANE_ROW_WORDS: usize = lines(lane_row::HISTOGRAMS + LaneHistogram::ALL.len() * BUCKETS);
 /// What all services have of a service's row; its own counters follow.
 pub(crate) const SERVICE_ROW_WORDS: usize = lines(ServiceCounter::ALL.len());
 

@@ -29,6 +29,7 @@ pub mod catalogue;
 mod counted;
 mod error;
 mod files;
+mod histogram;
 mod layout;
 mod memory;
 mod own;
@@ -43,6 +44,7 @@ pub use corelane_os::page::{PageError, RunDirectory};
 pub use counted::Counted;
 pub use error::Error;
 pub use files::{PageFile, list, remove_stale};
+pub use histogram::{BUCKETS, Histogram, HistogramDeclaration, LaneHistogram};
 pub use layout::{
     COUNTER_NAME_BYTES_MAX, COUNTER_UNIT_BYTES_MAX, LANES_MAX, NOTE_BYTES_MAX, NOTES_MAX, OWN_COUNTERS_MAX, SERVICES_MAX,
 };

@@ -3,10 +3,11 @@
 use crate::catalogue::{CATALOGUE_HASH, Counter, Declaration, Kind, LaneCounter, ServiceCounter};
 use crate::error::Error;
 use crate::files::stem;
+use crate::histogram::{BUCKETS, LaneHistogram, bucket};
 use crate::layout::{
-    LANE_ROW_WORDS, LAYOUT_VERSION, Layout, MAGIC, NO_CPU, NOTE_BYTES_MAX, NOTES_MAX, SERVICE_ROW_WORDS, fit, header,
+    LANE_ROW_WORDS, LAYOUT_VERSION, Layout, MAGIC, NO_CPU, NOTE_BYTES_MAX, NOTES_MAX, SERVICE_ROW_WORDS, fit, header, lane_row,
 };
-use crate::memory::{AtomicU64, Ordering, PageMemory};
+use crate::memory::{AtomicU64, Ordering, PageMemory, fence};
 use crate::own::OwnCounter;
 use crate::process_id::ProcessId;
 use corelane_os::page::RunDirectory;
@@ -282,6 +283,32 @@ impl<C: Counter, const WORDS: usize> Row<C, WORDS> {
 #[inline(always)]
 fn add(word: &AtomicU64, n: u64) {
     word.store(word.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+}
+
+impl LaneRow {
+    /// Writes what belongs together: a reader sees all of it, or nothing. It costs the lane three stores and no waiting: it is the reader that
+    /// looks again.
+    ///
+    /// # Panics
+    /// If it is called within itself, or after a panic in it.
+    #[inline]
+    pub fn together(&self, write: impl FnOnce(&Self)) {
+        let sequence = &self.memory.words()[self.first..self.first + LANE_ROW_WORDS][lane_row::SEQUENCE];
+        let before = sequence.load(Ordering::Relaxed);
+        assert!(before.is_multiple_of(2), "what belongs together is written at one time");
+        sequence.store(before.wrapping_add(1), Ordering::Relaxed);
+        // Release: a reader that sees any of what is written now sees the odd number, too.
+        fence(Ordering::Release);
+        write(self);
+        sequence.store(before.wrapping_add(2), Ordering::Release);
+    }
+
+    /// Counts one value in a histogram.
+    #[inline]
+    pub fn record(&self, histogram: LaneHistogram, value: u64) {
+        let at = lane_row::HISTOGRAMS + histogram as usize * BUCKETS + bucket(value);
+        add(&self.memory.words()[self.first..self.first + LANE_ROW_WORDS][at], 1);
+    }
 }
 
 impl ServiceRow {

@@ -1,9 +1,10 @@
 //! The reader's side: another process, or the same one, looks at a page. Nothing in the page is trusted: the file says
 //! how many lanes and services it has, and that must fit into the words it really has.
 
-use crate::catalogue::{CATALOGUE_HASH, Kind};
+use crate::catalogue::{CATALOGUE_HASH, Kind, LaneCounter};
 use crate::error::Error;
-use crate::layout::{LAYOUT_VERSION, Layout, MAGIC, NO_CPU, NOTES_MAX, SERVICES_MAX, header};
+use crate::histogram::{BUCKETS, Histogram, LaneHistogram};
+use crate::layout::{LAYOUT_VERSION, Layout, MAGIC, NO_CPU, NOTES_MAX, SERVICES_MAX, header, lane_row};
 use crate::memory::{Ordering, PageMemory, fence};
 use crate::page::{CounterName, Description, LaneName, Page, ServiceName};
 use crate::process::Liveness;
@@ -12,6 +13,10 @@ use crate::snapshot::{LaneSnapshot, ServiceSnapshot, Snapshot, Values};
 use corelane_os::page::PageView;
 use std::path::Path;
 use std::sync::Arc;
+
+/// How often a lane's row is read again while the lane writes into it. A lane that was killed there never ends its writing, and a reader
+/// waits for nobody.
+const LOOKS_MAX: usize = 100;
 
 /// Reads one page, while its lanes run, hang, or are no more.
 #[derive(Debug)]
@@ -117,10 +122,36 @@ impl Reader {
             let values = Values::from_words(|i| self.source.load(self.layout.service_row(lane, service) + i));
             values.with_own(&self.own[service], |i| self.source.load(self.layout.own_row(lane, service) + i))
         };
-        LaneSnapshot {
-            name: name.clone(),
-            values: Values::from_words(|i| self.source.load(self.layout.lane_row(lane) + i)),
-            services: (0..self.layout.services()).map(service).collect(),
+        let (is_whole, (values, histograms)) = self.together(lane, || self.lane_row(lane));
+        let services = (0..self.layout.services()).map(service).collect();
+        LaneSnapshot { name: name.clone(), is_whole, values, histograms, services }
+    }
+
+    fn lane_row(&self, lane: usize) -> (Values<LaneCounter>, Vec<Histogram>) {
+        let row = self.layout.lane_row(lane);
+        let histogram = |which| {
+            let first = row + lane_row::HISTOGRAMS + which as usize * BUCKETS;
+            Histogram::from_words(|i| self.source.load(first + i))
+        };
+        let values = Values::from_words(|i| self.source.load(row + i));
+        (values, LaneHistogram::ALL.map(histogram).into())
+    }
+
+    /// Reads what a lane writes together, and says whether it was read in one piece.
+    fn together<T>(&self, lane: usize, read: impl Fn() -> T) -> (bool, T) {
+        let sequence = || self.source.load(self.layout.lane_row(lane) + lane_row::SEQUENCE);
+        let mut looks = 1;
+        loop {
+            let before = sequence();
+            // Acquire, twice: what is read lies between the two looks at the sequence. Fences, as for notes.
+            fence(Ordering::Acquire);
+            let found = read();
+            fence(Ordering::Acquire);
+            let is_whole = before.is_multiple_of(2) && sequence() == before;
+            if is_whole || looks == LOOKS_MAX {
+                return (is_whole, found);
+            }
+            looks += 1;
         }
     }
 
@@ -194,7 +225,7 @@ fn description(source: &Source, layout: &Layout) -> Description {
 #[cfg(loom)]
 mod loom_tests {
     use super::*;
-    use crate::catalogue::{Counter, LaneCounter};
+    use crate::catalogue::Counter;
     use loom::thread;
 
     fn page() -> Page {

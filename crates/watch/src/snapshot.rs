@@ -2,6 +2,7 @@
 
 use crate::catalogue::{Counter, Kind, LaneCounter, LaneState, Ratio, ServiceCounter};
 use crate::error::Error;
+use crate::histogram::{Histogram, LaneHistogram};
 use crate::page::{CounterName, LaneName, ServiceName};
 use crate::process::Liveness;
 use crate::process_id::ProcessId;
@@ -140,13 +141,24 @@ pub struct Snapshot {
 pub struct LaneSnapshot {
     /// What the page says of it.
     pub name: LaneName,
+    /// Whether what the lane writes together was read together. It is not if the lane was writing at each of many looks, or was killed while it
+    /// did: then its values may be of two moments.
+    pub is_whole: bool,
     /// Its values.
     pub values: Values<LaneCounter>,
+    /// Its histograms, in the order of [`LaneHistogram::ALL`].
+    pub histograms: Vec<Histogram>,
     /// The values of each service on it, in the order of [`Snapshot::services`].
     pub services: Vec<Values<ServiceCounter>>,
 }
 
 impl LaneSnapshot {
+    /// One of its histograms.
+    pub fn histogram(&self, which: LaneHistogram) -> &Histogram {
+        assert!(self.histograms.len() == LaneHistogram::ALL.len(), "a lane has each histogram");
+        &self.histograms[which as usize]
+    }
+
     /// What the lane did; none if the page says something that no version known here says.
     pub fn state(&self) -> Option<LaneState> {
         LaneState::from_word(self.values.get(LaneCounter::LaneState))
@@ -177,6 +189,8 @@ impl Snapshot {
         since.total = self.total.since(&earlier.total);
         for (lane, earlier) in since.lanes.iter_mut().zip(&earlier.lanes) {
             lane.values = lane.values.since(&earlier.values);
+            let both = lane.histograms.iter_mut().zip(&earlier.histograms);
+            both.for_each(|(now, earlier)| *now = now.since(earlier));
             for (service, earlier) in lane.services.iter_mut().zip(&earlier.services) {
                 *service = service.since(earlier);
             }
@@ -185,6 +199,13 @@ impl Snapshot {
             service.values = service.values.since(&earlier.values);
         }
         Ok(since)
+    }
+
+    /// A histogram of all lanes together.
+    pub fn histogram(&self, which: LaneHistogram) -> Histogram {
+        let mut all = Histogram::default();
+        self.lanes.iter().for_each(|lane| all.join(lane.histogram(which)));
+        all
     }
 
     /// `count` for each second of the span; none if there is no span.

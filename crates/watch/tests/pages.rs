@@ -5,8 +5,8 @@ mod common;
 
 use common::{Scratch, description};
 use corelane_watch::{
-    Counted, Counter, CounterName, Description, Error, Kind, LaneCounter, LaneName, NOTE_BYTES_MAX, NOTES_MAX, OWN_COUNTERS_MAX,
-    OwnCounter, Page, Reader, ServiceCounter, Snapshot, Values,
+    Counted, Counter, CounterName, Description, Error, Kind, LaneCounter, LaneHistogram, LaneName, NOTE_BYTES_MAX, NOTES_MAX,
+    OWN_COUNTERS_MAX, OwnCounter, Page, Reader, ServiceCounter, Snapshot, Values,
 };
 
 fn file_and_heap(scratch: &Scratch, description: &Description) -> [Page; 2] {
@@ -260,4 +260,36 @@ fn a_page_that_is_withdrawn_is_found_no_more_and_read_by_who_has_it() {
     assert_eq!(reader.snapshot(0).total.get(LaneCounter::Sleeps), 3);
     page.withdraw();
     Page::heap(&description(1, 1)).unwrap().withdraw();
+}
+
+#[test]
+fn histograms_are_of_their_lane_and_of_the_span() {
+    let page = Page::heap(&description(2, 1)).unwrap();
+    let reader = Reader::of(&page).unwrap();
+    page.lane(0).unwrap().record(LaneHistogram::TurnNanoseconds, 5_000);
+    let before = reader.snapshot(1);
+    page.lane(1).unwrap().record(LaneHistogram::TurnNanoseconds, u64::MAX);
+    page.lane(1).unwrap().record(LaneHistogram::TurnCompletions, 16);
+    let (now, since) = (reader.snapshot(2), reader.snapshot(2).since(&before).unwrap());
+    let turns = |snapshot: &Snapshot, lane: usize| snapshot.lanes[lane].histogram(LaneHistogram::TurnNanoseconds).count();
+    assert_eq!((turns(&now, 0), turns(&now, 1)), (1, 1));
+    assert_eq!((turns(&since, 0), turns(&since, 1)), (0, 1));
+    assert_eq!(now.histogram(LaneHistogram::TurnNanoseconds).count(), 2);
+    let completions: Vec<_> = since.histogram(LaneHistogram::TurnCompletions).buckets().collect();
+    assert_eq!(completions, [(16, 19, 1)]);
+    assert_eq!(non_zero(&now), [], "histograms are no counters");
+}
+
+/// A lane that is killed while it writes leaves its row so for ever.
+#[test]
+fn a_lane_that_never_ends_its_writing_is_read_and_said_to_be_torn() {
+    let page = Page::heap(&description(2, 1)).unwrap();
+    let reader = Reader::of(&page).unwrap();
+    page.lane(1).unwrap().together(|row| {
+        row.add(LaneCounter::Sleeps, 7);
+        let snapshot = reader.snapshot(0);
+        assert_eq!([snapshot.lanes[0].is_whole, snapshot.lanes[1].is_whole], [true, false]);
+        assert_eq!(snapshot.lanes[1].values.get(LaneCounter::Sleeps), 7);
+    });
+    assert!(reader.snapshot(0).lanes[1].is_whole);
 }

@@ -7,6 +7,7 @@ mod alone;
 mod events;
 mod exchange;
 mod guard;
+mod measured;
 mod news;
 mod packets;
 mod parcels;

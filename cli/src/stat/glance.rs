@@ -1,0 +1,224 @@
+//! A snapshot on one screen of 80 columns: a line a service, a line a lane, and what is wrong.
+
+use super::figures::{amount, fit, time};
+use super::text::{date, plural};
+use super::wrong;
+use corelane::admin::watch::{LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter, ServiceSnapshot, Snapshot};
+use std::fmt::Write;
+
+const COLUMNS: usize = 80;
+/// The most lanes, services and lines of what is wrong that are shown, so that all of it stays a screen. More are counted.
+const LANES_MAX: usize = 16;
+const SERVICES_MAX: usize = 12;
+const WRONG_MAX: usize = 12;
+
+/// The snapshot at a glance: rates if it has a span, else what was counted since the start.
+pub fn glance(snapshot: &Snapshot) -> String {
+    let mut out = String::new();
+    head(&mut out, snapshot);
+    services(&mut out, snapshot);
+    lanes(&mut out, snapshot);
+    wrong(&mut out, snapshot);
+    out
+}
+
+fn line(out: &mut String, text: &str) {
+    let _ = writeln!(out, "{}", fit(text.trim_end(), COLUMNS));
+}
+
+fn more(out: &mut String, count: usize, shown: usize, what: &str) {
+    if count > shown {
+        line(out, &format!("  and {} more {what}: --all shows them", count - shown));
+    }
+}
+
+fn head(out: &mut String, snapshot: &Snapshot) {
+    let Snapshot { process, liveness, program, started_unix_nanoseconds, lanes, services, .. } = snapshot;
+    let started = date(started_unix_nanoseconds / 1_000_000_000);
+    line(out, &format!("process {} ({}), {program}, started {started}", process.pid, liveness.name()));
+    let steering = lanes.first().map_or("", |lane| &lane.name.steering);
+    let driver = lanes.first().map_or("", |lane| &lane.name.driver);
+    let span = match snapshot.span_nanoseconds {
+        Some(span) => format!("each second of the last {}", time(span)),
+        None => "since its start".to_owned(),
+    };
+    let (services, lanes) = (plural(services.len(), "service"), plural(lanes.len(), "lane"));
+    line(out, &format!("{services}, {lanes}, driver {driver}, steering {steering}; {span}"));
+}
+
+/// What was counted: for each second of the span, if there is one.
+fn counted(snapshot: &Snapshot, count: u64) -> String {
+    amount(snapshot.per_second(count).unwrap_or(count as f64))
+}
+
+fn services(out: &mut String, snapshot: &Snapshot) {
+    if snapshot.services.is_empty() {
+        return;
+    }
+    line(out, "\nSERVICE       OPEN REQUESTS   IN B  OUT B REQ/SEND STRAYS URL");
+    for service in snapshot.services.iter().take(SERVICES_MAX) {
+        service_line(out, snapshot, service);
+    }
+    more(out, snapshot.services.len(), SERVICES_MAX, "services");
+}
+
+fn service_line(out: &mut String, snapshot: &Snapshot, ServiceSnapshot { name, values }: &ServiceSnapshot) {
+    use ServiceCounter as C;
+    let of = |counter| counted(snapshot, values.get(counter));
+    let open = amount(values.get(C::ConnectionsOpen) as f64);
+    let sends = values.get(C::Sends).saturating_add(values.get(C::DatagramSends));
+    let gathered = if sends == 0 { "-".to_owned() } else { amount(values.get(C::Requests) as f64 / sends as f64) };
+    let text = format!(
+        "{:<11} {open:>6} {:>8} {:>6} {:>6} {gathered:>8} {:>6} {}",
+        fit(&name.name, 11),
+        of(C::Requests),
+        of(C::BytesIn),
+        of(C::BytesOut),
+        of(C::Strays),
+        name.url
+    );
+    line(out, &text);
+}
+
+fn lanes(out: &mut String, snapshot: &Snapshot) {
+    line(out, "\nLANE CPU STATE     LAST TURN  BUSY REQUESTS   OPEN TURN P50     P99 MEMORY");
+    for (number, lane) in snapshot.lanes.iter().take(LANES_MAX).enumerate() {
+        lane_line(out, snapshot, number, lane);
+    }
+    more(out, snapshot.lanes.len(), LANES_MAX, "lanes");
+}
+
+fn lane_line(out: &mut String, snapshot: &Snapshot, number: usize, lane: &LaneSnapshot) {
+    let none = || "-".to_owned();
+    let all = |counter| lane.services.iter().fold(0, |sum: u64, row| sum.saturating_add(row.get(counter)));
+    let turns = lane.histogram(LaneHistogram::TurnNanoseconds);
+    let quantile = |thousandths| turns.quantile(thousandths).map_or_else(none, time);
+    let text = format!(
+        "{number:>4} {:>3} {:<9} {:>9} {:>5} {:>8} {:>6} {:>8} {:>7} {:>6}",
+        lane.name.cpu.map_or_else(none, |cpu| cpu.to_string()),
+        lane.state().map_or("unknown", LaneState::name),
+        wrong::age(snapshot, lane).map_or_else(none, time),
+        busy(snapshot, lane).map_or_else(none, |share| format!("{share:.0}%")),
+        counted(snapshot, all(ServiceCounter::Requests)),
+        amount(all(ServiceCounter::ConnectionsOpen) as f64),
+        quantile(500),
+        quantile(990),
+        amount(lane.values.get(LaneCounter::MemoryUsed) as f64),
+    );
+    line(out, &text);
+}
+
+/// The share of the span in which the lane neither slept nor looked for work in vain, in hundredths.
+fn busy(snapshot: &Snapshot, lane: &LaneSnapshot) -> Option<f64> {
+    let span = snapshot.span_nanoseconds.filter(|&span| span > 0)? as f64;
+    let idle = [LaneCounter::SleepNanoseconds, LaneCounter::SpinNanoseconds].map(|counter| lane.values.get(counter) as f64);
+    // A sleep counts when it ends: one that goes on is known by its beginning only.
+    let sleeps_for = wrong::age(snapshot, lane).filter(|_| lane.state() == Some(LaneState::Sleeping)).unwrap_or(0) as f64;
+    Some(((span - idle[0] - idle[1] - sleeps_for) / span * 100.0).clamp(0.0, 100.0))
+}
+
+fn wrong(out: &mut String, snapshot: &Snapshot) {
+    let lines = wrong::lines(snapshot);
+    if lines.is_empty() {
+        return;
+    }
+    out.push('\n');
+    for text in lines.iter().take(WRONG_MAX) {
+        let options = textwrap::Options::new(COLUMNS).initial_indent("! ").subsequent_indent("    ");
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let _ = writeln!(out, "{}", textwrap::fill(&words, options));
+    }
+    more(out, lines.len(), WRONG_MAX, "such lines");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane::admin::watch::{Counter, Description, LaneName, Page, Reader, ServiceName};
+
+    fn page(lanes: u32, services: usize) -> Page {
+        let lane = |cpu| LaneName { cpu: Some(cpu), driver: "sim".into(), steering: "table".into() };
+        let service = |i| ServiceName { name: format!("echo{i}"), url: format!("tcp://[::]:{i}"), counters: Vec::new() };
+        Page::heap(&Description {
+            program: "example 1.0".into(),
+            services: (0..services).map(service).collect(),
+            lanes: (0..lanes).map(lane).collect(),
+            started_unix_nanoseconds: 1_774_096_496_123_456_789,
+            ..Description::default()
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn a_working_process_is_seen_at_a_glance() {
+        let page = page(2, 1);
+        let reader = Reader::of(&page).unwrap();
+        let before = reader.snapshot(1_000_000_000);
+        let (lane, service) = (page.lane(0).unwrap(), page.service(0, 0).unwrap());
+        lane.set(LaneCounter::LaneState, LaneState::Running as u64);
+        lane.set(LaneCounter::LastTurnNanoseconds, 2_999_999_000);
+        lane.add(LaneCounter::SleepNanoseconds, 500_000_000);
+        (0..100).for_each(|_| lane.record(LaneHistogram::TurnNanoseconds, 6_500));
+        service.add(ServiceCounter::Requests, 64_000);
+        service.add(ServiceCounter::Sends, 4_000);
+        service.set(ServiceCounter::ConnectionsOpen, 16);
+        let shown = glance(&reader.snapshot(3_000_000_000).since(&before).unwrap());
+        assert_eq!(
+            shown,
+            "process 0 (alive), example 1.0, started 2026-03-21 12:34:56 UTC
+1 service, 2 lanes, driver sim, steering table; each second of the last 2.00s
+
+SERVICE       OPEN REQUESTS   IN B  OUT B REQ/SEND STRAYS URL
+echo0           16    32.0k      0      0       16      0 tcp://[::]:0
+
+LANE CPU STATE     LAST TURN  BUSY REQUESTS   OPEN TURN P50     P99 MEMORY
+   0   0 running      1.00us   75%    32.0k     16   7.17us  7.17us      0
+   1   1 starting          -  100%        0      0        -       -      0
+"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_whose_it_is() {
+        let mut page = page(2, 1);
+        page.note("io_uring refused; serving with epoll; remedy: allow io_uring_setup(2)");
+        let (lane, service) = (page.lane(1).unwrap(), page.service(0, 0).unwrap());
+        lane.set(LaneCounter::LaneState, LaneState::Running as u64);
+        lane.set(LaneCounter::LastTurnNanoseconds, 1_000_000_000);
+        service.add(ServiceCounter::Strays, 12);
+        service.add(ServiceCounter::Requests, 5);
+        let reader = Reader::of(&page).unwrap();
+        let shown = glance(&reader.snapshot(8_000_000_000));
+        for line in [
+            "! lane 1 is stalled: in one turn for 7.00s",
+            "! service echo0: strays 12",
+            "! note: io_uring refused; serving with epoll; remedy: allow io_uring_setup(2)",
+        ] {
+            assert!(shown.lines().any(|got| got == line), "{line:?} is not in\n{shown}");
+        }
+        assert_eq!(shown.matches("! ").count(), 3, "{shown}");
+        lane.set(LaneCounter::LaneState, LaneState::Sleeping as u64);
+        assert!(!glance(&reader.snapshot(8_000_000_000)).contains("stalled"), "who sleeps is in no turn");
+    }
+
+    #[test]
+    fn any_page_fits_its_screen() {
+        for (lanes, services) in [(1, 0), (2, 1), (300, 64)] {
+            let page = page(lanes, services);
+            let reader = Reader::of(&page).unwrap();
+            let before = reader.snapshot(0);
+            for lane in 0..lanes as usize {
+                LaneCounter::ALL.iter().for_each(|&counter| page.lane(lane).unwrap().set(counter, u64::MAX));
+                for service in 0..services {
+                    ServiceCounter::ALL.iter().for_each(|&c| page.service(lane, service).unwrap().set(c, u64::MAX));
+                }
+            }
+            for snapshot in [reader.snapshot(u64::MAX), reader.snapshot(1).since(&before).unwrap()] {
+                let shown = glance(&snapshot);
+                // Two lines of head; three headings, before each an empty line; a line for those that are left out of each.
+                assert!(shown.lines().count() <= 2 + 2 * 3 + LANES_MAX + SERVICES_MAX + WRONG_MAX + 3, "{shown}");
+                assert!(shown.lines().all(|line| line.chars().count() <= COLUMNS), "{shown}");
+            }
+        }
+    }
+}
