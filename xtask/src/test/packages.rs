@@ -18,6 +18,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("chromium", "chromium"),
     ("curl", "curl"),
     ("dpkg-shlibdeps", "dpkg-dev"),
+    ("ethtool", "ethtool"),
     ("git", "git"),
     ("h2load", "nghttp2-client"),
     ("httperf", "httperf"),

@@ -119,11 +119,10 @@ fn a_queue_in_use_is_not_taken_away() {
         far.send(&[datagram(OURS, 7, b"still there")]).unwrap();
         while nodes.iter_mut().map(|node| node.waiting().len()).sum::<usize>() == 0 {}
         nodes.into_iter().for_each(Node::close);
-        assert!(fewer());
-        assert!(matches!(
-            afxdp::open("near", &Ours::All, 2).map(drop_ports),
-            Err(Error::NoQueue { .. }) | Ok(Err(Error::NoQueue { .. }))
-        ));
+        // The kernel lets go of the queues a little later.
+        assert!((0..1000).any(|_| fewer()));
+        let refused = afxdp::open("near", &Ours::All, 2).and_then(drop_ports).unwrap_err();
+        assert!(matches!(refused, Error::NoQueue { queue: 1, .. }), "{refused}");
     });
 }
 
@@ -277,6 +276,9 @@ fn what_cannot_be_opened_is_said() {
         assert!(matches!(afxdp::open("nobody", &Ours::All, 1), Err(Error::NoInterface { .. })));
         assert!(matches!(afxdp::open("near", &Ours::All, 2), Err(Error::NoQueue { queue: 1, .. })));
         assert!(matches!(afxdp::open("near", &Ours::Addresses(Vec::new()), 1), Err(Error::Range { .. })));
+        let taken = afxdp::open("near", &Ours::Addresses(vec![OURS.into(), KERNEL.into()]), 1).unwrap_err();
+        assert_eq!(taken, Error::AddressTaken { address: KERNEL.into() });
+        assert!(taken.to_string().contains("ip addr del"), "{taken}");
         let queue = || afxdp::open("near", &Ours::All, 1).unwrap().remove(0);
         let refused = queue().port(FrameMemory::new(8, 8192).unwrap(), 16).unwrap_err();
         assert!(matches!(refused, Error::Range { got: 8192, .. }), "{refused}");
