@@ -37,6 +37,13 @@ pub enum Source {
     Descriptor(Key),
     /// A file, and its changes, in notes.
     File(Key, u32),
+    /// A process: what it has done, in notes; for a child that is followed its parent; what it has ended with, as far as it was heard.
+    Process {
+        origin: Key,
+        came: u32,
+        parent: u32,
+        status: i32,
+    },
     Timer(Timing),
     /// The signal's count when last told.
     Signal(u64),
@@ -104,7 +111,7 @@ impl Interest {
     /// The descriptor's origin, if it has one.
     pub fn origin(&self) -> Option<Key> {
         match self.source {
-            Source::Descriptor(origin) | Source::File(origin, _) => Some(origin),
+            Source::Descriptor(origin) | Source::File(origin, _) | Source::Process { origin, .. } => Some(origin),
             _ => None,
         }
     }
@@ -133,7 +140,7 @@ impl Interest {
         match &self.source {
             Source::Descriptor(_) => false,
             Source::Signal(_) => true,
-            Source::File(_, came) => *came != 0,
+            Source::File(_, came) | Source::Process { came, .. } => *came != 0,
             Source::Timer(timing) => timing.fired,
             Source::User(trigger) => trigger.on,
             Source::Posted(posted) => posted.is_some(),
@@ -144,7 +151,7 @@ impl Interest {
     /// Forgets what was told (CLEAR).
     pub fn clear(&mut self) {
         match &mut self.source {
-            Source::File(_, came) => *came = 0,
+            Source::File(_, came) | Source::Process { came, .. } => *came = 0,
             // What the program has put there stays.
             Source::User(trigger) => trigger.on = false,
             Source::Posted(posted) => *posted = None,

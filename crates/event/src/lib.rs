@@ -40,11 +40,12 @@
 //! | Vnode | inotify(7) | fstat(2): link count, size |
 //! | Timer (4,096 a queue) | one timerfd(2) a clock over an ordered set | expirations since last told |
 //! | Signal | one signalfd(2) for the process, counted for every queue | count since last told |
-//! | Process, ProcessDescriptor | a pidfd | waitid(2) without reaping; PIDFD_GET_INFO for processes that are not children |
+//! | Process, ProcessDescriptor | a pidfd; for forks and programs the process connector (netlink(7)) | waitid(2) without reaping; PIDFD_GET_INFO for processes that are not children |
 //! | User | [`Queue::change`] | what was triggered |
 //! | Aio, Lio | operations of the queue; [`Queue::post`] by who completes another | how they ended; what was posted |
 //!
-//! A process's forks and programs are refused (ENOTSUP): the kernel tells them to privileged programs alone. A watched queue tells how many interests are on its ready list, at
+//! Forks and programs of a process, and its children (TRACK), are told where the kernel's process connector tells them: outside of containers, and by older kernels to the
+//! superuser alone; elsewhere asking is refused (ENOTSUP). While somebody asks, every fork on the machine wakes the queue, which looks at its own processes. A watched queue tells how many interests are on its ready list, at
 //! least 1: what only the kernel knows of is not counted.
 //! A pipe that has less room than a low-water mark is asked again by a timer; a socket with a low-water mark for writing is heard of again only once
 //! its buffer was full.

@@ -95,7 +95,7 @@ impl Queue {
     /// # Errors
     /// EINVAL: flags, notes or data that exclude each other, or a filter that the file does not have; ENOENT: not registered; EBADF: not an open
     /// descriptor, or the queue is another process's or another descriptor table's; ESRCH: no such process; ENOMEM: too many timers, or what the
-    /// system says; ENOTSUP: NOTE_FORK, NOTE_EXEC, NOTE_TRACK.
+    /// system says; ENOTSUP: NOTE_FORK, NOTE_EXEC or NOTE_TRACK where the kernel does not tell of them; EBUSY: the end of an operation cannot be deleted.
     pub fn change(&self, change: &Change) -> Result<(), Refused> {
         self.check_home()?;
         let mut state = self.state();

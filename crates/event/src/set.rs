@@ -25,11 +25,22 @@ pub enum Token {
     Retired,
     /// The inner set is readable, to the outer one.
     Inner,
+    /// Processes have done something.
+    Processes,
 }
 
 impl Token {
-    const ALL: [Self; 8] =
-        [Self::Bell, Self::Monotonic, Self::Wall, Self::Files, Self::Signals, Self::Called, Self::Retired, Self::Inner];
+    const ALL: [Self; 9] = [
+        Self::Bell,
+        Self::Monotonic,
+        Self::Wall,
+        Self::Files,
+        Self::Signals,
+        Self::Called,
+        Self::Retired,
+        Self::Inner,
+        Self::Processes,
+    ];
 
     /// As the kernel carries it.
     pub fn word(self) -> u64 {

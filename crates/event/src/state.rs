@@ -5,6 +5,7 @@ mod changing;
 mod files;
 mod operations;
 mod origins;
+mod processes;
 mod telling;
 mod timers;
 
@@ -27,6 +28,7 @@ use crate::set::{Token, Watched};
 use crate::slab::{Key, Slab};
 use files::Files;
 use operations::Operations;
+use processes::Processes;
 pub use telling::Sink;
 use timers::Timers;
 
@@ -123,6 +125,8 @@ pub struct State {
     numbers: Map<RawFd, Key>,
     /// Our own descriptors, by process.
     processes: Map<u32, Key>,
+    /// While there are interests that need more than a process's descriptor.
+    heard_processes: Option<Processes>,
     ready: Ready,
     /// How many are on it, for who does not have the lock.
     pending: Arc<AtomicUsize>,
@@ -165,6 +169,7 @@ impl State {
             origins: Slab::new(),
             numbers: Map::default(),
             processes: Map::default(),
+            heard_processes: None,
             ready: Ready::new(),
             pending: Arc::default(),
             put_back: Vec::new(),
@@ -253,6 +258,9 @@ impl State {
         }
         if let Some(files) = &self.files {
             set.add(files.number(), Readiness::IN, Token::Files.word())?;
+        }
+        if let Some(processes) = &self.heard_processes {
+            set.add(processes.number(), Readiness::IN, Token::Processes.word())?;
         }
         if let Some(called) = &self.called {
             set.add(called.number(), Readiness::IN, Token::Called.word())?;

@@ -5,6 +5,7 @@
 
 pub mod alarm;
 pub mod changes;
+pub mod connector;
 pub mod descriptor;
 pub mod helper;
 pub mod home;

@@ -33,6 +33,16 @@ impl State {
     pub(super) fn ask(&self, interest: &Interest, counts: &Counts) -> Answer {
         match &interest.source {
             Source::Descriptor(key) => self.ask_descriptor(interest, &self.origins[*key]),
+            // A child that is followed is told as such first: its end has another number to tell.
+            Source::Process { came, parent, .. } if came & notes::CHILD != 0 => told(*came, i64::from(*parent)),
+            Source::Process { origin, came, status, .. } => match self.ask_descriptor(interest, &self.origins[*origin]) {
+                Answer::Told(ended) => {
+                    let data = if ended.data == 0 { i64::from(*status) } else { ended.data };
+                    Answer::Told(Told { notes: ended.notes | came, data, ..ended })
+                }
+                _ if *came != 0 => told(*came, 0),
+                nothing => nothing,
+            },
             Source::File(_, came) if *came != 0 => told(*came, 0),
             Source::Timer(timing) if timing.fired && interest.flags.contains(Flags::ONESHOT) => told(0, 1),
             Source::Timer(timing) if timing.fired => {

@@ -75,6 +75,9 @@ impl State {
         let before = self.keys.insert((change.filter.number(), change.ident), key);
         assert!(before.is_none(), "an interest is registered once");
         self.join(key);
+        if change.filter == Filter::Process {
+            self.count_process(0, change.notes);
+        }
         let joined = self.activate(key, change);
         joined.inspect_err(|_| {
             if self.interests.get(key).is_some() {
@@ -97,9 +100,10 @@ impl State {
                 Ok(if is_file { Source::File(origin, 0) } else { Source::Descriptor(origin) })
             }
             Filter::Process => {
-                check_process(change)?;
+                self.prepare_processes(change)?;
                 let id = u32::try_from(change.ident).map_err(|_| Refused::system(number::ESRCH))?;
-                self.take_process(id).map(Source::Descriptor)
+                let origin = self.take_process(id).inspect_err(|_| self.count_process(0, 0))?;
+                Ok(Source::Process { origin, came: 0, parent: 0, status: 0 })
             }
             Filter::Timer => self.timer(change).map(Source::Timer),
             Filter::Signal => self.signal(change).map(Source::Signal),
@@ -147,7 +151,7 @@ impl State {
     fn join(&mut self, key: Key) {
         let interest = &self.interests[key];
         match interest.source {
-            Source::Descriptor(origin) | Source::File(origin, _) => {
+            Source::Descriptor(origin) | Source::File(origin, _) | Source::Process { origin, .. } => {
                 let place = &mut self.origins[origin].interests[place(interest.filter)];
                 assert!(place.is_none(), "an origin has one interest a filter");
                 *place = Some(key);
@@ -168,7 +172,8 @@ impl State {
         if change.flags.contains(Flags::ADD) {
             check_names(change)?;
             if change.filter == Filter::Process {
-                check_process(change)?;
+                self.prepare_processes(change)?;
+                self.count_process(self.interests[key].notes, change.notes);
             }
             if change.filter == Filter::Timer {
                 self.restart(key, change)?;
@@ -326,13 +331,4 @@ fn missing(change: &Change) -> Refused {
 
 fn descriptor_of(change: &Change) -> Result<RawFd, Refused> {
     RawFd::try_from(change.ident).map_err(|_| Refused::system(number::EBADF))
-}
-
-/// What can be heard of a process that is not being traced.
-fn check_process(change: &Change) -> Result<(), Refused> {
-    if change.notes & (notes::FORK | notes::EXEC | notes::TRACK) == 0 {
-        return Ok(());
-    }
-    let words = "of a process only its end is told: NOTE_FORK, NOTE_EXEC and NOTE_TRACK need the kernel's process connector, which is not used";
-    Err(Refused::new(number::ENOTSUP, words))
 }

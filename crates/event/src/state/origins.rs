@@ -200,6 +200,10 @@ impl State {
                 self.signals.remove(&(interest.ident as usize));
                 signals::leave(interest.ident as usize);
             }
+            Source::Process { origin, .. } => {
+                self.count_process(interest.notes, 0);
+                self.leave(origin, key, interest.filter);
+            }
             Source::Descriptor(origin) | Source::File(origin, _) => self.leave(origin, key, interest.filter),
             Source::User(_) | Source::Posted(_) | Source::Submitted(_) => {}
         }
@@ -243,6 +247,9 @@ impl State {
             self.keys.remove(&(one.filter.number(), one.ident));
             self.ready.remove(interest.index());
             self.names.remove(&interest);
+            if one.filter == Filter::Process {
+                self.count_process(one.notes, 0);
+            }
             if let Some(due) = one.again {
                 self.timers[0].remove(due, interest);
             }

@@ -8,7 +8,7 @@ use super::State;
 use super::asking::Answer;
 use crate::closing;
 use crate::interest::{Source, Told};
-use crate::record::{Event, Filter, Flags};
+use crate::record::{Event, Filter, Flags, notes};
 use crate::set::Token;
 use crate::signals::{self, Counts};
 use crate::slab::Key;
@@ -53,6 +53,7 @@ impl State {
                 None => self.report(Key::from_token(token_of(report)), readiness_of(report)),
             }
         }
+        self.hear_processes();
         let counts = self.gather();
         let told = self.scan(sink, &counts);
         for report in reports.iter().filter(|report| Token::from_word(token_of(report)).is_none()) {
@@ -71,6 +72,8 @@ impl State {
             Token::Files => self.hear_files(),
             // Silenced before the counts are looked at: what comes later rings again.
             Token::Called => self.called.iter().for_each(|bell| bell.silence()),
+            // They are listened to before anything is told: what a process has done is known before its end.
+            Token::Processes => {}
             Token::Bell | Token::Signals | Token::Retired => {}
             // reason: it is in the outer set alone, from which nobody collects.
             Token::Inner => unreachable!("the outer set is not collected from"),
@@ -226,7 +229,9 @@ impl State {
             self.resettle(key);
             return;
         }
-        if !event.flags.contains(Flags::CLEAR) {
+        // A child that is followed may have ended meanwhile, which was not told with its beginning.
+        let is_child = event.filter == Filter::Process && event.notes & notes::CHILD != 0;
+        if is_child || !event.flags.contains(Flags::CLEAR) {
             self.stay(key);
         }
     }

@@ -52,6 +52,8 @@ pub const NOTE_EXIT: u32 = 0x8000_0000;
 pub const NOTE_FORK: u32 = 0x4000_0000;
 pub const NOTE_EXEC: u32 = 0x2000_0000;
 pub const NOTE_TRACK: u32 = 0x1;
+pub const NOTE_TRACKERR: u32 = 0x2;
+pub const NOTE_CHILD: u32 = 0x4;
 
 pub const NOTE_SECONDS: u32 = 0x1;
 pub const NOTE_MSECONDS: u32 = 0x2;

@@ -216,7 +216,11 @@ fn hash(key: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::entity::Content;
     use super::*;
+    use corelane::service::FileFacts;
+    use corelane_wire::http1::Coding;
+    use std::time::Duration;
 
     /// Of so many entries with a name of four bytes.
     fn room_for(entries: usize) -> Cache {
@@ -279,6 +283,19 @@ mod tests {
         put(&mut cache, 1);
         cache.clear();
         assert!(cache.peek(&key(1)).is_none() && cache.bytes() == 0);
+    }
+
+    /// What is put again under its name may be larger or smaller than before.
+    #[test]
+    fn what_grows_and_shrinks_is_charged_as_it_is() {
+        let mut cache = Cache::new(1 << 20);
+        for name in ["x", "a/long.css", "x", "x", "b.html"] {
+            let facts = FileFacts::of_file(26, Duration::ZERO);
+            let entity = Rc::new(Entity::new(name, Coding::Identity, facts, Content::Empty, Duration::ZERO));
+            assert!(entity.charge() > size_of::<Entity>() + entity.lines().len() && entity.charge() < 2_000);
+            cache.put(b"a", Known::File(entity.clone()), Seen::at(0, None));
+            assert_eq!(cache.bytes(), ENTRY_BYTES + 2 + entity.charge());
+        }
     }
 
     #[test]
