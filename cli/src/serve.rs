@@ -39,6 +39,9 @@ pub struct Arguments {
     /// Microseconds that a lane goes on looking for work before it sleeps, up to 1000000
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
+    /// Have the frames of an interface, and UDP services at its addresses over them: eth1,ip=10.0.0.2/24, with further ,ip=ADDRESS/BITS and ,via=ROUTER. The kernel must not have these addresses. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
+    #[arg(long, value_name = "PORT")]
+    packet: Option<corelane::lanes::PacketPort>,
     /// Share ports with other processes of this user that allow it. With --steering program all new connections come here from then on; otherwise both processes get some
     #[arg(long)]
     join: bool,
@@ -152,6 +155,9 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
     }
     if let Some(list) = &arguments.cpus {
         lanes = lanes.cpus(corelane::lanes::parse_cpus(list).map_err(|why| anyhow!("--cpus: {why}"))?);
+    }
+    if let Some(port) = arguments.packet {
+        lanes = lanes.packet(port);
     }
     let mut services = arguments.services;
     if services.is_empty() {

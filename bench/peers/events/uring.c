@@ -35,8 +35,10 @@ static void uring_open(void)
 	unsigned *places;
 
 	ring = (int)checked(syscall(SYS_io_uring_setup, ENTRIES, &given), "io_uring_setup");
-	size_t bytes = given.cq_off.cqes + given.cq_entries * sizeof *completions;
-	rings = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring, IORING_OFF_SQ_RING);
+	/* The places of requests stand behind the completions, or before them. */
+	size_t placed = given.sq_off.array + given.sq_entries * sizeof *places;
+	size_t told = given.cq_off.cqes + given.cq_entries * sizeof *completions;
+	rings = mmap(NULL, placed > told ? placed : told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring, IORING_OFF_SQ_RING);
 	requests = mmap(NULL, given.sq_entries * sizeof *requests, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring, IORING_OFF_SQES);
 	if (rings == MAP_FAILED || requests == MAP_FAILED)
 		checked(-1, "mmap");

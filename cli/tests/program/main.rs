@@ -13,6 +13,7 @@ mod http_hosts;
 mod http_log;
 mod load;
 mod outside;
+mod packet;
 mod plan;
 mod proxied;
 mod refusals;

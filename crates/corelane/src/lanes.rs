@@ -6,6 +6,7 @@ mod driver_settings;
 mod ended;
 mod ending;
 pub(crate) mod entry;
+mod frames;
 mod outside;
 mod place;
 mod plan;
@@ -22,6 +23,7 @@ pub use drained::Drained;
 pub use driver::{DriverChoice, DriverKind};
 pub use driver_settings::DriverSettings;
 pub use ended::Ended;
+pub use frames::PacketPort;
 pub use outside::Outside;
 pub use place::Place;
 pub use plan::lanes_for_this_machine;
@@ -81,6 +83,7 @@ pub struct Lanes {
     pub(crate) cpus: Option<Vec<usize>>,
     pub(crate) driver: DriverChoice,
     pub(crate) driver_settings: DriverSettings,
+    pub(crate) packet: Option<PacketPort>,
     pub(crate) join: bool,
     pub(crate) v6_only: bool,
     pub(crate) own_descriptors: bool,
@@ -103,6 +106,7 @@ impl Lanes {
             cpus: None,
             driver: DriverChoice::Auto,
             driver_settings: DriverSettings::default(),
+            packet: None,
             join: false,
             v6_only: false,
             own_descriptors: true,
@@ -137,6 +141,14 @@ impl Lanes {
     /// How each lane's driver uses the lane's memory and its helper threads.
     pub fn driver_settings(mut self, settings: DriverSettings) -> Self {
         self.driver_settings = settings;
+        self
+    }
+
+    /// Have the frames of an interface, a queue of it for each lane: services over datagrams at its addresses get theirs from there, by a stack of
+    /// our own, and all else is the kernel's as ever. Needs CAP_NET_RAW, and for AF_XDP CAP_BPF and CAP_NET_ADMIN (capabilities(7)). The table that gives
+    /// flows to lanes stays as it is at the start.
+    pub fn packet(mut self, port: PacketPort) -> Self {
+        self.packet = Some(port);
         self
     }
 

@@ -190,7 +190,10 @@ static int uring_open(void)
 	if (ring < 0)
 		return -1;
 	ring_size = given.sq_entries;
-	rings = mmap(NULL, given.cq_off.cqes + given.cq_entries * sizeof *completions, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQ_RING);
+	/* The places of requests stand behind the completions, or before them. */
+	size_t places = given.sq_off.array + ring_size * sizeof(unsigned);
+	size_t told = given.cq_off.cqes + given.cq_entries * sizeof *completions;
+	rings = mmap(NULL, places > told ? places : told, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQ_RING);
 	requests = mmap(NULL, ring_size * sizeof *requests, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
 	if (rings == MAP_FAILED || (void *)requests == MAP_FAILED)
 		return -1;
@@ -225,7 +228,7 @@ static void uring_ask(struct io_uring_sqe request)
 static void uring_forget(int fd)
 {
 	/* Until it is gone the poll holds the connection open. */
-	uring_ask((struct io_uring_sqe){ .opcode = IORING_OP_POLL_REMOVE, .addr = poll_name(fd), .user_data = UINT64_MAX });
+	uring_ask((struct io_uring_sqe){ .opcode = IORING_OP_ASYNC_CANCEL, .addr = poll_name(fd), .user_data = UINT64_MAX });
 	polls[fd]++;
 }
 

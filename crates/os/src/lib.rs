@@ -17,6 +17,7 @@ pub mod named;
 pub mod netlink;
 pub mod page;
 pub mod processes;
+pub mod random;
 pub mod report;
 pub mod runner;
 pub mod signals;

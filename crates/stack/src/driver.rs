@@ -63,11 +63,6 @@ impl<D: Driver> Stack<D> {
         self.path.borrow().neighbours.lengths()
     }
 
-    /// Asks about the lane's workstreams.
-    pub fn workstreams<R>(&self, ask: impl FnOnce(&corelane_isr::dispatch::Report) -> R) -> R {
-        ask(&self.path.borrow().report())
-    }
-
     /// Why the port is closed, if nobody wanted that.
     #[must_use]
     pub fn port_fault(&self) -> Option<Fault> {

@@ -110,7 +110,7 @@ impl Path {
         let hop = self.routes.way(destination).map(|way| way.hop);
         for frame in draft.end(&ends) {
             match hop {
-                Some(hop) => self.to_neighbour(hop, frame),
+                Some(hop) => self.send_by(hop, frame),
                 None => self.counts.drop(Drop::Neighbour),
             }
         }

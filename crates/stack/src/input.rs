@@ -1,13 +1,13 @@
 //! What arrives: from the frame to the transport.
 
 use crate::counts::Drop;
-use crate::packet::{Ip, Packet, tuple};
+use crate::packet::{ALL_NODES, Ip, Packet, tuple};
 use crate::path::Path;
 use corelane_isr::dispatch::Number;
 use corelane_isr::reassembly::{Datagram, Outcome};
 use corelane_seam::{Checksum, Frame, Instant};
 use corelane_wire::packet::{Network, Packet as Walk, Protocol};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 /// What a frame turned out to be.
 enum Found {
@@ -131,9 +131,6 @@ impl Path {
         }
     }
 }
-
-/// All stations of the link.
-pub(crate) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// Whether an address is of nobody who could be answered.
 fn is_nobody(address: IpAddr) -> bool {

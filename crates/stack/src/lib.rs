@@ -30,6 +30,8 @@
 //! and without a port gets a port whose answers come to its lane. One without either gets a port of its lane's own (by the remainder of its number): what
 //! comes for it elsewhere is brought there, and counted as a stray.
 //!
+//! **Neighbours and lanes.** Each lane has a table of its own; what has no flow, as answers of ARP, arrives on one of them, which tells the others.
+//!
 //! **Addresses are named**: the wildcard address is the driver's below, but for a socket whose peer is reached by a network of the stack's.
 //!
 //! What comes, and where it has its place:
@@ -37,7 +39,7 @@
 //! ```text
 //! TCP        Path::transport: Protocol::TCP => self.tcp(packet, ip)       sockets by hash of their four parts; a machine without input or output
 //!            Driver::listen, StreamOp::Connect at own addresses           that is handed segments and says what to send; its timers in Path::due
-//! gateway    routes::Routes, neighbours::Neighbours, link: to_neighbour   a frame that is for somebody else goes to a forwarder before it is dropped
+//! gateway    routes::Routes, neighbours::Neighbours, link: send_by        a frame that is for somebody else goes to a forwarder before it is dropped
 //! path MTU   icmp: TooBig                                                 a bounded table beside the routes; until then IPv4 may be cut on its way
 //! ```
 //!

@@ -2,9 +2,8 @@
 
 use crate::counts::Drop;
 use crate::draft::Ends;
-use crate::input::ALL_NODES;
-use crate::neighbours::Resolved;
-use crate::packet::Ip;
+use crate::neighbours::{Kind, Resolved, Word};
+use crate::packet::{ALL_NODES, Ip};
 use crate::path::Path;
 use corelane_seam::Frame;
 use corelane_wire::packet::arp::{self, Operation};
@@ -25,17 +24,17 @@ const MESSAGE_BYTES: usize = 24 + OPTION_BYTES;
 
 impl Path {
     /// Sends a frame to the neighbour that has `hop`.
-    pub fn to_neighbour(&mut self, hop: IpAddr, mut frame: Frame) {
+    pub fn send_by(&mut self, hop: IpAddr, mut frame: Frame) {
         if self.routes.is_own(hop) {
             frame[..6].copy_from_slice(&self.mac.0);
             // What the stack sends to itself has met no wire.
             frame.facts.checksum = corelane_seam::Checksum::Good;
-            self.looped.push(frame);
+            self.looped.push_back(frame);
             return;
         }
         let asks = match self.neighbours.resolve(self.now, hop, frame) {
             Resolved::There(mac, frame, asks) => {
-                self.to_station(mac, frame);
+                self.send_to(mac, frame);
                 asks
             }
             Resolved::Waits(asks, pushed_out) => {
@@ -49,7 +48,7 @@ impl Path {
     }
 
     /// Sends a frame to a station of the link.
-    fn to_station(&mut self, mac: Mac, mut frame: Frame) {
+    fn send_to(&mut self, mac: Mac, mut frame: Frame) {
         frame[..6].copy_from_slice(&mac.0);
         self.counts.frames_out += 1;
         self.outgoing.push(frame);
@@ -88,7 +87,7 @@ impl Path {
         if message.operation == Operation::Request && self.routes.is_own(target) {
             self.counts.questions_answered += 1;
             if !message.sender.is_unspecified() {
-                self.neighbours.meet(sender, message.sender_mac);
+                self.meet(sender, message.sender_mac);
             }
             let reply = arp::Message {
                 operation: Operation::Reply,
@@ -114,7 +113,7 @@ impl Path {
             Message::Solicitation { target, options } if self.routes.is_own((*target).into()) => {
                 if let Some(mac) = mac(options).filter(|_| !source.is_unspecified()) {
                     self.heard(source.into(), mac, false);
-                    self.neighbours.meet(source.into(), mac);
+                    self.meet(source.into(), mac);
                 }
                 self.advertise(*target, source, mac(options));
             }
@@ -142,7 +141,36 @@ impl Path {
         self.discover(mac, target, to, &Message::Advertisement { target, flags, options: options(&option) });
     }
 
+    /// Somebody has asked for an address of ours.
+    fn meet(&mut self, ip: IpAddr, mac: Mac) {
+        self.neighbours.meet(ip, mac);
+        self.spread(Word { ip, mac, kind: Kind::Asks });
+    }
+
+    /// Somebody says that he has an address.
     fn heard(&mut self, ip: IpAddr, mac: Mac, answers: bool) {
+        self.hears(ip, mac, answers);
+        if answers {
+            self.spread(Word { ip, mac, kind: Kind::Answers });
+        }
+    }
+
+    /// Other lanes are to hear it: a card brings what has no flow to one of them alone.
+    fn spread(&mut self, word: Word) {
+        if self.is_shared() && self.words.take(self.now) {
+            self.news.push(word);
+        }
+    }
+
+    /// What another lane has heard.
+    pub fn learn(&mut self, word: Word) {
+        match word.kind {
+            Kind::Asks => self.neighbours.meet(word.ip, word.mac),
+            Kind::Answers => self.hears(word.ip, word.mac, true),
+        }
+    }
+
+    fn hears(&mut self, ip: IpAddr, mac: Mac, answers: bool) {
         let before = self.outgoing.len();
         self.neighbours.heard(self.now, ip, mac, answers, &mut self.outgoing);
         self.counts.frames_out += (self.outgoing.len() - before) as u64;
@@ -156,7 +184,7 @@ impl Path {
         let header = ethernet::Header { destination: to, source: self.mac, protocol: EtherType::ARP };
         let written = header.emit(writer).and_then(|()| message.emit(writer));
         assert!(written.is_ok(), "a frame holds a message of ARP");
-        self.to_station(to, frame);
+        self.send_to(to, frame);
     }
 
     /// Sends a message of neighbour discovery to a station.
@@ -172,7 +200,7 @@ impl Path {
         let (source, destination) = (source.into(), destination.into());
         let ends = Ends { source, destination, protocol: Protocol::ICMPV6, identification: 0, from: self.mac, is_of_link: true };
         let frame = self.draft.end(&ends).next();
-        frame.into_iter().for_each(|frame| self.to_station(to, frame));
+        frame.into_iter().for_each(|frame| self.send_to(to, frame));
     }
 
     /// Whether an address is a group in which one of ours is listened for.

@@ -33,6 +33,22 @@ const TRIES: u8 = 3;
 /// Nanoseconds for which an answer is fresh.
 const FRESH: u64 = 30 * AGAIN;
 
+/// What one lane has heard of a neighbour, for the others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Word {
+    pub ip: IpAddr,
+    pub mac: Mac,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// He has asked for an address of ours.
+    Asks,
+    /// He has answered.
+    Answers,
+}
+
 /// Somebody who has answered.
 #[derive(Debug)]
 struct Known {

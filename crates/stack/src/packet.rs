@@ -6,7 +6,12 @@ use corelane_seam::Frame;
 use corelane_wire::packet::checksum::{Addresses, Sum};
 use corelane_wire::packet::extension::Chain;
 use corelane_wire::packet::{Network, Packet as Walk, Protocol, Transport};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// All stations of the link (RFC 4291, section 2.7.1).
+pub(crate) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+/// Storages that are kept at most.
+const EMPTIED_MAX: usize = 256;
 
 /// What is known of an IP packet once its header was looked at.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +92,14 @@ impl Packet {
             left -= some;
             &bytes[..some]
         })
+    }
+
+    /// Drops it, and keeps its storage.
+    pub fn empty_into(mut self, emptied: &mut Vec<Vec<Frame>>) {
+        self.rest.clear();
+        if self.rest.capacity() > 0 && emptied.len() < EMPTIED_MAX {
+            emptied.push(self.rest);
+        }
     }
 
     /// Bytes of memory that it keeps in use.

@@ -3,7 +3,7 @@
 use crate::counts::{Counts, Drop};
 use crate::draft::Draft;
 use crate::limiter::Limiter;
-use crate::neighbours::Neighbours;
+use crate::neighbours::{Neighbours, Word};
 use crate::packet::{Ip, Packet};
 use crate::routes::Routes;
 use crate::settings::{Error, Settings};
@@ -14,6 +14,7 @@ use corelane_rss::{FlowHasher, FlowId, Table, Verdict};
 use corelane_seam::{Frame, FrameMemory, Instant, PortFacts};
 use corelane_wire::packet::ethernet::Mac;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ const QUEUED_EACH: usize = 256;
 const ERRORS: (u64, u64) = (1000, 50);
 /// Answers to echo requests a second, and at once.
 const ECHOES: (u64, u64) = (10_000, 500);
+/// Words to other lanes on neighbours a second, and at once.
+const WORDS: (u64, u64) = (2000, 100);
 
 /// A packet for another lane.
 #[derive(Debug)]
@@ -62,13 +65,16 @@ pub(crate) struct Path {
     pub echoes: Limiter,
     /// Frames to be sent, and those that the stack sends to itself.
     pub outgoing: Vec<Frame>,
-    pub looped: Vec<Frame>,
+    pub looped: VecDeque<Frame>,
     /// What goes to other lanes, and how many packets of each lane and protocol were handled here and are to be reported there.
     pub leaving: Vec<Leaving>,
     pub owed: Vec<[u32; Number::COUNT]>,
-    /// Storage that is used again.
+    pub is_owing: bool,
+    /// What was heard of neighbours, for all other lanes, and how much of it may be.
+    pub news: Vec<Word>,
+    pub words: Limiter,
+    /// Pieces of the datagram that is put together now.
     pub pieces: Vec<Frame>,
-    pub spare: Vec<Vec<Frame>>,
 }
 
 impl Path {
@@ -104,11 +110,13 @@ impl Path {
             errors: Limiter::new(ERRORS.0, ERRORS.1),
             echoes: Limiter::new(ECHOES.0, ECHOES.1),
             outgoing: Vec::new(),
-            looped: Vec::new(),
+            looped: VecDeque::new(),
             leaving: Vec::new(),
             owed: vec![[0; Number::COUNT]; settings.lane.1],
+            is_owing: false,
+            news: Vec::new(),
+            words: Limiter::new(WORDS.0, WORDS.1),
             pieces: Vec::new(),
-            spare: Vec::new(),
         })
     }
 
@@ -168,8 +176,8 @@ impl Path {
             let Some(step) = self.isr.next_step() else { break };
             self.carry_out(step);
         }
-        let looped = self.looped.len().min(QUEUED_EACH);
-        for frame in self.looped.drain(..looped).collect::<Vec<_>>() {
+        for _ in 0..self.looped.len().min(QUEUED_EACH) {
+            let Some(frame) = self.looped.pop_front() else { break };
             self.frame(frame);
         }
     }
@@ -181,7 +189,7 @@ impl Path {
 
     /// Whether something is to be brought to other lanes.
     pub fn has_leaving(&self) -> bool {
-        !self.leaving.is_empty() || self.owed.iter().flatten().any(|packets| *packets > 0)
+        self.is_owing || !(self.leaving.is_empty() && self.news.is_empty())
     }
 
     /// A datagram whose socket is here though its bucket is not.
@@ -251,6 +259,7 @@ impl Path {
     /// Lane `to` is to hear that a packet of its was handled.
     fn owe(&mut self, to: usize, number: Number) {
         self.owed[to][usize::from(number.number()) - 1] += 1;
+        self.is_owing = true;
     }
 
     fn handle(&mut self, number: Number, packet: Packet) {
@@ -265,16 +274,12 @@ impl Path {
 
     /// Storage for the pieces of a datagram.
     pub fn storage(&mut self) -> Vec<Frame> {
-        self.spare.pop().unwrap_or_default()
+        self.sockets.emptied.pop().unwrap_or_default()
     }
 
     /// A packet is done with.
     pub fn done(&mut self, packet: Packet) {
-        let mut rest = packet.rest;
-        rest.clear();
-        if rest.capacity() > 0 && self.spare.len() < QUEUED_EACH {
-            self.spare.push(rest);
-        }
+        packet.empty_into(&mut self.sockets.emptied);
     }
 }
 

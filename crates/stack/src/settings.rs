@@ -115,6 +115,14 @@ impl Settings {
         Self { networks, routes, hasher, table, lane, dispatch: Dispatch::Hybrid, fragments: None, secret }
     }
 
+    /// Whether a stack can be made so, but for what only its port shows.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), Error> {
+        crate::routes::Routes::new(self).map(drop)
+    }
+
     /// With one more address.
     #[must_use]
     pub fn with_network(mut self, address: IpAddr, bits: u8) -> Self {

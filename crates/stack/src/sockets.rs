@@ -3,7 +3,7 @@
 use crate::packet::{Ip, Packet};
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
-    Arena, BATCH_MAX, Completion, DatagramOutcome, Datagrams, Fault, Handle, Reason, Socket, TRAIN_DATAGRAMS_MAX, Trains,
+    Arena, BATCH_MAX, Completion, DatagramOutcome, Datagrams, Fault, Frame, Handle, Reason, Socket, TRAIN_DATAGRAMS_MAX, Trains,
     datagram_bytes_max,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -96,6 +96,8 @@ pub(crate) struct Sockets {
     ready: VecDeque<Key>,
     /// Those whose send waits for free frames.
     pub blocked: VecDeque<Key>,
+    /// Storage of packets that were handed over, to be used again.
+    pub emptied: Vec<Vec<Frame>>,
     /// Bytes of frames in all queues, and how many there may be.
     held: usize,
     limit: usize,
@@ -303,7 +305,7 @@ impl Sockets {
             return true;
         }
         let before = socket.held;
-        let is_handed_over = socket.queue.is_empty() || socket.fill(arena, most, &mut batch);
+        let is_handed_over = socket.queue.is_empty() || socket.fill(arena, most, &mut batch, &mut self.emptied);
         self.held -= before - socket.held;
         if batch.is_empty() {
             socket.receive = Some((handle, batch));
@@ -316,7 +318,7 @@ impl Sockets {
 
 impl Udp {
     /// Moves what waits into a batch, as far as it fits; false if there is no memory for the first.
-    fn fill(&mut self, arena: &Arena, most: usize, batch: &mut Datagrams) -> bool {
+    fn fill(&mut self, arena: &Arena, most: usize, batch: &mut Datagrams, emptied: &mut Vec<Vec<Frame>>) -> bool {
         let Some(first) = self.queue.front().map(Waiting::bytes) else { return true };
         let all: usize = self.queue.iter().map(Waiting::bytes).sum();
         let Some(mut lease) = arena.lease_to_receive(all.min(most).max(first).max(1), first.max(1)) else { return false };
@@ -336,8 +338,9 @@ impl Udp {
                     count += 1;
                 }
             }
-            let taken = self.queue.pop_front();
-            self.held -= taken.map_or(0, |taken| taken.packet.held());
+            let Some(Waiting { packet, .. }) = self.queue.pop_front() else { break };
+            self.held -= packet.held();
+            packet.empty_into(emptied);
         }
         batch.fill(lease.share());
         runs.iter().flatten().for_each(|run| batch.add(run.start..run.end, run.from.into(), None, run.size));

@@ -1,10 +1,11 @@
 //! The work beside the stack's driver on a lane: packets change lanes by its channels.
 
-use crate::counts::Drop;
+use crate::counts::{Counts, Drop};
 use crate::gate::Gate;
+use crate::neighbours::Word;
 use crate::packet::{Ip, Packet};
 use crate::path::{Leaving, Path};
-use corelane_isr::dispatch::Number;
+use corelane_isr::dispatch::{Number, Report};
 use corelane_lane::{Channels, Kit, Mesh, Work};
 use corelane_rss::FlowId;
 use corelane_seam::{Completion, Driver, Frame, FrameParcel};
@@ -28,6 +29,8 @@ enum Say {
     },
     /// So many packets of the other's, which were placed here, were handled.
     Settled { number: Number, packets: u32 },
+    /// Of a neighbour.
+    Neighbour(Word),
 }
 
 /// The work. It asks nothing of the driver itself: what the driver's face of the stack brings it hands on, and what comes it hands to that.
@@ -35,37 +38,61 @@ pub struct Packets {
     path: Rc<RefCell<Path>>,
     gate: Rc<RefCell<Gate>>,
     mesh: Mesh<Crossing>,
-    /// What other lanes are to hear did not fit into a channel.
-    is_owing: bool,
     is_draining: bool,
 }
 
 impl Packets {
     pub(crate) fn new(path: Rc<RefCell<Path>>, gate: Rc<RefCell<Gate>>, mesh: Mesh<Crossing>) -> Self {
-        Self { path, gate, mesh, is_owing: false, is_draining: false }
+        Self { path, gate, mesh, is_draining: false }
+    }
+
+    /// What was counted on its lane.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.path.borrow().counts
+    }
+
+    /// The lane's workstreams.
+    #[must_use]
+    pub fn workstreams(&self) -> Report {
+        self.path.borrow().report()
     }
 
     fn send(&mut self, kit: &Kit, leaving: Leaving) {
         let Leaving { to, number, packet } = leaving;
-        let sent = parcels(packet, to, kit.now()).map(|packet| self.mesh.send(kit, to, Crossing(packet.into_word(number))));
-        if !matches!(sent, Some(Ok(()))) {
+        let word = parcels(packet, to, kit.now()).map(|packet| Crossing(packet.into_word(number)));
+        let is_sent = word.is_some_and(|word| self.mesh.send(kit, to, word).is_ok());
+        if !is_sent {
             let path = &mut *self.path.borrow_mut();
             path.counts.drop(Drop::Crossing);
             number.into_iter().for_each(|number| path.isr.settled(number, 1));
         }
     }
 
+    /// Tells all other lanes what was heard of neighbours. Who does not hear it asks himself.
+    fn spread(&mut self, kit: &Kit) {
+        let mut news = std::mem::take(&mut self.path.borrow_mut().news);
+        for word in news.drain(..) {
+            for lane in (0..kit.lanes()).filter(|lane| *lane != kit.lane()) {
+                let _refused = self.mesh.send(kit, lane, Crossing(Say::Neighbour(word)));
+            }
+        }
+        self.path.borrow_mut().news = news;
+    }
+
     /// Tells other lanes how many of their packets were handled here. What finds a channel full is told later: it is never lost.
     fn settle(&mut self, kit: &Kit) {
-        self.is_owing = false;
         let path = &mut *self.path.borrow_mut();
+        if !std::mem::take(&mut path.is_owing) {
+            return;
+        }
         for (to, protocols) in path.owed.iter_mut().enumerate() {
             for (index, packets) in protocols.iter_mut().enumerate().filter(|(_, packets)| **packets > 0) {
                 // reason: there are as many places as numbers.
                 let number = Number::new(index as u8 + 1).expect("a place is a number's");
                 match self.mesh.send(kit, to, Crossing(Say::Settled { number, packets: *packets })) {
                     Ok(()) => *packets = 0,
-                    Err(_) => self.is_owing = true,
+                    Err(_) => path.is_owing = true,
                 }
             }
         }
@@ -125,6 +152,7 @@ impl Work for Packets {
                 }
             }
             Some(Say::Settled { number, packets }) => path.isr.settled(number, packets as usize),
+            Some(Say::Neighbour(word)) => path.learn(word),
             None => path.parted(from),
         })
     }
@@ -133,12 +161,13 @@ impl Work for Packets {
         let mut leaving = std::mem::take(&mut self.path.borrow_mut().leaving);
         leaving.drain(..).for_each(|leaving| self.send(kit, leaving));
         self.path.borrow_mut().leaving = leaving;
+        self.spread(kit);
         self.settle(kit);
     }
 
     fn has_work(&self) -> bool {
         let path = self.path.borrow();
-        self.is_owing || path.has_queued() || path.has_leaving()
+        path.has_queued() || path.has_leaving()
     }
 
     fn has_news(&self) -> bool {

@@ -7,14 +7,15 @@ use crate::lanes::drained::Drained;
 use crate::lanes::driver::{DriverKind, choose};
 use crate::lanes::ending::{Lives, Waiter};
 use crate::lanes::entry::{Beside, Entry, Opened};
+use crate::lanes::frames::{self, LaneFrames};
 use crate::lanes::outside::Outside;
 use crate::lanes::place::Place;
 use crate::lanes::plan;
 use crate::lanes::unbroken::unbroken;
 use crate::lanes::url::Url;
-use crate::lanes::{Lanes, Served};
+use crate::lanes::{Lanes, PacketPort, Served};
 use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
-use corelane_lane::{Control, Ear, Kit, Lane, LaneSettings, Order, Report, Works};
+use corelane_lane::{Control, Ear, Homing, Kit, Lane, LaneSettings, Order, Report, Works};
 use corelane_os::claim::claim;
 use corelane_os::named::NamedSocket;
 use corelane_os::report;
@@ -22,6 +23,7 @@ use corelane_os::runner::{LaneThread, own_descriptors, raise_descriptor_limit, s
 use corelane_os::signals::Signals;
 use corelane_rss::Transport;
 use corelane_seam::{Address, Arena, Driver, Reason, Tuning, Unix};
+use corelane_stack::Packets;
 use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Exchange, Services, Sharing, Steer};
 use corelane_watch::{
@@ -29,6 +31,7 @@ use corelane_watch::{
 };
 use std::any::Any;
 use std::cell::Cell;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,6 +82,8 @@ struct LaneStart {
     sharing: Sharing,
     own_descriptors: bool,
     bell: Arc<EventBell>,
+    /// Its port, if lanes have the frames of an interface.
+    frames: Option<LaneFrames>,
 }
 
 /// Whether the URL's first address can be listened on now; false for a Unix socket's.
@@ -120,6 +125,7 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
     plan::check(lanes)?;
     let tuning = lanes.driver_settings.tuning()?;
     let chosen = choose(lanes.driver)?;
+    lanes.packet.as_ref().map_or(Ok(()), refuse_shared_addresses)?;
     let (places, names) = claim_places(lanes)?;
     let planned = planned(lanes, &places)?;
     let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
@@ -131,6 +137,10 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
     let (tell, ears) = control.words();
     let steered = Steered::new(&lanes.steering, &server(lanes, &places, cpus.len()), tell)?;
     notes.extend(steered.note().map(str::to_owned));
+    let ports =
+        lanes.packet.as_ref().map(|port| frames::open(port, &control, &lanes.steering, settings.channel_messages)).transpose()?;
+    let (ports, told) = ports.unwrap_or_default();
+    notes.extend(told);
     let page = make_page(lanes, &cpus, (chosen.kind, &steered), &places, &mut notes)?;
     let rows: Vec<(LaneRow, Vec<ServiceRow>)> =
         (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
@@ -157,20 +167,22 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
         names,
         beside,
     };
-    let begun = running.start_lanes(lanes, ears.into_iter().zip(rows), (settings, tuning, descriptors));
+    let ports = ports.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+    let each = ears.into_iter().zip(rows).zip(ports);
+    let begun = running.start_lanes(lanes, each, (settings, tuning, descriptors));
     running.waiter.start(begun).inspect_err(|_| running.page.withdraw())?;
     Ok(running.with_socket().with_beside(lanes))
 }
 
 impl Running {
-    /// Starts the lanes, each with its ear and its rows of the page, until one cannot be.
+    /// Starts the lanes, each with its ear, its rows of the page and its port, until one cannot be.
     fn start_lanes(
         &mut self,
         lanes: &Lanes,
-        each: impl Iterator<Item = (Ear<Steer>, (LaneRow, Vec<ServiceRow>))>,
+        each: impl Iterator<Item = ((Ear<Steer>, (LaneRow, Vec<ServiceRow>)), Option<LaneFrames>)>,
         (settings, tuning, descriptors): (LaneSettings, Tuning, u64),
     ) -> Result<(), Error> {
-        for (lane, (ear, (row, rows))) in each.enumerate() {
+        for (lane, ((ear, (row, rows)), frames)) in each.enumerate() {
             self.start_lane(LaneStart {
                 lane,
                 cpu: self.cpus[lane],
@@ -189,6 +201,7 @@ impl Running {
                 sharing: Sharing { share_port: self.cpus.len() > 1 || lanes.join, v6_only: lanes.v6_only },
                 own_descriptors: lanes.own_descriptors,
                 bell: self.bells[lane].clone(),
+                frames,
             })?;
         }
         Ok(())
@@ -383,8 +396,20 @@ impl LaneStart {
         let number = self.lane;
         // Every lane has its descriptor table before any listens: a table is a copy of another.
         let Some((driver, arena)) = lives.at_gate(number, 1, self.make_driver(pinned, make)) else { return Ok(()) };
+        match self.frames.take() {
+            None => self.live(lives, |start| start.into_lane(driver, arena, None)),
+            Some(frames) => self.live(lives, |start| {
+                let (stack, packets, homing) = frames.put_on(driver, &arena, start.tuning)?;
+                start.into_lane(stack, arena, Some((packets, homing)))
+            }),
+        }
+    }
+
+    /// The life of a lane from when it is built on.
+    fn live<D: Driver>(self, lives: &Lives, build: impl FnOnce(Self) -> Result<Lane<D>, Error>) -> Result<(), String> {
+        let number = self.lane;
         // The user's own code builds the services; its panic is the user's.
-        let built = unbroken(|| self.into_lane(driver, arena)).unwrap_or(Err(Error::Build { lane: number }));
+        let built = unbroken(|| build(self)).unwrap_or(Err(Error::Build { lane: number }));
         let Some(mut lane) = lives.at_gate(number, 2, built) else { return Ok(()) };
         let lived = unbroken(|| lane.run());
         // By itself: a panic while another unwinds would end the process without a word.
@@ -410,7 +435,7 @@ impl LaneStart {
         Ok((driver, arena))
     }
 
-    fn into_lane<D: Driver>(self, mut driver: D, arena: Arena) -> Result<Lane<D>, Error> {
+    fn into_lane<D: Driver>(self, mut driver: D, arena: Arena, beside: Option<(Packets, Homing)>) -> Result<Lane<D>, Error> {
         let mut services = Services::new(self.connections_max);
         services.descriptors(self.descriptors);
         services.set_exchange(self.lane, self.exchange);
@@ -435,7 +460,12 @@ impl LaneStart {
             })?;
         }
         let kit = Kit::new(self.lane, &self.control, arena, self.row, &self.settings, Box::new(StandardError));
-        Ok(Lane::new(driver, Works::of(services), kit, self.control, self.settings))
+        let works = Works::of(services);
+        let works = match beside {
+            Some((packets, homing)) => works.and(packets).and(homing),
+            None => works,
+        };
+        Ok(Lane::new(driver, works, kit, self.control, self.settings))
     }
 }
 
@@ -502,12 +532,54 @@ fn claim_places(lanes: &Lanes) -> Result<(Vec<Place>, Vec<NamedSocket>), Error> 
                 named.push(socket);
                 continue;
             }
+            if let Some(port) = lanes.packet.as_ref().filter(|port| address.ip().is_some_and(|ip| port.has(ip))) {
+                refuse_on_frames(port, url, transport, &address)?;
+                places.push(Place {
+                    service: service.name.clone(),
+                    url: url.at(&address),
+                    address,
+                    transport,
+                    served,
+                    named: None,
+                });
+                continue;
+            }
             let claimed = claim(transport, &address, lanes.v6_only, lanes.join);
             let address = claimed.map_err(|fault| Error::Listen { url: url.at(&address).to_string(), fault })?;
             places.push(Place { service: service.name.clone(), url: url.at(&address), address, transport, served, named: None });
         }
     }
     Ok((places, named))
+}
+
+/// What cannot be served over an interface's frames.
+fn refuse_on_frames(port: &PacketPort, url: &Url, transport: Transport, address: &Address) -> Result<(), Error> {
+    let refused = |why: String| Err(Error::Setting { name: "packet", why });
+    if transport == Transport::Tcp {
+        return refused(format!(
+            "{url}: over the frames of {} there is UDP so far: serve connections at an address of the kernel's",
+            port.interface()
+        ));
+    }
+    if address.port() == 0 {
+        return refused(format!("{url}: each lane would choose another port: name one"));
+    }
+    Ok(())
+}
+
+/// Who has an address answers for it on the link: the kernel or we, never both.
+fn refuse_shared_addresses(port: &PacketPort) -> Result<(), Error> {
+    let has_it = |ip: &IpAddr| claim(Transport::Udp, &SocketAddr::new(*ip, 0).into(), true, false).is_ok();
+    match port.addresses().find(has_it) {
+        None => Ok(()),
+        Some(ip) => {
+            let why = format!(
+                "the kernel has {ip} as well, and both would answer for it: take it away (ip address del {ip} dev {}), or give another",
+                port.interface()
+            );
+            Err(Error::Setting { name: "packet", why })
+        }
+    }
 }
 
 /// Makes the socket of a Unix name, before the lanes, which share it.
@@ -522,8 +594,13 @@ fn take_name(lanes: &Lanes, service: &Served, url: &Url, name: &Unix) -> Result<
 
 /// What is to be steered.
 fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
+    // What comes as frames finds its lane by the card, and by the lanes themselves.
+    let is_steered = |place: &&Place| {
+        let is_ours = |ip| lanes.packet.as_ref().is_some_and(|port| port.has(ip));
+        !place.address.ip().is_some_and(is_ours)
+    };
     let flows_to = |place: &Place| Some(corelane_svc::Place { transport: place.transport, address: place.address.inet()? });
-    let places = places.iter().filter_map(flows_to);
+    let places = places.iter().filter(is_steered).filter_map(flows_to);
     Server { places: places.collect(), lanes: count, joins: lanes.join }
 }
 

@@ -16,6 +16,9 @@ use crate::slab::Key;
 /// How long an interest in a drained buffer waits before its origin is asked again; nanoseconds.
 const LOOK_AGAIN: u64 = 1_000_000;
 
+/// Counts of signals where nobody was ever interested in any: they are large, and nobody looks at them.
+static NONE: Counts = [0; SIGNALS];
+
 /// Where a call's events go.
 pub struct Sink<'a> {
     pub each: &'a mut dyn FnMut(Event),
@@ -54,8 +57,14 @@ impl State {
             }
         }
         self.hear_processes();
-        let counts = self.gather();
-        let told = self.scan(sink, &counts);
+        let counted;
+        let counts = if self.called.is_none() {
+            &NONE
+        } else {
+            counted = self.gather();
+            &counted
+        };
+        let told = self.scan(sink, counts);
         for report in reports.iter().filter(|report| Token::from_word(token_of(report)).is_none()) {
             if let Some(origin) = self.origins.get_mut(Key::from_token(token_of(report))) {
                 origin.reported = None;
@@ -80,11 +89,9 @@ impl State {
         }
     }
 
-    /// Counts of signals, if there was ever an interest in any: the set reports them from then on, for as long as any queue counts them.
+    /// Counts of signals, once there was an interest in any: the set reports them from then on, for as long as any queue counts them.
     fn gather(&mut self) -> Counts {
-        if self.called.is_none() {
-            return [0; SIGNALS];
-        }
+        assert!(self.called.is_some(), "counts are of interest to who hears of signals");
         let counts = signals::gather();
         for (&signal, key) in &self.signals {
             let interest = &self.interests[*key];

@@ -198,10 +198,10 @@ fn evserver_answers_on_every_system_of_events() {
                 skip("evserver_answers_on_every_system_of_events", "io_uring is refused here");
                 continue;
             }
-            let (mut server, port) = serving(&built, system, 300);
-            for _ in 0..30 {
-                // Ten at once, of which half say their request in two pieces.
-                let streams: Vec<_> = (0..10).map(|index| if index % 2 == 0 { ask(port) } else { ask_in_pieces(port) }).collect();
+            let (mut server, port) = serving(&built, system, 1_200);
+            for _ in 0..24 {
+                // Fifty at once, of which half say their request in two pieces.
+                let streams: Vec<_> = (0..50).map(|index| if index % 2 == 0 { ask(port) } else { ask_in_pieces(port) }).collect();
                 streams.into_iter().for_each(check_answer);
             }
             assert!(server.wait().unwrap().success(), "{system}");

@@ -1,0 +1,173 @@
+//! Lanes that start at the frame: a port for each, and a stack of its own over it.
+
+use crate::error::Error;
+use corelane_lane::{Control, Homing, Mesh};
+use corelane_os::random::secret;
+use corelane_rss::{FlowHasher, Table};
+use corelane_seam::parcel::{AbroadLimits, Parcel, Post};
+use corelane_seam::{Arena, Driver, FrameMemory, Tuning};
+use corelane_stack::{Crossing, Packets, Settings, Stack};
+use corelane_steer::Settings as Steering;
+use corelane_xdp::{Ours, Queue, ports_for};
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Frames of each lane's port, and bytes of each: 2 MiB a lane, which are locked.
+const FRAMES: usize = 1024;
+const FRAME_BYTES: usize = 2048;
+/// Frames in each of a port's rings.
+const RING: usize = 256;
+
+/// An interface whose frames lanes have, and the addresses that are theirs and no longer the kernel's.
+///
+/// Written as `eth1,ip=10.0.0.2/24`: the interface, then one or more addresses with the bits of their networks, then a router for all other
+/// networks of a family, if there is one: `eth1,ip=10.0.0.2/24,ip=fd00::2/64,via=10.0.0.1`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketPort {
+    interface: String,
+    networks: Vec<(IpAddr, u8)>,
+    routers: Vec<IpAddr>,
+}
+
+impl PacketPort {
+    /// The interface.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// Whether an address is theirs.
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.networks.iter().any(|(own, _)| *own == address)
+    }
+
+    /// The addresses.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.networks.iter().map(|(address, _)| *address)
+    }
+
+    /// What a lane's stack is told.
+    fn settings(&self, hasher: &Arc<FlowHasher>, table: &Table, lane: (usize, usize), secret: u128) -> Settings {
+        let own = Settings::new(hasher.clone(), table.clone(), lane, secret);
+        let own = self.networks.iter().fold(own, |own, (address, bits)| own.with_network(*address, *bits));
+        self.routers.iter().fold(own, |own, router| {
+            let all: IpAddr = if router.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
+            own.with_route(all, 0, *router)
+        })
+    }
+}
+
+impl FromStr for PacketPort {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = |what: &str| Error::Setting {
+            name: "packet",
+            why: format!(
+                "{text:?}: {what}: write eth1,ip=10.0.0.2/24, and behind it ,ip=.. for each further address and ,via=ROUTER"
+            ),
+        };
+        let mut parts = text.split(',');
+        let interface = parts.next().filter(|name| !name.is_empty() && !name.contains('=')).ok_or(wrong("no interface"))?;
+        let mut port = Self { interface: interface.to_owned(), networks: Vec::new(), routers: Vec::new() };
+        for part in parts {
+            match part.split_once('=') {
+                Some(("ip", network)) => port.networks.push(network_of(network).ok_or(wrong("no address with its bits"))?),
+                Some(("via", router)) => port.routers.push(router.parse().map_err(|_| wrong("no address of a router"))?),
+                _ => return Err(wrong(&format!("{part:?} is neither ip= nor via="))),
+            }
+        }
+        if port.networks.is_empty() { Err(wrong("no address")) } else { Ok(port) }
+    }
+}
+
+fn network_of(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, bits) = text.split_once('/')?;
+    Some((address.parse().ok()?, bits.parse().ok()?))
+}
+
+/// What one lane's thread makes its port and its stack of.
+pub(crate) struct LaneFrames {
+    lane: usize,
+    queue: Queue,
+    settings: Settings,
+    crossing: Mesh<Crossing>,
+    homing: Mesh<Parcel>,
+}
+
+/// Opens a queue of the interface for each lane; returns what each is given, and what the operator should know.
+pub(crate) fn open(
+    port: &PacketPort,
+    control: &Control,
+    steering: &Steering,
+    messages: usize,
+) -> Result<(Vec<LaneFrames>, Vec<String>), Error> {
+    let lanes = control.lanes();
+    let refused = |why: String| Error::Setting { name: "packet", why };
+    let table = steering.table(lanes)?;
+    let hasher = Arc::new(FlowHasher::new(&steering.key, steering.types));
+    let secret = secret().map_err(|error| Error::System { what: "asking for randomness (getrandom)", error })?;
+    let settings = |lane: usize| port.settings(&hasher, &table, (lane, lanes), secret.wrapping_add(lane as u128));
+    // Before anything is opened.
+    settings(0).check().map_err(|why| refused(why.to_string()))?;
+    let ours = Ours::Addresses(port.addresses().collect());
+    let choice = ports_for(&port.interface, &ours, lanes).map_err(|why| refused(why.to_string()))?;
+    let notes = choice.lost.iter().map(|lost| format!("packet {}: {lost}", port.interface)).collect();
+    let meshes = Mesh::between(control, messages).into_iter().zip(Mesh::between(control, messages));
+    let each = choice.queues.into_iter().zip(meshes).enumerate();
+    let frames =
+        each.map(|(lane, (queue, (crossing, homing)))| LaneFrames { lane, queue, settings: settings(lane), crossing, homing });
+    Ok((frames.collect(), notes))
+}
+
+impl LaneFrames {
+    /// Puts the stack on a lane's driver, on the lane's own thread; beside it stand two works.
+    pub(crate) fn put_on<D: Driver>(
+        self,
+        driver: D,
+        arena: &Arena,
+        tuning: Tuning,
+    ) -> Result<(Stack<D>, Packets, Homing), Error> {
+        let refused = |why: String| Error::Setting { name: "packet", why };
+        let (memory, post) = (FrameMemory::new(FRAMES, FRAME_BYTES)?, Post::default());
+        let number = u16::try_from(self.lane).map_err(|_| refused(format!("lane {} has no port", self.lane)))?;
+        memory.open_abroad(number, AbroadLimits::default(), &post);
+        let port = self.queue.port(memory, RING).map_err(|why| refused(why.to_string()))?;
+        let stack = Stack::new(driver, arena.clone(), tuning, port, &self.settings).map_err(|why| refused(why.to_string()))?;
+        let packets = stack.packets(self.crossing);
+        Ok((stack, packets, Homing::new(post, self.homing)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(text: &str) -> String {
+        text.parse::<PacketPort>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_interface_and_its_addresses_are_read() {
+        let port: PacketPort = "eth1,ip=10.0.0.2/24,ip=fd00::2/64,via=10.0.0.1".parse().unwrap();
+        assert_eq!(port.interface(), "eth1");
+        assert!(port.has([10, 0, 0, 2].into()) && port.has("fd00::2".parse().unwrap()) && !port.has([10, 0, 0, 1].into()));
+        assert_eq!(port.routers, ["10.0.0.1".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_with_an_example() {
+        for (text, words) in [
+            ("", "no interface"),
+            ("ip=10.0.0.2/24", "no interface"),
+            ("eth1", "no address"),
+            ("eth1,ip=10.0.0.2", "no address with its bits"),
+            ("eth1,ip=ten/24", "no address with its bits"),
+            ("eth1,ip=10.0.0.2/24,via=there", "no address of a router"),
+            ("eth1,mtu=9000", "\"mtu=9000\" is neither ip= nor via="),
+        ] {
+            let why = why(text);
+            assert!(why.contains(words) && why.contains("write eth1,ip=10.0.0.2/24"), "{text}: {why}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Services on several lanes: each flow on its bucket's lane, in order, whatever policy is in force and whatever the wire does.
+
+use crate::frames::{STACK, STACK_V6, TEST, TEST_V6, arp, datagram, solicitation, udp_in};
+use crate::program::{PORT, Plan, Program};
+use corelane_isr::dispatch::Dispatch;
+use corelane_sim::{Faults, WireFaults, for_seeds};
+use corelane_stack::Drop;
+use corelane_wire::packet::arp::Operation;
+use corelane_wire::packet::ethernet::Mac;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+const ADDRESSES: [IpAddr; 2] = [IpAddr::V4(STACK), IpAddr::V6(STACK_V6)];
+
+fn plan(lanes: usize, seed: u64) -> Plan {
+    let (faults, wire) = (Faults::none(), WireFaults::default());
+    Plan { lanes, seed, faults, wire, is_aligned: true, change: |settings| settings }
+}
+
+/// The ends of flow `number`.
+fn flow(number: u16, v6: bool) -> (SocketAddr, SocketAddr) {
+    let (from, to) = if v6 { (IpAddr::V6(TEST_V6), IpAddr::V6(STACK_V6)) } else { (TEST.into(), STACK.into()) };
+    (SocketAddr::new(from, 2000 + number), SocketAddr::new(to, PORT))
+}
+
+/// The test's machine makes itself known, as often as the wire needs it.
+fn meet(program: &mut Program) {
+    for _ in 0..20 {
+        program.test.send(&arp(Operation::Request, Mac::BROADCAST, TEST, STACK));
+        program.test.send(&solicitation(STACK_V6, 255));
+        program.pass(1_000_000);
+    }
+    program.test.take();
+}
+
+/// Answers what the stack asks, and counts what came: the numbers of each flow in the order of their coming.
+fn hear(program: &mut Program, heard: &mut BTreeMap<(u16, bool), Vec<u32>>) {
+    for frame in program.test.take() {
+        let packet = match corelane_wire::packet::Packet::of_frame(&frame) {
+            Ok(packet) => packet,
+            // What the wire has bent is no question and no answer.
+            Err(_) => continue,
+        };
+        match packet.network {
+            corelane_wire::packet::Network::Arp(message) if message.operation == Operation::Request => {
+                program.test.send(&arp(Operation::Reply, message.sender_mac, TEST, message.sender));
+            }
+            _ => {}
+        }
+        if matches!(packet.transport, corelane_wire::packet::Transport::Udp(_)) && program.wire == WireFaults::default() {
+            let found = datagram(&frame).unwrap();
+            let number = u32::from_be_bytes(*found.payload.first_chunk().unwrap());
+            assert!(found.payload[4..].iter().all(|byte| *byte == number as u8), "what was sent comes back");
+            heard.entry((found.to.port() - 2000, found.to.is_ipv6())).or_default().push(number);
+        }
+    }
+}
+
+fn payload(number: u32, length: usize) -> Vec<u8> {
+    let mut payload = number.to_be_bytes().to_vec();
+    payload.resize(length.max(4), number as u8);
+    payload
+}
+
+fn mac(program: &Program) -> Mac {
+    Mac(program.card.link_address())
+}
+
+#[test]
+fn each_flow_is_served_by_its_lane_and_stays_in_order() {
+    for lanes in [1, 2, 4] {
+        let mut program = Program::new(&plan(lanes, 3), &ADDRESSES);
+        meet(&mut program);
+        let (mac, mut heard) = (mac(&program), BTreeMap::new());
+        for number in 0..30 {
+            for source in 0..16 {
+                let (from, to) = flow(source, source % 2 == 1);
+                udp_in(mac, from, to, &payload(number, 300), 1400, 0).iter().for_each(|frame| program.test.send(frame));
+            }
+            program.pass(500_000);
+            hear(&mut program, &mut heard);
+        }
+        program.pass(20_000_000);
+        hear(&mut program, &mut heard);
+        assert_eq!(heard.len(), 16);
+        assert!(heard.values().all(|numbers| *numbers == (0..30).collect::<Vec<_>>()), "{heard:?}");
+        let counts: Vec<_> = (0..lanes).map(|lane| program.counts(lane)).collect();
+        assert_eq!(counts.iter().map(|counts| counts.datagrams_in).sum::<u64>(), 480);
+        assert!(counts.iter().all(|counts| counts.datagrams_in > 0 && counts.crossed == 0), "{counts:?}");
+        program.close();
+    }
+}
+
+/// The card puts all on the first lane; the others get theirs as parcels, which go home.
+#[test]
+fn on_a_card_without_rss_packets_change_lanes_in_order_under_every_policy() {
+    let policies: [fn(corelane_stack::Settings) -> corelane_stack::Settings; 2] =
+        [|settings| settings.with_dispatch(Dispatch::Hybrid), |settings| settings.with_dispatch(Dispatch::Deferred)];
+    for change in policies {
+        let mut program = Program::new(&Plan { is_aligned: false, change, ..plan(4, 5) }, &ADDRESSES);
+        meet(&mut program);
+        let (mac, mut heard) = (mac(&program), BTreeMap::new());
+        for number in 0..40 {
+            for source in 0..12 {
+                let (from, to) = flow(source, source % 2 == 1);
+                udp_in(mac, from, to, &payload(number, 200), 1400, 0).iter().for_each(|frame| program.test.send(frame));
+            }
+            program.pass(500_000);
+            hear(&mut program, &mut heard);
+        }
+        program.pass(20_000_000);
+        hear(&mut program, &mut heard);
+        assert!(heard.len() == 12 && heard.values().all(|numbers| *numbers == (0..40).collect::<Vec<_>>()), "{heard:?}");
+        assert!(program.counts(0).crossed > 100);
+        let served = (0..4).filter(|&lane| program.counts(lane).datagrams_in > 0).count();
+        assert!(served > 2, "{served} lanes have served");
+        program.close();
+    }
+}
+
+/// Fragments are hashed by their addresses alone; what they make is of the lane that its ports say.
+#[test]
+fn fragments_and_whole_datagrams_of_a_flow_come_to_one_lane() {
+    let mut program = Program::new(&plan(4, 7), &ADDRESSES);
+    meet(&mut program);
+    let (mac, mut heard) = (mac(&program), BTreeMap::new());
+    for number in 0..30_u32 {
+        for source in 0..8 {
+            let (from, to) = flow(source, source % 2 == 1);
+            // Every third is in three fragments, and answered with a whole frame: so it comes back at 1,400 bytes.
+            let part = if number % 3 == 0 { 496 } else { 1472 };
+            let name = (number * 8) as u16 + source;
+            udp_in(mac, from, to, &payload(number, 1200), part, name).iter().for_each(|frame| program.test.send(frame));
+        }
+        program.pass(2_000_000);
+        hear(&mut program, &mut heard);
+    }
+    program.pass(20_000_000);
+    hear(&mut program, &mut heard);
+    assert!(heard.len() == 8 && heard.values().all(|numbers| numbers.len() == 30), "{heard:?}");
+    assert!(heard.values().all(|numbers| numbers.is_sorted()), "{heard:?}");
+    let crossed: u64 = (0..4).map(|lane| program.counts(lane).crossed).sum();
+    assert!(crossed > 0, "what was put together went to another lane");
+    program.close();
+}
+
+/// All that wires do, and all that the driver may do: nothing is lost that the wire did not lose, and all memory comes home.
+#[test]
+fn runs_from_seeds_on_bad_wires_end_clean() {
+    let mut dropped = 0;
+    for_seeds(30, |seed| {
+        let wire = WireFaults { down: 2, ..WireFaults::all(60) };
+        let late =
+            Faults { late_completion: 100, reordered_completion: 100, late_release: 100, delayed_bell: 50, ..Faults::none() };
+        let plan = Plan { faults: late, wire, is_aligned: seed % 2 == 0, ..plan(1 + seed as usize % 4, seed) };
+        let mut program = Program::new(&plan, &ADDRESSES);
+        let (mac, mut heard) = (mac(&program), BTreeMap::new());
+        meet(&mut program);
+        for number in 0..60_u32 {
+            for source in 0..6 {
+                let (from, to) = flow(source, source % 2 == 1);
+                let part = if number % 3 == 0 { 496 } else { 1472 };
+                let frames = udp_in(mac, from, to, &payload(number, 1200), part, (number * 6) as u16 + source);
+                frames.iter().for_each(|frame| program.test.send(frame));
+            }
+            program.pass(500_000);
+            hear(&mut program, &mut heard);
+        }
+        for lane in 0..plan.lanes {
+            let counts = program.counts(lane);
+            dropped += counts.of(Drop::Checksum) + counts.of(Drop::Malformed) + counts.of(Drop::NotOurs);
+        }
+        program.pass(60_000_000_000);
+        let counts = program.world.wire_counts();
+        assert!(counts.lost > 0 && counts.duplicated > 0 && counts.reordered > 0 && counts.corrupted > 0, "{counts:?}");
+        program.close();
+    });
+    assert!(dropped > 0, "what the wire has bent is dropped");
+}

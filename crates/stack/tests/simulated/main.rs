@@ -1,0 +1,8 @@
+//! Stacks on simulated wires: what they say on the wire, under bad frames, under faults, and on several lanes.
+#![allow(clippy::unwrap_used)] // all of this is tests
+
+mod alone;
+mod frames;
+mod hostile;
+mod lanes;
+mod program;
