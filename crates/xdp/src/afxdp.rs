@@ -251,38 +251,42 @@ impl XdpPort {
         assert!(self.counts.released <= self.counts.taken, "no more is released than was taken");
     }
 
-    /// The frame as one of this port's memory; it comes back if there is no room for a copy now.
-    fn own(&self, frame: Frame) -> Result<Frame, Frame> {
+    /// The frame as one of this port's memory: one of another region is copied.
+    fn own(&self, frame: Frame) -> Frame {
         if frame.is_of(&self.memory) {
-            return Ok(frame);
+            return frame;
         }
-        let Some(mut copy) = self.memory.frame().filter(|copy| copy.room() >= frame.len()) else { return Err(frame) };
+        // reason: whoever calls has counted the free ones, and each has room for the longest packet.
+        let mut copy = self.memory.frame().expect("a free frame for the copy");
         copy.append(&frame);
-        Ok(copy)
+        copy
+    }
+
+    /// How many of the frames can be put into the ring now: there are places, and frames for copies.
+    fn acceptable(&self, frames: &[Frame]) -> usize {
+        let mut copies = self.memory.counts().free;
+        let mut fits = |frame: &&Frame| {
+            let needs_copy = usize::from(!frame.is_of(&self.memory));
+            let is_there = copies >= needs_copy;
+            copies = copies.saturating_sub(needs_copy);
+            is_there
+        };
+        frames.iter().take(self.socket().sending.room() as usize).take_while(&mut fits).count()
     }
 
     /// Puts frames into the ring, from the front.
     fn put(&mut self, frames: &mut Vec<Frame>) -> Taken {
         let most = self.watch.interface().frame_bytes_max() + TAG_BYTES;
-        let (mut counts, mut room) = (Taken::default(), self.socket().sending.room());
-        let mut left = std::mem::take(frames).into_iter();
-        for mut frame in left.by_ref() {
-            if !outgoing::settle(&mut frame, most) {
+        let (mut counts, acceptable) = (Taken::default(), self.acceptable(frames));
+        for mut frame in frames.drain(..acceptable) {
+            if outgoing::settle(&mut frame, most) {
+                let frame = self.own(frame);
+                self.put_one(frame);
+                counts.taken += 1;
+            } else {
                 counts.refused += 1;
-                continue;
-            }
-            match if room > 0 { self.own(frame) } else { Err(frame) } {
-                Ok(frame) => {
-                    self.put_one(frame);
-                    (counts.taken, room) = (counts.taken + 1, room - 1);
-                }
-                Err(frame) => {
-                    frames.push(frame);
-                    break;
-                }
             }
         }
-        frames.extend(left);
         self.socket_mut().sending.publish();
         counts
     }

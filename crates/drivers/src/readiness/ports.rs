@@ -77,11 +77,13 @@ impl<S: Source> ReadinessDriver<S> {
             return;
         }
         let now = clock::now();
-        let ids: Vec<_> = self.ports.table.ids().collect();
-        for port in ids {
+        let mut open = std::mem::take(&mut self.ports.open);
+        open.extend(self.ports.table.ids());
+        for port in open.drain(..) {
             self.attend_port(now, port);
             self.begin_close(port);
         }
+        self.ports.open = open;
         for PortEnd { asked, outcome, released, .. } in self.ports.ended.drain(..) {
             completions.push(Completion { released, ..Completion::last(asked, outcome) });
         }

@@ -269,6 +269,37 @@ fn drops_are_counted() {
     });
 }
 
+/// Frames of other regions are copied, as many as there are frames for; what is left of a batch is the rest of it, in its own storage.
+#[test]
+fn frames_of_other_regions_are_sent_as_far_as_there_are_frames_for_copies() {
+    on_network("afxdp::frames_of_other_regions_are_sent_as_far_as_there_are_frames_for_copies", || {
+        use corelane_seam::Port;
+        wire(1);
+        let (own, other) = (FrameMemory::new(24, 2048).unwrap(), memory());
+        let mut port = afxdp::open("near", &Ours::All, 1).unwrap().remove(0).port(own.clone(), 16).unwrap();
+        let mut far = far();
+        let frame = |number| {
+            let mut frame = other.frame().unwrap();
+            frame.append(&datagram(FAR, number, b"of another region"));
+            frame
+        };
+        let mut frames: Vec<_> = (0..12).map(frame).collect();
+        frames[3].set_length(0);
+        let (storage, free) = (frames.as_ptr(), own.counts().free);
+        assert_eq!(free, 8, "the others are lent to be received into");
+        let taken = port.send(1, &mut frames).unwrap();
+        assert_eq!((taken.taken, taken.refused, frames.len(), frames.as_ptr() == storage), (7, 1, 4, true));
+        while !frames.is_empty() {
+            port.send(2, &mut frames).unwrap();
+        }
+        let seen = far.frames(11);
+        assert_eq!(seen.iter().map(|frame| frame[37]).collect::<Vec<_>>(), [0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11]);
+        while port.released(3) < 11 {}
+        drop(port);
+        assert_eq!((own.counts().free, other.counts().free), (24, other.frames()));
+    });
+}
+
 #[test]
 fn what_cannot_be_opened_is_said() {
     on_network("afxdp::what_cannot_be_opened_is_said", || {
