@@ -11,6 +11,9 @@ here=$(dirname "$0")
 
 names="close dup2 dup3 close_range fclose"
 set -- -Wl,-u,kqueue -Wl,-u,kqueue1 -Wl,-u,kevent -Wl,-u,corelane_loaded -Wl,-init,corelane_loaded
+for name in init ctl get_events wait commit put get_stats ring_map ring_unmap; do
+	set -- "$@" "-Wl,-u,kevent_$name"
+done
 for name in aio_submit aio_cancel aio_progress lio_submit names; do
 	set -- "$@" "-Wl,-u,corelane_$name"
 done

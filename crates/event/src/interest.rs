@@ -1,6 +1,8 @@
 //! One interest: what was registered, and what has come since.
 
-use crate::record::{Change, Event, Filter, Flags, notes};
+use corelane_os::events::polling::Readiness;
+
+use crate::record::{Change, Event, Filter, Flags, Manner, notes};
 use crate::slab::Key;
 
 /// What of an interest's flags is kept, and told with its events.
@@ -20,8 +22,9 @@ pub struct Interest {
     pub ext: [u64; 4],
     /// Told of no more until it is enabled.
     pub disabled: bool,
-    /// Told whatever its origin says (FORCEONESHOT).
+    /// Told whatever its origin says (FORCEONESHOT, [`Queue::mark`](crate::Queue::mark)).
     pub forced: bool,
+    pub manner: Manner,
     /// Told in the call that waits on for more: not again before its end.
     pub held: bool,
     /// By which call it was told last.
@@ -50,6 +53,8 @@ pub enum Source {
     User(Trigger),
     /// What was posted.
     Posted(Option<(u32, i64)>),
+    /// Nothing more: its origin has ended, which is to be told.
+    Ended,
     /// How an operation, or a list of them, was over.
     Submitted(Option<Told>),
 }
@@ -96,6 +101,7 @@ impl Interest {
             ext: change.ext,
             disabled: change.flags.contains(Flags::DISABLE),
             forced: false,
+            manner: Manner::empty(),
             held: false,
             told_in: 0,
             again: None,
@@ -116,9 +122,29 @@ impl Interest {
         }
     }
 
+    /// What the set is to tell of its descriptor.
+    pub fn needs(&self) -> Readiness {
+        match self.filter {
+            Filter::Read => Readiness::IN | Readiness::RDHUP,
+            Filter::Write => Readiness::OUT,
+            Filter::Process | Filter::ProcessDescriptor => Readiness::IN,
+            Filter::Ready => needs_of(self.notes),
+            Filter::Poll => Readiness::from_bits_truncate(self.notes) & POLLED,
+            // Nothing tells that a buffer is drained; files are not in the set.
+            _ => Readiness::empty(),
+        }
+    }
+
+    /// Whether readiness `what` is of interest.
+    pub fn concerns(&self, what: Readiness) -> bool {
+        let end = Readiness::ERR | Readiness::HUP;
+        !matches!(self.filter, Filter::Vnode | Filter::Empty) && what.intersects(self.needs() | end)
+    }
+
     /// From how many bytes on it is active.
     pub fn low_water(&self) -> i64 {
-        if self.notes & notes::LOWAT != 0 { self.data } else { 1 }
+        let has_mark = matches!(self.filter, Filter::Read | Filter::Write) && self.notes & notes::LOWAT != 0;
+        if has_mark { self.data } else { 1 }
     }
 
     /// As an event.
@@ -139,7 +165,7 @@ impl Interest {
     pub fn is_pending(&self) -> bool {
         match &self.source {
             Source::Descriptor(_) => false,
-            Source::Signal(_) => true,
+            Source::Signal(_) | Source::Ended => true,
             Source::File(_, came) | Source::Process { came, .. } => *came != 0,
             Source::Timer(timing) => timing.fired,
             Source::User(trigger) => trigger.on,
@@ -157,10 +183,28 @@ impl Interest {
             Source::Posted(posted) => *posted = None,
             // A period counts from what was told on; an instant comes once.
             Source::Timer(timing) => timing.fired = false,
-            // A signal counts from what was told on; a descriptor has its state itself; an operation ends once.
-            Source::Signal(_) | Source::Descriptor(_) | Source::Submitted(_) => {}
+            // A signal counts from what was told on; a descriptor has its state itself; an operation, and an origin, ends once.
+            Source::Signal(_) | Source::Descriptor(_) | Source::Submitted(_) | Source::Ended => {}
         }
     }
+}
+
+/// What poll(2) can be asked for.
+const POLLED: Readiness = Readiness::IN
+    .union(Readiness::PRI)
+    .union(Readiness::OUT)
+    .union(Readiness::RDNORM)
+    .union(Readiness::RDBAND)
+    .union(Readiness::WRNORM)
+    .union(Readiness::WRBAND)
+    .union(Readiness::RDHUP);
+
+/// What notes of [`Filter::Ready`] stand for.
+fn needs_of(asked: u32) -> Readiness {
+    let receives = asked & (notes::RECV | notes::ACCEPT) != 0;
+    let receiving = if receives { Readiness::IN | Readiness::RDHUP } else { Readiness::empty() };
+    let sending = if asked & notes::SEND != 0 { Readiness::OUT } else { Readiness::empty() };
+    receiving | sending
 }
 
 impl Trigger {

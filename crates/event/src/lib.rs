@@ -89,18 +89,18 @@
 //! An operation's end is registered as an interest that only switches touch; its memory is the operation's from its submission until its outcome is taken, and
 //! what has ended and was not taken counts against the limit. 2007's network AIO: remaining bytes are [`Queue::progress`], BROKEN is an error or an end.
 //!
-//! # What kevent of 2007 will need of it
+//! # What kevent of 2007 has of it
 //!
 //! ```text
-//! ctl(ADD)          change(&Change) then take(.., 0, ZERO) of what is ready at once
-//! ctl(READY, [])    wake(Wake::One)
-//! get_events(min)   take(events, min, timeout): min is a true minimum
+//! ctl(ADD, MODIFY)  register, modify: under one lock, in a Manner; what is ready by now is the answer, unless Manner::QUEUED
+//! ctl(READY)        mark; with nothing to mark: wake(Wake::One)
+//! one id, one mask  Filter::Ready (sockets, pipes), Filter::Poll: one interest for several bits
+//! get_events(min)   take_each: at_least is a true minimum
 //! ONESHOT, ET       Flags::ONESHOT, Flags::CLEAR
-//! LAST_CHECK        the manner of every interest here; without it: told as of the time of its activity, `Manner::UNCHECKED`
-//! WAKEUP_ALL        every queue on an origin hears of it (epoll); without it: `Manner::EXCLUSIVE` (EPOLLEXCLUSIVE)
-//! ALWAYS_QUEUE      `Manner::QUEUED`: ready at registration is told by take, and not in the answer of ctl
-//! BROKEN            Manner::BROKEN: an origin's end is an event of its own, put on the ready list by `closed` and by identity's loss
-//! ring              a filler: any thread that enters calls take into the ring's memory (`os`), user-space producers post
+//! LAST_CHECK        as every interest of kqueue(2) is: asked at retrieval; without it Manner::UNCHECKED
+//! WAKEUP_ALL        as every interest of kqueue(2) is; without it Manner::EXCLUSIVE
+//! BROKEN            Manner::BROKEN: an origin's end is an event of its own
+//! ring              take_into: who enters fills memory whose room is asked for when there are events (Intake)
 //! ```
 //!
 //! # Faces
@@ -113,6 +113,10 @@
 //!     pub fn change(&self, change: &Change) -> Result<(), Refused>;
 //!     pub fn take(&self, events: &mut [Event], at_least: usize, timeout: Option<Duration>) -> Result<usize, Refused>;
 //!     pub fn take_each(&self, room: usize, at_least: usize, timeout: Option<Duration>, each: impl FnMut(Event)) -> Result<usize, Refused>;
+//!     pub fn take_into(&self, intake: &mut dyn Intake, timeout: Option<Duration>) -> Result<usize, Refused>;
+//!     pub fn register(&self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused>;  // EEXIST
+//!     pub fn modify(&self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused>;    // ENOENT
+//!     pub fn mark(&self, ident: u64, filter: Filter) -> Result<(), Refused>;
 //!     pub fn wake(&self, who: Wake) -> Result<(), Refused>;
 //!     pub fn post(&self, ident: u64, filter: Filter, notes: u32, data: i64) -> Result<(), Refused>;
 //!     pub fn submit(&self, submission: Submission) -> Result<(), Box<(Refused, Submission)>>;
@@ -151,8 +155,9 @@ mod state;
 pub use events::Events;
 pub use names::{Happened, Named};
 pub use operation::{Lent, Memory, Outcome, Progress, Sent, Submission, Work};
-pub use queue::{Queue, Wake};
-pub use record::{Change, Event, Filter, Flags, notes};
+pub use per_process::PerProcess;
+pub use queue::{Intake, Queue, Wake};
+pub use record::{Change, Event, Filter, Flags, Manner, notes};
 pub use refused::Refused;
 
 use std::os::fd::RawFd;
@@ -161,7 +166,7 @@ use std::os::fd::RawFd;
 /// queue ends. Call it before the close, so that nothing of it is left behind.
 ///
 /// For a number that nobody watches this is two reads of memory, and may be called in a signal handler. It takes no lock that it would have to wait for:
-/// what is locked is found out at the next retrieval. After fork(2) or vfork(2), in the child, it does nothing to the parent's queues.
+/// what is locked is looked through by who lets go of it. After fork(2) or vfork(2), in the child, it does nothing to the parent's queues.
 pub fn closed(number: RawFd) {
     if closing::count(number) {
         registry::closed(number);

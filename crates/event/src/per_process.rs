@@ -20,6 +20,12 @@ impl<T> PerProcess<T> {
         Self { forks: 0, value, fresh, next: OnceLock::new() }
     }
 
+    /// The calling process's and those of the processes that it is a child of, the first one's first. What is not the calling process's may be locked for good.
+    pub fn all(&'static self) -> impl Iterator<Item = &'static T> {
+        self.mine();
+        std::iter::successors(Some(self), |one| one.next.get().copied()).map(|one| &one.value)
+    }
+
     /// The calling process's.
     pub fn mine(&'static self) -> &'static T {
         let forks = home::forks();

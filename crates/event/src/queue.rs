@@ -7,14 +7,15 @@ mod submitting;
 use corelane_os::events::home::Home;
 use corelane_os::events::number;
 use corelane_os::events::polling::{Readiness, Report, Set, blank};
+use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::closing;
 use crate::pending::Pending;
-use crate::record::{Change, Event, Filter};
+use crate::record::{Change, Event, Filter, Manner};
 use crate::refused::Refused;
 use crate::set::{Token, Watched};
 use crate::slab::Key;
@@ -22,6 +23,10 @@ use crate::state::{Sink, State};
 
 /// Reports taken from the kernel at once.
 const AT_ONCE: usize = 128;
+
+/// The same where memory is filled that has room for many: what is told for as long as it is so is reported again behind what was not, so that a batch that holds
+/// all takes one call.
+const INTO_AT_ONCE: usize = 1024;
 
 /// A wait that is longer than this is as long as this.
 const LONGEST: Duration = Duration::from_secs(1 << 32);
@@ -53,6 +58,19 @@ pub struct Queue {
     pending: Pending,
     /// Threads that wait, or are about to.
     waiters: AtomicUsize,
+    /// A descriptor was closed while somebody had the lock, who looks for it when he lets go.
+    missed: AtomicBool,
+}
+
+/// Where events go whose room is known only when there are some: memory that others fill and empty meanwhile. Called under the queue's lock, which it leaves
+/// alone, as it leaves the queue.
+pub trait Intake {
+    /// Events are about to come; for how many is there room?
+    fn open(&mut self) -> usize;
+    /// An event, within the room.
+    fn put(&mut self, event: Event);
+    /// These were all.
+    fn close(&mut self);
 }
 
 impl Queue {
@@ -74,6 +92,7 @@ impl Queue {
             pending: state.pending(),
             state: Mutex::new(state),
             waiters: AtomicUsize::new(0),
+            missed: AtomicBool::new(false),
         });
         queue.hear_of_helpers();
         Ok(queue)
@@ -103,6 +122,70 @@ impl Queue {
         // What was asked for is done; a set that cannot be built again now is built again later.
         let _ = self.follow(&mut state);
         Ok(())
+    }
+
+    /// Registers what is not registered yet, in a manner of its own. What is ready by now is told in the answer, unless `manner` has [`Manner::QUEUED`].
+    /// Of `change`'s flags those count that say how an interest behaves.
+    ///
+    /// # Errors
+    /// EEXIST: it is registered; the others as for [`Queue::change`].
+    pub fn register(&self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused> {
+        self.check_home()?;
+        self.state().introduce(change, manner)
+    }
+
+    /// Puts another interest in place of the one that is registered under the same ident and filter, whose events that were not told are forgotten. As
+    /// [`Queue::register`] otherwise.
+    ///
+    /// # Errors
+    /// ENOENT: nothing is registered; after any other error (as for [`Queue::change`]) nothing is registered either.
+    pub fn modify(&self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused> {
+        self.check_home()?;
+        self.state().modify(change, manner)
+    }
+
+    /// Has what is registered be told once, whatever its origin says; with no notes and no data where that has nothing to say.
+    ///
+    /// # Errors
+    /// ENOENT: nothing is registered under this ident and filter; EBADF as for [`Queue::change`].
+    pub fn mark(&self, ident: u64, filter: Filter) -> Result<(), Refused> {
+        self.check_home()?;
+        self.state().mark(ident, filter)
+    }
+
+    /// As [`Queue::take_each`] for at least one event, into memory whose room is asked for after the wait. Returns, with how many were put there, also when
+    /// there is no room, and when it was woken.
+    ///
+    /// # Errors
+    /// As [`Queue::take`].
+    pub fn take_into(&self, intake: &mut dyn Intake, timeout: Option<Duration>) -> Result<usize, Refused> {
+        self.check_home()?;
+        let deadline = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| Instant::now() + timeout.min(LONGEST));
+        let call = Call { told: 0, held: Vec::new(), deadline };
+        let mut reports = [blank(); INTO_AT_ONCE];
+        let mut wait = timeout;
+        loop {
+            let reported = self.collect(&mut reports, wait)?;
+            let (told, is_over) = self.pour(&mut reports, reported, intake)?;
+            if told > 0 || is_over || wait == Some(Duration::ZERO) && reported < reports.len() {
+                return if told == 0 && !self.is_open() { Err(CLOSED) } else { Ok(told) };
+            }
+            wait = timeout.map(|_| call.left());
+        }
+    }
+
+    /// Puts what the first of `reports` report into `intake`; says how much that was, and whether the wait is over all the same.
+    fn pour(&self, reports: &mut [Report], reported: usize, intake: &mut dyn Intake) -> Result<(usize, bool), Refused> {
+        let mut state = self.state();
+        let room = intake.open();
+        let mut sink = Sink { each: &mut |event| intake.put(event), room, is_patient: false };
+        self.tell(&mut state, reports, reported, &mut sink);
+        let told = room - sink.room;
+        intake.close();
+        let woken = state.take_wake();
+        self.follow(&mut state)?;
+        state.settle_bell();
+        Ok((told, woken || room == 0))
     }
 
     /// Waits until there are at least `at_least` events, writes those that there are to the beginning of `events`, and says how many; after
@@ -217,16 +300,37 @@ impl Queue {
         &self.pending
     }
 
-    /// A descriptor of the program is about to be closed, if nobody has the lock: if somebody has, it is found out at retrieval.
+    /// A descriptor of the program is about to be closed. If somebody has the lock, he finds it when he lets go.
     pub(crate) fn try_closed(&self, number: RawFd) {
-        if let Ok(mut state) = self.state.try_lock() {
-            state.closed(number);
+        match self.state.try_lock() {
+            Ok(mut state) => state.closed(number),
+            Err(_) => self.closed_meanwhile(),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// Descriptors were closed, and nobody could be told.
+    pub(crate) fn closed_meanwhile(&self) {
+        self.missed.store(true, Ordering::SeqCst);
+        self.hear_missed();
+    }
+
+    /// Looks for closes that came while the lock was held. Whoever holds it now does this after us.
+    fn hear_missed(&self) {
+        fence(Ordering::SeqCst);
+        while self.missed.load(Ordering::SeqCst) {
+            let Ok(mut state) = self.state.try_lock() else { return };
+            self.missed.store(false, Ordering::SeqCst);
+            state.closed_meanwhile();
+            drop(state);
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    fn state(&self) -> Held<'_> {
         // A panic inside is a broken invariant of ours, and who comes next would believe what is not true.
-        self.state.lock().unwrap_or_else(|_| panic!("a queue is whole: a thread has panicked while it held its lock"))
+        let state =
+            self.state.lock().unwrap_or_else(|_| panic!("a queue is whole: a thread has panicked while it held its lock"));
+        Held { queue: self, state: Some(state) }
     }
 
     fn set(&self) -> Arc<Watched> {
@@ -316,6 +420,37 @@ impl Queue {
         let collected = set.collect(reports, wait);
         self.waiters.fetch_sub(1, Ordering::SeqCst);
         collected.map_err(Refused::system)
+    }
+}
+
+/// A queue's state under its lock. Who lets go of it looks for what others could not tell him meanwhile.
+struct Held<'a> {
+    queue: &'a Queue,
+    state: Option<MutexGuard<'a, State>>,
+}
+
+impl Deref for Held<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        // reason: it is taken by the drop alone.
+        self.state.as_ref().expect("held until dropped")
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        // reason: as above.
+        self.state.as_mut().expect("held until dropped")
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        drop(self.state.take());
+        if !std::thread::panicking() {
+            self.queue.hear_missed();
+        }
     }
 }
 

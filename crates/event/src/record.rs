@@ -29,6 +29,10 @@ pub enum Filter {
     User = -11,
     /// All that was written to a socket has left.
     Empty = -13,
+    /// A socket or pipe is ready for any of what `notes` ask for ([`notes::RECV`], [`notes::ACCEPT`], [`notes::SEND`]): kevent's of 2007.
+    Ready = -64,
+    /// A descriptor is ready for any of the bits of poll(2) in `notes`: kevent's of 2007.
+    Poll = -65,
 }
 
 impl Filter {
@@ -47,7 +51,7 @@ impl Filter {
     /// Whether its ident is the number of an open descriptor.
     #[must_use]
     pub fn of_descriptor(self) -> bool {
-        matches!(self, Self::Read | Self::Write | Self::Vnode | Self::ProcessDescriptor | Self::Empty)
+        matches!(self, Self::Read | Self::Write | Self::Vnode | Self::ProcessDescriptor | Self::Empty | Self::Ready | Self::Poll)
     }
 
     const ALL: [Self; 11] = [
@@ -98,6 +102,21 @@ bitflags::bitflags! {
     }
 }
 
+bitflags::bitflags! {
+    /// How an interest behaves that kevent of 2007 has and kqueue(2) has not ([`Queue::register`](crate::Queue::register)). Without any: as in kqueue(2).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Manner: u8 {
+        /// `Ready`, `Poll`: told as the set has reported it, without asking the descriptor: no system call an event.
+        const UNCHECKED = 0x1;
+        /// Of all queues that wait for an origin in this manner one is woken (EPOLLEXCLUSIVE), where the kernel can.
+        const EXCLUSIVE = 0x2;
+        /// What is ready at registration is told by take, and not in the answer to the registration.
+        const QUEUED = 0x4;
+        /// The end of its origin is told: an event with `ERROR`, and EBADF in `data`.
+        const BROKEN = 0x8;
+    }
+}
+
 /// Notes: flags of one filter (kqueue(2), NOTE_*), with FreeBSD's values. What a number means depends on the filter.
 pub mod notes {
     /// `Read`, `Write`: active from `data` bytes on (low-water mark).
@@ -145,6 +164,11 @@ pub mod notes {
     /// `Vnode` of a directory: entries have changed, whose names are kept for [`Queue::names`](crate::Queue::names). Not FreeBSD's.
     pub const NAMES: u32 = 0x0100_0000;
 
+    /// `Vnode` of a directory: has a new entry, or one under a new name. Not in FreeBSD.
+    pub const ENTRY_CREATED: u32 = 0x1000_0000;
+    /// `Vnode` of a directory: has lost an entry, or its name. Not in FreeBSD.
+    pub const ENTRY_REMOVED: u32 = 0x2000_0000;
+
     /// `Process`: has ended; `data` is its wait status (wait(2)).
     pub const EXIT: u32 = 0x8000_0000;
     /// `Process`: has forked.
@@ -159,6 +183,13 @@ pub mod notes {
     pub const CHILD: u32 = 0x4;
     /// `Process`: the part of an event's notes that belongs to the kind of activity.
     pub const PCTRLMASK: u32 = 0xf000_0000;
+
+    /// `Ready`: bytes can be received, or will never be.
+    pub const RECV: u32 = 0x1;
+    /// `Ready`: a connection can be accepted.
+    pub const ACCEPT: u32 = 0x2;
+    /// `Ready`: bytes can be sent.
+    pub const SEND: u32 = 0x4;
 
     /// `Timer`: `data` is in seconds.
     pub const SECONDS: u32 = 0x1;

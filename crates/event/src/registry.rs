@@ -1,7 +1,9 @@
 //! The queues of the process, by the numbers of their descriptors.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::closing;
@@ -21,9 +23,51 @@ type Queues = Mutex<BTreeMap<RawFd, Known>>;
 /// Queues are not inherited by fork(2).
 static QUEUES: PerProcess<Queues> = PerProcess::new(Queues::new(BTreeMap::new()), Queues::default);
 
-fn queues() -> MutexGuard<'static, BTreeMap<RawFd, Known>> {
+/// A descriptor was closed while somebody had the list, who looks for it when he lets go.
+static MISSED: AtomicBool = AtomicBool::new(false);
+
+/// The list under its lock. Who lets go of it looks for what others could not tell meanwhile.
+struct Listed(Option<MutexGuard<'static, BTreeMap<RawFd, Known>>>);
+
+fn queues() -> Listed {
     // It is whole between any two statements.
-    QUEUES.mine().lock().unwrap_or_else(PoisonError::into_inner)
+    Listed(Some(QUEUES.mine().lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+impl Deref for Listed {
+    type Target = BTreeMap<RawFd, Known>;
+
+    fn deref(&self) -> &Self::Target {
+        // reason: it is taken by the drop alone.
+        self.0.as_ref().expect("held until dropped")
+    }
+}
+
+impl DerefMut for Listed {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        // reason: as above.
+        self.0.as_mut().expect("held until dropped")
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        drop(self.0.take());
+        hear_missed();
+    }
+}
+
+/// Has every queue look for closes that came while the list was locked. Whoever has it now does this after us.
+fn hear_missed() {
+    fence(Ordering::SeqCst);
+    while MISSED.load(Ordering::SeqCst) {
+        let Ok(queues) = QUEUES.mine().try_lock() else { return };
+        MISSED.store(false, Ordering::SeqCst);
+        let all: Vec<Arc<Queue>> = queues.values().map(|known| known.queue.clone()).collect();
+        drop(queues);
+        all.iter().for_each(|queue| queue.closed_meanwhile());
+        fence(Ordering::SeqCst);
+    }
 }
 
 impl Queue {
@@ -97,9 +141,13 @@ fn lost(number: RawFd, queue: &Queue) {
     queue.give_up();
 }
 
-/// Tells every queue that a number is about to be closed, as far as nobody holds a lock; and the queue whose descriptor it is.
+/// Tells every queue that a number is about to be closed, and the queue whose descriptor it is. Where somebody holds a lock, he tells when he lets go.
 pub fn closed(number: RawFd) {
-    let Ok(mut queues) = QUEUES.mine().try_lock() else { return };
+    let Ok(mut queues) = QUEUES.mine().try_lock() else {
+        MISSED.store(true, Ordering::SeqCst);
+        hear_missed();
+        return;
+    };
     let own = queues.remove(&number);
     let others: Vec<Arc<Queue>> = queues.values().map(|known| known.queue.clone()).collect();
     drop(queues);

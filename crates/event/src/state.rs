@@ -67,7 +67,7 @@ impl Hasher for Spread {
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<Spread>>;
 
 /// Filters that an origin with a descriptor may have interests in: one each.
-const FILTERS: usize = 5;
+const FILTERS: usize = 7;
 
 /// What activity with a descriptor comes from.
 struct Origin {

@@ -1,11 +1,12 @@
 /*
- * evserver: one page by HTTP, on one of several systems of events: `evserver kqueue|epoll|poll|uring PORT [CONNECTIONS]`.
+ * evserver: one page by HTTP, on one of several systems of events: `evserver kqueue|kevent|epoll|poll|uring PORT [CONNECTIONS]`.
  *
  * A single thread; a request ends with an empty line; the answer is a header of 198 bytes and a page of 3,931 bytes, and the connection is
  * closed. Prints the port that it listens at, and ends after CONNECTIONS answers where that is given.
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #define _GNU_SOURCE
+#include <corelane/kevent.h>
 #include <sys/event.h>
 
 #include <errno.h>
@@ -92,6 +93,54 @@ static int kqueue_wait(int *ready, int room)
 	for (int i = 0; i < count; i++)
 		ready[i] = (int)events[i].ident;
 	return count;
+}
+
+/* kevent of 2007: events are read in the ring, and a call is made when that is empty */
+
+#define EVENTS 1000
+
+static struct kevent_ring *shared;
+static int kevents;
+
+static int kevent_open(void)
+{
+	shared = kevent_ring_map(EVENTS);
+	kevents = shared ? kevent_init(shared, EVENTS, 0) : -1;
+	return kevents;
+}
+
+static void kevent_watch(int fd, int writes)
+{
+	struct ukevent one = { .id = { .raw_u64 = (uint64_t)fd }, .type = KEVENT_SOCKET, .req_flags = KEVENT_REQ_ALWAYS_QUEUE };
+
+	one.event = writes ? KEVENT_SOCKET_SEND : KEVENT_SOCKET_RECV;
+	if (kevent_ctl(kevents, writes ? KEVENT_CTL_MODIFY : KEVENT_CTL_ADD, 1, &one) < 0)
+		die("kevent_ctl");
+}
+
+static void kevent_forget(int fd)
+{
+	(void)fd; /* closing it is enough, and is told */
+}
+
+static int kevent_ready(int *ready, int room)
+{
+	const struct timespec never = { .tv_sec = -1 };
+	uint32_t index = shared->ring_uidx, over = shared->ring_over, come;
+	int count = 0;
+
+	while ((come = kevent_ring_count(shared, shared->ring_consumed, EVENTS)) == 0)
+		if (kevent_wait(kevents, EVENTS, index, never, 0) < 0)
+			return -1;
+	for (int i = 0; i < room && come > 0; i++, come--) {
+		if (!(shared->event[index].ret_flags & KEVENT_RET_BROKEN))
+			ready[count++] = (int)shared->event[index].id.raw_u64;
+		if (++index == EVENTS) {
+			index = 0;
+			over++;
+		}
+	}
+	return kevent_commit(kevents, index, over) < 0 ? -1 : count;
 }
 
 /* epoll */
@@ -275,6 +324,7 @@ static int uring_ready(int *ready, int room)
 
 static const struct system systems[] = {
 	{ "kqueue", kqueue_open, kqueue_watch, kqueue_forget, kqueue_wait },
+	{ "kevent", kevent_open, kevent_watch, kevent_forget, kevent_ready },
 	{ "epoll", epoll_open, epoll_watch, epoll_forget, epoll_ready },
 	{ "poll", poll_open, poll_watch, poll_forget, poll_ready },
 #ifdef HAVE_URING
@@ -406,7 +456,7 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], systems[i].name) == 0)
 			system = &systems[i];
 	if (!system) {
-		fprintf(stderr, "usage: evserver kqueue|epoll|poll|uring PORT [CONNECTIONS]\n");
+		fprintf(stderr, "usage: evserver kqueue|kevent|epoll|poll|uring PORT [CONNECTIONS]\n");
 		return 2;
 	}
 	wanted = argc > 3 ? atol(argv[3]) : 0;

@@ -19,7 +19,10 @@ use std::os::fd::{BorrowedFd, RawFd};
 /// Error numbers that a queue gives to its callers (errno(3)).
 pub mod number {
     pub use libc::{EAGAIN, EBUSY, ECANCELED, ENOTSOCK};
-    pub use libc::{EBADF, EEXIST, EINTR, EINVAL, EIO, ELOOP, EMFILE, ENOENT, ENOMEM, ENOSYS, ENOTDIR, ENOTSUP, EPERM, ESRCH};
+    pub use libc::{
+        EBADF, EEXIST, EFAULT, EINTR, EINVAL, EIO, ELOOP, EMFILE, ENOENT, ENOMEM, ENOSPC, ENOSYS, ENOTDIR, ENOTSUP, EOVERFLOW,
+        EPERM, ESRCH,
+    };
     pub use libc::{ECONNREFUSED, ECONNRESET, EHOSTUNREACH, EINPROGRESS, ETIMEDOUT};
 }
 

@@ -20,6 +20,7 @@ pub mod processes;
 pub mod random;
 pub mod report;
 pub mod runner;
+pub mod shared;
 pub mod signals;
 pub mod sockets;
 #[cfg(any(test, feature = "testing"))]

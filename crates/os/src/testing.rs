@@ -96,6 +96,25 @@ pub fn in_child(body: impl FnOnce() -> bool) -> bool {
     status == 0
 }
 
+/// A name of the calling thread, for [`wait_until_asleep`].
+pub fn this_thread() -> String {
+    let link = std::fs::read_link("/proc/thread-self").expect("a thread has a folder in /proc");
+    link.to_str().expect("a path of numbers").to_owned()
+}
+
+/// Waits until a thread sleeps in the kernel's wait for the events of a set (epoll_pwait(2) and its like).
+pub fn wait_until_asleep(thread: &str) {
+    const WAITS: [libc::c_long; 2] = [libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2];
+    loop {
+        let call = std::fs::read_to_string(format!("/proc/{thread}/syscall")).expect("the thread is alive");
+        let number = call.split(' ').next().and_then(|number| number.parse().ok());
+        if number.is_some_and(|number| WAITS.contains(&number)) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
 /// Sends a signal to the calling thread alone.
 pub fn raise(signal: i32) {
     // SAFETY: takes no pointers; the caller has blocked the signal, or means it.

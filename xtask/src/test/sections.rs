@@ -72,6 +72,7 @@ pub const SECTIONS: &[Section] = &[
         work: Work::Programs(&[
             "crates/os",
             "crates/event",
+            "crates/kevent",
             "crates/kqueue",
             "crates/machine",
             "crates/select",
@@ -107,6 +108,8 @@ pub const SECTIONS: &[Section] = &[
                 "corelane-watch",
                 "-p",
                 "corelane-drivers",
+                "-p",
+                "corelane-kevent",
                 "--release",
                 "--lib",
                 "loom",

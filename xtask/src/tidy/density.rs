@@ -5,9 +5,10 @@ use std::fmt::Write;
 use super::source::Source;
 use super::tree::Tree;
 
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 10] = [
     "crates/os/src/",
     "crates/event/src/",
+    "crates/kevent/src/",
     "crates/machine/src/",
     "crates/select/src/",
     "crates/drivers/src/",

@@ -8,7 +8,7 @@ use corelane_os::events::process;
 use super::{Origin, State};
 use crate::interest::{Interest, Source, Told};
 use crate::pending;
-use crate::record::{Filter, Flags, notes};
+use crate::record::{Filter, Flags, Manner, notes};
 use crate::signals::Counts;
 
 /// What is asked of a descriptor whose readiness was not reported just now.
@@ -54,6 +54,10 @@ impl State {
             }
             Source::User(trigger) if trigger.on => told(trigger.bits, trigger.data),
             Source::Posted(Some((notes, data))) => told(*notes, *data),
+            Source::Ended => {
+                let flags = Flags::ERROR | Flags::ONESHOT;
+                Answer::Told(Told { notes: 0, data: i64::from(number::EBADF), flags })
+            }
             Source::Submitted(Some(ended)) => Answer::Told(*ended),
             _ => Answer::Nothing,
         }
@@ -66,6 +70,7 @@ impl State {
             Filter::Read => ask_read(interest, origin, ready()),
             Filter::Write => ask_write(interest, origin, ready()),
             Filter::Empty => ask_empty(origin),
+            Filter::Ready | Filter::Poll => ask_mask(interest, origin),
             _ => ask_process(interest, origin, ready()),
         }
     }
@@ -169,6 +174,47 @@ fn space(origin: &Origin, ready: Readiness) -> i64 {
     };
     let space = held.and_then(|held| Some(descriptor::send_buffer(origin.number, origin.kind)? - held)).unwrap_or(0);
     space.max(i64::from(ready.contains(Readiness::OUT)))
+}
+
+/// Which of the bits asked for are true, as reported where that is to do.
+fn ask_mask(interest: &Interest, origin: &Origin) -> Answer {
+    let wanted = interest.needs();
+    let is_checked = !interest.manner.contains(Manner::UNCHECKED);
+    let reported = origin.reported.filter(|_| !is_checked);
+    let ready = reported.unwrap_or_else(|| descriptor::readiness(origin.number, wanted));
+    let ready = ready & (wanted | Readiness::ERR | Readiness::HUP);
+    if wanted.contains(Readiness::IN) && is_unconnected(origin.kind, ready) {
+        return Answer::Idle;
+    }
+    match interest.filter {
+        _ if ready.is_empty() => Answer::Nothing,
+        Filter::Poll => told(ready.bits(), 0),
+        _ => ask_ready(interest.notes & ready_notes(ready), origin, is_checked),
+    }
+}
+
+/// Notes of [`Filter::Ready`] that are true of a descriptor that is `ready`; an end is of interest to all.
+fn ready_notes(ready: Readiness) -> u32 {
+    let ended = ready.intersects(Readiness::ERR | Readiness::HUP);
+    let receives = ended || ready.intersects(Readiness::IN | Readiness::RDHUP);
+    let sends = ended || ready.contains(Readiness::OUT);
+    let receiving = if receives { notes::RECV | notes::ACCEPT } else { 0 };
+    receiving | if sends { notes::SEND } else { 0 }
+}
+
+/// With how many connections wait, or bytes, where it is looked at.
+fn ask_ready(ready: u32, origin: &Origin, is_checked: bool) -> Answer {
+    let accepts = ready & notes::ACCEPT != 0 && origin.kind == Kind::Stream && descriptor::listens(origin.number);
+    let waiting = || descriptor::tcp(origin.number).map(|tcp| tcp.waiting).or_else(|| descriptor::local_backlog(origin.number));
+    match ready {
+        0 => Answer::Idle,
+        _ if accepts => match waiting().unwrap_or(1) {
+            0 => Answer::Nothing,
+            waiting => told(ready, waiting),
+        },
+        _ if is_checked && ready & notes::RECV != 0 => told(ready, descriptor::readable_bytes(origin.number).unwrap_or(0)),
+        _ => told(ready, 0),
+    }
 }
 
 fn ask_empty(origin: &Origin) -> Answer {

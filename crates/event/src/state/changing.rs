@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::State;
 use super::origins::place;
 use crate::interest::{Interest, Source, Timing, Trigger};
-use crate::record::{Change, Filter, Flags, notes};
+use crate::record::{Change, Event, Filter, Flags, Manner, notes};
 use crate::refused::Refused;
 use crate::set::Token;
 use crate::signals;
@@ -20,6 +20,8 @@ const TIMERS: usize = 4096;
 
 const MISSING: Refused =
     Refused::new(number::ENOENT, "nothing is registered under this ident and filter: the caller adds it first");
+
+const KNOWN: Refused = Refused::new(number::EEXIST, "this is registered: the caller modifies it, or removes it first");
 
 const SUBMITTED: Refused =
     Refused::new(number::EBUSY, "the end of an operation is told in any case: the caller cancels it, and takes what is told");
@@ -34,8 +36,8 @@ impl State {
             return Err(Refused::new(number::EINVAL, "ENABLE and DISABLE exclude each other: the caller gives one"));
         }
         let found = self.find(change)?;
-        if found.is_some_and(|key| matches!(self.interests[key].source, Source::Submitted(_))) && !is_switch(change) {
-            return Err(SUBMITTED);
+        if let Some(key) = found.filter(|_| !is_switch(change)) {
+            self.check_not_submitted(key)?;
         }
         let result = match found {
             Some(key) if change.flags.contains(Flags::DELETE) => {
@@ -43,17 +45,62 @@ impl State {
                 Ok(())
             }
             Some(key) => self.update(key, change),
-            None if change.flags.contains(Flags::ADD) => self.add(change),
+            None if change.flags.contains(Flags::ADD) => self.add(change, Manner::empty()).map(|_| ()),
             None => Err(missing(change)),
         };
         let result = match result {
-            Err(REPLACED) if change.flags.contains(Flags::ADD) => self.add(change),
+            Err(REPLACED) if change.flags.contains(Flags::ADD) => self.add(change, Manner::empty()).map(|_| ()),
             Err(REPLACED) => Err(MISSING),
             result => result,
         };
         self.timers.iter_mut().for_each(super::timers::Timers::settle);
         self.settle_bell();
         result
+    }
+
+    /// Registers what is not registered yet, in a manner of its own. The event, if it is ready by now and that is to be told at once.
+    pub fn introduce(&mut self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused> {
+        if self.find(change)?.is_some() {
+            return Err(KNOWN);
+        }
+        self.add_in(change, manner)
+    }
+
+    /// Replaces what is registered.
+    pub fn modify(&mut self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused> {
+        let key = self.find(change)?.ok_or(MISSING)?;
+        self.check_not_submitted(key)?;
+        self.drop_interest(key);
+        self.add_in(change, manner)
+    }
+
+    /// Whether an interest is the program's, and not an operation's.
+    fn check_not_submitted(&self, key: Key) -> Result<(), Refused> {
+        if matches!(self.interests[key].source, Source::Submitted(_)) { Err(SUBMITTED) } else { Ok(()) }
+    }
+
+    fn add_in(&mut self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused> {
+        let entered = match self.add(change, manner) {
+            Err(REPLACED) => self.add(change, manner),
+            entered => entered,
+        };
+        let told = entered.map(|key| if manner.contains(Manner::QUEUED) { None } else { self.tell_new(key) });
+        self.timers.iter_mut().for_each(super::timers::Timers::settle);
+        self.settle_bell();
+        told
+    }
+
+    /// What is registered is told, whatever its origin says.
+    pub fn mark(&mut self, ident: u64, filter: Filter) -> Result<(), Refused> {
+        let key = self.keys.get(&(filter.number(), ident)).copied().ok_or(MISSING)?;
+        self.check_not_submitted(key)?;
+        let interest = &mut self.interests[key];
+        interest.forced = true;
+        if interest.is_heard() {
+            self.ready.push(key.index());
+        }
+        self.settle_bell();
+        Ok(())
     }
 
     /// What is registered under a change's ident and filter, for the open file that the ident means now.
@@ -66,10 +113,11 @@ impl State {
         Ok(self.keys.get(&(change.filter.number(), change.ident)).copied())
     }
 
-    fn add(&mut self, change: &Change) -> Result<(), Refused> {
+    fn add(&mut self, change: &Change, manner: Manner) -> Result<Key, Refused> {
         check_names(change)?;
         let source = self.source(change)?;
         let mut interest = Interest::new(change, source);
+        interest.manner = manner;
         interest.flags |= natural(change);
         let key = self.interests.insert(interest);
         let before = self.keys.insert((change.filter.number(), change.ident), key);
@@ -79,7 +127,7 @@ impl State {
             self.count_process(0, change.notes);
         }
         let joined = self.activate(key, change);
-        joined.inspect_err(|_| {
+        joined.map(|()| key).inspect_err(|_| {
             if self.interests.get(key).is_some() {
                 self.drop_interest(key);
             }
@@ -89,7 +137,13 @@ impl State {
     /// Where a new interest's activity is to come from.
     fn source(&mut self, change: &Change) -> Result<Source, Refused> {
         match change.filter {
-            Filter::Read | Filter::Write | Filter::Empty | Filter::Vnode | Filter::ProcessDescriptor => {
+            Filter::Read
+            | Filter::Write
+            | Filter::Empty
+            | Filter::Vnode
+            | Filter::ProcessDescriptor
+            | Filter::Ready
+            | Filter::Poll => {
                 let file = descriptor_of(change)?;
                 if file == self.own {
                     return Err(Refused::new(number::EINVAL, "a queue cannot watch itself"));
@@ -164,6 +218,8 @@ impl State {
                 self.signals.insert(interest.ident as usize, key);
             }
             Source::User(_) | Source::Posted(_) | Source::Submitted(_) => {}
+            // reason: an origin ends after it began.
+            Source::Ended => unreachable!("a new interest has an origin"),
         }
     }
 

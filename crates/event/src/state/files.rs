@@ -47,7 +47,8 @@ fn wanted(asked: u32, kind: Kind) -> Wanted {
     ];
     // The kernel tells of the file's end in any case, and of that of its file system.
     let always = Wanted::DELETE_SELF;
-    let entries = if kind == Kind::Directory && asked & (notes::WRITE | notes::EXTEND | notes::LINK | notes::NAMES) != 0 {
+    let of_entries = notes::WRITE | notes::EXTEND | notes::LINK | notes::NAMES | notes::ENTRY_CREATED | notes::ENTRY_REMOVED;
+    let entries = if kind == Kind::Directory && asked & of_entries != 0 {
         Wanted::CREATE.union(Wanted::DELETE).union(Wanted::MOVE)
     } else {
         Wanted::empty()
@@ -58,7 +59,11 @@ fn wanted(asked: u32, kind: Kind) -> Wanted {
 
 /// What a change means, given the size and links before and after.
 fn meaning(happened: Happened, before: (i64, u64), after: (i64, u64)) -> u32 {
-    const PAIRS: [(Happened, u32); 6] = [
+    const PAIRS: [(Happened, u32); 10] = [
+        (Happened::CREATE, notes::ENTRY_CREATED),
+        (Happened::MOVED_TO, notes::ENTRY_CREATED),
+        (Happened::DELETE, notes::ENTRY_REMOVED),
+        (Happened::MOVED_FROM, notes::ENTRY_REMOVED),
         (Happened::MOVE_SELF, notes::RENAME),
         (Happened::UNMOUNT, notes::REVOKE),
         (Happened::OPEN, notes::OPEN),
@@ -253,7 +258,8 @@ mod tests {
         assert_eq!(of(Happened::ATTRIB, (9, 1), (9, 1)), notes::ATTRIB);
         assert_eq!(of(Happened::ATTRIB, (9, 2), (9, 1)), notes::LINK);
         assert_eq!(of(Happened::ATTRIB, (9, 1), (9, 0)), notes::LINK | notes::DELETE);
-        assert_eq!(of(Happened::CREATE | Happened::ISDIR, (9, 1), (9, 1)), notes::WRITE | notes::LINK);
-        assert_eq!(of(Happened::MOVED_TO, (9, 1), (9, 1)), notes::WRITE | notes::EXTEND);
+        assert_eq!(of(Happened::CREATE | Happened::ISDIR, (9, 1), (9, 1)), notes::WRITE | notes::LINK | notes::ENTRY_CREATED);
+        assert_eq!(of(Happened::MOVED_TO, (9, 1), (9, 1)), notes::WRITE | notes::EXTEND | notes::ENTRY_CREATED);
+        assert_eq!(of(Happened::DELETE, (9, 1), (9, 1)), notes::WRITE | notes::ENTRY_REMOVED);
     }
 }

@@ -274,7 +274,7 @@ impl State {
 
     /// Carries on the operations of an origin that was reported as `what`.
     pub(super) fn carry_on(&mut self, origin: Key, what: Readiness) {
-        if !self.is_alive(origin) {
+        if !self.is_alive(origin, false) {
             return;
         }
         let end = Readiness::ERR | Readiness::HUP;

@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 use super::{FILTERS, Origin, State};
 use crate::closing;
 use crate::interest::{Interest, Source};
-use crate::record::{Filter, Flags};
+use crate::record::{Filter, Flags, Manner};
 use crate::refused::Refused;
 use crate::signals;
 use crate::slab::Key;
@@ -22,27 +22,15 @@ pub(super) fn place(filter: Filter) -> usize {
         Filter::Vnode => 2,
         Filter::Empty => 3,
         Filter::Process | Filter::ProcessDescriptor => 4,
+        Filter::Ready => 5,
+        Filter::Poll => 6,
         // reason: the other filters have no descriptor, and are never asked about.
         _ => unreachable!("{filter:?} has no descriptor"),
     }
 }
 
-/// What the set is to tell of a descriptor for an interest in `filter`.
-fn needs(filter: Filter) -> Readiness {
-    match filter {
-        Filter::Read => Readiness::IN | Readiness::RDHUP,
-        Filter::Write => Readiness::OUT,
-        Filter::Process | Filter::ProcessDescriptor => Readiness::IN,
-        // Nothing tells that a buffer is drained; files are not in the set.
-        _ => Readiness::empty(),
-    }
-}
-
-/// Whether readiness `what` is of interest for `filter`.
-fn concerns(filter: Filter, what: Readiness) -> bool {
-    let end = Readiness::ERR | Readiness::HUP;
-    !matches!(filter, Filter::Vnode | Filter::Empty) && what.intersects(needs(filter) | end)
-}
+/// What an exclusive registration may wait for (epoll_ctl(2)).
+const EXCLUSIVE: Readiness = Readiness::IN.union(Readiness::OUT);
 
 impl State {
     /// The origin of the program's descriptor `number`, if it is known and is still the file that it was. One whose number was closed or means
@@ -123,6 +111,8 @@ impl State {
             Filter::Write => !matches!(origin.kind, Kind::File | Kind::Directory),
             Filter::Vnode => matches!(origin.kind, Kind::File | Kind::Directory),
             Filter::Empty => matches!(origin.kind, Kind::Stream | Kind::Datagrams),
+            Filter::Ready => matches!(origin.kind, Kind::Stream | Kind::Datagrams | Kind::Pipe),
+            Filter::Poll => true,
             _ => origin.process.is_some() || process::is_process(origin.number),
         };
         if fits {
@@ -137,12 +127,19 @@ impl State {
         let heard = origin.interests.iter().flatten().map(|key| &self.interests[*key]).filter(|interest| interest.is_heard());
         let mut all = Readiness::empty();
         let mut edge = origin.dozing;
+        // Another queue's registration of a queue is refused if it is exclusive.
+        let mut exclusive = origin.kind != Kind::Nameless;
         for interest in heard {
-            let needs = needs(interest.filter);
+            let needs = interest.needs();
             all |= needs;
             edge |= !needs.is_empty() && (interest.flags.contains(Flags::CLEAR) || interest.low_water() > 1);
+            exclusive &= interest.manner.contains(Manner::EXCLUSIVE);
         }
-        all |= self.needed_by_lines(origin);
+        let by_lines = self.needed_by_lines(origin);
+        if exclusive && by_lines.is_empty() && all.intersects(EXCLUSIVE) && (EXCLUSIVE | Readiness::RDHUP).contains(all) {
+            all = all & EXCLUSIVE | Readiness::EXCLUSIVE;
+        }
+        all |= by_lines;
         if edge || all.is_empty() { all | Readiness::ET } else { all }
     }
 
@@ -150,7 +147,7 @@ impl State {
     pub(super) fn is_repeated(&self, interest: &Interest) -> bool {
         let Source::Descriptor(origin) = interest.source else { return false };
         let registered = self.origins[origin].registered;
-        !needs(interest.filter).is_empty() && registered.is_some_and(|what| !what.contains(Readiness::ET))
+        !interest.needs().is_empty() && registered.is_some_and(|what| !what.contains(Readiness::ET))
     }
 
     /// Makes the set wait for what an origin's interests need; with `again`, has it tell anew of what is ready. ENOENT if the number means another file than
@@ -166,10 +163,20 @@ impl State {
             None if needed == Readiness::ET => return Ok(()),
             None => self.register(key, number, needed)?,
             Some(registered) if registered == needed && !again => return Ok(()),
+            Some(registered) if (registered | needed).contains(Readiness::EXCLUSIVE) => {
+                self.register_anew(key, number, needed)?
+            }
             Some(_) => self.set.modify(number, needed, key.token())?,
         }
         self.origins[key].registered = Some(needed);
         Ok(())
+    }
+
+    /// What is exclusive, or is to be, cannot be modified.
+    fn register_anew(&mut self, key: Key, file: RawFd, needed: Readiness) -> Result<(), i32> {
+        self.set.remove(file)?;
+        self.origins[key].registered = None;
+        self.set.add(file, needed, key.token())
     }
 
     fn register(&self, key: Key, file: RawFd, needed: Readiness) -> Result<(), i32> {
@@ -184,10 +191,14 @@ impl State {
     pub(super) fn drop_interest(&mut self, key: Key) {
         // reason: whoever drops an interest has just looked it up.
         let interest = self.interests.remove(key).expect("an interest is dropped once");
-        let known = self.keys.remove(&(interest.filter.number(), interest.ident));
-        assert_eq!(known, Some(key), "an interest is known by its ident and filter");
         self.ready.remove(key.index());
         self.names.remove(&key);
+        if matches!(interest.source, Source::Ended) {
+            // Its ident and filter may be another's by now.
+            return;
+        }
+        let known = self.keys.remove(&(interest.filter.number(), interest.ident));
+        assert_eq!(known, Some(key), "an interest is known by its ident and filter");
         if let Some(due) = interest.again {
             self.timers[0].remove(due, key);
         }
@@ -205,7 +216,7 @@ impl State {
                 self.leave(origin, key, interest.filter);
             }
             Source::Descriptor(origin) | Source::File(origin, _) => self.leave(origin, key, interest.filter),
-            Source::User(_) | Source::Posted(_) | Source::Submitted(_) => {}
+            Source::User(_) | Source::Posted(_) | Source::Submitted(_) | Source::Ended => {}
         }
     }
 
@@ -238,25 +249,35 @@ impl State {
         }
     }
 
-    /// The open file behind an origin is gone, or has another number: its interests end in silence.
+    /// The open file behind an origin is gone, or has another number: its interests end, in silence where that is not to be told.
     pub(super) fn end_origin(&mut self, key: Key) {
         let interests = self.origins[key].interests;
         for interest in interests.into_iter().flatten() {
-            // reason: an origin's interests are there until they are taken from it.
-            let one = self.interests.remove(interest).expect("an origin knows its interests");
-            self.keys.remove(&(one.filter.number(), one.ident));
-            self.ready.remove(interest.index());
-            self.names.remove(&interest);
-            if one.filter == Filter::Process {
-                self.count_process(one.notes, 0);
-            }
-            if let Some(due) = one.again {
-                self.timers[0].remove(due, interest);
-            }
+            self.end_interest(interest);
         }
         self.origins[key].interests = [None; FILTERS];
         self.end_lines(key);
         self.release(key, true);
+    }
+
+    fn end_interest(&mut self, key: Key) {
+        let one = &mut self.interests[key];
+        self.keys.remove(&(one.filter.number(), one.ident));
+        self.names.remove(&key);
+        if let Some(due) = one.again.take() {
+            self.timers[0].remove(due, key);
+        }
+        let (filter, notes) = (one.filter, one.notes);
+        if one.manner.contains(Manner::BROKEN) {
+            one.source = Source::Ended;
+            self.ready.push(key.index());
+        } else {
+            self.ready.remove(key.index());
+            self.interests.remove(key);
+        }
+        if filter == Filter::Process {
+            self.count_process(notes, 0);
+        }
     }
 
     /// An origin is forgotten. If it could not be taken out of the set (`gone`), the set may go on reporting it.
@@ -291,6 +312,13 @@ impl State {
         }
     }
 
+    /// Numbers were closed while somebody else had the lock.
+    pub fn closed_meanwhile(&mut self) {
+        let origins = self.numbers.iter().filter(|(number, key)| closing::closes(**number) != self.origins[**key].closes);
+        let closed: Vec<RawFd> = origins.map(|(number, _)| *number).collect();
+        closed.into_iter().for_each(|number| self.closed(number));
+    }
+
     /// The set has reported `what` of an origin.
     pub(super) fn report(&mut self, key: Key, what: Readiness) {
         let Some(origin) = self.origins.get_mut(key) else {
@@ -300,7 +328,7 @@ impl State {
         origin.reported = Some(what);
         for interest in origin.interests.iter().flatten() {
             let one = &self.interests[*interest];
-            if one.is_heard() && concerns(one.filter, what) {
+            if one.is_heard() && one.concerns(what) {
                 self.ready.push(interest.index());
             }
         }
@@ -309,13 +337,14 @@ impl State {
         }
     }
 
-    /// Whether an origin is the open file that it was; if not, it has ended.
-    pub(super) fn is_alive(&mut self, key: Key) -> bool {
+    /// Whether an origin is the open file that it was; if not, it has ended. One that is not asked is `trusted` to be the one that was reported.
+    pub(super) fn is_alive(&mut self, key: Key, trusted: bool) -> bool {
         let origin = &self.origins[key];
         if origin.process.is_some() {
             return true;
         }
-        let same = closing::closes(origin.number) == origin.closes && (closing::are_told() || self.is_same(origin));
+        let trusted = trusted || closing::are_told();
+        let same = closing::closes(origin.number) == origin.closes && (trusted || self.is_same(origin));
         if !same {
             self.end_origin(key);
         }

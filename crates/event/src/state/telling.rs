@@ -8,7 +8,7 @@ use super::State;
 use super::asking::Answer;
 use crate::closing;
 use crate::interest::{Source, Told};
-use crate::record::{Event, Filter, Flags, notes};
+use crate::record::{Event, Filter, Flags, Manner, notes};
 use crate::set::Token;
 use crate::signals::{self, Counts};
 use crate::slab::Key;
@@ -153,8 +153,9 @@ impl State {
             self.stay(key);
             return None;
         }
+        let trusted = self.interests[key].manner.contains(Manner::UNCHECKED);
         let origin = self.interests[key].origin();
-        if origin.is_some_and(|origin| !self.is_alive(origin)) {
+        if origin.is_some_and(|origin| !self.is_alive(origin, trusted)) {
             return None;
         }
         let interest = &self.interests[key];
@@ -168,8 +169,20 @@ impl State {
         };
         let event = interest.event(told);
         self.interests[key].told_in = self.look;
+        self.interests[key].forced = false;
         self.after_telling(key, &event, counts);
         (!event.flags.contains(Flags::DROP)).then_some(event)
+    }
+
+    /// What there is to tell to an interest that is new.
+    pub(super) fn tell_new(&mut self, key: Key) -> Option<Event> {
+        self.begin();
+        let is_signal = self.interests[key].filter == Filter::Signal;
+        let counts = if is_signal { self.gather() } else { [0; SIGNALS] };
+        self.ready.remove(key.index());
+        let event = self.ask_and_settle(key, &counts);
+        self.finish();
+        event
     }
 
     /// Whether the set has reported an origin as failed or hung up, which it will do again and again.
@@ -219,7 +232,7 @@ impl State {
         }
         let interest = &mut self.interests[key];
         match &mut interest.source {
-            Source::Timer(timing) if timing.period > 0 => {
+            Source::Timer(timing) if timing.period > 0 && timing.fired => {
                 let (wall, count) = (timing.wall, event.data.unsigned_abs());
                 timing.next(count);
                 let due = timing.due;

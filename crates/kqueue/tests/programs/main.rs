@@ -91,6 +91,17 @@ fn a_usual_program_works_in_c_and_cpp_on_both_libraries() {
 }
 
 #[test]
+fn kevent_of_2007_keeps_its_promises_in_c_and_cpp_on_both_libraries() {
+    for language in ["c", "c++"] {
+        for shared in [false, true] {
+            let built = Built::new("tests/programs/kevent.c", language, shared);
+            // The end of an origin is told at once where closes are.
+            output(built.command().args((!shared).then_some("static")));
+        }
+    }
+}
+
+#[test]
 fn a_program_built_against_libkqueue_runs_on_the_library_that_takes_its_place() {
     let built = Built::on("tests/programs/libkqueue.c", "c", Some("libkqueue.so.0"), &[]);
     let status = built.command().status().unwrap();
@@ -118,12 +129,15 @@ fn the_shared_library_has_these_names_and_versions_and_no_others() {
         .map(|line| line.rsplit(' ').next().unwrap().to_owned())
         .collect();
     names.sort_unstable();
-    let version = "@@CORELANE_KQUEUE_1";
+    let versioned = |names: &[&str], version: &str| names.iter().map(|name| format!("{name}@@{version}")).collect::<Vec<_>>();
     let own = ["corelane_aio_cancel", "corelane_aio_progress", "corelane_aio_submit", "corelane_lio_submit", "corelane_names"];
-    let versioned = [&own[..], &["kevent", "kqueue1", "kqueue"]].concat();
-    let (versions, interposed): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.contains("@@"));
-    assert_eq!(interposed, ["close", "close_range", "dup2", "dup3", "fclose"]);
-    assert_eq!(versions, versioned.iter().map(|name| format!("{name}{version}")).collect::<Vec<_>>());
+    let of_2007 = ["init", "ctl", "get_events", "wait", "commit", "put", "get_stats", "ring_map", "ring_unmap"];
+    let of_2007 = of_2007.map(|name| format!("kevent_{name}"));
+    let mut expected = versioned(&[&own[..], &["kevent", "kqueue1", "kqueue"]].concat(), "CORELANE_KQUEUE_1");
+    expected.extend(versioned(&of_2007.each_ref().map(String::as_str), "CORELANE_KEVENT_1"));
+    expected.extend(["close", "close_range", "dup2", "dup3", "fclose"].map(str::to_owned));
+    expected.sort_unstable();
+    assert_eq!(names, expected);
     let dynamic = output(Command::new("readelf").arg("-d").arg(&library));
     assert!(dynamic.contains("Library soname: [libkqueue.so.0]"), "{dynamic}");
     std::fs::remove_dir_all(folder).unwrap();
@@ -193,7 +207,7 @@ fn check_answer(mut stream: TcpStream) {
 fn evserver_answers_on_every_system_of_events() {
     for shared in [true, false] {
         let built = Built::new("programs/evserver.c", "c", shared);
-        for system in ["kqueue", "epoll", "poll", "uring"] {
+        for system in ["kqueue", "kevent", "epoll", "poll", "uring"] {
             if system == "uring" && !uring_is_allowed(&built) {
                 skip("evserver_answers_on_every_system_of_events", "io_uring is refused here");
                 continue;
@@ -229,7 +243,7 @@ fn ask_in_pieces(port: u16) -> TcpStream {
 fn evserver_says_how_it_is_used() {
     let output = Built::new("programs/evserver.c", "c", true).command().output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8(output.stderr).unwrap().starts_with("usage: evserver kqueue|epoll|poll|uring PORT"));
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("usage: evserver kqueue|kevent|epoll|poll|uring PORT"));
 }
 
 /// System calls that strace(1) counts in a run of `program` with one argument; none where it is not there.
@@ -252,5 +266,19 @@ fn an_event_costs_two_system_calls_where_closes_are_told_and_four_elsewhere() {
             return;
         };
         assert_eq!((many - few, shared, first.len()), (200 * expected, shared, first.len()));
+    }
+}
+
+#[test]
+fn events_of_the_ring_cost_one_call_for_each_full_batch_and_no_call_to_take() {
+    // Each byte is written and read; 400 events fit into one batch, and taking them from the ring takes no call.
+    const ROUND: usize = 2 * 400 + 1;
+    for shared in [true, false] {
+        let built = Built::new("tests/programs/ring.c", "c", shared);
+        let (Some(few), Some(many)) = (system_calls(&built, 2), system_calls(&built, 12)) else {
+            skip("events_of_the_ring_cost_one_call_for_each_full_batch_and_no_call_to_take", "needs the program strace");
+            return;
+        };
+        assert_eq!((many - few, shared), (10 * ROUND, shared));
     }
 }

@@ -41,7 +41,7 @@ impl Set {
     }
 
     /// One that takes nothing, as where the kernel's limit of watches is reached.
-    #[cfg(feature = "testing")]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn refusing() -> Result<Self, i32> {
         // It is another kind of file.
         Bell::new().map(|bell| Self(bell.0))
