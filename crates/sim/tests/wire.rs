@@ -3,8 +3,8 @@
 
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane_seam::{
-    Arena, Completion, Driver, Fault, Frame, FrameMemory, FrameOp, FrameOutcome, Handle, Op, Outcome, PortId, Reason, Tuning,
-    Wait,
+    Arena, Completion, Driver, Fault, FaultyPort, Frame, FrameMemory, FrameOp, FrameOutcome, Handle, Op, Outcome, Port,
+    PortFaults, PortId, Reason, Tuning, Wait,
 };
 use corelane_sim::{
     CardSetup, Faults, Interface, Planted, Random, SimDriver, SimPort, Turn, Violation, WireCounts, WireFaults, World,
@@ -24,12 +24,17 @@ struct Node {
 
 impl Node {
     fn new(world: &World, interface: &Interface, queue: usize) -> Self {
+        Self::with(world, interface, queue, |port| Box::new(port))
+    }
+
+    /// The same with something around the port.
+    fn with(world: &World, interface: &Interface, queue: usize, around: impl FnOnce(SimPort) -> Box<dyn Port>) -> Self {
         let driver = world.driver(Arena::new(1).unwrap(), Tuning::default());
         let memory = FrameMemory::new(FRAMES, 2048).unwrap();
         let port = SimPort::open(interface, queue, driver.lane(), memory.clone(), RING).unwrap();
         let port_id = PortId { index: 0, generation: 0 };
         let mut node = Self { driver, memory, port: port_id, completions: Vec::new(), next: 0 };
-        let opening = node.push(FrameOp::Open(Box::new(port)));
+        let opening = node.push(FrameOp::Open(around(port)));
         let opened = std::iter::repeat_with(|| {
             node.collect();
             world.pass(1_000_000);
@@ -114,6 +119,27 @@ fn packet(to: [u8; 6], source: u16, payload: u8) -> Vec<u8> {
     bytes.extend(source.to_be_bytes());
     bytes.extend([0, 7, 0, 9, 0, 0, payload]);
     bytes
+}
+
+/// A receive that comes to nothing because all that it took was lost on its way is called again while more lies ready: no news will tell of that.
+#[test]
+fn what_a_wrapper_loses_leaves_nobody_asleep() {
+    let world = World::new(1, Faults::none());
+    let (test, card) = pair(&world);
+    let mut drawn = 0_u32;
+    let first_two = move || {
+        drawn += 1;
+        if drawn <= 2 { 0 } else { u64::MAX }
+    };
+    let faults = PortFaults { drop: 1, ..PortFaults::default() };
+    let mut node = Node::with(&world, &card, 0, |port| Box::new(FaultyPort::new(port, faults, first_two).0));
+    (0..3).for_each(|number| test.send(&[number; 60]));
+    world.pass(1_000_000);
+    let receive = node.receive(4);
+    let (frames, fault) = arrived(end(&world, &mut node, receive));
+    assert_eq!((frames.len(), frames[0][0], fault), (1, 2, None));
+    drop(frames);
+    close(&world, &mut node);
 }
 
 #[test]

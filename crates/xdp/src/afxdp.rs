@@ -10,6 +10,9 @@
 //! works on every interface. The whole region is pinned, and counts against what the process may lock, unless that has CAP_IPC_LOCK:
 //! [`frames_max`] says how many frames fit.
 //!
+//! **A trap.** Between virtual interfaces of one machine (veth) the kernel leaves checksums out, and AF_XDP does not tell: what the machine itself
+//! sends arrives with a wrong one, unless the sending end computes them (`ethtool -K INTERFACE tx off`).
+//!
 //! The program is gone with the last of those that hold it, the queues and their ports, and with the process, however it ends; from
 //! then on the kernel has its packets again. It stays while one queue has a port; a queue without one leaves its packets to the kernel.
 
@@ -65,7 +68,7 @@ pub struct XdpQueue {
 /// which costs more. Call it before lanes take descriptor tables of their own.
 ///
 /// # Errors
-/// [`Error::Busy`] if the interface has a program, [`Error::Forbidden`] and [`Error::Program`] without CAP_NET_ADMIN and CAP_BPF,
+/// [`Error::Busy`] if the interface has a program, [`Error::AddressTaken`] if the kernel has an address of ours, [`Error::Forbidden`] and [`Error::Program`] without CAP_NET_ADMIN and CAP_BPF,
 /// [`Error::NoQueue`], and others.
 pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Error> {
     ours.check()?;
@@ -88,7 +91,8 @@ fn attach(program: &Program, interface: &Interface) -> Result<(XdpLink, XdpMode)
     let refused = |fault: Fault| Error::of("BPF_LINK_CREATE", fault.number, &interface.name);
     match XdpLink::attach(program, index, XdpMode::Native) {
         Ok(link) => Ok((link, XdpMode::Native)),
-        Err(fault) if fault.reason == Reason::Unsupported || fault.number == libc::EINVAL => {
+        // A driver that runs programs may not run them as the interface is set up now, such as with fewer queues than the other end has.
+        Err(fault) if fault.reason == Reason::Unsupported || [libc::EINVAL, libc::ENOSPC].contains(&fault.number) => {
             let link = XdpLink::attach(program, index, XdpMode::Generic).map_err(refused)?;
             Ok((link, XdpMode::Generic))
         }
@@ -98,7 +102,7 @@ fn attach(program: &Program, interface: &Interface) -> Result<(XdpLink, XdpMode)
 
 impl XdpQueue {
     /// The port, which receives into `memory` with rings of `ring` frames, a power of two. It is made on its lane's thread, in the
-    /// interface's network namespace.
+    /// interface's network namespace. A queue that was just closed is waited for, 0.2 seconds at the most.
     ///
     /// # Errors
     /// [`Error::LockedMemory`] if the region cannot be locked, [`Error::FrameShort`] if a packet may be longer than a frame has room for,
@@ -247,38 +251,42 @@ impl XdpPort {
         assert!(self.counts.released <= self.counts.taken, "no more is released than was taken");
     }
 
-    /// The frame as one of this port's memory; it comes back if there is no room for a copy now.
-    fn own(&self, frame: Frame) -> Result<Frame, Frame> {
+    /// The frame as one of this port's memory: one of another region is copied.
+    fn own(&self, frame: Frame) -> Frame {
         if frame.is_of(&self.memory) {
-            return Ok(frame);
+            return frame;
         }
-        let Some(mut copy) = self.memory.frame().filter(|copy| copy.room() >= frame.len()) else { return Err(frame) };
+        // reason: whoever calls has counted the free ones, and each has room for the longest packet.
+        let mut copy = self.memory.frame().expect("a free frame for the copy");
         copy.append(&frame);
-        Ok(copy)
+        copy
+    }
+
+    /// How many of the frames can be put into the ring now: there are places, and frames for copies.
+    fn acceptable(&self, frames: &[Frame]) -> usize {
+        let mut copies = self.memory.counts().free;
+        let mut fits = |frame: &&Frame| {
+            let needs_copy = usize::from(!frame.is_of(&self.memory));
+            let is_there = copies >= needs_copy;
+            copies = copies.saturating_sub(needs_copy);
+            is_there
+        };
+        frames.iter().take(self.socket().sending.room() as usize).take_while(&mut fits).count()
     }
 
     /// Puts frames into the ring, from the front.
     fn put(&mut self, frames: &mut Vec<Frame>) -> Taken {
         let most = self.watch.interface().frame_bytes_max() + TAG_BYTES;
-        let (mut counts, mut room) = (Taken::default(), self.socket().sending.room());
-        let mut left = std::mem::take(frames).into_iter();
-        for mut frame in left.by_ref() {
-            if !outgoing::settle(&mut frame, most) {
+        let (mut counts, acceptable) = (Taken::default(), self.acceptable(frames));
+        for mut frame in frames.drain(..acceptable) {
+            if outgoing::settle(&mut frame, most) {
+                let frame = self.own(frame);
+                self.put_one(frame);
+                counts.taken += 1;
+            } else {
                 counts.refused += 1;
-                continue;
-            }
-            match if room > 0 { self.own(frame) } else { Err(frame) } {
-                Ok(frame) => {
-                    self.put_one(frame);
-                    (counts.taken, room) = (counts.taken + 1, room - 1);
-                }
-                Err(frame) => {
-                    frames.push(frame);
-                    break;
-                }
             }
         }
-        frames.extend(left);
         self.socket_mut().sending.publish();
         counts
     }

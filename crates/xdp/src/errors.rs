@@ -3,6 +3,7 @@
 use corelane_os::errno::{self, refusal};
 use corelane_seam::{Fault, Reason};
 use std::fmt;
+use std::net::IpAddr;
 
 /// What can go wrong when a port is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,11 @@ pub enum Error {
         name: Box<str>,
         /// What is taken.
         what: &'static str,
+    },
+    /// The kernel has an address that the caller wants for itself: both would answer for it.
+    AddressTaken {
+        /// The address.
+        address: IpAddr,
     },
     /// The kernel or the interface lacks what the port needs.
     Absent {
@@ -135,6 +141,10 @@ impl fmt::Display for Error {
             Self::Busy { name, what } => {
                 write!(f, "{name}: {what}: another process has it: end that one, or use another queue or interface")
             }
+            Self::AddressTaken { address } => write!(
+                f,
+                "the kernel has {address} itself, and one of us only can answer for it: take it away (ip addr del), or serve ports of it"
+            ),
             Self::Absent { what, remedy } => write!(f, "there is no {what} here: {remedy}"),
             Self::Range { what, got, most } => write!(f, "{what} must be 1 to {most}, not {got}: change the setting"),
             Self::LockedMemory { bytes, limit } => write!(

@@ -5,6 +5,7 @@ use corelane_os::errno;
 use corelane_os::netlink::{Attributes, Notices, Request, word};
 use corelane_seam::{Fault, Link, Reason};
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// `struct ifinfomsg`.
@@ -66,6 +67,30 @@ impl Interface {
     pub fn frame_bytes_max(&self) -> usize {
         self.mtu + ETHERNET_BYTES
     }
+}
+
+/// `struct ifaddrmsg`.
+const ADDRESS_HEAD_BYTES: usize = 8;
+
+/// The addresses that the kernel itself has in this network namespace.
+///
+/// # Errors
+/// What the system says.
+pub fn addresses_of_kernel() -> io::Result<Vec<IpAddr>> {
+    let bodies = Request::list(libc::RTM_GETADDR, &[0; ADDRESS_HEAD_BYTES]).ask(libc::NETLINK_ROUTE)?;
+    let mut addresses = Vec::with_capacity(bodies.len());
+    for body in &bodies {
+        let attributes = Attributes::behind(body, ADDRESS_HEAD_BYTES)?;
+        // On a link between two ends the first is the other end's.
+        let own = attributes.get(libc::IFA_LOCAL).or_else(|| attributes.get(libc::IFA_ADDRESS));
+        addresses.extend(own.and_then(address));
+    }
+    Ok(addresses)
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = || <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from);
+    v4().or_else(|| <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from))
 }
 
 fn check(name: &str) -> Result<(), Error> {
@@ -165,6 +190,12 @@ mod tests {
         let found = Interface::find("lo").unwrap();
         assert_eq!((found.link.interface, found.link.mac), (1, [0; 6]));
         assert!(found.mtu > 0 && found.queues > 0);
+    }
+
+    #[test]
+    fn the_kernel_has_the_loopback_address() {
+        let own = addresses_of_kernel().unwrap();
+        assert!(own.contains(&IpAddr::from([127, 0, 0, 1])), "{own:?}");
     }
 
     #[test]

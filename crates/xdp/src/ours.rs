@@ -1,11 +1,13 @@
 //! Which packets are ours and which the kernel's: the one decision, made in the interface's program.
 //!
 //! Whoever has an address answers for all of it: the packets to it, and who asks for it by ARP and neighbour discovery. So with
-//! [`Ours::Addresses`] we answer ARP, neighbour discovery and ICMP for those addresses, and the kernel never hears of them: it must not have them
-//! itself. With [`Ours::Ports`] the address is the kernel's, who goes on answering all three, and we have UDP to these ports alone; a
+//! [`Ours::Addresses`] we answer ARP, neighbour discovery and ICMP for those addresses, and the kernel never hears of them; one that it has itself
+//! is refused. With [`Ours::Ports`] the address is the kernel's, who goes on answering all three, and we have UDP to these ports alone; a
 //! fragment of such a packet, which has no port to go by, is the kernel's. Packets with VLAN tags are the kernel's.
 
 use crate::errors::Error;
+use crate::link;
+use corelane_os::errno;
 use corelane_select::bpf::assembly::{Alu, Assembler, Instruction, Label, Register, When, Width};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -34,11 +36,26 @@ impl Ours {
             Self::Ports(ports) => ports.len(),
         };
         let range = Error::Range { what: "the number of addresses of a port", got: count, most: OURS_MAX };
-        if (1..=OURS_MAX).contains(&count) { Ok(()) } else { Err(range) }
+        if !(1..=OURS_MAX).contains(&count) {
+            return Err(range);
+        }
+        self.are_not_the_kernels()
     }
 }
 
-/// Functions of the kernel (bpf-helpers(7)).
+impl Ours {
+    /// Looks whether the kernel has one of the addresses, and would answer for it as well.
+    fn are_not_the_kernels(&self) -> Result<(), Error> {
+        let Self::Addresses(addresses) = self else { return Ok(()) };
+        let own = link::addresses_of_kernel().map_err(|error| Error::of("netlink RTM_GETADDR", errno::of(&error), ""))?;
+        match addresses.iter().find(|address| own.contains(address)) {
+            Some(&address) => Err(Error::AddressTaken { address }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A function of the kernel (bpf-helpers(7)).
 const REDIRECT_MAP: i32 = 51;
 /// `XDP_PASS`.
 const PASS: i32 = 2;

@@ -76,7 +76,7 @@ fn bind(descriptor: &OwnedFd, interface: u32) -> Result<(), i32> {
 /// Joins the group, or a new one; returns its number.
 fn join(descriptor: &OwnedFd, group: Option<u16>) -> Result<u16, i32> {
     let how = libc::PACKET_FANOUT_QM | if group.is_none() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
-    let argument = u32::from(group.unwrap_or(0)) | (how as u32) << 16;
+    let argument = u32::from(group.unwrap_or(0)) | how << 16;
     set(descriptor, libc::SOL_PACKET, libc::PACKET_FANOUT, argument.cast_signed())?;
     let (mut seen, mut length) = (0_u32, size_of::<u32>() as u32);
     let number = descriptor.as_raw_fd();

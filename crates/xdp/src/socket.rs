@@ -6,9 +6,14 @@ use crate::ring::Ring;
 use corelane_os::errno::{self, checked};
 use corelane_seam::FrameMemory;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// What the kernel leaves free in front of a packet that it puts into a chunk (`XDP_PACKET_HEADROOM`).
 pub const HEADROOM: usize = 256;
+
+/// How often a queue that is busy is asked for, and how long in between.
+const TRIES: usize = 100;
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// A socket bound to one queue, with its rings.
 #[derive(Debug)]
@@ -58,7 +63,7 @@ impl Socket {
         let completion = Ring::map(socket, libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64, &offsets.cr, ring).map_err(refused)?;
         let received = Ring::map(socket, libc::XDP_PGOFF_RX_RING, &offsets.rx, ring).map_err(refused)?;
         let sending = Ring::map(socket, libc::XDP_PGOFF_TX_RING, &offsets.tx, ring).map_err(refused)?;
-        bind(socket, interface.link.interface, queue).map_err(|number| match number {
+        bind_when_free(socket, interface.link.interface, queue).map_err(|number| match number {
             libc::EINVAL => Error::NoQueue { name: name.clone(), queue },
             number => Error::of("bind AF_XDP", number, name),
         })?;
@@ -120,6 +125,18 @@ fn register(socket: BorrowedFd<'_>, memory: &FrameMemory, name: &str) -> Result<
 /// Bytes that the process may lock (RLIMIT_MEMLOCK, getrlimit(2)); who has CAP_IPC_LOCK may lock more.
 pub fn locked_bytes_max() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Memlock).current.unwrap_or(u64::MAX)
+}
+
+/// The kernel lets go of a queue some time after the socket that had it was closed, by a worker of its own: so one that is busy is asked
+/// for again for a while.
+fn bind_when_free(socket: BorrowedFd<'_>, interface: u32, queue: u32) -> Result<(), i32> {
+    for _ in 1..TRIES {
+        match bind(socket, interface, queue) {
+            Err(libc::EBUSY) => std::thread::sleep(PAUSE),
+            bound => return bound,
+        }
+    }
+    bind(socket, interface, queue)
 }
 
 fn bind(socket: BorrowedFd<'_>, interface: u32, queue: u32) -> Result<(), i32> {

@@ -81,6 +81,12 @@ fn tap(arguments: &Arguments) -> Vec<Lines> {
     vec![(0, lines)]
 }
 
+/// The interfaces that have an address by these lines, VLANs aside.
+pub fn interfaces(lines: &[String]) -> impl Iterator<Item = &str> {
+    let with_address = lines.iter().filter(|line| line.starts_with("addr add"));
+    with_address.filter_map(|line| line.rsplit(' ').next()).filter(|name| !name.contains('.'))
+}
+
 fn queues(count: u16) -> String {
     format!(" numrxqueues {count} numtxqueues {count}")
 }

@@ -19,6 +19,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("curl", "curl"),
     ("dpkg-source", "dpkg-dev"),
     ("dpkg-shlibdeps", "dpkg-dev"),
+    ("ethtool", "ethtool"),
     ("git", "git"),
     ("h2load", "nghttp2-client"),
     ("httperf", "httperf"),

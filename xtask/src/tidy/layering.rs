@@ -66,7 +66,11 @@ const LAYERS: &[(&str, &[&str])] = &[
 const TESTS_TOO: &[(&str, &[&str], &str)] = &[
     ("crates/machine", &["crates/seam"], "what is read is compared with sockets that a test makes"),
     ("crates/select", &["crates/drivers"], "flows find the sockets of every driver"),
-    ("crates/xdp", &["crates/drivers", "crates/machine"], "ports are driven by every driver"),
+    (
+        "crates/xdp",
+        &["crates/drivers", "crates/machine", "crates/stack"],
+        "ports are driven by every driver, and a stack runs on them",
+    ),
     ("crates/corelane", &["crates/event"], "a lane's task waits at a queue, and a queue for lanes"),
     ("crates/isr", &["crates/rss"], "what was reassembled is hashed again, as a lane does it"),
     (

@@ -12,6 +12,7 @@ mod endpoint;
 mod events;
 mod files;
 mod listeners;
+mod opened;
 mod ports;
 pub(crate) mod source;
 mod state;

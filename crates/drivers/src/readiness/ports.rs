@@ -1,4 +1,4 @@
-//! Ports: what is under way on them stands in a [`PortTable`]; here is when each of them is attended to.
+//! Ports: what is under way on them stands in a [`PortTable`](corelane_seam::PortTable); here is when each of them is attended to.
 //!
 //! ```text
 //! Open -> a copy of the port's descriptor is watched, and one of what tells other news
@@ -10,63 +10,13 @@
 //! with its memory.
 
 use super::endpoint::Kind;
+use super::opened::{Closing, Ports, Watched};
 use super::source::Source;
 use super::state::ReadinessDriver;
 use corelane_os::{clock, errno};
 use corelane_seam::slab::Key;
-use corelane_seam::{Attention, Completion, Fault, FrameOp, Handle, Outcome, Port, PortEnd, PortId, PortTable, Wait};
-use std::collections::BTreeMap;
+use corelane_seam::{Attention, Completion, Fault, FrameOp, Handle, Outcome, Port, PortEnd, PortId, Wait};
 use std::os::fd::BorrowedFd;
-
-/// What is known of a port's readiness.
-struct Watched {
-    frames: Option<Key>,
-    news: Option<Key>,
-    /// An edge or a request tells that there is a reason to look.
-    due: Attention,
-}
-
-/// A port that is closed but for its descriptors.
-struct Closing {
-    /// What the source knows the copies by.
-    copies: Vec<u64>,
-    asked: Handle,
-    /// Dropped when the copies are closed.
-    port: Box<dyn Port>,
-}
-
-/// The ports of a driver.
-#[derive(Default)]
-pub(super) struct Ports {
-    table: PortTable<Handle>,
-    watched: BTreeMap<PortId, Watched>,
-    /// Whose an endpoint is, by what the source knows it by.
-    of_endpoint: BTreeMap<u64, PortId>,
-    closing: Vec<Closing>,
-    ended: Vec<PortEnd<Handle>>,
-}
-
-impl Ports {
-    fn is_idle(&self) -> bool {
-        self.table.is_empty() && self.closing.is_empty() && self.ended.is_empty()
-    }
-
-    fn note(&mut self, key: Key, noted: Attention) {
-        // reason: an endpoint of a port goes with the port.
-        let port = self.of_endpoint.get(&key.bits()).expect("a port's endpoint is known");
-        let due = &mut self.watched.get_mut(port).expect("an open port is watched").due;
-        (due.receive, due.send) = (due.receive | noted.receive, due.send | noted.send);
-    }
-
-    /// Whether a port is to be attended to without an event.
-    fn have_more(&self) -> bool {
-        self.table.ids().any(|port| self.table.can_receive(port))
-    }
-
-    pub(super) fn of_works(&self, is_gone: impl Fn(u8) -> bool) -> Vec<PortId> {
-        self.table.of_works(is_gone)
-    }
-}
 
 impl<S: Source> ReadinessDriver<S> {
     /// Starts what was asked of a port; [`ReadinessDriver::serve_ports`] tells how it went.
@@ -127,11 +77,13 @@ impl<S: Source> ReadinessDriver<S> {
             return;
         }
         let now = clock::now();
-        let ids: Vec<_> = self.ports.table.ids().collect();
-        for port in ids {
+        let mut open = std::mem::take(&mut self.ports.open);
+        open.extend(self.ports.table.ids());
+        for port in open.drain(..) {
             self.attend_port(now, port);
             self.begin_close(port);
         }
+        self.ports.open = open;
         for PortEnd { asked, outcome, released, .. } in self.ports.ended.drain(..) {
             completions.push(Completion { released, ..Completion::last(asked, outcome) });
         }

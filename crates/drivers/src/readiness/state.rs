@@ -2,7 +2,7 @@
 //! they wait.
 
 use super::endpoint::{BELL_EDGES, Endpoint, Kind, List, Listed, Receiving, edges};
-use super::ports::Ports;
+use super::opened::Ports;
 use super::source::{BELL, Source};
 use super::watched::Watches;
 use crate::bell::EventBell;

@@ -119,11 +119,10 @@ fn a_queue_in_use_is_not_taken_away() {
         far.send(&[datagram(OURS, 7, b"still there")]).unwrap();
         while nodes.iter_mut().map(|node| node.waiting().len()).sum::<usize>() == 0 {}
         nodes.into_iter().for_each(Node::close);
-        assert!(fewer());
-        assert!(matches!(
-            afxdp::open("near", &Ours::All, 2).map(drop_ports),
-            Err(Error::NoQueue { .. }) | Ok(Err(Error::NoQueue { .. }))
-        ));
+        // The kernel lets go of the queues a little later.
+        assert!((0..1000).any(|_| fewer()));
+        let refused = afxdp::open("near", &Ours::All, 2).and_then(drop_ports).unwrap_err();
+        assert!(matches!(refused, Error::NoQueue { queue: 1, .. }), "{refused}");
     });
 }
 
@@ -270,6 +269,37 @@ fn drops_are_counted() {
     });
 }
 
+/// Frames of other regions are copied, as many as there are frames for; what is left of a batch is the rest of it, in its own storage.
+#[test]
+fn frames_of_other_regions_are_sent_as_far_as_there_are_frames_for_copies() {
+    on_network("afxdp::frames_of_other_regions_are_sent_as_far_as_there_are_frames_for_copies", || {
+        use corelane_seam::Port;
+        wire(1);
+        let (own, other) = (FrameMemory::new(24, 2048).unwrap(), memory());
+        let mut port = afxdp::open("near", &Ours::All, 1).unwrap().remove(0).port(own.clone(), 16).unwrap();
+        let mut far = far();
+        let frame = |number| {
+            let mut frame = other.frame().unwrap();
+            frame.append(&datagram(FAR, number, b"of another region"));
+            frame
+        };
+        let mut frames: Vec<_> = (0..12).map(frame).collect();
+        frames[3].set_length(0);
+        let (storage, free) = (frames.as_ptr(), own.counts().free);
+        assert_eq!(free, 8, "the others are lent to be received into");
+        let taken = port.send(1, &mut frames).unwrap();
+        assert_eq!((taken.taken, taken.refused, frames.len(), frames.as_ptr() == storage), (7, 1, 4, true));
+        while !frames.is_empty() {
+            port.send(2, &mut frames).unwrap();
+        }
+        let seen = far.frames(11);
+        assert_eq!(seen.iter().map(|frame| frame[37]).collect::<Vec<_>>(), [0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11]);
+        while port.released(3) < 11 {}
+        drop(port);
+        assert_eq!((own.counts().free, other.counts().free), (24, other.frames()));
+    });
+}
+
 #[test]
 fn what_cannot_be_opened_is_said() {
     on_network("afxdp::what_cannot_be_opened_is_said", || {
@@ -277,6 +307,9 @@ fn what_cannot_be_opened_is_said() {
         assert!(matches!(afxdp::open("nobody", &Ours::All, 1), Err(Error::NoInterface { .. })));
         assert!(matches!(afxdp::open("near", &Ours::All, 2), Err(Error::NoQueue { queue: 1, .. })));
         assert!(matches!(afxdp::open("near", &Ours::Addresses(Vec::new()), 1), Err(Error::Range { .. })));
+        let taken = afxdp::open("near", &Ours::Addresses(vec![OURS.into(), KERNEL.into()]), 1).unwrap_err();
+        assert_eq!(taken, Error::AddressTaken { address: KERNEL.into() });
+        assert!(taken.to_string().contains("ip addr del"), "{taken}");
         let queue = || afxdp::open("near", &Ours::All, 1).unwrap().remove(0);
         let refused = queue().port(FrameMemory::new(8, 8192).unwrap(), 16).unwrap_err();
         assert!(matches!(refused, Error::Range { got: 8192, .. }), "{refused}");

@@ -5,5 +5,6 @@ mod afxdp;
 mod ends;
 mod node;
 mod packet;
+mod stack;
 mod tap;
 mod wire;
