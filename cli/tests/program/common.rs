@@ -485,7 +485,10 @@ pub const IN_OWN_NETWORK: [&str; 5] = ["unshare", "--net", "sh", "-c", "ip link 
 /// A copy of the program that every user may run, in a folder that an ordinary user owns.
 pub fn copy_for_all(folder: &Scratch) -> String {
     let program = folder.path().join("corelane");
-    fs::copy(PROGRAM, &program).expect("there is room for a copy");
+    // By another process: what this one has open to be written, a child that another test begins just then has open too, and the kernel
+    // does not execute it (ETXTBSY, execve(2)).
+    let copied = Command::new("cp").arg(PROGRAM).arg(&program).status().expect("cp is on every machine");
+    assert!(copied.success(), "there is room for a copy");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("the copy is ours");
     std::os::unix::fs::chown(folder.path(), Some(ORDINARY_USER), None).expect("root may give it away");
     program.to_str().expect("the path is UTF-8").to_owned()
