@@ -2,6 +2,7 @@
 #![expect(rustdoc::broken_intra_doc_links, reason = "these comments are the help text, where brackets are part of addresses")]
 
 mod plan;
+mod settings;
 
 use crate::Late;
 use crate::exit::Exit;
@@ -15,6 +16,7 @@ use corelane::service::{ARENA_BYTES_MAX, Limits};
 use corelane::{Error, Lanes};
 use corelane_services as services;
 use std::io::Read;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
@@ -27,6 +29,12 @@ use std::time::Duration;
 pub struct Arguments {
     #[arg(value_name = "SERVICE=URL", help = places())]
     services: Vec<String>,
+    /// Read settings from a TOML file, whose keys are the long names of these flags, and services; flags precede them
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Start nothing: say whether all settings are right, and what stands in the way
+    #[arg(long, conflicts_with = "plan")]
+    check: bool,
     /// How many lanes; by default one for each CPU that affinity and control group allow
     #[arg(long, value_name = "N")]
     lanes: Option<usize>,
@@ -102,6 +110,9 @@ fn after_help() -> String {
 /// Where pages and control sockets are.
 const RUN_DIRECTORY: &str = "\
 Environment:
+  CORELANE_CONFIG   The file of settings where --config names none.
+  CORELANE_KEY      A setting of the flag --key, and so for every flag: CORELANE_LANES, CORELANE_V6_ONLY=true; CORELANE_SERVICES and
+                    CORELANE_LIMIT take several, apart by spaces. They precede the file, and the command line precedes them.
   CORELANE_RUN_DIR  The folder for the counter page and the control socket, made if it is not there; it must be yours alone, and in memory.
                     By default the first that works of $XDG_RUNTIME_DIR/corelane, /run/user/UID/corelane, for root /run/corelane if /run is in
                     memory, and /dev/shm/corelane-UID, or that name with a number if somebody else has taken it. stat and rss look there, too.";
@@ -112,12 +123,18 @@ fn indented(text: &str) -> String {
 
 /// Serves until told to end.
 pub fn run(arguments: Arguments) -> Result<Exit> {
-    if arguments.plan {
-        return print_plan(arguments);
+    let (arguments, settings) = settings::complete(arguments)?;
+    let (plan, json, check) = (arguments.plan, arguments.json, arguments.check);
+    let lanes = lanes(arguments).map_err(|error| settings::blame(&settings, error))?;
+    if check {
+        return print_checked(&lanes);
+    }
+    if plan {
+        return print_plan(&lanes, json);
     }
     corelane::admin::reports::set_panic_hook();
     let signals = Signals::block()?;
-    let running = lanes(arguments)?.start()?;
+    let running = lanes.start()?;
     print(announcement(&running))?;
     let drained = running.run_until_told(signals).map_err(ended)?;
     corelane::admin::reports::say(&format!("drained: {drained}"));
@@ -130,9 +147,14 @@ fn ended(error: Error) -> Late {
     Late { exit, ..Late::of("serving", error) }
 }
 
-fn print_plan(arguments: Arguments) -> Result<Exit> {
-    let json = arguments.json;
-    let (topology, plan) = lanes(arguments)?.plan()?;
+fn print_checked(lanes: &Lanes) -> Result<Exit> {
+    let (_, plan) = lanes.plan()?;
+    print(plan::warnings(&plan) + "checked: the settings are right; nothing was started")?;
+    Ok(Exit::Done)
+}
+
+fn print_plan(lanes: &Lanes, json: bool) -> Result<Exit> {
+    let (topology, plan) = lanes.plan()?;
     let words = if json { plan::object(&topology, &plan).to_string() } else { plan::text(&topology, &plan) };
     print(words)?;
     Ok(Exit::Done)

@@ -2,7 +2,7 @@
 
 use crate::wrap::wrapped;
 use corelane::admin::machine::{Interface, cpu_list};
-use corelane::admin::{Plan, Topology};
+use corelane::admin::{Plan, Topology, Warning};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -16,11 +16,13 @@ pub fn text(topology: &Topology, plan: &Plan) -> String {
         let _ = writeln!(words, "{lane:>4}  {:>4}  {:>4}  {:>4}  {queues}", cpu.number, cpu.first_sibling, cpu.node);
     }
     words.push_str(&wrapped("interface: ", &interface(topology, plan)));
-    for warning in &plan.warnings {
-        words.push_str(&wrapped("warning: ", &warning.what()));
-        words.push_str(&wrapped("  remedy: ", &warning.remedy()));
-    }
-    words
+    words + &warnings(plan)
+}
+
+/// What stands in the way, and the remedies.
+pub fn warnings(plan: &Plan) -> String {
+    let lines = |warning: &Warning| wrapped("warning: ", &warning.what()) + &wrapped("  remedy: ", &warning.remedy());
+    plan.warnings.iter().map(lines).collect()
 }
 
 /// What is known of the interface, in one line.

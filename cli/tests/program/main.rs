@@ -4,6 +4,7 @@
 
 mod clients;
 mod common;
+mod configuration;
 mod confined;
 mod drain;
 mod echo;

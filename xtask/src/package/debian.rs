@@ -15,13 +15,13 @@ const COMPLETIONS: &[(&str, &str)] = &[
 ];
 
 /// Texts of the project that lie beside the program.
-const TEXTS: &[&str] = &["README.md", "LOAD.md", "CHANGELOG.md", "docs/drain.md"];
+const TEXTS: &[&str] = &["README.md", "LOAD.md", "CHANGELOG.md", "docs/configuration.md", "docs/drain.md"];
 
 /// What dpkg runs.
 const SCRIPTS: &[&str] = &["postinst", "prerm", "postrm"];
 
 /// What a machine's owner may change, so that no upgrade takes it away.
-const SETTINGS: &[(&str, &str)] = &[];
+const SETTINGS: &[(&str, &str)] = &[("corelane.toml", "etc/corelane/corelane.toml")];
 
 /// Writes the package.
 pub fn package(parts: &Parts<'_>) -> Result<PathBuf> {

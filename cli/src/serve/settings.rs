@@ -1,0 +1,266 @@
+//! What `serve` is told by a TOML file and by the environment, in the flags' own words.
+//!
+//! The flags are the only list: a key is a flag's long name, and its value is what would stand behind it, so a new flag, service or option is
+//! a key at once. Each setting becomes words of a command line; those that the real one gives as well are left out, for the command line
+//! precedes the environment, and that precedes the file. Limits are the exception: they gather, and the last of one name counts.
+
+use super::{Arguments, lanes};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// What names the file where no flag does.
+const FILE: &str = "CORELANE_CONFIG";
+
+/// What is said by a flag alone: what to do, rather than how to serve.
+const DEEDS: [&str; 4] = ["config", "check", "plan", "json"];
+
+/// More than any file of settings has: one that is longer is another file.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// One value of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    key: String,
+    value: String,
+    /// Where it stands: FILE:LINE:COLUMN, or the variable.
+    at: String,
+}
+
+impl Setting {
+    /// As it would stand in a command line.
+    fn word(&self, arg: &Arg) -> Option<String> {
+        match arg.get_action() {
+            ArgAction::SetTrue => (self.value == "true").then(|| format!("--{}", self.key)),
+            _ if arg.is_positional() => Some(self.value.clone()),
+            _ => Some(format!("--{}={}", self.key, self.value)),
+        }
+    }
+
+    /// The arguments if this were all that is set.
+    fn alone(&self) -> Result<Arguments> {
+        let arg = arg(&self.key).ok_or_else(|| anyhow!("there is no {:?}: the keys are {}", self.key, keys()))?;
+        if matches!(arg.get_action(), ArgAction::SetTrue) {
+            ensure!(matches!(self.value.as_str(), "true" | "false"), "{}: {:?} is neither true nor false", self.key, self.value);
+        }
+        ensure!(!(arg.is_positional() && self.value.starts_with('-')), "{}: {:?} is not SERVICE=URL", self.key, self.value);
+        Ok(Arguments::from_arg_matches(&parsed(self.word(&arg).into_iter().map(OsString::from))?)?)
+    }
+
+    fn blamed(&self, why: &anyhow::Error) -> anyhow::Error {
+        anyhow!("{}: {why:#}", self.at)
+    }
+}
+
+fn command() -> Command {
+    Arguments::augment_args(Command::new("corelane serve")).no_binary_name(true)
+}
+
+/// The flags that can be set.
+fn args() -> Vec<Arg> {
+    command().get_arguments().filter(|arg| !DEEDS.contains(&name(arg))).cloned().collect()
+}
+
+fn arg(key: &str) -> Option<Arg> {
+    args().into_iter().find(|arg| name(arg) == key)
+}
+
+fn name(arg: &Arg) -> &str {
+    arg.get_long().unwrap_or(arg.get_id().as_str())
+}
+
+fn keys() -> String {
+    args().iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// Reads words as flags; what is wrong is said in one line.
+fn parsed(words: impl Iterator<Item = OsString>) -> Result<ArgMatches> {
+    command().try_get_matches_from(words).map_err(|error| {
+        let words = error.render().to_string();
+        anyhow!("{}", words.lines().next().unwrap_or_default().trim_start_matches("error: "))
+    })
+}
+
+/// The command line's arguments, completed by what the environment and the file set, and these settings.
+///
+/// # Errors
+/// A file that cannot be read, and a setting that no flag takes, with its place.
+pub fn complete(arguments: Arguments) -> Result<(Arguments, Vec<Setting>)> {
+    let file = arguments.config.clone().or_else(|| std::env::var_os(FILE).map(Into::into));
+    let from_file = file.map(|path| read(&path)).transpose()?.unwrap_or_default();
+    let environment = from_environment(|name| std::env::var(name).ok());
+    // The command's own name, and `serve`.
+    let given: Vec<OsString> = std::env::args_os().skip(2).collect();
+    let settings = in_force(&parsed(given.iter().cloned())?, environment, from_file);
+    if settings.is_empty() {
+        return Ok((arguments, settings));
+    }
+    for setting in &settings {
+        setting.alone().map_err(|why| setting.blamed(&why))?;
+    }
+    let words = settings.iter().filter_map(|setting| setting.word(&arg(&setting.key)?)).map(OsString::from);
+    Ok((Arguments::from_arg_matches(&parsed(words.chain(given))?)?, settings))
+}
+
+/// The settings that nothing precedes, the weakest first.
+fn in_force(given: &ArgMatches, environment: Vec<Setting>, file: Vec<Setting>) -> Vec<Setting> {
+    let gathers = |key: &str| arg(key).is_some_and(|arg| !arg.is_positional() && matches!(arg.get_action(), ArgAction::Append));
+    let is_given = |key: &str| {
+        arg(key).is_some_and(|arg| given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)) && !gathers(key)
+    };
+    let in_environment = |key: &str| environment.iter().any(|setting| setting.key == key) && !gathers(key);
+    let mut settings: Vec<Setting> = file.into_iter().filter(|setting| !in_environment(&setting.key)).collect();
+    settings.extend(environment);
+    settings.retain(|setting| !is_given(&setting.key));
+    settings
+}
+
+/// Says which setting is at fault for what was found out only when all were put together, if it is one.
+pub fn blame(settings: &[Setting], error: anyhow::Error) -> anyhow::Error {
+    let at_fault = |setting: &Setting| setting.alone().and_then(lanes).err().map(|why| setting.blamed(&why));
+    settings.iter().find_map(at_fault).unwrap_or(error)
+}
+
+/// CORELANE_KEY for each key; several values are apart by white space. Variables of other names are other programs'.
+fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    for arg in args() {
+        let at = format!("CORELANE_{}", name(&arg).replace('-', "_").to_uppercase());
+        let Some(text) = variable(&at) else { continue };
+        let one = |value: &str| Setting { key: name(&arg).to_owned(), value: value.to_owned(), at: at.clone() };
+        match arg.get_action() {
+            ArgAction::Append => settings.extend(text.split_whitespace().map(one)),
+            _ => settings.push(one(&text)),
+        }
+    }
+    settings
+}
+
+fn read(path: &Path) -> Result<Vec<Setting>> {
+    let name = path.display().to_string();
+    let mut text = String::new();
+    let file = std::fs::File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text));
+    file.with_context(|| format!("cannot read the configuration {name}"))?;
+    ensure!(text.len() as u64 <= BYTES_MAX, "the configuration {name} is longer than {BYTES_MAX} bytes: name another file");
+    settings(&name, &text)
+}
+
+/// The settings of a file's text, in its order.
+fn settings(name: &str, text: &str) -> Result<Vec<Setting>> {
+    let at = |offset: usize| place(name, text, offset);
+    let table = DeTable::parse(text)
+        .map_err(|error| anyhow!("{}: {}", at(error.span().map_or(0, |span| span.start)), error.message().replace('\n', ", ")))?;
+    let mut found = Vec::new();
+    for (key, value) in table.get_ref() {
+        let setting = |value: String, start: usize| (start, Setting { key: key.get_ref().to_string(), value, at: at(start) });
+        let Some(arg) = arg(key.get_ref()) else {
+            bail!("{}: there is no {:?}: the keys are {}", at(key.span().start), key.get_ref(), keys());
+        };
+        let values = values(&arg, value).map_err(|(start, why)| anyhow!("{}: {}: {why}", at(start), key.get_ref()))?;
+        found.extend(values.into_iter().map(|(start, value)| setting(value, start)));
+    }
+    found.sort_by_key(|(start, _)| *start);
+    Ok(found.into_iter().map(|(_, setting)| setting).collect())
+}
+
+/// Where something begins, and what it is.
+type Found<T> = (usize, T);
+
+/// What a key is set to: several things where its flag may be repeated.
+fn values(arg: &Arg, value: &Spanned<DeValue<'_>>) -> Result<Vec<Found<String>>, Found<String>> {
+    let repeats = matches!(arg.get_action(), ArgAction::Append);
+    match value.get_ref() {
+        DeValue::Array(array) if repeats => array.iter().map(scalar).collect(),
+        DeValue::Table(table) if repeats && !arg.is_positional() => table
+            .iter()
+            .map(|(name, value)| Ok((name.span().start, format!("{}={}", name.get_ref(), scalar(value)?.1))))
+            .collect(),
+        DeValue::Boolean(_) if !matches!(arg.get_action(), ArgAction::SetTrue) => {
+            Err((value.span().start, "true and false are no values of it".to_owned()))
+        }
+        _ => Ok(vec![scalar(value)?]),
+    }
+}
+
+fn scalar(value: &Spanned<DeValue<'_>>) -> Result<Found<String>, Found<String>> {
+    let start = value.span().start;
+    match value.get_ref() {
+        DeValue::String(text) => Ok((start, text.to_string())),
+        DeValue::Boolean(is) => Ok((start, is.to_string())),
+        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => Ok((start, number.to_string())),
+            Err(why) => Err((start, format!("{}: {why}", number.as_str()))),
+        },
+        other => Err((start, format!("it cannot be {}: write a text, a number, true or false", other.type_str()))),
+    }
+}
+
+/// FILE:LINE:COLUMN, both from 1, as editors count.
+fn place(name: &str, text: &str, offset: usize) -> String {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    format!("{name}:{line}:{column}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(settings: &[Setting]) -> Vec<(&str, &str, &str)> {
+        settings.iter().map(|one| (one.key.as_str(), one.value.as_str(), one.at.as_str())).collect()
+    }
+
+    #[test]
+    fn every_value_knows_its_place() {
+        let text =
+            "services = [\"echo=tcp://h:1\",\n  \"rpc=tcp://h:2\"]\nlanes = 0x1_0\njoin = true\n[limit]\nidle_limit = 3_000\n";
+        let found = settings("f", text).unwrap();
+        let expected = [
+            ("services", "echo=tcp://h:1", "f:1:13"),
+            ("services", "rpc=tcp://h:2", "f:2:3"),
+            ("lanes", "16", "f:3:9"),
+            ("join", "true", "f:4:8"),
+            ("limit", "idle_limit=3000", "f:6:1"),
+        ];
+        assert_eq!(shown(&found), expected);
+    }
+
+    #[test]
+    fn the_command_line_precedes_the_environment_and_that_the_file() {
+        let file = settings("f", "lanes = 1\nspin = 1\ndriver = \"epoll\"\n[limit]\na = 1\n").unwrap();
+        let environment = from_environment(|name| match name {
+            "CORELANE_LANES" => Some("2".to_owned()),
+            "CORELANE_SPIN" => Some("2".to_owned()),
+            "CORELANE_LIMIT" => Some("a=2 b=2".to_owned()),
+            _ => None,
+        });
+        let given = parsed(["--lanes=3", "--limit=a=3"].into_iter().map(OsString::from)).unwrap();
+        let settings = in_force(&given, environment, file);
+        let expected = [
+            ("driver", "epoll", "f:3:10"),
+            ("limit", "a=1", "f:5:1"),
+            ("spin", "2", "CORELANE_SPIN"),
+            ("limit", "a=2", "CORELANE_LIMIT"),
+            ("limit", "b=2", "CORELANE_LIMIT"),
+        ];
+        assert_eq!(shown(&settings), expected);
+    }
+
+    #[test]
+    fn the_page_has_every_key_and_no_other() {
+        let page = include_str!("../../../docs/configuration.md");
+        let mut told: Vec<&str> =
+            page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(key, _)| key).collect();
+        told.sort_unstable();
+        let args = args();
+        let mut keys: Vec<&str> = args.iter().map(name).collect();
+        keys.sort_unstable();
+        assert_eq!(told, keys);
+    }
+}

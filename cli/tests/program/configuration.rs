@@ -1,0 +1,77 @@
+//! `serve --config` and the environment: the flags' words, each with its place.
+
+use crate::common::*;
+use std::fs;
+use std::process::{Command, Output};
+
+/// A folder with this configuration in it, and its path.
+fn written(text: &str) -> (Scratch, String) {
+    let folder = Scratch::new();
+    let file = folder.path().join("c.toml");
+    fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap().to_owned();
+    (folder, file)
+}
+
+fn serve(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    output(Command::new(PROGRAM).arg("serve").args(arguments).envs(environment.iter().copied()))
+}
+
+#[test]
+fn a_file_serves_as_the_flags_would() {
+    let (_folder, file) =
+        written("services = [\"echo=tcp://127.0.0.1:0\"]\nlanes = 1\ndriver = \"epoll\"\n[limit]\nidle_limit = 30000\n");
+    let server = Server::start(&["--config", &file]);
+    assert_eq!(server.urls.len(), 1, "{:?}", server.urls);
+    assert!(server.driver_line.starts_with("epoll, 1 lane on"), "{}", server.driver_line);
+    let given = Server::start(&["--config", &file, UDP]);
+    assert!(given.urls.len() == 1 && given.urls[0].starts_with("udp://"), "{:?}", given.urls);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    let cases = [
+        ("lanes = \n", "c.toml:1:9: "),
+        ("lanes = 1\nlane = 2\n", "c.toml:2:1: there is no \"lane\": the keys are services, "),
+        ("plan = true\n", "c.toml:1:1: there is no \"plan\""),
+        ("\n  lanes = \"many\"\n", "c.toml:2:11: invalid value 'many' for '--lanes <N>'"),
+        ("lanes = 99999999999999999999999\n", "c.toml:1:9: lanes: "),
+        ("lanes = [1]\n", "c.toml:1:9: lanes: it cannot be array"),
+        ("lanes = true\n", "c.toml:1:9: lanes: true and false are no values of it"),
+        ("join = \"yes\"\n", "c.toml:1:8: join: \"yes\" is neither true nor false"),
+        ("driver = \"select\"\n", "c.toml:1:10: "),
+        ("memory = 1\n", "c.toml:1:10: --memory: a lane cannot work with 1 MiB"),
+        ("services = [\n  \"echo=tcp://127.0.0.1:0\",\n  \"echo=tcp://127.0.0.1:0?reflekt\",\n]\n", "c.toml:3:3: "),
+        ("services = [\"--join\"]\n", "c.toml:1:13: services: \"--join\" is not SERVICE=URL"),
+        ("[limit]\nidle_limit = 1\nno_limit = 1\n", "c.toml:3:1: --limit: "),
+    ];
+    for (text, words) in cases {
+        let (_folder, file) = written(text);
+        let output = serve(&["--check", "--config", &file], &[]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{text:?}: {said}");
+        assert!(said.contains(words), "{text:?}: {words:?} is not in {said:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_or_far_too_long_is_named() {
+    let (_folder, file) = written(&"#".repeat((1 << 20) + 1));
+    for (file, words) in [("/there/is/none.toml", "No such file"), (file.as_str(), "longer than 1048576 bytes")] {
+        let output = serve(&["--check", "--config", file], &[]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains(file) && said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn the_environment_sets_and_is_named_when_it_is_wrong() {
+    let (_folder, file) = written("memory = 1\n");
+    let right =
+        serve(&["--check"], &[("CORELANE_CONFIG", &file), ("CORELANE_MEMORY", "8"), ("CORELANE_PORT", "tcp://192.0.2.1:1")]);
+    assert!(right.status.success(), "the environment precedes the file: {right:?}");
+    assert!(String::from_utf8(right.stdout).unwrap().ends_with("checked: the settings are right; nothing was started\n"));
+    let wrong = serve(&["--check"], &[("CORELANE_LANES", "many")]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8(wrong.stderr).unwrap().starts_with("corelane: CORELANE_LANES: invalid value 'many'"));
+}
