@@ -21,6 +21,7 @@ on_each_driver!(
     nobody_silences_a_lane,
     a_killed_server_can_be_started_again_at_once,
     ten_thousand_idle_connections_cost_little,
+    ten_thousand_that_were_answered_rest,
 );
 
 /// Makes the stream end with a reset when it is dropped (SO_LINGER, socket(7)).
@@ -195,6 +196,35 @@ fn ten_thousand_idle_connections_cost_little(driver: Driver) {
     println!("{bytes} bytes for each idle connection on {}", driver.name());
     // Less than this no connection can do with: the growth would be hidden, and the test blind.
     assert!((50..=600).contains(&bytes), "{bytes} bytes for each idle connection");
+}
+
+/// Each asks for a page that is not kept anywhere, and stays (`Connection: keep-alive`, RFC 9112 section 9.3).
+fn ask_on_each(streams: &mut [TcpStream]) {
+    streams.iter_mut().for_each(|stream| stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap());
+    for stream in streams {
+        let mut answer = Vec::new();
+        while !answer.windows(4).any(|end| end == b"\r\n\r\n") || !answer.ends_with(b"corelane") {
+            let mut bytes = [0; 256];
+            let length = stream.read(&mut bytes).unwrap();
+            assert!(length > 0, "it stays");
+            answer.extend_from_slice(&bytes[..length]);
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 200 "));
+    }
+}
+
+fn ten_thousand_that_were_answered_rest(driver: Driver) {
+    let test = "faults::ten_thousand_that_were_answered_rest";
+    let Some(_leave) = crowd(&driver.case(test)) else { return };
+    let Some(server) = driver.start(test, &["http=http://127.0.0.1:0?reply=8"]) else { return };
+    let from = |index: u16| Ipv4Addr::new(127, 0, 2, 1 + (index % 5) as u8);
+    let mut streams: Vec<_> = (0..10_000).map(|index| begin_from(from(index), server.address("http"))).collect();
+    ask_on_each(&mut streams);
+    until("none holds memory", || server.lane_count("memory_used") == 0);
+    assert_eq!(server.count("connections_open"), 10_000);
+    ask_on_each(&mut streams[..1_000]);
+    drop(streams);
+    server.wait_for("connections_open", |open| open == 0);
 }
 
 /// Whether the echo of one byte that was sent before has come.
