@@ -55,7 +55,7 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "fuzz-rss", seconds: 35, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
     Section { name: "fuzz-wire", seconds: 25, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
     Section { name: "fuzz-isr", seconds: 20, work: beside(&checked!("crates/isr/fuzz/Cargo.toml")) },
-    Section { name: "build", seconds: 500, work: Work::Build },
+    Section { name: "build", seconds: 620, work: Work::Build },
     Section {
         name: "pure",
         seconds: 60,
@@ -63,7 +63,7 @@ pub const SECTIONS: &[Section] = &[
     },
     Section {
         name: "simulation",
-        seconds: 210,
+        seconds: 190,
         work: Work::Programs(&["crates/sim", "crates/lane", "crates/stack", "crates/svc", "crates/testing", "crates/corelane"]),
     },
     Section {
@@ -84,19 +84,19 @@ pub const SECTIONS: &[Section] = &[
     },
     Section {
         name: "services",
-        seconds: 300,
+        seconds: 250,
         work: Work::Programs(&["services/*", "load", "crates/hyper", "crates/proxied", "crates/tls"]),
     },
-    Section { name: "program", seconds: 230, work: Work::Programs(&["cli"]) },
+    Section { name: "program", seconds: 200, work: Work::Programs(&["cli"]) },
     Section { name: "examples", seconds: 40, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
     Section {
         name: "documents",
-        seconds: 40,
+        seconds: 80,
         work: Work::Check(&["doc", "--no-deps", "--workspace", "--all-features"], &[("RUSTDOCFLAGS", "-D warnings")]),
     },
     Section {
         name: "loom",
-        seconds: 200,
+        seconds: 140,
         work: Work::Counted(
             &[
                 "test",
