@@ -127,7 +127,7 @@ pub fn locked_bytes_max() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Memlock).current.unwrap_or(u64::MAX)
 }
 
-/// The kernel lets go of a queue some time after the socket that had it was closed, by a worker of its own: so one that is busy is asked
+/// The kernel lets go of a queue some time after the socket that had it was closed, when it comes to it: so one that is busy is asked
 /// for again for a while.
 fn bind_when_free(socket: BorrowedFd<'_>, interface: u32, queue: u32) -> Result<(), i32> {
     for _ in 1..TRIES {

@@ -28,7 +28,7 @@ fn built(folder: &Path) -> Result<PathBuf, String> {
     Ok(String::from_utf8(output.stdout).unwrap().trim().into())
 }
 
-/// nginx with one worker, and where it listens; ended when dropped.
+/// nginx with one process that serves, and where it listens; ended when dropped.
 struct Server {
     child: Child,
     address: SocketAddr,
