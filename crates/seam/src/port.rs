@@ -15,7 +15,7 @@
 //!   region cannot be locked) or `Unsupported`. An open port fails with `Down` as long as its interface is down, and with `NoInterface` when
 //!   it is gone: then the work closes it, and may open another.
 //!
-//! What comes, as signatures:
+//! Who uses it, as signatures (polling and the gateway are still to come):
 //!
 //! ```text
 //! AF_XDP, tap     impl Port for XdpPort { .. }                      // descriptor() is watched by epoll or the ring, as a socket's is
