@@ -42,7 +42,7 @@ impl Exit {
             }
             Self::Usage => "it could not be done as asked: the arguments, or what stands in their way",
             Self::Wrong => {
-                "load: requests failed, some or all, see the errors by kind; rss check: flows were on other lanes, or did not arrive"
+                "load: requests failed, some or all, see the errors by kind; rss check: flows were on other lanes, or did not arrive; doctor: something is missing"
             }
             Self::Doubts => {
                 "load: no request failed, but the figures are not to be believed: the run fell behind, was cut short, or was disturbed"

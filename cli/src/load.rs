@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use anyhow::Result;
 use corelane_load::kinds::Kind;
 use corelane_load::place::Scheme;
-use corelane_load::workloads::{self, Entry};
+use corelane_load::workloads::{self, WorkloadEntry};
 use options::Options;
 
 /// Puts a load on a server, and says what came of it and whether that can be believed
@@ -51,8 +51,8 @@ fn after_help() -> String {
 }
 
 /// A workload, with what holds for it unless something else is said, and with how only its requests can fail.
-fn about(entry: &Entry) -> String {
-    let Entry { name, about, schemes, default_port, default_size, default_connections, default_duration, .. } = entry;
+fn about(entry: &WorkloadEntry) -> String {
+    let WorkloadEntry { name, about, schemes, default_port, default_size, default_connections, default_duration, .. } = entry;
     let duration = default_duration.as_secs();
     let mut help = format!("  {name:8} {about}\n");
     let ways: Vec<String> =

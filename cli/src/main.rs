@@ -1,6 +1,7 @@
 //! The `corelane` program: serves the built-in services, puts load on servers, shows what running ones count, and where flows go.
 #![forbid(unsafe_code)]
 
+mod doctor;
 mod exit;
 mod generate;
 mod load;
@@ -8,6 +9,8 @@ mod print;
 mod rss;
 mod serve;
 mod stat;
+mod terminal;
+mod top;
 mod wrap;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -29,6 +32,8 @@ enum Command {
     Load(Box<load::Arguments>),
     Rss(rss::Arguments),
     Stat(stat::Arguments),
+    Top(top::Arguments),
+    Doctor(doctor::Arguments),
     Generate(generate::Arguments),
 }
 
@@ -38,6 +43,8 @@ fn main() -> ExitCode {
         Command::Load(arguments) => load::run(*arguments),
         Command::Rss(arguments) => rss::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments, Arguments::command()),
     };
     match result {

@@ -6,6 +6,8 @@ mod plan;
 mod show;
 mod table;
 
+pub use table::page;
+
 use crate::exit::Exit;
 use anyhow::{Context, Result, anyhow};
 use corelane::admin::rss::{Buckets, Key, Table};

@@ -1,27 +1,40 @@
 //! `corelane serve`: starts the built-in services, one lane per core.
 #![expect(rustdoc::broken_intra_doc_links, reason = "these comments are the help text, where brackets are part of addresses")]
 
+mod log;
 mod plan;
+mod reload;
+mod sandbox;
 mod settings;
+mod supervisor;
 
 use crate::Late;
 use crate::exit::Exit;
 use crate::print::print;
 use anyhow::{Result, anyhow, bail};
 use corelane::admin::rss::{Buckets, HashTypes, Key};
+use corelane::admin::user::{Beginning, User};
+use corelane::admin::watch::Reader;
 use corelane::admin::{InForce, SteeringSettings};
 use corelane::lanes::{DriverChoice, Running, Signals};
 use corelane::service::entry::find;
 use corelane::service::{ARENA_BYTES_MAX, Limits};
 use corelane::{Error, Lanes};
+use corelane_metrics::{Listen, Server};
 use corelane_services as services;
+use log::LogFormat;
+use reload::Reload;
+use sandbox::{Sandbox, confine_calls, confine_files};
+use std::ffi::OsString;
 use std::io::Read;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use supervisor::Supervisor;
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
-/// At the end it prints how many connections ended in order while it drained, and how many were cut. SIGHUP has log files opened anew; other files, such as certificates, are read again by themselves when they change.
+/// At the end it prints how many connections ended in order while it drained, and how many were cut. SIGHUP has log files opened anew and the settings read again: limits of time change, and what counts from the next start on is named. Other files, such as certificates, are read again by themselves when they change.
 ///
 /// Without a SERVICE, all built-in ones are served on loopback at their default ports.
 #[derive(clap::Args)]
@@ -44,15 +57,31 @@ pub struct Arguments {
     /// How the lanes ask the operating system: by uring, by epoll, or by what is better here: auto
     #[arg(long, value_name = "NAME", default_value = "auto")]
     driver: String,
+    /// Report each turn of a lane that takes this long (10ms to 1h), once, while it lasts: for which service and connection, and in which functions; or off. For these the process has a handler for SIGRTMIN+5
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = stall)]
+    stall: Stall,
     /// Microseconds that a lane goes on looking for work before it sleeps, up to 1000000
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
-    /// Have the frames of an interface, and UDP services at its addresses over them: eth1,ip=10.0.0.2/24, with further ,ip=ADDRESS/BITS and ,via=ROUTER. The kernel must not have these addresses. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
+    /// Have the frames of an interface, and UDP services at its addresses over them: eth1,ip=10.0.0.2/24, with further ,ip=ADDRESS/BITS, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan (what is opened), and ,channels=PATH (a socket at which other processes take packets). The kernel must not have these addresses. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
     #[arg(long, value_name = "PORT")]
     packet: Option<corelane::lanes::PacketPort>,
+    /// Serve as this user, and with none of root's rights once everything listens; with GROUP as its only group. Only root can. Files, such as certificates, are
+    /// opened as this user from the start on
+    #[arg(long, value_name = "NAME[:GROUP]")]
+    user: Option<String>,
+    /// Confine every thread to the files that are named here and the calls that serving takes: auto as far as the kernel can, required or not at all, or off
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Sandbox::Auto)]
+    sandbox: Sandbox,
+    /// How lines on standard error are written: as text, or each as a JSON object with its code
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
     /// Share ports with other processes of this user that allow it. With --steering program all new connections come here from then on; otherwise both processes get some
     #[arg(long)]
     join: bool,
+    /// Take over from the process of this user that serves now, or the one named (--take-over=PID): its sockets, lanes, table and keys of tickets. When all serves here, that one finishes what is open there and ends; no connection is refused meanwhile. If this process does not come to that, the other one serves on
+    #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, default_missing_value = THE_ONE)]
+    take_over: Option<String>,
     /// Let [::] take IPv6 only
     #[arg(long)]
     v6_only: bool,
@@ -77,12 +106,31 @@ pub struct Arguments {
     /// Set a limit, such as idle_limit=30000; may be repeated
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     limits: Vec<String>,
+    /// Serve metrics for Prometheus, and /livez and /readyz, at this address, such as 127.0.0.1:9100; whoever reaches it may read
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+    /// Serve a live page for browsers at this address, such as 127.0.0.1:9101, or the one of --metrics; whoever reaches it may read
+    #[arg(long, value_name = "ADDRESS")]
+    dashboard: Option<SocketAddr>,
     /// Start nothing: print which lanes there would be, on which CPUs, with which queues of the network card, and what stands in the way
     #[arg(long)]
     plan: bool,
     /// The plan as JSON
     #[arg(long, requires = "plan")]
     json: bool,
+}
+
+/// How long a turn may take; none if nobody watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stall(Option<Duration>);
+
+fn stall(text: &str) -> Result<Stall, String> {
+    match text {
+        "off" => Ok(Stall(None)),
+        time => corelane_load::amounts::time(time)
+            .map(|limit| Stall(Some(limit)))
+            .map_err(|_| "write a time such as 250ms, or off".to_owned()),
+    }
 }
 
 /// How a place is written, by the example of the first service.
@@ -123,8 +171,14 @@ fn indented(text: &str) -> String {
 
 /// Serves until told to end.
 pub fn run(arguments: Arguments) -> Result<Exit> {
-    let (arguments, settings) = settings::complete(arguments)?;
+    let (arguments, settings) = settings::complete(arguments, settings::given())?;
     let (plan, json, check) = (arguments.plan, arguments.json, arguments.check);
+    let listen = Listen { metrics: arguments.metrics, dashboard: arguments.dashboard };
+    let user = arguments.user.as_deref().map(User::find).transpose().map_err(|why| anyhow!("--user: {why}"))?;
+    // Before anything is opened, and before there are threads.
+    let (serves, sandbox, config) = (!(check || plan), arguments.sandbox, settings::file(&arguments));
+    let format = arguments.log_format;
+    let user = user.filter(|_| serves).map(User::begin).transpose().map_err(|why| anyhow!("--user: {why}"))?;
     let lanes = lanes(arguments).map_err(|error| settings::blame(&settings, error))?;
     if check {
         return print_checked(&lanes);
@@ -134,12 +188,38 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     }
     corelane::admin::reports::set_panic_hook();
     let signals = Signals::block()?;
-    let running = lanes.start()?;
-    print(announcement(&running))?;
+    log::begin(format)?;
+    let confined = confine_files(sandbox, &lanes, config.as_deref())?;
+    let handed = corelane::lanes::take_handed().map_err(|why| anyhow!(why))?;
+    let mut running = lanes.handed_over(handed).start()?;
+    let shown = shown(&running, listen)?;
+    user.map_or(Ok(()), Beginning::finish).map_err(|why| anyhow!("--user: {why}"))?;
+    confined.into_iter().chain(confine_calls(sandbox)?).for_each(|note| running.note(note));
+    print(announcement(&running, shown.as_ref()))?;
+    log::tell_notes(format, running.notes());
+    let reload = Reload::new(settings, running.limits());
+    let _supervisor = Supervisor::start(&mut running, move || reload.again())?;
     let drained = running.run_until_told(signals).map_err(ended)?;
     corelane::admin::reports::say(&format!("drained: {drained}"));
     corelane::admin::reports::flush(corelane::admin::reports::PATIENCE);
     Ok(Exit::Done)
+}
+
+/// Serves metrics and the dashboard, if they are asked for.
+fn shown(running: &Running, listen: Listen) -> Result<Option<Server>> {
+    if listen == Listen::default() {
+        return Ok(None);
+    }
+    Ok(Some(Server::start(Reader::of(running.counters())?, &listen)?))
+}
+
+/// The lanes that `serve` would start if it were given these words.
+///
+/// # Errors
+/// What is wrong with them, and where.
+pub fn lanes_of(words: Vec<OsString>) -> Result<Lanes> {
+    let (arguments, settings) = settings::complete(settings::arguments(&words)?, words)?;
+    lanes(arguments).map_err(|error| settings::blame(&settings, error))
 }
 
 fn ended(error: Error) -> Late {
@@ -169,8 +249,14 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         .own_descriptors(!arguments.share_descriptors)
         .steering(steering(&arguments)?)
         .spin(Duration::from_micros(arguments.spin));
+    if let Some(limit) = arguments.stall.0 {
+        lanes = lanes.stall(limit);
+    }
     if let Some(count) = arguments.lanes {
         lanes = lanes.lanes(count);
+    }
+    if let Some(process) = &arguments.take_over {
+        lanes = lanes.take_over(page_of(process)?);
     }
     if let Some(mib) = arguments.memory {
         lanes = lanes.memory_bytes(memory(mib)?);
@@ -186,6 +272,19 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         services = defaults();
     }
     services.iter().try_fold(lanes, |lanes, text| add(lanes, text, &arguments.limits))
+}
+
+/// What `--take-over` means where it names no process.
+const THE_ONE: &str = "the one";
+
+/// The page of the process that is taken over from.
+fn page_of(process: &str) -> Result<PathBuf> {
+    let pid = match process {
+        THE_ONE => None,
+        pid => Some(pid.parse().map_err(|_| anyhow!("--take-over: {pid:?} is not the number of a process"))?),
+    };
+    let page = crate::rss::page(pid);
+    Ok(page.map_err(|error| anyhow!("--take-over: {}", error.to_string().replace("--pid", "--take-over=PID")))?.path)
 }
 
 fn steering(arguments: &Arguments) -> Result<SteeringSettings> {
@@ -251,7 +350,7 @@ fn add(lanes: Lanes, text: &str, limits: &[String]) -> Result<Lanes> {
 }
 
 /// Says what listens where, on what, and then that it is ready.
-fn announcement(running: &Running) -> String {
+fn announcement(running: &Running, shown: Option<&Server>) -> String {
     let mut lines = Vec::new();
     for place in running.places() {
         lines.push(format!("{} {}", place.service, place.url));
@@ -264,6 +363,7 @@ fn announcement(running: &Running) -> String {
         InForce::Nothing => "steering none, one lane has all flows".to_owned(),
         in_force => format!("steering {in_force}, {} buckets", running.steered().table().buckets().count()),
     });
+    lines.extend(shown.iter().flat_map(|shown| shown.places()).map(|(what, address)| format!("{what} http://{address}")));
     let (topology, plan) = running.plan();
     if topology.interface.is_some() {
         lines.push(format!("interface {}", plan::interface(topology, plan)));
@@ -273,4 +373,28 @@ fn announcement(running: &Running) -> String {
     }
     lines.push("ready".to_owned());
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane::service::Declaration;
+    use std::path::Path;
+
+    #[test]
+    fn the_page_has_the_name_of_every_metric() {
+        let own: Vec<(&str, Vec<Declaration>)> = services::ALL.iter().map(|entry| (entry.name(), entry.counters())).collect();
+        let own: Vec<(&str, &[Declaration])> = own.iter().map(|(name, declared)| (*name, declared.as_slice())).collect();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
+        let written = std::fs::read_to_string(&path).unwrap();
+        let (words, _) = written.split_once("-->\n").unwrap();
+        let made = format!("{words}-->\n{}", corelane_metrics::documentation(&own));
+        if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
+            std::fs::write(&path, &made).unwrap();
+        }
+        assert!(
+            std::fs::read_to_string(&path).unwrap() == made,
+            "metrics.md is not what is declared: run this test with UPDATE_DOCS=1"
+        );
+    }
 }

@@ -1,10 +1,13 @@
 //! `corelane stat`: what the lanes of running processes count, read from their pages.
 
-mod figures;
+mod datagrams;
+pub mod figures;
+mod flows;
 mod glance;
 mod json;
-mod text;
-mod wrong;
+pub mod text;
+mod workstreams;
+pub mod wrong;
 
 use crate::exit::Exit;
 use crate::print::print_some;
@@ -29,6 +32,15 @@ pub struct Arguments {
     /// Every counter, of all lanes together and lane by lane
     #[arg(long)]
     all: bool,
+    /// Queues and dispatch of packets (`serve --packet`) since the start: configuration, protocols, workstreams; then what services took
+    #[arg(short = 'Q', long, conflicts_with_all = ["all", "datagrams", "flows"])]
+    queues: bool,
+    /// Datagrams since the start: what was received, and what became of each
+    #[arg(short = 's', long, conflicts_with_all = ["all", "flows"])]
+    datagrams: bool,
+    /// Every TCP connection: its queues, addresses, flow id (hexadecimal), hash type (decimal), bucket, the lane whose bucket it is, the lane that has it, and for how long nothing came or went. The kernel tells, and the process is not asked
+    #[arg(short = 'R', long, conflicts_with_all = ["all", "every"])]
+    flows: bool,
     /// Print again after this time (1s, 500ms), with rates, until interrupted or nobody runs any more
     #[arg(long, value_name = "TIME", value_parser = pause)]
     every: Option<Duration>,
@@ -36,12 +48,9 @@ pub struct Arguments {
 
 /// Prints the pages that were asked for.
 pub fn run(arguments: &Arguments) -> Result<Exit> {
-    let readers = readers(arguments.pid)?;
-    if readers.is_empty() {
-        match arguments.pid {
-            Some(pid) => bail!("process {pid} has no counter page: is it a corelane process of this user, in this container?"),
-            None => bail!("no corelane process of this user is running here: start one with `corelane serve`"),
-        }
+    let readers = some(arguments.pid)?;
+    if arguments.flows {
+        return flows::run(&readers, arguments.json);
     }
     let mut earlier: Vec<Option<Snapshot>> = vec![None; readers.len()];
     loop {
@@ -51,7 +60,12 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
                 Some(before) => now.since(before)?,
                 None => now.clone(),
             };
-            if print_some(view(arguments, &shown))?.is_break() {
+            let view = match arguments {
+                Arguments { queues: true, json, .. } => workstreams::workstreams(&now, *json),
+                Arguments { datagrams: true, json, .. } => datagrams::datagrams(&now, *json),
+                _ => view(arguments, &shown),
+            };
+            if print_some(view)?.is_break() {
                 return Ok(Exit::Done);
             }
             *before = Some(now);
@@ -77,25 +91,40 @@ fn view(arguments: &Arguments, shown: &Snapshot) -> String {
     }
 }
 
+/// The pages, as [`readers`]; or what is said where there are none.
+pub fn some(pid: Option<u32>) -> Result<Vec<Reader>> {
+    let readers = readers(pid);
+    match pid {
+        _ if !readers.is_empty() => Ok(readers),
+        Some(pid) => bail!("process {pid} has no counter page: is it a corelane process of this user, in this container?"),
+        None => bail!("no corelane process of this user is running here: start one with `corelane serve`"),
+    }
+}
+
 /// The pages of one process, running or not; or of all that run. What cannot be read is said on standard error.
-pub fn readers(pid: Option<u32>) -> Result<Vec<Reader>> {
-    let mut readers = Vec::new();
+pub fn readers(pid: Option<u32>) -> Vec<Reader> {
+    let (readers, faults) = found(pid);
+    faults.iter().for_each(|fault| eprintln!("corelane: {fault}"));
+    readers
+}
+
+/// The same, and what cannot be read.
+pub fn found(pid: Option<u32>) -> (Vec<Reader>, Vec<String>) {
+    let (mut readers, mut faults) = (Vec::new(), Vec::new());
     for directory in RunDirectory::existing() {
-        let files = match directory {
-            Ok(directory) => list(&directory)?,
-            Err(error) => {
-                eprintln!("corelane: {error}");
-                continue;
-            }
-        };
+        let files = directory.map_err(|error| error.to_string()).and_then(|at| list(&at).map_err(|error| error.to_string()));
+        let files = files.unwrap_or_else(|fault| {
+            faults.push(fault);
+            Vec::new()
+        });
         for file in files.iter().filter(|file| is_wanted(file, pid)) {
             match Reader::open(&file.path) {
                 Ok(reader) => readers.push(reader),
-                Err(error) => eprintln!("corelane: {}: {error}", file.path.display()),
+                Err(error) => faults.push(format!("{}: {error}", file.path.display())),
             }
         }
     }
-    Ok(readers)
+    (readers, faults)
 }
 
 fn is_wanted(file: &PageFile, pid: Option<u32>) -> bool {

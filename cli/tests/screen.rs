@@ -1,13 +1,17 @@
-//! `corelane load` in a terminal of 80 by 24, as people see it.
+//! `corelane load` and `corelane top` in a terminal of 80 by 24, as people see them.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod pty;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use pty::{BACKGROUND, FOREGROUND, Terminal};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Longer than a test: the run ends when it is told to.
 const FOR_LONG: &str = "10m";
@@ -21,16 +25,29 @@ const DOUBTS: i32 = 4;
 struct Server {
     child: Child,
     url: String,
+    run: PathBuf,
 }
 
 impl Server {
     fn start() -> Self {
+        Self::start_in(Self::directory(), &["--spin", "0"])
+    }
+
+    /// A run directory of its own, in memory as a page must be.
+    fn directory() -> PathBuf {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("corelane-screen-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        PathBuf::from("/dev/shm").join(name)
+    }
+
+    fn start_in(run: PathBuf, more: &[&str]) -> Self {
         let mut server = Command::new(PROGRAM);
-        let mut child = server.args(["serve", "echo=tcp://127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
+        server.args(["serve", "echo=tcp://127.0.0.1:0"]).args(more).env("CORELANE_RUN_DIR", &run);
+        let mut child = server.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let url = lines.next().unwrap().strip_prefix("echo ").unwrap().to_owned();
         assert!(lines.any(|line| line == "ready"));
-        Self { child, url }
+        Self { child, url, run }
     }
 
     /// A load on it.
@@ -43,6 +60,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.run);
     }
 }
 
@@ -99,4 +117,102 @@ fn a_job_in_the_background_prints_lines() {
     assert!(ended.restored && ended.output.contains("requests "), "{}", ended.output);
     let left = terminal.emulator.screen().contents();
     assert!(left.contains("measuring; "), "{left}");
+}
+
+impl Server {
+    /// `corelane top` on its run directory.
+    fn top(&self) -> Terminal {
+        let run = format!("CORELANE_RUN_DIR={}", self.run.display());
+        Terminal::start(&["env", &run, PROGRAM, "top"].map(OsString::from), FOREGROUND)
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+}
+
+/// Waits until the screen shows this.
+fn shows(terminal: &mut Terminal, words: &str) {
+    terminal.wait_for(words, |screen| screen.alternate_screen() && screen.contents().contains(words));
+}
+
+fn ends_by_q(mut terminal: Terminal) {
+    terminal.press(b"q");
+    let ended = terminal.ended();
+    assert!(ended.status.code() == Some(0) && ended.restored, "{:?} {}", ended.status, ended.output);
+    assert_eq!(terminal.emulator.screen().contents(), "", "nothing stays of the screen");
+}
+
+#[test]
+fn top_shows_a_process_until_q() {
+    let server = Server::start();
+    let mut terminal = server.top();
+    shows(&mut terminal, &format!("process {} (alive)", server.child.id()));
+    shows(&mut terminal, "each second of");
+    let contents = terminal.emulator.screen().contents();
+    for part in ["WORK EMPTY SLEEP", &server.url, "BUCKETS  ", "q ends"] {
+        assert!(contents.contains(part), "{part:?} is not in\n{contents}");
+    }
+    terminal.press(b"h");
+    shows(&mut terminal, "Any key goes back");
+    terminal.press(b"\x1b[B");
+    shows(&mut terminal, "WORK EMPTY SLEEP");
+    terminal.press(b"/ech\rs ");
+    shows(&mut terminal, "PAUSED  filter: ech");
+    terminal.resize(10, 40);
+    shows(&mut terminal, "This terminal has 40 by 10.");
+    terminal.resize(24, 80);
+    shows(&mut terminal, "WORK EMPTY SLEEP");
+    ends_by_q(terminal);
+}
+
+#[test]
+fn top_goes_on_while_a_process_stands_still_and_after_its_end() {
+    let mut server = Server::start_in(Server::directory(), &["--spin", "1000000"]);
+    let mut terminal = server.top();
+    shows(&mut terminal, "each second of");
+    server.signal(Signal::SIGSTOP);
+    // It spins, or it sleeps: then nothing stands still.
+    terminal.wait_for("it is stopped", |screen| {
+        ["stalled: in one turn for ", "sleeping"].iter().any(|words| screen.contents().contains(words))
+    });
+    server.signal(Signal::SIGKILL);
+    server.child.wait().unwrap();
+    shows(&mut terminal, "(dead)");
+    shows(&mut terminal, "! the process has ended; this is what it left");
+    ends_by_q(terminal);
+}
+
+#[test]
+fn top_lets_one_of_several_processes_be_chosen() {
+    let first = Server::start();
+    let second = Server::start_in(first.run.clone(), &[]);
+    let mut terminal = first.top();
+    shows(&mut terminal, "Several processes run: choose one");
+    terminal.press(b"\x1b[B\r");
+    shows(&mut terminal, "q ends  s sorts");
+    terminal.press(b"n");
+    let contents = terminal.emulator.screen().contents();
+    assert!([&first, &second].iter().any(|server| contents.contains(&format!("process {} ", server.child.id()))), "{contents}");
+    terminal.press(b"\x03");
+    assert!(terminal.ended().restored);
+}
+
+#[test]
+fn top_without_a_process_or_a_terminal_says_what_to_do() {
+    let server = Server::start();
+    let top = |run: PathBuf| {
+        let mut top = Command::new(PROGRAM);
+        top.arg("top").env("CORELANE_RUN_DIR", run).output().unwrap()
+    };
+    for (run, words) in
+        [(server.run.clone(), "use `corelane stat --every 1s`"), (Server::directory(), "start one with `corelane serve`")]
+    {
+        let output = top(run.clone());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains(words), "{said}");
+        if run != server.run {
+            let _ = std::fs::remove_dir_all(run);
+        }
+    }
 }

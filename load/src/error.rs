@@ -60,6 +60,9 @@ impl fmt::Display for Error {
                     Kind::ClientTimeout | Kind::SocketTimeout => "nothing answered: check the address, or a firewall between",
                     Kind::NoDescriptor => "raise the limit of descriptors (ulimit -n), or use more lanes",
                     Kind::NoAddress => "name other source addresses, or fewer connections",
+                    Kind::Tls if fault.starts_with("the server has refused") && fault.contains("shown") => {
+                        "show it one with --certificate"
+                    }
                     Kind::Tls if !fault.contains("certificate") => "is TLS spoken there, and the same versions and protocols?",
                     Kind::Tls => {
                         "name who signs its certificate with --ca; or, for measuring only, trust it with --trust-anybody"

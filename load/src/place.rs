@@ -43,7 +43,7 @@ pub struct Ways {
 
 /// Where a load goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Destination {
     /// The URL in full, for reports.
     pub url: String,
     /// How requests travel.
@@ -60,7 +60,7 @@ pub struct Place {
     pub path: String,
 }
 
-impl Place {
+impl Destination {
     /// Reads a URL of a workload: what it lacks is the workload's default, and the machine this one.
     ///
     /// # Errors
@@ -147,13 +147,13 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_the_workloads() {
-        let place = Place::parse(RPC, None).unwrap();
+        let place = Destination::parse(RPC, None).unwrap();
         assert_eq!((place.url.as_str(), place.transport), ("tcp://127.0.0.1:62049", Transport::Tcp));
-        let place = Place::parse(UDP, Some("udp://[::1]")).unwrap();
+        let place = Destination::parse(UDP, Some("udp://[::1]")).unwrap();
         assert_eq!((place.url.as_str(), place.authority.as_str()), ("udp://[::1]:60007", "[::1]"));
-        let place = Place::parse(ECHO, Some("tls://[::1]:7")).unwrap();
+        let place = Destination::parse(ECHO, Some("tls://[::1]:7")).unwrap();
         assert_eq!((place.url.as_str(), place.host.as_str(), place.secure), ("tls://[::1]:7", "[::1]", Some(&[][..])));
-        let place = Place::parse(ECHO, Some("unix:/run/x")).unwrap();
+        let place = Destination::parse(ECHO, Some("unix:/run/x")).unwrap();
         assert_eq!((place.url.as_str(), place.address), ("unix:/run/x", "unix:/run/x".parse().unwrap()));
     }
 
@@ -167,7 +167,7 @@ mod tests {
             (ECHO, "tcp://a:1/x", "the port must be a number"),
             (ECHO, "tcp://127.0.0.1:99999", "from 0 to 65535"),
         ] {
-            let said = Place::parse(ways, Some(text)).unwrap_err().to_string();
+            let said = Destination::parse(ways, Some(text)).unwrap_err().to_string();
             assert!(said.contains(words) && said.contains(text), "{text}: {said}");
         }
     }

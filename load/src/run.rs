@@ -12,7 +12,7 @@ use crate::plan::{Extent, Mode, Plan};
 use crate::report::{Generator, Handshakes, Lane, Opened, Progress, Report, SCHEMA, Settings};
 use crate::secure::Secure;
 use crate::verdict;
-use crate::workloads::{self, Entry};
+use crate::workloads::{self, WorkloadEntry};
 use corelane::Lanes;
 use corelane::admin::machine::wall_clock;
 use corelane::admin::watch::Reader;
@@ -43,7 +43,7 @@ pub struct Beside<'a> {
 ///
 /// # Errors
 /// Settings that cannot be met, a target that cannot be had at all, a server's process that cannot be read.
-pub fn run(entry: &Entry, plan: Plan, beside: Beside<'_>) -> Result<Report, Error> {
+pub fn run(entry: &WorkloadEntry, plan: Plan, beside: Beside<'_>) -> Result<Report, Error> {
     measure(entry, plan, beside).map(|(report, _)| report)
 }
 
@@ -51,7 +51,7 @@ pub fn run(entry: &Entry, plan: Plan, beside: Beside<'_>) -> Result<Report, Erro
 ///
 /// # Errors
 /// As for [`run`].
-pub fn measure(entry: &Entry, plan: Plan, beside: Beside<'_>) -> Result<(Report, Interval), Error> {
+pub fn measure(entry: &WorkloadEntry, plan: Plan, beside: Beside<'_>) -> Result<(Report, Interval), Error> {
     let plan = Arc::new(plan.settled()?);
     let mut server = ServerWatch::open(beside.watched, &plan)?;
     let (events, told) = channel();

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::interval::Times;
-use corelane_tls::{Client, Trust};
+use corelane_tls::{Client, Pem, Trust};
 use std::path::PathBuf;
 
 /// What a plan says of TLS.
@@ -25,6 +25,8 @@ pub struct Wishes {
     pub trusts_anybody: bool,
     /// Each handshake is a full one.
     pub resumes_never: bool,
+    /// What a server is shown that asks for a certificate: the files of the chain and of its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
 impl Secure {
@@ -39,7 +41,10 @@ impl Secure {
             (None, _) => Trust::System,
         };
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let client = Client::new(trust).name(host).protocols(protocols).resumption(!wishes.resumes_never);
+        let mut client = Client::new(trust).name(host).protocols(protocols).resumption(!wishes.resumes_never);
+        if let Some((chain, key)) = &wishes.certificate {
+            client = client.certificate(Pem::new(chain, key));
+        }
         client.load().map_err(|error| Error::Setting { name: "TLS", why: error.to_string() })?;
         Ok(Self { client, resumes: !wishes.resumes_never, trusts_anybody: wishes.trusts_anybody })
     }

@@ -101,7 +101,7 @@ impl<'a> Answers<'a> {
     }
 
     /// The oldest request is answered, or has failed as its answer says. `counted`: by their places, what the workload
-    /// [counts](crate::workloads::Entry::counts) of the answer.
+    /// [counts](crate::workloads::WorkloadEntry::counts) of the answer.
     ///
     /// # Errors
     /// [`Kind::Mismatch`] if none waits.

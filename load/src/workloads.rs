@@ -10,7 +10,7 @@ pub mod udp;
 use crate::ends::Ends;
 use crate::error::Error;
 use crate::kinds::Kind;
-use crate::place::{Place, Scheme, Ways};
+use crate::place::{Destination, Scheme, Ways};
 use crate::plan::Plan;
 use corelane::Lanes;
 use corelane::service::entry::choice::{Choice, Chosen};
@@ -20,7 +20,7 @@ pub use crate::particulars::Particulars;
 
 /// A workload as `corelane load` knows it.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct WorkloadEntry {
     /// Its name on the command line and in reports.
     pub name: &'static str,
     /// What it does, in a line.
@@ -44,7 +44,7 @@ pub struct Entry {
     /// Requests a second, by its options, of so many connections; none for a workload whose times the user gives.
     pub rate: Option<fn(&Chosen, u32) -> f64>,
     /// What its options come to at a place, for [`Plan::particulars`].
-    pub particulars: fn(&Chosen, &Place) -> Result<Particulars, Error>,
+    pub particulars: fn(&Chosen, &Destination) -> Result<Particulars, Error>,
     /// What is called how, for a report.
     pub call: fn(&Plan) -> Option<String>,
     /// Whether a plan fits the protocol: sizes, modes.
@@ -53,7 +53,7 @@ pub struct Entry {
     pub client: fn(Lanes, Ends) -> Lanes,
 }
 
-impl Entry {
+impl WorkloadEntry {
     /// A workload without options: one connection with requests of 64 bytes for three seconds, unless said otherwise.
     pub(crate) const fn plain(
         (name, about): (&'static str, &'static str),
@@ -81,13 +81,13 @@ impl Entry {
     }
 }
 
-impl Entry {
+impl WorkloadEntry {
     /// Where a URL of it leads.
     ///
     /// # Errors
-    /// Those of [`Place::parse`].
-    pub fn place(&self, url: Option<&str>) -> Result<Place, Error> {
-        Place::parse(Ways { name: self.name, schemes: self.schemes, port: self.default_port }, url)
+    /// Those of [`Destination::parse`].
+    pub fn place(&self, url: Option<&str>) -> Result<Destination, Error> {
+        Destination::parse(Ways { name: self.name, schemes: self.schemes, port: self.default_port }, url)
     }
 }
 
@@ -104,10 +104,10 @@ impl Plan {
 }
 
 /// All workloads.
-pub const ALL: &[Entry] = &[echo::ENTRY, http::ENTRY, idle::ENTRY, rpc::ENTRY, udp::ENTRY];
+pub const ALL: &[WorkloadEntry] = &[echo::ENTRY, http::ENTRY, idle::ENTRY, rpc::ENTRY, udp::ENTRY];
 
 /// The workload of that name.
-pub fn find(name: &str) -> Option<&'static Entry> {
+pub fn find(name: &str) -> Option<&'static WorkloadEntry> {
     ALL.iter().find(|entry| entry.name == name)
 }
 

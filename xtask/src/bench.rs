@@ -18,6 +18,7 @@ mod idle;
 mod interrupt;
 mod load;
 mod open_loop;
+mod packet;
 mod report;
 mod rounds;
 mod rpc;
@@ -75,6 +76,9 @@ enum Subject {
     /// Event queues: kqueue(2) of this project against a plain epoll loop, libkqueue and io_uring, and a web server of one source on each system.
     /// Needs CPU 0 (what is measured) and CPU 1 (its peers).
     Event(event::Arguments),
+    /// Echoes of datagrams on frames (AF_XDP) beside sockets, the kernel's own XDP_TX and DPDK, on veth; under a flood; and the packet path in
+    /// nanoseconds. Needs CPU 0 (server), CPU 1 (generator), and root.
+    Packet(packet::Arguments),
     /// Whether steering makes lanes wait for one another: waits for locks, counted by the kernel, with steering and without. Needs
     /// CPU 0 and CPU 1, perf, and root.
     Steer(Manner),
@@ -149,6 +153,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             event.manner.conduct("event", &Ours::ALONE, event::build, |stage, extent, interrupt| {
                 measure_events(event, stage, extent, interrupt)
             })?;
+        }
+        Subject::Packet(packet) => {
+            packet.manner.conduct(
+                "packet",
+                &Ours::ALONE,
+                |_| Ok(()),
+                |stage, extent, interrupt| measure_packets(packet, stage, extent, interrupt),
+            )?;
         }
         Subject::Load(manner) => {
             manner.conduct("load", &Ours::ALONE, build_peers, |stage, extent, interrupt| {
@@ -295,6 +307,12 @@ fn measure_contention(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) 
 fn measure_events(event: &event::Arguments, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
     let event::Found { events, servers, instructions, left_out, verdicts } = event.measure(stage, extent, interrupt)?;
     Ok(Findings { events, cells: servers.into_iter().collect(), instructions, left_out, verdicts, ..Findings::default() })
+}
+
+/// Measures echoes over frames.
+fn measure_packets(packet: &packet::Arguments, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+    let packet::Found { packets, flood, nanoseconds, left_out, verdicts } = packet.measure(stage, extent, interrupt)?;
+    Ok(Findings { packets, flood, nanoseconds, left_out, verdicts, ..Findings::default() })
 }
 
 /// Attacks for as long as all rounds together.

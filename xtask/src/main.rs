@@ -1,10 +1,11 @@
 //! The project's own scripts: `cargo xtask test` runs every check, `cargo xtask tidy` the house rules alone,
-//! `cargo xtask bench` measures against others, `cargo xtask package` makes what is installed elsewhere, and `cargo xtask rig` builds
-//! networks to try things in.
+//! `cargo xtask bench` measures against others, `cargo xtask package` makes what is installed elsewhere, `cargo xtask release` checks what must hold before a
+//! release, and `cargo xtask rig` builds networks to try things in.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod package;
+mod release;
 mod rig;
 mod test;
 mod tidy;
@@ -25,6 +26,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Write a Debian package, and the root file system of a container
     Package(package::Arguments),
+    /// Check what must hold before a release: publishing, licences, advisories, compatibility, the other architecture
+    Release(release::Arguments),
     /// Build a network in namespaces, run a command in it, and take it down
     Rig(rig::Arguments),
 }
@@ -35,6 +38,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Tidy(arguments) => tidy::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Package(arguments) => package::run(&arguments),
+        Command::Release(arguments) => release::run(&arguments),
         Command::Rig(arguments) => rig::run(&arguments),
     }
 }

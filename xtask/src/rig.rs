@@ -57,12 +57,20 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// Namespaces, as long as this is there.
-struct Rig {
+pub struct Rig {
     /// Name and namespace; this thread is in the first.
     spaces: Vec<(String, File)>,
 }
 
 impl Rig {
+    /// A wire with one queue at each end: `near` with 10.9.0.1 in namespace 0, `far` with 10.9.0.2 in namespace 1. This thread is in the first then.
+    ///
+    /// # Errors
+    /// What is missing, and what ip(8) and the system say.
+    pub fn wire() -> Result<Self> {
+        Self::build(&Arguments { shape: Shape::Wire, queues: 1, vlan: None, ends: 2, command: Vec::new() })
+    }
+
     fn build(arguments: &Arguments) -> Result<Self> {
         let names = arguments.shape.spaces(arguments.ends);
         // The last that is made is the one in which this thread stays until all are there.
@@ -71,16 +79,24 @@ impl Rig {
         let first = rig.place(0);
         for (space, lines) in arguments.shape.lines(arguments, |index| rig.place(index)) {
             ensure!(space < rig.spaces.len(), "lines are for a namespace that there is");
-            setns(&rig.spaces[space].1, CloneFlags::CLONE_NEWNET).with_context(|| format!("entering {first}"))?;
+            rig.enter(space).with_context(|| format!("entering {first}"))?;
             ip(&lines)?;
             shapes::interfaces(&lines).for_each(complete_checksums);
         }
-        setns(&rig.spaces[0].1, CloneFlags::CLONE_NEWNET).context("entering the first namespace")?;
+        rig.enter(0)?;
         Ok(rig)
     }
 
+    /// Puts this thread into a namespace.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn enter(&self, index: usize) -> Result<()> {
+        setns(&self.spaces[index].1, CloneFlags::CLONE_NEWNET).context("entering a namespace")
+    }
+
     /// Where a namespace is, for ip(8) and nsenter(1).
-    fn place(&self, index: usize) -> String {
+    pub fn place(&self, index: usize) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.spaces[index].1.as_raw_fd())
     }
 
@@ -103,7 +119,11 @@ fn new_space() -> Result<File> {
     File::open("/proc/thread-self/ns/net").context("opening the namespace")
 }
 
-fn ip(lines: &[String]) -> Result<()> {
+/// Gives lines to ip(8), in this thread's namespace.
+///
+/// # Errors
+/// What it says.
+pub fn ip(lines: &[String]) -> Result<()> {
     let mut child = Command::new("ip").args(["-batch", "-"]).stdin(Stdio::piped()).spawn().context("ip (package iproute2)")?;
     // reason: it was asked for.
     child.stdin.take().expect("a pipe").write_all(lines.join("\n").as_bytes())?;

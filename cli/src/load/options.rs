@@ -9,10 +9,10 @@ use corelane::lanes::{Transport, Url};
 use corelane_load::aim::{self, Aim};
 use corelane_load::amounts;
 use corelane_load::arrivals::Arrivals;
-use corelane_load::place::{Place, Scheme, is_unix};
+use corelane_load::place::{Destination, Scheme, is_unix};
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::secure::{Secure, Wishes};
-use corelane_load::workloads::{self, Entry};
+use corelane_load::workloads::{self, WorkloadEntry};
 use corelane_load::{Watched, curve, page_serving};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -115,6 +115,12 @@ pub struct Options {
     /// Behind TLS, make each handshake a full one
     #[arg(long, help_heading = "TLS")]
     no_resumption: bool,
+    /// Behind TLS, show a server that asks for it the certificate of this PEM file
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    certificate: Option<PathBuf>,
+    /// The private key of --certificate [default: in the same file]
+    #[arg(long, value_name = "FILE", requires = "certificate", help_heading = "TLS")]
+    key: Option<PathBuf>,
 
     /// Report the CPU time and memory of this process with its descendants: the server's
     #[arg(long, value_name = "PID", conflicts_with = "server_page", help_heading = "Server")]
@@ -145,7 +151,7 @@ pub struct Options {
 
 /// What is to be done.
 pub struct Job {
-    pub entry: &'static Entry,
+    pub entry: &'static WorkloadEntry,
     pub plan: Plan,
     pub watched: Watched,
     /// The other target of paired rounds.
@@ -191,7 +197,7 @@ impl Options {
     }
 
     /// The workload and the URL. A URL alone is loaded with the first workload that travels so.
-    fn what(&self) -> Result<(&'static Entry, Option<&str>)> {
+    fn what(&self) -> Result<(&'static WorkloadEntry, Option<&str>)> {
         let (first, second) = (self.workload.as_str(), self.url.as_deref());
         let found = match second {
             None if is_url(first) => {
@@ -203,7 +209,7 @@ impl Options {
         found.ok_or_else(|| anyhow!("there is no workload {first:?}: use one of {}", names.join(", ")))
     }
 
-    fn plan(&self, entry: &Entry, url: Option<&str>) -> Result<Plan> {
+    fn plan(&self, entry: &WorkloadEntry, url: Option<&str>) -> Result<Plan> {
         let place = entry.place(url)?;
         let chosen = self.own.chosen(entry)?;
         if entry.rate.is_some() && (self.rate.is_some() || self.connection_rate.is_some() || self.depth != 1) {
@@ -249,14 +255,22 @@ impl Options {
     }
 
     /// How TLS is to be spoken, where it is.
-    fn secure(&self, place: &Place) -> Result<Option<Secure>> {
-        let wishes =
-            Wishes { authorities: self.ca.clone(), trusts_anybody: self.trust_anybody, resumes_never: self.no_resumption };
+    fn secure(&self, place: &Destination) -> Result<Option<Secure>> {
+        let shown = |chain: &PathBuf| (chain.clone(), self.key.as_ref().unwrap_or(chain).clone());
+        let wishes = Wishes {
+            authorities: self.ca.clone(),
+            trusts_anybody: self.trust_anybody,
+            resumes_never: self.no_resumption,
+            certificate: self.certificate.as_ref().map(shown),
+        };
         match place.secure {
             Some(protocols) => Ok(Some(Secure::new(&wishes, &place.host, protocols)?)),
             None if wishes == Wishes::default() => Ok(None),
             None => {
-                bail!("--ca, --trust-anybody and --no-resumption are for TLS: {} has none; write https:// or tls://", place.url)
+                bail!(
+                    "--ca, --trust-anybody, --no-resumption and --certificate are for TLS: {} has none; write https:// or tls://",
+                    place.url
+                )
             }
         }
     }
@@ -296,7 +310,7 @@ impl Options {
     }
 
     /// As many as the workload has unless it is said otherwise; where these have a rate, as many as a patient server may need.
-    fn default_connections(&self, entry: &Entry) -> u32 {
+    fn default_connections(&self, entry: &WorkloadEntry) -> u32 {
         if self.connection_rate.is_some() { 1_000 } else { entry.default_connections }
     }
 
@@ -328,7 +342,7 @@ impl Options {
         })
     }
 
-    fn extent(&self, mode: &Mode, entry: &Entry) -> Extent {
+    fn extent(&self, mode: &Mode, entry: &WorkloadEntry) -> Extent {
         let recording = match mode {
             Mode::Open { arrivals: Arrivals::Recorded(times), .. } => times.last().map(|&last| Duration::from_nanos(last + 1)),
             _ => None,
@@ -362,7 +376,7 @@ fn recorded(path: &str) -> Result<Arrivals> {
 }
 
 /// The first workload whose URLs begin so unless said otherwise, or else the first that may be asked for so.
-fn of_url(url: &str) -> Result<&'static Entry> {
+fn of_url(url: &str) -> Result<&'static WorkloadEntry> {
     let unix = is_unix(url).then(|| Url::parse(url, 0)).transpose()?;
     let fits = |scheme: &Scheme| match &unix {
         Some(unix) => scheme.transport == unix.transport(),

@@ -3,7 +3,7 @@
 use anyhow::{Result, anyhow};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use corelane::service::entry::choice::{Choice, Chosen, Wrong};
-use corelane_load::workloads::{self, Entry};
+use corelane_load::workloads::{self, WorkloadEntry};
 use std::fs::File;
 use std::io::Read;
 
@@ -13,7 +13,7 @@ pub struct Own(Vec<(&'static str, Option<String>)>);
 
 impl Own {
     /// What was chosen for a workload.
-    pub fn chosen(&self, entry: &Entry) -> Result<Chosen> {
+    pub fn chosen(&self, entry: &WorkloadEntry) -> Result<Chosen> {
         let mut chosen = Chosen::default();
         for (name, value) in &self.0 {
             if !entry.options.iter().any(|option| option.name() == *name) {
@@ -42,11 +42,11 @@ fn text_of(name: &str, path: &str) -> Result<String> {
     Ok(text)
 }
 
-fn declared() -> impl Iterator<Item = (&'static Entry, &'static Choice)> {
+fn declared() -> impl Iterator<Item = (&'static WorkloadEntry, &'static Choice)> {
     workloads::ALL.iter().flat_map(|entry| entry.options.iter().map(move |option| (entry, option)))
 }
 
-fn of_another(name: &str, entry: &Entry) -> anyhow::Error {
+fn of_another(name: &str, entry: &WorkloadEntry) -> anyhow::Error {
     let known = declared().find(|(_, option)| option.name() == name);
     let (owner, help) = known.map_or(("another workload", String::new()), |(owner, option)| (owner.name, option.help()));
     anyhow!("--{name} is for {owner}: {help}; {} has no such option", entry.name)

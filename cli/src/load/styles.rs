@@ -14,7 +14,7 @@ use corelane_load::kinds::is_failure;
 use corelane_load::plan::Plan;
 use corelane_load::report::Report;
 use corelane_load::text::figures;
-use corelane_load::workloads::Entry;
+use corelane_load::workloads::WorkloadEntry;
 use corelane_load::{Beside, Watched};
 
 /// A style as `--style` knows it.
@@ -52,13 +52,13 @@ fn options<O: Parser>(words: &[String]) -> O {
 }
 
 /// The plan, if it can be met.
-fn checked(entry: &Entry, plan: Plan) -> Result<Plan> {
+fn checked(entry: &WorkloadEntry, plan: Plan) -> Result<Plan> {
     let settled = plan.settled();
     settled.and_then(|plan| (entry.check)(&plan).map(|()| plan)).map_err(|error| anyhow!("{error}"))
 }
 
 /// Makes one run of a checked plan, which the watcher can end early.
-fn measure(entry: &Entry, plan: Plan, watcher: &Watcher) -> Result<Report> {
+fn measure(entry: &WorkloadEntry, plan: Plan, watcher: &Watcher) -> Result<Report> {
     let beside = Beside { watched: Watched::Nobody, hdr: None, show: &mut |_| !watcher.wants_end() };
     corelane_load::run(entry, plan, beside).map_err(rounds::failed)
 }

@@ -1,7 +1,8 @@
 //! Shows a run while it lasts, and hears whether somebody wants its end.
 
-use super::screen::{Lines, Screen, give_back};
+use super::screen::{Lines, Screen};
 use crate::exit::Exit;
+use crate::terminal::give_back;
 use anyhow::Result;
 use corelane::lanes::Signals;
 use corelane_load::report::Progress;

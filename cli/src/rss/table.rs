@@ -80,7 +80,7 @@ fn lanes(table: &Table) -> Vec<usize> {
 }
 
 /// The page of the process that is meant.
-pub(super) fn page(pid: Option<u32>) -> Result<PageFile> {
+pub fn page(pid: Option<u32>) -> Result<PageFile> {
     let pages = pages()?;
     let Some(pid) = pid else { return the_one(pages) };
     let of_process: Vec<PageFile> = pages.into_iter().filter(|page| page.process.pid == pid).collect();

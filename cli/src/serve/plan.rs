@@ -2,12 +2,12 @@
 
 use crate::wrap::wrapped;
 use corelane::admin::machine::{Interface, cpu_list};
-use corelane::admin::{Plan, Topology, Warning};
+use corelane::admin::{LanePlan, Topology, Warning};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// The whole plan, in lines of at most 80 characters.
-pub fn text(topology: &Topology, plan: &Plan) -> String {
+pub fn text(topology: &Topology, plan: &LanePlan) -> String {
     let mut words = String::from("lane   CPU  core  node  receive queues\n");
     for (lane, planned) in plan.lanes.iter().enumerate() {
         let (cpu, queues) = (planned.cpu, cpu_list(&planned.queues));
@@ -20,13 +20,13 @@ pub fn text(topology: &Topology, plan: &Plan) -> String {
 }
 
 /// What stands in the way, and the remedies.
-pub fn warnings(plan: &Plan) -> String {
+pub fn warnings(plan: &LanePlan) -> String {
     let lines = |warning: &Warning| wrapped("warning: ", &warning.what()) + &wrapped("  remedy: ", &warning.remedy());
     plan.warnings.iter().map(lines).collect()
 }
 
 /// What is known of the interface, in one line.
-pub fn interface(topology: &Topology, plan: &Plan) -> String {
+pub fn interface(topology: &Topology, plan: &LanePlan) -> String {
     let Some(interface) = &topology.interface else { return "none but loopback".to_owned() };
     let driver = interface.driver.as_deref().map_or(String::new(), |driver| format!(" ({driver})"));
     let node = interface.node.map_or(String::new(), |node| format!(" on node {node}"));
@@ -45,7 +45,7 @@ fn hash(interface: &Interface) -> String {
 }
 
 /// The whole plan for programs.
-pub fn object(topology: &Topology, plan: &Plan) -> Value {
+pub fn object(topology: &Topology, plan: &LanePlan) -> Value {
     let lanes = plan.lanes.iter().enumerate().map(|(lane, planned)| {
         json!({
             "lane": lane,

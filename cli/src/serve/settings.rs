@@ -9,8 +9,9 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use std::ffi::OsString;
+use std::fmt;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -18,7 +19,7 @@ use toml::de::{DeTable, DeValue};
 const FILE: &str = "CORELANE_CONFIG";
 
 /// What is said by a flag alone: what to do, rather than how to serve.
-const DEEDS: [&str; 4] = ["config", "check", "plan", "json"];
+const DEEDS: [&str; 5] = ["config", "check", "plan", "json", "take-over"];
 
 /// More than any file of settings has: one that is longer is another file.
 const BYTES_MAX: u64 = 1 << 20;
@@ -52,8 +53,31 @@ impl Setting {
         Ok(Arguments::from_arg_matches(&parsed(self.word(&arg).into_iter().map(OsString::from))?)?)
     }
 
+    /// `NAME=VALUE`, if it sets a limit.
+    pub fn limit(&self) -> Option<&str> {
+        (self.key == "limit").then_some(self.value.as_str())
+    }
+
+    /// What is set now, and was not so before; and what was set before, and is not any more: each with whether it is set.
+    pub fn differing<'a>(before: &'a [Self], now: &'a [Self]) -> impl Iterator<Item = (&'a Self, bool)> {
+        let is_new = move |one: &&Self| !before.iter().any(|other| (&other.key, &other.value) == (&one.key, &one.value));
+        let is_gone = move |one: &&Self| !now.iter().any(|other| other.what() == one.what());
+        now.iter().filter(is_new).map(|one| (one, true)).chain(before.iter().filter(is_gone).map(|one| (one, false)))
+    }
+
+    /// What it sets: of limits which one.
+    fn what(&self) -> (&str, Option<&str>) {
+        (&self.key, self.limit().map(|limit| limit.split_once('=').map_or(limit, |(name, _)| name)))
+    }
+
     fn blamed(&self, why: &anyhow::Error) -> anyhow::Error {
         anyhow!("{}: {why:#}", self.at)
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} {:?}", self.at, self.key, self.value)
     }
 }
 
@@ -86,16 +110,21 @@ fn parsed(words: impl Iterator<Item = OsString>) -> Result<ArgMatches> {
     })
 }
 
-/// The command line's arguments, completed by what the environment and the file set, and these settings.
+/// The arguments of these words.
+///
+/// # Errors
+/// What is wrong with them, in one line.
+pub fn arguments(words: &[OsString]) -> Result<Arguments> {
+    Ok(Arguments::from_arg_matches(&parsed(words.iter().cloned())?)?)
+}
+
+/// The arguments of the words that were given, completed by what the environment and the file set, and these settings.
 ///
 /// # Errors
 /// A file that cannot be read, and a setting that no flag takes, with its place.
-pub fn complete(arguments: Arguments) -> Result<(Arguments, Vec<Setting>)> {
-    let file = arguments.config.clone().or_else(|| std::env::var_os(FILE).map(Into::into));
-    let from_file = file.map(|path| read(&path)).transpose()?.unwrap_or_default();
+pub fn complete(arguments: Arguments, given: Vec<OsString>) -> Result<(Arguments, Vec<Setting>)> {
+    let from_file = file(&arguments).map(|path| read(&path)).transpose()?.unwrap_or_default();
     let environment = from_environment(|name| std::env::var(name).ok());
-    // The command's own name, and `serve`.
-    let given: Vec<OsString> = std::env::args_os().skip(2).collect();
     let settings = in_force(&parsed(given.iter().cloned())?, environment, from_file);
     if settings.is_empty() {
         return Ok((arguments, settings));
@@ -105,6 +134,25 @@ pub fn complete(arguments: Arguments) -> Result<(Arguments, Vec<Setting>)> {
     }
     let words = settings.iter().filter_map(|setting| setting.word(&arg(&setting.key)?)).map(OsString::from);
     Ok((Arguments::from_arg_matches(&parsed(words.chain(given))?)?, settings))
+}
+
+/// The file of settings, if one is named.
+pub fn file(arguments: &Arguments) -> Option<PathBuf> {
+    arguments.config.clone().or_else(|| std::env::var_os(FILE).map(Into::into))
+}
+
+/// [`complete`] once more, while it serves: the file may say something else by now.
+///
+/// # Errors
+/// As of [`complete`].
+pub fn again() -> Result<(Arguments, Vec<Setting>)> {
+    let given = given();
+    complete(arguments(&given)?, given)
+}
+
+/// The words behind the command's own name, and `serve`.
+pub fn given() -> Vec<OsString> {
+    std::env::args_os().skip(2).collect()
 }
 
 /// The settings that nothing precedes, the weakest first.

@@ -1,5 +1,7 @@
 //! Figures as people read them at a glance: three or four digits and a unit.
 
+use corelane::admin::watch::Histogram;
+
 const LARGE: [(f64, &str); 6] = [(1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"), (1e15, "P"), (1e18, "E")];
 
 /// A number of things: `999`, `12.3k`, `4.56M`. At most six columns.
@@ -21,6 +23,13 @@ pub fn time(nanoseconds: u64) -> String {
         _ if nanoseconds < 1_000_000_000_000 => format!("{}s", digits(nanoseconds as f64 / 1e9)),
         _ => format!("{}h", amount(nanoseconds as f64 / 3.6e12)),
     }
+}
+
+/// How long requests took, in a line; none if there were none.
+pub fn latency(requests: &Histogram) -> Option<String> {
+    let quantile = |thousandths| requests.quantile(thousandths).map(time);
+    let [half, most, nearly_all] = [quantile(500)?, quantile(990)?, quantile(999)?];
+    Some(format!("requests from receive to send: p50 {half}  p99 {most}  p99.9 {nearly_all}"))
 }
 
 fn digits(number: f64) -> String {

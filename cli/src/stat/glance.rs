@@ -1,6 +1,6 @@
 //! A snapshot on one screen of 80 columns: a line a service, a line a lane, and what is wrong.
 
-use super::figures::{amount, fit, time};
+use super::figures::{amount, fit, latency, time};
 use super::text::{date, plural};
 use super::wrong;
 use corelane::admin::watch::{LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter, ServiceSnapshot, Snapshot};
@@ -18,6 +18,9 @@ pub fn glance(snapshot: &Snapshot) -> String {
     head(&mut out, snapshot);
     services(&mut out, snapshot);
     lanes(&mut out, snapshot);
+    if let Some(latency) = latency(&snapshot.histogram(LaneHistogram::RequestNanoseconds)) {
+        line(&mut out, &format!("\n{latency}"));
+    }
     wrong(&mut out, snapshot);
     out
 }
@@ -90,31 +93,21 @@ fn lanes(out: &mut String, snapshot: &Snapshot) {
 
 fn lane_line(out: &mut String, snapshot: &Snapshot, number: usize, lane: &LaneSnapshot) {
     let none = || "-".to_owned();
-    let all = |counter| lane.services.iter().fold(0, |sum: u64, row| sum.saturating_add(row.get(counter)));
     let turns = lane.histogram(LaneHistogram::TurnNanoseconds);
     let quantile = |thousandths| turns.quantile(thousandths).map_or_else(none, time);
     let text = format!(
         "{number:>4} {:>3} {:<9} {:>9} {:>5} {:>8} {:>6} {:>8} {:>7} {:>6}",
         lane.name.cpu.map_or_else(none, |cpu| cpu.to_string()),
         lane.state().map_or("unknown", LaneState::name),
-        wrong::age(snapshot, lane).map_or_else(none, time),
-        busy(snapshot, lane).map_or_else(none, |share| format!("{share:.0}%")),
-        counted(snapshot, all(ServiceCounter::Requests)),
-        amount(all(ServiceCounter::ConnectionsOpen) as f64),
+        snapshot.age(lane).map_or_else(none, time),
+        snapshot.shares(lane).map_or_else(none, |shares| format!("{:.0}%", shares.productive * 100.0)),
+        counted(snapshot, lane.all(ServiceCounter::Requests)),
+        amount(lane.all(ServiceCounter::ConnectionsOpen) as f64),
         quantile(500),
         quantile(990),
         amount(lane.values.get(LaneCounter::MemoryUsed) as f64),
     );
     line(out, &text);
-}
-
-/// The share of the span in which the lane neither slept nor looked for work in vain, in hundredths.
-fn busy(snapshot: &Snapshot, lane: &LaneSnapshot) -> Option<f64> {
-    let span = snapshot.span_nanoseconds.filter(|&span| span > 0)? as f64;
-    let idle = [LaneCounter::SleepNanoseconds, LaneCounter::SpinNanoseconds].map(|counter| lane.values.get(counter) as f64);
-    // A sleep counts when it ends: one that goes on is known by its beginning only.
-    let sleeps_for = wrong::age(snapshot, lane).filter(|_| lane.state() == Some(LaneState::Sleeping)).unwrap_or(0) as f64;
-    Some(((span - idle[0] - idle[1] - sleeps_for) / span * 100.0).clamp(0.0, 100.0))
 }
 
 fn wrong(out: &mut String, snapshot: &Snapshot) {
@@ -159,6 +152,8 @@ mod tests {
         lane.set(LaneCounter::LastTurnNanoseconds, 2_999_999_000);
         lane.add(LaneCounter::SleepNanoseconds, 500_000_000);
         (0..100).for_each(|_| lane.record(LaneHistogram::TurnNanoseconds, 6_500));
+        lane.record_many(LaneHistogram::RequestNanoseconds, 6_500, 990);
+        lane.record_many(LaneHistogram::RequestNanoseconds, 3_000_000, 10);
         service.add(ServiceCounter::Requests, 64_000);
         service.add(ServiceCounter::Sends, 4_000);
         service.set(ServiceCounter::ConnectionsOpen, 16);
@@ -174,6 +169,8 @@ echo0           16    32.0k      0      0       16      0 tcp://[::]:0
 LANE CPU STATE     LAST TURN  BUSY REQUESTS   OPEN TURN P50     P99 MEMORY
    0   0 running      1.00us   75%    32.0k     16   7.17us  7.17us      0
    1   1 starting          -  100%        0      0        -       -      0
+
+requests from receive to send: p50 7.17us  p99 7.17us  p99.9 3.15ms
 "
         );
     }

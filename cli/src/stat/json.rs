@@ -1,7 +1,8 @@
 //! A snapshot as JSON (RFC 8259) for programs. All numbers but the derived figures are whole and below 2^64.
 
 use corelane::admin::watch::{
-    Counter, Histogram, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter, Snapshot, Values,
+    Counter, Histogram, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, PacketCounter, PacketsSnapshot, ServiceCounter,
+    Snapshot, StreamCounter, Values,
 };
 use serde::{Serialize, Serializer};
 
@@ -78,6 +79,31 @@ struct Lane<'a> {
     #[serde(flatten)]
     row: Row<'a, LaneCounter>,
     services: Vec<Service<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packets: Option<Packets<'a>>,
+}
+
+/// The packet path of a lane.
+#[derive(Serialize)]
+struct Packets<'a> {
+    is_whole: bool,
+    #[serde(flatten)]
+    row: Row<'a, PacketCounter>,
+    protocols: Vec<Protocol<'a>>,
+}
+
+#[derive(Serialize)]
+struct Protocol<'a> {
+    name: &'a str,
+    #[serde(flatten)]
+    row: Row<'a, StreamCounter>,
+}
+
+impl<'a> Packets<'a> {
+    fn of(packets: &'a PacketsSnapshot) -> Self {
+        let protocols = packets.streams.iter().map(|stream| Protocol { name: &stream.name, row: Row::of(&stream.values) });
+        Self { is_whole: packets.is_whole, row: Row::of(&packets.values), protocols: protocols.collect() }
+    }
 }
 
 impl<'a> Lane<'a> {
@@ -93,6 +119,7 @@ impl<'a> Lane<'a> {
             histograms: &lane.histograms,
             row: Row::of(&lane.values),
             services: services.collect(),
+            packets: lane.packets.as_ref().map(Packets::of),
         }
     }
 }

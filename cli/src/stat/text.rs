@@ -65,6 +65,14 @@ impl Writer<'_> {
             self.heading("  ", &format!("service {} at {}, lane {index}", service.name.name, service.name.url));
             self.values(values);
         }
+        if let Some(packets) = &lane.packets {
+            self.heading("  ", &format!("packets, lane {index}"));
+            self.values(&packets.values);
+            for stream in &packets.streams {
+                self.heading("  ", &format!("packets of {}, lane {index}", stream.name));
+                self.values(&stream.values);
+            }
+        }
     }
 
     /// Seconds since the lane's last turn began; none before its first.

@@ -226,9 +226,14 @@ impl Server {
     /// # Panics
     /// If it does not; with what it says on its standard error.
     pub fn start_as(plan: Launch<'_>) -> Self {
+        Self::start_with(plan, Stdio::null())
+    }
+
+    /// [`Server::start_as`], with this as its standard input.
+    pub fn start_with(plan: Launch<'_>, input: Stdio) -> Self {
         let mut command = wrapped(plan.wrapper, plan.program);
         command.arg("serve").args(plan.arguments).env("CORELANE_RUN_DIR", plan.run.path());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the server starts");
         let words = collect(child.stderr.take().expect("standard error is a pipe"));
         let lines = lines(child.stdout.take().expect("standard output is a pipe"));
@@ -244,7 +249,7 @@ impl Server {
     /// Whether another line is to come before the server is ready.
     fn note_line(&mut self, line: &str) -> bool {
         match line.split_once(' ') {
-            Some(("echo" | "http" | "rpc", url)) => self.urls.push(url.to_owned()),
+            Some(("echo" | "http" | "rpc" | "metrics" | "dashboard", url)) => self.urls.push(url.to_owned()),
             Some(("driver", rest)) => rest.clone_into(&mut self.driver_line),
             Some(("steering", rest)) => rest.clone_into(&mut self.steering),
             Some(("interface", rest)) => rest.clone_into(&mut self.interface_line),

@@ -1,7 +1,9 @@
 //! `serve --config` and the environment: the flags' words, each with its place.
 
 use crate::common::*;
+use nix::sys::signal::Signal;
 use std::fs;
+use std::io::Read;
 use std::process::{Command, Output};
 
 /// A folder with this configuration in it, and its path.
@@ -74,4 +76,36 @@ fn the_environment_sets_and_is_named_when_it_is_wrong() {
     let wrong = serve(&["--check"], &[("CORELANE_LANES", "many")]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(String::from_utf8(wrong.stderr).unwrap().starts_with("corelane: CORELANE_LANES: invalid value 'many'"));
+}
+
+#[test]
+fn a_hangup_changes_limits_of_time_and_names_what_counts_from_the_next_start_on() {
+    let folder = Scratch::new();
+    let path = folder.path().join("corelane.toml");
+    let file = path.to_str().unwrap();
+    let write = |idle: u32, lanes: u32| {
+        fs::write(&path, format!("services = [\"{TCP}\"]\nlanes = {lanes}\n[limit]\nidle_limit = {idle}\n")).unwrap();
+    };
+    write(600_000, 1);
+    let server = Server::start(&["--config", file]);
+    let mut stays = server.connect();
+    echo(&mut stays, b"for ten minutes");
+    let hang_up = |words: &str| {
+        server.signal(Signal::SIGHUP);
+        until(words, || server.words().contains(words));
+    };
+    write(1, 2);
+    hang_up("corelane: SIGHUP: the limits of time are changed");
+    until("what cannot change is named", || {
+        server.words().contains(&format!("{file}:2:9: lanes \"2\" counts from the next start on"))
+    });
+    // It was the limit of a connection that has nothing to do from then on; who does nothing is closed long before ten minutes are over.
+    let mut idle = server.connect();
+    assert_eq!(idle.read(&mut [0]).unwrap(), 0);
+    server.wait_for("idle_limit_hits", |hits| hits >= 1);
+    fs::write(&path, "lanes = \n").unwrap();
+    hang_up("corelane: SIGHUP: what was there before is kept: ");
+    write(600_000, 1);
+    hang_up("lanes \"1\" counts from the next start on");
+    echo(&mut server.connect(), b"it still serves");
 }

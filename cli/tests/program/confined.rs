@@ -11,6 +11,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 on_each_driver!(
@@ -30,7 +31,7 @@ fn serves(server: &Server) {
 }
 
 /// Runs a program as a user who may nothing special.
-const AS_ORDINARY_USER: [&str; 6] =
+pub const AS_ORDINARY_USER: [&str; 6] =
     ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"];
 
 /// A server of an ordinary user, run by `wrapper`; none, and the test is skipped by name, where that cannot be.
@@ -118,7 +119,7 @@ fn one_address_does_not_take_all_descriptors(driver: Driver) {
 }
 
 /// A filter as a container's run time has it: these calls are not permitted, all else is.
-fn without(calls: &[(i64, Vec<SeccompRule>)]) -> BpfProgram {
+pub fn without(calls: &[(i64, Vec<SeccompRule>)]) -> BpfProgram {
     let refuse = SeccompAction::Errno(nix::libc::EPERM as u32);
     let architecture = std::env::consts::ARCH.try_into().unwrap();
     let rules = BTreeMap::from_iter(calls.iter().cloned());
@@ -126,7 +127,7 @@ fn without(calls: &[(i64, Vec<SeccompRule>)]) -> BpfProgram {
 }
 
 /// Does something below a filter. A thread passes its filter on to the processes that it starts (seccomp(2)).
-fn below<T: Send>(filter: &BpfProgram, what: impl FnOnce() -> T + Send) -> T {
+pub fn below<T: Send>(filter: &BpfProgram, what: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let filtered = scope.spawn(|| {
             apply_filter(filter).unwrap();
@@ -187,17 +188,24 @@ fn a_lane_that_breaks_ends_the_program_with_a_code_of_its_own() {
     }
 }
 
-/// A control group with this much memory; none where this process may not make one. It is removed when dropped.
-struct Group(PathBuf);
+/// A control group with a limit, such as of `memory.max`; none where this process may not make one. It is removed when dropped.
+pub struct Group(PathBuf);
 
 impl Group {
-    fn new(memory_bytes: u64) -> Option<Self> {
+    pub fn with(file: &str, limit: &str) -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let (controller, _) = file.split_once('.')?;
         let root = PathBuf::from("/sys/fs/cgroup");
-        fs::read_to_string(root.join("cgroup.subtree_control")).ok().filter(|names| names.contains("memory"))?;
-        let path = root.join(format!("corelane-{}", std::process::id()));
+        fs::read_to_string(root.join("cgroup.subtree_control")).ok().filter(|names| names.contains(controller))?;
+        let path = root.join(format!("corelane-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
         fs::create_dir(&path).ok()?;
         let group = Self(path);
-        fs::write(group.0.join("memory.max"), memory_bytes.to_string()).ok().map(|()| group)
+        fs::write(group.0.join(file), limit).ok().map(|()| group)
+    }
+
+    /// What a shell does to enter it and run its arguments there.
+    pub fn enter(&self) -> String {
+        format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", self.0.display())
     }
 }
 
@@ -210,13 +218,13 @@ impl Drop for Group {
 
 #[test]
 fn lanes_fit_into_the_memory_of_the_control_group() {
-    let Some(group) = Group::new(200 << 20) else {
+    let Some(group) = Group::with("memory.max", &(200 << 20).to_string()) else {
         return skip(
             "confined::lanes_fit_into_the_memory_of_the_control_group",
             "it needs a control group with a limit of memory",
         );
     };
-    let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.0.display());
+    let enter = group.enter();
     let wrapper = ["sh", "-c", &enter];
     for (memory, words) in [(&[][..], "each lane takes 50 MiB"), (&["--memory", "64"], "kept, because it was asked for")] {
         let server = Server::start_under(&wrapper, &[&["--lanes", "2"], memory, &[TCP, UDP]].concat());

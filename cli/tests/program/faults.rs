@@ -195,7 +195,7 @@ fn ten_thousand_idle_connections_cost_little(driver: Driver) {
     let bytes = (server.status("VmRSS") - resident_kib) * 1024 / 10_000;
     println!("{bytes} bytes for each idle connection on {}", driver.name());
     // Less than this no connection can do with: the growth would be hidden, and the test blind.
-    assert!((50..=600).contains(&bytes), "{bytes} bytes for each idle connection");
+    assert!((50..=350).contains(&bytes), "{bytes} bytes for each idle connection");
 }
 
 /// Each asks for a page that is not kept anywhere, and stays (`Connection: keep-alive`, RFC 9112 section 9.3).

@@ -126,6 +126,8 @@ fn what_cannot_be_opened_is_refused() {
     for (options, due) in [
         ("log=/nowhere/at/all", "\"log\": /nowhere/at/all cannot be opened: No such file or directory"),
         ("log-format=json", "\"log-format\": it means nothing without log=FILE"),
+        ("reply=8&listing", "\"listing\": it is for files, and means nothing with reply=BYTES"),
+        ("reply=8&index=a.html", "\"index\": it is for files, and means nothing with reply=BYTES"),
         ("log=/dev/null&log-format=xml", "\"xml\" is neither combined nor json"),
     ] {
         let refused = output(Command::new(PROGRAM).args(["serve", &format!("http=http://127.0.0.1:0?{options}")]));

@@ -1,11 +1,21 @@
 //! Services over an interface's frames, asked by the kernel at the other end of the wire.
 
 use crate::common::*;
+use corelane::admin::packets::{PACKET_BYTES_MAX, take};
 use nix::sys::signal::Signal;
+use serde_json::Value;
 use std::net::UdpSocket;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-on_each_driver!(datagrams_over_frames_come_back, without_programs_there_are_packet_sockets);
+on_each_driver!(
+    datagrams_over_frames_come_back,
+    c_03_another_process_takes_what_its_filter_names,
+    f_08_the_kernels_own_vxlan_is_opened,
+    n_08_n_09_each_look_from_outside_adds_up,
+    without_programs_there_are_packet_sockets
+);
 
 /// A wire whose near end, `va`, is the program's, and whose far end, `vb`, is the kernel's. What the kernel sends there has its checksums: a wire of
 /// this kind would leave them out.
@@ -63,6 +73,136 @@ fn datagrams_over_frames_come_back(driver: Driver) {
     let Some(server) = echoes(driver, test, "") else { return };
     assert!(!server.notes.iter().any(|note| note.contains("no AF_XDP")), "{:?}", server.notes);
     ends(server);
+}
+
+/// Asks from the far end until `is_done`, and says how many datagrams were.
+fn ask_on(pid: u32, is_done: &AtomicBool) -> u64 {
+    in_network_of(pid, || {
+        let sockets: Vec<UdpSocket> = (0..8).map(|_| UdpSocket::bind("10.9.0.1:0").unwrap()).collect();
+        let mut asked = 0;
+        while !is_done.load(Ordering::Relaxed) {
+            for socket in &sockets {
+                socket.set_read_timeout(Some(PATIENCE)).unwrap();
+                socket.connect("10.9.0.2:60007").unwrap();
+                echo_datagram(socket, &pattern(64 + asked as usize % 3000, asked));
+                asked += 1;
+            }
+        }
+        asked
+    })
+}
+
+/// The kernel's own tunnel to the near end. It carries frames, and so is told whose.
+const TUNNEL: &str = "ip link add tv type vxlan id 42 local 10.9.0.1 remote 10.9.0.2 dstport 4789 dev vb && ip link set tv up \
+    && ip addr add 10.30.0.1/24 dev tv && ip link set va address 02:00:00:00:09:02 && ip neigh add 10.30.0.2 lladdr 02:00:00:00:09:02 dev tv";
+
+fn f_08_the_kernels_own_vxlan_is_opened(driver: Driver) {
+    let test = "packet::f_08_the_kernels_own_vxlan_is_opened";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    let make = ["--net", "ip", "link", "add", "tv", "type", "vxlan", "id", "42", "dstport", "4789"];
+    if !output(Command::new("unshare").args(make)).status.success() {
+        return skip(&driver.case(test), "this kernel makes no VXLAN devices");
+    }
+    let script = format!("{WIRE} && {TUNNEL} && exec \"$0\" \"$@\"");
+    let wrapper = ["unshare", "--net", "sh", "-c", &script];
+    let port = format!("{PORT},ip=10.30.0.2/24,tunnel=vxlan");
+    let arguments = ["--lanes", "1", "--packet", &port, "echo=udp://10.30.0.2:60007?reflect"];
+    let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
+    let sizes = [0, 1, 510, 1300, 1472, 9000];
+    in_network_of(server.pid(), || {
+        let socket = UdpSocket::bind("10.30.0.1:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.connect("10.30.0.2:60007").unwrap();
+        sizes.iter().for_each(|bytes| echo_datagram(&socket, &pattern(*bytes, *bytes as u64)));
+    });
+    let packets = &json_of(&server, "-s")["packets"];
+    assert!(packets["vxlan_opened"].as_u64().unwrap() >= sizes.len() as u64, "{packets}");
+    ends(server);
+}
+
+/// Whether a datagram of the kernel at the far end comes back within that time.
+fn comes_back(pid: u32, from: &str, patience: Duration) -> bool {
+    in_network_of(pid, || {
+        let socket = UdpSocket::bind(from).unwrap();
+        socket.connect("10.9.0.2:60007").unwrap();
+        socket.set_read_timeout(Some(patience)).unwrap();
+        socket.send(b"where to?").unwrap();
+        socket.recv(&mut [0; 64]).is_ok()
+    })
+}
+
+fn c_03_another_process_takes_what_its_filter_names(driver: Driver) {
+    let test = "packet::c_03_another_process_takes_what_its_filter_names";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let path = scratch.path().join("channels");
+    let script = format!("{WIRE} && exec \"$0\" \"$@\"");
+    let wrapper = ["unshare", "--net", "sh", "-c", &script];
+    let port = format!("{PORT},channels={}", path.display());
+    let Some(server) = driver.start_under(test, &wrapper, &["--lanes", "1", "--packet", &port, V4]) else { return };
+    let (flow, other, soon) = ("10.9.0.1:5001", "10.9.0.1:5002", Duration::from_millis(100));
+    assert!(comes_back(server.pid(), flow, PATIENCE));
+    let mut taken = take(&path, "udp 10.9.0.1/32:5001 10.9.0.2/32:60007").unwrap();
+    let refused = take(&path, "udp somebody").unwrap_err().to_string();
+    assert!(refused.contains("write PROTOCOL SOURCE DESTINATION"), "{refused}");
+    // The lane hears of it in its next turn; from then on nothing comes back.
+    until("the channel is open", || !comes_back(server.pid(), flow, soon));
+    assert!(comes_back(server.pid(), other, PATIENCE), "a miss goes to the service");
+    let (consumer, mut packet) = (&mut taken.consumers[0], [0; PACKET_BYTES_MAX]);
+    let mut length = 0;
+    until("a packet is in the channel", || {
+        length = consumer.take(&mut packet).unwrap().unwrap_or(0);
+        length > 0
+    });
+    assert!(packet[..length].ends_with(b"where to?") && packet[0] == 0x45, "{:?}", &packet[..length]);
+    drop(taken);
+    until("the channel is taken away", || comes_back(server.pid(), flow, soon));
+    assert!(json_of(&server, "-s")["packets"]["channel_put"].as_u64().unwrap() > 0);
+    ends(server);
+    assert!(!path.exists());
+}
+
+/// In each snapshot under load: handled is dispatched, hybrid and queued less what waits; received is what became of it.
+fn n_08_n_09_each_look_from_outside_adds_up(driver: Driver) {
+    let test = "packet::n_08_n_09_each_look_from_outside_adds_up";
+    let Some(server) = echoes(driver, test, "") else { return };
+    let (pid, is_done) = (server.pid(), AtomicBool::new(false));
+    let asked = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| ask_on(pid, &is_done));
+        for _ in 0..10 {
+            let report = json_of(&server, "-Q");
+            let rows = report["workstreams"].as_array().unwrap();
+            assert_eq!(rows.len(), 6, "{report}");
+            for row in rows {
+                let of = |name: &str| row[name].as_u64().unwrap();
+                assert_eq!(of("handled") + of("length"), of("dispatched") + of("hybrid") + of("queued"), "{row}");
+            }
+            let packets = &json_of(&server, "-s")["packets"];
+            let of = |name: &str| packets[name].as_u64().unwrap();
+            let parts = ["udp_damaged", "udp_no_socket", "udp_socket_full", "udp_delivered", "udp_elsewhere"];
+            assert_eq!(of("udp_received"), parts.iter().map(|name| of(name)).sum::<u64>(), "{packets}");
+        }
+        is_done.store(true, Ordering::Relaxed);
+        asking.join().unwrap()
+    });
+    let packets = &json_of(&server, "-s")["packets"];
+    assert!(asked > 0 && packets["udp_delivered"].as_u64().unwrap() >= asked, "{asked}: {packets}");
+    assert!(packets["udp_no_socket"].as_u64().unwrap() > 0 && packets["reassembled"].as_u64().unwrap() > 0, "{packets}");
+    let text = String::from_utf8(server.stat(&["-Q"]).stdout).unwrap();
+    for line in ["Configuration:", "Protocols:", "Workstreams:", "Services:", "ip         1    256    cpu  default   C--"] {
+        assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
+    }
+    ends(server);
+}
+
+fn json_of(server: &Server, flag: &str) -> Value {
+    let output = server.stat(&[flag, "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn without_programs_there_are_packet_sockets(driver: Driver) {

@@ -73,6 +73,7 @@ fn bad_settings_are_named() {
         (&["--memory", "0"], &["--memory", " 0 MiB", "use 4 to 65536"]),
         (&["--memory", "65537"], &["--memory", "65537 MiB", "use 4 to 65536"]),
         (&["--memory", "99999999999"], &["--memory", "99999999999 MiB", "use 4 to 65536"]),
+        (&["--stall", "1ms"], &["stall", "1ms is no limit", "use 10 ms to an hour"]),
         (&["--spin", "1000001"], &["spin", "1000001 microseconds are too long", "use 0 to 1000000"]),
     ];
     for (settings, words) in cases {

@@ -231,3 +231,47 @@ fn a_lane_in_an_endless_loop_is_named() {
     is_let_go.store(true, Ordering::Relaxed);
     until("it goes on", || !glance().contains("stalled"));
 }
+
+/// `stat -R --json` of one server: its connections that are open.
+fn flows(server: &Server) -> Vec<Value> {
+    let output = server.stat(&["-R", "--json", "--pid", &server.pid().to_string()]);
+    let page: Value = serde_json::from_str(&text(&output)).unwrap();
+    assert_eq!(page["pid"], server.pid());
+    page["connections"].as_array().unwrap().clone()
+}
+
+#[test]
+fn every_connection_is_told_with_its_flow_also_of_a_process_that_is_stopped() {
+    let server = Server::start(&["--lanes", "2", TCP]);
+    let mut streams: Vec<std::net::TcpStream> = (0..20).map(|_| server.connect()).collect();
+    streams.iter_mut().for_each(|stream| echo(stream, b"here"));
+    server.signal(Signal::SIGSTOP);
+    let waiting = server.connect();
+    let found = flows(&server);
+    for stream in &streams {
+        let (local, remote) = (stream.peer_addr().unwrap().to_string(), stream.local_addr().unwrap().to_string());
+        let flow = found.iter().find(|one| one["remote"] == remote.as_str()).unwrap();
+        assert_eq!((&flow["local"], &flow["hash_type"]), (&local.as_str().into(), &"tcp4".into()), "{flow}");
+        let hashed = text(&output(Command::new(PROGRAM).args(["rss", "hash", &remote, &local])));
+        let flow_id = flow["flow_id"].as_u64().map(|flow_id| format!("{flow_id:08x}")).unwrap();
+        assert!(hashed.contains(&flow_id), "{flow_id} is not in {hashed}");
+        if ["program", "classic"].iter().any(|table| server.steering.starts_with(table)) {
+            assert!(flow["of_lane"].is_u64() && flow["of_lane"] == flow["on_lane"], "each is on its bucket's lane: {flow}");
+        }
+    }
+    drop(waiting);
+    let shown = text(&server.stat(&["-R", "--pid", &server.pid().to_string()]));
+    assert!(
+        shown
+            .lines()
+            .nth(1)
+            .unwrap()
+            .starts_with("Proto Recv-Q Send-Q Local Address          Foreign Address        flowid   ftype")
+    );
+    assert!(shown.lines().count() >= 22, "{shown}");
+    server.signal(Signal::SIGKILL);
+    until("it has ended", || server.page()["process"]["liveness"] == "dead");
+    let gone = server.stat(&["-R", "--pid", &server.pid().to_string()]);
+    let words = String::from_utf8(gone.stderr).unwrap();
+    assert!(gone.status.success() && words.contains("has ended, and the kernel has closed its connections"), "{words}");
+}

@@ -1,17 +1,35 @@
 //! For those who look after a program of lanes: what it counts, how its flows are steered, the machine below, and what is said.
 
 pub mod control;
-mod control_client;
+pub(crate) mod control_client;
 pub(crate) mod control_socket;
 pub mod machine;
+pub mod messages;
 
 pub use corelane_rss as rss;
 pub use corelane_steer::verify;
 pub use corelane_steer::{
-    Error as SteeringError, InForce, Plan, PlannedLane, SelectionError, Settings as SteeringSettings, Steered, Steering,
+    Error as SteeringError, InForce, LanePlan, PlannedLane, SelectionError, Settings as SteeringSettings, Steered, Steering,
     Topology, Warning,
 };
 pub use corelane_watch as watch;
+
+/// What the packet paths of a process's lanes count, as its page tells it; and packets taken from them by another process (`channels=` in `--packet`).
+pub mod packets {
+    pub use corelane_channel::{Broken, Consumer, PACKET_BYTES_MAX, Taken, take};
+    pub use corelane_isr::dispatch::{ProtocolRow, Report, StreamCounts, StreamRow};
+    pub use corelane_stack::report_of;
+}
+
+/// Serving as another user than root, who starts the program.
+pub mod user {
+    pub use corelane_os::user::{Beginning, User};
+}
+
+/// Confining the program to what serving takes: its files, and its calls.
+pub mod confine {
+    pub use corelane_os::confine::{calls, paths};
+}
 
 /// The lines that an operator reads: written by a thread of their own, so that nobody waits for a reader.
 pub mod reports {

@@ -1,44 +1,57 @@
 //! Programs of lanes: what they are to be ([`Lanes`]: services, places, CPUs, driver, bounds), and while they run ([`Running`]).
 
+mod channels;
+mod claims;
 mod drained;
 mod driver;
 mod driver_settings;
 mod ended;
-mod ending;
+pub(crate) mod ending;
 pub(crate) mod entry;
-mod frames;
+pub(crate) mod frames;
+mod handed;
+mod live;
 mod outside;
-mod place;
+pub(crate) mod place;
 mod plan;
 mod run;
+mod stalls;
+mod take_over;
 pub(crate) mod unbroken;
 mod url;
 mod wakes;
 
+pub(crate) use claims::{claim_places, refuse_shared_addresses};
 pub use corelane_lane::LaneSettings;
 pub use corelane_os::cpus::parse_list as parse_cpus;
+pub use corelane_os::handed::{Handed, take as take_handed};
 pub use corelane_os::signals::Signals;
 pub use corelane_rss::Transport;
 pub use drained::Drained;
 pub use driver::{DriverChoice, DriverKind};
+pub(crate) use driver::{attempt, choose};
 pub use driver_settings::DriverSettings;
 pub use ended::Ended;
 pub use frames::PacketPort;
+pub use live::LiveLimits;
 pub use outside::Outside;
 pub use place::Place;
 pub use plan::lanes_for_this_machine;
+pub(crate) use plan::{check_limits, fit_memory};
 pub use run::{Running, can_listen};
 pub use url::Url;
 
 use crate::error::Error;
+use crate::lanes::take_over::keepsake::Keepsake;
 use corelane_steer::Settings;
 use corelane_svc::{
     DatagramService, LANE_CONNECTIONS_MAX, Limits, MakeTransform, Peer, Services, Side, StreamService, Transform,
 };
 use corelane_watch::{Declaration, ServiceRow};
-use entry::choice::Chosen;
+use entry::choice::{Chosen, PathUse};
 use entry::{Beside, Entry};
 use run::start;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,17 +98,23 @@ pub struct Lanes {
     pub(crate) driver_settings: DriverSettings,
     pub(crate) packet: Option<PacketPort>,
     pub(crate) join: bool,
+    pub(crate) handed: Vec<Handed>,
     pub(crate) v6_only: bool,
     pub(crate) own_descriptors: bool,
     pub(crate) steering: Settings,
     pub(crate) settings: LaneSettings,
     /// Somebody has said how much memory lanes are to have.
     pub(crate) memory_is_asked: bool,
+    /// None if nobody watches for turns that take too long.
+    pub(crate) stall: Option<Duration>,
     pub(crate) connections_max: u32,
     /// None until somebody sets some.
     pub(crate) limits: Option<Limits>,
     pub(crate) services: Vec<Served>,
     pub(crate) beside: Vec<Arc<dyn Fn() -> Beside + Send + Sync>>,
+    /// The page of the process that is taken over from.
+    pub(crate) take_over: Option<PathBuf>,
+    pub(crate) keepsakes: Vec<Keepsake>,
 }
 
 impl Lanes {
@@ -108,15 +127,19 @@ impl Lanes {
             driver_settings: DriverSettings::default(),
             packet: None,
             join: false,
+            handed: Vec::new(),
             v6_only: false,
             own_descriptors: true,
             steering: Settings::default(),
             settings: LaneSettings::default(),
             memory_is_asked: false,
+            stall: None,
             connections_max: LANE_CONNECTIONS_MAX,
             limits: None,
             services: Vec::new(),
             beside: Vec::new(),
+            take_over: None,
+            keepsakes: Vec::new(),
         }
     }
 
@@ -159,6 +182,13 @@ impl Lanes {
         self
     }
 
+    /// Serve with these sockets where a service is to be served at their addresses: those that a service manager hands over. The lanes accept from one in
+    /// turn, and lane 0 takes its datagrams, so no table gives their flows to lanes. Who comes when the lanes end waits in it for the next process.
+    pub fn handed_over(mut self, sockets: Vec<Handed>) -> Self {
+        self.handed = sockets;
+        self
+    }
+
     /// Have `[::]` take IPv6 only. By default it takes IPv4 as well.
     pub fn v6_only(mut self, v6_only: bool) -> Self {
         self.v6_only = v6_only;
@@ -176,6 +206,15 @@ impl Lanes {
     /// How flows find their lanes: by which means, key, hash types, and how many buckets.
     pub fn steering(mut self, steering: Settings) -> Self {
         self.steering = steering;
+        self
+    }
+
+    /// A turn that takes this long is reported once, while it lasts: by which lane, for which service and connection, and in which functions; and counted
+    /// (`stalls`). 10 ms to an hour; by default nobody watches. A thread of its own looks at the page, twice in this time; the lanes do nothing for it. Only to
+    /// tell the functions it sends the lane's thread the signal SIGRTMIN+5, for which the process then has a handler: calls in which the thread waits may end
+    /// with EINTR (signal(7)).
+    pub fn stall(mut self, limit: Duration) -> Self {
+        self.stall = Some(limit);
         self
     }
 
@@ -349,12 +388,39 @@ impl Lanes {
         self
     }
 
+    /// Takes over from the process of this user whose page is at `page` ([`Running::page`]): its listeners and datagram sockets, its lanes, table and key, and its
+    /// keepsakes. When all lanes serve, that process drains and ends; if they do not come to that, it serves on.
+    pub fn take_over(mut self, page: impl Into<PathBuf>) -> Self {
+        self.take_over = Some(page.into());
+        self
+    }
+
+    /// Has something small (at most 4 KiB) go over to the process that takes over, by this name: `give` says it there, and `take` hears what the process before
+    /// has given, before the lanes begin. What is heard may come from another version, so `take` passes over what it cannot read.
+    pub fn keepsake(
+        mut self,
+        name: impl Into<String>,
+        give: impl Fn() -> Vec<u8> + Send + Sync + 'static,
+        take: impl Fn(&[u8]) + Send + Sync + 'static,
+    ) -> Self {
+        self.keepsakes.push(Keepsake { name: name.into(), give: Arc::new(give), take: Arc::new(take) });
+        self
+    }
+
     /// Names the service that was added last, for the counters and messages; by default its type's name.
     pub fn named(mut self, name: &str) -> Self {
         if let Some(served) = self.services.last_mut() {
             served.name = name.to_string();
         }
         self
+    }
+
+    /// The files and directories that the services name in their options, or are served at; and where packets are offered.
+    pub fn paths(&self) -> Vec<PathUse> {
+        let named = self.services.iter().filter_map(|served| Some(served.entry.as_ref()?.1.paths())).flatten().cloned();
+        let sockets = self.services.iter().filter_map(|served| served.url.as_ref()?.path());
+        let offers = self.packet.as_ref().and_then(PacketPort::channels);
+        named.chain(sockets.chain(offers).map(|path| PathUse::Written(path.to_owned()))).collect()
     }
 
     /// Starts the lanes, and returns when all of them listen. What lanes report goes to standard error by way of a thread, and waits for nobody

@@ -17,6 +17,7 @@
 
 pub mod admin;
 pub mod aio;
+pub mod doctor;
 mod error;
 pub mod lanes;
 pub mod service;

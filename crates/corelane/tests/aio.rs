@@ -9,7 +9,7 @@ mod async_echo;
 use aio_parts::{Rolls, gentle, run, served};
 use corelane::aio::{self, Connection, Either, Error, Lane, select};
 use corelane::service::{Address, Asks, Ending, Input, Limits, OpenOptions, Reason, ServiceCounter};
-use corelane::testing::{Faults, MS, Nobody, Peer, Plan, Rig, S, Scene, Status, World, at, patient};
+use corelane::testing::{Faults, MS, Nobody, Peer, Rig, RigPlan, S, Scene, Status, World, at, patient};
 use corelane_watch::LaneCounter;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -401,7 +401,7 @@ fn a_connection_that_cannot_be_opened_or_is_given_up_is_told_and_forgotten() {
     let seen: Rc<RefCell<Vec<String>>> = Rc::default();
     let log = seen.clone();
     let world = World::new(1, Faults::none());
-    let plan = Plan::lanes(1);
+    let plan = RigPlan::lanes(1);
     let mut rig = Rig::new(&world, &plan, |roster| {
         let log = log.clone();
         let start = async move |lane: Lane| {

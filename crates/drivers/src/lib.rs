@@ -27,4 +27,4 @@ pub use errors::Error;
 pub use probes::Probes;
 pub use probing::tried;
 pub use tuning::check;
-pub use uring::{UringDriver, apart, probe_uring};
+pub use uring::{UringDriver, apart, probe_uring, refused_operations};

@@ -79,7 +79,7 @@ impl Lane {
 
     fn listen(driver: &mut dyn Driver, name: &Name) -> Socket {
         let address: Address = name.unix.clone().into();
-        driver.lend(&address, name.socket.as_raw_fd());
+        driver.lend(&address, name.socket.as_raw_fd(), false);
         let listen = Listen { address, backlog: 64, share_port: false, v6_only: false, stream: StreamOptions::default() };
         driver.listen(&listen).unwrap()
     }

@@ -13,17 +13,17 @@ const PART: usize = 1024;
 const PARTS: usize = 1024;
 
 #[derive(Default)]
-struct Entry {
+struct DescriptorCounts {
     closes: AtomicU32,
     watchers: AtomicU32,
 }
 
-type Part = OnceLock<Box<[Entry]>>;
+type Part = OnceLock<Box<[DescriptorCounts]>>;
 
 static TABLE: [Part; PARTS] = [const { Part::new() }; PARTS];
 
 /// The entry of a number; none where it is beyond the table, or nobody ever watched one nearby.
-fn entry(number: RawFd) -> Option<&'static Entry> {
+fn entry(number: RawFd) -> Option<&'static DescriptorCounts> {
     let number = usize::try_from(number).ok()?;
     Some(&TABLE.get(number / PART)?.get()?[number % PART])
 }
@@ -33,7 +33,7 @@ pub fn watch(number: RawFd) -> u32 {
     let part = usize::try_from(number).ok().and_then(|number| TABLE.get(number / PART));
     // Beyond the table closes are found by identity alone.
     let Some(part) = part else { return 0 };
-    let entries = part.get_or_init(|| (0..PART).map(|_| Entry::default()).collect());
+    let entries = part.get_or_init(|| (0..PART).map(|_| DescriptorCounts::default()).collect());
     let entry = &entries[number as usize % PART];
     entry.watchers.fetch_add(1, Ordering::AcqRel);
     entry.closes.load(Ordering::Acquire)

@@ -18,7 +18,7 @@
 //! 1. The kernel makes the queue's epoll descriptor readable. An epoll token names the origin by place and generation, so what was removed
 //!    meanwhile is recognised.
 //! 2. [`Queue::take`] collects tokens (one epoll_wait(2), outside of the queue's lock), and under the lock puts the origins' interests on
-//!    the ready list.
+//!    the ready list; where that is empty, and nothing has to be heard first, an interest is asked at once and never gets there.
 //! 3. It goes over the ready list as long as it was at the start (a marker in other systems) and asks each origin how things stand *now*:
 //!    bytes, space, connections, count. What is no longer true leaves the list in silence; what is true becomes an event.
 //! 4. Told interests that are level-triggered stay on the list, at its tail. The kernel's own list serves for that where
@@ -123,7 +123,7 @@
 //!     pub fn submit_list(&self, ident: u64, cookie: u64, list: Vec<Submission>) -> Result<(), (Refused, Vec<Submission>)>;
 //!     pub fn cancel(&self, ident: u64) -> Result<(), Refused>;
 //!     pub fn progress(&self, ident: u64) -> Option<Progress>;
-//!     pub fn outcome(&self, ident: u64) -> Option<Outcome>;
+//!     pub fn outcome(&self, ident: u64) -> Option<OperationResult>;
 //!     pub fn names(&self, number: RawFd, room: usize) -> Result<(Vec<Named>, u64), Refused>;
 //!     pub fn poster(&self) -> Result<Poster, Refused>;
 //!     pub fn end(&self);                                  // closes the descriptor
@@ -161,7 +161,7 @@ mod state;
 pub use events::Events;
 pub use happening::{End, Happening};
 pub use names::{Happened, Named};
-pub use operation::{Lent, Memory, Outcome, Progress, Sent, Submission, Work};
+pub use operation::{Lent, Memory, OperationResult, Progress, Sent, Submission, Work};
 pub use per_process::PerProcess;
 pub use poster::Poster;
 pub use queue::{Intake, Queue, Wake};

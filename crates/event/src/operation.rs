@@ -95,7 +95,7 @@ pub enum Sent {
 
 /// Memory of an operation, from its submission to its end.
 pub enum Memory {
-    /// Given away, and given back with the [`Outcome`].
+    /// Given away, and given back with the [`OperationResult`].
     Own(Vec<u8>),
     /// Somebody else's, who promises to leave it alone meanwhile.
     Lent(Box<dyn Lent>),
@@ -112,7 +112,7 @@ pub trait Lent: Send {
 /// What became of an operation.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Outcome {
+pub struct OperationResult {
     /// Bytes that were moved.
     pub done: u64,
     /// The error that ended it, 0 without: ECANCELED where it was cancelled, or its socket closed.

@@ -6,7 +6,7 @@ mod submitting;
 
 use corelane_os::events::home::Home;
 use corelane_os::events::number;
-use corelane_os::events::polling::{Readiness, Report, Set, blank};
+use corelane_os::events::polling::{Place, Readiness, Report, Set, room};
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -21,12 +21,9 @@ use crate::set::{Token, Watched};
 use crate::slab::Key;
 use crate::state::{Sink, State};
 
-/// Reports taken from the kernel at once.
-const AT_ONCE: usize = 128;
-
-/// The same where memory is filled that has room for many: what is told for as long as it is so is reported again behind what was not, so that a batch that holds
-/// all takes one call.
-const INTO_AT_ONCE: usize = 1024;
+/// Reports taken from the kernel at once. Many: what is told for as long as it is so is reported again behind what was not, so a batch that holds all takes one call,
+/// and hears of nothing twice.
+const AT_ONCE: usize = 1024;
 
 /// A wait that is longer than this is as long as this.
 const LONGEST: Duration = Duration::from_secs(1 << 32);
@@ -60,6 +57,8 @@ pub struct Queue {
     waiters: AtomicUsize,
     /// A descriptor was closed while somebody had the lock, who looks for it when he lets go.
     missed: AtomicBool,
+    /// Its own descriptor was closed by the program. Who has a lock hears of it when he lets go.
+    given_up: AtomicBool,
 }
 
 /// Where events go whose room is known only when there are some: memory that others fill and empty meanwhile. Called under the queue's lock, which it leaves
@@ -93,6 +92,7 @@ impl Queue {
             state: Mutex::new(state),
             waiters: AtomicUsize::new(0),
             missed: AtomicBool::new(false),
+            given_up: AtomicBool::new(false),
         });
         queue.hear_of_helpers();
         Ok(queue)
@@ -162,24 +162,25 @@ impl Queue {
         self.check_home()?;
         let deadline = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| Instant::now() + timeout.min(LONGEST));
         let call = Call { told: 0, held: Vec::new(), deadline };
-        let mut reports = [blank(); INTO_AT_ONCE];
+        let mut places = room::<AT_ONCE>();
         let mut wait = timeout;
         loop {
-            let reported = self.collect(&mut reports, wait)?;
-            let (told, is_over) = self.pour(&mut reports, reported, intake)?;
-            if told > 0 || is_over || wait == Some(Duration::ZERO) && reported < reports.len() {
+            let reports = self.collect(&mut places, wait)?;
+            let is_all = reports.len() < AT_ONCE;
+            let (told, is_over) = self.pour(reports, intake)?;
+            if told > 0 || is_over || wait == Some(Duration::ZERO) && is_all {
                 return if told == 0 && !self.is_open() { Err(CLOSED) } else { Ok(told) };
             }
             wait = timeout.map(|_| call.left());
         }
     }
 
-    /// Puts what the first of `reports` report into `intake`; says how much that was, and whether the wait is over all the same.
-    fn pour(&self, reports: &mut [Report], reported: usize, intake: &mut dyn Intake) -> Result<(usize, bool), Refused> {
+    /// Puts what `reports` speak of into `intake`; says how much that was, and whether the wait is over all the same.
+    fn pour(&self, reports: &[Report], intake: &mut dyn Intake) -> Result<(usize, bool), Refused> {
         let mut state = self.state();
         let room = intake.open();
-        let mut sink = Sink { each: &mut |event| intake.put(event), room, is_patient: false };
-        self.tell(&mut state, reports, reported, &mut sink);
+        let mut sink = Sink { each: &mut |event| intake.put(*event), room, is_patient: false };
+        self.tell(&mut state, reports, AT_ONCE, &mut sink);
         let told = room - sink.room;
         intake.close();
         let woken = state.take_wake();
@@ -222,7 +223,7 @@ impl Queue {
         let at_least = at_least.min(room);
         let deadline = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| Instant::now() + timeout.min(LONGEST));
         let mut call = Call { told: 0, held: Vec::new(), deadline };
-        let sink = Sink { each: &mut each, room, is_patient: at_least > 1 };
+        let sink = Sink { each: &mut |event| each(*event), room, is_patient: at_least > 1 };
         let answer = self.fill(&mut call, sink, at_least, timeout);
         if !call.held.is_empty() {
             self.state().let_go(&call.held);
@@ -277,15 +278,22 @@ impl Queue {
         outer.as_ref().expect("a queue begins with its descriptor").try_clone()
     }
 
-    /// The program closes the descriptor itself, or has done so.
+    /// The program closes the descriptor itself, or has done so. Waits for nobody: it may do so in a signal handler, above a call that has the lock.
     pub(crate) fn give_up(&self) {
-        let outer = self.outer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(outer) = outer {
+        self.given_up.store(true, Ordering::SeqCst);
+        self.closed_meanwhile();
+    }
+
+    /// Ends what is left of a queue that was given up.
+    fn part(&self, outer: &mut Option<OwnedFd>, state: &mut State) {
+        if let Some(outer) = outer.take() {
             let _ = outer.into_raw_fd();
         }
-        self.cancel_all();
+        state.cancel_all();
         // One who closes it from another descriptor table wakes nobody: what rings there has other numbers.
-        let _ = self.wake(Wake::All);
+        if self.home.is_here() {
+            state.wake(self.waiters.load(Ordering::SeqCst));
+        }
     }
 
     /// Whether its number is still its descriptor's: a close that nobody told of leaves the number to others.
@@ -293,7 +301,10 @@ impl Queue {
         let outer = self.outer.lock().unwrap_or_else(PoisonError::into_inner);
         // Asked for under the outer one's lock: who goes over to a new set changes both under it.
         let set = self.set();
-        outer.as_ref().is_some_and(|outer| Set::holds(outer, set.number(), Token::Inner.word()))
+        let is_open = outer.as_ref().is_some_and(|outer| Set::holds(outer, set.number(), Token::Inner.word()));
+        drop(outer);
+        self.hear_missed();
+        is_open
     }
 
     /// How many interests were on its ready list when it was last looked at or changed: what the kernel has to report is not among them.
@@ -304,7 +315,11 @@ impl Queue {
     /// A descriptor of the program is about to be closed. If somebody has the lock, he finds it when he lets go.
     pub(crate) fn try_closed(&self, number: RawFd) {
         match self.state.try_lock() {
-            Ok(mut state) => state.closed(number),
+            Ok(mut state) => {
+                state.closed(number);
+                drop(state);
+                self.hear_missed();
+            }
             Err(_) => self.closed_meanwhile(),
         }
     }
@@ -315,14 +330,18 @@ impl Queue {
         self.hear_missed();
     }
 
-    /// Looks for closes that came while the lock was held. Whoever holds it now does this after us.
+    /// Looks for closes that came while a lock was held. Whoever holds one now does this after us.
     fn hear_missed(&self) {
         fence(Ordering::SeqCst);
         while self.missed.load(Ordering::SeqCst) {
             let Ok(mut state) = self.state.try_lock() else { return };
+            let Ok(mut outer) = self.outer.try_lock() else { return };
             self.missed.store(false, Ordering::SeqCst);
             state.closed_meanwhile();
-            drop(state);
+            if self.given_up.swap(false, Ordering::SeqCst) {
+                self.part(&mut outer, &mut state);
+            }
+            drop((outer, state));
             fence(Ordering::SeqCst);
         }
     }
@@ -379,14 +398,14 @@ impl Queue {
 
     /// Fills `sink` until the call may return.
     fn fill(&self, call: &mut Call, mut sink: Sink, at_least: usize, timeout: Option<Duration>) -> Result<(), Refused> {
-        let mut reports = [blank(); AT_ONCE];
+        let mut places = room::<AT_ONCE>();
         let mut wait = if at_least == 0 { Some(Duration::ZERO) } else { timeout };
         loop {
-            let batch = &mut reports[..AT_ONCE.min(sink.room)];
-            let reported = self.collect(batch, wait)?;
+            let at_once = AT_ONCE.min(sink.room);
+            let reports = self.collect(&mut places[..at_once], wait)?;
             let mut state = self.state();
             let room = sink.room;
-            let is_all = self.tell(&mut state, batch, reported, &mut sink);
+            let is_all = self.tell(&mut state, reports, at_once, &mut sink);
             call.told += room - sink.room;
             let woken = state.take_wake();
             self.follow(&mut state)?;
@@ -401,24 +420,28 @@ impl Queue {
         }
     }
 
-    /// Tells what the first of `batch` report, and then what others do, while that is full and brings something. Whether that was all.
-    fn tell(&self, state: &mut State, batch: &mut [Report], mut reported: usize, sink: &mut Sink) -> bool {
-        let set = self.set();
+    /// Tells what `reports` speak of, and then what others do, while there are `at_once`, and they bring something and do not begin to come again. Whether that was all.
+    fn tell(&self, state: &mut State, reports: &[Report], at_once: usize, sink: &mut Sink) -> bool {
         state.begin();
-        while state.tell(&batch[..reported], sink) > 0 && reported == batch.len() && sink.room > 0 {
+        let mut told = state.tell(reports, sink);
+        // As many as there was room for may have left others behind.
+        let mut is_all = reports.len() < at_once;
+        while told > 0 && !is_all && !state.is_told_again() && sink.room > 0 {
+            let mut places = room::<AT_ONCE>();
             // It is not waited for under the lock, so nothing interrupts it.
-            reported = set.collect(batch, Some(Duration::ZERO)).unwrap_or(0);
+            let others = self.set().collect(&mut places[..at_once], Some(Duration::ZERO)).unwrap_or_default();
+            is_all = others.len() < at_once;
+            told = state.tell(others, sink);
         }
         state.finish();
-        // A full batch may have left others behind.
-        reported < batch.len()
+        is_all
     }
 
     /// Waits for reports; nothing if the time is over.
-    fn collect(&self, reports: &mut [Report], wait: Option<Duration>) -> Result<usize, Refused> {
+    fn collect<'a>(&self, places: &'a mut [Place], wait: Option<Duration>) -> Result<&'a [Report], Refused> {
         let set = self.set();
         self.waiters.fetch_add(1, Ordering::SeqCst);
-        let collected = set.collect(reports, wait);
+        let collected = set.collect(places, wait);
         self.waiters.fetch_sub(1, Ordering::SeqCst);
         collected.map_err(Refused::system)
     }

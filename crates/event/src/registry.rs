@@ -1,7 +1,7 @@
 //! The queues of the process, by the numbers of their descriptors.
 
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Bound, Deref, DerefMut};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -143,14 +143,28 @@ fn lost(number: RawFd, queue: &Queue) {
 
 /// Tells every queue that a number is about to be closed, and the queue whose descriptor it is. Where somebody holds a lock, he tells when he lets go.
 pub fn closed(number: RawFd) {
-    let Ok(mut queues) = QUEUES.mine().try_lock() else {
+    let Some(own) = look(|queues| queues.remove(&number)) else { return };
+    own.into_iter().for_each(|known| lost(number, &known.queue));
+    let mut from = Bound::Unbounded;
+    // One after the other, so that nothing is allocated, and the list is not locked while a queue looks.
+    while let Some(Some((next, queue))) = look(|queues| first(queues, from)) {
+        queue.try_closed(number);
+        from = Bound::Excluded(next);
+    }
+}
+
+/// The first queue of those that come `from` a number on.
+fn first(queues: &BTreeMap<RawFd, Known>, from: Bound<RawFd>) -> Option<(RawFd, Arc<Queue>)> {
+    let (number, known) = queues.range((from, Bound::Unbounded)).next()?;
+    Some((*number, known.queue.clone()))
+}
+
+/// Looks into the list if nobody has it. If somebody has, he has every queue look for closes when he lets go.
+fn look<T>(into: impl FnOnce(&mut BTreeMap<RawFd, Known>) -> T) -> Option<T> {
+    let Ok(queues) = QUEUES.mine().try_lock() else {
         MISSED.store(true, Ordering::SeqCst);
         hear_missed();
-        return;
+        return None;
     };
-    let own = queues.remove(&number);
-    let others: Vec<Arc<Queue>> = queues.values().map(|known| known.queue.clone()).collect();
-    drop(queues);
-    own.into_iter().for_each(|known| lost(number, &known.queue));
-    others.iter().for_each(|queue| queue.try_closed(number));
+    Some(into(&mut Listed(Some(queues))))
 }

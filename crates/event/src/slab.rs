@@ -1,7 +1,7 @@
 //! Places for values, named by place and generation: a name outlives its value without meaning another.
 
 /// The name of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     index: u32,
     generation: u32,
@@ -28,14 +28,14 @@ impl Key {
 /// Tokens from here on name nothing in a slab: no place has the highest number.
 pub const RESERVED: u64 = (u32::MAX as u64) << 32;
 
-struct Place<T> {
+struct Element<T> {
     generation: u32,
     value: Option<T>,
 }
 
 /// Values by name; each call costs the same whatever it holds.
 pub struct Slab<T> {
-    places: Vec<Place<T>>,
+    places: Vec<Element<T>>,
     free: Vec<u32>,
 }
 
@@ -46,7 +46,7 @@ impl<T> Slab<T> {
 
     pub fn insert(&mut self, value: T) -> Key {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place { generation: 0, value: None });
+            self.places.push(Element { generation: 0, value: None });
             self.places.len() as u32 - 1
         });
         assert!(index < u32::MAX, "fewer values than numbers");

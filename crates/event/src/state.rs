@@ -3,6 +3,7 @@
 mod asking;
 mod changing;
 mod files;
+mod interests;
 mod operations;
 mod origins;
 mod processes;
@@ -28,6 +29,7 @@ use crate::refused::Refused;
 use crate::set::{Token, Watched};
 use crate::slab::{Key, Slab};
 use files::Files;
+use interests::Interests;
 use operations::Operations;
 use processes::Processes;
 pub use telling::Sink;
@@ -67,9 +69,6 @@ impl Hasher for Spread {
 
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<Spread>>;
 
-/// Filters that an origin with a descriptor may have interests in: one each.
-const FILTERS: usize = 7;
-
 /// What activity with a descriptor comes from.
 struct Origin {
     /// The descriptor: the program's, or our own of a process.
@@ -88,11 +87,11 @@ struct Origin {
     /// A file's size and links when last looked at.
     seen: (i64, u64),
     /// Interests by filter.
-    interests: [Option<Key>; FILTERS],
+    interests: Interests,
     /// Operations that wait for it to be readable, and writable, each line in order.
     lines: [VecDeque<Key>; 2],
-    /// What the set has just reported.
-    reported: Option<Readiness>,
+    /// What the set has reported, and in which batch of reports.
+    reported: (u64, Readiness),
     /// The set reports it though there is nothing to tell: it is to tell of changes alone.
     dozing: bool,
 }
@@ -104,7 +103,13 @@ impl Origin {
     }
 
     fn is_empty(&self) -> bool {
-        self.interests.iter().all(Option::is_none) && self.lines_are_empty()
+        self.interests.is_empty() && self.lines_are_empty()
+    }
+
+    /// Whether its interests may be told before anything else was heard: what a process has done is known before its end, operations carry on before anybody
+    /// is told, and a queue is asked last.
+    fn is_told_at_once(&self) -> bool {
+        self.process.is_none() && self.kind != Kind::Nameless && self.lines_are_empty()
     }
 
     fn lines_are_empty(&self) -> bool {
@@ -135,6 +140,10 @@ pub struct State {
     put_back: Vec<Key>,
     /// Which call looks.
     look: u64,
+    /// Something that the call has told was reported to it again.
+    told_again: bool,
+    /// Which batch of reports is told: what came in an earlier one need not be true any more.
+    batch: u64,
     /// What it has told, if it may wait for more.
     fresh: Vec<Key>,
     timers: [Timers; 2],
@@ -177,6 +186,8 @@ impl State {
             pending: Arc::default(),
             put_back: Vec::new(),
             look: 0,
+            told_again: false,
+            batch: 1,
             fresh: Vec::new(),
             timers: [Timers::new(Clock::Monotonic), Timers::new(Clock::Wall)],
             timer_count: 0,

@@ -1,7 +1,7 @@
 //! Operations on sockets and files: what is asked for, how far it comes, and how it ends; each end is told once.
 #![allow(clippy::unwrap_used)] // all of this is tests
 
-use corelane_event::{Change, Event, Events, Filter, Flags, Lent, Memory, Outcome, Progress, Sent, Submission, Work};
+use corelane_event::{Change, Event, Events, Filter, Flags, Lent, Memory, OperationResult, Progress, Sent, Submission, Work};
 use corelane_os::testing::wait_until_readable;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -50,7 +50,7 @@ fn refused(queue: &Events, ident: u64, work: Work) -> i32 {
 }
 
 /// The end of operation `ident`, which is all that is told: the event, and the outcome.
-fn ended(queue: &Events, ident: u64) -> (Event, Outcome) {
+fn ended(queue: &Events, ident: u64) -> (Event, OperationResult) {
     let event = next(queue);
     assert_eq!((event.filter, event.ident, event.cookie), (Filter::Aio, ident, ident * 10));
     let outcome = queue.outcome(ident).unwrap();

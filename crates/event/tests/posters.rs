@@ -133,7 +133,7 @@ fn what_goes_to_other_threads_may() {
     is_shared::<Events>();
     is_sent::<Poster>();
     is_sent::<corelane_event::Submission>();
-    is_sent::<corelane_event::Outcome>();
+    is_sent::<corelane_event::OperationResult>();
     is_shared::<Event>();
     is_shared::<Change>();
 }

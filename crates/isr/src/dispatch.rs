@@ -32,7 +32,7 @@ pub use counts::StreamCounts;
 pub use policy::{Dispatch, LIMIT_DEFAULT, LIMIT_MAX, Placement};
 pub use protocol::{Ask, Number, Refused, Registration};
 pub use queues::BUCKETS_MAX;
-pub use report::{ProtocolRow, Report, StreamRow};
+pub use report::{ProtocolRow, Report, StreamNow, StreamRow};
 
 use protocol::Stream;
 

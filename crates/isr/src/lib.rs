@@ -3,7 +3,7 @@
 //! ```text
 //! port (Frame) --wire::packet::Packet--> whole? ----------------------------------------> rss: hash --> lane of its bucket
 //!                                        fragment? --> Reassembly --> chain of frames --> rss: hash again --> reinjected there
-//!                                        tunnel? --> Packet::inner, hashed again, on the lane that received it
+//!                                        tunnel? --> opened by crate `stack` on the lane that received it, and hashed again
 //! ```
 //!
 //! [`reassembly`] puts fragments together: its result is the frames they came in, in order, with one header, so nothing is copied.

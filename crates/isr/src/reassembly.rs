@@ -51,7 +51,7 @@ const EVICTED_MAX: usize = 16;
 
 /// What became of a packet that arrived.
 #[derive(Debug)]
-pub enum Outcome<M> {
+pub enum Admission<M> {
     /// It is no fragment.
     NoFragment(M),
     /// It waits for others.
@@ -162,10 +162,10 @@ impl<M: Memory> Reassembly<M> {
     }
 
     /// Takes a packet that begins with its IP header. If that completes a datagram, its pieces are appended to `into`, in order.
-    pub fn arrive(&mut self, now: Instant, packet: M, into: &mut Vec<M>) -> Outcome<M> {
+    pub fn arrive(&mut self, now: Instant, packet: M, into: &mut Vec<M>) -> Admission<M> {
         let fragment = match Fragment::read(packet) {
             Ok(fragment) => fragment,
-            Err((packet, NotOne::Whole)) => return Outcome::NoFragment(packet),
+            Err((packet, NotOne::Whole)) => return Admission::NoFragment(packet),
             Err((packet, NotOne::Refused(reason))) => {
                 self.counts.fragments += 1;
                 return self.dropped(reason, packet);
@@ -188,7 +188,7 @@ impl<M: Memory> Reassembly<M> {
         outcome
     }
 
-    fn admit(&mut self, index: u32, fragment: Fragment<M>, into: &mut Vec<M>) -> Outcome<M> {
+    fn admit(&mut self, index: u32, fragment: Fragment<M>, into: &mut Vec<M>) -> Admission<M> {
         if let Some(reason) = self.unfit(index, &fragment) {
             return self.dropped(reason, fragment.memory);
         }
@@ -221,7 +221,7 @@ impl<M: Memory> Reassembly<M> {
         if waiting.pieces > self.limits.fragments_each {
             return self.too_many(index);
         }
-        Outcome::Held
+        Admission::Held
     }
 
     /// Why a fragment does not fit to what is there of its datagram.
@@ -293,10 +293,10 @@ impl<M: Memory> Reassembly<M> {
     }
 
     /// Counts and returns one fragment that is dropped.
-    fn dropped(&mut self, reason: Reason, packet: M) -> Outcome<M> {
+    fn dropped(&mut self, reason: Reason, packet: M) -> Admission<M> {
         self.counts.dropped += 1;
         *self.counts.of_mut(reason) += 1;
-        Outcome::Dropped(reason, packet)
+        Admission::Dropped(reason, packet)
     }
 
     /// Drops a datagram with all of its fragments.
@@ -307,7 +307,7 @@ impl<M: Memory> Reassembly<M> {
         self.take_pieces(&waiting).for_each(drop);
     }
 
-    fn too_many(&mut self, index: u32) -> Outcome<M> {
+    fn too_many(&mut self, index: u32) -> Admission<M> {
         let waiting = self.table.remove(index);
         self.counts.dropped += waiting.pieces as u64 - 1;
         let last = self.take_pieces(&waiting).last();

@@ -1,7 +1,7 @@
 //! After the first datagrams, reassembly and dispatch allocate nothing.
 
 use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Registration, Step};
-use corelane_isr::reassembly::{Limits, Outcome, Reassembly};
+use corelane_isr::reassembly::{Admission, Limits, Reassembly};
 use corelane_seam::{Frame, FrameMemory, Instant};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
@@ -24,7 +24,7 @@ fn datagrams(memory: &FrameMemory, table: &mut Reassembly<Frame>, isr: &mut Isr<
     for name in 0..100 {
         table.arrive(Instant::from_nanoseconds(0), half(memory, name, false), pieces);
         if name % 10 != 0
-            && matches!(table.arrive(Instant::from_nanoseconds(0), half(memory, name, true), pieces), Outcome::Whole(_))
+            && matches!(table.arrive(Instant::from_nanoseconds(0), half(memory, name, true), pieces), Admission::Whole(_))
         {
             whole += 1;
             let first = pieces.swap_remove(0);

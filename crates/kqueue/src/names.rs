@@ -25,7 +25,8 @@ impl From<&Named> for Name {
         let mut name = [0; 256];
         // The last stays zero; the kernel's names have no more than 255 bytes.
         for (place, byte) in name[..255].iter_mut().zip(named.name.as_bytes()) {
-            *place = byte.cast_signed();
+            // A character has a sign on some machines, and none on others: the same bits.
+            *place = c_char::from_ne_bytes([*byte]);
         }
         Self { what: named.what as c_uint, name }
     }

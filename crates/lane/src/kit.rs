@@ -7,7 +7,8 @@ use crate::tasks::Tasks;
 use crate::wheel::{TimerId, Wheel};
 use corelane_seam::parcel::Guests;
 use corelane_seam::{Arena, DatagramOp, Driver, Handle, Op, Payer, Role, Socket, StreamOp, nanoseconds};
-use corelane_watch::LaneRow;
+use corelane_watch::{LaneHistogram, LaneRow};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,9 +59,39 @@ pub struct Kit {
     pub(crate) offload_max: usize,
     lane: usize,
     control: Arc<Control>,
+    /// Requests that came in this turn and are answered in it, so far.
+    requests: Cell<u64>,
 }
 
 impl Kit {
+    /// Requests were taken: they are answered in this turn, unless they are held.
+    #[inline]
+    pub fn note_requests(&self, taken: usize) {
+        self.requests.set(self.requests.get() + taken as u64);
+    }
+
+    /// Of the requests of this turn some are held, and will be answered later.
+    pub fn note_held(&self, held: usize) {
+        self.requests.set(self.requests.get().saturating_sub(held as u64));
+    }
+
+    /// Requests that were held are answered, after they have waited for so long on the average. Those of this turn are answered in it.
+    pub fn note_answered(&self, answered: u64, waited_nanoseconds: u64) {
+        match waited_nanoseconds {
+            0 => self.requests.set(self.requests.get() + answered),
+            _ => self.row.record_many(LaneHistogram::RequestNanoseconds, waited_nanoseconds, answered),
+        }
+    }
+
+    /// The turn has ended that took so long, and with it the requests that were answered in it.
+    #[inline]
+    pub(crate) fn end_requests(&self, nanoseconds: u64) {
+        let answered = self.requests.replace(0);
+        if answered > 0 {
+            self.row.record_many(LaneHistogram::RequestNanoseconds, nanoseconds, answered);
+        }
+    }
+
     /// The kit of lane `lane`. `report` takes each line that an operator should see.
     pub fn new(
         lane: usize,
@@ -78,7 +109,7 @@ impl Kit {
             row,
             alarm: u64::MAX,
             budget: Budget::of(settings),
-            wheel: Wheel::new(TIMER_RESOLUTION, 0),
+            wheel: Wheel::roomy(TIMER_RESOLUTION),
             timers_from: u64::MAX,
             now: 0,
             epoch: 0,
@@ -93,6 +124,7 @@ impl Kit {
             offload_max: 0,
             lane,
             control: control.clone(),
+            requests: Cell::new(0),
         }
     }
 

@@ -40,6 +40,8 @@ pub enum Event<E> {
     },
     /// Somebody tells the program to end.
     Told,
+    /// Another process serves in place of this one: it is to end in order, whether it was told to or not.
+    TakenOver,
     /// Somebody asks for settings to be read again.
     HangUp,
     /// Time has passed.
@@ -163,6 +165,8 @@ impl<E> Program<E> {
             Event::CannotStart { error } => self.fails(error),
             Event::Ended { lane, how, order } => self.ended(now, lane, how, order),
             Event::Told => self.told(now),
+            Event::TakenOver if self.told == Order::Serve => self.told(now),
+            Event::TakenOver => Vec::new(),
             Event::HangUp => {
                 vec![Step::Say(
                     "corelane: SIGHUP: log files are opened anew; files are read again by themselves when they change; serving goes on",

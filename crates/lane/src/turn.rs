@@ -190,6 +190,8 @@ impl<D: Driver> Lane<D> {
             self.draining = true;
             assert!(self.said.is_none() && !self.agreed, "nothing was said of a drain that had not begun");
             self.kit.now = self.driver.now();
+            // A lane that drains also sleeps: what it does tells less than that it has begun.
+            self.kit.row.set(LaneCounter::DrainBeganNanoseconds, self.kit.now.max(1));
             self.kit.row.set(LaneCounter::LaneState, LaneState::Draining as u64);
             self.call_each(|seat| seat.work.drain(seat.kit, seat.driver));
             self.kit.hand_over(&mut self.driver);
@@ -368,7 +370,11 @@ impl<D: Driver> Lane<D> {
             let at_most = seat.kit.budget.other;
             seat.work.finish(seat.kit, seat.driver, seat.due, at_most)
         });
-        self.heard.taken as usize
+        let taken = self.heard.taken as usize;
+        if taken > 0 {
+            self.kit.row.record(LaneHistogram::ChannelMessages, taken as u64);
+        }
+        taken
     }
 
     fn awake_state(&self) -> LaneState {
@@ -430,6 +436,7 @@ impl<D: Driver> Lane<D> {
         let row = &self.kit.row;
         let last = row.get(LaneCounter::LastTurnNanoseconds);
         row.set(LaneCounter::LastTurnNanoseconds, self.kit.now);
+        row.set(LaneCounter::Serving, 0);
         if productive {
             self.productive_at = self.kit.now;
             self.is_unmeasured = true;
@@ -449,7 +456,9 @@ impl<D: Driver> Lane<D> {
     /// Records how long the last turn took, if it was productive: here the clock is read anyway.
     fn note_length(&mut self, ended: u64) {
         if std::mem::take(&mut self.is_unmeasured) {
-            self.kit.row.record(LaneHistogram::TurnNanoseconds, ended.saturating_sub(self.productive_at));
+            let length = ended.saturating_sub(self.productive_at);
+            self.kit.row.record(LaneHistogram::TurnNanoseconds, length);
+            self.kit.end_requests(length);
         }
     }
 

@@ -77,11 +77,20 @@ impl<T: Copy> Wheel<T> {
     /// Makes an empty wheel whose tick is `resolution` nanoseconds (0 counts as 1), with memory for `capacity`
     /// timers at once; more than that is taken when needed.
     pub fn new(resolution: u64, capacity: usize) -> Self {
+        Self::with(resolution, Slab::with_capacity(capacity))
+    }
+
+    /// As [`Wheel::new`], for very many timers (see [`Slab::roomy`]).
+    pub fn roomy(resolution: u64) -> Self {
+        Self::with(resolution, Slab::roomy())
+    }
+
+    fn with(resolution: u64, timers: Slab<Timer<T>>) -> Self {
         Self {
             resolution: resolution.max(1),
             now: 0,
             cursor: 0,
-            timers: Slab::with_capacity(capacity),
+            timers,
             levels: 0,
             occupied: [0; LEVELS],
             sinking: DUE,

@@ -38,6 +38,26 @@ impl Machine {
     }
 }
 
+/// Whether this is a virtual machine that says so: the CPU's flag `hypervisor` (proc_cpuinfo(5)), or a host that has taken time.
+///
+/// # Errors
+/// The file that cannot be read, in words.
+pub fn is_virtual() -> io::Result<bool> {
+    let shows = text("/proc/cpuinfo")?.lines().any(|line| {
+        let flags = line.strip_prefix("flags").map(|rest| rest.split_whitespace());
+        flags.is_some_and(|mut flags| flags.any(|flag| flag == "hypervisor"))
+    });
+    Ok(shows || stolen_time()?.nanoseconds > 0)
+}
+
+/// What the kernel reads the time from (the kernel's sysfs-devices-system-clocksource).
+///
+/// # Errors
+/// The file that cannot be read, in words.
+pub fn clock_source() -> io::Result<String> {
+    text("/sys/devices/system/clocksource/clocksource0/current_clocksource").map(|name| name.trim().to_owned())
+}
+
 /// Time that a host gave to others while this machine's CPUs had work ("steal"), since the machine started.
 ///
 /// Counted in steps of the kernel's clock ticks, 10 ms. All zero where the host does not tell, or there is none.

@@ -2,6 +2,7 @@
 //! counts. Everything is read; nothing is set.
 #![allow(unsafe_code)]
 
+pub mod connections;
 pub mod ethtool;
 mod host;
 pub mod interfaces;
@@ -9,4 +10,4 @@ pub mod interrupts;
 pub mod network;
 pub mod topology;
 
-pub use host::{Machine, StolenTime, stolen_time};
+pub use host::{Machine, StolenTime, clock_source, is_virtual, stolen_time};

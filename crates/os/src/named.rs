@@ -144,6 +144,26 @@ impl NamedSocket {
     pub fn number(&self) -> i32 {
         self.socket.as_raw_fd()
     }
+
+    /// One that another process made: its path is that one's, until this one [owns](NamedSocket::own) it.
+    pub fn inherited(socket: OwnedFd) -> Self {
+        Self { socket, file: None }
+    }
+
+    /// The process that made it goes on without it: its path goes with this one now, if it is among `names`.
+    pub fn own(&mut self, names: &[Unix]) {
+        let address = sockets::local_address(self.socket.as_fd());
+        let bound = |name: &&Unix| address.as_ref().is_ok_and(|address| address.unix() == Some(name));
+        let path = names.iter().find(bound).and_then(|name| name.as_path());
+        if let Some((path, found)) = path.and_then(|path| Some((path, statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?))) {
+            self.file = Some((path.to_owned(), identity(&found)));
+        }
+    }
+
+    /// Another process goes on with it, and with its path.
+    pub fn leave_behind(&mut self) {
+        self.file = None;
+    }
 }
 
 impl Drop for NamedSocket {

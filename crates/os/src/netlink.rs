@@ -67,14 +67,34 @@ impl Request {
     ///
     /// # Errors
     /// The kernel's answer, if it is an error; `InvalidData` if it is no answer at all.
-    pub fn ask(mut self, protocol: i32) -> io::Result<Vec<Vec<u8>>> {
+    pub fn ask(self, protocol: i32) -> io::Result<Vec<Vec<u8>>> {
+        let (mut bodies, mut total) = (Vec::new(), 0);
+        self.ask_each(protocol, |body| {
+            total += body.len();
+            bodies.push(body.to_vec());
+            if total > ANSWERS_BYTES_MAX { Err(malformed()) } else { Ok(()) }
+        })?;
+        Ok(bodies)
+    }
+
+    /// Asks the kernel, and gives each body to `each` as it comes: for lists that are longer than anybody would keep.
+    ///
+    /// # Errors
+    /// As [`Request::ask`], and those of `each`, which end the list.
+    pub fn ask_each(mut self, protocol: i32, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         let length = self.0.len() as u32;
         self.0[..4].copy_from_slice(&length.to_ne_bytes());
         let socket = open(protocol, SocketFlags::empty())?;
         // Unbound, the socket sends to the kernel.
         let sent = retry_on_intr(|| net::send(&socket, &self.0, SendFlags::empty()))?;
         assert!(sent == self.0.len(), "a message is sent whole or not at all");
-        receive(&socket)
+        let mut answer = vec![0; ANSWER_BYTES];
+        loop {
+            let (_, bytes) = retry_on_intr(|| net::recv(&socket, answer.as_mut_slice(), RecvFlags::TRUNC))?;
+            if read(answer.get(..bytes).ok_or_else(malformed)?, &mut each)? {
+                return Ok(());
+            }
+        }
     }
 }
 
@@ -127,25 +147,12 @@ impl AsFd for Notices {
     }
 }
 
-fn receive(socket: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
-    let (mut bodies, mut total) = (Vec::new(), 0);
-    let mut answer = vec![0; ANSWER_BYTES];
-    loop {
-        let (_, bytes) = retry_on_intr(|| net::recv(socket, answer.as_mut_slice(), RecvFlags::TRUNC))?;
-        total += bytes;
-        let messages = answer.get(..bytes).filter(|_| total <= ANSWERS_BYTES_MAX).ok_or_else(malformed)?;
-        if read(messages, &mut bodies)? {
-            return Ok(bodies);
-        }
-    }
-}
-
 /// Takes the messages of one answer apart; true if the last one was among them.
-fn read(mut messages: &[u8], bodies: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+fn read(mut messages: &[u8], each: &mut impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<bool> {
     while let Some((kind, body, rest)) = next(messages)? {
         match i32::from(kind) {
             libc::NLMSG_DONE | libc::NLMSG_ERROR => return ended(word(body, 0).ok_or_else(malformed)? as i32),
-            _ => bodies.push(body.to_vec()),
+            _ => each(body)?,
         }
         messages = rest;
     }
@@ -255,17 +262,24 @@ mod tests {
         assert_eq!((attributes.number(3), attributes.number(8), inner.number(2)), (word(b"abcd", 0), None, None));
     }
 
+    fn read_into(messages: &[u8], bodies: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+        read(messages, &mut |body| {
+            bodies.push(body.to_vec());
+            Ok(())
+        })
+    }
+
     #[test]
     fn messages_are_taken_apart_up_to_the_last() {
         let mut bytes = [message(20, &[1, 2, 3]), message(21, &[])].concat();
         let mut bodies = Vec::new();
-        assert!(!read(&bytes, &mut bodies).unwrap());
+        assert!(!read_into(&bytes, &mut bodies).unwrap());
         assert_eq!(bodies, [vec![1, 2, 3], vec![]]);
         bytes.extend(message(libc::NLMSG_DONE as u16, &[0; 4]));
-        assert!(read(&bytes, &mut bodies).unwrap());
-        assert!(read(&message(libc::NLMSG_ERROR as u16, &[0; 20]), &mut bodies).unwrap(), "all has been said");
+        assert!(read_into(&bytes, &mut bodies).unwrap());
+        assert!(read_into(&message(libc::NLMSG_ERROR as u16, &[0; 20]), &mut bodies).unwrap(), "all has been said");
         let refused = message(libc::NLMSG_ERROR as u16, &(-libc::EOPNOTSUPP).to_ne_bytes());
-        assert_eq!(read(&refused, &mut bodies).unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert_eq!(read_into(&refused, &mut bodies).unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
         assert_eq!(bodies.len(), 4);
     }
 
@@ -273,10 +287,10 @@ mod tests {
     fn messages_and_attributes_that_are_cut_are_refused() {
         let whole = message(20, &[7; 24]);
         for end in 1..whole.len() {
-            assert!(read(&whole[..end], &mut Vec::new()).is_err(), "{end}");
+            assert!(read_into(&whole[..end], &mut Vec::new()).is_err(), "{end}");
         }
         let empty_header = [0_u8; HEADER_BYTES];
-        assert!(read(&empty_header, &mut Vec::new()).is_err(), "a length of 0 would go on for ever");
+        assert!(read_into(&empty_header, &mut Vec::new()).is_err(), "a length of 0 would go on for ever");
         let attribute = Request(Vec::new()).attribute(1, &[7; 8]).0;
         for end in ATTRIBUTE_BYTES..attribute.len() {
             assert!(Attributes::of(&attribute[..end]).is_err(), "{end}");

@@ -127,7 +127,8 @@ fn bytes_of(words: usize) -> usize {
     LOCK_BYTES + words * size_of::<u64>()
 }
 
-fn sealed(bytes: usize) -> io::Result<OwnedFd> {
+/// A file of so many zeros without a name, which cannot change its size.
+pub(crate) fn sealed(bytes: usize) -> io::Result<OwnedFd> {
     let file = rustix::fs::memfd_create("corelane-shared", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes as u64)?;
     rustix::fs::fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;

@@ -45,20 +45,7 @@ pub fn listen(listen: &Listen) -> Result<OwnedFd, Fault> {
 pub fn bind(bind: &Bind, trains: bool) -> Result<OwnedFd, Fault> {
     let (socket, address) = new(&bind.address, SocketType::DGRAM, bind.v6_only)?;
     share_port(&socket, bind.share_port && bind.address.unix().is_none()).map_err(fault_of)?;
-    buffers(&socket, bind.send_buffer_bytes, bind.receive_buffer_bytes).map_err(fault_of)?;
-    if let Some(address) = bind.address.inet().filter(|address| address.ip().is_unspecified() && bind.peer.is_none()) {
-        match address {
-            SocketAddr::V4(_) => switch_on(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO)?,
-            // Mapped IPv4 addresses come this way, too.
-            SocketAddr::V6(_) => switch_on(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)?,
-        }
-    }
-    if bind.address.unix().is_some() {
-        // Each datagram brings the user id of its sender (SCM_CREDENTIALS, unix(7)).
-        sockopt::set_socket_passcred(&socket, true).map_err(fault_of)?;
-    } else if trains {
-        switch_on(&socket, libc::SOL_UDP, libc::UDP_GRO)?;
-    }
+    equip_datagrams(&socket, bind, trains)?;
     rustix::net::bind(&socket, &address).map_err(fault_of)?;
     if let Some(peer) = &bind.peer {
         connect(socket.as_fd(), peer)?;
@@ -220,14 +207,25 @@ pub fn equip_listener(socket: &OwnedFd, listen: &Listen) -> Result<(), Fault> {
     stream_options(socket, &listen.address, &listen.stream).map_err(fault_of)
 }
 
-/// Gives a datagram socket that was made before the settings of `bind`, as [`bind`] would.
+/// Gives a datagram socket the settings of `bind`: one that [`bind`] makes, or that was made before.
 ///
 /// # Errors
 /// What the system says (setsockopt(2)).
-pub fn equip_datagrams(socket: &OwnedFd, bind: &Bind) -> Result<(), Fault> {
-    assert!(is_unix(socket.as_fd()) && bind.peer.is_none(), "lanes are lent sockets of Unix names, which have no peer");
+pub fn equip_datagrams(socket: &OwnedFd, bind: &Bind, trains: bool) -> Result<(), Fault> {
     buffers(socket, bind.send_buffer_bytes, bind.receive_buffer_bytes).map_err(fault_of)?;
-    sockopt::set_socket_passcred(socket, true).map_err(fault_of)
+    if let Some(address) = bind.address.inet().filter(|address| address.ip().is_unspecified() && bind.peer.is_none()) {
+        match address {
+            SocketAddr::V4(_) => switch_on(socket, libc::IPPROTO_IP, libc::IP_PKTINFO)?,
+            // Mapped IPv4 addresses come this way, too.
+            SocketAddr::V6(_) => switch_on(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)?,
+        }
+    }
+    match bind.address.unix() {
+        // Each datagram brings the user id of its sender (SCM_CREDENTIALS, unix(7)).
+        Some(_) => sockopt::set_socket_passcred(socket, true).map_err(fault_of),
+        None if trains => switch_on(socket, libc::SOL_UDP, libc::UDP_GRO),
+        None => Ok(()),
+    }
 }
 
 /// Whether a listener of TCP hands connections out once their first bytes are there, or after about a second (TCP_DEFER_ACCEPT, tcp(7)), or as soon
@@ -237,6 +235,11 @@ pub fn equip_datagrams(socket: &OwnedFd, bind: &Bind) -> Result<(), Fault> {
 /// What the system says (setsockopt(2)).
 pub fn await_first_bytes(listener: BorrowedFd, awaits: bool) -> Result<(), Fault> {
     set_bytes(listener, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, &i32::from(awaits).to_ne_bytes())
+}
+
+/// Whether a socket listens for connections.
+pub fn listens(socket: BorrowedFd) -> bool {
+    sockopt::socket_acceptconn(socket) == Ok(true)
 }
 
 /// Whether a socket is a Unix socket.

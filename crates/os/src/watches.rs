@@ -112,9 +112,9 @@ mod tests {
     use std::os::fd::AsFd;
     use std::path::{Path, PathBuf};
 
-    struct Place(PathBuf);
+    struct Scratch(PathBuf);
 
-    impl Place {
+    impl Scratch {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("corelane-watches-{name}-{}", std::process::id()));
             let _ = fs::remove_dir_all(&path);
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    impl Drop for Place {
+    impl Drop for Scratch {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn each_change_is_told_once() {
-        let Place(path) = &Place::new("each");
+        let Scratch(path) = &Scratch::new("each");
         let (file, moved) = (path.join("file"), path.join("moved"));
         let changes: [(&str, &dyn Fn()); 8] = [
             ("a file comes", &|| fs::write(&file, "1").unwrap()),
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_or_only_read_is_not_told_of() {
-        let Place(path) = &Place::new("forgotten");
+        let Scratch(path) = &Scratch::new("forgotten");
         fs::write(path.join("file"), "1").unwrap();
         let (notices, directory) = (open().unwrap(), File::open(path).unwrap());
         let number = watch(notices.as_fd(), directory.as_fd()).unwrap();
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_file_is_not_watched() {
-        let Place(path) = &Place::new("file");
+        let Scratch(path) = &Scratch::new("file");
         fs::write(path.join("file"), "1").unwrap();
         let notices = open().unwrap();
         let fault = watch(notices.as_fd(), File::open(path.join("file")).unwrap().as_fd()).unwrap_err();

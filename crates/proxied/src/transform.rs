@@ -3,6 +3,7 @@
 use corelane::Address;
 use corelane::service::{Passage, Peer, Progress, Transform, TransformError, Unix};
 use corelane_wire::proxy::{Ends, Fault, Step, V2_BYTES_MAX, parse};
+use std::sync::Arc;
 
 /// Takes a PROXY header, and hands over to the transform behind it, if there is one.
 pub(crate) struct Proxied {
@@ -62,10 +63,12 @@ fn correct(peer: &mut Peer, ends: Ends<'_>) {
     };
     match ends {
         Ends::OfSocket => {}
-        Ends::Ip { source, destination } => (peer.address, peer.local) = (Address::Ip(source), Address::Ip(destination)),
+        Ends::Ip { source, destination } => {
+            (peer.address, peer.local) = (Address::Ip(source), Arc::new(Address::Ip(destination)))
+        }
         Ends::Unix { source, destination } => {
             if let (Ok(source), Ok(destination)) = (unix(source), unix(destination)) {
-                (peer.address, peer.local) = (Address::Unix(source), Address::Unix(destination));
+                (peer.address, peer.local) = (Address::Unix(source), Arc::new(Address::Unix(destination)));
             }
         }
     }

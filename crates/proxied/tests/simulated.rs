@@ -4,7 +4,7 @@
 
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::{Limits, Passage, Peer, Progress, Segment, Side, Transform, TransformError};
-use corelane::testing::{Faults, MS, Nobody, Plan, Rig, S, Talker, World, client, for_seeds, patient};
+use corelane::testing::{Faults, MS, Nobody, Rig, RigPlan, S, Talker, World, client, for_seeds, patient};
 use corelane::{Cx, Input, Next, Output, Silent, StreamService};
 use corelane_proxied::around;
 use std::time::Duration;
@@ -70,7 +70,7 @@ fn rig(world: &World, from: &str, limits: Limits, has_inner: bool) -> Rig {
         let inner = Box::new(move |_: Side, _: &Peer| has_inner.then(|| Box::new(Shout) as Box<dyn Transform>));
         around(from.clone(), inner)(side, peer)
     };
-    Rig::behind(world, &Plan::lanes(1), limits, |_| Mirror, make)
+    Rig::behind(world, &RigPlan::lanes(1), limits, |_| Mirror, make)
 }
 
 /// What a client hears that says this and finishes.

@@ -5,7 +5,7 @@ use crate::bell::Bell;
 use crate::error::Fault;
 use crate::handle::{Handle, Socket};
 use crate::operation::{Bind, Completion, Listen, Op};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// How long [`Driver::collect`] may wait when nothing is there.
@@ -112,7 +112,16 @@ pub trait Driver {
     /// Names a socket that was made before this driver, by its number in the lane's table of descriptors: asked to listen or to bind at `address`, the
     /// driver uses a duplicate of it. So lanes share the one socket that a Unix name can have; the number stays its owner's to close. Each connection
     /// goes to one of them. Where nothing was made before, as in a simulation, lanes that share an address share its socket, and this does nothing.
-    fn lend(&mut self, _address: &Address, _number: i32) {}
+    /// One that `outlives` the process, because somebody else has it as well, refuses nobody: who comes late waits in it for the next process.
+    fn lend(&mut self, _address: &Address, _number: i32, _outlives: bool) {}
+
+    /// Gives a socket that another process made, and that is this lane's own from now on: the next listen or bind at `address`, by what the socket is
+    /// for, uses it in place of a new one. Where there are no descriptors, as in a simulation, it is closed.
+    fn give(&mut self, _address: &Address, _socket: OwnedFd) {}
+
+    /// Another process has this listening or datagram socket as well, and goes on with it: from now on nothing is done to it that others would
+    /// feel. It refuses nobody, and its close ends it for this lane alone.
+    fn leave_behind(&mut self, _socket: Socket) {}
 
     /// The address that a listening or datagram socket has.
     ///

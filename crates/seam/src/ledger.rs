@@ -12,6 +12,7 @@
 
 use crate::buddy::LEASE_BYTES_MAX;
 use crate::payer::Payer;
+use crate::slab::ROOMY_BYTES;
 
 /// What a payer is, which decides by what rule the arena lends to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,9 +82,11 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// A ledger for an arena of `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
-        let lane = Node { units: 0, parent: NOBODY, role: Role::Sum, closed: false };
+        // A connection has a node, too: as in `Slab::roomy`.
+        let mut nodes = Vec::with_capacity(ROOMY_BYTES / size_of::<Node>());
+        nodes.push(Node { units: 0, parent: NOBODY, role: Role::Sum, closed: false });
         let (current, largest_refused) = (Payer::LANE, 0);
-        Self { nodes: vec![lane], free: Vec::new(), limit, current, granted: false, largest_refused, refused: 0, given_back: 0 }
+        Self { nodes, free: Vec::new(), limit, current, granted: false, largest_refused, refused: 0, given_back: 0 }
     }
 
     pub(crate) fn reserve(&self) -> usize {

@@ -64,12 +64,15 @@ impl From<Key> for File {
 
 const NONE: u32 = u32::MAX;
 
+/// What [`Slab::roomy`] begins with.
+pub(crate) const ROOMY_BYTES: usize = 256 << 10;
+
 enum Content<T> {
     Free { next: u32 },
     Taken(T),
 }
 
-struct Entry<T> {
+struct Element<T> {
     generation: u32,
     content: Content<T>,
 }
@@ -89,7 +92,7 @@ struct Entry<T> {
 /// assert_eq!((second.index, slab.get(first), slab.get(second)), (first.index, None, Some(&"second")));
 /// ```
 pub struct Slab<T, const BITS: u32 = 32> {
-    entries: Vec<Entry<T>>,
+    entries: Vec<Element<T>>,
     /// The entry that was freed last.
     free: u32,
     taken: usize,
@@ -108,7 +111,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     /// The most entries that a slab may have at once.
     pub const ENTRIES_MAX: usize = NONE as usize;
     /// Bytes of memory that each entry takes.
-    pub const ENTRY_BYTES: usize = size_of::<Entry<T>>();
+    pub const ENTRY_BYTES: usize = size_of::<Element<T>>();
 
     /// An empty slab, which has allocated nothing.
     pub fn new() -> Self {
@@ -119,6 +122,12 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     pub fn with_capacity(entries: usize) -> Self {
         const { assert!(BITS > 0 && BITS <= 32, "a generation has 1 to 32 bits") };
         Self { entries: Vec::with_capacity(entries), free: NONE, taken: 0 }
+    }
+
+    /// An empty slab with room for many entries, of which only those that were used are resident: it begins with more than malloc(3) takes from memory
+    /// that it has (M_MMAP_THRESHOLD is 128 KiB), so it lies in pages of its own, and grows by mremap(2), without a copy and without leaving smaller blocks behind.
+    pub fn roomy() -> Self {
+        Self::with_capacity(ROOMY_BYTES / Self::ENTRY_BYTES)
     }
 
     /// The number of entries.
@@ -164,7 +173,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         assert!(self.entries.len() < Self::ENTRIES_MAX, "a slab has at most {} entries", Self::ENTRIES_MAX);
         assert!(self.taken == self.entries.len(), "none is free only if all are taken");
         let key = Key { index: self.entries.len() as u32, generation: 0 };
-        self.entries.push(Entry { generation: 0, content: Content::Taken(make(key)) });
+        self.entries.push(Element { generation: 0, content: Content::Taken(make(key)) });
         self.taken += 1;
         key
     }
@@ -172,7 +181,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     /// The entry of that name; none if it has been removed.
     pub fn get(&self, key: Key) -> Option<&T> {
         match self.entries.get(key.index as usize) {
-            Some(Entry { generation, content: Content::Taken(value) }) if *generation == key.generation => Some(value),
+            Some(Element { generation, content: Content::Taken(value) }) if *generation == key.generation => Some(value),
             _ => None,
         }
     }
@@ -180,7 +189,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     /// As [`Slab::get`], to change it.
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         match self.entries.get_mut(key.index as usize) {
-            Some(Entry { generation, content: Content::Taken(value) }) if *generation == key.generation => Some(value),
+            Some(Element { generation, content: Content::Taken(value) }) if *generation == key.generation => Some(value),
             _ => None,
         }
     }
@@ -188,7 +197,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     /// The entry at an index, whatever its generation; none if the index is free, or was never used.
     pub fn find(&mut self, index: u32) -> Option<&mut T> {
         match self.entries.get_mut(index as usize) {
-            Some(Entry { content: Content::Taken(value), .. }) => Some(value),
+            Some(Element { content: Content::Taken(value), .. }) => Some(value),
             _ => None,
         }
     }
@@ -218,7 +227,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     /// The name of the entry at an index; none if the index is free, or was never used.
     pub fn key_of(&self, index: u32) -> Option<Key> {
         match self.entries.get(index as usize) {
-            Some(Entry { generation, content: Content::Taken(_) }) => Some(Key { index, generation: *generation }),
+            Some(Element { generation, content: Content::Taken(_) }) => Some(Key { index, generation: *generation }),
             _ => None,
         }
     }

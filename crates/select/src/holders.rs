@@ -28,6 +28,8 @@ pub struct Holder {
     pub cookie: u64,
     /// The user who made it.
     pub user: u32,
+    /// By which number /proc names it, as in `socket:[7]` (proc_pid_fd(5)).
+    pub inode: u32,
 }
 
 /// All sockets of this network namespace that listen at exactly this address and port, or, for datagrams, are bound there and
@@ -65,7 +67,11 @@ fn holder(body: &[u8], address: SocketAddr) -> Option<Holder> {
         SocketAddr::V6(address) => source == address.ip().octets(),
     };
     let cookie = u64::from(word(body, COOKIE)?) | u64::from(word(body, COOKIE + 4)?) << 32;
-    (here && port == address.port().to_be_bytes()).then_some(Holder { cookie, user: word(body, USER)? })
+    (here && port == address.port().to_be_bytes()).then_some(Holder {
+        cookie,
+        user: word(body, USER)?,
+        inode: word(body, USER + 4)?,
+    })
 }
 
 /// Finds a socket of its own.
@@ -87,7 +93,7 @@ mod tests {
     use corelane_os::{sockets, testing};
     use corelane_seam::StreamOptions;
     use std::net::UdpSocket;
-    use std::os::fd::AsFd;
+    use std::os::fd::{AsFd, AsRawFd};
 
     #[test]
     fn those_that_listen_at_an_address_are_found_and_no_others() {
@@ -111,7 +117,10 @@ mod tests {
             let found = holders(Transport::Udp, socket.local_addr().unwrap()).unwrap();
             // SAFETY: the call takes no memory.
             let user = unsafe { libc::geteuid() };
-            assert_eq!(found, [Holder { cookie: sockets::cookie(socket.as_fd()).unwrap(), user }]);
+            let link = std::fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).unwrap();
+            let digits = |letter: char| !letter.is_ascii_digit();
+            let inode = link.to_str().unwrap().trim_matches(digits).parse().unwrap();
+            assert_eq!(found, [Holder { cookie: sockets::cookie(socket.as_fd()).unwrap(), user, inode }]);
         }
         assert_eq!(probe(), Ok(()));
     }
@@ -123,7 +132,8 @@ mod tests {
         body[SOURCE..][..4].copy_from_slice(&[127, 0, 0, 1]);
         body[ID + 1] = 80;
         body[COOKIE] = 9;
-        assert_eq!(holder(&body, address), Some(Holder { cookie: 9, user: 0 }));
+        body[SOCKET_BYTES - 4] = 7;
+        assert_eq!(holder(&body, address), Some(Holder { cookie: 9, user: 0, inode: 7 }));
         for end in 0..body.len() {
             assert_eq!(holder(&body[..end], address), None, "{end}");
         }

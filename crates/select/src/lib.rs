@@ -22,4 +22,4 @@ mod selector;
 pub use counts::{Counts, LaneCounts};
 pub use errors::Error;
 pub use queue::QueueSelector;
-pub use selector::{Group, Joining, Means, Selector, detach, probe};
+pub use selector::{Group, HandedMaps, HandedProgram, Joining, Means, Selector, detach, probe};

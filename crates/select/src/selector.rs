@@ -10,7 +10,7 @@ use corelane_os::sockets;
 use corelane_rss::{Bucket, Buckets, FlowHasher, HashTypes, Key, MOST_LANES, Table, Transport};
 use corelane_seam::{Address, Bind, Fault, Reason};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// By which kind of program sockets are selected.
@@ -62,6 +62,51 @@ impl Selector {
             Means::Classic => None,
         };
         Ok(Self { shared: Arc::new(Shared { hasher: hasher.clone(), lanes, table: Mutex::new(table.clone()), maps }) })
+    }
+
+    /// The selector of another process of ours, which has attached what it selects by: nothing is loaded, and nothing changes in the kernel.
+    ///
+    /// # Errors
+    /// [`Error::LaneRange`] as [`Selector::new`]; [`Error::Refused`] if what was handed over are no maps.
+    pub fn inherit(hasher: &FlowHasher, table: &Table, lanes: usize, maps: Option<HandedMaps>) -> Result<Self, Error> {
+        if lanes > MOST_LANES {
+            return Err(Error::LaneRange { got: lanes - 1, most: MOST_LANES - 1 });
+        }
+        check_lanes(table, lanes)?;
+        let maps = maps.map(SharedMaps::inherited).transpose()?;
+        Ok(Self { shared: Arc::new(Shared { hasher: hasher.clone(), lanes, table: Mutex::new(table.clone()), maps }) })
+    }
+
+    /// Its maps, for another process of ours; none with [`Means::Classic`].
+    #[must_use]
+    pub fn maps(&self) -> Option<[BorrowedFd<'_>; 2]> {
+        self.shared.maps.as_ref().map(|maps| [maps.table.as_fd(), maps.counts.as_fd()])
+    }
+
+    /// The group of one address whose sockets another process hands over, in the order of the kernel's list, each with its lane and cookie. It is attached
+    /// already, so lanes that enter with these sockets change nothing.
+    ///
+    /// # Errors
+    /// [`Error::LaneRange`], [`Error::LaneJoined`] for members that cannot be.
+    pub fn inherit_group(
+        &self,
+        transport: Transport,
+        members: &[(usize, u64)],
+        program: Option<HandedProgram>,
+    ) -> Result<Group, Error> {
+        let mut known: Vec<Member> = Vec::new();
+        for &(lane, cookie) in members {
+            check_lane(lane, self.shared.lanes)?;
+            if known.iter().any(|member| member.lane == lane) {
+                return Err(Error::LaneJoined { lane });
+            }
+            known.push(Member { lane, cookie, is_awaited: true });
+        }
+        let program = program.map(GroupProgram::inherited);
+        if program.is_some() != self.shared.maps.is_some() {
+            return Err(Error::Refused { call: "BPF_OBJ_GET_INFO_BY_FD", fault: Fault::of(Reason::NotFound) });
+        }
+        Ok(Group { shared: self.shared.clone(), transport, members: Mutex::new(known), program })
     }
 
     /// By which means it selects.
@@ -118,9 +163,7 @@ impl Selector {
     /// # Errors
     /// [`Error::Refused`]; [`Error::LaneRange`].
     pub fn lane_counts(&self, lane: usize) -> Result<Option<LaneCounts>, Error> {
-        if lane >= self.shared.lanes {
-            return Err(Error::LaneRange { got: lane, most: self.shared.lanes - 1 });
-        }
+        check_lane(lane, self.shared.lanes)?;
         let Some(maps) = &self.shared.maps else { return Ok(None) };
         let bytes = maps.counts.lookup(lane).map_err(refused("BPF_MAP_LOOKUP_ELEM"))?;
         Ok(Some(LaneCounts::decode(&bytes)))
@@ -137,7 +180,36 @@ impl Selector {
     }
 }
 
+/// The two maps of a [`Selector`] that another process hands over: table and counts.
+#[derive(Debug)]
+pub struct HandedMaps {
+    /// Which lane serves each bucket.
+    pub table: OwnedFd,
+    /// What was selected.
+    pub counts: OwnedFd,
+}
+
+/// The program of a [`Group`] that another process hands over, and the sockets that it selects among.
+#[derive(Debug)]
+pub struct HandedProgram {
+    /// As it is attached.
+    pub program: OwnedFd,
+    /// The sockets, by lane.
+    pub sockets: OwnedFd,
+}
+
 impl SharedMaps {
+    fn inherited(HandedMaps { table, counts }: HandedMaps) -> Result<Self, Error> {
+        let maps = Self {
+            table: Map::inherited(MapKind::Array, size_of::<u32>(), table),
+            counts: Map::inherited(MapKind::PerCpuArray, COUNTS_BYTES, counts),
+        };
+        for map in [&maps.table, &maps.counts] {
+            map.lookup(0).map_err(refused("BPF_MAP_LOOKUP_ELEM"))?;
+        }
+        Ok(maps)
+    }
+
     fn new(table: &Table, lanes: usize) -> Result<Self, Error> {
         let maps = Self {
             table: Map::new(MapKind::Array, size_of::<u32>(), table.buckets().count(), "corelane_table")?,
@@ -168,6 +240,8 @@ pub struct Group {
 struct Member {
     lane: usize,
     cookie: u64,
+    /// Another process handed it over, and its lane has not entered yet.
+    is_awaited: bool,
 }
 
 #[derive(Debug)]
@@ -177,6 +251,10 @@ struct GroupProgram {
 }
 
 impl GroupProgram {
+    fn inherited(HandedProgram { program, sockets }: HandedProgram) -> Self {
+        Self { program: Program::inherited(program), sockets: Map::inherited(MapKind::SocketArray, size_of::<u64>(), sockets) }
+    }
+
     fn new(shared: &Shared, maps: &SharedMaps, transport: Transport) -> Result<Self, Error> {
         let sockets = Map::new(MapKind::SocketArray, size_of::<u64>(), shared.lanes, "corelane_lanes")?;
         let buckets = lock(&shared.table).buckets();
@@ -193,11 +271,9 @@ impl Group {
     /// # Errors
     /// [`Error::LaneRange`]; [`Error::LaneJoined`] if the lane has a socket here.
     pub fn entry(&self, lane: usize) -> Result<Joining<'_>, Error> {
-        if lane >= self.shared.lanes {
-            return Err(Error::LaneRange { got: lane, most: self.shared.lanes - 1 });
-        }
+        check_lane(lane, self.shared.lanes)?;
         let members = lock(&self.members);
-        if members.iter().any(|member| member.lane == lane) {
+        if members.iter().any(|member| member.lane == lane && !member.is_awaited) {
             return Err(Error::LaneJoined { lane });
         }
         Ok(Joining { group: self, lane, members })
@@ -223,6 +299,18 @@ impl Group {
             // The kernel takes a closed socket out by itself.
             let _ = self.program.as_ref().map(|program| program.sockets.delete(lane));
         }
+    }
+
+    /// Its sockets in the order of the kernel's list, each with its lane and cookie: for another process of ours.
+    #[must_use]
+    pub fn members(&self) -> Vec<(usize, u64)> {
+        lock(&self.members).iter().map(|member| (member.lane, member.cookie)).collect()
+    }
+
+    /// Its program and the map of its sockets, for another process of ours; none with [`Means::Classic`].
+    #[must_use]
+    pub fn program(&self) -> Option<[BorrowedFd<'_>; 2]> {
+        self.program.as_ref().map(|program| [program.program.as_fd(), program.sockets.as_fd()])
     }
 
     /// Sockets at the address of `member` that are not of this group: others take part in what arrives there, and may put
@@ -292,8 +380,13 @@ impl Joining<'_> {
 
     fn join(&mut self, socket: BorrowedFd, enter: impl FnOnce(&Self) -> Result<(), Error>) -> Result<(), Error> {
         let cookie = sockets::cookie(socket).map_err(refused("SO_COOKIE"))?;
-        assert!(self.members.iter().all(|member| member.lane != self.lane), "a lane enters once");
-        self.members.push(Member { lane: self.lane, cookie });
+        if let Some(awaited) = self.members.iter_mut().find(|member| member.lane == self.lane) {
+            assert!(awaited.is_awaited, "a lane enters once");
+            let is_it = std::mem::replace(&mut awaited.is_awaited, awaited.cookie != cookie);
+            assert!(is_it, "it was awaited until now");
+            return if awaited.cookie == cookie { Ok(()) } else { Err(strange()) };
+        }
+        self.members.push(Member { lane: self.lane, cookie, is_awaited: false });
         assert!(self.members.len() <= self.group.shared.lanes, "a group has a place for each lane");
         let registered = enter(self);
         if registered.is_err() {
@@ -305,7 +398,7 @@ impl Joining<'_> {
     fn alone(&self, socket: BorrowedFd) -> Result<(), Error> {
         let address = own_address(socket)?;
         if address.port() == 0 {
-            return Err(Error::SocketUnfit { fault: Fault { reason: Reason::Other, number: libc::EINVAL } });
+            return Err(strange());
         }
         // Where the kernel keeps no list nobody can tell, and the port was asked for without sharing before.
         let found = holders(self.group.transport, address).unwrap_or_default();
@@ -380,6 +473,11 @@ fn own_address(socket: BorrowedFd) -> Result<SocketAddr, Error> {
     address.inet().ok_or(Error::SocketUnfit { fault: Fault { reason: Reason::Unsupported, number: libc::EAFNOSUPPORT } })
 }
 
+/// It is not one that can enter.
+fn strange() -> Error {
+    Error::SocketUnfit { fault: Fault { reason: Reason::Other, number: libc::EINVAL } }
+}
+
 fn unanswered() -> Error {
     Error::Refused { call: "SO_ATTACH_REUSEPORT_BPF", fault: Fault::of(Reason::Unsupported) }
 }
@@ -388,6 +486,10 @@ fn probing(address: SocketAddr, peer: Option<SocketAddr>) -> Bind {
     let share_port = peer.is_none();
     let (address, peer) = (address.into(), peer.map(Address::Ip));
     Bind { address, peer, share_port, v6_only: false, receive_buffer_bytes: 0, send_buffer_bytes: 0 }
+}
+
+fn check_lane(lane: usize, lanes: usize) -> Result<(), Error> {
+    if lane < lanes { Ok(()) } else { Err(Error::LaneRange { got: lane, most: lanes.saturating_sub(1) }) }
 }
 
 fn check_lanes(table: &Table, lanes: usize) -> Result<(), Error> {

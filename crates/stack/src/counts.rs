@@ -1,5 +1,7 @@
 //! What a stack counts.
 
+use crate::tunnels::{Tunnel, TunnelCounts};
+
 /// Why a packet that arrived went no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -24,13 +26,17 @@ pub enum Drop {
     Crossing,
     /// It had no neighbour in time.
     Neighbour,
-    /// No frame was free to answer it.
+    /// No frame was free to answer it, or to put what it carries together.
     Frames,
+    /// It came in more tunnels than are opened.
+    Nest,
+    /// The ring of its channel was full, or it was too long for one.
+    Channel,
 }
 
 impl Drop {
     /// How many there are.
-    pub const COUNT: usize = 11;
+    pub const COUNT: usize = 13;
 }
 
 /// What was counted since the stack was made.
@@ -41,6 +47,11 @@ pub struct Counts {
     pub frames_in: u64,
     /// Frames that were handed to the port.
     pub frames_out: u64,
+    /// Datagrams that reached UDP: those that were damaged, had no socket ([`Drop::Port`]), found its queue full ([`Drop::Full`]), were given to it
+    /// (`datagrams_in`), or went on to its lane (`strays`); each is one of these.
+    pub datagrams_arrived: u64,
+    /// Datagrams whose header or checksum was wrong.
+    pub datagrams_damaged: u64,
     /// Datagrams that sockets were given.
     pub datagrams_in: u64,
     /// Datagrams that sockets have sent.
@@ -63,8 +74,11 @@ pub struct Counts {
     pub crossed: u64,
     /// Datagrams that came to another lane than their socket's, and were brought there.
     pub strays: u64,
+    /// Packets that were put into channels.
+    pub channelled: u64,
     /// How often the interface was found down.
     pub downs: u64,
+    pub(crate) tunnels: [TunnelCounts; Tunnel::ALL.len()],
     drops: [u64; Drop::COUNT],
 }
 
@@ -75,10 +89,23 @@ impl Counts {
         self.drops[drop as usize]
     }
 
+    /// What was counted of that kind of tunnel.
+    #[must_use]
+    pub const fn of_tunnel(&self, tunnel: Tunnel) -> TunnelCounts {
+        self.tunnels[tunnel as usize]
+    }
+
     /// Packets that were dropped.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.drops.iter().sum()
+    }
+
+    /// Whether each datagram that arrived is accounted for.
+    #[must_use]
+    pub const fn datagrams_add_up(&self) -> bool {
+        let lost = self.datagrams_damaged + self.of(Drop::Port) + self.of(Drop::Full);
+        self.datagrams_arrived == lost + self.datagrams_in + self.strays
     }
 
     pub(crate) const fn drop(&mut self, drop: Drop) {
@@ -90,4 +117,4 @@ impl Counts {
     }
 }
 
-const _: () = assert!(Drop::Frames as usize + 1 == Drop::COUNT, "each reason has its count");
+const _: () = assert!(Drop::Channel as usize + 1 == Drop::COUNT, "each reason has its count");

@@ -14,7 +14,7 @@ use corelane_seam::{
 };
 use std::cell::{Ref, RefCell};
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -240,8 +240,16 @@ impl<D: Driver> Driver for Stack<D> {
         }
     }
 
-    fn lend(&mut self, address: &Address, number: i32) {
-        self.below.lend(address, number);
+    fn leave_behind(&mut self, socket: Socket) {
+        self.below.leave_behind(socket);
+    }
+
+    fn give(&mut self, address: &Address, socket: OwnedFd) {
+        self.below.give(address, socket);
+    }
+
+    fn lend(&mut self, address: &Address, number: i32, outlives: bool) {
+        self.below.lend(address, number, outlives);
     }
 
     fn local_address(&self, socket: Socket) -> Result<Address, Fault> {

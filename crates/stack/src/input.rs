@@ -1,16 +1,17 @@
 //! What arrives: from the frame to the transport.
 
+use crate::channels::Sink;
 use crate::counts::Drop;
 use crate::packet::{ALL_NODES, Ip, Packet, tuple};
-use crate::path::Path;
+use crate::path::{Leaving, Path};
 use corelane_isr::dispatch::Number;
-use corelane_isr::reassembly::{Datagram, Outcome};
+use corelane_isr::reassembly::{Admission, Datagram};
 use corelane_seam::{Checksum, Frame, Instant};
 use corelane_wire::packet::{Network, Packet as Walk, Protocol};
 use std::net::{IpAddr, SocketAddr};
 
 /// What a frame turned out to be.
-enum Found {
+pub(crate) enum Found {
     Arp,
     Ip { ip: Ip, at: usize, length: usize },
     Not(Drop),
@@ -35,14 +36,18 @@ impl Path {
                 packet.first.skip(at);
                 packet.first.set_length(length);
                 packet.ip = Some(ip);
-                packet.flow = self.flow(&packet.first, ip.is_part);
+                // What a tunnel carries has a flow of its own.
+                packet.flow = match self.tunnel_of(&packet, &ip) {
+                    Some(_) => None,
+                    None => self.flow(&packet.first, ip.is_part),
+                };
                 self.arrive(if ip.source.is_ipv4() { Number::IP } else { Number::IP6 }, packet);
             }
             Found::Not(why) => self.counts.drop(why),
         }
     }
 
-    fn look(&self, frame: &Frame) -> Found {
+    pub fn look(&self, frame: &Frame) -> Found {
         if frame.facts.continues {
             return Found::Not(Drop::Pieces);
         }
@@ -53,7 +58,11 @@ impl Path {
         if !is_ours || frame.facts.vlan.is_some() {
             return Found::Not(Drop::NotOurs);
         }
-        let is_good = !matches!(frame.facts.checksum, Checksum::Unknown);
+        self.look_at_network(&walk, !matches!(frame.facts.checksum, Checksum::Unknown))
+    }
+
+    /// Looks at the header of the network. The source vouches for the transport's checksum, or does not.
+    pub fn look_at_network(&self, walk: &Walk<'_>, is_good: bool) -> Found {
         let length = match &walk.network {
             Network::Arp(_) => return Found::Arp,
             Network::Other(..) => return Found::Not(Drop::Protocol),
@@ -61,7 +70,7 @@ impl Path {
             Network::V4(view) => view.bytes().len(),
             Network::V6(view, _) => view.bytes().len(),
         };
-        let Some(ip) = Ip::of(&walk, is_good) else { return Found::Not(Drop::Malformed) };
+        let Some(ip) = Ip::of(walk, is_good) else { return Found::Not(Drop::Malformed) };
         if !self.is_for_us(&ip) {
             return Found::Not(Drop::NotOurs);
         }
@@ -83,7 +92,7 @@ impl Path {
     pub fn fragment(&mut self, packet: Packet, ip: Ip) {
         let mut pieces = std::mem::take(&mut self.pieces);
         let outcome = self.fragments.arrive(Instant::from_nanoseconds(self.now), packet.first, &mut pieces);
-        if let Outcome::Whole(datagram) = outcome {
+        if let Admission::Whole(datagram) = outcome {
             self.whole(&datagram, &mut pieces, &ip);
         }
         assert!(pieces.is_empty(), "all pieces of a datagram are its own");
@@ -98,7 +107,7 @@ impl Path {
         let ip = Ip::of_whole(datagram, &first, before);
         let mut packet = Packet { first, rest, ip, flow: None, arrived: datagram.arrived.nanoseconds() };
         let Some(ip) = ip else { return self.counts.drop(Drop::Malformed) };
-        packet.flow = self.flow_of(&packet, &ip);
+        packet.flow = self.flow_of(&packet, &ip).filter(|_| self.tunnel_of(&packet, &ip).is_none());
         self.arrive(if ip.source.is_ipv4() { Number::IP_DIRECT } else { Number::IP6_DIRECT }, packet);
     }
 
@@ -113,12 +122,39 @@ impl Path {
         self.hasher.tuple(&tuple(source, destination, ip.protocol)?).map(|hashed| hashed.flow)
     }
 
+    /// Puts a packet into its channel; one that has none comes back.
+    pub fn channel(&mut self, packet: Packet, ip: &Ip) -> Option<Packet> {
+        match self.channels.find(&packet, ip) {
+            Some(Sink::Ring(producer)) => {
+                let head = packet.first.get(..ip.head).unwrap_or_default();
+                let is_put = producer.put(std::iter::once(head).chain(packet.transport(ip)));
+                match is_put {
+                    true => self.counts.channelled += 1,
+                    false => self.counts.drop(Drop::Channel),
+                }
+                self.done(packet);
+                None
+            }
+            Some(Sink::Lane(lane)) if *lane != self.lane.0 => {
+                let to = *lane;
+                self.counts.channelled += 1;
+                self.leaving.push(Leaving { to, number: None, packet });
+                None
+            }
+            Some(Sink::Lane(_)) | None => Some(packet),
+        }
+    }
+
     /// Hands a packet to its transport. The place of TCP: sockets by hash of their four parts, timers of the lane's wheel, and for each connection
     /// a machine that is handed segments and says what is to be sent.
     pub fn transport(&mut self, packet: Packet, ip: Ip) {
         if let Some(flow) = packet.flow.filter(|_| self.fragments.counts().fragments > 0) {
             self.reorders.run(flow.0, Instant::from_nanoseconds(packet.arrived));
         }
+        if let Some(tunnel) = self.tunnel_of(&packet, &ip) {
+            return self.open(tunnel, packet, &ip);
+        }
+        let Some(packet) = self.channel(packet, &ip) else { return };
         match ip.protocol {
             Protocol::UDP => self.udp(packet, ip),
             Protocol::ICMP if ip.source.is_ipv4() => self.icmp(packet, &ip),

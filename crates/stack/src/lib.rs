@@ -21,6 +21,8 @@
 //! | fragments | [`corelane_isr::reassembly::Limits`] |
 //! | packets queued for a lane, by protocol | 256 each (`ip`, `ip6`, ..) |
 //! | ICMP errors; echoes | 1,000 a second and 50 at once; 10,000 and 500 |
+//! | tunnels within tunnels | four; each kind is opened only if the settings name it ([`Tunnel`]) |
+//! | channels of a lane | [`CHANNELS_MAX`]; packets in each its ring |
 //! | frames of a send | those that are free: a send that finds none waits, and goes on when frames come back |
 //!
 //! **Who answers.** The stack answers ARP, neighbour discovery and echoes for its addresses, and for no other. So the kernel must not have them: whoever
@@ -46,6 +48,7 @@
 //! Who looks whether an address is taken (RFC 5227, RFC 4862) before it is used, router advertisements, groups and IPv6 link-local addresses are not there.
 #![forbid(unsafe_code)]
 
+mod channels;
 mod counts;
 mod draft;
 mod driver;
@@ -56,17 +59,23 @@ mod input;
 mod limiter;
 mod link;
 mod neighbours;
+mod opening;
 mod packet;
 mod path;
+mod published;
 mod routes;
 mod settings;
 mod sockets;
+mod tunnels;
 mod udp;
 mod work;
 
+pub use channels::{CHANNELS_MAX, ChannelRefused, End, Filter, NoFilter, Target};
 pub use counts::{Counts, Drop};
 pub use driver::Stack;
 pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
+pub use published::report_of;
 pub use routes::check_addresses;
 pub use settings::{Error, Network, ROUTES_MAX, Route, Settings};
+pub use tunnels::{Tunnel, TunnelCounts};
 pub use work::{Crossing, Packets, Policy};

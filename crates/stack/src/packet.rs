@@ -27,6 +27,8 @@ pub(crate) struct Ip {
     pub is_part: bool,
     /// The source vouches for the transport's checksum.
     pub is_good: bool,
+    /// In how many tunnels it came.
+    pub tunnels: u8,
 }
 
 impl Ip {
@@ -39,7 +41,7 @@ impl Ip {
             Network::Arp(_) | Network::Other(..) => return None,
         };
         let (head, is_part) = (walk.transport_at - walk.network_at, matches!(walk.transport, Transport::Part(..)));
-        Some(Self { source, destination, protocol, head, length: bytes.len(), is_part, is_good })
+        Some(Self { source, destination, protocol, head, length: bytes.len(), is_part, is_good, tunnels: 0 })
     }
 
     /// Of a datagram that was put together, whose first frame begins with its header.

@@ -1,5 +1,6 @@
 //! The way of a packet over one lane: what the driver's face and the lane's work have in common.
 
+use crate::channels::Channels;
 use crate::counts::{Counts, Drop};
 use crate::draft::Draft;
 use crate::limiter::Limiter;
@@ -8,6 +9,7 @@ use crate::packet::{Ip, Packet};
 use crate::routes::Routes;
 use crate::settings::{Error, Settings};
 use crate::sockets::Sockets;
+use crate::tunnels::Opened;
 use corelane_isr::dispatch::{Facts, Isr, Number, Placement, Registration, Report, Step};
 use corelane_isr::reassembly::{Limits, Reassembly, Reorders};
 use corelane_rss::{FlowHasher, FlowId, Table, Verdict};
@@ -42,6 +44,8 @@ pub(crate) struct Leaving {
 pub(crate) struct Path {
     pub now: u64,
     pub counts: Counts,
+    /// Something was counted since it was last written into the page.
+    pub is_untold: bool,
     pub routes: Routes,
     pub neighbours: Neighbours,
     pub isr: Isr<Packet>,
@@ -58,6 +62,8 @@ pub(crate) struct Path {
     is_card_of_key: bool,
     table: Rc<RefCell<Table>>,
     pub draft: Draft,
+    pub tunnels: Opened,
+    pub channels: Channels,
     /// Names the next packet that is sent.
     pub identification: u32,
     /// The port that was given last to who asked for none.
@@ -92,6 +98,7 @@ impl Path {
         Ok(Self {
             now: 0,
             counts: Counts::default(),
+            is_untold: true,
             routes: Routes::new(settings)?,
             neighbours: Neighbours::new(memory.frames()),
             isr: workstreams(settings, &table),
@@ -107,6 +114,8 @@ impl Path {
             is_card_of_key: settings.is_card_of_key,
             table,
             draft: Draft::default(),
+            tunnels: Opened::of(&settings.tunnels),
+            channels: Channels::default(),
             identification: (settings.secret >> 64) as u32,
             port_given: 0,
             errors: Limiter::new(ERRORS.0, ERRORS.1),
@@ -160,6 +169,7 @@ impl Path {
 
     /// A packet that another lane has placed here.
     pub fn admit(&mut self, number: Number, packet: Packet, from: usize) {
+        self.is_untold = true;
         match self.isr.admit(number, packet, from) {
             Step::Queued => {}
             Step::Dropped(_) | Step::Unregistered(_) => {
@@ -182,6 +192,7 @@ impl Path {
             let Some(frame) = self.looped.pop_front() else { break };
             self.frame(frame);
         }
+        self.channels.publish();
     }
 
     /// Whether something is left to run.
@@ -196,6 +207,7 @@ impl Path {
 
     /// A datagram whose socket is here though its bucket is not.
     pub fn stray(&mut self, packet: Packet) {
+        self.is_untold = true;
         let ip = packet.ip;
         // reason: only a transport's packets are strays.
         self.transport(packet, ip.expect("a stray has its headers looked at"));
@@ -240,6 +252,7 @@ impl Path {
     }
 
     fn carry_out(&mut self, step: Step<Packet>) {
+        self.is_untold = true;
         match step {
             Step::Run(run) => {
                 self.handle(run.number, run.packet);

@@ -1,5 +1,6 @@
 //! What a stack is told.
 
+use crate::tunnels::Tunnel;
 use corelane_isr::dispatch::Dispatch;
 use corelane_isr::reassembly::Limits;
 use corelane_rss::{FlowHasher, Table};
@@ -50,6 +51,8 @@ pub struct Settings {
     pub dispatch: Dispatch,
     /// What waits for fragments; none: a 32nd part of the port's frames.
     pub fragments: Option<Limits>,
+    /// Tunnels that are opened.
+    pub tunnels: Vec<Tunnel>,
     /// Random, and nobody else's: the names of fragments and the places of tables come of it.
     pub secret: u128,
 }
@@ -114,9 +117,9 @@ impl Settings {
     /// Settings without an address, for lane `lane` of so many.
     #[must_use]
     pub fn new(hasher: Arc<FlowHasher>, table: Table, lane: (usize, usize), secret: u128) -> Self {
-        let (networks, routes) = Default::default();
+        let (networks, routes, tunnels) = Default::default();
         let (is_card_of_key, dispatch, fragments) = (false, Dispatch::Hybrid, None);
-        Self { networks, routes, hasher, table, lane, is_card_of_key, dispatch, fragments, secret }
+        Self { networks, routes, hasher, table, lane, is_card_of_key, dispatch, fragments, tunnels, secret }
     }
 
     /// With one more address.
@@ -143,6 +146,13 @@ impl Settings {
     #[must_use]
     pub fn with_dispatch(self, dispatch: Dispatch) -> Self {
         Self { dispatch, ..self }
+    }
+
+    /// With one more kind of tunnel that is opened.
+    #[must_use]
+    pub fn with_tunnel(mut self, tunnel: Tunnel) -> Self {
+        self.tunnels.push(tunnel);
+        self
     }
 
     /// With other limits for fragments.

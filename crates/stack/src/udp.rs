@@ -27,22 +27,28 @@ enum Stop {
 impl Path {
     /// A datagram.
     pub fn udp(&mut self, packet: Packet, mut ip: Ip) {
+        self.counts.datagrams_arrived += 1;
         let Some(head) = packet.transport(&ip).next().and_then(|first| first.first_chunk::<HEAD>().copied()) else {
-            return self.counts.drop(Drop::Malformed);
+            return self.damaged(Drop::Malformed);
         };
         let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
         let length = usize::from(word(4));
         if length < HEAD || length > ip.length {
-            return self.counts.drop(Drop::Malformed);
+            return self.damaged(Drop::Malformed);
         }
         ip.length = length;
         // Without a checksum only IPv4 has any (RFC 8200, section 8.1).
         let has_none = word(6) == 0;
         if (has_none && ip.source.is_ipv6()) || (!has_none && !packet.is_right(&ip)) {
-            return self.counts.drop(Drop::Checksum);
+            return self.damaged(Drop::Checksum);
         }
         let (from, to) = (SocketAddr::new(ip.source, word(0)), SocketAddr::new(ip.destination, word(2)));
         self.give(packet, ip, from, to);
+    }
+
+    fn damaged(&mut self, why: Drop) {
+        self.counts.datagrams_damaged += 1;
+        self.counts.drop(why);
     }
 
     /// Gives a datagram to its socket.
@@ -219,10 +225,12 @@ impl Path {
             length,
             is_part: false,
             is_good: true,
+            tunnels: 0,
         };
         let pseudo = ip.addresses().pseudo(Protocol::UDP, length).unwrap_or_default();
         self.draft.patch(6, pseudo.plus(self.draft.sum).checksum_of_udp());
         self.counts.datagrams_out += 1;
+        self.is_untold = true;
         if self.draft.is_cut() {
             self.counts.fragments_out += self.draft.pieces() as u64;
             // A card that sends by hash does not see the ports of fragments.

@@ -1,14 +1,17 @@
 //! The work beside the stack's driver on a lane: packets change lanes by its channels.
 
+use crate::channels::{Filter, Target};
 use crate::counts::{Counts, Drop};
 use crate::gate::Gate;
 use crate::neighbours::Word;
 use crate::packet::{Ip, Packet};
 use crate::path::{Leaving, Path};
+use crate::published;
 use corelane_isr::dispatch::{Dispatch, Number, Report};
 use corelane_lane::{Channels, Ear, Kit, Mesh, Work};
 use corelane_rss::{FlowId, Table};
-use corelane_seam::{Completion, Driver, Frame, FrameParcel};
+use corelane_seam::{Completion, Driver, Frame, FrameMemory, FrameParcel};
+use corelane_watch::PacketsRow;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -44,6 +47,10 @@ pub enum Policy {
     Limit(Number, usize),
     /// Which lane has which bucket.
     Table(Table),
+    /// Opens a channel. Its number is the caller's; of a ring this lane becomes the one producer.
+    OpenChannel(u64, Filter, Target),
+    /// Takes it away: its packets are the lane's again.
+    CloseChannel(u64),
 }
 
 /// The work. It asks nothing of the driver itself: what the driver's face of the stack brings it hands on, and what comes it hands to that.
@@ -52,17 +59,23 @@ pub struct Packets {
     gate: Rc<RefCell<Gate>>,
     mesh: Mesh<Crossing>,
     ear: Option<Ear<Policy>>,
+    row: Option<PacketsRow>,
     is_draining: bool,
 }
 
 impl Packets {
     pub(crate) fn new(path: Rc<RefCell<Path>>, gate: Rc<RefCell<Gate>>, mesh: Mesh<Crossing>) -> Self {
-        Self { path, gate, mesh, ear: None, is_draining: false }
+        Self { path, gate, mesh, ear: None, row: None, is_draining: false }
     }
 
     /// From now on policies are heard.
     pub fn set_ear(&mut self, ear: Ear<Policy>) {
         self.ear = Some(ear);
+    }
+
+    /// From now on what is counted is written into the lane's row of the page, whenever a turn has changed it.
+    pub fn set_row(&mut self, row: PacketsRow) {
+        self.row = Some(row);
     }
 
     /// What was counted on its lane.
@@ -79,7 +92,8 @@ impl Packets {
 
     fn send(&mut self, kit: &Kit, leaving: Leaving) {
         let Leaving { to, number, packet } = leaving;
-        let word = parcels(packet, to, kit.now()).map(|packet| Crossing(packet.into_word(number)));
+        let memory = self.path.borrow().memory.clone();
+        let word = parcels(packet, &memory, to, kit.now()).map(|packet| Crossing(packet.into_word(number)));
         let is_sent = word.is_some_and(|word| self.mesh.send(kit, to, word).is_ok());
         if !is_sent {
             let path = &mut *self.path.borrow_mut();
@@ -97,6 +111,14 @@ impl Packets {
             }
         }
         self.path.borrow_mut().news = news;
+    }
+
+    /// Writes into the page what was counted since it was written last.
+    fn publish(&self) {
+        let path = &mut *self.path.borrow_mut();
+        if let Some(row) = self.row.as_ref().filter(|_| std::mem::take(&mut path.is_untold)) {
+            published::write(row, &path.counts, path.fragments.counts(), &path.isr);
+        }
     }
 
     /// Tells other lanes how many of their packets were handled here. What finds a channel full is told later: it is never lost.
@@ -135,11 +157,24 @@ impl Sent {
 }
 
 /// Makes parcels of a packet's frames; none if one of them may not travel, and the packet is dropped.
-fn parcels(packet: Packet, to: usize, now: u64) -> Option<Sent> {
+fn parcels(packet: Packet, memory: &FrameMemory, to: usize, now: u64) -> Option<Sent> {
     let Packet { first, rest, ip, flow, arrived } = packet;
-    let first = first.parcel(to, now).ok()?;
-    let rest = rest.into_iter().map(|frame| frame.parcel(to, now).ok()).collect::<Option<Vec<_>>>()?;
+    let parcel = |frame| own(frame, memory)?.parcel(to, now).ok();
+    let first = parcel(first)?;
+    let rest = rest.into_iter().map(parcel).collect::<Option<Vec<_>>>()?;
     Some(Sent { first, rest, ip, flow, arrived })
+}
+
+/// The frame in this lane's memory. One that has arrived from another lane does not travel on: it is copied, for what goes on from here went to its
+/// bucket's lane first, and is rare.
+fn own(frame: Frame, memory: &FrameMemory) -> Option<Frame> {
+    if !frame.is_abroad() {
+        return Some(frame);
+    }
+    let mut copy = memory.frame().filter(|copy| copy.room() >= frame.len())?;
+    copy.append(&frame);
+    copy.facts = frame.facts;
+    Some(copy)
 }
 
 impl Work for Packets {
@@ -180,13 +215,22 @@ impl Work for Packets {
         let Some(ear) = &mut self.ear else { return };
         let path = &mut *self.path.borrow_mut();
         for policy in ear.take() {
-            let heard = match policy {
+            path.is_untold = true;
+            let heard: Result<(), String> = match policy {
                 Policy::Dispatch(dispatch) => {
                     path.isr.set_dispatch(dispatch);
                     Ok(())
                 }
-                Policy::DispatchOf(number, dispatch) => path.isr.set_dispatch_of(number, dispatch),
-                Policy::Limit(number, limit) => path.isr.set_limit(number, limit),
+                Policy::DispatchOf(number, dispatch) => path.isr.set_dispatch_of(number, dispatch).map_err(|why| why.to_string()),
+                Policy::Limit(number, limit) => path.isr.set_limit(number, limit).map_err(|why| why.to_string()),
+                Policy::OpenChannel(number, filter, target) => {
+                    path.channels.open(number, &filter, target, kit.lanes()).map_err(|why| why.to_string())
+                }
+                Policy::CloseChannel(number) => {
+                    // One that was refused is closed as well.
+                    let _was_open = path.channels.close(number);
+                    Ok(())
+                }
                 Policy::Table(table) => {
                     path.set_table(table);
                     Ok(())
@@ -204,6 +248,8 @@ impl Work for Packets {
         self.path.borrow_mut().leaving = leaving;
         self.spread(kit);
         self.settle(kit);
+        self.path.borrow_mut().channels.publish();
+        self.publish();
     }
 
     fn has_work(&self) -> bool {
@@ -212,7 +258,8 @@ impl Work for Packets {
     }
 
     fn has_news(&self) -> bool {
-        self.path.borrow().has_leaving()
+        let path = self.path.borrow();
+        path.has_leaving() || (path.is_untold && self.row.is_some())
     }
 
     fn has_ended(&self) -> bool {

@@ -7,7 +7,7 @@ use crate::server::Server;
 use corelane_rss::{FlowHasher, Table};
 use corelane_select::holders::holders;
 use corelane_select::{Group, Means, Selector, probe};
-use corelane_svc::Place;
+use corelane_svc::TransportAddress;
 
 /// What steers, and what had to be done without.
 pub(crate) struct Attachment {
@@ -22,7 +22,7 @@ pub(crate) struct Attachment {
 /// Programs ready to be attached.
 pub(crate) struct Attached {
     pub(crate) selector: Selector,
-    pub(crate) groups: Vec<(Place, Group)>,
+    pub(crate) groups: Vec<(TransportAddress, Group)>,
     /// Sockets of another process are at our places, whose part is taken over.
     pub(crate) takes_over: bool,
 }
@@ -87,7 +87,7 @@ impl Attached {
     }
 
     /// The sockets of a place, which is one that the server named.
-    pub(crate) fn group(&self, at: Place) -> &Group {
+    pub(crate) fn group(&self, at: TransportAddress) -> &Group {
         let found = self.groups.iter().find(|(place, _)| *place == at);
         // reason: lanes listen at the places that the server named, and at no other.
         &found.expect("a lane's place is one of the server's").1
@@ -95,6 +95,6 @@ impl Attached {
 }
 
 /// Whether sockets are at the place already.
-fn is_held(place: &Place) -> bool {
+fn is_held(place: &TransportAddress) -> bool {
     holders(place.transport, place.address).is_ok_and(|holders| !holders.is_empty())
 }

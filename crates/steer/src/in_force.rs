@@ -2,6 +2,7 @@
 
 use corelane_select::Means;
 use std::fmt;
+use std::str::FromStr;
 
 /// What chooses the lane of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,15 @@ impl InForce {
             Means::Program => Self::Program,
             Means::Classic => Self::Classic,
         }
+    }
+}
+
+impl FromStr for InForce {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let all = [Self::Nothing, Self::Program, Self::Classic, Self::Kernel];
+        all.into_iter().find(|known| known.to_string() == text).ok_or(())
     }
 }
 

@@ -5,7 +5,7 @@ use crate::steered::Steered;
 use corelane_machine::network::ports_to_choose;
 use corelane_seam::{Driver, Socket};
 use corelane_select::detach;
-use corelane_svc::{Error, Flows, MakeSocket, Place, Selected, Selection, Services, discard};
+use corelane_svc::{Error, Flows, MakeSocket, Selected, Selection, Services, TransportAddress, discard};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl LaneSelection {
 }
 
 impl Selection for LaneSelection {
-    fn open(&mut self, at: Place, driver: &mut dyn Driver, make: &mut MakeSocket<'_>) -> Result<Socket, Error> {
+    fn open(&mut self, at: TransportAddress, driver: &mut dyn Driver, make: &mut MakeSocket<'_>) -> Result<Socket, Error> {
         let failed = |error: corelane_select::Error| Error::Steering { address: at.address, why: error.to_string().into() };
         let Some(attached) = self.attached() else {
             let socket = make(driver)?;
@@ -59,7 +59,7 @@ impl Selection for LaneSelection {
         Ok(socket)
     }
 
-    fn refresh(&mut self, at: Place, socket: BorrowedFd<'_>) -> Result<(), Error> {
+    fn refresh(&mut self, at: TransportAddress, socket: BorrowedFd<'_>) -> Result<(), Error> {
         // reason: `Steered` tells lanes so only where something is attached.
         let attached = self.attached().expect("what is put into force is attached");
         attached.group(at).refresh(socket).map_err(|error| Error::Steering { address: at.address, why: error.to_string().into() })
@@ -69,7 +69,7 @@ impl Selection for LaneSelection {
         self.steered.mend(self.lane);
     }
 
-    fn mend(&mut self, at: Place, socket: BorrowedFd<'_>) -> Result<(), Error> {
+    fn mend(&mut self, at: TransportAddress, socket: BorrowedFd<'_>) -> Result<(), Error> {
         // reason: `Steered` tells lanes so only where something is attached.
         let group = self.attached().expect("what is mended was attached").group(at);
         let failed = |error: corelane_select::Error| Error::Steering { address: at.address, why: error.to_string().into() };
@@ -77,7 +77,7 @@ impl Selection for LaneSelection {
         if group.strangers(socket).map_err(failed)?.is_empty() { group.refresh(socket).map_err(failed) } else { Ok(()) }
     }
 
-    fn leave(&mut self, at: Place) {
+    fn leave(&mut self, at: TransportAddress) {
         if let Some(attached) = self.attached() {
             attached.group(at).leave(self.lane);
         }

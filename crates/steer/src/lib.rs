@@ -9,6 +9,7 @@
 mod attach;
 mod choice;
 mod error;
+mod handed;
 mod in_force;
 mod lane;
 mod plan;
@@ -20,9 +21,11 @@ mod warning;
 
 pub use choice::{Settings, Steering};
 pub use corelane_select::Error as SelectionError;
+pub use corelane_select::{HandedMaps, HandedProgram};
 pub use error::Error;
+pub use handed::{GroupShown, Handed, HandedGroup};
 pub use in_force::InForce;
-pub use plan::{Plan, PlannedLane, Wish, plan};
+pub use plan::{LanePlan, PlannedLane, Wish, plan};
 pub use server::Server;
 pub use steered::Steered;
 pub use topology::Topology;

@@ -34,7 +34,7 @@ pub struct PlannedLane {
 
 /// Lanes, and what their user should know of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct LanePlan {
     /// In their order.
     pub lanes: Vec<PlannedLane>,
     /// What stands in the way.
@@ -42,7 +42,7 @@ pub struct Plan {
 }
 
 /// Plans the lanes. There are none if the topology has no CPU that is wished for, or 0 lanes are.
-pub fn plan(topology: &Topology, wish: &Wish) -> Plan {
+pub fn plan(topology: &Topology, wish: &Wish) -> LanePlan {
     let cpus = candidates(topology, wish);
     let paid = cpus.len().min(topology.paid_cpus.unwrap_or(usize::MAX));
     let count = wish.lanes.unwrap_or(paid);
@@ -55,7 +55,7 @@ pub fn plan(topology: &Topology, wish: &Wish) -> Plan {
     }
     assert!(lanes.is_empty() || lanes.len() == count, "as many lanes as were wished for, or no CPU for any");
     let warnings = warnings(topology, wish, &lanes, paid);
-    Plan { lanes, warnings }
+    LanePlan { lanes, warnings }
 }
 
 /// The CPUs that may be used, the best ones first.

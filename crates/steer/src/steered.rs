@@ -27,10 +27,14 @@ pub struct Steered {
     state: Mutex<State>,
 }
 
+type Told = Box<dyn FnMut(&Table) + Send>;
+
 struct State {
     table: Table,
     /// Of each lane, whether it is served.
     present: Vec<bool>,
+    /// Who is told of each table that comes into force.
+    told: Option<Told>,
 }
 
 impl Steered {
@@ -50,8 +54,20 @@ impl Steered {
             "a table is in force by what is attached"
         );
         assert!(!(detaches && attached.is_some()), "what others attached is taken away where nothing of ours takes its place");
-        let state = Mutex::new(State { table, present: vec![true; server.lanes] });
+        let state = Mutex::new(State { table, present: vec![true; server.lanes], told: None });
         Ok(Arc::new(Self { attached, detaches, hasher, tell, in_force, note, state }))
+    }
+
+    /// With what is attached already.
+    pub(crate) fn in_force_already(
+        attached: Option<Attached>,
+        hasher: FlowHasher,
+        table: Table,
+        (in_force, lanes): (InForce, usize),
+        tell: Tell<Steer>,
+    ) -> Arc<Self> {
+        let state = Mutex::new(State { table, present: vec![true; lanes], told: None });
+        Arc::new(Self { attached, detaches: false, hasher: Arc::new(hasher), tell, in_force, note: None, state })
     }
 
     /// What chooses the lanes.
@@ -72,6 +88,13 @@ impl Steered {
     /// The table in force; where no table is, the one by which strays are told.
     pub fn table(&self) -> Table {
         self.lock().table.clone()
+    }
+
+    /// Has `told` called with the table as it is, and with each that comes into force from then on, in their order. It must not call this.
+    pub fn on_table(&self, mut told: impl FnMut(&Table) + Send + 'static) {
+        let mut state = self.lock();
+        told(&state.table);
+        state.told = Some(Box::new(told));
     }
 
     /// Of each lane, whether it is served: false once it has left, until it comes back.
@@ -150,6 +173,8 @@ impl Steered {
         let written = attached.selector.rewrite(table);
         // A refusal may come after some buckets.
         state.table = attached.selector.table();
+        let State { table: in_force, told, .. } = state;
+        told.iter_mut().for_each(|told| told(in_force));
         written?;
         assert!(state.table == *table, "what the kernel was given is what lanes are told");
         self.refresh(state)?;
@@ -166,7 +191,7 @@ impl Steered {
     }
 
     /// Tells lanes the same, and waits until all of them have done it.
-    fn tell(&self, lanes: &[usize], command: impl Fn() -> Command) -> Result<(), Error> {
+    pub(crate) fn tell(&self, lanes: &[usize], command: impl Fn() -> Command) -> Result<(), Error> {
         assert!(!lanes.is_empty(), "somebody is told");
         let ask = |lane: &usize| {
             let (done, answer) = channel();

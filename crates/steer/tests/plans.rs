@@ -5,7 +5,7 @@ use corelane_machine::ethtool::{Channels, Fields, FlowKind, HashFunction, Rss};
 use corelane_machine::interfaces::{Interface, Link};
 use corelane_machine::interrupts::{Interrupt, Queue};
 use corelane_machine::topology::Cpu;
-use corelane_steer::{Plan, Topology, Warning, Wish, plan};
+use corelane_steer::{LanePlan, Topology, Warning, Wish, plan};
 
 const WISH: Wish = Wish { lanes: None, cpus: None, tcp: true, udp: true };
 
@@ -45,11 +45,11 @@ fn with(topology: Topology, interface: Interface) -> Topology {
     Topology { interface: Some(interface), ..topology }
 }
 
-fn cpus(plan: &Plan) -> Vec<usize> {
+fn cpus(plan: &LanePlan) -> Vec<usize> {
     plan.lanes.iter().map(|lane| lane.cpu.number).collect()
 }
 
-fn queues(plan: &Plan) -> Vec<Vec<usize>> {
+fn queues(plan: &LanePlan) -> Vec<Vec<usize>> {
     plan.lanes.iter().map(|lane| lane.queues.clone()).collect()
 }
 

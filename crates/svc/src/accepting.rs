@@ -8,7 +8,7 @@ use crate::limits::SECOND;
 use crate::listeners::Listener;
 use crate::machine::Machine;
 use crate::names::{Ending, Peer};
-use crate::places::{Place, Sharing};
+use crate::places::{Sharing, TransportAddress};
 use crate::port::StreamPort;
 use crate::services::Services;
 use crate::state::{Arrived, ServiceState};
@@ -34,7 +34,7 @@ impl Services {
         let begins = self.ports[*service as usize].stream().is_some_and(|port| port.peer_begins());
         let stream = limits.stream.peer_begins(limits.stream.peer_begins || begins);
         let listen = Listen { address: address.clone(), backlog: limits.backlog, share_port, v6_only, stream };
-        let at = Place::of(Transport::Tcp, address);
+        let at = TransportAddress::of(Transport::Tcp, address);
         let failed = |fault| Error::Listen { address: listen.address.clone(), fault };
         let socket = self.steering.open_socket(driver, at, |driver| driver.listen(&listen).map_err(failed))?;
         self.table.listeners.open(index, socket);
@@ -114,7 +114,8 @@ impl Services {
             return;
         }
         let flow = self.table.flow(&arrived.peer, &arrived.local, Protocol::TCP);
-        let peer = Peer { address: arrived.peer, local: arrived.local, flow, learned: None };
+        let local = self.table.services[service as usize].local(arrived.local);
+        let peer = Peer { address: arrived.peer, local, flow, learned: None };
         // In this order: a reader who sees the arrival in the page also sees whether it was a stray.
         self.table.count(service, ServiceCounter::Strays, self.table.is_stray(flow, kit.lane()).into());
         self.table.count(service, ServiceCounter::Accepts, 1);

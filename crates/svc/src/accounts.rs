@@ -1,8 +1,10 @@
 //! Who pays for a lane's memory: each peer with its connections, and each service with what it keeps itself.
 
+use corelane_seam::slab::Slab;
 use corelane_seam::{Address, Arena, Payer, Role};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 
 /// Who is one peer to limits and to memory: an IPv4 address, or the IPv6 addresses of one /64, which is what one host is given
 /// (RFC 6177, section 2); over a Unix socket a user.
@@ -35,6 +37,7 @@ impl PeerKey {
 
 /// What a lane keeps of a peer, as long as it has connections.
 struct PeerAccount {
+    key: PeerKey,
     payer: Payer,
     connections: u32,
     /// Those of them that it opened itself.
@@ -55,23 +58,38 @@ impl Payers {
     pub(crate) const NONE: Self = Self { service: Payer::LANE, own: Payer::LANE };
 }
 
+/// Names an account as long as its peer has connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PeerAccountId(NonZeroU32);
+
+impl PeerAccountId {
+    fn of(index: u32) -> Self {
+        Self(NonZeroU32::MIN.saturating_add(index))
+    }
+
+    fn index(self) -> u32 {
+        self.0.get() - 1
+    }
+}
+
 /// The accounts of all peers that have connections.
 pub(crate) struct Accounts {
     /// Under whom they are.
     work: Payer,
-    peers: BTreeMap<PeerKey, PeerAccount>,
+    accounts: Slab<PeerAccount>,
+    peers: BTreeMap<PeerKey, PeerAccountId>,
 }
 
 impl Default for Accounts {
     fn default() -> Self {
-        Self { work: Payer::LANE, peers: BTreeMap::new() }
+        Self { work: Payer::LANE, accounts: Slab::new(), peers: BTreeMap::new() }
     }
 }
 
 impl Accounts {
     /// Connections that a peer has opened to all services.
     pub(crate) fn accepted(&self, peer: PeerKey) -> u32 {
-        self.peers.get(&peer).map_or(0, |account| account.accepted)
+        self.peers.get(&peer).map_or(0, |account| self.accounts.at(account.index()).accepted)
     }
 
     /// From now on accounts are opened under that of this work.
@@ -80,32 +98,45 @@ impl Accounts {
         self.work = work;
     }
 
-    /// Opens the account of a connection, which has that tag and belongs to the service that is paid for by `service`.
-    pub(crate) fn open(&mut self, arena: &Arena, peer: PeerKey, is_accepted: bool, (tag, service): (u32, Payer)) -> Payer {
-        let open = || PeerAccount { payer: arena.open_payer(self.work, Role::Peer), connections: 0, accepted: 0 };
-        let account = self.peers.entry(peer).or_insert_with(open);
+    /// Opens the account of a connection, which has that tag and belongs to the service that is paid for by `service`; with that of its peer.
+    pub(crate) fn open(
+        &mut self,
+        arena: &Arena,
+        peer: PeerKey,
+        is_accepted: bool,
+        (tag, service): (u32, Payer),
+    ) -> (PeerAccountId, Payer) {
+        let Self { work, accounts, peers } = self;
+        let open = || {
+            let payer = arena.open_payer(*work, Role::Peer);
+            PeerAccountId::of(accounts.insert(PeerAccount { key: peer, payer, connections: 0, accepted: 0 }).index)
+        };
+        let id = *peers.entry(peer).or_insert_with(open);
+        let account = accounts.at_mut(id.index());
         account.connections += 1;
         account.accepted += u32::from(is_accepted);
         assert!(account.connections >= account.accepted, "those that a peer has opened are among its own");
-        arena.open_payer(account.payer, Role::Connection { tag, service })
+        (id, arena.open_payer(account.payer, Role::Connection { tag, service }))
     }
 
-    /// Closes the account of a connection that is gone, and its peer's with the last one.
-    pub(crate) fn close(&mut self, arena: &Arena, peer: PeerKey, is_accepted: bool, payer: Payer) {
+    /// Closes the account of a connection that is gone, and its peer's with the last one; returns whose it was.
+    pub(crate) fn close(&mut self, arena: &Arena, id: PeerAccountId, is_accepted: bool, payer: Payer) -> PeerKey {
         arena.close_payer(payer);
-        // reason: opened with the first of its connections, closed with the last.
-        let account = self.peers.get_mut(&peer).expect("a peer has an account as long as it has connections");
+        // Opened with the first of the peer's connections, closed with the last.
+        let account = self.accounts.at_mut(id.index());
         assert!(account.connections > 0 && account.accepted >= u32::from(is_accepted), "an account closes once");
         account.connections -= 1;
         account.accepted -= u32::from(is_accepted);
+        let key = account.key;
         if account.connections == 0 {
-            arena.close_payer(account.payer);
-            self.peers.remove(&peer);
+            arena.close_payer(self.accounts.remove_at(id.index()).payer);
+            self.peers.remove(&key);
         }
+        key
     }
 
     /// Bytes that a peer holds.
-    pub(crate) fn held(&self, peer: PeerKey, arena: &Arena) -> usize {
-        self.peers.get(&peer).map_or(0, |account| arena.held(account.payer))
+    pub(crate) fn held(&self, id: PeerAccountId, arena: &Arena) -> usize {
+        arena.held(self.accounts.at(id.index()).payer)
     }
 }

@@ -33,7 +33,7 @@ impl Table {
 
     fn go_on_connecting(&mut self, kit: &mut Kit, index: u32) {
         let connection = self.connections.there(index);
-        let (to, wanted) = (connection.peer.address.clone(), connection.peer.local.clone());
+        let (to, wanted) = (connection.peer.address.clone(), connection.peer.local.as_ref().clone());
         match self.from(kit, index, &to, &wanted) {
             From::Unknown(to) => self.ask_route(kit, index, to),
             From::Chosen(from) => self.submit_connect(kit, index, Some(from)),

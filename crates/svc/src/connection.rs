@@ -1,6 +1,6 @@
 //! A connection's entry in the lane's table, and the box that it has only while it has something to do.
 
-use crate::accounts::PeerKey;
+use crate::accounts::PeerAccountId;
 use crate::files::Fetch;
 use crate::input::Input;
 use crate::limits::{Limits, SECOND};
@@ -12,7 +12,6 @@ use crate::timers::TimerList;
 use crate::transform::{PASS_BYTES, Transform};
 use corelane_lane::TimerId;
 use corelane_seam::{Arena, Chain, Lease, Payer, Shared, Socket};
-use std::any::Any;
 
 /// How long a holder may stand still while others wait for some of its memory.
 const STANDSTILL: u64 = SECOND;
@@ -77,8 +76,6 @@ pub(crate) struct Connection {
     pub(crate) busy: Option<Box<Busy>>,
     /// In a box of its own, so that it takes one word where there is none.
     pub(crate) transform: Option<Box<Box<dyn Transform>>>,
-    /// The session of a connection that is being opened, until its service can take it.
-    pub(crate) session_to_be: Option<Box<dyn Any>>,
     pub(crate) timer: Option<TimerId>,
     /// Those that its service started.
     pub(crate) timers: TimerList,
@@ -101,8 +98,8 @@ pub(crate) struct Connection {
     pub(crate) is_starved: bool,
     /// Who pays for its memory.
     pub(crate) payer: Payer,
-    /// Among whose connections it is counted.
-    pub(crate) peer_key: PeerKey,
+    /// The account of the peer among whose connections it is counted; none before it is admitted.
+    pub(crate) peer_account: Option<PeerAccountId>,
     /// Its service waits in the list of those that want to offload a call.
     pub(crate) awaits_offload: bool,
     /// A request was taken whose answer may not have left.
@@ -112,14 +109,18 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// The account of its peer.
+    pub(crate) fn peer(&self) -> PeerAccountId {
+        // reason: a connection is admitted before it is anything else.
+        self.peer_account.expect("a connection has an account from its admission")
+    }
+
     pub(crate) fn new(socket: Option<Socket>, peer: Peer, service: u16, machine: Machine, now: u64) -> Self {
-        let peer_key = PeerKey::of(&peer.address);
         Self {
             socket,
             peer,
             busy: None,
             transform: None,
-            session_to_be: None,
             timer: None,
             timers: TimerList::EMPTY,
             timer_at: u64::MAX,
@@ -134,7 +135,7 @@ impl Connection {
             is_paused: false,
             is_starved: false,
             payer: Payer::LANE,
-            peer_key,
+            peer_account: None,
             awaits_offload: false,
             owes_answer: false,
             tries_left: 0,
@@ -382,6 +383,6 @@ mod tests {
     #[test]
     fn an_idle_connection_is_small() {
         println!("{} bytes", size_of::<Connection>());
-        assert!(size_of::<Connection>() <= 256, "{} bytes", size_of::<Connection>());
+        assert!(size_of::<Connection>() <= 192, "{} bytes", size_of::<Connection>());
     }
 }

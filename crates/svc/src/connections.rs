@@ -1,6 +1,6 @@
 //! The table of a lane's connections, and how many of them there may be.
 
-use crate::accounts::{Accounts, PeerKey};
+use crate::accounts::{Accounts, PeerAccountId, PeerKey};
 use crate::class;
 use crate::connection::Connection;
 use crate::found::Desk;
@@ -10,6 +10,7 @@ use crate::transform::Transform;
 use corelane_lane::Kit;
 use corelane_seam::slab::HandleSlab;
 use corelane_seam::{Address, Arena, Handle, Op, Socket};
+use std::any::Any;
 use std::collections::BTreeMap;
 
 /// Those of all services. One is there from its admission until its socket is closed.
@@ -21,6 +22,8 @@ pub(crate) struct Connections {
     of_peer_most: u32,
     /// Sockets that are being closed without having been a connection.
     turned_away: usize,
+    /// The sessions of connections that are being opened, until their services can take them.
+    to_be: BTreeMap<u32, Box<dyn Any>>,
 }
 
 /// What one peer may have of so many.
@@ -30,7 +33,7 @@ fn half(connections: u32) -> u32 {
 
 impl Connections {
     pub(crate) fn new(most: u32) -> Self {
-        Self { entries: HandleSlab::new(), most, of_peer_most: half(most), turned_away: 0 }
+        Self { entries: HandleSlab::roomy(), most, of_peer_most: half(most), turned_away: 0, to_be: BTreeMap::new() }
     }
 
     /// So many descriptors can be open: one peer may have a half of what there is room for.
@@ -79,13 +82,13 @@ impl Connections {
 
     /// Connections of a service in handshakes that stand still and that others began, of the peers that have most of them.
     pub(crate) fn still_handshakes(&self, service: u16, now: u64) -> Vec<u32> {
-        let mut of_peers: BTreeMap<PeerKey, Vec<u32>> = BTreeMap::new();
+        let mut of_peers: BTreeMap<PeerAccountId, Vec<u32>> = BTreeMap::new();
         for (key, connection) in self.entries.iter() {
             let is_begun =
                 connection.service == service && connection.machine.is_in_handshake() && !connection.machine.is_outgoing();
             // What is ready waits for this lane, not for its peer.
             if is_begun && !connection.is_ready && connection.stands_still(now) {
-                of_peers.entry(connection.peer_key).or_default().push(key.index);
+                of_peers.entry(connection.peer()).or_default().push(key.index);
             }
         }
         let most = of_peers.values().map(Vec::len).max().unwrap_or(0);
@@ -108,10 +111,26 @@ impl Connections {
         let index = self.entries.insert(connection).index;
         let connection = self.there(index);
         let state = &mut states[connection.service as usize];
-        let (peer, is_accepted) = (connection.peer_key, !connection.machine.is_outgoing());
+        let (peer, is_accepted) = (PeerKey::of(&connection.peer.address), !connection.machine.is_outgoing());
         state.opened(is_accepted.then_some(peer));
-        connection.payer = desk.memory.accounts.open(arena, peer, is_accepted, (index, state.payers.service));
+        let (account, payer) = desk.memory.accounts.open(arena, peer, is_accepted, (index, state.payers.service));
+        (connection.peer_account, connection.payer) = (Some(account), payer);
         index
+    }
+
+    /// Keeps the session of a connection that is being opened.
+    pub(crate) fn keep_session(&mut self, index: u32, session: Box<dyn Any>) {
+        let before = self.to_be.insert(index, session);
+        assert!(before.is_none(), "a connection that is being opened has one session");
+    }
+
+    pub(crate) fn has_session(&self, index: u32) -> bool {
+        self.to_be.contains_key(&index)
+    }
+
+    /// The session that was kept; none where it was taken before, or another side opened the connection.
+    pub(crate) fn take_session(&mut self, index: u32) -> Option<Box<dyn Any>> {
+        self.to_be.remove(&index)
     }
 
     /// Removes a connection whose socket is closed; returns what its user gave for it.
@@ -125,15 +144,15 @@ impl Connections {
         // Asked for by its last completion.
         let mut connection = self.entries.remove_at(index);
         assert!(connection.machine.has_ended(), "a connection goes behind its end: {:?}", connection.machine);
-        assert!(connection.session.is_none() && connection.session_to_be.is_none(), "a session outlives its connection");
+        assert!(connection.session.is_none() && !self.has_session(index), "a session outlives its connection");
         assert!(connection.timers.is_empty(), "a timer outlives its connection");
         if let Some(busy) = connection.busy.take() {
             desk.recycle(busy);
         }
         assert!(connection.timer.is_none(), "no deadline comes for what is gone");
-        let (peer, is_accepted) = (connection.peer_key, !connection.machine.is_outgoing());
+        let is_accepted = !connection.machine.is_outgoing();
+        let peer = desk.memory.accounts.close(arena, connection.peer(), is_accepted, connection.payer);
         states[connection.service as usize].closed(is_accepted.then_some(peer));
-        desk.memory.accounts.close(arena, peer, is_accepted, connection.payer);
         connection.transform.take()
     }
 

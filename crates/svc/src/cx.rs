@@ -28,10 +28,11 @@ use corelane_seam::{
     Address, Arena, Arrival, Chain, DatagramOp, Fault, File, FileOp, Handle, Instant, Interest, Lease, OffloadResult,
     OffloadWork, Op, OpenOptions, Segment, Shared, nanoseconds,
 };
-use corelane_watch::{Counted, ServiceCounter};
+use corelane_watch::{Counted, LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
 use std::future::Future;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -74,6 +75,9 @@ pub(crate) struct Met {
 
 impl<'a> Site<'a> {
     pub(crate) fn new(kit: &'a mut Kit, table: &'a mut Table, service: u16, current: Option<ConnectionId>) -> Self {
+        // One store: for who asks why a turn takes so long.
+        let connection = current.map_or(0, |id| u64::from(id.index) + 1);
+        kit.row.set(LaneCounter::Serving, (u64::from(service) + 1) << 32 | connection);
         Self { kit, table, service, current, socket: None, met: Met::default() }
     }
 
@@ -204,17 +208,17 @@ impl<K: Talk> Cx<'_, K> {
             return Err(Error::Full { connections: self.table.limits(self.service).connections_max });
         }
         let local = from.unwrap_or(NOWHERE);
-        let mut connection = Connection::new(
+        let connection = Connection::new(
             None,
-            Peer { address: to.into(), local, flow: None, learned: None },
+            Peer { address: to.into(), local: Arc::new(local), flow: None, learned: None },
             self.service,
             Machine::opening(),
             self.kit.now(),
         );
-        connection.session_to_be = Some(Box::new(session));
         let deadline = self.kit.now().saturating_add(nanoseconds(self.table.limits(self.service).connect_limit));
         let Table { connections, services, desk, .. } = &mut *self.table;
         let index = connections.admit(services, desk, connection, &self.kit.arena);
+        connections.keep_session(index, Box::new(session));
         let timer = self.kit.start_timer(deadline, connections.handle(class::DEADLINE, index));
         let connection = self.table.connections.there(index);
         (connection.timer, connection.timer_at) = (Some(timer), deadline);
@@ -470,6 +474,7 @@ impl<K: Talk> Cx<'_, K> {
     /// Counts `requests` answered or taken (`requests`): only the service knows what a request is.
     pub fn count_requests(&mut self, requests: usize) {
         self.met.requests |= requests > 0;
+        self.kit.note_requests(requests);
         self.table.count(self.service, ServiceCounter::Requests, requests);
     }
 

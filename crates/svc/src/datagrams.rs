@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::names::SocketId;
-use crate::places::Place;
+use crate::places::TransportAddress;
 use crate::services::Services;
 use crate::sockets::{Bound, DatagramSocket, datagram_socket};
 use crate::table::Table;
@@ -16,7 +16,7 @@ impl Services {
     pub(crate) fn open_bound(&mut self, driver: &mut dyn Driver, index: usize) -> Result<Address, Error> {
         let Bound { ref address, service, sharing, .. } = self.table.sockets.bound()[index];
         let bind = datagram_socket(address.clone(), None, sharing);
-        let at = Place::of(Transport::Udp, address);
+        let at = TransportAddress::of(Transport::Udp, address);
         let failed = |fault| Error::Listen { address: bind.address.clone(), fault };
         let socket = self.steering.open_socket(driver, at, |driver| driver.bind(&bind).map_err(failed))?;
         let local = driver.local_address(socket).map_err(failed)?;
@@ -112,7 +112,7 @@ impl Services {
         sockets.found(services, id)?;
         sockets.dismiss(services, id);
         if let Some(address) = sockets.unbind(id) {
-            self.place_closed(Place::of(Transport::Udp, &address));
+            self.place_closed(TransportAddress::of(Transport::Udp, &address));
         }
         Some(())
     }

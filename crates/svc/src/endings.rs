@@ -13,6 +13,7 @@ use corelane_lane::Kit;
 use corelane_rss::Protocol;
 use corelane_seam::{Address, Fault, Handle, Op, Socket, nanoseconds};
 use corelane_watch::ServiceCounter;
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Services {
@@ -133,7 +134,7 @@ impl Services {
         }
         let flow = self.table.flow(&peer, &local, Protocol::TCP);
         let found = self.table.there(index);
-        found.connection.peer = Peer { address: peer, local, flow, learned: None };
+        found.connection.peer = Peer { address: peer, local: Arc::new(local), flow, learned: None };
         found.connection.active_at = kit.now();
         found.connection.machine.opened();
         found.count(ServiceCounter::Connects, 1);
@@ -164,7 +165,7 @@ impl Services {
 
     pub(crate) fn adopt_session(&mut self, kit: &mut Kit, index: u32) {
         // A panic of its service may have ended it, and dropped that, before.
-        let Some(session) = self.table.there(index).connection.session_to_be.take() else { return };
+        let Some(session) = self.table.connections.take_session(index) else { return };
         let session = self.connection_call(kit, index, |port, _| port.adopt(session)).flatten();
         self.begin_session(kit, index, session);
     }

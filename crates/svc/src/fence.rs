@@ -119,8 +119,8 @@ impl Services {
         for index in self.table.connections.indices().collect::<Vec<_>>() {
             let connection = self.table.connections.there(index);
             let service = connection.service;
-            all.extend(connection.session_to_be.take().map(|session| (service, session)));
             all.extend(connection.transform.take().map(|transform| (service, Box::new(transform) as Box<dyn Any>)));
+            all.extend(self.table.connections.take_session(index).map(|session| (service, session)));
         }
         for (service, mut port) in (0..).zip(self.ports.drain(..)) {
             if let Port::Stream(port) = &mut port {

@@ -28,7 +28,7 @@ impl Services {
             Phase::Lingering => {}
             Phase::Handshake | Phase::Refusing => found.send(kit),
             Phase::Open | Phase::Closing => {
-                found.seal();
+                found.seal(kit);
                 found.drop_late_words();
                 if found.connection.transform.is_some() {
                     if !self.pass_output(kit, index) {
@@ -178,10 +178,10 @@ impl Services {
 }
 
 impl Found<'_> {
-    fn seal(&mut self) {
+    fn seal(&mut self, kit: &Kit) {
         if let Some(busy) = self.connection.busy.as_mut() {
             busy.output.seal();
-            busy.count(&self.state.row);
+            busy.count(kit, &self.state.row);
         }
     }
 

@@ -129,6 +129,34 @@ impl Limits {
         }
         Ok(())
     }
+
+    /// What can change while lanes serve: how long things may take. A connection that waits already has its new limit when it does something, or at
+    /// the end of its old one.
+    pub const LIVE: [&str; 8] = [
+        "idle_limit",
+        "read_limit",
+        "send_limit",
+        "answer_limit",
+        "linger_limit",
+        "connect_limit",
+        "handshake_limit",
+        "drain_limit",
+    ];
+
+    /// These limits, with those of `other` that can change while lanes serve.
+    pub(crate) fn live_as(self, other: &Self) -> Self {
+        Self {
+            idle_limit: other.idle_limit,
+            read_limit: other.read_limit,
+            send_limit: other.send_limit,
+            answer_limit: other.answer_limit,
+            linger_limit: other.linger_limit,
+            connect_limit: other.connect_limit,
+            handshake_limit: other.handshake_limit,
+            drain_limit: other.drain_limit,
+            ..self
+        }
+    }
 }
 
 builders!(Limits {

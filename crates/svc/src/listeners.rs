@@ -2,7 +2,7 @@
 
 use crate::class;
 use crate::limits::SECOND;
-use crate::places::{Place, Sharing};
+use crate::places::{Sharing, TransportAddress};
 use corelane_lane::Kit;
 use corelane_rss::Transport;
 use corelane_seam::{Address, Handle, Op, Socket, StreamOp};
@@ -73,9 +73,14 @@ impl Listeners {
     }
 
     /// The places at which it is and flows come, and the sockets there.
-    pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
-        let place = |listener: &Listener| Place::of(Transport::Tcp, &listener.address);
+    pub(crate) fn open_places(&self) -> impl Iterator<Item = (TransportAddress, Socket)> {
+        let place = |listener: &Listener| TransportAddress::of(Transport::Tcp, &listener.address);
         self.all.iter().filter_map(move |listener| Some((place(listener)?, listener.socket?)))
+    }
+
+    /// The sockets of all places that are open.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = Socket> {
+        self.all.iter().filter_map(|listener| listener.socket)
     }
 
     /// Starts accepting wherever it has not begun and there is room for a connection of that service.
@@ -147,11 +152,11 @@ impl Listeners {
     }
 
     /// A listener is closed; returns where it was, if flows came there.
-    pub(crate) fn closed(&mut self, index: usize) -> Option<Place> {
+    pub(crate) fn closed(&mut self, index: usize) -> Option<TransportAddress> {
         let listener = &mut self.all[index];
         assert!(listener.closing && listener.socket.is_some(), "a listener was closed that nobody had asked to close");
         listener.socket = None;
-        Place::of(Transport::Tcp, &listener.address)
+        TransportAddress::of(Transport::Tcp, &listener.address)
     }
 
     /// Whether one is open that is not being closed.

@@ -43,7 +43,7 @@ pub(crate) enum Draining {
     /// No drain.
     No,
     /// So many of the bytes that were readable when the drain began are still to be served.
-    Bytes(usize),
+    Bytes(u32),
     /// Accepted during the drain: its first request is served.
     First,
     /// Its first request was served; what else is readable is served until a receive finds nothing.
@@ -412,7 +412,7 @@ impl Machine {
         if let Draining::Bytes(left) = self.draining
             && !std::mem::take(&mut self.received_before)
         {
-            self.draining = Draining::Bytes(left.saturating_sub(bytes));
+            self.draining = Draining::Bytes(left.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX)));
         }
     }
 
@@ -474,7 +474,10 @@ impl Machine {
         assert!(may && self.draining == Draining::No, "drained once: {self:?}");
         match self.phase {
             Phase::Handshake => self.draining = Draining::First,
-            _ => (self.draining, self.received_before) = (Draining::Bytes(readable), self.receiving),
+            _ => {
+                (self.draining, self.received_before) =
+                    (Draining::Bytes(u32::try_from(readable).unwrap_or(u32::MAX)), self.receiving)
+            }
         }
     }
 

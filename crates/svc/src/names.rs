@@ -12,8 +12,8 @@ use std::sync::Arc;
 pub struct Peer {
     /// The other end.
     pub address: Address,
-    /// This end: the address that the peer connected to.
-    pub local: Address,
+    /// This end: the address that the peer connected to. Connections that follow each other to one address share it.
+    pub local: Arc<Address>,
     /// The flow, as it arrives here: known before the first byte. None where flows are not told apart, and while this side is
     /// still opening the connection.
     pub flow: Option<Flow>,

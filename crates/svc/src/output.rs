@@ -72,6 +72,9 @@ pub struct Output {
     pub(crate) forwarded: usize,
     pub(crate) copied: usize,
     pub(crate) tickets_taken: u32,
+    /// Tickets that were answered since they were counted last, and the sum of the times at which they were taken, which may wrap.
+    answered: u64,
+    answered_since: u64,
     pub(crate) was_refused: bool,
     pub(crate) wants_drained: bool,
     /// There may be parts of files in it that are to be read before they leave.
@@ -99,6 +102,8 @@ impl Output {
             forwarded: 0,
             copied: 0,
             tickets_taken: 0,
+            answered: 0,
+            answered_since: 0,
             was_refused: false,
             wants_drained: false,
             has_files: false,
@@ -346,6 +351,13 @@ impl Output {
         self.held.front().map(|held| held.since)
     }
 
+    /// How many tickets were answered since this was asked last, and how long each of them waited until now, on the average.
+    pub(crate) fn take_answered(&mut self, now: u64) -> Option<(u64, u64)> {
+        let (answered, since) = (std::mem::take(&mut self.answered), std::mem::take(&mut self.answered_since));
+        // Both sums may wrap; what lies between them does not.
+        (answered > 0).then(|| (answered, now.wrapping_mul(answered).wrapping_sub(since) / answered))
+    }
+
     /// Whether a ticket that was dropped had expired before; then it is forgotten.
     pub(crate) fn forget_expired(&mut self, ticket: Name) -> bool {
         let is_good = self.held.iter().any(|held| held.number == ticket.number && held.is_renewed == ticket.is_renewed);
@@ -371,6 +383,7 @@ impl Output {
         let held = self.held.remove(place).expect("a held request is there until it is answered");
         assert!(self.reserved >= held.reserved, "what a ticket kept is in the sum");
         self.reserved -= held.reserved;
+        (self.answered, self.answered_since) = (self.answered + 1, self.answered_since.wrapping_add(held.since));
         if held.expires == self.expires && held.expires < u64::MAX {
             self.expires = self.held.iter().map(|held| held.expires).min().unwrap_or(u64::MAX);
         }

@@ -41,11 +41,10 @@ impl Services {
 
     /// The service gets a connection that is open.
     fn hand_over(&mut self, kit: &mut Kit, index: u32) {
-        let connection = self.table.there(index).connection;
-        if connection.session_to_be.is_none() {
+        if !self.table.connections.has_session(index) {
             return self.open_session(kit, index);
         }
-        let pair = connection.pair;
+        let pair = self.table.there(index).connection.pair;
         self.adopt_session(kit, index);
         self.call(kit, index, Call::Connected);
         self.table.there(index).mark_dirty();

@@ -6,14 +6,14 @@ use std::net::SocketAddr;
 
 /// An address and how it is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TransportAddress {
     /// TCP or UDP.
     pub transport: Transport,
     /// The address, with its port.
     pub address: SocketAddr,
 }
 
-impl Place {
+impl TransportAddress {
     /// None for an address at which no flows come, because it is no IP address.
     pub(crate) fn of(transport: Transport, address: &Address) -> Option<Self> {
         Some(Self { transport, address: address.inet()? })

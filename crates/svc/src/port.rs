@@ -117,7 +117,7 @@ pub(crate) struct Sessions<S: StreamService> {
 
 impl<S: StreamService> Sessions<S> {
     pub(crate) fn new(service: S, post: Post<S::Talk>) -> Self {
-        Self { service, sessions: Slab::new(), post, make_transforms: Vec::new() }
+        Self { service, sessions: Slab::roomy(), post, make_transforms: Vec::new() }
     }
 }
 

@@ -157,8 +157,8 @@ impl Services {
         let holders = self.holders(kit, |connection| connection.stands_still(now));
         let most = holders.iter().map(|holder| holder.peer_bytes).max().unwrap_or(0);
         let held_by_peer = |table: &mut Table, id| {
-            let key = table.find(id)?.peer_key;
-            Some(table.desk.memory.accounts.held(key, &kit.arena))
+            let account = table.find(id)?.peer();
+            Some(table.desk.memory.accounts.held(account, &kit.arena))
         };
         let needs = (0..self.table.desk.memory.waiting.len()).find_map(|at| {
             let Waiting { id, bytes } = self.table.desk.memory.waiting[at];

@@ -156,6 +156,7 @@ impl Services {
             alarms: Default::default(),
             accepted: Default::default(),
             payers: Payers::NONE,
+            local: None,
             bursts: Default::default(),
             told_of_unanswered: false,
         });

@@ -4,7 +4,7 @@ use crate::class;
 use crate::drops::{Dropped, Drops};
 use crate::flows::{Flow, Flows};
 use crate::names::SocketId;
-use crate::places::{Place, Sharing};
+use crate::places::{Sharing, TransportAddress};
 use crate::replies::{Gathered, Replies};
 use crate::state::ServiceState;
 use corelane_lane::Kit;
@@ -289,12 +289,17 @@ impl Sockets {
     }
 
     /// Where the lane is served and flows come, and the sockets there.
-    pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
+    pub(crate) fn open_places(&self) -> impl Iterator<Item = (TransportAddress, Socket)> {
         self.bound.iter().filter_map(|bound| {
             let id = bound.socket?;
             let socket = self.open.get(id.into())?.socket?;
-            Some((Place::of(Transport::Udp, &bound.address)?, socket))
+            Some((TransportAddress::of(Transport::Udp, &bound.address)?, socket))
         })
+    }
+
+    /// The sockets of all places where services are served.
+    pub(crate) fn served_sockets(&self) -> impl Iterator<Item = Socket> {
+        self.bound.iter().filter_map(|bound| self.open.get(bound.socket?.into())?.socket)
     }
 
     /// Takes a closed socket away from the place that it was bound at, if it was one of those; returns where.

@@ -9,6 +9,7 @@ use corelane_watch::{ServiceCounter, ServiceRow};
 use std::any::TypeId;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// An accepted socket for which there is no room yet.
 pub(crate) struct Arrived {
@@ -39,9 +40,19 @@ pub(crate) struct ServiceState {
     /// How many connections each peer has opened.
     pub(crate) accepted: BTreeMap<PeerKey, u32>,
     pub(crate) payers: Payers,
+    /// Where the last connection was accepted.
+    pub(crate) local: Option<Arc<Address>>,
 }
 
 impl ServiceState {
+    /// The address where a connection was accepted, shared with the one before if that came there, too: so idle connections need not keep one each.
+    pub(crate) fn local(&mut self, address: Address) -> Arc<Address> {
+        match &self.local {
+            Some(local) if **local == address => local.clone(),
+            _ => self.local.insert(Arc::new(address)).clone(),
+        }
+    }
+
     /// Counts one more connection; if it was accepted, as one of its peer.
     pub(crate) fn opened(&mut self, accepted: Option<PeerKey>) {
         assert!(self.open < self.limits.connections_max, "connections are bounded");

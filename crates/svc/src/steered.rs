@@ -4,9 +4,9 @@ use crate::class;
 use crate::error::Error;
 use crate::flows::Flows;
 use crate::outgoing::Outgoing;
-use crate::places::Place;
+use crate::places::TransportAddress;
 use crate::services::Services;
-use crate::steering::{Command, Reply, Selection, Steer};
+use crate::steering::{Command, Reply, Selection, Steer, Visit};
 use corelane_lane::Kit;
 use corelane_seam::{Driver, Handle, nanoseconds};
 use std::ops::RangeInclusive;
@@ -41,13 +41,22 @@ impl Services {
             Command::Mend => reply(self.at_each_place(driver, |selection, at, socket| selection.mend(at, socket))),
             Command::Leave => self.leave(kit, reply),
             Command::Enter => reply(self.enter(driver)),
+            Command::Limits(limits) => {
+                assert!(limits.len() == self.table.services.len(), "each service has its limits");
+                for (state, limits) in self.table.services.iter_mut().zip(limits.iter()) {
+                    state.limits = state.limits.live_as(limits);
+                }
+                reply(Ok(()));
+            }
+            Command::Show(visit) => reply(self.show(driver, visit)),
+            Command::HandOver => self.leave_behind(kit, driver, reply),
         }
     }
 
     fn at_each_place(
         &mut self,
         driver: &mut dyn Driver,
-        call: impl FnMut(&mut dyn Selection, Place, BorrowedFd<'_>) -> Result<(), Error>,
+        call: impl FnMut(&mut dyn Selection, TransportAddress, BorrowedFd<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.steering.at_each_place(driver, self.table.open_places(), call)
     }
@@ -61,6 +70,25 @@ impl Services {
         self.table.listeners.begin_to_settle(kit.now());
         self.table.sockets.drain_served(&self.table.services, kit);
         self.leave_timer(kit);
+    }
+
+    fn show(&self, driver: &dyn Driver, mut visit: Visit) -> Result<(), Error> {
+        if self.steering.is_leaving() || self.table.draining {
+            return Err(Error::Draining);
+        }
+        self.table.open_places().try_for_each(|(at, socket)| match driver.descriptor(socket) {
+            Some(descriptor) => visit(at, descriptor),
+            None => Ok(()),
+        })
+    }
+
+    /// Leaves for good. The sockets stay where they are registered, for they are the other process's now.
+    fn leave_behind(&mut self, kit: &mut Kit, driver: &mut dyn Driver, reply: Reply) {
+        self.steering.selection = None;
+        for socket in self.table.served_sockets() {
+            driver.leave_behind(socket);
+        }
+        self.leave(kit, reply);
     }
 
     pub(crate) fn leave_timer(&mut self, kit: &mut Kit) {
@@ -95,7 +123,7 @@ impl Services {
     }
 
     /// A socket that the lane was served at is closed.
-    pub(crate) fn place_closed(&mut self, at: Option<Place>) {
+    pub(crate) fn place_closed(&mut self, at: Option<TransportAddress>) {
         self.steering.place_closed(at);
         self.note_left();
     }

@@ -2,14 +2,15 @@
 
 use crate::class;
 use crate::error::Error;
-use crate::limits::SECOND;
-use crate::places::Place;
+use crate::limits::{Limits, SECOND};
+use crate::places::TransportAddress;
 use crate::state::ServiceState;
 use corelane_lane::{Ear, Kit};
 use corelane_rss::Table;
 use corelane_seam::{Driver, Handle, Op, Socket};
 use corelane_watch::{LaneCounter, ServiceCounter};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 /// Registers a lane's sockets, so that its flows find them. Nothing else is known here of how that is done.
 /// Called on the lane's own thread.
@@ -18,13 +19,13 @@ pub trait Selection {
     ///
     /// # Errors
     /// That of `make`, or [`Error::Steering`]. Then no socket is left.
-    fn open(&mut self, at: Place, driver: &mut dyn Driver, make: &mut MakeSocket<'_>) -> Result<Socket, Error>;
+    fn open(&mut self, at: TransportAddress, driver: &mut dyn Driver, make: &mut MakeSocket<'_>) -> Result<Socket, Error>;
 
     /// Puts the present table into force, where that needs a socket of the address; `socket` is the lane's.
     ///
     /// # Errors
     /// [`Error::Steering`].
-    fn refresh(&mut self, at: Place, socket: BorrowedFd<'_>) -> Result<(), Error>;
+    fn refresh(&mut self, at: TransportAddress, socket: BorrowedFd<'_>) -> Result<(), Error>;
 
     /// Flows of other lanes came to this one since the last look at the counts. Whoever steers may then have the lane told to
     /// [`Command::Mend`].
@@ -34,10 +35,10 @@ pub trait Selection {
     ///
     /// # Errors
     /// [`Error::Steering`].
-    fn mend(&mut self, at: Place, socket: BorrowedFd<'_>) -> Result<(), Error>;
+    fn mend(&mut self, at: TransportAddress, socket: BorrowedFd<'_>) -> Result<(), Error>;
 
     /// The lane's socket at the address is closed.
-    fn leave(&mut self, at: Place);
+    fn leave(&mut self, at: TransportAddress);
 
     /// What was selected for this lane so far; none where nobody counts.
     fn counts(&self) -> Option<Selected>;
@@ -77,7 +78,16 @@ pub enum Command {
     Leave,
     /// Serve at all addresses again.
     Enter,
+    /// Have the limits of time of these, one for each service in its order, from now on ([`Limits::LIVE`]).
+    Limits(Arc<[Limits]>),
+    /// Show each socket at which services are served and flows come.
+    Show(Visit),
+    /// Another process has all these sockets as well: leave them to it. What was accepted lives on, and nobody is refused.
+    HandOver,
 }
+
+/// Is shown a lane's sockets, on the lane's own thread: their numbers mean nothing elsewhere.
+pub type Visit = Box<dyn FnMut(TransportAddress, BorrowedFd<'_>) -> Result<(), Error> + Send>;
 
 /// Is told how it went.
 pub type Reply = Box<dyn FnOnce(Result<(), Error>) + Send>;
@@ -105,7 +115,7 @@ impl Steering {
     pub(crate) fn open_socket(
         &mut self,
         driver: &mut dyn Driver,
-        at: Option<Place>,
+        at: Option<TransportAddress>,
         mut make: impl FnMut(&mut dyn Driver) -> Result<Socket, Error>,
     ) -> Result<Socket, Error> {
         match self.selection.as_mut().zip(at) {
@@ -118,8 +128,8 @@ impl Steering {
     pub(crate) fn at_each_place(
         &mut self,
         driver: &mut dyn Driver,
-        mut open: impl Iterator<Item = (Place, Socket)>,
-        mut call: impl FnMut(&mut dyn Selection, Place, BorrowedFd<'_>) -> Result<(), Error>,
+        mut open: impl Iterator<Item = (TransportAddress, Socket)>,
+        mut call: impl FnMut(&mut dyn Selection, TransportAddress, BorrowedFd<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Some(selection) = self.selection.as_deref_mut() else { return Ok(()) };
         open.try_for_each(|(place, socket)| match driver.descriptor(socket) {
@@ -152,7 +162,7 @@ impl Steering {
     }
 
     /// A socket that the lane was served at is closed.
-    pub(crate) fn place_closed(&mut self, at: Option<Place>) {
+    pub(crate) fn place_closed(&mut self, at: Option<TransportAddress>) {
         if let Some((selection, at)) = self.selection.as_mut().zip(at) {
             selection.leave(at);
         }

@@ -359,7 +359,7 @@ impl Found<'_> {
         }
         busy.note_taken(called.before, kit.now());
         let is_served = called.receives && busy.input.len() < called.before && !busy.in_record();
-        busy.count(&self.state.row);
+        busy.count(kit, &self.state.row);
         assert!(!self.connection.machine.has_ended(), "a call ends nothing itself: that comes behind it");
         let before = self.connection.busy.replace(busy);
         assert!(before.is_none(), "a box that was taken out is put back");
@@ -434,7 +434,7 @@ impl Connection {
 
 impl Busy {
     /// Counts what calls have moved and taken since the last time.
-    pub(crate) fn count(&mut self, row: &ServiceRow) {
+    pub(crate) fn count(&mut self, kit: &Kit, row: &ServiceRow) {
         let copied = std::mem::take(&mut self.input.copied) + std::mem::take(&mut self.output.copied);
         let forwarded = std::mem::take(&mut self.output.forwarded);
         let tickets = std::mem::take(&mut self.output.tickets_taken) as usize;
@@ -442,6 +442,10 @@ impl Busy {
             row.add(ServiceCounter::BytesCopied, copied as u64);
             row.add(ServiceCounter::BytesForwarded, forwarded as u64);
             row.add(ServiceCounter::TicketsHeld, tickets as u64);
+            kit.note_held(tickets);
+        }
+        if let Some((answered, waited)) = self.output.take_answered(kit.now()) {
+            kit.note_answered(answered, waited);
         }
     }
 

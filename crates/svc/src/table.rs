@@ -11,7 +11,7 @@ use crate::names::{ConnectionId, SocketId};
 use crate::notices::Note;
 use crate::nudge::Nudges;
 use crate::outgoing::Outgoing;
-use crate::places::Place;
+use crate::places::TransportAddress;
 use crate::requests::Requests;
 use crate::sockets::{FoundSocket, Sockets};
 use crate::state::ServiceState;
@@ -148,8 +148,13 @@ impl Table {
     }
 
     /// Where this lane is served and flows come, and the sockets there.
-    pub(crate) fn open_places(&self) -> impl Iterator<Item = (Place, Socket)> {
+    pub(crate) fn open_places(&self) -> impl Iterator<Item = (TransportAddress, Socket)> {
         self.listeners.open_places().chain(self.sockets.open_places())
+    }
+
+    /// The sockets of all places where this lane is served.
+    pub(crate) fn served_sockets(&self) -> Vec<Socket> {
+        self.listeners.sockets().chain(self.sockets.served_sockets()).collect()
     }
 
     /// Whether one more connection of the service may be open.

@@ -28,7 +28,7 @@ pub use corelane_sim::{
 };
 pub use family::{Family, address, at, client};
 pub use rig::{MS, Nobody, Play, Rig, S, endings, patient};
-pub use roster::{Plan, Roster};
+pub use roster::{RigPlan, Roster};
 pub use scene::Scene;
 pub use script::Script;
 pub use simulate::{Failure, Summary, simulate};

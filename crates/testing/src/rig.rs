@@ -1,7 +1,7 @@
 //! Lanes with services in a simulated world, and how a test lets them run.
 
 use crate::family::{Family, PORT};
-use crate::roster::{Plan, Roster, sure};
+use crate::roster::{RigPlan, Roster, sure};
 use corelane_lane::{Control, Ear, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::Arena;
 use corelane_sim::{Peer, SimDriver, Turn, World};
@@ -119,7 +119,7 @@ impl Rig {
     ///
     /// # Panics
     /// If they cannot be made: no memory, an address that somebody else has, more services than a page has rows for.
-    pub fn new(world: &World, plan: &Plan, mut equip: impl FnMut(&mut Roster)) -> Self {
+    pub fn new(world: &World, plan: &RigPlan, mut equip: impl FnMut(&mut Roster)) -> Self {
         let mut rosters: Vec<Roster> = (0..plan.lanes).map(|lane| Roster::new(lane, plan.lanes)).collect();
         rosters.iter_mut().for_each(&mut equip);
         let services = rosters.iter().map(Roster::names).max_by_key(Vec::len).unwrap_or_default();
@@ -156,7 +156,7 @@ impl Rig {
         rig
     }
 
-    fn add_lane(&mut self, ear: Ear<Steer>, plan: &Plan, roster: Roster) {
+    fn add_lane(&mut self, ear: Ear<Steer>, plan: &RigPlan, roster: Roster) {
         let number = roster.lane();
         let arena = sure("the lane's memory", Arena::new(plan.settings.memory_bytes));
         let mut driver = match plan.host {
@@ -178,14 +178,14 @@ impl Rig {
     }
 
     /// Lanes with one service over connections that listens at [`address`](crate::address), or at that port's place in the plan's family.
-    pub fn serving<S: StreamService>(world: &World, plan: &Plan, limits: Limits, make: impl Fn(usize) -> S) -> Self {
+    pub fn serving<S: StreamService>(world: &World, plan: &RigPlan, limits: Limits, make: impl Fn(usize) -> S) -> Self {
         Self::new(world, plan, |roster| roster.serve(plan.family.at(PORT), limits, make(roster.lane())))
     }
 
     /// The same; `transform` makes what stands before each connection.
     pub fn behind<S: StreamService>(
         world: &World,
-        plan: &Plan,
+        plan: &RigPlan,
         limits: Limits,
         make: impl Fn(usize) -> S,
         transform: impl FnMut(Side, &corelane_svc::Peer) -> Option<Box<dyn Transform>> + Clone + 'static,

@@ -10,7 +10,7 @@ use std::fmt::Display;
 
 /// How the lanes of a rig are made.
 #[derive(Clone)]
-pub struct Plan {
+pub struct RigPlan {
     /// How many.
     pub lanes: usize,
     /// What each is set to.
@@ -25,7 +25,7 @@ pub struct Plan {
     pub family: Family,
 }
 
-impl Plan {
+impl RigPlan {
     /// So many lanes with 16 MiB each.
     pub fn lanes(lanes: usize) -> Self {
         let settings = LaneSettings::new().memory_bytes(16 << 20);

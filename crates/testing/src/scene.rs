@@ -3,7 +3,7 @@
 use crate::asker::{Asker, Questions};
 use crate::family::{at, client};
 use crate::rig::{Play, Rig, Stop, patient};
-use crate::roster::{Plan, Roster, sure};
+use crate::roster::{RigPlan, Roster, sure};
 use crate::script::{Excuse, Script, Speaker};
 use corelane_sim::{FaultKind, Faults, Random, Turn, World};
 use corelane_svc::{DatagramService, Limits, StreamService};
@@ -25,7 +25,7 @@ pub struct Scene {
     seed: u64,
     random: Random,
     world: World,
-    plan: Plan,
+    plan: RigPlan,
     limits: Limits,
     seats: Vec<Seat>,
     scripts: Vec<(u16, Script)>,
@@ -38,7 +38,7 @@ impl Scene {
     pub(crate) fn new(seed: u64, faults: Faults) -> Self {
         let (world, random) = (World::new(seed, faults), Random::new(!seed));
         let (seats, scripts, questions, checks) = Default::default();
-        let (plan, limits) = (Plan::lanes(2).memory(4 << 20), patient());
+        let (plan, limits) = (RigPlan::lanes(2).memory(4 << 20), patient());
         Self { seed, random, world, plan, limits, seats, scripts, questions, drain_after: None, checks }
     }
 

@@ -47,15 +47,17 @@ const CERTIFICATE: Text = Text::new(
     any,
     "PEM files with the certificates to show, each the server's own first, then those that signed it; who asks for a name gets the first file \
      that has it, or the first of all",
-);
+)
+.reading();
 const KEY: Text = Text::new(
     "key",
     "FILE,..",
     any,
     "PEM files with the keys of these, in the same order; by default they are in the same files",
-);
+)
+.reading();
 const CLIENTS: Text =
-    Text::new("clients", "FILE", any, "let only those in whose certificate an authority in this PEM file has signed");
+    Text::new("clients", "FILE", any, "let only those in whose certificate an authority in this PEM file has signed").reading();
 const STRANGERS: Flag = Flag::new("strangers", "with clients=FILE, let in who shows no certificate, too");
 
 /// What a scheme behind TLS can be told.

@@ -97,6 +97,22 @@ impl Program {
         Ok(())
     }
 
+    /// The keys of the sessions that began here, for the process that takes over.
+    pub(crate) fn keepsake(&self) -> Vec<u8> {
+        self.held().ring.lock().unwrap_or_else(PoisonError::into_inner).keepsake()
+    }
+
+    /// Goes on with the sessions of the process before: to be called before the first lane is made.
+    pub(crate) fn inherit(&self, keepsake: &[u8]) {
+        self.held().ring.lock().unwrap_or_else(PoisonError::into_inner).inherit(keepsake);
+    }
+
+    /// Which server this is among those of a program: by its files.
+    pub(crate) fn name(&self) -> String {
+        let paths: Vec<String> = self.settings.paths().map(|path| path.display().to_string()).collect();
+        format!("tls {}", paths.join(","))
+    }
+
     /// What is to be said of the certificates.
     pub(crate) fn notes(&self) -> Vec<String> {
         self.held().identities.notes.clone()

@@ -78,6 +78,8 @@ impl Served {
     /// Those of [`Lanes::transform`].
     pub fn before(self, lanes: Lanes) -> Result<Lanes, corelane::Error> {
         let lane = self.clone();
+        let (giving, taking) = (self.clone(), self.clone());
+        let lanes = lanes.keepsake(self.0.name(), move || giving.0.keepsake(), move |bytes| taking.0.inherit(bytes));
         let lanes = lanes.transform(move |_lane| lane.lane())?;
         Ok(lanes.beside(move || {
             let notes = self.notes().into_iter().fold(Beside::default(), Beside::note);

@@ -55,6 +55,24 @@ impl Keys {
         Ok(Self { suite, period: 0, secret, before: None })
     }
 
+    /// What another process of this machine needs to open what this one has sealed, and the other way round: suite, period, secret, and the key before.
+    pub(crate) fn keepsake(&self) -> Vec<u8> {
+        let suite = u16::from(self.suite.common.suite).to_be_bytes();
+        let before = self.before.as_ref().map_or(&[][..], |before| before);
+        [&suite[..], &self.period.to_be_bytes(), &self.secret, before].concat()
+    }
+
+    /// Goes on with those of another process; what is of another suite or cannot be read changes nothing, and sessions begin anew.
+    pub(crate) fn inherit(&mut self, keepsake: &[u8]) {
+        let Some((suite, rest)) = keepsake.split_first_chunk::<2>() else { return };
+        let Some((period, rest)) = rest.split_first_chunk::<PERIOD_BYTES>() else { return };
+        let Some((secret, before)) = rest.split_first_chunk::<KEY_BYTES>() else { return };
+        let before = before.first_chunk::<KEY_BYTES>().copied();
+        if u16::from_be_bytes(*suite) == u16::from(self.suite.common.suite) {
+            (self.period, self.secret, self.before) = (u64::from_be_bytes(*period), *secret, before);
+        }
+    }
+
     /// Goes on to `period`, and forgets what came long before.
     fn reach(&mut self, period: u64) {
         while self.period < period {
@@ -210,6 +228,27 @@ mod tests {
         }
         let of_others = self::lanes(1).1[0].1.encrypt(b"a session").unwrap();
         assert_eq!(lanes[0].1.decrypt(&of_others), None);
+    }
+
+    #[test]
+    fn the_next_process_opens_what_this_one_has_sealed() {
+        let ((ring, old), (next, new)) = (lanes(1), lanes(1));
+        old[0].0.set(PERIOD, 0);
+        let ticket = old[0].1.encrypt(b"a session").unwrap();
+        let keepsake = held(&ring).keepsake();
+        for cut in 0..2 + PERIOD_BYTES + KEY_BYTES {
+            held(&next).inherit(&keepsake[..cut]);
+            assert_eq!(held(&next).period, 0, "{cut} bytes are none");
+        }
+        let other = [&[0xff, 0xff], &keepsake[2..]].concat();
+        held(&next).inherit(&other);
+        assert_eq!(held(&next).period, 0, "of another suite");
+        held(&next).inherit(&[&keepsake[..], b"what comes later"].concat());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let clock = Arc::new(Clock::default());
+        clock.set(PERIOD, 0);
+        assert_eq!(Tickets::new(provider, clock, next).decrypt(&ticket).unwrap(), b"a session");
+        assert_eq!(new[0].1.decrypt(&ticket), None, "its lanes have copies from before");
     }
 
     #[test]

@@ -61,6 +61,7 @@ fn alerted(alert: AlertDescription) -> String {
         Alert::BadCertificate | Alert::CertificateUnknown | Alert::UnsupportedCertificate | Alert::AccessDenied => {
             "it does not accept the certificate that it was shown"
         }
+        Alert::DecryptError => "a signature that it was shown is wrong: of a certificate, or of the handshake",
         Alert::ProtocolVersion => "it speaks none of the versions of TLS that are spoken here",
         Alert::HandshakeFailure => "it has found nothing that both speak",
         Alert::UnrecognisedName => "it does not serve the name that it was asked for",

@@ -47,6 +47,10 @@ pub enum Scope {
     Lane,
     /// One service on one lane.
     Service,
+    /// The packet path of one lane.
+    Packets,
+    /// One protocol of the packet path of one lane.
+    Workstream,
 }
 
 impl Scope {
@@ -55,6 +59,8 @@ impl Scope {
         match self {
             Self::Lane => "lane",
             Self::Service => "service",
+            Self::Packets => "packets",
+            Self::Workstream => "workstream",
         }
     }
 }
@@ -145,6 +151,10 @@ macro_rules! catalogue {
     };
 }
 
+mod packets;
+
+pub use packets::{PacketCounter, StreamCounter};
+
 catalogue! {
     /// What each lane counts.
     LaneCounter, Lane;
@@ -186,7 +196,10 @@ catalogue! {
         Selections "selections" Counter "arrivals" "New connections and datagrams that were selected for this lane in the kernel, as of a second ago.";
         SelectionsOffCpu "selections_off_cpu" Counter "arrivals" "Those of them that were received on another CPU than the lane's own.";
         Migrations "migrations" Counter "connections" "Connections that moved to this lane in the kernel because the listener that had them closed.";
+        DrainBeganNanoseconds "drain_began_nanoseconds" Mark "nanoseconds" "The monotonic clock when the lane began to drain; 0 before.";
         LastTurnNanoseconds "last_turn_nanoseconds" Mark "nanoseconds" "The monotonic clock when the last turn began (CLOCK_MONOTONIC).";
+        Stalls "stalls" Counter "turns" "Turns that took longer than was set (--stall), each counted while it lasts. Written by the thread that watches the lanes.";
+        Serving "serving" Mark "call" "Whom the last call of the turn was for: the service's number and 1 in the upper half, a connection's and 1 in the lower; 0 for nobody yet.";
         LaneState "lane_state" Mark "state" "What the lane does: 0 starting, 1 running, 2 spinning, 3 sleeping, 4 draining, 5 ended.";
     }
     ratios {
@@ -325,7 +338,9 @@ impl LaneState {
 /// Tells catalogues apart by what a reader must agree on: scopes, names, kinds, units and their order. FNV-1a.
 pub(crate) const CATALOGUE_HASH: u64 = {
     let hash = hash_declared(0xcbf2_9ce4_8422_2325, LaneCounter::SCOPE, LaneCounter::DECLARED);
-    let mut hash = hash_declared(hash, ServiceCounter::SCOPE, ServiceCounter::DECLARED);
+    let hash = hash_declared(hash, ServiceCounter::SCOPE, ServiceCounter::DECLARED);
+    let hash = hash_declared(hash, PacketCounter::SCOPE, PacketCounter::DECLARED);
+    let mut hash = hash_declared(hash, StreamCounter::SCOPE, StreamCounter::DECLARED);
     let mut i = 0;
     while i < LaneHistogram::DECLARED.len() {
         hash = hash_text(hash_text(hash, LaneHistogram::DECLARED[i].name), LaneHistogram::DECLARED[i].unit);
@@ -369,6 +384,8 @@ pub fn documentation(services: &[(&str, &[Declaration])]) -> String {
     document::<LaneCounter>(&mut out, "For each lane");
     histogram::document(&mut out);
     document::<ServiceCounter>(&mut out, "For each service on each lane");
+    document::<PacketCounter>(&mut out, "For the packet path of each lane");
+    document::<StreamCounter>(&mut out, "For each protocol of the packet path, on each lane");
     for (name, declared) in services.iter().filter(|(_, declared)| !declared.is_empty()) {
         table(&mut out, &format!("For the service `{name}` on each lane, too"), declared);
     }
@@ -384,6 +401,9 @@ fn table(out: &mut String, title: &str, declared: &[Declaration]) {
 
 fn document<C: Counter>(out: &mut String, title: &str) {
     table(out, title, C::DECLARED);
+    if C::RATIOS.is_empty() {
+        return;
+    }
     out.push_str("\nDerived from them:\n\n| name | is | meaning |\n| --- | --- | --- |\n");
     for ratio in C::RATIOS {
         let of: Vec<&str> = ratio.denominator.iter().map(|counter| counter.declaration().name).collect();
@@ -414,6 +434,7 @@ mod tests {
             "answers",
             "arrivals",
             "bytes",
+            "call",
             "calls",
             "completions",
             "connections",
@@ -422,11 +443,14 @@ mod tests {
             "doorbells",
             "events",
             "faults",
+            "fragments",
+            "frames",
             "hits",
             "lines",
             "messages",
             "nanoseconds",
             "operations",
+            "packets",
             "panics",
             "polls",
             "receives",
@@ -464,6 +488,8 @@ mod tests {
     fn declarations_agree_with_themselves() {
         check::<LaneCounter>();
         check::<ServiceCounter>();
+        check::<PacketCounter>();
+        check::<StreamCounter>();
     }
 
     #[test]

@@ -29,14 +29,18 @@ pub enum LaneHistogram {
     TurnNanoseconds,
     /// How many completions productive turns found.
     TurnCompletions,
+    /// How long requests took from receive to send.
+    RequestNanoseconds,
+    /// How many messages lay in the lane's channels when it took some.
+    ChannelMessages,
 }
 
 impl LaneHistogram {
     /// All, in the order of their words in a row.
-    pub const ALL: [Self; 2] = [Self::TurnNanoseconds, Self::TurnCompletions];
+    pub const ALL: [Self; 4] = [Self::TurnNanoseconds, Self::TurnCompletions, Self::RequestNanoseconds, Self::ChannelMessages];
 
     /// What is said of each, in the same order.
-    pub const DECLARED: [HistogramDeclaration; 2] = [
+    pub const DECLARED: [HistogramDeclaration; 4] = [
         HistogramDeclaration {
             name: "turn_nanoseconds",
             unit: "nanoseconds",
@@ -46,6 +50,16 @@ impl LaneHistogram {
             name: "turn_completions",
             unit: "completions",
             meaning: "How many completions each productive turn found; it has as many values as there were productive turns.",
+        },
+        HistogramDeclaration {
+            name: "request_nanoseconds",
+            unit: "nanoseconds",
+            meaning: "How long requests took from receive to send: from when their turn began until it ended, or, for those that were held, until the turn in which they were answered. Several of a connection that are answered together are told by their mean.",
+        },
+        HistogramDeclaration {
+            name: "channel_messages",
+            unit: "messages",
+            meaning: "How many messages of other lanes each turn took that found any: how long the queue had grown, up to what a turn takes.",
         },
     ];
 

@@ -1,10 +1,10 @@
 //! Where everything stands in a page, in 64-bit words of the machine's byte order.
 //!
-//! header | service names | names of the services' own counters | lane names | notes | lane rows (counters, sequence, histograms) | service rows (lane by lane; in
-//! each the counters that all services have, then its own). Each part, and each row, begins at a multiple of [`LINE_WORDS`], so rows
+//! header and steering | service names | names of the services' own counters | lane names | notes | lane rows (counters, sequence, histograms) | service rows (lane by lane; in
+//! each the counters that all services have, then its own) | packet rows (what the lane's packet path counts, and each of its protocols). Each part, and each row, begins at a multiple of [`LINE_WORDS`], so rows
 //! of two lanes share no cache line.
 
-use crate::catalogue::{Counter, LaneCounter, ServiceCounter};
+use crate::catalogue::{Counter, LaneCounter, PacketCounter, ServiceCounter, StreamCounter};
 use crate::error::Error;
 use crate::histogram::{BUCKETS, LaneHistogram};
 use crate::memory::{AtomicU64, Ordering};
@@ -19,6 +19,12 @@ pub const NOTES_MAX: usize = 32;
 /// The longest note, in bytes of UTF-8; a longer one is cut.
 pub const NOTE_BYTES_MAX: usize = 240;
 
+/// The most buckets of a table that a page has room for.
+pub const BUCKETS_OF_TABLE_MAX: usize = 1024;
+
+/// Lanes of buckets that one word holds.
+pub(crate) const LANES_IN_WORD: usize = 4;
+
 /// The most counters that a service has of its own.
 pub const OWN_COUNTERS_MAX: usize = 128;
 /// The longest name and unit of a service's own counter, in bytes: a line of text has room for no more.
@@ -31,7 +37,7 @@ pub(crate) const LINE_WORDS: usize = LINE_BYTES / size_of::<u64>();
 /// The words "CORELANE" in the file, whatever the byte order; a page of the other byte order differs in its version.
 pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"CORELANE");
 /// Changed with this file. The words up to `SERVICES` stay where they are in every version.
-pub(crate) const LAYOUT_VERSION: u64 = 3;
+pub(crate) const LAYOUT_VERSION: u64 = 4;
 
 /// The words of the header.
 pub(crate) mod header {
@@ -47,6 +53,20 @@ pub(crate) mod header {
     pub const PROGRAM: usize = 9;
 }
 
+/// The words of what is said of steering, behind the header's.
+pub(crate) mod steering {
+    use super::{BUCKETS_OF_TABLE_MAX, HASHER_BYTES_MAX, LANES_IN_WORD, PROGRAM_BYTES_MAX, Text, header, lines};
+
+    /// Odd while it is written.
+    pub const SEQUENCE: usize = lines(header::PROGRAM + Text::words(PROGRAM_BYTES_MAX));
+    /// How many buckets the table has.
+    pub const COUNT: usize = SEQUENCE + 1;
+    pub const HASHER: usize = COUNT + 1;
+    /// The lane of each bucket, four to a word.
+    pub const LANES: usize = HASHER + Text::words(HASHER_BYTES_MAX);
+    pub const END: usize = LANES + BUCKETS_OF_TABLE_MAX / LANES_IN_WORD;
+}
+
 /// The words of a lane's row behind its counters.
 pub(crate) mod lane_row {
     use super::{Counter, LaneCounter};
@@ -56,10 +76,38 @@ pub(crate) mod lane_row {
     pub const HISTOGRAMS: usize = SEQUENCE + 1;
 }
 
+/// The words of the row of a lane's packet path.
+pub(crate) mod packets_row {
+    use super::{Counter, PROTOCOL_BYTES_MAX, PROTOCOLS_MAX, PacketCounter, StreamCounter, Text, lines};
+
+    /// Odd while the lane writes.
+    pub const SEQUENCE: usize = 0;
+    /// How many protocols there are; of a lane without a packet path 0.
+    pub const PROTOCOLS: usize = 1;
+    pub const COUNTERS: usize = 2;
+    const STREAMS: usize = COUNTERS + PacketCounter::ALL.len();
+    const STREAM_WORDS: usize = Text::words(PROTOCOL_BYTES_MAX) + StreamCounter::ALL.len();
+    pub const WORDS: usize = lines(STREAMS + PROTOCOLS_MAX * STREAM_WORDS);
+
+    /// The name of a protocol, in a row that begins at `row`.
+    pub fn name(row: usize, protocol: usize) -> Text {
+        assert!(protocol < PROTOCOLS_MAX, "a row has places for so many protocols");
+        Text { at: row + STREAMS + protocol * STREAM_WORDS, bytes_max: PROTOCOL_BYTES_MAX }
+    }
+
+    /// Where its counters stand.
+    pub fn stream(row: usize, protocol: usize) -> usize {
+        name(row, protocol).at + Text::words(PROTOCOL_BYTES_MAX)
+    }
+}
+
+/// The most protocols that the row of a lane's packet path has places for.
+pub const PROTOCOLS_MAX: usize = 16;
+
 /// The word of a lane that is bound to no CPU.
 pub(crate) const NO_CPU: u64 = u64::MAX;
 
-const HEADER_WORDS: usize = lines(header::PROGRAM + Text::words(PROGRAM_BYTES_MAX));
+const HEADER_WORDS: usize = lines(steering::END);
 const SERVICE_NAME_WORDS: usize = lines(Text::words(NAME_BYTES_MAX) + Text::words(URL_BYTES_MAX) + 1);
 const COUNTER_NAME_WORDS: usize = lines(Text::words(COUNTER_NAME_BYTES_MAX) + Text::words(COUNTER_UNIT_BYTES_MAX) + 1);
 const LANE_NAME_WORDS: usize = lines(1 + Text::words(DRIVER_BYTES_MAX) + Text::words(STEERING_BYTES_MAX));
@@ -70,8 +118,10 @@ pub(crate) const LANE_ROW_WORDS: usize = lines(lane_row::HISTOGRAMS + LaneHistog
 pub(crate) const SERVICE_ROW_WORDS: usize = lines(ServiceCounter::ALL.len());
 
 const PROGRAM_BYTES_MAX: usize = 64;
+const HASHER_BYTES_MAX: usize = 256;
 const NAME_BYTES_MAX: usize = 64;
 const URL_BYTES_MAX: usize = 256;
+const PROTOCOL_BYTES_MAX: usize = 16;
 const DRIVER_BYTES_MAX: usize = 32;
 const STEERING_BYTES_MAX: usize = 64;
 
@@ -121,6 +171,11 @@ impl Layout {
 
     pub fn program() -> Text {
         Text { at: header::PROGRAM, bytes_max: PROGRAM_BYTES_MAX }
+    }
+
+    /// How flows are told apart.
+    pub fn hasher() -> Text {
+        Text { at: steering::HASHER, bytes_max: HASHER_BYTES_MAX }
     }
 
     pub fn service_name(service: usize) -> Text {
@@ -193,9 +248,14 @@ impl Layout {
         self.service_row(lane, service) + SERVICE_ROW_WORDS
     }
 
+    /// The row of a lane's packet path.
+    pub fn packets_row(&self, lane: usize) -> usize {
+        self.service_row(self.lanes, 0) + lane * packets_row::WORDS
+    }
+
     /// The words of the whole page.
     pub fn words(&self) -> usize {
-        self.service_row(self.lanes, 0)
+        self.packets_row(self.lanes)
     }
 }
 
@@ -254,6 +314,7 @@ mod tests {
     fn parts(layout: &Layout) -> Vec<(usize, usize)> {
         let text = |text: Text| (text.at, Text::words(text.bytes_max));
         let mut parts = vec![(0, header::PROGRAM), text(Layout::program())];
+        parts.extend([(steering::SEQUENCE, 2), text(Layout::hasher()), (steering::LANES, steering::END - steering::LANES)]);
         for service in 0..layout.services() {
             parts.extend([
                 text(Layout::service_name(service)),
@@ -276,6 +337,13 @@ mod tests {
             parts.push((layout.service_row(lane, service), SERVICE_ROW_WORDS));
             parts.push((layout.own_row(lane, service), layout.own(service)));
         }
+        for row in (0..layout.lanes).map(|lane| layout.packets_row(lane)) {
+            parts.push((row, packets_row::COUNTERS + PacketCounter::ALL.len()));
+            for protocol in 0..PROTOCOLS_MAX {
+                parts.push(text(packets_row::name(row, protocol)));
+                parts.push((packets_row::stream(row, protocol), StreamCounter::ALL.len()));
+            }
+        }
         parts
     }
 
@@ -293,6 +361,7 @@ mod tests {
             prop_assert!(end <= layout.words());
             for lane in 0..lanes {
                 prop_assert_eq!(layout.lane_row(lane) % LINE_WORDS, 0);
+                prop_assert_eq!(layout.packets_row(lane) % LINE_WORDS, 0);
                 for (service, &own) in own.iter().enumerate() {
                     prop_assert_eq!(layout.service_row(lane, service) % LINE_WORDS, 0);
                     prop_assert_eq!(layout.own(service), own);

@@ -27,32 +27,42 @@
 
 pub mod catalogue;
 mod counted;
+mod derived;
 mod error;
 mod files;
 mod histogram;
 mod layout;
 mod memory;
 mod own;
+mod packets;
 mod page;
 mod process;
 mod process_id;
 mod reader;
+mod sequence;
 mod snapshot;
+mod steering;
 
-pub use catalogue::{Counter, Declaration, Kind, LaneCounter, LaneState, Ratio, Scope, ServiceCounter, documentation};
+pub use catalogue::{
+    Counter, Declaration, Kind, LaneCounter, LaneState, PacketCounter, Ratio, Scope, ServiceCounter, StreamCounter, documentation,
+};
 pub use corelane_os::page::{PageError, RunDirectory};
 pub use counted::Counted;
+pub use derived::{STALL_NANOSECONDS, Shares, is_wrong};
 pub use error::Error;
 pub use files::{PageFile, list, remove_stale};
 pub use histogram::{BUCKETS, Histogram, HistogramDeclaration, LaneHistogram};
 pub use layout::{
-    COUNTER_NAME_BYTES_MAX, COUNTER_UNIT_BYTES_MAX, LANES_MAX, NOTE_BYTES_MAX, NOTES_MAX, OWN_COUNTERS_MAX, SERVICES_MAX,
+    BUCKETS_OF_TABLE_MAX, COUNTER_NAME_BYTES_MAX, COUNTER_UNIT_BYTES_MAX, LANES_MAX, NOTE_BYTES_MAX, NOTES_MAX, OWN_COUNTERS_MAX,
+    PROTOCOLS_MAX, SERVICES_MAX,
 };
 #[doc(hidden)]
 pub use own::check_declared;
 pub use own::{Joined, OwnCounter};
+pub use packets::{PacketsRow, PacketsWriter};
 pub use page::{CounterName, Description, LaneName, LaneRow, Page, Row, ServiceName, ServiceRow};
 pub use process::Liveness;
 pub use process_id::ProcessId;
 pub use reader::Reader;
-pub use snapshot::{LaneSnapshot, ServiceSnapshot, Snapshot, Value, Values};
+pub use snapshot::{LaneSnapshot, PacketsSnapshot, ServiceSnapshot, Snapshot, StreamSnapshot, Value, Values};
+pub use steering::{SteeringRow, SteeringSnapshot};

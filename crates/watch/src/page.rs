@@ -7,9 +7,12 @@ use crate::histogram::{BUCKETS, LaneHistogram, bucket};
 use crate::layout::{
     LANE_ROW_WORDS, LAYOUT_VERSION, Layout, MAGIC, NO_CPU, NOTE_BYTES_MAX, NOTES_MAX, SERVICE_ROW_WORDS, fit, header, lane_row,
 };
-use crate::memory::{AtomicU64, Ordering, PageMemory, fence};
+use crate::memory::{AtomicU64, Ordering, PageMemory};
 use crate::own::OwnCounter;
+use crate::packets::PacketsRow;
 use crate::process_id::ProcessId;
+use crate::sequence;
+use crate::steering::SteeringRow;
 use corelane_os::page::RunDirectory;
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -118,6 +121,11 @@ impl Page {
         Ok(Row::new(&self.memory, self.layout.lane_row(lane), Own::default()))
     }
 
+    /// What the page says of steering, for the one who rewrites the table.
+    pub fn steering(&self) -> SteeringRow {
+        SteeringRow::new(&self.memory)
+    }
+
     /// The row of a service on a lane, for that lane alone, as [`Page::lane`].
     ///
     /// # Errors
@@ -127,6 +135,15 @@ impl Page {
         check_row("service", self.layout.services(), service)?;
         let own = Own { service, count: self.layout.own(service) };
         Ok(Row::new(&self.memory, self.layout.service_row(lane, service), own))
+    }
+
+    /// The row of a lane's packet path, for that lane alone, as [`Page::lane`].
+    ///
+    /// # Errors
+    /// [`Error::Row`].
+    pub fn packets(&self, lane: usize) -> Result<PacketsRow, Error> {
+        check_row("lane", self.layout.lanes, lane)?;
+        Ok(PacketsRow::new(&self.memory, self.layout.packets_row(lane)))
     }
 
     /// Removes the page's file: for a process that did not come to serve. What has it open can still read it.
@@ -294,20 +311,20 @@ impl LaneRow {
     #[inline]
     pub fn together(&self, write: impl FnOnce(&Self)) {
         let sequence = &self.memory.words()[self.first..self.first + LANE_ROW_WORDS][lane_row::SEQUENCE];
-        let before = sequence.load(Ordering::Relaxed);
-        assert!(before.is_multiple_of(2), "what belongs together is written at one time");
-        sequence.store(before.wrapping_add(1), Ordering::Relaxed);
-        // Release: a reader that sees any of what is written now sees the odd number, too.
-        fence(Ordering::Release);
-        write(self);
-        sequence.store(before.wrapping_add(2), Ordering::Release);
+        sequence::write(sequence, || write(self));
     }
 
     /// Counts one value in a histogram.
     #[inline]
     pub fn record(&self, histogram: LaneHistogram, value: u64) {
+        self.record_many(histogram, value, 1);
+    }
+
+    /// Counts one value so many times.
+    #[inline]
+    pub fn record_many(&self, histogram: LaneHistogram, value: u64, times: u64) {
         let at = lane_row::HISTOGRAMS + histogram as usize * BUCKETS + bucket(value);
-        add(&self.memory.words()[self.first..self.first + LANE_ROW_WORDS][at], 1);
+        add(&self.memory.words()[self.first..self.first + LANE_ROW_WORDS][at], times);
     }
 }
 

@@ -4,19 +4,19 @@
 use crate::catalogue::{CATALOGUE_HASH, Kind, LaneCounter};
 use crate::error::Error;
 use crate::histogram::{BUCKETS, Histogram, LaneHistogram};
-use crate::layout::{LAYOUT_VERSION, Layout, MAGIC, NO_CPU, NOTES_MAX, SERVICES_MAX, header, lane_row};
+use crate::layout::{
+    LAYOUT_VERSION, Layout, MAGIC, NO_CPU, NOTES_MAX, PROTOCOLS_MAX, SERVICES_MAX, header, lane_row, packets_row, steering,
+};
 use crate::memory::{Ordering, PageMemory, fence};
 use crate::page::{CounterName, Description, LaneName, Page, ServiceName};
 use crate::process::Liveness;
 use crate::process_id::ProcessId;
-use crate::snapshot::{LaneSnapshot, ServiceSnapshot, Snapshot, Values};
+use crate::sequence;
+use crate::snapshot::{LaneSnapshot, PacketsSnapshot, ServiceSnapshot, Snapshot, StreamSnapshot, Values};
+use crate::steering::SteeringSnapshot;
 use corelane_os::page::PageView;
 use std::path::Path;
 use std::sync::Arc;
-
-/// How often a lane's row is read again while the lane writes into it. A lane that was killed there never ends its writing, and a reader
-/// waits for nobody.
-const LOOKS_MAX: usize = 100;
 
 /// Reads one page, while its lanes run, hang, or are no more.
 #[derive(Debug)]
@@ -111,6 +111,7 @@ impl Reader {
             span_nanoseconds: None,
             notes: self.notes(),
             notes_refused: self.source.load(self.layout.notes_refused()),
+            steering: self.steering(),
             total: Values::sum(lanes.iter().map(|lane| &lane.values)),
             services: services.collect(),
             lanes,
@@ -122,9 +123,30 @@ impl Reader {
             let values = Values::from_words(|i| self.source.load(self.layout.service_row(lane, service) + i));
             values.with_own(&self.own[service], |i| self.source.load(self.layout.own_row(lane, service) + i))
         };
-        let (is_whole, (values, histograms)) = self.together(lane, || self.lane_row(lane));
+        let sequence = self.layout.lane_row(lane) + lane_row::SEQUENCE;
+        let (is_whole, (values, histograms)) = self.together(sequence, || self.lane_row(lane));
         let services = (0..self.layout.services()).map(service).collect();
-        LaneSnapshot { name: name.clone(), is_whole, values, histograms, services }
+        LaneSnapshot { name: name.clone(), is_whole, values, histograms, services, packets: self.packets(lane) }
+    }
+
+    /// What the lane's packet path counts; none of a lane that has none.
+    fn packets(&self, lane: usize) -> Option<PacketsSnapshot> {
+        let row = self.layout.packets_row(lane);
+        let (is_whole, packets) = self.together(row + packets_row::SEQUENCE, || self.packets_row(row));
+        Some(PacketsSnapshot { is_whole, ..packets }).filter(|packets| !packets.streams.is_empty())
+    }
+
+    fn packets_row(&self, row: usize) -> PacketsSnapshot {
+        let stream = |protocol| StreamSnapshot {
+            name: packets_row::name(row, protocol).read(|i| self.source.load(i)),
+            values: Values::from_words(|i| self.source.load(packets_row::stream(row, protocol) + i)),
+        };
+        let protocols = usize::try_from(self.source.load(row + packets_row::PROTOCOLS)).unwrap_or(PROTOCOLS_MAX);
+        PacketsSnapshot {
+            is_whole: false,
+            values: Values::from_words(|i| self.source.load(row + packets_row::COUNTERS + i)),
+            streams: (0..protocols.min(PROTOCOLS_MAX)).map(stream).collect(),
+        }
     }
 
     fn lane_row(&self, lane: usize) -> (Values<LaneCounter>, Vec<Histogram>) {
@@ -137,22 +159,14 @@ impl Reader {
         (values, LaneHistogram::ALL.map(histogram).into())
     }
 
-    /// Reads what a lane writes together, and says whether it was read in one piece.
-    fn together<T>(&self, lane: usize, read: impl Fn() -> T) -> (bool, T) {
-        let sequence = || self.source.load(self.layout.lane_row(lane) + lane_row::SEQUENCE);
-        let mut looks = 1;
-        loop {
-            let before = sequence();
-            // Acquire, twice: what is read lies between the two looks at the sequence. Fences, as for notes.
-            fence(Ordering::Acquire);
-            let found = read();
-            fence(Ordering::Acquire);
-            let is_whole = before.is_multiple_of(2) && sequence() == before;
-            if is_whole || looks == LOOKS_MAX {
-                return (is_whole, found);
-            }
-            looks += 1;
-        }
+    /// How flows are told apart, and the lane of each bucket. While the table is written over and over, it may be of two moments.
+    pub fn steering(&self) -> SteeringSnapshot {
+        self.together(steering::SEQUENCE, || crate::steering::read(|i| self.source.load(i))).1
+    }
+
+    /// Reads what is written together under the sequence number in this word, and says whether it was read in one piece.
+    fn together<T>(&self, number: usize, read: impl Fn() -> T) -> (bool, T) {
+        sequence::read(|| self.source.load(number), read)
     }
 
     /// What the process has to do without, in its own words.
@@ -232,19 +246,21 @@ mod loom_tests {
         Page::heap(&Description { lanes: vec![LaneName::default()], ..Description::default() }).unwrap()
     }
 
+    // The readers are spawned: loom never lets a main thread read what another one has written before.
+
     #[test]
     fn loom_a_note_that_is_counted_is_complete() {
         loom::model(|| {
             let mut page = page();
             let reader = Reader::of(&page).unwrap();
-            let writer = thread::spawn(move || {
-                page.note("first");
-                page.note("and one of two words");
+            let reading = thread::spawn(move || {
+                let notes = reader.notes();
+                assert_eq!(notes, ["first", "and one of two words"][..notes.len()]);
+                reader
             });
-            let notes = reader.notes();
-            assert_eq!(notes, ["first", "and one of two words"][..notes.len()]);
-            writer.join().unwrap();
-            assert_eq!(reader.notes().len(), 2);
+            page.note("first");
+            page.note("and one of two words");
+            assert_eq!(reading.join().unwrap().notes().len(), 2);
         });
     }
 
@@ -254,15 +270,15 @@ mod loom_tests {
             let page = page();
             let reader = Reader::of(&page).unwrap();
             let row = page.lane(0).unwrap();
-            let writer = thread::spawn(move || {
-                row.add(LaneCounter::Sleeps, 2);
-                row.add(LaneCounter::Sleeps, 3);
+            let sleeps = |reader: &Reader| reader.source.load(reader.layout.lane_row(0) + LaneCounter::Sleeps.index());
+            let reading = thread::spawn(move || {
+                let (first, second) = (sleeps(&reader), sleeps(&reader));
+                assert!([0, 2, 5].contains(&first) && first <= second);
+                reader
             });
-            let read = || reader.source.load(reader.layout.lane_row(0) + LaneCounter::Sleeps.index());
-            let (first, second) = (read(), read());
-            assert!([0, 2, 5].contains(&first) && first <= second);
-            writer.join().unwrap();
-            assert_eq!(read(), 5);
+            row.add(LaneCounter::Sleeps, 2);
+            row.add(LaneCounter::Sleeps, 3);
+            assert_eq!(sleeps(&reading.join().unwrap()), 5);
         });
     }
 }

@@ -1,11 +1,12 @@
 //! What a reader saw at one moment, and how much that differs from an earlier one.
 
-use crate::catalogue::{Counter, Kind, LaneCounter, LaneState, Ratio, ServiceCounter};
+use crate::catalogue::{Counter, Kind, LaneCounter, LaneState, PacketCounter, Ratio, ServiceCounter, StreamCounter};
 use crate::error::Error;
 use crate::histogram::{Histogram, LaneHistogram};
 use crate::page::{CounterName, LaneName, ServiceName};
 use crate::process::Liveness;
 use crate::process_id::ProcessId;
+use crate::steering::SteeringSnapshot;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -128,6 +129,8 @@ pub struct Snapshot {
     pub notes: Vec<String>,
     /// Notes for which the page had no room.
     pub notes_refused: u64,
+    /// How flows are told apart, and which lane serves each bucket.
+    pub steering: SteeringSnapshot,
     /// All lanes together.
     pub total: Values<LaneCounter>,
     /// Each lane.
@@ -150,6 +153,41 @@ pub struct LaneSnapshot {
     pub histograms: Vec<Histogram>,
     /// The values of each service on it, in the order of [`Snapshot::services`].
     pub services: Vec<Values<ServiceCounter>>,
+    /// What its packet path counts, if it has one.
+    pub packets: Option<PacketsSnapshot>,
+}
+
+/// A lane's packet path at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketsSnapshot {
+    /// Whether all of it was read together, as [`LaneSnapshot::is_whole`].
+    pub is_whole: bool,
+    /// Its values.
+    pub values: Values<PacketCounter>,
+    /// Each of its protocols, the lowest number first.
+    pub streams: Vec<StreamSnapshot>,
+}
+
+/// A protocol of a lane's packet path at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Its values.
+    pub values: Values<StreamCounter>,
+}
+
+impl PacketsSnapshot {
+    /// The same with counters counting only what came after `earlier`.
+    fn since(&self, earlier: &Self) -> Self {
+        let stream = |now: &StreamSnapshot| {
+            let before = earlier.streams.iter().find(|before| before.name == now.name);
+            let values = before.map_or_else(|| now.values.clone(), |before| now.values.since(&before.values));
+            StreamSnapshot { name: now.name.clone(), values }
+        };
+        let values = self.values.since(&earlier.values);
+        Self { is_whole: self.is_whole, values, streams: self.streams.iter().map(stream).collect() }
+    }
 }
 
 impl LaneSnapshot {
@@ -193,6 +231,9 @@ impl Snapshot {
             both.for_each(|(now, earlier)| *now = now.since(earlier));
             for (service, earlier) in lane.services.iter_mut().zip(&earlier.services) {
                 *service = service.since(earlier);
+            }
+            if let (Some(packets), Some(earlier)) = (&mut lane.packets, &earlier.packets) {
+                *packets = packets.since(earlier);
             }
         }
         for (service, earlier) in since.services.iter_mut().zip(&earlier.services) {

@@ -5,8 +5,9 @@ mod common;
 
 use common::{Scratch, description};
 use corelane_watch::{
-    Counted, Counter, CounterName, Description, Error, Kind, LaneCounter, LaneHistogram, LaneName, NOTE_BYTES_MAX, NOTES_MAX,
-    OWN_COUNTERS_MAX, OwnCounter, Page, Reader, ServiceCounter, Snapshot, Values,
+    BUCKETS_OF_TABLE_MAX, Counted, Counter, CounterName, Description, Error, Kind, LaneCounter, LaneHistogram, LaneName,
+    NOTE_BYTES_MAX, NOTES_MAX, OWN_COUNTERS_MAX, OwnCounter, PacketCounter, Page, Reader, ServiceCounter, Snapshot,
+    SteeringSnapshot, StreamCounter, Values,
 };
 
 fn file_and_heap(scratch: &Scratch, description: &Description) -> [Page; 2] {
@@ -35,6 +36,21 @@ fn texts_that_are_too_long_are_cut_with_a_mark() {
     let reader = Reader::of(&page).unwrap();
     let url = &reader.description().services[0].url;
     assert_eq!(*url, format!("{}…", "ä".repeat(126)));
+}
+
+#[test]
+fn what_steers_is_read_as_it_was_written_last() {
+    let scratch = Scratch::new("steering");
+    for page in file_and_heap(&scratch, &description(3, 2)) {
+        let reader = reader(&page);
+        assert_eq!(reader.snapshot(0).steering, SteeringSnapshot::default());
+        let mut row = page.steering();
+        let lanes: Vec<u16> = (0..BUCKETS_OF_TABLE_MAX as u16).rev().collect();
+        for lanes in [&lanes[..], &lanes[..7], &[]] {
+            row.set("6d:5a udp4", lanes);
+            assert_eq!(reader.steering(), SteeringSnapshot { hasher: "6d:5a udp4".to_owned(), lanes: lanes.to_vec() });
+        }
+    }
 }
 
 /// Every value of a snapshot that is not zero.
@@ -292,4 +308,28 @@ fn a_lane_that_never_ends_its_writing_is_read_and_said_to_be_torn() {
         assert_eq!(snapshot.lanes[1].values.get(LaneCounter::Sleeps), 7);
     });
     assert!(reader.snapshot(0).lanes[1].is_whole);
+}
+
+/// A lane without a packet path has nothing to say of one; one that is killed while it writes of it leaves it torn.
+#[test]
+fn a_packet_path_is_read_whole_or_said_to_be_torn() {
+    let page = Page::heap(&description(2, 1)).unwrap();
+    let reader = Reader::of(&page).unwrap();
+    assert!(reader.snapshot(0).lanes.iter().all(|lane| lane.packets.is_none()));
+    let row = page.packets(1).unwrap();
+    row.together(|to| {
+        to.set_protocols(2);
+        to.set(PacketCounter::UdpReceived, 5);
+        to.name(1, "a name of more than sixteen bytes");
+        to.set_stream(1, StreamCounter::Handled, 9);
+        assert_eq!(reader.snapshot(0).lanes[1].packets.as_ref().map(|packets| packets.is_whole), Some(false));
+    });
+    let before = reader.snapshot(0);
+    let packets = before.lanes[1].packets.as_ref().unwrap();
+    assert!(packets.is_whole && before.lanes[0].packets.is_none());
+    assert_eq!((packets.streams.len(), packets.streams[1].name.as_str()), (2, "a name of mor…"));
+    row.together(|to| to.set_stream(1, StreamCounter::Handled, 12));
+    let since = reader.snapshot(1).since(&before).unwrap();
+    let packets = since.lanes[1].packets.as_ref().unwrap();
+    assert_eq!((packets.values.get(PacketCounter::UdpReceived), packets.streams[1].values.get(StreamCounter::Handled)), (0, 3));
 }

@@ -20,8 +20,9 @@ use crate::errors::Error;
 use crate::link::{GONE, Interface, TAG_BYTES, Watch};
 use crate::ours::{self, Ours};
 use crate::outgoing;
-use crate::socket::{HEADROOM, Socket, is_passing, locked_bytes_max};
+use crate::socket::{self, HEADROOM, Socket, is_passing};
 use corelane_os::errno;
+use corelane_os::rights::locked_bytes_max;
 use corelane_seam::{FRAMES_MAX, Fault, Frame, FrameMemory, Port, PortFacts, Reason, Taken};
 use corelane_select::bpf::{Map, MapKind, Program, ProgramKind, XdpLink, XdpMode};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -84,6 +85,16 @@ pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Err
     let (link, mode) = attach(&program, &interface)?;
     let attachment = Arc::new(Attachment { sockets, mode, _link: link });
     Ok((0..queues as u32).map(|queue| XdpQueue { attachment: attachment.clone(), name: name.into(), queue }).collect())
+}
+
+/// Makes all that a port needs but for the interface: the table of sockets, the program that gives them packets, and a socket with `memory`.
+///
+/// # Errors
+/// [`Error::Forbidden`] and [`Error::Program`] without CAP_NET_RAW and CAP_BPF, [`Error::LockedMemory`], [`Error::Absent`].
+pub fn probe(memory: &FrameMemory) -> Result<(), Error> {
+    let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), 1, "corelane_queues")?;
+    Program::load(ProgramKind::Xdp, &ours::program(&Ours::All, sockets.as_fd()), "corelane_ours")?;
+    socket::probe(memory)
 }
 
 fn attach(program: &Program, interface: &Interface) -> Result<(XdpLink, XdpMode), Error> {

@@ -4,6 +4,7 @@ use crate::errors::Error;
 use crate::link::Interface;
 use crate::ring::Ring;
 use corelane_os::errno::{self, checked};
+use corelane_os::rights::locked_bytes_max;
 use corelane_seam::FrameMemory;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
@@ -46,10 +47,7 @@ impl Socket {
     /// Those of [`Error::of`], and [`Error::LockedMemory`].
     pub fn open(interface: &Interface, queue: u32, memory: &FrameMemory, ring: u32) -> Result<Self, Error> {
         let name = &interface.name;
-        let descriptor = create().map_err(|number| match number {
-            libc::EAFNOSUPPORT => absent(),
-            number => Error::of("socket AF_XDP", number, name),
-        })?;
+        let descriptor = made(name)?;
         let socket = descriptor.as_fd();
         register(socket, memory, name)?;
         let size = |option, call| set(socket, option, &ring).map_err(|number| Error::of(call, number, name));
@@ -98,6 +96,21 @@ impl AsFd for Socket {
     }
 }
 
+/// Makes a socket that uses `memory`, and binds it to nothing.
+///
+/// # Errors
+/// As of [`Socket::open`].
+pub fn probe(memory: &FrameMemory) -> Result<(), Error> {
+    register(made("")?.as_fd(), memory, "")
+}
+
+fn made(name: &str) -> Result<OwnedFd, Error> {
+    create().map_err(|number| match number {
+        libc::EAFNOSUPPORT => absent(),
+        number => Error::of("socket AF_XDP", number, name),
+    })
+}
+
 fn absent() -> Error {
     Error::Absent { what: "AF_XDP", remedy: "use a packet socket, or a kernel with CONFIG_XDP_SOCKETS" }
 }
@@ -120,11 +133,6 @@ fn register(socket: BorrowedFd<'_>, memory: &FrameMemory, name: &str) -> Result<
         libc::ENOBUFS => Error::LockedMemory { bytes, limit: locked_bytes_max() },
         number => Error::of("XDP_UMEM_REG", number, name),
     })
-}
-
-/// Bytes that the process may lock (RLIMIT_MEMLOCK, getrlimit(2)); who has CAP_IPC_LOCK may lock more.
-pub fn locked_bytes_max() -> u64 {
-    rustix::process::getrlimit(rustix::process::Resource::Memlock).current.unwrap_or(u64::MAX)
 }
 
 /// The kernel lets go of a queue some time after the socket that had it was closed, when it comes to it: so one that is busy is asked

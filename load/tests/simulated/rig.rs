@@ -4,9 +4,7 @@ use crate::witness::{Desk, DeskRef, Spy, Watched};
 use corelane::Address;
 use corelane::lanes::Transport;
 use corelane::service::Limits;
-use corelane::testing::{
-    Family, FaultCounts, FaultKind, Faults, Host, Plan as LanePlan, Play, Rig as Lanes, Roster, Tuning, Turn, World,
-};
+use corelane::testing::{Family, FaultCounts, FaultKind, Faults, Host, Play, Rig as Lanes, RigPlan, Roster, Tuning, Turn, World};
 use corelane_load::course::Course;
 use corelane_load::datagram_engine::DatagramEngine;
 use corelane_load::engine::Engine;
@@ -90,7 +88,7 @@ impl Rig {
 
     fn lanes(&self, host: Option<Host>, count: usize, memory_bytes: usize, equip: impl FnMut(&mut Roster)) -> Lanes {
         let tuning = Tuning { datagram_bytes: (memory_bytes / 16).min(1 << 20), ..Tuning::default() };
-        let plan = LanePlan { host, tuning, connections_max: u32::MAX, ..LanePlan::lanes(count).memory(memory_bytes) };
+        let plan = RigPlan { host, tuning, connections_max: u32::MAX, ..RigPlan::lanes(count).memory(memory_bytes) };
         Lanes::new(&self.world, &plan, equip)
     }
 

@@ -29,6 +29,9 @@ pub trait Application: Sized + 'static {
 
     /// A request has come. Answer it with `reply`, take the right to answer it later ([`Reply::hold`]), or say how it goes on ([`Handled`]).
     ///
+    /// `cx.peer(cx.id())` says who asks: both addresses, and behind TLS the name that was asked for, the protocol and the client's certificates
+    /// ([`Learned`](corelane::service::Learned)).
+    ///
     /// # Errors
     /// What was refused: the request stays, and is offered again when that has changed. What can never be had
     /// ([`Refused::TooLarge`]) is answered with 500 (Internal Server Error).

@@ -2,7 +2,7 @@
 
 use crate::hosts::check_host;
 use crate::{AccessLog, Application, Files, Fixed, HostError, Hosts, Http, LogFormat, SITES_MAX};
-use corelane::service::entry::choice::{Choice, Flag, Number, Text};
+use corelane::service::entry::choice::{Choice, Flag, Number, PathUse, Text};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_proxied::entry as proxied;
@@ -19,13 +19,14 @@ const REPLY: Number =
         .between(0, 1 << 20, 8)
         .when_chosen();
 
-const ROOT: Text = Text::new("root", "DIR", is_root, "serve the files beneath this directory");
+const ROOT: Text = Text::new("root", "DIR", is_root, "serve the files beneath this directory").reading();
 const SITE: Text = Text::new(
     "site",
     "HOST:DIR,..",
     are_sites,
     "serve these hosts, such as shop.example or *.example, from directories of their own; all others have root=DIR, or are refused with 421",
-);
+)
+.naming(|sites| sites_of(sites).map(|(_, root)| PathUse::Read(root.into())).collect());
 const INDEX: Text = Text::new("index", "NAME", is_name, "show a directory by its file of this name [default: index.html]");
 const LISTING: Flag = Flag::new("listing", "list directories that have no such file");
 const ERRORS: Text = Text::new(
@@ -33,7 +34,8 @@ const ERRORS: Text = Text::new(
     "DIR",
     is_errors,
     "show what is refused by the pages of this directory: 404.html, or 40x.html for all that begin so",
-);
+)
+.reading();
 const CACHE_BYTES: Number = Number::new(
     "cache-bytes",
     "bytes",
@@ -41,8 +43,11 @@ const CACHE_BYTES: Number = Number::new(
 )
 .between(0, 16 << 30, Files::CACHE_BYTES as u64);
 
+/// What says how files are served.
+const OF_FILES: [&str; 4] = [INDEX.name, LISTING.name, ERRORS.name, CACHE_BYTES.name];
+
 const LOG: Text =
-    Text::new("log", "FILE", any, "log each answer to this file; it is opened anew at SIGHUP, and when it was moved");
+    Text::new("log", "FILE", any, "log each answer to this file; it is opened anew at SIGHUP, and when it was moved").writing();
 const LOG_FORMAT: Text =
     Text::new("log-format", "FORMAT", known_format, "with log=FILE: combined, or json for an object a line [default: combined]");
 
@@ -81,6 +86,9 @@ fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
     let lanes = match (has_files, chosen.has(REPLY.name)) {
         (true, false) => serve_files(lanes, asked, log.clone()),
         (false, true) => {
+            if let Some(option) = OF_FILES.into_iter().find(|option| chosen.has(option)) {
+                return Err(asked.refuse(option, "it is for files, and means nothing with reply=BYTES"));
+            }
             let bytes = chosen.number(&REPLY) as usize;
             serve(lanes, asked, log.clone(), move || Fixed::new(bytes))
         }

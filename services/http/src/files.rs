@@ -35,7 +35,7 @@ use entity::Entity;
 use lookup::Lookups;
 use name::Decoded;
 use place::Where;
-use respond::{Plan, Response, Trouble};
+use respond::{Response, ResponseKind, Trouble};
 use std::path::PathBuf;
 use std::rc::Rc;
 use tree::Tree;
@@ -167,7 +167,7 @@ impl Files {
             return Ok((Visit::new(name, request.query(), &asked), First::Wait).into());
         };
         match respond::plan(&asked, &entity, cx.time_of_day()) {
-            Plan::Trouble(trouble) => self.refuse(reply, &asked, trouble),
+            ResponseKind::Trouble(trouble) => self.refuse(reply, &asked, trouble),
             plan => respond::entity(reply, &asked, &entity, &plan, cx.time_of_day()).map(Response::into),
         }
     }

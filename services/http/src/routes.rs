@@ -40,7 +40,7 @@ impl<'r> std::ops::Deref for Matched<'r, '_> {
 }
 
 /// The handlers of one path, by method.
-struct Place<S: 'static, C: OwnCounter> {
+struct PathHandlers<S: 'static, C: OwnCounter> {
     path: String,
     handlers: Vec<(Method<'static>, Handler<S, C>)>,
 }
@@ -55,7 +55,7 @@ struct Place<S: 'static, C: OwnCounter> {
 pub struct Routes<S: 'static, C: OwnCounter = NoCounter> {
     state: S,
     router: Router<usize>,
-    places: Vec<Place<S, C>>,
+    places: Vec<PathHandlers<S, C>>,
     counts: PhantomData<C>,
 }
 
@@ -118,12 +118,12 @@ impl<S: 'static, C: OwnCounter> Routes<S, C> {
         if let Err(error) = self.router.insert(path, place) {
             panic!("{path:?} is no route: {error}");
         }
-        self.places.push(Place { path: path.to_owned(), handlers: Vec::new() });
+        self.places.push(PathHandlers { path: path.to_owned(), handlers: Vec::new() });
         place
     }
 }
 
-impl<S: 'static, C: OwnCounter> Place<S, C> {
+impl<S: 'static, C: OwnCounter> PathHandlers<S, C> {
     fn handler(&self, method: Method<'_>) -> Option<&Handler<S, C>> {
         let of = |wanted: Method<'_>| self.handlers.iter().find(|(known, _)| *known == wanted).map(|(_, handler)| handler);
         of(method).or_else(|| of(Method::Get).filter(|_| method == Method::Head))

@@ -23,7 +23,7 @@ pub struct Cell {
 
 /// Connections of the idle cell, and its bars.
 pub const IDLE: Idle =
-    Idle { name: "idle-10000", connections: 10_000, rss_bytes: Limit::AtMost(600.0), cpu_ms_per_s: Limit::Under(1.0) };
+    Idle { name: "idle-10000", connections: 10_000, rss_bytes: Limit::AtMost(350.0), cpu_ms_per_s: Limit::Under(1.0) };
 
 /// A cell of connections that have echoed and then rest; exact, not paired.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! The load generator, `corelane load` on a CPU of its own, and what its report says of a server.
 
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use corelane_load::Verdict;
@@ -64,10 +64,29 @@ pub struct Sample {
 /// When the server refuses, closes, stops answering or answers with wrong bytes.
 pub fn measure(generator: &Path, load: Load, running: &Running, timing: Timing) -> Result<Sample> {
     let options = [load.options(), timing.options()].concat();
+    try_often(timing, || run(generator, load.workload(), running, &options))
+}
+
+/// Puts `load` on a server through a command that is a generator already, and measures one window; without a process, what the server costs is 0.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_by(
+    command: impl Fn() -> Result<Command>,
+    load: Load,
+    url: &str,
+    pid: Option<i32>,
+    timing: Timing,
+) -> Result<Sample> {
+    let options = [load.options(), timing.options()].concat();
+    try_often(timing, || carry_out(command()?, load.workload(), url, pid, &options))
+}
+
+fn try_often(timing: Timing, run: impl Fn() -> Result<Report>) -> Result<Sample> {
     for _ in 0..TRIES {
-        let report = run(generator, load.workload(), running, &options)?;
+        let report = run()?;
         if report.requests > 0 {
-            return sample(&report);
+            return Ok(sample(&report));
         }
     }
     bail!("the server answered nothing within {:?}, {TRIES} times", timing.window)
@@ -78,12 +97,20 @@ pub fn measure(generator: &Path, load: Load, running: &Running, timing: Timing) 
 /// # Errors
 /// When it cannot, or when requests failed; datagrams may be lost.
 pub fn run(generator: &Path, workload: &str, running: &Running, options: &[String]) -> Result<Report> {
-    let mut command = server::on_cpu(GENERATOR_CPU, generator)?;
-    command.args(["load", workload, &running.url(), "--json", "--quiet", "--server-pid", &running.server.pid().to_string()]);
+    carry_out(server::on_cpu(GENERATOR_CPU, generator)?, workload, &running.url(), Some(running.server.pid()), options)
+}
+
+fn carry_out(mut command: Command, workload: &str, url: &str, pid: Option<i32>, options: &[String]) -> Result<Report> {
+    command.args(["load", workload, url, "--json", "--quiet"]);
+    if let Some(pid) = pid {
+        command.args(["--server-pid", &pid.to_string()]);
+    }
     command.args(["--lanes", "1", "--cpus", &GENERATOR_CPU.to_string(), "--driver", DRIVER]).args(options);
     // It stays in this program's process group, so that Ctrl-C ends it at once, and the error that follows ends the servers.
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("starting the generator")?;
-    read(&output).with_context(|| format!("generator {command:?}"))
+    let report = read(&output).with_context(|| format!("generator {command:?}"))?;
+    ensure!(pid.is_none() == report.server.is_none(), "the generator tells of the server that it was told of");
+    Ok(report)
 }
 
 fn read(output: &Output) -> Result<Report> {
@@ -102,6 +129,8 @@ fn check(report: &Report) -> Result<()> {
         let count = errors(report, *kind);
         ensure!(count == 0, "requests failed: {count} by {kind}");
     }
+    let is_told = report.server.is_some() == report.server_us_per_request.is_some();
+    ensure!(is_told, "the generator's report has no cost of the server");
     let open: u64 = report.generator.lanes.iter().map(|lane| lane.connections).sum();
     let wanted = report.settings.connections;
     ensure!(open == wanted, "{open} connections were open at the end, expected {wanted}");
@@ -114,24 +143,23 @@ fn errors(report: &Report, kind: Kind) -> u64 {
     report.errors.get(kind.name()).copied().unwrap_or(0)
 }
 
-fn sample(report: &Report) -> Result<Sample> {
-    let server = report.server.as_ref().context("the generator's report has no server")?;
+fn sample(report: &Report) -> Sample {
     let latency = |name: &str| report.latency_us.get(name).copied().unwrap_or(f64::NAN);
-    Ok(Sample {
+    Sample {
         requests: report.requests,
         lost: errors(report, Kind::Lost),
         window_s: report.seconds,
-        cpu_us_per_request: report.server_us_per_request.context("the generator's report has no cost of the server")?,
+        cpu_us_per_request: report.server_us_per_request.unwrap_or_default(),
         generator_us_per_request: report.generator.us_per_request,
         requests_per_s: report.requests_per_second,
-        server_load: server.cpus_used,
+        server_load: report.server.as_ref().map_or(0.0, |server| server.cpus_used),
         generator_load: report.generator.lanes.iter().map(|lane| lane.cpu_used).sum(),
         p50_us: latency("50"),
         p99_us: latency("99"),
         p999_us: latency("99.9"),
         max_us: latency("max"),
         doubts: report.doubts.clone(),
-    })
+    }
 }
 
 #[cfg(test)]
@@ -187,10 +215,10 @@ mod tests {
             max_us: 10.0,
             doubts: vec!["the host took 20 %".to_owned()],
         };
-        assert_eq!(sample(&report()).expect("whole"), expected);
-        assert_eq!(sample(&with_errors(Kind::Lost)).expect("whole").lost, 7);
-        sample(&Report { server: None, ..report() }).expect_err("no server");
-        sample(&Report { server_us_per_request: None, ..report() }).expect_err("no cost");
+        assert_eq!(sample(&report()), expected);
+        assert_eq!(sample(&with_errors(Kind::Lost)).lost, 7);
+        let alone = Report { server: None, server_us_per_request: None, ..report() };
+        assert_eq!(sample(&alone), Sample { cpu_us_per_request: 0.0, server_load: 0.0, ..expected });
     }
 
     #[test]
@@ -229,6 +257,7 @@ mod tests {
     fn a_run_that_is_not_whole_is_refused() {
         let error = check(&Report { seconds: 0.7, ..report() }).expect_err("cut short").to_string();
         assert!(error.contains("0.7 of 0.8 s"), "{error}");
+        check(&Report { server_us_per_request: None, ..report() }).expect_err("no cost");
         let mut fewer = report();
         fewer.generator.lanes[0].connections = 2;
         let error = check(&fewer).expect_err("one is missing").to_string();

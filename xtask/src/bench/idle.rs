@@ -158,8 +158,8 @@ mod tests {
     #[test]
     fn the_memory_bar_is_met_at_it_and_the_cpu_bar_only_under_it() {
         let met = |bytes, cpu| judge(&IDLE, &outcome(bytes, cpu)).map(|verdict| verdict.word == Word::Met);
-        assert_eq!(met(600.0, 0.0), [true, true]);
-        assert_eq!(met(600.1, 0.99), [false, true]);
+        assert_eq!(met(350.0, 0.0), [true, true]);
+        assert_eq!(met(350.1, 0.99), [false, true]);
         assert_eq!(met(0.0, 1.0), [true, false]);
     }
 

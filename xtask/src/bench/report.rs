@@ -18,6 +18,7 @@ use super::host::Host;
 use super::idle::IdleOutcome;
 use super::load::{Asks, Load};
 use super::open_loop::OpenOutcome;
+use super::packet;
 use super::rounds::{CellResult, Extent, Measured, Verdict};
 use super::stage::Driver;
 
@@ -58,6 +59,12 @@ pub struct Findings {
     pub contentions: Vec<[contention::Sample; 2]>,
     /// The cells of events.
     pub events: Vec<event::CellRounds>,
+    /// The cells of echoes over frames.
+    pub packets: Vec<packet::CellRounds>,
+    /// The flood of frames.
+    pub flood: Option<packet::Floods>,
+    /// Lines of programs that count nanoseconds.
+    pub nanoseconds: Vec<String>,
     /// Exact counts of instructions.
     pub instructions: Vec<event::Count>,
     /// What honest clients met under attack.

@@ -53,19 +53,31 @@ impl Server {
     ///
     /// # Errors
     /// As [`Server::start`].
-    pub fn start_at(mut command: Command, address: SocketAddr) -> Result<Self> {
+    pub fn start_at(command: Command, address: SocketAddr) -> Result<Self> {
         let shown = format!("{command:?}");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
-        let child = command.spawn().with_context(|| format!("starting {shown}"))?;
-        let mut server = Self { child };
+        let mut server = Self::start_unheard(command)?;
         server.await_accepting(address).with_context(|| format!("server {shown}"))?;
         Ok(server)
+    }
+
+    /// Starts `command`, whose words nobody reads; whether it serves is asked of it by other means.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_unheard(mut command: Command) -> Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        Ok(Self { child: command.spawn().with_context(|| format!("starting {command:?}"))? })
     }
 
     /// The number of its process.
     pub fn pid(&self) -> i32 {
         // reason: the kernel's pids are positive and fit i32 (PID_MAX_LIMIT is 2^22).
         i32::try_from(self.child.id()).expect("a pid fits i32")
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        kill(Pid::from_raw(self.pid()), signal).with_context(|| format!("{signal} for the server"))
     }
 
     /// Processor time it has used so far, in nanoseconds.
@@ -125,7 +137,8 @@ impl Drop for Server {
             return;
         }
         // The child was not waited for, so its number is still its own. Errors leave nothing better to do.
-        let _ = kill(Pid::from_raw(self.pid()), Signal::SIGTERM);
+        let _ = self.signal(Signal::SIGTERM);
+        let _ = self.signal(Signal::SIGCONT);
         if self.ended_within(END_WITHIN).is_none() {
             let _ = self.child.kill();
             let _ = self.child.wait();

@@ -15,7 +15,19 @@ const COMPLETIONS: &[(&str, &str)] = &[
 ];
 
 /// Texts of the project that lie beside the program.
-const TEXTS: &[&str] = &["README.md", "LOAD.md", "CHANGELOG.md", "docs/configuration.md", "docs/drain.md"];
+const TEXTS: &[&str] = &[
+    "README.md",
+    "LOAD.md",
+    "CHANGELOG.md",
+    "docs/configuration.md",
+    "docs/doctor.md",
+    "docs/drain.md",
+    "docs/messages.md",
+    "docs/metrics.md",
+    "docs/stalls.md",
+    "docs/supervision.md",
+    "docs/take-over.md",
+];
 
 /// What dpkg runs.
 const SCRIPTS: &[&str] = &["postinst", "prerm", "postrm"];

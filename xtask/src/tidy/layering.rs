@@ -9,6 +9,7 @@ const RULE: Rule = "layering";
 
 /// Everything below the facade.
 const BELOW_FACADE: &[&str] = &[
+    "crates/channel",
     "crates/steer",
     "crates/svc",
     "crates/lane",
@@ -21,6 +22,7 @@ const BELOW_FACADE: &[&str] = &[
     "crates/xdp",
     "crates/select",
     "crates/machine",
+    "crates/unwind",
     "crates/os",
     "crates/seam",
     "crates/wire",
@@ -36,10 +38,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/wire", &[]),
     ("crates/seam", &["crates/rss"]),
     ("crates/os", &["crates/rss", "crates/seam"]),
+    ("crates/channel", &["crates/os"]),
     ("crates/event", &["crates/os"]),
     ("crates/kevent", &["crates/event", "crates/os"]),
     ("crates/kqueue", &["crates/event", "crates/kevent"]),
     ("crates/machine", &["crates/os"]),
+    ("crates/unwind", &["crates/os"]),
     ("crates/select", &["crates/os", "crates/seam", "crates/rss"]),
     ("crates/drivers", &["crates/os", "crates/seam"]),
     ("crates/xdp", &["crates/select", "crates/os", "crates/seam", "crates/rss"]),
@@ -48,18 +52,22 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/lane", &["crates/seam", "crates/watch"]),
     ("crates/svc", &["crates/lane", "crates/seam", "crates/watch", "crates/rss"]),
     ("crates/isr", &["crates/seam", "crates/wire"]),
-    ("crates/stack", &["crates/lane", "crates/isr", "crates/seam", "crates/wire", "crates/rss", "crates/watch"]),
+    (
+        "crates/stack",
+        &["crates/channel", "crates/lane", "crates/isr", "crates/seam", "crates/wire", "crates/rss", "crates/watch"],
+    ),
     ("crates/testing", &["crates/svc", "crates/lane", "crates/watch", "crates/sim", "crates/seam"]),
     ("crates/steer", &["crates/svc", "crates/lane", "crates/select", "crates/machine", "crates/os", "crates/rss", "crates/seam"]),
     ("crates/corelane", BELOW_FACADE),
     ("crates/tls", &["crates/corelane"]),
     ("crates/hyper", &["crates/corelane"]),
+    ("crates/metrics", &["crates/corelane"]),
     ("crates/proxied", &["crates/corelane", "crates/wire"]),
     ("services/all", &["crates/corelane", "services/*"]),
     ("services/*", USER),
     ("load", USER),
-    ("cli", &["crates/corelane", "services/all", "load"]),
-    ("xtask", &["crates/seam", "crates/machine", "crates/os", "load"]),
+    ("cli", &["crates/corelane", "crates/metrics", "services/all", "load"]),
+    ("xtask", &["crates/seam", "crates/machine", "crates/os", "crates/select", "load"]),
 ];
 
 /// Folder, what its tests may depend on beyond [`LAYERS`], and why.

@@ -59,6 +59,10 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     (CONTROL, "std::os::unix::net", "who answers and asks at a socket beside the page is no lane"),
     (CONTROL, "std::thread", "each client has a thread of its own"),
     (CONTROL, "std::time::Instant", "a client has a deadline"),
+    (TAKE_OVER, "std::fs", "the name that others ask at goes to the new process"),
+    (TAKE_OVER, "std::os::unix::net", "who hands over, and who takes, is no lane"),
+    (TAKE_OVER, "std::thread", "who hands over, and who takes, is no lane"),
+    (TAKE_OVER, "std::time::Instant", "the other process has a deadline"),
     ("crates/tls/src/watch.rs", "std::thread", "who looks after files is no lane"),
     ("crates/tls/src/watch.rs", "std::fs", "who looks after files is no lane"),
     (
@@ -66,10 +70,14 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "std::thread",
         "who wakes the tasks of the world outside has its descriptors, and is no lane",
     ),
+    ("crates/corelane/src/lanes/stalls.rs", "std::thread", "who watches lanes is none"),
 ];
 
 /// The two ends of the control socket, which run beside lanes and may wait.
 const CONTROL: &str = "crates/corelane/src/admin/control_";
+
+/// One process hands over to another through it.
+const TAKE_OVER: &str = "crates/corelane/src/lanes/take_over";
 
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let above = |source: &&Source| ABOVE.iter().any(|folder| source.path.starts_with(folder));

@@ -117,14 +117,6 @@ fn without_a_terminal_there_are_lines() {
 }
 
 #[test]
-fn the_group_in_the_foreground_is_told_from_others() {
-    assert!(is_foreground("12 (a) b) c) S 11 12 11 34816 12 4194304 0"));
-    assert!(!is_foreground("12 (cat) S 11 12 11 34816 11 4194304 0"));
-    assert!(!is_foreground("12 (cat) S 11 12 11 0 -1 4194304 0"));
-    assert!(!is_foreground(""));
-}
-
-#[test]
 fn q_and_control_c_ask_for_the_end() {
     assert_eq!([requests(b"q"), requests(b"\x03"), requests(b"xq\x03"), requests(b"")], [1, 1, 2, 0]);
     assert_eq!([requests(b"Q"), requests(b"xyz"), requests(b"\x1bOq"), requests(b"\x1bOq\x03")], [0, 0, 0, 1]);

@@ -9,7 +9,7 @@ use clap::Parser;
 use corelane::admin::watch::LANES_MAX;
 use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
-use corelane_load::workloads::{Entry, echo, udp};
+use corelane_load::workloads::{WorkloadEntry, echo, udp};
 
 pub const STYLE: Style = Style { name: "echotest", about: "messages that come back, a line of totals for each run", run };
 
@@ -84,7 +84,7 @@ fn run(words: &[String]) -> Result<Exit> {
 }
 
 impl Options {
-    fn entry(&self) -> &'static Entry {
+    fn entry(&self) -> &'static WorkloadEntry {
         if self.udp { &udp::ENTRY } else { &echo::ENTRY }
     }
 
@@ -92,7 +92,7 @@ impl Options {
         let scheme = if self.udp { "udp" } else { "tcp" };
         let host = self.host.rsplit_once('@').map_or(&*self.host, |(_user, host)| host);
         let with_port = format!("{scheme}://{host}");
-        let entry = Entry { default_port: self.port, ..*self.entry() };
+        let entry = WorkloadEntry { default_port: self.port, ..*self.entry() };
         let place = entry.place(Some(&with_port))?;
         if self.threads > LANES_MAX as u64 {
             bail!("-j: {} threads are too much: {LANES_MAX} are possible", self.threads);

@@ -63,6 +63,34 @@ fn https_is_asked_of_nginx() {
 }
 
 #[test]
+fn a_certificate_is_shown_to_who_asks_for_one() {
+    if !have("load::secure::a_certificate_is_shown_to_who_asks_for_one", &["openssl"]) {
+        return;
+    }
+    let (folder, elsewhere) = (Scratch::new(), Scratch::new());
+    let (certificate, key) = certified(&folder);
+    let (other, its_key) = certified(&elsewhere);
+    let server = Server::start(&[&format!("echo=tls://127.0.0.1:0?certificate={certificate}&key={key}&clients={other}")]);
+    let url = format!("tls://localhost:{}", server.address("tls").port());
+    let few = ["echo", &url, "--ca", &certificate, "-n", "20", "--requests-per-connection", "5"];
+    let both = folder.path().join("both.pem");
+    std::fs::write(&both, [std::fs::read(&other).unwrap(), std::fs::read(&its_key).unwrap()].concat()).unwrap();
+    for shown in [&["--certificate", &other, "--key", &its_key][..], &["--certificate", both.to_str().unwrap()]] {
+        load(&[&few[..], shown].concat()).met(&[]).doubted(&[]);
+    }
+    // A server of TLS 1.3 refuses what a client shows after that has begun to speak.
+    for (shown, words) in [
+        (&[][..], "it wants a certificate, and was shown none"),
+        (&["--certificate", &certificate, "--key", &key], "a signature that it was shown is wrong"),
+    ] {
+        let refused = ended(&[], &[&few[..], &["--timeout", "1s"], shown].concat());
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(FAILURES) && said.contains(words), "{:?}: {said}", refused.status);
+    }
+    says(&[], &[&few[..], &["--certificate", &other, "--key", &key]].concat(), REFUSED, &["key"]);
+}
+
+#[test]
 fn who_does_not_prove_who_it_is_is_told() {
     if !have("load::secure::who_does_not_prove_who_it_is_is_told", &["openssl"]) {
         return;

@@ -86,10 +86,20 @@ pub fn ask(page: &Path, command: Command<'_>) -> Result<Table, ControlError> {
 /// As [`ask`].
 pub fn ask_hasher(page: &Path) -> Result<FlowHasher, ControlError> {
     let answer = control_client::ask(page, HASHER, PATIENCE)?;
-    let parts =
-        answer.split_once(' ').and_then(|(key, types)| Some((key.parse::<Key>().ok()?, types.parse::<HashTypes>().ok()?)));
     let no_answer = ControlError::NoAnswer { path: page.with_extension(control_client::SUFFIX), got_bytes: answer.len() };
-    parts.map(|(key, types)| FlowHasher::new(&key, types)).ok_or(no_answer)
+    hasher_of(&answer).ok_or(no_answer)
+}
+
+/// Key and hash types, as an answer and a counter page say them.
+pub(crate) fn hasher_words(hasher: &FlowHasher) -> String {
+    format!("{} {}", hasher.toeplitz().key(), hasher.types())
+}
+
+/// The hash that a counter page tells in words ([`SteeringSnapshot::hasher`](corelane_watch::SteeringSnapshot)); none if it tells none.
+#[must_use]
+pub fn hasher_of(words: &str) -> Option<FlowHasher> {
+    let (key, types) = words.split_once(' ')?;
+    Some(FlowHasher::new(&key.parse::<Key>().ok()?, types.parse::<HashTypes>().ok()?))
 }
 
 /// The request of [`ask_hasher`].
@@ -147,12 +157,16 @@ impl Control for Steered {
     }
 }
 
+/// Whether a request changes something, rather than asks.
+pub(crate) fn changes(request: &str) -> bool {
+    request != HASHER && request != "table"
+}
+
 /// Carries out a request, and answers with the table as it is then; or says how flows are hashed.
 pub(crate) fn answer(control: &impl Control, request: &str) -> Result<String, String> {
     let table = control.table()?;
     if request == HASHER {
-        let hasher = control.hasher();
-        return Ok(format!("{} {}", hasher.toeplitz().key(), hasher.types()));
+        return Ok(hasher_words(control.hasher()));
     }
     let wanted = match Command::read(request)? {
         Command::Table => return Ok(table.to_string()),

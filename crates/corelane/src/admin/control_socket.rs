@@ -33,6 +33,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Carries out a request; what it returns is for whoever asked.
 type Answer = dyn FnMut(&str) -> Result<String, String> + Send;
 
+/// Serves a process that asks to take over: its stream, and what stands behind [`TAKE_OVER`]. Called beside other requests.
+pub(crate) type TakeOver = dyn Fn(&UnixStream, &str) + Send + Sync;
+
+/// What such a request begins with.
+const TAKE_OVER: &[u8] = b"take-over ";
+
 /// An open socket and the threads that answer at it. Dropping it finishes the request in progress, ends the threads and removes the socket.
 pub struct ControlSocket {
     path: PathBuf,
@@ -48,8 +54,12 @@ impl ControlSocket {
     ///
     /// # Errors
     /// [`ControlError::Socket`].
-    pub fn open(page: &Path, answer: impl FnMut(&str) -> Result<String, String> + Send + 'static) -> Result<Self, ControlError> {
-        Self::open_for(page, PATIENCE, answer)
+    pub fn open(
+        page: &Path,
+        answer: impl FnMut(&str) -> Result<String, String> + Send + 'static,
+        take_over: impl Fn(&UnixStream, &str) + Send + Sync + 'static,
+    ) -> Result<Self, ControlError> {
+        Self::open_for(page, PATIENCE, answer, Box::new(take_over))
     }
 
     /// [`ControlSocket::open`] that has `patience` with each client.
@@ -57,11 +67,12 @@ impl ControlSocket {
         page: &Path,
         patience: Duration,
         answer: impl FnMut(&str) -> Result<String, String> + Send + 'static,
+        take_over: Box<TakeOver>,
     ) -> Result<Self, ControlError> {
         let path = page.with_extension(SUFFIX);
         let failed = |source| ControlError::Socket { path: path.clone(), source };
         remove_dead(page);
-        let server = Arc::new(Server::new(listen(page, &path).map_err(failed)?, patience, Box::new(answer)));
+        let server = Arc::new(Server::new(listen(page, &path).map_err(failed)?, patience, Box::new(answer), take_over));
         let accepting = server.clone();
         match Builder::new().name("control".to_string()).spawn(move || accepting.accept()) {
             Ok(thread) => Ok(Self { path, server, thread: Some(thread) }),
@@ -127,6 +138,7 @@ struct Server {
     changed: Condvar,
     /// Held while a request is carried out.
     answer: Mutex<Box<Answer>>,
+    take_over: Box<TakeOver>,
 }
 
 #[derive(Default)]
@@ -149,8 +161,8 @@ impl Clients {
 }
 
 impl Server {
-    fn new(listener: UnixListener, patience: Duration, answer: Box<Answer>) -> Self {
-        Self { listener, patience, clients: Mutex::default(), changed: Condvar::new(), answer: Mutex::new(answer) }
+    fn new(listener: UnixListener, patience: Duration, answer: Box<Answer>, take_over: Box<TakeOver>) -> Self {
+        Self { listener, patience, clients: Mutex::default(), changed: Condvar::new(), answer: Mutex::new(answer), take_over }
     }
 
     fn lock(&self) -> MutexGuard<'_, Clients> {
@@ -217,6 +229,9 @@ struct Client {
 impl Client {
     fn serve(&self, deadline: Instant) {
         let Some(line) = self.request(deadline) else { return };
+        if let Some(asked) = line.strip_prefix(TAKE_OVER) {
+            return (self.server.take_over)(&self.stream, String::from_utf8_lossy(asked).trim_end());
+        }
         // What an earlier request may have left behind by a panic is as good as what any other error leaves.
         let mut answer = self.server.answer.lock().unwrap_or_else(PoisonError::into_inner);
         if self.server.lock().is_closed {
@@ -358,6 +373,29 @@ mod tests {
         if request == "no" { Err("it is not to be\nas you know".to_string()) } else { Ok(request.to_string()) }
     }
 
+    fn open(
+        page: &Path,
+        answer: impl FnMut(&str) -> Result<String, String> + Send + 'static,
+    ) -> Result<ControlSocket, ControlError> {
+        open_for(page, PATIENCE, answer)
+    }
+
+    fn open_for(
+        page: &Path,
+        patience: Duration,
+        answer: impl FnMut(&str) -> Result<String, String> + Send + 'static,
+    ) -> Result<ControlSocket, ControlError> {
+        let take_over = |mut stream: &UnixStream, asked: &str| stream.write_all(format!("taken {asked}\n").as_bytes()).unwrap();
+        ControlSocket::open_for(page, patience, answer, Box::new(take_over))
+    }
+
+    #[test]
+    fn who_takes_over_has_the_stream_beside_other_requests() {
+        let scratch = Scratch::new();
+        let socket = open(&scratch.page("1"), |_| panic!("it is no request")).unwrap();
+        assert_eq!(answer(sent(&socket, b"take-over {\"version\":1}\n")), "taken {\"version\":1}\n");
+    }
+
     /// A connection that has sent `bytes`.
     fn sent(socket: &ControlSocket, bytes: &[u8]) -> UnixStream {
         let mut stream = connect(&socket.path, LONG).unwrap();
@@ -381,7 +419,7 @@ mod tests {
         let scratch = Scratch::new();
         let page = scratch.page("1");
         let mut count = 0;
-        let socket = ControlSocket::open(&page, move |request| {
+        let socket = open(&page, move |request| {
             count += 1;
             echo(request).map(|words| format!("{count} {words}"))
         });
@@ -402,7 +440,7 @@ mod tests {
     fn what_is_no_request_is_refused_with_words() {
         let scratch = Scratch::new();
         let page = scratch.page("1");
-        let socket = ControlSocket::open(&page, echo).unwrap();
+        let socket = open(&page, echo).unwrap();
         assert!(answer(sent(&socket, &[b'a'; LINE_BYTES_MAX])).starts_with("error a request has at most 16383 bytes"));
         assert!(answer(sent(&socket, &vec![b'a'; 1 << 20])).starts_with("error a request has at most 16383 bytes"));
         assert!(answer(sent(&socket, b"\xff\xfe\x00\n")).starts_with("error the request is not UTF-8"));
@@ -422,7 +460,7 @@ mod tests {
     fn clients_that_stop_in_the_middle_hold_nobody() {
         let scratch = Scratch::new();
         let page = scratch.page("1");
-        let socket = ControlSocket::open(&page, echo).unwrap();
+        let socket = open(&page, echo).unwrap();
         let stuck: Vec<UnixStream> = (0..CLIENTS_MAX - 1).map(|_| sent(&socket, b"half")).collect();
         assert_eq!(ask(&page, "through", LONG).unwrap(), "through");
         let more: Vec<UnixStream> = (0..CLIENTS_MAX).map(|_| sent(&socket, b"half")).collect();
@@ -436,7 +474,7 @@ mod tests {
     fn many_silent_clients_keep_nobody_waiting() {
         let scratch = Scratch::new();
         let page = scratch.page("1");
-        let socket = ControlSocket::open_for(&page, LONG, echo).unwrap();
+        let socket = open_for(&page, LONG, echo).unwrap();
         let silent: Vec<UnixStream> = (0..200).map(|_| sent(&socket, b"")).collect();
         assert_eq!(ask(&page, "through", LONG).unwrap(), "through");
         // Nobody waited for their time to be over: all are still heard but those who made room.
@@ -451,7 +489,8 @@ mod tests {
         let scratch = Scratch::new();
         let page = scratch.page("1");
         let listener = listen(&page, &page.with_extension(SUFFIX)).unwrap();
-        let server = Arc::new(Server::new(listener, PATIENCE, Box::new(echo)));
+        let server =
+            Arc::new(Server::new(listener, PATIENCE, Box::new(echo), Box::new(|_, _| unreachable!("nobody takes over"))));
         let past = Instant::now();
         let answers = [&b"a"[..], b"whole\n"].map(|bytes| {
             let (mut client, stream) = UnixStream::pair().unwrap();
@@ -468,7 +507,7 @@ mod tests {
     fn who_sends_byte_after_byte_is_dropped_and_holds_nobody() {
         let scratch = Scratch::new();
         let page = scratch.page("1");
-        let socket = ControlSocket::open_for(&page, Duration::from_millis(50), echo).unwrap();
+        let socket = open_for(&page, Duration::from_millis(50), echo).unwrap();
         let drippers: Vec<_> = (0..CLIENTS_MAX)
             .map(|_| {
                 let mut stream = sent(&socket, b"");
@@ -491,7 +530,7 @@ mod tests {
     fn copies_in_other_descriptor_tables_keep_nothing_open() {
         let scratch = Scratch::new();
         let (go, gone) = mpsc::channel::<()>();
-        let socket = ControlSocket::open(&scratch.page("1"), move |request| {
+        let socket = open(&scratch.page("1"), move |request| {
             let _ = gone.recv();
             echo(request)
         });
@@ -516,7 +555,7 @@ mod tests {
     fn a_hundred_clients_at_once_are_all_answered() {
         let scratch = Scratch::new();
         let page = scratch.page("1");
-        let _socket = ControlSocket::open(&page, echo).unwrap();
+        let _socket = open(&page, echo).unwrap();
         std::thread::scope(|scope| {
             for number in 0..100 {
                 let page = &page;
@@ -530,7 +569,7 @@ mod tests {
         let scratch = Scratch::new();
         let page = scratch.page("1");
         let (go, gone) = mpsc::channel::<()>();
-        let socket = ControlSocket::open(&page, move |_| {
+        let socket = open(&page, move |_| {
             gone.recv().map_err(|error| error.to_string())?;
             Ok("at last".to_string())
         });
@@ -546,14 +585,14 @@ mod tests {
     fn sockets_of_the_dead_are_removed_and_others_stay() {
         let scratch = Scratch::new();
         let living = scratch.page("1");
-        let socket = ControlSocket::open(&living, echo).unwrap();
+        let socket = open(&living, echo).unwrap();
         let (_directory, dead) = short(&scratch.0.join("2.control")).unwrap();
         drop(UnixListener::bind(dead).unwrap()); // as by a process that is killed
         let (_directory, other) = short(&scratch.0.join("other")).unwrap();
         drop(UnixListener::bind(other).unwrap());
         fs::write(scratch.0.join("3.control"), "not a socket").unwrap();
         assert!(matches!(ask(&scratch.page("2"), "hello", LONG), Err(ControlError::Gone { .. })));
-        let _new = ControlSocket::open(&scratch.page("4"), echo).unwrap();
+        let _new = open(&scratch.page("4"), echo).unwrap();
         assert_eq!(scratch.names(), ["1.control", "3.control", "4.control", "other"]);
         assert_eq!(ask(&living, "still there", LONG).unwrap(), "still there");
         drop(socket);
@@ -564,7 +603,7 @@ mod tests {
     fn a_place_where_no_socket_can_be_is_named() {
         let scratch = Scratch::new();
         let page = scratch.0.join("missing/1.page");
-        let refused = ControlSocket::open(&page, echo).map(|_| ());
+        let refused = open(&page, echo).map(|_| ());
         let Err(ControlError::Socket { path, source }) = refused else { panic!("{refused:?}") };
         assert_eq!((path, source.kind()), (page.with_extension("control"), ErrorKind::NotFound));
     }
@@ -577,7 +616,7 @@ mod tests {
         let scratch = Scratch::new();
         fs::set_permissions(&scratch.0, Permissions::from_mode(0o755)).unwrap();
         let page = scratch.page("1");
-        let socket = ControlSocket::open(&page, |_| panic!("it was heard")).unwrap();
+        let socket = open(&page, |_| panic!("it was heard")).unwrap();
         let as_nobody = |page: PathBuf| {
             let asked = move || {
                 let nobody = rustix::thread::Uid::from_raw(65_534);

@@ -1,5 +1,6 @@
 //! Facts that only the operating system has, for programs that measure themselves, others, or the machine.
 
+pub use corelane_machine::connections::{Connection, connections, shares_network};
 pub use corelane_machine::ethtool::{Channels, Ethtool, Fields, FlowKind, HashFunction, Rings, Rss};
 pub use corelane_machine::interfaces::{Interface, Link, cpu_list, list as interfaces};
 pub use corelane_machine::interrupts::{Interrupt, Queue};

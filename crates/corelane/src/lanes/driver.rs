@@ -1,5 +1,6 @@
 //! Which driver the lanes use: chosen once, for all of them.
 
+use crate::admin::messages::Degraded;
 use crate::error::Error;
 use corelane_drivers::{EpollDriver, Probes, UringDriver};
 use corelane_seam::{Arena, Fault, Reason, Tuning};
@@ -62,7 +63,10 @@ pub(crate) fn choose(choice: DriverChoice) -> Result<Chosen, Error> {
     };
     let Err(why) = attempt(first) else { return Ok(Chosen { kind: first, note: None }) };
     match attempt(second) {
-        Ok(()) => Ok(Chosen { kind: second, note: Some(format!("{first} refused: {why}; serving with {second}")) }),
+        Ok(()) => Ok(Chosen {
+            kind: second,
+            note: Some(Degraded::DriverRefused.note(format_args!("{first} refused: {why}; serving with {second}"))),
+        }),
         Err(error) => Err(Error::Driver(format!("none can be used here: {first}: {why}; {second}: {error}"))),
     }
 }
@@ -81,7 +85,8 @@ fn ring_is_favoured() -> bool {
     attempt(DriverKind::Uring).is_err() || corelane_drivers::tried(Probes::default()).uring_no_iowait
 }
 
-fn attempt(kind: DriverKind) -> Result<(), corelane_drivers::Error> {
+/// Makes a driver of the kind, on a thread of its own.
+pub(crate) fn attempt(kind: DriverKind) -> Result<(), corelane_drivers::Error> {
     corelane_drivers::apart(move || make(kind))
 }
 

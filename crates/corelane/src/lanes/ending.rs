@@ -39,6 +39,11 @@ impl Lives {
         std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Another process serves in place of this one.
+    pub(crate) fn taken_over(&self) {
+        self.tell(Event::TakenOver);
+    }
+
     /// Lives the life of a lane, and tells of its end, however that is.
     pub(crate) fn live(&self, lane: usize, control: &Control, life: impl FnOnce() -> Result<(), String>) {
         let how = unbroken(life).flatten();
@@ -67,8 +72,13 @@ pub(crate) struct Waiter {
     lives: Lives,
     control: Arc<Control>,
     /// What is done at SIGHUP.
-    at_hangup: Vec<Box<dyn Fn() + Send>>,
+    at_hangup: Vec<Call>,
+    /// What is done, once, before the lanes are told to end.
+    at_end: Vec<Call>,
 }
+
+/// What is called at a moment of the program's life, on the thread that waits for its end.
+pub(crate) type Call = Box<dyn Fn() + Send>;
 
 impl Waiter {
     /// For the lanes of `control`.
@@ -76,12 +86,23 @@ impl Waiter {
     /// # Errors
     /// What the system says of a doorbell, or of a thread.
     pub(crate) fn new(control: Arc<Control>) -> io::Result<Self> {
-        Ok(Self { program: Program::new(control.lanes()), lives: Lives::new(control.lanes())?, control, at_hangup: Vec::new() })
+        let (program, lives) = (Program::new(control.lanes()), Lives::new(control.lanes())?);
+        Ok(Self { program, lives, control, at_hangup: Vec::new(), at_end: Vec::new() })
     }
 
     /// Has this done, too, at SIGHUP.
-    pub(crate) fn at_hangup(&mut self, calls: Vec<Box<dyn Fn() + Send>>) {
+    pub(crate) fn at_hangup(&mut self, calls: Vec<Call>) {
         self.at_hangup.extend(calls);
+    }
+
+    /// Has this done, too, before the lanes are told to end.
+    pub(crate) fn at_end(&mut self, call: Call) {
+        self.at_end.push(call);
+    }
+
+    /// What is told of the lanes, for others who have to tell of them.
+    pub(crate) fn lives(&self) -> &Lives {
+        &self.lives
     }
 
     /// Where it is said that no lane lives any more.
@@ -153,6 +174,7 @@ impl Waiter {
                 Step::Abandon => self.lives.gate.abandon(),
                 Step::Say(line) => report::line(line),
                 Step::Give(order) => {
+                    self.at_end.drain(..).for_each(|call| call());
                     note();
                     self.control.give(order);
                 }

@@ -1,33 +1,38 @@
 //! Lanes that start at the frame: a port for each, and a stack of its own over it.
 
 use crate::error::Error;
-use corelane_lane::{Control, Homing, Mesh};
+use corelane_lane::{Control, Ear, Homing, Mesh, Tell};
 use corelane_os::random::secret;
 use corelane_rss::{FlowHasher, Table};
 use corelane_seam::parcel::{AbroadLimits, Parcel, Post};
 use corelane_seam::{Arena, Driver, FrameMemory, Tuning};
-use corelane_stack::{Crossing, Packets, Settings, Stack, check_addresses};
+use corelane_stack::{Crossing, Packets, Policy, Settings, Stack, Tunnel, check_addresses};
 use corelane_steer::Settings as Steering;
 use corelane_xdp::{Ours, Queue, ports_for};
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
 /// Frames of each lane's port, and bytes of each: 2 MiB a lane, which are locked.
-const FRAMES: usize = 1024;
-const FRAME_BYTES: usize = 2048;
+pub(crate) const FRAMES: usize = 1024;
+pub(crate) const FRAME_BYTES: usize = 2048;
 /// Frames in each of a port's rings.
 const RING: usize = 256;
 
 /// An interface whose frames lanes have, and the addresses that are theirs and no longer the kernel's.
 ///
 /// Written as `eth1,ip=10.0.0.2/24`: the interface, then one or more addresses with the bits of their networks, then a router for all other
-/// networks of a family, if there is one: `eth1,ip=10.0.0.2/24,ip=fd00::2/64,via=10.0.0.1`.
+/// networks of a family, if there is one: `eth1,ip=10.0.0.2/24,ip=fd00::2/64,via=10.0.0.1`. `tunnel=gre` (`ipip`,
+/// `6in4`, `vxlan`), each as often as needed, has tunnels to these addresses opened. `channels=PATH` has other
+/// processes take packets at that Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketPort {
     interface: String,
     networks: Vec<(IpAddr, u8)>,
     routers: Vec<IpAddr>,
+    tunnels: Vec<Tunnel>,
+    channels: Option<PathBuf>,
 }
 
 impl PacketPort {
@@ -41,6 +46,11 @@ impl PacketPort {
         self.networks.iter().any(|(own, _)| *own == address)
     }
 
+    /// Where other processes may take packets.
+    pub(crate) fn channels(&self) -> Option<&Path> {
+        self.channels.as_deref()
+    }
+
     /// The addresses.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.networks.iter().map(|(address, _)| *address)
@@ -50,6 +60,7 @@ impl PacketPort {
     fn settings(&self, hasher: &Arc<FlowHasher>, table: &Table, lane: (usize, usize), secret: u128) -> Settings {
         let own = Settings::new(hasher.clone(), table.clone(), lane, secret);
         let own = self.networks.iter().fold(own, |own, (address, bits)| own.with_network(*address, *bits));
+        let own = self.tunnels.iter().fold(own, |own, tunnel| own.with_tunnel(*tunnel));
         self.routers.iter().fold(own, |own, router| {
             let all: IpAddr = if router.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
             own.with_route(all, 0, *router)
@@ -64,17 +75,25 @@ impl FromStr for PacketPort {
         let wrong = |what: &str| Error::Setting {
             name: "packet",
             why: format!(
-                "{text:?}: {what}: write eth1,ip=10.0.0.2/24, and behind it ,ip=.. for each further address and ,via=ROUTER"
+                "{text:?}: {what}: write eth1,ip=10.0.0.2/24, and behind it ,ip=.. for each further address, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan, and ,channels=PATH"
             ),
         };
         let mut parts = text.split(',');
         let interface = parts.next().filter(|name| !name.is_empty() && !name.contains('=')).ok_or(wrong("no interface"))?;
-        let mut port = Self { interface: interface.to_owned(), networks: Vec::new(), routers: Vec::new() };
+        let mut port = Self {
+            interface: interface.to_owned(),
+            networks: Vec::new(),
+            routers: Vec::new(),
+            tunnels: Vec::new(),
+            channels: None,
+        };
         for part in parts {
             match part.split_once('=') {
                 Some(("ip", network)) => port.networks.push(network_of(network).ok_or(wrong("no address with its bits"))?),
                 Some(("via", router)) => port.routers.push(router.parse().map_err(|_| wrong("no address of a router"))?),
-                _ => return Err(wrong(&format!("{part:?} is neither ip= nor via="))),
+                Some(("tunnel", name)) => port.tunnels.push(Tunnel::named(name).ok_or(wrong("no kind of tunnel"))?),
+                Some(("channels", path)) if !path.is_empty() => port.channels = Some(path.into()),
+                _ => return Err(wrong(&format!("{part:?} is neither ip= nor via= nor tunnel= nor channels="))),
             }
         }
         if port.networks.is_empty() { Err(wrong("no address")) } else { Ok(port) }
@@ -93,15 +112,14 @@ pub(crate) struct LaneFrames {
     settings: Settings,
     crossing: Mesh<Crossing>,
     homing: Mesh<Parcel>,
+    ear: Ear<Policy>,
 }
 
-/// Opens a queue of the interface for each lane; returns what each is given, and what the operator should know.
-pub(crate) fn open(
-    port: &PacketPort,
-    control: &Control,
-    steering: &Steering,
-    messages: usize,
-) -> Result<(Vec<LaneFrames>, Vec<String>), Error> {
+/// What each lane is given, who speaks to all, and what the operator should know.
+pub(crate) type OpenedPort = (Vec<LaneFrames>, Tell<Policy>, Vec<String>);
+
+/// Opens a queue of the interface for each lane; returns what each is given, who speaks to all, and what the operator should know.
+pub(crate) fn open(port: &PacketPort, control: &Arc<Control>, steering: &Steering, messages: usize) -> Result<OpenedPort, Error> {
     let lanes = control.lanes();
     let refused = |why: String| Error::Setting { name: "packet", why };
     let table = steering.table(lanes)?;
@@ -114,10 +132,17 @@ pub(crate) fn open(
     let choice = ports_for(&port.interface, &ours, lanes).map_err(|why| refused(why.to_string()))?;
     let notes = choice.lost.iter().map(|lost| format!("packet {}: {lost}", port.interface)).collect();
     let meshes = Mesh::between(control, messages).into_iter().zip(Mesh::between(control, messages));
-    let each = choice.queues.into_iter().zip(meshes).enumerate();
-    let frames =
-        each.map(|(lane, (queue, (crossing, homing)))| LaneFrames { lane, queue, settings: settings(lane), crossing, homing });
-    Ok((frames.collect(), notes))
+    let (tell, ears) = control.words();
+    let each = choice.queues.into_iter().zip(meshes).zip(ears).enumerate();
+    let frames = each.map(|(lane, ((queue, (crossing, homing)), ear))| LaneFrames {
+        lane,
+        queue,
+        settings: settings(lane),
+        crossing,
+        homing,
+        ear,
+    });
+    Ok((frames.collect(), tell, notes))
 }
 
 impl LaneFrames {
@@ -134,7 +159,8 @@ impl LaneFrames {
         memory.open_abroad(number, AbroadLimits::default(), &post);
         let port = self.queue.port(memory, RING).map_err(|why| refused(why.to_string()))?;
         let stack = Stack::new(driver, arena.clone(), tuning, port, &self.settings).map_err(|why| refused(why.to_string()))?;
-        let packets = stack.packets(self.crossing);
+        let mut packets = stack.packets(self.crossing);
+        packets.set_ear(self.ear);
         Ok((stack, packets, Homing::new(post, self.homing)))
     }
 }
@@ -149,9 +175,10 @@ mod tests {
 
     #[test]
     fn an_interface_and_its_addresses_are_read() {
-        let port: PacketPort = "eth1,ip=10.0.0.2/24,ip=fd00::2/64,via=10.0.0.1".parse().unwrap();
+        let port: PacketPort = "eth1,ip=10.0.0.2/24,ip=fd00::2/64,via=10.0.0.1,tunnel=gre,tunnel=6in4".parse().unwrap();
         assert_eq!(port.interface(), "eth1");
         assert!(port.has([10, 0, 0, 2].into()) && port.has("fd00::2".parse().unwrap()) && !port.has([10, 0, 0, 1].into()));
+        assert_eq!(port.tunnels, [Tunnel::Gre, Tunnel::Ipv6InIp]);
         assert_eq!(port.routers, ["10.0.0.1".parse::<IpAddr>().unwrap()]);
     }
 
@@ -164,7 +191,8 @@ mod tests {
             ("eth1,ip=10.0.0.2", "no address with its bits"),
             ("eth1,ip=ten/24", "no address with its bits"),
             ("eth1,ip=10.0.0.2/24,via=there", "no address of a router"),
-            ("eth1,mtu=9000", "\"mtu=9000\" is neither ip= nor via="),
+            ("eth1,mtu=9000", "\"mtu=9000\" is neither ip= nor via= nor tunnel= nor channels="),
+            ("eth1,ip=10.0.0.2/24,tunnel=ssh", "no kind of tunnel"),
         ] {
             let why = why(text);
             assert!(why.contains(words) && why.contains("write eth1,ip=10.0.0.2/24"), "{text}: {why}");

@@ -17,10 +17,12 @@ pub struct Place {
     pub(crate) served: usize,
     /// The number of the socket that all lanes share, where there can be only one.
     pub(crate) named: Option<i32>,
+    /// That socket was handed over: who did has it as well, and goes on with it.
+    pub(crate) outlives: bool,
 }
 
 impl Place {
-    /// Whether a lane serves there: datagrams of a Unix socket have no flow that names one, and those of a peer are to keep their order.
+    /// Whether a lane serves there: no flow names the lane of datagrams that come to the one socket of all, and those of a peer are to keep their order.
     pub(crate) fn is_for(&self, lane: usize) -> bool {
         lane == 0 || self.transport == Transport::Tcp || self.named.is_none()
     }

@@ -6,9 +6,10 @@ use corelane_os::cpus;
 use corelane_rss::MOST_LANES;
 use corelane_rss::Transport;
 use corelane_seam::Address;
-use corelane_steer::{Plan, Topology, Wish, plan};
+use corelane_steer::{LanePlan, Topology, Wish, plan};
 use std::io;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// How many lanes [`Lanes::per_core`] makes: one for each CPU that affinity allows, no more than the control group pays for.
@@ -30,6 +31,7 @@ pub(crate) fn check(lanes: &Lanes) -> Result<(), Error> {
     }
     check_limits(lanes, lanes.settings.memory_bytes)?;
     check_spin(lanes.settings.spin)?;
+    lanes.stall.map_or(Ok(()), check_stall)?;
     let serves = lanes.services.iter().any(|service| service.url.is_some());
     // Flows are given to lanes by a table, which names so many; clients need a row each on the page.
     let most = if serves { MOST_LANES } else { corelane_watch::LANES_MAX };
@@ -54,6 +56,16 @@ fn check_spin(spin: Duration) -> Result<(), Error> {
     Err(Error::Setting { name: "spin", why })
 }
 
+/// What may be taken for a stall: a shorter turn may be the system's doing, and after a longer one nobody asks any more.
+const STALLS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
+
+fn check_stall(limit: Duration) -> Result<(), Error> {
+    if STALLS.contains(&limit) {
+        return Ok(());
+    }
+    Err(Error::Setting { name: "stall", why: format!("{limit:?} is no limit for a turn: use 10 ms to an hour") })
+}
+
 /// Refuses limits that lanes with so much memory each cannot keep.
 pub(crate) fn check_limits(lanes: &Lanes, memory_bytes: usize) -> Result<(), Error> {
     let check = |served: &Served| served.limits.check(memory_bytes).map_err(|why| Error::Setting { name: "limits", why });
@@ -72,7 +84,7 @@ fn check_cpus(asked: &[usize], allowed: &[usize]) -> Result<(), Error> {
 }
 
 /// The plan for lanes that [`check`] has passed, which serve these addresses.
-pub(crate) fn of(lanes: &Lanes, places: &[(Transport, Address)]) -> Result<(Topology, Plan), Error> {
+pub(crate) fn of(lanes: &Lanes, places: &[(Transport, Address)]) -> Result<(Topology, LanePlan), Error> {
     let addresses: Vec<IpAddr> = places.iter().filter_map(|(_, address)| address.ip()).collect();
     let topology = Topology::read(&addresses).map_err(affinity)?;
     let serves = |transport| places.iter().any(|(served, address)| *served == transport && address.ip().is_some());
@@ -120,7 +132,7 @@ impl Lanes {
     ///
     /// # Errors
     /// [`Error::Setting`], [`Error::Host`], or what the system says of the affinity.
-    pub fn plan(&self) -> Result<(Topology, Plan), Error> {
+    pub fn plan(&self) -> Result<(Topology, LanePlan), Error> {
         check(self)?;
         let mut places = Vec::new();
         for url in self.services.iter().filter_map(|service| service.url.as_ref()) {

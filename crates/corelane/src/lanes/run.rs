@@ -1,39 +1,47 @@
 //! A program of lanes at work: a thread for each lane, and one that waits for the end.
 
 use crate::admin::control;
+use crate::admin::control_client::SUFFIX;
 use crate::admin::control_socket::ControlSocket;
+use crate::admin::messages::Degraded;
 use crate::error::Error;
+use crate::lanes::channels;
+use crate::lanes::claims::{claim_places, refuse_shared_addresses};
 use crate::lanes::drained::Drained;
 use crate::lanes::driver::{DriverKind, choose};
 use crate::lanes::ending::{Lives, Waiter};
 use crate::lanes::entry::{Beside, Entry, Opened};
 use crate::lanes::frames::{self, LaneFrames};
+use crate::lanes::handed;
+use crate::lanes::live::LiveLimits;
 use crate::lanes::outside::Outside;
 use crate::lanes::place::Place;
 use crate::lanes::plan;
+use crate::lanes::stalls::Stalls;
+use crate::lanes::take_over::giving::{Giver, Names, Passage};
+use crate::lanes::take_over::taking::Taken;
 use crate::lanes::unbroken::unbroken;
 use crate::lanes::url::Url;
 use crate::lanes::{Lanes, PacketPort, Served};
 use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
-use corelane_lane::{Control, Ear, Homing, Kit, Lane, LaneSettings, Order, Report, Works};
+use corelane_lane::{Control, Ear, Homing, Kit, Lane, LaneSettings, Order, Report, Tell, Works};
 use corelane_os::claim::claim;
-use corelane_os::named::NamedSocket;
-use corelane_os::report;
 use corelane_os::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_os::signals::Signals;
+use corelane_os::{passing, report, sockets};
 use corelane_rss::Transport;
 use corelane_seam::{Address, Arena, Driver, Reason, Tuning, Unix};
-use corelane_stack::Packets;
-use corelane_steer::{Server, Steered, Topology, Warning};
+use corelane_stack::{Packets, Policy};
+use corelane_steer::{InForce, Server, Steered, Topology, Warning};
 use corelane_svc::{Exchange, Services, Sharing, Steer};
 use corelane_watch::{
-    CounterName, Description, LaneName, LaneRow, Page, ProcessId, Reader, RunDirectory, ServiceName, ServiceRow,
+    CounterName, Description, LaneName, LaneRow, PacketsRow, Page, ProcessId, Reader, RunDirectory, ServiceName, ServiceRow,
 };
 use std::any::Any;
 use std::cell::Cell;
-use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Pages of ended processes that are kept to be looked at.
@@ -42,7 +50,7 @@ const STALE_PAGES: usize = 8;
 /// Lanes that run. Dropping it ends them at once.
 pub struct Running {
     places: Vec<Place>,
-    planned: (Topology, corelane_steer::Plan),
+    planned: (Topology, corelane_steer::LanePlan),
     cpus: Vec<Option<usize>>,
     driver: DriverKind,
     steered: Arc<Steered>,
@@ -51,13 +59,18 @@ pub struct Running {
     control: Arc<Control>,
     exchange: Exchange,
     outside: Outside,
+    limits: LiveLimits,
     threads: Vec<LaneThread<()>>,
     /// The lanes' doorbells, kept so that they are closed in the descriptor table in which they were opened.
     bells: Vec<Arc<EventBell>>,
     waiter: Waiter,
     socket: Option<ControlSocket>,
     /// The Unix sockets that lanes share; their names go with them.
-    names: Vec<NamedSocket>,
+    names: Names,
+    /// By which lanes send their sockets to the process that takes over.
+    passage: Arc<Passage>,
+    /// Who watches for turns that take too long.
+    stalls: Option<Stalls>,
     /// What services have outside of the lanes: dropped after these have ended.
     beside: Vec<Box<dyn Any + Send>>,
 }
@@ -72,6 +85,7 @@ struct LaneStart {
     ear: Ear<Steer>,
     row: LaneRow,
     rows: Vec<ServiceRow>,
+    packets: PacketsRow,
     served: Vec<Served>,
     places: Vec<Place>,
     settings: LaneSettings,
@@ -84,6 +98,10 @@ struct LaneStart {
     bell: Arc<EventBell>,
     /// Its port, if lanes have the frames of an interface.
     frames: Option<LaneFrames>,
+    /// The sockets that another process has handed over, of all lanes, by their numbers in the process's table.
+    given: Vec<(usize, Address, i32)>,
+    /// Its own of them.
+    own: Vec<(Address, OwnedFd)>,
 }
 
 /// Whether the URL's first address can be listened on now; false for a Unix socket's.
@@ -99,13 +117,17 @@ pub fn can_listen(url: &str) -> bool {
 const PORTS_TRIED: usize = 3;
 
 pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
+    if let Some(page) = &lanes.take_over {
+        let taken = Taken::from(page)?;
+        return begin(&taken.fit(&lanes)?, Some(taken));
+    }
     for _ in 1..PORTS_TRIED {
-        match begin(&lanes) {
+        match begin(&lanes, None) {
             Err(Error::Listen { fault, .. }) if fault.reason == Reason::AddressInUse && leaves_a_port_open(&lanes) => {}
             begun => return begun,
         }
     }
-    begin(&lanes)
+    begin(&lanes, None)
 }
 
 /// Whether the system is to choose a port.
@@ -117,7 +139,8 @@ fn leaves_a_port_open(lanes: &Lanes) -> bool {
     })
 }
 
-fn begin(lanes: &Lanes) -> Result<Running, Error> {
+// tidy: long because what a program is made of is made in one order
+fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     if lanes.services.is_empty() {
         return Err(Error::Setting { name: "services", why: "there is none to run: add one".to_string() });
     }
@@ -126,7 +149,7 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
     let tuning = lanes.driver_settings.tuning()?;
     let chosen = choose(lanes.driver)?;
     lanes.packet.as_ref().map_or(Ok(()), refuse_shared_addresses)?;
-    let (places, names) = claim_places(lanes)?;
+    let (places, names) = claim_places(lanes, &mut taken)?;
     let planned = planned(lanes, &places)?;
     let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
     let mut settings = lanes.settings;
@@ -135,19 +158,23 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
     plan::check_limits(lanes, settings.memory_bytes)?;
     let control = Control::new(cpus.len());
     let (tell, ears) = control.words();
-    let steered = Steered::new(&lanes.steering, &server(lanes, &places, cpus.len()), tell)?;
-    notes.extend(steered.note().map(str::to_owned));
+    let steered = steer(lanes, &server(lanes, &places, cpus.len()), &mut taken, tell.clone())?;
+    notes.extend(steered.note().map(|note| Degraded::Steering.note(note)));
+    notes.extend(handed::note(&places, cpus.len()));
     let ports =
         lanes.packet.as_ref().map(|port| frames::open(port, &control, &lanes.steering, settings.channel_messages)).transpose()?;
-    let (ports, told) = ports.unwrap_or_default();
-    notes.extend(told);
+    let (ports, packets, told) = ports.map_or_else(Default::default, |(ports, tell, told)| (ports, Some(tell), told));
+    notes.extend(told.into_iter().map(|note| Degraded::Packet.note(note)));
     let page = make_page(lanes, &cpus, (chosen.kind, &steered), &places, &mut notes)?;
-    let rows: Vec<(LaneRow, Vec<ServiceRow>)> =
-        (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
+    tell_of_table(&page, &steered);
+    let rows: Vec<LaneRows> = (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;
     let bells = make_bells(cpus.len())?;
     let waiter = waiter(&control)?;
-    let (driver, threads, socket, beside) = (chosen.kind, Vec::new(), None, Vec::new());
+    let passage = Passage::new().map_err(|error| Error::System { what: "joining the lanes' tables (socketpair)", error })?;
+    let (driver, threads, socket) = (chosen.kind, Vec::new(), None);
+    let beside = offers_of(lanes, packets.as_ref(), cpus.len())?;
     let exchange = Exchange::new(&control, settings.channel_messages, waiter.ends().wake().clone());
+    let limits = LiveLimits::new(tell, cpus.len(), &lanes.services);
     let outside = Outside::new(&control, &exchange, waiter.ends(), &lanes.services);
     let mut running = Running {
         places,
@@ -160,18 +187,46 @@ fn begin(lanes: &Lanes) -> Result<Running, Error> {
         control,
         exchange,
         outside,
+        limits,
         threads,
         bells,
         waiter,
         socket,
-        names,
+        names: Arc::new(Mutex::new(names)),
+        passage,
+        stalls: None,
         beside,
     };
     let ports = ports.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
     let each = ears.into_iter().zip(rows).zip(ports);
-    let begun = running.start_lanes(lanes, each, (settings, tuning, descriptors));
+    let given = taken.as_ref().map_or_else(Vec::new, Taken::numbers);
+    let begun = running.start_lanes(lanes, each, given, (settings, tuning, descriptors));
     running.waiter.start(begun).inspect_err(|_| running.page.withdraw())?;
-    Ok(running.with_socket().with_beside(lanes))
+    running.watch_for_stalls(lanes)?;
+    let mut running = running.with_socket(lanes, packets).with_beside(lanes);
+    if let Some(taken) = taken {
+        running.take_over(taken);
+    }
+    Ok(running)
+}
+
+/// Steers as another process does, or anew.
+fn steer(lanes: &Lanes, server: &Server, taken: &mut Option<Taken>, tell: Tell<Steer>) -> Result<Arc<Steered>, Error> {
+    match taken.as_mut().and_then(|taken| taken.steering.take()) {
+        Some(handed) => Ok(Steered::inherit(handed, server, tell)?),
+        None => Ok(Steered::new(&lanes.steering, server, tell)?),
+    }
+}
+
+/// Offers packets to other processes, if that is asked for.
+fn offers_of(lanes: &Lanes, packets: Option<&Tell<Policy>>, count: usize) -> Result<Vec<Box<dyn Any + Send>>, Error> {
+    let path = lanes.packet.as_ref().and_then(PacketPort::channels);
+    let Some((path, tell)) = path.zip(packets) else { return Ok(Vec::new()) };
+    let offers = channels::offer(path, tell.clone(), count).map_err(|error| Error::Setting {
+        name: "packet",
+        why: format!("channels={}: {error}: name a place for a socket that nobody has", path.display()),
+    })?;
+    Ok(vec![Box::new(offers)])
 }
 
 impl Running {
@@ -179,10 +234,11 @@ impl Running {
     fn start_lanes(
         &mut self,
         lanes: &Lanes,
-        each: impl Iterator<Item = ((Ear<Steer>, (LaneRow, Vec<ServiceRow>)), Option<LaneFrames>)>,
+        each: impl Iterator<Item = ((Ear<Steer>, LaneRows), Option<LaneFrames>)>,
+        given: Vec<(usize, Address, i32)>,
         (settings, tuning, descriptors): (LaneSettings, Tuning, u64),
     ) -> Result<(), Error> {
-        for (lane, ((ear, (row, rows)), frames)) in each.enumerate() {
+        for (lane, ((ear, (row, rows, packets)), frames)) in each.enumerate() {
             self.start_lane(LaneStart {
                 lane,
                 cpu: self.cpus[lane],
@@ -192,6 +248,7 @@ impl Running {
                 ear,
                 row,
                 rows,
+                packets,
                 served: lanes.services.clone(),
                 places: self.places.clone(),
                 settings,
@@ -202,6 +259,8 @@ impl Running {
                 own_descriptors: lanes.own_descriptors,
                 bell: self.bells[lane].clone(),
                 frames,
+                given: given.clone(),
+                own: Vec::new(),
             })?;
         }
         Ok(())
@@ -223,19 +282,57 @@ impl Running {
         Ok(())
     }
 
-    /// Has the process answer at its control socket; where nothing is served there is nothing to be told.
-    fn with_socket(mut self) -> Self {
-        let steered = self.steered.clone();
-        let answer = move |request: &str| control::answer(&*steered, request);
-        match self.page.path().filter(|_| !self.places.is_empty()).map(|page| ControlSocket::open(page, answer)) {
+    /// Has the process answer at its control socket; where nothing is served there is nothing to be told. Packets follow the table as sockets do.
+    fn with_socket(mut self, lanes: &Lanes, packets: Option<Tell<Policy>>) -> Self {
+        let (count, mut table) = (self.cpus.len(), self.steered.table());
+        let giver = self.page.path().filter(|_| !self.places.is_empty()).map(|page| Arc::new(self.giver(lanes, page)));
+        let opened = giver.zip(self.page.path()).map(|(giver, page)| {
+            let answering = giver.clone();
+            let answer = move |request: &str| {
+                let answer = answering.unless_giving(control::changes(request), || control::answer(&*answering.steered, request));
+                let now = answering.steered.table();
+                if let Some(tell) = packets.as_ref().filter(|_| now != table) {
+                    // A lane that has ended has no packets.
+                    (0..count).for_each(|lane| drop(tell.tell(lane, Policy::Table(now.clone()))));
+                }
+                table = now;
+                answer
+            };
+            ControlSocket::open(page, answer, move |stream, asked| giver.serve(stream, asked))
+        });
+        match opened {
             Some(Err(error)) => {
-                let note = format!("nobody can change the table from outside: {error}");
-                self.page.note(&note);
-                self.notes.push(note);
+                self.note(Degraded::NoControl.note(format_args!("nobody can change the table from outside: {error}")));
             }
             opened => self.socket = opened.and_then(Result::ok),
         }
         self
+    }
+
+    fn watch_for_stalls(&mut self, lanes: &Lanes) -> Result<(), Error> {
+        let Some(limit) = lanes.stall else { return Ok(()) };
+        let names = lanes.services.iter().map(|served| served.name.clone()).collect();
+        self.stalls = Some(Stalls::watch(&self.page, self.threads(), names, limit)?);
+        Ok(())
+    }
+
+    fn giver(&self, lanes: &Lanes, page: &Path) -> Giver {
+        Giver::new(
+            self.steered.clone(),
+            self.places.clone(),
+            self.names.clone(),
+            lanes.keepsakes.clone(),
+            self.passage.clone(),
+            self.waiter.lives().clone(),
+            page.with_extension(SUFFIX),
+        )
+    }
+
+    /// All lanes serve: the process before does not any more.
+    fn take_over(&mut self, taken: Taken) {
+        self.page.note(&format!("taken over from process {}", taken.process));
+        let names: Vec<Unix> = self.places.iter().filter_map(|place| place.address.unix().cloned()).collect();
+        taken.ready(&self.names, &names);
     }
 
     /// Calls what the entries have to be called once all lanes listen.
@@ -263,6 +360,23 @@ impl Running {
         self.beside.extend(kept);
     }
 
+    /// Notes what else the program has to do without, for [`Running::notes`] and its page.
+    pub fn note(&mut self, note: String) {
+        self.page.note(&note);
+        self.notes.push(note);
+    }
+
+    /// Has this called at each SIGHUP, by [`Running::run_until_told`], after log files were told to open anew. It must return soon: nothing else of the
+    /// program's end is heard meanwhile.
+    pub fn at_hangup(&mut self, call: impl Fn() + Send + 'static) {
+        self.waiter.at_hangup(vec![Box::new(call)]);
+    }
+
+    /// Has this called once, before the lanes are told to end: by a signal, or because one has broken. As soon as of [`Running::at_hangup`].
+    pub fn at_end(&mut self, call: impl Fn() + Send + 'static) {
+        self.waiter.at_end(Box::new(call));
+    }
+
     /// Where the services listen.
     pub fn places(&self) -> &[Place] {
         &self.places
@@ -282,7 +396,7 @@ impl Running {
     }
 
     /// The machine as it was found, and the lanes on it.
-    pub fn plan(&self) -> (&Topology, &corelane_steer::Plan) {
+    pub fn plan(&self) -> (&Topology, &corelane_steer::LanePlan) {
         (&self.planned.0, &self.planned.1)
     }
 
@@ -319,6 +433,11 @@ impl Running {
     /// Speaks to the lanes and their services from other threads.
     pub fn outside(&self) -> Outside {
         self.outside.clone()
+    }
+
+    /// Changes limits of the services from other threads.
+    pub fn limits(&self) -> LiveLimits {
+        self.limits.clone()
     }
 
     /// Has the lanes refuse new connections, answer what was asked, and end.
@@ -375,9 +494,10 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop();
+        self.stalls = None;
         self.join();
         // Only now nobody accepts any more.
-        self.names.clear();
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
@@ -423,9 +543,11 @@ impl LaneStart {
             && let Err(error) = own_descriptors()
         {
             let lane = self.lane;
-            report::line(&format!("lane {lane}: no descriptor table of its own ({error}): it shares the limit with the others"));
+            let words = format_args!("no descriptor table of its own ({error}): it shares the limit with the others");
+            report::line(&format!("lane {lane}: {}", Degraded::SharedDescriptors.note(words)));
             self.own_descriptors = false;
         }
+        self.take_given()?;
         if !self.own_descriptors {
             self.descriptors /= self.control.lanes() as u64;
         }
@@ -435,7 +557,22 @@ impl LaneStart {
         Ok((driver, arena))
     }
 
-    fn into_lane<D: Driver>(self, mut driver: D, arena: Arena, beside: Option<(Packets, Homing)>) -> Result<Lane<D>, Error> {
+    /// Takes its own of the sockets that were handed over; the copies of all in its own table go, so that a socket that it closes is closed.
+    fn take_given(&mut self) -> Result<(), Error> {
+        for (lane, address, number) in std::mem::take(&mut self.given) {
+            if lane == self.lane {
+                let own = sockets::duplicate(number);
+                let own = own.map_err(|fault| Error::Listen { url: address.to_string(), fault })?;
+                self.own.push((address, own));
+            }
+            if self.own_descriptors {
+                passing::close_copy(number);
+            }
+        }
+        Ok(())
+    }
+
+    fn into_lane<D: Driver>(mut self, mut driver: D, arena: Arena, beside: Option<(Packets, Homing)>) -> Result<Lane<D>, Error> {
         let mut services = Services::new(self.connections_max);
         services.descriptors(self.descriptors);
         services.set_exchange(self.lane, self.exchange);
@@ -445,10 +582,13 @@ impl LaneStart {
             (served.add)(self.lane, &mut services, served.limits, row);
         }
         let number = self.lane;
+        for (address, socket) in self.own.drain(..) {
+            driver.give(&address, socket);
+        }
         for place in self.places.iter().filter(|place| place.is_for(number)) {
             let service = place.served as u16;
             if let Some(named) = place.named {
-                driver.lend(&place.address, named);
+                driver.lend(&place.address, named, place.outlives);
             }
             let listened = match place.transport {
                 Transport::Tcp => services.listen(&mut driver, service, place.address.clone(), self.sharing),
@@ -462,7 +602,10 @@ impl LaneStart {
         let kit = Kit::new(self.lane, &self.control, arena, self.row, &self.settings, Box::new(StandardError));
         let works = Works::of(services);
         let works = match beside {
-            Some((packets, homing)) => works.and(packets).and(homing),
+            Some((mut packets, homing)) => {
+                packets.set_row(self.packets);
+                works.and(packets).and(homing)
+            }
             None => works,
         };
         Ok(Lane::new(driver, works, kit, self.control, self.settings))
@@ -487,27 +630,31 @@ impl Report for StandardError {
     }
 }
 
-fn rows_of(page: &Page, lane: usize, services: usize) -> Result<(LaneRow, Vec<ServiceRow>), Error> {
+/// A lane's rows of the page: its own, its services', its packet path's.
+type LaneRows = (LaneRow, Vec<ServiceRow>, PacketsRow);
+
+fn rows_of(page: &Page, lane: usize, services: usize) -> Result<LaneRows, Error> {
     let rows = (0..services).map(|service| page.service(lane, service)).collect::<Result<_, _>>()?;
-    Ok((page.lane(lane)?, rows))
+    Ok((page.lane(lane)?, rows, page.packets(lane)?))
 }
 
-fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer::Plan), Error> {
+fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer::LanePlan), Error> {
     let served_at: Vec<_> = places.iter().map(|place| (place.transport, place.address.clone())).collect();
     plan::of(lanes, &served_at)
 }
 
 /// What the operator should know of a plan. Lanes that share a CPU do not spin.
 /// Together they take no more memory than the control group allows.
-fn notes_of(plan: &corelane_steer::Plan, memory_is_asked: bool, settings: &mut LaneSettings) -> Vec<String> {
-    let mut notes: Vec<String> = plan.warnings.iter().map(Warning::to_string).collect();
+fn notes_of(plan: &corelane_steer::LanePlan, memory_is_asked: bool, settings: &mut LaneSettings) -> Vec<String> {
+    let mut notes: Vec<String> = plan.warnings.iter().map(|warning| Degraded::from(warning).note(warning)).collect();
     let shares_cpus = |warning: &Warning| matches!(warning, Warning::MoreLanesThanCpus { .. });
     if !settings.spin.is_zero() && plan.warnings.iter().any(shares_cpus) {
         settings.spin = Duration::ZERO;
-        notes.push("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time".to_string());
+        notes.push(Degraded::NoSpin.note("more lanes than CPUs: no lane spins; remedy: fewer lanes, or no spin time"));
     }
     let limit = corelane_os::memory::group_limit();
-    notes.extend(plan::fit_memory(memory_is_asked, plan.lanes.len(), &mut settings.memory_bytes, limit));
+    let fitted = plan::fit_memory(memory_is_asked, plan.lanes.len(), &mut settings.memory_bytes, limit);
+    notes.extend(fitted.map(|note| Degraded::LessMemory.note(note)));
     notes
 }
 
@@ -517,81 +664,6 @@ fn waiter(control: &Arc<Control>) -> Result<Waiter, Error> {
     Waiter::new(control.clone()).map_err(|error| Error::System { what: "making a doorbell (eventfd2)", error })
 }
 
-/// Every address of every service, found free before any lane listens.
-fn claim_places(lanes: &Lanes) -> Result<(Vec<Place>, Vec<NamedSocket>), Error> {
-    let (mut places, mut named) = (Vec::new(), Vec::new());
-    for (served, service) in lanes.services.iter().enumerate() {
-        let Some(url) = &service.url else { continue };
-        for address in url.resolve()? {
-            let transport = url.transport();
-            refuse_twice(&places, &service.name, transport, &address)?;
-            if let Address::Unix(name) = &address {
-                let socket = take_name(lanes, service, url, name)?;
-                let (service, number) = (service.name.clone(), Some(socket.number()));
-                places.push(Place { service, url: url.clone(), address, transport, served, named: number });
-                named.push(socket);
-                continue;
-            }
-            if let Some(port) = lanes.packet.as_ref().filter(|port| address.ip().is_some_and(|ip| port.has(ip))) {
-                refuse_on_frames(port, url, transport, &address)?;
-                places.push(Place {
-                    service: service.name.clone(),
-                    url: url.at(&address),
-                    address,
-                    transport,
-                    served,
-                    named: None,
-                });
-                continue;
-            }
-            let claimed = claim(transport, &address, lanes.v6_only, lanes.join);
-            let address = claimed.map_err(|fault| Error::Listen { url: url.at(&address).to_string(), fault })?;
-            places.push(Place { service: service.name.clone(), url: url.at(&address), address, transport, served, named: None });
-        }
-    }
-    Ok((places, named))
-}
-
-/// What cannot be served over an interface's frames.
-fn refuse_on_frames(port: &PacketPort, url: &Url, transport: Transport, address: &Address) -> Result<(), Error> {
-    let refused = |why: String| Err(Error::Setting { name: "packet", why });
-    if transport == Transport::Tcp {
-        return refused(format!(
-            "{url}: over the frames of {} there is UDP so far: serve connections at an address of the kernel's",
-            port.interface()
-        ));
-    }
-    if address.port() == 0 {
-        return refused(format!("{url}: each lane would choose another port: name one"));
-    }
-    Ok(())
-}
-
-/// Who has an address answers for it on the link: the kernel or we, never both.
-fn refuse_shared_addresses(port: &PacketPort) -> Result<(), Error> {
-    let has_it = |ip: &IpAddr| claim(Transport::Udp, &SocketAddr::new(*ip, 0).into(), true, false).is_ok();
-    match port.addresses().find(has_it) {
-        None => Ok(()),
-        Some(ip) => {
-            let why = format!(
-                "the kernel has {ip} as well, and both would answer for it: take it away (ip address del {ip} dev {}), or give another",
-                port.interface()
-            );
-            Err(Error::Setting { name: "packet", why })
-        }
-    }
-}
-
-/// Makes the socket of a Unix name, before the lanes, which share it.
-fn take_name(lanes: &Lanes, service: &Served, url: &Url, name: &Unix) -> Result<NamedSocket, Error> {
-    if lanes.join {
-        let why = "a Unix name has one socket, which no two processes share: leave out --join, or serve at a port".to_owned();
-        return Err(Error::Name { url: url.to_string(), why });
-    }
-    let made = NamedSocket::new(url.transport(), name, url.mode(), service.limits.backlog);
-    made.map_err(|error| Error::Name { url: url.to_string(), why: error.to_string() })
-}
-
 /// What is to be steered.
 fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
     // What comes as frames finds its lane by the card, and by the lanes themselves.
@@ -599,22 +671,23 @@ fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
         let is_ours = |ip| lanes.packet.as_ref().is_some_and(|port| port.has(ip));
         !place.address.ip().is_some_and(is_ours)
     };
-    let flows_to = |place: &Place| Some(corelane_svc::Place { transport: place.transport, address: place.address.inet()? });
-    let places = places.iter().filter(is_steered).filter_map(flows_to);
+    let flows_to =
+        |place: &Place| Some(corelane_svc::TransportAddress { transport: place.transport, address: place.address.inet()? });
+    // One socket of all lanes has no lane.
+    let places = places.iter().filter(|place| place.named.is_none()).filter(is_steered).filter_map(flows_to);
     Server { places: places.collect(), lanes: count, joins: lanes.join }
 }
 
-/// One address serves one service: the kernel would share it among two by chance.
-fn refuse_twice(places: &[Place], service: &str, transport: Transport, address: &Address) -> Result<(), Error> {
-    // A Unix name has one socket, for connections or for datagrams.
-    let same = |place: &&Place| place.address == *address && (place.transport == transport || address.unix().is_some());
-    match places.iter().find(same) {
-        None => Ok(()),
-        Some(place) => {
-            let why = format!("{} and {service} are both to be served at {}: name different ports", place.service, place.url);
-            Err(Error::Setting { name: "services", why })
-        }
-    }
+/// Has the page say which lane serves each bucket, from now on.
+fn tell_of_table(page: &Page, steered: &Steered) {
+    let mut row = page.steering();
+    let hasher = control::hasher_words(steered.hasher());
+    // Where the kernel chooses by a hash of its own, nothing follows the table: it is not told, but flows are still told apart.
+    let is_followed = steered.in_force() != InForce::Kernel;
+    steered.on_table(move |table| {
+        let lanes = table.buckets().all().filter(|_| is_followed).map(|bucket| table.lane(bucket) as u16);
+        row.set(&hasher, &lanes.collect::<Vec<_>>());
+    });
 }
 
 fn make_page(
@@ -648,12 +721,15 @@ fn make_page(
             .collect(),
         lanes: cpus.iter().map(lane).collect(),
     };
-    let page = RunDirectory::choose(notes).map_err(corelane_watch::Error::from).and_then(|directory| {
+    let mut passed_over = Vec::new();
+    let directory = RunDirectory::choose(&mut passed_over);
+    notes.extend(passed_over.into_iter().map(|note| Degraded::RunDirectory.note(note)));
+    let page = directory.map_err(corelane_watch::Error::from).and_then(|directory| {
         let _ = corelane_watch::remove_stale(&directory, STALE_PAGES);
         Page::create(&directory, &description)
     });
     let mut page = page.or_else(|error| {
-        notes.push(format!("no counter page that others can read: {error}"));
+        notes.push(Degraded::NoPage.note(format_args!("no counter page that others can read: {error}")));
         Page::heap(&description)
     })?;
     notes.iter().for_each(|note| page.note(note));

@@ -5,6 +5,7 @@ use corelane_rss::Transport;
 use corelane_seam::{Address, Unix};
 use std::fmt;
 use std::net::ToSocketAddrs;
+use std::path::Path;
 use std::str::FromStr;
 
 /// A place to serve at. HOST is a name, an IPv4 address, or an IPv6 address in brackets (RFC 3986 section 3.2.2). A PATH is that of a Unix socket,
@@ -89,6 +90,14 @@ impl Url {
     /// Connections or datagrams.
     pub fn transport(&self) -> Transport {
         self.transport
+    }
+
+    /// Where its socket lies, if it has a path.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match &self.at {
+            At::Unix { name, .. } => name.as_path(),
+            At::Port { .. } => None,
+        }
     }
 
     /// The mode of a Unix socket's file, if one was asked for.

@@ -2,7 +2,7 @@
 
 use corelane::aio::Serve;
 use corelane::service::Limits;
-use corelane::testing::{FaultKind, Faults, MS, Peer, Plan, Rig, Scene, World, simulate};
+use corelane::testing::{FaultKind, Faults, MS, Peer, Rig, RigPlan, Scene, World, simulate};
 
 /// Numbers that differ, the same in each run.
 pub struct Rolls(u64);
@@ -22,7 +22,7 @@ impl Rolls {
 /// One lane without faults that serves this.
 pub fn served(limits: Limits, make: impl Fn() -> Serve) -> (World, Rig) {
     let world = World::new(1, Faults::none());
-    let rig = Rig::serving(&world, &Plan::lanes(1), limits, move |_lane| make());
+    let rig = Rig::serving(&world, &RigPlan::lanes(1), limits, move |_lane| make());
     (world, rig)
 }
 

@@ -4,7 +4,7 @@ use crate::aio_parts::served;
 use crate::async_echo;
 use corelane::aio::{self, Connection, Lane};
 use corelane::service::ServiceCounter;
-use corelane::testing::{Faults, MS, Nobody, Plan, Rig, S, Status, World, patient};
+use corelane::testing::{Faults, MS, Nobody, Rig, RigPlan, S, Status, World, patient};
 use corelane_watch::LaneCounter;
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// One lane that has so many tasks.
 fn with_tasks(tasks_max: usize, make: impl Fn() -> aio::Serve) -> Rig {
-    let mut plan = Plan::lanes(1);
+    let mut plan = RigPlan::lanes(1);
     plan.settings = plan.settings.tasks_max(tasks_max);
     Rig::serving(&World::new(1, Faults::none()), &plan, patient(), move |_lane| make())
 }

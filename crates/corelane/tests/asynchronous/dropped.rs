@@ -4,7 +4,7 @@ use crate::aio_parts::{Rolls, gentle, run};
 use crate::async_echo;
 use corelane::aio::{self, Connection, Error, Lane};
 use corelane::service::{Asks, OpenOptions, ServiceCounter};
-use corelane::testing::{Faults, MS, Nobody, Plan, Rig, Scene, World, at, for_seeds, patient};
+use corelane::testing::{Faults, MS, Nobody, Rig, RigPlan, Scene, World, at, for_seeds, patient};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
@@ -181,7 +181,7 @@ async fn everything(lane: &Lane<Asking>, connection: &Connection) -> aio::Result
 fn dropped_after(polls: usize, seed: u64, faults: Faults) {
     let world = World::new(seed, faults);
     world.write_file("/srv/file", b"bytes");
-    let mut rig = Rig::new(&world, &Plan::lanes(2).memory(4 << 20), |roster| {
+    let mut rig = Rig::new(&world, &RigPlan::lanes(2).memory(4 << 20), |roster| {
         let handle = async move |lane: Lane<Asking>, connection: Connection| {
             let _ = cut(polls + lane.number(), everything(&lane, &connection)).await;
         };

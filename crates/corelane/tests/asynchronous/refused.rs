@@ -2,7 +2,7 @@
 
 use crate::aio_parts::served;
 use corelane::aio::{self, Connection, Lane};
-use corelane::testing::{Faults, MS, Nobody, Plan, Rig, S, World, at, patient};
+use corelane::testing::{Faults, MS, Nobody, Rig, RigPlan, S, World, at, patient};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -73,7 +73,7 @@ fn a_writer_that_was_refused_memory_is_woken_when_there_is_some() {
 
 /// A lane whose helper threads have room for so many calls.
 fn with_helpers(offload_max: usize, make: impl Fn() -> aio::Serve) -> Rig {
-    let mut plan = Plan::lanes(1);
+    let mut plan = RigPlan::lanes(1);
     plan.tuning.offload_max = offload_max;
     let world = World::new(1, Faults::none());
     Rig::new(&world, &plan, |roster| {

@@ -127,7 +127,7 @@ impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
 
     fn take(&mut self, side: Side, name: &Unix) {
         let taken = NamedSocket::new(Transport::Tcp, name, None, 8).unwrap();
-        self.drivers[side as usize].lend(&name.clone().into(), taken.number());
+        self.drivers[side as usize].lend(&name.clone().into(), taken.number(), false);
         self.names.push(taken);
     }
 

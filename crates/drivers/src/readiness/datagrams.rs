@@ -1,6 +1,6 @@
 //! Batches of datagrams.
 
-use super::endpoint::{Kind, Receiving, Sending};
+use super::endpoint::{HeldAt, Kind, Receiving, Sending};
 use super::source::Source;
 use super::state::{Budget, Held, ReadinessDriver};
 use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES, SocketKind};
@@ -28,8 +28,11 @@ impl<S: Source> ReadinessDriver<S> {
         let lent = self.borrowed(&bind.address)?;
         let is_lent = lent.is_some();
         let descriptor = match lent {
-            Some(descriptor) => sockets::equip_datagrams(&descriptor, bind).map(|()| descriptor)?,
-            None => sockets::bind(bind, self.probes.udp_gro)?,
+            Some((descriptor, _)) => sockets::equip_datagrams(&descriptor, bind, self.probes.udp_gro).map(|()| descriptor)?,
+            None => match self.given(&bind.address, false).filter(|_| bind.peer.is_none()) {
+                Some(given) => sockets::equip_datagrams(&given, bind, self.probes.udp_gro).map(|()| given)?,
+                None => sockets::bind(bind, self.probes.udp_gro)?,
+            },
         };
         self.datagram_calls.get_or_insert_with(|| Box::new(DatagramCalls::new()));
         let kind = SocketKind { connected: bind.peer.is_some(), is_unix: bind.address.unix().is_some() };
@@ -58,7 +61,7 @@ impl<S: Source> ReadinessDriver<S> {
             return Some(Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: Some(Fault::CANCELLED) }));
         }
         let held = self.hold(Held::Batch(batch));
-        self.begin_receive(handle, key, Receiving::Datagrams(held))
+        self.begin_receive(handle, key, Receiving::Datagrams(HeldAt::of(held)))
     }
 
     /// Receives a batch. The endpoint is on no list.
@@ -74,7 +77,7 @@ impl<S: Source> ReadinessDriver<S> {
         let fault = match self.receive_batch(key, lease, &mut batch) {
             Ok(0) => {
                 let held = self.hold(Held::Batch(batch));
-                self.endpoints.at_mut(key.index).receiving = Receiving::Datagrams(held);
+                self.endpoints.at_mut(key.index).receiving = Receiving::Datagrams(HeldAt::of(held));
                 return;
             }
             Ok(_) => {
@@ -119,17 +122,17 @@ impl<S: Source> ReadinessDriver<S> {
         }
         let held = self.hold(Held::Departure(departure));
         let endpoint = self.endpoints.at_mut(key.index);
-        (endpoint.sending, endpoint.send_handle) = (Sending::Datagrams(held), handle);
+        (endpoint.sending, endpoint.send_handle) = (Sending::Datagrams(HeldAt::of(held)), handle);
         None
     }
 
     /// Goes on with a departure that found the socket full.
     pub(super) fn resume_datagrams(&mut self, key: Key, held: u32, completions: &mut Vec<Completion>) {
-        assert!(self.endpoints.at_mut(key.index).sending == Sending::Datagrams(held));
+        assert!(self.endpoints.at_mut(key.index).sending == Sending::Datagrams(HeldAt::of(held)));
         let mut departure = self.held_departure(held);
         if !self.depart(key, &mut departure) {
             let held = self.hold(Held::Departure(departure));
-            self.endpoints.at_mut(key.index).sending = Sending::Datagrams(held);
+            self.endpoints.at_mut(key.index).sending = Sending::Datagrams(HeldAt::of(held));
             return;
         }
         let endpoint = self.endpoints.at_mut(key.index);

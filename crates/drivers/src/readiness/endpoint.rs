@@ -24,6 +24,24 @@ pub(super) enum Kind {
     PortNews,
 }
 
+/// An index of the driver's table of what it holds, in three bytes, so that an endpoint stays small: an operation each way of each descriptor is the most that
+/// there is, and a process has fewer descriptors by far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HeldAt([u8; 3]);
+
+impl HeldAt {
+    pub(super) fn of(index: u32) -> Self {
+        let [one, two, three, above] = index.to_le_bytes();
+        assert!(above == 0, "fewer than 2^24 operations are under way");
+        Self([one, two, three])
+    }
+
+    pub(super) fn get(self) -> u32 {
+        let [one, two, three] = self.0;
+        u32::from_le_bytes([one, two, three, 0])
+    }
+}
+
 /// The receive under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Receiving {
@@ -31,9 +49,9 @@ pub(super) enum Receiving {
     Connections,
     Bytes,
     /// Into the lease at this index of the driver's table.
-    BytesInto(u32),
+    BytesInto(HeldAt),
     /// Into the batch at this index of the driver's table.
-    Datagrams(u32),
+    Datagrams(HeldAt),
 }
 
 /// The send under way: one that found the socket full.
@@ -41,9 +59,9 @@ pub(super) enum Receiving {
 pub(super) enum Sending {
     Nothing,
     /// The chain at this index of the driver's table.
-    Bytes(u32),
+    Bytes(HeldAt),
     /// The departure at this index of the driver's table.
-    Datagrams(u32),
+    Datagrams(HeldAt),
 }
 
 /// In which list an endpoint stands.
@@ -98,6 +116,8 @@ pub(super) struct Endpoint {
     pub(super) awaits_room: bool,
     /// It is a duplicate of a socket that other lanes have as well.
     pub(super) is_lent: bool,
+    /// Another process has it as well, and goes on with it.
+    pub(super) outlives: bool,
     /// Of a listener that lanes share: this lane waits among them to be told of a connection (see `listeners`).
     pub(super) is_armed: bool,
     /// Of a datagram socket: about how many arrivals a receive brings.
@@ -122,6 +142,7 @@ impl Endpoint {
             is_watched: false,
             awaits_room: false,
             is_lent: false,
+            outlives: false,
             is_armed: false,
             arrivals: 1,
             listed: Listed::Nowhere,
@@ -139,7 +160,7 @@ impl Endpoint {
         match self.kind {
             _ if self.is_shared_listener() => Copies::Lanes,
             Kind::Polled(_) | Kind::Port | Kind::PortNews => Copies::Others,
-            _ if self.is_lent => Copies::Others,
+            _ if self.is_lent || self.outlives => Copies::Others,
             _ => Copies::None,
         }
     }

@@ -96,8 +96,8 @@ impl<S: Source> ReadinessDriver<S> {
     fn resume(&mut self, key: Key, completions: &mut Vec<Completion>) {
         match self.endpoints.at_mut(key.index).sending {
             Sending::Nothing => self.await_no_room(key),
-            Sending::Bytes(held) => self.resume_send(key, held, completions),
-            Sending::Datagrams(held) => self.resume_datagrams(key, held, completions),
+            Sending::Bytes(held) => self.resume_send(key, held.get(), completions),
+            Sending::Datagrams(held) => self.resume_datagrams(key, held.get(), completions),
         }
     }
 

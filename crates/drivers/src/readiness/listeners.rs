@@ -24,9 +24,10 @@ use std::os::fd::{AsFd, OwnedFd};
 
 impl<S: Source> ReadinessDriver<S> {
     /// Takes a duplicate of a listener that lanes share.
-    pub(super) fn share(&mut self, listener: OwnedFd) -> Key {
+    pub(super) fn share(&mut self, listener: OwnedFd, outlives: bool) -> Key {
         let key = self.endpoints.insert(Endpoint::new(listener, Kind::Listener));
-        self.endpoints.at_mut(key.index).is_lent = true;
+        let endpoint = self.endpoints.at_mut(key.index);
+        (endpoint.is_lent, endpoint.outlives) = (true, outlives);
         key
     }
 

@@ -31,8 +31,9 @@ use corelane_seam::{
 };
 use endpoint::{Endpoint, Kind, Listed, Receiving, Sending};
 use source::Source;
+use state::Loan;
 use state::{Budget, LOOK_EVERY};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,8 +104,8 @@ impl<S: Source> ReadinessDriver<S> {
         match self.endpoints.at_mut(key.index).receiving {
             Receiving::Connections => self.accept(key, budget.completions, completions),
             Receiving::Bytes => self.receive(key, budget, completions),
-            Receiving::BytesInto(held) => self.receive_into(key, held, completions),
-            Receiving::Datagrams(held) => self.receive_datagrams(key, held, budget, completions),
+            Receiving::BytesInto(held) => self.receive_into(key, held.get(), completions),
+            Receiving::Datagrams(held) => self.receive_datagrams(key, held.get(), budget, completions),
             Receiving::Nothing => unreachable!("an endpoint on the ready list has a receive under way"),
         }
     }
@@ -147,10 +148,10 @@ impl<S: Source> ReadinessDriver<S> {
             Receiving::Nothing => return None,
             Receiving::Connections | Receiving::Bytes => Outcome::Failed(fault),
             Receiving::BytesInto(held) => {
-                Outcome::Stream(StreamOutcome::Filled { lease: self.held_lease(held).0, fault: Some(fault) })
+                Outcome::Stream(StreamOutcome::Filled { lease: self.held_lease(held.get()).0, fault: Some(fault) })
             }
             Receiving::Datagrams(held) => {
-                Outcome::Datagram(DatagramOutcome::Arrived { batch: self.held_batch(held), fault: Some(fault) })
+                Outcome::Datagram(DatagramOutcome::Arrived { batch: self.held_batch(held.get()), fault: Some(fault) })
             }
         })
     }
@@ -244,10 +245,12 @@ impl<S: Source> ReadinessDriver<S> {
         let handle = endpoint.send_handle;
         let outcome = match std::mem::replace(&mut endpoint.sending, Sending::Nothing) {
             Sending::Nothing => return,
-            Sending::Bytes(held) => {
-                Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: self.held_chain(held), fault: Some(Fault::CANCELLED) })
-            }
-            Sending::Datagrams(held) => self.held_departure(held).end(),
+            Sending::Bytes(held) => Outcome::Stream(StreamOutcome::Sent {
+                bytes: 0,
+                rest: self.held_chain(held.get()),
+                fault: Some(Fault::CANCELLED),
+            }),
+            Sending::Datagrams(held) => self.held_departure(held.get()).end(),
         };
         completions.push(Completion::last(handle, outcome));
     }
@@ -267,13 +270,19 @@ impl<S: Source> Driver for ReadinessDriver<S> {
     }
 
     fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault> {
-        let lent = self.borrowed(&listen.address)?;
-        let is_lent = lent.is_some();
-        let descriptor = match lent {
-            Some(descriptor) => sockets::equip_listener(&descriptor, listen).map(|()| descriptor)?,
-            None => sockets::listen(listen)?,
+        let key = match self.borrowed(&listen.address)? {
+            Some((descriptor, outlives)) => {
+                sockets::equip_listener(&descriptor, listen)?;
+                self.share(descriptor, outlives)
+            }
+            None => {
+                let descriptor = match self.given(&listen.address, true) {
+                    Some(given) => sockets::equip_listener(&given, listen).map(|()| given)?,
+                    None => sockets::listen(listen)?,
+                };
+                self.adopt(descriptor, Kind::Listener)?
+            }
         };
-        let key = if is_lent { self.share(descriptor) } else { self.adopt(descriptor, Kind::Listener)? };
         self.note_local(key)?;
         Ok(key.into())
     }
@@ -282,8 +291,19 @@ impl<S: Source> Driver for ReadinessDriver<S> {
         self.open_bound(bind)
     }
 
-    fn lend(&mut self, address: &Address, number: i32) {
-        self.lent.insert(address.clone(), number);
+    fn lend(&mut self, address: &Address, number: i32, outlives: bool) {
+        self.lent.insert(address.clone(), Loan { number, outlives });
+    }
+
+    fn give(&mut self, address: &Address, socket: OwnedFd) {
+        self.given.push((address.clone(), socket));
+    }
+
+    fn leave_behind(&mut self, socket: Socket) {
+        if let Some(endpoint) = self.endpoints.get_mut(socket.into()) {
+            assert!(matches!(endpoint.kind, Kind::Listener | Kind::Datagrams(_)), "what others go on with is no connection");
+            endpoint.outlives = true;
+        }
     }
 
     fn local_address(&self, socket: Socket) -> Result<Address, Fault> {
@@ -297,6 +317,9 @@ impl<S: Source> Driver for ReadinessDriver<S> {
     fn refuse_new(&mut self, listener: Socket) {
         if let Some(endpoint) = self.socket(listener) {
             assert!(endpoint.kind == Kind::Listener, "only a listener can refuse");
+            if endpoint.outlives {
+                return;
+            }
             // Without the filter new connections go on being queued, as the contract allows.
             let _ = refuse::refuse_new(endpoint.descriptor.as_fd());
         }

@@ -57,6 +57,15 @@ impl Budget {
     }
 }
 
+/// A socket that was made before the driver, for an address.
+#[derive(Clone, Copy)]
+pub(super) struct Loan {
+    /// By which the lane's table of descriptors knows it.
+    pub(super) number: i32,
+    /// Another process has it as well, and goes on with it.
+    pub(super) outlives: bool,
+}
+
 /// A driver that waits until its descriptors are ready and then uses them. Lives on its lane's thread.
 pub struct ReadinessDriver<S: Source> {
     pub(super) arena: Arena,
@@ -75,7 +84,9 @@ pub struct ReadinessDriver<S: Source> {
     /// Listeners of which each connection has the same local address, and that address.
     pub(super) local: BTreeMap<u32, Address>,
     /// Sockets that were made before, by their addresses.
-    pub(super) lent: BTreeMap<Address, i32>,
+    pub(super) lent: BTreeMap<Address, Loan>,
+    /// Sockets that another process made and that are the lane's own, until they are asked for.
+    pub(super) given: Vec<(Address, OwnedFd)>,
     /// Listeners that lanes share, to be armed with the next collect.
     pub(super) to_arm: Vec<Key>,
     pub(super) datagram_calls: Option<Box<DatagramCalls>>,
@@ -110,7 +121,7 @@ impl<S: Source> ReadinessDriver<S> {
             source,
             helpers: Helpers::new(bell.clone(), tuning.offload_max, tuning.offload_threads),
             bell,
-            endpoints: Slab::new(),
+            endpoints: Slab::roomy(),
             held: Slab::new(),
             ready: List::new(Listed::Ready),
             starved: List::new(Listed::Starved),
@@ -118,6 +129,7 @@ impl<S: Source> ReadinessDriver<S> {
             cancellable: BTreeMap::new(),
             local: BTreeMap::new(),
             lent: BTreeMap::new(),
+            given: Vec::new(),
             to_arm: Vec::new(),
             datagram_calls: None,
             files: Slab::new(),
@@ -155,9 +167,17 @@ impl<S: Source> ReadinessDriver<S> {
         Ok(())
     }
 
-    /// A duplicate of the socket that was lent for this address, if one was.
-    pub(super) fn borrowed(&self, address: &Address) -> Result<Option<OwnedFd>, Fault> {
-        self.lent.get(address).map(|number| sockets::duplicate(*number)).transpose()
+    /// A duplicate of the socket that was lent for this address, if one was, and whether it outlives this process.
+    pub(super) fn borrowed(&self, address: &Address) -> Result<Option<(OwnedFd, bool)>, Fault> {
+        let duplicate = |loan: &Loan| Ok((sockets::duplicate(loan.number)?, loan.outlives));
+        self.lent.get(address).map(duplicate).transpose()
+    }
+
+    /// The socket that was given for this address, one that listens or one for datagrams.
+    pub(super) fn given(&mut self, address: &Address, listens: bool) -> Option<OwnedFd> {
+        let fits = |(at, socket): &(Address, OwnedFd)| at == address && sockets::listens(socket.as_fd()) == listens;
+        let place = self.given.iter().position(fits)?;
+        Some(self.given.swap_remove(place).1)
     }
 
     /// Puts an endpoint on the ready list if it has a receive under way and something to receive.

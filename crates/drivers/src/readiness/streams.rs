@@ -1,6 +1,6 @@
 //! Connections: opening, receiving and sending.
 
-use super::endpoint::{Kind, Receiving, Sending};
+use super::endpoint::{HeldAt, Kind, Receiving, Sending};
 use super::source::{Copies, Source};
 use super::state::{Budget, Held, ReadinessDriver};
 use crate::stream::{self, Received};
@@ -114,7 +114,7 @@ impl<S: Source> ReadinessDriver<S> {
             return Some(Outcome::Stream(StreamOutcome::Filled { lease, fault: Some(Fault::CANCELLED) }));
         }
         let held = self.hold(Held::Lease { lease, until });
-        self.begin_receive(handle, key, Receiving::BytesInto(held))
+        self.begin_receive(handle, key, Receiving::BytesInto(HeldAt::of(held)))
     }
 
     /// Receives into the lease that the operation brought. The endpoint is on no list.
@@ -123,7 +123,7 @@ impl<S: Source> ReadinessDriver<S> {
         let fault = match self.receive_once(key, &mut lease, until) {
             Received::Nothing => {
                 let held = self.hold(Held::Lease { lease, until });
-                self.endpoints.at_mut(key.index).receiving = Receiving::BytesInto(held);
+                self.endpoints.at_mut(key.index).receiving = Receiving::BytesInto(HeldAt::of(held));
                 return self.await_bytes(key, completions);
             }
             Received::Bytes(_) | Received::End => None,
@@ -172,18 +172,18 @@ impl<S: Source> ReadinessDriver<S> {
         }
         let held = self.hold(Held::Chain(chain));
         let endpoint = self.endpoints.at_mut(key.index);
-        (endpoint.sending, endpoint.send_handle) = (Sending::Bytes(held), handle);
+        (endpoint.sending, endpoint.send_handle) = (Sending::Bytes(HeldAt::of(held)), handle);
         None
     }
 
     /// Goes on with a send that found the socket full.
     pub(super) fn resume_send(&mut self, key: Key, held: u32, completions: &mut Vec<Completion>) {
-        assert!(self.endpoints.at_mut(key.index).sending == Sending::Bytes(held));
+        assert!(self.endpoints.at_mut(key.index).sending == Sending::Bytes(HeldAt::of(held)));
         let mut chain = self.held_chain(held);
         let ended = self.send_once(key, &mut chain);
         let Some((bytes, fault)) = ended else {
             let held = self.hold(Held::Chain(chain));
-            self.endpoints.at_mut(key.index).sending = Sending::Bytes(held);
+            self.endpoints.at_mut(key.index).sending = Sending::Bytes(HeldAt::of(held));
             return;
         };
         let endpoint = self.endpoints.at_mut(key.index);

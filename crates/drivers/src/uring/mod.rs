@@ -7,8 +7,11 @@
 //! ring carries out itself.
 
 mod files;
+mod operations;
 mod refusal;
 mod ring;
+
+pub use operations::refused_operations;
 
 use crate::bell::EventBell;
 use crate::errors::Error;

@@ -37,10 +37,8 @@ impl World {
     }
 
     fn collect(&mut self, waiter: usize) {
-        let mut reports = vec![blank(); 4];
-        let count = self.queue.collect(&mut reports, Some(Duration::ZERO)).unwrap();
-        reports.truncate(count);
-        self.collected[waiter] = reports;
+        let mut places = room::<4>();
+        self.collected[waiter] = self.queue.collect(&mut places, Some(Duration::ZERO)).unwrap().to_vec();
     }
 
     fn tell(&mut self, waiter: usize) {
@@ -48,7 +46,7 @@ impl World {
         let mut events = Vec::new();
         let mut state = self.queue.state();
         state.begin();
-        state.tell(&reports, &mut Sink { each: &mut |event| events.push(event), room: 4, is_patient: false });
+        state.tell(&reports, &mut Sink { each: &mut |event| events.push(*event), room: 4, is_patient: false });
         state.finish();
         self.queue.follow(&mut state).unwrap();
         drop(state);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Queue;
 use crate::names::Named;
-use crate::operation::{Outcome, Progress, Submission};
+use crate::operation::{OperationResult, Progress, Submission};
 use crate::poster::Poster;
 use crate::refused::Refused;
 
@@ -57,7 +57,7 @@ impl Queue {
 
     /// What became of an operation, once its event was told; none before, and after it was taken.
     #[must_use]
-    pub fn outcome(&self, ident: u64) -> Option<Outcome> {
+    pub fn outcome(&self, ident: u64) -> Option<OperationResult> {
         self.check_home().ok()?;
         self.state().outcome(ident)
     }

@@ -64,13 +64,13 @@ impl State {
     }
 
     fn ask_descriptor(&self, interest: &Interest, origin: &Origin) -> Answer {
-        let ready = || origin.reported.unwrap_or_else(|| descriptor::readiness(origin.number, ANY));
+        let ready = || self.reported(origin).unwrap_or_else(|| descriptor::readiness(origin.number, ANY));
         match interest.filter {
             Filter::Read if origin.kind == Kind::File => ask_file(interest, origin),
             Filter::Read => ask_read(interest, origin, ready()),
             Filter::Write => ask_write(interest, origin, ready()),
             Filter::Empty => ask_empty(origin),
-            Filter::Ready | Filter::Poll => ask_mask(interest, origin),
+            Filter::Ready | Filter::Poll => ask_mask(interest, origin, self.reported(origin)),
             _ => ask_process(interest, origin, ready()),
         }
     }
@@ -177,10 +177,10 @@ fn space(origin: &Origin, ready: Readiness) -> i64 {
 }
 
 /// Which of the bits asked for are true, as reported where that is to do.
-fn ask_mask(interest: &Interest, origin: &Origin) -> Answer {
+fn ask_mask(interest: &Interest, origin: &Origin, reported: Option<Readiness>) -> Answer {
     let wanted = interest.needs();
     let is_checked = !interest.manner.contains(Manner::UNCHECKED);
-    let reported = origin.reported.filter(|_| !is_checked);
+    let reported = reported.filter(|_| !is_checked);
     let ready = reported.unwrap_or_else(|| descriptor::readiness(origin.number, wanted));
     let ready = ready & (wanted | Readiness::ERR | Readiness::HUP);
     if wanted.contains(Readiness::IN) && is_unconnected(origin.kind, ready) {

@@ -7,7 +7,6 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use super::State;
-use super::origins::place;
 use crate::interest::{Interest, Source, Timing, Trigger};
 use crate::poster::{Posted, Poster};
 use crate::record::{Change, Event, Filter, Flags, Manner, notes};
@@ -109,7 +108,7 @@ impl State {
         if change.filter.of_descriptor() {
             let number = descriptor_of(change)?;
             let Some(origin) = self.origin_of(number)? else { return Ok(None) };
-            return Ok(self.origins[origin].interests[place(change.filter)]);
+            return Ok(self.origins[origin].interests.get(change.filter));
         }
         Ok(self.keys.get(&(change.filter.number(), change.ident)).copied())
     }
@@ -207,9 +206,7 @@ impl State {
         let interest = &self.interests[key];
         match interest.source {
             Source::Descriptor(origin) | Source::File(origin, _) | Source::Process { origin, .. } => {
-                let place = &mut self.origins[origin].interests[place(interest.filter)];
-                assert!(place.is_none(), "an origin has one interest a filter");
-                *place = Some(key);
+                self.origins[origin].interests.put(interest.filter, key);
             }
             Source::Timer(timing) => {
                 self.timer_count += 1;

@@ -130,7 +130,7 @@ impl State {
     /// What the interests of an origin want of its file.
     fn wants(&self, key: Key) -> Wanted {
         let Some(origin) = self.origins.get(key) else { return Wanted::empty() };
-        let interests = origin.interests.iter().flatten().map(|interest| &self.interests[*interest]);
+        let interests = origin.interests.into_iter().map(|interest| &self.interests[interest]);
         interests.fold(Wanted::empty(), |all, interest| match interest.filter {
             Filter::Vnode => all | wanted(interest.notes, origin.kind),
             _ => all | GROWTH,
@@ -196,7 +196,7 @@ impl State {
 
     /// Names of entries may have been lost, if somebody asks for those of an origin.
     fn lose_names(&mut self, key: Key) {
-        let interests = self.origins.get(key).map_or([None; super::FILTERS], |origin| origin.interests);
+        let interests = self.origins.get(key).map(|origin| origin.interests);
         for key in interests.into_iter().flatten() {
             let interest = &mut self.interests[key];
             if let Source::File(_, came) = &mut interest.source
@@ -215,8 +215,7 @@ impl State {
         let after = descriptor::size_and_links(origin.number).unwrap_or(before);
         origin.seen = after;
         let meaning = meaning(happened, before, after);
-        let interests: Vec<Key> = origin.interests.iter().flatten().copied().collect();
-        for interest in interests {
+        for interest in origin.interests {
             let one = &mut self.interests[interest];
             let asked = one.notes;
             let named = name.filter(|_| asked & notes::NAMES != 0).and_then(|name| entry(happened, name));

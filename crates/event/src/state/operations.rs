@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use super::{Map, Origin, State};
 use crate::helpers::{Helped, Helpers, Job, Opened, Shared, Task, Tell};
 use crate::interest::{Interest, Source, Told};
-use crate::operation::{Memory, Outcome, Progress, Sent, Submission, Way, Work};
+use crate::operation::{Memory, OperationResult, Progress, Sent, Submission, Way, Work};
 use crate::record::{Change, Filter, Flags};
 use crate::refused::Refused;
 use crate::slab::{Key, Slab};
@@ -175,7 +175,7 @@ impl State {
     }
 
     /// What became of an operation that was told: nobody else is told of it again.
-    pub fn outcome(&mut self, ident: u64) -> Option<Outcome> {
+    pub fn outcome(&mut self, ident: u64) -> Option<OperationResult> {
         let key = self.operations.by_ident(ident)?;
         let is_untold = self.keys.contains_key(&(Filter::Aio.number(), ident));
         if is_untold || !matches!(self.operations.all[key].stage, Stage::Ended(_)) {
@@ -186,7 +186,7 @@ impl State {
         let operation = self.operations.all.remove(key).expect("an operation is known by its ident");
         let Stage::Ended(ending) = operation.stage else { unreachable!("it is over, as was just seen") };
         let (done, memory) = (operation.done, operation.work.into_memory());
-        Some(Outcome { done, error: ending.error, is_end: ending.is_end, memory, accepted: ending.accepted })
+        Some(OperationResult { done, error: ending.error, is_end: ending.is_end, memory, accepted: ending.accepted })
     }
 
     /// How far an operation has come that is not over, or was not told.
@@ -274,7 +274,8 @@ impl State {
 
     /// Carries on the operations of an origin that was reported as `what`.
     pub(super) fn carry_on(&mut self, origin: Key, what: Readiness) {
-        if !self.is_alive(origin, false) {
+        if !self.is_alive(&self.origins[origin], false) {
+            self.end_origin(origin);
             return;
         }
         let end = Readiness::ERR | Readiness::HUP;

@@ -6,28 +6,15 @@ use corelane_os::events::polling::Readiness;
 use corelane_os::events::process::{self, Process};
 use std::os::fd::RawFd;
 
-use super::{FILTERS, Origin, State};
+use super::interests::Interests;
+use super::telling::{NONE, Sink};
+use super::{Origin, State};
 use crate::closing;
 use crate::interest::{Interest, Source};
 use crate::record::{Filter, Flags, Manner};
 use crate::refused::Refused;
 use crate::signals;
 use crate::slab::Key;
-
-/// The place of a filter among an origin's interests.
-pub(super) fn place(filter: Filter) -> usize {
-    match filter {
-        Filter::Read => 0,
-        Filter::Write => 1,
-        Filter::Vnode => 2,
-        Filter::Empty => 3,
-        Filter::Process | Filter::ProcessDescriptor => 4,
-        Filter::Ready => 5,
-        Filter::Poll => 6,
-        // reason: the other filters have no descriptor, and are never asked about.
-        _ => unreachable!("{filter:?} has no descriptor"),
-    }
-}
 
 /// What an exclusive registration may wait for (epoll_ctl(2)).
 const EXCLUSIVE: Readiness = Readiness::IN.union(Readiness::OUT);
@@ -68,9 +55,9 @@ impl State {
             registered: None,
             watch: None,
             seen,
-            interests: [None; FILTERS],
+            interests: Interests::default(),
             lines: Default::default(),
-            reported: None,
+            reported: (0, Readiness::empty()),
             dozing: false,
         });
         let before = self.numbers.insert(number, key);
@@ -94,9 +81,9 @@ impl State {
             registered: None,
             watch: None,
             seen: (0, 1),
-            interests: [None; FILTERS],
+            interests: Interests::default(),
             lines: Default::default(),
-            reported: None,
+            reported: (0, Readiness::empty()),
             dozing: false,
         });
         self.processes.insert(id, key);
@@ -124,7 +111,7 @@ impl State {
     /// What the set is to wait for at an origin: all that its interests need, edge-triggered where one of them must not be told of what it
     /// was told before, or where there is nothing to tell.
     fn needed(&self, origin: &Origin) -> Readiness {
-        let heard = origin.interests.iter().flatten().map(|key| &self.interests[*key]).filter(|interest| interest.is_heard());
+        let heard = origin.interests.into_iter().map(|key| &self.interests[key]).filter(|interest| interest.is_heard());
         let mut all = Readiness::empty();
         let mut edge = origin.dozing;
         // Another queue's registration of a queue is refused if it is exclusive.
@@ -147,7 +134,7 @@ impl State {
     pub(super) fn is_repeated(&self, interest: &Interest) -> bool {
         let Source::Descriptor(origin) = interest.source else { return false };
         let registered = self.origins[origin].registered;
-        !interest.needs().is_empty() && registered.is_some_and(|what| !what.contains(Readiness::ET))
+        registered.is_some_and(|what| !what.contains(Readiness::ET)) && !interest.needs().is_empty()
     }
 
     /// Makes the set wait for what an origin's interests need; with `again`, has it tell anew of what is ready. ENOENT if the number means another file than
@@ -226,7 +213,7 @@ impl State {
     /// An interest in an origin is gone; with the last one the origin is of no interest.
     fn leave(&mut self, origin: Key, interest: Key, filter: Filter) {
         let one = &mut self.origins[origin];
-        let left = one.interests[place(filter)].take();
+        let left = one.interests.take(filter);
         assert_eq!(left, Some(interest), "an origin knows its interests");
         if one.is_empty() {
             self.forget_unused(origin);
@@ -254,11 +241,10 @@ impl State {
 
     /// The open file behind an origin is gone, or has another number: its interests end, in silence where that is not to be told.
     pub(super) fn end_origin(&mut self, key: Key) {
-        let interests = self.origins[key].interests;
-        for interest in interests.into_iter().flatten() {
+        let interests = std::mem::take(&mut self.origins[key].interests);
+        for interest in interests {
             self.end_interest(interest);
         }
-        self.origins[key].interests = [None; FILTERS];
         self.end_lines(key);
         self.release(key, true);
     }
@@ -322,36 +308,46 @@ impl State {
         closed.into_iter().for_each(|number| self.closed(number));
     }
 
-    /// The set has reported `what` of an origin.
-    pub(super) fn report(&mut self, key: Key, what: Readiness) {
+    /// The set has reported `what` of an origin: its interests are told, or go on the ready list where others stand before them.
+    pub(super) fn report(&mut self, key: Key, what: Readiness, sink: &mut Sink) {
+        let batch = self.batch;
         let Some(origin) = self.origins.get_mut(key) else {
             self.haunted |= self.lost.contains(&key);
             return;
         };
-        origin.reported = Some(what);
-        for interest in origin.interests.iter().flatten() {
-            let one = &self.interests[*interest];
-            if one.is_heard() && one.concerns(what) {
+        origin.reported = (batch, what);
+        let at_once = origin.is_told_at_once();
+        for interest in origin.interests {
+            // Another one may have found that the origin has ended.
+            let Some(one) = self.interests.get(interest) else { continue };
+            if !one.is_heard() || !one.concerns(what) {
+                continue;
+            }
+            if at_once && self.ready.is_empty() && sink.room > 0 {
+                self.tell_one(interest, sink, &NONE);
+            } else {
                 self.ready.push(interest.index());
             }
         }
-        if !origin.lines_are_empty() {
+        if !at_once && self.origins.get(key).is_some_and(|origin| !origin.lines_are_empty()) {
             self.carry_on(key, what);
         }
     }
 
-    /// Whether an origin is the open file that it was; if not, it has ended. One that is not asked is `trusted` to be the one that was reported.
-    pub(super) fn is_alive(&mut self, key: Key, trusted: bool) -> bool {
-        let origin = &self.origins[key];
+    /// What the batch of reports that is told says of an origin.
+    pub(super) fn reported(&self, origin: &Origin) -> Option<Readiness> {
+        let (batch, what) = origin.reported;
+        assert!(batch <= self.batch, "a report is of this batch or of an earlier one");
+        (batch == self.batch).then_some(what)
+    }
+
+    /// Whether an origin is the open file that it was. One that is not asked is `trusted` to be the one that was reported.
+    pub(super) fn is_alive(&self, origin: &Origin, trusted: bool) -> bool {
         if origin.process.is_some() {
             return true;
         }
         let trusted = trusted || closing::are_told();
-        let same = closing::closes(origin.number) == origin.closes && (trusted || self.is_same(origin));
-        if !same {
-            self.end_origin(key);
-        }
-        same
+        closing::closes(origin.number) == origin.closes && (trusted || self.is_same(origin))
     }
 
     /// Whether an origin's number means the file that was registered; the set knows where identity does not tell.

@@ -6,7 +6,6 @@ use corelane_os::events::polling::Readiness;
 use std::os::fd::RawFd;
 
 use super::State;
-use super::origins::place;
 use crate::interest::Source;
 use crate::record::{Change, Filter, Flags, notes};
 use crate::refused::Refused;
@@ -76,7 +75,7 @@ impl State {
 
     fn process_interest(&self, process: u32) -> Option<Key> {
         let origin = self.processes.get(&process)?;
-        self.origins[*origin].interests[place(Filter::Process)]
+        self.origins[*origin].interests.get(Filter::Process)
     }
 
     /// A process has done what `note` says, if somebody asks for that.

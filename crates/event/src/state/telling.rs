@@ -17,11 +17,11 @@ use crate::slab::Key;
 const LOOK_AGAIN: u64 = 1_000_000;
 
 /// Counts of signals where nobody was ever interested in any: they are large, and nobody looks at them.
-static NONE: Counts = [0; SIGNALS];
+pub(super) static NONE: Counts = [0; SIGNALS];
 
 /// Where a call's events go.
 pub struct Sink<'a> {
-    pub each: &'a mut dyn FnMut(Event),
+    pub each: &'a mut dyn FnMut(&Event),
     /// How many more there is room for.
     pub room: usize,
     /// Whether the call may wait on after some were told.
@@ -33,7 +33,13 @@ impl State {
     pub fn begin(&mut self) {
         assert!(self.put_back.is_empty(), "who has looked has put back what stays true");
         self.look += 1;
+        self.told_again = false;
         self.fresh.clear();
+    }
+
+    /// Whether something that the call has told was reported to it again: the set reports in turn, so it has reported all by then.
+    pub fn is_told_again(&self) -> bool {
+        self.told_again
     }
 
     /// The call has looked: what stays true is on the ready list again.
@@ -50,10 +56,11 @@ impl State {
 
     /// Puts on the ready list what `reports` speak of, and tells what is true of the list; says how much that is.
     pub fn tell(&mut self, reports: &[Report], sink: &mut Sink) -> usize {
+        let room = sink.room;
         for report in reports {
             match Token::from_word(token_of(report)) {
                 Some(token) => self.hear(token),
-                None => self.report(Key::from_token(token_of(report)), readiness_of(report)),
+                None => self.report(Key::from_token(token_of(report)), readiness_of(report), sink),
             }
         }
         self.hear_processes();
@@ -64,13 +71,10 @@ impl State {
             counted = self.gather();
             &counted
         };
-        let told = self.scan(sink, counts);
-        for report in reports.iter().filter(|report| Token::from_word(token_of(report)).is_none()) {
-            if let Some(origin) = self.origins.get_mut(Key::from_token(token_of(report))) {
-                origin.reported = None;
-            }
-        }
-        told
+        self.scan(sink, counts);
+        self.batch += 1;
+        assert!(sink.room <= room, "what is told takes room");
+        room - sink.room
     }
 
     /// Something other than an origin's descriptor was reported.
@@ -124,8 +128,7 @@ impl State {
     }
 
     /// Asks each interest on the list as it is now, as long as there is room, and tells what is true.
-    fn scan(&mut self, sink: &mut Sink, counts: &Counts) -> usize {
-        let room = sink.room;
+    fn scan(&mut self, sink: &mut Sink, counts: &Counts) {
         for _ in 0..self.ready.len() {
             if sink.room == 0 {
                 break;
@@ -134,32 +137,39 @@ impl State {
             let Some(place) = self.ready.pop() else { break };
             // reason: what is not registered any more is taken off the list.
             let key = self.interests.key_at(place).expect("the list holds interests");
-            if let Some(event) = self.ask_and_settle(key, counts) {
-                if sink.is_patient {
-                    self.fresh.push(key);
-                }
-                sink.room -= 1;
-                (sink.each)(event);
-            }
+            self.tell_one(key, sink, counts);
         }
-        room - sink.room
+    }
+
+    /// Tells what there is to tell to an interest.
+    pub(super) fn tell_one(&mut self, key: Key, sink: &mut Sink, counts: &Counts) {
+        if let Some(event) = self.ask_and_settle(key, counts) {
+            if sink.is_patient {
+                self.fresh.push(key);
+            }
+            sink.room -= 1;
+            (sink.each)(&event);
+        }
     }
 
     /// The event that there is to tell to an interest, which is then as it is after that.
     fn ask_and_settle(&mut self, key: Key, counts: &Counts) -> Option<Event> {
-        if !self.interests[key].is_heard() {
+        let interest = &self.interests[key];
+        if !interest.is_heard() {
             return None;
         }
-        if self.interests[key].told_in == self.look {
+        if interest.told_in == self.look {
+            self.told_again = true;
             self.stay(key);
             return None;
         }
-        let trusted = self.interests[key].manner.contains(Manner::UNCHECKED);
-        let origin = self.interests[key].origin();
-        if origin.is_some_and(|origin| !self.is_alive(origin, trusted)) {
+        let trusted = interest.manner.contains(Manner::UNCHECKED);
+        if let Some(origin) = interest.origin()
+            && !self.is_alive(&self.origins[origin], trusted)
+        {
+            self.end_origin(origin);
             return None;
         }
-        let interest = &self.interests[key];
         let told = match self.ask(interest, counts) {
             Answer::Told(told) => told,
             _ if interest.forced => Told { notes: 0, data: 0, flags: Flags::empty() },
@@ -169,8 +179,6 @@ impl State {
             }
         };
         let event = interest.event(told);
-        self.interests[key].told_in = self.look;
-        self.interests[key].forced = false;
         self.after_telling(key, &event, counts);
         (!event.flags.contains(Flags::DROP)).then_some(event)
     }
@@ -179,16 +187,16 @@ impl State {
     pub(super) fn tell_new(&mut self, key: Key) -> Option<Event> {
         self.begin();
         let is_signal = self.interests[key].filter == Filter::Signal;
-        let counts = if is_signal { self.gather() } else { [0; SIGNALS] };
+        let counted = is_signal.then(|| self.gather());
         self.ready.remove(key.index());
-        let event = self.ask_and_settle(key, &counts);
+        let event = self.ask_and_settle(key, counted.as_ref().unwrap_or(&NONE));
         self.finish();
         event
     }
 
     /// Whether the set has reported an origin as failed or hung up, which it will do again and again.
     fn is_ended(&self, origin: Key) -> bool {
-        let reported = self.origins[origin].reported;
+        let reported = self.reported(&self.origins[origin]);
         reported.is_some_and(|what| what.intersects(Readiness::ERR | Readiness::HUP))
     }
 
@@ -232,6 +240,8 @@ impl State {
             return;
         }
         let interest = &mut self.interests[key];
+        interest.told_in = self.look;
+        interest.forced = false;
         match &mut interest.source {
             Source::Timer(timing) if timing.period > 0 && timing.fired => {
                 let (wall, count) = (timing.wall, event.data.unsigned_abs());
@@ -259,7 +269,8 @@ impl State {
 
     /// What may be true after the call, too, is looked at again then.
     fn stay(&mut self, key: Key) {
-        if !self.is_repeated(&self.interests[key]) {
+        let interest = &self.interests[key];
+        if !self.is_repeated(interest) {
             self.put_back.push(key);
         }
     }

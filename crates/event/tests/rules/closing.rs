@@ -3,6 +3,7 @@ use corelane_event::{Change, Filter, Queue};
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 const ENOENT: i32 = 2;
 const EBADF: i32 = 9;
@@ -153,4 +154,21 @@ fn is_readable(queue: &super::Owned) -> bool {
     let outer = super::queue();
     outer.ok(Change::add(queue.descriptor() as u64, Filter::Read));
     !outer.now().is_empty()
+}
+
+/// As a signal handler does that interrupts a call. Were the lock waited for, this would never end.
+#[test]
+fn a_queue_closed_above_a_call_that_has_its_lock_waits_for_nobody() {
+    let queue = Queue::new().unwrap();
+    let number = queue.descriptor();
+    queue.change(&Change::user(1)).unwrap();
+    queue.change(&Change::trigger(1)).unwrap();
+    let mut told = 0;
+    let answer = queue.take_each(1, 1, None, |_| {
+        corelane_event::closed(number);
+        told += 1;
+    });
+    assert_eq!((answer.unwrap(), told), (1, 1));
+    assert!(Queue::of(number).is_none(), "it is nobody's any more");
+    assert!(queue.take_each(1, 1, Some(Duration::ZERO), |_| ()).is_err(), "who let go of the lock has ended it");
 }

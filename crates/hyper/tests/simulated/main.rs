@@ -7,7 +7,7 @@ mod frames;
 mod talk;
 
 use corelane::aio;
-use corelane::testing::{Faults, Plan, Rig, World, patient};
+use corelane::testing::{Faults, Rig, RigPlan, World, patient};
 use corelane_hyper::Here;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Empty, Full};
@@ -75,6 +75,6 @@ fn served() -> aio::Serve {
 /// One lane without faults that serves this.
 fn rig(make: impl Fn() -> aio::Serve) -> (World, Rig) {
     let world = World::new(1, Faults::none());
-    let rig = Rig::serving(&world, &Plan::lanes(1), patient(), move |_lane| make());
+    let rig = Rig::serving(&world, &RigPlan::lanes(1), patient(), move |_lane| make());
     (world, rig)
 }

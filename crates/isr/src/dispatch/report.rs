@@ -51,7 +51,42 @@ pub struct StreamRow {
     pub counts: StreamCounts,
 }
 
+/// A protocol on a lane, as it is now, for who copies it without making a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamNow {
+    /// Its name.
+    pub name: &'static str,
+    /// Its number.
+    pub number: Number,
+    /// As in [`ProtocolRow`].
+    pub limit: usize,
+    /// As in [`ProtocolRow`].
+    pub placement: Placement,
+    /// As in [`ProtocolRow`].
+    pub dispatch: Option<Dispatch>,
+    /// As in [`ProtocolRow`].
+    pub asks: [bool; 3],
+    /// What was counted, in all of its queues.
+    pub counts: StreamCounts,
+}
+
 impl<P> Isr<P> {
+    /// What is registered on this lane, lowest number first.
+    pub fn now(&self) -> impl Iterator<Item = StreamNow> {
+        self.streams.iter().flatten().map(|stream| {
+            let Registration { name, number, placement, choose, flow, .. } = stream.registration();
+            StreamNow {
+                name,
+                number: *number,
+                limit: stream.limit,
+                placement: *placement,
+                dispatch: stream.own_dispatch,
+                asks: [choose.is_some(), false, flow.is_some()],
+                counts: stream.counts(),
+            }
+        })
+    }
+
     /// The rows of this lane's protocols; it runs on `cpu`. A protocol with a queue for each bucket has a row for each that has counted anything,
     /// `ip.17` for bucket 17.
     #[must_use]
@@ -75,18 +110,34 @@ impl<P> Isr<P> {
     /// The protocols, as this lane has them.
     #[must_use]
     pub fn protocol_rows(&self) -> Vec<ProtocolRow> {
-        let row = |stream: &super::Stream<P>| {
-            let registration = stream.registration();
-            ProtocolRow {
-                name: registration.name.to_owned(),
-                number: registration.number,
-                limit: stream.limit,
-                placement: registration.placement,
-                dispatch: stream.own_dispatch,
-                asks: [registration.choose.is_some(), false, registration.flow.is_some()],
-            }
+        let row = |StreamNow { name, number, limit, placement, dispatch, asks, .. }| {
+            let name = str::to_owned(name);
+            ProtocolRow { name, number, limit, placement, dispatch, asks }
         };
-        self.streams.iter().flatten().map(row).collect()
+        self.now().map(row).collect()
+    }
+}
+
+impl Report {
+    /// The heading of the workstreams' columns.
+    pub const WORKSTREAM_COLUMNS: &str = "WSID CPU   Name     Len WMark   Disp'd  HDisp'd   QDrops   Queued  Handled";
+    /// Packets that a queue holds unless its protocol says otherwise.
+    pub const LIMIT_DEFAULT: usize = LIMIT_DEFAULT;
+    /// Packets that a queue holds at most.
+    pub const LIMIT_MAX: usize = LIMIT_MAX;
+}
+
+impl ProtocolRow {
+    /// Its policy; `default` where that of all holds.
+    #[must_use]
+    pub fn dispatch_name(&self) -> String {
+        self.dispatch.map_or("default".to_owned(), |dispatch| dispatch.to_string())
+    }
+
+    /// What it is asked for, in three letters.
+    #[must_use]
+    pub fn flags(&self) -> String {
+        self.asks.iter().zip("CDF".chars()).map(|(asks, flag)| if *asks { flag } else { '-' }).collect()
     }
 }
 
@@ -104,17 +155,16 @@ impl fmt::Display for Report {
         setting("Threads bound to CPUs", &bound, &none)?;
         writeln!(f, "\nProtocols:\nName   Proto QLimit Policy Dispatch Flags")?;
         self.protocols.iter().try_for_each(|row| writeln!(f, "{row}"))?;
-        writeln!(f, "\nWorkstreams:\nWSID CPU   Name     Len WMark   Disp'd  HDisp'd   QDrops   Queued  Handled")?;
+        writeln!(f, "\nWorkstreams:\n{}", Self::WORKSTREAM_COLUMNS)?;
         self.streams.iter().try_for_each(|row| writeln!(f, "{row}"))
     }
 }
 
 impl fmt::Display for ProtocolRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, number, limit, placement, dispatch, asks } = self;
-        let dispatch = dispatch.map_or("default".to_owned(), |dispatch| dispatch.to_string());
-        write!(f, "{name:<6} {:>5} {limit:>6} {:>6} {dispatch:>8}   ", number.number(), placement.to_string())?;
-        asks.iter().zip("CDF".chars()).try_for_each(|(asks, flag)| write!(f, "{}", if *asks { flag } else { '-' }))
+        let (name, number, placement) = (&self.name, self.number.number(), self.placement.to_string());
+        let (limit, dispatch, flags) = (self.limit, self.dispatch_name(), self.flags());
+        write!(f, "{name:<6} {number:>5} {limit:>6} {placement:>6} {dispatch:>8}   {flags}")
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Piece<M> {
 
 /// A place between two pieces: the last that begins where a fragment begins or before it, and the one behind that.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Gap {
     before: Option<u32>,
     after: Option<u32>,
 }
@@ -43,7 +43,7 @@ impl<M: Memory> Reassembly<M> {
     }
 
     /// Puts a fragment, which does not clash, where it belongs.
-    pub(super) fn insert(&mut self, index: u32, Place { before, after }: Place, mut fragment: Fragment<M>) {
+    pub(super) fn insert(&mut self, index: u32, Gap { before, after }: Gap, mut fragment: Fragment<M>) {
         let had = before.map_or(0, |before| self.pieces.at(before).end);
         let cut = had.saturating_sub(fragment.start);
         self.counts.cut += u64::from(cut > 0);
@@ -66,17 +66,17 @@ impl<M: Memory> Reassembly<M> {
     }
 
     /// Where a fragment that begins at `start` belongs, and how many pieces were walked past.
-    pub(super) fn place(&self, index: u32, start: usize) -> (Place, u64) {
-        let (mut place, mut looked) = (Place { before: None, after: self.table.at(index).first }, 0);
+    pub(super) fn place(&self, index: u32, start: usize) -> (Gap, u64) {
+        let (mut place, mut looked) = (Gap { before: None, after: self.table.at(index).first }, 0);
         while let Some(at) = place.after.filter(|&at| self.pieces.at(at).start <= start) {
-            place = Place { before: Some(at), after: self.pieces.at(at).next };
+            place = Gap { before: Some(at), after: self.pieces.at(at).next };
             looked += 1;
         }
         (place, looked)
     }
 
     /// Why a fragment cannot be put between two pieces.
-    pub(super) fn clash(&self, place: Place, fragment: &Fragment<M>) -> Option<Reason> {
+    pub(super) fn clash(&self, place: Gap, fragment: &Fragment<M>) -> Option<Reason> {
         let before = place.before.map(|before| self.pieces.at(before)).filter(|piece| piece.end > fragment.start);
         let reaches_after = place.after.is_some_and(|after| self.pieces.at(after).start < fragment.end);
         let is_same = before.is_some_and(|piece| {

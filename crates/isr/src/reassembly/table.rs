@@ -22,7 +22,7 @@ struct Ends {
     length: usize,
 }
 
-struct Entry<T> {
+struct Row<T> {
     key: Key,
     bucket: usize,
     value: T,
@@ -33,13 +33,13 @@ struct Entry<T> {
 /// The table.
 pub(super) struct Table<T> {
     secret: u128,
-    entries: Slab<Entry<T>>,
+    entries: Slab<Row<T>>,
     buckets: Box<[Ends]>,
     all: Ends,
 }
 
 /// Which of its two lists an entry is linked in.
-type Lists<T> = fn(&mut Entry<T>) -> &mut Links;
+type Lists<T> = fn(&mut Row<T>) -> &mut Links;
 
 impl<T> Table<T> {
     pub fn new(secret: u128) -> Self {
@@ -112,7 +112,7 @@ impl<T> Table<T> {
     /// Adds an entry, the newest, to the bucket of its key.
     pub fn insert(&mut self, bucket: usize, key: Key, value: T) -> u32 {
         let (in_bucket, in_all) = (Links::default(), Links::default());
-        let index = self.entries.insert(Entry { key, bucket, value, in_bucket, in_all }).index;
+        let index = self.entries.insert(Row { key, bucket, value, in_bucket, in_all }).index;
         link(&mut self.entries, &mut self.buckets[bucket], index, |entry| &mut entry.in_bucket);
         link(&mut self.entries, &mut self.all, index, |entry| &mut entry.in_all);
         index
@@ -128,7 +128,7 @@ impl<T> Table<T> {
 }
 
 /// Puts an entry in front of a list.
-fn link<T>(entries: &mut Slab<Entry<T>>, ends: &mut Ends, index: u32, links: Lists<T>) {
+fn link<T>(entries: &mut Slab<Row<T>>, ends: &mut Ends, index: u32, links: Lists<T>) {
     *links(entries.at_mut(index)) = Links { newer: None, older: ends.newest };
     match ends.newest {
         Some(newest) => links(entries.at_mut(newest)).newer = Some(index),
@@ -139,7 +139,7 @@ fn link<T>(entries: &mut Slab<Entry<T>>, ends: &mut Ends, index: u32, links: Lis
 }
 
 /// Takes an entry out of a list.
-fn unlink<T>(entries: &mut Slab<Entry<T>>, ends: &mut Ends, index: u32, links: Lists<T>) {
+fn unlink<T>(entries: &mut Slab<Row<T>>, ends: &mut Ends, index: u32, links: Lists<T>) {
     let Links { newer, older } = std::mem::take(links(entries.at_mut(index)));
     match newer {
         Some(newer) => links(entries.at_mut(newer)).older = older,

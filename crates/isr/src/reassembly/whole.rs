@@ -3,7 +3,7 @@
 use super::counts::Reason;
 use super::fragment::DATAGRAM_BYTES_MAX;
 use super::memory::Memory;
-use super::{Outcome, Reassembly};
+use super::{Admission, Reassembly};
 use corelane_seam::Instant;
 use corelane_wire::packet::checksum::Sum;
 use corelane_wire::packet::{Ecn, EtherType, Network, Packet};
@@ -24,7 +24,7 @@ pub struct Datagram {
 impl<M: Memory> Reassembly<M> {
     /// Ends a datagram of which nothing is missing. The first piece's header becomes that of the whole: no fragment, its length, what it met
     /// of congestion, and its checksum.
-    pub(super) fn complete(&mut self, index: u32, into: &mut Vec<M>) -> Outcome<M> {
+    pub(super) fn complete(&mut self, index: u32, into: &mut Vec<M>) -> Admission<M> {
         let waiting = self.table.remove(index);
         let (start, is_v6) = (into.len(), waiting.key.is_v6());
         let mut head = 0;
@@ -51,7 +51,7 @@ impl<M: Memory> Reassembly<M> {
         mend(first.bytes_mut(), whole, waiting.ecn);
         self.counts.reassembled += 1;
         self.counts.joined += waiting.pieces as u64;
-        Outcome::Whole(Datagram { pieces: waiting.pieces, header_bytes, data_bytes: waiting.covered, arrived: waiting.arrived })
+        Admission::Whole(Datagram { pieces: waiting.pieces, header_bytes, data_bytes: waiting.covered, arrived: waiting.arrived })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rows F-03 and F-06: keys, lengths, overlaps, congestion.
 
 use super::parts::{BOTH, IsV6, Owned, V4, in_front, seconds, v4_header, v4_part, v6_header, v6_part};
-use corelane_isr::reassembly::{Datagram, Limits, Memory, Outcome, Reason, Reassembly};
+use corelane_isr::reassembly::{Admission, Datagram, Limits, Memory, Reason, Reassembly};
 use corelane_wire::packet::extension::{Extension, Kind};
 use corelane_wire::packet::{Options, Protocol, Traffic, fragment, ipv4};
 use std::cell::Cell;
@@ -32,10 +32,10 @@ impl Rig {
         self.pieces.clear();
         let packet = Owned::new(packet, 2048, &self.alive);
         match self.table.arrive(seconds(second), packet, &mut self.pieces) {
-            Outcome::NoFragment(_) => Became::NoFragment,
-            Outcome::Held => Became::Held,
-            Outcome::Whole(datagram) => Became::Whole(datagram),
-            Outcome::Dropped(reason, _) => Became::Dropped(reason),
+            Admission::NoFragment(_) => Became::NoFragment,
+            Admission::Held => Became::Held,
+            Admission::Whole(datagram) => Became::Whole(datagram),
+            Admission::Dropped(reason, _) => Became::Dropped(reason),
         }
     }
 

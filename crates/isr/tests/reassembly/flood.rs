@@ -1,7 +1,7 @@
 //! A flood of datagrams that are never completed.
 
 use super::parts::{IsV6, Owned, seconds, v4_header, v4_part};
-use corelane_isr::reassembly::{Limits, Outcome, Reassembly};
+use corelane_isr::reassembly::{Admission, Limits, Reassembly};
 use corelane_wire::packet::{Protocol, ipv4};
 use std::net::Ipv4Addr;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ fn f_04_a_flood_stays_within_the_cap_and_honest_datagrams_pass() {
         let mut arrive = |table: &mut Reassembly<Owned>, packet: &[u8]| {
             let outcome = table.arrive(now, Owned::new(packet, 2048, &alive), &mut pieces);
             pieces.clear();
-            matches!(outcome, Outcome::Whole(_))
+            matches!(outcome, Admission::Whole(_))
         };
         let forged = ipv4::Header {
             source: Ipv4Addr::from(number.wrapping_mul(2_654_435_761)),

@@ -2,7 +2,7 @@
 
 use super::checks::limits;
 use super::parts::{BOTH, seconds};
-use corelane_isr::reassembly::{Outcome, Reassembly};
+use corelane_isr::reassembly::{Admission, Reassembly};
 use corelane_seam::FrameMemory;
 
 #[test]
@@ -20,8 +20,8 @@ fn a_datagram_is_the_frames_that_it_came_in() {
             frame.skip(14);
             places.push((frame.as_ptr() as usize + part.len(), frame.capacity()));
             match table.arrive(seconds(0), frame, &mut pieces) {
-                Outcome::Held => assert_eq!(table.waiting().2, places.len() * 2048, "the whole frame is charged"),
-                Outcome::Whole(datagram) => assert_eq!((datagram.pieces, datagram.data_bytes), (3, data.len())),
+                Admission::Held => assert_eq!(table.waiting().2, places.len() * 2048, "the whole frame is charged"),
+                Admission::Whole(datagram) => assert_eq!((datagram.pieces, datagram.data_bytes), (3, data.len())),
                 other => panic!("{other:?}"),
             }
         }

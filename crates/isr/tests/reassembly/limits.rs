@@ -2,7 +2,7 @@
 
 use super::checks::{Became, Rig, limits};
 use super::parts::{BOTH, IsV6, Owned, seconds};
-use corelane_isr::reassembly::{EXPIRED_MAX, Limits, Memory, Outcome, Reason};
+use corelane_isr::reassembly::{Admission, EXPIRED_MAX, Limits, Memory, Reason};
 
 fn first(identification: u16) -> Vec<u8> {
     IsV6(false).part(identification, &IsV6(false).datagram(1000), 0, 64, true)
@@ -165,7 +165,7 @@ fn f_05_what_never_fits_pushes_nobody_out() {
     assert_eq!(rig.arrive(&first(1)), Became::Held);
     let huge = Owned::new(&first(2), 4 * 2048, &rig.alive);
     let outcome = rig.table.arrive(seconds(0), huge, &mut rig.pieces);
-    assert!(matches!(outcome, Outcome::Dropped(Reason::Bytes, _)), "{outcome:?}");
+    assert!(matches!(outcome, Admission::Dropped(Reason::Bytes, _)), "{outcome:?}");
     assert_eq!(rig.table.waiting(), (1, 1, 2048));
 }
 
@@ -192,7 +192,7 @@ fn a_packet_that_is_dropped_comes_back_for_icmp() {
     odd[3] -= 1;
     let packet = Owned::new(&odd, 2048, &rig.alive);
     let outcome = rig.table.arrive(seconds(0), packet, &mut rig.pieces);
-    let Outcome::Dropped(Reason::TooSmall, packet) = outcome else { panic!("{outcome:?}") };
+    let Admission::Dropped(Reason::TooSmall, packet) = outcome else { panic!("{outcome:?}") };
     assert_eq!(packet.bytes(), odd);
 }
 

@@ -1,6 +1,6 @@
 //! Arbitrary steps against a table with small limits: what must hold after each. The fuzz target runs this too.
 
-use corelane_isr::reassembly::{Limits, Memory, Outcome, Reassembly};
+use corelane_isr::reassembly::{Admission, Limits, Memory, Reassembly};
 use corelane_seam::Instant;
 use std::time::Duration;
 
@@ -75,9 +75,9 @@ pub fn run(bytes: &[u8]) {
         assert!(table.due().is_none_or(|due| at < due && due <= at + Duration::from_secs(30)));
         let bytes = if step[0] == 0xff { step[1..].repeat(9) } else { packet(step) };
         match table.arrive(at, Lump { bytes }, &mut into) {
-            Outcome::Whole(datagram) => look(&into, datagram.pieces, datagram.header_bytes + datagram.data_bytes),
-            Outcome::Held => assert!(into.is_empty() && table.waiting().1 > 0),
-            Outcome::Dropped(..) | Outcome::NoFragment(_) => assert!(into.is_empty()),
+            Admission::Whole(datagram) => look(&into, datagram.pieces, datagram.header_bytes + datagram.data_bytes),
+            Admission::Held => assert!(into.is_empty() && table.waiting().1 > 0),
+            Admission::Dropped(..) | Admission::NoFragment(_) => assert!(into.is_empty()),
         }
         into.clear();
         hold(&table, &limits);

@@ -2,6 +2,7 @@
 
 use rustix::event::epoll::{self, CreateFlags, EventData};
 use rustix::event::{EventfdFlags, eventfd};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
@@ -13,9 +14,12 @@ pub use rustix::event::epoll::EventFlags as Readiness;
 /// What a set reports: readiness, and the token of the registration.
 pub type Report = epoll::Event;
 
-/// A report to be overwritten.
-pub fn blank() -> Report {
-    Report { flags: Readiness::empty(), data: EventData::new_u64(0) }
+/// A place for a report, which costs nothing until there is one.
+pub type Place = MaybeUninit<Report>;
+
+/// Room for reports.
+pub const fn room<const PLACES: usize>() -> [Place; PLACES] {
+    [const { Place::uninit() }; PLACES]
 }
 
 /// The token of a report.
@@ -119,14 +123,15 @@ impl Set {
         borrowed(inner).is_ok_and(|inner| epoll::modify(set, inner, EventData::new_u64(token), Readiness::IN).is_ok())
     }
 
-    /// Overwrites the beginning of `reports` and says how many; waits for the first until `timeout` is over, for ever without.
+    /// The reports that there are, as many as there is room for; waits for the first until `timeout` is over, for ever without.
     ///
     /// # Errors
     /// EINTR if a signal's handler ran.
-    pub fn collect(&self, reports: &mut [Report], timeout: Option<Duration>) -> Result<usize, i32> {
-        assert!(!reports.is_empty(), "somewhere to put a report");
+    pub fn collect<'a>(&self, room: &'a mut [Place], timeout: Option<Duration>) -> Result<&'a [Report], i32> {
+        assert!(!room.is_empty(), "somewhere to put a report");
         let timeout = timeout.map(|timeout| crate::clock::timespec(nanoseconds(timeout)));
-        epoll::wait(&self.0, reports, timeout.as_ref()).map_err(|error| error.raw_os_error())
+        let (reports, _) = epoll::wait(&self.0, room, timeout.as_ref()).map_err(|error| error.raw_os_error())?;
+        Ok(reports)
     }
 }
 

@@ -1,9 +1,11 @@
 //! The file behind a journal: opened, looked after, written to.
 
 use crate::report;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -103,14 +105,24 @@ fn said_of(lost: u64) -> String {
     if lost == 1 { "1 line was lost".to_owned() } else { format!("{lost} lines were lost") }
 }
 
+/// Without waiting: a pipe that nobody reads is refused (fifo(7)). Writing may wait for its reader: the thread that does so serves nobody.
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path);
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(number) if number == Errno::NXIO.raw_os_error() => {
+            io::Error::new(error.kind(), "nobody reads this pipe: start its reader first")
+        }
+        _ => error,
+    })?;
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{OFlags, fcntl_setfl};
+    use rustix::fs::{CWD, Mode, mkfifoat};
     use std::io::{Read, pipe};
     use std::os::fd::OwnedFd;
 
@@ -129,6 +141,22 @@ mod tests {
         read.read_to_end(&mut text).unwrap();
         let lines: Vec<usize> = text.split(|&byte| byte == b'\n').map(<[u8]>::len).collect();
         assert_eq!(lines, [9_999, 9_999, 9_999, 9_999, 9_999, 9_999, 5_536, 1, 1, 0]);
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_is_refused_and_waited_for_by_nobody() {
+        let path = std::env::temp_dir().join(format!("corelane-journal-{}-pipe", std::process::id()));
+        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+        let refused = LogFile::open(path.clone()).map(drop).unwrap_err();
+        assert!(refused.to_string().contains("nobody reads this pipe"), "{refused}");
+        let mut reader = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&path).unwrap();
+        let mut log = LogFile::open(path.clone()).unwrap();
+        assert_eq!((log.write(b"a\n", b""), reader.read(&mut [0; 10]).unwrap()), (0, 2));
+        // Opened anew, it is refused without waiting as well, and the old one is kept.
+        drop(reader);
+        log.look(true);
+        assert_eq!(log.write(b"a\n", b""), 1);
+        fs::remove_file(path).unwrap();
     }
 
     #[test]

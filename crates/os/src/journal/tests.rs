@@ -1,7 +1,9 @@
 use super::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{OFlags, fcntl_setfl};
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::thread;
@@ -154,12 +156,10 @@ fn a_log_that_moves_under_load_loses_nothing_uncounted() {
 fn nobody_waits_for_a_file_that_takes_nothing() {
     let folder = Folder::new("pipe");
     let path = folder.pipe("log");
-    let reader = thread::spawn({
-        let path = path.clone();
-        move || File::open(path).unwrap()
-    });
+    // A pipe is opened to be written once somebody reads it.
+    let mut reader = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&path).unwrap();
+    fcntl_setfl(&reader, OFlags::empty()).unwrap();
     let journal = Journal::open(&path).unwrap();
-    let mut reader = reader.join().unwrap();
     let (writing, mut lines) = (journal.write().unwrap(), journal.lines());
     let line = [&[b'x'; 1023][..], b"\n"].concat();
     let mut pushed = 0;

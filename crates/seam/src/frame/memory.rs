@@ -1,6 +1,6 @@
 //! The region that frames lie in, and where each of them is.
 
-use super::{Frame, Place};
+use super::{Frame, FrameHome};
 use crate::error::Error;
 use crate::parcel::{Abroad, AbroadCounts, AbroadLimits, Homeland, Parcel, ParcelRefused, Post, Return};
 use crate::region::Region;
@@ -171,7 +171,7 @@ impl FrameMemory {
     pub fn lend(&self, frame: Frame) -> Result<(u32, usize), Frame> {
         let Frame { place, start, length, facts } = frame;
         match place {
-            Place::Own(held) if held.memory.is(self) => {
+            FrameHome::Own(held) if held.memory.is(self) => {
                 self.0.places.borrow_mut().go(held.index, At::Held, At::Lent);
                 Ok((held.pass_on(), start as usize))
             }

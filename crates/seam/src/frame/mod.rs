@@ -29,7 +29,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
 /// Where a frame's memory is.
-enum Place {
+enum FrameHome {
     /// In this lane's region.
     Own(Held),
     /// In another lane's.
@@ -60,7 +60,7 @@ impl Drop for Held {
 
 /// One packet as it lies on the wire, or a part of one that is longer than a frame ([`FrameFacts::continues`]), and the exclusive right to its memory.
 pub struct Frame {
-    place: Place,
+    place: FrameHome,
     start: u32,
     length: u32,
     /// What its source said of it.
@@ -74,14 +74,14 @@ impl Frame {
     fn of_memory(memory: FrameMemory, index: u32, start: usize, length: usize) -> Self {
         assert!(start + length <= memory.frame_bytes(), "a packet lies within its frame");
         let facts = FrameFacts::default();
-        Self { place: Place::Own(Held { memory, index }), start: start as u32, length: length as u32, facts }
+        Self { place: FrameHome::Own(Held { memory, index }), start: start as u32, length: length as u32, facts }
     }
 
     /// A frame that another lane has sent ([`Frame::parcel`]).
     pub fn arrived(guests: &Guests, sent: FrameParcel) -> Self {
         let FrameParcel { parcel, start, length, facts } = sent;
         assert!((start + length) as usize <= parcel.len(), "a packet lies within its frame");
-        Self { place: Place::Abroad(guests.admit(parcel)), start, length, facts }
+        Self { place: FrameHome::Abroad(guests.admit(parcel)), start, length, facts }
     }
 
     /// Makes a parcel of the frame, for lane `to`; `now` is the lane's clock, in nanoseconds. One that has itself arrived from elsewhere
@@ -92,15 +92,15 @@ impl Frame {
     pub fn parcel(self, to: usize, now: u64) -> Result<FrameParcel, (Self, ParcelRefused)> {
         let Self { place, start, length, facts } = self;
         let sent = match &place {
-            Place::Own(held) => held.memory.parcel(held.index, to, now),
-            Place::Abroad(_) => Err(ParcelRefused::Closed),
+            FrameHome::Own(held) => held.memory.parcel(held.index, to, now),
+            FrameHome::Abroad(_) => Err(ParcelRefused::Closed),
         };
         match (sent, place) {
-            (Ok(parcel), Place::Own(held)) => {
+            (Ok(parcel), FrameHome::Own(held)) => {
                 held.pass_on();
                 Ok(FrameParcel { parcel, start, length, facts })
             }
-            (Ok(_), Place::Abroad(_)) => unreachable!("what has arrived does not travel on"),
+            (Ok(_), FrameHome::Abroad(_)) => unreachable!("what has arrived does not travel on"),
             (Err(refused), place) => Err((Self { place, start, length, facts }, refused)),
         }
     }
@@ -108,8 +108,8 @@ impl Frame {
     /// Bytes of the frame's whole memory.
     pub fn capacity(&self) -> usize {
         match &self.place {
-            Place::Own(held) => held.memory.frame_bytes(),
-            Place::Abroad(guest) => guest.len(),
+            FrameHome::Own(held) => held.memory.frame_bytes(),
+            FrameHome::Abroad(guest) => guest.len(),
         }
     }
 
@@ -165,12 +165,12 @@ impl Frame {
 
     /// Whether it lies in this region, so that [`FrameMemory::lend`] takes it.
     pub fn is_of(&self, memory: &FrameMemory) -> bool {
-        matches!(&self.place, Place::Own(held) if held.memory.is(memory))
+        matches!(&self.place, FrameHome::Own(held) if held.memory.is(memory))
     }
 
     /// Whether its memory is another lane's.
     pub fn is_abroad(&self) -> bool {
-        matches!(self.place, Place::Abroad(_))
+        matches!(self.place, FrameHome::Abroad(_))
     }
 }
 
@@ -180,10 +180,10 @@ impl Deref for Frame {
         let range = self.start as usize..(self.start + self.length) as usize;
         match &self.place {
             // SAFETY: the frame is this value's alone, zeroed at creation, and the range lies within it.
-            Place::Own(held) => unsafe {
+            FrameHome::Own(held) => unsafe {
                 std::slice::from_raw_parts(held.memory.address(held.index).add(range.start).as_ptr(), range.len())
             },
-            Place::Abroad(guest) => &guest[range],
+            FrameHome::Abroad(guest) => &guest[range],
         }
     }
 }
@@ -193,11 +193,11 @@ impl DerefMut for Frame {
         let range = self.start as usize..(self.start + self.length) as usize;
         match &mut self.place {
             // SAFETY: as for `deref`, and `self` is borrowed exclusively.
-            Place::Own(held) => unsafe {
+            FrameHome::Own(held) => unsafe {
                 std::slice::from_raw_parts_mut(held.memory.address(held.index).add(range.start).as_ptr(), range.len())
             },
             // reason: a frame never clones its guest, and its parcel is exclusive.
-            Place::Abroad(guest) => &mut guest.bytes_mut().expect("a frame is the only view of its parcel")[range],
+            FrameHome::Abroad(guest) => &mut guest.bytes_mut().expect("a frame is the only view of its parcel")[range],
         }
     }
 }

@@ -22,6 +22,7 @@ enum Command {
     MapUpdate = 2,
     MapDelete = 3,
     ProgramLoad = 5,
+    ProgramRun = 10,
     ObjectInfo = 15,
     LinkCreate = 28,
     EnableStats = 32,
@@ -79,6 +80,11 @@ struct Element {
 }
 
 impl Map {
+    /// A map of this kind and size that another process made.
+    pub(crate) fn inherited(kind: MapKind, value_bytes: usize, descriptor: OwnedFd) -> Self {
+        Self { descriptor, kind, value_bytes }
+    }
+
     /// An array of `entries` values of so many bytes, all zero. The name, of at most 15 letters, digits, `_` and `.`, is for
     /// those who look (`bpftool map`).
     ///
@@ -276,6 +282,11 @@ struct ObjectInfo {
 }
 
 impl Program {
+    /// A program that another process loaded.
+    pub(crate) fn inherited(descriptor: OwnedFd) -> Self {
+        Self { descriptor }
+    }
+
     /// Loads a program. It calls no function that the kernel keeps for programs under the GPL. The name is as in [`Map::new`].
     ///
     /// # Errors
@@ -363,6 +374,51 @@ impl Program {
 impl AsFd for Program {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
+    }
+}
+
+/// `struct bpf_attr`, as BPF_PROG_RUN reads it. What is behind the last field must be zero, so nothing here is padding.
+#[derive(Default)]
+#[repr(C)]
+struct RunProgram {
+    program: u32,
+    returned: u32,
+    bytes_in: u32,
+    bytes_out: u32,
+    data_in: u64,
+    data_out: u64,
+    times: u32,
+    took: u32,
+    context_bytes_in: u32,
+    context_bytes_out: u32,
+    context_in: u64,
+    context_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch: u32,
+    unused: u32,
+}
+
+impl Program {
+    /// Lets an XDP program see `times` frames with these bytes, and does with each what the program says: one that it redirects goes to that
+    /// interface of the thread's network namespace as from a card (`BPF_F_TEST_XDP_LIVE_FRAMES`, kernel 5.18). Bytes that the program changes
+    /// may be so in later frames. Needs CAP_NET_ADMIN and CAP_BPF.
+    ///
+    /// # Errors
+    /// What the system says; `Other` with EINVAL for a kernel without it, and for a frame longer than a page takes.
+    pub fn emit(&self, frame: &[u8], times: u32) -> Result<(), Fault> {
+        const LIVE_FRAMES: u32 = 1 << 1;
+        assert!(times > 0, "the kernel takes no times for once");
+        let attribute = RunProgram {
+            program: self.descriptor.as_raw_fd().unsigned_abs(),
+            bytes_in: frame.len() as u32,
+            data_in: frame.as_ptr().expose_provenance() as u64,
+            times,
+            flags: LIVE_FRAMES,
+            ..RunProgram::default()
+        };
+        // SAFETY: the attribute is that of the command, and names so many readable bytes; with this flag nothing is written back.
+        unsafe { call(Command::ProgramRun, &attribute) }.map(drop).map_err(errno::fault)
     }
 }
 
@@ -470,6 +526,36 @@ mod tests {
         let error = Program::load(ProgramKind::SelectSocket, &broken.finish(), "corelane_broken").unwrap_err();
         assert!(matches!(error, Error::BpfVerifier { number: libc::EACCES, .. }), "{error:?}");
         assert!(error.to_string().contains("R7 !read_ok"), "{error}");
+    }
+
+    /// Frames that a program is let see run it as often as is said.
+    #[test]
+    fn frames_are_emitted_as_often_as_is_said() {
+        const NAME: &str = "frames_are_emitted_as_often_as_is_said";
+        if !may(NAME) {
+            return;
+        }
+        let map = Map::new(MapKind::Array, 8, 1, "corelane_emit").unwrap();
+        let mut a = Assembler::new();
+        a.map(Register::R1, map.as_fd());
+        a.store(assembly::Width::Four, Register::R10, -4, 0);
+        a.alu(Alu::Move, Register::R2, Register::R10);
+        a.alu(Alu::Add, Register::R2, -4);
+        a.call(1);
+        let end = a.label();
+        a.branch(assembly::When::Equal, Register::R0, 0, end);
+        a.load(assembly::Width::Eight, Register::R1, Register::R0, 0);
+        a.alu(Alu::Add, Register::R1, 1);
+        a.store(assembly::Width::Eight, Register::R0, 0, Register::R1);
+        a.place(end);
+        // XDP_DROP
+        a.alu(Alu::Move, Register::R0, 1);
+        a.exit();
+        let program = Program::load(ProgramKind::Xdp, &a.finish(), "corelane_emit").unwrap();
+        match program.emit(&[0; 60], 100) {
+            Ok(()) => assert_eq!(map.lookup(0).unwrap(), 100_u64.to_ne_bytes()),
+            Err(fault) => corelane_os::testing::skip(NAME, &format!("this kernel emits no frames: {fault:?}")),
+        }
     }
 
     #[test]

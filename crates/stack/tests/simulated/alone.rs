@@ -1,7 +1,7 @@
 //! One stack, and what it says to the test's machine.
 
 use crate::frames::{self, STACK, STACK_V6, TEST, TEST_MAC, TEST_V6, arp, datagram, echo, udp, udp_in};
-use corelane_isr::reassembly::{Limits, Outcome as Put, Reassembly};
+use corelane_isr::reassembly::{Admission as Put, Limits, Reassembly};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane_seam::{
     Address, Arena, Bind, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, FrameMemory, Handle, Instant, Op, Outcome,
@@ -32,6 +32,11 @@ pub struct Alone {
 
 impl Alone {
     pub fn new() -> Self {
+        Self::with(|settings| settings)
+    }
+
+    /// With settings changed.
+    pub fn with(change: impl FnOnce(Settings) -> Settings) -> Self {
         let world = World::new(1, Faults::none());
         let test = world.interface(CardSetup { queues: 0, ..CardSetup::default() });
         let card = world.interface(CardSetup::default());
@@ -45,7 +50,7 @@ impl Alone {
             .with_network(STACK.into(), 24)
             .with_network(STACK_V6.into(), 64)
             .with_route("0.0.0.0".parse().unwrap(), 0, "10.0.0.200".parse().unwrap());
-        let stack = Stack::new(below, arena.clone(), Tuning::default(), Box::new(port), &settings).unwrap();
+        let stack = Stack::new(below, arena.clone(), Tuning::default(), Box::new(port), &change(settings)).unwrap();
         let mut alone = Self { world, test, card, stack, memory, arena, completions: Vec::new(), next: 0 };
         alone.settle();
         alone

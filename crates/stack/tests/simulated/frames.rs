@@ -17,7 +17,7 @@ pub const TEST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
 pub const TEST_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9);
 pub const TEST_MAC: Mac = Mac([2, 0, 0, 0, 0, 99]);
 
-fn written(most: usize, write: impl FnOnce(&mut Writer<'_>) -> Result<(), corelane_wire::Error>) -> Vec<u8> {
+pub fn written(most: usize, write: impl FnOnce(&mut Writer<'_>) -> Result<(), corelane_wire::Error>) -> Vec<u8> {
     let mut bytes = vec![0; most];
     let mut writer = Writer::new(&mut bytes);
     write(&mut writer).unwrap();

@@ -11,21 +11,21 @@ use corelane_wire::packet::ethernet::Mac;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-const ADDRESSES: [IpAddr; 2] = [IpAddr::V4(STACK), IpAddr::V6(STACK_V6)];
+pub const ADDRESSES: [IpAddr; 2] = [IpAddr::V4(STACK), IpAddr::V6(STACK_V6)];
 
-fn plan(lanes: usize, seed: u64) -> Plan {
+pub fn plan(lanes: usize, seed: u64) -> Plan {
     let (faults, wire) = (Faults::none(), WireFaults::default());
     Plan { lanes, seed, faults, wire, card: Card::Aligned, change: |settings| settings }
 }
 
 /// The ends of flow `number`.
-fn flow(number: u16, v6: bool) -> (SocketAddr, SocketAddr) {
+pub fn flow(number: u16, v6: bool) -> (SocketAddr, SocketAddr) {
     let (from, to) = if v6 { (IpAddr::V6(TEST_V6), IpAddr::V6(STACK_V6)) } else { (TEST.into(), STACK.into()) };
     (SocketAddr::new(from, 2000 + number), SocketAddr::new(to, PORT))
 }
 
 /// The test's machine makes itself known, as often as the wire needs it.
-fn meet(program: &mut Program) {
+pub fn meet(program: &mut Program) {
     for _ in 0..20 {
         program.test.send(&arp(Operation::Request, Mac::BROADCAST, TEST, STACK));
         program.test.send(&solicitation(STACK_V6, 255));
@@ -35,7 +35,7 @@ fn meet(program: &mut Program) {
 }
 
 /// Answers what the stack asks, and counts what came: the numbers of each flow in the order of their coming.
-fn hear(program: &mut Program, heard: &mut BTreeMap<(u16, bool), Vec<u32>>) {
+pub fn hear(program: &mut Program, heard: &mut BTreeMap<(u16, bool), Vec<u32>>) {
     for frame in program.test.take() {
         let packet = match corelane_wire::packet::Packet::of_frame(&frame) {
             Ok(packet) => packet,
@@ -57,13 +57,13 @@ fn hear(program: &mut Program, heard: &mut BTreeMap<(u16, bool), Vec<u32>>) {
     }
 }
 
-fn payload(number: u32, length: usize) -> Vec<u8> {
+pub fn payload(number: u32, length: usize) -> Vec<u8> {
     let mut payload = number.to_be_bytes().to_vec();
     payload.resize(length.max(4), number as u8);
     payload
 }
 
-fn mac(program: &Program) -> Mac {
+pub fn mac(program: &Program) -> Mac {
     Mac(program.card.link_address())
 }
 
@@ -174,6 +174,7 @@ fn while_policies_change_four_producers_reorder_no_flow() {
     assert!(heard.len() == 24 && heard.values().all(|numbers| *numbers == (0..200).collect::<Vec<_>>()), "{heard:?}");
     let counts: Vec<_> = (0..4).map(|lane| program.counts(lane)).collect();
     assert!(counts.iter().all(|counts| counts.crossed > 500 && counts.datagrams_in > 100), "{counts:?}");
+    program.all_is_told();
     program.close();
 }
 
@@ -245,4 +246,43 @@ fn runs_from_seeds_on_bad_wires_end_clean() {
         program.close();
     });
     assert!(dropped > 0, "what the wire has bent is dropped");
+}
+
+/// What is answered of so many datagrams that arrive at once, ten times over; each flow in order.
+fn answered(card: Card, offer: u32) -> usize {
+    const FLOWS: u32 = 64;
+    let mut program = Program::new(&Plan { card, ..plan(4, 12) }, &ADDRESSES);
+    meet(&mut program);
+    let (mac, mut heard) = (mac(&program), BTreeMap::new());
+    for number in 0..10 * offer {
+        let (from, to) = flow((number % FLOWS) as u16, number % 2 == 1);
+        udp_in(mac, from, to, &payload(number, 60), 1400, 0).iter().for_each(|frame| program.test.send(frame));
+        if (number + 1) % offer == 0 {
+            program.pass(2_000_000);
+            hear(&mut program, &mut heard);
+        }
+    }
+    program.pass(20_000_000);
+    hear(&mut program, &mut heard);
+    assert!(heard.values().all(|numbers| numbers.is_sorted()), "a flow that loses some keeps the order of the others");
+    let counts = (0..4).map(|lane| program.counts(lane));
+    let in_and_out = counts.fold((0, 0), |(into, out), counts| (into + counts.datagrams_in, out + counts.datagrams_out));
+    assert_eq!(in_and_out.0, in_and_out.1, "what a socket has taken is answered");
+    program.close();
+    heard.values().map(Vec::len).sum()
+}
+
+/// Overload is dropped where it costs least, at the card: what was taken in is answered. So ten times as much as lanes can take brings no less.
+#[test]
+fn at_ten_times_of_what_lanes_take_they_answer_as_much_as_at_their_best() {
+    for card in [Card::Aligned, Card::Scattered] {
+        let offers = [64, 256, 512, 1024, 2048];
+        let found: Vec<usize> = offers.iter().map(|offer| answered(card, *offer)).collect();
+        let peak = found.iter().copied().max().unwrap();
+        let best = offers[found.iter().position(|found| *found == peak).unwrap()];
+        assert!(peak < 10 * 2048, "the highest offer is more than lanes take: {found:?}");
+        let overload = answered(card, 10 * best);
+        println!("{overload} answered at ten times {best}, {found:?} of {offers:?}, each ten times over");
+        assert!(overload * 10 >= peak * 9, "{overload} answered at ten times {best}, where {peak} were");
+    }
 }

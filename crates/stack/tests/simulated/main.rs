@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used)] // all of this is tests
 
 mod alone;
+mod channels;
 mod frames;
 mod hostile;
 mod lanes;
 mod program;
+mod tunnels;

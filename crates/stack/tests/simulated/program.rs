@@ -5,9 +5,9 @@ use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane_seam::parcel::{AbroadLimits, Post};
 use corelane_seam::{Arena, Datagrams, FrameMemory, Tuning};
 use corelane_sim::{CardSetup, Faults, Interface, SimDriver, SimPort, Turn, WireFaults, World};
-use corelane_stack::{Counts, Packets, Policy, Settings, Stack};
+use corelane_stack::{Counts, Packets, Policy, Settings, Stack, report_of};
 use corelane_svc::{Cx, DatagramService, Limits, Replies, Services, Sharing, Silent};
-use corelane_watch::{Description, LaneName, Page, ServiceName};
+use corelane_watch::{Description, LaneName, PacketCounter as P, Page, Reader, ServiceName};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +69,8 @@ pub struct Program {
     pub arenas: Vec<Arena>,
     pub wire: WireFaults,
     pub tell: Tell<Policy>,
+    /// Who looks from outside.
+    pub reader: Reader,
 }
 
 impl Program {
@@ -93,7 +95,8 @@ impl Program {
         let page = Page::heap(&Description { program: "test".into(), services, lanes: names, ..Description::default() }).unwrap();
         let (tell, ears) = control.words();
         let (lanes_of, memories, arenas) = Default::default();
-        let mut program = Self { world, test, card, control, lanes: lanes_of, memories, arenas, wire: plan.wire, tell };
+        let (reader, wire) = (Reader::of(&page).unwrap(), plan.wire);
+        let mut program = Self { world, test, card, control, lanes: lanes_of, memories, arenas, wire, tell, reader };
         for (lane, ((crossing, homing), ear)) in crossings.into_iter().zip(homings).zip(ears).enumerate() {
             let settings = LaneSettings::new().memory_bytes(8 << 20);
             let arena = Arena::new(8 << 20).unwrap();
@@ -119,6 +122,7 @@ impl Program {
             }
             let mut packets = stack.packets(crossing);
             packets.set_ear(ear);
+            packets.set_row(page.packets(lane).unwrap());
             let works = Works::of(services).and(packets).and(Homing::new(post, homing));
             let kit = Kit::new(lane, &program.control, arena.clone(), page.lane(lane).unwrap(), &settings, Box::new(Nobody));
             program.lanes.push(Some(Lane::new(stack, works, kit, program.control.clone(), settings)));
@@ -157,6 +161,25 @@ impl Program {
             let report = lane.work::<Packets>().map(Packets::workstreams);
             assert!(report.iter().flat_map(|report| &report.streams).all(|row| row.counts.add_up()), "{report:?}");
         }
+        let report = report_of(&self.reader.snapshot(0));
+        assert!(report.streams.iter().all(|row| row.counts.add_up()), "{report:?}");
+        for packets in self.reader.snapshot(0).lanes.iter().filter_map(|lane| lane.packets.as_ref()) {
+            let [received, sum @ ..] =
+                [P::UdpReceived, P::UdpDamaged, P::UdpNoSocket, P::UdpSocketFull, P::UdpDelivered, P::UdpElsewhere]
+                    .map(|counter| packets.values.get(counter));
+            assert_eq!(received, sum.iter().sum::<u64>(), "{packets:?}");
+        }
+    }
+
+    /// Once nothing moves, the page says what the lanes know.
+    pub fn all_is_told(&self) {
+        let report = report_of(&self.reader.snapshot(0));
+        let lanes = self.lanes.iter().flatten().map(|lane| lane.work::<Packets>().unwrap().workstreams());
+        let known: Vec<_> = lanes.flat_map(|known| known.streams).collect();
+        assert_eq!(report.streams, known);
+        let counts = (0..self.lanes.len()).map(|lane| self.counts(lane).datagrams_in).sum::<u64>();
+        let lanes = self.reader.snapshot(0).lanes;
+        assert_eq!(lanes.iter().map(|lane| lane.packets.as_ref().unwrap().values.get(P::UdpDelivered)).sum::<u64>(), counts);
     }
 
     pub fn counts(&self, lane: usize) -> Counts {

@@ -2,7 +2,7 @@
 //! taken has one outcome, and whoever was refused is told of room.
 
 use crate::for_seeds;
-use crate::rig::{Family, MS, Nobody, Plan, Rig, S, address, client, patient};
+use crate::rig::{Family, MS, Nobody, Rig, RigPlan, S, address, client, patient};
 use corelane_lane::{Order as Command, Silence};
 use corelane_seam::{Instant, Outcome};
 use corelane_sim::{Faults, Random, Report, World};
@@ -236,7 +236,7 @@ impl Case {
     fn new(seed: u64, world: &World, lanes: usize, trouble: Trouble) -> Self {
         let mut random = Random::new(seed);
         let (ledger, is_unkind) = (Rc::<RefCell<Ledger>>::default(), random.below(3) == 0);
-        let mut plan = Plan::lanes(lanes);
+        let mut plan = RigPlan::lanes(lanes);
         plan.settings.channel_messages = [1, 4, 64, 1024][random.below(4) as usize];
         plan.settings.turn_other = [1, 3, 256][random.below(3) as usize];
         let limits = limits(&mut random);
@@ -382,7 +382,7 @@ impl StreamService for Store {
 fn a_connection_that_was_refused_room_is_served_again_when_there_is_some() {
     for_seeds(60, |seed| {
         let world = World::new(seed, Faults { spurious_wake: 30, delayed_bell: 30, ..Faults::none() });
-        let mut plan = Plan::lanes(3).family(Family::of(seed));
+        let mut plan = RigPlan::lanes(3).family(Family::of(seed));
         plan.settings.channel_messages = 2;
         let (lost, mut random) = (Rc::new(Cell::new(0)), Random::new(seed));
         let limits = patient().asks_max([2, 8, 4096][random.below(3) as usize]);
@@ -413,7 +413,7 @@ fn a_batch_of_questions_rings_one_bell_each_way() {
     let world = World::new(1, Faults::none());
     let lost = Rc::new(Cell::new(0));
     let make = |_| Store { waiting: BTreeMap::new(), lost: lost.clone() };
-    let mut rig = Rig::serving(&world, &Plan::lanes(2), patient(), make);
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(2), patient(), make);
     let peer = rig.connect(1);
     rig.wait(MS);
     let before = rig.lane_count(LaneCounter::DoorbellsRung);
@@ -493,7 +493,7 @@ impl StreamService for Last {
 #[test]
 fn a_service_can_drain_the_program() {
     let world = World::new(1, Faults::none());
-    let mut rig = Rig::serving(&world, &Plan::lanes(2), patient(), |_| Last);
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(2), patient(), |_| Last);
     let peer = world.connect(client(1), address()).unwrap();
     rig.wait(MS);
     peer.send(b"x");
@@ -554,7 +554,7 @@ impl StreamService for Forgetful {
 fn who_asked_is_told_of_a_call_that_was_dropped_at_the_end_of_a_turn() {
     let (world, told) = (World::new(1, Faults::none()), Rc::new(Cell::new(0)));
     let make = |_| Forgetful { gone: None, told: told.clone() };
-    let mut rig = Rig::serving(&world, &Plan::lanes(1), patient().drain_limit(Duration::from_secs(60)), make);
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(1), patient().drain_limit(Duration::from_secs(60)), make);
     let [first, peer] = [0, 1].map(|number| rig.connect(number));
     rig.wait(MS);
     first.close();

@@ -4,7 +4,7 @@
 use crate::echo::pattern;
 use crate::for_seeds;
 use crate::rig::Talker;
-use crate::rig::{Family, Plan, Rig, patient};
+use crate::rig::{Family, Rig, RigPlan, patient};
 use corelane_seam::Shared;
 use corelane_sim::{Faults, Random, Report, World};
 use corelane_svc::{Cx, Input, Next, Output, Peer, Silent, StreamService};
@@ -148,7 +148,7 @@ fn judge(keys: &[Option<u8>], talker: &Talker) {
 pub fn run(seed: u64, faults: Faults, value_bytes: usize) -> Report {
     let world = World::new(seed, faults);
     let mut rig =
-        Rig::serving(&world, &Plan::lanes(2).memory(128 << 20).family(Family::of(seed)), patient(), |_| Cache::default());
+        Rig::serving(&world, &RigPlan::lanes(2).memory(128 << 20).family(Family::of(seed)), patient(), |_| Cache::default());
     let plans: Vec<_> = (0..6).map(|number| commands(seed * 100 + number, value_bytes)).collect();
     let talker = |number: usize| Talker::new(rig.connect(number), seed, plans[number].0.clone());
     let mut talkers: Vec<Talker> = (0..6).map(talker).collect();

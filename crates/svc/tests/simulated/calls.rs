@@ -2,7 +2,7 @@
 //! break one off.
 
 use crate::for_seeds;
-use crate::rig::{Family, MS, Plan, Play, Rig, S, at, endings, patient};
+use crate::rig::{Family, MS, Play, Rig, RigPlan, S, at, endings, patient};
 use corelane_seam::{Fault, Instant, Reason};
 use corelane_sim::{Faults, Peer as Played, Random, Report, Status, Turn, World};
 use corelane_svc::{ConnectionId, Ending, Input, Limits, Next, Origin, Output, Peer, Says, StreamService};
@@ -100,7 +100,7 @@ fn clients<F: FnMut(&mut Cx<'_>, &Event) + 'static>(
     make: impl Fn(usize, usize) -> F,
 ) -> (Rig, Seen) {
     let seen = Seen::default();
-    let plan = Plan::lanes(lanes);
+    let plan = RigPlan::lanes(lanes);
     let rig = Rig::new(world, &plan, |roster| {
         for service in 0..services {
             let scripted = Scripted { service, seen: seen.clone(), act: make(roster.lane(), service) };
@@ -427,7 +427,7 @@ fn the_fault_says_who_gave_up_waiting() {
         let world = World::new(1, Faults::none());
         let (seen, to) = (Seen::default(), at(7));
         let limits = patient().connect_limit(Duration::from_nanos(connect_limit));
-        let mut rig = Rig::new(&world, &Plan::lanes(1), |roster| {
+        let mut rig = Rig::new(&world, &RigPlan::lanes(1), |roster| {
             let act = move |cx: &mut Cx<'_>, event: &Event| {
                 if *event == Event::Alarm {
                     cx.connect(to, 0_u32).unwrap();

@@ -1,7 +1,7 @@
 //! Clients over datagrams: sockets of their own, what is sent without being asked, and what the network says of it.
 
 use crate::for_seeds;
-use crate::rig::{Family, MS, Nobody, Plan, Play, Rig, at};
+use crate::rig::{Family, MS, Nobody, Play, Rig, RigPlan, at};
 use corelane_lane::Order as Command;
 use corelane_seam::{Address, Datagrams, Fault, Lease, Reason};
 use corelane_sim::{DatagramPeer, Faults, Random, Report, Turn, World};
@@ -90,7 +90,7 @@ fn rig_with(
     limits: Limits,
     client: impl Fn() -> Box<dyn FnMut(&mut Cx<'_>, Event, Option<&mut Replies>)>,
 ) -> Rig {
-    let plan = Plan::lanes(1).family(family);
+    let plan = RigPlan::lanes(1).family(family);
     Rig::new(world, &plan, move |roster| {
         roster.client_datagrams(limits, Scripted(client()));
         roster.serve_datagrams(family.at(ECHO), Limits::default(), Echo);
@@ -416,7 +416,7 @@ impl StreamService for Stream {
 fn a_socket_is_its_services_own() {
     let world = World::new(1, Faults::none());
     let socket: Rc<RefCell<Option<SocketId>>> = Rc::default();
-    let plan = Plan::lanes(1);
+    let plan = RigPlan::lanes(1);
     let shared = socket.clone();
     let mut rig = Rig::new(&world, &plan, move |roster| {
         let (mine, theirs) = (shared.clone(), shared.clone());
@@ -521,7 +521,7 @@ fn in_a_drain_nobody_is_asked_to_go_on() {
 fn at_the_deadline_a_drain_waits_for_no_socket() {
     let world = World::new(1, Faults::none());
     let limits = Limits::new().drain_limit(Duration::from_millis(100));
-    let plan = Plan::lanes(1);
+    let plan = RigPlan::lanes(1);
     let mut rig = Rig::new(&world, &plan, |roster| {
         roster.serve_datagrams(at(ECHO), limits, Echo);
     });

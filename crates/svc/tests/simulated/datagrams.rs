@@ -2,7 +2,7 @@
 
 use crate::echo::pattern;
 use crate::for_seeds;
-use crate::rig::{Family, MS, Nobody, Plan, Play, Rig, at};
+use crate::rig::{Family, MS, Nobody, Play, Rig, RigPlan, at};
 use corelane_lane::Order as Command;
 use corelane_seam::{Address, DATAGRAM_BYTES_MAX, Datagrams, Reason};
 use corelane_sim::{DatagramPeer, Faults, Random, Report, Turn, World};
@@ -39,7 +39,7 @@ fn rig(world: &World, lanes: usize, ip: [u8; 4]) -> Rig {
 }
 
 fn rig_at(world: &World, lanes: usize, address: Address) -> Rig {
-    Rig::new(world, &Plan::lanes(lanes), move |roster| roster.serve_datagrams(address.clone(), Limits::default(), Echo))
+    Rig::new(world, &RigPlan::lanes(lanes), move |roster| roster.serve_datagrams(address.clone(), Limits::default(), Echo))
 }
 
 /// A client of the echo: what it sent, and what came back.

@@ -3,7 +3,7 @@
 
 use crate::for_seeds;
 use crate::puppet::Stage;
-use crate::rig::{Family, MS, Nobody, Plan, Play, Rig, S, patient};
+use crate::rig::{Family, MS, Nobody, Play, Rig, RigPlan, S, patient};
 use corelane_lane::Order as Command;
 use corelane_seam::{Fault, Reason};
 use corelane_sim::{FaultKind, Faults, Peer, Random, Report, Status, Turn, World};
@@ -142,7 +142,7 @@ pub fn run_with<S: StreamService>(seed: u64, case: Case, lanes: usize, make: imp
     let Case { faults, connections_max, line, .. } = case;
     let world = World::new(seed, faults);
     let limits = patient().connections_max(connections_max);
-    let mut rig = Rig::serving(&world, &Plan::lanes(lanes).family(Family::of(seed)), limits, make);
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(lanes).family(Family::of(seed)), limits, make);
     let mut askers = Askers { list: Vec::new(), may_ask: true };
     askers.list.extend((0..12).map(|number| Asker::new(rig.connect(number), seed, line)));
     rig.pass(30 * MS + Random::new(seed).below(5 * MS), &mut askers);
@@ -274,7 +274,7 @@ fn a_drain_waits_for_its_peers_to_have_it_all() {
 #[test]
 fn a_drain_of_idle_lanes_ends_soon() {
     let world = World::new(1, Faults::none());
-    let mut rig = Rig::serving(&world, &Plan::lanes(2), Limits::default(), |_| Slow::default());
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(2), Limits::default(), |_| Slow::default());
     rig.wait(S);
     let begun = world.now();
     rig.close(&mut Nobody);
@@ -338,7 +338,7 @@ fn a_drain_ends_where_newcomers_cannot_be_refused() {
     for_seeds(20, |seed| {
         let others = if seed % 2 == 0 { Faults::none() } else { mild(seed) };
         let world = World::new(seed, Faults { unfiltered_listener: 1_000, ..others });
-        let mut rig = Rig::serving(&world, &Plan::lanes(2), patient(), |_| Slow { slowness: 5, ..Slow::default() });
+        let mut rig = Rig::serving(&world, &RigPlan::lanes(2), patient(), |_| Slow { slowness: 5, ..Slow::default() });
         let mut newcomers = Newcomers { silent: Vec::new(), come: 0, served: 0 };
         newcomers.come(&mut rig, 20);
         rig.control.give(Command::Drain);
@@ -377,7 +377,7 @@ fn the_order_to_stop_ends_at_once_even_in_a_drain() {
 fn a_drain_ends_though_newcomers_cannot_be_refused() {
     for_seeds(20, |seed| {
         let world = World::new(seed, Faults { unfiltered_listener: 1_000, ..Faults::none() });
-        let mut rig = Rig::serving(&world, &Plan::lanes(2), patient(), |_| Slow { slowness: 5, ..Slow::default() });
+        let mut rig = Rig::serving(&world, &RigPlan::lanes(2), patient(), |_| Slow { slowness: 5, ..Slow::default() });
         let mut askers = Askers { list: Vec::new(), may_ask: true };
         rig.pass(MS, &mut askers);
         rig.control.give(Command::Drain);

@@ -2,7 +2,7 @@
 
 use crate::for_seeds;
 use crate::rig::Talker;
-use crate::rig::{Family, MS, Plan, Rig, endings, patient};
+use crate::rig::{Family, MS, Rig, RigPlan, endings, patient};
 use corelane_sim::{Faults, Planted, Report, World};
 use corelane_svc::{Cx, Input, Next, Output, Peer, Silent, StreamService};
 use corelane_watch::ServiceCounter;
@@ -34,7 +34,7 @@ pub fn run(seed: u64, faults: Faults, clients: usize, bytes: usize, bug: Option<
     if let Some(bug) = bug {
         world.plant(bug);
     }
-    let plan = Plan::lanes(1 + seed as usize % 2).memory(4 << 20).family(Family::of(seed));
+    let plan = RigPlan::lanes(1 + seed as usize % 2).memory(4 << 20).family(Family::of(seed));
     let mut rig = Rig::serving(&world, &plan, patient(), |_| Echo);
     let talker = |number| Talker::new(rig.connect(number), seed, pattern(seed + number as u64, bytes));
     let mut talkers: Vec<Talker> = (0..clients).map(talker).collect();

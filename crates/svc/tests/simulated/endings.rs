@@ -220,7 +220,7 @@ fn a_panic_in_connected_ends_the_new_connection_only() {
 #[test]
 fn a_panic_in_a_call_for_the_whole_service_ends_no_connection() {
     let world = corelane_sim::World::new(1, corelane_sim::Faults::none());
-    let mut stage = Stage::with(&world, &crate::rig::Plan::lanes(2), Limits::default(), |_, _| None);
+    let mut stage = Stage::with(&world, &crate::rig::RigPlan::lanes(2), Limits::default(), |_, _| None);
     let peer = stage.rig.connect(1);
     stage.rig.wait(MS);
     let lane: usize = stage.rig.ask(&peer, "lane\n").trim().parse().unwrap();

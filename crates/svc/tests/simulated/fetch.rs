@@ -4,7 +4,7 @@ use crate::cipher::{Calls, Manner, ciphers};
 use crate::echo::pattern;
 use crate::for_seeds;
 use crate::http::{Files, LENGTHS, judge, requests, text};
-use crate::rig::{Plan, Play, Rig, S, Talker, address, patient};
+use crate::rig::{Play, Rig, RigPlan, S, Talker, address, patient};
 use crate::transform::{KEY, xor};
 use corelane_seam::{FileOutcome, FilePart, OpenOptions, Outcome};
 use corelane_sim::{FaultKind, Faults, Report, Status, Turn, World};
@@ -99,7 +99,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
     (0..LENGTHS.len()).for_each(|file| world.write_file(format!("/{file}"), &pattern(file as u64, LENGTHS[file])));
     let ages = Duration::from_secs(1 << 20);
     let limits = patient().handshake_limit(ages).connect_limit(ages).output_high(64 << 10);
-    let plan = Plan::lanes(1 + seed as usize % 2).memory(if seed.is_multiple_of(3) { 4 << 20 } else { 32 << 20 });
+    let plan = RigPlan::lanes(1 + seed as usize % 2).memory(if seed.is_multiple_of(3) { 4 << 20 } else { 32 << 20 });
     let heard: Heard = Rc::new(RefCell::new(vec![None; CLIENTS as usize]));
     let calls = Calls::default();
     let cipher = || Box::new(ciphers(|_, _| Manner::default(), &calls));
@@ -210,7 +210,7 @@ fn send(make: Option<Make>, bytes: usize, more: u64, read_most: usize) -> Sent {
     world.write_file("/file", &pattern(3, bytes));
     let ending = Rc::new(Cell::new(None));
     let sender = |_| Sender { more, waits: None, ending: ending.clone() };
-    let plan = Plan::lanes(1).memory(1 << 20);
+    let plan = RigPlan::lanes(1).memory(1 << 20);
     let mut rig = match make {
         None => Rig::serving(&world, &plan, patient(), sender),
         Some(make) => Rig::behind(&world, &plan, patient(), sender, move |_, _| Some(make())),

@@ -1,7 +1,7 @@
 //! What is told of flows, how strays are counted, and lanes that leave and come back.
 
 use crate::for_seeds;
-use crate::rig::{MS, Nobody, Plan, Rig, S, address, at, client};
+use crate::rig::{MS, Nobody, Rig, RigPlan, S, address, at, client};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
 use corelane_seam::Datagrams;
 use corelane_sim::{Faults, Status, World};
@@ -62,7 +62,7 @@ fn table(lanes: usize) -> Table {
 /// Lanes that serve connections at [`address`] and datagrams at [`PORT`], on one host or on all of the machine's.
 fn rig(world: &World, lanes: usize, wildcard: bool, seen: &Seen) -> Rig {
     let hasher = Arc::new(hasher());
-    let mut plan = Plan::lanes(lanes).memory(1 << 20);
+    let mut plan = RigPlan::lanes(lanes).memory(1 << 20);
     plan.settings.channel_messages = 2; // there are channels between all lanes
     Rig::new(world, &plan, move |roster| {
         let flows = Flows::new(hasher.clone(), table(lanes));
@@ -152,7 +152,7 @@ fn a_socket_of_a_client_knows_the_flow_of_its_answers_and_counts_no_strays() {
     let flows = Rc::default();
     let shouter = world.bind(SocketAddr::from(([192, 0, 2, 7], 70))).unwrap();
     let to = shouter.local();
-    let mut rig = Rig::new(&world, &Plan::lanes(2), |roster| {
+    let mut rig = Rig::new(&world, &RigPlan::lanes(2), |roster| {
         let steering = Flows::new(Arc::new(hasher()), table(2));
         roster.tune(|services| services.set_flows(steering));
         let asker = Asker { to, flows: Rc::clone(&flows), locals: Vec::new() };

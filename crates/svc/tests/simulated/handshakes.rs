@@ -3,7 +3,7 @@
 use crate::cipher::{self, ALERT, Calls, DATA, END, Key, Manner, PLAIN, PROOF, REPLY, Trap, ciphers, hello, record};
 use crate::proxy::Accepting;
 use crate::puppet::Stage;
-use crate::rig::{Family, MS, Nobody, Plan, Play, Rig, S, at};
+use crate::rig::{Family, MS, Nobody, Play, Rig, RigPlan, S, at};
 use crate::veiled::{PROXY, Proxy};
 use corelane_lane::Order as Command;
 use corelane_seam::{Fault, Reason};
@@ -29,7 +29,7 @@ impl Scene {
     fn new(limits: Limits, manner: Manner) -> Self {
         let calls = Calls::default();
         let world = World::new(1, Faults::none());
-        let stage = Stage::with(&world, &Plan::lanes(1), limits, ciphers(move |_, _| manner, &calls));
+        let stage = Stage::with(&world, &RigPlan::lanes(1), limits, ciphers(move |_, _| manner, &calls));
         Self { stage, calls }
     }
 
@@ -41,7 +41,7 @@ impl Scene {
             let is_witness = peer.address.ip() == Some(crate::rig::client(50).ip());
             Manner { trap: Some(trap).filter(|_| !is_witness), ..Manner::default() }
         };
-        Self { stage: Stage::with(&world, &Plan::lanes(1), Limits::default(), ciphers(manner, &calls)), calls }
+        Self { stage: Stage::with(&world, &RigPlan::lanes(1), Limits::default(), ciphers(manner, &calls)), calls }
     }
 
     fn count(&self, counter: C) -> u64 {
@@ -393,7 +393,7 @@ fn the_end_of_a_handshake_alone_lets_the_next_one_in() {
     for at_once in [false, true] {
         let world = World::new(1, Faults::none());
         let limits = crate::rig::patient().handshakes_max(2).handshake_limit(Duration::ZERO);
-        let mut stage = Stage::with(&world, &Plan::lanes(1), limits, |_, _| Some(Box::new(Knock)));
+        let mut stage = Stage::with(&world, &RigPlan::lanes(1), limits, |_, _| Some(Box::new(Knock)));
         let peers = [1, 2, 3].map(|number| {
             if number == 3 && !at_once {
                 stage.rig.wait(MS);
@@ -540,7 +540,7 @@ fn sixteen_steps_of_handshakes_are_taken_in_a_turn() {
     let steps = Rc::<RefCell<BTreeMap<u64, u32>>>::default();
     let (world, noted) = (World::new(1, Faults::none()), steps.clone());
     let make = move |_, _: &_| Some(Box::new(Laborious { left: 100, steps: noted.clone() }) as Box<dyn Transform>);
-    let mut stage = Stage::with(&world, &Plan::lanes(1), Limits::default(), make);
+    let mut stage = Stage::with(&world, &RigPlan::lanes(1), Limits::default(), make);
     let peers: Vec<Peer> = (0..40).map(|number| stage.rig.connect(number)).collect();
     stage.rig.wait(50 * MS);
     assert_eq!((steps.borrow().values().sum::<u32>(), stage.rig.count(C::Handshakes)), (40 * 101, 40));
@@ -580,7 +580,7 @@ fn handshakes_at_work_leave_turns_to_others() {
 fn given_up(limits: Limits, leave: impl Fn(&mut Rig, &Hand)) -> Vec<(u8, Vec<u8>)> {
     let world = World::new(1, Faults::none());
     world.listen(crate::rig::address()).unwrap();
-    let mut rig = Rig::new(&world, &Plan::lanes(1), |roster| {
+    let mut rig = Rig::new(&world, &RigPlan::lanes(1), |roster| {
         let proxy = Proxy { family: Family::Inet };
         roster.serve_behind(at(PROXY), limits, proxy, ciphers(|_, _| Manner::default(), &Calls::default()));
     });

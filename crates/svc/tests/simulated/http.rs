@@ -3,7 +3,7 @@
 use crate::echo::pattern;
 use crate::for_seeds;
 use crate::rig::Talker;
-use crate::rig::{Family, MS, Plan, Play, Rig, S, patient};
+use crate::rig::{Family, MS, Play, Rig, RigPlan, S, patient};
 use corelane_seam::{Chain, File, FileOutcome, FilePart, OpenOptions, Outcome};
 use corelane_sim::{Faults, Random, Report, World};
 use corelane_svc::{Input, Next, Notes, Order, Output, Peer, StreamService, Ticket};
@@ -179,7 +179,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
     let world = World::new(seed, faults);
     (0..LENGTHS.len()).for_each(|file| world.write_file(format!("/{file}"), &pattern(file as u64, LENGTHS[file])));
     let mut rig =
-        Rig::serving(&world, &Plan::lanes(2).memory(64 << 20).family(Family::of(seed)), patient(), |_| Files::default());
+        Rig::serving(&world, &RigPlan::lanes(2).memory(64 << 20).family(Family::of(seed)), patient(), |_| Files::default());
     let wishes: Vec<_> = (0..6).map(|number| requests(seed * 100 + number)).collect();
     let talker = |number: usize| Talker::new(rig.connect(number), seed, text(&wishes[number]));
     let mut talkers: Vec<Talker> = (0..6).map(talker).collect();
@@ -218,7 +218,7 @@ fn files_of_connections_that_break_off_are_closed() {
         let world = World::new(seed, faults);
         (0..LENGTHS.len()).for_each(|file| world.write_file(format!("/{file}"), &pattern(file as u64, LENGTHS[file])));
         let mut rig =
-            Rig::serving(&world, &Plan::lanes(2).memory(64 << 20).family(Family::of(seed)), patient(), |_| Files::default());
+            Rig::serving(&world, &RigPlan::lanes(2).memory(64 << 20).family(Family::of(seed)), patient(), |_| Files::default());
         let mut random = Random::new(seed);
         let mut peers: Vec<_> = (0..8).map(|number| rig.connect(number)).collect();
         rig.wait(MS);

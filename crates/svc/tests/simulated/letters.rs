@@ -1,6 +1,6 @@
 //! What is said between lanes at the edges: where replies wait for room, and where a lane has no such service.
 
-use crate::rig::{MS, Nobody, Plan, Rig, patient};
+use crate::rig::{MS, Nobody, Rig, RigPlan, patient};
 use corelane_lane::Silence;
 use corelane_sim::{Faults, World};
 use corelane_svc::{Asking, Call, Cx, Input, Lost, Next, Origin, Output, Peer, StreamService};
@@ -98,7 +98,7 @@ impl StreamService for Clerk {
 
 /// Two lanes with channels for three messages.
 fn clerks(book: &Rc<RefCell<Book>>) -> Rig {
-    let mut plan = Plan::lanes(2);
+    let mut plan = RigPlan::lanes(2);
     plan.settings.channel_messages = 3;
     Rig::new(&World::new(1, Faults::none()), &plan, |roster| roster.client(patient(), Clerk::new(roster.lane(), book)))
 }
@@ -126,7 +126,7 @@ fn a_drain_waits_for_replies_that_wait_for_room() {
 #[test]
 fn a_lane_without_the_service_has_gone_for_those_on_other_lanes() {
     let (world, book) = (World::new(1, Faults::none()), Rc::<RefCell<Book>>::default());
-    let mut rig = Rig::new(&world, &Plan::lanes(2), |roster| match roster.lane() {
+    let mut rig = Rig::new(&world, &RigPlan::lanes(2), |roster| match roster.lane() {
         0 => roster.tune(|_| {}),
         lane => roster.client(patient(), Clerk::new(lane, &book)),
     });

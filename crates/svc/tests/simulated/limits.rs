@@ -4,7 +4,7 @@ use crate::echo::{Echo, pattern};
 use crate::for_seeds;
 use crate::puppet::{Book, Puppet, Stage};
 use crate::rig::Talker;
-use crate::rig::{Family, MS, Nobody, Plan, Rig, S, address, at, client, endings, patient};
+use crate::rig::{Family, MS, Nobody, Rig, RigPlan, S, address, at, client, endings, patient};
 use corelane_seam::{Fault, Reason};
 use corelane_sim::{Faults, Peer, Report, Status, World};
 use corelane_svc::{Ending, Limits};
@@ -115,7 +115,7 @@ fn connections_over_the_bound_of_their_address_are_reset() {
 #[test]
 fn the_lanes_cap_holds_over_all_its_connections() {
     let world = World::new(1, Faults::none());
-    let plan = Plan { connections_max: 2, ..Plan::lanes(1) };
+    let plan = RigPlan { connections_max: 2, ..RigPlan::lanes(1) };
     let mut case = Case::on(Stage::with(&world, &plan, Limits::default(), |_, _| None));
     let [first, second] = [1, 2].map(|number| case.connect(number));
     second.send(b"say served\n");
@@ -358,7 +358,7 @@ fn a_request_that_is_held_for_too_long_ends_its_connection() {
 #[test]
 fn room_under_the_lanes_cap_serves_the_other_service() {
     let world = World::new(1, Faults::none());
-    let plan = Plan { connections_max: 1, ..Plan::lanes(1) };
+    let plan = RigPlan { connections_max: 1, ..RigPlan::lanes(1) };
     let mut rig = Rig::new(&world, &plan, |roster| {
         for port in [address(), at(8)] {
             roster.serve(port, Limits::default(), Echo);
@@ -437,7 +437,7 @@ fn a_transform_that_waits_for_its_header_is_bounded_as_a_record_is() {
         true => None,
         false => Some(crate::transform::proxy_header()),
     };
-    let mut case = Case::on(Stage::with(&world, &Plan::lanes(1), limits, transform));
+    let mut case = Case::on(Stage::with(&world, &RigPlan::lanes(1), limits, transform));
     let slow = case.connect(1);
     slow.send(b"PROXY 1");
     case.wait(5 * S);
@@ -476,7 +476,7 @@ fn the_send_limit_counts_from_when_the_output_began_to_wait() {
     let faults = Faults { late_completion: 1000, ..Faults::none() };
     let world = World::new(3, faults);
     let limits = Limits::new().send_limit(Duration::from_secs(1));
-    let mut case = Case::on(Stage::with(&world, &Plan::lanes(1), limits, |_, _| None));
+    let mut case = Case::on(Stage::with(&world, &RigPlan::lanes(1), limits, |_, _| None));
     let peer = case.connect(1);
     for _ in 0..20 {
         assert_eq!(case.ask(&peer, "say x\n"), "x\n");
@@ -506,7 +506,7 @@ fn a_peer_that_never_finishes_is_left_at_the_linger_limit() {
 fn stage_beside_a_full_service(limits: Limits) -> Stage {
     let world = World::new(1, Faults::none());
     let book: Rc<RefCell<Book>> = Rc::default();
-    let rig = Rig::new(&world, &Plan::lanes(1), |roster| {
+    let rig = Rig::new(&world, &RigPlan::lanes(1), |roster| {
         roster.serve(address(), limits, Puppet::new(&book));
         let full = Limits::new().connections_max(1).backlog(1);
         roster.serve(at(8), full, Echo);
@@ -600,7 +600,7 @@ fn a_drain_counts_as_over_its_deadline_only_what_it_breaks_off() {
 fn lane_without_memory(receive_bytes: usize) {
     let world = World::new(1, Faults::none());
     let limits = Limits::new().output_high(8 << 20).send_limit(Duration::ZERO).read_limit(Duration::ZERO).receive_rate_min(0);
-    let mut plan = Plan::lanes(1).memory(4 << 20);
+    let mut plan = RigPlan::lanes(1).memory(4 << 20);
     plan.tuning.receive_bytes = receive_bytes;
     let mut case = Case::on(Stage::with(&world, &plan, limits, |_, _| None));
     let hogs = [1, 2].map(|number| case.connect(number));
@@ -641,7 +641,7 @@ fn a_lane_without_memory_for_answers_pushes_back_and_recovers() {
 #[test]
 fn a_service_at_its_bound_does_not_stop_another() {
     let world = World::new(1, Faults::none());
-    let plan = Plan::lanes(1);
+    let plan = RigPlan::lanes(1);
     let mut rig = Rig::new(&world, &plan, |roster| {
         for (number, connections_max) in [(0, 1), (1, 10)] {
             let limits = Limits::new().connections_max(connections_max);
@@ -665,7 +665,7 @@ fn a_service_at_its_bound_does_not_stop_another() {
 pub fn crowd(seed: u64, faults: Faults) -> Report {
     let world = World::new(seed, faults);
     let limits = patient().connections_max(2);
-    let mut rig = Rig::serving(&world, &Plan::lanes(2).family(Family::of(seed)), limits, |_| Echo);
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(2).family(Family::of(seed)), limits, |_| Echo);
     let talker = |number| Talker::new(rig.connect(number), seed, pattern(seed + number as u64, 2_000));
     let mut talkers: Vec<Talker> = (0..20).map(talker).collect();
     assert!(rig.play(&mut talkers), "clients wait for ever");

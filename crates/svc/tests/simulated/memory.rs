@@ -1,6 +1,6 @@
 //! Who gets a lane's memory, who waits for it, and who ends for it.
 
-use crate::rig::{MS, Nobody, Plan, Rig, S, address, patient};
+use crate::rig::{MS, Nobody, Rig, RigPlan, S, address, patient};
 use corelane_seam::{Lease, Payer};
 use corelane_sim::{Faults, Peer, Status, World};
 use corelane_svc::{Cx, Input, Limits, Next, Output, Peer as Ends, Refused, Silent, StreamService};
@@ -61,7 +61,7 @@ impl Case {
     fn with(limits: Limits) -> Self {
         let calls: Rc<Cell<u64>> = Rc::default();
         let world = World::new(1, Faults::none());
-        let plan = Plan::lanes(1).memory(MEMORY);
+        let plan = RigPlan::lanes(1).memory(MEMORY);
         let rig = Rig::serving(&world, &plan, limits, |_| Lender { calls: calls.clone() });
         Self { rig, calls }
     }
@@ -189,7 +189,7 @@ fn when_the_reserve_is_nearly_gone_the_largest_end_at_once() {
 #[test]
 fn a_peer_of_several_services_is_one_peer() {
     let world = World::new(1, Faults::none());
-    let plan = Plan::lanes(1).memory(MEMORY);
+    let plan = RigPlan::lanes(1).memory(MEMORY);
     let places = [address(), SocketAddr::new(address().ip(), address().port() + 1)];
     let rig = Rig::new(&world, &plan, |roster| {
         for at in places {
@@ -331,7 +331,7 @@ fn no_more_are_called_again_than_can_be_lent_what_they_need() {
 fn a_rate_is_not_earned_in_advance() {
     let world = World::new(1, Faults::none());
     let limits = Limits::new().receive_rate_min(16).read_limit(Duration::ZERO);
-    let mut stage = crate::puppet::Stage::with(&world, &Plan::lanes(1), limits, |_, _| None);
+    let mut stage = crate::puppet::Stage::with(&world, &RigPlan::lanes(1), limits, |_, _| None);
     let peer = stage.rig.connect(1);
     stage.rig.wait(MS);
     stage.rig.ask(&peer, "fill 100000\n");
@@ -368,7 +368,7 @@ fn a_network_of_ipv6_is_one_peer() {
     let world = World::new(1, Faults::none());
     let limits = patient().connections_per_peer_max(2);
     let at: SocketAddr = "[fd00::1]:7".parse().unwrap();
-    let mut rig = Rig::new(&world, &Plan::lanes(1), |roster| {
+    let mut rig = Rig::new(&world, &RigPlan::lanes(1), |roster| {
         roster.serve(at, limits, crate::echo::Echo);
     });
     let from = ["[2001:db8:5::1]:0", "[2001:db8:5::2]:0", "[2001:db8:5:0:ffff::]:0", "[2001:db8:5:1::]:0"];
@@ -388,7 +388,7 @@ fn a_peer_has_half_of_the_connections_over_all_services() {
     let world = World::new(1, Faults::none());
     let places = [address(), SocketAddr::new(address().ip(), address().port() + 1)];
     let own = SocketAddr::new(address().ip(), address().port() + 2);
-    let plan = Plan { connections_max: 20, ..Plan::lanes(1) };
+    let plan = RigPlan { connections_max: 20, ..RigPlan::lanes(1) };
     let mut rig = Rig::new(&world, &plan, |roster| {
         roster.tune(|services| services.descriptors(8));
         let of_its_own = patient().connections_per_peer_max(5);
@@ -450,7 +450,7 @@ impl StreamService for Eager {
 fn who_asks_again_with_nothing_written_is_told_when_something_has_left() {
     let told: Rc<Cell<u64>> = Rc::default();
     let world = World::new(1, Faults::none());
-    let mut rig = Rig::serving(&world, &Plan::lanes(1), patient(), |_| Eager { told: told.clone() });
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(1), patient(), |_| Eager { told: told.clone() });
     let peer = rig.connect(1);
     rig.wait(MS);
     for (text, expected, times) in [("hm", "", 1), ("hm", "", 2), ("say", "said", 3), ("say", "said", 4)] {
@@ -493,7 +493,7 @@ impl StreamService for Producer {
 fn who_had_no_memory_to_go_on_is_told_once_there_is_some() {
     let told: Rc<Cell<u64>> = Rc::default();
     let world = World::new(1, Faults::none());
-    let plan = Plan::lanes(1).memory(MEMORY);
+    let plan = RigPlan::lanes(1).memory(MEMORY);
     let rig = Rig::serving(&world, &plan, patient(), |_| Producer { told: told.clone() });
     let mut case = Case { rig, calls: Rc::default() };
     let peer = case.rig.connect(1);
@@ -533,7 +533,7 @@ impl StreamService for Filler {
 fn who_waits_is_lent_what_a_send_gives_back() {
     let world = World::new(1, Faults::none());
     let limits = patient().output_high(8 * MIB).idle_limit(Duration::from_secs(1_000));
-    let rig = Rig::serving(&world, &Plan::lanes(1).memory(MEMORY), limits, |_| Filler);
+    let rig = Rig::serving(&world, &RigPlan::lanes(1).memory(MEMORY), limits, |_| Filler);
     let mut case = Case { rig, calls: Rc::default() };
     let first = case.ask(1, 2 * MIB);
     let taken = case.take_main();

@@ -1,7 +1,7 @@
 //! Values of users whose drop panics, wherever a lane has them: the lane lives, says so, and everybody else is served.
 
 use crate::for_seeds;
-use crate::rig::{Family, MS, Nobody, Plan, Rig, S, address, at, patient};
+use crate::rig::{Family, MS, Nobody, Rig, RigPlan, S, address, at, patient};
 use corelane_lane::Order as Command;
 use corelane_seam::{Outcome, Tuning};
 use corelane_sim::{Faults, Peer, Random, Status, World};
@@ -137,7 +137,7 @@ struct Stage {
 impl Stage {
     fn new(world: &World, family: Family, limits: Limits) -> Self {
         let field = Field::default();
-        let plan = Plan { tuning: Tuning { offload_max: 1, ..Tuning::default() }, ..Plan::lanes(2).family(family) };
+        let plan = RigPlan { tuning: Tuning { offload_max: 1, ..Tuning::default() }, ..RigPlan::lanes(2).family(family) };
         let miner = |_| Miner { field: field.clone(), held: Vec::new(), past: Vec::new(), own: Mine(field.clone()) };
         let of_transforms = field.clone();
         let rig = Rig::behind(world, &plan, limits, miner, move |_, _: &_| {
@@ -241,7 +241,7 @@ fn lanes_live_through_any_mixture() {
 fn a_message_to_a_lane_without_the_service_comes_back() {
     let world = World::new(1, Faults::none());
     let field = Field::default();
-    let mut rig = Rig::new(&world, &Plan::lanes(2), |roster| {
+    let mut rig = Rig::new(&world, &RigPlan::lanes(2), |roster| {
         let miner = || Miner { field: field.clone(), held: Vec::new(), past: Vec::new(), own: Mine(field.clone()) };
         for port in [address(), at(8)].into_iter().take(2 - roster.lane()) {
             roster.serve(port, patient(), miner());

@@ -2,7 +2,7 @@
 
 use crate::for_seeds;
 use crate::rig::Talker;
-use crate::rig::{MS, Nobody, Plan, Rig, at, client, patient};
+use crate::rig::{MS, Nobody, Rig, RigPlan, at, client, patient};
 use corelane_seam::{Chain, Outcome};
 use corelane_sim::{Faults, Peer, Status, World};
 use corelane_svc::{ConnectionId, Cx, Input, Next, Notes, Order, Origin, Output, Says, Silent, StreamService, Ticket};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 fn pair_of<S: StreamService>(world: &World, make: impl Fn(u16) -> S) -> Rig {
-    Rig::new(world, &Plan::lanes(1), |roster| {
+    Rig::new(world, &RigPlan::lanes(1), |roster| {
         for number in 0..2 {
             roster.serve(at(8 + number), patient(), make(number));
         }
@@ -216,7 +216,7 @@ impl StreamService for Aside {
 fn who_waits_for_a_helper_is_called_when_another_service_has_left_a_place() {
     for_seeds(50, |seed| {
         let world = World::new(seed, if seed % 2 == 0 { Faults::none() } else { no_connection_is_lost(seed) });
-        let mut rig = Rig::new(&world, &Plan::lanes(1), |roster| {
+        let mut rig = Rig::new(&world, &RigPlan::lanes(1), |roster| {
             roster.serve(at(8), patient(), Helped::default());
             roster.serve(at(9), patient(), Aside::default());
         });
@@ -271,7 +271,7 @@ fn a_turn_takes_a_bounded_number_of_messages() {
     const AT_MOST: usize = 8;
     const MESSAGES: usize = 100;
     let world = World::new(1, Faults::none());
-    let mut plan = Plan::lanes(2);
+    let mut plan = RigPlan::lanes(2);
     (plan.settings.turn_other, plan.settings.channel_messages) = (AT_MOST, 128);
     let heard = [Rc::default(), Rc::default()];
     let mut rig = Rig::new(&world, &plan, |roster| {

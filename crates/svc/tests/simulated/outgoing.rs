@@ -1,7 +1,7 @@
 //! Outgoing connections: each takes a port whose answers belong to its lane, as long as there is one, and opens all the same if not.
 
 use crate::for_seeds;
-use crate::rig::{Plan, Play, Rig, patient};
+use crate::rig::{Play, Rig, RigPlan, patient};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
 use corelane_seam::Reason;
 use corelane_sim::{Faults, Peer, Turn, World};
@@ -98,7 +98,7 @@ impl Run {
         let (hasher, table) =
             (Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL)), Table::even(Buckets::DEFAULT, lanes).unwrap());
         let (seen, failed) = (Seen::default(), Rc::default());
-        let rig = Rig::new(&world, &Plan::lanes(lanes), |roster| {
+        let rig = Rig::new(&world, &RigPlan::lanes(lanes), |roster| {
             let flows = Flows::new(hasher.clone(), table.clone());
             roster.tune(|services| services.set_flows(flows));
             let ports = vec![ports.clone()];
@@ -183,7 +183,7 @@ fn those_that_are_given_up_end_once() {
         let world = World::new(seed, Faults { late_completion: 300, cancel_race: 300, ..Faults::default() });
         world.listen(upstreams()[0]).unwrap();
         let (hasher, endings) = (Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL)), Rc::default());
-        let mut rig = Rig::new(&world, &Plan::lanes(2), |roster| {
+        let mut rig = Rig::new(&world, &RigPlan::lanes(2), |roster| {
             let flows = Flows::new(hasher.clone(), Table::even(Buckets::DEFAULT, 2).unwrap());
             roster.tune(|services| services.set_flows(flows));
             roster.tune(|services| services.set_ports(vec![40_000..=50_000]));
@@ -229,7 +229,7 @@ fn an_address_that_is_ours_no_more_is_forgotten() {
         let world = World::new(seed, Faults::none());
         world.listen(upstreams()[0]).unwrap();
         let (hasher, seen) = (Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL)), Seen::default());
-        let mut rig = Rig::new(&world, &Plan::lanes(LANES), |roster| {
+        let mut rig = Rig::new(&world, &RigPlan::lanes(LANES), |roster| {
             let flows = Flows::new(hasher.clone(), Table::even(Buckets::DEFAULT, LANES).unwrap());
             roster.tune(|services| services.set_flows(flows));
             roster.tune(|services| services.set_ports(vec![32_768..=60_999]));

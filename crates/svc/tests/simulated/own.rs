@@ -1,6 +1,6 @@
 //! What a service counts of its own.
 
-use crate::rig::{MS, Nobody, Plan, Rig, patient};
+use crate::rig::{MS, Nobody, Rig, RigPlan, patient};
 use corelane_sim::{Faults, Status, World};
 use corelane_svc::{Cx, Input, Next, Output, Peer, Services, Silent, StreamService};
 use corelane_watch::{Declaration, Description, LaneName, OwnCounter, Page, ServiceCounter as C, ServiceName};
@@ -36,7 +36,7 @@ impl<const DECLARES: bool> StreamService for LetterBox<DECLARES> {
 
 fn after_five_letters<const DECLARES: bool>() -> (Rig, Status) {
     let world = World::new(1, Faults::none());
-    let mut rig = Rig::serving(&world, &Plan::lanes(1), patient(), |_| LetterBox::<DECLARES>(0));
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(1), patient(), |_| LetterBox::<DECLARES>(0));
     let peer = rig.connect(0);
     rig.pass(MS, &mut Nobody);
     assert_eq!(peer.send(b"five!"), 5);

@@ -3,7 +3,7 @@
 
 use crate::drain::mild;
 use crate::for_seeds;
-use crate::rig::{Family, MS, Plan, S, patient};
+use crate::rig::{Family, MS, RigPlan, S, patient};
 use corelane_lane::program::{DRAIN_AFTER_BREAK, End, Event, GATES, Program, STOP_AFTER_BREAK, Step};
 use corelane_lane::{Control, Ear, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::Arena;
@@ -362,7 +362,7 @@ impl Process {
     }
 
     fn make_driver(&mut self, lane: usize) -> SimDriver {
-        let plan = Plan::lanes(1).memory(1 << 20);
+        let plan = RigPlan::lanes(1).memory(1 << 20);
         let arena = Arena::new(plan.settings.memory_bytes).unwrap();
         let driver = self.world.driver(arena.clone(), plan.tuning);
         assert_eq!(driver.lane(), self.numbers.len());
@@ -373,7 +373,7 @@ impl Process {
 
     fn make_lane(&mut self, lane: usize, mut driver: SimDriver) -> Lane<SimDriver> {
         assert!(self.arenas.len() == self.case.lanes, "a lane listens before all have their tables");
-        let settings = Plan::lanes(1).memory(1 << 20).settings;
+        let settings = RigPlan::lanes(1).memory(1 << 20).settings;
         let arena = self.arenas[driver.lane()].clone();
         let mut services = Services::new(LANE_CONNECTIONS_MAX);
         services.set_exchange(lane, self.exchange.clone());

@@ -4,7 +4,7 @@
 use crate::echo::pattern;
 use crate::for_seeds;
 use crate::rig::Talker;
-use crate::rig::{Family, MS, Nobody, Plan, Play, Rig, S, address, at, client, endings, patient};
+use crate::rig::{Family, MS, Nobody, Play, Rig, RigPlan, S, address, at, client, endings, patient};
 use corelane_seam::Address;
 use corelane_sim::{Faults, Peer, Report, Status, Turn, World};
 use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Output, Silent, StreamService};
@@ -157,7 +157,7 @@ fn stream(seed: u64, number: usize, bytes: usize) -> Vec<u8> {
 fn proxy_rig(world: &World, family: Family, limits: Limits, upstream: Address) -> (Rig, Rc<Cell<usize>>) {
     let sessions: Rc<Cell<usize>> = Rc::default();
     let make = |_| Proxy { upstream: upstream.clone(), sessions: sessions.clone() };
-    (Rig::serving(world, &Plan::lanes(2).family(family), limits, make), sessions)
+    (Rig::serving(world, &RigPlan::lanes(2).family(family), limits, make), sessions)
 }
 
 fn judge(cast: &Cast) {

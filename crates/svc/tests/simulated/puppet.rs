@@ -7,7 +7,7 @@
 //! `stop` (the timer started last), `closing` (panic when closed), `shut NAME` (close the connection of a ticket), `pair NAME` (with that connection), `leave` (hang up), `hangup` (close what
 //! was connected last), `produce PIECES` (one whenever the output has drained), `pass LANE LINE`.
 
-use crate::rig::{Plan, Rig, endings};
+use crate::rig::{Rig, RigPlan, endings};
 use corelane_seam::{Chain, Shared};
 use corelane_sim::{Faults, World};
 use corelane_svc::{
@@ -334,12 +334,12 @@ pub struct Stage {
 impl Stage {
     /// One lane, no faults.
     pub fn new(limits: Limits) -> Self {
-        Self::with(&World::new(1, Faults::none()), &Plan::lanes(1), limits, |_, _| None)
+        Self::with(&World::new(1, Faults::none()), &RigPlan::lanes(1), limits, |_, _| None)
     }
 
     pub fn with(
         world: &World,
-        plan: &Plan,
+        plan: &RigPlan,
         limits: Limits,
         mut transform: impl FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + Clone + 'static,
     ) -> Self {

@@ -3,7 +3,7 @@
 use crate::echo::pattern;
 use crate::for_seeds;
 use crate::rig::Talker;
-use crate::rig::{Family, MS, Plan, Rig, patient};
+use crate::rig::{Family, MS, Rig, RigPlan, patient};
 use corelane_lane::Unheard;
 use corelane_seam::Chain;
 use corelane_sim::{Faults, Random, Report, World};
@@ -189,7 +189,7 @@ pub fn run(seed: u64, faults: Faults, lanes: usize) -> Report {
     let world = World::new(seed, faults);
     let limits = patient().requests_in_flight_max(10);
     let mut rig =
-        Rig::serving(&world, &Plan::lanes(lanes).memory(32 << 20).family(Family::of(seed)), limits, |_| Program::default());
+        Rig::serving(&world, &RigPlan::lanes(lanes).memory(32 << 20).family(Family::of(seed)), limits, |_| Program::default());
     let calls: Vec<_> = (0..8).map(|number| records(seed * 100 + number)).collect();
     let talker = |number: usize| Talker::new(rig.connect(number), seed, calls[number].concat());
     let mut talkers: Vec<Talker> = (0..8).map(talker).collect();

@@ -2,17 +2,17 @@
 
 use crate::for_seeds;
 use crate::puppet::Stage;
-use crate::rig::{MS, Plan};
+use crate::rig::{MS, RigPlan};
 use corelane_seam::{Fault, Reason};
 use corelane_sim::{Faults, Peer, Random, Status, World};
 use corelane_svc::{Ending, Limits};
-use corelane_watch::ServiceCounter as C;
+use corelane_watch::{LaneHistogram, ServiceCounter as C};
 
 const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
 
 fn stage(lanes: usize) -> (Stage, Peer) {
     let world = World::new(1, Faults::none());
-    let mut stage = Stage::with(&world, &Plan::lanes(lanes), Limits::default(), |_, _| None);
+    let mut stage = Stage::with(&world, &RigPlan::lanes(lanes), Limits::default(), |_, _| None);
     let peer = stage.rig.connect(1);
     stage.rig.wait(MS);
     (stage, peer)
@@ -41,6 +41,24 @@ fn answers_of_later_turns_keep_their_place() {
     assert_eq!(stage.rig.hear(&peer), "1\n2\n");
     stage.rig.wait(40 * MS);
     assert_eq!(stage.rig.hear(&peer), "3\n4\n5\n");
+    end(stage, &[&peer]);
+}
+
+#[test]
+fn requests_are_told_by_how_long_they_took() {
+    let (mut stage, peer) = stage(1);
+    let requests = |stage: &Stage| stage.rig.snapshot().histogram(LaneHistogram::RequestNanoseconds);
+    stage.rig.ask(&peer, "say 1\nsay 2\n");
+    let at_once = requests(&stage);
+    assert_eq!(at_once.count(), stage.rig.count(C::Requests), "each is told once");
+    assert!(at_once.quantile(1000).unwrap() < MS, "they were answered in their turn");
+    stage.rig.ask(&peer, "hold a\nhold b\nafter 40 answer a 1\nafter 80 answer b 2\n");
+    stage.rig.wait(200 * MS);
+    assert_eq!(stage.rig.hear(&peer), "1\n2\n");
+    let held = requests(&stage).since(&at_once);
+    let late = held.buckets().filter(|(lowest, ..)| *lowest > MS).collect::<Vec<_>>();
+    assert_eq!(late.iter().map(|(.., count)| count).sum::<u64>(), 2, "those that were held: {late:?}");
+    assert!(late[0].0 <= 40 * MS && 40 * MS <= late[0].1 + MS && late[1].0 <= 81 * MS && 80 * MS <= late[1].1, "{late:?}");
     end(stage, &[&peer]);
 }
 
@@ -203,7 +221,7 @@ fn what_a_ticket_keeps_is_there_when_the_lane_has_no_memory_left() {
 fn what_tickets_keep_counts_as_output_until_they_are_answered() {
     let world = World::new(1, Faults::none());
     let limits = Limits::new().output_high(24 << 10);
-    let mut stage = Stage::with(&world, &Plan::lanes(1), limits, |_, _| None);
+    let mut stage = Stage::with(&world, &RigPlan::lanes(1), limits, |_, _| None);
     let peer = stage.rig.connect(1);
     stage.rig.wait(MS);
     let text = "keep a 10000\nafter 10 reply a 1\nkeep b 10000\nafter 30 reply b 2\nsay 3\n";

@@ -3,7 +3,7 @@
 use crate::datagrams::{PORT, Shouter, Shouters, in_order};
 use crate::drain::{ARRIVED, Case, mild, run_with};
 use crate::for_seeds;
-use crate::rig::{Family, MS, Nobody, Plan, Rig, S, at, patient};
+use crate::rig::{Family, MS, Nobody, Rig, RigPlan, S, at, patient};
 use corelane_lane::Order as Command;
 use corelane_seam::{Address, Datagrams, Instant, Outcome};
 use corelane_sim::{Faults, Random, World};
@@ -235,7 +235,7 @@ fn what_was_readable_is_answered_though_others_have_the_answer() {
 }
 
 fn echo_rig(world: &World, family: Family, lanes: usize, limits: Limits, make: impl Fn(usize) -> Echo) -> Rig {
-    Rig::new(world, &Plan::lanes(lanes).family(family), move |roster| {
+    Rig::new(world, &RigPlan::lanes(lanes).family(family), move |roster| {
         roster.serve_datagrams(family.at(PORT), limits, make(roster.lane()));
     })
 }
@@ -319,7 +319,7 @@ fn an_idle_lane_waits_for_the_others_but_not_beyond_its_own_limit() {
     let world = World::new(1, Faults::none());
     let limits = patient().drain_limit(Duration::from_secs(2));
     let make = |lane| Lines { walk: Walk::new(1, lane, true), held: BTreeMap::new() };
-    let mut rig = Rig::serving(&world, &Plan::lanes(2), limits, make);
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(2), limits, make);
     let peer = rig.connect(1);
     rig.wait(MS);
     rig.control.give(Command::Drain);

@@ -1,7 +1,7 @@
 //! Transforms between the socket and the service.
 
 use crate::puppet::Stage;
-use crate::rig::{MS, Plan, patient};
+use crate::rig::{MS, RigPlan, patient};
 use corelane_seam::{Arena, Chain};
 use corelane_sim::{Faults, Status, World};
 use corelane_svc::{Ending, Limits, PASS_BYTES, Passage, Progress, Transform, TransformError};
@@ -55,7 +55,7 @@ fn what_a_transform_leaves_lying_is_bounded_as_a_record_is() {
     for record_max in [1_000, 200_000] {
         let world = World::new(1, Faults::none());
         let limits = Limits::default().record_max(record_max);
-        let mut stage = Stage::with(&world, &Plan::lanes(1), limits, |_, _| Some(Box::new(Hoarder)));
+        let mut stage = Stage::with(&world, &RigPlan::lanes(1), limits, |_, _| Some(Box::new(Hoarder)));
         let peer = stage.rig.connect(1);
         stage.rig.wait(MS);
         let most = record_max.max(PASS_BYTES);
@@ -101,7 +101,7 @@ fn nothing_is_received_for_a_transform_that_waits_for_memory() {
     let world = World::new(1, Faults::none());
     let limits = patient().record_max(PASS_BYTES);
     let make = |_, _: &_| Some(Box::new(Glutton::default()) as Box<dyn Transform>);
-    let mut stage = Stage::with(&world, &Plan::lanes(1), limits, make);
+    let mut stage = Stage::with(&world, &RigPlan::lanes(1), limits, make);
     let peer = stage.rig.connect(1);
     stage.rig.wait(MS);
     let arena = stage.rig.arenas[0].clone();
@@ -197,7 +197,7 @@ pub mod tests {
     use crate::for_seeds;
     use crate::puppet::{MakeTransform, Stage};
     use crate::rig::Talker;
-    use crate::rig::{Family, MS, Nobody, Plan, Rig, patient};
+    use crate::rig::{Family, MS, Nobody, Rig, RigPlan, patient};
     use corelane_seam::{Fault, Reason};
     use corelane_sim::{Faults, Report, Status, World};
     use corelane_svc::{Cx, Ending, Input, Limits, Next, Output, Peer, Silent, StreamService};
@@ -225,7 +225,7 @@ pub mod tests {
     /// Echo behind `make`: what comes back is `front` and then what was sent behind `header`.
     pub fn run(seed: u64, faults: Faults, make: fn() -> Box<dyn Transform>, header: &str, front: &str) -> Report {
         let world = World::new(seed, faults);
-        let plan = Plan::lanes(2).memory(8 << 20).family(Family::of(seed));
+        let plan = RigPlan::lanes(2).memory(8 << 20).family(Family::of(seed));
         let mut rig = Rig::behind(&world, &plan, patient(), |_| Behind, move |_, _: &_| Some(make()));
         let to_send = |number: usize| [header.as_bytes(), &pattern(seed + number as u64, 9_000)].concat();
         let talker = |number| Talker::new(rig.connect(number), seed, to_send(number));
@@ -266,7 +266,7 @@ pub mod tests {
     fn a_transform_that_waits_for_its_peer_keeps_no_lane_at_work() {
         let world = World::new(1, Faults::none());
         let make = |_, _: &Peer| Some(Box::new(Sluice::default()) as Box<dyn Transform>);
-        let mut rig = Rig::behind(&world, &Plan::lanes(1), patient(), |_| Behind, make);
+        let mut rig = Rig::behind(&world, &RigPlan::lanes(1), patient(), |_| Behind, make);
         let peer = rig.connect(1);
         rig.wait(MS);
         assert_eq!(rig.ask(&peer, "abc"), "");
@@ -282,7 +282,7 @@ pub mod tests {
 
     fn stage(transform: MakeTransform) -> (Stage, corelane_sim::Peer) {
         let world = World::new(1, Faults::none());
-        let mut stage = Stage::with(&world, &Plan::lanes(1), Limits::default(), transform);
+        let mut stage = Stage::with(&world, &RigPlan::lanes(1), Limits::default(), transform);
         let peer = stage.rig.connect(1);
         stage.rig.wait(MS);
         (stage, peer)
@@ -355,7 +355,7 @@ pub mod tests {
         let world = World::new(1, Faults::none());
         // What waits for memory before the transform is not too long: no more is received meanwhile.
         let limits = patient().output_high(8 << 20).record_max(PASS_BYTES);
-        let mut rig = Rig::behind(&world, &Plan::lanes(1).memory(4 << 20), limits, |_| Behind, |_, _: &_| Some(xor()));
+        let mut rig = Rig::behind(&world, &RigPlan::lanes(1).memory(4 << 20), limits, |_| Behind, |_, _: &_| Some(xor()));
         let peers: Vec<_> = (0..12).map(|number| rig.connect(number)).collect();
         rig.wait(MS);
         let (mut sent, mut got) = ([0; 12], [0; 12]);

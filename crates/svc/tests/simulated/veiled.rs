@@ -3,7 +3,7 @@
 use crate::cipher::{CERTIFICATE, Calls, Manner, PROTOCOLS, ciphers};
 use crate::echo::pattern;
 use crate::for_seeds;
-use crate::rig::{Family, Plan, Play, Rig, patient};
+use crate::rig::{Family, Play, Rig, RigPlan, patient};
 use corelane_seam::Address;
 use corelane_sim::{Faults, Random, Report, Turn, World};
 use corelane_svc::{ConnectionId, Cx, Ending, Input, Next, Output, Peer, Side, Silent, StreamService};
@@ -272,7 +272,7 @@ pub fn run(seed: u64, faults: Faults, is_proxied: bool) -> Report {
     let (book, calls) = (SharedBook::default(), Calls::default());
     let limits = patient().handshake_limit(Duration::from_secs(1 << 20)).output_high(16 << 10);
     let family = Family::of(seed);
-    let plan = Plan::lanes(1 + seed as usize % 2).memory(8 << 20).family(family);
+    let plan = RigPlan::lanes(1 + seed as usize % 2).memory(8 << 20).family(family);
     let cipher = || Box::new(ciphers(manner(seed, family), &calls));
     let mut rig = Rig::new(&world, &plan, |roster| {
         let mirror = || Mirror { seed, book: book.clone() };

@@ -5,7 +5,7 @@ use crate::cipher::{self, ALERT, Calls, DATA, END, Manner, PLAIN, REPLY, ciphers
 use crate::echo::{Echo, pattern};
 use crate::for_seeds;
 use crate::handshakes::{Hand, NONCE};
-use crate::rig::{Family, Plan, Play, Rig, endings, patient};
+use crate::rig::{Family, Play, Rig, RigPlan, endings, patient};
 use corelane_sim::{Faults, Peer, Random, Report, Status, Turn, World};
 use corelane_watch::ServiceCounter as C;
 use std::time::Duration;
@@ -215,7 +215,7 @@ fn run(seed: u64, faults: Faults) -> Report {
     // Their clock may jump by hours, and nobody is late for that.
     let limits = patient().handshake_limit(Duration::from_secs(1 << 20)).linger_limit(Duration::from_secs(1 << 20));
     let limits = limits.handshakes_max([2, 1_000][seed as usize % 2]);
-    let plan = Plan::lanes(1 + seed as usize % 2).memory(8 << 20).family(family);
+    let plan = RigPlan::lanes(1 + seed as usize % 2).memory(8 << 20).family(family);
     let manner = Manner { steps: (seed % 5) as u32, ..Manner::default() };
     let mut rig = Rig::behind(&world, &plan, limits, |_| Echo, ciphers(move |_, _| manner, &Calls::default()));
     let visitor = |number| Visitor::new(rig.connect(number), seed, number);

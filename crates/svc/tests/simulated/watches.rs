@@ -1,7 +1,7 @@
 //! Directories that a service watches: what changes is told, and a watch that nobody keeps ends.
 
 use crate::for_seeds;
-use crate::rig::{MS, Nobody, Plan, Play, Random, Rig, S, patient};
+use crate::rig::{MS, Nobody, Play, Random, Rig, RigPlan, S, patient};
 use corelane_seam::{File, FileOutcome, OpenOptions, Outcome, Reason};
 use corelane_sim::{Faults, Report, Turn, World};
 use corelane_svc::{Cx, Input, Next, Output, Peer, Silent, StreamService, Watch};
@@ -126,7 +126,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
     let told: Vec<Shared> = [(); 2].map(|()| Shared::default()).to_vec();
     let watchers = told.clone();
     let watcher = move |lane: usize| Watcher { told: watchers[lane].clone(), directory: None, watch: None };
-    let mut rig = Rig::serving(&world, &Plan::lanes(2), patient(), watcher);
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(2), patient(), watcher);
     let mut changes = Changes { random: Random::new(seed), left: CHANGES };
     world.alarm(world.now() + 10 * MS, CHANGE);
     assert!(rig.play(&mut changes));
@@ -166,7 +166,7 @@ fn a_refused_watch_is_said_once() {
     let told = Shared::default();
     let watched = told.clone();
     let watcher = move |_| Watcher { told: watched.clone(), directory: None, watch: None };
-    let mut rig = Rig::serving(&world, &Plan::lanes(1), patient(), watcher);
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(1), patient(), watcher);
     rig.pass(S, &mut Nobody);
     assert!(told.borrow().refused > 10 && rig.lane_count(LaneCounter::WatchesRefused) > 10);
     let lines: Vec<String> = rig.reports.borrow().iter().filter(|line| line.contains("not watched")).cloned().collect();

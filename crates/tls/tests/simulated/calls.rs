@@ -3,7 +3,7 @@
 use crate::for_seeds;
 use crate::identity::{client, server};
 use crate::provider::{seeded, speaking};
-use crate::rig::{FaultCounts, FaultKind, Faults, Plan, Planted, Play, Report, Rig, Turn, World, address, patient};
+use crate::rig::{FaultCounts, FaultKind, Faults, Planted, Play, Report, Rig, RigPlan, Turn, World, address, patient};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::{Ending, Limits, Random};
 use corelane::{Cx, Input, Next, Output, Peer, Silent, StreamService};
@@ -181,7 +181,7 @@ fn play(seed: u64, faults: Faults, planted: Option<Planted>) -> Played {
     let version = if seed.is_multiple_of(3) { ProtocolVersion::TLSv1_2 } else { ProtocolVersion::TLSv1_3 };
     let caller = client().protocols(&[b"echo/1"]).provider(speaking(version, provider)).load().unwrap();
     let (lanes, calls) = (1 + seed as usize % 2, Calls::default());
-    let plan = Plan::lanes(lanes).memory(if seed.is_multiple_of(4) { 1 << 20 } else { 8 << 20 });
+    let plan = RigPlan::lanes(lanes).memory(if seed.is_multiple_of(4) { 1 << 20 } else { 8 << 20 });
     let mut rig = Rig::new(&world, &plan, |roster| {
         roster.serve_behind(address(), limits(), Echo, served.lane());
         roster.client_behind(limits(), Caller { seed, begun: 0, calls: calls.clone() }, caller.lane());

@@ -3,7 +3,7 @@
 use crate::for_seeds;
 use crate::identity::{client, server};
 use crate::provider::{seeded, speaking};
-use crate::rig::{FaultKind, Faults, Nobody, Plan, Rig, S, World, address, patient};
+use crate::rig::{FaultKind, Faults, Nobody, Rig, RigPlan, S, World, address, patient};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::aio::{self, Connection, Lane};
 use corelane::service::Limits;
@@ -59,7 +59,7 @@ fn play(seed: u64, faults: Faults) {
     let version = if seed.is_multiple_of(3) { ProtocolVersion::TLSv1_2 } else { ProtocolVersion::TLSv1_3 };
     let caller = client().provider(speaking(version, provider)).load().unwrap();
     let heard = Rc::new(Cell::new(0));
-    let mut rig = Rig::new(&world, &Plan::lanes(1).memory(8 << 20), |roster| {
+    let mut rig = Rig::new(&world, &RigPlan::lanes(1).memory(8 << 20), |roster| {
         let count = heard.clone();
         let calls = aio::main(async move |lane: Lane| {
             for _ in 0..50 {
@@ -114,7 +114,7 @@ fn who_may_still_end_its_stream_is_waited_for() {
         let (world, provider) = (World::new(1, Faults::none()), seeded(1));
         let served = server().provider(provider.clone()).load().unwrap();
         let caller = client().provider(speaking(ProtocolVersion::TLSv1_3, provider)).load().unwrap();
-        let mut rig = Rig::new(&world, &Plan::lanes(1).memory(8 << 20), |roster| {
+        let mut rig = Rig::new(&world, &RigPlan::lanes(1).memory(8 << 20), |roster| {
             let asks = aio::main(async move |lane: Lane| assert_eq!(asks(&lane).await.unwrap(), 4));
             match behind {
                 true => {

@@ -2,7 +2,7 @@
 
 use crate::calls::Echo;
 use crate::identity::{certificate, server};
-use crate::rig::{Faults, MS, Nobody, Peer, Plan, Rig, Status, World, address, patient};
+use crate::rig::{Faults, MS, Nobody, Peer, Rig, RigPlan, Status, World, address, patient};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane_tls::rustls::client::ClientConnection;
 use corelane_tls::rustls::crypto::ring;
@@ -19,7 +19,7 @@ fn rig(handshakes_max: u32) -> Rig {
     let world = World::new(1, Faults::none());
     let served = server().protocols(&[b"echo/1"]).load().unwrap();
     let limits = patient().handshake_limit(Duration::from_secs(10)).handshakes_max(handshakes_max);
-    Rig::new(&world, &Plan::lanes(1).memory(2 << 20), |roster| {
+    Rig::new(&world, &RigPlan::lanes(1).memory(2 << 20), |roster| {
         roster.serve_behind(address(), limits, Echo, served.lane());
     })
 }

@@ -91,20 +91,38 @@ const fn carried(a: u16, b: u16) -> u16 {
     sum + over as u16
 }
 
+/// Of a frame: so few bytes that no sum of 32-bit words leaves 64 bits. Said by `wrapping_add`, for a look at each addition would keep compilers
+/// from vector code.
 fn sum(bytes: &[u8]) -> u16 {
-    let mut sums = [0_u64; BLOCK / 4];
+    debug_assert!(bytes.len() < 1 << 32, "a sum of 32-bit words has room for as many again");
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+    let (words, tail) = rest.as_chunks::<4>();
+    let mut total = u64::from(last_word(tail));
+    for word in words {
+        total = total.wrapping_add(u32::from_ne_bytes(*word).into());
+    }
+    fold(if blocks.is_empty() { total } else { total.wrapping_add(sum_of_blocks(blocks)) })
+}
+
+fn sum_of_blocks(blocks: &[[u8; BLOCK]]) -> u64 {
+    let mut sums = [0_u64; BLOCK / 4];
     for block in blocks {
         for (sum, word) in sums.iter_mut().zip(block.as_chunks::<4>().0) {
-            *sum += u64::from(u32::from_ne_bytes(*word));
+            *sum = sum.wrapping_add(u32::from_ne_bytes(*word).into());
         }
     }
-    let (words, tail) = rest.as_chunks::<4>();
-    let mut last = [0; 4];
-    last[..tail.len()].copy_from_slice(tail);
-    // A frame has so few bytes that no sum of 32-bit words leaves 64 bits.
-    let words = words.iter().chain([&last]).map(|word| u64::from(u32::from_ne_bytes(*word)));
-    fold(sums.into_iter().sum::<u64>() + words.sum::<u64>())
+    sums.into_iter().fold(0, u64::wrapping_add)
+}
+
+/// The word that begins with these bytes and is filled up with zeros; told apart one by one, which is cheaper than a copy of unknown length.
+fn last_word(tail: &[u8]) -> u32 {
+    u32::from_ne_bytes(match *tail {
+        [] => [0; 4],
+        [a] => [a, 0, 0, 0],
+        [a, b] => [a, b, 0, 0],
+        [a, b, c] => [a, b, c, 0],
+        _ => unreachable!("what is left of words is less than one"),
+    })
 }
 
 /// The sum of the four words in `wide`, in network order.

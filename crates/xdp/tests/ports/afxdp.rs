@@ -238,6 +238,58 @@ fn each_queue_has_its_own_port() {
     });
 }
 
+/// Gives `near` so many queues to receive by; the reason, if that is refused.
+fn set_queues(count: usize) -> Result<(), String> {
+    let output =
+        Command::new("ethtool").args(["-L", "near", "rx", &count.to_string()]).output().map_err(|error| error.to_string())?;
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+}
+
+/// A queue that comes while a port runs has none, and its packets are the kernel's; the port goes on, and so it does when that queue is gone again.
+#[test]
+fn an_interface_changes_its_queues_while_a_port_runs() {
+    const NAME: &str = "afxdp::an_interface_changes_its_queues_while_a_port_runs";
+    on_network(NAME, || {
+        wire(2);
+        if let Err(why) = set_queues(1) {
+            return skip(NAME, &format!("ethtool cannot change queues: {why}"));
+        }
+        let mut nodes = nodes(Kind::Xdp, 1);
+        let mut far = far();
+        let mut answers = |nodes: &mut Vec<Node>| {
+            far.send(&[datagram(OURS, 7, b"still there?")]).unwrap();
+            nodes[0].frames(1).remove(0).ends_with(b"still there?")
+        };
+        assert!(answers(&mut nodes), "one queue");
+        set_queues(2).unwrap();
+        assert!(answers(&mut nodes), "a second queue came");
+        set_queues(1).unwrap();
+        assert!(answers(&mut nodes), "it went");
+        assert_eq!(nodes[0].facts.queue, 0);
+        nodes.into_iter().for_each(Node::close);
+    });
+}
+
+/// The kernel refuses to take a queue away as long as somebody has it.
+#[test]
+fn a_queue_with_a_port_is_not_taken_away() {
+    const NAME: &str = "afxdp::a_queue_with_a_port_is_not_taken_away";
+    on_network(NAME, || {
+        wire(2);
+        if let Err(why) = set_queues(2) {
+            return skip(NAME, &format!("ethtool cannot change queues: {why}"));
+        }
+        let nodes = nodes(Kind::Xdp, 2);
+        set_queues(1).unwrap_err();
+        nodes.into_iter().for_each(Node::close);
+        // The kernel lets go of a closed socket's queue a moment later.
+        while let Err(why) = set_queues(1) {
+            assert!(why.contains("AF_XDP sockets"), "{why}");
+            std::thread::yield_now();
+        }
+    });
+}
+
 /// What arrives while the kernel has no frame is dropped and counted, and nothing else is.
 #[test]
 fn drops_are_counted() {

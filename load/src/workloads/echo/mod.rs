@@ -1,6 +1,6 @@
 //! Echo over connections (RFC 862): what comes back is what was sent, checked byte for byte.
 
-use super::Entry;
+use super::WorkloadEntry;
 use crate::ends::Ends;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -70,8 +70,8 @@ impl Workload for Echo {
 }
 
 /// Echo over TCP.
-pub const ENTRY: Entry =
-    Entry::plain(("echo", "bytes over TCP that come back as they went"), &[Scheme::TCP, Scheme::TLS], check, client);
+pub const ENTRY: WorkloadEntry =
+    WorkloadEntry::plain(("echo", "bytes over TCP that come back as they went"), &[Scheme::TCP, Scheme::TLS], check, client);
 
 /// The longest request.
 const SIZE_MAX: usize = 64 << 20;

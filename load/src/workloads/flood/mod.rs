@@ -1,6 +1,6 @@
 //! A flood of equal datagrams: byte i of each is i modulo 256, so they bear no number, and one that comes back is told by its bytes alone.
 
-use super::Entry;
+use super::WorkloadEntry;
 use crate::datagram_engine::DatagramEngine;
 use crate::error::Error;
 use crate::place::Scheme;
@@ -9,7 +9,7 @@ use crate::workload::DatagramWorkload;
 use corelane::service::DATAGRAM_BYTES_MAX;
 
 /// A flood over UDP. It is not among [`ALL`](super::ALL), because only [`Mode::Flood`] makes one.
-pub const ENTRY: Entry = Entry::plain(
+pub const ENTRY: WorkloadEntry = WorkloadEntry::plain(
     ("flood", "equal datagrams, as many as the system takes, whether they are answered or not"),
     &[Scheme::UDP],
     check,

@@ -12,7 +12,7 @@ mod mix;
 mod request;
 mod settings;
 
-use super::{Entry, Particulars};
+use super::{Particulars, WorkloadEntry};
 use crate::ends::Ends;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -118,7 +118,7 @@ const EXPECT: Text = Text::new(
 const ANY_STATUS: Flag = Flag::new("any-status", "take 4xx and 5xx for answers as any other, not for failures");
 
 /// HTTP/1.1 over connections.
-pub const ENTRY: Entry = Entry {
+pub const ENTRY: WorkloadEntry = WorkloadEntry {
     default_port: DEFAULT_PORT,
     default_size: 0,
     options: &[
@@ -133,7 +133,7 @@ pub const ENTRY: Entry = Entry {
     counts: COUNTS,
     particulars: |chosen, place| Settings::of(chosen, place).map(Particulars::of),
     call: |plan| Some(Settings::in_plan(plan).call(plan.size)),
-    ..Entry::plain(
+    ..WorkloadEntry::plain(
         ("http", "HTTP/1.1 requests: answers are read in full, contents compared, redirects counted and not followed"),
         &[HTTP, Scheme { name: "https", port: Some(SECURE_PORT), secure: Some(&[b"http/1.1"]), ..HTTP }],
         check,

@@ -3,7 +3,7 @@
 use super::expect::Expect;
 use super::{ANY_STATUS, EXPECT, HEADER, METHOD, PATH, PATHS};
 use crate::error::Error;
-use crate::place::Place;
+use crate::place::Destination;
 use crate::plan::Plan;
 use corelane::service::entry::choice::Chosen;
 
@@ -63,7 +63,7 @@ impl Default for Settings {
 
 impl Settings {
     /// What was chosen, at a place.
-    pub(super) fn of(chosen: &Chosen, place: &Place) -> Result<Self, Error> {
+    pub(super) fn of(chosen: &Chosen, place: &Destination) -> Result<Self, Error> {
         let wrong = |name, why| Error::Setting { name, why };
         let mut list: Vec<Wanted> = Vec::new();
         for text in chosen.texts(&PATH) {

@@ -1,6 +1,6 @@
 //! Many connections, each used once in a while: echo whose rate is one request a connection in so many seconds.
 
-use super::{Entry, echo};
+use super::{WorkloadEntry, echo};
 use crate::amounts;
 use corelane::service::entry::choice::{Choice, Chosen, Text};
 use std::time::Duration;
@@ -16,7 +16,7 @@ const EVERY: Text = Text::new(
 );
 
 /// Idle connections over TCP.
-pub const ENTRY: Entry = Entry {
+pub const ENTRY: WorkloadEntry = WorkloadEntry {
     name: "idle",
     about: "many connections, each of which echoes once in --every",
     default_connections: 10_000,

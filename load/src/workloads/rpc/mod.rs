@@ -7,7 +7,7 @@
 mod message;
 mod stream;
 
-use super::{Entry, Particulars};
+use super::{Particulars, WorkloadEntry};
 use crate::datagram_engine::DatagramEngine;
 use crate::ends::Ends;
 use crate::engine::Engine;
@@ -158,14 +158,14 @@ const SPLIT: Text = Text::new(
 );
 
 /// Calls over TCP and UDP.
-pub const ENTRY: Entry = Entry {
+pub const ENTRY: WorkloadEntry = WorkloadEntry {
     default_port: DEFAULT_PORT,
     default_size: 0,
     options: &[Choice::Text(PROGRAM), Choice::Text(SPLIT)],
     kinds: &[UNAVAILABLE, DENIED, FAILED],
     particulars: |chosen, _| Ok(Particulars::of(Settings::of(chosen))),
     call: |plan| Some(Settings::in_plan(plan).call(plan.size)),
-    ..Entry::plain(
+    ..WorkloadEntry::plain(
         ("rpc", "ONC RPC calls over TCP or UDP: of the null procedure, or with --size of one that gives back its bytes"),
         &[Scheme::TCP, Scheme::UDP],
         check,

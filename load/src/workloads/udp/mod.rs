@@ -3,7 +3,7 @@
 //! A datagram of fewer than 8 bytes bears as many low bytes of its number as it has. Which request it answers is then known only
 //! while fewer are in flight than half of those bytes can tell apart; an answer that comes later than that is taken for another's.
 
-use super::Entry;
+use super::WorkloadEntry;
 use crate::datagram_engine::DatagramEngine;
 use crate::error::Error;
 use crate::pattern;
@@ -20,7 +20,7 @@ const STRIDE: u64 = 17;
 const SOCKET_STRIDE: u64 = 1_013;
 
 /// Echo over UDP.
-pub const ENTRY: Entry = Entry::plain(
+pub const ENTRY: WorkloadEntry = WorkloadEntry::plain(
     ("udp", "datagrams that come back as they went, with loss, duplicates and order"),
     &[Scheme::UDP],
     check,

@@ -61,9 +61,9 @@ impl Seen {
 }
 
 /// A name in a queue, and which of its entries is meant.
-type Place = (Rc<[u8]>, u64);
+type Queued = (Rc<[u8]>, u64);
 
-struct Entry {
+struct Cached {
     known: Known,
     seen: Seen,
     uses: Cell<u8>,
@@ -74,9 +74,9 @@ struct Entry {
 
 /// The cache.
 pub(super) struct Cache {
-    entries: BTreeMap<Rc<[u8]>, Entry>,
-    small: VecDeque<Place>,
-    main: VecDeque<Place>,
+    entries: BTreeMap<Rc<[u8]>, Cached>,
+    small: VecDeque<Queued>,
+    main: VecDeque<Queued>,
     ghosts: VecDeque<u64>,
     ghost_set: BTreeSet<u64>,
     small_bytes: usize,
@@ -123,7 +123,7 @@ impl Cache {
         queue.push_back((key.clone(), stamp));
         self.small_bytes += if is_main { 0 } else { bytes };
         self.bytes += bytes;
-        self.entries.insert(key, Entry { known, seen, uses: Cell::new(0), bytes, stamp, is_main });
+        self.entries.insert(key, Cached { known, seen, uses: Cell::new(0), bytes, stamp, is_main });
         self.shrink_to(self.bytes_max);
         self.sweep();
     }
@@ -203,7 +203,7 @@ impl Cache {
             return;
         }
         let entries = &self.entries;
-        let is_there = |(key, stamp): &Place| entries.get(key).is_some_and(|entry| entry.stamp == *stamp);
+        let is_there = |(key, stamp): &Queued| entries.get(key).is_some_and(|entry| entry.stamp == *stamp);
         self.small.retain(is_there);
         self.main.retain(is_there);
     }

@@ -69,7 +69,7 @@ impl Directory {
 }
 
 /// What is known of a directory by its path.
-struct Place {
+struct Tracked {
     directory: Weak<Directory>,
     /// When it ended; 0: it has not.
     ended: u64,
@@ -78,7 +78,7 @@ struct Place {
 /// The directories beneath one root.
 #[derive(Default)]
 pub(super) struct Directories {
-    all: BTreeMap<Box<[u8]>, Place>,
+    all: BTreeMap<Box<[u8]>, Tracked>,
     asked: BTreeMap<u64, Weak<Directory>>,
     /// When a watch was refused; none is begun for a while.
     refused: u64,
@@ -120,7 +120,7 @@ impl Directories {
     fn add(&mut self, path: &[u8], above: Option<Rc<Directory>>, now: u64) -> Rc<Directory> {
         let (state, watch) = (Cell::new(State::Waits), RefCell::default());
         let directory = Rc::new(Directory { path: path.into(), above, state, watch });
-        let before = self.all.insert(path.into(), Place { directory: Rc::downgrade(&directory), ended: 0 });
+        let before = self.all.insert(path.into(), Tracked { directory: Rc::downgrade(&directory), ended: 0 });
         assert!(before.is_none_or(|place| place.ended > 0 || place.directory.strong_count() == 0), "one path, one directory");
         if self.all.len() >= self.sweep_at {
             self.all.retain(|_, place| match place.ended {

@@ -52,7 +52,7 @@ impl From<Answered> for Response {
 const COPIED_MAX: usize = 3 << 10;
 
 /// What a request comes to, beside a file.
-pub(super) enum Plan {
+pub(super) enum ResponseKind {
     /// The whole file.
     Whole,
     /// A part of it.
@@ -83,29 +83,29 @@ impl Trouble {
 }
 
 /// What a request for a file comes to (RFC 9110 sections 13 and 14). `now`: since 1970.
-pub(super) fn plan(asked: &Asked<'_>, entity: &Entity, now: Duration) -> Plan {
+pub(super) fn plan(asked: &Asked<'_>, entity: &Entity, now: Duration) -> ResponseKind {
     if !asked.is_special {
-        return Plan::Whole;
+        return ResponseKind::Whole;
     }
     let validators = entity.validators(now);
     match condition(asked.fields, asked.method, Some(&validators)) {
         Condition::Holds => {}
-        Condition::NotModified => return Plan::NotModified,
-        Condition::Failed => return Plan::Trouble(Trouble::of(Status::PRECONDITION_FAILED)),
+        Condition::NotModified => return ResponseKind::NotModified,
+        Condition::Failed => return ResponseKind::Trouble(Trouble::of(Status::PRECONDITION_FAILED)),
     }
     if asked.method != Method::Get || !range_applies(asked.fields, &validators) {
-        return Plan::Whole;
+        return ResponseKind::Whole;
     }
     match ranges(asked.fields, entity.length()) {
-        Ranges::Whole => Plan::Whole,
+        Ranges::Whole => ResponseKind::Whole,
         Ranges::Unsatisfiable => {
             let range = ContentRange::new(None, entity.length()).as_bytes().to_vec();
             let field = Some(("Content-Range", range.into()));
-            Plan::Trouble(Trouble { status: Status::RANGE_NOT_SATISFIABLE, field })
+            ResponseKind::Trouble(Trouble { status: Status::RANGE_NOT_SATISFIABLE, field })
         }
         Ranges::Some(spans) => match spans.as_slice() {
-            [span] => Plan::Part(*span),
-            _ => Plan::Parts(spans),
+            [span] => ResponseKind::Part(*span),
+            _ => ResponseKind::Parts(spans),
         },
     }
 }
@@ -115,15 +115,15 @@ pub(super) fn entity(
     reply: Reply<'_>,
     asked: &Asked<'_>,
     entity: &Rc<Entity>,
-    plan: &Plan,
+    plan: &ResponseKind,
     now: Duration,
 ) -> Result<Response, Refused> {
     match plan {
-        Plan::Whole => whole(reply, asked, entity),
-        Plan::Part(span) => part(reply, entity, *span),
-        Plan::Parts(spans) => parts(reply, entity, spans.as_slice(), now),
-        Plan::NotModified => reply.answer(Status::NOT_MODIFIED).lines(entity.lines_of_304()).empty(),
-        Plan::Trouble(trouble) => self::trouble(reply, trouble, None),
+        ResponseKind::Whole => whole(reply, asked, entity),
+        ResponseKind::Part(span) => part(reply, entity, *span),
+        ResponseKind::Parts(spans) => parts(reply, entity, spans.as_slice(), now),
+        ResponseKind::NotModified => reply.answer(Status::NOT_MODIFIED).lines(entity.lines_of_304()).empty(),
+        ResponseKind::Trouble(trouble) => self::trouble(reply, trouble, None),
     }
 }
 

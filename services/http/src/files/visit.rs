@@ -5,7 +5,7 @@ use super::asked::{Asked, Codings, Kept};
 use super::entity::Entity;
 use super::lookup::{Found, Promise};
 use super::place::Where;
-use super::respond::{self, Plan, Response, Trouble};
+use super::respond::{self, Response, ResponseKind, Trouble};
 use super::sending::Sending;
 use crate::application::{Exchange, Goes, Produced};
 use crate::{Parts, Reply};
@@ -101,7 +101,7 @@ impl Visit {
             Found::Not(status) => Some(Trouble::of(*status)),
             Found::Directory | Found::Listing(_) => None,
             Found::File(entity) => match self.kept.asked(&mut scratch).map(|asked| respond::plan(&asked, entity, now)) {
-                Ok(Plan::Trouble(trouble)) => Some(trouble),
+                Ok(ResponseKind::Trouble(trouble)) => Some(trouble),
                 Ok(_) => None,
                 Err(refusal) => Some(Trouble::of(refusal.status())),
             },

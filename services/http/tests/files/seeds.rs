@@ -2,7 +2,9 @@
 //! the fault is said.
 
 use crate::tools::fill;
-use corelane::testing::{FaultCounts, FaultKind, Faults, MS, Plan, Play, Random, Rig, Talker, Turn, World, for_seeds, patient};
+use corelane::testing::{
+    FaultCounts, FaultKind, Faults, MS, Play, Random, Rig, RigPlan, Talker, Turn, World, for_seeds, patient,
+};
 use corelane_http::http1::{Answer, Body, Limits, Method, Part, Responses, Scratch};
 use corelane_http::{Files, Http};
 use std::collections::BTreeMap;
@@ -167,7 +169,7 @@ fn run(seed: u64, faults: Faults) -> (FaultCounts, [u64; 3]) {
     let mut site = Site::new(&world, seed);
     let (lanes, cache) = (random.one_to(2), random.below(100_000) as usize);
     let limits = patient().output_high(random.one_to(300_000));
-    let plan = Plan::lanes(lanes).memory(16 << 20);
+    let plan = RigPlan::lanes(lanes).memory(16 << 20);
     let mut rig = Rig::serving(&world, &plan, limits, |_| Http::new(Files::new("site").cache_bytes(cache)));
     world.slow_disk(random.below(3) * 10 * MS);
     world.alarm(world.now() + random.below(20 * MS), CHANGE);

@@ -1,6 +1,6 @@
 //! A site, its server, and a client that asks one thing after the other.
 
-use corelane::testing::{Faults, MS, Nobody, Peer, Plan, Rig, Status, World, patient};
+use corelane::testing::{Faults, MS, Nobody, Peer, Rig, RigPlan, Status, World, patient};
 use corelane_http::{Files, Http};
 
 /// A server of `site` in a world without faults.
@@ -66,10 +66,10 @@ pub fn fill(world: &World) {
 
 impl Server {
     pub fn new(set: impl Fn(Files) -> Files + 'static) -> Self {
-        Self::of(Faults::none(), &Plan::lanes(1).memory(16 << 20), set)
+        Self::of(Faults::none(), &RigPlan::lanes(1).memory(16 << 20), set)
     }
 
-    pub fn of(faults: Faults, plan: &Plan, set: impl Fn(Files) -> Files + 'static) -> Self {
+    pub fn of(faults: Faults, plan: &RigPlan, set: impl Fn(Files) -> Files + 'static) -> Self {
         let world = World::new(1, faults);
         fill(&world);
         let mut rig = Rig::serving(&world, plan, patient(), move |_| Http::new(set(Files::new("site"))));

@@ -1,7 +1,7 @@
 //! Small files whose directories are watched: what is told is seen at once, what is not within a minute, and meanwhile nobody looks.
 
 use crate::tools::{Answer, Server};
-use corelane::testing::{FaultKind, Faults, MS, Plan, S, Tuning};
+use corelane::testing::{FaultKind, Faults, MS, RigPlan, S, Tuning};
 use std::time::Duration;
 
 /// A server in whose memory these files are, with their directories watched.
@@ -215,7 +215,7 @@ fn a_refused_watch_is_counted_and_files_are_looked_at_each_second() {
     let refused = Faults::none().with(FaultKind::RefusedFileWatch, 1_000);
     let no_watches = Tuning { watches_max: 0, ..Tuning::default() };
     for (faults, tuning) in [(refused, Tuning::default()), (Faults::none(), no_watches)] {
-        let plan = Plan { tuning, ..Plan::lanes(1).memory(16 << 20) };
+        let plan = RigPlan { tuning, ..RigPlan::lanes(1).memory(16 << 20) };
         let mut server = Server::of(faults, &plan, |files| files);
         settle(&mut server, &["/a.txt"]);
         let refused = server.rig.lane_count(corelane::admin::watch::LaneCounter::WatchesRefused);

@@ -3,7 +3,7 @@
 
 use crate::answers::{answers, text};
 use crate::for_seeds;
-use crate::rig::{MS, Plan, Rig, Talker, patient};
+use crate::rig::{MS, Rig, RigPlan, Talker, patient};
 use crate::shop::{Shop, pattern, sum};
 use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
 use corelane::service::Limits;
@@ -118,7 +118,7 @@ fn run(seed: u64, faults: Faults) -> Report {
     let world = World::new(seed, faults);
     let mut random = Random::new(seed);
     let (lanes, limits) = (random.one_to(3), tight(&mut random));
-    let mut rig = Rig::serving(&world, &Plan::lanes(lanes).memory(16 << 20), limits, |_| Http::new(Shop::default()));
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(lanes).memory(16 << 20), limits, |_| Http::new(Shop::default()));
     let (questions, streams): (Vec<_>, Vec<_>) = (0..CLIENTS).map(|number| questions(seed * 100 + number)).unzip();
     let talker = |(number, stream)| {
         let mut talker = Talker::new(rig.connect(number), seed, stream);

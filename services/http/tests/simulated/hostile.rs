@@ -1,6 +1,6 @@
 //! Clients that mean harm: what they hold is bounded, and others are served meanwhile.
 
-use crate::rig::{MS, Plan, Rig, S, patient};
+use crate::rig::{MS, Rig, RigPlan, S, patient};
 use crate::shop::Shop;
 use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
 use corelane::service::Limits;
@@ -12,7 +12,7 @@ const SMALL: &str = "GET /now/100 HTTP/1.1\r\nHost: a\r\n\r\n";
 
 fn rig(memory: usize, limits: Limits) -> Rig {
     let world = World::new(1, Faults::none());
-    Rig::serving(&world, &Plan::lanes(1).memory(memory), limits, |_| Http::new(Shop::default()))
+    Rig::serving(&world, &RigPlan::lanes(1).memory(memory), limits, |_| Http::new(Shop::default()))
 }
 
 /// An honest client is served at once.

@@ -2,7 +2,7 @@
 
 use crate::answers::{answers, text};
 use crate::for_seeds;
-use crate::rig::{Plan, Rig, Talker, patient};
+use crate::rig::{Rig, RigPlan, Talker, patient};
 use corelane::service::{Outcome, Refused, Shared};
 use corelane::testing::{Faults, Random, World};
 use corelane::{Cx, Silent};
@@ -98,7 +98,7 @@ fn each_request_is_answered_by_its_own_site() {
         let world = World::new(seed, Faults::all(seed));
         let mut random = Random::new(seed);
         let has_default = seed.is_multiple_of(2);
-        let mut rig = Rig::serving(&world, &Plan::lanes(random.one_to(2)), patient(), |_| Http::new(hosts(has_default)));
+        let mut rig = Rig::serving(&world, &RigPlan::lanes(random.one_to(2)), patient(), |_| Http::new(hosts(has_default)));
         let fallback = if has_default { "default" } else { "421 Misdirected Request\n" };
         let mut due = Vec::new();
         let mut stream = String::new();

@@ -2,7 +2,7 @@
 
 use crate::answers::answers;
 use crate::for_seeds;
-use crate::rig::{MS, Peer, Plan, Rig, Talker, patient};
+use crate::rig::{MS, Peer, Rig, RigPlan, Talker, patient};
 use crate::shop::Shop;
 use corelane::testing::{Faults, Random, World};
 use corelane_http::http1::Method;
@@ -23,7 +23,7 @@ impl Logged {
     }
 
     fn rig(&self, world: &World, lanes: usize) -> Rig {
-        let plan = Plan::lanes(lanes).memory(16 << 20);
+        let plan = RigPlan::lanes(lanes).memory(16 << 20);
         Rig::serving(world, &plan, patient(), |_| Http::new(Shop::default()).log(&self.log))
     }
 

@@ -1,6 +1,6 @@
 //! What the RFCs ask of a server, one exchange after the other.
 
-use crate::rig::{MS, Peer, Plan, Rig, S, Status, patient};
+use crate::rig::{MS, Peer, Rig, RigPlan, S, Status, patient};
 use crate::shop::{COLLECT_BYTES, RECEIVE_BYTES, Shop};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::Limits;
@@ -20,7 +20,7 @@ impl Case {
 
     fn with(limits: Limits) -> Self {
         let world = World::new(1, Faults::none());
-        let mut rig = Rig::serving(&world, &Plan::lanes(1), limits, |_| Http::new(Shop::default()));
+        let mut rig = Rig::serving(&world, &RigPlan::lanes(1), limits, |_| Http::new(Shop::default()));
         let peer = rig.connect(1);
         rig.wait(MS);
         Self { rig, peer }

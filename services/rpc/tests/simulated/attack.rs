@@ -4,7 +4,7 @@
 
 use crate::calls::{echo, messages, null, opaque, record, success};
 use crate::for_seeds;
-use crate::rig::{MS, Plan, Play, Rig, S, at};
+use crate::rig::{MS, Play, Rig, RigPlan, S, at};
 use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
 use corelane::service::{Cx, Input, Limits, Next, Output, Peer as Ends, Silent, StreamService};
 use corelane::testing::{DatagramPeer, Faults, Peer, Random, Status, Turn, World};
@@ -289,7 +289,7 @@ impl Play for Cast {
 }
 
 fn rig(world: &World) -> Rig {
-    let plan = Plan::lanes(1).memory(MEMORY);
+    let plan = RigPlan::lanes(1).memory(MEMORY);
     Rig::new(world, &plan, |roster| {
         roster.serve(at(RPC_PORT), Limits::default(), Rpc::new((Null, EchoProgram)));
         roster.serve(at(ECHO_PORT), Limits::default(), Echo);

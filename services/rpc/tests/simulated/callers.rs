@@ -2,7 +2,7 @@
 
 use crate::for_seeds;
 use crate::programs::{BY_HELPER, FAILS, NEVER, SLOW, Slow};
-use crate::rig::{Family, Nobody, Plan, Rig, S, patient};
+use crate::rig::{Family, Nobody, Rig, RigPlan, S, patient};
 use corelane::service::{Ending, Fault, Reason, SocketId};
 use corelane::testing::{Faults, World};
 use corelane::{Address, Cx, DatagramService, Datagrams, Input, Instant, Next, Output, Peer, Replies, Silent, StreamService};
@@ -232,7 +232,7 @@ fn run(seed: u64, faults: Faults) -> [LedgerRef; 2] {
     let family = Family::of(seed);
     // A name of the file system is of one socket.
     let [to, to_datagrams] = [7, 8].map(|port| family.at(port));
-    let mut rig = Rig::new(&world, &Plan::lanes(1), |roster| {
+    let mut rig = Rig::new(&world, &RigPlan::lanes(1), |roster| {
         roster.serve(to.clone(), patient(), Rpc::talking((Echo, Slow::default())));
         roster.serve_datagrams(to_datagrams.clone(), patient(), RpcDatagrams::talking((Echo, Slow::default())));
         roster.client(patient(), StreamCaller { ledger: streams.clone(), to: to.clone() });

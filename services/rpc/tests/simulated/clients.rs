@@ -5,7 +5,7 @@ use crate::calls::{call, echo, messages, null, opaque, record, reply, split, suc
 use crate::for_seeds;
 use crate::programs::{BY_ANOTHER_LANE, BY_HELPER, FAILS, SLOW, Slow, WITH_DATA};
 use crate::rig::Talker;
-use crate::rig::{Family, MS, Plan, Rig, patient};
+use crate::rig::{Family, MS, Rig, RigPlan, patient};
 use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
 use corelane::service::Limits;
 use corelane::testing::{FaultCounts, FaultKind, Faults, Random, Report, World};
@@ -82,7 +82,7 @@ fn run(seed: u64, faults: Faults) -> Report {
     let mut random = Random::new(seed);
     let (lanes, limits) = (random.one_to(3), tight(&mut random));
     let programs = |_| Rpc::talking((Null, Echo, Slow::default()));
-    let mut rig = Rig::serving(&world, &Plan::lanes(lanes).memory(16 << 20).family(Family::of(seed)), limits, programs);
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(lanes).memory(16 << 20).family(Family::of(seed)), limits, programs);
     let (questions, streams): (Vec<_>, Vec<_>) = (0..CLIENTS).map(|number| questions(seed * 100 + number)).unzip();
     let talker = |(number, stream)| {
         let mut talker = Talker::new(rig.connect(number), seed, stream);

@@ -3,7 +3,7 @@
 use crate::calls::{call, echo, null, opaque, reply, success, xid};
 use crate::for_seeds;
 use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, BY_HELPER, ONCE, Once, SLOW, Slow, WITH_DATA};
-use crate::rig::{Family, MS, Plan, Play, Rig, address};
+use crate::rig::{Family, MS, Play, Rig, RigPlan, address};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::{Limits, Reason};
 use corelane::testing::{DatagramPeer, FaultCounts, FaultKind, Faults, Random, Report, Turn, World};
@@ -27,7 +27,7 @@ pub fn rig(world: &World, lanes: usize, added: &Added) -> Rig {
 
 fn rig_at(world: &World, family: Family, lanes: usize, added: &Added) -> Rig {
     let added = added.clone();
-    let plan = Plan::lanes(lanes);
+    let plan = RigPlan::lanes(lanes);
     Rig::new(world, &plan, move |roster| {
         let programs = (Null, Echo, Slow::default(), Once::new(&added));
         roster.serve_datagrams(

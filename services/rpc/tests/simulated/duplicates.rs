@@ -3,7 +3,7 @@
 use crate::calls::{call, record, success};
 use crate::datagrams::{Caller, Callers, rig};
 use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, ONCE, Once};
-use crate::rig::{MS, Nobody, Plan, Rig, S, patient};
+use crate::rig::{MS, Nobody, Rig, RigPlan, S, patient};
 use corelane::testing::{Faults, World};
 use corelane_rpc::{DUPLICATE_AGE_MAX, Rpc};
 
@@ -78,7 +78,7 @@ fn over_a_connection_a_kept_reply_comes_with_its_mark() {
     for procedure in [ADD, ADD_LATER] {
         let (world, added) = (World::new(1, Faults::none()), Added::default());
         let kept = added.clone();
-        let mut rig = Rig::serving(&world, &Plan::lanes(1), patient(), move |_| Rpc::new((Once::new(&kept),)));
+        let mut rig = Rig::serving(&world, &RigPlan::lanes(1), patient(), move |_| Rpc::new((Once::new(&kept),)));
         let (peer, call) = (rig.connect(0), record(&add(7, procedure, 5)));
         rig.wait(5 * MS);
         for _ in 0..3 {

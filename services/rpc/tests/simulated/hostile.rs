@@ -3,7 +3,7 @@
 use crate::calls::{call, echo, messages, null, record, reply, split, success};
 use crate::for_seeds;
 use crate::programs::{BY_HELPER, DENIES, NEVER, PANIC, SLOW, Slow};
-use crate::rig::{MS, Nobody, Plan, Rig, S, patient};
+use crate::rig::{MS, Nobody, Rig, RigPlan, S, patient};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::{Arena, Lease, Limits};
 use corelane::testing::{Faults, Peer, Status, World};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 fn rig_with(limits: Limits) -> Rig {
     let world = World::new(1, Faults::none());
-    Rig::serving(&world, &Plan::lanes(1), limits, |_| Rpc::talking((Null, Echo, Slow::default())))
+    Rig::serving(&world, &RigPlan::lanes(1), limits, |_| Rpc::talking((Null, Echo, Slow::default())))
 }
 
 fn send(peer: &Peer, bytes: &[u8]) {
@@ -231,7 +231,7 @@ fn more_calls_in_flight_than_the_bound_wait() {
     for_seeds(20, |seed| {
         let world = World::new(seed, Faults::none());
         let limits = patient().requests_in_flight_max(3);
-        let mut rig = Rig::serving(&world, &Plan::lanes(1), limits, |_| Rpc::talking((Slow::default(),)));
+        let mut rig = Rig::serving(&world, &RigPlan::lanes(1), limits, |_| Rpc::talking((Slow::default(),)));
         let peer = open(&mut rig, 0);
         let calls: Vec<u8> =
             (0..50).flat_map(|xid| split(&call(xid, [SLOW.number, 2, BY_HELPER], &[0, 0, 0, 1]), &[9])).collect();
@@ -247,7 +247,7 @@ fn more_calls_in_flight_than_the_bound_wait() {
 #[test]
 fn more_calls_than_the_lane_holds_are_refused() {
     let world = World::new(1, Faults::none());
-    let mut rig = Rig::serving(&world, &Plan::lanes(1), patient(), |_| Rpc::talking((Slow::default(),)).held_max(2));
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(1), patient(), |_| Rpc::talking((Slow::default(),)).held_max(2));
     let calls: Vec<u8> = (0..5).flat_map(|xid| record(&call(xid, [SLOW.number, 2, BY_HELPER], &[0, 0, 0, 1]))).collect();
     let (got, _) = exchange(&mut rig, &calls);
     let (mut replies, _) = messages(&got);
@@ -307,7 +307,7 @@ fn calls_for_which_there_is_no_memory_now_are_answered_later() {
     const CALLS: u32 = 600;
     let refused_at_first = |more| {
         let world = World::new(1, Faults::none());
-        let mut rig = Rig::serving(&world, &Plan::lanes(1).memory(4 << 20), patient(), |_| Rpc::talking((Slow::default(),)));
+        let mut rig = Rig::serving(&world, &RigPlan::lanes(1).memory(4 << 20), patient(), |_| Rpc::talking((Slow::default(),)));
         let peer = open(&mut rig, 0);
         let arena = rig.arenas[0].clone();
         let taken = all_but(&arena, arena.reserve() + more);

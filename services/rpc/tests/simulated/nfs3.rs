@@ -2,7 +2,7 @@
 //! part of a file, and WRITE, whose data goes to the file from where it was received.
 
 use crate::calls::{bytes, call, messages, record};
-use crate::rig::{MS, Nobody, Plan, Rig, patient};
+use crate::rig::{MS, Nobody, Rig, RigPlan, patient};
 use corelane::Cx;
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::{File, FileOutcome, FilePart, OpenOptions, Outcome};
@@ -157,7 +157,7 @@ fn nfs(xid: u32, procedure: Procedure, arguments: &impl Encode) -> Vec<u8> {
 fn serving() -> (Rig, corelane::testing::Peer) {
     let world = World::new(1, Faults::none());
     let limits = patient().record_max((1 << 20) + 4096).output_high(2 << 20);
-    let mut rig = Rig::serving(&world, &Plan::lanes(1), limits, |_| Rpc::new((Files::default(),)));
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(1), limits, |_| Rpc::new((Files::default(),)));
     let peer = rig.connect(0);
     rig.wait(5 * MS);
     (rig, peer)

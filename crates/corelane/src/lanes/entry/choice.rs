@@ -1,6 +1,7 @@
 //! Options that a service or a workload declares, and what somebody chose of them: one declaration for reading, help and errors.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 /// An option that is on or off: `reflect`, or `reflect=true`. Off unless it is chosen.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +45,18 @@ pub struct Text {
     pub check: fn(&str) -> Result<(), String>,
     /// What it sets, as the end of a line of help.
     pub help: &'static str,
+    /// The files and directories that a value names, for whoever confines the program.
+    pub paths: fn(&str) -> Vec<PathUse>,
+}
+
+/// A file or directory that a service uses, and may find replaced while it serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PathUse {
+    /// It is read, with all beneath.
+    Read(PathBuf),
+    /// It is written, and made if it is not there.
+    Written(PathBuf),
 }
 
 impl Flag {
@@ -89,7 +102,22 @@ impl Text {
     /// As [`Flag::new`].
     pub const fn new(name: &'static str, value: &'static str, check: fn(&str) -> Result<(), String>, help: &'static str) -> Self {
         check_name(name);
-        Self { name, value, check, help }
+        Self { name, value, check, help, paths: |_| Vec::new() }
+    }
+
+    /// Names files and directories.
+    pub const fn naming(self, paths: fn(&str) -> Vec<PathUse>) -> Self {
+        Self { paths, ..self }
+    }
+
+    /// Names a file or directory that is read, or several with commas between.
+    pub const fn reading(self) -> Self {
+        self.naming(|paths| paths.split(',').map(|path| PathUse::Read(path.into())).collect())
+    }
+
+    /// Names a file that is written.
+    pub const fn writing(self) -> Self {
+        self.naming(|path| vec![PathUse::Written(path.into())])
     }
 }
 
@@ -180,6 +208,7 @@ enum Value {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chosen {
     values: Vec<(&'static str, Value)>,
+    paths: Vec<PathUse>,
 }
 
 /// What is wrong with a choice: with which option, and why.
@@ -219,8 +248,16 @@ impl Chosen {
             return Err(wrong(name, "it is named twice"));
         }
         let value = choice.read(value).map_err(|why| wrong(name, why))?;
+        if let (Choice::Text(text) | Choice::Texts(text), Value::Text(chosen)) = (choice, &value) {
+            self.paths.extend((text.paths)(chosen));
+        }
         self.values.push((choice.name(), value));
         Ok(())
+    }
+
+    /// The files and directories that are named.
+    pub fn paths(&self) -> &[PathUse] {
+        &self.paths
     }
 
     /// Whether something was chosen of the option of this name.

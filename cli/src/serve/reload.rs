@@ -1,0 +1,74 @@
+//! SIGHUP: the settings are read again. What can change while lanes serve does; of the rest is said that it counts from the next start on.
+//!
+//! ```text
+//! file, environment --settings::again--> what differs from before: limits of time --LiveLimits--> lanes, with their next turn
+//!                                                                  all else ------> words, with its place
+//! ```
+
+use super::settings::{self, Setting};
+use anyhow::{Result, anyhow};
+use corelane::admin::reports;
+use corelane::lanes::LiveLimits;
+use corelane::service::Limits;
+use corelane_services as services;
+use std::sync::{Mutex, PoisonError};
+
+/// What was in force before, and who changes it.
+pub struct Reload {
+    /// Changed by the one thread that hears signals.
+    before: Mutex<Vec<Setting>>,
+    limits: LiveLimits,
+}
+
+impl Reload {
+    /// For a program that began with these settings.
+    pub fn new(began: Vec<Setting>, limits: LiveLimits) -> Self {
+        Self { before: Mutex::new(began), limits }
+    }
+
+    /// Reads again, and says what came of it. Where anything is wrong nothing changes.
+    pub fn again(&self) {
+        // Nothing is changed in two steps.
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.put_into_force(&before) {
+            Ok(now) => *before = now,
+            Err(why) => say(&format!("what was there before is kept: {why:#}")),
+        }
+    }
+
+    fn put_into_force(&self, before: &[Setting]) -> Result<Vec<Setting>> {
+        let (arguments, now) = settings::again()?;
+        let differs: Vec<(&Setting, bool)> = Setting::differing(before, &now).collect();
+        let is_live_limit = |setting: &Setting| setting.limit().is_some_and(is_live);
+        let limits: Vec<&String> = arguments.limits.iter().filter(|limit| is_live(limit)).collect();
+        if differs.iter().any(|(setting, _)| is_live_limit(setting)) {
+            of_service(Limits::default(), &limits)?;
+            self.limits.change(|name, began| of_service(default_of(name).unwrap_or(began), &limits).unwrap_or(began));
+            say("the limits of time are changed");
+        }
+        for (setting, is_set) in differs.into_iter().filter(|(setting, _)| !is_live_limit(setting)) {
+            let gone = if is_set { "" } else { " is gone, which" };
+            say(&format!("{setting}{gone} counts from the next start on"));
+        }
+        Ok(now)
+    }
+}
+
+fn say(words: &str) {
+    reports::line(&format!("corelane: SIGHUP: {words}"));
+}
+
+/// What a service of this name has where nothing is set.
+fn default_of(name: &str) -> Option<Limits> {
+    services::ALL.iter().find(|entry| entry.name() == name).map(|entry| entry.default_limits())
+}
+
+fn of_service(mut limits: Limits, set: &[&String]) -> Result<Limits> {
+    set.iter().try_for_each(|limit| limits.set(limit)).map_err(|why| anyhow!("limit: {why}"))?;
+    Ok(limits)
+}
+
+/// Whether `NAME=VALUE` sets a limit that can change while lanes serve.
+fn is_live(limit: impl AsRef<str>) -> bool {
+    limit.as_ref().split_once('=').is_some_and(|(name, _)| Limits::LIVE.contains(&name))
+}

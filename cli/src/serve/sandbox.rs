@@ -1,0 +1,89 @@
+//! `--sandbox`: what `serve` has its threads confined to.
+//!
+//! ```text
+//! options, URLs, --config --> files --landlock, before the first thread--> start --> seccomp, on all threads --> ready
+//! ```
+
+use anyhow::{Result, anyhow, bail};
+use corelane::Lanes;
+use corelane::admin::confine::calls;
+use corelane::admin::confine::paths::{self, Paths};
+use corelane::admin::messages::Degraded;
+use corelane::admin::watch::RunDirectory;
+use corelane::service::entry::choice::PathUse;
+use std::path::Path;
+
+/// When the program is confined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Sandbox {
+    /// As far as the kernel can.
+    Auto,
+    /// Never.
+    Off,
+    /// Always, or it does not serve.
+    Required,
+}
+
+impl Sandbox {
+    /// What is told of a part that cannot be had.
+    fn without(self, what: Degraded, why: &str) -> Result<Option<String>> {
+        let words = match what {
+            Degraded::FilesNotConfined => "every file that this user may open can be opened",
+            _ => "every system call can be made",
+        };
+        match self {
+            Self::Required => bail!("--sandbox required: {words}: {why}"),
+            _ => Ok(Some(what.note(format_args!("{words}: {why}")))),
+        }
+    }
+}
+
+/// Confines the calling thread, and all that it starts later, to the files that the services, the run directory and the configuration take. Returns
+/// what it has to do without.
+///
+/// # Errors
+/// It cannot be done, and is required.
+pub fn confine_files(sandbox: Sandbox, lanes: &Lanes, config: Option<&Path>) -> Result<Option<String>> {
+    if sandbox == Sandbox::Off {
+        return Ok(None);
+    }
+    let what = Degraded::FilesNotConfined;
+    match paths::restrict(&files(lanes, config)) {
+        Ok(true) => Ok(None),
+        Ok(false) => {
+            sandbox.without(what, "the kernel has no landlock, or it is switched off: add it to lsm= at the kernel's start")
+        }
+        Err(why) => sandbox.without(what, &why),
+    }
+}
+
+/// The files that this program names.
+fn files(lanes: &Lanes, config: Option<&Path>) -> Paths {
+    let mut files = Paths::of_system();
+    // Where it cannot be made, the start says so.
+    if let Ok(directory) = RunDirectory::choose(&mut Vec::new()) {
+        files.write(directory.path());
+    }
+    config.into_iter().flat_map(Paths::around).for_each(|path| files.read(path));
+    for path in lanes.paths() {
+        match path {
+            PathUse::Written(path) => Paths::around(&path).for_each(|path| files.write(path)),
+            // What else there is, is read.
+            PathUse::Read(path) => Paths::around(&path).for_each(|path| files.read(path)),
+            _ => {}
+        }
+    }
+    files
+}
+
+/// Confines all threads to the calls that serving takes. Returns what it has to do without.
+///
+/// # Errors
+/// As of [`confine_files`].
+pub fn confine_calls(sandbox: Sandbox) -> Result<Option<String>> {
+    if sandbox == Sandbox::Off {
+        return Ok(None);
+    }
+    let why = calls::restrict().map_err(|why| anyhow!(why));
+    why.map_or_else(|why| sandbox.without(Degraded::CallsNotConfined, &why.to_string()), |()| Ok(None))
+}

@@ -1,0 +1,144 @@
+//! The conservation of datagrams: what was received, and what became of each.
+
+use corelane::admin::watch::{Counter, Kind, PacketCounter, ServiceCounter, Snapshot, Values};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// What is told of the packet path, in this order, in the words that stand behind a number.
+const IP: [(PacketCounter, &str); 9] = [
+    (PacketCounter::FramesIn, "frames received"),
+    (PacketCounter::FramesNotOurs, "for somebody else"),
+    (PacketCounter::FramesMalformed, "with a malformed header"),
+    (PacketCounter::FramesChecksum, "with a bad checksum"),
+    (PacketCounter::Fragments, "fragments received"),
+    (PacketCounter::FragmentsDropped, "fragments dropped"),
+    (PacketCounter::Reassembled, "datagrams reassembled"),
+    (PacketCounter::PacketsCrossed, "sent to the lane of their bucket"),
+    (PacketCounter::FramesOut, "frames sent"),
+];
+/// The first is the sum of those up to the last but one.
+const UDP: [(PacketCounter, &str); 7] = [
+    (PacketCounter::UdpReceived, "datagrams received"),
+    (PacketCounter::UdpDamaged, "with a bad header or checksum"),
+    (PacketCounter::UdpNoSocket, "dropped due to no socket"),
+    (PacketCounter::UdpSocketFull, "dropped due to full socket buffers"),
+    (PacketCounter::UdpElsewhere, "sent to the lane of their socket"),
+    (PacketCounter::UdpDelivered, "delivered"),
+    (PacketCounter::UdpSent, "datagrams output"),
+];
+const SERVICE: [(ServiceCounter, &str); 4] = [
+    (ServiceCounter::DatagramsIn, "datagrams received"),
+    (ServiceCounter::TrainsDropped, "trains dropped due to full socket buffers"),
+    (ServiceCounter::DatagramsOut, "datagrams output"),
+    (ServiceCounter::DatagramsRefused, "not sent"),
+];
+
+/// It as text, or as one JSON object.
+pub fn datagrams(snapshot: &Snapshot, as_json: bool) -> String {
+    let rows: Vec<_> = snapshot.lanes.iter().filter_map(|lane| lane.packets.as_ref()).map(|packets| &packets.values).collect();
+    let packets = (!rows.is_empty()).then(|| Values::sum(rows));
+    if as_json { json(snapshot, packets.as_ref()) } else { text(snapshot, packets.as_ref()) }
+}
+
+fn text(snapshot: &Snapshot, packets: Option<&Values<PacketCounter>>) -> String {
+    let mut out = String::new();
+    if let Some(values) = packets {
+        block(&mut out, "ip", values, &IP);
+        block(&mut out, "udp", values, &UDP);
+    }
+    for service in &snapshot.services {
+        block(&mut out, &format!("{} at {}", service.name.name, service.name.url), &service.values, &SERVICE);
+    }
+    out
+}
+
+fn block<C: Counter>(out: &mut String, title: &str, values: &Values<C>, told: &[(C, &str)]) {
+    let _ = writeln!(out, "{title}:");
+    told.iter().for_each(|(counter, words)| {
+        let _ = writeln!(out, "\t{} {words}", values.get(*counter));
+    });
+}
+
+#[derive(Serialize)]
+struct Whole<'a> {
+    packets: Option<BTreeMap<&'static str, u64>>,
+    services: Vec<Service<'a>>,
+}
+
+#[derive(Serialize)]
+struct Service<'a> {
+    name: &'a str,
+    url: &'a str,
+    datagrams: BTreeMap<&'static str, u64>,
+}
+
+fn json(snapshot: &Snapshot, packets: Option<&Values<PacketCounter>>) -> String {
+    let services = snapshot.services.iter().map(|service| Service {
+        name: &service.name.name,
+        url: &service.name.url,
+        datagrams: SERVICE.iter().map(|(counter, _)| (counter.declaration().name, service.values.get(*counter))).collect(),
+    });
+    let counted = packets.map(|values| {
+        let counted = values.iter().filter(|(counter, _)| counter.declaration().kind == Kind::Counter);
+        counted.map(|(counter, value)| (counter.declaration().name, value)).collect()
+    });
+    let whole = Whole { packets: counted, services: services.collect() };
+    // reason: all keys are strings, and writing to a string does not fail.
+    serde_json::to_string(&whole).expect("counts can be written") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane::admin::watch::{Description, LaneName, Page, Reader, ServiceName};
+    use serde_json::Value;
+
+    fn snapshot(has_packets: bool) -> Snapshot {
+        let echo = ServiceName { name: "echo".into(), url: "udp://[::]:7".into(), counters: Vec::new() };
+        let (services, lanes) = (vec![echo], vec![LaneName::default(), LaneName::default()]);
+        let page = Page::heap(&Description { services, lanes, ..Description::default() }).unwrap();
+        page.service(1, 0).unwrap().add(ServiceCounter::DatagramsIn, 7);
+        for lane in (0..2).filter(|_| has_packets) {
+            page.packets(lane).unwrap().together(|row| {
+                row.set_protocols(1);
+                row.set(PacketCounter::UdpReceived, 10);
+                row.set(PacketCounter::UdpNoSocket, 4);
+                row.set(PacketCounter::UdpDelivered, 6);
+            });
+        }
+        Reader::of(&page).unwrap().snapshot(0)
+    }
+
+    /// The numbers of a block, by their words.
+    fn numbers<'a>(text: &'a str, title: &str) -> BTreeMap<&'a str, u64> {
+        let lines = text.lines().skip_while(|line| *line != title).skip(1).take_while(|line| line.starts_with('\t'));
+        let pairs = lines.map(|line| line.trim().split_once(' ').unwrap());
+        pairs.map(|(number, words)| (words, number.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn all_lanes_are_added_up_and_what_was_received_is_accounted_for() {
+        let text = datagrams(&snapshot(true), false);
+        let udp = numbers(&text, "udp:");
+        assert_eq!((udp["datagrams received"], udp["dropped due to no socket"], udp["delivered"]), (20, 8, 12));
+        let [(_, received), middle @ .., _] = &UDP;
+        assert_eq!(udp[received], middle.iter().map(|(_, words)| udp[words]).sum::<u64>());
+        assert_eq!(numbers(&text, "echo at udp://[::]:7:")["datagrams received"], 7);
+    }
+
+    #[test]
+    fn without_a_packet_path_there_are_the_services() {
+        let text = datagrams(&snapshot(false), false);
+        assert!(text.starts_with("echo at udp://[::]:7:\n\t7 datagrams received\n"), "{text}");
+    }
+
+    #[test]
+    fn the_same_as_json() {
+        let value: Value = serde_json::from_str(&datagrams(&snapshot(true), true)).unwrap();
+        assert_eq!((&value["packets"]["udp_received"], &value["packets"]["udp_delivered"]), (&20.into(), &12.into()));
+        assert_eq!(value["services"][0]["datagrams"]["datagrams_in"], 7);
+        let value: Value = serde_json::from_str(&datagrams(&snapshot(false), true)).unwrap();
+        assert_eq!(value["packets"], Value::Null);
+    }
+}

@@ -1,0 +1,80 @@
+//! `corelane top`: running processes on a whole terminal, once a second.
+//!
+//! pages --look--> [`looks::Looks`] (two snapshots a process) --[`state::State`] (keys)--> [`draw::draw`] --> terminal. Nothing is asked of the
+//! processes, so this works while their lanes hang, while they are stopped, and after they died.
+
+mod draw;
+mod looks;
+mod state;
+
+use crate::exit::Exit;
+use crate::stat;
+use crate::terminal::{Tty, give_back, is_open};
+use anyhow::{Result, bail};
+use corelane::lanes::Signals;
+use looks::Looks;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use state::{Next, State};
+use std::time::{Duration, Instant};
+
+/// Shows what running processes do, once a second, on the whole terminal
+///
+/// Lanes with the shares of time in which they worked, looked for work in vain, and slept; services; which lane serves which bucket; and what is
+/// wrong. All figures are for the last second. The terminal has at least 80 columns and 24 lines.
+///
+/// Keys: q ends. s sorts by the next column. / takes a text that names or URLs of services contain. Space pauses and goes on. Up and down scroll
+/// the lanes. n shows the next process, p lets you choose one. h or ? shows the keys.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Only this process, running or not; by default all that run, of which you choose one
+    #[arg(long)]
+    pid: Option<u32>,
+}
+
+/// The time between two frames.
+const FRAME: Duration = Duration::from_secs(1);
+
+/// Shows them until `q`.
+pub fn run(arguments: &Arguments) -> Result<Exit> {
+    let mut looks = Looks::new(arguments.pid, stat::some(arguments.pid)?);
+    end_by_signal(Signals::block()?);
+    let Some(mut tty) = Tty::open() else {
+        bail!("top draws on a whole terminal, and standard error is none that it can have: use `corelane stat --every 1s`");
+    };
+    let mut state = State::default();
+    while is_open() {
+        if !state.is_paused() {
+            looks.look(corelane::now().nanoseconds());
+        }
+        if heard(&mut state, &looks, &mut tty)? == Next::End {
+            break;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Draws, and again after each key, until it is time for the next frame.
+fn heard(state: &mut State, looks: &Looks, tty: &mut Tty) -> Result<Next> {
+    let due = Instant::now() + FRAME;
+    loop {
+        state.settle(&looks.shown());
+        tty.draw(|frame| draw::draw(frame, state, &looks.shown()));
+        let left = due.saturating_duration_since(Instant::now());
+        if !event::poll(left)? {
+            return Ok(Next::Go);
+        }
+        match event::read()? {
+            Event::Key(key) if key.kind != KeyEventKind::Release && state.press(key) == Next::End => return Ok(Next::End),
+            _ => {}
+        }
+    }
+}
+
+/// The first SIGINT or SIGTERM gives the terminal back and ends the program.
+fn end_by_signal(signals: Signals) {
+    std::thread::spawn(move || {
+        let _ = signals.wait();
+        give_back();
+        std::process::exit(Exit::Interrupted.code().into());
+    });
+}

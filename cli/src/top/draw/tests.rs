@@ -1,0 +1,204 @@
+//! Screens, read as text.
+
+use super::*;
+use corelane::admin::watch::{Counter, Description, LaneName, Page, ProcessId, Reader, ServiceName};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend as Paper; // tidy: allow(backend) the library's own name
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// What a screen of this size shows, line by line.
+fn rendered(state: &State, shown: &[&Snapshot], width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(Paper::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, state, shown)).unwrap();
+    let paper = terminal.backend(); // tidy: allow(backend) the library's own name
+    let buffer = paper.buffer();
+    let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    (0..height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
+}
+
+fn page(pid: u32, lanes: usize, services: usize) -> Page {
+    let lane = |cpu| LaneName { cpu: Some(cpu as u32), driver: "sim".into(), steering: "table".into() };
+    let service = |i| ServiceName { name: format!("echo{i}"), url: format!("tcp://[::]:{i}"), counters: Vec::new() };
+    Page::heap(&Description {
+        program: "example 1.0".into(),
+        process: ProcessId { pid, ..ProcessId::default() },
+        services: (0..services).map(service).collect(),
+        lanes: (0..lanes).map(lane).collect(),
+        ..Description::default()
+    })
+    .unwrap()
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Two lanes of which one sleeps half of the time, and one has much to do and stands still for nearly three seconds.
+fn busy(page: &Page) -> Snapshot {
+    let reader = Reader::of(page).unwrap();
+    let before = reader.snapshot(2 * SECOND);
+    page.steering().set("", &(0..128).map(|bucket| bucket % 2).collect::<Vec<u16>>());
+    for (number, state, last) in [(0, LaneState::Sleeping, 3_900_000_000), (1, LaneState::Running, 1_200_000_000)] {
+        let lane = page.lane(number).unwrap();
+        lane.set(LaneCounter::LaneState, state as u64);
+        lane.set(LaneCounter::LastTurnNanoseconds, last);
+        lane.set(LaneCounter::MemoryUsed, 65_536 * (2 - number as u64));
+        (0..100).for_each(|_| lane.record(LaneHistogram::TurnNanoseconds, 6_500));
+        lane.record_many(LaneHistogram::RequestNanoseconds, 8_000, 64_000);
+        let service = page.service(number, 0).unwrap();
+        service.add(ServiceCounter::Requests, 64_000 * (1 + number as u64));
+        service.add(ServiceCounter::Sends, 4_000);
+        service.add(ServiceCounter::BytesIn, 4_096_000);
+        service.set(ServiceCounter::ConnectionsOpen, 16);
+    }
+    page.lane(0).unwrap().add(LaneCounter::SleepNanoseconds, 900_000_000);
+    page.lane(0).unwrap().add(LaneCounter::SpinNanoseconds, 400_000_000);
+    page.service(0, 1).unwrap().add(ServiceCounter::ConnectionsMaxHits, 30);
+    reader.snapshot(4 * SECOND).since(&before).unwrap()
+}
+
+/// The state after these processes were seen and these keys were pressed.
+fn after(shown: &[&Snapshot], keys: &[KeyCode]) -> State {
+    let mut state = State::default();
+    state.settle(shown);
+    for key in keys {
+        assert_eq!(state.press(KeyEvent::new(*key, KeyModifiers::NONE)), crate::top::state::Next::Go);
+        state.settle(shown);
+    }
+    state
+}
+
+fn letters(text: &str) -> Vec<KeyCode> {
+    text.chars().map(KeyCode::Char).collect()
+}
+
+#[test]
+fn a_process_is_one_screen() {
+    let snapshot = busy(&page(12, 2, 2));
+    let screen = rendered(&after(&[&snapshot], &[]), &[&snapshot], 80, 24);
+    assert_eq!(screen, include_str!("80x24.txt"));
+}
+
+#[test]
+fn lanes_are_sorted_by_the_column_that_is_marked() {
+    let snapshot = busy(&page(12, 2, 2));
+    let first = |state: &State| state.lanes(&snapshot)[0];
+    let mut keys = Vec::new();
+    for (name, lane) in
+        [("LANE", 0), ("WORK", 1), ("REQUESTS", 1), ("OPEN", 0), ("STRAYS", 0), ("P99", 0), ("MEMORY", 0), ("LANE", 0)]
+    {
+        let state = after(&[&snapshot], &keys);
+        assert_eq!((state.sort.name(), first(&state)), (name, lane));
+        assert!(columns(state.sort).spans[1].content == name);
+        keys.push(KeyCode::Char('s'));
+    }
+}
+
+#[test]
+fn services_are_filtered_and_lanes_count_those_alone() {
+    let snapshot = busy(&page(12, 2, 2));
+    let mut keys = letters("/O1x");
+    keys.extend([KeyCode::Backspace, KeyCode::Enter]);
+    let screen = rendered(&after(&[&snapshot], &keys), &[&snapshot], 80, 24);
+    assert!(screen.contains("filter: O1\n") && screen.contains("\necho1 ") && !screen.contains("\necho0 "), "{screen}");
+    let lane = screen.lines().find(|line| line.starts_with("   0 ")).unwrap();
+    assert_eq!(lane.split_whitespace().nth(7), Some("0"), "its requests are of another service: {lane}");
+    let screen = rendered(&after(&[&snapshot], &letters("/q nobody")), &[&snapshot], 80, 24);
+    assert!(screen.contains("none with this text") && screen.contains("filter: q nobody_"), "{screen}");
+    let mut keys = letters("/echo1");
+    keys.push(KeyCode::Esc);
+    assert!(rendered(&after(&[&snapshot], &keys), &[&snapshot], 80, 24).contains("\necho0 "));
+    let long = after(&[&snapshot], &letters(&format!("/{}", "x".repeat(200))));
+    assert_eq!(long.filter.len(), 40, "what is typed is bounded");
+}
+
+#[test]
+fn one_of_several_processes_is_chosen() {
+    let (first, second) = (busy(&page(12, 2, 2)), busy(&page(13, 1 + 1, 2)));
+    let shown = [&first, &second];
+    let screen = rendered(&after(&shown, &[]), &shown, 80, 24);
+    assert!(
+        screen.starts_with("Several processes run: choose one") && screen.contains("13  alive    2 lanes  echo0 echo1"),
+        "{screen}"
+    );
+    let pid = |keys: &[KeyCode]| after(&shown, keys).process(&shown).map(|snapshot| snapshot.process.pid);
+    assert_eq!(pid(&[]), None);
+    assert_eq!(pid(&[KeyCode::Enter]), Some(12));
+    assert_eq!(pid(&[KeyCode::Down, KeyCode::Down, KeyCode::Enter]), Some(13));
+    assert_eq!(pid(&[KeyCode::Enter, KeyCode::Char('n')]), Some(13));
+    assert_eq!(pid(&[KeyCode::Enter, KeyCode::Char('n'), KeyCode::Char('n')]), Some(12));
+    assert_eq!(pid(&[KeyCode::Enter, KeyCode::Char('p'), KeyCode::Down, KeyCode::Esc]), Some(12));
+}
+
+#[test]
+fn a_process_that_ended_says_so() {
+    let mut snapshot = busy(&page(12, 2, 2));
+    snapshot.liveness = Liveness::Dead;
+    let screen = rendered(&after(&[&snapshot], &[]), &[&snapshot], 80, 24);
+    assert!(screen.starts_with("process 12 (dead)") && screen.contains("! the process has ended"), "{screen}");
+    assert!(!screen.contains("stalled"), "{screen}");
+}
+
+#[test]
+fn many_lanes_and_services_and_faults_leave_nothing_out_unsaid() {
+    let page = page(12, 64, 9);
+    for lane in 0..64 {
+        let row = page.lane(lane).unwrap();
+        LaneCounter::ALL.iter().for_each(|&counter| row.set(counter, u64::MAX));
+        row.set(LaneCounter::LaneState, LaneState::Running as u64);
+        row.set(LaneCounter::LastTurnNanoseconds, 1);
+        (0..9).for_each(|service| {
+            ServiceCounter::ALL.iter().for_each(|&one| page.service(lane, service).unwrap().set(one, u64::MAX))
+        });
+    }
+    page.steering().set("", &(0..1024).map(|bucket| bucket % 64).collect::<Vec<u16>>());
+    let reader = Reader::of(&page).unwrap();
+    let snapshot = reader.snapshot(u64::MAX);
+    let keys = vec![KeyCode::Down; 100];
+    for keys in [&keys[..0], &keys[..10], &keys] {
+        let screen = rendered(&after(&[&snapshot], keys), &[&snapshot], 80, 24);
+        for part in ["below: up and down", "more: / filters", "BUCKETS  1024 by lane, 8 a cell", "more such lines", "q ends"] {
+            assert!(screen.contains(part), "{part:?} is not in\n{screen}");
+        }
+        assert!(screen.lines().any(|line| line.starts_with("! lane 0 is stalled")), "{screen}");
+    }
+}
+
+#[test]
+fn every_size_is_drawn_and_a_small_one_says_what_it_needs() {
+    let snapshot = busy(&page(12, 2, 2));
+    let shown = [&snapshot];
+    for (width, height) in [(1, 1), (10, 3), (40, 10), (79, 24), (80, 23), (80, 24), (200, 60)] {
+        for keys in [&[][..], &[KeyCode::Char('h')], &[KeyCode::Char('p')]] {
+            let screen = rendered(&after(&shown, keys), &shown, width, height);
+            let is_small = width < COLUMNS_MIN || height < ROWS_MIN;
+            assert_eq!(
+                width >= 40 && screen.contains(&format!("This terminal has {width} by {height}.")),
+                width >= 40 && is_small,
+                "{screen}"
+            );
+        }
+    }
+    assert!(rendered(&State::default(), &[], 80, 24).contains("no process"));
+}
+
+#[test]
+fn help_has_every_key_and_fits() {
+    let screen = rendered(&after(&[], &letters("?")), &[], 80, 24);
+    for key in ["q, Ctrl-C", "s ", "/ ", "space", "up, down", "n ", "p ", "h, ?", "Any key goes back"] {
+        assert!(screen.lines().any(|line| line.trim_start().starts_with(key)), "{key:?} is not in\n{screen}");
+    }
+    assert!(help().iter().all(|line| line.width() <= 80));
+}
+
+#[test]
+fn a_pause_holds_and_control_c_ends_everything() {
+    let mut state = after(&[], &letters(" "));
+    assert!(state.is_paused());
+    assert!(rendered(&after(&[&busy(&page(1, 2, 2))], &letters(" ")), &[&busy(&page(1, 2, 2))], 80, 24).contains("PAUSED"));
+    for keys in ["", "/", "h", "p"] {
+        let mut state = after(&[], &letters(keys));
+        let end = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(state.press(end), crate::top::state::Next::End, "{keys:?}");
+    }
+    state.press(KeyEvent::new(KeyCode::Char(' '), KeyModifiers::NONE));
+    assert!(!state.is_paused());
+}

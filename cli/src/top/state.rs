@@ -1,0 +1,184 @@
+//! What the keys have chosen: a machine with keys in, and what is to be drawn out.
+
+use corelane::admin::watch::{LaneCounter, LaneHistogram, LaneSnapshot, ProcessId, ServiceCounter, Snapshot};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// The longest text to filter by, in characters.
+const FILTER_MAX: usize = 40;
+
+/// What the program does after a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    Go,
+    End,
+}
+
+/// What lanes are sorted by: the largest first, but for their numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    #[default]
+    Lane,
+    Work,
+    Requests,
+    Open,
+    Strays,
+    P99,
+    Memory,
+}
+
+impl Sort {
+    const ALL: [Self; 7] = [Self::Lane, Self::Work, Self::Requests, Self::Open, Self::Strays, Self::P99, Self::Memory];
+
+    /// The name of its column.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lane => "LANE",
+            Self::Work => "WORK",
+            Self::Requests => "REQUESTS",
+            Self::Open => "OPEN",
+            Self::Strays => "STRAYS",
+            Self::P99 => "P99",
+            Self::Memory => "MEMORY",
+        }
+    }
+
+    fn next(self) -> Self {
+        let at = Self::ALL.iter().position(|one| *one == self);
+        Self::ALL[at.map_or(0, |at| (at + 1) % Self::ALL.len())]
+    }
+
+    fn of(self, snapshot: &Snapshot, lane: &LaneSnapshot) -> u64 {
+        match self {
+            Self::Lane => 0,
+            Self::Work => snapshot.shares(lane).map_or(0, |shares| (shares.productive * 1e9) as u64),
+            Self::Requests => lane.all(ServiceCounter::Requests),
+            Self::Open => lane.all(ServiceCounter::ConnectionsOpen),
+            Self::Strays => lane.all(ServiceCounter::Strays),
+            Self::P99 => lane.histogram(LaneHistogram::TurnNanoseconds).quantile(990).unwrap_or(0),
+            Self::Memory => lane.values.get(LaneCounter::MemoryUsed),
+        }
+    }
+}
+
+/// Which of its faces the screen shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Face {
+    #[default]
+    Process,
+    /// The list of processes, with one of them marked.
+    Choice(usize),
+    Help,
+}
+
+/// What the keys have chosen.
+#[derive(Debug, Default)]
+pub struct State {
+    pub face: Face,
+    pub sort: Sort,
+    pub filter: String,
+    /// The text to filter by is being typed.
+    pub is_typing: bool,
+    /// Lanes that are scrolled past.
+    pub scrolled: usize,
+    is_paused: bool,
+    chosen: Option<ProcessId>,
+    known: Vec<ProcessId>,
+}
+
+impl State {
+    /// Whether the figures stand still.
+    pub fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    /// Takes note of the processes that there are: of several, one is to be chosen.
+    pub fn settle(&mut self, shown: &[&Snapshot]) {
+        self.known = shown.iter().map(|snapshot| snapshot.process).collect();
+        match (self.chosen, &self.known[..]) {
+            (None, [only]) => self.chosen = Some(*only),
+            (None, [_, ..]) if self.face == Face::Process => self.face = Face::Choice(0),
+            _ => {}
+        }
+        let lanes = self.process(shown).map_or(0, |snapshot| snapshot.lanes.len());
+        self.scrolled = self.scrolled.min(lanes.saturating_sub(1));
+    }
+
+    /// The process that was chosen.
+    pub fn process<'a>(&self, shown: &[&'a Snapshot]) -> Option<&'a Snapshot> {
+        shown.iter().copied().find(|snapshot| Some(snapshot.process) == self.chosen)
+    }
+
+    /// The numbers of the lanes, sorted.
+    pub fn lanes(&self, snapshot: &Snapshot) -> Vec<usize> {
+        let mut lanes: Vec<usize> = (0..snapshot.lanes.len()).collect();
+        lanes.sort_by_key(|&lane| std::cmp::Reverse(self.sort.of(snapshot, &snapshot.lanes[lane])));
+        lanes
+    }
+
+    /// The numbers of the services that are not filtered away.
+    pub fn services(&self, snapshot: &Snapshot) -> Vec<usize> {
+        let is_wanted = |text: &str| text.to_lowercase().contains(&self.filter.to_lowercase());
+        let services = snapshot.services.iter().enumerate();
+        services.filter(|(_, one)| is_wanted(&one.name.name) || is_wanted(&one.name.url)).map(|(number, _)| number).collect()
+    }
+
+    /// A key was pressed.
+    pub fn press(&mut self, key: KeyEvent) -> Next {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return if key.code == KeyCode::Char('c') { Next::End } else { Next::Go };
+        }
+        match (self.is_typing, self.face) {
+            (true, _) => self.typed(key.code),
+            (_, _) if key.code == KeyCode::Char('q') => return Next::End,
+            (_, Face::Help) => self.face = Face::Process,
+            (_, Face::Choice(at)) => self.choose(at, key.code),
+            (_, Face::Process) => self.command(key.code),
+        }
+        Next::Go
+    }
+
+    fn typed(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Char(letter) if self.filter.chars().count() < FILTER_MAX => self.filter.push(letter),
+            KeyCode::Backspace => drop(self.filter.pop()),
+            KeyCode::Enter => self.is_typing = false,
+            KeyCode::Esc => {
+                self.is_typing = false;
+                self.filter.clear();
+            }
+            _ => {}
+        }
+    }
+
+    fn choose(&mut self, at: usize, code: KeyCode) {
+        match code {
+            KeyCode::Up => self.face = Face::Choice(at.saturating_sub(1)),
+            KeyCode::Down => self.face = Face::Choice((at + 1).min(self.known.len().saturating_sub(1))),
+            KeyCode::Enter => self.show(at),
+            KeyCode::Esc if self.chosen.is_some() => self.face = Face::Process,
+            _ => {}
+        }
+    }
+
+    fn show(&mut self, at: usize) {
+        if let Some(process) = self.known.get(at) {
+            (self.chosen, self.face, self.scrolled) = (Some(*process), Face::Process, 0);
+        }
+    }
+
+    fn command(&mut self, code: KeyCode) {
+        let at = self.known.iter().position(|known| Some(*known) == self.chosen).unwrap_or(0);
+        match code {
+            KeyCode::Char('s') => self.sort = self.sort.next(),
+            KeyCode::Char('/') => self.is_typing = true,
+            KeyCode::Char(' ') => self.is_paused = !self.is_paused,
+            KeyCode::Char('h' | '?') => self.face = Face::Help,
+            KeyCode::Char('p') => self.face = Face::Choice(at),
+            KeyCode::Char('n') => self.show((at + 1) % self.known.len().max(1)),
+            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Up => self.scrolled = self.scrolled.saturating_sub(1),
+            KeyCode::Down => self.scrolled += 1,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Started by a service manager: what it is told, and the sockets that it hands over (sd_notify(3), sd_listen_fds(3)).
+
+use crate::common::*;
+use nix::sys::ptrace;
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+use std::fs;
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+on_each_driver!(
+    the_manager_hears_of_readiness_reload_and_end,
+    a_lane_that_hangs_is_not_said_to_live,
+    a_socket_that_is_handed_over_is_served_and_left_to_the_next,
+    datagrams_of_a_socket_that_is_handed_over_are_answered,
+);
+
+/// The manager's end of a service: where it is told things.
+struct Manager {
+    socket: UnixDatagram,
+    variable: String,
+    _folder: Scratch,
+}
+
+impl Manager {
+    fn new() -> Self {
+        let folder = Scratch::new();
+        let path = folder.path().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { socket, variable: format!("NOTIFY_SOCKET={}", path.display()), _folder: folder }
+    }
+
+    /// The next that it is told.
+    fn told(&self) -> String {
+        let mut bytes = [0; 4096];
+        let length = self.socket.recv(&mut bytes).expect("the service says something");
+        String::from_utf8(bytes[..length].to_vec()).unwrap()
+    }
+
+    /// What it is told within `time`, if anything.
+    fn told_within(&self, time: Duration) -> Option<String> {
+        self.socket.set_read_timeout(Some(time)).unwrap();
+        let mut bytes = [0; 4096];
+        let told = self.socket.recv(&mut bytes).ok().map(|length| String::from_utf8(bytes[..length].to_vec()).unwrap());
+        self.socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        told
+    }
+}
+
+fn the_manager_hears_of_readiness_reload_and_end(driver: Driver) {
+    let manager = Manager::new();
+    let test = "supervised::the_manager_hears_of_readiness_reload_and_end";
+    let Some(mut server) = driver.start_under(test, &["env", &manager.variable], &["--lanes", "2", TCP]) else { return };
+    let ready = format!("READY=1\nSTATUS=serving: lanes 2, driver {}, steering ", driver.name());
+    let told = manager.told();
+    assert!(told.starts_with(&ready), "{told}");
+    echo(&mut server.connect(), b"it was ready");
+    let clock = || nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
+    let microseconds = || Duration::from(clock()).as_micros();
+    let before = microseconds();
+    server.signal(Signal::SIGHUP);
+    let told = manager.told();
+    let at: u128 = told.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").and_then(|rest| rest.trim().parse().ok()).expect(&told);
+    assert!((before..=microseconds()).contains(&at), "{told}");
+    assert_eq!(manager.told(), "READY=1\n");
+    server.signal(Signal::SIGTERM);
+    assert_eq!(manager.told(), "STOPPING=1\nSTATUS=draining\n");
+    assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+}
+
+/// The thread of a lane.
+fn thread_of(server: &Server, name: &str) -> Pid {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
+    let is_it = |path: &std::path::Path| fs::read_to_string(path.join("comm")).unwrap().trim() == name;
+    let path = tasks.map(|task| task.unwrap().path()).find(|path| is_it(path)).expect("the lane has a thread");
+    Pid::from_raw(path.file_name().unwrap().to_str().unwrap().parse().unwrap())
+}
+
+/// Stops a lane's thread after some work; lets it go on if it sleeps already.
+fn is_stopped_in_a_turn(server: &Server, lane: Pid) -> bool {
+    // Whichever lane takes them, each looks for work after it.
+    (0..8).for_each(|seed| echo(&mut server.connect(), &pattern(100, seed)));
+    ptrace::attach(lane).expect("a process may trace its children");
+    waitpid(lane, Some(WaitPidFlag::__WALL)).unwrap();
+    let state = server.page()["lanes"][0]["state"].clone();
+    let is_in_turn = state == "running" || state == "spinning";
+    if !is_in_turn {
+        ptrace::detach(lane, None).unwrap();
+    }
+    is_in_turn
+}
+
+fn a_lane_that_hangs_is_not_said_to_live(driver: Driver) {
+    let manager = Manager::new();
+    let test = "supervised::a_lane_that_hangs_is_not_said_to_live";
+    let limit = Duration::from_millis(800);
+    let watchdog = format!("WATCHDOG_USEC={}", limit.as_micros());
+    // It looks for work for a second, and so is in a turn while it is stopped.
+    let arguments = ["--lanes", "2", "--spin", "1000000", TCP];
+    let Some(server) = driver.start_under(test, &["env", &manager.variable, &watchdog], &arguments) else { return };
+    let mut told: Vec<String> = (0..4).map(|_| manager.told()).collect();
+    told.retain(|words| !words.starts_with("READY=1"));
+    assert_eq!(told, ["WATCHDOG=1\n"; 3]);
+    let lane = thread_of(&server, "lane-0");
+    until("the lane is stopped in a turn", || is_stopped_in_a_turn(&server, lane));
+    let stopped = Instant::now();
+    // What is said from half of the limit on would be said of a lane that hangs; what was said before may be in the socket still.
+    while stopped.elapsed() < limit {
+        let _ = manager.told_within(limit / 8);
+    }
+    assert_eq!(manager.told_within(limit), None);
+    ptrace::detach(lane, None).unwrap();
+    assert_eq!(manager.told(), "WATCHDOG=1\n", "it takes turns again");
+    echo(&mut server.connect(), b"and serves");
+}
+
+/// Runs the program with what is its standard input as the socket that was handed over, by the name `web`.
+const HANDS_OVER: [&str; 3] =
+    ["sh", "-c", r#"exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web exec "$0" "$@""#];
+
+/// A server that is given `socket`, to serve `place`.
+fn served_with(driver: Driver, test: &str, socket: OwnedFd, place: &str) -> Option<Server> {
+    // Skipped, and said so, where the machine refuses the driver.
+    drop(driver.start(test, &["--lanes", "1", TCP])?);
+    let arguments = ["--driver", driver.name(), "--lanes", "2", place];
+    let launch = Launch { wrapper: &HANDS_OVER, program: PROGRAM, arguments: &arguments, run: Arc::new(Scratch::new()) };
+    Some(Server::start_with(launch, Stdio::from(socket)))
+}
+
+fn a_socket_that_is_handed_over_is_served_and_left_to_the_next(driver: Driver) {
+    let test = "supervised::a_socket_that_is_handed_over_is_served_and_left_to_the_next";
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let place = format!("echo=tcp://{at}");
+    let copy = || listener.try_clone().unwrap().into();
+    let Some(mut server) = served_with(driver, test, copy(), &place) else { return };
+    assert!(
+        matches!(&server.notes[..], [note] if note.starts_with("[CL-0011] handed over: tcp://127.0.0.1:")),
+        "{:?}",
+        server.notes
+    );
+    let mut streams: Vec<_> = (0..20).map(|_| connect(at)).collect();
+    (0..).zip(&mut streams).for_each(|(seed, stream)| echo(stream, &pattern(1000, seed)));
+    assert_eq!(server.count("accepts"), 20);
+    drop(streams);
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+    // It is still open, and who comes now waits for the next.
+    let mut waits = connect(at);
+    let mut next = served_with(driver, test, copy(), &place).expect("the first one could");
+    echo(&mut waits, b"served by the next");
+    drop(waits);
+    next.signal(Signal::SIGTERM);
+    assert_eq!(next.ended().code(), Some(0), "{}", next.words());
+}
+
+fn datagrams_of_a_socket_that_is_handed_over_are_answered(driver: Driver) {
+    let test = "supervised::datagrams_of_a_socket_that_is_handed_over_are_answered";
+    let socket = UdpSocket::bind("[::]:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let Some(server) = served_with(driver, test, socket.into(), &format!("echo=udp://[::]:{port}?reflect")) else { return };
+    for seed in 0..20 {
+        // From the address that was asked, which the socket has to tell of each.
+        echo_datagram(&datagrams_to(([127, 0, 0, 1], port).into()), &pattern(1000, seed));
+        echo_datagram(&datagrams_to((std::net::Ipv6Addr::LOCALHOST, port).into()), &pattern(1000, seed));
+    }
+    server.comes_to("datagrams_out", 40);
+}
+
+#[test]
+fn a_unix_name_that_is_handed_over_stays() {
+    let folder = Scratch::new();
+    let path = folder.path().join("web.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let (test, place) = ("supervised::a_unix_name_that_is_handed_over_stays", format!("echo=unix:{}", path.display()));
+    let Some(mut server) = served_with(Driver::Epoll, test, listener.try_clone().unwrap().into(), &place) else { return };
+    assert_eq!(server.notes, [""; 0], "a Unix name has one socket in any case");
+    let connects = || std::os::unix::net::UnixStream::connect(&path);
+    drop(connects().unwrap());
+    server.wait_for("accepts", |accepts| accepts == 1);
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+    assert!(connects().is_ok(), "the name is the manager's, and who comes waits for the next");
+}
+
+#[test]
+fn what_is_handed_over_and_serves_nothing_is_an_error() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let mut command = Command::new(HANDS_OVER[0]);
+    command.args(&HANDS_OVER[1..]).args([PROGRAM, "serve", TCP]).stdin(Stdio::from(OwnedFd::from(listener)));
+    let done = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    let words = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(2), "{words}");
+    for part in ["\"web\"", &at.to_string(), "name that address"] {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+}
+
+/// What the package installs for the manager, with this program in its place.
+fn unit(folder: &Scratch) -> std::path::PathBuf {
+    let text = include_str!("../../../packaging/corelane.service").replace("/usr/bin/corelane", PROGRAM);
+    let path = folder.path().join("corelane.service");
+    fs::write(&path, text.replace("Documentation=file:///usr/share/doc/corelane/configuration.md\n", "")).unwrap();
+    path
+}
+
+#[test]
+fn the_unit_is_right_and_lets_the_service_do_little() {
+    let test = "supervised::the_unit_is_right_and_lets_the_service_do_little";
+    if !have(test, &["systemd-analyze"]) {
+        return;
+    }
+    let folder = Scratch::new();
+    let path = unit(&folder);
+    let verified = output(Command::new("systemd-analyze").args(["--man=no", "verify"]).arg(&path));
+    let words = String::from_utf8(verified.stderr).unwrap();
+    assert!(verified.status.success() && !words.contains("corelane.service"), "{words}");
+    // Of 100 at the worst: what systemd calls OK. It serves as root where no user is set, and that alone counts for most of it.
+    let judged =
+        output(Command::new("systemd-analyze").args(["security", "--offline=true", "--threshold=35", "--no-pager"]).arg(&path));
+    assert!(judged.status.success(), "{}", String::from_utf8_lossy(&judged.stdout));
+}

@@ -1,0 +1,325 @@
+//! `serve --take-over`: a new process goes on with the sockets of a running one. Nobody is refused or reset, and whoever dies in the middle leaves the other
+//! one serving.
+
+use crate::common::*;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+on_each_driver!(
+    nobody_is_refused_by_program,
+    nobody_is_refused_by_classic,
+    datagrams_and_unix_sockets_go_over,
+    who_is_connected_is_answered_by_the_one_before,
+    a_new_process_that_dies_leaves_the_other_one_serving,
+    an_old_process_that_dies_is_told_of,
+    the_second_of_two_is_refused,
+    another_number_of_lanes_is_refused,
+    the_table_goes_over,
+    bad_messages_change_nothing,
+);
+
+/// How often a process is followed by another under load.
+const RESTARTS: u64 = 20;
+
+/// Follows `server`: the same services, at the addresses where that one listens.
+fn follow(driver: Driver, server: &Server, arguments: &[&str]) -> Server {
+    let places: Vec<String> = server.urls.iter().map(|url| format!("echo={url}")).collect();
+    let places = places.iter().map(String::as_str);
+    let take_over = format!("--take-over={}", server.pid());
+    let all: Vec<&str> =
+        ["--driver", driver.name(), &take_over].into_iter().chain(arguments.iter().copied()).chain(places).collect();
+    Server::start_as(Launch { wrapper: &[], program: PROGRAM, arguments: &all, run: server.run.clone() })
+}
+
+/// What a follower says that does not start.
+fn refused(server: &Server, arguments: &[&str]) -> String {
+    let place = format!("echo=tcp://{}", server.tcp());
+    let mut command = Command::new(PROGRAM);
+    command.arg("serve").args(arguments).arg(place).env("CORELANE_RUN_DIR", server.run.path());
+    let ended = output(&mut command);
+    assert!(!ended.status.success(), "it starts");
+    String::from_utf8_lossy(&ended.stderr).into_owned()
+}
+
+/// A client for each of its threads, until it is dropped: each connects, asks, has the answer, and closes, again and again.
+struct Load {
+    ends: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    threads: Vec<thread::JoinHandle<Result<(), String>>>,
+}
+
+impl Load {
+    fn begin(clients: usize, ask: impl Fn() -> Result<(), String> + Clone + Send + 'static) -> Self {
+        let (ends, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let client = |_| {
+            let (ends, answered, ask) = (ends.clone(), answered.clone(), ask.clone());
+            thread::spawn(move || {
+                while !ends.load(Ordering::Relaxed) {
+                    ask()?;
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(())
+            })
+        };
+        let threads = (0..clients).map(client).collect();
+        Self { ends, answered, threads }
+    }
+
+    fn answered(&self) -> u64 {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Waits until more has been answered.
+    fn goes_on(&self) {
+        let before = self.answered();
+        until("the load is answered", || {
+            self.answered() > before + 20 || self.threads.iter().any(thread::JoinHandle::is_finished)
+        });
+    }
+
+    /// Ends it; nobody had to do without an answer.
+    fn ends_whole(self) {
+        self.ends.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            assert_eq!(thread.join().unwrap(), Ok(()));
+        }
+    }
+}
+
+fn asks(mut stream: impl Read + Write) -> Result<(), String> {
+    let asked = pattern(64, 7);
+    stream.write_all(&asked).map_err(|error| format!("writing: {error}"))?;
+    let mut answer = vec![0; asked.len()];
+    stream.read_exact(&mut answer).map_err(|error| format!("reading: {error}"))?;
+    if answer == asked { Ok(()) } else { Err("another answer".to_owned()) }
+}
+
+fn connects(at: SocketAddr) -> Result<(), String> {
+    let stream = TcpStream::connect(at).map_err(|error| format!("connecting: {error}"))?;
+    patient(&stream);
+    asks(stream)
+}
+
+fn nobody_is_refused(driver: Driver, test: &str, steering: &str) {
+    let Some(mut server) = driver.start(test, &["--lanes", "2", "--steering", steering, TCP]) else { return };
+    let at = server.tcp();
+    let load = Load::begin(3, move || connects(at));
+    load.goes_on();
+    for _ in 0..RESTARTS {
+        let new = follow(driver, &server, &[]);
+        assert_eq!((new.tcp(), &new.steering), (at, &server.steering));
+        load.goes_on();
+        assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+        assert!(server.words().contains(&format!("process {} has taken over", new.pid())), "{}", server.words());
+        server = new;
+    }
+    load.ends_whole();
+    assert_eq!(server.count("strays"), 0, "the selection goes on as it was");
+}
+
+fn nobody_is_refused_by_program(driver: Driver) {
+    let test = "take_over::nobody_is_refused_by_program";
+    if is_root(&driver.case(test)) {
+        nobody_is_refused(driver, test, "program");
+    }
+}
+
+fn nobody_is_refused_by_classic(driver: Driver) {
+    nobody_is_refused(driver, "take_over::nobody_is_refused_by_classic", "classic");
+}
+
+fn datagrams_and_unix_sockets_go_over(driver: Driver) {
+    let folder = Scratch::new();
+    let path = folder.path().join("echo.sock");
+    let unix = format!("echo=unix:{}", path.display());
+    let Some(mut server) = driver.start("take_over::datagrams_and_unix_sockets_go_over", &["--lanes", "2", UDP, &unix]) else {
+        return;
+    };
+    let at = server.udp();
+    let datagrams = Load::begin(1, move || {
+        let socket = datagrams_to(at);
+        let (asked, mut answer) = (pattern(64, 3), [0; 100]);
+        socket.send(&asked).map_err(|error| error.to_string())?;
+        let length = socket.recv(&mut answer).map_err(|error| format!("no answer: {error}"))?;
+        if answer[..length] == asked { Ok(()) } else { Err("another answer".to_owned()) }
+    });
+    let connects = || asks(UnixStream::connect(&path).unwrap());
+    for _ in 0..5 {
+        let new = follow(driver, &server, &[]);
+        datagrams.goes_on();
+        (0..20).for_each(|_| assert_eq!(connects(), Ok(())));
+        assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+        (0..20).for_each(|_| assert_eq!(connects(), Ok(())));
+        server = new;
+    }
+    datagrams.ends_whole();
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+    assert!(!path.exists(), "the last process takes the name with it");
+}
+
+fn who_is_connected_is_answered_by_the_one_before(driver: Driver) {
+    let Some(mut server) = driver.start("take_over::who_is_connected_is_answered_by_the_one_before", &["--lanes", "2", TCP])
+    else {
+        return;
+    };
+    let mut stream = server.connect();
+    echo(&mut stream, &pattern(1000, 1));
+    let new = follow(driver, &server, &[]);
+    // Behind its back: what it has accepted is its own.
+    echo(&mut stream, &pattern(1000, 2));
+    assert_eq!(read_to_end(&mut stream), (Vec::new(), Ok(())), "then it ends in order");
+    drop(stream);
+    assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+    assert_eq!((server.count("endings_aborted") + server.count("endings_error"), new.count("accepts")), (0, 0));
+}
+
+/// A process that takes over, played by the test: what it has heard is counted.
+struct Player {
+    stream: UnixStream,
+}
+
+/// The control socket of a server.
+fn control(server: &Server) -> PathBuf {
+    let files = fs::read_dir(server.run.path()).unwrap().map(|file| file.unwrap().path());
+    let all: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|suffix| suffix == "control")).collect();
+    let [one] = &all[..] else { panic!("{all:?}") };
+    one.clone()
+}
+
+impl Player {
+    fn asks(control: &Path, words: &str) -> Self {
+        let stream = UnixStream::connect(control).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        (&stream).write_all(format!("take-over {words}\n").as_bytes()).unwrap();
+        Self { stream }
+    }
+
+    /// The next message. Descriptors that come with it are left.
+    fn hears(&mut self) -> Value {
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        while byte[0] != b'\n' {
+            self.stream.read_exact(&mut byte).unwrap();
+            line.push(byte[0]);
+        }
+        serde_json::from_slice(&line).unwrap()
+    }
+
+    fn hears_all(&mut self) -> usize {
+        let mut heard = 1;
+        while self.hears()["message"] != "complete" {
+            heard += 1;
+        }
+        heard
+    }
+}
+
+const ASKED: &str = r#"{"version":1,"process":7}"#;
+
+fn a_new_process_that_dies_leaves_the_other_one_serving(driver: Driver) {
+    let test = "take_over::a_new_process_that_dies_leaves_the_other_one_serving";
+    let Some(server) = driver.start(test, &["--lanes", "2", "--steering", "classic", TCP]) else { return };
+    let all = Player::asks(&control(&server), ASKED).hears_all();
+    assert!(all > 3, "offer, group, and a socket of each lane");
+    let at = server.tcp();
+    let load = Load::begin(2, move || connects(at));
+    for after in 0..=all {
+        // The one before may not have been noticed to be gone yet.
+        let mut player = None;
+        until("it is asked again", || {
+            let mut next = Player::asks(&control(&server), ASKED);
+            let first = next.hears();
+            player = (first["message"] == "offer").then_some(next);
+            player.is_some()
+        });
+        let mut player = player.unwrap();
+        (1..after).for_each(|_| drop(player.hears()));
+        drop(player);
+        load.goes_on();
+    }
+    let mut new = follow(driver, &server, &[]);
+    load.goes_on();
+    load.ends_whole();
+    new.signal(Signal::SIGKILL);
+    new.ended();
+}
+
+fn an_old_process_that_dies_is_told_of(driver: Driver) {
+    let Some(mut server) = driver.start("take_over::an_old_process_that_dies_is_told_of", &["--lanes", "2", TCP]) else { return };
+    server.signal(Signal::SIGKILL);
+    server.ended();
+    let words = refused(&server, &["--take-over"]);
+    assert!(words.contains("--take-over: no corelane process"), "{words}");
+}
+
+fn the_second_of_two_is_refused(driver: Driver) {
+    let Some(server) = driver.start("take_over::the_second_of_two_is_refused", &["--lanes", "2", TCP]) else { return };
+    let mut first = Player::asks(&control(&server), ASKED);
+    assert_eq!(first.hears()["message"], "offer");
+    let words = refused(&server, &["--take-over"]);
+    assert!(words.contains("process 7 is taking over already: wait for it"), "{words}");
+    drop(first);
+    connects(server.tcp()).unwrap();
+}
+
+fn another_number_of_lanes_is_refused(driver: Driver) {
+    let Some(server) = driver.start("take_over::another_number_of_lanes_is_refused", &["--lanes", "2", TCP]) else { return };
+    for lanes in ["1", "3"] {
+        let words = refused(&server, &["--take-over", "--lanes", lanes]);
+        assert!(words.contains("has 2 lanes, which are handed over one by one: leave out --lanes"), "{words}");
+    }
+    let words = refused(&server, &["--take-over", "--steering", "kernel"]);
+    assert!(words.contains("which goes on: leave out --steering"), "{words}");
+    connects(server.tcp()).unwrap();
+}
+
+fn the_table_goes_over(driver: Driver) {
+    let Some(server) = driver.start("take_over::the_table_goes_over", &["--lanes", "2", "--key", "random", TCP]) else { return };
+    let table = |server: &Server, words: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        let pid = server.pid().to_string();
+        command.args(["rss", "table", "--pid", &pid]).args(words).env("CORELANE_RUN_DIR", server.run.path());
+        let ended = output(&mut command);
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        String::from_utf8(ended.stdout).unwrap()
+    };
+    let set = table(&server, &["--move", "0-63:1"]);
+    let new = follow(driver, &server, &[]);
+    assert_eq!(table(&new, &[]), set);
+    let even = table(&new, &["--even"]);
+    assert_ne!(even, set);
+    (0..50).for_each(|_| connects(new.tcp()).unwrap());
+    assert_eq!(new.count("strays"), 0, "the new process rewrites what is in force");
+}
+
+fn bad_messages_change_nothing(driver: Driver) {
+    let Some(server) = driver.start("take_over::bad_messages_change_nothing", &["--lanes", "2", TCP]) else { return };
+    let cases = [
+        ("", "is no take-over"),
+        ("GET / HTTP/1.1", "is no take-over"),
+        (r#"{"version":"#, "is no take-over"),
+        (r#"{"version":3,"process":7}"#, "speaks version 3 of this, and the running one 1"),
+    ];
+    for (asked, why) in cases {
+        let refusal = Player::asks(&control(&server), asked).hears();
+        assert!(refusal["why"].as_str().unwrap().contains(why), "{refusal}");
+    }
+    // A release later may say more than is known.
+    let mut player = Player::asks(&control(&server), r#"{"version":2,"process":7,"moon":"full"}"#);
+    player.hears_all();
+    player.stream.write_all(b"{\"message\":\"moon-phase\"}\n{\"message\":\"offer\"}\n").unwrap();
+    assert!(player.hears()["why"].as_str().unwrap().contains("has gone"), "what is cut is no message");
+    connects(server.tcp()).unwrap();
+    let mut rest = Vec::new();
+    let ended = player.stream.read_to_end(&mut rest);
+    assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
+}

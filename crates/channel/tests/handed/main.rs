@@ -1,0 +1,200 @@
+//! Rings that are handed to other processes: a consumer in C, one in Rust, and one that is killed.
+#![allow(clippy::unwrap_used)] // all of this is tests
+
+use corelane_channel::{CLIENTS_MAX, Offers, Opens, PACKET_BYTES_MAX, Producer, ring, take};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// What is told of clients: a producer for each that comes, and the number of each that goes.
+enum Told {
+    Opened(u64, Producer),
+    Closed(u64),
+}
+
+struct Test {
+    numbers: AtomicU64,
+    told: Mutex<Sender<Told>>,
+}
+
+impl Opens for Test {
+    fn open(&self, request: &str) -> Result<(u64, Vec<OwnedFd>), String> {
+        if request != "udp * *:7" {
+            return Err(format!("{request:?} is not for sale: ask for udp * *:7"));
+        }
+        let (number, (memory, file)) = (self.numbers.fetch_add(1, Ordering::Relaxed), ring(8).unwrap());
+        let producer = Producer::new(memory).unwrap();
+        self.told.lock().unwrap().send(Told::Opened(number, producer)).unwrap();
+        Ok((number, vec![file]))
+    }
+
+    fn close(&self, number: u64) {
+        // Nobody listens any more when the test is over.
+        let _ = self.told.lock().unwrap().send(Told::Closed(number));
+    }
+}
+
+/// A socket in a directory of the test's own.
+struct Rig {
+    directory: PathBuf,
+    offers: Offers,
+    told: Receiver<Told>,
+}
+
+impl Rig {
+    fn new(test: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("corelane-channel-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let (sender, told) = channel();
+        let opens = Test { numbers: AtomicU64::new(1), told: Mutex::new(sender) };
+        let offers = Offers::open(&directory.join("socket"), opens).unwrap();
+        Self { directory, offers, told }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.join("socket")
+    }
+
+    fn opened(&self) -> (u64, Producer) {
+        match self.told.recv().unwrap() {
+            Told::Opened(number, producer) => (number, producer),
+            Told::Closed(number) => panic!("channel {number} has closed"),
+        }
+    }
+
+    fn closed(&self) -> u64 {
+        match self.told.recv().unwrap() {
+            Told::Closed(number) => number,
+            Told::Opened(number, _) => panic!("channel {number} has opened"),
+        }
+    }
+
+    fn ends(self) {
+        let Self { directory, offers, told: _told } = self;
+        drop(offers);
+        assert!(!directory.join("socket").exists());
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+}
+
+/// The consumer in C, compiled with all warnings as errors.
+fn compiled(rig: &Rig) -> PathBuf {
+    let (here, program) = (Path::new(env!("CARGO_MANIFEST_DIR")), rig.directory.join("consumer"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Wno-sign-conversion", "-Werror", "-I"]);
+    compiler.arg(here.join("include")).arg(here.join("tests/handed/consumer.c")).arg("-o").arg(&program);
+    assert!(compiler.status().unwrap().success());
+    program
+}
+
+fn has_compiler(test: &str) -> bool {
+    let has = Command::new("cc").arg("--version").stdout(Stdio::null()).status().is_ok();
+    if !has {
+        corelane_os::testing::skip(test, "there is no C compiler");
+    }
+    has
+}
+
+/// A consumer that has its ring.
+fn ready(program: &Path, arguments: &[&str]) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut child = Command::new(program).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    (child, output)
+}
+
+/// Puts so many packets in, whatever it takes until there is room; bytes, and their sum.
+fn put(producer: &mut Producer, packets: usize) -> (usize, usize) {
+    let (mut bytes, mut sum) = (0, 0);
+    for number in 0..packets {
+        let packet = vec![number as u8; 1 + number * 7 % PACKET_BYTES_MAX];
+        while !producer.put(packet.chunks(100)) {
+            std::thread::yield_now();
+        }
+        producer.publish();
+        (bytes, sum) = (bytes + packet.len(), sum + packet.len() * usize::from(number as u8));
+    }
+    (bytes, sum)
+}
+
+#[test]
+fn c_03_a_consumer_in_c_takes_all_packets_in_its_own_context() {
+    if !has_compiler("c_03_a_consumer_in_c_takes_all_packets_in_its_own_context") {
+        return;
+    }
+    let rig = Rig::new("c");
+    let program = compiled(&rig);
+    let socket = rig.socket();
+    let (mut child, mut output) = ready(&program, &[socket.to_str().unwrap(), "udp * *:7"]);
+    let (number, mut producer) = rig.opened();
+    let (bytes, sum) = put(&mut producer, 3000);
+    drop(producer);
+    let mut said = String::new();
+    output.read_to_string(&mut said).unwrap();
+    assert_eq!(said, format!("3000 {bytes} {sum}\n"));
+    assert!(child.wait().unwrap().success());
+    assert_eq!(rig.closed(), number);
+    let refused = Command::new(&program).args([socket.to_str().unwrap(), "tcp * *"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(String::from_utf8(refused.stderr).unwrap().starts_with("no: \"tcp * *\" is not for sale"), "the other side's words");
+    rig.ends();
+}
+
+#[test]
+fn c_03_a_consumer_that_is_killed_loses_its_channel_and_holds_nobody_up() {
+    if !has_compiler("c_03_a_consumer_that_is_killed_loses_its_channel_and_holds_nobody_up") {
+        return;
+    }
+    let rig = Rig::new("killed");
+    let program = compiled(&rig);
+    let (mut child, _output) = ready(&program, &[rig.socket().to_str().unwrap(), "udp * *:7", "hang"]);
+    let (number, mut producer) = rig.opened();
+    let put: Vec<bool> = (0..10).map(|_| producer.put([&[1_u8; 64][..]].into_iter())).collect();
+    producer.publish();
+    assert_eq!(put.iter().filter(|is_put| **is_put).count(), 8);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(rig.closed(), number);
+    assert_eq!(producer.dropped(), 2);
+    rig.ends();
+}
+
+#[test]
+fn rust_takes_as_well_and_the_end_of_the_offer_ends_what_was_taken() {
+    let rig = Rig::new("rust");
+    let mut taken = take(&rig.socket(), "udp * *:7").unwrap();
+    let (_, mut producer) = rig.opened();
+    let consumer = &mut taken.consumers[0];
+    assert!(producer.put([&b"one"[..]].into_iter()));
+    producer.publish();
+    let mut bytes = [0; PACKET_BYTES_MAX];
+    assert_eq!((consumer.take(&mut bytes), &bytes[..3]), (Ok(Some(3)), &b"one"[..]));
+    let refused = take(&rig.socket(), "gre * *").unwrap_err();
+    assert!(refused.kind() == ErrorKind::InvalidInput && refused.to_string().contains("ask for udp"), "{refused}");
+    let socket = rig.socket();
+    rig.ends();
+    drop(producer);
+    assert!(consumer.has_ended());
+    assert_eq!((&taken.connection).read(&mut [0; 1]).unwrap_or(0), 0, "the connection has ended, too");
+    assert!(take(&socket, "udp * *:7").is_err());
+}
+
+#[test]
+fn so_many_processes_and_no_more_have_channels() {
+    let rig = Rig::new("many");
+    let taken: Vec<_> = (0..CLIENTS_MAX).map(|_| take(&rig.socket(), "udp * *:7").unwrap()).collect();
+    let refused = take(&rig.socket(), "udp * *:7").unwrap_err();
+    assert!(refused.to_string().contains("as many processes"), "{refused}");
+    let producers: Vec<_> = taken.iter().map(|_| rig.opened()).collect();
+    drop(taken);
+    let mut closed: Vec<u64> = producers.iter().map(|_| rig.closed()).collect();
+    closed.sort_unstable();
+    assert!(closed.iter().eq(producers.iter().map(|(number, _)| number)));
+    rig.ends();
+}

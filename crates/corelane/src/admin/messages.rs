@@ -1,0 +1,148 @@
+//! Degraded modes: what a program does without, each with a code that stays the same from release to release.
+//!
+//! ```text
+//! what stands in the way --Degraded::note--> "[CL-0001] words" in notes, pages, logs      docs/messages.md: cost and remedy by code
+//! ```
+//!
+//! A code is never given to anything else. Words may change; who watches logs looks for codes.
+
+use corelane_os::{clock, report};
+use corelane_steer::Warning;
+use std::fmt::Display;
+use std::sync::{Mutex, PoisonError};
+
+/// A cause says something so many nanoseconds apart at the least.
+const APART: u64 = 1_000_000_000;
+
+macro_rules! degraded {
+    ($($name:ident $code:literal $meaning:literal,)*) => {
+        /// What a program has to do without.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Degraded {
+            $(#[doc = $meaning] $name,)*
+        }
+
+        impl Degraded {
+            /// All, in the order of their codes.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// Its code.
+            pub const fn code(self) -> &'static str {
+                match self {
+                    $(Self::$name => $code,)*
+                }
+            }
+        }
+    };
+}
+
+degraded! {
+    DriverRefused "CL-0001" "The better driver is refused, and the other serves.",
+    MoreLanesThanCpus "CL-0002" "Lanes share CPUs.",
+    FewerQueuesThanLanes "CL-0003" "The network card has fewer queues than there are lanes.",
+    FewerEntriesThanQueues "CL-0004" "The card's table does not name all of its queues.",
+    AddressesOnly "CL-0005" "The card hashes some flows by their addresses alone.",
+    PacketsSentOn "CL-0006" "The kernel sends packets on to other CPUs.",
+    NoSpin "CL-0007" "No lane spins, though it was asked for.",
+    LessMemory "CL-0008" "Lanes have less memory, or more than the control group can give.",
+    Steering "CL-0009" "Flows are steered by less than the best means.",
+    Packet "CL-0010" "An interface's frames come by a slower way.",
+    HandedOver "CL-0011" "Lanes share a socket that was handed over.",
+    RunDirectory "CL-0012" "The run directory is another than the first choice.",
+    NoPage "CL-0013" "There is no counter page that others can read.",
+    NoControl "CL-0014" "Nobody can change the table from outside.",
+    SharedDescriptors "CL-0015" "A lane has no descriptor table of its own.",
+    FilesNotConfined "CL-0016" "Threads are not confined to their files.",
+    CallsNotConfined "CL-0017" "Threads are not confined to their calls.",
+    ManagerNotTold "CL-0018" "The service manager cannot be told.",
+    OtherWarning "CL-0019" "A plan warns of something else.",
+}
+
+impl Degraded {
+    /// A note, or a line, of this.
+    pub fn note(self, words: impl Display) -> String {
+        format!("[{}] {words}", self.code())
+    }
+
+    /// Has a line written on standard error, at most once a second; the next one says how many were left out.
+    pub fn say(self, words: impl Display) {
+        static SAID: Mutex<Vec<Said>> = Mutex::new(Vec::new());
+        // Nothing that can panic happens under the lock.
+        let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+        let left_out = may_say(&mut said, self, clock::now());
+        drop(said);
+        if let Some(left_out) = left_out {
+            let more = if left_out > 0 { format!(" ({left_out} lines of this cause were left out)") } else { String::new() };
+            report::line(&self.note(format_args!("{words}{more}")));
+        }
+    }
+}
+
+/// When a cause last said something, and how often it could not since. There is at most one for each cause.
+struct Said {
+    cause: Degraded,
+    /// By the monotonic clock, in nanoseconds.
+    at: u64,
+    left_out: u64,
+}
+
+/// How many lines of this cause were left out, if it may say one now.
+fn may_say(said: &mut Vec<Said>, cause: Degraded, now: u64) -> Option<u64> {
+    let Some(last) = said.iter_mut().find(|said| said.cause == cause) else {
+        said.push(Said { cause, at: now, left_out: 0 });
+        assert!(said.len() <= Degraded::ALL.len(), "a cause is noted once");
+        return Some(0);
+    };
+    if now.saturating_sub(last.at) < APART {
+        last.left_out += 1;
+        return None;
+    }
+    last.at = now;
+    Some(std::mem::take(&mut last.left_out))
+}
+
+impl From<&Warning> for Degraded {
+    fn from(warning: &Warning) -> Self {
+        match warning {
+            Warning::MoreLanesThanCpus { .. } => Self::MoreLanesThanCpus,
+            Warning::FewerQueuesThanLanes { .. } => Self::FewerQueuesThanLanes,
+            Warning::FewerEntriesThanQueues { .. } => Self::FewerEntriesThanQueues,
+            Warning::AddressesOnly { .. } => Self::AddressesOnly,
+            Warning::PacketsSentOn { .. } => Self::PacketsSentOn,
+            // The crate below may come to know more before this one does.
+            _ => Self::OtherWarning,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_each_code_once_and_no_other() {
+        let page = include_str!("../../../../docs/messages.md");
+        let told: Vec<&str> =
+            page.lines().filter_map(|line| line.strip_prefix("| `CL-")?.split_once('`')).map(|(code, _)| code).collect();
+        let codes: Vec<&str> = Degraded::ALL.iter().map(|degraded| &degraded.code()["CL-".len()..]).collect();
+        assert_eq!(told, codes);
+        assert!(codes.is_sorted_by(|one, next| one < next), "each once, in order");
+    }
+
+    #[test]
+    fn a_cause_says_something_once_a_second_and_then_how_much_was_left_out() {
+        let mut said = Vec::new();
+        let mut at = |cause, milliseconds: u64| may_say(&mut said, cause, milliseconds * 1_000_000);
+        assert_eq!(at(Degraded::NoPage, 0), Some(0));
+        assert_eq!((at(Degraded::NoPage, 1), at(Degraded::NoPage, 999)), (None, None));
+        assert_eq!(at(Degraded::NoControl, 5), Some(0), "another cause says its own");
+        assert_eq!(at(Degraded::NoPage, 1000), Some(2));
+        assert_eq!((at(Degraded::NoPage, 1500), at(Degraded::NoPage, 2000)), (None, Some(1)));
+    }
+
+    #[test]
+    fn a_note_begins_with_its_code() {
+        assert_eq!(Degraded::DriverRefused.note("uring refused"), "[CL-0001] uring refused");
+    }
+}

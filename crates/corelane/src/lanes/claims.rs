@@ -1,0 +1,123 @@
+//! Where services are to listen, found free before any lane does.
+
+use crate::error::Error;
+use crate::lanes::handed;
+use crate::lanes::place::Place;
+use crate::lanes::take_over::taking::Taken;
+use crate::lanes::url::Url;
+use crate::lanes::{Lanes, PacketPort, Served};
+use corelane_os::claim::claim;
+use corelane_os::named::NamedSocket;
+use corelane_rss::Transport;
+use corelane_seam::{Address, Unix};
+use std::net::{IpAddr, SocketAddr};
+
+/// Every address of every service, found free before any lane listens; and what was handed over is used.
+pub(crate) fn claim_places(lanes: &Lanes, taken: &mut Option<Taken>) -> Result<(Vec<Place>, Vec<NamedSocket>), Error> {
+    let (mut places, mut named) = (Vec::new(), Vec::new());
+    for (served, service) in lanes.services.iter().enumerate() {
+        let Some(url) = &service.url else { continue };
+        for address in url.resolve()? {
+            refuse_twice(&places, &service.name, url.transport(), &address)?;
+            places.push(claim_place(lanes, (served, url), address, (&mut named, taken))?);
+        }
+    }
+    handed::check_used(&lanes.handed, &places)?;
+    Ok((places, named))
+}
+
+/// One address of a service: its socket is there already, or is made now, or can be made by each lane.
+fn claim_place(
+    lanes: &Lanes,
+    (served, url): (usize, &Url),
+    address: Address,
+    (named, taken): (&mut Vec<NamedSocket>, &mut Option<Taken>),
+) -> Result<Place, Error> {
+    let (service, transport) = (&lanes.services[served], url.transport());
+    let at = |url: Url, address: Address, (named, outlives): (Option<i32>, bool)| Place {
+        service: service.name.clone(),
+        url,
+        address,
+        transport,
+        served,
+        named,
+        outlives,
+    };
+    if let Some(socket) = lanes.handed.iter().find(|socket| socket.transport == transport && socket.address == address) {
+        return Ok(at(url.at(&address), address, (Some(socket.number()), true)));
+    }
+    if let Some((socket, outlives)) = taken.as_mut().and_then(|taken| taken.shared(transport, &address)) {
+        let number = socket.number();
+        named.push(socket);
+        return Ok(at(url.at(&address), address, (Some(number), outlives)));
+    }
+    if taken.as_ref().is_some_and(|taken| taken.has(transport, &address)) {
+        return Ok(at(url.at(&address), address, (None, false)));
+    }
+    if let Address::Unix(name) = &address {
+        let socket = take_name(lanes, service, url, name)?;
+        let number = socket.number();
+        named.push(socket);
+        return Ok(at(url.clone(), address, (Some(number), false)));
+    }
+    if let Some(port) = lanes.packet.as_ref().filter(|port| address.ip().is_some_and(|ip| port.has(ip))) {
+        refuse_on_frames(port, url, transport, &address)?;
+        return Ok(at(url.at(&address), address, (None, false)));
+    }
+    let claimed = claim(transport, &address, lanes.v6_only, lanes.join);
+    let address = claimed.map_err(|fault| Error::Listen { url: url.at(&address).to_string(), fault })?;
+    Ok(at(url.at(&address), address, (None, false)))
+}
+
+/// What cannot be served over an interface's frames.
+fn refuse_on_frames(port: &PacketPort, url: &Url, transport: Transport, address: &Address) -> Result<(), Error> {
+    let refused = |why: String| Err(Error::Setting { name: "packet", why });
+    if transport == Transport::Tcp {
+        return refused(format!(
+            "{url}: over the frames of {} there is UDP so far: serve connections at an address of the kernel's",
+            port.interface()
+        ));
+    }
+    if address.port() == 0 {
+        return refused(format!("{url}: each lane would choose another port: name one"));
+    }
+    Ok(())
+}
+
+/// Who has an address answers for it on the link: the kernel or we, never both.
+pub(crate) fn refuse_shared_addresses(port: &PacketPort) -> Result<(), Error> {
+    let has_it = |ip: &IpAddr| claim(Transport::Udp, &SocketAddr::new(*ip, 0).into(), true, false).is_ok();
+    match port.addresses().find(has_it) {
+        None => Ok(()),
+        Some(ip) => {
+            let why = format!(
+                "the kernel has {ip} as well, and both would answer for it: take it away (ip address del {ip} dev {}), or give another",
+                port.interface()
+            );
+            Err(Error::Setting { name: "packet", why })
+        }
+    }
+}
+
+/// Makes the socket of a Unix name, before the lanes, which share it.
+fn take_name(lanes: &Lanes, service: &Served, url: &Url, name: &Unix) -> Result<NamedSocket, Error> {
+    if lanes.join {
+        let why = "a Unix name has one socket, which no two processes share: leave out --join, or serve at a port".to_owned();
+        return Err(Error::Name { url: url.to_string(), why });
+    }
+    let made = NamedSocket::new(url.transport(), name, url.mode(), service.limits.backlog);
+    made.map_err(|error| Error::Name { url: url.to_string(), why: error.to_string() })
+}
+
+/// One address serves one service: the kernel would share it among two by chance.
+fn refuse_twice(places: &[Place], service: &str, transport: Transport, address: &Address) -> Result<(), Error> {
+    // A Unix name has one socket, for connections or for datagrams.
+    let same = |place: &&Place| place.address == *address && (place.transport == transport || address.unix().is_some());
+    match places.iter().find(same) {
+        None => Ok(()),
+        Some(place) => {
+            let why = format!("{} and {service} are both to be served at {}: name different ports", place.service, place.url);
+            Err(Error::Setting { name: "services", why })
+        }
+    }
+}

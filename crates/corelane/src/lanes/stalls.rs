@@ -1,0 +1,139 @@
+//! Who watches for turns that take too long: a thread that reads the lanes' page, and asks the lane's own thread only where it is.
+//!
+//! ```text
+//! page (LastTurnNanoseconds, LaneState, Serving) -> Watch::look -> Stall { lane, age, serving } -> halt::Sampler, unwind::Names -> report
+//! ```
+//!
+//! A lane in an endless loop and one that waits in a call are seen alike. The lane itself does one store a call, and one a turn.
+
+use crate::error::Error;
+use corelane_os::halt::Sampler;
+use corelane_os::{clock, report};
+use corelane_unwind::{Function, Names};
+use corelane_watch::{LaneCounter, LaneRow, LaneState, Page, Reader};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// How long a thread may take to say where it is.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Functions that are told of one stall at the most.
+const FUNCTIONS_MAX: usize = 40;
+
+/// The thread that watches; it ends when this is dropped.
+pub(crate) struct Stalls {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Stalls {
+    /// Watches lanes with these threads for turns of `limit` and longer.
+    ///
+    /// # Errors
+    /// What the system says of the thread; [`Error::Page`] never: the page has a row for each lane.
+    pub(crate) fn watch(page: &Page, threads: Vec<u32>, services: Vec<String>, limit: Duration) -> Result<Self, Error> {
+        let rows = (0..threads.len()).map(|lane| page.lane(lane)).collect::<Result<Vec<LaneRow>, _>>()?;
+        let told = vec![0; threads.len()];
+        let mut watch = Watch { reader: Reader::of(page)?, rows, threads, services, limit, told, sampler: None };
+        let (stop, stopped) = channel::<()>();
+        let body = move || {
+            while stopped.recv_timeout(watch.pause()) == Err(RecvTimeoutError::Timeout) {
+                watch.look();
+            }
+        };
+        let thread = Builder::new().name("corelane-stalls".to_owned()).spawn(body);
+        let thread = thread.map_err(|error| Error::System { what: "starting the thread that watches for stalls", error })?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Stalls {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It waits for nobody for long.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Watch {
+    reader: Reader,
+    rows: Vec<LaneRow>,
+    threads: Vec<u32>,
+    services: Vec<String>,
+    limit: Duration,
+    /// When the last turn of each lane began that was told.
+    told: Vec<u64>,
+    /// Made when it is needed first.
+    sampler: Option<Sampler>,
+}
+
+impl Watch {
+    /// Until the next look: half of the limit, or all of it while every lane sleeps.
+    fn pause(&self) -> Duration {
+        let sleeps = |row: &LaneRow| row.get(LaneCounter::LaneState) == LaneState::Sleeping as u64;
+        if self.rows.iter().all(sleeps) { self.limit } else { self.limit / 2 }
+    }
+
+    fn look(&mut self) {
+        for lane in 0..self.rows.len() {
+            let began = self.rows[lane].get(LaneCounter::LastTurnNanoseconds);
+            if self.told[lane] != began && began > 0 && self.is_stalled(lane, began) {
+                self.told[lane] = began;
+                self.tell(lane, began);
+            }
+        }
+    }
+
+    /// Whether a lane is in the turn that began then, for too long. Only what is read together is believed: a lane that wakes at this moment would look stalled.
+    fn is_stalled(&self, lane: usize, began: u64) -> bool {
+        let now = clock::now();
+        if now.saturating_sub(began) < self.limit.as_nanos() as u64 {
+            return false;
+        }
+        let snapshot = self.reader.snapshot(now);
+        let seen = &snapshot.lanes[lane];
+        let is_awake = matches!(seen.state(), Some(LaneState::Running | LaneState::Spinning | LaneState::Draining));
+        is_awake && seen.is_whole && seen.values.get(LaneCounter::LastTurnNanoseconds) == began
+    }
+
+    fn tell(&mut self, lane: usize, began: u64) {
+        // The lane never writes this word.
+        self.rows[lane].add(LaneCounter::Stalls, 1);
+        let serving = self.rows[lane].get(LaneCounter::Serving);
+        let milliseconds = clock::now().saturating_sub(began) / 1_000_000;
+        let for_whom = self.for_whom(serving);
+        report::line(&format!("CL-1201 lane {lane} has been in one turn for {milliseconds} ms, {for_whom}"));
+        match self.functions(self.threads[lane]) {
+            Ok(functions) => functions.iter().for_each(|function| report::line(&format!("CL-1201   {function}"))),
+            Err(why) => report::line(&format!("CL-1201   in which functions is not known: {why}")),
+        }
+    }
+
+    /// Whom the lane's call is for, by the word on its page.
+    fn for_whom(&self, serving: u64) -> String {
+        let (service, connection) = ((serving >> 32) as usize, serving as u32);
+        match (service.checked_sub(1).and_then(|service| self.services.get(service)), connection) {
+            (None, _) => "outside of any service's call".to_owned(),
+            (Some(service), 0) => format!("serving {service}"),
+            (Some(service), connection) => format!("serving {service}, connection {}", connection - 1),
+        }
+    }
+
+    /// The functions in which a thread is, the innermost first.
+    fn functions(&mut self, thread: u32) -> std::io::Result<Vec<String>> {
+        let sampler = match &mut self.sampler {
+            Some(sampler) => sampler,
+            none => none.insert(Sampler::new()?),
+        };
+        let stack = sampler.look(thread, PATIENCE)?;
+        let mut names = Names::of(std::process::id())?;
+        let frames = names.frames(&stack);
+        let functions: Vec<Function> = frames.into_iter().flat_map(|address| names.describe(address)).collect();
+        // Of the library what the program has called, but not what has called the program.
+        let own = functions.iter().position(|function| !function.is_library()).unwrap_or(0);
+        let told = functions.iter().enumerate().filter(|(place, function)| *place < own || !function.is_library());
+        Ok(told.map(|(_, function)| function.to_string()).take(FUNCTIONS_MAX).collect())
+    }
+}

@@ -1,0 +1,259 @@
+//! The old process: gives what it has, and drains when the new one serves.
+
+use super::keepsake::{self, Keepsake};
+use super::message::{Message, Place as At, Talk, VERSION, understands, word};
+use crate::lanes::ending::Lives;
+use crate::lanes::place::Place;
+use corelane_os::named::NamedSocket;
+use corelane_os::{passing, report, sockets};
+use corelane_steer::{GroupShown, InForce, Steered};
+use corelane_svc::TransportAddress;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// How long the new process may take from one word to the next: to start its lanes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// For how long connections that were accepted last are served as ever, before the drain: their first requests are on their way.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What the new process asks with, behind its first word.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Request {
+    pub(crate) version: u32,
+    pub(crate) process: u32,
+}
+
+/// Where a take-over stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nobody takes over.
+    Serving,
+    /// This process does.
+    Giving { to: u32 },
+    /// This process has.
+    Given { to: u32 },
+}
+
+/// The names of Unix sockets, which go with them unless another process goes on with them.
+pub(crate) type Names = Arc<Mutex<Vec<NamedSocket>>>;
+
+/// Gives to another process what this one serves with.
+pub(crate) struct Giver {
+    pub(crate) steered: Arc<Steered>,
+    pub(crate) places: Vec<Place>,
+    pub(crate) names: Names,
+    pub(crate) keepsakes: Vec<Keepsake>,
+    pub(crate) passage: Arc<Passage>,
+    pub(crate) lives: Lives,
+    /// The control socket's path, by which this process is found.
+    pub(crate) path: PathBuf,
+    state: Mutex<State>,
+}
+
+/// From the lanes' tables of descriptors to the process's: made before the lanes are.
+pub(crate) struct Passage {
+    lanes: OwnedFd,
+    process: OwnedFd,
+}
+
+impl Passage {
+    pub(crate) fn new() -> io::Result<Arc<Self>> {
+        let (lanes, process) = passing::pair()?;
+        Ok(Arc::new(Self { lanes, process }))
+    }
+
+    /// What arrived, as long as there is something.
+    fn next(&self) -> Option<OwnedFd> {
+        let (_, mut with) = passing::receive(self.process.as_fd(), &mut [0]).ok()?;
+        with.pop()
+    }
+}
+
+/// Why it is not to be, in words for the other process.
+type Refused = String;
+
+impl Giver {
+    pub(crate) fn new(
+        steered: Arc<Steered>,
+        places: Vec<Place>,
+        names: Names,
+        keepsakes: Vec<Keepsake>,
+        passage: Arc<Passage>,
+        lives: Lives,
+        path: PathBuf,
+    ) -> Self {
+        Self { steered, places, names, keepsakes, passage, lives, path, state: Mutex::new(State::Serving) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What a panic left behind is whole: it is one word.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Carries out a request of the control socket. Nothing is changed while somebody takes over, or after.
+    pub(crate) fn unless_giving(&self, changes: bool, answer: impl FnOnce() -> Result<String, String>) -> Result<String, String> {
+        let state = self.state();
+        match *state {
+            State::Giving { to } if changes => Err(format!("process {to} is taking over: ask it when it serves")),
+            State::Given { to } if changes => Err(format!("process {to} has taken over: ask it")),
+            _ => answer(),
+        }
+    }
+
+    /// Serves a process that asks to take over.
+    pub(crate) fn serve(&self, stream: &UnixStream, request: &str) {
+        let talk = Talk::new(stream);
+        let refuse = |why: Refused| {
+            report::line(&format!("corelane: not taken over: {why}"));
+            // Whom this is for may be who has gone.
+            let _ = talk.say(Message::Refused { why }, &[]);
+        };
+        match self.begin(request) {
+            Err(why) => refuse(why),
+            Ok(to) => match self.give(stream) {
+                Ok(()) => self.release(stream, to),
+                Err(why) => {
+                    *self.state() = State::Serving;
+                    refuse(why);
+                }
+            },
+        }
+    }
+
+    fn begin(&self, request: &str) -> Result<u32, Refused> {
+        let Ok(Request { version, process }) = serde_json::from_str(request) else {
+            return Err("what was asked is no take-over: is the other process a corelane server?".to_owned());
+        };
+        if !understands(version) {
+            return Err(format!(
+                "the new process speaks version {version} of this, and the running one {VERSION}: restart without --take-over"
+            ));
+        }
+        let mut state = self.state();
+        if let State::Giving { to } | State::Given { to } = *state {
+            return Err(format!("process {to} is taking over already: wait for it"));
+        }
+        if let Some(lane) = self.steered.present().iter().position(|present| !present) {
+            return Err(format!("lane {lane} has left: have it come back first (corelane rss table --enter {lane})"));
+        }
+        *state = State::Giving { to: process };
+        Ok(process)
+    }
+
+    /// Says all that there is, and waits until the new process serves.
+    fn give(&self, stream: &UnixStream) -> Result<(), Refused> {
+        let lost = |error: io::Error| format!("the new process has gone, or does not listen: {error}");
+        let bounds = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+        bounds.map_err(lost)?;
+        let mut talk = Talk::new(stream);
+        talk.say(self.offer(), &[]).map_err(lost)?;
+        self.say_selection(&talk).map_err(lost)?;
+        for lane in 0..self.steered.present().len() {
+            self.say_sockets(&talk, lane)?;
+        }
+        self.say_shared(&talk).map_err(lost)?;
+        for Keepsake { name, give, .. } in &self.keepsakes {
+            let bytes = give();
+            assert!(bytes.len() <= keepsake::BYTES_MAX, "a keepsake is small");
+            talk.say(Message::Keepsake { name: name.clone(), bytes }, &[]).map_err(lost)?;
+        }
+        talk.say(Message::Complete, &[]).map_err(lost)?;
+        match talk.hear().map_err(lost)? {
+            (Message::Ready, _) => Ok(()),
+            (Message::Refused { why }, _) => Err(why),
+            (other, _) => Err(format!("the new process says what is not to be said now: {other:?}")),
+        }
+    }
+
+    fn offer(&self) -> Message {
+        let hasher = self.steered.hasher();
+        Message::Offer {
+            version: VERSION,
+            process: std::process::id(),
+            lanes: self.steered.present().len(),
+            steering: self.steered.in_force().to_string(),
+            key: hasher.toeplitz().key().to_string(),
+            hash_types: hasher.types().to_string(),
+            table: self.steered.table().to_string(),
+        }
+    }
+
+    fn say_selection(&self, talk: &Talk<'_>) -> io::Result<()> {
+        if let Some(maps) = self.steered.maps() {
+            talk.say(Message::Maps, &maps)?;
+        }
+        for GroupShown { at, members, program } in self.steered.groups() {
+            let group = Message::Group { transport: word(at.transport), address: at.address, members };
+            talk.say(group, program.as_ref().map_or(&[][..], |program| program))?;
+        }
+        Ok(())
+    }
+
+    /// Has a lane send its sockets from its table to the process's, and passes them on.
+    fn say_sockets(&self, talk: &Talk<'_>, lane: usize) -> Result<(), Refused> {
+        // Of an earlier attempt.
+        while self.passage.next().is_some() {}
+        let shown: Arc<Mutex<Vec<TransportAddress>>> = Arc::default();
+        let (told, passage, shared) = (shown.clone(), self.passage.clone(), self.shared_addresses());
+        let visit = move |at: TransportAddress, socket: std::os::fd::BorrowedFd<'_>| {
+            if shared.contains(&at) {
+                return Ok(());
+            }
+            let failed = |error: io::Error| corelane_svc::Error::Steering { address: at.address, why: error.to_string().into() };
+            passing::send(passage.lanes.as_fd(), &[0], &[socket]).map_err(failed)?;
+            told.lock().unwrap_or_else(PoisonError::into_inner).push(at);
+            Ok(())
+        };
+        self.steered.show(lane, Box::new(visit)).map_err(|error| error.to_string())?;
+        let shown = std::mem::take(&mut *shown.lock().unwrap_or_else(PoisonError::into_inner));
+        for at in shown {
+            let socket = self.passage.next().ok_or_else(|| format!("lane {lane} cannot send its socket at {}", at.address))?;
+            let message = Message::Socket { transport: word(at.transport), address: at.address, lane };
+            talk.say(message, &[socket.as_fd()]).map_err(|error| format!("the new process has gone: {error}"))?;
+        }
+        Ok(())
+    }
+
+    fn shared_addresses(&self) -> Vec<TransportAddress> {
+        let shared = self.places.iter().filter(|place| place.named.is_some());
+        shared.filter_map(|place| Some(TransportAddress { transport: place.transport, address: place.address.inet()? })).collect()
+    }
+
+    fn say_shared(&self, talk: &Talk<'_>) -> io::Result<()> {
+        for place in &self.places {
+            let (Some(number), Some(address)) = (place.named, At::of(&place.address)) else { continue };
+            let socket = sockets::duplicate(number).map_err(|fault| io::Error::from_raw_os_error(fault.number))?;
+            let shared = Message::Shared { transport: word(place.transport), address, outlives: place.outlives };
+            talk.say(shared, &[socket.as_fd()])?;
+        }
+        Ok(())
+    }
+
+    /// The new process serves: this one does not any more, and drains when what it accepted last has had time to ask.
+    fn release(&self, stream: &UnixStream, to: u32) {
+        *self.state() = State::Given { to };
+        // Who looks for a process to ask finds the new one alone; and the next take-over, too.
+        let _ = std::fs::remove_file(&self.path);
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(NamedSocket::leave_behind);
+        if let Err(error) = self.steered.hand_over() {
+            // Its sockets go with the drain.
+            report::line(&format!("corelane: process {to} has taken over, but: {error}"));
+        }
+        // It serves, whether it hears this or not.
+        let _ = Talk::new(stream).say(Message::Released, &[]);
+        report::line(&format!("corelane: process {to} has taken over: what is open here is finished"));
+        sleep(GRACE);
+        self.lives.taken_over();
+    }
+}
+
+/// Whether flows are steered in a way that another process can be asked for by this word.
+pub(crate) fn in_force(word: &str) -> Option<InForce> {
+    word.parse().ok()
+}

@@ -1,0 +1,133 @@
+//! The page in the browser: what the last second was, and the last hour second by second.
+
+mod look;
+
+use corelane::admin::watch::{Histogram, LaneHistogram, ServiceCounter, Snapshot};
+use hyper::body::Bytes;
+use look::Look;
+use serde::Serialize;
+use std::collections::VecDeque;
+
+/// The page: all of it in one file, so that it needs nothing from elsewhere.
+pub(crate) const PAGE: &str = include_str!("dashboard/page.html");
+
+/// What the page may do: run its own script, and ask this server.
+pub(crate) const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; \
+                                 base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Seconds of the past that are kept: an hour.
+const SAMPLES_MAX: usize = 3600;
+
+/// One second, as the graphs need it. In the page's script the fields are numbered in this order.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Sample(
+    /// When it ended, in milliseconds since 1970.
+    u64,
+    /// Requests.
+    f64,
+    /// Connections that are open.
+    u64,
+    /// Microseconds that half, and 99 of 100, of its requests took.
+    Option<f64>,
+    Option<f64>,
+    /// Strays.
+    f64,
+    /// The share of their time in which the lanes worked.
+    f64,
+);
+
+/// What is known: the last look, and the past.
+#[derive(Debug, Default)]
+pub(crate) struct Dashboard {
+    before: Option<Snapshot>,
+    samples: VecDeque<Sample>,
+    look: Bytes,
+}
+
+impl Dashboard {
+    /// Takes one look more, at this time of the wall clock in milliseconds.
+    pub fn add(&mut self, now: Snapshot, unix_milliseconds: u64) {
+        let since = self.before.as_ref().and_then(|before| now.since(before).ok());
+        if let Some(since) = &since {
+            let sample = sample(since, unix_milliseconds);
+            self.look = json(&Look::of(since, Some(&sample)));
+            if self.samples.len() == SAMPLES_MAX {
+                self.samples.pop_front();
+            }
+            self.samples.push_back(sample);
+        } else {
+            self.look = json(&Look::of(&now, None));
+        }
+        self.before = Some(now);
+    }
+
+    /// The last look, as JSON.
+    pub fn look(&self) -> Bytes {
+        self.look.clone()
+    }
+
+    /// The last look as an event of a stream (WHATWG HTML, "Server-sent events"). JSON has no line ends.
+    pub fn event(&self) -> Bytes {
+        Bytes::from([b"data: ", &*self.look, b"\n\n"].concat())
+    }
+
+    /// The past, oldest first, as JSON.
+    pub fn history(&self) -> Bytes {
+        json(&self.samples)
+    }
+}
+
+fn json(what: &impl Serialize) -> Bytes {
+    // reason: all keys are strings, and writing to memory does not fail.
+    Bytes::from(serde_json::to_vec(what).expect("a look can be written"))
+}
+
+fn sample(since: &Snapshot, unix_milliseconds: u64) -> Sample {
+    let all = |counter| since.services.iter().fold(0, |sum: u64, one| sum.saturating_add(one.values.get(counter)));
+    let rate = |counter| since.per_second(all(counter)).unwrap_or(0.0);
+    let requests = since.histogram(LaneHistogram::RequestNanoseconds);
+    let worked: f64 = since.lanes.iter().filter_map(|lane| since.shares(lane)).map(|shares| shares.productive).sum();
+    Sample(
+        unix_milliseconds,
+        rate(ServiceCounter::Requests),
+        all(ServiceCounter::ConnectionsOpen),
+        microseconds(&requests, 500),
+        microseconds(&requests, 990),
+        rate(ServiceCounter::Strays),
+        worked / since.lanes.len().max(1) as f64,
+    )
+}
+
+/// A quantile, in microseconds.
+fn microseconds(histogram: &Histogram, thousandths: u32) -> Option<f64> {
+    histogram.quantile(thousandths).map(|nanoseconds| nanoseconds as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane::admin::watch::{Description, LaneName, Page, Reader, ServiceName};
+
+    #[test]
+    fn an_hour_is_kept_and_no_more() {
+        let page = Page::heap(&Description {
+            lanes: vec![LaneName::default()],
+            services: vec![ServiceName::default()],
+            ..Description::default()
+        });
+        let page = page.unwrap();
+        let (reader, row) = (Reader::of(&page).unwrap(), page.service(0, 0).unwrap());
+        let mut dashboard = Dashboard::default();
+        dashboard.add(reader.snapshot(1), 0);
+        assert_eq!((&dashboard.history()[..], dashboard.look().is_empty()), (&b"[]"[..], false));
+        for second in 1..=SAMPLES_MAX as u64 + 5 {
+            row.add(ServiceCounter::Requests, second);
+            dashboard.add(reader.snapshot(1 + second * 1_000_000_000), second * 1000);
+        }
+        let past: serde_json::Value = serde_json::from_slice(&dashboard.history()).unwrap();
+        let samples = past.as_array().unwrap();
+        assert_eq!((samples.len(), samples[0].to_string()), (SAMPLES_MAX, "[6000,6.0,0,null,null,0.0,1.0]".to_owned()));
+        assert_eq!(samples[SAMPLES_MAX - 1][1], 3605.0);
+        assert!(dashboard.event().starts_with(b"data: {") && dashboard.event().ends_with(b"}\n\n"));
+    }
+}

@@ -1,0 +1,133 @@
+//! One look, as the page in the browser needs it.
+
+use super::{Sample, microseconds};
+use corelane::admin::watch::{
+    Counter, Kind, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter, ServiceSnapshot, Snapshot, Values,
+    is_wrong,
+};
+use serde::Serialize;
+
+/// The most lanes that are told, and the most lines of what is wrong. How many there are is told.
+const LANES_MAX: usize = 256;
+const WRONG_MAX: usize = 50;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Look<'a> {
+    pid: u32,
+    program: &'a str,
+    started_unix_milliseconds: u64,
+    driver: &'a str,
+    steering: &'a str,
+    sample: Option<&'a Sample>,
+    imbalance: Option<f64>,
+    lanes_in_all: usize,
+    lanes: Vec<Lane>,
+    services: Vec<Service<'a>>,
+    /// The lane of each bucket.
+    buckets: &'a [u16],
+    wrong_in_all: usize,
+    wrong: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Lane {
+    cpu: Option<u32>,
+    state: &'static str,
+    /// Shares of the last second: worked, looked for work in vain, slept.
+    shares: Option<[f64; 3]>,
+    requests: f64,
+    open: u64,
+    strays: f64,
+    p99_us: Option<f64>,
+    memory: u64,
+    stalled_s: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Service<'a> {
+    name: &'a str,
+    url: &'a str,
+    open: u64,
+    requests: f64,
+    bytes_in: f64,
+    bytes_out: f64,
+    strays: f64,
+}
+
+impl<'a> Look<'a> {
+    pub fn of(snapshot: &'a Snapshot, sample: Option<&'a Sample>) -> Self {
+        let first = snapshot.lanes.first().map(|lane| &lane.name);
+        let mut wrong = wrong(snapshot);
+        let wrong_in_all = wrong.len();
+        wrong.truncate(WRONG_MAX);
+        Self {
+            pid: snapshot.process.pid,
+            program: &snapshot.program,
+            started_unix_milliseconds: snapshot.started_unix_nanoseconds / 1_000_000,
+            driver: first.map_or("", |name| &name.driver),
+            steering: first.map_or("", |name| &name.steering),
+            sample,
+            imbalance: snapshot.imbalance(ServiceCounter::Requests),
+            lanes_in_all: snapshot.lanes.len(),
+            lanes: snapshot.lanes.iter().take(LANES_MAX).map(|lane| Lane::of(snapshot, lane)).collect(),
+            services: snapshot.services.iter().map(|service| Service::of(snapshot, service)).collect(),
+            buckets: &snapshot.steering.lanes,
+            wrong_in_all,
+            wrong,
+        }
+    }
+}
+
+impl Lane {
+    fn of(snapshot: &Snapshot, lane: &LaneSnapshot) -> Self {
+        let rate = |counter| snapshot.per_second(lane.all(counter)).unwrap_or(0.0);
+        Self {
+            cpu: lane.name.cpu,
+            state: lane.state().map_or("unknown", LaneState::name),
+            shares: snapshot.shares(lane).map(|shares| [shares.productive, shares.empty, shares.asleep]),
+            requests: rate(ServiceCounter::Requests),
+            open: lane.all(ServiceCounter::ConnectionsOpen),
+            strays: rate(ServiceCounter::Strays),
+            p99_us: microseconds(lane.histogram(LaneHistogram::RequestNanoseconds), 990),
+            memory: lane.values.get(LaneCounter::MemoryUsed),
+            stalled_s: snapshot.stalled(lane).map(|age| age as f64 / 1e9),
+        }
+    }
+}
+
+impl<'a> Service<'a> {
+    fn of(snapshot: &Snapshot, ServiceSnapshot { name, values }: &'a ServiceSnapshot) -> Self {
+        let rate = |counter| snapshot.per_second(values.get(counter)).unwrap_or(0.0);
+        Self {
+            name: &name.name,
+            url: &name.url,
+            open: values.get(ServiceCounter::ConnectionsOpen),
+            requests: rate(ServiceCounter::Requests),
+            bytes_in: rate(ServiceCounter::BytesIn),
+            bytes_out: rate(ServiceCounter::BytesOut),
+            strays: rate(ServiceCounter::Strays),
+        }
+    }
+}
+
+/// What is wrong, a line each, the worst first.
+fn wrong(snapshot: &Snapshot) -> Vec<String> {
+    let stalled = |(number, lane)| {
+        let seconds = snapshot.stalled(lane)? as f64 / 1e9;
+        Some(format!("lane {number} is stalled: in one turn for {seconds:.1} s"))
+    };
+    let mut lines: Vec<String> = snapshot.lanes.iter().enumerate().filter_map(stalled).collect();
+    for service in &snapshot.services {
+        counted(&mut lines, snapshot, &format!("service {}", service.name.name), &service.values);
+    }
+    counted(&mut lines, snapshot, "lanes", &snapshot.total);
+    lines.extend(snapshot.notes.iter().map(|note| format!("note: {note}")));
+    lines
+}
+
+fn counted<C: Counter>(lines: &mut Vec<String>, snapshot: &Snapshot, whose: &str, values: &Values<C>) {
+    for value in values.all().filter(|value| value.value > 0 && value.kind == Kind::Counter && is_wrong(value.name)) {
+        let rate = snapshot.per_second(value.value).map_or(String::new(), |rate| format!(" ({rate:.1}/s)"));
+        lines.push(format!("{whose}: {} {}{rate}", value.name, value.value));
+    }
+}

@@ -1,0 +1,50 @@
+//! Whether the program lives, and whether it is to be sent work: both from its page.
+
+use corelane::admin::watch::{LaneCounter, LaneState, Snapshot};
+use std::fmt::Write;
+
+/// A lane that has been in one turn for so long will not come back: whoever looks after the process had better start it anew.
+const DEAD_NANOSECONDS: u64 = 60_000_000_000;
+
+/// An answer to a probe.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Health {
+    pub is_good: bool,
+    /// Why, a line each.
+    pub words: String,
+}
+
+/// Whether it lives: it does unless a lane has been in one turn for a minute.
+pub fn live(snapshot: &Snapshot) -> Health {
+    let stalls = snapshot.lanes.iter().enumerate().filter_map(|(number, lane)| Some((number, snapshot.stalled(lane)?)));
+    let mut health = Health { is_good: true, words: String::new() };
+    for (number, age) in stalls {
+        health.is_good &= age < DEAD_NANOSECONDS;
+        // Writing to a string does not fail.
+        let _ = writeln!(health.words, "lane {number} has been in one turn for {} s", age / 1_000_000_000);
+    }
+    health.finish("live")
+}
+
+/// Whether it is to be sent work: every lane serves, and none drains. A lane that has left its buckets to others serves.
+pub fn ready(snapshot: &Snapshot) -> Health {
+    let mut health = Health { is_good: true, words: String::new() };
+    for (number, lane) in snapshot.lanes.iter().enumerate() {
+        let drains = lane.values.get(LaneCounter::DrainBeganNanoseconds) > 0;
+        let state =
+            lane.state().filter(|_| !drains).map_or(if drains { "draining" } else { "in a state unknown here" }, LaneState::name);
+        if drains || !matches!(lane.state(), Some(LaneState::Running | LaneState::Spinning | LaneState::Sleeping)) {
+            health.is_good = false;
+            let _ = writeln!(health.words, "lane {number} is {state}");
+        }
+    }
+    health.finish("ready")
+}
+
+impl Health {
+    fn finish(mut self, what: &str) -> Self {
+        let not = if self.is_good { "" } else { "not " };
+        self.words.insert_str(0, &format!("{not}{what}\n"));
+        self
+    }
+}

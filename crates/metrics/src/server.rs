@@ -1,0 +1,172 @@
+//! The thread that answers, and what its clients can cost.
+
+mod clients;
+mod pages;
+
+use crate::error::Error;
+use clients::{Client, Clients};
+use corelane::admin::watch::Reader;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use pages::Pages;
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::pin;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::time::MissedTickBehavior;
+
+pub use clients::CLIENTS_MAX;
+
+/// How long a client may take for its question and for reading the answer.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The time between two looks of the dashboard.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The longest head of a question, in bytes.
+const QUESTION_BYTES_MAX: usize = 16 << 10;
+
+/// After the system refused a connection (no descriptors), the next is waited for so long.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Where to listen. Whoever reaches these addresses reads what the program counts: nobody is asked who they are, so they belong on loopback, or on a
+/// network of operators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Listen {
+    /// For metrics and health: `/metrics`, `/livez`, `/readyz`.
+    pub metrics: Option<SocketAddr>,
+    /// For the dashboard: `/`. May be the same as that for metrics.
+    pub dashboard: Option<SocketAddr>,
+}
+
+/// What is served at one address.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    metrics: bool,
+    dashboard: bool,
+}
+
+impl Listen {
+    /// Each address once.
+    fn places(&self) -> Vec<(SocketAddr, Parts)> {
+        match (self.metrics, self.dashboard) {
+            (Some(metrics), Some(dashboard)) if metrics == dashboard && metrics.port() != 0 => {
+                vec![(metrics, Parts { metrics: true, dashboard: true })]
+            }
+            (metrics, dashboard) => {
+                let metrics = metrics.map(|address| (address, Parts { metrics: true, dashboard: false }));
+                let dashboard = dashboard.map(|address| (address, Parts { metrics: false, dashboard: true }));
+                metrics.into_iter().chain(dashboard).collect()
+            }
+        }
+    }
+}
+
+/// The server. Dropping it ends it.
+#[derive(Debug)]
+pub struct Server {
+    places: Vec<(SocketAddr, Parts)>,
+    thread: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+}
+
+impl Server {
+    /// Listens, and answers from then on. To be called when the lanes run: they have copies of the descriptors that are open when they start.
+    ///
+    /// # Errors
+    /// [`Error::Listen`], [`Error::Start`].
+    pub fn start(reader: Reader, listen: &Listen) -> Result<Self, Error> {
+        let mut listeners = Vec::new();
+        for (address, parts) in listen.places() {
+            let listener = TcpListener::bind(address).and_then(|one| one.set_nonblocking(true).map(|()| one));
+            listeners.push((listener.map_err(|source| Error::Listen { address, source })?, parts));
+        }
+        let started = |source| Error::Start { source };
+        let place = |(listener, parts): &(TcpListener, Parts)| Ok((listener.local_addr()?, *parts));
+        let places = listeners.iter().map(place).collect::<Result<_, _>>().map_err(started)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(started)?;
+        let (end, ended) = oneshot::channel();
+        let body = move || serve(&runtime, reader, listeners, ended);
+        let thread = std::thread::Builder::new().name("corelane-http".to_owned()).spawn(body).map_err(started)?;
+        Ok(Self { places, thread: Some((end, thread)) })
+    }
+
+    /// What is where, in a word.
+    pub fn places(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+        self.places.iter().flat_map(|(address, parts)| {
+            let metrics = parts.metrics.then_some(("metrics", *address));
+            metrics.into_iter().chain(parts.dashboard.then_some(("dashboard", *address)))
+        })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some((end, thread)) = self.thread.take() {
+            let _ = end.send(());
+            // It has nothing to do but to end.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(runtime: &Runtime, reader: Reader, listeners: Vec<(TcpListener, Parts)>, ended: oneshot::Receiver<()>) {
+    runtime.block_on(async {
+        let clients = Arc::new(Clients::default());
+        let pages = Arc::new(Pages::new(reader, clients.clone()));
+        if listeners.iter().any(|(_, parts)| parts.dashboard) {
+            pages.look();
+            tokio::spawn(look(pages.clone()));
+        }
+        for (listener, parts) in listeners {
+            tokio::spawn(accept(listener, parts, pages.clone(), clients.clone()));
+        }
+        // An error is the same: who would tell has gone.
+        let _ = ended.await;
+    });
+}
+
+/// Looks once a second, for as long as the server is there.
+async fn look(pages: Arc<Pages>) {
+    let mut seconds = tokio::time::interval(SECOND);
+    seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    // The first is at once, and that look was taken.
+    seconds.tick().await;
+    loop {
+        seconds.tick().await;
+        pages.look();
+    }
+}
+
+async fn accept(listener: TcpListener, parts: Parts, pages: Arc<Pages>, clients: Arc<Clients>) {
+    // reason: it was made for this, on a runtime that waits for sockets.
+    let listener = tokio::net::TcpListener::from_std(listener).expect("a listener is one");
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => clients.admit(|client| talk(stream, parts, pages.clone(), client)).await,
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+/// Hears one question and answers it, within its time unless the answer is a stream.
+async fn talk(stream: TcpStream, parts: Parts, pages: Arc<Pages>, client: Arc<Client>) {
+    let asked = client.clone();
+    let answer = service_fn(move |request| {
+        let answer = pages.answer(&request, parts, &asked);
+        std::future::ready(Ok::<_, Infallible>(answer))
+    });
+    let mut builder = http1::Builder::new();
+    let builder =
+        builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE).keep_alive(false).max_buf_size(QUESTION_BYTES_MAX);
+    let mut talk = pin!(builder.serve_connection(TokioIo::new(stream), answer));
+    // Whatever went wrong is the client's.
+    if tokio::time::timeout(PATIENCE, talk.as_mut()).await.is_err() && client.is_stream() {
+        let _ = talk.await;
+    }
+}

@@ -1,0 +1,139 @@
+//! What is answered to which question.
+
+use super::Parts;
+use super::clients::{Client, Clients};
+use crate::dashboard::{Dashboard, PAGE, POLICY};
+use crate::health::{self, Health};
+use crate::text;
+use corelane::admin::watch::{Reader, Snapshot};
+use http_body_util::channel::Sender;
+use http_body_util::{Channel, Either, Full};
+use hyper::body::{Bytes, Frame};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What is sent: all at once, or as it comes.
+pub(super) type Body = Either<Full<Bytes>, Channel<Bytes>>;
+
+/// Who asks again so soon is given the same: a thousand who ask cost no more than ten a second.
+const FRESH: Duration = Duration::from_millis(100);
+
+/// Events that a stream may be behind. Whoever reads none for so many seconds is dropped.
+const EVENTS_MAX: usize = 8;
+
+const JSON: &str = "application/json";
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// What is known, and what was answered last.
+pub(super) struct Pages {
+    reader: Reader,
+    clients: Arc<Clients>,
+    metrics: Mutex<Option<(Instant, Bytes)>>,
+    dashboard: Mutex<Dashboard>,
+    streams: Mutex<Vec<(Sender<Bytes>, Arc<Client>)>>,
+}
+
+impl Pages {
+    pub fn new(reader: Reader, clients: Arc<Clients>) -> Self {
+        Self { reader, clients, metrics: Mutex::default(), dashboard: Mutex::default(), streams: Mutex::default() }
+    }
+
+    /// Takes a look, and tells the streams.
+    pub fn look(&self) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let event = {
+            let mut dashboard = lock(&self.dashboard);
+            dashboard.add(self.snapshot(), since.as_millis() as u64);
+            dashboard.event()
+        };
+        lock(&self.streams).retain_mut(|(sender, client)| {
+            let takes = sender.try_send(Frame::data(event.clone())).is_ok();
+            if !takes {
+                client.end();
+            }
+            takes
+        });
+    }
+
+    /// The answer to a question at an address with these parts.
+    pub fn answer<B>(&self, request: &Request<B>, parts: Parts, client: &Arc<Client>) -> Response<Body> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut answer = whole(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n");
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return answer;
+        }
+        match request.uri().path() {
+            "/metrics" if parts.metrics => whole(StatusCode::OK, text::TYPE, self.metrics()),
+            "/livez" if parts.metrics => probe(health::live(&self.snapshot())),
+            "/readyz" if parts.metrics => probe(health::ready(&self.snapshot())),
+            "/" if parts.dashboard => page(),
+            "/look" if parts.dashboard => whole(StatusCode::OK, JSON, lock(&self.dashboard).look()),
+            "/history" if parts.dashboard => whole(StatusCode::OK, JSON, lock(&self.dashboard).history()),
+            "/events" if parts.dashboard => self.stream(client),
+            _ => whole(StatusCode::NOT_FOUND, PLAIN, words(parts)),
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.reader.snapshot(corelane::now().nanoseconds())
+    }
+
+    /// From now on the client gets each look.
+    fn stream(&self, client: &Arc<Client>) -> Response<Body> {
+        if !self.clients.become_stream(client) {
+            return whole(StatusCode::SERVICE_UNAVAILABLE, PLAIN, "as many look on as may: close another page\n");
+        }
+        let (mut sender, body) = Channel::new(EVENTS_MAX);
+        let sent = sender.try_send(Frame::data(lock(&self.dashboard).event()));
+        assert!(sent.is_ok(), "there is room for the first event");
+        lock(&self.streams).push((sender, client.clone()));
+        answer(StatusCode::OK, "text/event-stream", Either::Right(body))
+    }
+
+    fn metrics(&self) -> Bytes {
+        let mut last = lock(&self.metrics);
+        if let Some((_, text)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+            return text.clone();
+        }
+        let text = Bytes::from(text::text(self.snapshot()));
+        *last = Some((Instant::now(), text.clone()));
+        text
+    }
+}
+
+/// Whatever a panic left behind is whole: what is under these locks is replaced in one step.
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn page() -> Response<Body> {
+    let mut answer = whole(StatusCode::OK, "text/html; charset=utf-8", PAGE);
+    answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    answer
+}
+
+/// What there is, for whoever asks for something else.
+fn words(parts: Parts) -> String {
+    let metrics = if parts.metrics { " /metrics /livez /readyz" } else { "" };
+    let dashboard = if parts.dashboard { " /" } else { "" };
+    format!("there is{metrics}{dashboard}\n")
+}
+
+fn probe(health: Health) -> Response<Body> {
+    let status = if health.is_good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    whole(status, PLAIN, health.words)
+}
+
+fn whole(status: StatusCode, what: &'static str, bytes: impl Into<Bytes>) -> Response<Body> {
+    answer(status, what, Either::Left(Full::new(bytes.into())))
+}
+
+fn answer(status: StatusCode, what: &'static str, body: Body) -> Response<Body> {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(what));
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
+}

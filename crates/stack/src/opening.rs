@@ -1,0 +1,146 @@
+//! Tunnels: what arrives in one is opened on the lane that received it, and placed again by the flow of the packet within.
+//!
+//! ```text
+//! ether: tunnel_of? stays on this lane --ip--> transport --open--> look at the inner headers --ip_direct, or ip for a fragment--> its bucket's lane
+//! ```
+//!
+//! Only what the settings name is opened, and only for the stack's addresses, outside and within. Answers go by the routes, not through a tunnel.
+//! A packet that was opened is shorter than before, and says in how many tunnels it was: loops and nests end.
+
+use crate::counts::Drop;
+use crate::input::Found;
+use crate::packet::{Ip, Packet};
+use crate::path::Path;
+use crate::tunnels::Tunnel;
+use corelane_isr::dispatch::Number;
+use corelane_seam::{Checksum, Frame};
+use corelane_wire::packet::{EtherType, Packet as Walk, Protocol, TUNNELS_MAX, gre, udp, vxlan};
+
+/// What stands behind a tunnel's header.
+enum Carried {
+    Frame,
+    Packet(EtherType),
+}
+
+impl Path {
+    /// The tunnel that a packet came in, if it is one that is opened.
+    pub fn tunnel_of(&self, packet: &Packet, ip: &Ip) -> Option<Tunnel> {
+        let tunnel = match ip.protocol {
+            Protocol::GRE => Tunnel::Gre,
+            Protocol::IPV4 => Tunnel::IpInIp,
+            Protocol::IPV6 => Tunnel::Ipv6InIp,
+            Protocol::UDP if self.tunnels.has(Tunnel::Vxlan) && is_for_vxlan(packet, ip) => Tunnel::Vxlan,
+            _ => return None,
+        };
+        Some(tunnel).filter(|tunnel| self.tunnels.has(*tunnel) && !ip.is_part)
+    }
+
+    /// Opens a tunnel: the packet within goes on by its own flow.
+    pub fn open(&mut self, tunnel: Tunnel, packet: Packet, ip: &Ip) {
+        let inner = self.inner_of(tunnel, packet, ip);
+        let counts = &mut self.counts.tunnels[tunnel as usize];
+        match inner {
+            Err(why) => {
+                counts.dropped += 1;
+                self.counts.drop(why);
+            }
+            Ok((inner, number)) => {
+                counts.opened += 1;
+                self.arrive(number, inner);
+            }
+        }
+    }
+
+    fn inner_of(&mut self, tunnel: Tunnel, packet: Packet, ip: &Ip) -> Result<(Packet, Number), Drop> {
+        if usize::from(ip.tunnels) >= TUNNELS_MAX {
+            return Err(Drop::Nest);
+        }
+        let arrived = packet.arrived;
+        let mut frame = self.contents(packet, ip)?;
+        let (head, carried) = header(tunnel, &frame, ip)?;
+        frame.skip(head);
+        let (inner, at, length) = match self.look_within(&frame, &carried) {
+            Found::Ip { ip, at, length } => (ip, at, length),
+            Found::Not(why) => return Err(why),
+            // Nobody behind a tunnel is a neighbour.
+            Found::Arp => return Err(Drop::NotOurs),
+        };
+        // From ourselves nothing comes in a tunnel.
+        if self.routes.is_own(ip.source) || self.routes.is_own(inner.source) {
+            return Err(Drop::NotOurs);
+        }
+        frame.skip(at);
+        frame.set_length(length);
+        let inner = Ip { tunnels: ip.tunnels + 1, ..inner };
+        let flow = self.flow(&frame, inner.is_part);
+        let number = match (inner.is_part, inner.source.is_ipv4()) {
+            (true, true) => Number::IP,
+            (true, false) => Number::IP6,
+            (false, true) => Number::IP_DIRECT,
+            (false, false) => Number::IP6_DIRECT,
+        };
+        Ok((Packet::new(frame, Some(inner), flow, arrived), number))
+    }
+
+    /// What a packet carries, in one frame, of which the source has told nothing. A datagram that was put together is copied, if a frame holds it.
+    fn contents(&mut self, packet: Packet, ip: &Ip) -> Result<Frame, Drop> {
+        let mut frame = if packet.rest.is_empty() {
+            let mut frame = packet.first;
+            frame.skip(ip.head);
+            frame.set_length(ip.length);
+            frame
+        } else {
+            let mut frame = self.memory.frame().ok_or(Drop::Frames)?;
+            let fits = ip.length <= frame.room();
+            packet.transport(ip).filter(|_| fits).for_each(|piece| frame.append(piece));
+            self.done(packet);
+            if fits { frame } else { return Err(Drop::Pieces) }
+        };
+        assert!(frame.len() == ip.length, "all that a packet carries lies in one frame");
+        frame.facts.hash = None;
+        frame.facts.checksum = Checksum::Unknown;
+        Ok(frame)
+    }
+
+    fn look_within(&self, frame: &Frame, carried: &Carried) -> Found {
+        match carried {
+            Carried::Frame => self.look(frame),
+            Carried::Packet(protocol) => match Walk::of_network(*protocol, frame) {
+                Ok(walk) => self.look_at_network(&walk, false),
+                Err(_) => Found::Not(Drop::Malformed),
+            },
+        }
+    }
+}
+
+fn is_for_vxlan(packet: &Packet, ip: &Ip) -> bool {
+    let head = packet.transport(ip).next().and_then(|first| first.first_chunk::<4>());
+    head.is_some_and(|[_, _, port @ ..]| u16::from_be_bytes(*port) == vxlan::PORT)
+}
+
+/// Bytes of the tunnel's headers at the front of what a packet carries, and what stands behind them.
+fn header(tunnel: Tunnel, bytes: &[u8], ip: &Ip) -> Result<(usize, Carried), Drop> {
+    match tunnel {
+        Tunnel::IpInIp => Ok((0, Carried::Packet(EtherType::IPV4))),
+        Tunnel::Ipv6InIp => Ok((0, Carried::Packet(EtherType::IPV6))),
+        Tunnel::Gre => {
+            let view = gre::View::new(bytes).map_err(|_| Drop::Malformed)?;
+            if !view.is_checksum_right() {
+                return Err(Drop::Checksum);
+            }
+            let carried = match view.header().protocol {
+                EtherType::ETHERNET => Carried::Frame,
+                protocol => Carried::Packet(protocol),
+            };
+            Ok((view.header().header_bytes(), carried))
+        }
+        Tunnel::Vxlan => {
+            let datagram = udp::View::new(bytes).map_err(|_| Drop::Malformed)?;
+            if datagram.has_checksum() && !ip.is_good && !datagram.is_checksum_right(&ip.addresses()) {
+                return Err(Drop::Checksum);
+            }
+            vxlan::View::new(datagram.payload()).map_err(|_| Drop::Malformed)?;
+            Ok((udp::Header::BYTES + vxlan::Header::BYTES, Carried::Frame))
+        }
+    }
+}

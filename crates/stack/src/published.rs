@@ -1,0 +1,151 @@
+//! What a lane's packet path counts, as it stands in the counter page: written by the lane, read by whoever looks.
+
+use crate::counts::{Counts, Drop};
+use crate::packet::Packet;
+use crate::tunnels::Tunnel;
+use corelane_isr::dispatch::{Dispatch, Isr, Number, Placement, ProtocolRow, Report, StreamCounts, StreamNow, StreamRow};
+use corelane_isr::reassembly::Counts as FragmentCounts;
+use corelane_watch::{
+    LaneSnapshot, PacketCounter, PacketsRow, PacketsSnapshot, PacketsWriter, Snapshot, StreamCounter, StreamSnapshot,
+};
+
+/// The policies by their words in the page, from 1; 0 is none of its own.
+const DISPATCHES: [Dispatch; 3] = [Dispatch::Deferred, Dispatch::Hybrid, Dispatch::Direct];
+/// The placements by theirs, from 1.
+const PLACEMENTS: [Placement; 3] = [Placement::Source, Placement::Flow, Placement::Lane];
+
+const _: () = assert!(Number::COUNT == corelane_watch::PROTOCOLS_MAX, "each protocol has its place in a row");
+
+/// Writes all of it as of one moment.
+pub(crate) fn write(row: &PacketsRow, counts: &Counts, fragments: &FragmentCounts, isr: &Isr<Packet>) {
+    assert!(counts.datagrams_add_up(), "{counts:?}");
+    row.together(|to| {
+        write_counts(to, counts, fragments);
+        to.set(PacketCounter::DispatchOfAll, word_of(isr.dispatch(), &DISPATCHES));
+        let mut protocols = 0;
+        for stream in isr.now() {
+            write_stream(to, protocols, &stream);
+            protocols += 1;
+        }
+        to.set_protocols(protocols);
+    });
+}
+
+fn write_counts(to: &PacketsWriter<'_>, counts: &Counts, fragments: &FragmentCounts) {
+    use PacketCounter as C;
+    for (counter, value) in [
+        (C::FramesIn, counts.frames_in),
+        (C::FramesOut, counts.frames_out),
+        (C::FramesMalformed, counts.of(Drop::Malformed)),
+        (C::FramesChecksum, counts.of(Drop::Checksum)),
+        (C::FramesNotOurs, counts.of(Drop::NotOurs)),
+        (C::FramesDropped, counts.dropped()),
+        (C::UdpReceived, counts.datagrams_arrived),
+        (C::UdpDamaged, counts.datagrams_damaged),
+        (C::UdpNoSocket, counts.of(Drop::Port)),
+        (C::UdpSocketFull, counts.of(Drop::Full)),
+        (C::UdpDelivered, counts.datagrams_in),
+        (C::UdpElsewhere, counts.strays),
+        (C::UdpSent, counts.datagrams_out),
+        (C::PacketsCrossed, counts.crossed),
+        (C::ChannelPut, counts.channelled),
+        (C::ChannelDropped, counts.of(Drop::Channel)),
+        (C::Fragments, fragments.fragments),
+        (C::Reassembled, fragments.reassembled),
+        (C::FragmentsDropped, fragments.dropped),
+        (C::EchoesAnswered, counts.echoes),
+        (C::ErrorsSent, counts.errors_out),
+    ] {
+        to.set(counter, value);
+    }
+    for (tunnel, opened, dropped) in [
+        (Tunnel::Gre, C::GreOpened, C::GreDropped),
+        (Tunnel::IpInIp, C::IpipOpened, C::IpipDropped),
+        (Tunnel::Ipv6InIp, C::Ip6inipOpened, C::Ip6inipDropped),
+        (Tunnel::Vxlan, C::VxlanOpened, C::VxlanDropped),
+    ] {
+        to.set(opened, counts.of_tunnel(tunnel).opened);
+        to.set(dropped, counts.of_tunnel(tunnel).dropped);
+    }
+}
+
+fn write_stream(to: &PacketsWriter<'_>, protocol: usize, stream: &StreamNow) {
+    use StreamCounter as C;
+    let StreamNow { name, number, limit, placement, dispatch, asks, counts } = stream;
+    assert!(counts.add_up(), "{name}: {counts:?}");
+    to.name(protocol, name);
+    for (counter, value) in [
+        (C::Number, number.number().into()),
+        (C::Limit, *limit as u64),
+        (C::Placement, word_of(*placement, &PLACEMENTS)),
+        (C::Dispatch, dispatch.map_or(0, |own| word_of(own, &DISPATCHES))),
+        (C::Asks, asks.iter().rev().fold(0, |word, asks| word << 1 | u64::from(*asks))),
+        (C::Length, counts.length as u64),
+        (C::Watermark, counts.watermark as u64),
+        (C::Dispatched, counts.dispatched),
+        (C::Hybrid, counts.hybrid),
+        (C::Drops, counts.drops),
+        (C::Queued, counts.queued),
+        (C::Handled, counts.handled),
+    ] {
+        to.set_stream(protocol, counter, value);
+    }
+}
+
+/// The word of a choice: its place in the list, from 1.
+fn word_of<T: PartialEq>(choice: T, all: &[T]) -> u64 {
+    let place = all.iter().position(|one| *one == choice);
+    // reason: the lists hold every variant.
+    place.expect("each choice is in its list") as u64 + 1
+}
+
+/// The choice of a word; none for 0, and for a word that a program of another version has written.
+fn choice_of<T: Copy>(word: u64, all: &[T]) -> Option<T> {
+    let place = usize::try_from(word).ok()?.checked_sub(1)?;
+    all.get(place).copied()
+}
+
+/// The report of the workstreams of all lanes of a process. Without a packet path it has no protocols and no workstreams. What no version known here
+/// writes is left out.
+#[must_use]
+pub fn report_of(snapshot: &Snapshot) -> Report {
+    let lanes = snapshot.lanes.len();
+    let first = snapshot.lanes.iter().find_map(|lane| lane.packets.as_ref());
+    let dispatch = first.and_then(|packets| choice_of(packets.values.get(PacketCounter::DispatchOfAll), &DISPATCHES));
+    let protocols = first.map_or_else(Vec::new, |packets| packets.streams.iter().filter_map(protocol_row).collect());
+    let streams = snapshot.lanes.iter().enumerate().flat_map(|(number, lane)| stream_rows(number, lane));
+    Report {
+        lanes: (lanes, lanes),
+        dispatch: dispatch.unwrap_or(Dispatch::Direct),
+        are_bound: snapshot.lanes.iter().all(|lane| lane.name.cpu.is_some()),
+        protocols,
+        streams: streams.collect(),
+    }
+}
+
+fn protocol_row(StreamSnapshot { name, values }: &StreamSnapshot) -> Option<ProtocolRow> {
+    let asks = values.get(StreamCounter::Asks);
+    Some(ProtocolRow {
+        name: name.clone(),
+        number: Number::new(u8::try_from(values.get(StreamCounter::Number)).ok()?).ok()?,
+        limit: usize::try_from(values.get(StreamCounter::Limit)).ok()?,
+        placement: choice_of(values.get(StreamCounter::Placement), &PLACEMENTS)?,
+        dispatch: choice_of(values.get(StreamCounter::Dispatch), &DISPATCHES),
+        asks: std::array::from_fn(|bit| asks >> bit & 1 == 1),
+    })
+}
+
+fn stream_rows(number: usize, lane: &LaneSnapshot) -> impl Iterator<Item = StreamRow> {
+    let streams = lane.packets.iter().flat_map(|PacketsSnapshot { streams, .. }| streams);
+    streams.map(move |StreamSnapshot { name, values }| {
+        let length = |counter| usize::try_from(values.get(counter)).unwrap_or(usize::MAX);
+        let mut counts = StreamCounts::default();
+        (counts.length, counts.watermark) = (length(StreamCounter::Length), length(StreamCounter::Watermark));
+        counts.dispatched = values.get(StreamCounter::Dispatched);
+        counts.hybrid = values.get(StreamCounter::Hybrid);
+        counts.drops = values.get(StreamCounter::Drops);
+        counts.queued = values.get(StreamCounter::Queued);
+        counts.handled = values.get(StreamCounter::Handled);
+        StreamRow { lane: number, cpu: lane.name.cpu.map_or(number, |cpu| cpu as usize), name: name.clone(), counts }
+    })
+}

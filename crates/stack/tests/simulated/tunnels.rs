@@ -1,0 +1,254 @@
+//! Row F-08: what comes in tunnels is opened where it arrived, and served by the lane of the inner flow.
+
+use crate::alone::Alone;
+use crate::frames::{STACK, STACK_V6, TEST, TEST_V6, addresses, ethernet, packets, udp, udp_in, written};
+use crate::lanes::{ADDRESSES, flow, hear, mac, meet, payload, plan};
+use crate::program::{Card, Plan, Program};
+use corelane_sim::{WireFaults, for_seeds};
+use corelane_stack::{Drop, Settings, Tunnel};
+use corelane_wire::packet::ethernet::Mac;
+use corelane_wire::packet::{EtherType, Protocol, gre, udp as udp_format, vxlan};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+const ENDS: (IpAddr, IpAddr) = (IpAddr::V4(TEST), IpAddr::V4(STACK));
+const ENDS_V6: (IpAddr, IpAddr) = (IpAddr::V6(TEST_V6), IpAddr::V6(STACK_V6));
+
+fn with_all(settings: Settings) -> Settings {
+    Tunnel::ALL.into_iter().fold(settings, Settings::with_tunnel)
+}
+
+/// Puts a frame (its packet, for those that carry no frames) into a tunnel; as frames, in fragments of at most `part` bytes. None where the tunnel
+/// carries no such packet.
+fn into_tunnel(tunnel: Tunnel, frame: &[u8], ends: (IpAddr, IpAddr), part: usize, name: u16) -> Option<Vec<Vec<u8>>> {
+    let (mac, kind, packet) =
+        (Mac(*frame.first_chunk().unwrap()), EtherType::new(u16::from_be_bytes([frame[12], frame[13]])).unwrap(), &frame[14..]);
+    let (protocol, body) = match tunnel {
+        Tunnel::IpInIp if kind == EtherType::IPV4 => (Protocol::IPV4, packet.to_vec()),
+        Tunnel::Ipv6InIp if kind == EtherType::IPV6 => (Protocol::IPV6, packet.to_vec()),
+        Tunnel::IpInIp | Tunnel::Ipv6InIp => return None,
+        Tunnel::Gre => {
+            // With a frame, or with a packet, by its name.
+            let (protocol, carried) = if name.is_multiple_of(2) { (EtherType::ETHERNET, frame) } else { (kind, packet) };
+            let header = gre::Header {
+                has_checksum: name.is_multiple_of(3),
+                key: name.is_multiple_of(5).then_some(7),
+                sequence: None,
+                protocol,
+            };
+            let body = written(16 + carried.len(), |writer| {
+                header.emit(carried, writer)?;
+                writer.put(carried)
+            });
+            (Protocol::GRE, body)
+        }
+        Tunnel::Vxlan => {
+            let payload = written(8 + frame.len(), |writer| {
+                vxlan::Header { network: vxlan::Network::new(42)? }.emit(writer)?;
+                writer.put(frame)
+            });
+            let body = written(8 + payload.len(), |writer| {
+                let header = udp_format::Header { source: 50_000 + name % 100, destination: vxlan::PORT };
+                header.emit(&addresses(ends.0, ends.1), &payload, writer)?;
+                writer.put(&payload)
+            });
+            (Protocol::UDP, body)
+        }
+    };
+    let outer = if ends.0.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 };
+    let packets = packets(ends.0, ends.1, protocol, &body, part, name);
+    Some(packets.iter().map(|packet| ethernet(mac, outer, packet)).collect())
+}
+
+fn opened(program: &Program, lane: usize) -> u64 {
+    Tunnel::ALL.iter().map(|tunnel| program.counts(lane).of_tunnel(*tunnel).opened).sum()
+}
+
+/// All of a tunnel is one flow outside, which a card brings to one lane.
+#[test]
+fn f_08_inner_packets_go_to_the_lanes_of_their_own_flows_in_order() {
+    for (tunnel, v6) in Tunnel::ALL.into_iter().flat_map(|tunnel| [(tunnel, false), (tunnel, true)]) {
+        let mut program = Program::new(&Plan { change: with_all, ..plan(4, 3) }, &ADDRESSES);
+        meet(&mut program);
+        let (mac, mut heard) = (mac(&program), BTreeMap::new());
+        let is_inner_v6 = match tunnel {
+            Tunnel::IpInIp => |_| false,
+            Tunnel::Ipv6InIp => |_| true,
+            Tunnel::Gre | Tunnel::Vxlan => |source: u16| source % 2 == 1,
+        };
+        let ends = if v6 { ENDS_V6 } else { ENDS };
+        for number in 0..30 {
+            for source in 0..16 {
+                let (from, to) = flow(source, is_inner_v6(source));
+                let inner = udp_in(mac, from, to, &payload(number, 300), 1400, 0).remove(0);
+                // One source outside, whatever is inside.
+                let frames = into_tunnel(tunnel, &inner, ends, 1400, 200).unwrap();
+                frames.iter().for_each(|frame| program.test.send(frame));
+            }
+            program.pass(500_000);
+            hear(&mut program, &mut heard);
+        }
+        program.pass(20_000_000);
+        hear(&mut program, &mut heard);
+        assert!(
+            heard.len() == 16 && heard.values().all(|numbers| *numbers == (0..30).collect::<Vec<_>>()),
+            "{tunnel:?} {heard:?}"
+        );
+        let received: Vec<u64> = (0..4).map(|lane| opened(&program, lane)).collect();
+        assert_eq!(received.iter().filter(|opened| **opened > 0).count(), 1, "one lane opens all: {received:?}");
+        assert_eq!(received.iter().sum::<u64>(), 480);
+        assert!((0..4).all(|lane| program.counts(lane).datagrams_in > 0), "each lane serves its flows");
+        program.all_is_told();
+        program.close();
+    }
+}
+
+/// Fragments outside are put together first, fragments inside afterwards.
+#[test]
+fn f_08_fragments_of_and_in_tunnels_are_opened_and_put_together() {
+    let mut program = Program::new(&Plan { change: with_all, ..plan(4, 5) }, &ADDRESSES);
+    meet(&mut program);
+    let (mac, mut heard) = (mac(&program), BTreeMap::new());
+    for number in 0..20_u32 {
+        for source in 0..8 {
+            let (from, to) = flow(source, source % 2 == 1);
+            let name = (number * 8) as u16 + source;
+            let part = if source % 4 < 2 { 400 } else { 1400 };
+            for inner in udp_in(mac, from, to, &payload(number, 1200), part, name) {
+                let tunnel = if number % 2 == 0 { Tunnel::Gre } else { Tunnel::Vxlan };
+                let outer = into_tunnel(tunnel, &inner, ENDS, if number % 3 == 0 { 600 } else { 1480 }, 3 + 6 * name).unwrap();
+                outer.iter().for_each(|frame| program.test.send(frame));
+                program.pass(10_000);
+            }
+        }
+        program.pass(2_000_000);
+        hear(&mut program, &mut heard);
+    }
+    program.pass(20_000_000);
+    hear(&mut program, &mut heard);
+    assert!(heard.len() == 8 && heard.values().all(|numbers| *numbers == (0..20).collect::<Vec<_>>()), "{heard:?}");
+    program.close();
+}
+
+/// All that wires do: nothing is lost that the wire did not lose, and all memory comes home.
+#[test]
+fn f_08_tunnels_on_bad_wires_end_clean() {
+    let (mut dropped, mut taken_out) = (0, 0);
+    for_seeds(12, |seed| {
+        let card = [Card::Aligned, Card::Scattered, Card::Plain][seed as usize % 3];
+        let wire = WireFaults { down: 2, ..WireFaults::all(60) };
+        let mut program = Program::new(&Plan { card, wire, change: with_all, ..plan(1 + seed as usize % 4, seed) }, &ADDRESSES);
+        meet(&mut program);
+        let (mac, mut heard) = (mac(&program), BTreeMap::new());
+        for number in 0..40_u32 {
+            for source in 0..6 {
+                let (from, to) = flow(source, source % 2 == 1);
+                let inner = udp_in(mac, from, to, &payload(number, 900), 1400, 0).remove(0);
+                let tunnel = Tunnel::ALL[(number as usize + usize::from(source)) % 4];
+                let name = (number * 6) as u16 + source;
+                let frames = into_tunnel(tunnel, &inner, ENDS, if number % 3 == 0 { 496 } else { 1480 }, name);
+                frames.iter().flatten().for_each(|frame| program.test.send(frame));
+            }
+            program.pass(500_000);
+            hear(&mut program, &mut heard);
+        }
+        let lanes = program.lanes.len();
+        let all = |of: fn(&corelane_stack::TunnelCounts) -> u64| -> u64 {
+            let each = (0..lanes).flat_map(|lane| Tunnel::ALL.map(|tunnel| program.counts(lane).of_tunnel(tunnel)));
+            each.map(|counts| of(&counts)).sum()
+        };
+        (dropped, taken_out) = (dropped + all(|counts| counts.dropped), taken_out + all(|counts| counts.opened));
+        program.pass(60_000_000_000);
+        program.close();
+    });
+    assert!(dropped > 0 && taken_out > 500, "{dropped} dropped, {taken_out} opened");
+}
+
+/// A stack that opens all tunnels, a socket on it, and who asks.
+fn alone() -> (Alone, corelane_seam::Socket, SocketAddr) {
+    let mut alone = Alone::with(with_all);
+    alone.meet();
+    let (socket, local) = alone.bind(STACK, 60_007, None);
+    (alone, socket, local)
+}
+
+fn question(alone: &Alone, to: SocketAddr) -> Vec<u8> {
+    udp(alone.mac(), SocketAddr::new(TEST.into(), 7), to, &[9; 64])
+}
+
+#[test]
+fn f_08_tunnels_in_tunnels_are_opened_four_deep_and_no_deeper() {
+    for deep in [1, 2, 4, 5, 32] {
+        for tunnel in [Tunnel::Gre, Tunnel::IpInIp, Tunnel::Vxlan] {
+            let (mut alone, socket, local) = alone();
+            let mut frame = question(&alone, local);
+            for _ in 0..deep {
+                frame = into_tunnel(tunnel, &frame, ENDS, 65_000, 1).unwrap().remove(0);
+            }
+            assert!(frame.len() < 2000, "{deep} {tunnel:?}: {}", frame.len());
+            alone.test.send(&frame);
+            let came = alone.receive(socket).len();
+            let counts = *alone.stack.counts();
+            assert_eq!((came, counts.of(Drop::Nest)), if deep <= 4 { (1, 0) } else { (0, 1) }, "{deep} {tunnel:?}");
+            assert_eq!(counts.of_tunnel(tunnel).opened, deep.min(4));
+        }
+    }
+}
+
+#[test]
+fn f_08_what_is_not_named_is_not_opened() {
+    let mut alone = Alone::with(|settings| settings.with_tunnel(Tunnel::Gre));
+    alone.meet();
+    let (socket, local) = alone.bind(STACK, 60_007, None);
+    let inner = question(&alone, local);
+    for (tunnel, came) in [(Tunnel::IpInIp, 0), (Tunnel::Vxlan, 0), (Tunnel::Gre, 1)] {
+        into_tunnel(tunnel, &inner, ENDS, 1480, 1).unwrap().iter().for_each(|frame| alone.test.send(frame));
+        assert_eq!(alone.receive(socket).len(), came, "{tunnel:?}");
+    }
+    let counts = *alone.stack.counts();
+    assert_eq!((counts.of(Drop::Port), counts.of(Drop::Protocol)), (1, 1), "VXLAN's port has no socket, IP in IP nobody");
+}
+
+/// Own addresses as the source, outside or within, are a loop or a lie.
+#[test]
+fn f_08_own_addresses_send_nothing_through_tunnels() {
+    let (mut alone, socket, local) = alone();
+    let honest = question(&alone, local);
+    let own = udp(alone.mac(), SocketAddr::new(STACK.into(), 7), local, &[9; 64]);
+    let other = udp(alone.mac(), SocketAddr::new(TEST.into(), 7), "10.0.0.77:60007".parse().unwrap(), &[9; 64]);
+    for (inner, ends) in [(&honest, (STACK.into(), STACK.into())), (&own, ENDS), (&other, ENDS)] {
+        for tunnel in [Tunnel::Gre, Tunnel::IpInIp, Tunnel::Vxlan] {
+            let before = alone.stack.counts().of(Drop::NotOurs);
+            into_tunnel(tunnel, inner, ends, 1480, 1).unwrap().iter().for_each(|frame| alone.test.send(frame));
+            assert_eq!(alone.receive(socket).len(), 0, "{tunnel:?}");
+            assert_eq!(alone.stack.counts().of(Drop::NotOurs), before + 1, "{tunnel:?} {ends:?}");
+        }
+    }
+}
+
+/// Every truncation within, outside as well, and each length that lies: nothing panics, and honest packets pass afterwards.
+#[test]
+fn f_08_truncations_and_lying_lengths_within_tunnels_are_survived() {
+    let (mut alone, socket, local) = alone();
+    let inner = question(&alone, local);
+    for tunnel in [Tunnel::Gre, Tunnel::IpInIp, Tunnel::Vxlan] {
+        for length in 14..inner.len() {
+            into_tunnel(tunnel, &inner[..length], ENDS, 1480, 1).unwrap().iter().for_each(|frame| alone.test.send(frame));
+            let whole = into_tunnel(tunnel, &inner, ENDS, 1480, length as u16).unwrap().remove(0);
+            alone.test.send(&whole[..length]);
+            // Each byte of the headers, outside and within, as what it cannot be.
+            for lie in [0, 0xff] {
+                let mut lying = whole.clone();
+                lying[length] = lie;
+                alone.test.send(&lying);
+            }
+            alone.settle();
+        }
+        alone.receive(socket);
+        let honest = into_tunnel(tunnel, &inner, ENDS, 1480, 2).unwrap().remove(0);
+        alone.test.send(&honest);
+        assert_eq!(alone.receive(socket).len(), 1, "{tunnel:?}");
+        let counts = alone.stack.counts().of_tunnel(tunnel);
+        assert!(counts.opened > 0 && counts.dropped > 40, "{tunnel:?} {counts:?}");
+    }
+}

@@ -1,0 +1,62 @@
+//! What the packet path of a lane counts, if it has one.
+
+use super::{Counter, Declaration, Kind, Ratio, Scope};
+
+catalogue! {
+    /// What a lane's packet path counts. Of the datagrams: `udp_received` is `udp_damaged`, `udp_no_socket`, `udp_socket_full`, `udp_delivered` and
+    /// `udp_elsewhere` together.
+    PacketCounter, Packets;
+    counters {
+        FramesIn "frames_in" Counter "frames" "Frames that arrived.";
+        FramesOut "frames_out" Counter "frames" "Frames handed to the port.";
+        FramesMalformed "frames_malformed" Counter "packets" "Packets dropped because a header was cut short or contradicted itself.";
+        FramesChecksum "frames_checksum" Counter "packets" "Packets dropped because a checksum was wrong.";
+        FramesNotOurs "frames_not_ours" Counter "frames" "Frames dropped because they were for somebody else.";
+        FramesDropped "frames_dropped" Counter "packets" "Packets dropped, for whatever reason.";
+        UdpReceived "udp_received" Counter "datagrams" "Datagrams that reached UDP on the lane.";
+        UdpDamaged "udp_damaged" Counter "datagrams" "Datagrams dropped because their header or checksum was wrong.";
+        UdpNoSocket "udp_no_socket" Counter "datagrams" "Datagrams dropped because no socket had their port.";
+        UdpSocketFull "udp_socket_full" Counter "datagrams" "Datagrams dropped because the queue of their socket was full.";
+        UdpDelivered "udp_delivered" Counter "datagrams" "Datagrams put into the queue of their socket.";
+        UdpElsewhere "udp_elsewhere" Counter "datagrams" "Datagrams sent on to the lane that alone can have their socket.";
+        UdpSent "udp_sent" Counter "datagrams" "Datagrams that sockets sent.";
+        PacketsCrossed "packets_crossed" Counter "packets" "Packets sent to the lane of their bucket.";
+        ChannelPut "channel_put" Counter "packets" "Packets put into channels of other lanes and processes.";
+        ChannelDropped "channel_dropped" Counter "packets" "Packets dropped because the ring of their channel was full, or they were too long for one.";
+        Fragments "fragments" Counter "fragments" "Fragments that arrived.";
+        Reassembled "reassembled" Counter "datagrams" "Datagrams put together of fragments.";
+        FragmentsDropped "fragments_dropped" Counter "fragments" "Fragments dropped: no room, too late, or at odds with others.";
+        EchoesAnswered "echoes_answered" Counter "packets" "Echo requests answered.";
+        ErrorsSent "errors_sent" Counter "packets" "ICMP errors sent.";
+        GreOpened "gre_opened" Counter "packets" "Packets taken out of tunnels of GRE.";
+        GreDropped "gre_dropped" Counter "packets" "Packets dropped with what they carried in tunnels of GRE.";
+        IpipOpened "ipip_opened" Counter "packets" "Packets taken out of tunnels of IPv4 in IP.";
+        IpipDropped "ipip_dropped" Counter "packets" "Packets dropped with what they carried in tunnels of IPv4 in IP.";
+        Ip6inipOpened "ip6inip_opened" Counter "packets" "Packets taken out of tunnels of IPv6 in IP (6in4).";
+        Ip6inipDropped "ip6inip_dropped" Counter "packets" "Packets dropped with what they carried in tunnels of IPv6 in IP (6in4).";
+        VxlanOpened "vxlan_opened" Counter "packets" "Packets taken out of tunnels of VXLAN.";
+        VxlanDropped "vxlan_dropped" Counter "packets" "Packets dropped with what they carried in tunnels of VXLAN.";
+        DispatchOfAll "dispatch_of_all" Mark "state" "When handlers run of protocols that do not say otherwise: 1 deferred, 2 hybrid, 3 direct.";
+    }
+    ratios {}
+}
+
+catalogue! {
+    /// What is counted of each protocol of a packet path, on each lane. Handled is dispatched, hybrid and queued together, less the length.
+    StreamCounter, Workstream;
+    counters {
+        Number "number" Mark "state" "The protocol's number, from 1 to 16.";
+        Limit "limit" Mark "packets" "Packets that its queue holds.";
+        Placement "placement" Mark "state" "How a packet's lane is chosen: 1 source, 2 flow, 3 cpu.";
+        Dispatch "dispatch" Mark "state" "When its handler runs: 0 as by default, 1 deferred, 2 hybrid, 3 direct.";
+        Asks "asks" Mark "state" "What it is asked for: 1 a packet's lane, 2 what is due when its queue has run, 4 a packet's flow, added up.";
+        Length "length" Gauge "packets" "Packets queued now.";
+        Watermark "watermark" Gauge "packets" "The most packets that were queued at one time.";
+        Dispatched "dispatched" Counter "packets" "Packets run at once by the direct policy.";
+        Hybrid "hybrid" Counter "packets" "Packets run at once by the hybrid policy.";
+        Drops "drops" Counter "packets" "Packets dropped because the queue was full.";
+        Queued "queued" Counter "packets" "Packets queued ever.";
+        Handled "handled" Counter "packets" "Packets run, at once or later.";
+    }
+    ratios {}
+}

@@ -1,0 +1,127 @@
+//! What readers make of a snapshot beyond its counters: how lanes spent their time, who is stalled, how evenly the work lies.
+
+use crate::catalogue::{LaneCounter, LaneState, ServiceCounter};
+use crate::process::Liveness;
+use crate::snapshot::{LaneSnapshot, Snapshot};
+
+/// A lane that has been in one turn for so long is said to be stalled: a thousand times what any turn should take.
+pub const STALL_NANOSECONDS: u64 = 1_000_000_000;
+
+/// How a lane spent the time between two looks, as parts of 1 that are 1 together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shares {
+    /// Neither of the others: it worked.
+    pub productive: f64,
+    /// It looked for work and found none.
+    pub empty: f64,
+    /// It slept in the driver.
+    pub asleep: f64,
+}
+
+impl LaneSnapshot {
+    /// What all services on the lane have counted together.
+    pub fn all(&self, counter: ServiceCounter) -> u64 {
+        self.services.iter().fold(0, |sum, row| sum.saturating_add(row.get(counter)))
+    }
+}
+
+impl Snapshot {
+    /// Nanoseconds since the lane's last turn began; none before its first.
+    pub fn age(&self, lane: &LaneSnapshot) -> Option<u64> {
+        let began = lane.values.get(LaneCounter::LastTurnNanoseconds);
+        (began > 0).then(|| self.at_nanoseconds.saturating_sub(began))
+    }
+
+    /// How long a lane has been in its turn, if that is too long. A sleeping lane is in none, and a dead one in its last.
+    pub fn stalled(&self, lane: &LaneSnapshot) -> Option<u64> {
+        let is_awake = matches!(lane.state(), Some(LaneState::Running | LaneState::Spinning | LaneState::Draining));
+        let age = self.age(lane).filter(|&age| age >= STALL_NANOSECONDS)?;
+        (is_awake && lane.is_whole && self.liveness != Liveness::Dead).then_some(age)
+    }
+
+    /// How a lane spent the span; none without a span.
+    pub fn shares(&self, lane: &LaneSnapshot) -> Option<Shares> {
+        let span = self.span_nanoseconds.filter(|&span| span > 0)? as f64;
+        // A sleep counts when it ends: one that goes on is known by its beginning only.
+        let sleeps_for = self.age(lane).filter(|_| lane.state() == Some(LaneState::Sleeping)).unwrap_or(0);
+        let slept = lane.values.get(LaneCounter::SleepNanoseconds).saturating_add(sleeps_for);
+        let asleep = (slept as f64 / span).min(1.0);
+        let empty = (lane.values.get(LaneCounter::SpinNanoseconds) as f64 / span).min(1.0 - asleep);
+        Some(Shares { productive: 1.0 - asleep - empty, empty, asleep })
+    }
+
+    /// How unevenly a count lies on the lanes: the most that one has, divided by what each would have; 1 is even. None if there is nothing.
+    pub fn imbalance(&self, counter: ServiceCounter) -> Option<f64> {
+        let counts = || self.lanes.iter().map(|lane| lane.all(counter));
+        let all: u128 = counts().map(u128::from).sum();
+        let most = counts().max()?;
+        (all > 0).then(|| most as f64 * self.lanes.len() as f64 / all as f64)
+    }
+}
+
+/// What a counter's name ends with if it counts what should not be: by the names' own rule, so a service's own counters are found as well.
+const ENDS: [&str; 9] =
+    ["_hits", "_refused", "_dropped", "_failed", "_late", "_starved", "_truncated", "_aborted", "_no_descriptor"];
+/// Those that are told by no such ending.
+const NAMES: [&str; 8] =
+    ["stalls", "strays", "connects_stray", "panics", "tasks_panicked", "works_broken", "memory_endings", "transform_refusals"];
+
+/// Whether a counter of this name counts what should not be: refusals, losses, limits that were hit.
+pub fn is_wrong(name: &str) -> bool {
+    NAMES.contains(&name) || ENDS.iter().any(|end| name.ends_with(end))
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+    use crate::catalogue::Counter;
+    use crate::page::{Description, LaneName, Page, ServiceName};
+    use crate::reader::Reader;
+
+    fn page(lanes: usize) -> Page {
+        let services = vec![ServiceName::default()];
+        Page::heap(&Description { services, lanes: vec![LaneName::default(); lanes], ..Description::default() }).unwrap()
+    }
+
+    #[test]
+    fn a_lane_works_or_looks_for_work_or_sleeps() {
+        let page = page(1);
+        let reader = Reader::of(&page).unwrap();
+        let (before, lane) = (reader.snapshot(1_000), page.lane(0).unwrap());
+        assert_eq!(before.shares(&before.lanes[0]), None, "there is no span");
+        let shares = |at| {
+            let since = reader.snapshot(at).since(&before).unwrap();
+            since.shares(&since.lanes[0]).unwrap()
+        };
+        lane.add(LaneCounter::SleepNanoseconds, 500);
+        lane.add(LaneCounter::SpinNanoseconds, 250);
+        assert_eq!(shares(2_000), Shares { productive: 0.25, empty: 0.25, asleep: 0.5 });
+        lane.set(LaneCounter::LaneState, LaneState::Sleeping as u64);
+        lane.set(LaneCounter::LastTurnNanoseconds, 1_900);
+        assert_eq!(shares(2_000).asleep, 0.6, "it sleeps at present");
+        lane.add(LaneCounter::SleepNanoseconds, 5_000);
+        assert_eq!(shares(2_000), Shares { productive: 0.0, empty: 0.0, asleep: 1.0 }, "it slept before the span, too");
+    }
+
+    #[test]
+    fn work_that_lies_unevenly_shows() {
+        let page = page(4);
+        let reader = Reader::of(&page).unwrap();
+        assert_eq!(reader.snapshot(0).imbalance(ServiceCounter::Requests), None);
+        for (lane, count) in [(0, 60), (1, 20), (2, 20)] {
+            page.service(lane, 0).unwrap().add(ServiceCounter::Requests, count);
+        }
+        assert_eq!(reader.snapshot(0).imbalance(ServiceCounter::Requests), Some(2.4));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_its_name() {
+        let known: Vec<&str> = LaneCounter::DECLARED.iter().chain(ServiceCounter::DECLARED).map(|one| one.name).collect();
+        assert!(NAMES.iter().all(|name| known.contains(name)), "names that are declared");
+        assert!(ENDS.iter().all(|end| known.iter().any(|name| name.ends_with(end))), "endings that occur");
+        for good in ["requests", "accepts", "endings_completed", "handshakes", "sleeps", "messages_sent", "connects_home"] {
+            assert!(known.contains(&good) && !is_wrong(good), "{good}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `cargo xtask bench packet`: what a datagram's echo costs on a packet lane, beside sockets, the kernel's own echo and DPDK's; what is left of it
+//! under a flood; and what the packet path costs in nanoseconds.
+//!
+//! ```text
+//! near, CPU 1                                          far, CPU 0
+//! corelane load --socket--> veth: XDP pass  ========  veth: XDP pass, echo or the packet lane's --socket, AF_XDP--> server
+//!               a thread that receives (NAPI)                a thread that receives (NAPI)
+//! ```
+//!
+//! Each echo has a wire of its own, set up alike ([`wire`]). What it costs is the processor time of its threads and of the kernel's thread that
+//! receives for it.
+
+mod cells;
+mod flood;
+mod nanoseconds;
+mod programs;
+mod rounds;
+mod servers;
+mod wire;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::Manner;
+use super::interrupt::Interrupt;
+use super::rounds::{Extent, Verdict};
+use super::stage::Stage;
+use crate::workspace::Workspace;
+use cells::{CELLS, Echo, FLOOD, NANOSECONDS};
+
+pub use flood::Floods;
+pub use rounds::CellRounds;
+
+/// What to measure.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub(super) manner: Manner,
+    /// One cell alone; may be given again.
+    #[arg(long, value_name = "CELL", value_parser = cell_names())]
+    only: Vec<String>,
+}
+
+/// All that was found out.
+pub struct Found {
+    /// The cells of echoes.
+    pub packets: Vec<CellRounds>,
+    /// The flood, if it was asked for.
+    pub flood: Option<Floods>,
+    /// Lines of the programs that count nanoseconds, if they were asked for.
+    pub nanoseconds: Vec<String>,
+    /// Who did not take part, and why.
+    pub left_out: Vec<String>,
+    /// What came of all bars.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Arguments {
+    /// Measures what was asked for.
+    ///
+    /// # Errors
+    /// When a wire or a server cannot be made. What is not installed is left out, by name.
+    pub fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Found> {
+        let (echoes, missing): (Vec<_>, Vec<_>) = Echo::ALL.into_iter().partition(|&echo| servers::lacking(echo).is_none());
+        let left_out = missing.into_iter().filter_map(servers::lacking).collect();
+        let mut found = Found { packets: Vec::new(), flood: None, nanoseconds: Vec::new(), left_out, verdicts: Vec::new() };
+        for cell in CELLS.iter().filter(|cell| self.wants(cell.name)) {
+            let measured = rounds::run(cell, &echoes, stage, extent, interrupt)?;
+            println!("{}", rounds::table(&measured));
+            found.verdicts.extend(rounds::judge(cell, &measured));
+            found.packets.push(measured);
+        }
+        if self.wants(FLOOD) {
+            let floods = flood::run(stage, extent, interrupt)?;
+            println!("{}", flood::table(&floods));
+            found.verdicts.extend(flood::judge(&floods));
+            found.flood = Some(floods);
+        }
+        if self.wants(NANOSECONDS) {
+            found.nanoseconds = nanoseconds::run(Workspace::load()?.root.as_path())?;
+            println!("{}\n", found.nanoseconds.join("\n"));
+        }
+        Ok(found)
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+}
+
+fn cell_names() -> clap::builder::PossibleValuesParser {
+    CELLS.iter().map(|cell| cell.name).chain([FLOOD, NANOSECONDS]).into()
+}

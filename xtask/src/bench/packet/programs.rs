@@ -1,0 +1,216 @@
+//! Programs for the ends of a wire: what they do to a packet is the whole service, or no service at all.
+
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+
+use anyhow::{Context, Result};
+use corelane_select::bpf::assembly::{Alu, Assembler, Label, Register, When, Width};
+use corelane_select::bpf::{Map, MapKind, Program, ProgramKind};
+
+use Register::{R0, R1, R2, R3, R4, R5, R7, R8, R10};
+
+/// The service's port.
+pub const PORT: u16 = 60_007;
+
+/// What an XDP program answers (`enum xdp_action`).
+const DROP: i32 = 1;
+const PASS: i32 = 2;
+const TX: i32 = 3;
+
+/// Functions of the kernel (bpf-helpers(7)).
+const MAP_LOOKUP: i32 = 1;
+const RANDOM: i32 = 7;
+const REDIRECT: i32 = 23;
+
+const CONTEXT_DATA: i16 = 0;
+const CONTEXT_DATA_END: i16 = 4;
+
+/// Where things stand in a frame with an IPv4 header without options.
+mod at {
+    pub const SOURCE_MAC: i16 = 6;
+    pub const ETHER_TYPE: i16 = 12;
+    pub const VERSION_LENGTH: i16 = 14;
+    pub const PROTOCOL: i16 = 23;
+    pub const SOURCE: i16 = 26;
+    pub const DESTINATION: i16 = 30;
+    pub const SOURCE_PORT: i16 = 34;
+    pub const DESTINATION_PORT: i16 = 36;
+    pub const PAYLOAD: i16 = 42;
+}
+
+/// Flows of a flood: a power of two.
+const FLOWS: i32 = 8;
+/// The first source port of a flood; its low bits are the flow's.
+const FLOOD_PORT: u16 = 40_000;
+
+/// Leaves every packet to the kernel.
+pub fn pass() -> Result<Program> {
+    let mut a = Assembler::new();
+    a.alu(Alu::Move, R0, PASS);
+    a.exit();
+    load(a, "bench_pass")
+}
+
+/// Sends datagrams to the service back to who sent them, on the way that they came: the least that an echo can cost.
+pub fn echo() -> Result<Program> {
+    let mut a = Assembler::new();
+    let other = a.label();
+    datagram(&mut a, at::DESTINATION_PORT, other);
+    // Addresses and ports change places: no sum changes by that.
+    for (left, right, width, words) in [
+        (0, at::SOURCE_MAC, Width::Two, 3),
+        (at::SOURCE, at::DESTINATION, Width::Four, 1),
+        (at::SOURCE_PORT, at::DESTINATION_PORT, Width::Two, 1),
+    ] {
+        for word in 0..words {
+            a.load(width, R4, R2, left + 2 * word);
+            a.load(width, R5, R2, right + 2 * word);
+            a.store(width, R2, left + 2 * word, R5);
+            a.store(width, R2, right + 2 * word, R4);
+        }
+    }
+    a.alu(Alu::Move, R0, TX);
+    a.exit();
+    a.place(other);
+    a.alu(Alu::Move, R0, PASS);
+    a.exit();
+    load(a, "bench_echo")
+}
+
+/// Counts the service's answers, and lets nobody see them.
+pub struct Counting {
+    /// The program.
+    pub program: Program,
+    map: Map,
+}
+
+impl Counting {
+    /// A program that has counted nothing.
+    pub fn new() -> Result<Self> {
+        let map = Map::new(MapKind::Array, 8, 1, "bench_count")?;
+        let mut a = Assembler::new();
+        let (other, absent) = (a.label(), a.label());
+        datagram(&mut a, at::SOURCE_PORT, other);
+        a.store(Width::Four, R10, -4, 0);
+        a.map(R1, map.as_fd());
+        a.alu(Alu::Move, R2, R10);
+        a.alu(Alu::Add, R2, -4);
+        a.call(MAP_LOOKUP);
+        a.branch(When::Equal, R0, 0, absent);
+        // One thread receives there.
+        a.load(Width::Eight, R1, R0, 0);
+        a.alu(Alu::Add, R1, 1);
+        a.store(Width::Eight, R0, 0, R1);
+        a.place(absent);
+        a.alu(Alu::Move, R0, DROP);
+        a.exit();
+        a.place(other);
+        a.alu(Alu::Move, R0, PASS);
+        a.exit();
+        Ok(Self { program: load(a, "bench_count")?, map })
+    }
+
+    /// Answers so far.
+    pub fn answers(&self) -> Result<u64> {
+        let value = self.map.lookup(0).map_err(|fault| anyhow::anyhow!("reading the count: {fault:?}"))?;
+        Ok(u64::from_ne_bytes(value.try_into().ok().context("the count has 8 bytes")?))
+    }
+}
+
+/// Gives each frame a source port of one of the flows, and puts it on the wire of this interface.
+pub fn flood(interface: u32) -> Result<Program> {
+    let mut a = Assembler::new();
+    let short = a.label();
+    a.load(Width::Four, R7, R1, CONTEXT_DATA);
+    a.load(Width::Four, R8, R1, CONTEXT_DATA_END);
+    a.alu(Alu::Move, R4, R7);
+    a.alu(Alu::Add, R4, i32::from(at::PAYLOAD));
+    a.branch(When::Greater, R4, R8, short);
+    a.call(RANDOM);
+    a.alu(Alu::And, R0, FLOWS - 1);
+    a.alu(Alu::Or, R0, i32::from(FLOOD_PORT));
+    a.to_big_endian_16(R0);
+    a.store(Width::Two, R7, at::SOURCE_PORT, R0);
+    a.alu(Alu::Move, R1, interface as i32);
+    a.alu(Alu::Move, R2, 0);
+    a.call(REDIRECT);
+    a.exit();
+    a.place(short);
+    a.alu(Alu::Move, R0, DROP);
+    a.exit();
+    load(a, "bench_flood")
+}
+
+/// A frame of a flood, with so many bytes for the service; its datagram has no checksum, since its source port varies (RFC 768).
+pub fn frame(macs: [[u8; 6]; 2], addresses: [Ipv4Addr; 2], bytes: usize) -> Vec<u8> {
+    let [from, to] = macs;
+    let length = |more: usize| ((bytes + more) as u16).to_be_bytes();
+    let mut header = [0x45, 0, 0, 0, 0, 1, 0x40, 0, 64, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    header[2..4].copy_from_slice(&length(28));
+    header[12..16].copy_from_slice(&addresses[0].octets());
+    header[16..20].copy_from_slice(&addresses[1].octets());
+    let sum: u32 = header.as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word))).sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    let mut frame = [to, from].concat();
+    frame.extend([0x08, 0x00]);
+    frame.extend(header);
+    frame.extend(FLOOD_PORT.to_be_bytes());
+    frame.extend(PORT.to_be_bytes());
+    frame.extend(length(8));
+    frame.extend([0, 0]);
+    frame.resize(frame.len() + bytes, 0x5a);
+    frame
+}
+
+/// Goes on with a datagram of IPv4 without options whose port at `place` is the service's, its start in R2; else to `other`.
+fn datagram(a: &mut Assembler, place: i16, other: Label) {
+    a.load(Width::Four, R2, R1, CONTEXT_DATA);
+    a.load(Width::Four, R3, R1, CONTEXT_DATA_END);
+    a.alu(Alu::Move, R4, R2);
+    a.alu(Alu::Add, R4, i32::from(at::PAYLOAD));
+    a.branch(When::Greater, R4, R3, other);
+    for (width, at, value) in [
+        (Width::Two, at::ETHER_TYPE, i32::from(0x0800_u16.to_be())),
+        (Width::One, at::VERSION_LENGTH, 0x45),
+        (Width::One, at::PROTOCOL, 17),
+        (Width::Two, place, i32::from(PORT.to_be())),
+    ] {
+        a.load(width, R4, R2, at);
+        a.branch(When::NotEqual, R4, value, other);
+    }
+}
+
+fn load(a: Assembler, name: &str) -> Result<Program> {
+    Program::load(ProgramKind::Xdp, &a.finish(), name).map_err(|error| anyhow::anyhow!("{name}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_of_a_flood_has_whole_headers() {
+        let addresses = [Ipv4Addr::new(10, 9, 0, 1), Ipv4Addr::new(10, 9, 0, 2)];
+        let frame = frame([[2; 6], [3; 6]], addresses, 64);
+        assert_eq!(frame.len(), 42 + 64);
+        assert_eq!((&frame[..6], &frame[6..12]), (&[3; 6][..], &[2; 6][..]));
+        let words = frame[14..34].as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word)));
+        let sum: u32 = words.sum();
+        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "RFC 1071: the sum over the header with its checksum");
+        assert_eq!(frame[16..18], 92_u16.to_be_bytes());
+        assert_eq!(frame[36..38], PORT.to_be_bytes());
+        assert_eq!(frame[38..40], 72_u16.to_be_bytes());
+    }
+
+    #[test]
+    fn the_kernel_takes_all_programs() {
+        if let Err(error) = corelane_select::bpf::probe() {
+            return corelane_os::testing::skip("bench::packet::the_kernel_takes_all_programs", &error.to_string());
+        }
+        pass().expect("pass");
+        echo().expect("echo");
+        flood(1).expect("flood");
+        assert_eq!(Counting::new().expect("counting").answers().expect("a count"), 0);
+    }
+}

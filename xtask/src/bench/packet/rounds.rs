@@ -1,0 +1,193 @@
+//! The rounds of a cell, their table, and what comes of the bars.
+
+use anyhow::{Context, Result};
+use corelane_load::stats::median;
+use serde::Serialize;
+
+use super::cells::{Cell, Echo, GOAL};
+use super::programs;
+use super::servers::Echoing;
+use super::wire::End;
+use crate::bench::bars::Limit;
+use crate::bench::generator::{self, Sample};
+use crate::bench::interrupt::Interrupt;
+use crate::bench::rounds::{Extent, Verdict};
+use crate::bench::server::Server;
+use crate::bench::softirq;
+use crate::bench::stage::Stage;
+
+/// What one window of one echo showed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// What the generator saw; its cost is that of the server's threads, 0 where the kernel's thread is the server.
+    #[serde(flatten)]
+    pub sample: Sample,
+    /// What the kernel's thread that receives for the server cost for each request beside it: what it used from before the generator to after
+    /// it, shared out as the server's own time is; where there is no server, by answer.
+    pub receiver_us_per_request: f64,
+    /// What ksoftirqd of the server's CPU cost for each request; not part of the cost. `None` where it cannot be seen.
+    pub softirq_us_per_request: Option<f64>,
+}
+
+impl Measured {
+    /// Processor time of the server and of the thread that receives for it, by request.
+    pub fn cpu_us_per_request(&self) -> f64 {
+        self.sample.cpu_us_per_request + self.receiver_us_per_request
+    }
+}
+
+/// All that one cell showed.
+#[derive(Debug, Serialize)]
+pub struct CellRounds {
+    /// The cell's name.
+    pub cell: &'static str,
+    /// Who took part.
+    pub echoes: Vec<Echo>,
+    /// By round, then in the order of the echoes.
+    pub rounds: Vec<Vec<Measured>>,
+}
+
+/// Measures one cell: every echo on a wire of its own, in rounds whose order alternates.
+///
+/// # Errors
+/// When somebody does not start or answers wrongly, or a signal asks for the end.
+pub fn run(cell: &Cell, echoes: &[Echo], stage: &Stage, extent: Extent, interrupt: &Interrupt) -> Result<CellRounds> {
+    let start = |&echo: &Echo| Echoing::start(echo, &stage.corelane);
+    let running: Vec<Echoing> = echoes.iter().map(start).collect::<Result<_>>()?;
+    let mut rounds = Vec::new();
+    for number in 0..extent.rounds {
+        eprintln!("{}, round {} ...", cell.name, number + 1);
+        rounds.push(round(cell, &running, number, stage, extent, interrupt)?);
+    }
+    Ok(CellRounds { cell: cell.name, echoes: echoes.to_vec(), rounds })
+}
+
+fn round(
+    cell: &Cell,
+    running: &[Echoing],
+    number: usize,
+    stage: &Stage,
+    extent: Extent,
+    interrupt: &Interrupt,
+) -> Result<Vec<Measured>> {
+    let mut order: Vec<usize> = (0..running.len()).collect();
+    if number % 2 == 1 {
+        order.reverse();
+    }
+    let mut samples = vec![None; order.len()];
+    for place in order {
+        interrupt.check()?;
+        let echoing = &running[place];
+        let measured = echoing.awake(|| measure(cell, echoing, stage, extent));
+        samples[place] = Some(measured.with_context(|| format!("{}, {}, round {}", cell.name, echoing.echo, number + 1))?);
+    }
+    Ok(samples.into_iter().flatten().collect())
+}
+
+fn measure(cell: &Cell, echoing: &Echoing, stage: &Stage, extent: Extent) -> Result<Measured> {
+    let used = || Ok::<_, anyhow::Error>((echoing.cpu_ns()?, stage.softirq_ns(), echoing.answers()?));
+    let (before, softirq_before, answers_before) = used()?;
+    let url = format!("udp://{}:{}", echoing.address(), programs::PORT);
+    let (load, pid) = (echoing.echo.load(cell.bytes), echoing.server.as_ref().map(Server::pid));
+    let command = || echoing.wire.command(End::Near, &stage.corelane);
+    let sample = generator::measure_by(command, load, &url, pid, extent.timing)?;
+    let (after, softirq_after, answers_after) = used()?;
+    let [server_ns, receiver_ns] = [0, 1].map(|index: usize| after[index] - before[index]);
+    let answers = answers_after - answers_before;
+    let beside = |ns: u64| match pid {
+        Some(_) => softirq::us_per_request(sample.cpu_us_per_request, server_ns, ns),
+        None => ns as f64 / 1e3 / answers.max(1) as f64,
+    };
+    let softirq_us_per_request = softirq_before.zip(softirq_after).map(|(before, after)| beside(after - before));
+    Ok(Measured { receiver_us_per_request: beside(receiver_ns), sample, softirq_us_per_request })
+}
+
+/// The bars that can be judged with what was measured: the packet lane against the socket that is asked one by one; the others are shown.
+pub fn judge(cell: &Cell, found: &CellRounds) -> Vec<Verdict> {
+    let of = |by: Echo, what: &str, limit: Limit| {
+        Verdict::of_rounds(cell.name, format!("packet lane / {by}, CPU per request{what}"), &ratios(found, by)?, limit)
+    };
+    let bars = cell.bar.into_iter().flat_map(|bar| [of(Echo::Sockets, "", bar), of(Echo::Sockets, " (goal)", GOAL)]);
+    bars.flatten().collect()
+}
+
+fn ratios(found: &CellRounds, by: Echo) -> Option<Vec<f64>> {
+    let place = |echo| found.echoes.iter().position(|&one| one == echo);
+    let (ours, theirs) = (place(Echo::Packet)?, place(by)?);
+    Some(found.rounds.iter().map(|round| round[ours].cpu_us_per_request() / round[theirs].cpu_us_per_request()).collect())
+}
+
+/// The medians over the rounds of one cell.
+pub fn table(found: &CellRounds) -> String {
+    let row = |(place, echo): (usize, &Echo)| {
+        let middle = |of: fn(&Measured) -> f64| {
+            let values: Vec<f64> = found.rounds.iter().map(|round| of(&round[place])).collect();
+            median(&values).unwrap_or(f64::NAN)
+        };
+        let [all, lane, receiver, softirq, rate, p50, p99, lost] = [
+            middle(Measured::cpu_us_per_request),
+            middle(|part| part.sample.cpu_us_per_request),
+            middle(|part| part.receiver_us_per_request),
+            middle(|part| part.softirq_us_per_request.unwrap_or(f64::NAN)),
+            middle(|part| part.sample.requests_per_s),
+            middle(|part| part.sample.p50_us),
+            middle(|part| part.sample.p99_us),
+            middle(|part| part.sample.lost as f64),
+        ];
+        let ratio = ratios_to(found, place);
+        format!(
+            "{echo:<18} {all:>10.3} {lane:>8.3} {receiver:>9.3} {softirq:>9.3} {ratio:>12.3} {rate:>9.0} {p50:>7.0} {p99:>7.0} {lost:>6.0}\n"
+        )
+    };
+    let rows: String = found.echoes.iter().enumerate().map(row).collect();
+    let head = format!(
+        "{:<18} {:>10} {:>8} {:>9} {:>9} {:>12} {:>9} {:>7} {:>7} {:>6}\n",
+        "echo", "CPU us/req", "server", "receiver", "ksoftirqd", "of sockets'", "req/s", "p50 us", "p99 us", "lost"
+    );
+    format!("{}, {} rounds\n{head}{rows}", found.cell, found.rounds.len())
+}
+
+/// What an echo costs of what the socket costs that is asked one by one, in the middle.
+fn ratios_to(found: &CellRounds, place: usize) -> f64 {
+    let Some(sockets) = found.echoes.iter().position(|&echo| echo == Echo::Sockets) else { return f64::NAN };
+    let ratio = |round: &Vec<Measured>| round[place].cpu_us_per_request() / round[sockets].cpu_us_per_request();
+    median(&found.rounds.iter().map(ratio).collect::<Vec<_>>()).unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::bars::Word;
+    use crate::bench::packet::cells::CELLS;
+
+    fn measured(server: f64, receiver: f64) -> Measured {
+        let sample = Sample { cpu_us_per_request: server, ..Sample::default() };
+        Measured { sample, receiver_us_per_request: receiver, softirq_us_per_request: None }
+    }
+
+    fn found(parts: [[f64; 2]; 2]) -> CellRounds {
+        let round = parts.map(|[server, receiver]| measured(server, receiver)).to_vec();
+        CellRounds { cell: "packet-510", echoes: vec![Echo::Packet, Echo::Sockets], rounds: vec![round; 5] }
+    }
+
+    #[test]
+    fn what_receives_counts_on_both_sides_of_the_ratio() {
+        let verdicts = judge(&CELLS[1], &found([[1.0, 1.0], [3.0, 1.0]]));
+        let words: Vec<_> = verdicts.iter().map(|verdict| (verdict.value, verdict.word)).collect();
+        assert_eq!(words, [(0.5, Word::Met), (0.5, Word::Met)]);
+        let verdicts = judge(&CELLS[1], &found([[2.0, 1.0], [3.0, 1.0]]));
+        assert_eq!(verdicts.iter().map(|verdict| verdict.word).collect::<Vec<_>>(), [Word::Met, Word::Missed]);
+    }
+
+    #[test]
+    fn other_sizes_are_shown_and_not_judged() {
+        assert!(judge(&CELLS[0], &found([[1.0, 1.0], [3.0, 1.0]])).is_empty());
+    }
+
+    #[test]
+    fn a_table_has_a_row_an_echo_with_its_ratio() {
+        let lines = table(&found([[2.0, 1.0], [3.0, 1.0]]));
+        let row: Vec<_> = lines.lines().nth(2).expect("a row").split_whitespace().collect();
+        assert_eq!(row[..7], ["packet", "lane", "3.000", "2.000", "1.000", "NaN", "0.750"]);
+    }
+}
