@@ -589,6 +589,7 @@ impl<W: Workload> StreamService for Engine<W> {
         if !was_open {
             return self.not_opened(cx, session, ending, refused);
         }
+        self.pace.pacer.withdraw(session, now);
         self.open -= 1;
         if by_connection && client.flights.had_one() {
             self.course.disconnected(client.intended, now);

@@ -10,11 +10,15 @@ pub struct Pacer {
     schedule: Option<Schedule>,
     /// The next arrival.
     head: Option<u64>,
-    free: VecDeque<u32>,
-    is_free: Vec<bool>,
+    /// The clients that were offered, in turn. Those that were withdrawn since stand here until their turn comes.
+    queue: VecDeque<u32>,
+    is_queued: Vec<bool>,
+    has_room: Vec<bool>,
+    /// How many have room.
+    rooms: usize,
     /// Since when there is a client with room.
     room_since: u64,
-    /// When the last client with room was taken. One that has room for more comes back at once: then there always was room.
+    /// When the last client with room was taken or withdrawn. One that has room for more comes back at once: then there always was room.
     emptied_at: u64,
     /// In an open loop, which client was taken last, and when.
     taken: Option<(u32, u64)>,
@@ -46,8 +50,10 @@ impl Pacer {
             source,
             schedule: None,
             head: None,
-            free: VecDeque::new(),
-            is_free: vec![false; clients],
+            queue: VecDeque::new(),
+            is_queued: vec![false; clients],
+            has_room: vec![false; clients],
+            rooms: 0,
             room_since: 0,
             emptied_at: u64::MAX,
             taken: None,
@@ -69,32 +75,50 @@ impl Pacer {
     /// One more request may go on this client. It comes behind all others, but what is due at the same moment goes together: a send costs
     /// about the same for one request as for several, and those that follow are late by so much less.
     pub fn offer(&mut self, client: u32, now: u64) {
-        if self.is_free.is_empty() || std::mem::replace(&mut self.is_free[client as usize], true) {
+        if self.has_room.is_empty() || std::mem::replace(&mut self.has_room[client as usize], true) {
             return;
         }
-        if self.free.is_empty() && now != self.emptied_at {
+        if self.rooms == 0 && now != self.emptied_at {
             self.room_since = now;
+        }
+        self.rooms += 1;
+        if std::mem::replace(&mut self.is_queued[client as usize], true) {
+            return;
         }
         match self.taken == Some((client, now)) {
             true => {
                 self.is_kept = true;
-                self.free.push_front(client);
+                self.queue.push_front(client);
             }
-            false => self.free.push_back(client),
+            false => self.queue.push_back(client),
         }
-        assert!(self.free.len() <= self.is_free.len(), "a client stands in the queue once");
+        assert!(self.rooms <= self.queue.len() && self.queue.len() <= self.has_room.len(), "a client stands in the queue once");
+    }
+
+    /// No request may go on this client any more, until it is offered again.
+    pub fn withdraw(&mut self, client: u32, now: u64) {
+        if self.has_room.get_mut(client as usize).is_some_and(std::mem::take) {
+            self.give_room(now);
+        }
+    }
+
+    /// One client with room is gone.
+    fn give_room(&mut self, now: u64) {
+        assert!(self.rooms > 0, "who goes was counted");
+        self.rooms -= 1;
+        self.emptied_at = if self.rooms == 0 { now } else { self.emptied_at };
     }
 
     /// The client that was kept for what was due at another moment goes behind the others.
     fn go_round(&mut self, now: u64) {
         if self.taken.is_some_and(|(_, at)| at != now) && std::mem::take(&mut self.is_kept) {
-            self.free.rotate_left(1);
+            self.queue.rotate_left(1);
         }
     }
 
     /// When the next request can go: never, while there is no room.
     pub fn next_due(&self) -> u64 {
-        if self.free.is_empty() { u64::MAX } else { self.head.unwrap_or(u64::MAX) }
+        if self.rooms == 0 { u64::MAX } else { self.head.unwrap_or(u64::MAX) }
     }
 
     /// Whether a request is due and has not gone, with or without room for it.
@@ -112,12 +136,14 @@ impl Pacer {
     pub fn take_due(&mut self, now: u64, mut can_use: impl FnMut(u32) -> bool) -> Option<(u64, u64, u32)> {
         let intended = self.head.filter(|&at| at <= now)?;
         self.go_round(now);
-        while let Some(client) = self.free.pop_front() {
-            assert!(self.is_free[client as usize], "whoever stands in the queue has room");
-            (self.is_free[client as usize], self.is_kept) = (false, false);
+        while let Some(client) = self.queue.pop_front() {
+            (self.is_queued[client as usize], self.is_kept) = (false, false);
+            if !std::mem::take(&mut self.has_room[client as usize]) {
+                continue;
+            }
+            self.give_room(now);
             if can_use(client) {
                 self.head = self.schedule.as_mut().and_then(Iterator::next);
-                self.emptied_at = if self.free.is_empty() { now } else { self.emptied_at };
                 self.taken = self.is_open_loop.then_some((client, now));
                 return Some((intended, intended.max(self.room_since), client));
             }
@@ -185,6 +211,22 @@ mod tests {
         pacer.offer(0, 1_200_000);
         pacer.offer(1, 1_200_000);
         assert_eq!(pacer.take_due(1_300_000, |client| client == 1), Some((1_000_000, 1_200_000, 1)));
+    }
+
+    #[test]
+    fn a_place_that_is_lost_is_no_room() {
+        let mut pacer = pacer();
+        pacer.offer(0, 5);
+        pacer.withdraw(0, 10);
+        pacer.withdraw(1, 10);
+        assert_eq!(pacer.next_due(), u64::MAX);
+        pacer.offer(1, 1_200_000);
+        assert_eq!(pacer.take_due(1_300_000, all), Some((1_000_000, 1_200_000, 1)));
+        pacer.offer(0, 1_900_000);
+        pacer.withdraw(0, 1_950_000);
+        pacer.offer(0, 2_500_000);
+        assert_eq!(pacer.take_due(2_600_000, all), Some((2_000_000, 2_500_000, 0)));
+        assert_eq!(pacer.take_due(3_000_000, all), None);
     }
 
     #[test]
