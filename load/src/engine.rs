@@ -313,20 +313,11 @@ impl<W: Workload> Engine<W> {
         }
     }
 
-    /// Begins on all clients that are open when the run does.
+    /// Begins: in a closed loop all clients that are open make their first requests.
     fn begin(&mut self, cx: &mut Cx<'_>) {
-        if self.pace.begin(&self.course) {
-            (0..self.clients.len() as u32).for_each(|index| self.begin_on(cx, index));
-        }
-    }
-
-    /// The first requests of an open client.
-    fn begin_on(&mut self, cx: &mut Cx<'_>, index: u32) {
-        match self.course.plan.mode {
-            Mode::Closed => self.request_on(cx, index, cx.now().nanoseconds(), self.room_of(index)),
-            // It had room from the start on, however late the lane is.
-            Mode::Open { .. } if self.clients[index as usize].takes_requests() => self.pace.pacer.offer(index, self.course.start),
-            _ => {}
+        if self.pace.begin(&self.course) && self.course.plan.mode == Mode::Closed {
+            (0..self.clients.len() as u32)
+                .for_each(|index| self.request_on(cx, index, cx.now().nanoseconds(), self.room_of(index)));
         }
     }
 
@@ -513,21 +504,20 @@ impl<W: Workload> StreamService for Engine<W> {
         let (index, now) = (*session, cx.now().nanoseconds());
         self.course.tick(now);
         if self.course.phase == Phase::Running {
-            // Those that were open before had room from the start on, and this one has it only now.
+            // Those that were open before come first.
             self.begin(cx);
         }
         self.note_handshake(cx, index);
         self.connection_open(cx, index);
         self.ask_again(index, now, output);
-        if self.course.phase == Phase::Running {
-            match self.course.plan.mode {
-                Mode::Closed => {
-                    let granted = self.course.take(now, self.room_of(index));
-                    self.send(index, Flight { intended: now, sent: now }, granted, output);
-                }
-                Mode::Open { .. } => self.offer_room(cx, index),
-                Mode::Connections { .. } | Mode::Flood => {}
+        match self.course.plan.mode {
+            Mode::Closed if self.course.phase == Phase::Running => {
+                let granted = self.course.take(now, self.room_of(index));
+                self.send(index, Flight { intended: now, sent: now }, granted, output);
             }
+            // It has room from here on, whether the run has begun or not.
+            Mode::Open { .. } => self.offer_room(cx, index),
+            Mode::Closed | Mode::Connections { .. } | Mode::Flood => {}
         }
         if self.by_connection() {
             return self.next_of_connection(cx, index, output);

@@ -11,7 +11,7 @@
 //! | what | bound |
 //! | --- | --- |
 //! | packets in a ring; bytes of each | a power of two from [`PACKETS`]; [`PACKET_BYTES_MAX`] |
-//! | rings in one offer | [`FILES_MAX`](corelane_os::handed_memory::FILES_MAX); processes with channels [`CLIENTS_MAX`] |
+//! | rings in one offer | [`DESCRIPTORS_MAX`](corelane_os::passing::DESCRIPTORS_MAX); processes with channels [`CLIENTS_MAX`] |
 //!
 //! A full ring drops the packet and counts it. `include/corelane/channel.h` is the same consumer for C.
 #![forbid(unsafe_code)]

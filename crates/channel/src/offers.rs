@@ -7,8 +7,8 @@
 
 use crate::memory::HandedMemory;
 use crate::ring::Consumer;
-use corelane_os::handed_memory::{hand_over, take_over};
 use corelane_os::local::{end_listening, is_ours};
+use corelane_os::passing::{self, DESCRIPTORS_MAX};
 use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -160,9 +160,13 @@ impl Shared {
         BufReader::new(stream.take(LINE_BYTES_MAX as u64)).read_line(&mut request)?;
         match self.opens.open(request.trim()) {
             Err(why) => stream.write_all(format!("no: {why}\n").as_bytes()),
+            Ok((number, rings)) if rings.len() > DESCRIPTORS_MAX => {
+                self.opens.close(number);
+                stream.write_all(format!("no: channels of more than {DESCRIPTORS_MAX} lanes cannot be handed over\n").as_bytes())
+            }
             Ok((number, rings)) => {
                 let files: Vec<_> = rings.iter().map(AsFd::as_fd).collect();
-                let served = hand_over(stream, b"ok\n", &files).and_then(|()| until_gone(stream));
+                let served = passing::send(stream.as_fd(), b"ok\n", &files).and_then(|_| until_gone(stream));
                 self.opens.close(number);
                 served
             }
@@ -195,7 +199,7 @@ pub fn take(path: &Path, request: &str) -> io::Result<Taken> {
     // Who is refused at once finds the answer, and nobody who reads.
     let written = connection.write_all(format!("{request}\n").as_bytes());
     let mut answer = [0; LINE_BYTES_MAX];
-    let (length, files) = take_over(&connection, &mut answer)?;
+    let (length, files) = passing::receive(connection.as_fd(), &mut answer)?;
     let answer = String::from_utf8_lossy(&answer[..length]);
     if let Some(why) = answer.strip_prefix("no: ") {
         return Err(io::Error::new(ErrorKind::InvalidInput, why.trim().to_owned()));

@@ -1,26 +1,21 @@
-//! Memory in a file of its own that is handed to another process, over a Unix socket.
+//! Memory in a file of its own that is handed to another process (with [`passing`](crate::passing)).
 //!
-//! Sources: memfd_create(2), fcntl(2) (seals), mmap(2), unix(7) (SCM_RIGHTS).
+//! Sources: memfd_create(2), fcntl(2) (seals), mmap(2).
 //!
 //! The file has its whole size before anybody sees it and is sealed at that: neither side can cut it off, and no access faults. Either may write anything
 //! into its words: who reads them believes nothing.
 
 use crate::shared::sealed;
 use rustix::fs::SealFlags;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// The most words: 64 MiB.
 pub const WORDS_MAX: usize = 8 << 20;
-/// The most files in one message.
-pub const FILES_MAX: usize = 128;
 
 /// See the module. Clones are the same memory.
 #[derive(Clone, Debug)]
@@ -97,41 +92,11 @@ impl Drop for Mapped {
     }
 }
 
-/// Sends a message with files.
-///
-/// # Errors
-/// The system's; `InvalidInput` for no message, or more than [`FILES_MAX`] files.
-pub fn hand_over(socket: impl AsFd, message: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
-    if message.is_empty() || files.len() > FILES_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a message with 128 files at most goes over a socket"));
-    }
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let is_put = files.is_empty() || ancillary.push(SendAncillaryMessage::ScmRights(files));
-    assert!(is_put, "so many files have room");
-    let sent = sendmsg(socket, &[IoSlice::new(message)], &mut ancillary, SendFlags::NOSIGNAL)?;
-    if sent == message.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
-}
-
-/// Receives a message and the files that come with it; 0 bytes: the other side has closed.
-///
-/// # Errors
-/// The system's.
-pub fn take_over(socket: impl AsFd, message: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received = recvmsg(socket, &mut [IoSliceMut::new(message)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    let files = ancillary.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(files) => Some(files),
-        _ => None,
-    });
-    let files = files.flatten().collect();
-    Ok((received.bytes, files))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::passing;
+    use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
     use std::sync::atomic::Ordering;
 
@@ -140,9 +105,9 @@ mod tests {
         let (here, there) = UnixStream::pair().unwrap();
         let (memory, file) = HandedMemory::new(100).unwrap();
         memory.words()[99].store(7, Ordering::Relaxed);
-        hand_over(&here, b"one", &[file.as_fd()]).unwrap();
+        assert_eq!(passing::send(here.as_fd(), b"one", &[file.as_fd()]).unwrap(), 3);
         let mut message = [0; 8];
-        let (bytes, mut files) = take_over(&there, &mut message).unwrap();
+        let (bytes, mut files) = passing::receive(there.as_fd(), &mut message).unwrap();
         assert_eq!((&message[..bytes], files.len()), (&b"one"[..], 1));
         let file = files.pop().unwrap();
         assert!(rustix::fs::ftruncate(&file, 8).is_err(), "it is sealed");

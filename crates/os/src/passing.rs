@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Two sockets, each the other's peer, that nobody waits at: what is sent at one arrives at the other. Made before lanes have tables of their own, they join these.
+/// Two sockets, each the other's peer, that nobody waits at: what is sent at one arrives at the other. Made before lanes have tables of their own, they go into these.
 ///
 /// # Errors
 /// What the system says (socketpair(2)).
@@ -23,7 +23,7 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 /// # Errors
 /// What the system says (sendmsg(2)).
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
-    assert!(!bytes.is_empty() && descriptors.len() <= DESCRIPTORS_MAX, "descriptors go beside bytes, a few at a time");
+    assert!(!bytes.is_empty() && descriptors.len() <= DESCRIPTORS_MAX, "descriptors go beside bytes, so many at a time");
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     assert!(descriptors.is_empty() || control.push(SendAncillaryMessage::ScmRights(descriptors)), "there is room for them");
@@ -63,8 +63,8 @@ pub fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, V
     Ok((got.bytes, descriptors))
 }
 
-/// Descriptors that are received beside the bytes of one call.
-pub const DESCRIPTORS_MAX: usize = 4;
+/// The most descriptors that go beside the bytes of one call; the system takes 253 (SCM_MAX_FD).
+pub const DESCRIPTORS_MAX: usize = 128;
 
 #[cfg(test)]
 mod tests {

@@ -23,10 +23,14 @@ struct Test {
 
 impl Opens for Test {
     fn open(&self, request: &str) -> Result<(u64, Vec<OwnedFd>), String> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        if request == "too many" {
+            return Ok((number, (0..129).map(|_| ring(8).unwrap().1).collect()));
+        }
         if request != "udp * *:7" {
             return Err(format!("{request:?} is not for sale: ask for udp * *:7"));
         }
-        let (number, (memory, file)) = (self.numbers.fetch_add(1, Ordering::Relaxed), ring(8).unwrap());
+        let (memory, file) = ring(8).unwrap();
         let producer = Producer::new(memory).unwrap();
         self.told.lock().unwrap().send(Told::Opened(number, producer)).unwrap();
         Ok((number, vec![file]))
@@ -196,5 +200,14 @@ fn so_many_processes_and_no_more_have_channels() {
     let mut closed: Vec<u64> = producers.iter().map(|_| rig.closed()).collect();
     closed.sort_unstable();
     assert!(closed.iter().eq(producers.iter().map(|(number, _)| number)));
+    rig.ends();
+}
+
+#[test]
+fn more_rings_than_can_be_handed_over_are_refused_and_closed() {
+    let rig = Rig::new("many");
+    let refused = take(&rig.socket(), "too many").unwrap_err();
+    assert_eq!(refused.to_string(), "channels of more than 128 lanes cannot be handed over");
+    assert_eq!(rig.closed(), 1);
     rig.ends();
 }
