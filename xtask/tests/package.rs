@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::fs::OpenOptions;
+use corelane_testkit::skip;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,6 @@ use std::sync::OnceLock;
 fn program() -> Option<PathBuf> {
     let program = Path::new(env!("CARGO_BIN_EXE_xtask")).with_file_name("corelane");
     program.is_file().then_some(program)
-}
-
-fn skip(name: &str, reason: &str) {
-    println!("skipped: {name}: {reason}");
-    if let Some(list) = std::env::var_os("CORELANE_SKIPS") {
-        let mut list = OpenOptions::new().append(true).create(true).open(list).unwrap();
-        writeln!(list, "{name}\t{reason}").unwrap();
-    }
 }
 
 /// Both packages, made once; none where something is missing, and then the test is skipped by name.

@@ -1,5 +1,7 @@
 //! The program under test as a process of its own, and what every test needs around it.
 
+use corelane_testkit::is_installed;
+pub use corelane_testkit::skip;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -84,21 +86,9 @@ impl Driver {
     }
 }
 
-/// Notes that this machine cannot run a test.
-pub fn skip(name: &str, reason: &str) {
-    println!("skipped: {name}: {reason}");
-    let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
-    let file = fs::OpenOptions::new().append(true).create(true).open(list);
-    file.and_then(|mut file| file.write_all(format!("{name}\t{reason}\n").as_bytes())).expect("the list of skips is writable");
-}
-
 /// Whether all these commands are installed; if not, the test is skipped by name.
 pub fn have(test: &str, commands: &[&str]) -> bool {
-    let is_there = |command: &&str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(command).is_file())
-    };
-    match commands.iter().find(|command| !is_there(command)) {
+    match commands.iter().find(|command| !is_installed(command)) {
         None => true,
         Some(command) => {
             skip(test, &format!("{command} is not installed"));

@@ -12,9 +12,9 @@ use corelane::Lanes;
 use corelane::admin::watch::{LaneCounter, Reader};
 use corelane::lanes::Running;
 use corelane::service::Limits;
+use corelane_testkit::skip;
 use corelane_tls::{Pem, Server};
 use hyper::service::service_fn;
-use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -54,12 +54,7 @@ fn lacks(program: &str, test: &str) -> bool {
     if Command::new(program).arg("--version").output().is_ok() {
         return false;
     }
-    let (name, reason) = (format!("hyper: {test}"), format!("{program} is not installed"));
-    println!("skipped: {name}: {reason}");
-    if let Some(list) = std::env::var_os("CORELANE_SKIPS") {
-        let mut list = OpenOptions::new().append(true).create(true).open(list).unwrap();
-        list.write_all(format!("{name}\t{reason}\n").as_bytes()).unwrap();
-    }
+    skip(&format!("hyper: {test}"), &format!("{program} is not installed"));
     true
 }
 

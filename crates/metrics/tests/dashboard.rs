@@ -5,11 +5,11 @@ use corelane::admin::watch::{
     Description, LaneCounter, LaneHistogram, LaneName, LaneState, Page, ProcessId, Reader, ServiceCounter, ServiceName,
 };
 use corelane_metrics::{Listen, Server};
+use corelane_testkit::{is_installed, skip};
 use serde_json::Value;
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -131,29 +131,6 @@ fn is_refused(address: SocketAddr) -> bool {
     &first == b"HTTP/1.0 503"
 }
 
-/// Notes that this machine cannot run a test.
-fn skip(name: &str, reason: &str) {
-    println!("skipped: {name}: {reason}");
-    let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
-    let file = fs::OpenOptions::new().append(true).create(true).open(list);
-    file.and_then(|mut file| file.write_all(format!("{name}\t{reason}\n").as_bytes())).expect("the list of skips is writable");
-}
-
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
-/// A folder that goes when the test ends.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What cannot be removed stays in the folder for temporary files.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Serves a page with the dashboard in frames of two widths, and the dashboard itself without its policy, which allows no frame. The streams end at
 /// once, so that the browser's clock does not wait for them.
 fn frames(dashboard: SocketAddr) -> SocketAddr {
@@ -188,12 +165,12 @@ fn frames(dashboard: SocketAddr) -> SocketAddr {
 }
 
 /// What the browser printed of the page, and its console.
-fn browse(folder: &Folder, url: &str, more: &[&str]) -> (String, Vec<String>) {
+fn browse(folder: &Path, url: &str, more: &[&str]) -> (String, Vec<String>) {
     let mut command = Command::new("timeout");
     command.args(["100", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
     command.args(["--disable-background-networking", "--enable-logging=stderr", "--window-size=1800,1400"]);
     command.args(["--virtual-time-budget=10000", "--dump-dom"]).args(more);
-    command.arg(format!("--user-data-dir={}", folder.0.join("profile").display())).arg(url);
+    command.arg(format!("--user-data-dir={}", folder.join("profile").display())).arg(url);
     let output = command.stdin(Stdio::null()).output().expect("timeout starts");
     assert_ne!(output.status.code(), Some(124), "the browser took too long");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -214,10 +191,10 @@ fn it_is_legible_on_wide_and_narrow_screens_by_day_and_by_night() {
         work(&page);
         looks.next().unwrap();
     }
-    let folder = Folder(std::env::temp_dir().join(format!("corelane-dashboard-{}", std::process::id())));
+    let folder = tempfile::tempdir().unwrap();
     let url = format!("http://{}/frames", frames(address));
     for night in [&[][..], &["--blink-settings=preferredColorScheme=0", "--force-prefers-reduced-motion"]] {
-        let (printed, console) = browse(&folder, &url, night);
+        let (printed, console) = browse(folder.path(), &url, night);
         assert_eq!(console, Vec::<String>::new());
         let found = printed.split_once("<pre id=\"seen\">").and_then(|(_, rest)| rest.split_once("</pre>"));
         let (found, _) = found.unwrap_or_else(|| panic!("the browser printed {printed:.600}"));

@@ -121,11 +121,4 @@ pub fn raise(signal: i32) {
     assert_eq!(unsafe { libc::raise(signal) }, 0);
 }
 
-/// Notes that this machine cannot run a test.
-pub fn skip(name: &str, reason: &str) {
-    use std::io::Write;
-    println!("skipped: {name}: {reason}");
-    let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
-    let file = std::fs::OpenOptions::new().append(true).create(true).open(list);
-    file.and_then(|mut file| file.write_all(format!("{name}\t{reason}\n").as_bytes())).unwrap();
-}
+pub use corelane_testkit::skip;

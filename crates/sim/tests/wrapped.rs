@@ -3,6 +3,7 @@
 
 use corelane_seam::{CapturedPort, CountedPort, FaultyPort, Frame, FrameMemory, Port, PortFaultCounts, PortFaults};
 use corelane_sim::{CardSetup, Faults, Interface, Random, SimPort, World};
+use corelane_testkit::skip;
 use std::path::Path;
 use std::process::Command;
 
@@ -124,12 +125,4 @@ fn another_program_reads_a_capture() {
         assert!(line.starts_with(&stamp), "{line} at {stamp}");
         assert!(line.contains(&format!("192.0.2.1.{source} > 10.0.0.1.7: UDP, length {length}")), "{line}");
     }
-}
-
-/// Says that a test could not run here, to whoever counts that.
-fn skip(name: &str, reason: &str) {
-    println!("skipped: {name}: {reason}");
-    let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
-    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(list).unwrap();
-    std::io::Write::write_all(&mut file, format!("{name}\t{reason}\n").as_bytes()).unwrap();
 }

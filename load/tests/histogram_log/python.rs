@@ -1,8 +1,8 @@
 //! Python's reader of histogram logs, in the environment that `cargo xtask test --install` makes.
 
+use corelane_testkit::skip;
 use serde::Deserialize;
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -48,12 +48,4 @@ pub fn read(test: &str, text: &[u8]) -> Option<Found> {
 
 fn python(arguments: &[&str]) -> Option<Output> {
     Command::new(PYTHON).arg("-c").args(arguments).output().ok()
-}
-
-/// Notes that this machine cannot run a test.
-fn skip(name: &str, reason: &str) {
-    println!("skipped: {name}: {reason}");
-    let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
-    let file = fs::OpenOptions::new().append(true).create(true).open(list);
-    file.and_then(|mut file| file.write_all(format!("{name}\t{reason}\n").as_bytes())).expect("the list of skips is writable");
 }

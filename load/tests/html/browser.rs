@@ -6,10 +6,10 @@
 use crate::text;
 use corelane_load::html::page;
 use corelane_load::report::Report;
+use corelane_testkit::{is_installed, skip};
 use serde::Deserialize;
 use std::fs;
-use std::io::Write;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// A wide window and a phone.
@@ -39,47 +39,16 @@ struct Seen {
 
 const SCRIPT: &str = include_str!("measure.js");
 
-/// A folder that goes when the test ends.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("corelane-html-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What cannot be removed stays in the folder for temporary files.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Notes that this machine cannot run a test.
-fn skip(name: &str, reason: &str) {
-    println!("skipped: {name}: {reason}");
-    let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
-    let file = fs::OpenOptions::new().append(true).create(true).open(list);
-    file.and_then(|mut file| file.write_all(format!("{name}\t{reason}\n").as_bytes())).expect("the list of skips is writable");
-}
-
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
 /// The text of a page after it was shown, and what the browser said.
-fn show(folder: &Folder, name: &str, page: &str) -> (String, String) {
-    let file = |ending: &str| folder.0.join(format!("{name}.{ending}"));
+fn show(folder: &Path, name: &str, page: &str) -> (String, String) {
+    let file = |ending: &str| folder.join(format!("{name}.{ending}"));
     fs::write(file("html"), page).unwrap();
     let (printed, said) = (fs::File::create(file("out")).unwrap(), fs::File::create(file("err")).unwrap());
     let mut command = Command::new("timeout");
     command.args([PATIENCE_S, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
     command.args(["--disable-background-networking", "--enable-logging=stderr", "--window-size=1400,1000"]);
     command.args(["--virtual-time-budget=10000", "--dump-dom"]);
-    command.arg(format!("--user-data-dir={}", folder.0.join("profile").display())).arg(file("html"));
+    command.arg(format!("--user-data-dir={}", folder.join("profile").display())).arg(file("html"));
     let status = command.stdin(Stdio::null()).stdout(printed).stderr(said).status().expect("timeout starts");
     assert_ne!(status.code(), Some(124), "the browser took longer than {PATIENCE_S} s");
     (fs::read_to_string(file("out")).unwrap(), String::from_utf8_lossy(&fs::read(file("err")).unwrap()).into_owned())
@@ -91,7 +60,7 @@ fn console(said: &str) -> Vec<&str> {
 }
 
 /// Shows all pages in frames of all widths, and returns what was seen and what the console had.
-fn look(folder: &Folder, name: &str, pages: &[(&str, String)]) -> (Vec<Seen>, Vec<String>) {
+fn look(folder: &Path, name: &str, pages: &[(&str, String)]) -> (Vec<Seen>, Vec<String>) {
     let frames = serde_json::to_string(&(pages, WIDTHS)).unwrap().replace('<', "\\u003c");
     let page = format!("<!doctype html><pre id=seen></pre><script>const [pages, widths] = {frames};\n{SCRIPT}</script>");
     let (printed, said) = show(folder, name, &page);
@@ -108,9 +77,9 @@ fn pages_fit_and_are_legible_on_wide_and_narrow_screens() {
     if !is_installed("chromium") {
         return skip(name, "chromium is not installed");
     }
-    let folder = Folder::new("samples");
+    let folder = tempfile::tempdir().unwrap();
     let pages = text::pages();
-    let (seen, console) = look(&folder, "samples", &pages);
+    let (seen, console) = look(folder.path(), "samples", &pages);
     assert_eq!(console, Vec::<String>::new());
     assert_eq!(seen.len(), pages.len() * WIDTHS.len());
     for seen in &seen {
@@ -133,12 +102,12 @@ fn planted_faults_are_seen_and_the_policy_holds() {
     if !is_installed("chromium") {
         return skip(name, "chromium is not installed");
     }
-    let folder = Folder::new("planted");
+    let folder = tempfile::tempdir().unwrap();
     let faults = "<div id=wide style=width:1500px>.</div><img src=http://127.0.0.1:9/x.png>\
         <div class=plot><svg width=300 height=100><text y=20 x=280 font-size=8>sticks out</text></svg></div>\
         <div class=plot><svg width=0 height=0></svg></div><p style=font-size:5px>small</p>\
         <script>console.error('said'); executed = true</script>";
-    let (seen, console) = look(&folder, "planted", &[("planted", format!("<!doctype html><body>{faults}"))]);
+    let (seen, console) = look(folder.path(), "planted", &[("planted", format!("<!doctype html><body>{faults}"))]);
     assert!(console.iter().any(|line| line.contains("said")), "{console:?}");
     for seen in seen {
         assert!(seen.outside.iter().any(|element| element == "div#wide"), "{seen:?}");
@@ -147,7 +116,7 @@ fn planted_faults_are_seen_and_the_policy_holds() {
         assert!(seen.loaded.iter().any(|address| address.ends_with("x.png")) && seen.executed, "{seen:?}");
     }
     let guarded = page(&Report::default()).replace("<footer>", &format!("{faults}<footer>"));
-    let (seen, console) = look(&folder, "guarded", &[("guarded", guarded)]);
+    let (seen, console) = look(folder.path(), "guarded", &[("guarded", guarded)]);
     assert!(console.iter().any(|line| line.contains("x.png")), "a refusal is said on the console: {console:?}");
     assert!(seen.iter().all(|seen| !seen.executed), "{seen:?}");
 }

@@ -11,7 +11,6 @@ mod upload;
 use corelane::lanes::{DriverChoice, Running};
 use corelane::{Lanes, StreamService};
 use corelane_http::{Fixed, Http};
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -29,10 +28,7 @@ fn program(name: &str, package: &str) -> Option<Command> {
 }
 
 fn skip(reason: &str) {
-    println!("skipped: http: {reason}");
-    let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
-    let file = std::fs::OpenOptions::new().append(true).create(true).open(&list);
-    file.and_then(|mut file| file.write_all(format!("http\t{reason}\n").as_bytes())).unwrap();
+    corelane_testkit::skip("http", reason);
 }
 
 fn said(command: &mut Command) -> String {

@@ -4,9 +4,9 @@
 use corelane::Lanes;
 use corelane::lanes::Running;
 use corelane_http::{AccessLog, Files, Http, LogFormat};
+use corelane_testkit::{is_installed, skip};
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -100,15 +100,8 @@ impl Served {
 
 /// Whether these programs are there; if not the test is left out, by name.
 fn are_here(test: &str, programs: &[(&str, &str)]) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_here = |program: &str| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
-    let Some((program, package)) = programs.iter().find(|(program, _)| !is_here(program)) else { return true };
-    let reason = format!("there is no {program}: apt-get install -y {package}");
-    println!("skipped: {test}: {reason}");
-    if let Some(list) = std::env::var_os("CORELANE_SKIPS") {
-        let file = fs::OpenOptions::new().append(true).create(true).open(list);
-        file.and_then(|mut file| file.write_all(format!("{test}\t{reason}\n").as_bytes())).unwrap();
-    }
+    let Some((program, package)) = programs.iter().find(|(program, _)| !is_installed(program)) else { return true };
+    skip(test, &format!("there is no {program}: apt-get install -y {package}"));
     false
 }
 

@@ -34,6 +34,7 @@ const USER: &[&str] = &["crates/corelane", "crates/wire", "crates/tls", "crates/
 
 /// Folder and what it may depend on, from the bottom up. `/*` stands for every folder inside.
 const LAYERS: &[(&str, &[&str])] = &[
+    ("crates/testkit", &[]),
     ("crates/rss", &[]),
     ("crates/wire", &[]),
     ("crates/seam", &["crates/rss"]),
@@ -98,6 +99,9 @@ const TESTS_TOO: &[(&str, &[&str], &str)] = &[
 /// What no program links: only a feature brings it, for tests.
 const SIMULATION: &str = "crates/testing";
 
+/// What tests of all crates may use, and what only a feature for tests may bring.
+const TESTKIT: &str = "crates/testkit";
+
 /// Crates through which the system could be called past [`SYSTEM`].
 const RAW: &[&str] = &["libc", "io-uring", "nix", "rustix"];
 
@@ -153,6 +157,7 @@ fn faults(member: &Member, manifest: &str) -> Vec<(usize, String, String)> {
     };
     let fault = |dependency: &Dependency| {
         let (what, remedy) = match &dependency.folder {
+            Some(to) if to == TESTKIT && (dependency.dev || dependency.optional) => None,
             Some(to) if to == SIMULATION && !dependency.dev && !dependency.optional => linked_fault(folder),
             Some(to) => inner_fault(folder, to, dependency.dev, allowed),
             None => outer_fault(folder, dependency),
@@ -284,6 +289,13 @@ mod tests {
             assert!(["crates/drivers", "crates/select"].iter().all(|real| !reached.contains(real)), "{folder}: {reached:?}");
         }
         assert!(reached("crates/corelane").contains(&"crates/drivers"), "the facade picks one");
+    }
+
+    #[test]
+    fn tests_of_all_crates_share_one_kit_and_no_program_has_it() {
+        assert_eq!(fault("services/echo", inner(TESTKIT, true)), None);
+        assert_eq!(fault("crates/os", Dependency { optional: true, ..inner(TESTKIT, false) }), None);
+        assert!(fault("crates/os", inner(TESTKIT, false)).is_some());
     }
 
     #[test]

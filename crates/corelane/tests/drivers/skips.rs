@@ -2,22 +2,15 @@
 //! counts them (`CORELANE_SKIPS`), and printed.
 
 use std::fs;
-use std::io::Write;
 use std::process::Command;
 
 use crate::linux::directory;
 use crate::rig::Rig;
 use crate::sim::SimRig;
 
-/// Names the list that is appended to.
-const LIST: &str = "CORELANE_SKIPS";
-
 /// Notes that the case `path` is not run, and why.
 pub fn skip(path: &str, reason: &str) {
-    println!("skipped: {path}: {reason}");
-    let Some(list) = std::env::var_os(LIST) else { return };
-    let mut list = fs::OpenOptions::new().append(true).create(true).open(list).unwrap();
-    list.write_all(format!("{path}\t{reason}\n").as_bytes()).unwrap();
+    corelane_testkit::skip(path, reason);
 }
 
 /// What two kinds of simulated driver cannot run are two cases, and both are in the list.
@@ -26,7 +19,8 @@ fn a_case_that_cannot_be_run_is_noted_for_each_driver() {
     let (case, reason) = SimRig::<false>::CANNOT[0];
     let folder = directory();
     let (list, paths) = (folder.join("list"), ["on_sim", "on_sim_when_late"].map(|module| format!("{module}::{case}")));
-    let output = Command::new(std::env::current_exe().unwrap()).arg("--exact").args(&paths).env(LIST, &list).output().unwrap();
+    let output =
+        Command::new(std::env::current_exe().unwrap()).arg("--exact").args(&paths).env("CORELANE_SKIPS", &list).output().unwrap();
     let mut noted: Vec<_> = fs::read_to_string(&list).unwrap_or_default().lines().map(str::to_owned).collect();
     fs::remove_dir_all(folder).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));

@@ -1,7 +1,7 @@
 //! The hash against DPDK's `rte_softrss` (Debian: libdpdk-dev), which is compiled here if it is installed.
 
+use corelane_testkit::skip;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -65,12 +65,4 @@ fn compile(source: &Path, program: &Path) -> Option<Output> {
     let of_machine = format!("-I/usr/include/{}-linux-gnu/dpdk", std::env::consts::ARCH);
     let includes = ["-I/usr/include/dpdk", &of_machine];
     Command::new("cc").args(["-O1", "-march=native", "-o"]).arg(program).arg(source).args(includes).output().ok()
-}
-
-/// Notes that this machine cannot run a test.
-fn skip(name: &str, reason: &str) {
-    println!("skipped: {name}: {reason}");
-    let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
-    let mut file = fs::OpenOptions::new().append(true).create(true).open(list).unwrap();
-    file.write_all(format!("{name}\t{reason}\n").as_bytes()).unwrap();
 }

@@ -11,7 +11,7 @@ use corelane::service::Limits;
 use corelane_tls::Pem;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -164,10 +164,7 @@ pub fn is_there(program: &str, argument: &str) -> bool {
 }
 
 fn skip(reason: &str) {
-    println!("skipped: tls: {reason}");
-    let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
-    let file = std::fs::OpenOptions::new().append(true).create(true).open(Path::new(&list));
-    file.and_then(|mut file| file.write_all(format!("tls\t{reason}\n").as_bytes())).unwrap();
+    corelane_testkit::skip("tls", reason);
 }
 
 /// What OpenSSL's client with these options is told; the server ends first, by a drain.

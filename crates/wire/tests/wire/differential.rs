@@ -5,7 +5,6 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -124,10 +123,7 @@ fn has_xdrlib() -> bool {
 }
 
 fn skip(reason: &str) {
-    println!("skipped: {NAME}: {reason}");
-    let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
-    let file = fs::OpenOptions::new().append(true).create(true).open(list);
-    file.and_then(|mut file| file.write_all(format!("{NAME}\t{reason}\n").as_bytes())).unwrap();
+    corelane_testkit::skip(NAME, reason);
 }
 
 #[test]

@@ -5,7 +5,6 @@
 use super::told::{self, hex};
 use super::{build, told::frame};
 use crate::hostile::Random;
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -29,10 +28,7 @@ fn packets() -> usize {
 
 fn skip(name: &str) {
     let reason = "there is no Scapy in the Python environment of the tests (cargo xtask test --install)";
-    println!("skipped: {name}: {reason}");
-    let Some(list) = std::env::var_os("CORELANE_SKIPS") else { return };
-    let file = fs::OpenOptions::new().append(true).create(true).open(list);
-    file.and_then(|mut file| file.write_all(format!("{name}\t{reason}\n").as_bytes())).unwrap();
+    corelane_testkit::skip(name, reason);
 }
 
 /// What the script says to these lines.
