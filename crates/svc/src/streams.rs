@@ -152,17 +152,14 @@ impl Services {
     // Apart, so that a turn without notices pays only for the check.
     #[inline(never)]
     fn serve_notice(&mut self, kit: &mut Kit, Note { to: id, from, notice }: Note) {
+        if let Notice::Answer { ticket, answer } = notice {
+            return self.serve_answer(kit.now(), id, from, ticket, answer);
+        }
         let found = self.table.find(id).map(|connection| (connection.machine.takes_notices(), connection.service));
         let open = found.is_some_and(|(open, _)| open);
-        // A ticket may be answered by whoever has it; nothing else reaches the connections of other services.
-        let is_foreign = found.is_some_and(|(_, service)| service != from) && !matches!(notice, Notice::Answer { .. });
+        let is_foreign = found.is_some_and(|(_, service)| service != from);
         self.table.count(from, ServiceCounter::NoticesRefused, is_foreign.into());
         match notice {
-            Notice::Answer { ticket, answer } if open => {
-                let late = !self.table.there(id.index).answered(kit.now(), ticket, answer);
-                self.table.count(from, ServiceCounter::AnswersLate, late.into());
-            }
-            Notice::Answer { .. } => self.table.count(from, ServiceCounter::AnswersLate, 1),
             Notice::Message if is_foreign || !open => {
                 self.table.count(from, ServiceCounter::NoticesLate, (!is_foreign).into());
                 self.service_call(kit, from, |port, _| port.drop_notice());
@@ -176,6 +173,13 @@ impl Services {
             Notice::Abort if found.is_some() => self.end(kit, id.index, Ending::Aborted),
             _ => {}
         }
+    }
+
+    /// An answer to a held request. It may come from whoever has the ticket; nothing else reaches the connections of other services.
+    fn serve_answer(&mut self, now: u64, id: ConnectionId, from: u16, ticket: Name, answer: Chain) {
+        let found = self.table.found(id).filter(|found| found.connection.machine.takes_notices());
+        let is_in_time = found.is_some_and(|mut found| found.answered(now, ticket, answer));
+        self.table.count(from, ServiceCounter::AnswersLate, (!is_in_time).into());
     }
 
     /// Counts tickets that were dropped, and ends connections that would wait for them for ever.
@@ -281,9 +285,7 @@ impl Found<'_> {
 
     /// Some output has left: whoever waited for that goes on. Returns the other of its pair, which may have.
     fn output_left(&mut self) -> Option<ConnectionId> {
-        let needs_no_timer =
-            self.connection.active_at.saturating_add(nanoseconds(self.limits().idle_limit)) >= self.connection.timer_at;
-        if needs_no_timer && self.connection.is_settled() {
+        if self.connection.is_settled() && !self.idles_before_its_timer() {
             // It had nothing but this send under way.
             self.connection.busy.take().into_iter().for_each(|busy| self.desk.keep(busy));
             return None;
@@ -293,6 +295,12 @@ impl Found<'_> {
             self.mark_ready();
         }
         self.connection.pair
+    }
+
+    /// Whether the idle limit, the only one of a connection that is settled, is over before its timer comes.
+    fn idles_before_its_timer(&self) -> bool {
+        let limit = nanoseconds(self.limits().idle_limit);
+        limit > 0 && self.connection.active_at.saturating_add(limit) < self.connection.timer_at
     }
 
     /// The service is called though nothing has come: as for input that it left.
