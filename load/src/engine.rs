@@ -291,8 +291,8 @@ impl<W: Workload> Engine<W> {
         cx.peer(id)?.learned?.refused.clone()
     }
 
-    /// Whether a connection failed only because its end is taken, and another end leads to the same lane.
-    fn may_move(&mut self, cx: &Cx<'_>, index: u32) -> bool {
+    /// Takes one of the moves that a connection has which failed only because its end is taken, if another end leads to the same lane.
+    fn take_move(&mut self, cx: &Cx<'_>, index: u32) -> bool {
         let client = &mut self.clients[index as usize];
         let may = self.course.plan.aimed.is_some() && cx.fault().is_some_and(is_taken) && client.taken < TAKEN_MAX;
         client.taken += u32::from(may);
@@ -625,7 +625,7 @@ impl<W: Workload> Engine<W> {
     /// A connection has ended before it was open. What its lane has broken off, and TLS has not refused, did not come to be in time.
     fn not_opened(&mut self, cx: &mut Cx<'_>, index: u32, ending: Ending, refused: Option<String>) {
         self.opening -= 1;
-        if self.may_move(cx, index) {
+        if self.take_move(cx, index) {
             return self.open_client(cx, index, self.clients[index as usize].intended);
         }
         let kind = match (&refused, ending) {

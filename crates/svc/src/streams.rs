@@ -92,7 +92,7 @@ impl Services {
         let (finished, truncated) = (machine.input_has_ended(), machine.input_was_cut());
         let busy = found.busy(&kit.arena);
         (busy.input.finished, busy.input.truncated) = (finished, truncated);
-        if busy.is_due(finished) {
+        if busy.offer_input(finished) {
             if finished {
                 found.connection.machine.tell_of_end();
             }
@@ -189,7 +189,7 @@ impl Services {
         }
         for (id, ticket) in self.table.desk.lost.take() {
             let Some(mut found) = self.table.found(id).filter(|found| found.connection.machine.takes_notices()) else { continue };
-            if found.is_void(ticket) {
+            if found.forget_void(ticket) {
                 continue;
             }
             found.count(ServiceCounter::TicketsDropped, 1);
@@ -321,8 +321,8 @@ impl Found<'_> {
         self.mark_dirty();
     }
 
-    /// Whether a ticket had expired before it was dropped; then it is forgotten.
-    fn is_void(&mut self, ticket: Name) -> bool {
+    /// Forgets a ticket that was dropped if it had expired before; returns whether it had.
+    fn forget_void(&mut self, ticket: Name) -> bool {
         // reason: a request is held in the box, which stays as long as its ticket, good or expired, is about.
         self.connection.busy.as_mut().expect("a held request has its place").output.forget_expired(ticket)
     }
@@ -483,9 +483,9 @@ impl Busy {
         }
     }
 
-    /// Whether the service is to be called with the input: enough has come, the stream has ended, or it was left
+    /// Offers the service the input; returns whether it is to be called with it: enough has come, the stream has ended, or it was left
     /// behind for want of room. A filled lease is handed over here.
-    fn is_due(&mut self, finished: bool) -> bool {
+    fn offer_input(&mut self, finished: bool) -> bool {
         if let Some(fill) = &mut self.fill {
             let here = fill.lease.is_some();
             if !(fill.is_full() || (finished && here)) {

@@ -80,7 +80,7 @@ impl Desk {
     fn renew(&mut self, cx: &mut Cx<'_, impl Talk>, to: &mut To<'_>) -> bool {
         self.seal(to);
         if let To::Stream(output) = to
-            && output.is_full()
+            && !output.ask_room()
         {
             return false;
         }

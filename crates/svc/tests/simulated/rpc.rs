@@ -109,7 +109,7 @@ impl StreamService for Program {
             }
             let record = input.contiguous(bytes).unwrap().to_vec();
             if record[8] == WITHOUT_TICKET {
-                if output.is_full() || output.write(&record).is_err() {
+                if !output.ask_room() || output.write(&record).is_err() {
                     break;
                 }
             } else {
