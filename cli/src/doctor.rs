@@ -22,7 +22,7 @@ pub struct Arguments {
     /// Check this configuration of `serve` against the machine as well; the exit code is then that of its lines
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The same of flags and services of `serve`, behind --
+    /// The same for flags and services of `serve`, given behind --
     #[arg(last = true, value_name = "SERVE")]
     serve: Vec<OsString>,
 }

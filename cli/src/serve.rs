@@ -16,7 +16,7 @@ use corelane::admin::rss::{Buckets, HashTypes, Key};
 use corelane::admin::user::{Beginning, User};
 use corelane::admin::watch::Reader;
 use corelane::admin::{InForce, SteeringSettings};
-use corelane::lanes::{DriverChoice, Running, Signals};
+use corelane::lanes::{DriverChoice, DriverSettings, Running, Signals};
 use corelane::service::entry::find;
 use corelane::service::{ARENA_BYTES_MAX, Limits};
 use corelane::{Error, Lanes};
@@ -42,7 +42,7 @@ use supervisor::Supervisor;
 pub struct Arguments {
     #[arg(value_name = "SERVICE=URL", help = places())]
     services: Vec<String>,
-    /// Read settings from a TOML file, whose keys are the long names of these flags, and services; flags precede them
+    /// Read settings from a TOML file: its keys are the long names of these flags, and services. A flag that is given here counts before the file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Start nothing: say whether all settings are right, and what stands in the way
@@ -54,23 +54,23 @@ pub struct Arguments {
     /// The CPUs to use, such as 0-3,8
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
-    /// How the lanes ask the operating system: by uring, by epoll, or by what is better here: auto
+    /// How the lanes do their input and output: by uring, by epoll, or, with auto, by whichever is better here
     #[arg(long, value_name = "NAME", default_value = "auto")]
     driver: String,
-    /// Report each turn of a lane that takes this long (10ms to 1h), once, while it lasts: for which service and connection, and in which functions; or off. For these the process has a handler for SIGRTMIN+5
+    /// Report each turn of a lane that takes this long (10ms to 1h), once, while it lasts: for which service and connection, and in which functions; or off. This uses the signal SIGRTMIN+5
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = stall)]
     stall: Stall,
     /// Microseconds that a lane goes on looking for work before it sleeps, up to 1000000
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
-    /// Have the frames of an interface, and UDP services at its addresses over them: eth1,ip=10.0.0.2/24, with further ,ip=ADDRESS/BITS, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan (what is opened), and ,channels=PATH (a socket at which other processes take packets). The kernel must not have these addresses. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
+    /// Take the frames of an interface, and serve UDP over them at the addresses that are given: eth1,ip=10.0.0.2/24; then, as needed, more ,ip=ADDRESS/BITS, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan (a tunnel to open), and ,channels=PATH (a socket at which other processes take packets). The kernel must not have these addresses. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
     #[arg(long, value_name = "PORT")]
     packet: Option<corelane::lanes::PacketPort>,
-    /// Serve as this user, and with none of root's rights once everything listens; with GROUP as its only group. Only root can. Files, such as certificates, are
+    /// Serve as this user, with GROUP as its only group, and without any of root's rights once everything listens. Only root can do this. Files, such as certificates, are
     /// opened as this user from the start on
     #[arg(long, value_name = "NAME[:GROUP]")]
     user: Option<String>,
-    /// Confine every thread to the files that are named here and the calls that serving takes: auto as far as the kernel can, required or not at all, or off
+    /// Confine every thread to the files that are named here and the calls that serving takes: auto does so as far as the kernel can, required refuses to serve without, off leaves it out
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Sandbox::Auto)]
     sandbox: Sandbox,
     /// How lines on standard error are written: as text, or each as a JSON object with its code
@@ -103,6 +103,9 @@ pub struct Arguments {
     /// MiB of memory for each lane, 4 to 65536 [default: 64, or what fits for all lanes into a half of what the control group allows]
     #[arg(long, value_name = "MIB")]
     memory: Option<usize>,
+    /// Threads beside each lane for what would have to wait, such as reading files, 2 to 256, started when needed; with uring as many of the kernel's for files [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=256))]
+    offload_threads: Option<u16>,
     /// Set a limit, such as idle_limit=30000; may be repeated
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     limits: Vec<String>,
@@ -260,6 +263,9 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
     }
     if let Some(mib) = arguments.memory {
         lanes = lanes.memory_bytes(memory(mib)?);
+    }
+    if let Some(threads) = arguments.offload_threads {
+        lanes = lanes.driver_settings(DriverSettings::new().offload_threads(threads.into()));
     }
     if let Some(list) = &arguments.cpus {
         lanes = lanes.cpus(corelane::lanes::parse_cpus(list).map_err(|why| anyhow!("--cpus: {why}"))?);

@@ -41,7 +41,7 @@ pub struct Arguments {
     /// Every TCP connection: its queues, addresses, flow id (hexadecimal), hash type (decimal), bucket, the lane whose bucket it is, the lane that has it, and for how long nothing came or went. The kernel tells, and the process is not asked
     #[arg(short = 'R', long, conflicts_with_all = ["all", "every"])]
     flows: bool,
-    /// Print again after this time (1s, 500ms), with rates, until interrupted or nobody runs any more
+    /// Print again after this time (1s, 500ms), with rates, until interrupted, or until no process runs any more
     #[arg(long, value_name = "TIME", value_parser = pause)]
     every: Option<Duration>,
 }

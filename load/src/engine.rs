@@ -259,6 +259,7 @@ impl<W: Workload> Engine<W> {
         self.had_one = true;
         self.opening -= 1;
         self.open += 1;
+        assert!((self.open + self.opening) as usize <= self.clients.len(), "each client has one connection");
         if self.open > self.most_open {
             // A target that closes what it has accepted opens clients for ever, but never more of them.
             (self.most_open, self.opened_at) = (self.open, now);
@@ -291,8 +292,8 @@ impl<W: Workload> Engine<W> {
         cx.peer(id)?.learned?.refused.clone()
     }
 
-    /// Whether a connection failed only because its end is taken, and another end leads to the same lane.
-    fn may_move(&mut self, cx: &Cx<'_>, index: u32) -> bool {
+    /// Takes one of the moves that a connection has which failed only because its end is taken, if another end leads to the same lane.
+    fn take_move(&mut self, cx: &Cx<'_>, index: u32) -> bool {
         let client = &mut self.clients[index as usize];
         let may = self.course.plan.aimed.is_some() && cx.fault().is_some_and(is_taken) && client.taken < TAKEN_MAX;
         client.taken += u32::from(may);
@@ -394,6 +395,7 @@ impl<W: Workload> Engine<W> {
         let state = client.state.as_mut().expect("an open connection has a state");
         let before = output.len();
         let written = self.workload.request(state, client.flights.next_number(), count, output);
+        assert!(written <= count && output.len() >= before, "a workload writes no more requests than it is asked for");
         if written < count {
             self.pace.owe(&mut self.course, Owed { client: index, intended: flight.intended, count: count - written });
         }
@@ -580,6 +582,7 @@ impl<W: Workload> StreamService for Engine<W> {
             return self.not_opened(cx, session, ending, refused);
         }
         self.pace.pacer.withdraw(session, now);
+        assert!(self.open > 0, "a connection that was open was counted");
         self.open -= 1;
         if by_connection && client.flights.had_one() {
             self.course.disconnected(client.intended, now);
@@ -614,8 +617,9 @@ impl<W: Workload> StreamService for Engine<W> {
 impl<W: Workload> Engine<W> {
     /// A connection has ended before it was open. What its lane has broken off, and TLS has not refused, did not come to be in time.
     fn not_opened(&mut self, cx: &mut Cx<'_>, index: u32, ending: Ending, refused: Option<String>) {
+        assert!(self.opening > 0, "a connection that does not open was being opened");
         self.opening -= 1;
-        if self.may_move(cx, index) {
+        if self.take_move(cx, index) {
             return self.open_client(cx, index, self.clients[index as usize].intended);
         }
         let kind = match (&refused, ending) {

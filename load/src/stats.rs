@@ -1,5 +1,6 @@
 //! The statistics that a ratio is judged with: medians, a bootstrap interval, and when to go on measuring.
 
+use corelane::service::Random;
 use serde::Serialize;
 
 /// Resamples of one bootstrap.
@@ -26,11 +27,11 @@ impl Estimate {
     /// Estimates the median of `values`; `None` when there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let median = median(values)?;
-        let mut random = SplitMix64(SEED);
+        let mut random = Random::new(SEED);
         let mut resample = vec![0.0; values.len()];
         let mut medians: Vec<f64> = (0..RESAMPLES)
             .filter_map(|_| {
-                resample.fill_with(|| values[random.below(values.len())]);
+                resample.fill_with(|| values[random.index(values.len())]);
                 self::median(&resample)
             })
             .collect();
@@ -64,23 +65,6 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Steele, Lea and Flood's generator ("Fast splittable pseudorandom number generators", 2014).
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number under `bound`, by the high half of a product; the bias at these bounds is under one in 2^57.
-    fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,24 +79,6 @@ mod tests {
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
         assert_eq!(median(&[7.0]), Some(7.0));
         assert_eq!(median(&[]), None);
-    }
-
-    #[test]
-    fn the_generator_gives_the_published_sequence() {
-        let mut random = SplitMix64(1_234_567);
-        let got = [random.next(), random.next(), random.next()];
-        let expected = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
-        assert_eq!(got, expected);
-    }
-
-    #[test]
-    fn the_generator_stays_under_its_bound_and_reaches_all() {
-        let mut random = SplitMix64(1);
-        let mut seen = [0_u32; 5];
-        for _ in 0..5_000 {
-            seen[random.below(5)] += 1;
-        }
-        assert!(seen.iter().all(|&count| (800..1_200).contains(&count)), "{seen:?}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use std::time::Duration;
 /// The options, as data.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// What to ask for: one of the workloads below. It may be left out before a URL; then it is the first below whose URLs begin so
+    /// What to ask for: one of the workloads below. Before a URL it may be left out: then it is the first below for URLs that begin so
     #[arg(value_name = "WORKLOAD", default_value = workloads::ALL[0].name)]
     workload: String,
     /// Where: tcp://HOST:PORT, udp://HOST:PORT, http://HOST:PORT/PATH, behind TLS tls:// and https://, or a Unix socket: unix:PATH for connections, unixgram:PATH for datagrams, @NAME for an abstract name; by default the workload's port on 127.0.0.1
@@ -50,8 +50,8 @@ pub struct Options {
     /// Connections a second, such as 500 or 1k, each with requests of its own, closed after the last one
     #[arg(long, value_name = "R", value_parser = amounts::rate, help_heading = "Load")]
     connection_rate: Option<f64>,
-    /// Requests on each connection, after which it is closed: with --connection-rate one after the other [default: 1], in a closed loop
-    /// up to --depth at once, and another connection follows [default: as many as it takes]
+    /// Close each connection after so many requests: with --connection-rate one after the other [default: 1]; in a closed loop up to --depth
+    /// at once, and then another connection follows [default: never]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Load")]
     requests_per_connection: Option<u32>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub struct Options {
     /// Send datagrams one by one even where several go to the same peer
     #[arg(long, help_heading = "Load")]
     singles: bool,
-    /// What random arrivals are made from
+    /// The seed of random arrivals
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     seed: u64,
 
@@ -88,7 +88,7 @@ pub struct Options {
     /// The CPUs of the lanes, such as 0-3,8
     #[arg(long, value_name = "LIST", help_heading = "Generator")]
     cpus: Option<String>,
-    /// How the lanes ask the operating system: by uring, by epoll, or by what is better here: auto
+    /// How the lanes do their input and output: by uring, by epoll, or, with auto, by whichever is better here
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Generator")]
     driver: String,
     /// Microseconds that a lane goes on looking for work before it sleeps, up to 1000000
@@ -106,16 +106,16 @@ pub struct Options {
     #[arg(long, value_name = "N", requires = "spread", help_heading = "Spread")]
     spread_lanes: Option<usize>,
 
-    /// Behind TLS, believe servers whose certificates an authority of this PEM file has signed [default: the authorities that this system trusts]
+    /// Over TLS, trust servers whose certificates were signed by an authority in this PEM file [default: the authorities that this system trusts]
     #[arg(long, value_name = "FILE", conflicts_with = "trust_anybody", help_heading = "TLS")]
     ca: Option<PathBuf>,
-    /// Behind TLS, believe any server whatever its certificate says: for measuring only
+    /// Over TLS, trust any server, whatever its certificate says: for measuring only
     #[arg(long, help_heading = "TLS")]
     trust_anybody: bool,
-    /// Behind TLS, make each handshake a full one
+    /// Over TLS, make each handshake a full one
     #[arg(long, help_heading = "TLS")]
     no_resumption: bool,
-    /// Behind TLS, show a server that asks for it the certificate of this PEM file
+    /// Over TLS, show the certificate in this PEM file to servers that ask for one
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     certificate: Option<PathBuf>,
     /// The private key of --certificate [default: in the same file]

@@ -40,9 +40,9 @@ impl Screen {
         self.tty.draw(|frame| draw(frame, progress));
     }
 
-    /// Whether `q` or Ctrl-C was pressed. The second time the terminal is given back, and Ctrl-C is a signal again, so that nobody
+    /// Reads the keys: whether `q` or Ctrl-C was pressed. The second time the terminal is given back, and Ctrl-C is a signal again, so that nobody
     /// is held by a run that does not end.
-    pub fn wants_end(&mut self) -> bool {
+    pub fn read_end(&mut self) -> bool {
         let mut bytes = [0; 64];
         while is_open() {
             let Ok(length @ 1..) = self.keys.read(&mut bytes) else { break };

@@ -48,7 +48,7 @@ impl Watcher {
         match &mut self.face {
             Face::Screen(screen) => {
                 screen.show(progress);
-                self.told.fetch_or(screen.wants_end(), Ordering::Relaxed);
+                self.told.fetch_or(screen.read_end(), Ordering::Relaxed);
             }
             Face::Lines(lines) => lines.show(progress),
             Face::Nothing => {}

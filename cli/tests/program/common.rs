@@ -1,5 +1,6 @@
 //! The program under test as a process of its own, and what every test needs around it.
 
+use corelane::service::Random;
 use corelane_testkit::is_installed;
 pub use corelane_testkit::skip;
 use nix::sys::signal::{Signal, kill};
@@ -423,16 +424,9 @@ pub fn datagrams_to(address: SocketAddr) -> UdpSocket {
 
 /// Bytes that differ everywhere and between seeds, so that a wrong order or a wrong connection shows.
 pub fn pattern(length: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = Vec::with_capacity(length + 8);
-    while bytes.len() < length {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes.truncate(length);
-    bytes
+    let mut random = Random::new(seed);
+    let words = std::iter::repeat_with(|| random.bits().to_le_bytes());
+    words.flatten().take(length).collect()
 }
 
 /// Sends all of `data` and asserts that the same comes back.

@@ -26,7 +26,7 @@ on_each_driver!(
 const PATIENT: [&str; 4] = ["--limit", "drain_limit=600000", "--limit", "linger_limit=600000"];
 
 /// Stops the process, and waits until it has stopped.
-fn stop(server: &Server) {
+pub fn stop(server: &Server) {
     server.signal(Signal::SIGSTOP);
     until("all its threads have stopped", || {
         let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();

@@ -11,6 +11,7 @@ mod drain;
 mod echo;
 mod faults;
 mod generate;
+mod helpers;
 mod http_hosts;
 mod http_log;
 mod load;

@@ -101,6 +101,11 @@ fn less_memory_than_a_lane_can_work_with_is_refused() {
 
 #[test]
 fn what_the_command_line_does_not_know_is_refused() {
+    for threads in ["1", "257"] {
+        let output = refused(&[], &["--offload-threads", threads]);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains("--offload-threads") && text.contains(threads) && text.contains("2..=256"), "{text}");
+    }
     for arguments in [["--lanes", "many"], ["--spin", "soon"], ["--nonsense", TCP]] {
         let output = refused(&[], &arguments);
         let text = String::from_utf8(output.stderr).unwrap();

@@ -100,7 +100,7 @@ impl Producer {
     /// it before [`Producer::publish`].
     pub fn put<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]> + Clone) -> bool {
         let length: usize = pieces.clone().map(<[u8]>::len).sum();
-        let fits = length <= PACKET_BYTES_MAX && self.has_room();
+        let fits = length <= PACKET_BYTES_MAX && self.find_room();
         if fits {
             let slot = slot(self.memory.words(), self.slots, self.put);
             slot[0].store(length as u64, Ordering::Relaxed);
@@ -113,8 +113,8 @@ impl Producer {
         fits
     }
 
-    /// What the consumer says is believed only where it can be: else there is no room.
-    fn has_room(&mut self) -> bool {
+    /// Looks for room. What the consumer says is believed only where it can be: else there is no room.
+    fn find_room(&mut self) -> bool {
         let used = |taken: u64| self.put.wrapping_sub(taken);
         if used(self.taken) >= self.slots as u64 {
             // Acquire: the consumer has copied what was in the slots that it gives back.
@@ -251,14 +251,14 @@ impl Consumer {
     /// Sleeps until there is a packet, the producer ends, a signal comes, or `timeout` is over.
     #[cfg(not(loom))]
     pub fn wait(&mut self, timeout: Option<std::time::Duration>) {
-        if self.may_sleep() && !self.has_ended() {
+        if self.announce_sleep() && !self.has_ended() {
             corelane_os::shared::sleep(&self.memory.words()[PUT], self.taken as u32, timeout);
         }
         self.memory.words()[ASLEEP].store(0, Ordering::Relaxed);
     }
 
     /// Announces a sleep; whether there is still nothing.
-    fn may_sleep(&self) -> bool {
+    fn announce_sleep(&self) -> bool {
         let words = self.memory.words();
         words[ASLEEP].store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -301,7 +301,7 @@ mod tests {
             }
             producer.publish();
             let between = words_of(&memory);
-            consumer.may_sleep();
+            consumer.announce_sleep();
             assert_eq!(all(&mut consumer).len(), 4);
             by_producer.extend(written(&before, &between));
             by_consumer.extend(written(&between, &words_of(&memory)));
@@ -429,7 +429,7 @@ mod loom_tests {
                 producer.put([&[1; 9][..]].into_iter());
                 (producer.show(), producer)
             });
-            let sleeps = consumer.may_sleep();
+            let sleeps = consumer.announce_sleep();
             let (wakes, _producer) = putter.join().unwrap();
             assert!(!sleeps || wakes, "who sleeps is woken");
         });

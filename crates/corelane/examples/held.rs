@@ -24,7 +24,7 @@ impl StreamService for Squares {
     fn receive(&mut self, cx: &mut Cx, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
         while let Some(end) = input.position(b'\n') {
             // What finds no room stays in the input, and is offered again.
-            if cx.offload_is_full() {
+            if !cx.ask_offload() {
                 break;
             }
             let Some(line) = input.contiguous(end + 1) else { break };

@@ -12,7 +12,7 @@ impl StreamService for Lengths {
     fn open(&mut self, _cx: &mut Cx, _peer: &Peer) {}
 
     fn receive(&mut self, cx: &mut Cx, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
-        while !output.is_full()
+        while output.ask_room()
             && let Some(end) = input.position(b'\n')
         {
             if writeln!(output, "{}", end + 1).is_err() {

@@ -69,7 +69,7 @@ impl StreamService for Shop {
     fn open(&mut self, _cx: &mut Cx, _peer: &Peer) {}
 
     fn receive(&mut self, cx: &mut Cx, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
-        while !output.is_full()
+        while output.ask_room()
             && let Some(end) = input.position(b'\n')
         {
             let Some(line) = input.contiguous(end + 1) else { break };

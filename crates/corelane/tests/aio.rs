@@ -6,9 +6,9 @@ mod aio_parts;
 #[allow(dead_code, reason = "its main is the example's")]
 mod async_echo;
 
-use aio_parts::{Rolls, gentle, run, served};
+use aio_parts::{gentle, run, served};
 use corelane::aio::{self, Connection, Either, Error, Lane, select};
-use corelane::service::{Address, Asks, Ending, Input, Limits, OpenOptions, Reason, ServiceCounter};
+use corelane::service::{Address, Asks, Ending, Input, Limits, OpenOptions, Random, Reason, ServiceCounter};
 use corelane::testing::{Faults, MS, Nobody, Peer, Rig, RigPlan, S, Scene, Status, World, at, patient};
 use corelane_watch::LaneCounter;
 use std::cell::{Cell, RefCell};
@@ -51,10 +51,10 @@ fn an_echo_is_an_echo() {
 
 /// Waits for bytes with little patience: what it waits for and how long differs, and what it gives up is asked for again.
 async fn fickle(lane: Lane, connection: Connection) -> aio::Result<()> {
-    let mut rolls = Rolls::new(lane.number());
+    let mut rolls = Random::new(lane.number() as u64);
     loop {
-        let wanted = 1 + rolls.below(300);
-        match select(connection.fill(wanted), lane.sleep(Duration::from_micros(rolls.below(1500) as u64))).await {
+        let wanted = 1 + rolls.index(300);
+        match select(connection.fill(wanted), lane.sleep(Duration::from_micros(rolls.index(1500) as u64))).await {
             Either::First(enough) => {
                 let enough = enough?;
                 let taken = connection.input(|input| input.take_shared(input.first().len()));
@@ -64,7 +64,7 @@ async fn fickle(lane: Lane, connection: Connection) -> aio::Result<()> {
                     None => return Ok(()),
                 }
             }
-            Either::Second(()) => assert!(connection.input(|input| input.len()) < wanted || rolls.below(2) < 2),
+            Either::Second(()) => assert!(connection.input(|input| input.len()) < wanted || rolls.index(2) < 2),
         }
     }
 }
@@ -145,7 +145,7 @@ fn a_proxy_opens_connections_and_passes_everything_on() {
 
 /// Answers each line when some time has passed, by way of another lane or of a helper thread.
 async fn roundabout(lane: Lane<Asks<Vec<u8>, Vec<u8>>>, connection: Connection) -> aio::Result<()> {
-    let mut rolls = Rolls::new(lane.number());
+    let mut rolls = Random::new(lane.number() as u64);
     let mut wanted = 1;
     while connection.fill(wanted).await? {
         let line = connection.input(|input| {
@@ -157,11 +157,11 @@ async fn roundabout(lane: Lane<Asks<Vec<u8>, Vec<u8>>>, connection: Connection) 
             continue;
         };
         wanted = 1;
-        let answer = match rolls.below(3) {
-            0 => lane.ask(rolls.below(lane.lanes()), line).await?,
+        let answer = match rolls.index(3) {
+            0 => lane.ask(rolls.index(lane.lanes()), line).await?,
             1 => lane.offload(move || line).await?,
             _ => {
-                lane.sleep(Duration::from_millis(rolls.below(4) as u64)).await;
+                lane.sleep(Duration::from_millis(rolls.index(4) as u64)).await;
                 line
             }
         };

@@ -168,7 +168,7 @@ impl StreamService for Offloading {
                 let _ = ended.lock().unwrap().recv();
             };
             cx.offload(call, 0);
-            output.write(&[u8::from(cx.offload_is_full())]).unwrap();
+            output.write(&[u8::from(!cx.ask_offload())]).unwrap();
         }
         Next::Continue
     }

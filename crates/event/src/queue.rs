@@ -169,7 +169,7 @@ impl Queue {
             let is_all = reports.len() < AT_ONCE;
             let (told, is_over) = self.pour(reports, intake)?;
             if told > 0 || is_over || wait == Some(Duration::ZERO) && is_all {
-                return if told == 0 && !self.is_open() { Err(CLOSED) } else { Ok(told) };
+                return if told == 0 && !self.check_open() { Err(CLOSED) } else { Ok(told) };
             }
             wait = timeout.map(|_| call.left());
         }
@@ -231,7 +231,7 @@ impl Queue {
         match answer {
             Err(refused) if call.told == 0 => Err(refused),
             // A close that nobody told of is found where there is time.
-            Ok(()) if call.told == 0 && !self.is_open() => Err(CLOSED),
+            Ok(()) if call.told == 0 && !self.check_open() => Err(CLOSED),
             _ => Ok(call.told),
         }
     }
@@ -296,8 +296,8 @@ impl Queue {
         }
     }
 
-    /// Whether its number is still its descriptor's: a close that nobody told of leaves the number to others.
-    pub(crate) fn is_open(&self) -> bool {
+    /// Looks whether its number is still its descriptor's, and hears what it has missed: a close that nobody told of leaves the number to others.
+    pub(crate) fn check_open(&self) -> bool {
         let outer = self.outer.lock().unwrap_or_else(PoisonError::into_inner);
         // Asked for under the outer one's lock: who goes over to a new set changes both under it.
         let set = self.set();

@@ -107,7 +107,7 @@ fn insert(number: RawFd, queue: &Arc<Queue>) {
 /// Ends the queues whose descriptors were closed and nobody told: what is theirs would otherwise be left behind for good.
 fn sweep() {
     let mut queues = queues();
-    let gone: Vec<RawFd> = queues.iter().filter(|(_, known)| !known.queue.is_open()).map(|(number, _)| *number).collect();
+    let gone: Vec<RawFd> = queues.iter().filter(|(_, known)| !known.queue.check_open()).map(|(number, _)| *number).collect();
     let gone: Vec<_> = gone.into_iter().filter_map(|number| Some((number, queues.remove(&number)?))).collect();
     drop(queues);
     gone.iter().for_each(|(number, known)| lost(*number, &known.queue));

@@ -3,6 +3,7 @@
 
 use corelane_event::{Change, Event, Filter, Flags, Queue};
 use corelane_os::testing::replace;
+use corelane_seam::Random;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -14,15 +15,6 @@ const SEEDS: u64 = 60;
 const STEPS: usize = 400;
 const PAIRS: usize = 5;
 const USERS: u64 = 3;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % most
-    }
-}
 
 /// An interest as the model has it.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +66,7 @@ impl World {
         let pairs = (0..PAIRS).map(|_| Pair::new()).collect();
         let queue = Queue::new().unwrap();
         Self {
-            random: Random(seed),
+            random: Random::new(seed),
             queue,
             pairs,
             copies: Vec::new(),
@@ -85,16 +77,16 @@ impl World {
     }
 
     fn step(&mut self) {
-        let pair = self.random.below(PAIRS);
-        match self.random.below(14) {
+        let pair = self.random.index(PAIRS);
+        match self.random.index(14) {
             0..3 => self.write(pair),
             3..5 => self.read(pair),
             5..8 => self.add(pair),
             8 => self.switch(pair),
             9 => self.delete(pair),
             10 => self.user(),
-            11 if self.random.below(4) == 0 => self.end(pair),
-            12 if self.random.below(3) == 0 => self.reopen(pair),
+            11 if self.random.index(4) == 0 => self.end(pair),
+            12 if self.random.index(3) == 0 => self.reopen(pair),
             _ => self.take(),
         }
     }
@@ -116,7 +108,7 @@ impl World {
 
     fn read(&mut self, pair: usize) {
         let one = &mut self.pairs[pair];
-        let some = (self.random.below(3) as i64 + 1).min(one.bytes);
+        let some = (self.random.index(3) as i64 + 1).min(one.bytes);
         one.ours.read_exact(&mut vec![0; some as usize]).unwrap();
         one.bytes -= some;
     }
@@ -129,12 +121,12 @@ impl World {
     }
 
     fn add(&mut self, pair: usize) {
-        let filter = [Filter::Read, Filter::Read, Filter::Write][self.random.below(3)];
+        let filter = [Filter::Read, Filter::Read, Filter::Write][self.random.index(3)];
         let modes = [Flags::empty(), Flags::CLEAR, Flags::ONESHOT, Flags::DISPATCH, Flags::CLEAR | Flags::DISPATCH];
         // A moment at which there is space may come with any activity, so writing is not told by moments here.
-        let mode = modes[self.random.below(if filter == Filter::Write { 1 } else { modes.len() })];
-        let low = [1, 1, 4][self.random.below(if filter == Filter::Write { 1 } else { 3 })];
-        let cookie = self.random.below(1 << 20) as u64;
+        let mode = modes[self.random.index(if filter == Filter::Write { 1 } else { modes.len() })];
+        let low = [1, 1, 4][self.random.index(if filter == Filter::Write { 1 } else { 3 })];
+        let cookie = self.random.index(1 << 20) as u64;
         let mut change = Change { flags: Flags::ADD | mode, ..Change::add(self.ident(pair), filter) }.cookie(cookie);
         if low > 1 {
             change = change.from_bytes(low as u32);
@@ -156,7 +148,7 @@ impl World {
 
     fn switch(&mut self, pair: usize) {
         let ident = self.ident(pair);
-        let disable = self.random.below(2) == 0;
+        let disable = self.random.index(2) == 0;
         let change = if disable { Change::disable(ident, Filter::Read) } else { Change::enable(ident, Filter::Read) };
         let result = self.queue.change(&change.cookie(3));
         let interest = self.interests.get_mut(&(Filter::Read, ident));
@@ -168,20 +160,20 @@ impl World {
     }
 
     fn delete(&mut self, pair: usize) {
-        let filter = [Filter::Read, Filter::Write][self.random.below(2)];
+        let filter = [Filter::Read, Filter::Write][self.random.index(2)];
         let result = self.queue.change(&Change::delete(self.ident(pair), filter));
         assert_eq!(result.is_ok(), self.interests.remove(&(filter, self.ident(pair))).is_some());
         self.touch(pair);
     }
 
     fn user(&mut self) {
-        let ident = self.random.below(USERS as usize) as u64;
+        let ident = self.random.index(USERS as usize) as u64;
         if let Some(interest) = self.interests.get_mut(&(Filter::User, ident)) {
             self.queue.change(&Change::trigger(ident)).unwrap();
             (interest.must, interest.cookie) = (true, 0);
             return;
         }
-        let flags = [Flags::CLEAR, Flags::ONESHOT, Flags::CLEAR | Flags::DISPATCH][self.random.below(3)];
+        let flags = [Flags::CLEAR, Flags::ONESHOT, Flags::CLEAR | Flags::DISPATCH][self.random.index(3)];
         self.queue.change(&Change { flags: Flags::ADD | flags, ..Change::user(ident) }).unwrap();
         let fresh = Interest { flags, low: 0, cookie: 0, disabled: false, must: false, may: false };
         self.interests.insert((Filter::User, ident), fresh);
@@ -192,11 +184,11 @@ impl World {
         let ident = self.ident(pair);
         let new = Pair::new();
         let old = std::mem::replace(&mut self.pairs[pair], new);
-        if self.ghosts && self.random.below(2) == 0 {
+        if self.ghosts && self.random.index(2) == 0 {
             self.copies.push(old.ours.try_clone().unwrap());
             self.copies.push(old.theirs);
         }
-        if self.random.below(2) == 0 {
+        if self.random.index(2) == 0 {
             corelane_event::closed(old.ours.as_raw_fd());
         }
         let moved = replace(old.ours.into(), self.pairs[pair].ours.as_fd());

@@ -51,6 +51,7 @@ impl Write for Io {
                 _ if written > 0 => break,
                 outcome => return outcome.map_err(told),
             };
+            assert!(bytes > 0 && bytes <= slice.len(), "a write that is ready has taken some of its bytes");
             written += bytes;
             if bytes < slice.len() {
                 break;

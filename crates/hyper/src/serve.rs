@@ -74,13 +74,17 @@ where
 /// Whether the client speaks HTTP/2: as soon as what has come decides it.
 async fn begins_with_preface(connection: &Connection) -> aio::Result<bool> {
     let mut wanted = 1;
+    // What is shorter than the preface and like it decides nothing yet.
     while connection.fill(wanted).await? {
         let begun = connection.input(|input| {
             let there = input.len().min(PREFACE.len());
             input.contiguous(there).map(|bytes| (bytes == &PREFACE[..there], there))
         });
         match begun {
-            Some((true, there)) if there < PREFACE.len() => wanted = there + 1,
+            Some((true, there)) if there < PREFACE.len() => {
+                assert!(there >= wanted, "what was waited for has come");
+                wanted = there + 1;
+            }
             Some((is_preface, _)) => return Ok(is_preface),
             // No memory to look at it in one piece: it is hyper's to refuse.
             None => return Ok(false),
@@ -152,6 +156,7 @@ where
         let this = self.project();
         let answer = ready!(this.answer.poll(context))?;
         let in_hand = this.in_hand.take();
+        assert!(in_hand.is_some(), "a request is answered once");
         Poll::Ready(Ok(answer.map(|body| Working { body, in_hand })))
     }
 }

@@ -147,10 +147,10 @@ impl<T: Send> Sender<T> {
     ///
     /// # Errors
     /// [`Full`] gives the value back when the channel holds its capacity, counting what is queued and not published.
-    /// The caller looks again on a later turn ([`Sender::has_room`]), and before it sleeps has itself told ([`Sender::await_room`]).
+    /// The caller looks again on a later turn ([`Sender::find_room`]), and before it sleeps has itself told ([`Sender::await_room`]).
     /// Once the receiver is gone ([`Sender::is_closed`]), room never comes.
     pub fn send(&mut self, value: T) -> Result<(), Full<T>> {
-        if !self.has_room() {
+        if !self.find_room() {
             return Err(Full { value, limit: self.shared.slots.len() });
         }
         // SAFETY: the slot is not in `head..tail`, so only this side touches it; what it held has been moved out.
@@ -159,8 +159,8 @@ impl<T: Send> Sender<T> {
         Ok(())
     }
 
-    /// Whether a value can be queued now.
-    pub fn has_room(&mut self) -> bool {
+    /// Whether a value can be queued now; looks at how far the receiver is if it seems not.
+    pub fn find_room(&mut self) -> bool {
         let limit = self.shared.slots.len();
         if self.tail.wrapping_sub(self.head_seen) == limit {
             // Acquire: the receiver is done with the slots before this head.
@@ -177,7 +177,7 @@ impl<T: Send> Sender<T> {
         self.number_wait(self.wait.wrapping_add(1) | 1);
         // Pairs with the fence in `ring_back`.
         fence(Ordering::SeqCst);
-        if !(self.has_room() || self.is_closed()) {
+        if !(self.find_room() || self.is_closed()) {
             return true;
         }
         self.awake();
@@ -477,9 +477,9 @@ mod tests {
         assert_eq!((take(&mut receiver, 1), rung()), (vec![1], 1));
         assert_eq!((take(&mut receiver, 1), rung()), (vec![2], 1), "one ring wakes it");
         sender.awake();
-        assert!(sender.has_room());
+        assert!(sender.find_room());
         (3..5).for_each(|value| sender.send(value).unwrap());
-        assert!(!sender.has_room() && sender.await_room());
+        assert!(!sender.find_room() && sender.await_room());
         drop(receiver);
         assert_eq!((rung(), sender.await_room()), (2, false), "who has gone gives no room, and is not waited for");
     }
@@ -661,7 +661,7 @@ mod loom_tests {
             sender.send(Arc::new(0)).unwrap();
             sender.publish();
             let taking = thread::spawn(move || (receiver.take(1, drop), receiver));
-            while !sender.has_room() {
+            while !sender.find_room() {
                 if sender.await_room() {
                     room.wait();
                     sender.awake();

@@ -215,7 +215,7 @@ impl Kit {
     /// For lines that others can cause as often as they like: tells the operator at most one line of each kind a second, and how many were
     /// left out. There are few kinds, each with a name in the source.
     pub fn report_kind(&mut self, kind: &'static str, line: &str) {
-        if self.throttle.passes(kind, self.now) {
+        if self.throttle.pass(kind, self.now) {
             self.report.line(line);
         }
     }

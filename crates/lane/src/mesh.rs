@@ -93,9 +93,9 @@ impl<M: Send> Mesh<M> {
     }
 
     /// Whether there is room for a message to lane `to`; always, if that lane has gone.
-    pub fn has_room(&mut self, to: usize) -> bool {
+    pub fn find_room(&mut self, to: usize) -> bool {
         let there = self.to.get_mut(to).and_then(Option::as_mut);
-        there.is_none_or(|sender| sender.has_room() || sender.is_closed())
+        there.is_none_or(|sender| sender.find_room() || sender.is_closed())
     }
 
     /// From now on a lane that sleeps is woken when lane `lane` has room again, and [`Mesh::take_room`] names it.
@@ -108,7 +108,7 @@ impl<M: Send> Mesh<M> {
 
     /// A lane that has the room that was wanted, or has gone; each is named once.
     pub fn take_room(&mut self) -> Option<usize> {
-        let place = (0..self.wanted.len()).find(|&place| self.has_room(self.wanted[place]))?;
+        let place = (0..self.wanted.len()).find(|&place| self.find_room(self.wanted[place]))?;
         Some(self.wanted.swap_remove(place))
     }
 

@@ -33,7 +33,7 @@ struct Kind {
 
 impl Throttle {
     /// Whether a line of the kind may be told now; else it is counted.
-    pub(crate) fn passes(&mut self, name: &'static str, now: u64) -> bool {
+    pub(crate) fn pass(&mut self, name: &'static str, now: u64) -> bool {
         let from = now.saturating_add(SECOND);
         match self.0.iter_mut().find(|kind| kind.name == name) {
             None => self.0.push(Kind { name, from, left_out: 0 }),
@@ -66,13 +66,13 @@ mod tests {
     #[test]
     fn a_kind_passes_once_a_second_and_what_was_left_out_is_told() {
         let mut throttle = Throttle::default();
-        assert!(throttle.passes("a", 5) && throttle.passes("b", 6));
+        assert!(throttle.pass("a", 5) && throttle.pass("b", 6));
         assert_eq!(throttle.due(), u64::MAX);
-        assert!(!throttle.passes("a", 6) && !throttle.passes("a", SECOND + 4) && !throttle.passes("b", 7));
+        assert!(!throttle.pass("a", 6) && !throttle.pass("a", SECOND + 4) && !throttle.pass("b", 7));
         assert_eq!(throttle.due(), SECOND + 5);
         assert_eq!(throttle.take(SECOND + 4), None);
         assert_eq!((throttle.take(SECOND + 5), throttle.take(SECOND + 5)), (Some(("a", 2)), None));
-        assert!(!throttle.passes("a", SECOND + 6), "telling of others was a line, too");
+        assert!(!throttle.pass("a", SECOND + 6), "telling of others was a line, too");
         assert_eq!(throttle.take(u64::MAX), Some(("a", 1)));
         assert_eq!((throttle.take(u64::MAX), throttle.take(u64::MAX)), (Some(("b", 1)), None));
     }
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn without_others_each_second_has_a_line() {
         let mut throttle = Throttle::default();
-        assert!((0..9).all(|second| throttle.passes("a", second * SECOND)));
+        assert!((0..9).all(|second| throttle.pass("a", second * SECOND)));
         assert_eq!(throttle.due(), u64::MAX);
     }
 }

@@ -98,7 +98,7 @@ impl Tasks {
     /// # Errors
     /// [`Full`] gives the future back when as many tasks as [`Tasks::new`] allows have not ended.
     pub fn spawn<F: Future<Output = ()> + 'static>(&mut self, future: F) -> Result<TaskId, Full<F>> {
-        if !self.nursery.offers_room() {
+        if !self.nursery.ask_room() {
             return Err(Full { value: future, limit: self.limit });
         }
         Ok(self.admit(Box::pin(future)))

@@ -1,5 +1,15 @@
 //! What machine this is: its CPUs and memory nodes, its network cards with their queues and interrupts, and what its network
 //! counts. Everything is read; nothing is set.
+//!
+//! | what | where from |
+//! | --- | --- |
+//! | CPUs: their memory nodes and cores (`topology`); kind of machine, stolen time | `/sys/devices/system`, `/proc` |
+//! | interfaces, drivers, queues (`interfaces`, `ethtool`) | rtnetlink, ethtool over netlink, `/sys/class/net` |
+//! | which interrupt is of which queue, and where it is delivered (`interrupts`) | `/proc/interrupts`, `/proc/irq` |
+//! | what the network namespace counts and is set to (`network`) | `/proc/net`, `/proc/sys/net` |
+//! | the TCP connections of a process (`connections`) | sock_diag(7), `/proc/PID/fd` |
+//!
+//! What cannot be read is missing from the answer, or named in its error; nothing is guessed. `steer` makes the plan of lanes from it, `doctor` its findings.
 #![allow(unsafe_code)]
 
 pub mod connections;

@@ -1,6 +1,17 @@
-//! Safe system calls and what stands on them alone, one file a subject of the system: sockets, clocks, threads and processes,
-//! signals, netlink, shared memory, the operator's lines. What is made of them for a lane stands in the crates `drivers`, `select`
-//! and `machine`.
+//! Safe system calls and what stands on them alone, one file a subject of the system. What is made of them for a lane stands in the crates
+//! `drivers`, `select` and `machine`.
+//!
+//! | subject | modules |
+//! | --- | --- |
+//! | sockets: made, shared, handed over by a service manager or to another process | `sockets`, `named`, `claim`, `caller`, `local`, `handed`, `passing`, `owners` |
+//! | threads: for lanes, where one is, what it may do | `runner`, `cpus`, `halt`, `confine`, `rights`, `user` |
+//! | memory: of the process, shared with children, behind a counter page, for another process | `memory`, `shared`, `page`, `handed_memory` |
+//! | time, chance, signals | `clock`, `random`, `signals` |
+//! | what the kernel tells: in files, over netlink, about processes and directories | `kernel_files`, `netlink`, `processes`, `watches`, `events` |
+//! | lines: for the operator, and in log files | `report`, `journal` |
+//!
+//! Errors of the system are `errno` numbers, which `errno` translates for lanes; everything else says in words what was tried and why it failed. A call that
+//! only some kernels have is tried, not guessed from a version. `unsafe` stands here where `rustix` has no such call, each with its reason.
 #![allow(unsafe_code)]
 
 pub mod caller;

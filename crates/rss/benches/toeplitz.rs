@@ -16,6 +16,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::time::Instant;
 
 use corelane_rss::{FlowId, Key, Toeplitz, bitwise};
+use corelane_seam::Random;
 
 const BATCH: usize = 64;
 const TUPLES: usize = 8 * BATCH;
@@ -28,7 +29,8 @@ type Form<'a> = (&'static str, Box<dyn FnMut(&mut [FlowId; TUPLES]) + 'a>);
 fn main() {
     let toeplitz = Toeplitz::new(&Key::MICROSOFT);
     let windows: Vec<u32> = (0..36 * 8).map(|bit| Key::MICROSOFT.window(bit)).collect();
-    let mut word = splitmix(7);
+    let mut random = Random::new(7);
+    let mut word = || random.bits();
 
     let local = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 443);
     let remotes: [SocketAddrV4; TUPLES] = std::array::from_fn(|_| SocketAddrV4::new((word() as u32).into(), word() as u16));
@@ -136,14 +138,4 @@ fn vectors<const N: usize>(windows: &[u32], inputs: &[[u8; N]], flows: &mut [Flo
 fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_by(f64::total_cmp);
     values
-}
-
-/// Random words from a seed (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
-fn splitmix(mut state: u64) -> impl FnMut() -> u64 {
-    move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
 }

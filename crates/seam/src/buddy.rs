@@ -99,7 +99,7 @@ impl Buddy {
     }
 
     /// Whether a block of `order` could be taken now.
-    pub(crate) fn has(&mut self, order: usize) -> bool {
+    pub(crate) fn find(&mut self, order: usize) -> bool {
         if self.hot[order].count > 0 {
             return true;
         }

@@ -65,14 +65,14 @@ impl Memory {
         self.buddy.release(unit);
     }
 
-    /// Whether the current payer may have a block of `order`, by the rule and by what is free; a refusal is noted.
-    fn may_take(&mut self, order: usize) -> bool {
+    /// Asks for a block of `order` for the current payer, by the rule and by what is free; a refusal is noted.
+    fn ask(&mut self, order: usize) -> bool {
         let bytes = UNIT << order;
         if bytes > self.ledger.lend_max() && self.ledger.current() != Payer::LANE {
             self.ledger.note_final();
             return false;
         }
-        let lends = self.ledger.lends(self.ledger.current(), bytes, self.buddy.bytes_used(), UNIT) && self.buddy.has(order);
+        let lends = self.ledger.lends(self.ledger.current(), bytes, self.buddy.bytes_used(), UNIT) && self.buddy.find(order);
         if !lends {
             self.ledger.note_refusal(bytes);
         }
@@ -147,7 +147,7 @@ impl Arena {
             memory.ledger.note_final();
             return None;
         };
-        if !memory.may_take(order) {
+        if !memory.ask(order) {
             return None;
         }
         let payer = memory.ledger.current();
@@ -173,7 +173,7 @@ impl Arena {
         let mut order = Buddy::order_of(if free > memory.ledger.reserve() { most } else { least.min(most) })?;
         let least = Buddy::order_of(least.min(most))?;
         let for_receives = free.saturating_sub(memory.ledger.answers());
-        while order > least && ((UNIT << order) > for_receives || !memory.buddy.has(order)) {
+        while order > least && ((UNIT << order) > for_receives || !memory.buddy.find(order)) {
             order -= 1;
         }
         if (UNIT << order) > for_receives {
@@ -192,14 +192,14 @@ impl Arena {
 
     /// Whether a block for `capacity` bytes is free now, whoever asks.
     pub fn has(&self, capacity: usize) -> bool {
-        Buddy::order_of(capacity).is_some_and(|order| self.0.memory.borrow_mut().buddy.has(order))
+        Buddy::order_of(capacity).is_some_and(|order| self.0.memory.borrow_mut().buddy.find(order))
     }
 
-    /// Whether [`Arena::lease`] of `capacity` would succeed now; if not, that is noted as a refusal is.
-    pub fn lends(&self, capacity: usize) -> bool {
+    /// Asks whether [`Arena::lease`] of `capacity` would succeed now; if not, that is noted as a refusal is.
+    pub fn ask(&self, capacity: usize) -> bool {
         let mut memory = self.0.memory.borrow_mut();
         match Buddy::order_of(capacity) {
-            Some(order) => memory.may_take(order),
+            Some(order) => memory.ask(order),
             None => {
                 memory.ledger.note_final();
                 false
@@ -207,9 +207,9 @@ impl Arena {
         }
     }
 
-    /// Whether leases of `bytes` in all would be lent now, in whatever pieces; if not, that is noted as the refusal of as much of it as is
+    /// Asks whether leases of `bytes` in all would be lent now, in whatever pieces; if not, that is noted as the refusal of as much of it as is
     /// ever lent at once.
-    pub fn lends_in_pieces(&self, bytes: usize) -> bool {
+    pub fn ask_in_pieces(&self, bytes: usize) -> bool {
         let mut memory = self.0.memory.borrow_mut();
         let (payer, used) = (memory.ledger.current(), memory.buddy.bytes_used());
         let lends = memory.ledger.lends(payer, bytes, used, UNIT);
@@ -225,7 +225,7 @@ impl Arena {
         let mut memory = self.0.memory.borrow_mut();
         let used = memory.buddy.bytes_used();
         Buddy::order_of(capacity)
-            .is_some_and(|order| memory.ledger.lends(payer, UNIT << order, used, UNIT) && memory.buddy.has(order))
+            .is_some_and(|order| memory.ledger.lends(payer, UNIT << order, used, UNIT) && memory.buddy.find(order))
     }
 
     /// [`Arena::lend_max`] of an arena that is made with `bytes`.
@@ -282,7 +282,7 @@ impl Arena {
     pub fn is_short(&self, bytes: usize) -> bool {
         let mut memory = self.0.memory.borrow_mut();
         let free = self.limit() - memory.buddy.bytes_used();
-        free < memory.ledger.reserve() || !Buddy::order_of(bytes).is_some_and(|order| memory.buddy.has(order))
+        free < memory.ledger.reserve() || !Buddy::order_of(bytes).is_some_and(|order| memory.buddy.find(order))
     }
 
     /// Who pays now.
@@ -402,7 +402,7 @@ impl Block {
         let to = u16::try_from(to).expect("a lane's number fits");
         let mut abroad = self.arena.0.abroad.borrow_mut();
         let abroad = abroad.as_mut().ok_or(ParcelRefused::Closed)?;
-        abroad.may_leave(self.capacity(), to, now)?;
+        abroad.ask_to_leave(self.capacity(), to, now)?;
         self.arena.0.memory.borrow_mut().buddy.retain(self.unit);
         let right = abroad.leave(Kept { unit: self.unit, order: self.order }, self.capacity(), to, now);
         let at = self.arena.0.region.at(self.unit as usize * UNIT + start.min(self.capacity() - 1));

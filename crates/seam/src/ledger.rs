@@ -331,12 +331,12 @@ mod tests {
         assert_eq!((held.len(), lent(&arena, two, MIB).len()), (24, 0));
         assert_eq!(arena.holders(), [Holder { tag: 7, bytes: 24 * MIB, peer, peer_bytes: 24 * MIB }]);
         arena.pay_as(two);
-        assert!(!arena.lends(MIB));
+        assert!(!arena.ask(MIB));
         arena.grant();
-        assert!(arena.lends(MIB), "by a grant it may hold more than it leaves");
+        assert!(arena.ask(MIB), "by a grant it may hold more than it leaves");
         assert!(!arena.would_lend(one, MIB), "and nobody else");
         arena.pay_as(two);
-        assert!(!arena.lends(MIB), "which ends when somebody else pays");
+        assert!(!arena.ask(MIB), "which ends when somebody else pays");
     }
 
     #[test]

@@ -22,6 +22,11 @@ impl Random {
         ((self.bits() as u128 * bound as u128) >> 64) as u64
     }
 
+    /// An index below `length`, or 0 if that is 0.
+    pub const fn index(&mut self, length: usize) -> usize {
+        self.below(length as u64) as usize
+    }
+
     /// A number from 1 to `most`, or 1 if `most` is 0.
     pub const fn one_to(&mut self, most: usize) -> usize {
         1 + self.below(most as u64) as usize

@@ -96,6 +96,19 @@ pub struct Slab<T, const BITS: u32 = 32> {
     /// The entry that was freed last.
     free: u32,
     taken: usize,
+    look_ups: LookUps,
+}
+
+/// How often entries were looked up by name or index, which only a build with debug assertions counts.
+#[derive(Default)]
+struct LookUps(#[cfg(debug_assertions)] std::sync::atomic::AtomicU64);
+
+impl LookUps {
+    #[inline]
+    fn note(&self) {
+        #[cfg(debug_assertions)]
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
 }
 
 /// A slab whose entries are named by handles.
@@ -121,7 +134,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     /// An empty slab with memory for so many entries.
     pub fn with_capacity(entries: usize) -> Self {
         const { assert!(BITS > 0 && BITS <= 32, "a generation has 1 to 32 bits") };
-        Self { entries: Vec::with_capacity(entries), free: NONE, taken: 0 }
+        Self { entries: Vec::with_capacity(entries), free: NONE, taken: 0, look_ups: LookUps::default() }
     }
 
     /// An empty slab with room for many entries, of which only those that were used are resident: it begins with more than malloc(3) takes from memory
@@ -138,6 +151,13 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     /// The number of entries that there is memory for.
     pub fn capacity(&self) -> usize {
         self.entries.capacity()
+    }
+
+    /// How often an entry was looked up, by name or by index; walks over all entries are none. Only in builds with debug assertions,
+    /// for tests of how often a path looks up what it could have handed on.
+    #[cfg(debug_assertions)]
+    pub fn look_ups(&self) -> u64 {
+        self.look_ups.0.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// Whether there is no entry.
@@ -180,6 +200,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
 
     /// The entry of that name; none if it has been removed.
     pub fn get(&self, key: Key) -> Option<&T> {
+        self.look_ups.note();
         match self.entries.get(key.index as usize) {
             Some(Element { generation, content: Content::Taken(value) }) if *generation == key.generation => Some(value),
             _ => None,
@@ -188,6 +209,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
 
     /// As [`Slab::get`], to change it.
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        self.look_ups.note();
         match self.entries.get_mut(key.index as usize) {
             Some(Element { generation, content: Content::Taken(value) }) if *generation == key.generation => Some(value),
             _ => None,
@@ -196,8 +218,18 @@ impl<T, const BITS: u32> Slab<T, BITS> {
 
     /// The entry at an index, whatever its generation; none if the index is free, or was never used.
     pub fn find(&mut self, index: u32) -> Option<&mut T> {
+        self.look_ups.note();
         match self.entries.get_mut(index as usize) {
             Some(Element { content: Content::Taken(value), .. }) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The entry at an index, with its name; none if the index is free, or was never used.
+    pub fn named(&mut self, index: u32) -> Option<(Key, &mut T)> {
+        self.look_ups.note();
+        match self.entries.get_mut(index as usize) {
+            Some(Element { generation, content: Content::Taken(value) }) => Some((Key { index, generation: *generation }, value)),
             _ => None,
         }
     }
@@ -207,6 +239,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     /// # Panics
     /// If it is free.
     pub fn at(&self, index: u32) -> &T {
+        self.look_ups.note();
         match &self.entries[index as usize].content {
             Content::Taken(value) => value,
             Content::Free { .. } => panic!("a link to the free entry {index}"),
@@ -218,6 +251,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     /// # Panics
     /// If it is free.
     pub fn at_mut(&mut self, index: u32) -> &mut T {
+        self.look_ups.note();
         match &mut self.entries[index as usize].content {
             Content::Taken(value) => value,
             Content::Free { .. } => panic!("a link to the free entry {index}"),
@@ -226,6 +260,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
 
     /// The name of the entry at an index; none if the index is free, or was never used.
     pub fn key_of(&self, index: u32) -> Option<Key> {
+        self.look_ups.note();
         match self.entries.get(index as usize) {
             Some(Element { generation, content: Content::Taken(_) }) => Some(Key { index, generation: *generation }),
             _ => None,
@@ -252,6 +287,7 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     /// # Panics
     /// If it is free.
     pub fn remove_at(&mut self, index: u32) -> T {
+        self.look_ups.note();
         assert!(self.free != index, "a taken entry is not on the list of free ones");
         let entry = &mut self.entries[index as usize];
         let content = std::mem::replace(&mut entry.content, Content::Free { next: self.free });

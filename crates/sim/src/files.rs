@@ -78,7 +78,7 @@ impl Files {
         }
         if options.truncate {
             self.contents[content].bytes.clear();
-            self.was_written(content, now);
+            self.note_written(content, now);
         }
         Ok(content)
     }
@@ -106,7 +106,7 @@ impl Files {
     }
 
     /// It was written to by who has it open; that is told where its first name is.
-    fn was_written(&mut self, content: usize, now: u64) {
+    fn note_written(&mut self, content: usize, now: u64) {
         self.contents[content].modified = now;
         let is_it = |name: &Name| matches!(name, Name::File(of) if *of == content);
         let path = self.names.iter().find(|(_, name)| is_it(name)).map(|(path, _)| path.clone());
@@ -296,7 +296,7 @@ impl Files {
     pub(crate) fn write(&mut self, now: u64, content: usize, offset: u64, bytes: &[u8]) -> Result<(), Fault> {
         let end = offset.checked_add(bytes.len() as u64).filter(|&end| end <= FILE_BYTES_MAX).ok_or(TOO_LARGE)?;
         assert!(!self.is_directory(content), "a directory is not open for writing");
-        self.was_written(content, now);
+        self.note_written(content, now);
         let content = &mut self.contents[content];
         if content.bytes.len() < end as usize {
             content.bytes.resize(end as usize, 0);

@@ -67,6 +67,7 @@ impl Draft {
             return false;
         }
         self.frames.extend(std::iter::from_fn(|| memory.frame()).take(frames));
+        assert_eq!(self.frames.len(), frames, "a frame that is free is to be had");
         for (number, frame) in self.frames.iter_mut().enumerate() {
             frame.set_length(front + part.min(length - number * part));
         }
@@ -81,6 +82,7 @@ impl Draft {
 
     /// Adds data behind those that are there.
     pub fn put(&mut self, mut bytes: &[u8]) {
+        assert!(self.filled + bytes.len() <= self.length, "a packet takes what it was made for");
         self.sum = self.sum.and(bytes);
         while !bytes.is_empty() {
             let (number, at) = (self.filled / self.part, self.filled % self.part);

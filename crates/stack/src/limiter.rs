@@ -25,6 +25,7 @@ impl Limiter {
         self.last = self.last.max(now);
         let left = self.credit.checked_sub(self.each);
         self.credit = left.unwrap_or(self.credit);
+        assert!(self.credit <= self.most, "no more is said at once than may be");
         left.is_some()
     }
 }

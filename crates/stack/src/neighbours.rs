@@ -128,6 +128,7 @@ impl Neighbours {
     fn promote(&mut self, now: u64, ip: IpAddr) {
         let Some(mac) = self.met.remove(&ip) else { return };
         self.met_order.retain(|other| *other != ip);
+        assert_eq!(self.met.len(), self.met_order.len(), "who has asked is remembered once");
         self.know(ip, Known { mac, heard: now.saturating_sub(FRESH), asked: 0, tries: 0, used: now });
     }
 
@@ -168,6 +169,7 @@ impl Neighbours {
             let pushed_out = if asked.waiting.len() < WAITING_MAX && !is_full { None } else { asked.waiting.pop_front() };
             asked.waiting.push_back(frame);
             self.waiting += usize::from(pushed_out.is_none());
+            assert!(self.waiting <= self.waiting_max, "who is asked for has a frame to give up");
             return Resolved::Waits(false, pushed_out.is_some().into());
         }
         let pushed_out = if self.asked.len() < ASKED_MAX && !is_full { 0 } else { self.give_up_oldest() };
@@ -177,12 +179,14 @@ impl Neighbours {
         self.asked.insert(to, Asked { tries: 1, waiting });
         self.due.push_back((now + AGAIN, to));
         assert_eq!(self.asked.len(), self.due.len(), "each question is asked again");
+        assert!(self.waiting <= self.waiting_max && self.asked.len() <= ASKED_MAX, "what waits for answers is bounded");
         Resolved::Waits(true, pushed_out)
     }
 
     /// Gives up the question that was asked first; returns how many frames waited for its answer.
     fn give_up_oldest(&mut self) -> u64 {
-        let Some((_, oldest)) = self.due.pop_front() else { return 0 };
+        // reason: where there is no room for one more, others were asked for.
+        let (_, oldest) = self.due.pop_front().expect("what is full has a first question");
         self.give_up(oldest)
     }
 
@@ -208,6 +212,7 @@ impl Neighbours {
         let Some(mut asked) = self.asked.remove(&ip) else { return };
         self.due.retain(|(_, other)| *other != ip);
         self.know(ip, Known { mac, heard: now, asked: 0, tries: 0, used: now });
+        assert!(self.waiting >= asked.waiting.len(), "a frame that waits was counted");
         self.waiting -= asked.waiting.len();
         for mut frame in asked.waiting.drain(..) {
             frame[..6].copy_from_slice(&mac.0);
@@ -245,6 +250,7 @@ impl Neighbours {
     /// Drops what waited, and keeps the storage; returns how many there were.
     fn keep(&mut self, mut waiting: VecDeque<Frame>) -> usize {
         let frames = waiting.len();
+        assert!(self.waiting >= frames, "a frame that waits was counted");
         self.waiting -= frames;
         waiting.clear();
         if self.spare.len() < ASKED_MAX {

@@ -204,6 +204,7 @@ impl Sockets {
             return false;
         }
         (socket.held, self.held) = (socket.held + held, self.held + held);
+        assert!(self.held >= socket.held, "what a socket holds, all of them hold");
         socket.queue.push_back(Waiting { packet, ip, from });
         self.list(key);
         true
@@ -263,6 +264,7 @@ impl Sockets {
             Some(peer) => self.joined.remove(&(socket.local, peer)),
         };
         assert!(index.is_some(), "a socket is found by its address until it is closed");
+        assert!(self.held >= socket.held, "what a socket holds, all of them hold");
         self.held -= socket.held;
         let receive = socket.receive.take().map(|(handle, batch)| arrived(handle, batch, Some(Fault::CANCELLED)));
         done.extend(receive);
@@ -282,7 +284,9 @@ impl Sockets {
             if done.len() >= enough {
                 break;
             }
-            let Some(key) = self.ready.pop_front() else { break };
+            // reason: nobody else takes them off.
+            let key = self.ready.pop_front().expect("as many are ready as were counted");
+            // It may have been closed since.
             let Some(socket) = self.all.get_mut(key) else { continue };
             socket.is_listed = false;
             if !self.hand_over_to(key, arena, most, done) {
@@ -306,6 +310,7 @@ impl Sockets {
         }
         let before = socket.held;
         let is_handed_over = socket.queue.is_empty() || socket.fill(arena, most, &mut batch, &mut self.emptied);
+        assert!(socket.held <= before && before <= self.held, "what is handed over was held");
         self.held -= before - socket.held;
         if batch.is_empty() {
             socket.receive = Some((handle, batch));
@@ -338,7 +343,9 @@ impl Udp {
                     count += 1;
                 }
             }
-            let Some(Waiting { packet, .. }) = self.queue.pop_front() else { break };
+            // reason: it is the one that was looked at.
+            let Waiting { packet, .. } = self.queue.pop_front().expect("the first one waits");
+            assert!(self.held >= packet.held(), "what waits is held");
             self.held -= packet.held();
             packet.empty_into(emptied);
         }

@@ -55,6 +55,17 @@ impl Connections {
         self.entries.key_of(index).map(ConnectionId::from)
     }
 
+    /// The connection at an index with its name, if one is there.
+    pub(crate) fn named(&mut self, index: u32) -> Option<(ConnectionId, &mut Connection)> {
+        self.entries.named(index).map(|(key, connection)| (key.into(), connection))
+    }
+
+    /// How often one was looked up.
+    #[cfg(debug_assertions)]
+    pub(crate) fn look_ups(&self) -> u64 {
+        self.entries.look_ups()
+    }
+
     /// The handle, in a class, of a connection of which the caller knows that it is there.
     pub(crate) fn handle(&self, class: u8, index: u32) -> Handle {
         Handle::new(class, index, self.entries.key_at(index).generation)

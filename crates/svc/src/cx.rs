@@ -229,7 +229,7 @@ impl<K: Talk> Cx<'_, K> {
     /// The output of another connection of this service. None once that connection was closed and all of its output has left. None as well
     /// for the connection that this call is for: its output is an argument of the call.
     pub fn connection(&mut self, id: ConnectionId) -> Option<&mut Output> {
-        if !self.is_own(id) || self.current == Some(id) {
+        if !self.check_own(id) || self.current == Some(id) {
             return None;
         }
         let mut found = self.table.found(id).filter(|found| found.connection.machine.takes_notices())?;
@@ -280,8 +280,8 @@ impl<K: Talk> Cx<'_, K> {
         }
     }
 
-    /// Whether a connection is there and of this service; one of another is counted.
-    fn is_own(&mut self, id: ConnectionId) -> bool {
+    /// Checks that a connection is there and of this service; one of another is counted.
+    fn check_own(&mut self, id: ConnectionId) -> bool {
         let Some(service) = self.table.find(id).map(|connection| connection.service) else { return false };
         self.table.count(self.service, ServiceCounter::NoticesRefused, (service != self.service).into());
         service == self.service
@@ -291,7 +291,7 @@ impl<K: Talk> Cx<'_, K> {
     /// stream is passed on to the other. When one ends for another reason, the other is closed. A connection that one of them was coupled with before goes on
     /// alone. Does nothing if one has ended already.
     pub fn pair(&mut self, a: ConnectionId, b: ConnectionId) {
-        if a == b || !(self.is_own(a) && self.is_own(b)) {
+        if a == b || !(self.check_own(a) && self.check_own(b)) {
             return;
         }
         if [a, b].iter().any(|one| self.table.connections.there(one.index).machine.has_ended()) {
@@ -551,20 +551,20 @@ impl<K: Talk> Cx<'_, K> {
         self.request(FileOp::Sync { file: file.clone() }, token);
     }
 
-    /// Whether the lane's helper threads have as many calls as they may. Ask before [`Cx::offload`]: if it is so, leave the request in the
-    /// input; the connection's service is called again when there is a place, whoever's call has ended. In a call that is for no connection keep what is to be
-    /// done: [`nudged`](crate::StreamService::nudged) is called then.
-    pub fn offload_is_full(&mut self) -> bool {
-        let full = self.table.requests.offload_room(self.kit) == 0;
+    /// Asks for a place with the lane's helper threads, before [`Cx::offload`]: false if they have as many calls as they may. Then leave the request in
+    /// the input; the connection's service is called again when there is a place, whoever's call has ended. In a call that is for no connection keep
+    /// what is to be done: [`nudged`](crate::StreamService::nudged) is called then.
+    pub fn ask_offload(&mut self) -> bool {
+        let has_place = self.table.requests.offload_room(self.kit) > 0;
         match self.current {
-            Some(_) => self.met.full_offload |= full,
-            None if full => self.table.await_offload(self.service),
+            Some(_) => self.met.full_offload |= !has_place,
+            None if !has_place => self.table.await_offload(self.service),
             None => {}
         }
-        full
+        has_place
     }
 
-    /// Runs a call on a helper thread: `Outcome::Offloaded`, or `Failed` with `Busy` where [`Cx::offload_is_full`].
+    /// Runs a call on a helper thread: `Outcome::Offloaded`, or `Failed` with `Busy` where [`Cx::ask_offload`] is false.
     pub fn offload<T: Any + Send>(&mut self, work: impl FnOnce() -> T + Send + 'static, token: u64) {
         // Whoever drops the call or its value unseen, the driver or one of its helpers, is not to end by that.
         let work = Fenced::counted(work, &self.table.services[self.service as usize].bursts);

@@ -185,7 +185,7 @@ impl Services {
     fn limit_passed(&mut self, kit: &mut Kit, index: u32, limit: Limit) {
         let mut found = self.table.there(index);
         let limits = *found.limits();
-        if limit == Limit::Rate && found.connection.keeps_its_rate(kit.now(), &limits) {
+        if limit == Limit::Rate && found.connection.judge_rate(kit.now(), &limits) {
             return found.set_deadline(kit);
         }
         let (counter, ending) = match limit {
@@ -323,9 +323,9 @@ impl Connection {
         if busy.output.held() > 0 || busy.awaits_offload { None } else { self.quiet_deadline(limits) }
     }
 
-    /// Whether the record has grown fast enough since the last look at its rate. If so, the next look counts from now, so that nobody
+    /// Judges the record's rate: whether it has grown fast enough since the last look. If so, the next look counts from now, so that nobody
     /// earns a rest by early bytes.
-    fn keeps_its_rate(&mut self, now: u64, limits: &Limits) -> bool {
+    fn judge_rate(&mut self, now: u64, limits: &Limits) -> bool {
         // reason: the limit is that of a record, which is in it.
         let busy = self.busy.as_mut().expect("a connection in a record has its box");
         let least = limits.receive_rate_min.saturating_mul(busy.rate_grace(limits) / SECOND);

@@ -228,7 +228,7 @@ impl Found<'_> {
     fn take(&mut self, kit: &mut Kit, step: Step) -> bool {
         let pause = match step {
             Step::Wait => None,
-            Step::Receive if self.may_receive(kit) => None,
+            Step::Receive if self.ask_to_receive(kit) => None,
             Step::Receive => Some(Pause::Memory),
             Step::Pause(pause) => Some(pause),
             _ => return false,

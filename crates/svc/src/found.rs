@@ -110,7 +110,7 @@ pub(crate) struct Found<'a> {
 impl Found<'_> {
     /// For whom a call into its service is.
     pub(crate) fn about(&mut self) -> About {
-        let is_granted = self.desk.memory.is_granted(self.id);
+        let is_granted = self.desk.memory.use_grant(self.id);
         let Connection { service, payer, .. } = *self.connection;
         About { id: self.id, service, payer, is_granted }
     }

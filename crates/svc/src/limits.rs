@@ -44,7 +44,7 @@ pub struct Limits {
     /// Bytes of memory in a connection's output at which its input waits. Default 256 KiB.
     pub output_high: usize,
     /// Bytes of memory in a connection's output that end it as aborted, if the service put them there without asking
-    /// ([`Output::is_full`](crate::Output::is_full), [`Output::hold`](crate::Output::hold)). Output that was let in ends nobody. Default 64 MiB.
+    /// ([`Output::ask_room`](crate::Output::ask_room), [`Output::hold`](crate::Output::hold)). Output that was let in ends nobody. Default 64 MiB.
     pub output_max: usize,
     /// Bytes a second at which an incomplete record must grow, on average over every five seconds; 0 asks for none. Default 16.
     pub receive_rate_min: u64,

@@ -143,7 +143,7 @@ impl Listeners {
     /// Closes those for which nobody waits any more, or `all`.
     pub(crate) fn close_settled(&mut self, kit: &mut Kit, all: bool, has_room: impl Fn(u16) -> bool) {
         for (index, listener) in self.all.iter_mut().enumerate() {
-            let is_settled = all || listener.is_settled(kit.now(), has_room(listener.service));
+            let is_settled = all || listener.settle(kit.now(), has_room(listener.service));
             if let Some(socket) = listener.socket.filter(|_| is_settled && !listener.closing) {
                 listener.closing = true;
                 kit.submit(Handle::new(class::LISTENER, index as u32, 0), Op::Close { socket, reset: false });
@@ -171,8 +171,8 @@ impl Listeners {
 }
 
 impl Listener {
-    /// Whether nobody waits for this listener any more: it could accept, and for a while there was nobody.
-    fn is_settled(&mut self, now: u64, has_room: bool) -> bool {
+    /// Notes whether it can accept now; returns whether nobody waits for it any more: it could accept, and for a while there was nobody.
+    fn settle(&mut self, now: u64, has_room: bool) -> bool {
         if !has_room || self.starved || !self.accepting {
             (self.accepted_at, self.free_since) = (now, now);
         }

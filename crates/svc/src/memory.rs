@@ -77,8 +77,8 @@ impl Memory {
         !self.waiting.is_empty()
     }
 
-    /// Whether those who wait are to be looked at now: something was given back, or it is long ago.
-    pub(crate) fn is_to_look(&mut self, given_back: u64, now: u64) -> bool {
+    /// Begins a look at those who wait, if one is due: something was given back, or the last is long ago. False if none is.
+    pub(crate) fn begin_look(&mut self, given_back: u64, now: u64) -> bool {
         let since_pass = now.saturating_sub(self.passed_at);
         if given_back != self.given_back || since_pass >= LOOK_AGAIN {
             (self.given_back, self.to_look_at) = (given_back, self.waiting.len());
@@ -108,8 +108,8 @@ impl Memory {
         !self.waits() && self.unsaid.connections == 0
     }
 
-    /// Whether this connection, which is being served, may hold more than it leaves.
-    pub(crate) fn is_granted(&mut self, id: ConnectionId) -> bool {
+    /// Whether this connection, which is being served, may hold more than it leaves; its grant is in use from now on.
+    pub(crate) fn use_grant(&mut self, id: ConnectionId) -> bool {
         let is_granted = self.grantee == Some(id);
         if is_granted && self.grant == Grant::New {
             self.grant = Grant::Used;

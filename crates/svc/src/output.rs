@@ -139,18 +139,17 @@ impl Output {
         nothing_held && self.chain.is_empty() && self.gather.is_none() && !self.wants_drained
     }
 
-    /// Whether the service should stop producing: the output limit is reached, or the lane lends no memory now. It
-    /// then leaves its input and is called again when there is room.
-    pub fn is_full(&mut self) -> bool {
-        let full = self.room == 0 || !self.arena.lends(GATHER_BYTES);
-        self.was_refused |= full;
-        full
+    /// Asks for room to write: false if the output limit is reached, or the lane lends no memory now. Then the service leaves its input, and is
+    /// called again when there is room.
+    pub fn ask_room(&mut self) -> bool {
+        let has_room = self.room > 0 && self.arena.ask(GATHER_BYTES);
+        self.was_refused |= !has_room;
+        has_room
     }
 
-    /// Whether the output limit leaves room for more; else the service leaves its input and is called again when it does. Unlike [`Output::is_full`] this does
-    /// not ask for memory: for a service that writes what can be refused.
+    /// Asks the output limit alone for room, as [`Output::ask_room`] asks it and the lane's memory: for a service that writes what can be refused.
     #[inline]
-    pub fn has_room(&mut self) -> bool {
+    pub fn ask_limit(&mut self) -> bool {
         self.was_refused |= self.room == 0;
         self.room > 0
     }
@@ -186,7 +185,7 @@ impl Output {
         self.tail().append(chain);
     }
 
-    /// Bytes of memory that may still be added before the output [is full](Output::is_full).
+    /// Bytes of memory that may still be added before the output limit is reached.
     pub fn room(&self) -> usize {
         self.room
     }

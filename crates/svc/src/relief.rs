@@ -23,7 +23,7 @@ impl Table {
     /// Calls those again to whom the lane would now lend what they were refused.
     #[inline]
     pub(crate) fn revive_starved(&mut self, arena: &Arena, now: u64) {
-        if self.desk.memory.waits() && self.desk.memory.is_to_look(arena.given_back(), now) {
+        if self.desk.memory.waits() && self.desk.memory.begin_look(arena.given_back(), now) {
             self.revive_some(arena, now);
         }
     }
@@ -65,7 +65,7 @@ impl Table {
 
     /// Grants the one that has waited longest what it needs of the `main` bytes, which are free beside the reserve.
     fn grant_one(&mut self, arena: &Arena, main: usize, now: u64) {
-        if self.grantee_goes_on(arena, now) {
+        if self.watch_grantee(arena, now) {
             return;
         }
         let chosen = (0..self.desk.memory.waiting.len()).find(|&at| {
@@ -80,8 +80,8 @@ impl Table {
         }
     }
 
-    /// Whether the one with a grant still makes use of it.
-    fn grantee_goes_on(&mut self, arena: &Arena, now: u64) -> bool {
+    /// Notes what the one with a grant does; returns whether it still makes use of it.
+    fn watch_grantee(&mut self, arena: &Arena, now: u64) -> bool {
         let grant = self.desk.memory.grant;
         let Some(connection) = self.desk.memory.grantee.and_then(|id| self.find(id)) else { return false };
         let (holds, moves) = (arena.held(connection.payer) > 0, !connection.machine.has_ended() && !connection.stands_still(now));
@@ -93,15 +93,15 @@ impl Table {
 }
 
 impl Found<'_> {
-    /// Whether what arrives next may be charged to the connection; else it waits for memory.
-    pub(crate) fn may_receive(&mut self, kit: &Kit) -> bool {
+    /// Asks whether what arrives next may be charged to the connection; else it waits for memory.
+    pub(crate) fn ask_to_receive(&mut self, kit: &Kit) -> bool {
         // A receive into a lease needs no memory: that was lent already.
         let fills = self.connection.busy.as_ref().is_some_and(|busy| busy.fill.is_some());
         let needs_none = fills || !self.connection.machine.serves_input();
         if needs_none || kit.arena.would_lend(self.connection.payer, RECEIVE_BYTES_LEAST) {
             return true;
         }
-        if self.desk.memory.is_granted(self.id) {
+        if self.desk.memory.use_grant(self.id) {
             return true;
         }
         self.mark_starved(RECEIVE_BYTES_LEAST);

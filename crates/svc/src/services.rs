@@ -210,6 +210,13 @@ impl Services {
         self.table.connections.len()
     }
 
+    /// How often a connection or a datagram socket was looked up in its table. Only in builds with debug assertions, for the test that a
+    /// request looks its entry up at most four times.
+    #[cfg(debug_assertions)]
+    pub fn look_ups(&self) -> u64 {
+        self.table.connections.look_ups() + self.table.sockets.look_ups()
+    }
+
     fn request_completed(&mut self, kit: &mut Kit, handle: Handle, completion: Completion) {
         if !completion.more && matches!(completion.outcome, Outcome::Released) {
             return;

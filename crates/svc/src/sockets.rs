@@ -152,6 +152,12 @@ pub(crate) struct FoundSocket<'a> {
 }
 
 impl Sockets {
+    /// How often one was looked up.
+    #[cfg(debug_assertions)]
+    pub(crate) fn look_ups(&self) -> u64 {
+        self.open.look_ups()
+    }
+
     /// The socket of that name, if it is still there.
     pub(crate) fn found<'a>(&'a mut self, states: &'a [ServiceState], id: SocketId) -> Option<FoundSocket<'a>> {
         let Sockets { open, dirty, drops, .. } = self;

@@ -92,7 +92,7 @@ impl Services {
         let (finished, truncated) = (machine.input_has_ended(), machine.input_was_cut());
         let busy = found.busy(&kit.arena);
         (busy.input.finished, busy.input.truncated) = (finished, truncated);
-        if busy.is_due(finished) {
+        if busy.offer_input(finished) {
             if finished {
                 found.connection.machine.tell_of_end();
             }
@@ -152,17 +152,14 @@ impl Services {
     // Apart, so that a turn without notices pays only for the check.
     #[inline(never)]
     fn serve_notice(&mut self, kit: &mut Kit, Note { to: id, from, notice }: Note) {
+        if let Notice::Answer { ticket, answer } = notice {
+            return self.serve_answer(kit.now(), id, from, ticket, answer);
+        }
         let found = self.table.find(id).map(|connection| (connection.machine.takes_notices(), connection.service));
         let open = found.is_some_and(|(open, _)| open);
-        // A ticket may be answered by whoever has it; nothing else reaches the connections of other services.
-        let is_foreign = found.is_some_and(|(_, service)| service != from) && !matches!(notice, Notice::Answer { .. });
+        let is_foreign = found.is_some_and(|(_, service)| service != from);
         self.table.count(from, ServiceCounter::NoticesRefused, is_foreign.into());
         match notice {
-            Notice::Answer { ticket, answer } if open => {
-                let late = !self.table.there(id.index).answered(kit.now(), ticket, answer);
-                self.table.count(from, ServiceCounter::AnswersLate, late.into());
-            }
-            Notice::Answer { .. } => self.table.count(from, ServiceCounter::AnswersLate, 1),
             Notice::Message if is_foreign || !open => {
                 self.table.count(from, ServiceCounter::NoticesLate, (!is_foreign).into());
                 self.service_call(kit, from, |port, _| port.drop_notice());
@@ -178,6 +175,13 @@ impl Services {
         }
     }
 
+    /// An answer to a held request. It may come from whoever has the ticket; nothing else reaches the connections of other services.
+    fn serve_answer(&mut self, now: u64, id: ConnectionId, from: u16, ticket: Name, answer: Chain) {
+        let found = self.table.found(id).filter(|found| found.connection.machine.takes_notices());
+        let is_in_time = found.is_some_and(|mut found| found.answered(now, ticket, answer));
+        self.table.count(from, ServiceCounter::AnswersLate, (!is_in_time).into());
+    }
+
     /// Counts tickets that were dropped, and ends connections that would wait for them for ever.
     pub(crate) fn settle_lost_tickets(&mut self, kit: &mut Kit) {
         if self.table.desk.lost.is_empty() {
@@ -185,7 +189,7 @@ impl Services {
         }
         for (id, ticket) in self.table.desk.lost.take() {
             let Some(mut found) = self.table.found(id).filter(|found| found.connection.machine.takes_notices()) else { continue };
-            if found.is_void(ticket) {
+            if found.forget_void(ticket) {
                 continue;
             }
             found.count(ServiceCounter::TicketsDropped, 1);
@@ -281,9 +285,7 @@ impl Found<'_> {
 
     /// Some output has left: whoever waited for that goes on. Returns the other of its pair, which may have.
     fn output_left(&mut self) -> Option<ConnectionId> {
-        let needs_no_timer =
-            self.connection.active_at.saturating_add(nanoseconds(self.limits().idle_limit)) >= self.connection.timer_at;
-        if needs_no_timer && self.connection.is_settled() {
+        if self.connection.is_settled() && !self.idles_before_its_timer() {
             // It had nothing but this send under way.
             self.connection.busy.take().into_iter().for_each(|busy| self.desk.keep(busy));
             return None;
@@ -293,6 +295,12 @@ impl Found<'_> {
             self.mark_ready();
         }
         self.connection.pair
+    }
+
+    /// Whether the idle limit, the only one of a connection that is settled, is over before its timer comes.
+    fn idles_before_its_timer(&self) -> bool {
+        let limit = nanoseconds(self.limits().idle_limit);
+        limit > 0 && self.connection.active_at.saturating_add(limit) < self.connection.timer_at
     }
 
     /// The service is called though nothing has come: as for input that it left.
@@ -313,8 +321,8 @@ impl Found<'_> {
         self.mark_dirty();
     }
 
-    /// Whether a ticket had expired before it was dropped; then it is forgotten.
-    fn is_void(&mut self, ticket: Name) -> bool {
+    /// Forgets a ticket that was dropped if it had expired before; returns whether it had.
+    fn forget_void(&mut self, ticket: Name) -> bool {
         // reason: a request is held in the box, which stays as long as its ticket, good or expired, is about.
         self.connection.busy.as_mut().expect("a held request has its place").output.forget_expired(ticket)
     }
@@ -475,9 +483,9 @@ impl Busy {
         }
     }
 
-    /// Whether the service is to be called with the input: enough has come, the stream has ended, or it was left
+    /// Offers the service the input; returns whether it is to be called with it: enough has come, the stream has ended, or it was left
     /// behind for want of room. A filled lease is handed over here.
-    fn is_due(&mut self, finished: bool) -> bool {
+    fn offer_input(&mut self, finished: bool) -> bool {
         if let Some(fill) = &mut self.fill {
             let here = fill.lease.is_some();
             if !(fill.is_full() || (finished && here)) {

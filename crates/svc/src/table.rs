@@ -68,7 +68,10 @@ impl Table {
 
     /// The connection at an index, with what it needs of its lane.
     pub(crate) fn at(&mut self, index: u32) -> Option<Found<'_>> {
-        self.found(self.connections.id_of(index)?)
+        let Table { connections, services, desk, .. } = self;
+        let (id, connection) = connections.named(index)?;
+        let state = &services[connection.service as usize];
+        Some(Found { id, connection, state, desk })
     }
 
     /// The connection of that name, with what it needs of its lane, if it is still there.

@@ -28,7 +28,7 @@ impl Pieces {
             return Ok(());
         }
         if bytes.len() > PIECE_BYTES {
-            self.may_take(bytes.len())?;
+            self.ask(bytes.len())?;
         }
         let mut taken = Self::new(self.arena.clone(), None);
         while !bytes.is_empty() {
@@ -47,11 +47,11 @@ impl Pieces {
     }
 
     /// Whether so many bytes can be had in all, in whatever pieces: else it is this that the service waits for, and no piece of it.
-    fn may_take(&self, bytes: usize) -> Result<(), Refused> {
+    fn ask(&self, bytes: usize) -> Result<(), Refused> {
         let most = self.arena.limit() - self.arena.reserve();
         match bytes <= most {
             false => Err(Refused::TooLarge { most }),
-            true if self.arena.lends_in_pieces(bytes) => Ok(()),
+            true if self.arena.ask_in_pieces(bytes) => Ok(()),
             true => Err(Refused::Memory),
         }
     }

@@ -1,6 +1,13 @@
 //! Services on simulated lanes: real lane, real service layer, simulated network, clock and faults.
 //!
 //! The one rig of the project: its own suites run on it, and authors reach it as `corelane::testing`.
+//!
+//! ```text
+//! simulate(seeds, faults, |scene| ..) --> Scene: services, Script and Questions (clients), checks --> Rig --> Summary, or Failure with its seed and log
+//! Rig::new(world, RigPlan, |roster| ..) --> Rig: lanes to be stepped by hand, with a cast (Play, Talker) of one's own
+//! ```
+//!
+//! A run is over when the world rests; then the model of `sim` must find the contract kept, and no lane's memory may be held.
 #![forbid(unsafe_code)]
 
 mod asker;

@@ -234,6 +234,12 @@ impl Rig {
         self.lanes.iter().flatten().map(|lane| lane.work::<Services>().map_or(0, Services::connections)).sum()
     }
 
+    /// How often the services of all lanes looked a connection or a datagram socket up. Only in builds with debug assertions.
+    #[cfg(debug_assertions)]
+    pub fn look_ups(&self) -> u64 {
+        self.lanes.iter().flatten().map(|lane| lane.work::<Services>().map_or(0, Services::look_ups)).sum()
+    }
+
     /// What the page shows now.
     pub fn snapshot(&self) -> Snapshot {
         sure("the page", Reader::of(&self.page)).snapshot(0)

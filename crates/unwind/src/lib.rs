@@ -1,7 +1,7 @@
 //! The functions in which a thread is, from its registers and a copy of its stack.
 //!
 //! ```text
-//! os::halt::Sampler (own threads) or os::perf (another process) -> Stack { registers, bytes }
+//! os::halt::Sampler (a thread of this process) -> Stack { registers, bytes }
 //! Names::of(process) -> frames(&stack) -> [address] -> describe(address) -> [Function { name, place }]   the innermost first
 //! ```
 //!

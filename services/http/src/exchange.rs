@@ -151,7 +151,7 @@ impl<A: Application> Http<A> {
             Ok(Goes::Answered(answered)) => is_over(running, &answered),
             Ok(Goes::Wait) => owe(call.output, running),
             Ok(Goes::Produce(Begun { framing, status })) => {
-                running.has_sent(Sent { status, bytes: 0 });
+                running.note_sent(Sent { status, bytes: 0 });
                 running.stage = Stage::Room(framing);
                 After::Again
             }
@@ -174,14 +174,14 @@ impl<A: Application> Http<A> {
             if framing == Framing::Length(0) {
                 return leave(call.output, running);
             }
-            if call.output.is_full() {
+            if !call.output.ask_room() {
                 running.stage = Stage::Room(framing);
                 return After::Wait(Next::Wait);
             }
             let mut sent = running.sent;
             let mut parts = Parts::new(call.output, &mut framing, &mut sent.bytes);
             let produced = running.exchange.produce(&mut self.application, call.cx, &mut parts);
-            running.has_sent(sent);
+            running.note_sent(sent);
             running.stage = Stage::Room(framing);
             match produced {
                 _ if framing == Framing::Length(0) => return leave(call.output, running),
@@ -202,7 +202,7 @@ impl<A: Application> Http<A> {
 /// The exchange has answered, or taken what was kept for the answer along.
 fn is_over<A: Application>(running: &mut Running<A>, answered: &Answered) -> After {
     if let Done::Written(sent) = answered.0 {
-        running.has_sent(sent);
+        running.note_sent(sent);
     }
     After::Over
 }

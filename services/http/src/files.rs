@@ -211,7 +211,7 @@ impl Application for Files {
         if let Some(at) = self.places().find(|at| self.root_token(*at) == token) {
             return self.root_opened(cx, at, outcome);
         }
-        if self.was_warmed(cx, token, &outcome) {
+        if self.take_warmed(cx, token, &outcome) {
             return;
         }
         if let Some(outcome) = self.directory_went_on(cx, token, outcome) {

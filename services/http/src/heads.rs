@@ -124,7 +124,7 @@ impl<A: Application> Http<A> {
                 let facts = Arrived::facts(&head, is_last && taken + length == bytes.len());
                 let arrived = Arrived { head: &head, bytes: same, content: None, facts };
                 let served = match refusal {
-                    _ if !call.output.has_room() => Served::Refused,
+                    _ if !call.output.ask_limit() => Served::Refused,
                     None => self.serve(call, arrived, Trace::Asked(arrived.asked())),
                     Some(refusal) => self.serve_refusal(call, arrived, refusal),
                 };
@@ -207,7 +207,7 @@ impl<A: Application> Http<A> {
         let (note, facts, nothing) = (trace.into_note(self.desk.log()), arrived.facts, Sent { status: 0, bytes: 0 });
         let mut running = Running { exchange, facts, body, is_invited, stage, owed: None, sent: nothing, note };
         if let First::Produce(Begun { status, .. }) = first {
-            running.has_sent(Sent { status, bytes: 0 });
+            running.note_sent(Sent { status, bytes: 0 });
         }
         Served::Active(Active::Running(running))
     }

@@ -72,7 +72,7 @@ impl<T: Talk> Deliver for Later<'_, '_, T> {
             return Delivery { status: None, told };
         }
         if let Some(mut note) = note {
-            note.has_sent(sent);
+            note.note_sent(sent);
             note.end(Ended::whole(persists));
         }
         Delivery { status: Some(sent.status), told }

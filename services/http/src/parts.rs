@@ -29,9 +29,9 @@ impl<'o> Parts<'o> {
         }
     }
 
-    /// Whether there is no room: what is not written now is asked for again when there is.
-    pub fn is_full(&mut self) -> bool {
-        self.output.is_full()
+    /// Asks for room to write: false if there is none; then what is not written now is asked for again when there is.
+    pub fn ask_room(&mut self) -> bool {
+        self.output.ask_room()
     }
 
     /// Copies `bytes` behind what was written before; nothing if there are none.

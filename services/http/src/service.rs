@@ -181,7 +181,7 @@ impl<A: Application> StreamService for Http<A> {
         self.desk.count_answer(sent.status);
         let note = self.desk.timed().take(token);
         if let Some(mut note) = note.flatten() {
-            note.has_sent(sent);
+            note.note_sent(sent);
             note.end(Ended::Closed);
         }
         self.count_answers(cx);

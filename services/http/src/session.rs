@@ -60,10 +60,10 @@ pub(crate) struct Running<A: Application> {
 
 impl<A: Application> Running<A> {
     /// So much was answered.
-    pub fn has_sent(&mut self, sent: Sent) {
+    pub fn note_sent(&mut self, sent: Sent) {
         self.sent = sent;
         if let Some(note) = &mut self.note {
-            note.has_sent(sent);
+            note.note_sent(sent);
         }
     }
 }

@@ -80,7 +80,7 @@ impl Desk {
     fn renew(&mut self, cx: &mut Cx<'_, impl Talk>, to: &mut To<'_>) -> bool {
         self.seal(to);
         if let To::Stream(output) = to
-            && output.is_full()
+            && !output.ask_room()
         {
             return false;
         }
@@ -90,7 +90,9 @@ impl Desk {
 
     /// Hands over what is written.
     pub(crate) fn seal(&mut self, to: &mut To<'_>) {
-        let Some(lease) = self.lease.take() else { return };
+        let Some(lease) = self.lease.take() else {
+            return assert!(self.written.is_empty(), "what is written lies in the lease");
+        };
         match to {
             To::Stream(output) => output.push(lease.share()),
             To::Datagram { batch, replies, .. } => {
@@ -106,7 +108,8 @@ impl Desk {
     #[inline]
     pub(crate) fn answer_null(&mut self, to: &mut To<'_>, xid: u32) {
         let head = success_head(xid);
-        let Some(lease) = &mut self.lease else { return };
+        // reason: no call is looked at before there is room for its reply.
+        let lease = self.lease.as_mut().expect("a call is carried out once there is a lease");
         match to {
             To::Stream(_) => {
                 let mut record = [0; MARK_BYTES + NULL_BYTES];
@@ -143,8 +146,9 @@ impl Desk {
     ) {
         match self.write(cx, to, 0, |writer| success(writer, xid, results)) {
             Ok(range) => {
-                if let Some((memo, lease)) = memo.zip(self.lease.as_ref()) {
-                    memo.keep(cx, &lease[range]);
+                if let Some(memo) = memo {
+                    // reason: it was written there just now.
+                    memo.keep(cx, &self.lease.as_ref().expect("what is written lies in the lease")[range]);
                 }
             }
             Err(_) => self.fail(cx, to, xid),
@@ -217,13 +221,14 @@ impl Desk {
     /// Notes that the last `bytes` of the lease are a message.
     #[inline]
     fn note(&mut self, to: &To<'_>, bytes: usize) -> Result<Range<usize>, Error> {
-        let end = self.lease.as_ref().map_or(0, |lease| lease.len());
+        // reason: who notes a message has written it there.
+        let lease = self.lease.as_mut().expect("what is written lies in the lease");
+        let end = lease.len();
+        assert!(bytes <= end, "a message lies in the lease whole");
         match *to {
             To::Stream(_) => Ok(end - bytes + MARK_BYTES..end),
             To::Datagram { .. } if bytes > DATAGRAM_BYTES_MAX => {
-                if let Some(lease) = &mut self.lease {
-                    lease.truncate(end - bytes);
-                }
+                lease.truncate(end - bytes);
                 Err(Error::Oversized { limit: DATAGRAM_BYTES_MAX as u32, got: bytes })
             }
             To::Datagram { arrival, .. } => {
@@ -236,6 +241,9 @@ impl Desk {
     /// Adds a datagram to those before it, if they are as long as it and go to the same peer.
     fn join(&mut self, arrival: usize, range: Range<usize>) {
         let size = range.len();
+        assert!(size > 0 && size <= DATAGRAM_BYTES_MAX, "a reply is one datagram");
+        let before = self.written.last().map_or(0, |last| last.range.end);
+        assert!(before == range.start, "replies lie in the lease one behind the other");
         if let Some(last) = self.written.last_mut()
             && (last.arrival, last.size) == (arrival, size)
             && last.range.len() + size <= DATAGRAM_BYTES_MAX.min(size * TRAIN_DATAGRAMS_MAX)

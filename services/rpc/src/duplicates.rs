@@ -81,6 +81,7 @@ struct Table {
 impl Table {
     fn remove(&mut self, key: &Key) {
         if let Some(State::Answered { reply, .. }) = self.places.remove(key) {
+            assert!(self.bytes >= reply.len(), "the bytes of a reply are counted from when it is kept");
             self.bytes -= reply.len();
         }
     }
@@ -112,12 +113,16 @@ impl Table {
     }
 
     fn keep(&mut self, key: Key, reply: &[u8], now: Instant) {
+        assert!(reply.len() <= DUPLICATE_BYTES_MAX, "a longer reply is not kept");
         while self.bytes + reply.len() > DUPLICATES_BYTES_MAX && self.forget_oldest() {}
-        if let Some(place @ State::InProgress) = self.places.get_mut(&key) {
-            *place = State::Answered { reply: reply.into(), at: now };
-            self.bytes += reply.len();
-            self.ages.push_back((now, key));
-        }
+        assert!(self.bytes + reply.len() <= DUPLICATES_BYTES_MAX, "without replies there is room for one");
+        // reason: nothing but its memo, which is here, ends a call in progress.
+        let place = self.places.get_mut(&key).expect("a call in progress has its place");
+        assert!(matches!(place, State::InProgress), "a call is answered once");
+        *place = State::Answered { reply: reply.into(), at: now };
+        self.bytes += reply.len();
+        assert!(self.ages.back().is_none_or(|(last, _)| *last <= now), "the oldest reply stands first");
+        self.ages.push_back((now, key));
     }
 }
 
@@ -148,7 +153,8 @@ impl Duplicates {
         if table.places.len() >= table.most && !table.forget_oldest() {
             return Found::Full;
         }
-        table.places.insert(key.clone(), State::InProgress);
+        let before = table.places.insert(key.clone(), State::InProgress);
+        assert!(before.is_none() && table.places.len() <= table.most, "a new call takes one of the places that there are");
         Found::New(Memo { table: self.0.clone(), key })
     }
 }
@@ -172,6 +178,7 @@ impl Memo {
 impl Drop for Memo {
     fn drop(&mut self) {
         let mut table = self.table.borrow_mut();
+        // One that was kept is answered by now, and may be forgotten already.
         if matches!(table.places.get(&self.key), Some(State::InProgress)) {
             table.remove(&self.key);
         }

@@ -15,34 +15,39 @@ use std::rc::Rc;
 /// `requests_held_max_hits`); a connection's own bound, `requests_in_flight_max`, is reached first and pushes back.
 pub const HELD_MAX: u32 = 65_536;
 
-/// How many calls may still be held.
-pub(crate) struct Room {
-    free: Rc<Cell<u32>>,
+/// Calls that may be held.
+pub(crate) struct Room(Rc<Seats>);
+
+/// How many more may be held, and how many in all.
+struct Seats {
+    free: Cell<u32>,
     most: u32,
 }
 
 /// One of the calls that may be held.
-pub(crate) struct Seat(Rc<Cell<u32>>);
+pub(crate) struct Seat(Rc<Seats>);
 
 impl Room {
     pub(crate) fn new(calls: u32) -> Self {
-        Self { free: Rc::new(Cell::new(calls)), most: calls }
+        Self(Rc::new(Seats { free: Cell::new(calls), most: calls }))
     }
 
     pub(crate) fn take(&self) -> Option<Seat> {
-        self.free.set(self.free.get().checked_sub(1)?);
-        Some(Seat(self.free.clone()))
+        self.0.free.set(self.0.free.get().checked_sub(1)?);
+        Some(Seat(self.0.clone()))
     }
 
     /// Whether calls are held.
     pub(crate) fn is_taken(&self) -> bool {
-        self.free.get() < self.most
+        self.0.free.get() < self.0.most
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.set(self.0.get() + 1);
+        let free = self.0.free.get() + 1;
+        assert!(free <= self.0.most, "a call that is held has one seat");
+        self.0.free.set(free);
     }
 }
 
@@ -73,6 +78,7 @@ impl Held {
         seat: Seat,
     ) -> Result<Self, Unanswered> {
         let lease = cx.lease(RESERVE_BYTES).map_err(|_| Unanswered::Later)?;
+        assert!(lease.room() >= RESERVE_BYTES, "a refusal fits whatever happens meanwhile");
         let asker = match to {
             To::Stream(output) => Asker::Connection(output.hold(Order::Any).map_err(|_| Unanswered::Later)?),
             To::Datagram { batch, arrival, socket, .. } => Asker::Datagram { socket, arrival: batch.arrivals()[arrival].clone() },

@@ -171,7 +171,8 @@ impl Script for Telling {
             }
             Err(error) => return self.failed = Some(Failure::Call(error)),
         };
-        let Some(entry) = self.left.pop() else { return };
+        // reason: a call is of the last one that is left, and only its outcome takes that away.
+        let entry = self.left.pop().expect("who is answered has called for one that is left");
         match is_done || self.deed == Deed::Unset {
             true => self.done.push(entry),
             false => self.failed = Some(Failure::Refused(entry)),

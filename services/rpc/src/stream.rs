@@ -83,7 +83,9 @@ impl<T: Talk, P: Programs<T>> Rpc<P, T> {
     }
 
     fn serve(&mut self, cx: &mut Cx<'_, T>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
-        session.front = input.filled().or(session.front.take());
+        let filled = input.filled();
+        assert!(filled.is_none() || session.front.is_none(), "a fragment is received into one lease at a time");
+        session.front = filled.or(session.front.take());
         loop {
             if let Some(whole) = session.whole.take() {
                 match self.dispatcher.serve(cx, &whole, Source::Own(&whole), &session.peer, To::Stream(output)) {
@@ -177,9 +179,10 @@ impl Session {
         let before = self.records;
         match self.records.next(&front) {
             Ok(Step::Record(range)) => {
+                assert!(self.joined.is_none(), "a record comes in one piece or in several");
                 let mut whole = front.share();
                 whole.skip(range.start);
-                self.whole = Some(whole);
+                self.keep_whole(whole);
                 Look::Again
             }
             Ok(Step::Join { fragment, is_last }) => {
@@ -197,6 +200,7 @@ impl Session {
 
     /// Goes on receiving into `front`, or into more memory than that.
     fn fill(&mut self, cx: &mut Cx<'_, impl Talk>, front: Lease, missing: usize) -> Look {
+        assert!(missing > 0, "a fragment that is not there whole misses something");
         let (there, total) = (front.len(), front.len() + missing);
         if there < front.capacity() {
             return Look::Over(Next::Fill { until: total.min(front.capacity()), lease: front });
@@ -226,15 +230,22 @@ impl Session {
         };
         joined.append(fragment);
         match is_last {
-            true => self.whole = Some(joined.share()),
+            true => self.keep_whole(joined.share()),
             false => self.joined = Some(joined),
         }
         true
+    }
+
+    /// A record is there whole: it is served before anything else is looked at.
+    fn keep_whole(&mut self, record: Shared) {
+        let before = self.whole.replace(record);
+        assert!(before.is_none(), "one record is served after the other");
     }
 }
 
 /// A lease for a fragment of `total` bytes, `there` of which have come: it holds a multiple of these, the smaller the shorter memory is.
 fn lease_to_fill(cx: &mut Cx<'_, impl Talk>, there: usize, total: usize) -> Result<Lease, Refused> {
+    assert!(there < total, "a fragment that has come whole needs no other lease");
     let bytes = |factor| total.min(FILL_BYTES_MIN.max(there.saturating_mul(factor)));
     cx.lease_upto(bytes(FILL_FACTOR), bytes(FILL_FACTOR_MIN))
 }

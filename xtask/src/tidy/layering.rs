@@ -73,7 +73,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 
 /// Folder, what its tests may depend on beyond [`LAYERS`], and why.
 const TESTS_TOO: &[(&str, &[&str], &str)] = &[
-    ("crates/machine", &["crates/seam"], "what is read is compared with sockets that a test makes"),
+    ("crates/*", &["crates/seam"], "what tests draw from a seed comes from one generator"),
     ("crates/select", &["crates/drivers"], "flows find the sockets of every driver"),
     (
         "crates/xdp",

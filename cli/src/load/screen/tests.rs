@@ -37,7 +37,7 @@ fn play(role: &str) {
             screen.show(&progress);
         }
         _ => loop {
-            screen.wants_end();
+            screen.read_end();
             // reason: the pace of a run that does not end; nothing waits for it.
             std::thread::sleep(Duration::from_millis(5));
         },

@@ -23,7 +23,7 @@ const IN_FLIGHT_MAX: u64 = 1_024;
 #[derive(Parser, Debug)]
 #[command(name = "corelane load --style echotest", no_binary_name = true, version, max_term_width = 100, after_help = with_codes(AFTER_HELP))]
 struct Options {
-    /// The server; the user is not used
+    /// The server; a user before it is ignored
     #[arg(value_name = "[USER@]HOST[:PORT]")]
     host: String,
     /// Messages in flight of each thread, up to 1024; 0 waits for each answer, as 1 does

@@ -44,7 +44,7 @@ enum Authentication {
 #[derive(Parser, Debug)]
 #[command(name = "corelane load --style rpctest", no_binary_name = true, version, max_term_width = 100, after_help = with_codes(AFTER_HELP))]
 struct Options {
-    /// The server; the user is not used
+    /// The server; a user before it is ignored
     #[arg(value_name = "[USER@]HOST[:PORT]")]
     host: String,
     /// Who calls; unix is sys

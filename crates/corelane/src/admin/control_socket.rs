@@ -256,12 +256,12 @@ impl Client {
             };
             request.extend_from_slice(&bytes[..length]);
             if length == 0 {
-                return (self.has_asked() && !request.is_empty()).then_some(request);
+                return (self.note_asked() && !request.is_empty()).then_some(request);
             }
             let end = request.iter().position(|byte| *byte == b'\n');
             if end.is_some() || request.len() >= LINE_BYTES_MAX {
                 request.truncate(end.map_or(request.len(), |end| end + 1));
-                self.has_asked();
+                self.note_asked();
                 return Some(request);
             }
             if Instant::now() >= deadline {
@@ -272,7 +272,7 @@ impl Client {
     }
 
     /// Notes that the client is silent no more; false if it had to make room before.
-    fn has_asked(&self) -> bool {
+    fn note_asked(&self) -> bool {
         let mut clients = self.server.lock();
         let place = clients.silent.iter().position(|stream| Arc::ptr_eq(stream, &self.stream));
         place.map(|place| clients.silent.remove(place)).is_some()
@@ -298,7 +298,7 @@ impl Drop for Client {
     fn drop(&mut self) {
         // Lanes that were started meanwhile have copies of the descriptor. Who has gone needs no end of stream.
         let _ = self.stream.shutdown(Shutdown::Both);
-        self.has_asked();
+        self.note_asked();
         self.server.lock().threads -= 1;
         self.server.changed.notify_all();
     }

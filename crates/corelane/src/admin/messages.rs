@@ -70,7 +70,7 @@ impl Degraded {
         static SAID: Mutex<Vec<Said>> = Mutex::new(Vec::new());
         // Nothing that can panic happens under the lock.
         let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-        let left_out = may_say(&mut said, self, clock::now());
+        let left_out = note_said(&mut said, self, clock::now());
         drop(said);
         if let Some(left_out) = left_out {
             let more = if left_out > 0 { format!(" ({left_out} lines of this cause were left out)") } else { String::new() };
@@ -87,8 +87,8 @@ struct Said {
     left_out: u64,
 }
 
-/// How many lines of this cause were left out, if it may say one now.
-fn may_say(said: &mut Vec<Said>, cause: Degraded, now: u64) -> Option<u64> {
+/// Notes that a line of this cause is to be said: how many were left out, if it may be said now.
+fn note_said(said: &mut Vec<Said>, cause: Degraded, now: u64) -> Option<u64> {
     let Some(last) = said.iter_mut().find(|said| said.cause == cause) else {
         said.push(Said { cause, at: now, left_out: 0 });
         assert!(said.len() <= Degraded::ALL.len(), "a cause is noted once");
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_cause_says_something_once_a_second_and_then_how_much_was_left_out() {
         let mut said = Vec::new();
-        let mut at = |cause, milliseconds: u64| may_say(&mut said, cause, milliseconds * 1_000_000);
+        let mut at = |cause, milliseconds: u64| note_said(&mut said, cause, milliseconds * 1_000_000);
         assert_eq!(at(Degraded::NoPage, 0), Some(0));
         assert_eq!((at(Degraded::NoPage, 1), at(Degraded::NoPage, 999)), (None, None));
         assert_eq!(at(Degraded::NoControl, 5), Some(0), "another cause says its own");

@@ -516,7 +516,7 @@ impl Link {
         if std::mem::take(&mut own.awaits_leave) {
             own.writer.iter().for_each(|waker| cx.wake(waker));
         }
-        own.has_room(cx, output.room());
+        own.hear_of_room(cx, output.room());
     }
 
     /// The connection has ended.
@@ -571,7 +571,7 @@ impl Own {
         self.writer.iter().for_each(|waker| cx.wake(waker));
     }
 
-    fn has_room<T: Talk>(&mut self, cx: &mut Cx<'_, T>, room: usize) {
+    fn hear_of_room<T: Talk>(&mut self, cx: &mut Cx<'_, T>, room: usize) {
         self.room = room;
         if room > 0 && self.wants_memory == 0 && std::mem::take(&mut self.awaits_room) {
             self.writer.iter().for_each(|waker| cx.wake(waker));
@@ -600,6 +600,6 @@ impl Own {
         if let Some(ticket) = before {
             cx.answer_chain(ticket, Chain::new());
         }
-        self.has_room(cx, room);
+        self.hear_of_room(cx, room);
     }
 }

@@ -159,7 +159,7 @@ impl<T: Talk> Serve<T> {
             if !self.lane().shared.waits.borrow().has(key) {
                 continue;
             }
-            if cx.offload_is_full() {
+            if !cx.ask_offload() {
                 return self.waiting.push_front((key, begin));
             }
             self.begin(cx, key, begin);

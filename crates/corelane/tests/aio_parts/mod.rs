@@ -4,21 +4,6 @@ use corelane::aio::Serve;
 use corelane::service::Limits;
 use corelane::testing::{FaultKind, Faults, MS, Peer, Rig, RigPlan, Scene, World, simulate};
 
-/// Numbers that differ, the same in each run.
-pub struct Rolls(u64);
-
-impl Rolls {
-    pub fn new(seed: usize) -> Self {
-        Self(seed as u64)
-    }
-
-    /// One below `bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound
-    }
-}
-
 /// One lane without faults that serves this.
 pub fn served(limits: Limits, make: impl Fn() -> Serve) -> (World, Rig) {
     let world = World::new(1, Faults::none());

@@ -1,9 +1,9 @@
 //! Whatever is dropped, and wherever: nothing is lost, nothing is done twice, and nothing is left behind.
 
-use crate::aio_parts::{Rolls, gentle, run};
+use crate::aio_parts::{gentle, run};
 use crate::async_echo;
 use corelane::aio::{self, Connection, Error, Lane};
-use corelane::service::{Asks, OpenOptions, ServiceCounter};
+use corelane::service::{Asks, OpenOptions, Random, ServiceCounter};
 use corelane::testing::{Faults, MS, Nobody, Rig, RigPlan, Scene, World, at, for_seeds, patient};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -29,12 +29,12 @@ async fn cut<F: Future>(polls: usize, future: F) -> Option<F::Output> {
 }
 
 /// Tries again and again what is dropped after a few polls, until it comes to its end once.
-async fn tried<R>(rolls: &mut Rolls, lane: &Lane<Asking>, attempt: impl AsyncFn() -> R) -> R {
+async fn tried<R>(rolls: &mut Random, lane: &Lane<Asking>, attempt: impl AsyncFn() -> R) -> R {
     for patience in 1.. {
-        if let Some(output) = cut(1 + rolls.below(patience), attempt()).await {
+        if let Some(output) = cut(1 + rolls.index(patience), attempt()).await {
             return output;
         }
-        lane.sleep(Duration::from_micros(rolls.below(300) as u64)).await;
+        lane.sleep(Duration::from_micros(rolls.index(300) as u64)).await;
     }
     unreachable!("patience grows")
 }
@@ -95,21 +95,21 @@ async fn read_line(connection: &Connection) -> aio::Result<Option<Vec<u8>>> {
 }
 
 /// Writes a line, though each of its writes is dropped early.
-async fn write_line(lane: &Lane<Asking>, rolls: &mut Rolls, connection: &Connection, line: &[u8]) -> aio::Result<()> {
+async fn write_line(lane: &Lane<Asking>, rolls: &mut Random, connection: &Connection, line: &[u8]) -> aio::Result<()> {
     let mut written = 0;
     while written < line.len() {
         let mut write = connection.write(&line[written..]);
-        if let Some(outcome) = cut(1 + rolls.below(3), &mut write).await {
+        if let Some(outcome) = cut(1 + rolls.index(3), &mut write).await {
             outcome?;
         }
         written += write.written();
         drop(write);
-        if let Some(outcome) = cut(rolls.below(2), connection.room()).await {
+        if let Some(outcome) = cut(rolls.index(2), connection.room()).await {
             outcome?;
         }
-        lane.sleep(Duration::from_micros(rolls.below(50) as u64)).await;
+        lane.sleep(Duration::from_micros(rolls.index(50) as u64)).await;
     }
-    match cut(rolls.below(3), connection.flush()).await {
+    match cut(rolls.index(3), connection.flush()).await {
         Some(outcome) => outcome,
         None => Ok(()),
     }
@@ -117,7 +117,7 @@ async fn write_line(lane: &Lane<Asking>, rolls: &mut Rolls, connection: &Connect
 
 /// Echoes lines, and drops every future that it waits for again and again, wherever that stands.
 async fn fickle(lane: Lane<Asking>, connection: Connection) -> aio::Result<()> {
-    let mut rolls = Rolls::new(lane.number());
+    let mut rolls = Random::new(lane.number() as u64);
     while let Some(line) = tried(&mut rolls, &lane, async || read_line(&connection).await).await? {
         let answer = loop {
             // A connection to others may be broken off.

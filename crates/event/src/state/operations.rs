@@ -320,14 +320,14 @@ impl State {
                 }
                 answer => Look::Over(Ending::of(answer.err().unwrap_or(0))),
             },
-            (_, Work::SendFile { .. }) => self.have_sent(key, origin),
+            (_, Work::SendFile { .. }) => self.let_helper_send(key, origin),
             // reason: what works with files alone stands in no line.
             _ => unreachable!("an operation in a line works with a socket"),
         }
     }
 
     /// A helper sends the next part of a file, if the socket has room.
-    fn have_sent(&mut self, key: Key, origin: Key) -> Look {
+    fn let_helper_send(&mut self, key: Key, origin: Key) -> Look {
         let socket = self.origins[origin].number;
         let ready = descriptor::readiness(socket, Readiness::OUT);
         let operation = &mut self.operations.all[key];
@@ -389,7 +389,7 @@ impl State {
         operation.file = helped.file.or(operation.file.take());
         operation.done = operation.done.max(operation.shared.done.load(Ordering::Acquire));
         match line {
-            Some(origin) => self.have_been_sent(key, origin, helped.result),
+            Some(origin) => self.note_sent(key, origin, helped.result),
             None => {
                 let is_end = operation.done < operation.length;
                 let error = helped.result.err().unwrap_or(0);
@@ -400,7 +400,7 @@ impl State {
     }
 
     /// A helper has sent a part of a file, or could not.
-    fn have_been_sent(&mut self, key: Key, origin: Key, result: Result<u64, i32>) {
+    fn note_sent(&mut self, key: Key, origin: Key, result: Result<u64, i32>) {
         let operation = &mut self.operations.all[key];
         operation.stage = Stage::Waits(origin);
         let is_cancelled = operation.shared.cancelled.load(Ordering::Acquire);

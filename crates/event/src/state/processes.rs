@@ -110,14 +110,14 @@ impl State {
             ..Change::add(u64::from(child), Filter::Process)
         };
         match self.change(&change) {
-            Ok(()) => self.is_child(child, parent),
+            Ok(()) => self.follow_child(child, parent),
             // It may be gone by now, or there are too many.
             Err(_) => self.note_process(parent, notes::TRACKERR),
         }
     }
 
     /// A child is followed: that is told, with its parent.
-    fn is_child(&mut self, child: u32, parent: u32) {
+    fn follow_child(&mut self, child: u32, parent: u32) {
         // reason: it was registered just now.
         let key = self.process_interest(child).expect("the child is followed");
         let interest = &mut self.interests[key];

@@ -3,6 +3,7 @@
 //! `CORELANE_DISPATCH_PACKETS` sets how many packets.
 
 use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placement, Registration, Step};
+use corelane_seam::Random;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -16,18 +17,6 @@ const PACKETS: u64 = 1_000_000;
 struct Packet {
     flow: usize,
     sequence: Rc<Cell<u64>>,
-}
-
-/// Xorshift.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 11) % bound as u64) as usize
-    }
 }
 
 /// What each lane asks to find a flow's lane.
@@ -93,7 +82,7 @@ impl World {
     fn send(&mut self, flow: usize, depth: usize, random: &mut Random) {
         let (number, lane) = Self::fixed(flow);
         let is_wide = self.is_wide(flow);
-        let lane = if is_wide { random.below(LANES) } else { lane };
+        let lane = if is_wide { random.index(LANES) } else { lane };
         let sequence = Rc::new(Cell::new(0));
         if !is_wide {
             self.number(flow, &sequence);
@@ -126,9 +115,9 @@ impl World {
                 self.seen[flow] = sequence;
                 self.run += 1;
                 // A handler from which other packets come, of other flows of the same port.
-                if depth < 2 && random.below(8) == 0 {
+                if depth < 2 && random.index(8) == 0 {
                     self.nested += 1;
-                    let other = (random.below(FLOWS / 8) * 8 + 2 * lane + random.below(2)) % FLOWS;
+                    let other = (random.index(FLOWS / 8) * 8 + 2 * lane + random.index(2)) % FLOWS;
                     if other != flow {
                         self.send(other, depth + 1, random);
                     }
@@ -175,14 +164,14 @@ impl World {
 
     /// Changes something, live.
     fn change(&mut self, random: &mut Random) {
-        let lane = random.below(LANES);
-        let dispatch = [Dispatch::Deferred, Dispatch::Hybrid, Dispatch::Direct][random.below(3)];
-        match random.below(4) {
+        let lane = random.index(LANES);
+        let dispatch = [Dispatch::Deferred, Dispatch::Hybrid, Dispatch::Direct][random.index(3)];
+        match random.index(4) {
             0 => self.isrs[lane].set_dispatch(dispatch),
-            1 => self.isrs[lane].set_dispatch_of(NUMBERS[random.below(2)], Some(dispatch)).unwrap(),
-            2 => self.isrs[lane].set_dispatch_of(NUMBERS[random.below(2)], None).unwrap(),
+            1 => self.isrs[lane].set_dispatch_of(NUMBERS[random.index(2)], Some(dispatch)).unwrap(),
+            2 => self.isrs[lane].set_dispatch_of(NUMBERS[random.index(2)], None).unwrap(),
             _ => {
-                self.tables[lane].borrow_mut()[random.below(FLOWS)] = random.below(LANES);
+                self.tables[lane].borrow_mut()[random.index(FLOWS)] = random.index(LANES);
                 self.isrs[lane].begin_generation();
             }
         }
@@ -199,15 +188,15 @@ fn packets() -> u64 {
 }
 
 fn run(dispatch: Dispatch, packets: u64, changes: usize) -> World {
-    let (mut world, mut random) = (World::new(dispatch, changes == 0), Random(0x5eed + changes as u64));
+    let (mut world, mut random) = (World::new(dispatch, changes == 0), Random::new(0x5eed + changes as u64));
     while world.packets < packets {
         // In trains, as cards give them.
-        let flow = random.below(FLOWS);
-        (0..1 + random.below(4)).for_each(|_| world.send(flow, 0, &mut random));
+        let flow = random.index(FLOWS);
+        (0..1 + random.index(4)).for_each(|_| world.send(flow, 0, &mut random));
         for _ in 0..32 {
-            world.turn(random.below(LANES), random.below(4), &mut random);
+            world.turn(random.index(LANES), random.index(4), &mut random);
         }
-        if changes > 0 && random.below(changes) == 0 {
+        if changes > 0 && random.index(changes) == 0 {
             world.change(&mut random);
         }
     }

@@ -6,6 +6,7 @@ use libc::{EMFILE, ENOMEM};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use corelane_kqueue::Kevent;
+use corelane_seam::Random;
 
 use crate::numbers::*;
 use crate::rig::*;
@@ -146,7 +147,7 @@ pub const CASES: &[Case] = &[
             let queue = Queue::new();
             let files: Vec<_> = (0..10).map(|_| pipe()).collect();
             let sockets: Vec<_> = (0..5).map(|_| local()).collect();
-            let mut random = Random(seed);
+            let mut random = Garbage(Random::new(seed));
             for _ in 0..CHANGES / 10 / 8 {
                 let changes: Vec<_> = (0..8).map(|_| random.change()).collect();
                 let room = random.below(10);
@@ -191,16 +192,16 @@ fn lose(queue: &Queue, number: std::os::fd::RawFd, files: [&std::os::unix::net::
 /// Changes of garbage.
 const CHANGES: usize = 1_000_000;
 
-struct Random(u64);
+/// Draws them.
+struct Garbage(Random);
 
-impl Random {
+impl Garbage {
     fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.0 ^ self.0 >> 29
+        self.0.bits()
     }
 
     fn below(&mut self, most: usize) -> usize {
-        usize::try_from((self.word() >> 33) % u64::try_from(most).unwrap()).unwrap()
+        self.0.index(most)
     }
 
     /// A number that means something more often than chance has it.

@@ -35,8 +35,8 @@ impl Nursery {
         self.spawned.borrow().is_empty()
     }
 
-    /// Whether there is room for one more; if not, one was refused.
-    pub(super) fn offers_room(&self) -> bool {
+    /// Asks for room for one more; if there is none, one was refused.
+    pub(super) fn ask_room(&self) -> bool {
         let Some(room) = self.room.get() else { return false };
         let offers = self.spawned.borrow().len() < room;
         self.refused.set(self.refused.get() + u64::from(!offers));
@@ -72,7 +72,7 @@ impl Spawner {
     /// # Errors
     /// [`Full`] gives the future back when as many tasks as may be have not ended.
     pub fn spawn<F: Future<Output = ()> + 'static>(&self, future: F) -> Result<(), Full<F>> {
-        if !self.0.offers_room() {
+        if !self.0.ask_room() {
             return Err(Full { value: future, limit: self.0.room.get().unwrap_or(0) });
         }
         self.0.spawned.borrow_mut().push_back(Box::pin(future));

@@ -3,15 +3,12 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use corelane_rss::{FlowHasher, HashTypes, Key, Protocol, Tuple};
+use corelane_seam::Random;
 
-/// Random words from a seed (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
-pub fn splitmix(mut state: u64) -> impl FnMut() -> u64 {
-    move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
+/// Random words from a seed.
+pub fn words(seed: u64) -> impl FnMut() -> u64 {
+    let mut random = Random::new(seed);
+    move || random.bits()
 }
 
 /// The fields of each line of a table of test data, without notes and heading.

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use corelane_rss::{Key, Toeplitz};
 
-use crate::common::splitmix;
+use crate::common::words;
 
 const PROGRAM: &str = include_str!("softrss.c");
 const TUPLES: usize = 20_000;
@@ -39,7 +39,7 @@ fn dpdk_computes_the_same_hashes() {
 
 /// Lines of a key and an input of the four lengths that tuples have, in hexadecimal, and the hashes.
 fn questions() -> (String, Vec<String>) {
-    let mut word = splitmix(99);
+    let mut word = words(99);
     let mut hashers = vec![Toeplitz::new(&Key::MICROSOFT)];
     hashers.extend((0..9).map(|_| Toeplitz::new(&Key::random(40, &mut word).unwrap())));
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();

@@ -5,14 +5,14 @@ use std::net::{SocketAddrV4, SocketAddrV6};
 use corelane_rss::{FlowId, HashTypes, Key, Protocol, ROWS, Toeplitz, Tuple, bitwise};
 use proptest::prelude::*;
 
-use crate::common::{hasher, input, splitmix};
+use crate::common::{hasher, input, words};
 
 const BATCH: usize = 64;
 
 /// A million random tuples, half of each family, a new key every few thousand.
 #[test]
 fn bits_tables_and_batches_agree_on_a_million_tuples() {
-    let mut word = splitmix(20);
+    let mut word = words(20);
     let mut hashed = 0;
     while hashed < 1_000_000 {
         let key = Key::random([40, 52][hashed / BATCH % 2], &mut word).unwrap();
@@ -78,7 +78,7 @@ fn a_batch_does_as_many_as_both_hold() {
 
 #[test]
 fn a_tuple_is_hashed_as_its_input() {
-    let mut word = splitmix(3);
+    let mut word = words(3);
     let [with_ports, without] = [HashTypes::ALL, HashTypes::from_mask(0x0a).unwrap()].map(hasher);
     for _ in 0..1_000 {
         let v4 = |word: u64| SocketAddrV4::new((word as u32).into(), (word >> 48) as u16).into();
@@ -107,7 +107,7 @@ proptest! {
     /// Also beyond the end of the key, where zeros follow it.
     #[test]
     fn inputs_of_any_length_agree(input in prop::collection::vec(any::<u8>(), 0..3 * ROWS), seed: u64, long: bool) {
-        let key = Key::random(if long { 52 } else { 40 }, splitmix(seed)).unwrap();
+        let key = Key::random(if long { 52 } else { 40 }, words(seed)).unwrap();
         let toeplitz = Toeplitz::new(&key);
         prop_assert_eq!(bitwise(&key, &input), toeplitz.hash(&input));
         let used = &input[..input.len().min(key.bytes().len())];

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::common::splitmix;
+use crate::common::words;
 
 #[path = "../../fuzz/packet.rs"]
 mod packet;
@@ -39,7 +39,7 @@ fn exercise(name: &str, target: fn(&[u8])) {
     let corpus = corpus(name);
     assert!(corpus.len() >= 10, "{name} has {} examples", corpus.len());
     corpus.iter().for_each(|data| target(data));
-    let mut word = splitmix(77);
+    let mut word = words(77);
     for _ in 0..CHANGES {
         let mut pick = || &corpus[word() as usize % corpus.len()];
         let (mut data, other) = (pick().clone(), pick());

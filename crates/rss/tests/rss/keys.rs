@@ -3,7 +3,7 @@
 use corelane_rss::{Error, FlowHasher, HashTypes, Key, Protocol, Tuple};
 use proptest::prelude::*;
 
-use crate::common::splitmix;
+use crate::common::words;
 
 fn refusal(bytes: &[u8]) -> Error {
     Key::new(bytes).unwrap_err()
@@ -27,7 +27,7 @@ fn a_key_has_one_of_two_lengths() {
     for length in (0..100).filter(|length| ![40, 52].contains(length)) {
         let bytes: Vec<u8> = (0..length).map(|at| at as u8).collect();
         assert_eq!(refusal(&bytes), Error::KeyLength { got: length });
-        assert_eq!(Key::random(length, splitmix(1)), Err(Error::KeyLength { got: length }));
+        assert_eq!(Key::random(length, words(1)), Err(Error::KeyLength { got: length }));
     }
 }
 
@@ -79,7 +79,7 @@ fn a_field_must_reach_every_bucket() {
 
 #[test]
 fn random_keys_differ_and_broken_entropy_is_reported() {
-    let mut word = splitmix(9);
+    let mut word = words(9);
     let keys: Vec<Key> = (0..100).map(|_| Key::random(40, &mut word).unwrap()).collect();
     assert!(keys.windows(2).all(|pair| pair[0] != pair[1]));
     assert_eq!(Key::random(40, || 0), Err(Error::KeyEntropy { draws: 16 }));
@@ -114,7 +114,7 @@ proptest! {
     fn the_symmetric_property_is_recognised(seed: u64, bit in 0..40_usize * 8) {
         prop_assert!(Key::SYMMETRIC.is_symmetric());
         prop_assert!(!Key::MICROSOFT.is_symmetric());
-        prop_assert!(!Key::random(40, splitmix(seed)).unwrap().is_symmetric());
+        prop_assert!(!Key::random(40, words(seed)).unwrap().is_symmetric());
         // A repetition of 16 bits at any place of the key is needed: one other bit and it is gone, but for the last
         // bit, which no window of the longest input holds.
         let mut bytes: Vec<u8> = Key::SYMMETRIC.bytes().to_vec();

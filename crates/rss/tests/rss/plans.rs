@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use corelane_rss::{Buckets, Error, FlowHasher, FlowPlan, HashTypes, Key, Outgoing, Protocol, Spread, Table, Tuple, Way};
 use proptest::prelude::*;
 
-use crate::common::{hasher, splitmix, tuple};
+use crate::common::{hasher, tuple, words};
 
 fn candidates(hosts: std::ops::Range<u8>) -> impl Iterator<Item = Tuple> {
     hosts.map(|host| tuple(&format!("10.11.2.{host}:1000"), "10.11.2.1:80", Protocol::TCP))
@@ -48,7 +48,7 @@ fn by_tuple(hasher: &FlowHasher, flow: &Outgoing, port: u16) -> corelane_rss::Fl
 
 #[test]
 fn ports_are_all_that_lead_there_and_no_others() {
-    let hasher = FlowHasher::new(&Key::random(40, splitmix(5)).unwrap(), HashTypes::DEFAULT);
+    let hasher = FlowHasher::new(&Key::random(40, words(5)).unwrap(), HashTypes::DEFAULT);
     let table = Table::even(Buckets::DEFAULT, 7).unwrap();
     for (local, peer) in [("10.0.0.1", "10.0.0.2:80"), ("fd00::1", "[fd00::2]:443")] {
         for way in [Way::There, Way::Home] {

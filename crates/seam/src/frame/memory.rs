@@ -210,7 +210,7 @@ impl FrameMemory {
         let to = u16::try_from(to).expect("a lane's number fits");
         let mut abroad = self.0.abroad.borrow_mut();
         let abroad = abroad.as_mut().ok_or(ParcelRefused::Closed)?;
-        abroad.may_leave(self.frame_bytes(), to, now)?;
+        abroad.ask_to_leave(self.frame_bytes(), to, now)?;
         self.0.places.borrow_mut().go(index, At::Held, At::Abroad);
         let right = abroad.leave(index, self.frame_bytes(), to, now);
         Ok(Parcel::new(right, self.address(index), self.frame_bytes(), true))

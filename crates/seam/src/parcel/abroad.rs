@@ -53,8 +53,8 @@ impl<K> Abroad<K> {
         }
     }
 
-    /// Whether `bytes` may leave for lane `to` at the time `now`.
-    pub(crate) fn may_leave(&mut self, bytes: usize, to: u16, now: u64) -> Result<(), ParcelRefused> {
+    /// Asks whether `bytes` may leave for lane `to` at the time `now`; a refusal is counted.
+    pub(crate) fn ask_to_leave(&mut self, bytes: usize, to: u16, now: u64) -> Result<(), ParcelRefused> {
         let refused = if self.is_overdue(to, now) {
             ParcelRefused::Overdue
         } else if self.free.is_empty() || self.counts.bytes + bytes > self.bytes_max {

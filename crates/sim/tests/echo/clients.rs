@@ -49,7 +49,7 @@ impl Client {
         Self { may_read: habit != Habit::Slow, peer, habit, message, sent: 0, got: 0, is_done: false }
     }
 
-    pub fn may_read(&mut self, random: &mut Random) -> Found<()> {
+    pub fn let_read(&mut self, random: &mut Random) -> Found<()> {
         self.may_read = true;
         self.turn(random)
     }

@@ -130,7 +130,7 @@ impl Run {
             match turn {
                 Turn::Lane(lane) => self.lanes[lane].turn()?,
                 Turn::Peer(peer) => self.clients.get_mut(&peer.id()).ok_or("an unknown client")?.turn(&mut self.random)?,
-                Turn::Alarm(id) => self.clients.get_mut(&(id as usize)).ok_or("an unknown alarm")?.may_read(&mut self.random)?,
+                Turn::Alarm(id) => self.clients.get_mut(&(id as usize)).ok_or("an unknown alarm")?.let_read(&mut self.random)?,
                 Turn::Datagrams(peer) => self.senders.get_mut(&peer.id()).ok_or("an unknown sender")?.turn()?,
                 Turn::Incoming(peer) => return Err(format!("nobody listens for {peer:?}")),
             }

@@ -74,7 +74,7 @@ impl StreamService for Cache {
             output.push(&b"stored\n"[..]);
         }
         while let Some(end) = input.position(b'\n') {
-            if output.is_full() {
+            if !output.ask_room() {
                 break;
             }
             let line = String::from_utf8(input.contiguous(end + 1).unwrap().to_vec()).unwrap();

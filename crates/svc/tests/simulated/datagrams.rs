@@ -14,7 +14,7 @@ pub const PORT: u16 = 9;
 const ARRIVED: u64 = 110_000;
 
 /// Sends everything back; what begins with `!` panics, `?` asks for more than a reply may hold, `+` for two.
-struct Echo;
+pub struct Echo;
 
 impl DatagramService for Echo {
     type Talk = Silent;

@@ -65,7 +65,7 @@ impl Files {
         cx.read_file(&file, offset as u64, lease, until, token);
     }
 
-    fn has_read(&mut self, cx: &mut Cx<'_>, work: Work, outcome: Outcome) {
+    fn take_read(&mut self, cx: &mut Cx<'_>, work: Work, outcome: Outcome) {
         let Work::Reading { ticket, file, length, mut offset, mut chain } = work else { return };
         match outcome {
             Outcome::File(FileOutcome::Filled { lease, fault: None }) => {
@@ -93,7 +93,7 @@ impl StreamService for Files {
 
     fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut OpenFiles, input: &mut Input, output: &mut Output) -> Next {
         while let Some(end) = input.position(b'\n') {
-            if output.is_full() {
+            if !output.ask_room() {
                 break;
             }
             let Ok(ticket) = output.hold(Order::Kept) else { break };
@@ -122,7 +122,7 @@ impl StreamService for Files {
                 let missing = fault.reason == corelane_seam::Reason::NotFound;
                 cx.answer_chain(ticket, line(cx, if missing { "MISSING\n" } else { "ERROR\n" }));
             }
-            (work @ Work::Reading { .. }, outcome) => self.has_read(cx, work, outcome),
+            (work @ Work::Reading { .. }, outcome) => self.take_read(cx, work, outcome),
             (Work::Opening { .. }, outcome) => unreachable!("{outcome:?}"),
         }
     }

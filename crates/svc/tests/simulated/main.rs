@@ -19,6 +19,8 @@ mod handshakes;
 mod http;
 mod letters;
 mod limits;
+#[cfg(debug_assertions)]
+mod look_ups;
 mod memory;
 mod mines;
 mod neighbours;

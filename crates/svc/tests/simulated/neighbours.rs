@@ -110,7 +110,7 @@ impl StreamService for Helped {
 
     fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
         while let Some(end) = input.position(b'\n') {
-            if cx.offload_is_full() {
+            if !cx.ask_offload() {
                 break;
             }
             let Ok(ticket) = output.hold(Order::Kept) else { break };
@@ -199,7 +199,7 @@ impl StreamService for Aside {
     }
 
     fn nudged(&mut self, cx: &mut Cx<'_>) {
-        while !self.waiting.is_empty() && !cx.offload_is_full() {
+        while !self.waiting.is_empty() && cx.ask_offload() {
             let (ticket, line) = self.waiting.pop_front().unwrap();
             self.helped.asked.insert(self.helped.next, ticket);
             cx.offload(move || line, self.helped.next);

@@ -224,7 +224,7 @@ impl Puppet {
 
     fn lines(&mut self, cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
         while let Some(end) = input.position(b'\n') {
-            if output.is_full() {
+            if !output.ask_room() {
                 break;
             }
             let Some(line) = input.contiguous(end + 1) else { break };

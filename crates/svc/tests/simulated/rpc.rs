@@ -17,8 +17,8 @@ use std::time::Duration;
 const HEAD: usize = 9;
 
 /// How a call is answered.
-const IN_THE_CALL: u8 = 0;
-const WITHOUT_TICKET: u8 = 1;
+pub const IN_THE_CALL: u8 = 0;
+pub const WITHOUT_TICKET: u8 = 1;
 const BY_TIMER: u8 = 2;
 const BY_MESSAGE: u8 = 3;
 const BY_ANOTHER_LANE: u8 = 4;
@@ -26,23 +26,23 @@ const BY_HELPER: u8 = 5;
 const WAYS: u64 = 6;
 
 #[derive(Default)]
-struct Program {
+pub struct Program {
     calls: BTreeMap<u64, (Ticket, Vec<u8>)>,
     next: u64,
 }
 
 /// What goes to another lane and comes back.
-struct Errand {
+pub struct Errand {
     home: usize,
     call: u64,
     is_done: bool,
 }
 
 /// A call that a connection is told to answer itself.
-struct Own(u64);
+pub struct Own(u64);
 
 /// What programs say.
-enum Talk {}
+pub enum Talk {}
 
 impl corelane_svc::Talk for Talk {
     type Message = Errand;
@@ -109,7 +109,7 @@ impl StreamService for Program {
             }
             let record = input.contiguous(bytes).unwrap().to_vec();
             if record[8] == WITHOUT_TICKET {
-                if output.is_full() || output.write(&record).is_err() {
+                if !output.ask_room() || output.write(&record).is_err() {
                     break;
                 }
             } else {

@@ -100,7 +100,7 @@ trait Home {
         }
     }
 
-    fn has_come(&mut self, cx: &mut Cx<'_>, errand: Errand) {
+    fn take_errand(&mut self, cx: &mut Cx<'_>, errand: Errand) {
         self.walk().wait(cx, errand);
     }
 
@@ -110,7 +110,7 @@ trait Home {
         }
     }
 
-    fn has_returned(&mut self, cx: &mut Cx<'_>, token: u64, outcome: &Outcome) {
+    fn take_returned(&mut self, cx: &mut Cx<'_>, token: u64, outcome: &Outcome) {
         let errand = self.walk().offloaded.remove(&token).unwrap();
         if let Outcome::Failed(_) = outcome {
             return self.walk().wait(cx, errand); // no helper was free
@@ -154,11 +154,11 @@ impl StreamService for Lines {
     }
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
-        self.has_returned(cx, token, &outcome);
+        self.take_returned(cx, token, &outcome);
     }
 
     fn lane_message(&mut self, cx: &mut Cx<'_>, _from: Origin, errand: Errand) {
-        self.has_come(cx, errand);
+        self.take_errand(cx, errand);
     }
 
     fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
@@ -213,11 +213,11 @@ impl DatagramService for Echo {
     }
 
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
-        self.has_returned(cx, token, &outcome);
+        self.take_returned(cx, token, &outcome);
     }
 
     fn lane_message(&mut self, cx: &mut Cx<'_>, _from: Origin, errand: Errand) {
-        self.has_come(cx, errand);
+        self.take_errand(cx, errand);
     }
 
     fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {

@@ -215,7 +215,7 @@ pub mod tests {
         fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}
 
         fn receive(&mut self, _cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
-            if !output.is_full() {
+            if output.ask_room() {
                 output.forward(input.take_all());
             }
             Next::Continue

@@ -103,7 +103,7 @@ impl StreamService for Mirror {
             self.book.borrow_mut().called.entry(number).or_default();
         }
         let Some((number, way, text)) = session else { return Next::Continue };
-        if output.is_full() {
+        if !output.ask_room() {
             return Next::Continue;
         }
         let mut book = self.book.borrow_mut();
@@ -155,7 +155,7 @@ impl Caller {
 
 /// Says the next pieces.
 fn say(call: &mut Call, output: &mut Output) -> Next {
-    while call.said < call.text.len() && !output.is_full() {
+    while call.said < call.text.len() && output.ask_room() {
         let piece = &call.text[call.said..call.text.len().min(call.said + 3_000)];
         if output.write(piece).is_err() {
             break;

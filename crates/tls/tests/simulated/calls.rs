@@ -55,7 +55,7 @@ impl StreamService for Echo {
     }
 
     fn receive(&mut self, _cx: &mut Cx<'_>, (): &mut (), input: &mut Input, output: &mut Output) -> Next {
-        if !output.is_full() {
+        if output.ask_room() {
             output.forward(input.take_all());
         }
         Next::Continue
@@ -89,7 +89,7 @@ impl Caller {
 }
 
 fn say(line: &mut Line, output: &mut Output) -> Next {
-    while line.said < line.words.len() && !output.is_full() {
+    while line.said < line.words.len() && output.ask_room() {
         let piece = &line.words[line.said..line.words.len().min(line.said + 3_000)];
         if output.write(piece).is_err() {
             break;

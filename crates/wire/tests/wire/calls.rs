@@ -1,5 +1,6 @@
 //! Calls under way, against an account that is kept in the plainest way.
 
+use corelane_seam::Random;
 use corelane_wire::rpc::{CALLS_MAX, CallCounts, Calls, Overdue, Patience, Xids};
 use std::time::Duration;
 
@@ -14,21 +15,6 @@ const fn patience(timeout: u64, again: u64, again_max: u64) -> Patience {
 
 fn nanoseconds(duration: Duration) -> u64 {
     duration.as_nanos().try_into().unwrap_or(u64::MAX)
-}
-
-/// A small generator (SplitMix64, Steele, Lea and Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb) ^ mixed >> 31
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
 }
 
 /// A call as the account knows it.
@@ -113,7 +99,7 @@ fn any_patience(random: &mut Random) -> Patience {
 fn any_xid(random: &mut Random, account: &Account, last: u32) -> u32 {
     let pick = |from: &[u32], at: u64| from.get((at % from.len().max(1) as u64) as usize).copied();
     let under_way: Vec<u32> = account.under_way.iter().map(|call| call.xid).collect();
-    let drawn = random.next();
+    let drawn = random.bits();
     let found = match random.below(8) {
         0 => pick(&account.over, drawn),
         1 => Some(last.wrapping_add(1 + random.below(1 << 20) as u32)),
@@ -125,9 +111,9 @@ fn any_xid(random: &mut Random, account: &Account, last: u32) -> u32 {
 #[test]
 fn every_call_has_one_end_and_every_reply_one_meaning() {
     for seed in 0..300 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let limit = 1 + random.below(40) as u32;
-        let first = if seed % 3 == 0 { u32::MAX - 20 } else { random.next() as u32 };
+        let first = if seed % 3 == 0 { u32::MAX - 20 } else { random.bits() as u32 };
         let (mut calls, mut account) = (Calls::new(limit, first), Account::default());
         let (mut now, mut last) = (0, first.wrapping_sub(1));
         for name in 0..1_500 {

@@ -56,7 +56,7 @@ fn seeded_mutations() {
         let goes_on = |round| seconds.map_or(round < ROUNDS, |seconds| round % 1024 != 0 || started.elapsed() < seconds);
         let mut round = 0;
         while goes_on(round) {
-            let input = Input { name, round, bytes: Random(round.wrapping_mul(0x9e37_79b9_7f4a_7c15)).mutated(seeds) };
+            let input = Input { name, round, bytes: Random::new(round.wrapping_mul(0x9e37_79b9_7f4a_7c15)).mutated(seeds) };
             parser(&input.bytes);
             round += 1;
         }
@@ -84,19 +84,20 @@ impl Drop for Input<'_> {
 const EDGES: [u32; 20] =
     [0, 1, 2, 3, 4, 5, 8, 16, 17, 64, 65, 255, 256, 400, 401, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, 0xffff_fffc, u32::MAX];
 
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-pub struct Random(pub u64);
+/// Draws what the tests here try.
+pub struct Random(corelane_seam::Random);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(corelane_seam::Random::new(seed))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.bits()
     }
 
     pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
+        self.0.index(bound)
     }
 
     fn mutated(&mut self, seeds: &[Vec<u8>]) -> Vec<u8> {

@@ -206,7 +206,7 @@ impl Files {
             (Step::List, Outcome::File(FileOutcome::Listed { names, is_whole })) => self.listed(cx, lookup, names, is_whole),
             (Step::List, Outcome::Failed(fault)) => self.end(cx, lookup, Found::Not(status_of(fault))),
             (Step::Read(..), Outcome::File(FileOutcome::Filled { lease, fault })) => {
-                self.was_read(cx, token, lookup, lease, fault)
+                self.take_read(cx, token, lookup, lease, fault)
             }
             _ => unreachable!("an operation ends as one of its kind"),
         }
@@ -320,7 +320,7 @@ impl Files {
         }
     }
 
-    fn was_read(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, lease: Lease, fault: Option<Fault>) {
+    fn take_read(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, lease: Lease, fault: Option<Fault>) {
         let Step::Read(file, facts, before) = &lookup.step else { unreachable!("it is read") };
         let (file, facts, before, read) = (file.clone(), *facts, *before, lease.len() as u64);
         assert!(read <= facts.length, "no more is read than was asked for");

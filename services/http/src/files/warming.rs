@@ -37,7 +37,7 @@ impl Files {
     }
 
     /// Takes what came of it; false if that was nobody's window.
-    pub(super) fn was_warmed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: &Outcome) -> bool {
+    pub(super) fn take_warmed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: &Outcome) -> bool {
         let Some((id, warmth)) = self.warmings.0.remove(&token) else { return false };
         assert_eq!(warmth.get(), Warmth::Asked, "what was asked is answered once");
         warmth.set(match outcome {

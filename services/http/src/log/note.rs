@@ -80,7 +80,7 @@ impl<'a> Trace<'a> {
         match self {
             Self::Noted(note) => {
                 if let Some(mut note) = note.take() {
-                    note.has_sent(sent);
+                    note.note_sent(sent);
                     note.end(Ended::whole(persists));
                 }
             }
@@ -95,7 +95,7 @@ impl Note {
     }
 
     /// An answer has begun, or goes on: so much of it was sent.
-    pub fn has_sent(&mut self, sent: Sent) {
+    pub fn note_sent(&mut self, sent: Sent) {
         // reason: only the end takes it, and takes the note with it.
         self.kept.as_mut().expect("a note ends once").sent = Some(sent);
     }

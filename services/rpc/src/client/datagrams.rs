@@ -57,14 +57,11 @@ impl<T> DatagramClient<T> {
             lease.append(message);
             Ok(lease.share())
         });
-        match (datagram, self.calls.get_mut(xid)) {
-            (Ok(datagram), Some(asked)) => Ok(asked.datagram.insert(datagram).clone()),
-            (datagram, _) => {
-                let error = datagram.err().unwrap_or(CallError::NoMemory);
-                // reason: it was begun above, and nobody has taken it since.
-                let asked = self.calls.take_back(xid).expect("the call is under way");
-                Err((error, asked.with))
-            }
+        // reason: it was begun above, and nobody has taken it since.
+        let known = "a call that was begun is under way";
+        match datagram {
+            Ok(datagram) => Ok(self.calls.get_mut(xid).expect(known).datagram.insert(datagram).clone()),
+            Err(error) => Err((error, self.calls.take_back(xid).expect(known).with)),
         }
     }
 
@@ -93,7 +90,8 @@ impl<T> DatagramClient<T> {
     /// What is to be done about a call that is overdue at `now`; to be asked until there is nothing.
     pub fn overdue(&mut self, now: Instant) -> Option<Step<T>> {
         Some(match self.calls.overdue(now.nanoseconds())? {
-            Overdue::Again(_, asked) => Step::Again(asked.datagram.clone()?),
+            // reason: what could not be sent for want of memory was taken back.
+            Overdue::Again(_, asked) => Step::Again(asked.datagram.clone().expect("a call under way has its datagram")),
             Overdue::GivenUp(_, asked) => Step::GivenUp(asked.with),
         })
     }

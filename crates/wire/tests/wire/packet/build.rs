@@ -332,6 +332,6 @@ fn neighbour_options(random: &mut Random) -> Vec<u8> {
 
 #[test]
 fn what_was_written_is_read_as_the_same() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     (0..20_000).for_each(|_| drop(frame(&mut random)));
 }

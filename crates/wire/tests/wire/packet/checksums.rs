@@ -35,7 +35,7 @@ fn the_example_of_rfc_1624() {
 
 #[test]
 fn each_length_at_each_place_is_as_word_by_word() {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let bytes = random_bytes(&mut random, 700);
     for length in 0..600 {
         for start in 0..9 {
@@ -50,7 +50,7 @@ fn each_length_at_each_place_is_as_word_by_word() {
 
 #[test]
 fn pieces_sum_as_the_whole() {
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     for _ in 0..2_000 {
         let length = random.below(300);
         let bytes = random_bytes(&mut random, length);
@@ -65,7 +65,7 @@ fn pieces_sum_as_the_whole() {
 
 #[test]
 fn a_change_gives_the_checksum_of_what_was_changed() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     for _ in 0..20_000 {
         let mut bytes = random_bytes(&mut random, 40);
         let before = Sum::of(&bytes).checksum();
@@ -81,7 +81,7 @@ fn a_change_gives_the_checksum_of_what_was_changed() {
 
 #[test]
 fn a_partial_sum_is_completed_to_the_whole() {
-    let mut random = Random(6);
+    let mut random = Random::new(6);
     let v4 = Addresses::V4 { source: Ipv4Addr::new(192, 0, 2, 1), destination: Ipv4Addr::BROADCAST };
     let v6 = Addresses::V6 { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::UNSPECIFIED };
     for round in 0..200 {

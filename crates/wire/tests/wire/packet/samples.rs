@@ -16,7 +16,7 @@ fn shape(frame: &[u8]) -> String {
 
 /// All.
 pub fn all() -> Vec<Sample> {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut shapes = BTreeMap::new();
     while shapes.len() < SHAPES {
         let frame = build::frame(&mut random);

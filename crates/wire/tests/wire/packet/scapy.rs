@@ -48,7 +48,7 @@ fn ask(python: &Path, arguments: &[&str], lines: &str) -> String {
 #[test]
 fn scapy_reads_what_we_write() {
     let Some(python) = interpreter() else { return skip("scapy_reads_what_we_write") };
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let frames: Vec<_> = (0..packets()).map(|_| build::frame(&mut random)).collect();
     let lines: String = frames.iter().map(|frame| hex(frame) + "\n").collect();
     let answers = ask(&python, &["read"], &lines);

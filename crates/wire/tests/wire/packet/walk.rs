@@ -127,7 +127,7 @@ fn an_atomic_fragment_is_whole_and_a_first_one_is_not() {
 
 #[test]
 fn every_truncation_of_a_random_frame_ends() {
-    let mut random = Random(8);
+    let mut random = Random::new(8);
     for _ in 0..300 {
         let frame = build::frame(&mut random);
         (0..frame.len()).for_each(|length| crate::parsers::packet_frame(&frame[..length]));
