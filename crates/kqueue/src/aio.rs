@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use corelane_event::{Lent, Memory, Queue, Sent, Submission, Work};
 
+use crate::cancelling::uncancelled;
 use crate::failing::fail;
 
 /// The most bytes that an address has (`struct sockaddr_storage`).
@@ -121,7 +122,7 @@ pub(crate) fn let_go(queue: &Queue, idents: &[u64]) {
 }
 
 fn with<T>(kq: c_int, call: impl FnOnce(&Arc<Queue>) -> Result<T, i32>) -> Result<T, i32> {
-    Queue::of(kq).ok_or(libc::EBADF).and_then(|queue| call(&queue))
+    uncancelled(|| Queue::of(kq).ok_or(libc::EBADF).and_then(|queue| call(&queue)))
 }
 
 fn answer(outcome: Result<(), i32>) -> c_int {

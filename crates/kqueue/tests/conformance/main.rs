@@ -13,6 +13,7 @@ mod numbers;
 mod proc;
 mod read;
 mod rig;
+mod rows;
 mod shared;
 mod signal;
 mod sockets;
@@ -95,6 +96,7 @@ fn run_all() -> ExitCode {
     std::fs::create_dir_all(&folder).expect("the target's folder can be written");
     let library = shared::library(&folder, "libcorelane_kqueue.so.1");
     let mut trials = vec![Trial::test("there are enough cases, and their names differ", enough)];
+    trials.push(Trial::test("every row of the originals is shown by a test", rows::are_shown));
     for (group, case) in GROUPS.iter().flat_map(|(group, cases)| cases.iter().map(move |case| (*group, case))) {
         let name = full_name(group, case);
         trials.push(trial("linked", &name, None));
