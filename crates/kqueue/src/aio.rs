@@ -4,7 +4,6 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
-use std::os::fd::IntoRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
@@ -111,14 +110,6 @@ pub unsafe extern "C" fn corelane_aio_progress(kq: c_int, aio: *const Aio, left:
         }
         Err(error) => i64::from(fail(error)),
     }
-}
-
-/// What is left of operations whose events were told: a connection that was accepted is the program's from now on.
-pub(crate) fn let_go(queue: &Queue, idents: &[u64]) {
-    let outcomes = idents.iter().filter_map(|ident| queue.outcome(*ident));
-    outcomes.filter_map(|outcome| outcome.accepted).for_each(|accepted| {
-        let _ = accepted.into_raw_fd();
-    });
 }
 
 fn with<T>(kq: c_int, call: impl FnOnce(&Arc<Queue>) -> Result<T, i32>) -> Result<T, i32> {

@@ -24,7 +24,10 @@ pub extern "C" fn kqueue() -> c_int {
     closing::this_process_has_queues();
     match uncancelled(Queue::new) {
         // The core keeps the queue until its descriptor is closed.
-        Ok(queue) => queue.descriptor(),
+        Ok(queue) => {
+            queue.hand_over_outcomes();
+            queue.descriptor()
+        }
         Err(refused) => fail(number(refused)),
     }
 }
