@@ -1,4 +1,4 @@
-//! Eight threads at one ring, which goes round under them: each event is seen exactly once. `CORELANE_EVENTS` says how many events; 100,000 by default.
+//! Eight threads at one ring, which goes round under them: each event is seen exactly once.
 #![allow(clippy::unwrap_used, reason = "all of this is tests")]
 
 use corelane_kevent::{HEADER_WORDS, Kevents, Kind, Position, Record, Request, Ring, Timeout, WORDS};
@@ -14,10 +14,6 @@ const MARKED: u32 = 64;
 /// Fewer than there are events at once, so that the ring is often full and often goes round; no power of two.
 const SIZE: u32 = 13;
 
-fn wanted() -> u64 {
-    std::env::var("CORELANE_EVENTS").map_or(100_000, |count| count.parse().unwrap())
-}
-
 /// A timer that never goes off here, known by its number.
 fn timer(number: u32) -> Record {
     Record::timer(1_000_000 + number, 0).user(number.into()).with(Request::ALWAYS_QUEUE)
@@ -31,7 +27,9 @@ struct Books {
     told: Vec<AtomicU64>,
     /// 1 while a timer is marked, and nobody has been told.
     out: Vec<AtomicU64>,
-    /// A bit for each event of a producer.
+    /// Events of each producer.
+    produced: u64,
+    /// A bit for each of them.
     put: Vec<Vec<AtomicU64>>,
     left: AtomicUsize,
 }
@@ -39,20 +37,15 @@ struct Books {
 impl Books {
     fn new(events: u64) -> Self {
         let kevents = Kevents::new(Some(Arc::new(Ring::new(SIZE).unwrap()))).unwrap();
-        let (each, put) = (events / 2 / u64::from(MARKED), events / 2 / PRODUCERS);
+        let (each, produced) = (events / 2 / u64::from(MARKED), events / 2 / PRODUCERS);
         let many = |count: u64| (0..count).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
-        let left = AtomicUsize::new((each * u64::from(MARKED) + put * PRODUCERS) as usize);
+        let left = AtomicUsize::new((each * u64::from(MARKED) + produced * PRODUCERS) as usize);
         let (told, out) = (many(MARKED.into()), many(MARKED.into()));
-        Self { kevents, each, told, out, put: (0..PRODUCERS).map(|_| many(put.div_ceil(64))).collect(), left }
+        Self { kevents, each, produced, told, out, put: (0..PRODUCERS).map(|_| many(produced.div_ceil(64))).collect(), left }
     }
 
     fn ring(&self) -> &Ring {
         self.kevents.ring().unwrap()
-    }
-
-    /// Events of each producer.
-    fn produced(&self) -> u64 {
-        wanted() / 2 / PRODUCERS
     }
 
     fn mark(&self, number: u32) {
@@ -61,7 +54,7 @@ impl Books {
     }
 
     fn produce(&self, producer: u64) {
-        for event in 0..self.produced() {
+        for event in 0..self.produced {
             let record = Record::new(Kind::Signal, producer, 1).user(event);
             while let Err(refused) = self.kevents.put(&record) {
                 assert_eq!(refused.number, number::ENOSPC);
@@ -130,7 +123,17 @@ fn by_commit(books: &Books, room: usize) -> Vec<Record> {
 
 #[test]
 fn events_of_the_ring_are_seen_exactly_once() {
-    let books = Books::new(wanted());
+    are_seen_exactly_once(100_000);
+}
+
+#[test]
+#[ignore = "long: ten million events"]
+fn ten_million_events_of_the_ring_are_seen_exactly_once() {
+    are_seen_exactly_once(10_000_000);
+}
+
+fn are_seen_exactly_once(events: u64) {
+    let books = Books::new(events);
     for number in 0..MARKED {
         assert_eq!(books.kevents.add(&mut [timer(number)]), Ok(0));
     }
@@ -147,6 +150,6 @@ fn events_of_the_ring_are_seen_exactly_once() {
     });
     assert!(books.told.iter().all(|told| told.load(Ordering::SeqCst) == books.each));
     let seen = |words: &Vec<AtomicU64>| words.iter().map(|word| u64::from(word.load(Ordering::SeqCst).count_ones())).sum::<u64>();
-    assert!(books.put.iter().all(|words| seen(words) == books.produced()));
+    assert!(books.put.iter().all(|words| seen(words) == books.produced));
     assert!(books.ring().is_empty());
 }
