@@ -124,6 +124,7 @@
 //!     pub fn cancel(&self, ident: u64) -> Result<(), Refused>;
 //!     pub fn progress(&self, ident: u64) -> Option<Progress>;
 //!     pub fn outcome(&self, ident: u64) -> Option<OperationResult>;
+//!     pub fn hand_over_outcomes(&self);                   // outcomes go with their events
 //!     pub fn names(&self, number: RawFd, room: usize) -> Result<(Vec<Named>, u64), Refused>;
 //!     pub fn poster(&self) -> Result<Poster, Refused>;
 //!     pub fn end(&self);                                  // closes the descriptor

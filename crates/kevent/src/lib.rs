@@ -33,6 +33,9 @@
 //! Nobody waits while there is something to take, so nothing is missed between taking and waiting: a connection that was closed after its last event was read
 //! is told by the next call, at once.
 //!
+//! A ring is never handed over to a process that is no child. The original's contract has no call for it: its ring is memory of the process that makes the queue, by its
+//! address, and the queue's descriptor is what a child inherits. Memory sent to a stranger would also have that one hold the lock over what others fill.
+//!
 //! A process that dies while it fills, or takes, leaves the ring as it was before ([`Ring`]).
 //!
 //! # Differences from the original

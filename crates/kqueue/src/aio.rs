@@ -4,12 +4,12 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
-use std::os::fd::IntoRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use corelane_event::{Lent, Memory, Queue, Sent, Submission, Work};
 
+use crate::cancelling::uncancelled;
 use crate::failing::fail;
 
 /// The most bytes that an address has (`struct sockaddr_storage`).
@@ -112,16 +112,8 @@ pub unsafe extern "C" fn corelane_aio_progress(kq: c_int, aio: *const Aio, left:
     }
 }
 
-/// What is left of operations whose events were told: a connection that was accepted is the program's from now on.
-pub(crate) fn let_go(queue: &Queue, idents: &[u64]) {
-    let outcomes = idents.iter().filter_map(|ident| queue.outcome(*ident));
-    outcomes.filter_map(|outcome| outcome.accepted).for_each(|accepted| {
-        let _ = accepted.into_raw_fd();
-    });
-}
-
 fn with<T>(kq: c_int, call: impl FnOnce(&Arc<Queue>) -> Result<T, i32>) -> Result<T, i32> {
-    Queue::of(kq).ok_or(libc::EBADF).and_then(|queue| call(&queue))
+    uncancelled(|| Queue::of(kq).ok_or(libc::EBADF).and_then(|queue| call(&queue)))
 }
 
 fn answer(outcome: Result<(), i32>) -> c_int {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use corelane_event::Queue;
 
 use crate::call::{self, Lists, Timeout};
+use crate::cancelling::uncancelled;
 use crate::closing;
 use crate::failing::fail;
 use crate::record::{Kevent, Record, number};
@@ -21,9 +22,12 @@ const SECOND: i64 = 1_000_000_000;
 #[unsafe(no_mangle)]
 pub extern "C" fn kqueue() -> c_int {
     closing::this_process_has_queues();
-    match Queue::new() {
+    match uncancelled(Queue::new) {
         // The core keeps the queue until its descriptor is closed.
-        Ok(queue) => queue.descriptor(),
+        Ok(queue) => {
+            queue.hand_over_outcomes();
+            queue.descriptor()
+        }
         Err(refused) => fail(number(refused)),
     }
 }
@@ -87,14 +91,16 @@ unsafe fn answer<R: Record>(
     nevents: c_int,
     timeout: *const libc::timespec,
 ) -> c_int {
-    let answered = Queue::of(kq).ok_or(libc::EBADF).and_then(|queue| {
+    let call = || {
+        let queue = Queue::of(kq).ok_or(libc::EBADF)?;
         let mut arrays = Arrays { changelist, changes: count(nchanges)?, eventlist, room: count(nevents)? };
         arrays.check()?;
         call::kevent(&queue, &mut arrays, || {
             // SAFETY: null or a timespec, says the caller.
             duration(unsafe { timeout.as_ref() })
         })
-    });
+    };
+    let answered = uncancelled(call);
     match answered {
         // reason: at most as many as the caller's counts, which are of this type.
         Ok(stored) => c_int::try_from(stored).expect("as many as there is room for"),

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use corelane_event::{Event, Filter, Queue};
+use corelane_event::{Event, Queue};
 
-use crate::aio;
 use crate::record::{Kevent, number};
 
 /// The caller's memory. The two lists may be one array: a change is read before anything is stored at its index or above.
@@ -63,15 +62,9 @@ fn apply(queue: &Queue, change: &Kevent) -> i32 {
 fn take(queue: &Queue, lists: &mut impl Lists, timeout: Option<Duration>) -> Result<usize, i32> {
     let room = lists.room();
     let mut stored = 0;
-    let mut ended = Vec::new();
     let store = |event: Event| {
-        if event.filter == Filter::Aio {
-            ended.push(event.ident);
-        }
         lists.store(stored, (&event).into());
         stored += 1;
     };
-    let told = queue.take_each(room, 1, timeout, store).map_err(number);
-    aio::let_go(queue, &ended);
-    told
+    queue.take_each(room, 1, timeout, store).map_err(number)
 }

@@ -58,7 +58,8 @@ impl Real {
     }
 }
 
-/// Calls the function of C's library behind `$real`; ENOSYS where it has none.
+/// Calls the function of C's library behind `$real`; ENOSYS where it has none. A thread that is cancelled in it (pthread_cancel(3)) is unwound through the function
+/// that calls it, which has nothing to drop by then.
 macro_rules! pass {
     ($real:ident as fn($($kind:ty),*), $($argument:expr),*) => {{
         match $real.address() {
@@ -66,7 +67,7 @@ macro_rules! pass {
             address => {
                 let pointer = std::ptr::with_exposed_provenance::<()>(address);
                 // SAFETY: the function of this name in the C library, with C's signature.
-                let function = unsafe { std::mem::transmute::<*const (), unsafe extern "C" fn($($kind),*) -> c_int>(pointer) };
+                let function = unsafe { std::mem::transmute::<*const (), unsafe extern "C-unwind" fn($($kind),*) -> c_int>(pointer) };
                 // SAFETY: the arguments are the caller's own, passed on as they came.
                 unsafe { function($($argument),*) }
             }
@@ -82,21 +83,21 @@ static FCLOSE: Real = Real::new(c"fclose");
 
 /// close(2).
 #[unsafe(no_mangle)]
-pub extern "C" fn corelane_close(descriptor: c_int) -> c_int {
+pub extern "C-unwind" fn corelane_close(descriptor: c_int) -> c_int {
     tell(descriptor);
     pass!(CLOSE as fn(c_int), descriptor)
 }
 
 /// dup2(2), which closes `to`.
 #[unsafe(no_mangle)]
-pub extern "C" fn corelane_dup2(from: c_int, to: c_int) -> c_int {
+pub extern "C-unwind" fn corelane_dup2(from: c_int, to: c_int) -> c_int {
     tell_replaced(from, to);
     pass!(DUP2 as fn(c_int, c_int), from, to)
 }
 
 /// dup3(2), which closes `to`.
 #[unsafe(no_mangle)]
-pub extern "C" fn corelane_dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+pub extern "C-unwind" fn corelane_dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     if flags & !libc::O_CLOEXEC == 0 {
         tell_replaced(from, to);
     }
@@ -132,7 +133,7 @@ fn tell_replaced(from: c_int, to: c_int) {
 
 /// close_range(2). What is closed in a new table, or by a later exec(3), is not closed for our queues.
 #[unsafe(no_mangle)]
-pub extern "C" fn corelane_close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+pub extern "C-unwind" fn corelane_close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     if flags == 0 && is_owner() {
         let highest = last.min(HIGHEST);
         (first..=highest).for_each(|number| corelane_event::closed(number.cast_signed()));
@@ -149,7 +150,7 @@ const HIGHEST: c_uint = (1 << 20) - 1;
 ///
 /// `stream` is open, as for fclose(3).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn corelane_fclose(stream: *mut libc::FILE) -> c_int {
+pub unsafe extern "C-unwind" fn corelane_fclose(stream: *mut libc::FILE) -> c_int {
     // SAFETY: open, says the caller.
     tell(unsafe { libc::fileno(stream) });
     pass!(FCLOSE as fn(*mut libc::FILE), stream)

@@ -4,6 +4,7 @@
 mod aio;
 mod border;
 mod call;
+mod cancelling;
 mod closing;
 mod failing;
 mod kevents;

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use corelane_event::{Named, Queue};
 
+use crate::cancelling::uncancelled;
 use crate::failing::fail;
 
 /// `struct corelane_name`.
@@ -40,14 +41,15 @@ impl From<&Named> for Name {
 /// `names` points to `room` records, or `room` is 0; `lost` is null or points to room for a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corelane_names(kq: c_int, fd: c_int, names: *mut Name, room: c_int, lost: *mut u64) -> c_int {
-    let taken = Queue::of(kq).ok_or(libc::EBADF).and_then(|queue| {
+    let take = || {
+        let queue = Queue::of(kq).ok_or(libc::EBADF)?;
         let room = usize::try_from(room).map_err(|_| libc::EINVAL)?;
         if room > 0 && names.is_null() {
             return Err(libc::EFAULT);
         }
         queue.names(fd, room).map_err(|refused| refused.number)
-    });
-    match taken {
+    };
+    match uncancelled(take) {
         Ok((taken, were_lost)) => {
             for (index, named) in taken.iter().enumerate() {
                 // SAFETY: there is room for as many, says the caller, and no more were asked for. C promises no more alignment than its own.

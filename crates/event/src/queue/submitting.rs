@@ -62,6 +62,12 @@ impl Queue {
         self.state().outcome(ident)
     }
 
+    /// From now on nobody takes outcomes ([`Queue::outcome`]): with the event of an operation what it leaves is gone, and a connection that was accepted is the
+    /// program's to close, by the number that the event tells. For programs that keep no books of ours, as those in C.
+    pub fn hand_over_outcomes(&self) {
+        self.state().hand_over_outcomes();
+    }
+
     /// Names of entries that have changed in the directory `number`, an interest with [`notes::NAMES`](crate::notes::NAMES): the oldest of at most `room`,
     /// which are then forgotten, and how many were lost since this was last asked, because more than 1,024 waited or the kernel dropped some. An event says
     /// NAMES in its notes where there are some.

@@ -4,7 +4,7 @@ use corelane_os::events::descriptor::{self, Kind};
 use corelane_os::events::moving;
 use corelane_os::events::number;
 use corelane_os::events::polling::Readiness;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -37,6 +37,8 @@ pub struct Operations {
     helpers: Arc<Helpers>,
     /// Whom helpers tell.
     tell: Option<Tell>,
+    /// What an operation leaves is the program's with its event.
+    are_handed_over: bool,
 }
 
 struct Operation {
@@ -100,7 +102,14 @@ enum Look {
 
 impl Operations {
     pub fn new() -> Self {
-        Self { all: Slab::new(), idents: Map::default(), lists: Map::default(), helpers: Arc::default(), tell: None }
+        Self {
+            all: Slab::new(),
+            idents: Map::default(),
+            lists: Map::default(),
+            helpers: Arc::default(),
+            tell: None,
+            are_handed_over: false,
+        }
     }
 
     fn by_ident(&self, ident: u64) -> Option<Key> {
@@ -187,6 +196,20 @@ impl State {
         let Stage::Ended(ending) = operation.stage else { unreachable!("it is over, as was just seen") };
         let (done, memory) = (operation.done, operation.work.into_memory());
         Some(OperationResult { done, error: ending.error, is_end: ending.is_end, memory, accepted: ending.accepted })
+    }
+
+    /// From now on nobody takes outcomes.
+    pub fn hand_over_outcomes(&mut self) {
+        self.operations.are_handed_over = true;
+    }
+
+    /// An operation's end was told.
+    pub(super) fn operation_was_told(&mut self, ident: u64) {
+        if self.operations.are_handed_over
+            && let Some(accepted) = self.outcome(ident).and_then(|outcome| outcome.accepted)
+        {
+            let _ = accepted.into_raw_fd();
+        }
     }
 
     /// How far an operation has come that is not over, or was not told.

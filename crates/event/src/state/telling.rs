@@ -237,6 +237,9 @@ impl State {
     fn after_telling(&mut self, key: Key, event: &Event, counts: &Counts) {
         if event.flags.intersects(Flags::ONESHOT | Flags::DROP) {
             self.drop_interest(key);
+            if event.filter == Filter::Aio {
+                self.operation_was_told(event.ident);
+            }
             return;
         }
         let interest = &mut self.interests[key];

@@ -12,6 +12,7 @@ use corelane_kevent::{Kevents, Position, RECORDS_MAX, Record, Ring, Statistics, 
 
 use super::memory::Memory;
 use super::table;
+use crate::cancelling::uncancelled;
 use crate::closing;
 use crate::failing::fail;
 
@@ -39,8 +40,8 @@ pub struct Stats {
     total: u64,
 }
 
-fn answer(answered: Result<usize, i32>) -> c_int {
-    match answered {
+fn answer(call: impl FnOnce() -> Result<usize, i32>) -> c_int {
+    match uncancelled(call) {
         // reason: at most as many as fit into a call, or a ring.
         Ok(count) => c_int::try_from(count).expect("a count that C can have"),
         Err(number) => fail(number),
@@ -54,7 +55,7 @@ fn number(refused: Refused) -> i32 {
 /// Memory for a ring of `size` events, shared with children of fork(2); null with errno EINVAL (fewer than 2, more than 1,048,576), ENOMEM or EMFILE.
 #[unsafe(no_mangle)]
 pub extern "C" fn kevent_ring_map(size: c_uint) -> *const u64 {
-    match Ring::new(size) {
+    match uncancelled(|| Ring::new(size)) {
         Ok(ring) => table::keep_ring(ring),
         Err(refused) => {
             fail(refused.number);
@@ -66,7 +67,7 @@ pub extern "C" fn kevent_ring_map(size: c_uint) -> *const u64 {
 /// The caller uses a ring no more; its memory goes when its queue is closed, too. -1 with EFAULT: not a ring of [`kevent_ring_map`].
 #[unsafe(no_mangle)]
 pub extern "C" fn kevent_ring_unmap(ring: *const u64) -> c_int {
-    answer(table::unmap(ring.addr()).map(|()| 0))
+    answer(|| table::unmap(ring.addr()).map(|()| 0))
 }
 
 /// A new queue, with a ring or without one. -1 with errno EINVAL (a ring without its size, a size without a ring, 1, any flag), EFAULT (not a ring of
@@ -74,9 +75,9 @@ pub extern "C" fn kevent_ring_unmap(ring: *const u64) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn kevent_init(ring: *const u64, ring_size: c_uint, flags: c_uint) -> c_int {
     closing::this_process_has_queues();
-    let made = ring_of(ring, ring_size, flags).and_then(|ring| Kevents::new(ring).map_err(number));
-    match made {
-        Ok(kevents) => table::keep(kevents),
+    let make = || ring_of(ring, ring_size, flags).and_then(|ring| Kevents::new(ring).map_err(number)).map(table::keep);
+    match uncancelled(make) {
+        Ok(descriptor) => descriptor,
         Err(number) => fail(number),
     }
 }
@@ -96,7 +97,7 @@ fn ring_of(ring: *const u64, size: c_uint, flags: c_uint) -> Result<Option<std::
 /// EFAULT.
 #[unsafe(no_mangle)]
 pub extern "C" fn kevent_ctl(queue: c_int, command: c_uint, count: c_uint, records: *mut Record) -> c_int {
-    answer(control(queue, command, count as usize, records))
+    answer(|| control(queue, command, count as usize, records))
 }
 
 fn control(queue: RawFd, command: c_uint, count: usize, records: *mut Record) -> Result<usize, i32> {
@@ -130,7 +131,7 @@ pub extern "C" fn kevent_get_events(
     records: *mut Record,
     flags: c_uint,
 ) -> c_int {
-    answer(get_events(queue, least as usize, most as usize, timeout_of(&timeout, flags), records))
+    answer(|| get_events(queue, least as usize, most as usize, timeout_of(&timeout, flags), records))
 }
 
 fn get_events(
@@ -154,34 +155,30 @@ fn get_events(
 /// range, an unknown flag), EINTR, EIO (the ring was written over).
 #[unsafe(no_mangle)]
 pub extern "C" fn kevent_wait(queue: c_int, most: c_uint, seen: c_uint, timeout: libc::timespec, flags: c_uint) -> c_int {
-    let kevents = table::queue(queue);
     let timeout = timeout_of(&timeout, flags);
-    answer(kevents.and_then(|kevents| kevents.wait(most as usize, seen, timeout?).map_err(number)))
+    answer(|| table::queue(queue)?.wait(most as usize, seen, timeout?).map_err(number))
 }
 
 /// Frees what lies before `index` in the ring's round `over`; says how many events that was. No call to the system. -1 with errno EBADF, EINVAL (no ring; no such
 /// index, or beyond what is there), EOVERFLOW (an earlier round), EIO.
 #[unsafe(no_mangle)]
 pub extern "C" fn kevent_commit(queue: c_int, index: c_uint, over: c_uint) -> c_int {
-    let committed = table::queue(queue).and_then(|kevents| kevents.commit(Position { index, over }).map_err(number));
-    answer(committed.map(|freed| freed as usize))
+    answer(|| table::queue(queue)?.commit(Position { index, over }).map(|freed| freed as usize).map_err(number))
 }
 
 /// Puts an event of the program's own into the ring. -1 with errno EBADF, EFAULT, EINVAL (no ring), ENOSPC (it is full), EIO.
 #[unsafe(no_mangle)]
 pub extern "C" fn kevent_put(queue: c_int, record: *const Record) -> c_int {
-    let put = table::queue(queue).and_then(|kevents| kevents.put(&Memory::to_read(record, 1)?.read()[0]).map_err(number));
-    answer(put.map(|()| 0))
+    answer(|| table::queue(queue)?.put(&Memory::to_read(record, 1)?.read()[0]).map(|()| 0).map_err(number))
 }
 
 /// What was told so far. -1 with errno EBADF, EFAULT.
 #[unsafe(no_mangle)]
 pub extern "C" fn kevent_get_stats(queue: c_int, stats: *mut Stats) -> c_int {
-    let told = table::queue(queue).and_then(|kevents| {
-        let Statistics { taken, ringed, at_once, total, .. } = kevents.statistics();
-        Memory::to_write(stats, 1).map(|memory| memory.write(&[Stats { taken, ringed, at_once, total }]))
-    });
-    answer(told.map(|()| 0))
+    answer(|| {
+        let Statistics { taken, ringed, at_once, total, .. } = table::queue(queue)?.statistics();
+        Memory::to_write(stats, 1).map(|memory| memory.write(&[Stats { taken, ringed, at_once, total }])).map(|()| 0)
+    })
 }
 
 /// How long to wait: negative seconds mean for ever.

@@ -41,6 +41,7 @@ pub(super) fn queue(number: RawFd) -> Result<Arc<Kevents>, i32> {
 /// Keeps a queue until its descriptor is closed.
 pub(super) fn keep(kevents: Kevents) -> RawFd {
     let number = kevents.queue().descriptor();
+    kevents.queue().hand_over_outcomes();
     let mut table = TABLES.mine().write().unwrap_or_else(PoisonError::into_inner);
     // What was closed since is dropped here, beyond the lock.
     let closed: Vec<RawFd> =

@@ -1,5 +1,5 @@
 //! The conformance suite: what kqueue(2) promises, a named case each, on the functions linked into a program and on those of the shared
-//! library. Each case is a process of its own, because signals, children and descriptor numbers belong to a process.
+//! library; and, of these, what kevent of 2007 can say the same (`of_2007`; the rest is listed in `unsaid`), by its calls and by its ring. Each case is a process of its own, because signals, children and descriptor numbers belong to a process.
 #![allow(clippy::unwrap_used, reason = "a test without libtest, which clippy does not take for one")]
 
 mod aio;
@@ -10,14 +10,17 @@ mod fork;
 mod limits;
 mod names;
 mod numbers;
+mod of_2007;
 mod proc;
 mod read;
 mod rig;
+mod rows;
 mod shared;
 mod signal;
 mod sockets;
 mod threading;
 mod timer;
+mod unsaid;
 mod user;
 mod vnode;
 mod write;
@@ -67,6 +70,8 @@ const AT_LEAST: usize = 250;
 
 /// Names the case that a process of its own runs.
 const VARIABLE: &str = "CORELANE_KQUEUE_CASE";
+/// Names the face that it runs on, where that is not kqueue(2).
+const FACE: &str = "CORELANE_KQUEUE_FACE";
 /// Seconds after which a case that waits in vain is killed.
 const SECONDS: u32 = 30;
 
@@ -95,23 +100,31 @@ fn run_all() -> ExitCode {
     std::fs::create_dir_all(&folder).expect("the target's folder can be written");
     let library = shared::library(&folder, "libcorelane_kqueue.so.1");
     let mut trials = vec![Trial::test("there are enough cases, and their names differ", enough)];
+    trials.push(Trial::test("every row of the originals is shown by a test", rows::are_shown));
     for (group, case) in GROUPS.iter().flat_map(|(group, cases)| cases.iter().map(move |case| (*group, case))) {
         let name = full_name(group, case);
-        trials.push(trial("linked", &name, None));
-        trials.push(trial("shared", &name, Some(library.as_path())));
+        trials.push(trial("linked", &name, None, None));
+        trials.push(trial("shared", &name, Some(library.as_path()), None));
+        if unsaid::is_said(&name) {
+            trials.push(trial("kevent", &name, Some(library.as_path()), Some(of_2007::CALLS)));
+            trials.push(trial("ring", &name, None, Some(of_2007::RING)));
+        }
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
     std::fs::remove_dir_all(folder).expect("what was made can be removed");
     conclusion.exit_code()
 }
 
-fn trial(face: &str, name: &str, library: Option<&Path>) -> Trial {
+fn trial(label: &str, name: &str, library: Option<&Path>, face: Option<&str>) -> Trial {
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
     command.env(VARIABLE, name).env("RUST_BACKTRACE", "0");
     if let Some(library) = library {
         command.env("LD_PRELOAD", library);
     }
-    Trial::test(format!("{face}: {name}"), move || {
+    if let Some(face) = face {
+        command.env(FACE, face);
+    }
+    Trial::test(format!("{label}: {name}"), move || {
         let output = command.output()?;
         if output.status.success() {
             return Ok(());
@@ -125,6 +138,10 @@ fn enough() -> Result<(), Failed> {
     let mut once = names.clone();
     once.sort_unstable();
     once.dedup();
+    let superfluous = unsaid::superfluous();
+    if !superfluous.is_empty() {
+        return Err(Failed::from(format!("no case to be left out, or left out twice: {superfluous:?}")));
+    }
     if once.len() == names.len() && names.len() >= AT_LEAST {
         return Ok(());
     }

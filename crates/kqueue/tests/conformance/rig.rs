@@ -15,6 +15,7 @@ use corelane_kqueue::Kevent;
 use nix::fcntl::OFlag;
 
 use crate::numbers::*;
+use crate::of_2007;
 
 /// Longer than anything here takes on a machine that is busy.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -52,6 +53,9 @@ mod linked {
 fn api() -> &'static Api {
     static API: OnceLock<Api> = OnceLock::new();
     API.get_or_init(|| match (loaded(c"kqueue"), loaded(c"kqueue1"), loaded(c"kevent")) {
+        _ if std::env::var_os(crate::FACE).is_some() => {
+            Api { kqueue: of_2007::kqueue, kqueue1: of_2007::kqueue1, kevent: of_2007::kevent }
+        }
         (Some(kqueue), Some(kqueue1), Some(kevent)) => {
             // SAFETY: functions of these names, with the signatures of sys/event.h.
             unsafe {

@@ -102,6 +102,13 @@ fn kevent_of_2007_keeps_its_promises_in_c_and_cpp_on_both_libraries() {
 }
 
 #[test]
+fn a_thread_that_is_cancelled_while_it_waits_loses_no_event_of_the_ring() {
+    for shared in [true, false] {
+        output(&mut Built::new("tests/programs/cancel.c", "c", shared).command());
+    }
+}
+
+#[test]
 fn a_program_built_against_libkqueue_runs_on_the_library_that_takes_its_place() {
     let built = Built::on("tests/programs/libkqueue.c", "c", Some("libkqueue.so.0"), &[]);
     let status = built.command().status().unwrap();
@@ -267,6 +274,32 @@ fn an_event_costs_two_system_calls_where_closes_are_told_and_four_elsewhere() {
         };
         assert_eq!((many - few, shared, first.len()), (200 * expected, shared, first.len()));
     }
+}
+
+/// Instructions that valgrind(1) counts in a run of `program`; none where it is not there.
+fn instructions(built: &Built, arguments: [u32; 2]) -> Option<u64> {
+    let out = built.folder.join("callgrind");
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", &format!("--callgrind-out-file={}", out.display())]);
+    let status = valgrind.arg(&built.program).args(arguments.map(|argument| argument.to_string())).stderr(Stdio::null()).status();
+    assert!(status.ok()?.success());
+    let text = std::fs::read_to_string(out).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("summary: ")).expect("callgrind sums up");
+    Some(line.trim().parse().unwrap())
+}
+
+/// An event is looked up in what is registered: a little more of that is not in the first place where it is looked for.
+const LOOK_UPS: f64 = 1.05;
+
+#[test]
+fn an_event_takes_as_much_work_with_2000_descriptors_as_with_10() {
+    let built = Built::new("tests/programs/idle.c", "c", true);
+    let by_event = |pipes| Some(instructions(&built, [1_100, pipes])? - instructions(&built, [100, pipes])?);
+    let (Some(few), Some(many)) = (by_event(10), by_event(2_000)) else {
+        skip("an_event_takes_as_much_work_with_2000_descriptors_as_with_10", "needs the program valgrind");
+        return;
+    };
+    assert!((many as f64) < few as f64 * LOOK_UPS, "{few} instructions for 1000 events of 10, {many} of 2000");
 }
 
 #[test]
