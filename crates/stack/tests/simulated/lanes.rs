@@ -15,7 +15,7 @@ pub const ADDRESSES: [IpAddr; 2] = [IpAddr::V4(STACK), IpAddr::V6(STACK_V6)];
 
 pub fn plan(lanes: usize, seed: u64) -> Plan {
     let (faults, wire) = (Faults::none(), WireFaults::default());
-    Plan { lanes, seed, faults, wire, card: Card::Aligned, change: |settings| settings }
+    Plan { lanes, seed, faults, wire, card: Card::Aligned, change: |settings| settings, heard: None }
 }
 
 /// The ends of flow `number`.
