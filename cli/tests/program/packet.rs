@@ -14,7 +14,8 @@ on_each_driver!(
     c_03_another_process_takes_what_its_filter_names,
     f_08_the_kernels_own_vxlan_is_opened,
     n_08_n_09_each_look_from_outside_adds_up,
-    without_programs_there_are_packet_sockets
+    without_programs_there_are_packet_sockets,
+    x_12_packets_follow_the_table
 );
 
 /// A wire whose near end, `va`, is the program's, and whose far end, `vb`, is the kernel's. What the kernel sends there has its checksums: a wire of
@@ -211,6 +212,47 @@ fn without_programs_there_are_packet_sockets(driver: Driver) {
     let Some(server) = echoes(driver, test, "setpriv --bounding-set=-bpf,-sys_admin") else { return };
     let lost = server.notes.iter().find(|note| note.contains("no AF_XDP but packet sockets"));
     assert!(lost.is_some(), "{:?}", server.notes);
+    ends(server);
+}
+
+/// How many datagrams each lane's stack has handed to sockets.
+fn delivered(server: &Server) -> Vec<u64> {
+    let snapshot: Value = serde_json::from_slice(&server.stat(&["--json"]).stdout).unwrap();
+    let counted = |lane: &Value| lane["packets"]["counters"]["udp_delivered"].as_u64().unwrap();
+    snapshot["lanes"].as_array().unwrap().iter().map(counted).collect()
+}
+
+/// A flow goes to the lane that `rss table` gives its bucket, there and back, and none of its datagrams is lost.
+fn x_12_packets_follow_the_table(driver: Driver) {
+    let test = "packet::x_12_packets_follow_the_table";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    let wire = WIRE.replace("va type veth peer name vb", "va numrxqueues 2 type veth peer name vb numtxqueues 2");
+    let script = format!("{wire} && exec \"$0\" \"$@\"");
+    let wrapper = ["unshare", "--net", "sh", "-c", &script];
+    let Some(server) = driver.start_under(test, &wrapper, &["--lanes", "2", "--packet", PORT, V4]) else { return };
+    for lane in [1, 0, 1] {
+        let run = server.run.path();
+        let moved =
+            output(Command::new(PROGRAM).args(["rss", "table", "--move", &format!("0-127:{lane}")]).env("CORELANE_RUN_DIR", run));
+        assert!(moved.status.success(), "{moved:?}");
+        in_network_of(server.pid(), || {
+            let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.connect("10.9.0.2:60007").unwrap();
+            // Lanes hear of the table in a turn of their own.
+            until("the flow is on its lane", || {
+                let before = delivered(&server);
+                echo_datagram(&socket, b"whose?");
+                delivered(&server)[lane] > before[lane]
+            });
+            let before = delivered(&server);
+            (0..100).for_each(|number| echo_datagram(&socket, &pattern(64, number)));
+            let after = delivered(&server);
+            assert_eq!((after[lane] - before[lane], after[1 - lane]), (100, before[1 - lane]));
+        });
+    }
     ends(server);
 }
 

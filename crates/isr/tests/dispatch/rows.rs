@@ -1,4 +1,4 @@
-//! Rows N-01 to N-11: registration, limits, placement, policies, counters.
+//! Rows N-01 to N-11, X-06 and X-12: registration, limits, placement, policies, counters.
 
 use corelane_isr::dispatch::{
     BUCKETS_MAX, Dispatch, Facts, Isr, LIMIT_DEFAULT, LIMIT_MAX, Number, Placed, Placement, Refused, Registration, Step,
@@ -207,7 +207,7 @@ fn n_06_the_lowest_protocol_first_and_all_that_it_has() {
 }
 
 #[test]
-fn n_06_who_dispatches_at_once_helps_with_a_bounded_share() {
+fn n_06_x_12_who_dispatches_at_once_helps_with_a_bounded_share() {
     let mut isr = isr(1, Dispatch::Deferred, Placement::Source);
     isr.register(Registration { dispatch: Some(Dispatch::Direct), ..Registration::new("ether", Number::ETHER) }).unwrap();
     (0..5).for_each(|packet| assert_eq!(arrive(&mut isr, Number::IP, packet, flow(0)), Told::Queued));
@@ -322,7 +322,7 @@ fn by_bucket(lanes: usize, limit: usize) -> Isr<u32> {
 }
 
 #[test]
-fn n_01_buckets_may_have_queues_of_their_own() {
+fn n_01_x_06_buckets_may_have_queues_of_their_own() {
     let mut isr = by_bucket(2, 2);
     let here = Facts::default();
     // A flood of bucket 5 leaves the others their room.
@@ -344,7 +344,7 @@ fn n_01_buckets_may_have_queues_of_their_own() {
 }
 
 #[test]
-fn n_06_buckets_take_turns() {
+fn x_06_buckets_take_turns() {
     let mut isr = by_bucket(1, 256);
     for packet in [127, 3, 4] {
         assert_eq!(arrive(&mut isr, Number::IP, packet, Facts::default()), Told::Queued);

@@ -7,7 +7,7 @@ use corelane_seam::{Arena, Datagrams, FrameMemory, Tuning};
 use corelane_sim::{CardSetup, Faults, Interface, SimDriver, SimPort, Turn, WireFaults, World};
 use corelane_stack::{Counts, Packets, Policy, Settings, Stack, report_of};
 use corelane_svc::{Cx, DatagramService, Limits, Replies, Services, Sharing, Silent};
-use corelane_watch::{Description, LaneName, PacketCounter as P, Page, Reader, ServiceName};
+use corelane_watch::{Description, LaneCounter, LaneName, PacketCounter as P, Page, Reader, ServiceName};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -194,6 +194,11 @@ impl Program {
         let counts = (0..self.lanes.len()).map(|lane| self.counts(lane).datagrams_in).sum::<u64>();
         let lanes = self.reader.snapshot(0).lanes;
         assert_eq!(lanes.iter().map(|lane| lane.packets.as_ref().unwrap().values.get(P::UdpDelivered)).sum::<u64>(), counts);
+    }
+
+    /// How often lanes have gone to sleep.
+    pub fn sleeps(&self) -> u64 {
+        self.reader.snapshot(0).lanes.iter().map(|lane| lane.values.get(LaneCounter::Sleeps)).sum()
     }
 
     pub fn counts(&self, lane: usize) -> Counts {
