@@ -8,6 +8,8 @@
 //! No namespace has a name, no interface is in a namespace that was there before, and nothing is written anywhere. So when this process ends,
 //! however it does, the kernel ends the command, and with the last process and descriptor the namespaces and all that is in them.
 
+mod archive;
+mod guest;
 mod shapes;
 
 use std::fs::File;
@@ -41,7 +43,7 @@ pub struct Arguments {
     /// Ends of a bridge
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=i64::from(ENDS_MAX)))]
     ends: u8,
-    /// What to run in the first namespace; a shell if nothing
+    /// What to run in the first namespace, a shell if nothing; in a guest, a program of this machine
     #[arg(last = true)]
     command: Vec<String>,
 }
@@ -49,6 +51,9 @@ pub struct Arguments {
 /// Builds it, runs the command in it, and takes it down.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let rig = Rig::build(arguments)?;
+    if arguments.shape == Shape::Guest {
+        return guest::run(&rig, arguments.queues, &arguments.command);
+    }
     let mut command = rig.command(&arguments.command);
     let status = command.status().context("setpriv (package util-linux)")?;
     // As a shell tells of a signal.

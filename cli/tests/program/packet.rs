@@ -14,7 +14,10 @@ on_each_driver!(
     c_03_another_process_takes_what_its_filter_names,
     f_08_the_kernels_own_vxlan_is_opened,
     n_08_n_09_each_look_from_outside_adds_up,
-    without_programs_there_are_packet_sockets
+    over_a_tap_the_kernel_at_its_other_end_is_served,
+    over_a_tap_without_programs_packets_change_lanes,
+    without_programs_there_are_packet_sockets,
+    x_12_packets_follow_the_table
 );
 
 /// A wire whose near end, `va`, is the program's, and whose far end, `vb`, is the kernel's. What the kernel sends there has its checksums: a wire of
@@ -214,6 +217,103 @@ fn without_programs_there_are_packet_sockets(driver: Driver) {
     ends(server);
 }
 
+/// A counter of each lane's stack.
+fn of_lanes(server: &Server, counter: &str) -> Vec<u64> {
+    let snapshot: Value = serde_json::from_slice(&server.stat(&["--json"]).stdout).unwrap();
+    let counted = |lane: &Value| lane["packets"]["counters"][counter].as_u64().unwrap();
+    snapshot["lanes"].as_array().unwrap().iter().map(counted).collect()
+}
+
+/// How many datagrams each lane's stack has handed to sockets.
+fn delivered(server: &Server) -> Vec<u64> {
+    of_lanes(server, "udp_delivered")
+}
+
+/// A flow goes to the lane that `rss table` gives its bucket, there and back, and none of its datagrams is lost.
+fn follows_the_table(server: &Server) {
+    for lane in [1, 0, 1] {
+        let mut table = Command::new(PROGRAM);
+        table.args(["rss", "table", "--move", &format!("0-127:{lane}")]).env("CORELANE_RUN_DIR", server.run.path());
+        let moved = output(&mut table);
+        assert!(moved.status.success(), "{moved:?}");
+        in_network_of(server.pid(), || {
+            let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.connect("10.9.0.2:60007").unwrap();
+            // Lanes hear of the table in a turn of their own.
+            until("the flow is on its lane", || {
+                let before = delivered(server);
+                echo_datagram(&socket, b"whose?");
+                delivered(server)[lane] > before[lane]
+            });
+            let before = delivered(server);
+            (0..100).for_each(|number| echo_datagram(&socket, &pattern(64, number)));
+            let after = delivered(server);
+            assert_eq!((after[lane] - before[lane], after[1 - lane]), (100, before[1 - lane]));
+        });
+    }
+}
+
+fn x_12_packets_follow_the_table(driver: Driver) {
+    let test = "packet::x_12_packets_follow_the_table";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    let wire = WIRE.replace("va type veth peer name vb", "va numrxqueues 2 type veth peer name vb numtxqueues 2");
+    let script = format!("{wire} && exec \"$0\" \"$@\"");
+    let wrapper = ["unshare", "--net", "sh", "-c", &script];
+    let Some(server) = driver.start_under(test, &wrapper, &["--lanes", "2", "--packet", PORT, V4]) else { return };
+    follows_the_table(&server);
+    ends(server);
+}
+
+/// What gives the kernel's end of a tap an address.
+const TAP: &str = "ip addr add 10.9.0.1/24 dev tap0 && ip link set tap0 up";
+
+/// Packets that came in on another lane than that of their bucket.
+fn crossed(server: &Server) -> u64 {
+    of_lanes(server, "packets_crossed").iter().sum()
+}
+
+/// A tap that is made, and one that is there: the kernel brings each flow to its lane's queue, also when the table is another.
+fn over_a_tap_the_kernel_at_its_other_end_is_served(driver: Driver) {
+    let test = "packet::over_a_tap_the_kernel_at_its_other_end_is_served";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    let (there, made) = (format!("ip tuntap add dev tap0 mode tap multi_queue && {TAP}"), "true".to_owned());
+    for before in [made, there] {
+        let script = format!("ip link set lo up && {before} && exec \"$0\" \"$@\"");
+        let wrapper = ["unshare", "--net", "sh", "-c", &script];
+        let arguments = ["--lanes", "2", "--packet", "tap:tap0,ip=10.9.0.2/24", V4];
+        let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
+        if before == "true" {
+            let set_up = in_network_of(server.pid(), || output(Command::new("sh").args(["-c", TAP])));
+            assert!(set_up.status.success(), "{set_up:?}");
+        }
+        follows_the_table(&server);
+        assert!(crossed(&server) < 10, "the kernel knows the table: {}", crossed(&server));
+        ends(server);
+    }
+}
+
+fn over_a_tap_without_programs_packets_change_lanes(driver: Driver) {
+    let test = "packet::over_a_tap_without_programs_packets_change_lanes";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    let script = format!(
+        "ip link set lo up && ip tuntap add dev tap0 mode tap multi_queue && {TAP} && exec setpriv --bounding-set=-bpf,-sys_admin \"$0\" \"$@\""
+    );
+    let wrapper = ["unshare", "--net", "sh", "-c", &script];
+    let arguments = ["--lanes", "2", "--packet", "tap:tap0,ip=10.9.0.2/24", V4];
+    let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
+    let lost = server.notes.iter().find(|note| note.contains("the kernel gives packets to queues as it likes"));
+    assert!(lost.is_some(), "{:?}", server.notes);
+    follows_the_table(&server);
+    ends(server);
+}
+
 #[test]
 fn what_cannot_be_is_refused_with_its_remedy() {
     let test = "packet::what_cannot_be_is_refused_with_its_remedy";
@@ -227,6 +327,7 @@ fn what_cannot_be_is_refused_with_its_remedy() {
         (PORT, "echo=tcp://10.9.0.2:60007", "there is UDP so far"),
         (PORT, "echo=udp://10.9.0.2:0?reflect", "name one"),
         ("none,ip=10.9.0.2/24", V4, "none"),
+        ("tap:va,ip=10.9.0.2/24", V4, "the name is taken"),
         ("va,ip=10.9.0.2/40", V4, "IPv4 has up to 32 bits"),
         ("va,ip=10.9.0.2/24,via=10.8.0.1", V4, "give an address beside it first"),
     ] {

@@ -13,7 +13,8 @@
 //! **Order.** What is queued of a protocol runs in the order it came, and under [`Dispatch::Hybrid`] nothing runs at once while anything is
 //! queued or running. A change of policy, or of who gets a flow ([`Isr::begin_generation`]), begins a **generation**: what was placed in
 //! the one before, here and on other lanes, is handled first; what arrives meanwhile is parked, and then placed by the new policy in
-//! the order in which it came. So a flow is never reordered, whatever is changed while it runs.
+//! the order in which it came. So a flow is never reordered, whatever is changed while it runs. Where only some flows get another lane, only
+//! theirs is parked ([`Isr::begin_generation_of`]): all others go on as before.
 //!
 //! **Buckets.** A lane has one queue for each protocol; a protocol that tells its packets' buckets ([`Registration::bucket`]) has one for each
 //! bucket instead, with a limit and counts of its own, and they take turns. What is said of order holds for both, since a flow is of one bucket.
@@ -34,7 +35,8 @@ pub use protocol::{Ask, Number, Refused, Registration};
 pub use queues::BUCKETS_MAX;
 pub use report::{ProtocolRow, Report, StreamNow, StreamRow};
 
-use protocol::Stream;
+use protocol::{Moves, Outstanding, Stream};
+use std::rc::Rc;
 
 /// What is known of a packet when it arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +47,20 @@ pub struct Facts {
     pub source: usize,
 }
 
+/// Who has placed a packet, and when: it is told ([`Isr::settled`]) once the packet is handled, if that is on another lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The lane.
+    pub lane: usize,
+    /// Its generation then: of those that follow each other, one is 0 and one is 1, and there are never more than these two.
+    pub generation: u8,
+}
+
+impl Placed {
+    /// How many generations are told apart.
+    pub const GENERATIONS: usize = 2;
+}
+
 /// The right to run a packet's handler.
 #[derive(Debug)]
 pub struct Run<P> {
@@ -52,8 +68,8 @@ pub struct Run<P> {
     pub number: Number,
     /// The packet.
     pub packet: P,
-    /// The lane that placed it, which is told ([`Isr::settled`]) if it is another.
-    pub from: usize,
+    /// Who has placed it.
+    pub placed: Placed,
     /// To be given to [`Isr::finished`].
     pub mark: Mark,
 }
@@ -64,16 +80,14 @@ pub struct Run<P> {
 pub struct Mark {
     number: Number,
     kind: Kind,
+    placed: Placed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Direct,
     Hybrid,
-    /// Later; placed by this lane, or by another.
-    Queued {
-        is_own: bool,
-    },
+    Queued,
 }
 
 /// What is to be done.
@@ -93,6 +107,8 @@ pub enum Step<P> {
         number: Number,
         /// The packet.
         packet: P,
+        /// What it is to be admitted with.
+        placed: Placed,
     },
     /// The queue is full.
     Dropped(P),
@@ -118,7 +134,7 @@ pub struct Isr<P> {
     dispatch: Dispatch,
     streams: [Option<Stream<P>>; Number::COUNT],
     /// Packets of each protocol that this lane has placed, on itself or on others, and that are not handled. They outlive a registration.
-    outstanding: [usize; Number::COUNT],
+    outstanding: [Outstanding; Number::COUNT],
     /// Handlers that run of what was queued, or dispatched by the hybrid policy.
     marked: usize,
     /// The queue that is being run.
@@ -136,7 +152,7 @@ impl<P> Isr<P> {
     #[must_use]
     pub fn new(lane: usize, lanes: usize, dispatch: Dispatch) -> Self {
         assert!(lane < lanes, "lane {lane} of {lanes}");
-        let (streams, outstanding) = (std::array::from_fn(|_| None), [0; Number::COUNT]);
+        let (streams, outstanding) = (std::array::from_fn(|_| None), [Outstanding::default(); Number::COUNT]);
         Self { lane, lanes, dispatch, streams, outstanding, marked: 0, batch: None, share: 0, credit: 0 }
     }
 
@@ -154,14 +170,16 @@ impl<P> Isr<P> {
         Ok(stream.limit)
     }
 
-    /// Takes a protocol out; what waits of it is dropped, and returned with the lane that placed each, which is to be told if it is another.
+    /// Takes a protocol out; what waits of it is dropped, and returned with who placed each, which is to be told if it is another lane. What was
+    /// parked was placed by none, and is here of this lane.
     ///
     /// # Errors
     /// [`Refused::Unknown`].
-    pub fn unregister(&mut self, number: Number) -> Result<impl Iterator<Item = (P, usize)> + use<P>, Refused> {
+    pub fn unregister(&mut self, number: Number) -> Result<impl Iterator<Item = (P, Placed)> + use<P>, Refused> {
         let stream = self.streams[number.index()].take().ok_or(Refused::Unknown(number))?;
         self.batch = self.batch.filter(|batch| batch.number != number);
-        self.settled(number, stream.queues.placed_by(self.lane));
+        let this = self.lane;
+        stream.queues.placed().filter(|placed| placed.lane == this).for_each(|own| self.settled(number, own, 1));
         Ok(stream.into_packets(self.lane))
     }
 
@@ -192,6 +210,13 @@ impl<P> Isr<P> {
     /// From now on protocols choose lanes otherwise: what was placed before is handled first.
     pub fn begin_generation(&mut self) {
         self.each(Stream::begin_generation);
+    }
+
+    /// From now on protocols choose lanes otherwise for the packets of which `moves` is true: what was placed before is handled first, and what
+    /// arrives of all others is placed meanwhile. It is true of all packets of a flow, or of none. While another change is under way, all are parked.
+    pub fn begin_generation_of(&mut self, moves: impl Fn(&P) -> bool + 'static) {
+        let moves: Moves<P> = Rc::new(moves);
+        self.each(|stream, outstanding| stream.begin_generation_of(moves.clone(), outstanding));
     }
 
     /// Changes the limit of a protocol's queue. A lower one drains nothing.
@@ -248,31 +273,31 @@ impl<P> Isr<P> {
     pub fn arrive(&mut self, number: Number, packet: P, facts: Facts) -> Step<P> {
         match &mut self.streams[number.index()] {
             None => Step::Unregistered(packet),
-            Some(stream) if stream.is_changing() => stream.park(packet, facts),
+            Some(stream) if stream.parks(&packet) => stream.park(packet, facts),
             Some(_) => self.place(number, packet, facts),
         }
     }
 
-    /// Takes a packet that lane `from` has placed here. If it does not stay, `from` is told as if it had been handled.
+    /// Takes a packet that another lane has placed here. If it does not stay, that lane is told as if it had been handled.
     ///
     /// # Panics
-    /// If `from` is this lane, or none.
-    pub fn admit(&mut self, number: Number, packet: P, from: usize) -> Step<P> {
-        assert!(from != self.lane && from < self.lanes, "what a lane places on itself does not travel");
+    /// If it was placed by this lane, or by none.
+    pub fn admit(&mut self, number: Number, packet: P, placed: Placed) -> Step<P> {
+        assert!(placed.lane != self.lane && placed.lane < self.lanes, "what a lane places on itself does not travel");
         match &mut self.streams[number.index()] {
-            Some(stream) => stream.queue(packet, from),
+            Some(stream) => stream.queue(packet, placed),
             None => Step::Unregistered(packet),
         }
     }
 
-    /// So many packets of a protocol, which this lane has placed on others, were handled or dropped there.
+    /// So many packets of a protocol, which this lane has placed so on others, were handled or dropped there.
     ///
     /// # Panics
-    /// If they are more than were placed.
-    pub fn settled(&mut self, number: Number, packets: usize) {
+    /// If they are more than were placed, or were placed by another lane.
+    pub fn settled(&mut self, number: Number, placed: Placed, packets: usize) {
+        assert!(placed.lane == self.lane, "a lane is told of what it has placed");
         let outstanding = &mut self.outstanding[number.index()];
-        assert!(packets <= *outstanding, "{packets} packets of {outstanding} that are outstanding");
-        *outstanding -= packets;
+        outstanding.less(placed.generation, packets);
         if let Some(stream) = &mut self.streams[number.index()] {
             stream.settle(*outstanding);
         }
@@ -287,8 +312,8 @@ impl<P> Isr<P> {
         if matches!(mark.kind, Kind::Direct | Kind::Hybrid) {
             self.credit = self.share;
         }
-        if mark.kind != (Kind::Queued { is_own: false }) {
-            self.settled(mark.number, 1);
+        if mark.placed.lane == self.lane {
+            self.settled(mark.number, mark.placed, 1);
         }
     }
 
@@ -301,15 +326,15 @@ impl<P> Isr<P> {
         let Batch { number, bucket, left } = self.batch.or_else(|| self.waiting())?;
         let stream = self.streams[number.index()].as_mut().filter(|_| left > 0);
         let first = stream.and_then(|stream| stream.queues.pop(bucket));
-        let Some((packet, from)) = first else {
+        let Some((packet, placed)) = first else {
             assert_eq!(left, 0, "a queue holds what it held when its run began");
             self.batch = None;
             return Some(Step::Drained(number));
         };
         self.batch = Some(Batch { number, bucket, left: left - 1 });
         self.marked += 1;
-        let mark = Mark { number, kind: Kind::Queued { is_own: from == self.lane } };
-        Some(Step::Run(Run { number, packet, from, mark }))
+        let mark = Mark { number, kind: Kind::Queued, placed };
+        Some(Step::Run(Run { number, packet, placed, mark }))
     }
 
     /// Whether [`Isr::next_step`] has something.
@@ -330,7 +355,7 @@ impl<P> Isr<P> {
     }
 
     /// Calls `change` with each stream, and how much of it is outstanding.
-    fn each(&mut self, change: impl Fn(&mut Stream<P>, usize)) {
+    fn each(&mut self, change: impl Fn(&mut Stream<P>, Outstanding)) {
         let streams = self.streams.iter_mut().zip(self.outstanding);
         streams.for_each(|(stream, outstanding)| stream.iter_mut().for_each(|stream| change(stream, outstanding)));
     }
@@ -356,6 +381,7 @@ impl<P> Isr<P> {
         let is_idle = self.marked == 0 && self.batch.is_none() && self.waiting().is_none();
         let Some(stream) = &mut self.streams[number.index()] else { unreachable!("a packet is placed of what is registered") };
         let (outstanding, from) = (&mut self.outstanding[number.index()], self.lane);
+        let placed = Placed { lane: from, generation: stream.generation() };
         let lane = match stream.dispatch {
             Dispatch::Direct => from,
             Dispatch::Hybrid | Dispatch::Deferred => stream.choose(&packet, facts, from, self.lanes),
@@ -364,19 +390,19 @@ impl<P> Isr<P> {
             Dispatch::Direct => Kind::Direct,
             Dispatch::Hybrid if is_idle && lane == from => Kind::Hybrid,
             _ if lane == from => {
-                let step = stream.queue(packet, from);
-                *outstanding += usize::from(matches!(step, Step::Queued));
+                let step = stream.queue(packet, placed);
+                outstanding.more(placed.generation, matches!(step, Step::Queued).into());
                 return step;
             }
             _ => {
-                *outstanding += 1;
-                return Step::Elsewhere { lane, number, packet };
+                outstanding.more(placed.generation, 1);
+                return Step::Elsewhere { lane, number, packet, placed };
             }
         };
-        *outstanding += 1;
+        outstanding.more(placed.generation, 1);
         let dispatch = stream.dispatch;
         stream.counts_of(&packet).run_at_once(dispatch);
         self.marked += usize::from(kind == Kind::Hybrid);
-        Step::Run(Run { number, packet, from, mark: Mark { number, kind } })
+        Step::Run(Run { number, packet, placed, mark: Mark { number, kind, placed } })
     }
 }

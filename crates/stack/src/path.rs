@@ -10,7 +10,7 @@ use crate::routes::Routes;
 use crate::settings::{Error, Settings};
 use crate::sockets::Sockets;
 use crate::tunnels::Opened;
-use corelane_isr::dispatch::{Facts, Isr, Number, Placement, Registration, Report, Step};
+use corelane_isr::dispatch::{Facts, Isr, Number, Placed, Placement, Registration, Report, Step};
 use corelane_isr::reassembly::{Limits, Reassembly, Reorders};
 use corelane_rss::{FlowHasher, FlowId, Table, Verdict};
 use corelane_seam::{Frame, FrameMemory, Instant, PortFacts};
@@ -35,10 +35,13 @@ const WORDS: (u64, u64) = (2000, 100);
 #[derive(Debug)]
 pub(crate) struct Leaving {
     pub to: usize,
-    /// The protocol whose queue it is for; none: the socket's lane has it already, by its port.
-    pub number: Option<Number>,
+    /// The protocol whose queue it is for, and how it was placed; none: the socket's lane has it already, by its port.
+    pub number: Option<(Number, Placed)>,
     pub packet: Packet,
 }
+
+/// How many packets of one lane were handled here, by protocol and by that lane's generation.
+pub(crate) type Owed = [[u32; Placed::GENERATIONS]; Number::COUNT];
 
 /// All that a lane's stack has.
 pub(crate) struct Path {
@@ -75,7 +78,7 @@ pub(crate) struct Path {
     pub looped: VecDeque<Frame>,
     /// What goes to other lanes, and how many packets of each lane and protocol were handled here and are to be reported there.
     pub leaving: Vec<Leaving>,
-    pub owed: Vec<[u32; Number::COUNT]>,
+    pub owed: Vec<Owed>,
     pub is_owing: bool,
     /// What was heard of neighbours, for all other lanes, and how much of it may be.
     pub news: Vec<Word>,
@@ -123,7 +126,7 @@ impl Path {
             outgoing: Vec::new(),
             looped: VecDeque::new(),
             leaving: Vec::new(),
-            owed: vec![[0; Number::COUNT]; settings.lane.1],
+            owed: vec![Owed::default(); settings.lane.1],
             is_owing: false,
             news: Vec::new(),
             words: Limiter::new(WORDS.0, WORDS.1),
@@ -136,10 +139,13 @@ impl Path {
         self.lane.1 > 1
     }
 
-    /// From now on flows are of the lanes that `table` says; what was placed before is handled first.
+    /// From now on flows are of the lanes that `table` says. Flows whose bucket moves wait until what was placed before is handled; all others go on.
     pub fn set_table(&mut self, table: Table) {
-        *self.table.borrow_mut() = table;
-        self.isr.begin_generation();
+        let before = self.table.replace(table.clone());
+        let lanes = self.lane.1;
+        self.isr.begin_generation_of(move |packet| {
+            packet.flow.is_some_and(|flow| before.lane_of(flow) % lanes != table.lane_of(flow) % lanes)
+        });
     }
 
     /// The lane of a flow.
@@ -168,13 +174,13 @@ impl Path {
     }
 
     /// A packet that another lane has placed here.
-    pub fn admit(&mut self, number: Number, packet: Packet, from: usize) {
+    pub fn admit(&mut self, number: Number, packet: Packet, placed: Placed) {
         self.is_untold = true;
-        match self.isr.admit(number, packet, from) {
+        match self.isr.admit(number, packet, placed) {
             Step::Queued => {}
             Step::Dropped(_) | Step::Unregistered(_) => {
                 self.counts.drop(Drop::Queue);
-                self.owe(from, number);
+                self.owe(placed, number);
             }
             Step::Run(_) | Step::Parked | Step::Elsewhere { .. } | Step::Drained(_) => {
                 unreachable!("what was placed here is queued here")
@@ -215,7 +221,7 @@ impl Path {
 
     /// Lane `from` has ended: nobody there hears of what is owed.
     pub fn parted(&mut self, from: usize) {
-        self.owed[from] = [0; Number::COUNT];
+        self.owed[from] = Owed::default();
     }
 
     /// The lane's workstreams.
@@ -257,23 +263,23 @@ impl Path {
             Step::Run(run) => {
                 self.handle(run.number, run.packet);
                 self.isr.finished(run.mark);
-                if run.from != self.lane.0 {
-                    self.owe(run.from, run.number);
+                if run.placed.lane != self.lane.0 {
+                    self.owe(run.placed, run.number);
                 }
             }
             Step::Queued | Step::Parked | Step::Drained(_) => {}
-            Step::Elsewhere { lane, number, packet } => {
+            Step::Elsewhere { lane, number, packet, placed } => {
                 self.counts.crossed += 1;
-                self.leaving.push(Leaving { to: lane, number: Some(number), packet });
+                self.leaving.push(Leaving { to: lane, number: Some((number, placed)), packet });
             }
             Step::Dropped(_) => self.counts.drop(Drop::Queue),
             Step::Unregistered(_) => self.counts.drop(Drop::Protocol),
         }
     }
 
-    /// Lane `to` is to hear that a packet of its was handled.
-    fn owe(&mut self, to: usize, number: Number) {
-        self.owed[to][usize::from(number.number()) - 1] += 1;
+    /// Who placed a packet is to hear that it was handled.
+    fn owe(&mut self, placed: Placed, number: Number) {
+        self.owed[placed.lane][usize::from(number.number()) - 1][usize::from(placed.generation)] += 1;
         self.is_owing = true;
     }
 

@@ -7,7 +7,7 @@ use crate::neighbours::Word;
 use crate::packet::{Ip, Packet};
 use crate::path::{Leaving, Path};
 use crate::published;
-use corelane_isr::dispatch::{Dispatch, Number, Report};
+use corelane_isr::dispatch::{Dispatch, Number, Placed, Report};
 use corelane_lane::{Channels, Ear, Kit, Mesh, Work};
 use corelane_rss::{FlowId, Table};
 use corelane_seam::{Completion, Driver, Frame, FrameMemory, FrameParcel};
@@ -23,7 +23,7 @@ pub struct Crossing(Say);
 enum Say {
     /// A packet of the other's.
     Packet {
-        number: Option<Number>,
+        number: Option<(Number, Placed)>,
         first: FrameParcel,
         rest: Vec<FrameParcel>,
         ip: Option<Ip>,
@@ -31,7 +31,7 @@ enum Say {
         arrived: u64,
     },
     /// So many packets of the other's, which were placed here, were handled.
-    Settled { number: Number, packets: u32 },
+    Settled { number: Number, placed: Placed, packets: u32 },
     /// Of a neighbour.
     Neighbour(Word),
 }
@@ -98,7 +98,7 @@ impl Packets {
         if !is_sent {
             let path = &mut *self.path.borrow_mut();
             path.counts.drop(Drop::Crossing);
-            number.into_iter().for_each(|number| path.isr.settled(number, 1));
+            number.into_iter().for_each(|(number, placed)| path.isr.settled(number, placed, 1));
         }
     }
 
@@ -127,13 +127,16 @@ impl Packets {
         if !std::mem::take(&mut path.is_owing) {
             return;
         }
-        for (to, protocols) in path.owed.iter_mut().enumerate() {
-            for (index, packets) in protocols.iter_mut().enumerate().filter(|(_, packets)| **packets > 0) {
+        for (lane, protocols) in path.owed.iter_mut().enumerate() {
+            for (index, generations) in protocols.iter_mut().enumerate() {
                 // reason: there are as many places as numbers.
                 let number = Number::new(index as u8 + 1).expect("a place is a number's");
-                match self.mesh.send(kit, to, Crossing(Say::Settled { number, packets: *packets })) {
-                    Ok(()) => *packets = 0,
-                    Err(_) => path.is_owing = true,
+                for (generation, packets) in (0..).zip(generations).filter(|(_, packets)| **packets > 0) {
+                    let settled = Say::Settled { number, placed: Placed { lane, generation }, packets: *packets };
+                    match self.mesh.send(kit, lane, Crossing(settled)) {
+                        Ok(()) => *packets = 0,
+                        Err(_) => path.is_owing = true,
+                    }
                 }
             }
         }
@@ -150,7 +153,7 @@ struct Sent {
 }
 
 impl Sent {
-    fn into_word(self, number: Option<Number>) -> Say {
+    fn into_word(self, number: Option<(Number, Placed)>) -> Say {
         let Self { first, rest, ip, flow, arrived } = self;
         Say::Packet { number, first, rest, ip, flow, arrived }
     }
@@ -201,11 +204,14 @@ impl Work for Packets {
                 let rest = rest.into_iter().map(|parcel| Frame::arrived(&kit.guests, parcel)).collect();
                 let packet = Packet { first, rest, ip, flow, arrived };
                 match number {
-                    Some(number) => path.admit(number, packet, from),
+                    Some((number, placed)) => {
+                        assert!(placed.lane == from, "a lane brings what it has placed itself");
+                        path.admit(number, packet, placed);
+                    }
                     None => path.stray(packet),
                 }
             }
-            Some(Say::Settled { number, packets }) => path.isr.settled(number, packets as usize),
+            Some(Say::Settled { number, placed, packets }) => path.isr.settled(number, placed, packets as usize),
             Some(Say::Neighbour(word)) => path.learn(word),
             None => path.parted(from),
         })

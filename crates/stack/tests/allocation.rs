@@ -1,6 +1,6 @@
 //! After the first datagrams the stack allocates nothing for one, whole or in fragments.
 
-use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
+use corelane_rss::{Buckets, FlowHasher, HashType, HashTypes, Key, Table};
 use corelane_seam::{
     Address, Arena, Bell, Bind, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, DriverCounters, Fault, Frame,
     FrameMemory, FrameOp, FrameOutcome, Handle, Link, Listen, Op, Outcome, Port, PortFacts, PortId, Reason, Socket, Taken,
@@ -57,6 +57,9 @@ impl Port for Circle {
     }
 
     fn send(&mut self, _now: u64, frames: &mut Vec<Frame>) -> Result<Taken, Fault> {
+        for fragment in frames.iter().filter(|frame| is_fragment(frame)) {
+            assert!(fragment.facts.hash.is_some_and(|hash| hash.hash_type == HashType::Udp4), "a fragment has its flow's hash");
+        }
         let taken = frames.drain(..).count() as u64;
         self.sent += taken;
         Ok(Taken { taken, refused: 0 })
@@ -65,6 +68,11 @@ impl Port for Circle {
     fn released(&mut self, _now: u64) -> u64 {
         self.sent
     }
+}
+
+/// Whether a frame of IPv4 is one of several.
+fn is_fragment(frame: &[u8]) -> bool {
+    frame[12..14] == [8, 0] && (u16::from_be_bytes([frame[20], frame[21]]) & 0x3fff) != 0
 }
 
 struct Still;
@@ -215,7 +223,7 @@ fn echo(stack: &mut Stack<Below>, socket: Socket, place: &mut (Option<Datagrams>
 
 // One test in this program, so that no other thread allocates meanwhile.
 #[test]
-fn a_datagram_costs_no_allocation_after_warm_up() {
+fn x_08_a_datagram_costs_no_allocation_after_warm_up_and_its_fragments_have_its_hash() {
     let memory = FrameMemory::new(1024, 2048).expect("there is memory for the test");
     let arena = Arena::new(8 << 20).expect("there is memory for the test");
     let request = arp::Message {

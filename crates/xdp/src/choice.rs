@@ -4,7 +4,10 @@ use crate::afxdp::{self, XdpQueue};
 use crate::errors::Error;
 use crate::ours::Ours;
 use crate::packet::{self, PacketQueue};
+use crate::tap::{self, TapQueue};
+use corelane_rss::{FlowHasher, Table};
 use corelane_seam::{FrameMemory, Port};
+use corelane_select::QueueSelector;
 use corelane_select::bpf::XdpMode;
 use std::fmt;
 
@@ -15,17 +18,20 @@ pub enum Queue {
     Xdp(XdpQueue),
     /// A packet socket.
     Packet(PacketQueue),
+    /// Of a tap.
+    Tap(TapQueue),
 }
 
 impl Queue {
     /// The port, which receives into `memory`; the rings of AF_XDP have `ring` frames, a power of two.
     ///
     /// # Errors
-    /// Those of [`XdpQueue::port`] and [`PacketQueue::port`].
+    /// Those of [`XdpQueue::port`], [`PacketQueue::port`] and [`TapQueue::port`].
     pub fn port(self, memory: FrameMemory, ring: usize) -> Result<Box<dyn Port>, Error> {
         Ok(match self {
             Self::Xdp(queue) => Box::new(queue.port(memory, ring)?),
             Self::Packet(queue) => Box::new(queue.port(memory)?),
+            Self::Tap(queue) => Box::new(queue.port(memory)?),
         })
     }
 
@@ -34,6 +40,7 @@ impl Queue {
         match self {
             Self::Xdp(queue) => queue.queue(),
             Self::Packet(queue) => queue.queue(),
+            Self::Tap(queue) => queue.queue(),
         }
     }
 }
@@ -47,6 +54,8 @@ pub enum Loss {
     /// There is no AF_XDP for this reason, so there are packet sockets: they bring every packet of the interface, and the kernel has it as
     /// well.
     Xdp(Error),
+    /// The kernel chooses a tap's queue for a packet by a hash of its own, for this reason.
+    Steering(Error),
 }
 
 impl fmt::Display for Loss {
@@ -56,6 +65,9 @@ impl fmt::Display for Loss {
                 "the interface's driver runs no XDP programs, so the kernel does, which costs more for each packet: use a card whose \
                  driver does",
             ),
+            Self::Steering(why) => {
+                write!(f, "the kernel gives packets to queues as it likes, so some change lanes on their way: {why}")
+            }
             Self::Xdp(why) => write!(
                 f,
                 "no AF_XDP but packet sockets, which are slower and leave every packet to the kernel as well, so it must not have \
@@ -92,6 +104,25 @@ pub fn ports_for(interface: &str, ours: &Ours, queues: usize) -> Result<Choice, 
         }
         Err(why) => Err(why),
     }
+}
+
+/// Opens so many queues of a tap, to which flows go as `table` says; the selector, if there is one, is told of other tables.
+///
+/// # Errors
+/// Those of [`tap::open`].
+pub fn taps_for(name: &str, hasher: &FlowHasher, table: &Table, queues: usize) -> Result<(Choice, Option<QueueSelector>), Error> {
+    let opened = tap::open(name, queues)?;
+    let steered = match opened.first().filter(|_| queues > 1) {
+        None => Ok(None),
+        Some(first) => QueueSelector::new(hasher, table)
+            .map_err(Error::from)
+            .and_then(|selector| tap::steer(first, &selector).map(|()| Some(selector))),
+    };
+    let (selector, lost) = match steered {
+        Ok(selector) => (selector, Vec::new()),
+        Err(why) => (None, vec![Loss::Steering(why)]),
+    };
+    Ok((Choice { queues: opened.into_iter().map(Queue::Tap).collect(), lost }, selector))
 }
 
 /// Whether a packet socket may do what AF_XDP could not.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! ports_for(interface, ours, queues) -> Queue, one a lane, and what was lost -> port(memory, ring)     the best of these:
+//! taps_for(name, hasher, table, queues) -> the same of a tap, and its selector
 //! afxdp::open(name, ours, queues)    -> XdpQueue -> port(memory, ring)         what is ours comes, the rest is the kernel's
 //! packet::open(name, queues)         -> PacketQueue -> port(memory)            everything comes, and the kernel has it as well
 //! tap::open(name, queues)            -> TapQueue -> port(memory)               the kernel is at the other end of the wire
@@ -25,7 +26,7 @@ mod ring;
 mod socket;
 pub mod tap;
 
-pub use choice::{Choice, Loss, Queue, ports_for};
+pub use choice::{Choice, Loss, Queue, ports_for, taps_for};
 pub use copying::{Calls, CopyingPort, Received};
 pub use errors::Error;
 pub use link::Interface;

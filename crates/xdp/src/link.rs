@@ -33,6 +33,8 @@ pub struct Interface {
     pub queues: u32,
     /// Whether it is up.
     pub is_up: bool,
+    /// Whether it is a tap or a tun: one whose other end is a process.
+    pub is_tun: bool,
 }
 
 impl Interface {
@@ -54,12 +56,14 @@ impl Interface {
         let attributes = Attributes::behind(body, HEAD_BYTES)?;
         let mac = attributes.get(libc::IFLA_ADDRESS).and_then(|bytes| bytes.first_chunk().copied()).unwrap_or_default();
         let number = |at| word(body, at).unwrap_or_default();
+        let details = Attributes::of(attributes.get(libc::IFLA_LINKINFO).unwrap_or_default())?;
         Ok(Self {
             name: name.into(),
             link: Link { interface: number(4), mac },
             mtu: attributes.number(libc::IFLA_MTU).unwrap_or_default() as usize,
             queues: attributes.number(libc::IFLA_NUM_RX_QUEUES).unwrap_or(1).max(1),
             is_up: number(8) & libc::IFF_UP as u32 != 0,
+            is_tun: details.text(libc::IFLA_INFO_KIND).is_some_and(|kind| kind == "tun"),
         })
     }
 

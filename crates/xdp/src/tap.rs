@@ -4,7 +4,7 @@
 //! else to one that the kernel picks by its own hash; so a tap with several is a card with as many, whose table is ours. A packet
 //! is copied by the call that reads or writes it, so a frame is released at once.
 //!
-//! The interface is gone with its last queue, however the process ends.
+//! A tap that is made here is gone with its last queue, however the process ends. One that was there (`ip tuntap add`) stays.
 
 use crate::copying::{Calls, CopyingPort, Received};
 use crate::errors::Error;
@@ -29,24 +29,26 @@ pub struct TapQueue {
     queue: u32,
 }
 
-/// Makes a tap with so many queues in the thread's network namespace, which is down until somebody sets it up.
+/// Makes a tap with so many queues in the thread's network namespace, which is down until somebody sets it up; or gives so many queues to one that
+/// is there and waits for a process.
 ///
 /// # Errors
-/// [`Error::Absent`] without `/dev/net/tun`, [`Error::Forbidden`] without CAP_NET_ADMIN, [`Error::Busy`] if an interface of another kind
-/// or another process has the name, and others.
+/// [`Error::Absent`] without `/dev/net/tun`, or if the tap that is there has one queue or is none; [`Error::Forbidden`] without CAP_NET_ADMIN,
+/// [`Error::Busy`] if an interface of another kind or another process has the name, and others.
 pub fn open(name: &str, queues: usize) -> Result<Vec<TapQueue>, Error> {
     if queues == 0 || queues > QUEUES_MAX {
         return Err(Error::Range { what: "queues of a tap", got: queues, most: QUEUES_MAX });
     }
     match Interface::find(name) {
         Err(Error::NoInterface { .. }) => {}
+        Ok(interface) if interface.is_tun => {}
         Ok(_) => return Err(Error::Busy { name: name.into(), what: "the name is taken" }),
         Err(error) => return Err(error),
     }
-    (0..queues).map(|queue| open_queue(name, queue as u32)).collect()
+    (0..queues).map(|queue| open_queue(name, queue as u32, queues)).collect()
 }
 
-fn open_queue(name: &str, queue: u32) -> Result<TapQueue, Error> {
+fn open_queue(name: &str, queue: u32, queues: usize) -> Result<TapQueue, Error> {
     let absent = Error::Absent { what: "/dev/net/tun", remedy: "give the container that device, or load the module tun" };
     let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(DEVICE);
     let descriptor: OwnedFd = match opened {
@@ -54,16 +56,27 @@ fn open_queue(name: &str, queue: u32) -> Result<TapQueue, Error> {
         Err(error) if matches!(errno::of(&error), libc::ENOENT | libc::ENODEV | libc::ENXIO) => return Err(absent),
         Err(error) => return Err(Error::of("open /dev/net/tun", errno::of(&error), name)),
     };
-    attach(descriptor.as_fd(), name).map_err(|number| Error::of("TUNSETIFF", number, name))?;
+    let attached = match attach(descriptor.as_fd(), name, libc::IFF_MULTI_QUEUE) {
+        // One that is there may have been made for one queue.
+        Err(libc::EINVAL) if queues == 1 => attach(descriptor.as_fd(), name, 0),
+        attached => attached,
+    };
+    attached.map_err(|number| match number {
+        libc::EINVAL => Error::Absent {
+            what: "tap of that name with as many queues",
+            remedy: "make it so (ip tuntap add dev NAME mode tap multi_queue), or take it away and it is made",
+        },
+        number => Error::of("TUNSETIFF", number, name),
+    })?;
     Ok(TapQueue { descriptor, name: name.into(), queue })
 }
 
-fn attach(descriptor: BorrowedFd<'_>, name: &str) -> Result<(), i32> {
+fn attach(descriptor: BorrowedFd<'_>, name: &str, queues: i32) -> Result<(), i32> {
     // SAFETY: the structure is plain numbers, for which zeros are good.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     assert!(name.len() < request.ifr_name.len(), "the name was checked");
     request.ifr_name.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte as libc::c_char);
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE) as libc::c_short;
+    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | queues) as libc::c_short;
     // SAFETY: the request takes a `struct ifreq`, which stays for the call.
     checked(unsafe { libc::ioctl(descriptor.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) } as isize).map(drop)
 }

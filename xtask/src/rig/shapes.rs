@@ -11,6 +11,8 @@ pub enum Shape {
     Bridge,
     /// A tap in $NEAR with 10.9.0.1, whose other end is whoever opens it
     Tap,
+    /// As a tap, and at its other end Debian's kernel 6.1 in QEMU (package qemu-system-x86): `eth0` with 10.9.0.2 there, a virtio card with RSS
+    Guest,
 }
 
 /// A namespace's index and its lines.
@@ -22,7 +24,7 @@ impl Shape {
         match self {
             Self::Wire => vec!["NEAR".to_owned(), "FAR".to_owned()],
             Self::Bridge => (1..=ends).map(|end| format!("END{end}")).chain(["HUB".to_owned()]).collect(),
-            Self::Tap => vec!["NEAR".to_owned()],
+            Self::Tap | Self::Guest => vec!["NEAR".to_owned()],
         }
     }
 
@@ -31,7 +33,7 @@ impl Shape {
         match self {
             Self::Wire => wire(arguments, &place(1)),
             Self::Bridge => bridge(arguments, place),
-            Self::Tap => tap(arguments),
+            Self::Tap | Self::Guest => tap(arguments),
         }
     }
 }

@@ -128,8 +128,8 @@ fn put(producer: &mut Producer, packets: usize) -> (usize, usize) {
 }
 
 #[test]
-fn c_03_a_consumer_in_c_takes_all_packets_in_its_own_context() {
-    if !has_compiler("c_03_a_consumer_in_c_takes_all_packets_in_its_own_context") {
+fn c_02_c_03_a_consumer_in_c_takes_all_packets_in_its_own_context() {
+    if !has_compiler("c_02_c_03_a_consumer_in_c_takes_all_packets_in_its_own_context") {
         return;
     }
     let rig = Rig::new("c");

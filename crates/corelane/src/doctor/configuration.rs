@@ -77,6 +77,7 @@ pub(super) fn interface(lanes: &Lanes) -> Found {
     let name = port.interface();
     match list() {
         Ok(links) => match links.iter().find(|link| link.name == name) {
+            None if port.is_tap() => Found::fine(format!("{name} is a tap, which is made when the program starts")),
             None => Found::missing(format!("there is no interface {name} in this namespace")),
             Some(link) if !link.up => Found::missing(format!("{name} is down: ip link set {name} up")),
             Some(_) => Found::tried("it is there, and the kernel has none of the addresses", refuse_shared_addresses(port)),

@@ -6,9 +6,10 @@ use corelane_os::random::secret;
 use corelane_rss::{FlowHasher, Table};
 use corelane_seam::parcel::{AbroadLimits, Parcel, Post};
 use corelane_seam::{Arena, Driver, FrameMemory, Tuning};
+use corelane_select::QueueSelector;
 use corelane_stack::{Crossing, Packets, Policy, Settings, Stack, Tunnel, check_addresses};
 use corelane_steer::Settings as Steering;
-use corelane_xdp::{Ours, Queue, ports_for};
+use corelane_xdp::{Choice, Ours, Queue, ports_for, taps_for};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -26,9 +27,13 @@ const RING: usize = 256;
 /// networks of a family, if there is one: `eth1,ip=10.0.0.2/24,ip=fd00::2/64,via=10.0.0.1`. `tunnel=gre` (`ipip`,
 /// `6in4`, `vxlan`), each as often as needed, has tunnels to these addresses opened. `channels=PATH` has other
 /// processes take packets at that Unix socket.
+///
+/// `tap:tap0` instead of an interface is a tap of that name: lanes are at the other end of a wire whose near end is the kernel's. One that is not there
+/// is made, is down until somebody gives it an address and sets it up, and is gone with the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketPort {
     interface: String,
+    is_tap: bool,
     networks: Vec<(IpAddr, u8)>,
     routers: Vec<IpAddr>,
     tunnels: Vec<Tunnel>,
@@ -39,6 +44,11 @@ impl PacketPort {
     /// The interface.
     pub fn interface(&self) -> &str {
         &self.interface
+    }
+
+    /// Whether it is a tap, at whose other end lanes are.
+    pub fn is_tap(&self) -> bool {
+        self.is_tap
     }
 
     /// Whether an address is theirs.
@@ -75,13 +85,15 @@ impl FromStr for PacketPort {
         let wrong = |what: &str| Error::Setting {
             name: "packet",
             why: format!(
-                "{text:?}: {what}: write eth1,ip=10.0.0.2/24, and behind it ,ip=.. for each further address, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan, and ,channels=PATH"
+                "{text:?}: {what}: write eth1,ip=10.0.0.2/24, or tap:NAME for a tap, and behind it ,ip=.. for each further address, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan, and ,channels=PATH"
             ),
         };
         let mut parts = text.split(',');
         let interface = parts.next().filter(|name| !name.is_empty() && !name.contains('=')).ok_or(wrong("no interface"))?;
+        let (interface, is_tap) = interface.strip_prefix("tap:").map_or((interface, false), |name| (name, true));
         let mut port = Self {
             interface: interface.to_owned(),
+            is_tap,
             networks: Vec::new(),
             routers: Vec::new(),
             tunnels: Vec::new(),
@@ -115,10 +127,30 @@ pub(crate) struct LaneFrames {
     ear: Ear<Policy>,
 }
 
-/// What each lane is given, who speaks to all, and what the operator should know.
-pub(crate) type OpenedPort = (Vec<LaneFrames>, Tell<Policy>, Vec<String>);
+/// Who brings packets to the lanes of their buckets, and is told of another table.
+pub(crate) struct Placing {
+    /// The packet path of each lane.
+    pub(crate) tell: Tell<Policy>,
+    lanes: usize,
+    /// The kernel's, where it chooses among queues by our table.
+    selector: Option<QueueSelector>,
+}
 
-/// Opens a queue of the interface for each lane; returns what each is given, who speaks to all, and what the operator should know.
+impl Placing {
+    /// Puts another table in force.
+    pub(crate) fn follow(&self, table: &Table) {
+        // The lanes bring packets of the old table where the new one says. What waits at a tap's old queue just now may be overtaken there by what
+        // comes to its new one, as on a card whose table is rewritten.
+        let _refused = self.selector.as_ref().map(|selector| selector.rewrite(table));
+        // A lane that has ended has no packets.
+        (0..self.lanes).for_each(|lane| drop(self.tell.tell(lane, Policy::Table(table.clone()))));
+    }
+}
+
+/// What each lane is given, who speaks to all, and what the operator should know.
+pub(crate) type OpenedPort = (Vec<LaneFrames>, Placing, Vec<String>);
+
+/// Opens a queue of the interface for each lane.
 pub(crate) fn open(port: &PacketPort, control: &Arc<Control>, steering: &Steering, messages: usize) -> Result<OpenedPort, Error> {
     let lanes = control.lanes();
     let refused = |why: String| Error::Setting { name: "packet", why };
@@ -128,8 +160,11 @@ pub(crate) fn open(port: &PacketPort, control: &Arc<Control>, steering: &Steerin
     let settings = |lane: usize| port.settings(&hasher, &table, (lane, lanes), secret.wrapping_add(lane as u128));
     // Before anything is opened.
     check_addresses(&settings(0)).map_err(|why| refused(why.to_string()))?;
-    let ours = Ours::Addresses(port.addresses().collect());
-    let choice = ports_for(&port.interface, &ours, lanes).map_err(|why| refused(why.to_string()))?;
+    let opened = match port.is_tap {
+        true => taps_for(&port.interface, &hasher, &table, lanes),
+        false => ports_for(&port.interface, &Ours::Addresses(port.addresses().collect()), lanes).map(|choice| (choice, None)),
+    };
+    let (choice, selector): (Choice, _) = opened.map_err(|why| refused(why.to_string()))?;
     let notes = choice.lost.iter().map(|lost| format!("packet {}: {lost}", port.interface)).collect();
     let meshes = Mesh::between(control, messages).into_iter().zip(Mesh::between(control, messages));
     let (tell, ears) = control.words();
@@ -142,7 +177,7 @@ pub(crate) fn open(port: &PacketPort, control: &Arc<Control>, steering: &Steerin
         homing,
         ear,
     });
-    Ok((frames.collect(), tell, notes))
+    Ok((frames.collect(), Placing { tell, lanes, selector }, notes))
 }
 
 impl LaneFrames {
@@ -180,6 +215,13 @@ mod tests {
         assert!(port.has([10, 0, 0, 2].into()) && port.has("fd00::2".parse().unwrap()) && !port.has([10, 0, 0, 1].into()));
         assert_eq!(port.tunnels, [Tunnel::Gre, Tunnel::Ipv6InIp]);
         assert_eq!(port.routers, ["10.0.0.1".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn a_tap_is_named_as_one() {
+        let port: PacketPort = "tap:tap0,ip=10.0.0.2/24".parse().unwrap();
+        assert_eq!((port.interface(), port.is_tap()), ("tap0", true));
+        assert!(!"tap0,ip=10.0.0.2/24".parse::<PacketPort>().unwrap().is_tap(), "an interface may have any name");
     }
 
     #[test]

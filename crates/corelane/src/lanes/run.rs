@@ -11,7 +11,7 @@ use crate::lanes::drained::Drained;
 use crate::lanes::driver::{DriverKind, choose};
 use crate::lanes::ending::{Lives, Waiter};
 use crate::lanes::entry::{Beside, Entry, Opened};
-use crate::lanes::frames::{self, LaneFrames};
+use crate::lanes::frames::{self, LaneFrames, Placing};
 use crate::lanes::handed;
 use crate::lanes::live::LiveLimits;
 use crate::lanes::outside::Outside;
@@ -163,7 +163,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     notes.extend(handed::note(&places, cpus.len()));
     let ports =
         lanes.packet.as_ref().map(|port| frames::open(port, &control, &lanes.steering, settings.channel_messages)).transpose()?;
-    let (ports, packets, told) = ports.map_or_else(Default::default, |(ports, tell, told)| (ports, Some(tell), told));
+    let (ports, packets, told) = ports.map_or_else(Default::default, |(ports, placing, told)| (ports, Some(placing), told));
     notes.extend(told.into_iter().map(|note| Degraded::Packet.note(note)));
     let page = make_page(lanes, &cpus, (chosen.kind, &steered), &places, &mut notes)?;
     tell_of_table(&page, &steered);
@@ -172,7 +172,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let waiter = waiter(&control)?;
     let passage = Passage::new().map_err(|error| Error::System { what: "joining the lanes' tables (socketpair)", error })?;
     let (driver, threads, socket) = (chosen.kind, Vec::new(), None);
-    let beside = offers_of(lanes, packets.as_ref(), cpus.len())?;
+    let beside = offers_of(lanes, packets.as_ref().map(|placing| &placing.tell), cpus.len())?;
     let exchange = Exchange::new(&control, settings.channel_messages, waiter.ends().wake().clone());
     let limits = LiveLimits::new(tell, cpus.len(), &lanes.services);
     let outside = Outside::new(&control, &exchange, waiter.ends(), &lanes.services);
@@ -283,18 +283,15 @@ impl Running {
     }
 
     /// Has the process answer at its control socket; where nothing is served there is nothing to be told. Packets follow the table as sockets do.
-    fn with_socket(mut self, lanes: &Lanes, packets: Option<Tell<Policy>>) -> Self {
-        let (count, mut table) = (self.cpus.len(), self.steered.table());
+    fn with_socket(mut self, lanes: &Lanes, packets: Option<Placing>) -> Self {
+        let mut table = self.steered.table();
         let giver = self.page.path().filter(|_| !self.places.is_empty()).map(|page| Arc::new(self.giver(lanes, page)));
         let opened = giver.zip(self.page.path()).map(|(giver, page)| {
             let answering = giver.clone();
             let answer = move |request: &str| {
                 let answer = answering.unless_giving(control::changes(request), || control::answer(&*answering.steered, request));
                 let now = answering.steered.table();
-                if let Some(tell) = packets.as_ref().filter(|_| now != table) {
-                    // A lane that has ended has no packets.
-                    (0..count).for_each(|lane| drop(tell.tell(lane, Policy::Table(now.clone()))));
-                }
+                packets.iter().filter(|_| now != table).for_each(|placing| placing.follow(&now));
                 table = now;
                 answer
             };

@@ -3,9 +3,10 @@
 use super::counts::StreamCounts;
 use super::policy::{Dispatch, LIMIT_DEFAULT, LIMIT_MAX, Placement};
 use super::queues::{BUCKETS_MAX, Queues};
-use super::{Facts, Step};
+use super::{Facts, Placed, Step};
 use std::collections::VecDeque;
 use std::fmt;
+use std::rc::Rc;
 
 /// The number of a protocol, 1 to 16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -99,7 +100,7 @@ pub struct Registration<P> {
     /// Computes the flow id of a packet without one.
     pub flow: Option<Ask<P, u32>>,
     /// Chooses the lane, taken modulo their number; for [`Placement::Lane`]. What it says of a flow may change only where
-    /// [`Isr::begin_generation`](super::Isr::begin_generation) is called right after.
+    /// [`Isr::begin_generation`](super::Isr::begin_generation) or [`Isr::begin_generation_of`](super::Isr::begin_generation_of) is called right after.
     pub choose: Option<Ask<P, usize>>,
     /// Tells a packet's bucket, taken modulo [`BUCKETS_MAX`]; 0 where it has none. Then each bucket has a queue of its own on a lane, which
     /// another's flood does not fill. Without it, all packets of a lane share one. The bucket of a flow never changes.
@@ -115,14 +116,41 @@ impl<P> Registration<P> {
     }
 }
 
+/// Packets that were placed and are not handled, by generation.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Outstanding([usize; Placed::GENERATIONS]);
+
+impl Outstanding {
+    pub fn more(&mut self, generation: u8, packets: usize) {
+        self.0[usize::from(generation)] += packets;
+    }
+
+    pub fn less(&mut self, generation: u8, packets: usize) {
+        let outstanding = &mut self.0[usize::from(generation)];
+        assert!(packets <= *outstanding, "{packets} packets of {outstanding} that are outstanding");
+        *outstanding -= packets;
+    }
+
+    fn of(self, generation: u8) -> usize {
+        self.0[usize::from(generation)]
+    }
+
+    fn all(self) -> usize {
+        self.0.iter().sum()
+    }
+}
+
+/// Whether a packet's flow gets another lane.
+pub(super) type Moves<P> = Rc<dyn Fn(&P) -> bool>;
+
 /// How far a change has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// None is under way.
     Steady,
-    /// What was placed before it is not handled: what arrives is parked.
+    /// What was placed before it is not handled: what arrives is parked, if it is of what changes.
     Settling,
-    /// It is, and what was parked is placed, in front of what arrives.
+    /// It is, and what was parked is placed, in front of what arrives of the same.
     Placing,
 }
 
@@ -136,6 +164,10 @@ pub(super) struct Stream<P> {
     /// What comes into force with the next generation.
     wanted: Dispatch,
     phase: Phase,
+    /// What is parked while something changes; none: all.
+    moves: Option<Moves<P>>,
+    /// The generation in which is placed now. In the steady phase nothing is outstanding of the other.
+    generation: u8,
     registration: Registration<P>,
     pub queues: Queues<P>,
     parked: VecDeque<(P, Facts)>,
@@ -143,14 +175,16 @@ pub(super) struct Stream<P> {
 
 impl<P> Stream<P> {
     /// The stream of a protocol of which, under an earlier registration, `outstanding` packets are not handled.
-    pub fn new(registration: Registration<P>, all: Dispatch, outstanding: usize) -> Self {
+    pub fn new(registration: Registration<P>, all: Dispatch, outstanding: Outstanding) -> Self {
         let dispatch = registration.dispatch.unwrap_or(all);
         Self {
             limit: registration.limit.min(LIMIT_MAX),
             dispatch,
             own_dispatch: registration.dispatch,
             wanted: dispatch,
-            phase: if outstanding > 0 { Phase::Settling } else { Phase::Steady },
+            phase: if outstanding.all() > 0 { Phase::Settling } else { Phase::Steady },
+            moves: None,
+            generation: 0,
             queues: Queues::new(if registration.bucket.is_some() { BUCKETS_MAX } else { 1 }),
             registration,
             parked: VecDeque::new(),
@@ -162,9 +196,15 @@ impl<P> Stream<P> {
         &self.registration
     }
 
-    /// All that waits, with the lanes that placed it; what is parked was placed by none, and is here of lane `this`.
-    pub fn into_packets(self, this: usize) -> impl Iterator<Item = (P, usize)> {
-        self.queues.into_packets().chain(self.parked.into_iter().map(move |(packet, _)| (packet, this)))
+    /// All that waits, with who placed it; what is parked was placed by none, and is here of lane `this`.
+    pub fn into_packets(self, this: usize) -> impl Iterator<Item = (P, Placed)> {
+        let parked = Placed { lane: this, generation: self.generation };
+        self.queues.into_packets().chain(self.parked.into_iter().map(move |(packet, _)| (packet, parked)))
+    }
+
+    /// The generation in which is placed now.
+    pub fn generation(&self) -> u8 {
+        self.generation
     }
 
     /// What was counted in all of its queues.
@@ -189,7 +229,7 @@ impl<P> Stream<P> {
     }
 
     /// The policy of all, or the protocol's own, has changed, while so many packets are not handled.
-    pub fn want(&mut self, all: Dispatch, outstanding: usize) {
+    pub fn want(&mut self, all: Dispatch, outstanding: Outstanding) {
         self.wanted = self.own_dispatch.unwrap_or(all);
         if self.wanted != self.dispatch {
             self.begin_generation(outstanding);
@@ -197,23 +237,39 @@ impl<P> Stream<P> {
     }
 
     /// What is placed from now on may not overtake the `outstanding` packets that were placed before.
-    pub fn begin_generation(&mut self, outstanding: usize) {
-        self.phase = Phase::Settling;
+    pub fn begin_generation(&mut self, outstanding: Outstanding) {
+        (self.phase, self.moves) = (Phase::Settling, None);
+        self.settle(outstanding);
+    }
+
+    /// As [`Stream::begin_generation`], but for what `moves` alone. Two generations are told apart: who changes something before the last change is
+    /// done with has all parked.
+    pub fn begin_generation_of(&mut self, moves: Moves<P>, outstanding: Outstanding) {
+        if self.phase != Phase::Steady {
+            return self.begin_generation(outstanding);
+        }
+        self.generation ^= 1;
+        assert!(outstanding.of(self.generation) == 0, "the generation before the last is handled");
+        (self.phase, self.moves) = (Phase::Settling, Some(moves));
         self.settle(outstanding);
     }
 
     /// So many packets that were placed are not handled yet.
-    pub fn settle(&mut self, outstanding: usize) {
-        if self.phase == Phase::Settling && outstanding == 0 {
+    pub fn settle(&mut self, outstanding: Outstanding) {
+        let before = match self.moves {
+            Some(_) => outstanding.of(self.generation ^ 1),
+            None => outstanding.all(),
+        };
+        if self.phase == Phase::Settling && before == 0 {
             self.dispatch = self.wanted;
             self.phase = if self.parked.is_empty() { Phase::Steady } else { Phase::Placing };
         }
     }
 
-    /// Whether what arrives is parked.
-    pub fn is_changing(&self) -> bool {
+    /// Whether a packet that arrives is parked.
+    pub fn parks(&self, packet: &P) -> bool {
         assert!(self.phase != Phase::Steady || self.parked.is_empty(), "nothing is parked without a change");
-        self.phase != Phase::Steady
+        self.phase != Phase::Steady && self.moves.as_ref().is_none_or(|moves| moves(packet))
     }
 
     pub fn park(&mut self, packet: P, facts: Facts) -> Step<P> {
@@ -243,15 +299,15 @@ impl<P> Stream<P> {
         next
     }
 
-    /// Queues a packet that lane `from` has placed here.
-    pub fn queue(&mut self, packet: P, from: usize) -> Step<P> {
+    /// Queues a packet that was placed here.
+    pub fn queue(&mut self, packet: P, placed: Placed) -> Step<P> {
         let (bucket, limit) = (self.bucket(&packet), self.limit);
         let counts = self.queues.counts_mut(bucket);
         if counts.length >= limit {
             counts.drops += 1;
             return Step::Dropped(packet);
         }
-        self.queues.push(bucket, packet, from);
+        self.queues.push(bucket, packet, placed);
         Step::Queued
     }
 

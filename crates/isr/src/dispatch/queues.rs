@@ -1,14 +1,15 @@
 //! The queues of a protocol on a lane: one, or one for each bucket.
 
+use super::Placed;
 use super::counts::StreamCounts;
 use std::collections::VecDeque;
 
 /// Buckets that have queues of their own at most, as many as a table has at most.
 pub const BUCKETS_MAX: usize = 128;
 
-/// Packets, with the lane that placed each, and what was counted of them.
+/// Packets, with who placed each, and what was counted of them.
 struct Queue<P> {
-    packets: VecDeque<(P, usize)>,
+    packets: VecDeque<(P, Placed)>,
     counts: StreamCounts,
 }
 
@@ -44,16 +45,16 @@ impl<P> Queues<P> {
     }
 
     /// Puts a packet behind all of its queue.
-    pub fn push(&mut self, bucket: usize, packet: P, from: usize) {
+    pub fn push(&mut self, bucket: usize, packet: P, placed: Placed) {
         let queue = &mut self.queues[bucket];
-        queue.packets.push_back((packet, from));
+        queue.packets.push_back((packet, placed));
         queue.counts.queue();
         self.filled |= 1 << bucket;
         assert_eq!(queue.packets.len(), queue.counts.length, "what is queued is counted");
     }
 
     /// The first of a queue, which is to be run.
-    pub fn pop(&mut self, bucket: usize) -> Option<(P, usize)> {
+    pub fn pop(&mut self, bucket: usize) -> Option<(P, Placed)> {
         let queue = &mut self.queues[bucket];
         let first = queue.packets.pop_front()?;
         queue.counts.run_queued();
@@ -76,13 +77,13 @@ impl<P> Queues<P> {
         Some((bucket as usize, length))
     }
 
-    /// How many of what is queued was placed by lane `this`.
-    pub fn placed_by(&self, this: usize) -> usize {
-        self.queues.iter().flat_map(|queue| &queue.packets).filter(|(_, from)| *from == this).count()
+    /// Who has placed what is queued.
+    pub fn placed(&self) -> impl Iterator<Item = Placed> {
+        self.queues.iter().flat_map(|queue| &queue.packets).map(|(_, placed)| *placed)
     }
 
-    /// All that is queued, with the lanes that placed it.
-    pub fn into_packets(self) -> impl Iterator<Item = (P, usize)> {
+    /// All that is queued, with who placed it.
+    pub fn into_packets(self) -> impl Iterator<Item = (P, Placed)> {
         self.queues.into_iter().flat_map(|queue| queue.packets)
     }
 }

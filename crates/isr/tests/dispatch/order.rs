@@ -2,7 +2,7 @@
 //!
 //! `CORELANE_DISPATCH_PACKETS` sets how many packets.
 
-use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placement, Registration, Step};
+use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placed, Placement, Registration, Step};
 use corelane_seam::Random;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -27,9 +27,9 @@ struct World {
     isrs: Vec<Isr<Packet>>,
     tables: Vec<Table>,
     /// Packets on their way, by lane that gets them: who placed them.
-    channels: Vec<VecDeque<(usize, Number, Packet)>>,
+    channels: Vec<VecDeque<(Placed, Number, Packet)>>,
     /// What is on its way home, by lane.
-    homes: Vec<VecDeque<Number>>,
+    homes: Vec<VecDeque<(Number, Placed)>>,
     packets: u64,
     numbered: [u64; FLOWS],
     seen: [u64; FLOWS],
@@ -123,11 +123,11 @@ impl World {
                     }
                 }
                 self.isrs[lane].finished(run.mark);
-                if run.from != lane {
-                    self.homes[run.from].push_back(run.number);
+                if run.placed.lane != lane {
+                    self.homes[run.placed.lane].push_back((run.number, run.placed));
                 }
             }
-            Step::Elsewhere { lane: to, number, packet } => self.channels[to].push_back((lane, number, packet)),
+            Step::Elsewhere { lane: to, number, packet, placed } => self.channels[to].push_back((placed, number, packet)),
             Step::Dropped(_) => self.dropped += 1,
             Step::Queued | Step::Parked | Step::Drained(_) => {}
             Step::Unregistered(packet) => panic!("{packet:?}"),
@@ -138,17 +138,17 @@ impl World {
     /// One thing that one lane does; whether there was something.
     fn turn(&mut self, lane: usize, what: usize, random: &mut Random) -> bool {
         match what {
-            0 => self.homes[lane].pop_front().is_some_and(|number| {
-                self.isrs[lane].settled(number, 1);
+            0 => self.homes[lane].pop_front().is_some_and(|(number, placed)| {
+                self.isrs[lane].settled(number, placed, 1);
                 true
             }),
-            1 => self.channels[lane].pop_front().is_some_and(|(from, number, packet)| {
+            1 => self.channels[lane].pop_front().is_some_and(|(placed, number, packet)| {
                 if self.is_wide(packet.flow) {
                     self.number(packet.flow, &packet.sequence);
                 }
-                if let Step::Dropped(_) = self.isrs[lane].admit(number, packet, from) {
+                if let Step::Dropped(_) = self.isrs[lane].admit(number, packet, placed) {
                     self.dropped += 1;
-                    self.homes[from].push_back(number);
+                    self.homes[placed.lane].push_back((number, placed));
                 }
                 true
             }),
@@ -166,13 +166,20 @@ impl World {
     fn change(&mut self, random: &mut Random) {
         let lane = random.index(LANES);
         let dispatch = [Dispatch::Deferred, Dispatch::Hybrid, Dispatch::Direct][random.index(3)];
-        match random.index(4) {
+        match random.index(8) {
             0 => self.isrs[lane].set_dispatch(dispatch),
             1 => self.isrs[lane].set_dispatch_of(NUMBERS[random.index(2)], Some(dispatch)).unwrap(),
             2 => self.isrs[lane].set_dispatch_of(NUMBERS[random.index(2)], None).unwrap(),
-            _ => {
+            3 => {
                 self.tables[lane].borrow_mut()[random.index(FLOWS)] = random.index(LANES);
                 self.isrs[lane].begin_generation();
+            }
+            // Half of all changes: a few flows alone.
+            _ => {
+                let first = random.index(FLOWS);
+                let moved = first..FLOWS.min(first + 1 + random.index(4));
+                moved.clone().for_each(|flow| self.tables[lane].borrow_mut()[flow] = random.index(LANES));
+                self.isrs[lane].begin_generation_of(move |packet| moved.contains(&packet.flow));
             }
         }
     }

@@ -1,8 +1,13 @@
-//! Rows N-01 to N-11: registration, limits, placement, policies, counters.
+//! Rows N-01 to N-11, X-06 and X-12: registration, limits, placement, policies, counters.
 
 use corelane_isr::dispatch::{
-    BUCKETS_MAX, Dispatch, Facts, Isr, LIMIT_DEFAULT, LIMIT_MAX, Number, Placement, Refused, Registration, Step, StreamCounts,
+    BUCKETS_MAX, Dispatch, Facts, Isr, LIMIT_DEFAULT, LIMIT_MAX, Number, Placed, Placement, Refused, Registration, Step,
+    StreamCounts,
 };
+
+/// What lanes 0 and 1 have placed in their first generations.
+const BY_THE_FIRST: Placed = Placed { lane: 0, generation: 0 };
+const BY_THE_SECOND: Placed = Placed { lane: 1, generation: 0 };
 
 /// What a step is, without its packet.
 #[derive(Debug, PartialEq, Eq)]
@@ -68,7 +73,8 @@ fn n_01_sixteen_protocols_come_and_go_while_lanes_run() {
         }
         for number in (1..=16).map(|number| Number::new(number).unwrap()) {
             let dropped: Vec<_> = isr.unregister(number).unwrap().collect();
-            assert_eq!(dropped, (0..3).map(|packet| (packet, lanes - 1)).collect::<Vec<_>>(), "taking it out drains it");
+            let own = Placed { lane: lanes - 1, generation: 0 };
+            assert_eq!(dropped, (0..3).map(|packet| (packet, own)).collect::<Vec<_>>(), "taking it out drains it");
             assert_eq!(isr.counts(number), None);
             assert_eq!(isr.unregister(number).map(Iterator::count), Err(Refused::Unknown(number)));
         }
@@ -201,7 +207,7 @@ fn n_06_the_lowest_protocol_first_and_all_that_it_has() {
 }
 
 #[test]
-fn n_06_who_dispatches_at_once_helps_with_a_bounded_share() {
+fn n_06_x_12_who_dispatches_at_once_helps_with_a_bounded_share() {
     let mut isr = isr(1, Dispatch::Deferred, Placement::Source);
     isr.register(Registration { dispatch: Some(Dispatch::Direct), ..Registration::new("ether", Number::ETHER) }).unwrap();
     (0..5).for_each(|packet| assert_eq!(arrive(&mut isr, Number::IP, packet, flow(0)), Told::Queued));
@@ -248,8 +254,8 @@ fn n_11_drops_are_read_and_cleared() {
 fn what_comes_home_is_no_more_than_what_was_sent() {
     let mut isr = isr(2, Dispatch::Deferred, Placement::Flow);
     assert_eq!(arrive(&mut isr, Number::IP, 1, flow(1)), Told::Elsewhere(1));
-    isr.settled(Number::IP, 1);
-    let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| isr.settled(Number::IP, 1)));
+    isr.settled(Number::IP, BY_THE_FIRST, 1);
+    let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| isr.settled(Number::IP, BY_THE_FIRST, 1)));
     assert!(again.is_err());
 }
 
@@ -297,8 +303,8 @@ fn n_07_what_is_below_the_limit_is_queued_and_the_rest_is_given_back() {
     // Of what another lane has placed here as well.
     let mut two = self::isr(2, Dispatch::Deferred, Placement::Source);
     two.set_limit(Number::IP, 1).unwrap();
-    assert!(matches!(two.admit(Number::IP, 1, 1), Step::Queued));
-    assert!(matches!(two.admit(Number::IP, 2, 1), Step::Dropped(2)));
+    assert!(matches!(two.admit(Number::IP, 1, BY_THE_SECOND), Step::Queued));
+    assert!(matches!(two.admit(Number::IP, 2, BY_THE_SECOND), Step::Dropped(2)));
     // The watermark stays when the queue has been run.
     assert_eq!(drained(&mut isr).len(), 4);
     let counts = isr.counts(Number::IP).unwrap();
@@ -316,13 +322,13 @@ fn by_bucket(lanes: usize, limit: usize) -> Isr<u32> {
 }
 
 #[test]
-fn n_01_buckets_may_have_queues_of_their_own() {
+fn n_01_x_06_buckets_may_have_queues_of_their_own() {
     let mut isr = by_bucket(2, 2);
     let here = Facts::default();
     // A flood of bucket 5 leaves the others their room.
     let told: Vec<_> = [5, 133, 261, 389, 127, 0].map(|packet| arrive(&mut isr, Number::IP, packet, here)).into();
     assert_eq!(told, [Told::Queued, Told::Queued, Told::Dropped, Told::Dropped, Told::Queued, Told::Queued]);
-    assert!(matches!(isr.admit(Number::IP, 645, 1), Step::Dropped(645)), "whoever placed it");
+    assert!(matches!(isr.admit(Number::IP, 645, BY_THE_SECOND), Step::Dropped(645)), "whoever placed it");
     let of = |isr: &Isr<u32>, bucket| *isr.bucket_counts(Number::IP).nth(bucket).unwrap();
     assert_eq!(isr.bucket_counts(Number::IP).count(), BUCKETS_MAX);
     assert_eq!((of(&isr, 5).length, of(&isr, 5).drops, of(&isr, 127).length, of(&isr, 1).queued), (2, 3, 1, 0));
@@ -338,7 +344,7 @@ fn n_01_buckets_may_have_queues_of_their_own() {
 }
 
 #[test]
-fn n_06_buckets_take_turns() {
+fn x_06_buckets_take_turns() {
     let mut isr = by_bucket(1, 256);
     for packet in [127, 3, 4] {
         assert_eq!(arrive(&mut isr, Number::IP, packet, Facts::default()), Told::Queued);
@@ -392,6 +398,42 @@ fn n_05_policies_limits_and_registrations_change_in_the_middle_of_a_run() {
     assert_eq!(ran[9..], [Told::Run(60), Told::Drained(2)]);
     let counts = isr.counts(Number::IP).unwrap();
     assert_eq!((counts.handled, counts.drops, counts.add_up()), (6, 1, true));
+}
+
+/// Flow 7 gets another lane while packets of flows 6 and 7 are on theirs: those of 6 go on as they come, and those of 7 wait for all that was
+/// placed before, and not for what was placed since.
+#[test]
+fn x_12_only_what_moves_waits_for_a_change() {
+    let mut isr = isr(2, Dispatch::Deferred, Placement::Flow);
+    assert_eq!(arrive(&mut isr, Number::IP, 1, flow(7)), Told::Elsewhere(1));
+    assert_eq!(arrive(&mut isr, Number::IP, 2, flow(6)), Told::Queued);
+    isr.begin_generation_of(|packet| packet % 2 == 1);
+    assert_eq!(arrive(&mut isr, Number::IP, 3, flow(7)), Told::Parked);
+    assert_eq!(arrive(&mut isr, Number::IP, 4, flow(6)), Told::Queued);
+    let since = isr.arrive(Number::IP, 6, flow(7));
+    let Step::Elsewhere { lane: 1, placed: Placed { lane: 0, generation: 1 }, .. } = since else { panic!("{since:?}") };
+    assert_eq!(drained(&mut isr), [Told::Run(2), Told::Run(4), Told::Drained(1)], "3 waits for 1, which is on the other lane");
+    isr.settled(Number::IP, BY_THE_FIRST, 1);
+    assert_eq!(arrive(&mut isr, Number::IP, 5, flow(7)), Told::Parked, "behind 3");
+    assert_eq!(drained(&mut isr), [Told::Elsewhere(1), Told::Elsewhere(1)]);
+    assert_eq!(arrive(&mut isr, Number::IP, 7, flow(7)), Told::Elsewhere(1));
+    assert!(isr.counts(Number::IP).unwrap().add_up());
+}
+
+/// Who changes something before the last change is done with has all parked, until all is handled.
+#[test]
+fn x_12_a_change_within_a_change_parks_all() {
+    let mut isr = isr(2, Dispatch::Deferred, Placement::Flow);
+    assert_eq!(arrive(&mut isr, Number::IP, 1, flow(1)), Told::Elsewhere(1));
+    isr.begin_generation_of(|packet| packet % 2 == 1);
+    assert_eq!(arrive(&mut isr, Number::IP, 2, flow(1)), Told::Elsewhere(1));
+    isr.begin_generation_of(|packet| packet % 2 == 0);
+    assert_eq!(arrive(&mut isr, Number::IP, 3, flow(1)), Told::Parked);
+    assert_eq!(arrive(&mut isr, Number::IP, 4, flow(0)), Told::Parked);
+    isr.settled(Number::IP, BY_THE_FIRST, 1);
+    assert_eq!(drained(&mut isr), [], "2 was placed since, and is not handled either");
+    isr.settled(Number::IP, Placed { lane: 0, generation: 1 }, 1);
+    assert_eq!(drained(&mut isr), [Told::Elsewhere(1), Told::Queued, Told::Run(4), Told::Drained(1)]);
 }
 
 #[test]

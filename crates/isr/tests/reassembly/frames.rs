@@ -1,4 +1,4 @@
-//! Fragments in the lane's frames, also in those of another lane: nothing is copied, and each goes home.
+//! Row X-09: fragments in the lane's frames, also in those of another lane: nothing is copied, and each goes home.
 
 use super::checks::limits;
 use super::parts::{BOTH, seconds};
@@ -6,7 +6,7 @@ use corelane_isr::reassembly::{Admission, Reassembly};
 use corelane_seam::FrameMemory;
 
 #[test]
-fn a_datagram_is_the_frames_that_it_came_in() {
+fn x_09_a_datagram_is_the_frames_that_it_came_in() {
     for family in BOTH {
         let memory = FrameMemory::new(64, 2048).unwrap();
         let data = family.datagram(3000);

@@ -136,7 +136,7 @@ fn c_03_a_full_channel_drops_and_counts_and_one_that_is_taken_away_leaves_the_de
 }
 
 #[test]
-fn c_03_a_channel_of_a_lane_has_that_lane_do_the_work() {
+fn c_03_x_10_x_11_a_channel_of_a_lane_has_that_lane_do_the_work() {
     let mut program = Program::new(&Plan { card: Card::Scattered, ..plan(4, 8) }, &ADDRESSES);
     meet(&mut program);
     let all = Filter { protocol: UDP, source: End::default(), destination: End::default() };

@@ -15,7 +15,7 @@ pub const ADDRESSES: [IpAddr; 2] = [IpAddr::V4(STACK), IpAddr::V6(STACK_V6)];
 
 pub fn plan(lanes: usize, seed: u64) -> Plan {
     let (faults, wire) = (Faults::none(), WireFaults::default());
-    Plan { lanes, seed, faults, wire, card: Card::Aligned, change: |settings| settings }
+    Plan { lanes, seed, faults, wire, card: Card::Aligned, change: |settings| settings, heard: None }
 }
 
 /// The ends of flow `number`.
@@ -285,4 +285,33 @@ fn at_ten_times_of_what_lanes_take_they_answer_as_much_as_at_their_best() {
         println!("{overload} answered at ten times {best}, {found:?} of {offers:?}, each ten times over");
         assert!(overload * 10 >= peak * 9, "{overload} answered at ten times {best}, where {peak} were");
     }
+}
+
+/// So many datagrams, as many at once as is said; returns how often lanes went to sleep for each that was answered.
+fn sleeps(offers: u32, at_once: u32) -> f64 {
+    let mut program = Program::new(&plan(1, 13), &ADDRESSES);
+    meet(&mut program);
+    let (mac, mut heard) = (mac(&program), BTreeMap::new());
+    let before = program.sleeps();
+    for number in 0..offers * at_once {
+        let (from, to) = flow((number % 8) as u16, false);
+        udp_in(mac, from, to, &payload(number, 60), 1400, 0).iter().for_each(|frame| program.test.send(frame));
+        if (number + 1) % at_once == 0 {
+            program.pass(300_000);
+            hear(&mut program, &mut heard);
+        }
+    }
+    let answered: usize = heard.values().map(Vec::len).sum();
+    let slept = program.sleeps() - before;
+    assert!(slept > 0 && answered > 100, "{slept} sleeps, {answered} answered");
+    program.close();
+    slept as f64 / answered as f64
+}
+
+/// A lane sleeps once for all that comes together, not once for each: so a flood costs it a tenth of the switches of one that is woken by each datagram.
+#[test]
+fn x_07_a_flooded_lane_sleeps_once_for_many_datagrams() {
+    let (calm, flooded) = (sleeps(500, 1), sleeps(20, 256));
+    println!("{calm} sleeps a datagram one by one, {flooded} under a flood");
+    assert!(calm >= 1.0 && flooded <= calm / 10.0, "{calm} sleeps a datagram one by one, {flooded} under a flood");
 }

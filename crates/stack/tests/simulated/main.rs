@@ -6,5 +6,6 @@ mod channels;
 mod frames;
 mod hostile;
 mod lanes;
+mod order;
 mod program;
 mod tunnels;

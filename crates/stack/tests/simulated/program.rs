@@ -7,8 +7,9 @@ use corelane_seam::{Arena, Datagrams, FrameMemory, Tuning};
 use corelane_sim::{CardSetup, Faults, Interface, SimDriver, SimPort, Turn, WireFaults, World};
 use corelane_stack::{Counts, Packets, Policy, Settings, Stack, report_of};
 use corelane_svc::{Cx, DatagramService, Limits, Replies, Services, Sharing, Silent};
-use corelane_watch::{Description, LaneName, PacketCounter as P, Page, Reader, ServiceName};
+use corelane_watch::{Description, LaneCounter, LaneName, PacketCounter as P, Page, Reader, ServiceName};
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,14 +27,25 @@ impl Operator for Nobody {
     }
 }
 
-/// Sends back what it gets.
-struct Echo;
+/// Is told of each datagram instead of its sender: of whom it is, and its payload.
+pub type Heard = Rc<dyn Fn(SocketAddr, &[u8])>;
+
+/// Sends back what it gets, unless somebody is to be told of it.
+struct Echo(Option<Heard>);
 
 impl DatagramService for Echo {
     type Talk = Silent;
 
     fn receive(&mut self, _cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
-        batch.arrivals().iter().for_each(|arrival| replies.echo(batch, arrival));
+        for arrival in batch.arrivals() {
+            match &self.0 {
+                None => replies.echo(batch, arrival),
+                Some(heard) => {
+                    let datagrams = batch.payload(arrival).chunks(arrival.datagram_bytes as usize);
+                    datagrams.for_each(|datagram| heard(arrival.peer.inet().expect("a sender over frames"), datagram));
+                }
+            }
+        }
     }
 }
 
@@ -56,6 +68,8 @@ pub struct Plan {
     pub wire: WireFaults,
     pub card: Card,
     pub change: fn(Settings) -> Settings,
+    /// Who is told of datagrams; where nobody is, they are answered.
+    pub heard: Option<Heard>,
 }
 
 /// Lanes that echo at [`PORT`] of both addresses, on one card with a queue for each, and the test's machine beside it.
@@ -115,7 +129,7 @@ impl Program {
             let mut stack = stack.unwrap();
             let limits = Limits::new().drain_limit(Duration::from_nanos(1 << 60));
             let mut services = Services::new(16);
-            let service = services.add_datagrams(Echo, limits, page.service(lane, 0).unwrap());
+            let service = services.add_datagrams(Echo(plan.heard.clone()), limits, page.service(lane, 0).unwrap());
             for address in addresses {
                 let sharing = Sharing { share_port: lanes > 1, v6_only: false };
                 services.bind(&mut stack, service, SocketAddr::new(*address, PORT), sharing).unwrap();
@@ -180,6 +194,11 @@ impl Program {
         let counts = (0..self.lanes.len()).map(|lane| self.counts(lane).datagrams_in).sum::<u64>();
         let lanes = self.reader.snapshot(0).lanes;
         assert_eq!(lanes.iter().map(|lane| lane.packets.as_ref().unwrap().values.get(P::UdpDelivered)).sum::<u64>(), counts);
+    }
+
+    /// How often lanes have gone to sleep.
+    pub fn sleeps(&self) -> u64 {
+        self.reader.snapshot(0).lanes.iter().map(|lane| lane.values.get(LaneCounter::Sleeps)).sum()
     }
 
     pub fn counts(&self, lane: usize) -> Counts {

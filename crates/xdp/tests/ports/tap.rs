@@ -6,7 +6,7 @@ use corelane_os::testing::network::sysctl;
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
 use corelane_seam::{Frame, Reason};
 use corelane_select::QueueSelector;
-use corelane_xdp::{Error, tap};
+use corelane_xdp::{Error, Interface, tap};
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 
 fn node(name: &str) -> Node {
@@ -35,6 +35,23 @@ fn a_tap_is_the_other_end_of_a_wire_to_the_kernel() {
         let (length, from) = socket.recv_from(&mut bytes).unwrap();
         assert_eq!((&bytes[..length], from), (&b"from the kernel"[..], "10.8.0.2:7001".parse().unwrap()));
         near.close();
+    });
+}
+
+/// A tap that somebody has made, with as many queues as he likes, is ours as long as we have it, and stays.
+#[test]
+fn a_tap_that_is_there_is_taken_and_left() {
+    on_network("tap::a_tap_that_is_there_is_taken_and_left", || {
+        run(&["tuntap add dev single mode tap", "tuntap add dev several mode tap multi_queue", "link set several up"]);
+        for (name, queues) in [("single", 1), ("several", 1), ("several", 3)] {
+            let opened = tap::open(name, queues).unwrap();
+            assert_eq!(opened.len(), queues);
+            drop(opened);
+        }
+        assert!(Interface::find("single").unwrap().is_tun && Interface::find("several").unwrap().is_up);
+        let held = tap::open("single", 1).unwrap();
+        assert!(matches!(tap::open("single", 1), Err(Error::Busy { .. })), "it has one queue, and somebody has that");
+        drop(held);
     });
 }
 
@@ -134,6 +151,9 @@ fn what_cannot_be_a_tap_is_said() {
         assert!(matches!(tap::open("", 1), Err(Error::NameInvalid { .. })));
         assert!(matches!(tap::open("wire", 0), Err(Error::Range { .. })));
         assert!(matches!(tap::open("wire", tap::QUEUES_MAX + 1), Err(Error::Range { .. })));
+        run(&["tuntap add dev single mode tap"]);
+        let why = tap::open("single", 2).unwrap_err();
+        assert!(matches!(why, Error::Absent { .. }) && why.to_string().contains("multi_queue"), "{why}");
         let queue = tap::open("wire", 1).unwrap().remove(0);
         run(&["link set wire mtu 9000"]);
         let short = queue.port(memory()).unwrap_err();

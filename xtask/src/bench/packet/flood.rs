@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_under_the_flood_is_held_against_the_most_that_was_answered() {
+    fn x_07_what_is_left_under_the_flood_is_held_against_the_most_that_was_answered() {
         let floods = |ours, theirs| Floods { echoes: FLOODED.to_vec(), rounds: vec![vec![ours, theirs]; 5] };
         let words = |floods| judge(&floods).iter().map(|verdict| verdict.word).collect::<Vec<_>>();
         let sockets = flooded([100.0, 50.0], 1_000.0);
