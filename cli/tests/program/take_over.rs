@@ -17,6 +17,7 @@ use std::thread;
 on_each_driver!(
     nobody_is_refused_by_program,
     nobody_is_refused_by_classic,
+    nobody_is_refused_over_unix_sockets,
     datagrams_and_unix_sockets_go_over,
     who_is_connected_is_answered_by_the_one_before,
     a_new_process_that_dies_leaves_the_other_one_serving,
@@ -135,6 +136,28 @@ fn nobody_is_refused_by_program(driver: Driver) {
 
 fn nobody_is_refused_by_classic(driver: Driver) {
     nobody_is_refused(driver, "take_over::nobody_is_refused_by_classic", "classic");
+}
+
+fn nobody_is_refused_over_unix_sockets(driver: Driver) {
+    let folder = Scratch::new();
+    let path = folder.path().join("echo.sock");
+    let unix = format!("echo=unix:{}", path.display());
+    let test = "take_over::nobody_is_refused_over_unix_sockets";
+    let Some(mut server) = driver.start(test, &["--lanes", "2", TCP, &unix]) else { return };
+    let at = path.clone();
+    let load = Load::begin(8, move || {
+        let stream = UnixStream::connect(&at).map_err(|error| format!("connecting: {error}"))?;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        asks(stream)
+    });
+    load.goes_on();
+    for _ in 0..RESTARTS {
+        let new = follow(driver, &server, &[]);
+        load.goes_on();
+        assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+        server = new;
+    }
+    load.ends_whole();
 }
 
 fn datagrams_and_unix_sockets_go_over(driver: Driver) {
