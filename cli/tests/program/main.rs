@@ -19,6 +19,7 @@ mod metrics;
 mod outside;
 mod packet;
 mod plan;
+mod profile;
 mod proxied;
 mod refusals;
 mod rpc;

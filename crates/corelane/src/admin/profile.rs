@@ -152,9 +152,10 @@ mod tests {
         ENDS.store(true, Ordering::Relaxed);
         thread.join().unwrap();
         let found = found.unwrap();
-        let named = found.stacks.iter().filter(|(stack, _)| {
-            stack[0] == "lane 3" && stack.iter().any(|function| function.ends_with("a_lane_that_computes"))
-        });
+        let named = found
+            .stacks
+            .iter()
+            .filter(|(stack, _)| stack[0] == "lane 3" && stack.iter().any(|function| function.ends_with("a_lane_that_computes")));
         let named: u64 = named.map(|(_, count)| count).sum();
         assert!(named > 0 && named * 10 >= found.samples() * 9, "{found:?}");
         let words = found.collapsed();
