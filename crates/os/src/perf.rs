@@ -141,7 +141,9 @@ mod tests {
         let thread = std::thread::spawn(move || {
             let here = 0;
             tell.send((crate::runner::thread_id(), std::ptr::from_ref(&here).addr() as u64)).unwrap();
-            while !ENDS.load(Ordering::Relaxed) {}
+            while !ENDS.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
         });
         let (id, within) = told.recv().unwrap();
         let mut sampling = Sampling::of(id, 1_000).unwrap();

@@ -137,7 +137,9 @@ mod tests {
 
     #[inline(never)]
     fn a_lane_that_computes() {
-        while !std::hint::black_box(&ENDS).load(Ordering::Relaxed) {}
+        while !std::hint::black_box(&ENDS).load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
     }
 
     #[test]

@@ -497,7 +497,11 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.stop();
+        match self.taken.is_some() {
+            // These sockets are still the other process's, which serves on: to refuse here would be to refuse there.
+            true if self.steered.hand_over().is_ok() => self.drain(),
+            _ => self.stop(),
+        }
         self.stalls = None;
         self.join();
         // Only now nobody accepts any more.
