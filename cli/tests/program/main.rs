@@ -34,6 +34,7 @@ mod start;
 mod stat;
 mod steering;
 mod supervised;
+mod systemd;
 mod take_over;
 mod tls;
 mod unix;
