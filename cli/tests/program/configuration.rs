@@ -83,7 +83,10 @@ fn a_hangup_changes_the_level_of_the_log() {
     let folder = Scratch::new();
     let path = folder.path().join("corelane.toml");
     let write = |level: &str, idle: u32| {
-        fs::write(&path, format!("services = [\"{TCP}\"]\nlog-level = \"{level}\"\n[limit]\nidle_limit = {idle}\n")).unwrap();
+        let words = format!("services = [\"{TCP}\"]\nlog-level = \"{level}\"\n[limit]\nidle_limit = {idle}\n");
+        // Whole at once: a hangup may still be under way.
+        let next = path.with_extension("next");
+        fs::write(&next, words).and_then(|()| fs::rename(&next, &path)).unwrap();
     };
     write("error", 600_000);
     let server = Server::start(&["--config", path.to_str().unwrap()]);

@@ -7,14 +7,14 @@
 use corelane_os::perf::{Sample, Sampling};
 use corelane_os::{clock, kernel_files};
 use corelane_unwind::{Function, Names};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
 /// How often a thread is looked at in each second that it runs: no divisor of what programs do by the clock.
 const HERTZ: u64 = 99;
 /// Between two readings: 16 samples fit in between.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_NANOSECONDS: u64 = 20_000_000;
 /// Different stacks at the most; what comes beyond is counted as [`Profile::others`].
 const STACKS_MAX: usize = 100_000;
 /// What stands for the time in calls of the system's.
@@ -78,7 +78,7 @@ pub fn profile(process: u32, lanes: &BTreeMap<usize, u32>, span: Duration) -> io
         if is_over {
             break;
         }
-        std::thread::sleep(PAUSE);
+        clock::sleep_until(clock::now() + PAUSE_NANOSECONDS);
     }
     let lost: u64 = sampled.iter().map(|(_, sampling)| sampling.lost()).sum();
     let sees_kernel = sampled.iter().all(|(_, sampling)| sampling.sees_kernel());
@@ -90,7 +90,7 @@ type Place = (usize, Vec<u64>, bool);
 
 #[derive(Default)]
 struct Found {
-    counts: HashMap<Place, u64>,
+    counts: BTreeMap<Place, u64>,
     others: u64,
 }
 
@@ -105,7 +105,7 @@ impl Found {
     }
 
     fn named(&self, names: &mut Names) -> BTreeMap<Vec<String>, u64> {
-        let mut known: HashMap<u64, Vec<Function>> = HashMap::new();
+        let mut known: BTreeMap<u64, Vec<Function>> = BTreeMap::new();
         let mut stacks = BTreeMap::new();
         for ((lane, addresses, in_kernel), count) in &self.counts {
             let functions = addresses.iter().rev().flat_map(|address| {
