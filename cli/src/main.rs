@@ -6,6 +6,7 @@ mod exit;
 mod generate;
 mod load;
 mod print;
+mod profile;
 mod rss;
 mod serve;
 mod stat;
@@ -33,6 +34,7 @@ enum Command {
     Rss(rss::Arguments),
     Stat(stat::Arguments),
     Top(top::Arguments),
+    Profile(profile::Arguments),
     Doctor(doctor::Arguments),
     Generate(generate::Arguments),
 }
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Rss(arguments) => rss::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Profile(arguments) => profile::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments, Arguments::command()),
     };

@@ -22,7 +22,7 @@ use corelane::service::{ARENA_BYTES_MAX, Limits};
 use corelane::{Error, Lanes};
 use corelane_metrics::{Listen, Server};
 use corelane_services as services;
-use log::LogFormat;
+use log::{Log, LogFormat, LogLevel};
 use reload::Reload;
 use sandbox::{Sandbox, confine_calls, confine_files};
 use std::ffi::OsString;
@@ -76,6 +76,9 @@ pub struct Arguments {
     /// How lines on standard error are written: as text, or each as a JSON object with its code
     #[arg(long, value_enum, value_name = "FORM", default_value_t = LogFormat::Text)]
     log_format: LogFormat,
+    /// Which lines are written on standard error: error, what broke; warn, also what is to be looked at; info, also what happened in order
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info)]
+    log_level: LogLevel,
     /// Share ports with other processes of this user that allow it. With --steering program all new connections come here from then on; otherwise both processes get some
     #[arg(long)]
     join: bool,
@@ -180,7 +183,7 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     let user = arguments.user.as_deref().map(User::find).transpose().map_err(|why| anyhow!("--user: {why}"))?;
     // Before anything is opened, and before there are threads.
     let (serves, sandbox, config) = (!(check || plan), arguments.sandbox, settings::file(&arguments));
-    let format = arguments.log_format;
+    let (format, level) = (arguments.log_format, arguments.log_level);
     let user = user.filter(|_| serves).map(User::begin).transpose().map_err(|why| anyhow!("--user: {why}"))?;
     let lanes = lanes(arguments).map_err(|error| settings::blame(&settings, error))?;
     if check {
@@ -191,16 +194,18 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     }
     corelane::admin::reports::set_panic_hook();
     let signals = Signals::block()?;
-    log::begin(format)?;
+    let log = Log::begin(format, level)?;
     let confined = confine_files(sandbox, &lanes, config.as_deref())?;
     let handed = corelane::lanes::take_handed().map_err(|why| anyhow!(why))?;
     let mut running = lanes.handed_over(handed).start()?;
     let shown = shown(&running, listen)?;
     user.map_or(Ok(()), Beginning::finish).map_err(|why| anyhow!("--user: {why}"))?;
     confined.into_iter().chain(confine_calls(sandbox)?).for_each(|note| running.note(note));
+    // Nothing of the start can fail any more.
+    running.release_other();
     print(announcement(&running, shown.as_ref()))?;
     log::tell_notes(format, running.notes());
-    let reload = Reload::new(settings, running.limits());
+    let reload = Reload::new(settings, running.limits(), log);
     let _supervisor = Supervisor::start(&mut running, move || reload.again())?;
     let drained = running.run_until_told(signals).map_err(ended)?;
     corelane::admin::reports::say(&format!("drained: {drained}"));

@@ -1,4 +1,4 @@
-//! `--log-format`: how lines for the operator are written on standard error.
+//! `--log-format` and `--log-level`: how lines for the operator are written on standard error, and which.
 //!
 //! ```text
 //! lanes, threads --bounded queue--> the thread that writes: a line as it is, or an event of `tracing` with code and lane as fields, as JSON
@@ -8,7 +8,9 @@
 
 use anyhow::{Context, Result};
 use corelane::admin::reports;
-use std::io::stderr;
+use std::io::{Write, stderr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use tracing::{error, info, warn};
 
 /// How a line is written.
@@ -20,17 +22,52 @@ pub enum LogFormat {
     Json,
 }
 
-/// Has lines written in this form, unless that has begun.
-///
-/// # Errors
-/// What the system says of the thread.
-pub fn begin(format: LogFormat) -> Result<()> {
-    if format == LogFormat::Text {
-        return Ok(());
+/// Which lines are written: those of this level, and of all before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+#[repr(u8)]
+pub enum LogLevel {
+    /// What broke: a panic, a lane that ended by one.
+    Error,
+    /// What somebody should look at: what the program does without, and what it refused.
+    Warn,
+    /// What happened in order.
+    Info,
+}
+
+/// The level in force, which can change while lines are written.
+pub struct Log(Arc<AtomicU8>);
+
+impl Log {
+    /// Has lines of this level written in this form, unless that has begun.
+    ///
+    /// # Errors
+    /// What the system says of the thread.
+    pub fn begin(format: LogFormat, level: LogLevel) -> Result<Self> {
+        if format == LogFormat::Json {
+            // Refused only where a program that has this one in it has set another, which then has the events.
+            let _ = tracing_subscriber::fmt().json().with_target(false).with_writer(stderr).try_init();
+        }
+        let log = Self(Arc::new(AtomicU8::new(level as u8)));
+        let in_force = log.0.clone();
+        let write = move |line: &str| {
+            let level = level_of(line);
+            if level as u8 > in_force.load(Ordering::Relaxed) {
+                return;
+            }
+            match format {
+                LogFormat::Json => event(line, level),
+                // Nobody may be there to read it.
+                LogFormat::Text => drop(writeln!(stderr().lock(), "{line}")),
+            }
+        };
+        reports::start_into(write).context("starting the thread that writes reports")?;
+        Ok(log)
     }
-    // Refused only where a program that has this one in it has set another, which then has the events.
-    let _ = tracing_subscriber::fmt().json().with_target(false).with_writer(stderr).try_init();
-    reports::start_into(event).context("starting the thread that writes reports").map(drop)
+
+    /// Lines of this level are written from now on.
+    pub fn set(&self, level: LogLevel) {
+        self.0.store(level as u8, Ordering::Relaxed);
+    }
 }
 
 /// Writes the notes of a start as well, where lines are objects: standard output has them as they are.
@@ -40,13 +77,25 @@ pub fn tell_notes(format: LogFormat, notes: &[String]) {
     }
 }
 
-/// Writes a line, on the thread for it.
-fn event(line: &str) {
+/// The level of a line, by its words: those that are not known are to be looked at.
+fn level_of(line: &str) -> LogLevel {
+    let panicked = line.starts_with("thread ") && line.contains(" panicked ");
+    let is_kept = line.starts_with("corelane: SIGHUP: what was there before is kept");
+    let is_orderly = line.starts_with("corelane: SIGHUP: ") || line.contains(" has taken over");
+    match (panicked || line.starts_with("corelane: serving: "), is_orderly && !is_kept) {
+        (true, _) => LogLevel::Error,
+        (_, true) => LogLevel::Info,
+        _ => LogLevel::Warn,
+    }
+}
+
+/// Writes a line as an object.
+fn event(line: &str, level: LogLevel) {
     let Parts { code, lane, message } = Parts::of(line);
-    match message {
-        _ if line.starts_with("thread ") && line.contains(" panicked ") => error!(code, lane, "{message}"),
-        _ if line.starts_with("corelane: SIGHUP") => info!(code, lane, "{message}"),
-        _ => warn!(code, lane, "{message}"),
+    match level {
+        LogLevel::Error => error!(code, lane, "{message}"),
+        LogLevel::Warn => warn!(code, lane, "{message}"),
+        LogLevel::Info => info!(code, lane, "{message}"),
     }
 }
 
@@ -75,6 +124,20 @@ impl<'a> Parts<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_have_the_level_of_what_they_tell() {
+        for (line, level) in [
+            ("thread lane-0 panicked at x.rs:1: no", LogLevel::Error),
+            ("corelane: serving: lane 1 broke", LogLevel::Error),
+            ("CL-1201 lane 0 has been in one turn for 1000 ms", LogLevel::Warn),
+            ("corelane: SIGHUP: what was there before is kept: no", LogLevel::Warn),
+            ("corelane: SIGHUP: the limits of time are changed", LogLevel::Info),
+            ("corelane: process 7 has taken over: what is open here is finished", LogLevel::Info),
+        ] {
+            assert_eq!(level_of(line), level, "{line}");
+        }
+    }
 
     #[test]
     fn a_line_tells_its_lane_and_its_code() {

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! file, environment --settings::again--> what differs from before: limits of time --LiveLimits--> lanes, with their next turn
+//!                                                                  log-level ---> the thread that writes lines
 //!                                                                  all else ------> words, with its place
 //! ```
 
+use super::log::Log;
 use super::settings::{self, Setting};
 use anyhow::{Result, anyhow};
 use corelane::admin::reports;
@@ -13,17 +15,21 @@ use corelane::service::Limits;
 use corelane_services as services;
 use std::sync::{Mutex, PoisonError};
 
+/// The key of the level of the log.
+const LOG_LEVEL: &str = "log-level";
+
 /// What was in force before, and who changes it.
 pub struct Reload {
     /// Changed by the one thread that hears signals.
     before: Mutex<Vec<Setting>>,
     limits: LiveLimits,
+    log: Log,
 }
 
 impl Reload {
     /// For a program that began with these settings.
-    pub fn new(began: Vec<Setting>, limits: LiveLimits) -> Self {
-        Self { before: Mutex::new(began), limits }
+    pub fn new(began: Vec<Setting>, limits: LiveLimits, log: Log) -> Self {
+        Self { before: Mutex::new(began), limits, log }
     }
 
     /// Reads again, and says what came of it. Where anything is wrong nothing changes.
@@ -46,7 +52,12 @@ impl Reload {
             self.limits.change(|name, began| of_service(default_of(name).unwrap_or(began), &limits).unwrap_or(began));
             say("the limits of time are changed");
         }
-        for (setting, is_set) in differs.into_iter().filter(|(setting, _)| !is_live_limit(setting)) {
+        if differs.iter().any(|(setting, _)| setting.is(LOG_LEVEL)) {
+            self.log.set(arguments.log_level);
+            say("the level of the log is changed");
+        }
+        let waits = |setting: &Setting| !(is_live_limit(setting) || setting.is(LOG_LEVEL));
+        for (setting, is_set) in differs.into_iter().filter(|(setting, _)| waits(setting)) {
             let gone = if is_set { "" } else { " is gone, which" };
             say(&format!("{setting}{gone} counts from the next start on"));
         }

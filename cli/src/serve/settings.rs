@@ -53,6 +53,11 @@ impl Setting {
         Ok(Arguments::from_arg_matches(&parsed(self.word(&arg).into_iter().map(OsString::from))?)?)
     }
 
+    /// Whether it sets what this key names.
+    pub fn is(&self, key: &str) -> bool {
+        self.key == key
+    }
+
     /// `NAME=VALUE`, if it sets a limit.
     pub fn limit(&self) -> Option<&str> {
         (self.key == "limit").then_some(self.value.as_str())

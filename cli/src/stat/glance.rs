@@ -187,7 +187,7 @@ requests from receive to send: p50 7.17us  p99 7.17us  p99.9 3.15ms
         let reader = Reader::of(&page).unwrap();
         let shown = glance(&reader.snapshot(8_000_000_000));
         for line in [
-            "! lane 1 is stalled: in one turn for 7.00s",
+            "! lane 1 is stalled: in one turn for 7.00s, outside of any service's call",
             "! service echo0: strays 12",
             "! note: io_uring refused; serving with epoll; remedy: allow io_uring_setup(2)",
         ] {

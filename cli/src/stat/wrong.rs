@@ -9,8 +9,12 @@ pub fn lines(snapshot: &Snapshot) -> Vec<String> {
     if snapshot.liveness == Liveness::Dead {
         lines.push("the process has ended; this is what it left".to_owned());
     }
+    lines.extend(
+        snapshot
+            .stalls()
+            .map(|(lane, age, for_whom)| format!("lane {lane} is stalled: in one turn for {}, {for_whom}", time(age))),
+    );
     for (number, lane) in snapshot.lanes.iter().enumerate() {
-        lines.extend(snapshot.stalled(lane).map(|age| format!("lane {number} is stalled: in one turn for {}", time(age))));
         if !lane.is_whole {
             lines.push(format!("lane {number} was writing as it was read: its figures may be of two moments"));
         }

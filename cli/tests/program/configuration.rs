@@ -79,6 +79,38 @@ fn the_environment_sets_and_is_named_when_it_is_wrong() {
 }
 
 #[test]
+fn a_hangup_changes_the_level_of_the_log() {
+    let folder = Scratch::new();
+    let path = folder.path().join("corelane.toml");
+    let write = |level: &str, idle: u32| {
+        let words = format!("services = [\"{TCP}\"]\nlog-level = \"{level}\"\n[limit]\nidle_limit = {idle}\n");
+        // Whole at once: a hangup may still be under way.
+        let next = path.with_extension("next");
+        fs::write(&next, words).and_then(|()| fs::rename(&next, &path)).unwrap();
+    };
+    write("error", 600_000);
+    let server = Server::start(&["--config", path.to_str().unwrap()]);
+    write("error", 1);
+    server.signal(Signal::SIGHUP);
+    until("the limit is changed", || {
+        let mut idle = server.connect();
+        // Whom the old limit still holds is closed by nobody.
+        idle.set_read_timeout(Some(std::time::Duration::from_millis(100))).unwrap();
+        matches!(idle.read(&mut [0]), Ok(0))
+    });
+    write("info", 1);
+    server.signal(Signal::SIGHUP);
+    until("the level is changed", || server.words().contains("SIGHUP: the level of the log is changed"));
+    assert!(!server.words().contains("limits of time"), "that was no error: {}", server.words());
+    write("warn", 1);
+    server.signal(Signal::SIGHUP);
+    write("warning", 1);
+    server.signal(Signal::SIGHUP);
+    until("what is wrong is a warning", || server.words().contains("what was there before is kept"));
+    assert_eq!(server.words().matches("the level of the log").count(), 1, "{}", server.words());
+}
+
+#[test]
 fn a_hangup_changes_limits_of_time_and_names_what_counts_from_the_next_start_on() {
     let folder = Scratch::new();
     let path = folder.path().join("corelane.toml");

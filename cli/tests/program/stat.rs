@@ -227,7 +227,10 @@ fn a_lane_in_an_endless_loop_is_named() {
     assert!(!glance().contains("stalled"), "nothing was asked of it yet");
     let mut stream = std::net::TcpStream::connect(running.address()).unwrap();
     std::io::Write::write_all(&mut stream, b"a question").unwrap();
-    until("the stalled lane is named", || glance().contains("! lane 0 is stalled: in one turn for "));
+    until("the stalled lane is named", || {
+        let line = glance().lines().find(|line| line.starts_with("! lane 0 is stalled: in one turn for ")).map(str::to_owned);
+        line.is_some_and(|line| line.contains(", serving ") && line.ends_with(", connection 0"))
+    });
     is_let_go.store(true, Ordering::Relaxed);
     until("it goes on", || !glance().contains("stalled"));
 }

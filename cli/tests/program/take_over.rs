@@ -17,9 +17,13 @@ use std::thread;
 on_each_driver!(
     nobody_is_refused_by_program,
     nobody_is_refused_by_classic,
+    nobody_is_refused_over_unix_sockets,
     datagrams_and_unix_sockets_go_over,
     who_is_connected_is_answered_by_the_one_before,
     a_new_process_that_dies_leaves_the_other_one_serving,
+    a_new_process_whose_start_fails_last_leaves_the_other_one_serving,
+    an_old_process_that_dies_in_the_middle_is_told_of,
+    sessions_of_tls_go_on,
     an_old_process_that_dies_is_told_of,
     the_second_of_two_is_refused,
     another_number_of_lanes_is_refused,
@@ -137,6 +141,28 @@ fn nobody_is_refused_by_classic(driver: Driver) {
     nobody_is_refused(driver, "take_over::nobody_is_refused_by_classic", "classic");
 }
 
+fn nobody_is_refused_over_unix_sockets(driver: Driver) {
+    let folder = Scratch::new();
+    let path = folder.path().join("echo.sock");
+    let unix = format!("echo=unix:{}", path.display());
+    let test = "take_over::nobody_is_refused_over_unix_sockets";
+    let Some(mut server) = driver.start(test, &["--lanes", "2", TCP, &unix]) else { return };
+    let at = path.clone();
+    let load = Load::begin(8, move || {
+        let stream = UnixStream::connect(&at).map_err(|error| format!("connecting: {error}"))?;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        asks(stream)
+    });
+    load.goes_on();
+    for _ in 0..RESTARTS {
+        let new = follow(driver, &server, &[]);
+        load.goes_on();
+        assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+        server = new;
+    }
+    load.ends_whole();
+}
+
 fn datagrams_and_unix_sockets_go_over(driver: Driver) {
     let folder = Scratch::new();
     let path = folder.path().join("echo.sock");
@@ -251,6 +277,91 @@ fn a_new_process_that_dies_leaves_the_other_one_serving(driver: Driver) {
     load.ends_whole();
     new.signal(Signal::SIGKILL);
     new.ended();
+}
+
+/// What comes after the lanes serve may fail, too: rights that are given up, or another address.
+fn a_new_process_whose_start_fails_last_leaves_the_other_one_serving(driver: Driver) {
+    let test = "take_over::a_new_process_whose_start_fails_last_leaves_the_other_one_serving";
+    let Some(server) = driver.start(test, &["--lanes", "2", TCP]) else { return };
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let metrics = taken.local_addr().unwrap().to_string();
+    let words = refused(&server, &["--take-over", "--metrics", &metrics]);
+    assert!(words.contains(&metrics), "{words}");
+    until("it is noticed", || server.words().contains("not taken over: "));
+    (0..20).for_each(|_| connects(server.tcp()).unwrap());
+    let new = follow(driver, &server, &[]);
+    connects(new.tcp()).unwrap();
+}
+
+fn an_old_process_that_dies_in_the_middle_is_told_of(driver: Driver) {
+    let Some(mut server) = driver.start("take_over::an_old_process_that_dies_in_the_middle_is_told_of", &["--lanes", "2", TCP])
+    else {
+        return;
+    };
+    // Who answers there now passes on the beginning, and is gone when the process is.
+    let path = control(&server);
+    let behind = path.with_extension("behind");
+    fs::rename(&path, &behind).unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let (pid, tcp) = (server.pid(), server.tcp());
+    let middle = thread::spawn(move || {
+        let (mut asked, _) = listener.accept().unwrap();
+        let mut player = Player::asks(&behind, ASKED);
+        let offer = player.hears();
+        asked.write_all(format!("{offer}\n").as_bytes()).unwrap();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid as i32), Signal::SIGKILL).unwrap();
+        let mut rest = Vec::new();
+        let _ = player.stream.read_to_end(&mut rest);
+    });
+    let words = refused(&server, &["--take-over"]);
+    middle.join().unwrap();
+    server.ended();
+    assert!(words.contains("--take-over") && words.contains("start") && words.lines().count() == 1, "{words}");
+    let place = format!("echo=tcp://{tcp}");
+    let new = Server::start(&["--driver", driver.name(), "--lanes", "2", &place]);
+    connects(new.tcp()).unwrap();
+}
+
+/// A ticket that one process has sealed is opened by the next.
+const RESUMES: &str = r#"
+import socket, ssl, subprocess, sys
+context = ssl.create_default_context(cafile=sys.argv[2])
+def ask(session):
+    stream = context.wrap_socket(socket.create_connection(("127.0.0.1", int(sys.argv[1])), 60), server_hostname="localhost", session=session)
+    stream.sendall(b"said")
+    assert stream.recv(4) == b"said"
+    return stream
+first = ask(None)
+assert not first.session_reused
+print("asked", flush=True)
+sys.stdin.readline()
+assert ask(first.session).session_reused
+"#;
+
+fn sessions_of_tls_go_on(driver: Driver) {
+    let test = "take_over::sessions_of_tls_go_on";
+    if !have(&driver.case(test), &["openssl", "python3"]) {
+        return;
+    }
+    let folder = Scratch::new();
+    let (certificate, key) = crate::tls::certified(&folder);
+    let options = format!("?certificate={certificate}&key={key}");
+    let place = format!("echo=tls://127.0.0.1:0{options}");
+    let Some(mut server) = driver.start(test, &["--lanes", "2", &place]) else { return };
+    let at = server.address("tls");
+    let mut client = Command::new("python3");
+    client.args(["-c", RESUMES, &at.port().to_string(), &certificate]);
+    let mut client = client.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let said = lines(client.stdout.take().unwrap());
+    assert_eq!(said.recv_timeout(PATIENCE).unwrap(), "asked");
+    let take_over = format!("--take-over={}", server.pid());
+    let place = format!("echo=tls://{at}{options}");
+    let arguments = ["--driver", driver.name(), &take_over, &place];
+    let new = Server::start_as(Launch { wrapper: &[], program: PROGRAM, arguments: &arguments, run: server.run.clone() });
+    assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+    drop(client.stdin.take());
+    assert!(client.wait().unwrap().success(), "the session goes on");
+    assert_eq!(new.count("handshakes"), 1);
 }
 
 fn an_old_process_that_dies_is_told_of(driver: Driver) {

@@ -5,6 +5,7 @@ pub(crate) mod control_client;
 pub(crate) mod control_socket;
 pub mod machine;
 pub mod messages;
+pub mod profile;
 
 pub use corelane_rss as rss;
 pub use corelane_steer::verify;

@@ -16,12 +16,11 @@ pub struct Health {
 
 /// Whether it lives: it does unless a lane has been in one turn for a minute.
 pub fn live(snapshot: &Snapshot) -> Health {
-    let stalls = snapshot.lanes.iter().enumerate().filter_map(|(number, lane)| Some((number, snapshot.stalled(lane)?)));
     let mut health = Health { is_good: true, words: String::new() };
-    for (number, age) in stalls {
+    for (number, age, for_whom) in snapshot.stalls() {
         health.is_good &= age < DEAD_NANOSECONDS;
         // Writing to a string does not fail.
-        let _ = writeln!(health.words, "lane {number} has been in one turn for {} s", age / 1_000_000_000);
+        let _ = writeln!(health.words, "lane {number} has been in one turn for {} s, {for_whom}", age / 1_000_000_000);
     }
     health.finish("live")
 }

@@ -33,6 +33,7 @@ pub mod netlink;
 pub mod owners;
 pub mod page;
 pub mod passing;
+pub mod perf;
 pub mod processes;
 pub mod random;
 pub mod report;

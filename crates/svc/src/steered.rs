@@ -115,9 +115,9 @@ impl Services {
         }
     }
 
-    /// Tells whoever waits for it that the lane has left, if it has.
+    /// Tells whoever waits for it that the lane has left, if it has: Unix sockets, too, to which no flows come.
     pub(crate) fn note_left(&mut self) {
-        if self.steering.is_leaving() && self.table.open_places().next().is_none() {
+        if self.steering.is_leaving() && self.table.served_sockets().is_empty() {
             self.steering.note_left();
         }
     }

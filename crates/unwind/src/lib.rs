@@ -113,6 +113,12 @@ fn inlined(loader: &Loader, stated: u64) -> Vec<Function> {
         let name = name.or_else(|| loader.find_symbol(stated).map(readable));
         found.extend(name.map(|name| Function { name, place }));
     }
+    // Lines alone name functions without their modules; the symbol is that of the function into which the others were inlined.
+    if let Some((whole, symbol)) = found.last_mut().zip(loader.find_symbol(stated).map(readable))
+        && symbol.ends_with(&whole.name)
+    {
+        whole.name = symbol;
+    }
     found
 }
 

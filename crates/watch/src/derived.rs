@@ -18,6 +18,32 @@ pub struct Shares {
     pub asleep: f64,
 }
 
+/// Whom a lane's call is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Serving<'a> {
+    /// The service's name.
+    pub service: &'a str,
+    /// The connection's number on its lane; none for a call that is for no connection.
+    pub connection: Option<u32>,
+}
+
+impl<'a> Serving<'a> {
+    /// What the word of [`LaneCounter::Serving`] says, where services have these names by number. None outside of any service's call.
+    pub fn of(word: u64, name: impl Fn(usize) -> Option<&'a str>) -> Option<Self> {
+        let service = name(usize::try_from(word >> 32).ok()?.checked_sub(1)?)?;
+        Some(Self { service, connection: (word as u32).checked_sub(1) })
+    }
+
+    /// In words, also for a lane that is outside of any service's call.
+    pub fn words(serving: Option<Self>) -> String {
+        match serving {
+            None => "outside of any service's call".to_owned(),
+            Some(Self { service, connection: None }) => format!("serving {service}"),
+            Some(Self { service, connection: Some(connection) }) => format!("serving {service}, connection {connection}"),
+        }
+    }
+}
+
 impl LaneSnapshot {
     /// What all services on the lane have counted together.
     pub fn all(&self, counter: ServiceCounter) -> u64 {
@@ -37,6 +63,15 @@ impl Snapshot {
         let is_awake = matches!(lane.state(), Some(LaneState::Running | LaneState::Spinning | LaneState::Draining));
         let age = self.age(lane).filter(|&age| age >= STALL_NANOSECONDS)?;
         (is_awake && lane.is_whole && self.liveness != Liveness::Dead).then_some(age)
+    }
+
+    /// The lanes that are stalled, by number: for how many nanoseconds, and for whom, in words.
+    pub fn stalls(&self) -> impl Iterator<Item = (usize, u64, String)> {
+        let name = |service: usize| self.services.get(service).map(|service| service.name.name.as_str());
+        self.lanes.iter().enumerate().filter_map(move |(number, lane)| {
+            let serving = Serving::of(lane.values.get(LaneCounter::Serving), name);
+            Some((number, self.stalled(lane)?, Serving::words(serving)))
+        })
     }
 
     /// How a lane spent the span; none without a span.
@@ -102,6 +137,27 @@ mod tests {
         assert_eq!(shares(2_000).asleep, 0.6, "it sleeps at present");
         lane.add(LaneCounter::SleepNanoseconds, 5_000);
         assert_eq!(shares(2_000), Shares { productive: 0.0, empty: 0.0, asleep: 1.0 }, "it slept before the span, too");
+    }
+
+    #[test]
+    fn a_stalled_lane_is_told_with_whom_it_serves() {
+        let services = ["echo", "http"].map(|name| ServiceName { name: name.to_owned(), ..ServiceName::default() });
+        let description =
+            Description { services: services.into(), lanes: vec![LaneName::default(); 2], ..Description::default() };
+        let page = Page::heap(&description).unwrap();
+        let (reader, lane) = (Reader::of(&page).unwrap(), page.lane(1).unwrap());
+        lane.set(LaneCounter::LaneState, LaneState::Running as u64);
+        lane.set(LaneCounter::LastTurnNanoseconds, 1);
+        for (word, words) in [
+            (0, "outside of any service's call"),
+            (2 << 32, "serving http"),
+            (2 << 32 | 8, "serving http, connection 7"),
+            (9 << 32 | 8, "outside of any service's call"),
+        ] {
+            lane.set(LaneCounter::Serving, word);
+            let stalls: Vec<_> = reader.snapshot(1 + 2 * STALL_NANOSECONDS).stalls().collect();
+            assert_eq!(stalls, [(1, 2 * STALL_NANOSECONDS, words.to_owned())]);
+        }
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub use catalogue::{
 };
 pub use corelane_os::page::{PageError, RunDirectory};
 pub use counted::Counted;
-pub use derived::{STALL_NANOSECONDS, Shares, is_wrong};
+pub use derived::{STALL_NANOSECONDS, Serving, Shares, is_wrong};
 pub use error::Error;
 pub use files::{PageFile, list, remove_stale};
 pub use histogram::{BUCKETS, Histogram, HistogramDeclaration, LaneHistogram};

@@ -145,6 +145,7 @@ fn many_lanes_and_services_and_faults_leave_nothing_out_unsaid() {
         LaneCounter::ALL.iter().for_each(|&counter| row.set(counter, u64::MAX));
         row.set(LaneCounter::LaneState, LaneState::Running as u64);
         row.set(LaneCounter::LastTurnNanoseconds, 1);
+        row.set(LaneCounter::Serving, 3 << 32 | 5);
         (0..9).for_each(|service| {
             ServiceCounter::ALL.iter().for_each(|&one| page.service(lane, service).unwrap().set(one, u64::MAX))
         });
@@ -158,7 +159,10 @@ fn many_lanes_and_services_and_faults_leave_nothing_out_unsaid() {
         for part in ["below: up and down", "more: / filters", "BUCKETS  1024 by lane, 8 a cell", "more such lines", "q ends"] {
             assert!(screen.contains(part), "{part:?} is not in\n{screen}");
         }
-        assert!(screen.lines().any(|line| line.starts_with("! lane 0 is stalled")), "{screen}");
+        assert!(
+            screen.lines().any(|line| line.starts_with("! lane 0 is stalled") && line.ends_with("serving echo2, connection 4")),
+            "{screen}"
+        );
     }
 }
 

@@ -73,6 +73,8 @@ pub struct Running {
     stalls: Option<Stalls>,
     /// What services have outside of the lanes: dropped after these have ended.
     beside: Vec<Box<dyn Any + Send>>,
+    /// The process to be released, by which this one takes over; dropped without that, that one serves on.
+    taken: Option<Taken>,
 }
 
 /// Everything that one lane's thread is given.
@@ -196,6 +198,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
         passage,
         stalls: None,
         beside,
+        taken: None,
     };
     let ports = ports.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
     let each = ears.into_iter().zip(rows).zip(ports);
@@ -204,9 +207,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     running.waiter.start(begun).inspect_err(|_| running.page.withdraw())?;
     running.watch_for_stalls(lanes)?;
     let mut running = running.with_socket(lanes, packets).with_beside(lanes);
-    if let Some(taken) = taken {
-        running.take_over(taken);
-    }
+    running.taken = taken;
     Ok(running)
 }
 
@@ -325,8 +326,10 @@ impl Running {
         )
     }
 
-    /// All lanes serve: the process before does not any more.
-    fn take_over(&mut self, taken: Taken) {
+    /// Tells the process that this one takes over from, if there is one, that this one serves: that one accepts nobody any more. To be called when nothing
+    /// of the start can fail any more, such as giving up rights; [`Running::run_until_told`] and [`Running::wait`] do it otherwise.
+    pub fn release_other(&mut self) {
+        let Some(taken) = self.taken.take() else { return };
         self.page.note(&format!("taken over from process {}", taken.process));
         let names: Vec<Unix> = self.places.iter().filter_map(|place| place.address.unix().cloned()).collect();
         taken.ready(&self.names, &names);
@@ -470,6 +473,7 @@ impl Running {
 
     /// Waits for the end of the lanes, and has what they said last come out. `note` is called before each order.
     fn end(&mut self, signals: Option<&Signals>, note: impl Fn()) -> Result<(), Error> {
+        self.release_other();
         let ended = self.waiter.wait(signals, note);
         match ended {
             // They may never end.
@@ -490,7 +494,11 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.stop();
+        match self.taken.is_some() {
+            // These sockets are still the other process's, which serves on: to refuse here would be to refuse there.
+            true if self.steered.hand_over().is_ok() => self.drain(),
+            _ => self.stop(),
+        }
         self.stalls = None;
         self.join();
         // Only now nobody accepts any more.

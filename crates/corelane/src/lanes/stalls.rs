@@ -10,7 +10,7 @@ use crate::error::Error;
 use corelane_os::halt::Sampler;
 use corelane_os::{clock, report};
 use corelane_unwind::{Function, Names};
-use corelane_watch::{LaneCounter, LaneRow, LaneState, Page, Reader};
+use corelane_watch::{LaneCounter, LaneRow, LaneState, Page, Reader, Serving};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -113,12 +113,7 @@ impl Watch {
 
     /// Whom the lane's call is for, by the word on its page.
     fn for_whom(&self, serving: u64) -> String {
-        let (service, connection) = ((serving >> 32) as usize, serving as u32);
-        match (service.checked_sub(1).and_then(|service| self.services.get(service)), connection) {
-            (None, _) => "outside of any service's call".to_owned(),
-            (Some(service), 0) => format!("serving {service}"),
-            (Some(service), connection) => format!("serving {service}, connection {}", connection - 1),
-        }
+        Serving::words(Serving::of(serving, |service| self.services.get(service).map(String::as_str)))
     }
 
     /// The functions in which a thread is, the innermost first.

@@ -112,11 +112,10 @@ impl<'a> Service<'a> {
 
 /// What is wrong, a line each, the worst first.
 fn wrong(snapshot: &Snapshot) -> Vec<String> {
-    let stalled = |(number, lane)| {
-        let seconds = snapshot.stalled(lane)? as f64 / 1e9;
-        Some(format!("lane {number} is stalled: in one turn for {seconds:.1} s"))
+    let stalled = |(lane, age, for_whom): (usize, u64, String)| {
+        format!("lane {lane} is stalled: in one turn for {:.1} s, {for_whom}", age as f64 / 1e9)
     };
-    let mut lines: Vec<String> = snapshot.lanes.iter().enumerate().filter_map(stalled).collect();
+    let mut lines: Vec<String> = snapshot.stalls().map(stalled).collect();
     for service in &snapshot.services {
         counted(&mut lines, snapshot, &format!("service {}", service.name.name), &service.values);
     }

@@ -1,7 +1,7 @@
 //! What is told of flows, how strays are counted, and lanes that leave and come back.
 
 use crate::for_seeds;
-use crate::rig::{MS, Nobody, Rig, RigPlan, S, address, at, client};
+use crate::rig::{Family, MS, Nobody, Rig, RigPlan, S, address, at, client};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
 use corelane_seam::Datagrams;
 use corelane_sim::{Faults, Status, World};
@@ -250,4 +250,51 @@ fn a_drain_while_a_lane_leaves_ends_both() {
     rig.close(&mut Nobody);
     assert_eq!(left.try_recv(), Ok(Ok(())));
     assert_eq!(tell(&rig, 1, Command::Enter).try_recv(), Err(TryRecvError::Disconnected), "an ended lane hears nothing");
+}
+
+/// Counts whom its lane accepts.
+struct Counting(Rc<RefCell<[usize; 2]>>);
+
+impl StreamService for Counting {
+    type Talk = Silent;
+    type Session = ();
+
+    fn open(&mut self, cx: &mut Cx<'_>, _: &Peer) {
+        self.0.borrow_mut()[cx.lane()] += 1;
+    }
+
+    fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        output.forward(input.take_all());
+        Next::Continue
+    }
+}
+
+#[test]
+fn a_lane_leaves_unix_sockets_too_where_clients_never_cease_to_come() {
+    for_seeds(20, |seed| {
+        let world = World::new(seed, Faults::none());
+        let accepted = Rc::<RefCell<[usize; 2]>>::default();
+        let mut rig = Rig::new(&world, &RigPlan::lanes(2).family(Family::Path), |roster| {
+            roster.serve(Family::Path.at(address().port()), Limits::default(), Counting(accepted.clone()));
+            roster.serve_datagrams(at(PORT), Limits::default(), Witness(Seen::default()));
+        });
+        rig.wait(MS);
+        let left = tell(&rig, 0, Command::Leave);
+        let mut peers = Vec::new();
+        let mut come = |rig: &mut Rig, until: &dyn Fn() -> bool| {
+            for number in 0..100 {
+                if until() {
+                    return;
+                }
+                peers.push(rig.connect(number));
+                rig.wait(10 * MS);
+            }
+        };
+        come(&mut rig, &|| left.try_recv() == Ok(Ok(())));
+        let [before, _] = *accepted.borrow();
+        come(&mut rig, &|| false);
+        let [after, other] = *accepted.borrow();
+        assert_eq!((after, other), (before, peers.len() - before), "who has left accepts nobody, and nobody waits in vain");
+        rig.close(&mut Nobody);
+    });
 }

@@ -1,0 +1,102 @@
+//! `corelane profile`: what the lanes of a running process do, as a flame graph.
+
+mod flames;
+
+use crate::Late;
+use crate::exit::Exit;
+use crate::print::print;
+use crate::stat;
+use anyhow::{Result, bail};
+use corelane::admin::profile::{Profile, lanes, profile};
+use corelane::admin::watch::Liveness;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Shows in which functions the lanes of a running process spend their time, as a flame graph
+///
+/// The system looks 99 times for each second that a lane runs; a lane that sleeps costs nothing and shows nothing. The process is not asked and does nothing for it. Nobody but its
+/// own user, or root, may look (kernel.perf_event_paranoid at most 2, else CAP_PERFMON); what lanes do in the kernel shows as [kernel], where that is allowed.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The process; may be left out where one runs
+    #[arg(long)]
+    pid: Option<u32>,
+    /// Only this lane; by default all
+    #[arg(long, value_name = "N")]
+    lane: Option<usize>,
+    /// For how long, 1 to 3600
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+    /// A picture to open in a browser, or one line a stack with its count, as tools for flame graphs read it
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Svg)]
+    format: Form,
+    /// Where it is written; by default on standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// How a profile is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    Svg,
+    Collapsed,
+}
+
+/// Looks, and writes what it saw.
+pub fn run(arguments: &Arguments) -> Result<Exit> {
+    let process = process(arguments.pid)?;
+    let threads = chosen(process, arguments.lane)?;
+    let failed = |error| Late::of(&format!("profiling process {process}"), error);
+    let found = profile(process, &threads, Duration::from_secs(arguments.seconds)).map_err(failed)?;
+    say(&found);
+    let words = match arguments.format {
+        Form::Svg => flames::svg(&found, &format!("process {process}, {} s", arguments.seconds)),
+        Form::Collapsed => found.collapsed(),
+    };
+    match &arguments.out {
+        Some(path) => std::fs::write(path, words).map_err(|error| Late::of(&format!("writing {}", path.display()), error))?,
+        None if words.is_empty() => {}
+        None => print(words)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// The one process that is meant.
+fn process(pid: Option<u32>) -> Result<u32> {
+    let readers = stat::some(pid)?;
+    let [reader] = &readers[..] else { bail!("several processes run: name one with --pid") };
+    let process = reader.description().process.pid;
+    if reader.liveness() == Liveness::Dead {
+        bail!("process {process} has ended: only one that runs can be profiled");
+    }
+    Ok(process)
+}
+
+/// The threads of the lanes that are meant.
+fn chosen(process: u32, lane: Option<usize>) -> Result<BTreeMap<usize, u32>> {
+    let mut all = lanes(process).map_err(|error| Late::of(&format!("looking for the lanes of process {process}"), error))?;
+    let Some(last) = all.last_key_value().map(|(lane, _)| *lane) else { bail!("process {process} has no lanes any more") };
+    if let Some(lane) = lane {
+        all.retain(|number, _| *number == lane);
+        if all.is_empty() {
+            bail!("--lane: process {process} has no lane {lane}, but lanes 0 to {last}");
+        }
+    }
+    Ok(all)
+}
+
+/// What has to be known of a profile, on standard error.
+fn say(found: &Profile) {
+    if found.samples() == 0 {
+        eprintln!("corelane: nothing was seen: the lanes slept all the time; profile them while they have work");
+    }
+    if !found.sees_kernel {
+        eprintln!(
+            "corelane: what lanes do in the kernel may not be seen: for that have CAP_PERFMON, or set kernel.perf_event_paranoid to 1"
+        );
+    }
+    if found.others > 0 {
+        eprintln!("corelane: {} more samples found no room", found.others);
+    }
+}
