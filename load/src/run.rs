@@ -58,7 +58,7 @@ pub fn measure(entry: &WorkloadEntry, plan: Plan, beside: Beside<'_>) -> Result<
     let ends = Ends { plan: plan.clone(), events, stop: Arc::default() };
     let lanes = (entry.client)(lanes(&plan), ends.clone());
     let lanes = match &plan.secure {
-        Some(secure) => secure.client.before(lanes)?,
+        Some(secure) => secure.client.clone().before(lanes)?,
         None => lanes,
     };
     let running = lanes.start()?;

@@ -2,14 +2,14 @@
 
 use crate::error::Error;
 use crate::interval::Times;
-use corelane_tls::{Client, Pem, Trust};
+use corelane_tls::{Caller, Client, Pem, Trust};
 use std::path::PathBuf;
 
 /// What a plan says of TLS.
 #[derive(Clone, Debug)]
 pub struct Secure {
-    /// The client, before its files are read.
-    pub client: Client,
+    /// The client, whose files have been read: what becomes of them changes no run.
+    pub client: Caller,
     /// Sessions go on where the server lets them.
     pub resumes: bool,
     /// The server's certificate is compared with nothing.
@@ -30,7 +30,7 @@ pub struct Wishes {
 }
 
 impl Secure {
-    /// A client of the server called `host`, a name or an address, which speaks these protocols. Its files are read to see that they can be.
+    /// A client of the server called `host`, a name or an address, which speaks these protocols. Its files are read once, for all runs.
     ///
     /// # Errors
     /// [`Error::Setting`] with what is wrong with the files or with the name.
@@ -45,7 +45,7 @@ impl Secure {
         if let Some((chain, key)) = &wishes.certificate {
             client = client.certificate(Pem::new(chain, key));
         }
-        client.load().map_err(|error| Error::Setting { name: "TLS", why: error.to_string() })?;
+        let client = client.load().map_err(|error| Error::Setting { name: "TLS", why: error.to_string() })?;
         Ok(Self { client, resumes: !wishes.resumes_never, trusts_anybody: wishes.trusts_anybody })
     }
 

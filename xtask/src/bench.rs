@@ -183,7 +183,7 @@ impl Manner {
         &self,
         subject: &str,
         ours: &Ours,
-        build_peers: fn(&Path) -> Result<()>,
+        build_peers: impl FnOnce(&Path) -> Result<()>,
         measure: impl FnOnce(&mut Stage, Extent, &Interrupt) -> Result<Findings>,
     ) -> Result<()> {
         let extent = self.extent()?;

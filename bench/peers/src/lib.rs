@@ -54,18 +54,6 @@ pub fn arguments() -> io::Result<Arguments> {
     Ok(Arguments { protocol, address: address.parse().map_err(|_| usage())?, buffer_bytes: buffer_bytes.ok_or_else(usage)? })
 }
 
-/// Reads `tcp ADDRESS` from the command line, for a peer that chooses its buffers by itself.
-///
-/// # Errors
-/// `InvalidInput` with the usage when the arguments are anything else.
-pub fn place() -> io::Result<SocketAddr> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.as_slice() {
-        [protocol, address] if protocol == "tcp" => address.parse().map_err(|_| usage()),
-        _ => Err(usage()),
-    }
-}
-
 /// As [`arguments`], for a peer that speaks `protocol` alone.
 ///
 /// # Errors

@@ -24,7 +24,7 @@
 //!   one finds them. What is sent ([`Connection::send`]) is sent whole or not at all; [`Connection::write`] of much, which waits for room between its
 //!   pieces, says how far it has come ([`Write::written`]).
 //! * **Back-pressure is the connection's.** Who does not read is not read for: about two blocks (64 KiB each, less for small bytes) wait with the lane, the rest with
-//!   the peer. A write waits as long as the output holds `output_high`.
+//!   the peer. A write waits as long as the output holds `output_high`, and a task that waits for bytes meanwhile gets them.
 //! * **A connection lives as long as its [`Connection`]**: dropped, it is closed behind what was written. If the task of [`each`] panics, or is not let
 //!   finish, its connection is broken off; the lane lives on, and counts it (`panics`).
 //! * **Each side ends for itself.** A task that says no more ([`Connection::finish`]) reads on to the end of what its peer says; a peer that has said all is answered, however

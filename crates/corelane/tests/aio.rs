@@ -284,6 +284,46 @@ fn who_does_not_read_is_not_read_for() {
     rig.close(&mut Nobody);
 }
 
+/// Both directions of a connection have their own back-pressure: a peer that reads nothing until it has said all is heard to its end.
+#[test]
+fn one_task_reads_on_while_another_waits_to_write() {
+    let (heard, written) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let counts = (heard.clone(), written.clone());
+    let (_world, mut rig) = served(patient().output_high(128 << 10), move || {
+        let (heard, written) = counts.clone();
+        aio::each(async move |lane: Lane, connection: Connection| {
+            let (connection, says) = (Rc::new(connection), written.clone());
+            let writer = connection.clone();
+            lane.spawn(async move {
+                while says.get() < 2 << 20 {
+                    writer.write(&[7; 1 << 10]).await.unwrap();
+                    says.set(says.get() + (1 << 10));
+                }
+            })?;
+            while let Some(bytes) = connection.read().await? {
+                heard.set(heard.get() + bytes.len());
+            }
+            aio::Result::Ok(())
+        })
+    });
+    let peer = rig.connect(0);
+    rig.wait(S);
+    assert!(written.get() < 1 << 20, "the writer waits: {} bytes", written.get());
+    let said = aio_parts::fill(&mut rig, &peer, 100);
+    rig.wait(S);
+    assert!(said > 4 << 20 && heard.get() == said, "{} of {said} bytes were heard", heard.get());
+    let mut read = 0;
+    while read < 2 << 20 {
+        let bytes = peer.read(usize::MAX).len();
+        assert!(bytes > 0, "the writer goes on: {read} bytes");
+        read += bytes;
+        rig.wait(S);
+    }
+    peer.finish();
+    rig.wait(S);
+    rig.close(&mut Nobody);
+}
+
 #[test]
 fn a_write_waits_for_who_does_not_read() {
     let written = Rc::new(Cell::new(0));

@@ -327,6 +327,18 @@ pub fn dropped(socket: BorrowedFd) -> Option<u32> {
     is_whole.then_some(words[DROPS])
 }
 
+/// Whether a listener takes connections to other addresses than its own (IP_TRANSPARENT, ip(7)), which a rule of the system brings to it (TPROXY).
+pub fn is_transparent(listener: BorrowedFd) -> bool {
+    let mut value = 0_i32;
+    let mut length = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: `value` has `length` writable bytes, and `length` is writable itself; the call writes no more than that.
+    let answer = unsafe {
+        let value = (&raw mut value).cast();
+        libc::getsockopt(listener.as_raw_fd(), libc::SOL_IP, libc::IP_TRANSPARENT, value, &mut length)
+    };
+    answer == 0 && value != 0
+}
+
 /// Ends this side (shutdown(2)). On a connection that is broken already there is nothing left to end.
 pub fn finish(socket: BorrowedFd) {
     let _ = rustix::net::shutdown(socket, Shutdown::Write);

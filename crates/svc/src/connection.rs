@@ -294,7 +294,7 @@ impl Busy {
         if self.awaits_offload {
             return Some(Pause::Offload);
         }
-        (self.blocked || held() >= limits.output_high).then_some(Pause::Output)
+        (self.blocked || !self.output.reads_on && held() >= limits.output_high).then_some(Pause::Output)
     }
 
     /// Whether a chain of this box keeps bytes beyond this turn.

@@ -79,6 +79,8 @@ pub struct Output {
     pub(crate) wants_drained: bool,
     /// There may be parts of files in it that are to be read before they leave.
     pub(crate) has_files: bool,
+    /// The input does not wait for it.
+    pub(crate) reads_on: bool,
     next_ticket: u32,
     owner: ConnectionId,
     arena: Arena,
@@ -107,6 +109,7 @@ impl Output {
             was_refused: false,
             wants_drained: false,
             has_files: false,
+            reads_on: false,
             next_ticket: 0,
             owner: ConnectionId { index: u32::MAX, generation: 0 },
             arena,
@@ -118,7 +121,7 @@ impl Output {
     pub(crate) fn belong_to(&mut self, owner: ConnectionId) {
         assert!(self.is_idle(), "an output is handed on with something in it");
         assert!(self.reserved == 0 && self.expires == u64::MAX, "nothing is kept, and expires, for nobody");
-        (self.owner, self.was_refused, self.has_files) = (owner, false, false);
+        (self.owner, self.was_refused, self.has_files, self.reads_on) = (owner, false, false, false);
     }
 
     /// Bytes written and not yet handed to a send, whether or not they wait behind a held answer.
@@ -145,6 +148,12 @@ impl Output {
         let has_room = self.room > 0 && self.arena.ask(GATHER_BYTES);
         self.was_refused |= !has_room;
         has_room
+    }
+
+    /// Has the connection's input go on while this output [has no room](Output::ask_room), until it is said otherwise or all has left: for who takes what the peer says whether or not that
+    /// takes what is written, and bounds what it keeps of it ([`Next::Wait`](crate::Next::Wait)). Else a peer that reads nothing is not read from.
+    pub fn read_on(&mut self, reads_on: bool) {
+        self.reads_on = reads_on;
     }
 
     /// Asks the output limit alone for room, as [`Output::ask_room`] asks it and the lane's memory: for a service that writes what can be refused.

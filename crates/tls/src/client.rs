@@ -199,6 +199,12 @@ impl Program {
 #[derive(Clone)]
 pub struct Caller(Arc<Program>);
 
+impl std::fmt::Debug for Caller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Caller").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
 impl Caller {
     /// Has the connections that the service that was added last opens speak TLS.
     ///

@@ -110,7 +110,9 @@ impl<A: Application, E: Exchange<A>> From<(E, First)> for Handled<A> {
     }
 }
 
-/// One request and its answer that take more than a call: what is kept for them. A connection has one at a time.
+/// One request and its answer that take more than a call: what is kept for them. A connection has one at a time, and that goes one way at a time: content is
+/// read before the answer begins, for most clients read no answer before they have sent all. What answers while it reads is written by `async fn`
+/// ([`corelane::aio`], or hyper on lanes), where a connection is read and written at once.
 pub trait Exchange<A: Application>: 'static {
     /// A piece of the content has come, as it lies in the lane's memory.
     fn content(&mut self, _application: &mut A, _cx: &mut Cx<'_, A::Talk>, _piece: Shared) -> Flow {

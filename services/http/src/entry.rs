@@ -1,12 +1,13 @@
 //! The service as `serve` knows it.
 
 use crate::hosts::check_host;
-use crate::{AccessLog, Application, Files, Fixed, HostError, Hosts, Http, LogFormat, SITES_MAX};
+use crate::{AccessLog, Application, Files, Fixed, HostError, Hosts, Http, LogFormat, SITES_MAX, Settings};
 use corelane::service::entry::choice::{Choice, Flag, Number, PathUse, Text};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_proxied::entry as proxied;
 use corelane_tls::entry as tls;
+use corelane_wire::http1::Limits;
 use std::time::Duration;
 
 /// Where HTTP is served unless said otherwise.
@@ -43,6 +44,13 @@ const CACHE_BYTES: Number = Number::new(
 )
 .between(0, 16 << 30, Files::CACHE_BYTES as u64);
 
+const HEAD_BYTES: Number = Number::new(
+    "head-bytes",
+    "bytes",
+    "let the head of a request be so long, and its target half of that; a longer one is refused with 431, or 414",
+)
+.between(1 << 10, 64 << 10, 16 << 10);
+
 /// What says how files are served.
 const OF_FILES: [&str; 4] = [INDEX.name, LISTING.name, ERRORS.name, CACHE_BYTES.name];
 
@@ -71,6 +79,7 @@ pub static ENTRY: Entry = Entry::new(
     Choice::Text(ERRORS),
     Choice::Number(CACHE_BYTES),
     Choice::Number(REPLY),
+    Choice::Number(HEAD_BYTES),
     Choice::Text(LOG),
     Choice::Text(LOG_FORMAT),
     proxied::OPTION,
@@ -161,7 +170,14 @@ fn serve<A: Application>(
     log: Option<AccessLog>,
     application: impl Fn() -> A + Send + Sync + 'static,
 ) -> Result<Lanes> {
-    lanes.serve(&asked.url().to_string(), move |_lane| log.iter().fold(Http::new(application()), Http::log))
+    let settings = settings(asked.chosen().number(&HEAD_BYTES) as usize);
+    let served = move |_lane| log.iter().fold(Http::new(application()).settings(settings), Http::log);
+    lanes.serve(&asked.url().to_string(), served)
+}
+
+/// The bounds for heads of so many bytes.
+fn settings(head_bytes: usize) -> Settings {
+    Settings::new().head(Limits { head_bytes, target_bytes: head_bytes / 2, ..Limits::default() })
 }
 
 fn is_root(text: &str) -> std::result::Result<(), String> {
@@ -250,6 +266,18 @@ mod tests {
         ] {
             let error = of(&format!("http://127.0.0.1:0{wrong}")).unwrap_err();
             assert!(error.contains(said), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn heads_are_bounded_by_their_option() {
+        assert_eq!(settings(HEAD_BYTES.default as usize), Settings::new());
+        let of = |bytes: &str| {
+            Lanes::per_core().serve_entry(&ENTRY, &format!("http://127.0.0.1:0?reply=8&head-bytes={bytes}")).map(drop)
+        };
+        assert!(of("1024").is_ok() && of("65536").is_ok());
+        for wrong in ["1023", "65537"] {
+            assert!(of(wrong).unwrap_err().to_string().contains("head-bytes"), "{wrong}");
         }
     }
 

@@ -42,6 +42,12 @@ use tree::Tree;
 use visit::Visit;
 use warming::Warmings;
 
+#[cfg(test)]
+pub(crate) use {
+    lookup::{LISTED_MAX, LOOKUPS_MAX, SMALL_BYTES},
+    name::PATH_BYTES_MAX,
+};
+
 /// What may be done with files.
 const METHODS: &str = "GET, HEAD, OPTIONS";
 /// How long what was seen of a file is taken for true where nobody tells that it has changed, in nanoseconds: a second.

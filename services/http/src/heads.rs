@@ -138,13 +138,32 @@ impl<A: Application> Http<A> {
         Run { taken, requests, end: End::Served(Served::Next) }
     }
 
+    /// What an answer must know that is given before the content is read: it says that the connection closes where that is so (RFC 9112 section 9.6).
+    #[inline]
+    fn facts_unread(&self, arrived: &Arrived<'_>) -> Facts {
+        let (facts, announced) = match arrived.framing() {
+            Framing::Length(length) if length > 0 => (arrived.facts, length),
+            // Its length shows as it comes.
+            Framing::Chunked => (arrived.facts, 0),
+            _ => return arrived.facts,
+        };
+        let goes_on = self.passes_over(announced, !arrived.head.expects_continue);
+        Facts { persists: facts.persists && goes_on, ..facts }
+    }
+
+    /// Whether so much content that nobody wants is passed over. Where it was not invited nobody knows whether it still comes (RFC 9110 section 10.1.1).
+    fn passes_over(&self, announced: u64, is_invited: bool) -> bool {
+        is_invited && announced <= self.settings.unwanted_bytes
+    }
+
     /// Serves one request.
     #[inline]
     pub(crate) fn serve(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>, mut trace: Trace<'_>) -> Served<A> {
-        let reply = Reply::new(call.output, &self.desk, arrived.facts, trace.again());
+        let facts = self.facts_unread(&arrived);
+        let reply = Reply::new(call.output, &self.desk, facts, trace.again());
         match self.application.request(call.cx, &Request::new(arrived.head, arrived.content), reply) {
             Ok(Handled::Answered(answered)) => {
-                self.log_answer(trace, &answered, arrived.facts);
+                self.log_answer(trace, &answered, facts);
                 self.after_answer(call, arrived)
             }
             handled => self.serve_on(call, arrived, handled, trace),
@@ -170,7 +189,7 @@ impl<A: Application> Http<A> {
     ) -> Served<A> {
         match handled {
             Ok(Handled::Answered(answered)) => {
-                self.log_answer(trace, &answered, arrived.facts);
+                self.log_answer(trace, &answered, self.facts_unread(&arrived));
                 self.after_answer(call, arrived)
             }
             Ok(Handled::Collect(most)) if arrived.content.is_none() => self.begin_to_collect(call, arrived, most, trace),
@@ -204,7 +223,8 @@ impl<A: Application> Http<A> {
         if stage == Stage::Content {
             self.invite(call, arrived.head);
         }
-        let (note, facts, nothing) = (trace.into_note(self.desk.log()), arrived.facts, Sent { status: 0, bytes: 0 });
+        let facts = if stage == Stage::Content { arrived.facts } else { self.facts_unread(&arrived) };
+        let (note, nothing) = (trace.into_note(self.desk.log()), Sent { status: 0, bytes: 0 });
         let mut running = Running { exchange, facts, body, is_invited, stage, owed: None, sent: nothing, note };
         if let First::Produce(Begun { status, .. }) = first {
             running.note_sent(Sent { status, bytes: 0 });
@@ -265,10 +285,8 @@ impl<A: Application> Http<A> {
             return if facts.closes { Served::Last } else { Served::Next };
         }
         call.cx.count(HttpCounter::ContentsUnwanted, 1);
-        let left = self.settings.unwanted_bytes;
-        // Where it was not invited nobody knows whether it still comes (RFC 9110 section 10.1.1).
-        match !facts.closes && is_invited && body.announced() <= left {
-            true => Served::Active(Active::Unwanted { body, left }),
+        match !facts.closes && self.passes_over(body.announced(), is_invited) {
+            true => Served::Active(Active::Unwanted { body, left: self.settings.unwanted_bytes }),
             false => Served::Close,
         }
     }
@@ -281,9 +299,10 @@ impl<A: Application> Http<A> {
         status: Status,
         mut trace: Trace<'_>,
     ) -> Served<A> {
-        match Reply::new(call.output, &self.desk, arrived.facts, trace.again()).status::<Answered>(status) {
+        let facts = self.facts_unread(&arrived);
+        match Reply::new(call.output, &self.desk, facts, trace.again()).status::<Answered>(status) {
             Ok(answered) => {
-                self.log_answer(trace, &answered, arrived.facts);
+                self.log_answer(trace, &answered, facts);
                 self.after_answer(call, arrived)
             }
             Err(_) => Served::Refused,
@@ -293,7 +312,7 @@ impl<A: Application> Http<A> {
     /// A head with a fault that leaves its end known.
     fn serve_refusal(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>, refusal: Refusal) -> Served<A> {
         let trace = Trace::Asked(arrived.asked());
-        match self.answer_refusal(call, arrived.facts, (refusal, HttpCounter::HeadsRefused), trace) {
+        match self.answer_refusal(call, self.facts_unread(&arrived), (refusal, HttpCounter::HeadsRefused), trace) {
             true => self.after_answer(call, arrived),
             false => Served::Refused,
         }

@@ -22,6 +22,8 @@
 
 mod answer;
 mod application;
+#[cfg(test)]
+mod bounds;
 mod content;
 mod counters;
 mod deliver;

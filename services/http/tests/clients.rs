@@ -10,7 +10,9 @@ mod upload;
 
 use corelane::lanes::{DriverChoice, Running};
 use corelane::{Lanes, StreamService};
-use corelane_http::{Fixed, Http};
+use corelane_http::{ENTRY, Fixed, Http};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -119,5 +121,26 @@ fn programs_that_measure_find_no_fault() {
         let output = command.args(&arguments).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         assert!(text.contains(right) && !text.contains(wrong), "{name}: {text}");
+    }
+}
+
+#[test]
+fn heads_are_as_long_as_the_operator_says() {
+    let ask = |running: &Running, target: usize, head: usize| {
+        let mut stream = TcpStream::connect(running.address()).unwrap();
+        let (begin, end) = (format!("GET /{} HTTP/1.1\r\nHost: a\r\nX: ", "a".repeat(target - 1)), "\r\n\r\n");
+        let head = format!("{begin}{}{end}", "b".repeat(head - begin.len() - end.len()));
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer[9..12].to_owned()
+    };
+    for bytes in [1 << 10, 64 << 10] {
+        let place = format!("http://127.0.0.1:0?reply=8&head-bytes={bytes}");
+        let running = Lanes::per_core().lanes(1).serve_entry(&ENTRY, &place).unwrap().start().unwrap();
+        let answers = [(10, bytes), (10, bytes + 1), (bytes / 2, bytes), (bytes / 2 + 1, bytes)]
+            .map(|(target, head)| ask(&running, target, head));
+        assert_eq!(answers, ["200", "431", "200", "414"], "{bytes}");
     }
 }

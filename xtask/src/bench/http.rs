@@ -2,6 +2,7 @@
 
 mod cells;
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -14,7 +15,7 @@ use super::load::Timing;
 use super::report::Findings;
 use super::rounds::Extent;
 use super::stage::{Ours, Stage};
-use super::{Manner, measure_cell, web};
+use super::{Manner, build_peers, measure_cell, web};
 
 pub use cells::CELLS;
 
@@ -39,7 +40,13 @@ impl Arguments {
     /// # Errors
     /// When a program cannot be built or started, or answers wrongly. A server that is not installed is left out.
     pub fn run(&self) -> Result<()> {
-        self.manner.conduct("http", &self.ours, |_| Ok(()), |stage, extent, interrupt| self.measure(stage, extent, interrupt))
+        let build = |peers: &Path| if self.is_built_for() { build_peers(peers) } else { Ok(()) };
+        self.manner.conduct("http", &self.ours, build, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
+    }
+
+    /// Whether a server takes part that has to be built.
+    fn is_built_for(&self) -> bool {
+        CELLS.iter().any(|cell| self.wants(cell.name) && cell.entrants.contains(&cells::HYPER))
     }
 
     fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {

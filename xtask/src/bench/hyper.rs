@@ -8,13 +8,10 @@ use clap::Args;
 use super::bars::{Bar, Divisor, PARITY, cpu};
 use super::cells::Cell;
 use super::entrants::{Entrant, Peer};
-use super::load::{Asks, Load, Page, Transport};
+use super::load::{Asks, HELLO_BYTES, Load, Page, Transport};
 use super::report::Findings;
 use super::stage::Ours;
 use super::{BUILD, Manner, build_peers, cargo, measure_cell, run_cargo};
-
-/// Bytes of hello.
-const BYTES: usize = 13;
 
 const ON_TOKIO: Entrant = Entrant::Peer(Peer::Hyper);
 
@@ -54,7 +51,7 @@ fn build(peers: &Path) -> Result<()> {
 }
 
 const fn cell(name: &'static str, depth: usize) -> Cell {
-    let asks = Asks::Get(Page::Reply);
-    let load = Load { asks, transport: Transport::Tcp, bytes: BYTES, connections: 64, depth, spin: false };
+    let asks = Asks::Get(Page::Hello);
+    let load = Load { asks, transport: Transport::Tcp, bytes: HELLO_BYTES, connections: 64, depth, spin: false };
     Cell { name, load, entrants: &[Entrant::Hyper, ON_TOKIO], bars: BARS, stand_in: Entrant::Hyper, idle_cpu: false }
 }

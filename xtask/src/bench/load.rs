@@ -36,6 +36,11 @@ pub enum Asks {
     Get(Page),
 }
 
+/// Bytes of a fixed reply.
+pub const REPLY_BYTES: usize = 8;
+/// Bytes of hyper's hello.
+pub const HELLO_BYTES: usize = 13;
+
 /// What GET asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -44,8 +49,10 @@ pub enum Page {
     File,
     /// A file, on a connection for each request.
     FileAnew,
-    /// The same few bytes each time.
+    /// The same [`REPLY_BYTES`] each time.
     Reply,
+    /// hyper's hello, [`HELLO_BYTES`] each time.
+    Hello,
 }
 
 /// How records of calls are taken apart on their way (RFC 5531 section 11).
@@ -136,7 +143,11 @@ impl Asks {
 
 impl Page {
     fn options(self, bytes: &str) -> Vec<String> {
-        let path = if self == Page::Reply { "/reply".to_owned() } else { format!("/{bytes}") };
+        let path = match self {
+            Page::Reply => "/reply".to_owned(),
+            Page::Hello => "/".to_owned(),
+            Page::File | Page::FileAnew => format!("/{bytes}"),
+        };
         let mut options = words(["--path", &path, "--expect", bytes]);
         if self == Page::FileAnew {
             options.extend(words(["--requests-per-connection", "1"]));

@@ -13,7 +13,7 @@ use super::counts::{self, Counts};
 use super::cpus::SERVER_CPU;
 use super::entrants::{Entrant, Peer};
 use super::ganesha;
-use super::load::{Asks, Page, Transport};
+use super::load::{Asks, HELLO_BYTES, Page, REPLY_BYTES, Transport};
 use super::server::{self, Server};
 use super::softirq;
 use super::web::{self, Folder};
@@ -145,7 +145,7 @@ impl Stage {
         }
         let (command, driver) = match entrant {
             Entrant::Peer(peer) | Entrant::WithOurBlock(peer) => {
-                (self.peer(entrant, peer, transport, address)?, peer.driver().to_owned())
+                (self.peer(entrant, peer, asks, transport, address)?, peer.driver().to_owned())
             }
             _ => self.corelane(entrant, asks, &place)?,
         };
@@ -167,7 +167,7 @@ impl Stage {
             _ => String::new(),
         };
         match (asks, &self.web) {
-            (Asks::Get(Page::Reply), _) => format!("?reply=8{secure}"),
+            (Asks::Get(Page::Reply), _) => format!("?reply={REPLY_BYTES}{secure}"),
             (Asks::Get(_), Some(folder)) => format!("?root={}{secure}", folder.files().display()),
             _ => String::new(),
         }
@@ -179,10 +179,11 @@ impl Stage {
         Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: Some(surroundings) })
     }
 
-    fn peer(&self, entrant: Entrant, peer: Peer, transport: Transport, address: SocketAddr) -> Result<Command> {
+    fn peer(&self, entrant: Entrant, peer: Peer, asks: Asks, transport: Transport, address: SocketAddr) -> Result<Command> {
         let mut command = server::on_cpu(SERVER_CPU, built(&self.peers, peer))?;
         command.arg(transport.protocol()).arg(address.to_string());
-        command.args(entrant.buffer_bytes(transport).map(|bytes| bytes.to_string()));
+        let content = (peer == Peer::Hyper).then(|| if asks == Asks::Get(Page::Reply) { REPLY_BYTES } else { HELLO_BYTES });
+        command.args(entrant.buffer_bytes(transport).or(content).map(|bytes| bytes.to_string()));
         Ok(command)
     }
 

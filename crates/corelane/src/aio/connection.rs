@@ -13,7 +13,8 @@ use std::task::{Context, Poll, ready};
 /// A connection: accepted ([`Lane::accept`](super::Lane::accept)) or opened ([`Lane::connect`](super::Lane::connect)). Dropped, it is closed behind all that was written
 /// ([`Ending::Completed`](crate::service::Ending::Completed)).
 ///
-/// One task may read while another writes; of two that read, or write, at the same time the later one is woken.
+/// One task may read while another writes, as both have it in an [`Rc`]: each direction waits for itself, so what the peer says is read on while it takes nothing of what is
+/// written. Of two that read, or write, at the same time the later one is woken.
 pub struct Connection {
     link: Rc<Link>,
 }

@@ -591,6 +591,7 @@ impl Own {
         if room == 0 && self.awaits_room || self.awaits_leave {
             output.notify_drained();
         }
+        output.read_on(self.wanted > 0);
         let is_at_work = (self.wanted == 0 || self.works > 0) && self.fate == Fate::Lives;
         let before = if wrote || !is_at_work { self.ticket.take() } else { None };
         if is_at_work && self.ticket.is_none() {

@@ -31,10 +31,11 @@ impl<S: Source> ReadinessDriver<S> {
         key
     }
 
-    /// Keeps the address of a listener that has only one; of another the system is asked with each connection.
+    /// Keeps the address of a listener that has only one; of another, such as one behind a transparent proxy's rule, the system is asked with each connection.
     pub(super) fn note_local(&mut self, key: Key) -> Result<(), Fault> {
-        let local = sockets::local_address(self.endpoints.at_mut(key.index).descriptor.as_fd())?;
-        if local.ip().is_none_or(|ip| !ip.is_unspecified()) {
+        let listener = self.endpoints.at_mut(key.index).descriptor.as_fd();
+        let local = sockets::local_address(listener)?;
+        if local.ip().is_none_or(|ip| !ip.is_unspecified()) && !sockets::is_transparent(listener) {
             self.local.insert(key.index, local);
         }
         Ok(())

@@ -20,9 +20,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// The longest file that is kept in memory: 256 KiB.
-const SMALL_BYTES: u64 = 256 << 10;
+pub(crate) const SMALL_BYTES: u64 = 256 << 10;
 /// Names of a directory that are listed at the most.
-const LISTED_MAX: usize = 10_000;
+pub(crate) const LISTED_MAX: usize = 10_000;
 /// How often a lookup begins anew when the file changes under it, or a name on the way to it.
 const TRIES: u8 = 4;
 
@@ -68,7 +68,7 @@ pub(super) struct Lookups {
 }
 
 /// Lookups under way at once, at the most: clients may have gone that asked for them. One more is answered with 503 (Service Unavailable).
-const LOOKUPS_MAX: usize = 1024;
+pub(crate) const LOOKUPS_MAX: usize = 1024;
 
 struct Lookup {
     key: Vec<u8>,

@@ -3,7 +3,7 @@
 use corelane_wire::http1::{Refusal, Status, path};
 
 /// The longest path that is looked for, in bytes: the system knows none longer (PATH_MAX).
-const PATH_BYTES_MAX: usize = 4000;
+pub(crate) const PATH_BYTES_MAX: usize = 4000;
 
 /// Memory to decode a path in.
 #[derive(Default)]

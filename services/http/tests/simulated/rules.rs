@@ -135,6 +135,7 @@ fn a_client_that_waits_is_told_to_send_what_is_wanted() {
     }
     let (answer, closed) = case.ask_alone(&head("/ignore"));
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && closed, "nobody knows whether its content comes: {answer}");
+    assert!(answer.contains("Connection: close\r\n"), "{answer}");
     assert_eq!((case.rig.named("answers_1xx"), case.rig.named("contents_unwanted")), (2, 1));
     case.close();
 }
@@ -166,8 +167,14 @@ fn content_that_nobody_wants_is_passed_over_up_to_a_bound() {
     let next = "GET /now/1 HTTP/1.1\r\nHost: a\r\n\r\n";
     let (answer, closed) = case.ask_alone(&(request(60_000) + next));
     assert!(answer.contains("ignored") && answer.ends_with("\r\n\r\n\0") && !closed, "{answer}");
-    let (answer, closed) = case.ask_alone(&request(1 << 20));
-    assert!(answer.contains("ignored") && closed, "{answer}");
+    assert!(!answer.contains("Connection: close"), "{answer}");
+    // What is not passed over ends the connection, and the answer says so, whoever gives it.
+    for path in ["/ignore", "/later/1", "/late/1", "/chunks/1", "/split", "/none"] {
+        let (answer, closed) = case.ask_alone(&request(1 << 20).replace("/ignore", path));
+        assert!(closed && answer.contains("Connection: close\r\n"), "{path}: {answer}");
+    }
+    let (answer, closed) = case.ask_alone(&request(1 << 20).replace("Host: a", "Hose: a"));
+    assert!(answer.starts_with("HTTP/1.1 400") && closed && answer.contains("Connection: close\r\n"), "{answer}");
     let chunk = format!("10000\r\n{}\r\n", "x".repeat(1 << 16));
     let head = "POST /ignore HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     assert!(!case.ask_alone(&format!("{head}{chunk}0\r\n\r\n")).1);

@@ -3,9 +3,12 @@
 use crate::bench::bars::{Bar, Divisor, PARITY, cpu};
 use crate::bench::cells::Cell;
 use crate::bench::entrants::{Entrant, Peer};
-use crate::bench::load::{Asks, Load, Page, Transport};
+use crate::bench::load::{Asks, Load, Page, REPLY_BYTES, Transport};
 
 const NGINX: Entrant = Entrant::Peer(Peer::Nginx);
+
+/// What many write an application on.
+pub const HYPER: Entrant = Entrant::Peer(Peer::Hyper);
 
 const SMALL: usize = 4 << 10;
 const LARGE: usize = 100 << 10;
@@ -24,8 +27,8 @@ pub const CELLS: &[Cell] = &[
     Cell { bars: &[cpu(Divisor::One(NGINX), PARITY)], ..cell("http-104857600", get(HUGE, 8, 1)) },
     Cell {
         bars: &[cpu(Divisor::One(Entrant::Echo), 1.3)],
-        entrants: &[Entrant::Corelane, Entrant::Echo, NGINX],
-        ..cell("http-reply-8-d16", Load { asks: Asks::Get(Page::Reply), ..get(8, 64, 16) })
+        entrants: &[Entrant::Corelane, Entrant::Echo, NGINX, HYPER],
+        ..cell("http-reply-8-d16", Load { asks: Asks::Get(Page::Reply), ..get(REPLY_BYTES, 64, 16) })
     },
 ];
 
