@@ -143,20 +143,32 @@ fn lost(number: RawFd, queue: &Queue) {
 
 /// Tells every queue that a number is about to be closed, and the queue whose descriptor it is. Where somebody holds a lock, he tells when he lets go.
 pub fn closed(number: RawFd) {
-    let Some(own) = look(|queues| queues.remove(&number)) else { return };
+    let begin = |queues: &mut BTreeMap<RawFd, Known>| (queues.remove(&number), first(queues, Bound::Unbounded));
+    let Some((own, mut next)) = look(begin) else { return };
     own.into_iter().for_each(|known| lost(number, &known.queue));
-    let mut from = Bound::Unbounded;
     // One after the other, so that nothing is allocated, and the list is not locked while a queue looks.
-    while let Some(Some((next, queue))) = look(|queues| first(queues, from)) {
-        queue.try_closed(number);
-        from = Bound::Excluded(next);
+    while let Some(one) = next {
+        one.queue.try_closed(number);
+        if one.is_last {
+            return;
+        }
+        next = look(|queues| first(queues, Bound::Excluded(one.number))).flatten();
     }
 }
 
+/// A queue of the list.
+struct Next {
+    number: RawFd,
+    queue: Arc<Queue>,
+    /// No other stood behind it.
+    is_last: bool,
+}
+
 /// The first queue of those that come `from` a number on.
-fn first(queues: &BTreeMap<RawFd, Known>, from: Bound<RawFd>) -> Option<(RawFd, Arc<Queue>)> {
-    let (number, known) = queues.range((from, Bound::Unbounded)).next()?;
-    Some((*number, known.queue.clone()))
+fn first(queues: &BTreeMap<RawFd, Known>, from: Bound<RawFd>) -> Option<Next> {
+    let mut behind = queues.range((from, Bound::Unbounded));
+    let (number, known) = behind.next()?;
+    Some(Next { number: *number, queue: known.queue.clone(), is_last: behind.next().is_none() })
 }
 
 /// Looks into the list if nobody has it. If somebody has, he has every queue look for closes when he lets go.

@@ -24,6 +24,15 @@ fn a_close_that_is_told_of_removes_the_interests() {
 }
 
 #[test]
+fn a_close_is_told_to_each_queue_that_watches() {
+    let queues = [queue(), queue(), queue()];
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    queues.iter().for_each(|queue| queue.ok(Change::readable(ours.as_fd())));
+    corelane_event::closed(number(&ours));
+    assert_eq!(queues.each_ref().map(|queue| queue.registered()), [0; 3]);
+}
+
+#[test]
 fn a_close_that_nobody_told_of_is_never_told_as_the_new_files() {
     let queue = queue();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
