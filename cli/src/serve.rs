@@ -63,7 +63,7 @@ pub struct Arguments {
     /// Microseconds that a lane goes on looking for work before it sleeps, up to 1000000
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
-    /// Have the frames of an interface, and UDP services at its addresses over them: eth1,ip=10.0.0.2/24, with further ,ip=ADDRESS/BITS, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan (what is opened), and ,channels=PATH (a socket at which other processes take packets). The kernel must not have these addresses. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
+    /// Have the frames of an interface, and UDP services at its addresses over them: eth1,ip=10.0.0.2/24 (tap:tap0 for a tap, whose near end is the kernel's), with further ,ip=ADDRESS/BITS, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan (what is opened), and ,channels=PATH (a socket at which other processes take packets). The kernel must not have these addresses. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
     #[arg(long, value_name = "PORT")]
     packet: Option<corelane::lanes::PacketPort>,
     /// Serve as this user, and with none of root's rights once everything listens; with GROUP as its only group. Only root can. Files, such as certificates, are
