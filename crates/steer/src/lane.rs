@@ -84,7 +84,7 @@ impl Selection for LaneSelection {
 
     fn leave(&mut self, at: TransportAddress) {
         if let Some(attached) = self.attached() {
-            attached.group(at).leave(self.lane);
+            attached.find(at).into_iter().for_each(|group| group.leave(self.lane));
         }
     }
 
