@@ -50,9 +50,11 @@ pub struct Arguments {
 
 /// Builds it, runs the command in it, and takes it down.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    // Before the rig's namespaces, out of which nothing can be fetched.
+    let kept = (arguments.shape == Shape::Guest).then(guest::Kept::prepare).transpose()?;
     let rig = Rig::build(arguments)?;
-    if arguments.shape == Shape::Guest {
-        return guest::run(&rig, arguments.queues, &arguments.command);
+    if let Some(kept) = kept {
+        return guest::run(&kept, &rig, arguments.queues, &arguments.command);
     }
     let mut command = rig.command(&arguments.command);
     let status = command.status().context("setpriv (package util-linux)")?;

@@ -30,6 +30,8 @@ fcntl.ioctl(socket.socket(), 0x8946, struct.pack(\"16sP16x\", b\"vb\", ctypes.ad
 '";
 const V4: &str = "echo=udp://10.9.0.2:60007?reflect";
 const V6: &str = "echo=udp://[fd09::2]:60007?reflect";
+/// At a socket: lanes of sockets have the table that `rss table` changes.
+const BESIDE: &str = "echo=udp://127.0.0.1:60007?reflect";
 const PORT: &str = "va,ip=10.9.0.2/24,ip=fd09::2/64";
 
 fn can_run(test: &str) -> bool {
@@ -236,21 +238,19 @@ fn follows_the_table(server: &Server) {
         table.args(["rss", "table", "--move", &format!("0-127:{lane}")]).env("CORELANE_RUN_DIR", server.run.path());
         let moved = output(&mut table);
         assert!(moved.status.success(), "{moved:?}");
-        in_network_of(server.pid(), || {
-            let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
-            socket.connect("10.9.0.2:60007").unwrap();
-            // Lanes hear of the table in a turn of their own.
-            until("the flow is on its lane", || {
-                let before = delivered(server);
-                echo_datagram(&socket, b"whose?");
-                delivered(server)[lane] > before[lane]
-            });
+        let socket = in_network_of(server.pid(), || UdpSocket::bind("10.9.0.1:0").unwrap());
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.connect("10.9.0.2:60007").unwrap();
+        // Lanes hear of the table in a turn of their own.
+        until("the flow is on its lane", || {
             let before = delivered(server);
-            (0..100).for_each(|number| echo_datagram(&socket, &pattern(64, number)));
-            let after = delivered(server);
-            assert_eq!((after[lane] - before[lane], after[1 - lane]), (100, before[1 - lane]));
+            echo_datagram(&socket, b"whose?");
+            delivered(server)[lane] > before[lane]
         });
+        let before = delivered(server);
+        (0..100).for_each(|number| echo_datagram(&socket, &pattern(64, number)));
+        let after = delivered(server);
+        assert_eq!((after[lane] - before[lane], after[1 - lane]), (100, before[1 - lane]));
     }
 }
 
@@ -262,7 +262,7 @@ fn x_12_packets_follow_the_table(driver: Driver) {
     let wire = WIRE.replace("va type veth peer name vb", "va numrxqueues 2 type veth peer name vb numtxqueues 2");
     let script = format!("{wire} && exec \"$0\" \"$@\"");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
-    let Some(server) = driver.start_under(test, &wrapper, &["--lanes", "2", "--packet", PORT, V4]) else { return };
+    let Some(server) = driver.start_under(test, &wrapper, &["--lanes", "2", "--packet", PORT, V4, BESIDE]) else { return };
     follows_the_table(&server);
     ends(server);
 }
@@ -285,7 +285,7 @@ fn over_a_tap_the_kernel_at_its_other_end_is_served(driver: Driver) {
     for before in [made, there] {
         let script = format!("ip link set lo up && {before} && exec \"$0\" \"$@\"");
         let wrapper = ["unshare", "--net", "sh", "-c", &script];
-        let arguments = ["--lanes", "2", "--packet", "tap:tap0,ip=10.9.0.2/24", V4];
+        let arguments = ["--lanes", "2", "--packet", "tap:tap0,ip=10.9.0.2/24", V4, BESIDE];
         let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
         if before == "true" {
             let set_up = in_network_of(server.pid(), || output(Command::new("sh").args(["-c", TAP])));
@@ -306,7 +306,7 @@ fn over_a_tap_without_programs_packets_change_lanes(driver: Driver) {
         "ip link set lo up && ip tuntap add dev tap0 mode tap multi_queue && {TAP} && exec setpriv --bounding-set=-bpf,-sys_admin \"$0\" \"$@\""
     );
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
-    let arguments = ["--lanes", "2", "--packet", "tap:tap0,ip=10.9.0.2/24", V4];
+    let arguments = ["--lanes", "2", "--packet", "tap:tap0,ip=10.9.0.2/24", V4, BESIDE];
     let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
     let lost = server.notes.iter().find(|note| note.contains("the kernel gives packets to queues as it likes"));
     assert!(lost.is_some(), "{:?}", server.notes);

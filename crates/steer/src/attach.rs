@@ -86,11 +86,15 @@ impl Attached {
         Ok(Self { selector, groups, takes_over })
     }
 
+    /// The sockets of a place; none if the server did not name it, for what comes there comes as frames.
+    pub(crate) fn find(&self, at: TransportAddress) -> Option<&Group> {
+        self.groups.iter().find(|(place, _)| *place == at).map(|(_, group)| group)
+    }
+
     /// The sockets of a place, which is one that the server named.
     pub(crate) fn group(&self, at: TransportAddress) -> &Group {
-        let found = self.groups.iter().find(|(place, _)| *place == at);
-        // reason: lanes listen at the places that the server named, and at no other.
-        &found.expect("a lane's place is one of the server's").1
+        // reason: only a socket of the kernel's is asked for, and lanes have those at the places that the server named, and at no other.
+        self.find(at).expect("a lane's place is one of the server's")
     }
 }
 

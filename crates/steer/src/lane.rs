@@ -45,7 +45,12 @@ impl Selection for LaneSelection {
             driver.descriptor(socket).map_or(Ok(false), detach).map_err(failed)?;
             return Ok(socket);
         };
-        let mut entry = attached.group(at).entry(self.lane).map_err(failed)?;
+        let Some(group) = attached.find(at) else {
+            let socket = make(driver)?;
+            assert!(driver.descriptor(socket).is_none(), "a lane's place is one of the server's, unless it is over frames");
+            return Ok(socket);
+        };
+        let mut entry = group.entry(self.lane).map_err(failed)?;
         let socket = make(driver)?;
         let registered = match driver.descriptor(socket) {
             Some(descriptor) if attached.takes_over => entry.register_beside(descriptor),
@@ -79,7 +84,7 @@ impl Selection for LaneSelection {
 
     fn leave(&mut self, at: TransportAddress) {
         if let Some(attached) = self.attached() {
-            attached.group(at).leave(self.lane);
+            attached.find(at).into_iter().for_each(|group| group.leave(self.lane));
         }
     }
 

@@ -53,11 +53,10 @@ const MEMORY_MIB: u32 = 2048;
 ///
 /// # Errors
 /// What is missing, with the remedy; a guest that ends before its program does.
-pub fn run(rig: &Rig, queues: u16, words: &[String]) -> Result<ExitCode> {
+pub fn run(kept: &Kept, rig: &Rig, queues: u16, words: &[String]) -> Result<ExitCode> {
     let (program, arguments) = words.split_first().context("a guest runs a program: name it behind --")?;
-    let kept = Kept::prepare()?;
-    let image = image(&kept, program, arguments, queues)?;
-    let mut command = rig.command(&line(&kept, &image, queues));
+    let image = image(kept, program, arguments, queues)?;
+    let mut command = rig.command(&line(kept, &image, queues));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("setpriv (package util-linux)")?;
     // reason: it was asked for.
     let output = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -74,7 +73,7 @@ pub fn run(rig: &Rig, queues: u16, words: &[String]) -> Result<ExitCode> {
     status.map(ExitCode::from).context("the guest ended before its program: what it said last is above")
 }
 
-/// The words that start QEMU; it emulates where the processor's own means are not there.
+/// The words that start QEMU, which emulates the processor: so it works wherever programs run, and alike.
 fn line(kept: &Kept, image: &File, queues: u16) -> Vec<String> {
     let initrd = format!("/proc/{}/fd/{}", std::process::id(), image.as_raw_fd());
     let netdev = format!("tap,id=near,ifname=near,script=no,downscript=no,vhost=off,queues={queues}");
@@ -84,11 +83,9 @@ fn line(kept: &Kept, image: &File, queues: u16) -> Vec<String> {
     [
         "qemu-system-x86_64",
         "-accel",
-        "kvm",
-        "-accel",
         "tcg",
         "-cpu",
-        "max",
+        "max,arch-capabilities=off",
         "-m",
         &memory,
         "-smp",
@@ -115,7 +112,7 @@ fn line(kept: &Kept, image: &File, queues: u16) -> Vec<String> {
 }
 
 /// What is taken out of packages once, and kept.
-struct Kept {
+pub struct Kept {
     kernel: PathBuf,
     modules: PathBuf,
     busybox: PathBuf,
@@ -123,7 +120,10 @@ struct Kept {
 
 impl Kept {
     /// Looks whether all is there, and takes it out of packages if not.
-    fn prepare() -> Result<Self> {
+    ///
+    /// # Errors
+    /// What apt(8) and dpkg-deb(1) say.
+    pub fn prepare() -> Result<Self> {
         let root = Workspace::load()?.root.join("target/guest");
         if let Some(kept) = Self::find(&root) {
             return Ok(kept);

@@ -88,6 +88,17 @@ fn a_tap_waits_for_who_opens_it() {
     said("rig::a_tap_waits_for_who_opens_it", &words, &["tun type tap", "multi_queue"]);
 }
 
+/// A program of this machine runs under the other kernel, says so, and ends as it ends here.
+#[test]
+fn a_guest_runs_a_program_under_its_own_kernel() {
+    const NAME: &str = "rig::a_guest_runs_a_program_under_its_own_kernel";
+    if !guest::Kept::is_there() || Command::new("qemu-system-x86_64").arg("--version").output().is_err() {
+        return skip(NAME, "it needs qemu-system-x86, and `cargo xtask rig guest -- true` once, which fetches a kernel");
+    }
+    said(NAME, &["guest", "--", "uname", "-r"], &["6.1."]);
+    said(NAME, &["guest", "--queues", "2", "--", "ethtool", "-l", "eth0"], &["Combined:\t2"]);
+}
+
 /// Whether some process is in this network namespace.
 fn is_in_use(space: u64) -> bool {
     let processes = std::fs::read_dir("/proc").expect("/proc").map(|entry| entry.expect("an entry").path());
