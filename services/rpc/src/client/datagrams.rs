@@ -57,10 +57,11 @@ impl<T> DatagramClient<T> {
             lease.append(message);
             Ok(lease.share())
         });
-        // reason: it was begun above, and nobody has taken it since.
         let known = "a call that was begun is under way";
         match datagram {
+            // reason: it was begun above, and nobody has taken it since.
             Ok(datagram) => Ok(self.calls.get_mut(xid).expect(known).datagram.insert(datagram).clone()),
+            // reason: as above.
             Err(error) => Err((error, self.calls.take_back(xid).expect(known).with)),
         }
     }
