@@ -259,7 +259,10 @@ fn x_12_packets_follow_the_table(driver: Driver) {
     if !can_run(&driver.case(test)) {
         return;
     }
-    let wire = WIRE.replace("va type veth peer name vb", "va numrxqueues 2 type veth peer name vb numtxqueues 2");
+    let wire = WIRE.replace(
+        "va type veth peer name vb",
+        "va numrxqueues 2 numtxqueues 2 type veth peer name vb numrxqueues 2 numtxqueues 2",
+    );
     let script = format!("{wire} && exec \"$0\" \"$@\"");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     let Some(server) = driver.start_under(test, &wrapper, &["--lanes", "2", "--packet", PORT, V4, BESIDE]) else { return };
