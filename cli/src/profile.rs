@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Shows in which functions the lanes of a running process spend their time, as a flame graph
 ///
 /// The system looks 99 times for each second that a lane runs; a lane that sleeps costs nothing and shows nothing. The process is not asked and does nothing for it. Nobody but its
-/// own user, or root, may look (kernel.perf_event_paranoid at most 2, else CAP_PERFMON); what lanes do in the kernel shows as [kernel], where that is allowed.
+/// own user, or root, may look (kernel.perf_event_paranoid at most 2, else CAP_PERFMON); what lanes do in the kernel shows as `[kernel]`, where that is allowed.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The process; may be left out where one runs

@@ -347,6 +347,14 @@ impl Server {
         line.and_then(|line| line.split_whitespace().next()?.parse().ok()).expect("the field is a number")
     }
 
+    /// KiB that it is resident in, exactly: what its status says may lag behind by what each thread has not told yet (proc_pid_smaps_rollup(5)).
+    pub fn resident_kib(&self) -> u64 {
+        let path = format!("/proc/{}/smaps_rollup", self.pid());
+        let text = fs::read_to_string(path).expect("the server is there");
+        let line = text.lines().find_map(|line| line.strip_prefix("Rss:"));
+        line.and_then(|line| line.split_whitespace().next()?.parse().ok()).expect("the line is a number")
+    }
+
     /// Where its lanes may run: the name of each thread and its list of CPUs (proc_pid_status(5)).
     pub fn lane_cpus(&self) -> Vec<(String, String)> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.pid())).expect("the server is there");

@@ -78,7 +78,7 @@ fn who_never_reads_is_held_back_and_disturbs_nobody(driver: Driver) {
     let Some(server) = driver.start(test, &["--lanes", "1", TCP]) else { return };
     let mut witness = server.connect();
     echo(&mut witness, b"before");
-    let resident_kib = server.status("VmRSS");
+    let resident_kib = server.resident_kib();
     let data = pattern(64 << 20, 7);
     let mut stalled: Vec<_> = (0..8).map(|_| server.connect()).collect();
     let mut sent = Vec::new();
@@ -91,7 +91,7 @@ fn who_never_reads_is_held_back_and_disturbs_nobody(driver: Driver) {
     // Each may hold its output limit, and the one receive that goes beyond it.
     let held = server.lane_count("memory_used");
     assert!(held > 0 && held <= 8 * ((256 << 10) + (128 << 10)), "{held} bytes of lane memory are held");
-    let grown_kib = server.status("VmRSS").saturating_sub(resident_kib);
+    let grown_kib = server.resident_kib().saturating_sub(resident_kib);
     assert!(grown_kib < 8 << 10, "the process has grown by {grown_kib} KiB");
     for (stream, sent) in stalled.iter_mut().zip(sent) {
         patient(stream);
@@ -186,13 +186,13 @@ fn ten_thousand_idle_connections_cost_little(driver: Driver) {
     let Some(server) = driver.start_under(test, &WITH_VISIBLE_BLOCKS, &[TCP]) else { return };
     let mut first: Vec<_> = (0..100).map(|_| server.connect()).collect();
     echo_on_each(&mut first); // each lane has now touched what it needs for its work
-    let resident_kib = server.status("VmRSS");
+    let resident_kib = server.resident_kib();
     let mut streams = begin_ten_thousand(&server);
     echo_on_each(&mut streams);
     server.comes_to("bytes_out", 10_100);
     until("none holds memory", || server.lane_count("memory_used") == 0);
     assert_eq!(server.count("connections_open"), 10_100);
-    let bytes = (server.status("VmRSS") - resident_kib) * 1024 / 10_000;
+    let bytes = (server.resident_kib() - resident_kib) * 1024 / 10_000;
     println!("{bytes} bytes for each idle connection on {}", driver.name());
     // Less than this no connection can do with: the growth would be hidden, and the test blind.
     assert!((50..=350).contains(&bytes), "{bytes} bytes for each idle connection");

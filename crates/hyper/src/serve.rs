@@ -51,6 +51,8 @@ where
     B::Error: Into<Fault>,
 {
     let connection = Rc::new(connection);
+    // hyper makes up to 400 KiB of each answer that is asked for, whether or not anything leaves.
+    connection.hold_input(true);
     let is_http2 = begins_with_preface(&connection).await?;
     // HTTP/2 ends by its own rules; HTTP/1.1 does while a request is in hand.
     connection.outlive_drain(is_http2);

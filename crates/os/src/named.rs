@@ -9,7 +9,7 @@ use corelane_rss::Transport;
 use corelane_seam::{Address, Fault, Reason, Unix};
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, chmod, fchmod, flock, fstat, open, statat, unlink};
 use rustix::io::Errno;
-use rustix::process::geteuid;
+use rustix::process::{Pid, geteuid, test_kill_process};
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -240,11 +240,22 @@ fn remove_stale(transport: Transport, name: &Unix, path: &Path) -> Result<(), Na
     if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
         return Err(NameError::NoSocket);
     }
-    match asked(transport, name)?.1 {
-        Err(Fault { reason: Reason::Refused, .. }) => Ok(unlink(path)?),
-        Err(fault) if fault.reason == Reason::Permission => Err(fault.into()),
-        _ => Err(served(transport, name)),
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match asked(transport, name)? {
+            (_, Err(Fault { reason: Reason::Refused, .. })) => return Ok(unlink(path)?),
+            (_, Err(fault)) if fault.reason == Reason::Permission => return Err(fault.into()),
+            // The sockets of a process that was killed may outlive it a little: its rings end behind it.
+            (asking, Ok(_)) if has_ended(&asking) && Instant::now() < deadline => sleep(PAUSE),
+            _ => return Err(served(transport, name)),
+        }
     }
+}
+
+/// Whether the process that listens at the other end is no more. Others may have its socket all the same: those it has started.
+fn has_ended(asking: &OwnedFd) -> bool {
+    let process = sockets::peer_process(asking.as_fd()).and_then(|(_, process)| Pid::from_raw(process));
+    process.is_some_and(|process| test_kill_process(process) == Err(Errno::SRCH))
 }
 
 /// Somebody is at that name.
@@ -420,5 +431,24 @@ mod tests {
         drop(first);
         assert!(listening(&hidden).is_ok(), "an abstract name goes with its socket");
         assert!(matches!(listening(&Unix::UNNAMED), Err(NameError::Unfit(_))));
+    }
+
+    /// The process that listened has ended, and another one has its socket, which takes one connection and ends too: as what the kernel still does for a
+    /// process that was killed.
+    #[test]
+    fn sockets_that_outlive_their_process_a_little_are_waited_for() {
+        const LISTENS: &str = "import os, socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.bind(sys.argv[1])\ns.listen()\nif os.fork() == 0: s.accept()";
+        if !corelane_testkit::is_installed("python3") {
+            return crate::testing::skip(
+                "named::sockets_that_outlive_their_process_a_little_are_waited_for",
+                "there is no python3",
+            );
+        }
+        let directory = Directory::new("outlives");
+        let (path, unix) = directory.at("x");
+        let ended = std::process::Command::new("python3").args(["-c", LISTENS]).arg(&path).status().unwrap();
+        assert!(ended.success() && path.exists());
+        let taken = listening(&unix);
+        assert!(taken.is_ok(), "{}", taken.unwrap_err());
     }
 }

@@ -51,24 +51,24 @@ pub const SECTIONS: &[Section] = &[
         seconds: 120,
         work: Work::Check(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]),
     },
-    Section { name: "peers", seconds: 180, work: beside(&checked!("bench/peers/Cargo.toml")) },
-    Section { name: "fuzz-rss", seconds: 35, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
+    Section { name: "peers", seconds: 140, work: beside(&checked!("bench/peers/Cargo.toml")) },
+    Section { name: "fuzz-rss", seconds: 25, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
     Section { name: "fuzz-wire", seconds: 25, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
     Section { name: "fuzz-isr", seconds: 20, work: beside(&checked!("crates/isr/fuzz/Cargo.toml")) },
-    Section { name: "build", seconds: 650, work: Work::Build },
+    Section { name: "build", seconds: 690, work: Work::Build },
     Section {
         name: "pure",
         seconds: 60,
-        work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "crates/isr", "xtask"]),
+        work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "crates/isr", "crates/testkit", "xtask"]),
     },
     Section {
         name: "simulation",
-        seconds: 170,
+        seconds: 190,
         work: Work::Programs(&["crates/sim", "crates/lane", "crates/stack", "crates/svc", "crates/testing", "crates/corelane"]),
     },
     Section {
         name: "drivers",
-        seconds: 70,
+        seconds: 90,
         work: Work::Programs(&[
             "crates/os",
             "crates/channel",
@@ -86,19 +86,19 @@ pub const SECTIONS: &[Section] = &[
     },
     Section {
         name: "services",
-        seconds: 270,
+        seconds: 285,
         work: Work::Programs(&["services/*", "load", "crates/hyper", "crates/metrics", "crates/proxied", "crates/tls"]),
     },
-    Section { name: "program", seconds: 280, work: Work::Programs(&["cli"]) },
-    Section { name: "examples", seconds: 40, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
+    Section { name: "program", seconds: 300, work: Work::Programs(&["cli"]) },
+    Section { name: "examples", seconds: 25, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
     Section {
         name: "documents",
-        seconds: 70,
+        seconds: 50,
         work: Work::Check(&["doc", "--no-deps", "--workspace", "--all-features"], &[("RUSTDOCFLAGS", "-D warnings")]),
     },
     Section {
         name: "loom",
-        seconds: 110,
+        seconds: 80,
         work: Work::Counted(
             &[
                 "test",

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 /// ([`Ending::Completed`](crate::service::Ending::Completed)).
 ///
 /// One task may read while another writes, as both have it in an [`Rc`]: each direction waits for itself, so what the peer says is read on while it takes nothing of what is
-/// written. Of two that read, or write, at the same time the later one is woken.
+/// written ([`Connection::hold_input`]). Of two that read, or write, at the same time the later one is woken.
 pub struct Connection {
     link: Rc<Link>,
 }
@@ -160,6 +160,12 @@ impl Connection {
     /// over. What was said last before the drain begins counts.
     pub fn outlive_drain(&self, outlives: bool) {
         self.link.outlive_drain(outlives);
+    }
+
+    /// Has what the peer says wait while what was written has no room (`output_high`), or not: for a task that makes something for whatever it reads, and has no bound
+    /// of its own on that.
+    pub fn hold_input(&self, holds: bool) {
+        self.link.hold_input(holds);
     }
 
     /// Waits until a drain has left the end of this connection to its task ([`Connection::outlive_drain`]); one that the lane ends itself is not told.

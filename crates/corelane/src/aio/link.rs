@@ -138,6 +138,8 @@ struct Own {
     /// Held with the connection while it is at work, so that neither drain nor stream's end closes it.
     ticket: Option<Ticket>,
     outlives_drain: bool,
+    /// The input waits while the output has no room.
+    holds_input: bool,
     /// A drain has left its end to its task, for which somebody may wait.
     is_left_to_task: bool,
     drainer: Option<Waker>,
@@ -176,6 +178,7 @@ impl Link {
             requests: 0,
             ticket: None,
             outlives_drain: false,
+            holds_input: false,
             is_left_to_task: false,
             drainer: None,
             speech: Speech::Goes,
@@ -238,6 +241,10 @@ impl Link {
 
     pub(super) fn outlive_drain(&self, outlives: bool) {
         self.own.borrow_mut().outlives_drain = outlives;
+    }
+
+    pub(super) fn hold_input(&self, holds: bool) {
+        self.own.borrow_mut().holds_input = holds;
     }
 
     pub(super) fn outlives_drain(&self) -> bool {
@@ -591,7 +598,7 @@ impl Own {
         if room == 0 && self.awaits_room || self.awaits_leave {
             output.notify_drained();
         }
-        output.read_on(self.wanted > 0);
+        output.read_on(self.wanted > 0 && !self.holds_input);
         let is_at_work = (self.wanted == 0 || self.works > 0) && self.fate == Fate::Lives;
         let before = if wrote || !is_at_work { self.ticket.take() } else { None };
         if is_at_work && self.ticket.is_none() {

@@ -1,7 +1,7 @@
 //! A flood of one CPU: what is answered as more and more is offered, how often the server's threads are switched, and what a socket service on the
 //! same lane gets meanwhile.
 //!
-//! The flood is of frames that a program puts on the wire without the kernel's stack ([`corelane_select::bpf::Program::emit`]); answers are
+//! The flood is of frames that a program puts on the wire without the kernel's stack ([`Flood`]); answers are
 //! counted and dropped by a program at the near end. The flood's thread gives way to everything else on its CPU, the thread that receives at the
 //! far end to the server: else the kernel would spend the server's CPU on receiving what is dropped (receive livelock), for sockets as for frames.
 
@@ -12,13 +12,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use corelane_load::report::Report;
 use corelane_load::stats::median;
-use corelane_select::bpf::Program;
 use nix::net::if_::if_nametoindex;
 use nix::unistd::gettid;
 use serde::Serialize;
 
 use super::cells::{Echo, FLOOD};
-use super::programs::{self, Counting};
+use super::programs::{self, Counting, Flood};
 use super::servers::Echoing;
 use super::wire::{End, LANE_ADDRESS};
 use crate::bench::bars::Limit;
@@ -33,9 +32,8 @@ const FLOODED: [Echo; 2] = [Echo::Packet, Echo::Sockets];
 const BYTES: usize = 64;
 /// Datagrams a second that are offered, before as many as can be.
 const OFFERS: [f64; 6] = [50e3, 100e3, 150e3, 200e3, 300e3, 400e3];
-/// Frames that are put on the wire at once: a quarter of what an end of it holds; and of the highest offer.
-const BURST: u32 = 64;
-const BURST_HIGHEST: u32 = 1 << 14;
+/// Frames that a program sees in one call, which takes the kernel some 20 ms to begin, and then 100 ns and more for each: what is not due is dropped.
+const FRAMES: u32 = 1 << 20;
 /// The port of the socket service on the same lane, and the requests a second that it is asked for: less than its share of the lane.
 const BESIDE_PORT: u16 = programs::PORT + 1;
 const BESIDE_RATE: u32 = 2_000;
@@ -116,7 +114,7 @@ pub fn run(stage: &Stage, extent: Extent, interrupt: &Interrupt) -> Result<Flood
 struct Target {
     echoing: Echoing,
     counting: Counting,
-    flood: Program,
+    flood: Flood,
     frame: Vec<u8>,
 }
 
@@ -133,7 +131,7 @@ impl Target {
         let macs = [echoing.wire.mac(End::Near)?, echoing.wire.mac(End::Far)?];
         let to = if echo == Echo::Packet { LANE_ADDRESS } else { End::Far.address() };
         let frame = programs::frame(macs, [End::Near.address(), to], BYTES);
-        Ok(Self { flood: programs::flood(interface)?, echoing, counting, frame })
+        Ok(Self { flood: Flood::new(interface)?, echoing, counting, frame })
     }
 
     fn flood(&self, stage: &Stage, window: Duration) -> Result<Flooded> {
@@ -157,18 +155,11 @@ impl Target {
     fn emit(&self, offer: Option<f64>, goes_on: impl Fn() -> bool + Sync) -> Result<u64> {
         self.echoing.wire.inside(End::Near, || {
             yields(gettid().as_raw().unsigned_abs())?;
-            let (started, mut sent) = (Instant::now(), 0);
+            self.flood.begin(offer)?;
             while goes_on() {
-                let burst = if offer.is_some() { BURST } else { BURST_HIGHEST };
-                if offer.is_some_and(|rate| sent as f64 > rate * started.elapsed().as_secs_f64()) {
-                    std::hint::spin_loop();
-                    continue;
-                }
-                let emitted = self.flood.emit(&self.frame, burst);
-                emitted.map_err(|fault| anyhow::anyhow!("frames of a program (Linux 5.18): {fault:?}"))?;
-                sent += u64::from(burst);
+                self.flood.emit(&self.frame, FRAMES)?;
             }
-            Ok(sent)
+            self.flood.sent()
         })
     }
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use corelane_select::bpf::assembly::{Alu, Assembler, Label, Register, When, Width};
 use corelane_select::bpf::{Map, MapKind, Program, ProgramKind};
 
-use Register::{R0, R1, R2, R3, R4, R5, R7, R8, R10};
+use Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 
 /// The service's port.
 pub const PORT: u16 = 60_007;
@@ -19,6 +19,7 @@ const TX: i32 = 3;
 
 /// Functions of the kernel (bpf-helpers(7)).
 const MAP_LOOKUP: i32 = 1;
+const NOW: i32 = 5;
 const RANDOM: i32 = 7;
 const REDIRECT: i32 = 23;
 
@@ -117,28 +118,90 @@ impl Counting {
     }
 }
 
-/// Gives each frame a source port of one of the flows, and puts it on the wire of this interface.
-pub fn flood(interface: u32) -> Result<Program> {
-    let mut a = Assembler::new();
-    let short = a.label();
-    a.load(Width::Four, R7, R1, CONTEXT_DATA);
-    a.load(Width::Four, R8, R1, CONTEXT_DATA_END);
-    a.alu(Alu::Move, R4, R7);
-    a.alu(Alu::Add, R4, i32::from(at::PAYLOAD));
-    a.branch(When::Greater, R4, R8, short);
-    a.call(RANDOM);
-    a.alu(Alu::And, R0, FLOWS - 1);
-    a.alu(Alu::Or, R0, i32::from(FLOOD_PORT));
-    a.to_big_endian_16(R0);
-    a.store(Width::Two, R7, at::SOURCE_PORT, R0);
-    a.alu(Alu::Move, R1, interface as i32);
-    a.alu(Alu::Move, R2, 0);
-    a.call(REDIRECT);
-    a.exit();
-    a.place(short);
-    a.alu(Alu::Move, R0, DROP);
-    a.exit();
-    load(a, "bench_flood")
+/// Puts frames on the wire of an interface, so many a second.
+pub struct Flood {
+    program: Program,
+    map: Map,
+}
+
+/// What its program keeps: nanoseconds from frame to frame (0: as fast as it can), when the next one is due, and how many have gone.
+mod pace {
+    pub const BYTES: usize = 24;
+    pub const INTERVAL: i16 = 0;
+    pub const DUE: i16 = 8;
+    pub const SENT: i16 = 16;
+}
+
+/// Who is later than so many nanoseconds does not catch up: the kernel takes some 20 ms to begin a call.
+const LATE: i32 = 1_000_000;
+
+impl Flood {
+    /// Out of this interface. Each frame gets a source port of one of the flows; what is not due is dropped before the wire sees it.
+    pub fn new(interface: u32) -> Result<Self> {
+        let map = Map::new(MapKind::Array, pace::BYTES, 1, "bench_pace")?;
+        let mut a = Assembler::new();
+        let [drop, goes, on_time] = [a.label(), a.label(), a.label()];
+        a.load(Width::Four, R7, R1, CONTEXT_DATA);
+        a.load(Width::Four, R8, R1, CONTEXT_DATA_END);
+        a.alu(Alu::Move, R4, R7);
+        a.alu(Alu::Add, R4, i32::from(at::PAYLOAD));
+        a.branch(When::Greater, R4, R8, drop);
+        a.store(Width::Four, R10, -4, 0);
+        a.map(R1, map.as_fd());
+        a.alu(Alu::Move, R2, R10);
+        a.alu(Alu::Add, R2, -4);
+        a.call(MAP_LOOKUP);
+        a.branch(When::Equal, R0, 0, drop);
+        a.alu(Alu::Move, R6, R0);
+        a.load(Width::Eight, R9, R6, pace::INTERVAL);
+        a.branch(When::Equal, R9, 0, goes);
+        a.call(NOW);
+        a.load(Width::Eight, R1, R6, pace::DUE);
+        a.branch(When::Greater, R1, R0, drop);
+        a.alu(Alu::Move, R2, R1);
+        a.alu(Alu::Add, R2, LATE);
+        a.branch(When::Greater, R2, R0, on_time);
+        a.alu(Alu::Move, R1, R0);
+        a.place(on_time);
+        a.alu(Alu::Add, R1, R9);
+        a.store(Width::Eight, R6, pace::DUE, R1);
+        a.place(goes);
+        a.load(Width::Eight, R1, R6, pace::SENT);
+        a.alu(Alu::Add, R1, 1);
+        a.store(Width::Eight, R6, pace::SENT, R1);
+        a.call(RANDOM);
+        a.alu(Alu::And, R0, FLOWS - 1);
+        a.alu(Alu::Or, R0, i32::from(FLOOD_PORT));
+        a.to_big_endian_16(R0);
+        a.store(Width::Two, R7, at::SOURCE_PORT, R0);
+        a.alu(Alu::Move, R1, interface as i32);
+        a.alu(Alu::Move, R2, 0);
+        a.call(REDIRECT);
+        a.exit();
+        a.place(drop);
+        a.alu(Alu::Move, R0, DROP);
+        a.exit();
+        Ok(Self { program: load(a, "bench_flood")?, map })
+    }
+
+    /// Begins anew: so many a second, or as many as can be, and none has gone.
+    pub fn begin(&self, rate: Option<f64>) -> Result<()> {
+        let interval = rate.map_or(0, |rate| (1e9 / rate) as u64);
+        let pace = [interval, 0, 0].map(u64::to_ne_bytes).concat();
+        self.map.update(0, &pace).map_err(|fault| anyhow::anyhow!("writing the pace: {fault:?}"))
+    }
+
+    /// Has the program see a frame so many times.
+    pub fn emit(&self, frame: &[u8], times: u32) -> Result<()> {
+        self.program.emit(frame, times).map_err(|fault| anyhow::anyhow!("frames of a program (Linux 5.18): {fault:?}"))
+    }
+
+    /// How many have gone, those among them for which the wire had no room.
+    pub fn sent(&self) -> Result<u64> {
+        let value = self.map.lookup(0).map_err(|fault| anyhow::anyhow!("reading the pace: {fault:?}"))?;
+        let sent = value.get(pace::SENT as usize..).and_then(|sent| sent.try_into().ok()).context("the pace has 24 bytes")?;
+        Ok(u64::from_ne_bytes(sent))
+    }
 }
 
 /// A frame of a flood, with so many bytes for the service; its datagram has no checksum, since its source port varies (RFC 768).
@@ -210,7 +273,9 @@ mod tests {
         }
         pass().expect("pass");
         echo().expect("echo");
-        flood(1).expect("flood");
+        let flood = Flood::new(1).expect("flood");
+        flood.begin(Some(1e3)).expect("a pace");
+        assert_eq!(flood.sent().expect("a count"), 0);
         assert_eq!(Counting::new().expect("counting").answers().expect("a count"), 0);
     }
 }

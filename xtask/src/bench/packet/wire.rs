@@ -217,13 +217,19 @@ mod tests {
         let frame = programs::frame(macs, [End::Near.address(), End::Far.address()], 64);
         let emitted = wire.inside(End::Near, || {
             let index = nix::net::if_::if_nametoindex(End::Near.interface())?;
-            programs::flood(index)?.emit(&frame, 64).map_err(|fault| anyhow::anyhow!("{fault:?}"))
+            let flood = programs::Flood::new(index)?;
+            flood.emit(&frame, 64)?;
+            let all = flood.sent()?;
+            // One each 1,000 s: the first is due at once.
+            flood.begin(Some(1e-3))?;
+            flood.emit(&frame, 64)?;
+            Ok((all, flood.sent()?))
         });
-        emitted.expect("frames are emitted");
+        assert_eq!(emitted.expect("frames are emitted"), (64, 1));
         let deadline = Instant::now() + Duration::from_secs(10);
-        while counting.answers().expect("a count") < 64 {
-            assert!(Instant::now() < deadline, "{} of 64 to port {PORT} came back", counting.answers().expect("a count"));
+        while counting.answers().expect("a count") < 65 {
+            assert!(Instant::now() < deadline, "{} of 65 to port {PORT} came back", counting.answers().expect("a count"));
         }
-        assert_eq!(counting.answers().expect("a count"), 64);
+        assert_eq!(counting.answers().expect("a count"), 65);
     }
 }
