@@ -65,23 +65,6 @@ pub struct Begun {
     pub(crate) status: u16,
 }
 
-/// Content of up to this many bytes is copied behind its head where nothing else is to be sent: one piece leaves by send(2), two by sendmsg(2), whose list costs the system
-/// more than the copy costs us. Cycles for both, the median of 6,000, a head of 250 bytes on the loopback interface of an AMD EPYC:
-///
-/// | bytes | 2048 | 4096 | 6144 | 8192 | 12288 |
-/// | --- | --- | --- | --- | --- | --- |
-/// | copied, one piece | 9204 | 9542 | 9594 | 9802 | 10218 |
-/// | two pieces | 9724 | 9932 | 9828 | 10036 | 10036 |
-const JOINED_MAX: usize = 8 << 10;
-
-/// Sends a segment behind what has just been written, in one piece with it if that costs less.
-fn push_joined(output: &mut Output, segment: Segment) {
-    let is_written = segment.bytes().is_some_and(|bytes| bytes.len() <= JOINED_MAX && output.write(bytes).is_ok());
-    if !is_written {
-        output.push(segment);
-    }
-}
-
 /// Into the connection's output, at once.
 pub struct Now<'o>(pub(crate) &'o mut Output);
 
@@ -90,13 +73,11 @@ impl Deliver for Now<'_> {
 
     #[inline]
     fn deliver(self, bytes: &[u8], content: Behind, sent: Sent) -> Delivery<Answered> {
-        let is_alone = self.0.is_empty();
         if let Err(refused) = self.0.write(bytes) {
             return Delivery { status: None, told: Err(refused) };
         }
         match content {
             Behind::Nothing => {}
-            Behind::One(segment) if is_alone => push_joined(self.0, segment),
             Behind::One(segment) => self.0.push(segment),
             Behind::All(mut chain) => {
                 while let Some(segment) = chain.pop() {
