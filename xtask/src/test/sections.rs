@@ -44,21 +44,21 @@ const fn beside(arguments: Arguments) -> Work {
 
 /// All sections, in the order in which they run.
 pub const SECTIONS: &[Section] = &[
-    Section { name: "format", seconds: 20, work: Work::Check(&["fmt", "--all", "--check"], &[]) },
-    Section { name: "tidy", seconds: 20, work: Work::Tidy },
+    Section { name: "format", seconds: 10, work: Work::Check(&["fmt", "--all", "--check"], &[]) },
+    Section { name: "tidy", seconds: 10, work: Work::Tidy },
     Section {
         name: "clippy",
-        seconds: 120,
+        seconds: 110,
         work: Work::Check(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]),
     },
     Section { name: "peers", seconds: 140, work: beside(&checked!("bench/peers/Cargo.toml")) },
     Section { name: "fuzz-rss", seconds: 25, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
-    Section { name: "fuzz-wire", seconds: 25, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
-    Section { name: "fuzz-isr", seconds: 20, work: beside(&checked!("crates/isr/fuzz/Cargo.toml")) },
-    Section { name: "build", seconds: 690, work: Work::Build },
+    Section { name: "fuzz-wire", seconds: 20, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
+    Section { name: "fuzz-isr", seconds: 15, work: beside(&checked!("crates/isr/fuzz/Cargo.toml")) },
+    Section { name: "build", seconds: 745, work: Work::Build },
     Section {
         name: "pure",
-        seconds: 60,
+        seconds: 50,
         work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "crates/isr", "crates/testkit", "xtask"]),
     },
     Section {
@@ -90,7 +90,7 @@ pub const SECTIONS: &[Section] = &[
         work: Work::Programs(&["services/*", "load", "crates/hyper", "crates/metrics", "crates/proxied", "crates/tls"]),
     },
     Section { name: "program", seconds: 300, work: Work::Programs(&["cli"]) },
-    Section { name: "examples", seconds: 25, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
+    Section { name: "examples", seconds: 20, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
     Section {
         name: "documents",
         seconds: 50,
