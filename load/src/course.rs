@@ -162,7 +162,7 @@ pub struct Course {
     handshakes: Box<Handshakes>,
     /// When the last request that counts was answered or given up.
     ended: u64,
-    /// When something was last answered, or nothing was waited for.
+    /// When something was last answered, or nothing was waited for; later by the time that the lane was away since.
     pub(crate) heard: u64,
     events: Sender<Event>,
     stop: Arc<AtomicBool>,
@@ -282,9 +282,13 @@ impl Course {
 
     /// Notes whether the lane comes late. A lane that sleeps is called when it asked to be, whether or not anything has happened meanwhile.
     fn note_gap(&mut self, now: u64) {
-        let since = self.due.max(self.called).max(self.from);
+        let since = self.due.max(self.called);
         self.called = now;
-        let gap = now.saturating_sub(since);
+        if now.saturating_sub(since) >= GAP {
+            // Who does not listen hears nothing: that is no silence of the target.
+            self.heard = (self.heard + (now - since)).min(now);
+        }
+        let gap = now.saturating_sub(since.max(self.from));
         if gap >= GAP && self.phase < Phase::Over {
             self.gaps.longest = self.gaps.longest.max(gap);
             self.gaps.together += gap;

@@ -77,6 +77,26 @@ fn few_requests_are_made_in_their_time() {
     });
 }
 
+/// A generator that was away for longer than it would wait for an answer has not waited for one: the run goes on to its end.
+#[test]
+fn a_generator_that_was_away_does_not_give_its_target_up() {
+    for_seeds(10, |seed| {
+        for mode in [Mode::Closed, open(100.0)] {
+            let plan = Plan { timeout: Duration::from_secs(1), ..number(200, mode, streams(target(true))) };
+            let mut rig = Rig::new(seed, Faults::none(), plan).generate(0);
+            let mut peers = Peers::new(&rig, |_| Manner::Echo);
+            while rig.desk.borrow().journal.iter().filter(|entry| matches!(entry.note, Note::Sent { .. })).count() < 20 {
+                assert!(rig.step(&mut peers));
+            }
+            rig.world.pass(10 * S);
+            let outcome = rig.run(&mut peers);
+            assert!(outcome.desk.borrow().early.is_empty(), "{:?}", outcome.report.doubts);
+            let made = outcome.report.requests + outcome.report.errors["client_timeout"];
+            assert_eq!(made, 200, "answered and given up: {:?}", outcome.report.errors);
+        }
+    });
+}
+
 /// With fewer requests than lanes some lanes have nothing to do, and end all the same.
 #[test]
 fn fewer_requests_than_lanes_are_made() {
