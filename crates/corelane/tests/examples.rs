@@ -41,7 +41,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -66,23 +65,6 @@ fn asked(to: &Address, text: &[u8]) -> Vec<u8> {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     answer
-}
-
-/// A directory of its own, which ends with the test.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("corelane-{name}-{}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 #[test]
@@ -129,11 +111,11 @@ fn held_answers_keep_their_order() {
 
 #[test]
 fn files_are_sent_as_they_are_and_nothing_else_is() {
-    let directory = Directory::new("files");
+    let directory = tempfile::tempdir().unwrap();
     let content: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
-    std::fs::write(directory.0.join("numbers"), &content).unwrap();
-    std::fs::write(directory.0.join("nothing"), []).unwrap();
-    let path = directory.0.clone();
+    std::fs::write(directory.path().join("numbers"), &content).unwrap();
+    std::fs::write(directory.path().join("nothing"), []).unwrap();
+    let path = directory.path().to_owned();
     let running = served(move |_| files::Files::new(&path));
     let answer = asked(running.address(), b"nothing\nnumbers\nnone\n../secret\n/etc/passwd\n.\n");
     let mut expected = b"0\n1200000\n".to_vec();
@@ -144,14 +126,14 @@ fn files_are_sent_as_they_are_and_nothing_else_is() {
 
 #[test]
 fn no_name_leads_out_of_the_directory_of_the_files() {
-    let around = Directory::new("files-around");
-    let served_alone = around.0.join("served");
+    let around = tempfile::tempdir().unwrap();
+    let served_alone = around.path().join("served");
     std::fs::create_dir_all(served_alone.join("below")).unwrap();
-    std::fs::write(around.0.join("secret"), "secret").unwrap();
+    std::fs::write(around.path().join("secret"), "secret").unwrap();
     std::fs::write(served_alone.join("below/known"), "known").unwrap();
     symlink("below/known", served_alone.join("inside")).unwrap();
     symlink("../secret", served_alone.join("leaves")).unwrap();
-    symlink(around.0.join("secret"), served_alone.join("leaves-from-the-root")).unwrap();
+    symlink(around.path().join("secret"), served_alone.join("leaves-from-the-root")).unwrap();
     symlink("..", served_alone.join("below/up")).unwrap();
     let running = served(move |_| files::Files::new(&served_alone));
     let known = b"below/known\ninside\nbelow/../inside\nbelow/up/inside\n";
@@ -281,8 +263,8 @@ fn a_store_on_two_lanes_answers_in_order_whatever_the_home_of_a_key() {
 
 #[test]
 fn who_asks_at_a_unix_socket_is_told_who_they_are() {
-    let directory = Directory::new("whoami");
-    let path = directory.0.join("whoami.sock");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("whoami.sock");
     let running = whoami::lanes(path.to_str().unwrap()).unwrap().start().unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
     let mut stream = UnixStream::connect(&path).unwrap();

@@ -11,6 +11,7 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tempfile::TempDir;
 
 const EAGAIN: u32 = 11;
 const EBUSY: i32 = 16;
@@ -79,27 +80,16 @@ fn bytes_of(length: usize) -> Vec<u8> {
 }
 
 /// A folder of a test's own, removed at its end.
-struct Folder(std::path::PathBuf);
+struct Folder(TempDir);
 
 impl Folder {
     fn new() -> Self {
-        static FOLDERS: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("corelane-operations-{}-{}", std::process::id(), FOLDERS.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(tempfile::tempdir().unwrap())
     }
 
     fn file(&self, bytes: &[u8]) -> File {
-        std::fs::write(self.0.join("file"), bytes).unwrap();
-        File::options().read(true).write(true).open(self.0.join("file")).unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // reason: what is left of a temporary folder is no failure of a test
-        let _ = std::fs::remove_dir_all(&self.0);
+        std::fs::write(self.0.path().join("file"), bytes).unwrap();
+        File::options().read(true).write(true).open(self.0.path().join("file")).unwrap()
     }
 }
 
@@ -240,7 +230,7 @@ fn a_02_a_file_is_sent_open_or_by_its_path() {
     let (queue, folder) = (Events::new().unwrap(), Folder::new());
     let bytes = bytes_of(2 << 20);
     let file = folder.file(&bytes);
-    let path = folder.0.join("file");
+    let path = folder.0.path().join("file");
     for (ident, sent) in [(1, Sent::Open(file.as_raw_fd())), (2, Sent::Path(path))] {
         let (ours, theirs) = sockets();
         let length = bytes.len() as u64 - 1000;
@@ -268,9 +258,9 @@ fn a_02_what_a_file_lacks_is_not_sent_and_what_is_no_file_is_told() {
     let mut came = [0; 5];
     theirs.read_exact(&mut came).unwrap();
     assert_eq!(&came, b"short");
-    submit(&queue, 2, of(Sent::Path(folder.0.join("absent"))));
+    submit(&queue, 2, of(Sent::Path(folder.0.path().join("absent"))));
     assert_eq!(ended(&queue, 2).0.notes, ENOENT as u32);
-    submit(&queue, 3, of(Sent::Path(folder.0.clone())));
+    submit(&queue, 3, of(Sent::Path(folder.0.path().to_owned())));
     assert_eq!(ended(&queue, 3).0.notes, EINVAL as u32);
     assert_eq!(refused(&queue, 4, of(Sent::Open(ours.as_raw_fd()))), EINVAL);
 }

@@ -17,9 +17,9 @@ use corelane_tls::{Pem, Server};
 use hyper::service::service_fn;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// After this a test has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -145,7 +145,8 @@ fn bodies_stream_both_ways() {
         return;
     }
     let (_runtime, _running, address) = application(nobody());
-    let path = std::env::temp_dir().join(format!("corelane-hyper-{}", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("content");
     let bytes: Vec<u8> = (0..1_250_000_u32).flat_map(u32::to_le_bytes).collect();
     std::fs::write(&path, &bytes).unwrap();
     let (data, back) = (format!("@{}", path.display()), path.with_extension("back"));
@@ -156,7 +157,6 @@ fn bodies_stream_both_ways() {
         let count = curl(version, address, "/count", &["--data-binary", &data, "--header", "Transfer-Encoding: chunked"]);
         assert_eq!(count, "5000000\n");
     }
-    let _ = (std::fs::remove_file(&path), std::fs::remove_file(&back));
 }
 
 #[test]
@@ -181,14 +181,14 @@ fn h2load_sends_bodies_in_many_streams_at_once() {
         return;
     }
     let (_runtime, _running, address) = application(nobody());
-    let path = std::env::temp_dir().join(format!("corelane-hyper-posts-{}", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("content");
     std::fs::write(&path, vec![b'x'; 100_000]).unwrap();
     let url = format!("http://{address}/echo");
     let arguments = ["-n", "400", "-c", "4", "-m", "10", "-d", path.to_str().unwrap(), &url];
     let said = said("h2load", &arguments);
     assert!(said.contains("400 succeeded, 0 failed, 0 errored, 0 timeout"), "{said}");
     assert!(said.contains("40000000) data"), "{said}");
-    let _ = std::fs::remove_file(&path);
 }
 
 #[test]
@@ -278,17 +278,16 @@ fn a_head_that_does_not_come_to_its_end_is_given_up() {
 
 /// hyper's hello behind TLS, for clients that are shown this certificate; its folder is one test's own.
 struct Behind {
-    folder: PathBuf,
+    folder: TempDir,
     running: Running,
     url: String,
 }
 
 impl Behind {
-    fn tls(test: &str, lanes: corelane::Result<Lanes>) -> Self {
-        let folder = std::env::temp_dir().join(format!("corelane-hyper-{test}-{}", std::process::id()));
-        std::fs::create_dir(&folder).unwrap();
+    fn tls(lanes: corelane::Result<Lanes>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        let (certificate, key) = (folder.join("certificate"), folder.join("key"));
+        let (certificate, key) = (folder.path().join("certificate"), folder.path().join("key"));
         std::fs::write(&certificate, made.cert.pem()).unwrap();
         std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
         let server = Server::new([Pem::new(certificate, key)]).protocols(&[b"h2", b"http/1.1"]);
@@ -296,21 +295,15 @@ impl Behind {
         Self { folder, running, url: format!("https://localhost:{}", address.port()) }
     }
 
-    fn hello(test: &str) -> Self {
+    fn hello() -> Self {
         let serve = |_lane| corelane_hyper::serve(|_here, _peer| service_fn(hello::hello));
-        Self::tls(test, Lanes::per_core().lanes(1).serve("tcp://127.0.0.1:0", serve))
+        Self::tls(Lanes::per_core().lanes(1).serve("tcp://127.0.0.1:0", serve))
     }
 
     fn curl(&self, version: &str, path: &str, more: &[&str]) -> String {
-        let (url, trusted) = (format!("{}{path}", self.url), self.folder.join("certificate"));
+        let (url, trusted) = (format!("{}{path}", self.url), self.folder.path().join("certificate"));
         let arguments = ["--silent", "--show-error", "--max-time", "60", "--cacert", trusted.to_str().unwrap(), version, &url];
         said("curl", &[&arguments, more].concat())
-    }
-}
-
-impl Drop for Behind {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -319,7 +312,7 @@ fn behind_tls_the_client_and_hyper_speak_what_they_have_agreed_on() {
     if lacks("curl", "behind_tls_the_client_and_hyper_speak_what_they_have_agreed_on") {
         return;
     }
-    let behind = Behind::hello("agreed");
+    let behind = Behind::hello();
     for (version, spoken) in [("--http2", "2"), ("--http1.1", "1.1"), ("--no-alpn", "1.1")] {
         let said = behind.curl(version, "/", &["--write-out", " %{http_version}"]);
         assert_eq!(said, format!("Hello, World! {spoken}"), "{version}");
@@ -331,7 +324,7 @@ fn h2load_has_all_of_its_streams_answered_behind_tls() {
     if lacks("h2load", "h2load_has_all_of_its_streams_answered_behind_tls") {
         return;
     }
-    let behind = Behind::hello("streams");
+    let behind = Behind::hello();
     for (more, protocol) in [(&["-m", "32"][..], "h2"), (&["--h1"], "http/1.1")] {
         let url = format!("{}/", behind.url);
         let said = said("h2load", &[&["-n", "5000", "-c", "8"], more, &[&url]].concat());
@@ -349,8 +342,8 @@ fn bodies_stream_both_ways_behind_tls() {
     // tidy: allow(worker) tokio's name
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let lanes = application::lanes("tcp://127.0.0.1:0", nobody(), runtime.handle().clone());
-    let behind = Behind::tls("bodies", lanes.map(|lanes| lanes.lanes(1)));
-    let (from, back) = (behind.folder.join("body"), behind.folder.join("back"));
+    let behind = Behind::tls(lanes.map(|lanes| lanes.lanes(1)));
+    let (from, back) = (behind.folder.path().join("body"), behind.folder.path().join("back"));
     let bytes: Vec<u8> = (0..750_000_u32).flat_map(u32::to_le_bytes).collect();
     std::fs::write(&from, &bytes).unwrap();
     for version in ["--http2", "--http1.1"] {

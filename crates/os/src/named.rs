@@ -277,27 +277,20 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+    use tempfile::TempDir;
 
     /// A directory of the test's own, which goes with it.
-    struct Directory(PathBuf);
+    struct Directory(TempDir);
 
     impl Directory {
-        fn new(test: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("corelane-named-{}-{test}", std::process::id()));
-            std::fs::create_dir_all(&path).unwrap();
-            Self(path)
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
         }
 
         fn at(&self, name: &str) -> (PathBuf, Unix) {
-            let path = self.0.join(name);
+            let path = self.0.path().join(name);
             let unix = Unix::path(path.as_os_str().as_encoded_bytes()).unwrap();
             (path, unix)
-        }
-    }
-
-    impl Drop for Directory {
-        fn drop(&mut self) {
-            std::fs::remove_dir_all(&self.0).unwrap();
         }
     }
 
@@ -307,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_path_is_made_with_its_mode_and_goes_with_the_socket() {
-        let directory = Directory::new("mode");
+        let directory = Directory::new();
         for (transport, name) in [(Transport::Tcp, "stream"), (Transport::Udp, "datagrams")] {
             let (path, unix) = directory.at(name);
             for mode in [0o600, 0o660, 0o666] {
@@ -324,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_stale_socket_makes_room_and_a_served_one_does_not() {
-        let directory = Directory::new("stale");
+        let directory = Directory::new();
         let (path, unix) = directory.at("stream");
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists(), "the standard library leaves it behind");
@@ -345,9 +338,9 @@ mod tests {
 
     #[test]
     fn one_at_a_time_takes_names_of_a_directory() {
-        let directory = Directory::new("lock");
-        let other = || open(&directory.0, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap();
-        let held = lock(&directory.0, PATIENCE).unwrap();
+        let directory = Directory::new();
+        let other = || open(directory.0.path(), OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let held = lock(directory.0.path(), PATIENCE).unwrap();
         assert_eq!(flock(other(), FlockOperation::NonBlockingLockExclusive), Err(rustix::io::Errno::WOULDBLOCK));
         drop(held);
         assert_eq!(flock(other(), FlockOperation::NonBlockingLockExclusive), Ok(()));
@@ -355,7 +348,7 @@ mod tests {
 
     #[test]
     fn what_is_no_socket_stays() {
-        let directory = Directory::new("file");
+        let directory = Directory::new();
         let (path, unix) = directory.at("file");
         std::fs::write(&path, b"kept").unwrap();
         assert_eq!(listening(&unix).unwrap_err(), NameError::NoSocket);
@@ -364,14 +357,14 @@ mod tests {
 
     #[test]
     fn a_path_that_somebody_else_has_taken_over_stays() {
-        let directory = Directory::new("taken");
+        let directory = Directory::new();
         let (path, unix) = directory.at("stream");
         let ours = listening(&unix).unwrap();
         let inode = std::fs::metadata(&path).unwrap().ino();
         std::fs::remove_file(&path).unwrap();
         // Held, so that the inode's number is not used again at once.
         let (_other, _) = directory.at("held");
-        std::fs::write(directory.0.join("held"), b"").unwrap();
+        std::fs::write(directory.0.path().join("held"), b"").unwrap();
         let theirs = UnixListener::bind(&path).unwrap();
         assert_ne!(std::fs::metadata(&path).unwrap().ino(), inode);
         drop(ours);
@@ -382,13 +375,13 @@ mod tests {
     /// Anybody who can read a directory can lock it.
     #[test]
     fn a_directory_that_somebody_has_locked_is_not_waited_for_without_end() {
-        let directory = Directory::new("locked");
-        let held = lock(&directory.0, PATIENCE).unwrap();
-        let refused = lock(&directory.0, Duration::from_millis(20)).unwrap_err();
-        assert_eq!(refused, NameError::Locked(directory.0.clone()));
+        let directory = Directory::new();
+        let held = lock(directory.0.path(), PATIENCE).unwrap();
+        let refused = lock(directory.0.path(), Duration::from_millis(20)).unwrap_err();
+        assert_eq!(refused, NameError::Locked(directory.0.path().to_owned()));
         assert!(refused.to_string().contains("choose another directory"), "{refused}");
         let waiting = std::thread::spawn({
-            let path = directory.0.clone();
+            let path = directory.0.path().to_owned();
             move || lock(&path, Duration::from_secs(60)).map(drop)
         });
         drop(held);
@@ -398,7 +391,7 @@ mod tests {
     /// Whoever else may write to the directory can put a link in the socket's place between two calls of ours.
     #[test]
     fn what_was_put_in_the_sockets_place_keeps_its_mode() {
-        let directory = Directory::new("replaced");
+        let directory = Directory::new();
         let (file, _) = directory.at("file");
         std::fs::write(&file, b"secret").unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -413,10 +406,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_told_with_the_remedy() {
-        let directory = Directory::new("words");
+        let directory = Directory::new();
         let (_, unix) = directory.at("missing/stream");
         let missing = listening(&unix).unwrap_err();
-        assert_eq!(missing, NameError::NoDirectory(directory.0.join("missing")));
+        assert_eq!(missing, NameError::NoDirectory(directory.0.path().join("missing")));
         assert!(missing.to_string().ends_with("missing is missing: create it"), "{missing}");
         let hidden = Unix::hidden(format!("corelane-named-{}", std::process::id()).as_bytes()).unwrap();
         let refused = NamedSocket::new(Transport::Tcp, &hidden, Some(0o600), 8).unwrap_err();
@@ -444,7 +437,7 @@ mod tests {
                 "there is no python3",
             );
         }
-        let directory = Directory::new("outlives");
+        let directory = Directory::new();
         let (path, unix) = directory.at("x");
         let ended = std::process::Command::new("python3").args(["-c", LISTENS]).arg(&path).status().unwrap();
         assert!(ended.success() && path.exists());

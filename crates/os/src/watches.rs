@@ -110,24 +110,7 @@ mod tests {
     use super::*;
     use std::fs::{self, File};
     use std::os::fd::AsFd;
-    use std::path::{Path, PathBuf};
-
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("corelane-watches-{name}-{}", std::process::id()));
-            let _ = fs::remove_dir_all(&path);
-            fs::create_dir(&path).unwrap();
-            Self(path)
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
+    use std::path::Path;
 
     fn told(notices: &OwnedFd) -> Vec<Notice> {
         let mut told = Vec::new();
@@ -137,7 +120,8 @@ mod tests {
 
     #[test]
     fn each_change_is_told_once() {
-        let Scratch(path) = &Scratch::new("each");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
         let (file, moved) = (path.join("file"), path.join("moved"));
         let changes: [(&str, &dyn Fn()); 8] = [
             ("a file comes", &|| fs::write(&file, "1").unwrap()),
@@ -161,7 +145,8 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_or_only_read_is_not_told_of() {
-        let Scratch(path) = &Scratch::new("forgotten");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
         fs::write(path.join("file"), "1").unwrap();
         let (notices, directory) = (open().unwrap(), File::open(path).unwrap());
         let number = watch(notices.as_fd(), directory.as_fd()).unwrap();
@@ -185,7 +170,8 @@ mod tests {
 
     #[test]
     fn a_file_is_not_watched() {
-        let Scratch(path) = &Scratch::new("file");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
         fs::write(path.join("file"), "1").unwrap();
         let notices = open().unwrap();
         let fault = watch(notices.as_fd(), File::open(path.join("file")).unwrap().as_fd()).unwrap_err();

@@ -13,7 +13,6 @@ use corelane::{Lanes, StreamService};
 use corelane_http::{ENTRY, Fixed, Http};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 fn served<S: StreamService>(build: impl Fn(usize) -> S + Send + Sync + 'static) -> Running {
@@ -40,23 +39,6 @@ fn said(command: &mut Command) -> String {
     text
 }
 
-/// A directory of its own, which ends with the test.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("corelane-http-{name}-{}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn curl_is_answered_by_routes() {
     let Some(mut curl) = program("curl", "curl") else { return };
@@ -77,8 +59,8 @@ fn curl_sends_files_that_arrive_whole() {
     let Some(curl) = program("curl", "curl") else { return };
     drop(curl);
     for driver in [DriverChoice::Epoll, DriverChoice::Uring] {
-        let directory = Directory::new(if driver == DriverChoice::Epoll { "epoll" } else { "uring" });
-        let (source, target) = (directory.0.join("source"), directory.0.clone());
+        let directory = tempfile::tempdir().unwrap();
+        let (source, target) = (directory.path().join("source"), directory.path().to_owned());
         let content: Vec<u8> = (0..20_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         std::fs::write(&source, &content).unwrap();
         let lanes = Lanes::per_core().lanes(1).driver(driver);
@@ -92,7 +74,7 @@ fn curl_sends_files_that_arrive_whole() {
             let mut curl = Command::new("curl");
             curl.args(["-sS", "-o", "/dev/null", "-w", "%{http_code}", "-T"]).arg(&source).args(how);
             assert_eq!(said(curl.arg(format!("http://{}/{name}", running.address()))), "201", "{name}");
-            assert!(std::fs::read(directory.0.join(name)).unwrap() == content, "{name}: other bytes");
+            assert!(std::fs::read(directory.path().join(name)).unwrap() == content, "{name}: other bytes");
         }
         let refused =
             said(Command::new("curl").args(["-sS", "-T"]).arg(&source).arg(format!("http://{}/..%2fx", running.address())));

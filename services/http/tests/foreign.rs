@@ -9,23 +9,24 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use tempfile::TempDir;
 
 /// Seconds after which a client is said to hang.
 const PATIENCE_S: &str = "60";
 
 /// A directory of the test's own: `site` is served, the rest is the client's. It goes with the test.
-struct Site(PathBuf);
+struct Site(TempDir);
 
 impl Site {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("corelane-http-foreign-{name}-{}", std::process::id()));
-        fs::create_dir_all(path.join("site")).unwrap();
-        fs::create_dir_all(path.join("home")).unwrap();
-        Self(path)
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("site")).unwrap();
+        fs::create_dir(folder.path().join("home")).unwrap();
+        Self(folder)
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     /// Writes a file, with the directories that it lies in.
@@ -59,12 +60,6 @@ impl Site {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{program} {arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
         text
-    }
-}
-
-impl Drop for Site {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -114,7 +109,7 @@ fn rclone_lists_copies_and_reads_parts() {
     if !are_here("rclone_lists_copies_and_reads_parts", &[("rclone", "rclone")]) {
         return;
     }
-    let (site, large) = (Site::new("rclone"), noise(3_000_000));
+    let (site, large) = (Site::new(), noise(3_000_000));
     site.write("site/a file & more.txt", "0123456789");
     site.write("site/sub/deep/large.bin", &large);
     site.write("site/sub/empty", "");
@@ -195,7 +190,7 @@ fn apt_updates_and_downloads() {
     if !are_here("apt_updates_and_downloads", &[("apt-get", "apt"), ("dpkg-deb", "dpkg"), ("curl", "curl")]) {
         return;
     }
-    let site = Site::new("apt");
+    let site = Site::new();
     let first = package(&site, "1.0");
     publish(&site, &first, "2020-01-01");
     let served = site.serve();
@@ -243,7 +238,7 @@ fn git_clones_and_fetches() {
     if !are_here("git_clones_and_fetches", &[("git", "git")]) {
         return;
     }
-    let site = Site::new("git");
+    let site = Site::new();
     let git =
         |arguments: &[&str]| site.said("git", &[&["-c", "user.name=n", "-c", "user.email=n@localhost"], arguments].concat());
     let (bare, work) = (site.path("site/it.git").display().to_string(), site.path("home/work").display().to_string());
@@ -317,7 +312,7 @@ fn a_browser_shows_a_page_with_all_that_it_needs() {
     if !are_here("a_browser_shows_a_page_with_all_that_it_needs", &[("chromium", "chromium")]) {
         return;
     }
-    let site = Site::new("browser");
+    let site = Site::new();
     site.write("site/index.html", PAGE);
     site.write("site/look/style.css", "body { color: rgb(1, 2, 3) }");
     site.write("site/look/picture.gif", PICTURE);

@@ -330,41 +330,30 @@ fn written(answer: Result<String, String>) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::admin::control_client::ask;
-    use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::mpsc;
+    use tempfile::TempDir;
 
     /// How long a test waits for anything.
     const LONG: Duration = Duration::from_secs(60);
 
     /// A directory of one test's own, gone when it ends.
-    struct Scratch(PathBuf);
+    struct Scratch(TempDir);
 
     impl Scratch {
         fn new() -> Self {
-            static NEXT: AtomicU32 = AtomicU32::new(0);
             // Longer than the address of a socket may be.
-            let long = "directory".repeat(12);
-            let name = format!("corelane-control-{}-{}-{long}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-            let path = std::env::temp_dir().join(name);
-            fs::create_dir(&path).unwrap();
-            Self(path)
+            Self(tempfile::Builder::new().prefix(&"directory".repeat(12)).tempdir().unwrap())
         }
 
         fn page(&self, name: &str) -> PathBuf {
-            self.0.join(name).with_extension("page")
+            self.0.path().join(name).with_extension("page")
         }
 
         fn names(&self) -> Vec<String> {
             let mut names: Vec<String> =
-                fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+                fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
             names.sort();
             names
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            fs::remove_dir_all(&self.0).unwrap();
         }
     }
 
@@ -586,11 +575,11 @@ mod tests {
         let scratch = Scratch::new();
         let living = scratch.page("1");
         let socket = open(&living, echo).unwrap();
-        let (_directory, dead) = short(&scratch.0.join("2.control")).unwrap();
+        let (_directory, dead) = short(&scratch.0.path().join("2.control")).unwrap();
         drop(UnixListener::bind(dead).unwrap()); // as by a process that is killed
-        let (_directory, other) = short(&scratch.0.join("other")).unwrap();
+        let (_directory, other) = short(&scratch.0.path().join("other")).unwrap();
         drop(UnixListener::bind(other).unwrap());
-        fs::write(scratch.0.join("3.control"), "not a socket").unwrap();
+        fs::write(scratch.0.path().join("3.control"), "not a socket").unwrap();
         assert!(matches!(ask(&scratch.page("2"), "hello", LONG), Err(ControlError::Gone { .. })));
         let _new = open(&scratch.page("4"), echo).unwrap();
         assert_eq!(scratch.names(), ["1.control", "3.control", "4.control", "other"]);
@@ -602,7 +591,7 @@ mod tests {
     #[test]
     fn a_place_where_no_socket_can_be_is_named() {
         let scratch = Scratch::new();
-        let page = scratch.0.join("missing/1.page");
+        let page = scratch.0.path().join("missing/1.page");
         let refused = open(&page, echo).map(|_| ());
         let Err(ControlError::Socket { path, source }) = refused else { panic!("{refused:?}") };
         assert_eq!((path, source.kind()), (page.with_extension("control"), ErrorKind::NotFound));
@@ -614,7 +603,7 @@ mod tests {
             return corelane_os::testing::skip("control_socket::tests::other_users_are_not_heard", "it needs root");
         }
         let scratch = Scratch::new();
-        fs::set_permissions(&scratch.0, Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(scratch.0.path(), Permissions::from_mode(0o755)).unwrap();
         let page = scratch.page("1");
         let socket = open(&page, |_| panic!("it was heard")).unwrap();
         let as_nobody = |page: PathBuf| {

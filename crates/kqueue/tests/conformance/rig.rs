@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
+use tempfile::TempDir;
 
 use corelane_kqueue::Kevent;
 use nix::fcntl::OFlag;
@@ -483,17 +484,15 @@ pub fn drain(descriptor: &impl AsRawFd) -> usize {
 }
 
 /// A folder of this process's own, removed at the end of the case.
-pub struct Folder(PathBuf);
+pub struct Folder(TempDir);
 
 impl Folder {
     pub fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("corelane-kqueue-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(tempfile::tempdir().unwrap())
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     /// A file with `bytes` in it, open to read and write, at its beginning.
@@ -504,13 +503,6 @@ impl Folder {
 
     /// The folder itself, open.
     pub fn open(&self) -> File {
-        File::open(&self.0).unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // reason: what is left of a temporary folder is no failure of a case
-        let _ = std::fs::remove_dir_all(&self.0);
+        File::open(self.0.path()).unwrap()
     }
 }

@@ -86,30 +86,21 @@ mod tests {
     use std::fs;
     use std::io::ErrorKind;
     use std::thread;
+    use tempfile::TempDir;
 
-    /// A folder of the test's own, which goes with it.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(test: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("corelane-paths-{}-{test}", std::process::id()));
-            ["read", "written", "other"].iter().for_each(|name| fs::create_dir_all(path.join(name)).unwrap());
-            fs::write(path.join("read/file"), "of the rules").unwrap();
-            fs::write(path.join("other/file"), "of nobody").unwrap();
-            Self(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            fs::remove_dir_all(&self.0).unwrap();
-        }
+    /// A folder with something to read, a place to write, and something else.
+    fn folder() -> TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        ["read", "written", "other"].iter().for_each(|name| fs::create_dir(folder.path().join(name)).unwrap());
+        fs::write(folder.path().join("read/file"), "of the rules").unwrap();
+        fs::write(folder.path().join("other/file"), "of nobody").unwrap();
+        folder
     }
 
     #[test]
     fn a_thread_and_those_that_it_starts_open_what_the_rules_name() {
-        let folder = Folder::new("rules");
-        let at = |name: &str| folder.0.join(name);
+        let folder = folder();
+        let at = |name: &str| folder.path().join(name);
         let mut paths = Paths::of_system();
         paths.read(at("read"));
         paths.write(at("written"));
@@ -144,11 +135,11 @@ mod tests {
 
     #[test]
     fn what_is_put_in_a_place_later_lies_around_it() {
-        let folder = Folder::new("around");
-        let link = folder.0.join("read/link");
-        std::os::unix::fs::symlink(folder.0.join("other/file"), &link).unwrap();
+        let folder = folder();
+        let link = folder.path().join("read/link");
+        std::os::unix::fs::symlink(folder.path().join("other/file"), &link).unwrap();
         let around: Vec<_> = Paths::around(&link).collect();
-        assert_eq!(around, [folder.0.join("read"), folder.0.join("other").canonicalize().unwrap()]);
+        assert_eq!(around, [folder.path().join("read"), folder.path().join("other").canonicalize().unwrap()]);
         assert_eq!(Paths::around(Path::new("no-such-file-here")).collect::<Vec<_>>(), [PathBuf::from(".")]);
     }
 }

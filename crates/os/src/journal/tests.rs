@@ -8,31 +8,24 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::thread;
 use std::time::Instant;
+use tempfile::TempDir;
 
 /// A folder of a test's own, which goes with it.
-struct Folder(PathBuf);
+struct Folder(TempDir);
 
 impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("corelane-journal-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     fn pipe(&self, name: &str) -> PathBuf {
         let path = self.file(name);
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap();
     }
 }
 
@@ -50,7 +43,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn what_several_lanes_say_is_written_whole_and_each_in_order() {
-    let folder = Folder::new("several");
+    let folder = Folder::new();
     let journal = Journal::open(folder.file("log")).unwrap();
     let (mut one, mut two) = (journal.lines(), journal.lines());
     for number in 0..100 {
@@ -68,7 +61,7 @@ fn what_several_lanes_say_is_written_whole_and_each_in_order() {
 
 #[test]
 fn the_thread_wakes_for_a_line_and_for_the_end() {
-    let folder = Folder::new("wakes");
+    let folder = Folder::new();
     let path = folder.file("log");
     fs::write(&path, "what was there\n").unwrap();
     let journal = Journal::open(&path).unwrap();
@@ -86,7 +79,7 @@ fn the_thread_wakes_for_a_line_and_for_the_end() {
 
 #[test]
 fn a_ring_that_is_full_takes_nothing_and_goes_on_when_it_was_written() {
-    let folder = Folder::new("full");
+    let folder = Folder::new();
     let journal = Journal::open(folder.file("log")).unwrap();
     let mut lines = journal.lines();
     let line = [&[b'x'; LINE_BYTES_MAX - 1][..], b"\n"].concat();
@@ -99,7 +92,7 @@ fn a_ring_that_is_full_takes_nothing_and_goes_on_when_it_was_written() {
 
 #[test]
 fn lines_for_a_full_disk_are_lost_counted_and_said() {
-    let folder = Folder::new("disk");
+    let folder = Folder::new();
     let path = folder.file("log");
     symlink("/dev/full", &path).unwrap();
     let journal = Journal::open(&path).unwrap();
@@ -115,7 +108,7 @@ fn lines_for_a_full_disk_are_lost_counted_and_said() {
 
 #[test]
 fn a_log_that_moves_under_load_loses_nothing_uncounted() {
-    let folder = Folder::new("moves");
+    let folder = Folder::new();
     let path = folder.file("log");
     let journal = Journal::open(&path).unwrap();
     let writing = journal.write().unwrap();
@@ -154,7 +147,7 @@ fn a_log_that_moves_under_load_loses_nothing_uncounted() {
 
 #[test]
 fn nobody_waits_for_a_file_that_takes_nothing() {
-    let folder = Folder::new("pipe");
+    let folder = Folder::new();
     let path = folder.pipe("log");
     // A pipe is opened to be written once somebody reads it.
     let mut reader = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&path).unwrap();

@@ -3,22 +3,22 @@
 use corelane_tls::Pem;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// A folder for one test's files, and an authority that signs.
 pub struct Authority {
-    pub folder: PathBuf,
+    pub folder: TempDir,
     pub issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 impl Authority {
     pub fn new(test: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("corelane-tls-{test}-{}", std::process::id()));
-        std::fs::create_dir(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, test);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        std::fs::write(folder.join("authority"), issuer.pem()).unwrap();
+        std::fs::write(folder.path().join("authority"), issuer.pem()).unwrap();
         Self { folder, issuer }
     }
 
@@ -36,13 +36,7 @@ impl Authority {
     }
 
     pub fn path(&self, file: &str) -> PathBuf {
-        self.folder.join(file)
-    }
-}
-
-impl Drop for Authority {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
+        self.folder.path().join(file)
     }
 }
 

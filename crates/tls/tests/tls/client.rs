@@ -353,7 +353,7 @@ impl OpenSsl {
     fn new(pem: &str, authority: &Authority, options: &[&str]) -> Self {
         let mut command = Command::new("openssl");
         command.args(["s_server", "-rev", "-accept", "127.0.0.1:0", "-cert", pem, "-key", &format!("{pem}.key")]);
-        command.args(options).current_dir(&authority.folder);
+        command.args(options).current_dir(authority.folder.path());
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let port = lines.map(Result::unwrap).find_map(|line| line.strip_prefix("ACCEPT 127.0.0.1:")?.parse().ok());

@@ -14,6 +14,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// After this a test has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -63,17 +64,16 @@ assert heard == b"localhost by no protocol\none", heard
 /// A server with a certificate of its own.
 struct Server {
     running: Running,
-    directory: PathBuf,
+    directory: TempDir,
 }
 
 impl Server {
-    fn new(name: &str, limits: Limits) -> Self {
-        let directory = std::env::temp_dir().join(format!("corelane-tls-{name}-{}", std::process::id()));
-        std::fs::create_dir(&directory).unwrap();
+    fn new(limits: Limits) -> Self {
+        let directory = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
-        std::fs::write(directory.join("certificate"), made.cert.pem()).unwrap();
-        std::fs::write(directory.join("key"), made.signing_key.serialize_pem()).unwrap();
-        let server = corelane_tls::Server::new([Pem::new(directory.join("certificate"), directory.join("key"))]);
+        std::fs::write(directory.path().join("certificate"), made.cert.pem()).unwrap();
+        std::fs::write(directory.path().join("key"), made.signing_key.serialize_pem()).unwrap();
+        let server = corelane_tls::Server::new([Pem::new(directory.path().join("certificate"), directory.path().join("key"))]);
         let lanes = Lanes::per_core().lanes(1).limits(limits).serve("tcp://127.0.0.1:0", |_| tls::Echo).unwrap();
         let running = server.protocols(&[b"echo/1"]).before(lanes).unwrap().start().unwrap();
         Self { running, directory }
@@ -84,7 +84,7 @@ impl Server {
     }
 
     fn certificate(&self) -> PathBuf {
-        self.directory.join("certificate")
+        self.directory.path().join("certificate")
     }
 
     fn connected(&self) -> TcpStream {
@@ -105,12 +105,6 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
-
 /// OpenSSL's client, which writes into a file what it says and hears of TLS.
 struct Client {
     process: Child,
@@ -121,12 +115,12 @@ struct Client {
 
 impl Client {
     fn new(server: &Server, options: &[&str]) -> Self {
-        let messages = server.directory.join("messages");
+        let messages = server.directory.path().join("messages");
         let mut command = Command::new("openssl");
         command.args(["s_client", "-quiet", "-verify_return_error", "-servername", "localhost", "-verify_hostname", "localhost"]);
         command.arg("-connect").arg(format!("127.0.0.1:{}", server.port())).arg("-CAfile").arg(server.certificate());
         command.arg("-msg").arg("-msgfile").arg(&messages).args(options);
-        let errors = std::fs::File::create(server.directory.join("errors")).unwrap();
+        let errors = std::fs::File::create(server.directory.path().join("errors")).unwrap();
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).spawn().unwrap();
         let (input, output) = (process.stdin.take(), BufReader::new(process.stdout.take().unwrap()));
         Self { process, input, output, messages }
@@ -168,11 +162,11 @@ fn skip(reason: &str) {
 }
 
 /// What OpenSSL's client with these options is told; the server ends first, by a drain.
-fn openssl_is_echoed(name: &str, options: &[&str], version: &str, greeting: &str) {
+fn openssl_is_echoed(options: &[&str], version: &str, greeting: &str) {
     if !is_there("openssl", "version") {
         return;
     }
-    let server = Server::new(name, Limits::default());
+    let server = Server::new(Limits::default());
     let mut client = Client::new(&server, options);
     let said: Vec<u8> = (0..BYTES as u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let (first, heard) = client.echoed(&said);
@@ -188,7 +182,7 @@ fn openssl_is_echoed(name: &str, options: &[&str], version: &str, greeting: &str
 #[test]
 fn python_is_echoed_and_both_take_leave() {
     if is_there("python3", "--version") {
-        let server = Server::new("python", Limits::default());
+        let server = Server::new(Limits::default());
         server.ask_python(PYTHON);
         assert_eq!(server.count(ServiceCounter::StreamsCut), 0);
     }
@@ -197,7 +191,7 @@ fn python_is_echoed_and_both_take_leave() {
 #[test]
 fn a_stream_that_is_cut_is_known_as_such() {
     if is_there("python3", "--version") {
-        let server = Server::new("cut", Limits::default());
+        let server = Server::new(Limits::default());
         server.ask_python(CUT);
         assert_eq!(server.count(ServiceCounter::StreamsCut), 1);
     }
@@ -205,23 +199,23 @@ fn a_stream_that_is_cut_is_known_as_such() {
 
 #[test]
 fn openssl_is_echoed_by_tls_1_3() {
-    openssl_is_echoed("three", &["-tls1_3", "-alpn", "echo/1"], "TLS 1.3", GREETING);
+    openssl_is_echoed(&["-tls1_3", "-alpn", "echo/1"], "TLS 1.3", GREETING);
 }
 
 #[test]
 fn openssl_is_echoed_by_tls_1_2() {
-    openssl_is_echoed("two", &["-tls1_2", "-alpn", "echo/1"], "TLS 1.2", GREETING);
+    openssl_is_echoed(&["-tls1_2", "-alpn", "echo/1"], "TLS 1.2", GREETING);
 }
 
 #[test]
 fn who_names_no_protocol_is_echoed() {
-    openssl_is_echoed("plain", &[], "TLS 1.3", "localhost by no protocol\n");
+    openssl_is_echoed(&[], "TLS 1.3", "localhost by no protocol\n");
 }
 
 #[test]
 fn a_handshake_in_several_records_is_understood() {
     let protocols = format!("{},echo/1", vec!["a-protocol-that-nobody-speaks"; 40].join(","));
-    openssl_is_echoed("pieces", &["-max_send_frag", "512", "-alpn", &protocols], "TLS 1.3", GREETING);
+    openssl_is_echoed(&["-max_send_frag", "512", "-alpn", &protocols], "TLS 1.3", GREETING);
 }
 
 /// OpenSSL's client asks to begin anew in the middle of a session of TLS 1.2 when it is told `R`: the server says that it does not, in an alert (RFC 5746,
@@ -231,7 +225,7 @@ fn who_wants_to_begin_anew_is_told_no() {
     if !is_there("openssl", "version") {
         return;
     }
-    let server = Server::new("anew", Limits::default());
+    let server = Server::new(Limits::default());
     let mut command = Command::new("openssl");
     command.args(["s_client", "-tls1_2", "-msg", "-connect", &format!("127.0.0.1:{}", server.port())]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -256,7 +250,7 @@ fn who_wants_to_begin_anew_is_told_no() {
 
 #[test]
 fn who_speaks_plainly_is_told_so_and_others_are_served() {
-    let server = Server::new("http", Limits::default());
+    let server = Server::new(Limits::default());
     let mut stream = server.connected();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let mut answer = Vec::new();
@@ -273,7 +267,7 @@ fn who_speaks_plainly_is_told_so_and_others_are_served() {
 fn who_does_not_speak_on_is_left() {
     let mut limits = Limits::default();
     limits.handshake_limit = Duration::from_millis(50);
-    let server = Server::new("slow", limits);
+    let server = Server::new(limits);
     let mut stream = server.connected();
     stream.write_all(&[22, 3, 1, 0, 200, 1]).unwrap();
     // The end, in order or not: what it said is not read.

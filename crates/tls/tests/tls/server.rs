@@ -291,7 +291,7 @@ fn what_is_wrong_with_a_file_is_said() {
     assert!(why(keyless).ends_with("second: holds no private key in PEM"));
     let missing = Pem::new(authority.path("third"), authority.path("second.key"));
     assert!(why(missing).contains("third: No such file"));
-    let unreadable = Pem::new(authority.path("first"), &authority.folder);
+    let unreadable = Pem::new(authority.path("first"), authority.folder.path());
     assert!(why(unreadable).contains("Is a directory"));
     assert_eq!(Server::new([]).load().err(), Some(Error::NoCertificate));
     let authorities = Server::new([second]).clients(Clients::Known(authority.path("first.key")));

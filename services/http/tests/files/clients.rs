@@ -6,37 +6,31 @@ use corelane::lanes::{DriverChoice, Running};
 use corelane_http::{Files, Http};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use tempfile::TempDir;
 
 /// A directory of the test's own, which goes with it.
-pub struct Site(pub PathBuf);
+pub struct Site(pub TempDir);
 
 impl Site {
-    pub fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("corelane-http-files-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(path.join("site/sub")).unwrap();
-        std::fs::create_dir_all(path.join("got")).unwrap();
-        Self(path)
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("site/sub")).unwrap();
+        std::fs::create_dir(folder.path().join("got")).unwrap();
+        Self(folder)
     }
 
     pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        std::fs::write(self.0.join("site").join(name), bytes).unwrap();
+        std::fs::write(self.0.path().join("site").join(name), bytes).unwrap();
     }
 
     fn serve(&self, driver: DriverChoice) -> Running {
-        let root = self.0.join("site");
+        let root = self.0.path().join("site");
         let files = move |_lane| Http::new(Files::new(&root).listing(true));
         Lanes::per_core().lanes(1).driver(driver).serve("tcp://127.0.0.1:0", files).unwrap().start().unwrap()
     }
 
     fn got(&self) -> PathBuf {
-        self.0.join("got")
-    }
-}
-
-impl Drop for Site {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.0.path().join("got")
     }
 }
 
@@ -63,9 +57,9 @@ pub fn large() -> Vec<u8> {
     (0..5_000_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-pub fn on_each_driver(name: &str, body: impl Fn(&Site, &Running)) {
+pub fn on_each_driver(body: impl Fn(&Site, &Running)) {
     for driver in [DriverChoice::Epoll, DriverChoice::Uring] {
-        let site = Site::new(&format!("{name}-{driver:?}"));
+        let site = Site::new();
         let running = site.serve(driver);
         body(&site, &running);
         running.drain();
@@ -75,7 +69,7 @@ pub fn on_each_driver(name: &str, body: impl Fn(&Site, &Running)) {
 
 #[test]
 fn curl_gets_whole_files_and_parts() {
-    on_each_driver("curl", |site, running| {
+    on_each_driver(|site, running| {
         let large = large();
         site.write("a.txt", "0123456789");
         site.write("large.bin", &large);
@@ -126,7 +120,7 @@ fn what_was_evicted_is_read_by_a_helper_before_it_is_sent() {
 
 #[test]
 fn curl_keeps_what_has_not_changed() {
-    on_each_driver("conditional", |site, running| {
+    on_each_driver(|site, running| {
         site.write("a.txt", "first");
         let (at, tag) = (site.got().join("a.txt"), site.got().join("tag"));
         let [at, tag] = [&at, &tag].map(|path| path.to_str().unwrap());
@@ -141,10 +135,10 @@ fn curl_keeps_what_has_not_changed() {
 
 #[test]
 fn curl_takes_compressed_files() {
-    on_each_driver("compressed", |site, running| {
+    on_each_driver(|site, running| {
         let text = "many words ".repeat(1_000);
         site.write("a.txt", &text);
-        let made = run("gzip", &site.0.join("site"), &["-k", "a.txt"]);
+        let made = run("gzip", &site.0.path().join("site"), &["-k", "a.txt"]);
         assert!(made.status.success());
         let heads = ["--compressed", "-o", "/dev/null", "-w", "%{size_download}", &url(running, "/a.txt")];
         let bytes: usize = String::from_utf8(curl(&heads)).unwrap().parse().unwrap();
@@ -155,7 +149,7 @@ fn curl_takes_compressed_files() {
 
 #[test]
 fn wget_goes_on_where_it_stopped() {
-    on_each_driver("wget", |site, running| {
+    on_each_driver(|site, running| {
         let large = large();
         site.write("large.bin", &large);
         std::fs::write(site.got().join("large.bin"), &large[..1_234_567]).unwrap();
@@ -167,8 +161,8 @@ fn wget_goes_on_where_it_stopped() {
 
 #[test]
 fn what_is_no_file_is_refused() {
-    on_each_driver("refused", |site, running| {
-        let root = site.0.join("site");
+    on_each_driver(|site, running| {
+        let root = site.0.path().join("site");
         site.write("closed", "secret");
         site.write(".hidden", "secret");
         site.write("name\\with", "backslash");

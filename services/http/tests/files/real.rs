@@ -22,8 +22,8 @@ fn ask(address: &str, path: &str) -> String {
 
 #[test]
 fn a_link_that_is_swapped_in_while_a_name_is_resolved_leads_nowhere() {
-    on_each_driver("swapped", |site, running| {
-        let (root, outside) = (site.0.join("site"), site.0.join("outside"));
+    on_each_driver(|site, running| {
+        let (root, outside) = (site.0.path().join("site"), site.0.path().join("outside"));
         std::fs::create_dir_all(&outside).unwrap();
         std::fs::write(outside.join("x.txt"), "secret").unwrap();
         let [directory, link, name] = ["directory", "link", "name"].map(|name| root.join(name));
@@ -71,13 +71,13 @@ fn serves_as_nobody() {
 /// Root may read everything, so another user's process serves: this program once more.
 #[test]
 fn what_the_server_may_not_read_is_forbidden() {
-    let site = Site::new("forbidden");
-    let root = site.0.join("site");
+    let site = Site::new();
+    let root = site.0.path().join("site");
     for name in ["open.txt", "closed.txt", "sub/inner.txt"] {
         site.write(name, "content");
     }
     let set = |path: &std::path::Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
-    for (path, mode) in [(&site.0, 0o755), (&root, 0o755), (&root.join("closed.txt"), 0), (&root.join("sub"), 0)] {
+    for (path, mode) in [(site.0.path(), 0o755), (&root, 0o755), (&root.join("closed.txt"), 0), (&root.join("sub"), 0)] {
         set(path, mode);
     }
     set(&root.join("open.txt"), 0o644);
@@ -112,15 +112,15 @@ fn what_the_server_may_not_read_is_forbidden() {
 
 #[test]
 fn large_files_come_whole_behind_tls_though_others_break_off() {
-    let site = Site::new("veiled");
+    let site = Site::new();
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let [certificate, key] = ["certificate.pem", "key.pem"].map(|name| site.0.join(name));
+    let [certificate, key] = ["certificate.pem", "key.pem"].map(|name| site.0.path().join(name));
     std::fs::write(&certificate, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     // Several windows, and a last one that is not whole.
     let large = large();
     site.write("large.bin", &large);
-    let root = site.0.join("site");
+    let root = site.0.path().join("site");
     let place =
         format!("https://127.0.0.1:0?root={}&certificate={}&key={}", root.display(), certificate.display(), key.display());
     for driver in [DriverChoice::Epoll, DriverChoice::Uring] {
@@ -151,7 +151,7 @@ fn large_files_come_whole_behind_tls_though_others_break_off() {
 
 #[test]
 fn of_a_directory_with_very_many_names_the_first_are_listed() {
-    on_each_driver("many", |site, running| {
+    on_each_driver(|site, running| {
         (0..10_500_u32).for_each(|number| site.write(&format!("sub/{:05}", number * 7_919 % 10_500), ""));
         let page = String::from_utf8(curl(&[&url(running, "/sub/")])).unwrap();
         let names: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("<li><a href=\"./")?.get(..5)).collect();

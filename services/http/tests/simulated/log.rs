@@ -9,17 +9,20 @@ use corelane_http::http1::Method;
 use corelane_http::{AccessLog, Http, LogFormat};
 use std::fs;
 use std::path::PathBuf;
+use tempfile::TempDir;
 
 /// A log that goes with its test.
 struct Logged {
     log: AccessLog,
     path: PathBuf,
+    _folder: TempDir,
 }
 
 impl Logged {
-    fn new(name: &str, format: LogFormat) -> Self {
-        let path = std::env::temp_dir().join(format!("corelane-http-log-{}-{name}", std::process::id()));
-        Self { log: AccessLog::open(&path, format).unwrap(), path }
+    fn new(format: LogFormat) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        Self { log: AccessLog::open(&path, format).unwrap(), path, _folder: folder }
     }
 
     fn rig(&self, world: &World, lanes: usize) -> Rig {
@@ -31,12 +34,6 @@ impl Logged {
     fn lines(&self) -> Vec<String> {
         self.log.journal().flush();
         fs::read_to_string(&self.path).unwrap().lines().map(str::to_owned).collect()
-    }
-}
-
-impl Drop for Logged {
-    fn drop(&mut self) {
-        fs::remove_file(&self.path).unwrap();
     }
 }
 
@@ -62,7 +59,7 @@ fn say(rig: &mut Rig, peer: Peer, text: &str) -> Vec<u8> {
 
 #[test]
 fn answers_of_every_kind_have_their_line() {
-    let logged = Logged::new("kinds", LogFormat::Combined);
+    let logged = Logged::new(LogFormat::Combined);
     let world = World::new(1, Faults::none());
     let mut rig = logged.rig(&world, 1);
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -97,7 +94,7 @@ fn answers_of_every_kind_have_their_line() {
 
 #[test]
 fn who_is_refused_or_cut_short_has_a_line_that_says_so() {
-    let logged = Logged::new("cut", LogFormat::Combined);
+    let logged = Logged::new(LogFormat::Combined);
     let world = World::new(2, Faults::none());
     let mut rig = logged.rig(&world, 1);
     for (text, line, status, bytes, end) in [
@@ -122,7 +119,7 @@ fn who_is_refused_or_cut_short_has_a_line_that_says_so() {
 
 #[test]
 fn who_leaves_before_the_answer_is_logged_as_gone() {
-    let logged = Logged::new("gone", LogFormat::Combined);
+    let logged = Logged::new(LogFormat::Combined);
     let world = World::new(3, Faults::none());
     let mut rig = logged.rig(&world, 1);
     let unfinished = "HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab";
@@ -147,7 +144,7 @@ fn who_leaves_before_the_answer_is_logged_as_gone() {
 
 #[test]
 fn an_answer_that_comes_too_late_is_logged_as_what_was_sent_when_its_time_was_up() {
-    let logged = Logged::new("late", LogFormat::Combined);
+    let logged = Logged::new(LogFormat::Combined);
     let mut rig = logged.rig(&World::new(5, Faults::none()), 1);
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
     let peer = rig.connect(0);
@@ -166,7 +163,7 @@ fn an_answer_that_comes_too_late_is_logged_as_what_was_sent_when_its_time_was_up
 
 #[test]
 fn what_no_memory_is_lent_for_is_logged_and_counted_as_the_503_that_was_sent() {
-    let logged = Logged::new("memory", LogFormat::Combined);
+    let logged = Logged::new(LogFormat::Combined);
     let mut rig = logged.rig(&World::new(6, Faults::none()), 1);
     let peer = rig.connect(0);
     let heard = say(&mut rig, peer, "GET /later/20000000 HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -180,7 +177,7 @@ fn what_no_memory_is_lent_for_is_logged_and_counted_as_the_503_that_was_sent() {
 #[test]
 fn every_answer_that_was_heard_was_logged_under_every_fault() {
     for_seeds(100, |seed| {
-        let logged = Logged::new(&format!("seed-{seed}"), LogFormat::Combined);
+        let logged = Logged::new(LogFormat::Combined);
         let world = World::new(seed, Faults::all(seed));
         let mut random = Random::new(seed);
         let mut rig = logged.rig(&world, random.one_to(2));
@@ -206,7 +203,7 @@ fn every_answer_that_was_heard_was_logged_under_every_fault() {
 
 #[test]
 fn lines_that_find_no_room_are_dropped_and_counted_and_nobody_waits() {
-    let logged = Logged::new("full", LogFormat::Json);
+    let logged = Logged::new(LogFormat::Json);
     let world = World::new(4, Faults::none());
     let mut rig = logged.rig(&world, 1);
     let request = format!("GET /now/1 HTTP/1.1\r\nHost: a\r\nUser-Agent: {}\r\n\r\n", "u".repeat(500));
