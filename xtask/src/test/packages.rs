@@ -10,7 +10,7 @@ use super::{Share, process, python};
 use crate::workspace::cargo;
 
 /// Most seconds that installing may take, all of it. DPDK comes in some 200 packages.
-pub const SECONDS: u64 = 260;
+pub const SECONDS: u64 = 250;
 
 /// Program and the Debian package that holds it.
 const PROGRAMS: &[(&str, &str)] = &[

@@ -68,7 +68,7 @@ pub const SECTIONS: &[Section] = &[
     },
     Section {
         name: "drivers",
-        seconds: 90,
+        seconds: 80,
         work: Work::Programs(&[
             "crates/os",
             "crates/channel",
@@ -93,12 +93,12 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "examples", seconds: 20, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
     Section {
         name: "documents",
-        seconds: 50,
+        seconds: 45,
         work: Work::Check(&["doc", "--no-deps", "--workspace", "--all-features"], &[("RUSTDOCFLAGS", "-D warnings")]),
     },
     Section {
         name: "loom",
-        seconds: 80,
+        seconds: 105,
         work: Work::Counted(
             &[
                 "test",
