@@ -162,6 +162,8 @@ pub struct Course {
     handshakes: Box<Handshakes>,
     /// When the last request that counts was answered or given up.
     ended: u64,
+    /// When the lane was last back after it was away.
+    pub(crate) back: u64,
     /// When something was last answered, or nothing was waited for; later by the time that the lane was away since.
     pub(crate) heard: u64,
     events: Sender<Event>,
@@ -199,6 +201,7 @@ impl Course {
             peaks: Peaks::default(),
             handshakes,
             ended: 0,
+            back: 0,
             heard: 0,
             events,
             stop,
@@ -287,6 +290,7 @@ impl Course {
         if now.saturating_sub(since) >= GAP {
             // Who does not listen hears nothing: that is no silence of the target.
             self.heard = (self.heard + (now - since)).min(now);
+            self.back = now;
         }
         let gap = now.saturating_sub(since.max(self.from));
         if gap >= GAP && self.phase < Phase::Over {

@@ -220,10 +220,11 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     /// Gives up requests that wait for too long; in a closed loop the next ones follow.
     fn scan(&mut self, cx: &mut Cx<'_>) {
         let (now, timeout) = (cx.now().nanoseconds(), nanoseconds(self.course.plan.timeout));
-        if now < self.pace.scan_at {
+        let interval = (timeout / 16).clamp(PAUSE / 100, PAUSE);
+        if !self.pace.ask_scan(&self.course, now, interval) {
             return;
         }
-        self.pace.scan_at = now + (timeout / 16).clamp(PAUSE / 100, PAUSE);
+        self.pace.scan_at = now + interval;
         for index in 0..self.clients.len() {
             let mut lost = 0;
             while let Some(flight) =

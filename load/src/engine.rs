@@ -462,10 +462,11 @@ impl<W: Workload> Engine<W> {
     /// Breaks off connections whose oldest request waits for too long, a part of all at a time.
     fn scan(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now().nanoseconds();
-        if now < self.pace.scan_at {
+        let timeout = nanoseconds(self.course.plan.timeout);
+        let interval = (timeout / 8).clamp(PAUSE / 100, 10 * PAUSE);
+        if !self.pace.ask_scan(&self.course, now, interval) {
             return;
         }
-        let timeout = nanoseconds(self.course.plan.timeout);
         let end = (self.scan_from + SCAN_CLIENTS).min(self.clients.len());
         for client in &mut self.clients[self.scan_from..end] {
             let overdue = client.flights.oldest().is_some_and(|flight| now.saturating_sub(flight.sent) >= timeout);
@@ -476,7 +477,7 @@ impl<W: Workload> Engine<W> {
         }
         self.scan_from = if end == self.clients.len() { 0 } else { end };
         let parts = self.clients.len().div_ceil(SCAN_CLIENTS) as u64;
-        self.pace.scan_at = now + (timeout / 8).clamp(PAUSE / 100, 10 * PAUSE) / parts;
+        self.pace.scan_at = now + interval / parts;
     }
 
     fn wake(&mut self, cx: &mut Cx<'_>) {

@@ -72,6 +72,15 @@ impl Pace {
         course.next_tick().min(arrival).min(owing).min(self.scan_at)
     }
 
+    /// Whether to look for requests that wait for too long. Not before a lane that was away has listened for `interval`: what is answered
+    /// may be there to be read.
+    pub(crate) fn ask_scan(&mut self, course: &Course, now: u64, interval: u64) -> bool {
+        if course.back > 0 {
+            self.scan_at = self.scan_at.max(course.back + interval);
+        }
+        now >= self.scan_at
+    }
+
     /// Has the engine called no later than at `at`.
     pub(crate) fn wake_at(&mut self, cx: &mut Cx<'_>, course: &mut Course, at: u64) {
         if at < self.alarm_at {
