@@ -187,6 +187,11 @@ impl Files {
     }
 }
 
+/// What a method is refused with that no file has: one that nobody knows is not implemented, the others are not allowed here (RFC 9110 section 9.1).
+fn refused_method(method: Method<'_>) -> Status {
+    if let Method::Other(_) = method { Status::NOT_IMPLEMENTED } else { Status::METHOD_NOT_ALLOWED }
+}
+
 impl Application for Files {
     type Talk = Silent;
 
@@ -203,7 +208,7 @@ impl Application for Files {
             Method::Options => return reply.answer(Status::NO_CONTENT).field("Allow", METHODS).empty(),
             method => {
                 let asked = Asked::of(method, request.fields());
-                return self.refuse(reply, &asked, Trouble::of(Status::METHOD_NOT_ALLOWED));
+                return self.refuse(reply, &asked, Trouble::of(refused_method(method)));
             }
         }
         self.look_after_root(cx, Where::Site);

@@ -182,6 +182,11 @@ pub(super) fn listing(reply: Reply<'_>, page: &str) -> Result<Response, Refused>
     reply.answer(Status::OK).media(page::HTML).bytes(page.as_bytes())
 }
 
+/// Says of a list of names that it is there, to who asked for it only if it were not (`If-None-Match: *`).
+pub(super) fn still_there(reply: Reply<'_>) -> Result<Response, Refused> {
+    reply.answer(Status::NOT_MODIFIED).empty()
+}
+
 /// Answers with a status, and the operator's page for it, or ours.
 pub(super) fn trouble(reply: Reply<'_>, trouble: &Trouble, page: Option<&Rc<Entity>>) -> Result<Response, Refused> {
     let answer = reply.answer(trouble.status);

@@ -2,7 +2,7 @@
 //!
 //! `GET /now/N` N bytes at once · `/later/N` held, answered by a helper · `/slow/N` held, with memory kept, and 50 ms at most · `/wait/N` an exchange that waits for a helper ·
 //! `/sized/N`, `/chunks/N` in parts · `/short/N` of which half comes · `PUT /sum` content in pieces, `/drip` the same, with a pause behind each · `POST /echo` content collected · `/ignore` content that
-//! nobody reads · `/flood/N` in parts, as fast as there is room · `/never` held and not answered in time · `/release` answers those after all · `/panic`.
+//! nobody reads · `/words/N`, `/parts/N`, `/empty/N` the status N with and without content · `/ours/N` a field line that is not the application's · `/flood/N` in parts, as fast as there is room · `/never` held and not answered in time · `/release` answers those after all · `/panic`.
 
 use corelane::service::{OffloadResult, Outcome, Refused, Shared};
 use corelane::{Cx, Silent};
@@ -15,6 +15,9 @@ use std::time::Duration;
 pub const COLLECT_BYTES: u64 = 300_000;
 /// Bytes that are taken in pieces.
 pub const RECEIVE_BYTES: u64 = 1 << 20;
+
+/// Field lines that are not the application's.
+pub const OURS: [&str; 4] = ["content-length", "Transfer-Encoding", "connection", "DATE"];
 
 pub fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes as u64).map(|at| ((at * 7 + (bytes as u64)) >> 3) as u8).collect()
@@ -193,6 +196,12 @@ impl Application for Shop {
                 let begun = reply.answer(Status::OK).begin(None)?;
                 Ok((Flood(bytes as u64), First::Produce(begun)).into())
             }
+            "words" => reply.answer(Status::new(bytes as u16).unwrap()).bytes(b"words"),
+            "parts" => {
+                let begun = reply.answer(Status::new(bytes as u16).unwrap()).begin(None)?;
+                Ok((late(None, true), First::Produce(begun)).into())
+            }
+            "ours" => reply.answer(Status::OK).field(OURS[bytes], "close").bytes(b"never"),
             "empty" => reply.answer(Status::new(bytes as u16).unwrap()).empty(),
             "sum" | "drip" => Ok((Sum { sum: 0, bytes: 0, drips: word == "drip" }, First::Receive(RECEIVE_BYTES)).into()),
             "echo" => match request.content() {
