@@ -12,6 +12,7 @@ mod asked;
 mod cache;
 mod directories;
 mod entity;
+mod listings;
 mod lookup;
 mod media;
 mod name;
@@ -32,6 +33,7 @@ use corelane::service::{Outcome, Refused};
 use corelane::{Cx, Silent};
 use corelane_wire::http1::{Method, Status};
 use entity::Entity;
+use listings::Listings;
 use lookup::Lookups;
 use name::Decoded;
 use place::Where;
@@ -44,6 +46,7 @@ use warming::Warmings;
 
 #[cfg(test)]
 pub(crate) use {
+    listings::{LISTING_BYTES_MAX, LISTINGS_BYTES_MAX},
     lookup::{LISTED_MAX, LOOKUPS_MAX, SMALL_BYTES},
     name::PATH_BYTES_MAX,
 };
@@ -67,6 +70,7 @@ pub struct Files {
     cache: Cache,
     cache_bytes: usize,
     lookups: Lookups,
+    listings: Listings,
     warmings: Warmings,
     /// Names what is under way.
     last_token: u64,
@@ -92,6 +96,7 @@ impl Files {
             cache,
             cache_bytes: Self::CACHE_BYTES,
             lookups,
+            listings: Listings::default(),
             warmings: Warmings::default(),
             last_token: 1,
             decoded,

@@ -6,7 +6,6 @@ use super::entity::Entity;
 use super::lookup::{Found, Promise};
 use super::place::Where;
 use super::respond::{self, Response, ResponseKind, Trouble};
-use super::sending::Sending;
 use crate::application::{Exchange, Goes, Produced};
 use crate::{Parts, Reply};
 use corelane::Cx;
@@ -30,7 +29,7 @@ pub(super) struct Visit {
     trouble: Option<Trouble>,
     /// Pages of the operator for that which were looked for, and are not there.
     pages_missing: usize,
-    sending: Option<Sending>,
+    sending: Option<Box<dyn Exchange<Files>>>,
 }
 
 impl Visit {
