@@ -81,9 +81,11 @@ mod tests {
     /// By 2026, and for more than forty years behind that.
     #[test]
     fn a_year_of_two_digits_is_never_far_ahead() {
+        let days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
         let year_of = |two: i64| {
-            let date = Date::parse(format!("Friday, 01-Jan-{two:02} 00:00:00 GMT").as_bytes()).unwrap();
-            let text = date.text();
+            // Only one of them is the day.
+            let read = |day: &&str| Date::parse(format!("{day}, 01-Jan-{two:02} 00:00:00 GMT").as_bytes());
+            let text = days.iter().find_map(read).unwrap().text();
             std::str::from_utf8(&text[12..16]).unwrap().parse::<i64>().unwrap()
         };
         for two in 0..100 {

@@ -4,7 +4,7 @@ use crate::rig::{MS, Peer, Rig, RigPlan, Status, patient};
 use crate::shop::{OURS, Shop};
 use corelane::testing::{Faults, Nobody, World};
 use corelane_http::http1::{self, Method};
-use corelane_http::{Application, Http, Routes};
+use corelane_http::{Application, HEAD_BYTES_MAX, Http, Routes};
 
 struct Case {
     rig: Rig,
@@ -109,6 +109,9 @@ fn an_answer_that_could_not_be_one_is_a_fault_of_the_application() {
             assert!(answer.starts_with("HTTP/1.1 500 ") && answer.ends_with("Content-Length: 0\r\n\r\n") && !closed, "{answer}");
         }
     }
+    let fat = |bytes: usize| format!("GET /fat/{bytes} HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(case.ask(&fat(65_000)).0.starts_with("HTTP/1.1 200 "));
+    assert!(case.ask(&fat(HEAD_BYTES_MAX)).0.starts_with("HTTP/1.1 500 "));
     for (at, ours) in OURS.iter().enumerate() {
         let (answer, closed) = case.ask(&format!("GET /ours/{at} HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert!(answer.starts_with("HTTP/1.1 500 ") && !answer.contains("close") && !closed, "{ours}: {answer}");
