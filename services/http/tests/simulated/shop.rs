@@ -2,7 +2,7 @@
 //!
 //! `GET /now/N` N bytes at once · `/later/N` held, answered by a helper · `/slow/N` held, with memory kept, and 50 ms at most · `/wait/N` an exchange that waits for a helper ·
 //! `/sized/N`, `/chunks/N` in parts · `/short/N` of which half comes · `PUT /sum` content in pieces, `/drip` the same, with a pause behind each · `POST /echo` content collected · `/ignore` content that
-//! nobody reads · `/words/N`, `/parts/N`, `/empty/N` the status N with and without content · `/fat/N` a field of N bytes · `/ours/N` a field line that is not the application's · `/flood/N` in parts, as fast as there is room · `/never` held and not answered in time · `/release` answers those after all · `/panic`.
+//! nobody reads · `/words/N`, `/parts/N`, `/empty/N` the status N with and without content · `/gone` how many exchanges were told of their connection's end · `/fat/N` a field of N bytes · `/ours/N` a field line that is not the application's · `/flood/N` in parts, as fast as there is room · `/never` held and not answered in time · `/release` answers those after all · `/panic`.
 
 use corelane::service::{OffloadResult, Outcome, Refused, Shared};
 use corelane::{Cx, Silent};
@@ -40,7 +40,7 @@ pub struct Shop {
     last: u64,
     never: Vec<Held>,
     /// Exchanges that were told of their connection's end.
-    pub gone: usize,
+    gone: usize,
 }
 
 impl Shop {
@@ -201,6 +201,7 @@ impl Application for Shop {
                 let begun = reply.answer(Status::new(bytes as u16).unwrap()).begin(None)?;
                 Ok((late(None, true), First::Produce(begun)).into())
             }
+            "gone" => reply.text(&self.gone.to_string()),
             "fat" => reply.answer(Status::OK).field("X", "x".repeat(bytes)).bytes(b"never"),
             "ours" => reply.answer(Status::OK).field(OURS[bytes], "close").bytes(b"never"),
             "empty" => reply.answer(Status::new(bytes as u16).unwrap()).empty(),
