@@ -148,7 +148,8 @@ fn behind_the_last_request_nothing_is_served() {
     let slow = "GET /later/1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let unread = "POST /ignore HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
     let uninvited = "POST /late/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n";
-    for first in [last, slow, unread, uninvited, "GET /now/1 HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost : a\r\n\r\n"] {
+    let unwanted = "POST /ignore HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\nab";
+    for first in [last, slow, unread, uninvited, unwanted, "GET /now/1 HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost : a\r\n\r\n"] {
         let peer = case.connect();
         let mut answer = case.rig.ask(&peer, &format!("{first}{NEXT}"));
         peer.send(NEXT.as_bytes());
