@@ -9,7 +9,7 @@ use corelane::testing::{MS, S};
 fn who_reads_no_list_of_names_holds_little() {
     let mut server = Server::new(|files| files.listing(true));
     for number in 0..5_000 {
-        server.world.write_file(&format!("site/many/{number:05}{}", "a".repeat(200)), b"");
+        server.world.write_file(format!("site/many/{number:05}{}", "a".repeat(200)), b"");
     }
     let readers: Vec<_> = (1..=20).map(|number| server.rig.connect(number)).collect();
     server.rig.wait(MS);
