@@ -3,7 +3,7 @@
 use crate::rig::{MS, Peer, Rig, RigPlan, S, Status, patient};
 use crate::shop::{COLLECT_BYTES, RECEIVE_BYTES, Shop};
 use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
-use corelane::service::Limits;
+use corelane::service::{LEASE_BYTES_MAX, Limits};
 use corelane::testing::{Faults, World};
 use corelane_http::Http;
 use std::time::Duration;
@@ -153,7 +153,10 @@ fn content_over_its_bound_is_refused() {
         }
         assert_eq!(case.ask_alone(&sized(path, bound)), (String::new(), false), "{path}");
     }
-    assert_eq!(case.rig.named("contents_refused"), 4);
+    // What an application would collect is bounded by what a lane can lend.
+    let (answer, closed) = case.ask_alone(&sized("/hoard", LEASE_BYTES_MAX as u64 + 1));
+    assert!(answer.starts_with("HTTP/1.1 413 Content Too Large\r\n") && closed, "{answer}");
+    assert_eq!(case.rig.named("contents_refused"), 5);
     case.close();
 }
 
