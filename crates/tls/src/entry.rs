@@ -31,7 +31,7 @@
 //!
 //! ```text
 //! fn https(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
-//!     tls::before(http(lanes, asked)?, asked, |server| server.protocols(&[b"http/1.1"]).plain_answer(BAD_REQUEST))
+//!     tls::before(http(lanes, asked)?, asked, |server| server.protocols(&[b"http/1.1"]).plain_answer(bad_request))
 //! }
 //! Scheme::connections::<Http>("https", 443, https).options(tls::OPTIONS).when_named()
 //! ```

@@ -41,5 +41,5 @@ pub use identity::Pem;
 pub use program::Clients;
 pub use rustls;
 pub use server::{Served, Server};
-pub use transform::Tls;
+pub use transform::{PlainAnswer, Tls};
 pub use watch::Watch;

@@ -4,6 +4,7 @@ use crate::Error;
 use crate::clock::Clock;
 use crate::identity::{Identities, Pem, authorities};
 use crate::tickets::{Keys, Ring, Tickets};
+use crate::transform::PlainAnswer;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::server::danger::ClientCertVerifier;
@@ -40,7 +41,7 @@ pub(crate) struct Settings {
     pub(crate) files: Vec<Pem>,
     pub(crate) clients: Clients,
     pub(crate) protocols: Vec<Vec<u8>>,
-    pub(crate) plain_answer: &'static [u8],
+    pub(crate) plain_answer: Option<PlainAnswer>,
     pub(crate) provider: Arc<CryptoProvider>,
 }
 
@@ -128,7 +129,7 @@ impl Program {
         self.generation.load(Ordering::Acquire)
     }
 
-    pub(crate) fn plain_answer(&self) -> &'static [u8] {
+    pub(crate) fn plain_answer(&self) -> Option<PlainAnswer> {
         self.settings.plain_answer
     }
 

@@ -3,6 +3,7 @@
 use crate::lane::Accepts;
 use crate::program::{Program, Settings};
 use crate::provider::usual;
+use crate::transform::PlainAnswer;
 use crate::{Clients, Error, Pem, Watch};
 use corelane::Lanes;
 use corelane::admin::reports;
@@ -21,7 +22,7 @@ impl Server {
     pub fn new(files: impl IntoIterator<Item = Pem>) -> Self {
         let provider = Arc::new(usual());
         let files = files.into_iter().collect();
-        Self(Settings { files, clients: Clients::Anybody, protocols: Vec::new(), plain_answer: b"", provider })
+        Self(Settings { files, clients: Clients::Anybody, protocols: Vec::new(), plain_answer: None, provider })
     }
 
     /// The protocols that it speaks, the most wanted first (ALPN, RFC 7301); who speaks some and none of these is refused.
@@ -36,10 +37,10 @@ impl Server {
         self
     }
 
-    /// What is answered, in plain, to who speaks no TLS but begins with a letter, as HTTP does: a whole answer (`HTTP/1.1 400 Bad Request`, with `Connection: close`). The
-    /// connection then finishes in order, and what else comes is discarded, so that the answer is not lost by a reset. By default an alert of TLS.
-    pub fn plain_answer(mut self, answer: &'static [u8]) -> Self {
-        self.0.plain_answer = answer;
+    /// What is answered, in plain, to who speaks no TLS but begins with a letter, as HTTP does: a whole answer (`HTTP/1.1 400 Bad Request`, with `Connection: close`) at that
+    /// time since 1970. The connection then finishes in order, and what else comes is discarded, so that the answer is not lost by a reset. By default an alert of TLS.
+    pub fn plain_answer(mut self, answer: PlainAnswer) -> Self {
+        self.0.plain_answer = Some(answer);
         self
     }
 

@@ -6,6 +6,7 @@ use rustls::{Connection, Error, HandshakeKind};
 use std::io::{self, Read, Write};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes of a record before its payload (RFC 8446, section 5.1).
 const HEAD: usize = 5;
@@ -18,10 +19,13 @@ const WIRE_BYTES: usize = 16 << 10;
 /// Bytes of the service in a record, which then fits into that.
 const PART_MAX: usize = WIRE_BYTES - 256;
 
+/// What is answered, in plain, to who speaks in plain; given the time since 1970.
+pub type PlainAnswer = fn(Duration) -> Vec<u8>;
+
 /// One side's TLS on one connection.
 pub struct Tls {
     rustls: Connection,
-    plain_answer: &'static [u8],
+    plain_answer: Option<PlainAnswer>,
     /// The name that a client asks for.
     asks_for: Option<String>,
     /// Bytes for the service that rustls holds, a record's at the most.
@@ -46,7 +50,7 @@ impl Tls {
     pub fn new(rustls: Connection) -> Self {
         Self {
             rustls,
-            plain_answer: b"",
+            plain_answer: None,
             asks_for: None,
             readable: 0,
             phase: Phase::New,
@@ -56,7 +60,7 @@ impl Tls {
     }
 
     /// What is answered, in plain, to who begins with a letter: no message of TLS does.
-    pub(crate) fn plain_answer(self, answer: &'static [u8]) -> Self {
+    pub(crate) fn plain_answer(self, answer: Option<PlainAnswer>) -> Self {
         Self { plain_answer: answer, ..self }
     }
 
@@ -93,11 +97,18 @@ impl Tls {
         }
         self.phase = Phase::Handshake;
         self.is_spoken_to_in_plain = !RECORDS.contains(&first[0]);
-        if first[0].is_ascii_alphabetic() && !self.plain_answer.is_empty() {
-            passage.wire.push(Segment::Static(self.plain_answer));
-            return Err(self.told_in_plain());
+        match self.plain_answer.take() {
+            Some(answer) if first[0].is_ascii_alphabetic() => {
+                let answer = answer(Duration::from_nanos(passage.time_of_day));
+                // Without memory for it the connection ends without an answer.
+                if let Some(mut lease) = passage.arena.lease(answer.len()) {
+                    lease.append(&answer);
+                    passage.wire.push(lease.share());
+                }
+                Err(self.told_in_plain())
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Has rustls open the record at the front; true if that is the peer's close_notify.

@@ -13,7 +13,7 @@ pub const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// An answer: field lines, then content, with which it is written. Dropped without that, nothing is.
 ///
-/// Content-Length, Transfer-Encoding, Connection and Date are written by themselves, and must not be given.
+/// Content-Length, Transfer-Encoding, Connection and Date are written by themselves: whoever gives one of them makes the answer a 500 (Internal Server Error), as with all that could not be sent.
 pub struct Answer<D> {
     to: D,
     desk: Rc<Desk>,
@@ -26,7 +26,9 @@ pub struct Answer<D> {
 
 impl<D> Answer<D> {
     pub(crate) fn new(to: D, desk: Rc<Desk>, facts: Facts, status: Status) -> Self {
-        let mut answer = Self { to, head: desk.take_memory(), desk, facts, status, fault: false };
+        // Another answer would have to follow it (RFC 9110 section 15.2).
+        let fault = status.code() < 200;
+        let mut answer = Self { to, head: desk.take_memory(), desk, facts, status, fault };
         answer.begin_head();
         answer
     }
@@ -39,7 +41,8 @@ impl<D> Answer<D> {
     /// A field line. One with a name or value that could not be sent makes the answer a 500 (Internal Server Error): it is a fault of the application.
     pub fn field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         let value = value.as_ref();
-        self.fault |= check_field(name, value).is_err() || self.head.len() + name.len() + value.len() > HEAD_BYTES_MAX;
+        self.fault |=
+            check_field(name, value).is_err() || is_ours(name) || self.head.len() + name.len() + value.len() > HEAD_BYTES_MAX;
         if !self.fault {
             for part in [name.as_bytes(), b": ", value, b"\r\n"] {
                 self.head.extend_from_slice(part);
@@ -121,6 +124,15 @@ impl<D: Deliver> Answer<D> {
         self.bytes(&[])
     }
 
+    /// Answers with its status in words, where that has content.
+    pub(crate) fn explained<H: From<D::Done>>(self) -> Result<H, Refused> {
+        if self.status.is_without_content() {
+            return self.empty();
+        }
+        let words = format!("{} {}\n", self.status.code(), self.status.phrase());
+        self.media("text/plain; charset=utf-8").bytes(words.as_bytes())
+    }
+
     /// Answers as if with content of so many bytes, to who asked for the head alone.
     ///
     /// # Errors
@@ -136,7 +148,7 @@ impl<D: Deliver> Answer<D> {
 
     fn whole<H: From<D::Done>>(mut self, content: &[u8], behind: Behind) -> Result<H, Refused> {
         let is_faulty = self.fault;
-        let length = if is_faulty { 0 } else { content.len() + behind.len() };
+        let length = if is_faulty || self.status == Status::RESET_CONTENT { 0 } else { content.len() + behind.len() };
         // 304 may tell the length of what it does not send, and need not; 204 must not (RFC 9110 section 8.6).
         let tells = !self.status.is_without_content() || is_faulty;
         self.end_head(tells.then_some(Framing::Length(length as u64)));
@@ -159,6 +171,11 @@ impl<D: Deliver> Answer<D> {
     }
 }
 
+/// Whether a field line is ours to write.
+pub(crate) fn is_ours(name: &str) -> bool {
+    ["Content-Length", "Transfer-Encoding", "Connection", "Date"].iter().any(|ours| name.eq_ignore_ascii_case(ours))
+}
+
 impl<D> Answer<D> {
     /// Says that the connection closes, where it was said that it stays.
     fn take_back_promise(&mut self) {
@@ -177,7 +194,8 @@ impl Answer<Now<'_>> {
     /// # Errors
     /// As for [`Answer::bytes`].
     pub fn begin(mut self, length: Option<u64>) -> Result<Begun, Refused> {
-        let framing = if self.fault { Framing::Length(0) } else { self.facts.framing(length) };
+        let is_empty = self.fault || self.status == Status::RESET_CONTENT;
+        let framing = if is_empty { Framing::Length(0) } else { self.facts.framing(length) };
         let has_content = !self.fault && self.facts.has_content(self.status);
         let tells = !self.status.is_without_content() || self.fault;
         self.end_head(tells.then_some(framing));

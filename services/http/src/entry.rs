@@ -7,7 +7,8 @@ use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_proxied::entry as proxied;
 use corelane_tls::entry as tls;
-use corelane_wire::http1::Limits;
+use corelane_wire::http1::{Date, Limits, Status, write_response};
+use corelane_wire::xdr::Writer;
 use std::time::Duration;
 
 /// Where HTTP is served unless said otherwise.
@@ -231,13 +232,27 @@ fn any(_: &str) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// What a client is told that speaks HTTP without TLS where TLS is spoken.
-const PLAIN_ANSWER: &[u8] =
-    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 69\r\n\r\n\
-    400 Bad Request\nTLS is spoken at this port: use https:// to reach it\n";
+/// What a client is told that speaks HTTP without TLS where TLS is spoken, at this time since 1970.
+fn plain_answer(now: Duration) -> Vec<u8> {
+    let words = "400 Bad Request\nTLS is spoken at this port: use https:// to reach it\n";
+    let date = Date::from_unix_seconds(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
+    let mut memory = vec![0; 512];
+    let mut writer = Writer::new(&mut memory);
+    let head = write_response(&mut writer, Status::BAD_REQUEST, |fields| {
+        fields.date("Date", date)?;
+        fields.field("Connection", b"close")?;
+        fields.field("Content-Type", b"text/plain")?;
+        fields.number("Content-Length", words.len() as u64)
+    });
+    let written = head.and_then(|()| writer.put(words.as_bytes()));
+    assert!(written.is_ok(), "there is room for all of it");
+    let bytes = writer.len();
+    memory.truncate(bytes);
+    memory
+}
 
 fn veiled(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
-    tls::before(plain(lanes, asked)?, asked, |server| server.protocols(&[b"http/1.1"]).plain_answer(PLAIN_ANSWER))
+    tls::before(plain(lanes, asked)?, asked, |server| server.protocols(&[b"http/1.1"]).plain_answer(plain_answer))
 }
 
 #[cfg(test)]
@@ -289,8 +304,9 @@ mod tests {
 
     #[test]
     fn the_answer_in_plain_is_whole() {
-        let text = std::str::from_utf8(PLAIN_ANSWER).unwrap();
+        let text = String::from_utf8(plain_answer(Duration::from_secs(784_111_777))).unwrap();
         let (head, content) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("Content-Length: {}", content.len())), "{} bytes", content.len());
+        assert!(head.contains("\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nConnection: close\r\n"), "{head}");
     }
 }

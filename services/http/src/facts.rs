@@ -45,8 +45,8 @@ impl Facts {
         }
     }
 
-    /// Whether content follows the head of an answer with `status` (RFC 9110 sections 9.3.2 and 6.4.1).
+    /// Whether content follows the head of an answer with `status` (RFC 9110 sections 9.3.2, 6.4.1 and 15.3.6).
     pub fn has_content(self, status: Status) -> bool {
-        !self.is_head && !status.is_without_content()
+        !self.is_head && !status.is_without_content() && status != Status::RESET_CONTENT
     }
 }

@@ -12,6 +12,7 @@ mod asked;
 mod cache;
 mod directories;
 mod entity;
+mod listings;
 mod lookup;
 mod media;
 mod name;
@@ -32,6 +33,7 @@ use corelane::service::{Outcome, Refused};
 use corelane::{Cx, Silent};
 use corelane_wire::http1::{Method, Status};
 use entity::Entity;
+use listings::Listings;
 use lookup::Lookups;
 use name::Decoded;
 use place::Where;
@@ -44,6 +46,7 @@ use warming::Warmings;
 
 #[cfg(test)]
 pub(crate) use {
+    listings::{LISTING_BYTES_MAX, LISTINGS_BYTES_MAX},
     lookup::{LISTED_MAX, LOOKUPS_MAX, SMALL_BYTES},
     name::PATH_BYTES_MAX,
 };
@@ -67,6 +70,7 @@ pub struct Files {
     cache: Cache,
     cache_bytes: usize,
     lookups: Lookups,
+    listings: Listings,
     warmings: Warmings,
     /// Names what is under way.
     last_token: u64,
@@ -92,6 +96,7 @@ impl Files {
             cache,
             cache_bytes: Self::CACHE_BYTES,
             lookups,
+            listings: Listings::default(),
             warmings: Warmings::default(),
             last_token: 1,
             decoded,
@@ -187,6 +192,11 @@ impl Files {
     }
 }
 
+/// What a method is refused with that no file has: one that nobody knows is not implemented, the others are not allowed here (RFC 9110 section 9.1).
+fn refused_method(method: Method<'_>) -> Status {
+    if let Method::Other(_) = method { Status::NOT_IMPLEMENTED } else { Status::METHOD_NOT_ALLOWED }
+}
+
 impl Application for Files {
     type Talk = Silent;
 
@@ -203,7 +213,7 @@ impl Application for Files {
             Method::Options => return reply.answer(Status::NO_CONTENT).field("Allow", METHODS).empty(),
             method => {
                 let asked = Asked::of(method, request.fields());
-                return self.refuse(reply, &asked, Trouble::of(Status::METHOD_NOT_ALLOWED));
+                return self.refuse(reply, &asked, Trouble::of(refused_method(method)));
             }
         }
         self.look_after_root(cx, Where::Site);

@@ -10,7 +10,7 @@ use crate::session::{Active, Collected, Look, Running, Session, Stage};
 use crate::{Reply, Request};
 use corelane::service::{Input, Refused, Shared};
 use corelane::{Next, Talk};
-use corelane_wire::http1::{Body, Framing, Refusal, Request as Head, Requests, Scratch, Status, Step};
+use corelane_wire::http1::{Body, Framing, Method, Refusal, Request as Head, Requests, Scratch, Status, Step};
 
 /// A request that has arrived: its head, the bytes of that, and its content if that was collected.
 #[derive(Clone, Copy)]
@@ -110,7 +110,7 @@ impl<A: Application> Http<A> {
         while taken < bytes.len() {
             let mut scratch = Scratch::new();
             let (head, length, refusal) = match begun.next(&bytes[taken..], &mut scratch) {
-                Ok(Step::Request { head, bytes }) => (head, bytes, None),
+                Ok(Step::Request { head, bytes }) => (head, bytes, not_ours(call, &head)),
                 Ok(Step::Refused { head, bytes, refusal }) => (head, bytes, Some(refusal)),
                 Ok(Step::More(drop)) => return Run { taken: taken + drop, requests, end: End::Partial(begun) },
                 Err(refusal) => {
@@ -309,9 +309,12 @@ impl<A: Application> Http<A> {
         }
     }
 
-    /// A head with a fault that leaves its end known.
+    /// A head with a fault that is known at its end, and may leave that of the message known.
     fn serve_refusal(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>, refusal: Refusal) -> Served<A> {
         let trace = Trace::Asked(arrived.asked());
+        if refusal.closes() {
+            return self.refuse(call, refusal, trace);
+        }
         match self.answer_refusal(call, self.facts_unread(&arrived), (refusal, HttpCounter::HeadsRefused), trace) {
             true => self.after_answer(call, arrived),
             false => Served::Refused,
@@ -368,6 +371,17 @@ impl<A: Application> Http<A> {
         };
         let facts = Arrived::facts(&parsed, is_last);
         self.serve(call, Arrived { head: &parsed, bytes: head, content: Some(content), facts }, Trace::Noted(note))
+    }
+}
+
+/// What no application is asked for: a tunnel, behind which the connection would be no HTTP any more, and what is to be had over TLS alone where there is none.
+#[inline]
+fn not_ours(call: &mut Call<'_, '_, impl Talk>, head: &Head<'_>) -> Option<Refusal> {
+    let mut is_secured = || call.cx.peer(call.cx.id()).is_some_and(|peer| peer.learned.is_some());
+    match head.method {
+        Method::Connect => Some(Refusal::Connect),
+        _ if head.target.is_https && !is_secured() => Some(Refusal::Unsecured),
+        _ => None,
     }
 }
 

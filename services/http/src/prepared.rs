@@ -1,5 +1,6 @@
 //! Answers that are the same each time: put together once.
 
+use crate::answer::is_ours;
 use crate::deliver::{Answered, Done};
 use crate::log::Sent;
 use crate::reply::Reply;
@@ -22,14 +23,20 @@ impl Prepared {
     /// An answer with these field lines and this content. Statuses without content have none.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if a field line cannot be sent.
+    /// [`Error::Malformed`] if a field line cannot be sent, or is not the application's ([`Answer`](crate::Answer)), or the status is below 200.
     pub fn new(status: Status, fields: &[(&str, &str)], content: &[u8]) -> Result<Self, Error> {
+        if status.code() < 200 {
+            return Err(Error::Malformed { what: "status" });
+        }
         let mut rest = Vec::new();
         for (name, value) in fields {
             check_field(name, value.as_bytes())?;
+            if is_ours(name) {
+                return Err(Error::Malformed { what: "field name" });
+            }
             [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"].iter().for_each(|part| rest.extend_from_slice(part));
         }
-        let content = if status.is_without_content() { &[] } else { content };
+        let content = if status.is_without_content() || status == Status::RESET_CONTENT { &[] } else { content };
         if !status.is_without_content() {
             rest.extend_from_slice(b"Content-Length: ");
             rest.extend_from_slice(decimal(content.len() as u64, &mut [0; DIGITS_MAX]));

@@ -26,7 +26,7 @@ impl<'o> Reply<'o> {
         Self { output, desk, facts, trace }
     }
 
-    /// An answer with this status, to be completed.
+    /// An answer with this status, to be completed. One below 200 ends no request, and makes the answer a 500 (Internal Server Error).
     pub fn answer(self, status: Status) -> Answer<Now<'o>> {
         Answer::new(Now(self.output), self.desk.clone(), self.facts, status)
     }
@@ -44,11 +44,7 @@ impl<'o> Reply<'o> {
     /// # Errors
     /// As for [`Reply::text`].
     pub fn status<H: From<Answered>>(self, status: Status) -> Result<H, Refused> {
-        let answer = self.answer(status);
-        if status.is_without_content() {
-            return answer.empty();
-        }
-        answer.media("text/plain; charset=utf-8").bytes(format!("{} {}\n", status.code(), status.phrase()).as_bytes())
+        self.answer(status).explained()
     }
 
     /// Holds the answer's place: [`Held`] answers later, from wherever it is taken to on this lane. Requests behind it go on meanwhile, and their answers wait.

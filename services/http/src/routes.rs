@@ -49,7 +49,7 @@ struct PathHandlers<S: 'static, C: OwnCounter> {
 ///
 /// A path names places with braces: `/users/{id}` has one segment there, `/files/{*rest}` all that follows; what is more exact goes first. HEAD is answered by the
 /// handler of GET where it has none of its own, OPTIONS and methods that a path does not have by the application itself (RFC 9110 sections 9.3.7 and
-/// 15.5.6). The path is matched as it was sent.
+/// 15.5.6), and methods that RFC 9110 does not name and no path has (section 15.6.2). The path is matched as it was sent.
 ///
 /// `C` is what the handlers count ([`Application::COUNTERS`]); nothing, unless it is said ([`Routes::counting`]).
 pub struct Routes<S: 'static, C: OwnCounter = NoCounter> {
@@ -109,6 +109,11 @@ impl<S: 'static, C: OwnCounter> Routes<S, C> {
         self.on(Method::Post, path, handler)
     }
 
+    /// Whether any path has this method, or everybody knows it (RFC 9110 section 9.1).
+    fn knows(&self, method: Method<'_>) -> bool {
+        !matches!(method, Method::Other(_)) || self.places.iter().any(|place| place.handler(method).is_some())
+    }
+
     /// The place of a path; a new one if it has none.
     fn place(&mut self, path: &str) -> usize {
         if let Some(known) = self.places.iter().position(|place| place.path == path) {
@@ -148,14 +153,17 @@ impl<S: 'static, C: OwnCounter> Application for Routes<S, C> {
         if request.path() == "*" {
             return reply.answer(Status::NO_CONTENT).empty();
         }
-        let Ok(found) = self.router.at(request.path()) else { return reply.status(Status::NOT_FOUND) };
+        let Ok(found) = self.router.at(request.path()) else {
+            return reply.status(if self.knows(request.method()) { Status::NOT_FOUND } else { Status::NOT_IMPLEMENTED });
+        };
         let place = &self.places[*found.value];
         match place.handler(request.method()) {
             Some(handler) => handler(&mut self.state, cx, &Matched { request, params: found.params }, reply),
             None if request.method() == Method::Options => {
                 reply.answer(Status::NO_CONTENT).field("Allow", place.allowed()).empty()
             }
-            None => reply.answer(Status::METHOD_NOT_ALLOWED).field("Allow", place.allowed()).empty(),
+            None if !self.knows(request.method()) => reply.status(Status::NOT_IMPLEMENTED),
+            None => reply.answer(Status::METHOD_NOT_ALLOWED).field("Allow", place.allowed()).explained(),
         }
     }
 }

@@ -27,6 +27,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("lighttpd", "lighttpd"),
     ("nc", "netcat-openbsd"),
     ("ncat", "ncat"),
+    ("nft", "nftables"),
     ("nginx", "nginx"),
     ("openssl", "openssl"),
     ("python3", "python3"),

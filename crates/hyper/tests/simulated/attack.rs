@@ -1,7 +1,8 @@
 //! HTTP/2 peers that mean no good: what they cost is bounded, and others are served meanwhile.
 
 use crate::frames::{
-    ACK, CONTINUATION, Came, END_STREAM, Frames, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, get, goaway,
+    ACK, CONTINUATION, Came, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, PADDED, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE,
+    data, frame, get, goaway, post,
 };
 use crate::{PIECE, Pieces, rig, served};
 use corelane::admin::watch::LaneCounter;
@@ -110,6 +111,62 @@ fn who_floods_with_settings_and_reads_the_answers_silences_nobody() {
     let acknowledged = came.iter().filter(|frame| frame.kind == SETTINGS && frame.flags == ACK).count();
     println!("{acknowledged} settings of {} were taken", said / 15);
     assert!(acknowledged > 0);
+    client.peer.reset();
+    asks(&mut rig, &other);
+    rig.close(&mut Nobody);
+}
+
+/// Frames that mean nothing, or nearly nothing, as many as are taken.
+#[test]
+fn who_floods_with_frames_that_mean_nothing_silences_nobody() {
+    const PRIORITY: u8 = 2;
+    const UNKNOWN: u8 = 0x7f;
+    let open = post(1, "/sum");
+    for (what, begin, next, ends) in [
+        ("data without bytes", open.clone(), frame(DATA, 0, 1, &[]), true),
+        ("data that is padding alone", open.clone(), frame(DATA, PADDED, 1, &[&[200][..], &[0; 200]].concat()), true),
+        ("windows opened by a byte", open.clone(), frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]), false),
+        ("priorities", open, frame(PRIORITY, 0, 1, &[0, 0, 0, 3, 7]), false),
+        ("frames of no kind", Vec::new(), frame(UNKNOWN, 0, 0, &[7; 100]), false),
+    ] {
+        let (_world, mut rig) = rig(served);
+        let other = other(&mut rig);
+        let mut client = Frames::begin(&mut rig, 0, &[]);
+        client.say(&begin);
+        let (came, said) = flood(&mut rig, &mut client, &other, 1 << 20, || next.clone());
+        let calmed = goaway(&came).map(|(_, why)| why);
+        assert_eq!(calmed, ends.then_some(ENHANCE_YOUR_CALM), "{what}: {said} bytes were taken");
+        client.peer.reset();
+        asks(&mut rig, &other);
+        rig.close(&mut Nobody);
+    }
+}
+
+/// A field of 3,000 bytes that is kept once, and named by one byte again and again: heads of some 16 KiB that stand for 48 MB.
+#[test]
+fn a_head_that_stands_for_very_much_is_refused() {
+    const INDEX_OF_THE_FIRST_KEPT: u8 = 0x80 | 62;
+    let (_world, mut rig) = rig(served);
+    let other = other(&mut rig);
+    let mut client = Frames::begin(&mut rig, 0, &[]);
+    // HPACK (RFC 7541): a field to be kept, with a new name, both as they are; lengths of over 126 in several bytes.
+    let kept = [&[0x40, 1, b'a', 0x7f][..], &[0x80 | (2_873 & 0x7f) as u8, (2_873 >> 7) as u8], &[b'b'; 3_000]].concat();
+    let mut stream = 1;
+    let mut first = get(1, "/kept");
+    let length = (first.len() - 9 + kept.len()) as u32;
+    first[..3].copy_from_slice(&length.to_be_bytes()[1..]);
+    client.say(&[first, kept].concat());
+    let came = client.hear(&mut rig);
+    assert_eq!(data(&came, 1), b"hello from /kept");
+    let bomb = |stream: u32| {
+        let block = [&get(stream, "/bomb")[9..], &[INDEX_OF_THE_FIRST_KEPT; 16_000]].concat();
+        frame(HEADERS, END_STREAM | END_HEADERS, stream, &block)
+    };
+    let (came, said) = flood(&mut rig, &mut client, &other, 1 << 20, || {
+        stream += 2;
+        bomb(stream)
+    });
+    assert!(came.iter().all(|frame| frame.kind != DATA), "none was served: {said} bytes were taken");
     client.peer.reset();
     asks(&mut rig, &other);
     rig.close(&mut Nobody);

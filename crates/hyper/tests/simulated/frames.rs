@@ -14,6 +14,7 @@ pub const CONTINUATION: u8 = 9;
 pub const ACK: u8 = 1;
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
+pub const PADDED: u8 = 8;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -24,10 +25,19 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 /// The head of `GET path` on a stream, and nothing behind it.
 pub fn get(stream: u32, path: &str) -> Vec<u8> {
-    // HPACK (RFC 7541, appendix A): GET; http; the path and the authority as they are, not kept.
+    head(0x82, END_STREAM, stream, path)
+}
+
+/// The head of `POST path` on a stream; its content is to come.
+pub fn post(stream: u32, path: &str) -> Vec<u8> {
+    head(0x83, 0, stream, path)
+}
+
+fn head(method: u8, flags: u8, stream: u32, path: &str) -> Vec<u8> {
+    // HPACK (RFC 7541, appendix A): the method; http; the path and the authority as they are, not kept.
     let length = u8::try_from(path.len()).unwrap();
-    let block = [&[0x82, 0x86, 0x04, length], path.as_bytes(), &[0x01, 1, b'x']].concat();
-    frame(HEADERS, END_STREAM | END_HEADERS, stream, &block)
+    let block = [&[method, 0x86, 0x04, length], path.as_bytes(), &[0x01, 1, b'x']].concat();
+    frame(HEADERS, flags | END_HEADERS, stream, &block)
 }
 
 /// How a client begins: with these settings.

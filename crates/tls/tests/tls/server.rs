@@ -258,7 +258,10 @@ fn what_is_wrong_with_new_files_keeps_the_old() {
 #[test]
 fn who_speaks_in_plain_is_answered_so_if_that_was_asked_for() {
     let authority = Authority::new("plain");
-    let server = Server::new([authority.sign("first", &["one.test"], |_| {})]).plain_answer(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    let server = Server::new([authority.sign("first", &["one.test"], |_| {})]).plain_answer(|now| {
+        assert!(now.as_secs() > 1_700_000_000, "the time of day");
+        b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()
+    });
     let running = serve(&server, 1);
     let head = "POST / HTTP/1.1\r\nhost: one.test\r\ncontent-length: 1000000\r\n\r\n".to_owned();
     // One byte; a request; and one whose body comes when all is decided: none is reset, so each sees the answer, and an end in order.

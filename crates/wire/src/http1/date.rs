@@ -78,6 +78,23 @@ mod tests {
         }
     }
 
+    /// By 2026, and for more than forty years behind that.
+    #[test]
+    fn a_year_of_two_digits_is_never_far_ahead() {
+        let days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+        let year_of = |two: i64| {
+            // Only one of them is the day.
+            let read = |day: &&str| Date::parse(format!("{day}, 01-Jan-{two:02} 00:00:00 GMT").as_bytes());
+            let text = days.iter().find_map(read).unwrap().text();
+            std::str::from_utf8(&text[12..16]).unwrap().parse::<i64>().unwrap()
+        };
+        for two in 0..100 {
+            let year = year_of(two);
+            assert!(year % 100 == two && (1970..=2076).contains(&year), "{two} is {year}");
+        }
+        assert_eq!([year_of(99), year_of(77), year_of(26)], [1999, 1977, 2026]);
+    }
+
     #[test]
     fn one_form_is_written() {
         assert_eq!(&EXAMPLE.text(), b"Sun, 06 Nov 1994 08:49:37 GMT");

@@ -72,6 +72,7 @@ mod tests {
     fn elements_are_trimmed_and_empty_ones_passed_over() {
         assert_eq!(all(",a ,\t, b,,"), [b"a", b"b"]);
         assert_eq!(all(r#""a,\",b", c"#), [&br#""a,\",b""#[..], b"c"]);
+        assert_eq!(all(r#""a\\", b"#), [&br#""a\\""#[..], b"b"], "a backslash stands for itself behind another");
         assert!(all("").is_empty() && all(" , ").is_empty());
     }
 

@@ -197,5 +197,6 @@ mod tests {
         assert_eq!(of(&many(RANGES_MAX + 1), 10), None);
         assert_eq!(of("bytes=5-6,0-1,8-8", 10), Some(vec![(5, 7), (0, 2), (8, 9)]), "as asked for");
         assert_eq!(of("bytes=5-6,0-5,8-8", 10), Some(vec![(0, 7), (8, 9)]));
+        assert_eq!(of("bytes=0-8,2-3", 10), Some(vec![(0, 9)]), "one within the other");
     }
 }

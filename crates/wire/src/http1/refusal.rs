@@ -72,6 +72,8 @@ refusals! {
     HostRepeated = BAD_REQUEST STAYS "9112 section 3.2" "the client sends more than one Host; it must send one";
     HostInvalid = BAD_REQUEST STAYS "9112 section 3.2" "the client's Host is not a name or address with a port at most; it must be";
     Expectation = EXPECTATION_FAILED STAYS "9110 section 10.1.1" "the client expects something else than 100-continue; it must do without";
+    Connect = NOT_IMPLEMENTED CLOSES "9110 section 9.3.6" "the client asks for a tunnel; it must ask a proxy for that";
+    Unsecured = MISDIRECTED_REQUEST STAYS "9110 section 7.4" "the client asks in plain for what is https; it must use TLS";
     ChunkSize = BAD_REQUEST CLOSES "9112 section 7.1" "the peer's chunk does not begin with its size in hexadecimal digits and CR LF; it must";
     ChunkOverflow = CONTENT_TOO_LARGE CLOSES "9112 section 7.1" "the peer's chunk size is over 64 bits; it must send smaller chunks";
     ChunkExtension = BAD_REQUEST CLOSES "9112 section 7.1.1" "the peer's chunk extension has control characters; it must not";

@@ -28,6 +28,7 @@ statuses! {
     CREATED = 201 "Created";
     ACCEPTED = 202 "Accepted";
     NO_CONTENT = 204 "No Content";
+    RESET_CONTENT = 205 "Reset Content";
     PARTIAL_CONTENT = 206 "Partial Content";
     MOVED_PERMANENTLY = 301 "Moved Permanently";
     FOUND = 302 "Found";

@@ -27,6 +27,8 @@ pub struct Target<'a> {
     pub query: Option<&'a [u8]>,
     /// The authority that it names itself; then Host is not looked at (section 3.2.2).
     pub authority: Option<Authority<'a>>,
+    /// Whether it names the scheme `https` itself; what it names is to be had over TLS alone (RFC 9110 section 7.4).
+    pub is_https: bool,
 }
 
 impl<'a> Target<'a> {
@@ -40,7 +42,9 @@ impl<'a> Target<'a> {
         }
         let target = match method {
             Method::Connect => Self::connect(bytes),
-            Method::Options if bytes == b"*" => Some(Self { form: Form::Asterisk, path: bytes, query: None, authority: None }),
+            Method::Options if bytes == b"*" => {
+                Some(Self { form: Form::Asterisk, path: bytes, query: None, authority: None, is_https: false })
+            }
             _ if bytes.starts_with(b"/") => Some(Self::with_path(Form::Origin, None, bytes)),
             _ => Self::absolute(method, bytes),
         };
@@ -52,23 +56,25 @@ impl<'a> Target<'a> {
             Some(at) => (&bytes[..at], Some(&bytes[at + 1..])),
             None => (bytes, None),
         };
-        Self { form, path, query, authority }
+        Self { form, path, query, authority, is_https: false }
     }
 
     /// `host:port`, both of them (section 3.2.3).
     fn connect(bytes: &'a [u8]) -> Option<Self> {
         let authority = Authority::parse(bytes).filter(|found| !found.host.is_empty() && found.port.is_some())?;
-        Some(Self { form: Form::Authority, path: &[], query: None, authority: Some(authority) })
+        Some(Self { form: Form::Authority, path: &[], query: None, authority: Some(authority), is_https: false })
     }
 
     fn absolute(method: Method<'_>, bytes: &'a [u8]) -> Option<Self> {
         let schemes: [&[u8]; 2] = [b"http://", b"https://"];
-        let is_scheme = |scheme: &&&[u8]| bytes.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme));
-        let rest = &bytes[schemes.iter().find(is_scheme)?.len()..];
+        let is_scheme = |scheme: &[u8]| bytes.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme));
+        let scheme = schemes.iter().position(|scheme| is_scheme(scheme))?;
+        let rest = &bytes[schemes[scheme].len()..];
         let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
         // A host must be named (RFC 9110 section 4.2.1).
         let authority = Authority::parse(&rest[..end]).filter(|found| !found.host.is_empty())?;
         let mut target = Self::with_path(Form::Absolute, Some(authority), &rest[end..]);
+        target.is_https = scheme == 1;
         if target.path.is_empty() {
             target.path = if method == Method::Options && target.query.is_none() { b"*" } else { b"/" };
         }
@@ -94,6 +100,13 @@ mod tests {
         assert_eq!(parse("OPTIONS", "http://h"), Some((Form::Absolute, "*", None)));
         assert_eq!(parse("OPTIONS", "*"), Some((Form::Asterisk, "*", None)));
         assert_eq!(parse("CONNECT", "h:443"), Some((Form::Authority, "", None)));
+    }
+
+    #[test]
+    fn a_target_says_itself_that_it_is_https() {
+        let is_https = |text: &'static str| Target::parse(Method::Get, text.as_bytes()).unwrap().is_https;
+        assert!(is_https("HTTPS://h/") && is_https("https://h"));
+        assert!(!is_https("http://h/") && !is_https("/https://h/"));
     }
 
     #[test]

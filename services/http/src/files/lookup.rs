@@ -4,6 +4,7 @@ use super::asked::CODINGS;
 use super::cache::{Known, Seen};
 use super::directories::{Directory, directory_of};
 use super::entity::{Content, Entity};
+use super::listings::Page;
 use super::place::Where;
 use super::{Files, page};
 use corelane::Cx;
@@ -36,7 +37,7 @@ pub(super) enum Found {
     /// A directory, asked for without the slash behind it.
     Directory,
     /// A directory without an index: what it holds, as a page.
-    Listing(Rc<str>),
+    Listing(Rc<Page>),
     /// None of these.
     Not(Status),
 }
@@ -284,8 +285,9 @@ impl Files {
     }
 
     fn listed(&mut self, cx: &mut Cx<'_>, lookup: Lookup, names: Vec<FileName>, is_whole: bool) {
-        let page = page::of_directory(&lookup.name, names, is_whole);
-        self.end(cx, lookup, Found::Listing(page.into()));
+        let text = page::of_directory(&lookup.name, names, is_whole);
+        let page = self.listings.page(&lookup.name, text);
+        self.end(cx, lookup, page.map_or(Found::Not(Status::SERVICE_UNAVAILABLE), Found::Listing));
     }
 
     fn file_opened(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, file: File, facts: FileFacts) {

@@ -1,9 +1,13 @@
 //! Small pages of our own: what went wrong, and what lies in a directory.
 
+use super::listings::LISTING_BYTES_MAX;
 use corelane::service::{FileKind, FileName};
 use corelane_wire::http1::{Status, percent};
 use corelane_wire::xdr::Writer;
 use std::os::unix::ffi::OsStrExt;
+
+/// What a page has at the most behind its names.
+const END_BYTES: usize = 128;
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 
@@ -24,16 +28,23 @@ pub(super) fn of_directory(name: &[u8], mut names: Vec<FileName>, is_whole: bool
     if !name.is_empty() {
         page.push_str("<li><a href=\"../\">../</a>\n");
     }
+    let mut shown = 0;
     for entry in &names {
         let slash = if entry.kind == Some(FileKind::Directory) { "/" } else { "" };
         let name = entry.name.as_bytes();
         // With the dot a name that has a colon is no scheme.
-        page.push_str(&format!("<li><a href=\"./{}{slash}\">{}{slash}</a>\n", reference(name), escaped(name)));
+        let line = format!("<li><a href=\"./{}{slash}\">{}{slash}</a>\n", reference(name), escaped(name));
+        if page.len() + line.len() > LISTING_BYTES_MAX - END_BYTES {
+            break;
+        }
+        page.push_str(&line);
+        shown += 1;
     }
     page.push_str("</ul>\n");
-    if !shows_all {
-        page.push_str(&format!("<p>These are the first {} by name; the others are not shown.\n", names.len()));
+    if !shows_all || shown < names.len() {
+        page.push_str(&format!("<p>These are the first {shown} by name; the others are not shown.\n"));
     }
+    page.shrink_to_fit();
     page
 }
 
@@ -100,6 +111,15 @@ mod tests {
         assert!(!top.contains("../") && top.contains("These are the first 1 by name"));
         let hidden = of_directory(b"", vec![entry(b"a", None), entry(b".a", None)], false);
         assert!(!hidden.contains("not shown"), "all that may be shown is");
+    }
+
+    #[test]
+    fn a_page_has_room_for_so_many_names() {
+        let long = |at: usize| entry(format!("{at:05}{}", "a".repeat(250)).as_bytes(), None);
+        let page = of_directory(b"", (0..10_000).map(long).collect(), true);
+        let shown = page.lines().filter(|line| line.starts_with("<li>")).count();
+        assert!(page.len() <= LISTING_BYTES_MAX && page.len() > LISTING_BYTES_MAX - 1_000, "{} bytes", page.len());
+        assert!(page.ends_with(&format!("These are the first {shown} by name; the others are not shown.\n")));
     }
 
     #[test]

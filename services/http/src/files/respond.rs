@@ -2,11 +2,12 @@
 
 use super::asked::Asked;
 use super::entity::{Content, Entity};
+use super::listings::{Page, Rest};
 use super::sending::Sending;
 use super::{Files, METHODS, page};
 use crate::Reply;
 use crate::answer::Answer;
-use crate::application::{First, Handled};
+use crate::application::{Exchange, First, Handled};
 use crate::deliver::{Answered, Begun};
 use corelane::service::{Refused, Shared};
 use corelane_wire::http1::{
@@ -22,15 +23,21 @@ pub(super) enum Response {
     /// It is written.
     Answered(Answered),
     /// Its content is still to be sent.
-    Begun(Begun, Sending),
+    Begun(Begun, Box<dyn Exchange<Files>>),
 }
 
 impl From<Response> for Handled<Files> {
     fn from(response: Response) -> Self {
         match response {
             Response::Answered(answered) => answered.into(),
-            Response::Begun(begun, sending) => (sending, First::Produce(begun)).into(),
+            Response::Begun(begun, sending) => Handled::Begin(sending, First::Produce(begun)),
         }
+    }
+}
+
+impl Response {
+    fn begun(begun: Begun, sending: impl Exchange<Files>) -> Self {
+        Self::Begun(begun, Box::new(sending))
     }
 }
 
@@ -133,7 +140,7 @@ fn whole(reply: Reply<'_>, asked: &Asked<'_>, entity: &Rc<Entity>) -> Result<Res
         Content::File(_) if asked.method == Method::Head => answer.head_alone(entity.length()),
         Content::File(_) => {
             let begun = answer.begin(Some(entity.length()))?;
-            Ok(Response::Begun(begun, Sending::of(entity, Span { begin: 0, end: entity.length() })))
+            Ok(Response::begun(begun, Sending::of(entity, Span { begin: 0, end: entity.length() })))
         }
         Content::Memory(bytes) => from_memory(answer, bytes.clone()),
         Content::Empty => answer.empty(),
@@ -149,7 +156,7 @@ fn part(reply: Reply<'_>, entity: &Rc<Entity>, span: Span) -> Result<Response, R
     let answer = reply.answer(Status::PARTIAL_CONTENT).field("Content-Range", range.as_bytes()).lines(entity.lines());
     match &entity.content {
         Content::Memory(bytes) => from_memory(answer, bytes.slice(span.begin as usize..span.end as usize)),
-        Content::File(_) => Ok(Response::Begun(answer.begin(Some(span.bytes()))?, Sending::of(entity, span))),
+        Content::File(_) => Ok(Response::begun(answer.begin(Some(span.bytes()))?, Sending::of(entity, span))),
         Content::Empty => unreachable!("nothing has no parts"),
     }
 }
@@ -164,7 +171,7 @@ fn parts(reply: Reply<'_>, entity: &Rc<Entity>, spans: &[Span], now: Duration) -
     parts.write_content_type(&mut media).expect("there is room for the type");
     let answer = reply.answer(Status::PARTIAL_CONTENT).lines(entity.lines_without_type()).field("Content-Type", media.written());
     let begun = answer.begin(Some(parts.content_length(spans)))?;
-    Ok(Response::Begun(begun, Sending::parts(entity, &parts, spans)))
+    Ok(Response::begun(begun, Sending::parts(entity, &parts, spans)))
 }
 
 /// Sends the client to the directory's own name. There is one slash in front, so no name is taken for a host.
@@ -178,8 +185,14 @@ pub(super) fn redirect(reply: Reply<'_>, name: &[u8], query: Option<&[u8]>) -> R
 }
 
 /// Answers with what a directory holds.
-pub(super) fn listing(reply: Reply<'_>, page: &str) -> Result<Response, Refused> {
-    reply.answer(Status::OK).media(page::HTML).bytes(page.as_bytes())
+pub(super) fn listing(reply: Reply<'_>, page: &Rc<Page>) -> Result<Response, Refused> {
+    let begun = reply.answer(Status::OK).media(page::HTML).begin(Some(page.text().len() as u64))?;
+    Ok(Response::begun(begun, Rest::of(page)))
+}
+
+/// Says of a list of names that it is there, to who asked for it only if it were not (`If-None-Match: *`).
+pub(super) fn still_there(reply: Reply<'_>) -> Result<Response, Refused> {
+    reply.answer(Status::NOT_MODIFIED).empty()
 }
 
 /// Answers with a status, and the operator's page for it, or ours.
@@ -196,7 +209,7 @@ pub(super) fn trouble(reply: Reply<'_>, trouble: &Trouble, page: Option<&Rc<Enti
         Content::Empty => answer.empty(),
         Content::File(_) => {
             let begun = answer.begin(Some(page.length()))?;
-            Ok(Response::Begun(begun, Sending::of(page, Span { begin: 0, end: page.length() })))
+            Ok(Response::begun(begun, Sending::of(page, Span { begin: 0, end: page.length() })))
         }
     }
 }

@@ -6,12 +6,11 @@ use super::entity::Entity;
 use super::lookup::{Found, Promise};
 use super::place::Where;
 use super::respond::{self, Response, ResponseKind, Trouble};
-use super::sending::Sending;
 use crate::application::{Exchange, Goes, Produced};
 use crate::{Parts, Reply};
 use corelane::Cx;
 use corelane::service::Refused;
-use corelane_wire::http1::{Coding, Scratch, Status};
+use corelane_wire::http1::{Coding, Condition, Scratch, Status, Validators, condition};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -30,7 +29,7 @@ pub(super) struct Visit {
     trouble: Option<Trouble>,
     /// Pages of the operator for that which were looked for, and are not there.
     pages_missing: usize,
-    sending: Option<Sending>,
+    sending: Option<Box<dyn Exchange<Files>>>,
 }
 
 impl Visit {
@@ -99,7 +98,9 @@ impl Visit {
         let mut scratch = Scratch::new();
         match found {
             Found::Not(status) => Some(Trouble::of(*status)),
-            Found::Directory | Found::Listing(_) => None,
+            Found::Directory => None,
+            Found::Listing(_) if self.listed() == Condition::Failed => Some(Trouble::of(Status::PRECONDITION_FAILED)),
+            Found::Listing(_) => None,
             Found::File(entity) => match self.kept.asked(&mut scratch).map(|asked| respond::plan(&asked, entity, now)) {
                 Ok(ResponseKind::Trouble(trouble)) => Some(trouble),
                 Ok(_) => None,
@@ -108,11 +109,20 @@ impl Visit {
         }
     }
 
+    /// What the conditions come to of a list of names, which is there, and has nothing that tells its states apart.
+    fn listed(&self) -> Condition {
+        let mut scratch = Scratch::new();
+        let unnamed = Validators { tag: None, modified: None, is_modified_strong: false };
+        let asked = self.kept.asked(&mut scratch);
+        asked.map_or(Condition::Holds, |asked| condition(asked.fields, asked.method, Some(&unnamed)))
+    }
+
     /// Answers with what was found, with which there is no trouble.
     fn answer(&self, reply: Reply<'_>, now: Duration) -> Result<Response, Refused> {
         let mut scratch = Scratch::new();
         match self.found.as_ref() {
             Some(Found::Directory) => respond::redirect(reply, &self.name, self.query.as_deref()),
+            Some(Found::Listing(_)) if self.listed() == Condition::NotModified => respond::still_there(reply),
             Some(Found::Listing(page)) => respond::listing(reply, page),
             Some(Found::File(entity)) => match self.kept.asked(&mut scratch) {
                 Ok(asked) => respond::entity(reply, &asked, entity, &respond::plan(&asked, entity, now), now),

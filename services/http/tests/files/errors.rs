@@ -9,6 +9,7 @@ fn server() -> Server {
     server.world.write_file("pages/40x.html", b"<p>no");
     server.world.write_file("pages/41x.html", b"<p>not so");
     server.world.write_file("pages/503.html", b"<p>later");
+    server.world.write_file("pages/50x.html", b"<p>cannot");
     server.world.forbid("site/only.png", true);
     server.rig.wait(2 * S);
     server
@@ -23,7 +24,8 @@ fn each_refusal_has_its_page() {
         ("GET", "/only.png", "", 403, "<p>no"),
         ("GET", "/%zz", "", 400, "<p>no"),
         ("GET", "/without/", "", 403, "<p>no"),
-        ("BREW", "/a.txt", "", 405, "<p>no"),
+        ("PATCH", "/a.txt", "", 405, "<p>no"),
+        ("BREW", "/a.txt", "", 501, "<p>cannot"),
         ("GET", &long, "", 414, "<p>not so"),
         ("GET", "/a.txt", "If-Match: \"x\"", 412, "<p>not so"),
         ("GET", "/a.txt", "Range: bytes=100-", 416, "<p>not so"),

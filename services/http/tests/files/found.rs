@@ -97,6 +97,18 @@ fn directories_are_listed_when_asked() {
     assert_eq!((answer.status, answer.field("content-type")), (200, "text/html; charset=utf-8"));
     assert!(answer.content.contains("<a href=\"./c%20d%26%27%3C.txt\">c d&amp;&#39;&lt;.txt</a>"), "{}", answer.content);
     assert_eq!(server.get("/with/").content, "<p>with", "an index is preferred");
+    // It is there, and has no tag and no date.
+    for (fields, status) in [
+        ("If-Match: *", 200),
+        ("If-Match: \"x\"", 412),
+        ("If-None-Match: \"x\"", 200),
+        ("If-None-Match: *", 304),
+        ("If-Modified-Since: Thu, 31 Dec 2100 23:59:59 GMT", 200),
+        ("If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT", 200),
+        ("Range: bytes=0-0", 200),
+    ] {
+        assert_eq!(server.ask("GET", "/without/", fields).status, status, "{fields}");
+    }
     server.end();
 }
 
@@ -115,9 +127,44 @@ fn other_methods_are_refused() {
     let options = server.ask("OPTIONS", "/a.txt", "");
     assert_eq!((options.status, options.field("allow")), (204, "GET, HEAD, OPTIONS"));
     assert_eq!(server.ask("OPTIONS", "*", "").status, 204);
-    for method in ["POST", "PUT", "DELETE", "PATCH", "BREW"] {
+    for method in ["POST", "PUT", "DELETE", "PATCH", "TRACE"] {
         let answer = server.ask(method, "/a.txt", "");
         assert_eq!((answer.status, answer.field("allow")), (405, "GET, HEAD, OPTIONS"), "{method}");
+    }
+    for method in ["BREW", "get"] {
+        let answer = server.ask(method, "/a.txt", "");
+        assert_eq!((answer.status, answer.field("allow")), (501, ""), "{method}");
+        assert!(answer.content.contains("501 Not Implemented"), "{method}");
+    }
+    server.end();
+}
+
+#[test]
+fn every_answer_has_its_date_and_a_refusal_its_page() {
+    let mut server = Server::new(|files| files);
+    let long = format!("/{}", "a".repeat(5_000));
+    for (method, path, fields, status) in [
+        ("GET", "/a.txt", "", 200),
+        ("OPTIONS", "/a.txt", "", 204),
+        ("GET", "/a.txt", "Range: bytes=0-1", 206),
+        ("GET", "/a.txt", "Range: bytes=0-1,4-5", 206),
+        ("GET", "/with", "", 301),
+        ("GET", "/a.txt", "If-None-Match: *", 304),
+        ("GET", "/%zz", "", 400),
+        ("GET", "/without/", "", 403),
+        ("GET", "/nothing", "", 404),
+        ("PUT", "/a.txt", "", 405),
+        ("GET", "/a.txt", "If-Match: \"x\"", 412),
+        ("GET", &long, "", 414),
+        ("GET", "/a.txt", "Range: bytes=10-", 416),
+        ("GET", "/a.txt", "Expect: wonders", 417),
+        ("GET", "https://a/a.txt", "", 421),
+        ("BREW", "/a.txt", "", 501),
+    ] {
+        let answer = server.ask(method, path, fields);
+        assert_eq!((answer.status, answer.field("date").len()), (status, 29), "{method} {path} {fields}");
+        let has_page = answer.content.contains(&status.to_string()) && !answer.field("content-type").is_empty();
+        assert!(status < 400 || has_page, "{method} {path} {fields}: {}", answer.content);
     }
     server.end();
 }

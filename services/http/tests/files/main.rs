@@ -8,6 +8,7 @@ mod changes;
 mod clients;
 mod errors;
 mod found;
+mod hostile;
 mod parts;
 mod real;
 mod seeds;

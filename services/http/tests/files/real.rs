@@ -137,6 +137,8 @@ fn large_files_come_whole_behind_tls_though_others_break_off() {
                 one
             })
             .collect();
+        // Over TLS what is https may say so.
+        assert!(curl(&[&veiled[..], &["--request-target", "https://localhost/large.bin", &url]].concat()) == large);
         for _ in 0..2 {
             assert!(curl(&[&veiled[..], &[&url]].concat()) == large, "byte for byte");
             assert!(curl(&[&veiled[..], &["-r", "999000-3145728", &url]].concat()) == large[999_000..=3_145_728]);

@@ -11,6 +11,7 @@ mod hosts;
 mod log;
 mod rules;
 mod shop;
+mod standard;
 
 use corelane::testing as rig;
 use corelane::testing::for_seeds;

@@ -2,8 +2,8 @@
 
 use crate::rig::{MS, Peer, Rig, RigPlan, S, Status, patient};
 use crate::shop::{COLLECT_BYTES, RECEIVE_BYTES, Shop};
-use corelane::admin::watch::ServiceCounter as C;
-use corelane::service::Limits;
+use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
+use corelane::service::{LEASE_BYTES_MAX, Limits};
 use corelane::testing::{Faults, World};
 use corelane_http::Http;
 use std::time::Duration;
@@ -153,8 +153,72 @@ fn content_over_its_bound_is_refused() {
         }
         assert_eq!(case.ask_alone(&sized(path, bound)), (String::new(), false), "{path}");
     }
-    assert_eq!(case.rig.named("contents_refused"), 4);
+    // What an application would collect is bounded by what a lane can lend.
+    let (answer, closed) = case.ask_alone(&sized("/hoard", LEASE_BYTES_MAX as u64 + 1));
+    assert!(answer.starts_with("HTTP/1.1 413 Content Too Large\r\n") && closed, "{answer}");
+    assert_eq!(case.rig.named("contents_refused"), 5);
     case.close();
+}
+
+#[test]
+fn an_exchange_that_is_not_ended_is_told_so() {
+    let mut case = Case::new();
+    let chunked = "PUT /sum HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n";
+    let (too_long, no_chunk) = (format!("{chunked}{:x}\r\n", RECEIVE_BYTES), format!("{chunked}x\r\n"));
+    let half = "PUT /sum HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\na";
+    // It is told once, whether its content is refused, or its client leaves.
+    for (number, request) in
+        [too_long.as_str(), &no_chunk, half, "GET /sized/600000 HTTP/1.1\r\nHost: a\r\n\r\n"].iter().enumerate()
+    {
+        case.ask_alone(request);
+        case.peer.reset();
+        case.rig.wait(5 * MS);
+        let (told, _) = case.ask_alone("GET /gone HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(told.ends_with(&format!("\r\n\r\n{}", number + 1)), "{request:.40}: {told}");
+    }
+    case.close();
+}
+
+/// Content for which there is no memory now waits, and comes whole.
+#[test]
+fn content_is_collected_whole_though_memory_is_short() {
+    let world = World::new(1, Faults::none());
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(1).memory(1 << 20), patient(), |_| Http::new(Shop::default()));
+    let clients: Vec<_> = (1..=12).map(|number| rig.connect(number)).collect();
+    rig.wait(MS);
+    let content =
+        |number: usize| (0..200_000).map(|at: usize| b'a' + (((at * (number + 3)) >> 2) % 26) as u8).collect::<Vec<u8>>();
+    let mut left: Vec<Vec<u8>> = (0..clients.len())
+        .map(|number| {
+            let head = b"POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 200000\r\n\r\n";
+            [&head[..], &content(number)].concat()
+        })
+        .collect();
+    let mut heard = vec![Vec::new(); clients.len()];
+    for _ in 0..4_000 {
+        for (number, client) in clients.iter().enumerate() {
+            // In pieces of a length that is nobody's.
+            let piece = left[number].len().min(7_001);
+            let taken = client.send(&left[number][..piece]);
+            left[number].drain(..taken);
+            heard[number].extend(client.read(usize::MAX));
+        }
+        rig.wait(MS / 4);
+        if clients.iter().all(|client| client.status() != Status::Open) {
+            break;
+        }
+    }
+    assert!(rig.lane_count(LaneCounter::MemoryLimitHits) > 0, "memory was short");
+    let whole = heard
+        .iter()
+        .enumerate()
+        .filter(|(number, heard)| heard.ends_with(&[&b"\r\n\r\n"[..], &content(*number)].concat()))
+        .count();
+    let broken = rig.count(C::EndingsAborted) as usize;
+    assert!(whole > 0 && whole + broken == clients.len(), "{whole} came whole, {broken} were broken off for want of memory");
+    clients.iter().for_each(|client| client.close());
+    rig.wait(5 * MS);
+    assert_eq!(rig.connections(), 0);
 }
 
 #[test]

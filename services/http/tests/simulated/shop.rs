@@ -2,7 +2,7 @@
 //!
 //! `GET /now/N` N bytes at once · `/later/N` held, answered by a helper · `/slow/N` held, with memory kept, and 50 ms at most · `/wait/N` an exchange that waits for a helper ·
 //! `/sized/N`, `/chunks/N` in parts · `/short/N` of which half comes · `PUT /sum` content in pieces, `/drip` the same, with a pause behind each · `POST /echo` content collected · `/ignore` content that
-//! nobody reads · `/flood/N` in parts, as fast as there is room · `/never` held and not answered in time · `/release` answers those after all · `/panic`.
+//! nobody reads · `/words/N`, `/parts/N`, `/empty/N` the status N with and without content · `/hoard` content of any length collected · `/gone` how many exchanges were told of their connection's end · `/fat/N` a field of N bytes · `/ours/N` a field line that is not the application's · `/flood/N` in parts, as fast as there is room · `/never` held and not answered in time · `/release` answers those after all · `/panic`.
 
 use corelane::service::{OffloadResult, Outcome, Refused, Shared};
 use corelane::{Cx, Silent};
@@ -15,6 +15,9 @@ use std::time::Duration;
 pub const COLLECT_BYTES: u64 = 300_000;
 /// Bytes that are taken in pieces.
 pub const RECEIVE_BYTES: u64 = 1 << 20;
+
+/// Field lines that are not the application's.
+pub const OURS: [&str; 4] = ["content-length", "Transfer-Encoding", "connection", "DATE"];
 
 pub fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes as u64).map(|at| ((at * 7 + (bytes as u64)) >> 3) as u8).collect()
@@ -37,7 +40,7 @@ pub struct Shop {
     last: u64,
     never: Vec<Held>,
     /// Exchanges that were told of their connection's end.
-    pub gone: usize,
+    gone: usize,
 }
 
 impl Shop {
@@ -45,6 +48,23 @@ impl Shop {
         self.last += 1;
         self.errands.insert(self.last, errand);
         cx.offload(|| (), self.last);
+    }
+
+    /// What few applications do, or none should.
+    fn strange(&mut self, word: &str, bytes: usize, reply: Reply<'_>) -> Result<Handled<Self>, Refused> {
+        match word {
+            "words" => reply.answer(Status::new(bytes as u16).unwrap()).bytes(b"words"),
+            "parts" => {
+                let begun = reply.answer(Status::new(bytes as u16).unwrap()).begin(None)?;
+                Ok((Late { bytes, sent: 0, length: None, is_sized: true, asked: false, turns: 0 }, First::Produce(begun)).into())
+            }
+            "hoard" => Ok(Handled::Collect(u64::MAX)),
+            "gone" => reply.text(&self.gone.to_string()),
+            "fat" => reply.answer(Status::OK).field("X", "x".repeat(bytes)).bytes(b"never"),
+            "ours" => reply.answer(Status::OK).field(OURS[bytes], "close").bytes(b"never"),
+            "empty" => reply.answer(Status::new(bytes as u16).unwrap()).empty(),
+            _ => reply.status(Status::NOT_FOUND),
+        }
     }
 
     /// Answers what was not answered in time.
@@ -193,7 +213,6 @@ impl Application for Shop {
                 let begun = reply.answer(Status::OK).begin(None)?;
                 Ok((Flood(bytes as u64), First::Produce(begun)).into())
             }
-            "empty" => reply.answer(Status::new(bytes as u16).unwrap()).empty(),
             "sum" | "drip" => Ok((Sum { sum: 0, bytes: 0, drips: word == "drip" }, First::Receive(RECEIVE_BYTES)).into()),
             "echo" => match request.content() {
                 Some(content) => reply.answer(Status::OK).segment(content.clone()),
@@ -202,7 +221,7 @@ impl Application for Shop {
             "ignore" => reply.text("ignored"),
             "split" => reply.answer(Status::OK).field("X", "a\r\nSet-Cookie: b").bytes(b"never"),
             "panic" => panic!("told to"),
-            _ => reply.status(Status::NOT_FOUND),
+            _ => self.strange(word, bytes, reply),
         }
     }
 

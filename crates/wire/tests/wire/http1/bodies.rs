@@ -49,6 +49,48 @@ fn what_is_announced_may_go_another_way() {
 }
 
 #[test]
+fn nothing_that_went_another_way_changes_nothing() {
+    let mut body = Body::new(Framing::Chunked, 9).unwrap();
+    body.advance(0);
+    assert_eq!((body.next(b"1\r\na"), body.next(b"\r\n0\r\n\r\n")), (Ok(Part::Data(3..4)), Ok(Part::End(7))));
+}
+
+#[test]
+fn each_chunk_has_a_size_of_its_own() {
+    let many = [&b"1\r\na\r\n".repeat(40)[..], b"0\r\n\r\n"].concat();
+    assert_eq!(content(Framing::Chunked, 100, &many), Ok(40));
+    assert_eq!(content(Framing::Chunked, 100, b"1\r\na\r\n\r\n\r\n"), Err(Refusal::ChunkSize));
+    assert_eq!(content(Framing::Chunked, 100, b"1\r\na\r\n;a=b\r\n\r\n"), Err(Refusal::ChunkSize));
+}
+
+#[test]
+fn what_cannot_be_counted_is_no_length() {
+    let length = |digits: &str| {
+        let text = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {digits}\r\n\r\n");
+        let mut scratch = Scratch::new();
+        match Requests::new(Limits::default()).next(text.as_bytes(), &mut scratch) {
+            Ok(Step::Request { head, .. }) => Ok(head.framing),
+            Err(refusal) => Err(refusal),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(length("18446744073709551614"), Ok(Framing::Length(u64::MAX - 1)));
+    assert_eq!(length("18446744073709551615"), Err(Refusal::LengthOverflow));
+    assert_eq!(length("99999999999999999999"), Err(Refusal::LengthOverflow));
+}
+
+/// The request line alone may be longer than a head.
+#[test]
+fn a_head_is_bounded_though_its_line_may_be_longer() {
+    let limits = Limits { head_bytes: 20, ..Limits::default() };
+    let text = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(100));
+    for shown in [118, text.len()] {
+        let refused = Requests::new(limits).next(&text.as_bytes()[..shown], &mut Scratch::new()).map(|_| ());
+        assert_eq!(refused, Err(Refusal::HeadTooLong), "{shown}");
+    }
+}
+
+#[test]
 #[should_panic(expected = "7 bytes of content where 6 were announced")]
 fn no_more_than_announced() {
     Body::new(Framing::Length(6), 9).unwrap().advance(7);
@@ -75,4 +117,5 @@ fn what_a_head_says_of_its_content_and_connection() {
         (new, Framing::Chunked, true, true, false)
     );
     assert_eq!(says("GET / HTTP/1.0\nConnection: Keep-Alive\n\n"), (old, Framing::None, true, false, false));
+    assert_eq!(says("GET / HTTP/1.0\nConnection: Keep-Alive, close\n\n"), (old, Framing::None, false, false, false));
 }

@@ -1,7 +1,8 @@
 //! Conditions, ranges' conditions and codings, from whole requests (RFC 9110 sections 12.5.3 and 13).
 
 use corelane_wire::http1::{
-    Coding, Condition, Date, Limits, Request, Requests, Scratch, Step, Tag, Validators, coding, condition, range_applies,
+    Coding, Condition, Date, Limits, Ranges, Request, Requests, Scratch, Step, Tag, Validators, coding, condition, range_applies,
+    ranges,
 };
 
 const OLD: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
@@ -30,7 +31,7 @@ fn comes_to(method: &str, fields: &str, current: Option<&Validators<'_>>) -> Con
 #[test]
 fn conditions_in_their_order() {
     use Condition::{Failed, Holds, NotModified};
-    let cases: [(&str, String, Condition); 27] = [
+    let cases: [(&str, String, Condition); 29] = [
         ("GET", String::new(), Holds),
         ("GET", "If-None-Match: \"a\"".into(), NotModified),
         ("HEAD", "If-None-Match: W/\"a\"".into(), NotModified),
@@ -52,6 +53,8 @@ fn conditions_in_their_order() {
         ("GET", format!("If-Modified-Since: {OLD}"), Holds),
         ("GET", "If-Modified-Since: yesterday".into(), Holds),
         ("PUT", format!("If-Modified-Since: {NOW}"), Holds),
+        ("GET", format!("If-Modified-Since: {NOW}; If-Modified-Since: {NOW}"), Holds),
+        ("GET", format!("If-Unmodified-Since: {OLD}; If-Unmodified-Since: {OLD}"), Holds),
         ("GET", format!("If-None-Match: \"b\"; If-Modified-Since: {NOW}"), Holds),
         ("GET", format!("If-Unmodified-Since: {NOW}"), Holds),
         ("GET", format!("If-Unmodified-Since: {OLD}"), Failed),
@@ -85,6 +88,13 @@ fn a_range_of_something_else_is_not_sent() {
     }
     let weak = Validators { tag: Tag::parse(b"W/\"a\""), is_modified_strong: false, ..strong };
     assert!(!applies("If-Range: W/\"a\"", &weak) && !applies(&format!("If-Range: {NOW}"), &weak));
+}
+
+#[test]
+fn ranges_in_two_lines_ask_for_all() {
+    let asked = |fields: &str| with("GET", fields, |head| ranges(head.fields, 10));
+    assert!(matches!(asked("Range: bytes=0-1"), Ranges::Some(_)));
+    assert_eq!(asked("Range: bytes=0-1; Range: bytes=0-1"), Ranges::Whole);
 }
 
 #[test]
