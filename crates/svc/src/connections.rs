@@ -126,6 +126,7 @@ impl Connections {
         state.opened(is_accepted.then_some(peer));
         let (account, payer) = desk.memory.accounts.open(arena, peer, is_accepted, (index, state.payers.service));
         (connection.peer_account, connection.payer) = (Some(account), payer);
+        desk.tell_open(index, connection.peer.flow, connection.active_at);
         index
     }
 

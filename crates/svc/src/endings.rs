@@ -137,6 +137,7 @@ impl Services {
         found.connection.peer = Peer { address: peer, local: Arc::new(local), flow, learned: None };
         found.connection.active_at = kit.now();
         found.connection.machine.opened();
+        found.desk.tell_open(index, flow, kit.now());
         found.count(ServiceCounter::Connects, 1);
         let service = found.connection.service;
         self.table.count_home(service, flow, kit.lane());

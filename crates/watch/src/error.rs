@@ -55,7 +55,7 @@ pub enum Error {
     },
     /// The caller, or the file: a page of no lanes, or of too many lanes or services.
     Shape {
-        /// `lanes` or `services`.
+        /// `lanes`, `services`, `connections a lane`, or counters.
         what: &'static str,
         /// The most there may be.
         most: usize,

@@ -53,7 +53,10 @@ fn read_all(reader: &Reader) -> usize {
     assert!(snapshot.lanes.iter().all(|lane| lane.services.len() == snapshot.services.len()));
     let rows =
         snapshot.lanes.iter().flat_map(|lane| &lane.services).chain(snapshot.services.iter().map(|service| &service.values));
-    snapshot.total.all().count() + rows.map(|row| row.all().map(|value| value.name.len()).sum::<usize>()).sum::<usize>()
+    let connections: usize = (0..snapshot.lanes.len()).map(|lane| reader.connections(lane).len()).sum();
+    connections
+        + snapshot.total.all().count()
+        + rows.map(|row| row.all().map(|value| value.name.len()).sum::<usize>()).sum::<usize>()
 }
 
 #[test]
@@ -61,13 +64,15 @@ fn what_differs_is_said() {
     let bench = Bench::new("differs");
     let error = |words: &[(usize, u64)]| bench.open(&bench.changed(words)).unwrap_err();
     assert!(matches!(error(&[(0, 1)]), Error::Magic { got: 1, .. }));
-    assert!(matches!(error(&[(1, 1)]), Error::LayoutVersion { expected: 4, got: 1 }));
+    assert!(matches!(error(&[(1, 1)]), Error::LayoutVersion { expected: 5, got: 1 }));
     let other = error(&[(2, 0xabc)]);
     assert!(matches!(&other, Error::Catalogue { got: 0xabc, program, .. } if program == "test 1.0"));
     assert!(other.to_string().contains("use the `corelane` that belongs to the service"), "{other}");
     assert!(matches!(error(&[(3, 0)]), Error::Shape { what: "lanes", got: 0, .. }));
     assert!(matches!(error(&[(3, u64::MAX)]), Error::Shape { what: "lanes", .. }));
     assert!(matches!(error(&[(4, u64::MAX)]), Error::Shape { what: "services", .. }));
+    assert!(matches!(error(&[(9, u64::MAX)]), Error::Shape { what: "connections a lane", .. }));
+    assert!(matches!(error(&[(9, 500)]), Error::Truncated { .. }));
     assert!(matches!(error(&[(3, 4)]), Error::Truncated { .. }));
     assert!(matches!(error(&[(4, 3)]), Error::Truncated { .. }));
     let words = bench.good.len() / 8;
