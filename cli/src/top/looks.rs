@@ -58,7 +58,7 @@ impl Looks {
 /// The connections of one process, as they were when they were looked at last.
 #[derive(Default)]
 pub struct Crowd {
-    process: Option<ProcessId>,
+    pub process: Option<ProcessId>,
     /// Those that need to be looked at first: strays, then those with the most in their queues, then the oldest.
     pub told: Vec<Told>,
     /// Why there are none to be shown.
@@ -66,7 +66,7 @@ pub struct Crowd {
     /// When that was, by the monotonic clock in nanoseconds.
     pub at_nanoseconds: u64,
     /// Not before this is there another look.
-    due: Option<Instant>,
+    pub due: Option<Instant>,
 }
 
 /// The next look at connections comes when the last one has cost no more than this part of the time.

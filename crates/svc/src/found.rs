@@ -128,7 +128,7 @@ impl Found<'_> {
     /// For whom a call into its service is.
     pub(crate) fn about(&mut self) -> About {
         let is_granted = self.desk.memory.use_grant(self.id);
-        let Connection { service, payer, .. } = *self.connection;
+        let (service, payer) = (self.connection.service(), self.connection.payer);
         About { id: self.id, service, payer, is_granted }
     }
 

@@ -294,7 +294,7 @@ impl Services {
         // reason: its timers end with it.
         let connection = connections.find(to).expect("a connection takes its timers with it");
         let token = timers.come(timer, &mut connection.timers);
-        notices.push_back(Note { to, from: connection.service, notice: Notice::Timer(token) });
+        notices.push_back(Note { to, from: connection.service(), notice: Notice::Timer(token) });
     }
 }
 

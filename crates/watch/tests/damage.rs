@@ -122,13 +122,14 @@ fn damaged_pages_do_no_harm() {
 #[test]
 fn foreign_words_do_no_harm() {
     let bench = Bench::new("foreign");
-    let foreign = (proptest::collection::vec(any::<u8>(), 40..40_000), 0..6_u64, 0..6_u64, any::<bool>());
+    let foreign = (proptest::collection::vec(any::<u8>(), 80..40_000), 0..6_u64, 0..6_u64, 0..600_u64, any::<bool>());
     let (read, refused) = (Cell::new(0), Cell::new(0));
-    proptest!(|((mut bytes, lanes, services, looks_right) in foreign)| {
+    proptest!(|((mut bytes, lanes, services, connections, looks_right) in foreign)| {
         if looks_right {
             bytes[..24].copy_from_slice(&bench.good[..24]);
             bytes[24..32].copy_from_slice(&lanes.to_ne_bytes());
             bytes[32..40].copy_from_slice(&services.to_ne_bytes());
+            bytes[72..80].copy_from_slice(&connections.to_ne_bytes());
         }
         match bench.open(&bytes) {
             Ok(reader) => {

@@ -233,7 +233,7 @@ fn connections_are_a_line_each_and_scroll() {
     let mut state = after(&shown, &letters("c"));
     let screen = rendered_with(&crowd, &state, &shown, 80, 24);
     let lines: Vec<&str> = screen.lines().collect();
-    assert_eq!(lines[0], "process 12: 40 TCP connections, 40 strays");
+    assert_eq!(lines[0], "process 12: 40 TCP connections, 39 strays");
     assert_eq!(lines[2], "REMOTE                FLOW     BUCKET  OF  ON RECV-Q SEND-Q    AGE ENDING");
     assert_eq!(lines[3], "66.9.149.187:2794     51ccc178      0   1   0      7      0  60.0s -");
     assert!(lines[4].starts_with("192.0.2.1:9 ") && lines[4].ends_with("  60.0s completed"), "{screen}");
