@@ -39,7 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
     let mut looks = Looks::new(arguments.pid, stat::some(arguments.pid)?);
     end_by_signal(Signals::block()?);
     let Some(mut tty) = Tty::open() else {
-        bail!("top draws on a whole terminal, and standard error is none that it can have: use `corelane stat --every 1s`");
+        bail!("top needs a terminal as its standard error, and to be in the foreground there: use `corelane stat --every 1s`");
     };
     let (mut state, mut crowd) = (State::default(), Crowd::default());
     while is_open() {
