@@ -17,34 +17,37 @@ fn turn(row: &LaneRow, number: u64) {
     lengths(row, number);
 }
 
+/// What it costs to measure: to be taken from the others.
+fn nothing(_: &LaneRow, number: u64) {
+    black_box(number);
+}
+
 /// When the turn began, whom its calls are for, and that none is served any more.
 fn serving(row: &LaneRow, number: u64) {
-    let before = row.get(LaneCounter::LastTurnNanoseconds);
-    row.set(LaneCounter::LastTurnNanoseconds, black_box(number));
+    row.set(LaneCounter::LastTurnNanoseconds, number);
     row.set(LaneCounter::Serving, 0);
-    row.set(LaneCounter::Serving, black_box(1 << 32 | (number & 0xffff)));
-    black_box(before);
+    row.set(LaneCounter::Serving, 1 << 32 | (number & 0xffff));
 }
 
 /// What belongs together: that there was a turn, and how much it found.
 fn together(row: &LaneRow, number: u64) {
     row.together(|row| {
         row.add(LaneCounter::TurnsProductive, 1);
-        row.record(LaneHistogram::TurnCompletions, black_box(number & 15));
+        row.record(LaneHistogram::TurnCompletions, number & 15);
     });
 }
 
 /// How long the turn, and its requests, took.
 fn lengths(row: &LaneRow, number: u64) {
-    let length = black_box(4_000 + (number & 4_095));
+    let length = 4_000 + (number & 4_095);
     row.record(LaneHistogram::TurnNanoseconds, length);
-    row.record_many(LaneHistogram::RequestNanoseconds, length, black_box(16));
+    row.record_many(LaneHistogram::RequestNanoseconds, length, 16);
 }
 
 /// What is measured, and its name.
 type Part = (&'static str, fn(&LaneRow, u64));
 
-const PARTS: [Part; 4] = [("serving", serving), ("together", together), ("lengths", lengths), ("turn", turn)];
+const PARTS: [Part; 5] = [("nothing", nothing), ("serving", serving), ("together", together), ("lengths", lengths), ("turn", turn)];
 
 fn page() -> Page {
     let description =
@@ -56,7 +59,7 @@ fn page() -> Page {
 fn nanoseconds(row: &LaneRow, part: fn(&LaneRow, u64)) -> f64 {
     let time = |_| {
         let started = Clock::now();
-        (0..TIMES).for_each(|number| part(row, number));
+        (0..TIMES).for_each(|number| part(row, black_box(number)));
         started.elapsed().as_nanos() as f64 / TIMES as f64
     };
     // The least of some rounds: what other programs on the machine cost is not ours.
@@ -72,8 +75,8 @@ fn main() {
         [name, times] => {
             let part = PARTS.iter().find(|(known, _)| known == name).map(|(_, part)| part);
             // reason: whoever counts instructions reads the names here.
-            let (part, times) = (part.expect("serving, together, lengths, turn"), times.parse().expect("a number of times"));
-            (0..times).for_each(|number| part(&row, number));
+            let (part, times) = (part.expect("nothing, serving, together, lengths or turn"), times.parse().expect("a number of times"));
+            (0..times).for_each(|number| part(&row, black_box(number)));
         }
         _ => PARTS.iter().for_each(|(name, part)| println!("{name:<10} {:>6.2} ns", nanoseconds(&row, *part))),
     }
