@@ -32,7 +32,7 @@ pub fn run(readers: &[Reader], as_json: bool) -> Result<Exit> {
             continue;
         }
         let ((told, gone), now) = (all(reader)?, corelane::now().nanoseconds());
-        let words = if as_json { object(pid, &told, &gone, now).to_string() } else { heading(pid, &told, &gone) };
+        let words = if as_json { object(pid, &told, &gone, now) } else { heading(pid, &told, &gone) };
         if print_some(words)?.is_break() || (!as_json && print_lines(&told, now)?) {
             break;
         }
@@ -95,7 +95,8 @@ fn address(text: &str) -> String {
     fit(text, 47)
 }
 
-fn object(pid: u32, told: &[Told], gone: &[Gone], now: u64) -> Value {
+/// One object; each connection's is made and written before the next, so that many take little memory.
+fn object(pid: u32, told: &[Told], gone: &[Gone], now: u64) -> String {
     let one = |one: &Told| {
         let Told { connection, place, row } = one;
         json!({
@@ -126,11 +127,12 @@ fn object(pid: u32, told: &[Told], gone: &[Gone], now: u64) -> Value {
             "on_lane": place.on_lane,
         })
     };
-    json!({
-        "pid": pid,
-        "connections": told.iter().map(one).collect::<Vec<_>>(),
-        "ended": gone.iter().map(ended).collect::<Vec<_>>(),
-    })
+    let connections = list(told.iter().map(one));
+    format!("{{\"pid\":{pid},\"connections\":[{connections}],\"ended\":[{}]}}", list(gone.iter().map(ended)))
+}
+
+fn list(values: impl Iterator<Item = Value>) -> String {
+    values.map(|value| value.to_string()).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -165,7 +167,7 @@ mod tests {
         let (told, gone) = join(vec![known(Some("lane-0"))], &rows, &[0, 1]);
         assert!(line(&told[0], NOW).ends_with("ESTABLISHED closing"));
         assert!(heading(7, &told, &gone).contains("\nended last: completed 2, aborted 1\n"), "{}", heading(7, &told, &gone));
-        let object = object(7, &told, &gone, NOW);
+        let object: Value = serde_json::from_str(&object(7, &told, &gone, NOW)).unwrap();
         let (first, gone) = (&object["connections"][0], &object["ended"]);
         assert_eq!((&first["ending"], &first["age_seconds"], &first["number"]), (&json!("closing"), &json!(62), &json!(1)));
         assert_eq!(gone.as_array().unwrap().len(), 3);
@@ -175,7 +177,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_null() {
         let (told, gone) = join(vec![known(Some("tokio-runtime"))], &[], &[1]);
-        let object = object(7, &told, &gone, NOW);
+        let object: Value = serde_json::from_str(&object(7, &told, &gone, NOW)).unwrap();
         let first = &object["connections"][0];
         assert_eq!((&first["flow_id"], &first["of_lane"], &first["on_lane"]), (&json!(FLOW), &json!(1), &Value::Null));
         assert_eq!((&first["age_seconds"], &first["ending"]), (&Value::Null, &Value::Null));

@@ -163,7 +163,10 @@ impl Tls {
 
     /// The handshake is over: says what it was told.
     fn open(&mut self, passage: &mut Passage<'_>) {
-        assert!(self.phase != Phase::Open && !self.rustls.is_handshaking(), "a connection opens once, when its handshake is over");
+        assert!(
+            self.phase != Phase::Open && !self.rustls.is_handshaking(),
+            "a connection opens once, when its handshake is over"
+        );
         assert!(self.readable == 0, "the record that ends the handshake brings nothing for the service");
         let mut learned = Learned::default();
         learned.server_name = match &self.rustls {

@@ -47,7 +47,8 @@ fn lengths(row: &LaneRow, number: u64) {
 /// What is measured, and its name.
 type Part = (&'static str, fn(&LaneRow, u64));
 
-const PARTS: [Part; 5] = [("nothing", nothing), ("serving", serving), ("together", together), ("lengths", lengths), ("turn", turn)];
+const PARTS: [Part; 5] =
+    [("nothing", nothing), ("serving", serving), ("together", together), ("lengths", lengths), ("turn", turn)];
 
 fn page() -> Page {
     let description =
@@ -75,7 +76,8 @@ fn main() {
         [name, times] => {
             let part = PARTS.iter().find(|(known, _)| known == name).map(|(_, part)| part);
             // reason: whoever counts instructions reads the names here.
-            let (part, times) = (part.expect("nothing, serving, together, lengths or turn"), times.parse().expect("a number of times"));
+            let (part, times) =
+                (part.expect("nothing, serving, together, lengths or turn"), times.parse().expect("a number of times"));
             (0..times).for_each(|number| part(&row, black_box(number)));
         }
         _ => PARTS.iter().for_each(|(name, part)| println!("{name:<10} {:>6.2} ns", nanoseconds(&row, *part))),
