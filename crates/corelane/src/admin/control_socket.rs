@@ -579,7 +579,9 @@ mod tests {
         };
         let long = vec![b'a'; 4 * LINE_BYTES_MAX];
         std::thread::scope(|scope| {
-            [&b"what is it?\n"[..], b"what is it?\n", &long, b""].map(|bytes| scope.spawn(move || flood(bytes)));
+            for bytes in [&b"what is it?\n"[..], b"what is it?\n", &long, b""] {
+                scope.spawn(move || flood(bytes));
+            }
             for number in 0..100 {
                 assert_eq!(ask(&page, &format!("question {number}"), LONG).unwrap(), format!("question {number}"));
             }
