@@ -1,6 +1,7 @@
 //! The `corelane` program: serves the built-in services, puts load on servers, shows what running ones count, and where flows go.
 #![forbid(unsafe_code)]
 
+mod connections;
 mod doctor;
 mod exit;
 mod generate;

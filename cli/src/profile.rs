@@ -76,7 +76,9 @@ fn process(pid: Option<u32>) -> Result<u32> {
 /// The threads of the lanes that are meant.
 fn chosen(process: u32, lane: Option<usize>) -> Result<BTreeMap<usize, u32>> {
     let mut all = lanes(process).map_err(|error| Late::of(&format!("looking for the lanes of process {process}"), error))?;
-    let Some(last) = all.last_key_value().map(|(lane, _)| *lane) else { bail!("process {process} has no lanes any more") };
+    let Some(last) = all.last_key_value().map(|(lane, _)| *lane) else {
+        bail!("process {process} has no lanes any more, for it is ending: profile one that serves")
+    };
     if let Some(lane) = lane {
         all.retain(|number, _| *number == lane);
         if all.is_empty() {
@@ -97,6 +99,9 @@ fn say(found: &Profile) {
         );
     }
     if found.others > 0 {
-        eprintln!("corelane: {} more samples found no room", found.others);
+        eprintln!(
+            "corelane: {} samples were left out, because they were not read in time: profile one lane, or while the machine is less busy",
+            found.others
+        );
     }
 }

@@ -38,7 +38,7 @@ pub struct Arguments {
     /// Datagrams since the start: what was received, and what became of each
     #[arg(short = 's', long, conflicts_with_all = ["all", "flows"])]
     datagrams: bool,
-    /// Every TCP connection: its queues, addresses, flow id (hexadecimal), hash type (decimal), bucket, the lane whose bucket it is, the lane that has it, and for how long nothing came or went. The kernel tells, and the process is not asked
+    /// Every TCP connection: its queues, addresses, flow id (hexadecimal), hash type (decimal), bucket, the lane whose bucket it is, the lane that has it, its number there, its age, for how long nothing came or went, and its state, with how it ends; and how those ended that are no more. The process is not asked
     #[arg(short = 'R', long, conflicts_with_all = ["all", "every"])]
     flows: bool,
     /// Print again after this time (1s, 500ms), with rates, until interrupted, or until no process runs any more

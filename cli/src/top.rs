@@ -12,9 +12,9 @@ use crate::stat;
 use crate::terminal::{Tty, give_back, is_open};
 use anyhow::{Result, bail};
 use corelane::lanes::Signals;
-use looks::Looks;
+use looks::{Crowd, Looks};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use state::{Next, State};
+use state::{Face, Next, State};
 use std::time::{Duration, Instant};
 
 /// Shows what running processes do, once a second, on the whole terminal
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// wrong. All figures are for the last second. The terminal has at least 80 columns and 24 lines.
 ///
 /// Keys: q ends. s sorts by the next column. / takes a text that names or URLs of services contain. Space pauses and goes on. Up and down scroll
-/// the lanes. n shows the next process, p lets you choose one. h or ? shows the keys.
+/// the lanes. c shows the connections, as `stat -R` does. n shows the next process, p lets you choose one. h or ? shows the keys.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Only this process, running or not; by default all that run, of which you choose one
@@ -39,14 +39,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
     let mut looks = Looks::new(arguments.pid, stat::some(arguments.pid)?);
     end_by_signal(Signals::block()?);
     let Some(mut tty) = Tty::open() else {
-        bail!("top draws on a whole terminal, and standard error is none that it can have: use `corelane stat --every 1s`");
+        bail!("top needs a terminal as its standard error, and to be in the foreground there: use `corelane stat --every 1s`");
     };
-    let mut state = State::default();
+    let (mut state, mut crowd) = (State::default(), Crowd::default());
     while is_open() {
         if !state.is_paused() {
             looks.look(corelane::now().nanoseconds());
         }
-        if heard(&mut state, &looks, &mut tty)? == Next::End {
+        if heard(&mut state, &looks, &mut crowd, &mut tty)? == Next::End {
             break;
         }
     }
@@ -54,11 +54,18 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
 }
 
 /// Draws, and again after each key, until it is time for the next frame.
-fn heard(state: &mut State, looks: &Looks, tty: &mut Tty) -> Result<Next> {
+fn heard(state: &mut State, looks: &Looks, crowd: &mut Crowd, tty: &mut Tty) -> Result<Next> {
     let due = Instant::now() + FRAME;
     loop {
-        state.settle(&looks.shown());
-        tty.draw(|frame| draw::draw(frame, state, &looks.shown()));
+        let shown = looks.shown();
+        state.settle(&shown);
+        if let (Face::Connections, Some(snapshot)) = (state.face, state.process(&shown)) {
+            if !state.is_paused() || !crowd.is_of(snapshot.process) {
+                crowd.look(looks, snapshot.process, corelane::now().nanoseconds());
+            }
+            state.settle_connections(draw::wanted(state, crowd).count());
+        }
+        tty.draw(|frame| draw::draw(frame, state, &shown, crowd));
         let left = due.saturating_duration_since(Instant::now());
         if !event::poll(left)? {
             return Ok(Next::Go);

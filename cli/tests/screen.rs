@@ -167,6 +167,22 @@ fn top_shows_a_process_until_q() {
 }
 
 #[test]
+fn top_shows_the_connections_of_a_process() {
+    let server = Server::start();
+    let stream = std::net::TcpStream::connect(server.url.strip_prefix("tcp://").unwrap()).unwrap();
+    let mut terminal = server.top();
+    shows(&mut terminal, &format!("process {} (alive)", server.child.id()));
+    terminal.press(b"c");
+    shows(&mut terminal, &format!("process {}: 1 TCP connection, ", server.child.id()));
+    shows(&mut terminal, &format!("\n{} ", stream.local_addr().unwrap()));
+    drop(stream);
+    shows(&mut terminal, "0 TCP connections, 0 strays");
+    terminal.press(b"c");
+    shows(&mut terminal, "WORK EMPTY SLEEP");
+    ends_by_q(terminal);
+}
+
+#[test]
 fn top_goes_on_while_a_process_stands_still_and_after_its_end() {
     let mut server = Server::start_in(Server::directory(), &["--spin", "1000000"]);
     let mut terminal = server.top();

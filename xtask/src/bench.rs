@@ -240,11 +240,11 @@ impl EchoArguments {
             stage.find_other_driver()?;
         }
         let mut cells = Vec::new();
-        for cell in CELLS.iter().filter(|cell| self.wants(cell.name)) {
+        for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
             let lineup = self.lineup(cell, stage);
             cells.push(measure_cell(cell, &lineup, stage, extent, interrupt)?);
         }
-        let idle = if self.wants(IDLE.name) { self.measure_idle(stage, interrupt)? } else { Vec::new() };
+        let idle = if wants(&self.only, IDLE.name) { self.measure_idle(stage, interrupt)? } else { Vec::new() };
         let verdicts = cells.iter().flat_map(|outcome| outcome.verdicts.iter().cloned());
         let verdicts = verdicts.chain(idle.first().into_iter().flat_map(|first| idle::judge(&IDLE, first)));
         Ok(Findings { verdicts: verdicts.collect(), cells, idle, ..Findings::default() })
@@ -268,16 +268,17 @@ impl EchoArguments {
         if self.manner.quick { QUICK_CONNECTIONS } else { IDLE.connections }
     }
 
-    fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == name)
-    }
-
     fn lineup(&self, cell: &Cell, stage: &Stage) -> Vec<Entrant> {
         cell.lineup(stage.ours.beside.is_some(), |entrant| match entrant {
             Entrant::OtherDriver => stage.other.is_some(),
             entrant => !entrant.is_corelane() || !self.peers_only,
         })
     }
+}
+
+/// Whether this cell is to be measured: all are where none was named.
+fn wants(only: &[String], name: &str) -> bool {
+    only.is_empty() || only.iter().any(|only| only == name)
 }
 
 /// Measures the generator in closed loops, and then in an open one at half the rate that came of the first of them.

@@ -102,7 +102,10 @@ fn of_log(log: &Path, placing: &Placing) -> Result<(About, Verdict)> {
     let table = placing.table(128, "--lanes")?;
     let batches = read_log(&table, &text).with_context(|| format!("--log: {}", log.display()))?;
     if batches.is_empty() {
-        bail!("--log: {} tells of no flow", log.display());
+        bail!(
+            "--log: {} has no line with a flow: write on each a flow id and the lane where it arrived, as in 0x21f7db62 3",
+            log.display()
+        );
     }
     let title = format!("{}, {} buckets, {} lanes", log.display(), table.buckets().count(), table.owners().count());
     let buckets = table.buckets().count();

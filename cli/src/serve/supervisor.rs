@@ -90,3 +90,26 @@ fn takes_turns(lane: &LaneSnapshot, oldest: u64) -> bool {
     let is_in_turn = matches!(lane.state(), Some(LaneState::Running | LaneState::Spinning | LaneState::Draining));
     !is_in_turn || lane.values.get(LaneCounter::LastTurnNanoseconds) >= oldest
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane::admin::watch::{Description, LaneName, Page};
+
+    #[test]
+    fn a_lane_lives_while_it_sleeps_or_is_in_a_turn_that_is_young_enough() {
+        let page = Page::heap(&Description { lanes: vec![LaneName::default()], ..Description::default() }).unwrap();
+        let (reader, row) = (Reader::of(&page).unwrap(), page.lane(0).unwrap());
+        row.set(LaneCounter::LastTurnNanoseconds, 1_000);
+        let lives = |state: LaneState, oldest| {
+            row.set(LaneCounter::LaneState, state as u64);
+            takes_turns(&reader.snapshot(9_000).lanes[0], oldest)
+        };
+        for state in [LaneState::Running, LaneState::Spinning, LaneState::Draining] {
+            assert_eq!((lives(state, 1_000), lives(state, 1_001)), (true, false), "{state:?}");
+        }
+        for state in [LaneState::Starting, LaneState::Sleeping, LaneState::Ended] {
+            assert!(lives(state, 9_000), "{state:?}");
+        }
+    }
+}

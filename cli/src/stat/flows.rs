@@ -1,25 +1,21 @@
-//! `corelane stat -R`: every connection with its flow id, as `netstat -R` of FreeBSD prints it, and whether it is on the lane that its bucket names.
-//!
-//! The kernel tells the connections, the descriptor tables whose they are, and the page key and table: so nothing is asked of a process that may be
-//! stopped, and a connection costs its lane nothing.
+//! `corelane stat -R`: every connection with its flow id, as `netstat -R` of FreeBSD prints it, and whether it is on the lane that its bucket names; then
+//! how those ended that are no more.
 
 use crate::Late;
+use crate::connections::{Gone, Told, age, all};
 use crate::exit::Exit;
 use crate::print::print_some;
 use crate::stat::figures::{fit, time};
 use crate::stat::text::plural;
 use anyhow::Result;
-use corelane::admin::control::hasher_of;
-use corelane::admin::machine::{Connection, connections, shares_network};
-use corelane::admin::rss::{FlowHasher, Hashed, Protocol, Tuple};
-use corelane::admin::watch::{Liveness, Reader, SteeringSnapshot};
+use corelane::admin::machine::shares_network;
+use corelane::admin::watch::{ConnectionState, Liveness, Reader};
 use serde_json::{Value, json};
 
 /// Lines that are printed at once, so that a long list is never held whole.
 const LINES: usize = 1_000;
 
-const HEADING: &str =
-    "Proto Recv-Q Send-Q Local Address          Foreign Address        flowid   ftype bucket of lane on lane    idle state";
+const HEADING: &str = "Proto Recv-Q Send-Q Local Address          Foreign Address        flowid   ftype bucket of lane on lane number     age    idle state";
 
 /// Prints the connections of each process.
 pub fn run(readers: &[Reader], as_json: bool) -> Result<Exit> {
@@ -35,10 +31,9 @@ pub fn run(readers: &[Reader], as_json: bool) -> Result<Exit> {
             );
             continue;
         }
-        let found = connections(pid).map_err(|error| Late::of(&format!("asking for the connections of process {pid}"), error))?;
-        let placed = Placed::new(&reader.steering());
-        let words = if as_json { object(pid, &placed, &found).to_string() } else { heading(pid, &placed, &found) };
-        if print_some(words)?.is_break() || (!as_json && print_lines(&placed, &found)?) {
+        let ((told, gone), now) = (all(reader)?, corelane::now().nanoseconds());
+        let words = if as_json { object(pid, &told, &gone, now) } else { heading(pid, &told, &gone) };
+        if print_some(words)?.is_break() || (!as_json && print_lines(&told, now)?) {
             break;
         }
     }
@@ -46,9 +41,9 @@ pub fn run(readers: &[Reader], as_json: bool) -> Result<Exit> {
 }
 
 /// True if the reader has gone away.
-fn print_lines(placed: &Placed, found: &[Connection]) -> Result<bool> {
-    for some in found.chunks(LINES) {
-        let lines: Vec<String> = some.iter().map(|one| line(one, &placed.of(one))).collect();
+fn print_lines(told: &[Told], now: u64) -> Result<bool> {
+    for some in told.chunks(LINES) {
+        let lines: Vec<String> = some.iter().map(|one| line(one, now)).collect();
         if print_some(lines.join("\n"))?.is_break() {
             return Ok(true);
         }
@@ -56,66 +51,41 @@ fn print_lines(placed: &Placed, found: &[Connection]) -> Result<bool> {
     Ok(false)
 }
 
-/// How a process's flows are told apart and placed.
-struct Placed {
-    hasher: Option<FlowHasher>,
-    lanes: Vec<u16>,
+fn heading(pid: u32, told: &[Told], gone: &[Gone]) -> String {
+    let strays = told.iter().filter(|one| one.place.is_stray()).count();
+    let open = plural(told.len(), "TCP connection");
+    format!("process {pid}: {open}, of which {strays} on another lane than their bucket's{}\n{HEADING}", ended(gone))
 }
 
-/// What is known of one connection's place.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Place {
-    hashed: Option<Hashed>,
-    bucket: Option<usize>,
-    of_lane: Option<usize>,
-    on_lane: Option<usize>,
+/// How those ended that are no more.
+fn ended(gone: &[Gone]) -> String {
+    let of = |state: ConnectionState| gone.iter().filter(|gone| gone.row.state == state).count();
+    let endings = ConnectionState::ALL.into_iter().filter(|state| of(*state) > 0);
+    let words: Vec<String> = endings.map(|state| format!("{} {}", state.name(), of(state))).collect();
+    if words.is_empty() { String::new() } else { format!("\nended last: {}", words.join(", ")) }
 }
 
-impl Place {
-    fn is_stray(&self) -> bool {
-        self.of_lane.zip(self.on_lane).is_some_and(|(of, on)| of != on)
-    }
-}
-
-impl Placed {
-    fn new(steering: &SteeringSnapshot) -> Self {
-        Self { hasher: hasher_of(&steering.hasher), lanes: steering.lanes.clone() }
-    }
-
-    fn of(&self, connection: &Connection) -> Place {
-        let tuple = Tuple::new(connection.remote, connection.local, Protocol::TCP).ok();
-        let hashed = self.hasher.as_ref().zip(tuple).and_then(|(hasher, tuple)| hasher.tuple(&tuple));
-        let bucket = hashed.filter(|_| !self.lanes.is_empty()).map(|hashed| hashed.flow.0 as usize % self.lanes.len());
-        let on_lane = connection.thread.as_ref().and_then(|name| name.strip_prefix("lane-")?.parse().ok());
-        Place { hashed, bucket, of_lane: bucket.map(|bucket| self.lanes[bucket].into()), on_lane }
-    }
-}
-
-fn heading(pid: u32, placed: &Placed, found: &[Connection]) -> String {
-    let strays = found.iter().filter(|one| placed.of(one).is_stray()).count();
-    format!(
-        "process {pid}: {}, of which {strays} on another lane than their bucket's\n{HEADING}",
-        plural(found.len(), "TCP connection")
-    )
-}
-
-fn line(connection: &Connection, place: &Place) -> String {
+fn line(one: &Told, now: u64) -> String {
+    let Told { connection, place, row } = one;
     let none = || "-".to_owned();
     let number = |number: Option<usize>| number.map_or_else(none, |number| number.to_string());
     let protocol = if connection.local.is_ipv4() { "tcp4" } else { "tcp6" };
     format!(
-        "{protocol:<5} {:>6} {:>6} {:<22} {:<22} {:<8} {:>5} {:>6} {:>7} {:>7} {:>7} {}{}",
+        "{protocol:<5} {:>6} {:>6} {:<22} {:<22} {:<8} {:>5} {:>6} {:>7} {:>7} {:>6} {:>7} {:>7} {}{}{}",
         connection.receive_queue,
         connection.send_queue,
         address(&connection.local.to_string()),
         address(&connection.remote.to_string()),
-        place.hashed.map_or_else(none, |hashed| format!("{:08x}", hashed.flow.0)),
+        place.flow.map_or_else(none, |flow| format!("{flow:08x}")),
         place.hashed.map_or_else(none, |hashed| hashed.hash_type.bit().to_string()),
         number(place.bucket),
         number(place.of_lane),
         number(place.on_lane),
+        number(row.map(|row| row.number as usize)),
+        one.age(now).map_or_else(none, |seconds| format!("{seconds}s")),
         connection.idle.map_or_else(none, |idle| time(idle.as_nanos().try_into().unwrap_or(u64::MAX))),
         connection.state,
+        one.ending().map_or_else(String::new, |ending| format!(" {ending}")),
         if place.is_stray() { " STRAY" } else { "" },
     )
 }
@@ -125,9 +95,10 @@ fn address(text: &str) -> String {
     fit(text, 47)
 }
 
-fn object(pid: u32, placed: &Placed, found: &[Connection]) -> Value {
-    let one = |connection: &Connection| {
-        let place = placed.of(connection);
+/// One object; each connection's is made and written before the next, so that many take little memory.
+fn object(pid: u32, told: &[Told], gone: &[Gone], now: u64) -> String {
+    let one = |one: &Told| {
+        let Told { connection, place, row } = one;
         json!({
             "local": connection.local.to_string(),
             "remote": connection.remote.to_string(),
@@ -135,59 +106,81 @@ fn object(pid: u32, placed: &Placed, found: &[Connection]) -> Value {
             "receive_queue": connection.receive_queue,
             "send_queue": connection.send_queue,
             "idle_milliseconds": connection.idle.map(|idle| idle.as_millis() as u64),
-            "flow_id": place.hashed.map(|hashed| hashed.flow.0),
+            "age_seconds": one.age(now),
+            "ending": one.ending(),
+            "number": row.map(|row| row.number),
+            "flow_id": place.flow,
             "hash_type": place.hashed.map(|hashed| hashed.hash_type.name()),
             "bucket": place.bucket,
             "of_lane": place.of_lane,
             "on_lane": place.on_lane,
         })
     };
-    json!({ "pid": pid, "connections": found.iter().map(one).collect::<Vec<_>>() })
+    let ended = |Gone { row, place }: &Gone| {
+        json!({
+            "ending": row.state.name(),
+            "opened_seconds_ago": age(*row, now),
+            "number": row.number,
+            "flow_id": place.flow,
+            "bucket": place.bucket,
+            "of_lane": place.of_lane,
+            "on_lane": place.on_lane,
+        })
+    };
+    let connections = list(told.iter().map(one));
+    format!("{{\"pid\":{pid},\"connections\":[{connections}],\"ended\":[{}]}}", list(gone.iter().map(ended)))
+}
+
+fn list(values: impl Iterator<Item = Value>) -> String {
+    values.map(|value| value.to_string()).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane::admin::rss::{HashTypes, Key};
-    use std::time::Duration;
+    use crate::connections::tests::{FLOW, join, known, row};
 
-    fn connection(remote: &str, local: &str, thread: &str) -> Connection {
-        Connection {
-            local: local.parse().unwrap(),
-            remote: remote.parse().unwrap(),
-            state: "ESTABLISHED",
-            receive_queue: 7,
-            send_queue: 0,
-            idle: Some(Duration::from_millis(1500)),
-            thread: Some(thread.to_owned()),
+    const NOW: u64 = 67_000_000_000;
+
+    #[test]
+    fn a_connection_is_a_line_with_its_flow_id() {
+        let (told, _) = join(vec![known(Some("lane-1"))], &[(1, row(12, Some(FLOW), ConnectionState::Open))], &[0, 1, 0, 1]);
+        let words = line(&told[0], NOW);
+        let expected = "tcp4       7      0 161.142.100.80:1766    66.9.149.187:2794      51ccc178     2      0       0       1     12     62s   1.50s ESTABLISHED STRAY";
+        assert_eq!(words, expected);
+        let (told, _) = join(vec![known(Some("lane-0"))], &[], &[0, 1, 0, 1]);
+        assert!(!line(&told[0], NOW).contains("STRAY"));
+        assert!(HEADING.starts_with("Proto Recv-Q Send-Q Local Address") && HEADING.find("flowid") == expected.find("51ccc178"));
+        for (column, figure) in [("number", "    12"), ("    age", "    62s"), ("   idle", "  1.50s")] {
+            assert_eq!(HEADING.find(column), expected.find(figure), "{column}");
         }
     }
 
-    fn placed(lanes: &[u16]) -> Placed {
-        let hasher = format!("{} {}", Key::MICROSOFT, HashTypes::ALL);
-        Placed::new(&SteeringSnapshot { hasher, lanes: lanes.to_vec() })
+    #[test]
+    fn what_ends_is_told_with_its_ending_and_what_has_ended_in_sum() {
+        let rows = [
+            (0, row(1, Some(FLOW), ConnectionState::Closing)),
+            (0, row(2, Some(9), ConnectionState::Aborted)),
+            (1, row(3, Some(10), ConnectionState::Completed)),
+            (1, row(4, None, ConnectionState::Completed)),
+        ];
+        let (told, gone) = join(vec![known(Some("lane-0"))], &rows, &[0, 1]);
+        assert!(line(&told[0], NOW).ends_with("ESTABLISHED closing"));
+        assert!(heading(7, &told, &gone).contains("\nended last: completed 2, aborted 1\n"), "{}", heading(7, &told, &gone));
+        let object: Value = serde_json::from_str(&object(7, &told, &gone, NOW)).unwrap();
+        let (first, gone) = (&object["connections"][0], &object["ended"]);
+        assert_eq!((&first["ending"], &first["age_seconds"], &first["number"]), (&json!("closing"), &json!(62), &json!(1)));
+        assert_eq!(gone.as_array().unwrap().len(), 3);
+        assert_eq!((&gone[0]["ending"], &gone[0]["bucket"], &gone[0]["on_lane"]), (&json!("aborted"), &json!(1), &json!(0)));
     }
 
-    /// Microsoft's vectors: the flow from 66.9.149.187:2794 to 161.142.100.80:1766 is 51ccc178.
     #[test]
-    fn a_connection_is_a_line_with_its_flow_id() {
-        let one = connection("66.9.149.187:2794", "161.142.100.80:1766", "lane-1");
-        let words = line(&one, &placed(&[0, 1, 0, 1]).of(&one));
-        let expected = "tcp4       7      0 161.142.100.80:1766    66.9.149.187:2794      51ccc178     2      0       0       1   1.50s ESTABLISHED STRAY";
-        assert_eq!(words, expected);
-        let at_home = connection("66.9.149.187:2794", "161.142.100.80:1766", "lane-0");
-        assert!(!line(&at_home, &placed(&[0, 1, 0, 1]).of(&at_home)).contains("STRAY"));
-        assert!(HEADING.starts_with("Proto Recv-Q Send-Q Local Address") && HEADING.find("flowid") == expected.find("51ccc178"));
-    }
-
-    #[test]
-    fn what_is_not_known_is_not_made_up() {
-        let one = connection("66.9.149.187:2794", "161.142.100.80:1766", "tokio-runtime");
-        let nothing = Placed::new(&SteeringSnapshot::default());
-        assert_eq!(nothing.of(&one), Place::default());
-        assert_eq!(placed(&[]).of(&one).bucket, None);
-        let object = object(7, &placed(&[1]), &[one]);
+    fn what_is_not_known_is_null() {
+        let (told, gone) = join(vec![known(Some("tokio-runtime"))], &[], &[1]);
+        let object: Value = serde_json::from_str(&object(7, &told, &gone, NOW)).unwrap();
         let first = &object["connections"][0];
-        assert_eq!((&first["flow_id"], &first["of_lane"], &first["on_lane"]), (&json!(0x51cc_c178_u32), &json!(1), &Value::Null));
+        assert_eq!((&first["flow_id"], &first["of_lane"], &first["on_lane"]), (&json!(FLOW), &json!(1), &Value::Null));
+        assert_eq!((&first["age_seconds"], &first["ending"]), (&Value::Null, &Value::Null));
+        assert!(line(&told[0], NOW).contains("       -      -       -   1.50s "), "{}", line(&told[0], NOW));
     }
 }

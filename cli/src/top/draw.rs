@@ -1,5 +1,6 @@
 //! The screen: a line a lane, a line a service, a cell a bucket, and what is wrong, on as many lines as there are.
 
+use super::looks::Crowd;
 use super::state::{Face, Sort, State};
 use crate::stat::figures::{amount, fit, latency, time};
 use crate::stat::{text, wrong};
@@ -9,6 +10,8 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
 mod buckets;
+mod connections;
+pub use connections::wanted;
 #[cfg(test)]
 mod tests;
 
@@ -20,10 +23,10 @@ const WRONG_MAX: usize = 4;
 /// Lines of lanes and services beside a line for each: the headings, and what of them is not shown.
 const AROUND_LANES_AND_SERVICES: usize = 5;
 
-const HINT: &str = "q ends  s sorts  / filters  space pauses  p processes  n next  h help";
+const HINT: &str = "q ends  s sorts  / filters  c connections  space pauses  p processes  h help";
 
 /// Draws what was chosen of what there is.
-pub fn draw(frame: &mut Frame, state: &State, shown: &[&Snapshot]) {
+pub fn draw(frame: &mut Frame, state: &State, shown: &[&Snapshot], crowd: &Crowd) {
     let area = frame.area();
     let lines = if area.width < COLUMNS_MIN || area.height < ROWS_MIN {
         too_small(area.width, area.height)
@@ -31,8 +34,9 @@ pub fn draw(frame: &mut Frame, state: &State, shown: &[&Snapshot]) {
         match (state.face, state.process(shown)) {
             (Face::Help, _) => help(),
             (Face::Process, Some(snapshot)) => process(state, snapshot, usize::from(area.height)),
+            (Face::Connections, Some(snapshot)) => connections::lines(state, snapshot, crowd, usize::from(area.height)),
             (Face::Choice(marked), _) => choice(marked, shown, usize::from(area.height)),
-            (Face::Process, None) => vec![Line::raw("no process is chosen yet")],
+            (Face::Process | Face::Connections, None) => vec![Line::raw("no process is chosen yet")],
         }
     };
     for (y, line) in (area.y..area.bottom()).zip(&lines) {
@@ -58,7 +62,8 @@ Keys
   /            show services whose name or URL contains a text; lanes count
                those alone. Enter keeps the text, Esc clears it
   space        pause, and go on
-  up, down     scroll the lanes
+  c            the connections, and back: strays, those that queue, the oldest
+  up, down     scroll the lanes, or the connections
   n            the next process
   p            the list of processes: up, down, Enter
   h, ?         this
@@ -68,7 +73,7 @@ Columns
                     for work in vain, and slept
   LAST TURN         when its last turn began; a lane is stalled that has been in
                     one turn for a second
-  TURN P50, P99     the time that 50, and 99, of 100 turns did not exceed
+  P99               the time that 99 of 100 turns did not exceed
   R/SEND, LIMITS    requests for each send; limits that were hit
   imbalance         requests of the busiest lane, divided by the mean of all
   BUCKETS           for each bucket of the table the lane that serves it, from

@@ -1,7 +1,11 @@
 //! The processes that are looked at: of each what it counted in the last second.
 
+use crate::connections::{Told, all};
 use crate::stat;
+use anyhow::{Result, ensure};
+use corelane::admin::machine::shares_network;
 use corelane::admin::watch::{Liveness, ProcessId, Reader, Snapshot};
+use std::time::{Duration, Instant};
 
 /// The most processes that are looked at. More are passed over.
 const PROCESSES_MAX: usize = 64;
@@ -49,6 +53,60 @@ impl Looks {
     pub fn shown(&self) -> Vec<&Snapshot> {
         self.processes.iter().filter_map(|process| process.shown.as_ref()).collect()
     }
+}
+
+/// The connections of one process, as they were when they were looked at last.
+#[derive(Default)]
+pub struct Crowd {
+    pub process: Option<ProcessId>,
+    /// Those that need to be looked at first: strays, then those with the most in their queues, then the oldest.
+    pub told: Vec<Told>,
+    /// Why there are none to be shown.
+    pub why_not: Option<String>,
+    /// When that was, by the monotonic clock in nanoseconds.
+    pub at_nanoseconds: u64,
+    /// Not before this is there another look.
+    pub due: Option<Instant>,
+}
+
+/// The next look at connections comes when the last one has cost no more than this part of the time.
+const LOOK_PART: u32 = 100;
+
+impl Crowd {
+    /// Whether the connections are those of this process.
+    pub fn is_of(&self, process: ProcessId) -> bool {
+        self.process == Some(process)
+    }
+
+    /// Looks at the connections of a process, if it is time: the kernel is asked for each, which costs the more the more there are.
+    pub fn look(&mut self, looks: &Looks, process: ProcessId, at_nanoseconds: u64) {
+        let began = Instant::now();
+        if self.is_of(process) && self.due.is_some_and(|due| began < due) {
+            return;
+        }
+        let Some(reader) = looks.processes.iter().map(|one| &one.reader).find(|reader| reader.description().process == process)
+        else {
+            return;
+        };
+        let (told, why_not) = match connections(reader) {
+            Ok(told) => (told, None),
+            Err(why) => (Vec::new(), Some(why.to_string())),
+        };
+        let due = Some(began + LOOK_PART * began.elapsed().max(Duration::from_millis(1)));
+        *self = Self { process: Some(process), told, why_not, at_nanoseconds, due };
+    }
+}
+
+fn connections(reader: &Reader) -> Result<Vec<Told>> {
+    let pid = reader.description().process.pid;
+    ensure!(reader.liveness() != Liveness::Dead, "process {pid} has ended, and the kernel has closed its connections");
+    ensure!(shares_network(pid)?, "process {pid} has another network namespace: run top there, by nsenter --net --target {pid}");
+    let (mut told, _) = all(reader)?;
+    told.sort_by_key(|one| {
+        let queues = u64::from(one.connection.receive_queue) + u64::from(one.connection.send_queue);
+        (!one.place.is_stray(), std::cmp::Reverse(queues), one.row.map(|row| row.opened_second))
+    });
+    Ok(told)
 }
 
 impl Process {

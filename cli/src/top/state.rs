@@ -65,6 +65,8 @@ impl Sort {
 pub enum Face {
     #[default]
     Process,
+    /// The process's connections.
+    Connections,
     /// The list of processes, with one of them marked.
     Choice(usize),
     Help,
@@ -78,7 +80,7 @@ pub struct State {
     pub filter: String,
     /// The text to filter by is being typed.
     pub is_typing: bool,
-    /// Lanes that are scrolled past.
+    /// Lanes, or connections, that are scrolled past.
     pub scrolled: usize,
     is_paused: bool,
     chosen: Option<ProcessId>,
@@ -99,8 +101,20 @@ impl State {
             (None, [_, ..]) if self.face == Face::Process => self.face = Face::Choice(0),
             _ => {}
         }
-        let lanes = self.process(shown).map_or(0, |snapshot| snapshot.lanes.len());
-        self.scrolled = self.scrolled.min(lanes.saturating_sub(1));
+        if self.face != Face::Connections {
+            let lanes = self.process(shown).map_or(0, |snapshot| snapshot.lanes.len());
+            self.scrolled = self.scrolled.min(lanes.saturating_sub(1));
+        }
+    }
+
+    /// Takes note of how many connections there are to be scrolled through.
+    pub fn settle_connections(&mut self, connections: usize) {
+        self.scrolled = self.scrolled.min(connections.saturating_sub(1));
+    }
+
+    /// Whether a text contains the one that is filtered by.
+    pub fn is_wanted(&self, text: &str) -> bool {
+        text.to_lowercase().contains(&self.filter.to_lowercase())
     }
 
     /// The process that was chosen.
@@ -117,9 +131,9 @@ impl State {
 
     /// The numbers of the services that are not filtered away.
     pub fn services(&self, snapshot: &Snapshot) -> Vec<usize> {
-        let is_wanted = |text: &str| text.to_lowercase().contains(&self.filter.to_lowercase());
         let services = snapshot.services.iter().enumerate();
-        services.filter(|(_, one)| is_wanted(&one.name.name) || is_wanted(&one.name.url)).map(|(number, _)| number).collect()
+        let wanted = services.filter(|(_, one)| self.is_wanted(&one.name.name) || self.is_wanted(&one.name.url));
+        wanted.map(|(number, _)| number).collect()
     }
 
     /// A key was pressed.
@@ -132,6 +146,7 @@ impl State {
             (_, _) if key.code == KeyCode::Char('q') => return Next::End,
             (_, Face::Help) => self.face = Face::Process,
             (_, Face::Choice(at)) => self.choose(at, key.code),
+            (_, Face::Connections) => self.look_on(key.code),
             (_, Face::Process) => self.command(key.code),
         }
         Next::Go
@@ -148,6 +163,20 @@ impl State {
             }
             _ => {}
         }
+    }
+
+    /// A key while connections are shown.
+    fn look_on(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Char('c') => self.turn_to(Face::Process),
+            KeyCode::Esc if self.filter.is_empty() => self.turn_to(Face::Process),
+            KeyCode::Char('/' | ' ' | 'h' | '?') | KeyCode::Esc | KeyCode::Up | KeyCode::Down => self.command(code),
+            _ => {}
+        }
+    }
+
+    fn turn_to(&mut self, face: Face) {
+        (self.face, self.scrolled) = (face, 0);
     }
 
     fn choose(&mut self, at: usize, code: KeyCode) {
@@ -173,6 +202,7 @@ impl State {
             KeyCode::Char('/') => self.is_typing = true,
             KeyCode::Char(' ') => self.is_paused = !self.is_paused,
             KeyCode::Char('h' | '?') => self.face = Face::Help,
+            KeyCode::Char('c') => self.turn_to(Face::Connections),
             KeyCode::Char('p') => self.face = Face::Choice(at),
             KeyCode::Char('n') => self.show((at + 1) % self.known.len().max(1)),
             KeyCode::Esc => self.filter.clear(),

@@ -25,7 +25,7 @@ on_each_driver!(
 );
 
 /// Makes the stream end with a reset when it is dropped (SO_LINGER, socket(7)).
-fn reset_on_drop(stream: &TcpStream) {
+pub fn reset_on_drop(stream: &TcpStream) {
     let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
     setsockopt(stream, sockopt::Linger, &linger).unwrap();
 }

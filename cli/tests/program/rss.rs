@@ -156,7 +156,10 @@ fn what_is_wrong_with_a_hash_is_named() {
         (&["10.0.0.1", "10.0.0.2", "--buckets", "0"], &["--buckets", "a power of two"]),
         (&["10.0.0.1", "10.0.0.2", "--lanes", "0"], &["--lanes", "give at least one"]),
         (&["10.0.0.1", "10.0.0.2", "--lanes", "257"], &["--lanes", "256"]),
-        (&["10.0.0.1", "10.0.0.2", "--lanes", "9", "--buckets", "8"], &["--lanes", "9 lanes do not share 8 buckets"]),
+        (
+            &["10.0.0.1", "10.0.0.2", "--lanes", "9", "--buckets", "8"],
+            &["--lanes", "9 lanes are too many for a table of 8 buckets"],
+        ),
     ];
     for (arguments, words) in cases {
         refuses(&[&["hash"], *arguments].concat(), words);

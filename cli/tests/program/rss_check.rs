@@ -150,7 +150,7 @@ fn what_cannot_be_checked_is_named() {
         (&["http://127.0.0.1:9"], "http"),
         (&[url, "--lanes", "4"], "--lanes is for --log"),
         (&["--log", "/nowhere/log"], "--log: /nowhere/log"),
-        (&["--log", "/dev/null"], "tells of no flow"),
+        (&["--log", "/dev/null"], "has no line with a flow"),
         (&["--log", &log], "line 2 is \"nonsense\""),
     ];
     for (arguments, words) in cases {

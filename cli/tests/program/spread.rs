@@ -92,7 +92,7 @@ fn what_cannot_be_spread_is_named() {
         (&[url, "--spread", "1,1,1"], "3 weights for 2 lanes"),
         (&[url, "--spread", "0,0"], "no lane"),
         (&[url, "--spread", "even", "--spread-lanes", "0"], "--spread-lanes"),
-        (&[url, "--spread", "even", "--spread-lanes", "129"], "129 lanes do not share 128 buckets"),
+        (&[url, "--spread", "even", "--spread-lanes", "129"], "129 lanes are too many for a table of 128 buckets"),
         (&["tcp://127.0.0.1:9", "--spread", "even"], "say how many lanes it has with --spread-lanes"),
         (
             &[url, "--spread", "one", "-c", "9999", "--source", "127.0.0.1", "--spread-lanes", "100"],

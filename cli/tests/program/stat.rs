@@ -235,12 +235,12 @@ fn a_lane_in_an_endless_loop_is_named() {
     until("it goes on", || !glance().contains("stalled"));
 }
 
-/// `stat -R --json` of one server: its connections that are open.
-fn flows(server: &Server) -> Vec<Value> {
+/// `stat -R --json` of one server: its connections that are `connections`, or have `ended`.
+fn flows(server: &Server, which: &str) -> Vec<Value> {
     let output = server.stat(&["-R", "--json", "--pid", &server.pid().to_string()]);
     let page: Value = serde_json::from_str(&text(&output)).unwrap();
     assert_eq!(page["pid"], server.pid());
-    page["connections"].as_array().unwrap().clone()
+    page[which].as_array().unwrap().clone()
 }
 
 #[test]
@@ -250,11 +250,13 @@ fn every_connection_is_told_with_its_flow_also_of_a_process_that_is_stopped() {
     streams.iter_mut().for_each(|stream| echo(stream, b"here"));
     server.signal(Signal::SIGSTOP);
     let waiting = server.connect();
-    let found = flows(&server);
+    let found = flows(&server, "connections");
     for stream in &streams {
         let (local, remote) = (stream.peer_addr().unwrap().to_string(), stream.local_addr().unwrap().to_string());
         let flow = found.iter().find(|one| one["remote"] == remote.as_str()).unwrap();
         assert_eq!((&flow["local"], &flow["hash_type"]), (&local.as_str().into(), &"tcp4".into()), "{flow}");
+        assert!(flow["age_seconds"].as_u64().is_some_and(|age| age < 600) && flow["number"].is_u64(), "{flow}");
+        assert!(flow["ending"].is_null(), "{flow}");
         let hashed = text(&output(Command::new(PROGRAM).args(["rss", "hash", &remote, &local])));
         let flow_id = flow["flow_id"].as_u64().map(|flow_id| format!("{flow_id:08x}")).unwrap();
         assert!(hashed.contains(&flow_id), "{flow_id} is not in {hashed}");
@@ -277,4 +279,42 @@ fn every_connection_is_told_with_its_flow_also_of_a_process_that_is_stopped() {
     let gone = server.stat(&["-R", "--pid", &server.pid().to_string()]);
     let words = String::from_utf8(gone.stderr).unwrap();
     assert!(gone.status.success() && words.contains("has ended, and the kernel has closed its connections"), "{words}");
+}
+
+#[test]
+fn how_connections_end_is_told_when_the_kernel_has_them_no_more() {
+    let server = Server::start(&["--lanes", "2", TCP]);
+    let mut streams: Vec<std::net::TcpStream> = (0..3).map(|_| server.connect()).collect();
+    streams.iter_mut().for_each(|stream| echo(stream, b"here"));
+    let of = |remote: &str| flows(&server, "connections").into_iter().find(|one| one["remote"] == remote).unwrap();
+    let here: Vec<Value> = streams.iter().map(|stream| of(&stream.local_addr().unwrap().to_string())).collect();
+    assert_eq!(flows(&server, "ended"), Vec::<Value>::new());
+    crate::faults::reset_on_drop(&streams[1]);
+    drop(streams.remove(1));
+    drop(streams.remove(0));
+    until("two have ended", || flows(&server, "ended").len() == 2);
+    for ended in flows(&server, "ended") {
+        let before = here.iter().find(|one| one["flow_id"] == ended["flow_id"]).unwrap();
+        let ending = if before == &here[1] { "error" } else { "end_of_stream" };
+        assert_eq!(ended["ending"], ending, "{ended}");
+        for same in ["number", "bucket", "on_lane", "of_lane"] {
+            assert_eq!(ended[same], before[same], "{ended} was {before}");
+        }
+    }
+    let shown = text(&server.stat(&["-R"]));
+    assert!(shown.contains("\nended last: end_of_stream 1, error 1\n"), "{shown}");
+    assert_eq!(flows(&server, "connections").len(), 1);
+}
+
+#[test]
+fn a_connection_that_lingers_is_told_with_its_ending() {
+    let server = Server::start(&["--lanes", "1", "http=http://127.0.0.1:0?reply=8"]);
+    let mut stream = std::net::TcpStream::connect(server.address("http")).unwrap();
+    std::io::Write::write_all(&mut stream, b"nonsense\r\n\r\n").unwrap();
+    until("its ending is decided", || {
+        let all = flows(&server, "connections");
+        all.len() == 1 && all[0]["ending"] == "completed" && all[0]["age_seconds"].is_u64()
+    });
+    let shown = text(&server.stat(&["-R"]));
+    assert!(shown.lines().any(|line| line.starts_with("tcp4 ") && line.ends_with(" completed")), "{shown}");
 }

@@ -5,11 +5,11 @@ use crate::common::*;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -26,6 +26,7 @@ on_each_driver!(
     sessions_of_tls_go_on,
     an_old_process_that_dies_is_told_of,
     the_second_of_two_is_refused,
+    of_two_that_take_over_at_once_one_serves,
     another_number_of_lanes_is_refused,
     the_table_goes_over,
     bad_messages_change_nothing,
@@ -380,6 +381,52 @@ fn the_second_of_two_is_refused(driver: Driver) {
     assert!(words.contains("process 7 is taking over already: wait for it"), "{words}");
     drop(first);
     connects(server.tcp()).unwrap();
+}
+
+/// How often two processes take over at once: who is first differs.
+const RACES: usize = 5;
+
+/// A process that takes over as far as it comes: it serves, or says why not.
+fn contend(driver: Driver, server: &Server) -> thread::JoinHandle<(Child, Option<String>)> {
+    let mut command = Command::new(PROGRAM);
+    let (take_over, place) = (format!("--take-over={}", server.pid()), format!("echo=tcp://{}", server.tcp()));
+    command.args(["serve", "--driver", driver.name(), &take_over, &place]).env("CORELANE_RUN_DIR", server.run.path());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    thread::spawn(move || {
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        if said.any(|line| line == "ready") {
+            return (child, None);
+        }
+        let ended = child.wait().unwrap();
+        let mut words = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut words).unwrap();
+        assert_eq!(ended.code(), Some(2), "{words}");
+        (child, Some(words))
+    })
+}
+
+fn of_two_that_take_over_at_once_one_serves(driver: Driver) {
+    let test = "take_over::of_two_that_take_over_at_once_one_serves";
+    for _ in 0..RACES {
+        let Some(mut server) = driver.start(test, &["--lanes", "2", TCP]) else { return };
+        let at = server.tcp();
+        let load = Load::begin(2, move || connects(at));
+        load.goes_on();
+        let both = [contend(driver, &server), contend(driver, &server)].map(|one| one.join().unwrap());
+        let refused: Vec<&str> = both.iter().filter_map(|(_, refused)| refused.as_deref()).collect();
+        let [words] = refused[..] else { panic!("one of two serves: {both:?}") };
+        let known = ["is taking over already: wait for it", "no process answers there", "--take-over: no corelane process"];
+        assert!(known.iter().any(|why| words.contains(why)) && words.lines().count() == 1, "{words}");
+        load.goes_on();
+        assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+        load.goes_on();
+        load.ends_whole();
+        for (mut child, _) in both {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 fn another_number_of_lanes_is_refused(driver: Driver) {

@@ -2,9 +2,12 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
+mod orders;
+
 use corelane::admin::watch::{LaneCounter, Reader, ServiceCounter};
 use corelane::lanes::{DriverChoice, Running};
-use corelane::{Cx, Error, Input, Lanes, Next, Output, Peer, Silent, StreamService};
+use corelane::{Error, Lanes};
+use orders::Orders;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{IntoRawFd, RawFd};
@@ -17,25 +20,6 @@ const CHILD: &str = "CORELANE_TEST_CHILD";
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Answers a byte with its lane's number; panics when it is told to, with words of any length; or takes away what its lane waits with.
-struct Fragile(u8);
-
-impl StreamService for Fragile {
-    type Talk = Silent;
-    type Session = ();
-    fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
-    fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
-        let order = input.contiguous(1).unwrap()[0];
-        input.skip(1);
-        match order {
-            b'p' => panic!("{}", "as it was told to ".repeat(500)),
-            b'b' => epolls().into_iter().for_each(replace),
-            _ => output.write(&[self.0]).unwrap(),
-        }
-        Next::Continue
-    }
-}
 
 /// The descriptors of this thread through which epoll is asked.
 fn epolls() -> Vec<RawFd> {
@@ -51,9 +35,19 @@ fn replace(number: RawFd) {
     assert_eq!(std::fs::File::open("/dev/null").unwrap().into_raw_fd(), number);
 }
 
+/// Answers a byte with its lane's number; panics when it is told to, with words of any length; or takes away what its lane waits with.
+fn carry_out(lane: usize, order: u8) -> u8 {
+    match order {
+        b'p' => panic!("{}", "as it was told to ".repeat(500)),
+        b'b' => epolls().into_iter().for_each(replace),
+        _ => {}
+    }
+    lane as u8
+}
+
 fn start() -> Running {
     let lanes = Lanes::per_core().lanes(2).driver(DriverChoice::Epoll);
-    lanes.serve("tcp://127.0.0.1:0", |lane| Fragile(lane as u8)).unwrap().start().unwrap()
+    lanes.serve("tcp://127.0.0.1:0", |lane| Orders(move |order| carry_out(lane, order))).unwrap().start().unwrap()
 }
 
 fn connect(address: SocketAddr) -> TcpStream {

@@ -2,12 +2,14 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
+mod orders;
 mod process;
 
+use corelane::Lanes;
 use corelane::admin::reports;
 use corelane::admin::watch::{LaneCounter, Reader};
 use corelane::lanes::DriverChoice;
-use corelane::{Cx, Input, Lanes, Next, Output, Peer, Silent, StreamService};
+use orders::Orders;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,29 +46,20 @@ impl Keeper {
         }
     }
 
+    /// Carries out an order, which is its own answer.
+    fn carry_out(&self, order: u8) -> u8 {
+        match order {
+            b'l' => self.an_endless_loop(),
+            b'w' => self.a_call_that_waits(),
+            _ => {}
+        }
+        order
+    }
+
     fn let_go(&self) {
         self.computes.store(false, Ordering::Relaxed);
         *self.waits.lock().unwrap() = false;
         self.changed.notify_all();
-    }
-}
-
-struct Kept(Arc<Keeper>);
-
-impl StreamService for Kept {
-    type Talk = Silent;
-    type Session = ();
-    fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
-    fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
-        let order = input.contiguous(1).unwrap()[0];
-        input.skip(1);
-        match order {
-            b'l' => self.0.an_endless_loop(),
-            b'w' => self.0.a_call_that_waits(),
-            _ => {}
-        }
-        output.write(&[order]).unwrap();
-        Next::Continue
     }
 }
 
@@ -107,7 +100,11 @@ fn a_lane_that_stays_in_a_turn_is_told_once_with_service_connection_and_function
     let keeper = Arc::new(Keeper::default());
     let lanes = Lanes::per_core().lanes(1).driver(DriverChoice::Epoll).stall(Duration::from_millis(200));
     let kept = keeper.clone();
-    let running = lanes.serve("tcp://127.0.0.1:0", move |_| Kept(kept.clone())).unwrap().named("kept").start().unwrap();
+    let service = move |_| {
+        let kept = kept.clone();
+        Orders(move |order| kept.carry_out(order))
+    };
+    let running = lanes.serve("tcp://127.0.0.1:0", service).unwrap().named("kept").start().unwrap();
     let _let_go = LetGo(keeper.clone());
     let mut first = TcpStream::connect(running.places()[0].address().inet().unwrap()).unwrap();
     let mut second = TcpStream::connect(running.places()[0].address().inet().unwrap()).unwrap();

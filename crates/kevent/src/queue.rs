@@ -169,6 +169,7 @@ impl Kevents {
         let (room, bell) = (records.len().min(RECORDS_MAX), self.bell());
         self.queue.take_each(room, at_least.min(room), timeout.left(), |event| {
             if !is_of(&event, bell) {
+                assert!(count < room, "no more is told than there is room for");
                 records[count] = Record::of(&event);
                 count += 1;
             }
@@ -203,6 +204,8 @@ impl Kevents {
         let timeout = if shared.ring.is_empty() { timeout.left() } else { Some(Duration::ZERO) };
         let answer = self.queue.take_into(&mut mover, timeout);
         waiting.fetch_sub(1, Ordering::SeqCst);
+        assert!(mover.filling.is_none(), "what was opened is closed: its lock is free, and what was put is seen");
+        assert!(mover.moved <= at_most, "no more is moved than was asked for");
         self.counts.ringed.fetch_add(mover.moved as u64, Ordering::Relaxed);
         match mover.fault {
             Some(fault) => Err(fault),
@@ -335,6 +338,7 @@ impl Intake for Mover<'_> {
         };
         let left = self.shared.ring.left().into_iter().filter(Record::is_level);
         self.lying = left.map(|record| (record.kind, record.id)).collect();
+        assert!(self.moved <= self.at_most, "the core puts no more than there is room for");
         let room = (filling.room() as usize).min(self.at_most - self.moved);
         self.filling = Some(filling);
         room

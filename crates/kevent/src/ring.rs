@@ -178,6 +178,7 @@ impl Ring {
     pub(crate) fn fill(&self) -> Result<Filling<'_>, Refused> {
         let lock = self.memory.lock();
         let span = self.span()?;
+        assert!(span.count <= self.size, "a ring that makes sense holds no more than it has room for");
         let at = span.from.advanced(span.count, self.size);
         Ok(Filling { ring: self, at, room: self.size - span.count, filled: 0, _lock: lock })
     }
@@ -268,6 +269,7 @@ impl Filling<'_> {
 
 impl Drop for Filling<'_> {
     fn drop(&mut self) {
+        assert!(self.room + self.filled <= self.ring.size, "what is put takes room that there was");
         if self.filled > 0 {
             self.ring.word(PRODUCED).store(self.at.word(), Ordering::Release);
         }

@@ -55,6 +55,7 @@ impl Dashboard {
                 self.samples.pop_front();
             }
             self.samples.push_back(sample);
+            assert!(self.samples.len() <= SAMPLES_MAX, "the past is bounded");
         } else {
             self.look = json(&Look::of(&now, None));
         }

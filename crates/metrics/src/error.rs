@@ -29,7 +29,7 @@ impl fmt::Display for Error {
                 write!(f, "metrics cannot be served at {address}: choose an address of this machine and a port that is free")
             }
             Self::Start { .. } => {
-                f.write_str("metrics cannot be served: the system has no thread, or nothing to wait by, for them")
+                f.write_str("metrics cannot be served, for the system refuses a thread or a descriptor: raise the limits of threads (ulimit -u) and descriptors (ulimit -n)")
             }
         }
     }

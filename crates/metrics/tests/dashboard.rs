@@ -125,6 +125,21 @@ fn streams_are_bounded_and_leave_room_for_others() {
     }
 }
 
+#[test]
+fn a_thousand_who_read_nothing_leave_room_for_who_does() {
+    let (_server, address) = serve(&page());
+    let paths = ["/events", "/history", "/look", "/"];
+    let crowd: Vec<TcpStream> = (0..1000).map(|number| ask(address, paths[number % paths.len()])).collect();
+    for path in ["/look", "/history", "/"] {
+        assert!(get(address, path).0.starts_with("HTTP/1.0 200"), "{path}");
+    }
+    let looks_on = |stream: &TcpStream| {
+        let mut first = [0; 12];
+        stream.try_clone().unwrap().read_exact(&mut first).is_ok() && &first == b"HTTP/1.0 200"
+    };
+    assert_eq!(crowd.iter().step_by(paths.len()).filter(|stream| looks_on(stream)).count(), 16, "streams are bounded");
+}
+
 fn is_refused(address: SocketAddr) -> bool {
     let mut first = [0; 12];
     ask(address, "/events").read_exact(&mut first).unwrap();

@@ -194,7 +194,7 @@ impl Error {
             Self::LaneRange { got, most } => write!(f, "there is no lane {got}: take 0 to {most}"),
             Self::NoLanes => f.write_str("no lane to serve: give at least one, with a weight above 0"),
             Self::MoreLanesThanBuckets { lanes, buckets } => {
-                write!(f, "{lanes} lanes do not share {buckets} buckets: take fewer lanes or more buckets")
+                write!(f, "{lanes} lanes are too many for a table of {buckets} buckets: take fewer lanes or more buckets")
             }
             Self::LastLane { lane } => {
                 write!(f, "lane {lane} serves every bucket: let another lane come back, or give it some, before it goes")
@@ -205,7 +205,7 @@ impl Error {
                     "`{got}` stands where bucket {bucket} should: write each bucket once and in order, as in 0:0 1:1 2:0 3:1"
                 )
             }
-            Self::TableSizes { from, to } => write!(f, "a table of {from} buckets does not become one of {to}: keep the number"),
+            Self::TableSizes { from, to } => write!(f, "a table of {from} buckets cannot become one of {to}: keep the number"),
             _ => Ok(()),
         }
     }

@@ -74,14 +74,16 @@ impl fmt::Display for Error {
                 "no table chooses the lanes here ({in_force} does): start with two lanes or more, steered by program or classic"
             ),
             Self::LaneAway { lane } => write!(f, "lane {lane} has left: let it come back first"),
-            Self::LanePresent { lane } => write!(f, "lane {lane} is there already"),
+            Self::LanePresent { lane } => write!(f, "lane {lane} is there already: nothing is to be done"),
             Self::LaneSilent { lane } => {
                 write!(
                     f,
                     "lane {lane} does not answer: see with stat whether it turns and has room for what waits, then try again"
                 )
             }
-            Self::LaneEnded { lane } => write!(f, "lane {lane} has ended: the program is on its way out"),
+            Self::LaneEnded { lane } => {
+                write!(f, "lane {lane} has ended, and the program is ending: ask again when it has been started anew")
+            }
             Self::Lane { lane, error } => write!(f, "lane {lane}: {error}"),
         }
     }

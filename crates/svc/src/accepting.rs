@@ -1,7 +1,7 @@
 //! How what a lane's listeners accept becomes a connection.
 
 use crate::class;
-use crate::connection::Connection;
+use crate::connection::{Connection, SessionAt};
 use crate::connections::Connections;
 use crate::error::Error;
 use crate::limits::SECOND;
@@ -171,7 +171,7 @@ impl Services {
 
     /// Gives a connection its session; without one, or after a panic, it ends.
     pub(crate) fn begin_session(&mut self, kit: &mut Kit, index: u32, session: Option<u32>) {
-        let before = std::mem::replace(&mut self.table.there(index).connection.session, session);
+        let before = std::mem::replace(&mut self.table.there(index).connection.session, SessionAt::of(session));
         assert!(before.is_none(), "a connection has one session");
         if session.is_none() {
             self.end(kit, index, Ending::Aborted);

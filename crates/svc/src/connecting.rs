@@ -65,7 +65,7 @@ impl Table {
 
     fn submit_connect(&mut self, kit: &mut Kit, index: u32, from: Option<Address>) {
         let connection = self.connections.there(index);
-        let (to, service) = (connection.peer.address.clone(), connection.service);
+        let (to, service) = (connection.peer.address.clone(), connection.service());
         let options = self.limits(service).stream;
         kit.submit(self.connections.handle(class::CONNECTION, index), StreamOp::Connect { to, from, options });
     }

@@ -12,6 +12,7 @@ use crate::timers::TimerList;
 use crate::transform::{PASS_BYTES, Transform};
 use corelane_lane::TimerId;
 use corelane_seam::{Arena, Chain, Lease, Payer, Shared, Socket};
+use std::num::NonZeroU32;
 
 /// How long a holder may stand still while others wait for some of its memory.
 const STANDSTILL: u64 = SECOND;
@@ -69,6 +70,32 @@ pub(crate) struct Busy {
     pub(crate) moved: usize,
 }
 
+/// A place in a table, or none, in four bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct SessionAt(Option<NonZeroU32>);
+
+impl SessionAt {
+    pub(crate) const NONE: Self = Self(None);
+
+    pub(crate) fn of(place: Option<u32>) -> Self {
+        // reason: a table has one entry less than there are numbers.
+        Self(place.map(|place| place.checked_add(1).and_then(NonZeroU32::new).expect("a place in a table")))
+    }
+
+    pub(crate) fn get(self) -> Option<u32> {
+        self.0.map(|place| place.get() - 1)
+    }
+
+    pub(crate) fn is_none(self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The place, which is left.
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        std::mem::replace(self, Self::NONE).get()
+    }
+}
+
 /// One connection. It is small, so that many idle ones cost little.
 pub(crate) struct Connection {
     pub(crate) socket: Option<Socket>,
@@ -87,8 +114,9 @@ pub(crate) struct Connection {
     pub(crate) finished_at: u64,
     pub(crate) pair: Option<ConnectionId>,
     /// The session's place in its service's table; none before opening and after closing.
-    pub(crate) session: Option<u32>,
-    pub(crate) service: u16,
+    pub(crate) session: SessionAt,
+    /// In a byte: a page has rows for no more services.
+    service: u8,
     pub(crate) machine: Machine,
     pub(crate) is_ready: bool,
     pub(crate) is_dirty: bool,
@@ -109,6 +137,11 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// The number of its service.
+    pub(crate) fn service(&self) -> u16 {
+        self.service.into()
+    }
+
     /// The account of its peer.
     pub(crate) fn peer(&self) -> PeerAccountId {
         // reason: a connection is admitted before it is anything else.
@@ -127,8 +160,9 @@ impl Connection {
             active_at: now,
             finished_at: now,
             pair: None,
-            session: None,
-            service,
+            session: SessionAt::NONE,
+            // reason: a page has rows for 64 services.
+            service: u8::try_from(service).expect("services are numbered in a byte"),
             machine,
             is_ready: false,
             is_dirty: false,
@@ -383,6 +417,6 @@ mod tests {
     #[test]
     fn an_idle_connection_is_small() {
         println!("{} bytes", size_of::<Connection>());
-        assert!(size_of::<Connection>() <= 192, "{} bytes", size_of::<Connection>());
+        assert!(size_of::<Connection>() <= 184, "{} bytes", size_of::<Connection>());
     }
 }

@@ -96,7 +96,7 @@ impl Connections {
         let mut of_peers: BTreeMap<PeerAccountId, Vec<u32>> = BTreeMap::new();
         for (key, connection) in self.entries.iter() {
             let is_begun =
-                connection.service == service && connection.machine.is_in_handshake() && !connection.machine.is_outgoing();
+                connection.service() == service && connection.machine.is_in_handshake() && !connection.machine.is_outgoing();
             // What is ready waits for this lane, not for its peer.
             if is_begun && !connection.is_ready && connection.stands_still(now) {
                 of_peers.entry(connection.peer()).or_default().push(key.index);
@@ -118,14 +118,15 @@ impl Connections {
     /// Adds a connection to the table and to the counts, and opens its account.
     pub(crate) fn admit(&mut self, states: &mut [ServiceState], desk: &mut Desk, connection: Connection, arena: &Arena) -> u32 {
         assert!(connection.session.is_none() && connection.timers.is_empty(), "what a connection has it gets once it is there");
-        assert!(self.has_room(&states[connection.service as usize]), "who is admitted has room");
+        assert!(self.has_room(&states[connection.service() as usize]), "who is admitted has room");
         let index = self.entries.insert(connection).index;
         let connection = self.there(index);
-        let state = &mut states[connection.service as usize];
+        let state = &mut states[connection.service() as usize];
         let (peer, is_accepted) = (PeerKey::of(&connection.peer.address), !connection.machine.is_outgoing());
         state.opened(is_accepted.then_some(peer));
         let (account, payer) = desk.memory.accounts.open(arena, peer, is_accepted, (index, state.payers.service));
         (connection.peer_account, connection.payer) = (Some(account), payer);
+        desk.tell_open(index, connection.peer.flow, connection.active_at);
         index
     }
 
@@ -163,7 +164,7 @@ impl Connections {
         assert!(connection.timer.is_none(), "no deadline comes for what is gone");
         let is_accepted = !connection.machine.is_outgoing();
         let peer = desk.memory.accounts.close(arena, connection.peer(), is_accepted, connection.payer);
-        states[connection.service as usize].closed(is_accepted.then_some(peer));
+        states[connection.service() as usize].closed(is_accepted.then_some(peer));
         connection.transform.take()
     }
 

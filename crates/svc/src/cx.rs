@@ -282,7 +282,7 @@ impl<K: Talk> Cx<'_, K> {
 
     /// Checks that a connection is there and of this service; one of another is counted.
     fn check_own(&mut self, id: ConnectionId) -> bool {
-        let Some(service) = self.table.find(id).map(|connection| connection.service) else { return false };
+        let Some(service) = self.table.find(id).map(|connection| connection.service()) else { return false };
         self.table.count(self.service, ServiceCounter::NoticesRefused, (service != self.service).into());
         service == self.service
     }
@@ -399,7 +399,7 @@ impl<K: Talk> Cx<'_, K> {
         let Some(connection) = connections.find(id) else {
             return Err(Error::TimersFull { timers: 0 });
         };
-        let state = &services[connection.service as usize];
+        let state = &services[connection.service() as usize];
         let most = state.limits.timers_per_connection_max;
         if connection.timers.len() >= most {
             state.row.add(ServiceCounter::TimersMaxHits, 1);
@@ -414,7 +414,7 @@ impl<K: Talk> Cx<'_, K> {
         let Some(owner) = timers.owner(timer) else { return };
         // reason: its timers end with it.
         let connection = connections.find(owner).expect("a connection takes its timers with it");
-        if connection.service == self.service {
+        if connection.service() == self.service {
             timers.stop(self.kit, timer, &mut connection.timers);
         }
     }

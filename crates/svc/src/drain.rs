@@ -47,7 +47,7 @@ impl Services {
             return;
         }
         let handle = found.handle();
-        let (service, session) = (found.connection.service, found.connection.session);
+        let (service, session) = (found.connection.service(), found.connection.session.get());
         let ends_itself = session.is_some_and(|session| self.ends_itself(kit, service, session));
         let found = self.table.there(index);
         let machine = &mut found.connection.machine;

@@ -104,7 +104,7 @@ impl Services {
     pub(crate) fn socket_closed(&mut self, kit: &mut Kit, index: u32) {
         let connection = self.table.there(index).connection;
         assert!(connection.machine.has_ended(), "a socket was closed that nobody had asked to close");
-        let service = connection.service;
+        let service = connection.service();
         let Table { connections, services, desk, .. } = &mut self.table;
         let transform = connections.dismiss(services, desk, index, &kit.arena);
         self.discard(kit, service, transform);
@@ -137,8 +137,9 @@ impl Services {
         found.connection.peer = Peer { address: peer, local: Arc::new(local), flow, learned: None };
         found.connection.active_at = kit.now();
         found.connection.machine.opened();
+        found.desk.tell_open(index, flow, kit.now());
         found.count(ServiceCounter::Connects, 1);
-        let service = found.connection.service;
+        let service = found.connection.service();
         self.table.count_home(service, flow, kit.lane());
         self.begin(kit, index);
         self.table.there(index).mark_dirty();
@@ -201,7 +202,7 @@ impl Services {
             Limit::Drain => (ServiceCounter::DrainDeadlineHits, Ending::Closing),
         };
         found.count(counter, 1);
-        let service = found.connection.service;
+        let service = found.connection.service();
         match limit {
             Limit::Linger => self.close_now(kit, index, ending),
             _ => self.end(kit, index, ending),

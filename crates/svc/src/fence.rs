@@ -118,7 +118,7 @@ impl Services {
         }
         for index in self.table.connections.indices().collect::<Vec<_>>() {
             let connection = self.table.connections.there(index);
-            let service = connection.service;
+            let service = connection.service();
             all.extend(connection.transform.take().map(|transform| (service, Box::new(transform) as Box<dyn Any>)));
             all.extend(self.table.connections.take_session(index).map(|session| (service, session)));
         }

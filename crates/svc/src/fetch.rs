@@ -47,7 +47,7 @@ impl Services {
         let Some(lease) = lease else { return found.mark_starved(refused) };
         // reason: the part is in it.
         found.connection.busy.as_mut().expect("who is to send a file has its box").fetch = Fetch::UnderWay;
-        let (id, service) = (found.id, found.connection.service);
+        let (id, service) = (found.id, found.connection.service());
         let until = most.min(lease.capacity());
         let read = FileOp::Read { file: part.file, offset: part.offset, lease, until };
         self.table.requests.fetch(kit, service, id, read);

@@ -2,14 +2,15 @@
 
 use crate::class;
 use crate::connection::{Busy, Connection};
+use crate::flows::Flow;
 use crate::limits::Limits;
 use crate::memory::Memory;
-use crate::names::ConnectionId;
+use crate::names::{ConnectionId, Ending};
 use crate::state::ServiceState;
 use crate::ticket::LostTickets;
 use corelane_lane::Kit;
 use corelane_seam::{Arena, Chain, Handle, Payer};
-use corelane_watch::ServiceCounter;
+use corelane_watch::{ConnectionRows, ServiceCounter};
 use std::collections::VecDeque;
 
 /// Boxes and chains kept for reuse; more than a turn can use at once are given back to the system.
@@ -43,6 +44,8 @@ pub(crate) struct Desk {
     pub(crate) handshakes_ended: bool,
     /// A timer runs at whose end handshakes are looked at.
     pub(crate) handshakes_timed: bool,
+    /// What the page says of each; none where nobody reads it.
+    pub(crate) rows: Option<ConnectionRows>,
 }
 
 impl Desk {
@@ -56,6 +59,20 @@ impl Desk {
     pub(crate) fn next_dirty(&mut self) -> u32 {
         // reason: as above.
         self.dirty.pop_front().expect("as many are to be flushed as were counted")
+    }
+
+    /// Tells readers of the page of a connection that is there: since when, and its flow if that is known.
+    pub(crate) fn tell_open(&self, number: u32, flow: Option<Flow>, now: u64) {
+        if let Some(rows) = &self.rows {
+            rows.open(number, flow.map(|flow| flow.id.0), now);
+        }
+    }
+
+    /// Tells them how one ends.
+    pub(crate) fn tell_ending(&self, number: u32, ending: Ending) {
+        if let Some(rows) = &self.rows {
+            rows.end(number, ending.state());
+        }
     }
 
     /// Whether a connection is to be looked at without another completion.
@@ -111,7 +128,7 @@ impl Found<'_> {
     /// For whom a call into its service is.
     pub(crate) fn about(&mut self) -> About {
         let is_granted = self.desk.memory.use_grant(self.id);
-        let Connection { service, payer, .. } = *self.connection;
+        let (service, payer) = (self.connection.service(), self.connection.payer);
         About { id: self.id, service, payer, is_granted }
     }
 

@@ -4,6 +4,7 @@ use crate::flows::Flow;
 use crate::talk::Asking;
 use corelane_seam::slab::Key;
 use corelane_seam::{Address, Lease};
+use corelane_watch::ConnectionState;
 use std::fmt;
 use std::sync::Arc;
 
@@ -116,6 +117,19 @@ pub enum Ending {
     Error,
     /// The session panicked, a deadline or a limit was passed, or the service broke it off.
     Aborted,
+}
+
+impl Ending {
+    /// As the page says it.
+    pub(crate) fn state(self) -> ConnectionState {
+        match self {
+            Self::Completed => ConnectionState::Completed,
+            Self::EndOfStream => ConnectionState::EndOfStream,
+            Self::Closing => ConnectionState::Closing,
+            Self::Error => ConnectionState::Error,
+            Self::Aborted => ConnectionState::Aborted,
+        }
+    }
 }
 
 impl fmt::Display for Ending {

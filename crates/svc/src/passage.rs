@@ -237,11 +237,14 @@ impl Found<'_> {
         self.connection.busy.as_mut().expect("what a transform has left has its place").blocked = true;
     }
 
-    /// Changes the state of a connection, and counts a handshake that begins or ends by that.
+    /// Changes the state of a connection, tells readers of an ending that is decided by that, and counts a handshake that begins or ends.
     pub(crate) fn change<R>(&mut self, now: u64, change: impl FnOnce(&mut Machine) -> R) -> R {
         let machine = &mut self.connection.machine;
-        let (before, result) = (machine.is_in_handshake(), change(machine));
+        let (was_to_end, before, result) = (machine.ending(), machine.is_in_handshake(), change(machine));
         let (after, serves) = (machine.is_in_handshake(), machine.serves_input());
+        if let Some(ending) = machine.ending().filter(|ending| was_to_end != Some(*ending)) {
+            self.desk.tell_ending(self.id.index, ending);
+        }
         if before == after {
             return result;
         }

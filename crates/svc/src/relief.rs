@@ -198,7 +198,7 @@ impl Services {
     fn end_holder(&mut self, kit: &mut Kit, holder: &Holder) {
         // An account is open as long as its connection is there.
         let connection = self.table.connections.there(holder.tag);
-        let (service, peer) = (connection.service, connection.peer.address.clone());
+        let (service, peer) = (connection.service(), connection.peer.address.clone());
         let unsaid = &mut self.table.desk.memory.unsaid;
         unsaid.connections += 1;
         unsaid.bytes += holder.bytes;

@@ -20,7 +20,7 @@ use crate::timers::Timer;
 use crate::transform::MakeTransform;
 use corelane_lane::{Channels, Ear, Fenced, Kit, Work};
 use corelane_seam::{Address, Completion, DatagramOutcome, Driver, Handle, OffloadResult, Outcome, StreamOutcome};
-use corelane_watch::{Declaration, LaneCounter, ServiceRow};
+use corelane_watch::{ConnectionRows, Declaration, LaneCounter, ServiceRow};
 use std::any::TypeId;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -73,6 +73,11 @@ impl Services {
     /// ([`Limits::connections_per_peer_max`](crate::Limits::connections_per_peer_max)).
     pub fn descriptors(&mut self, descriptors: u64) {
         self.table.connections.share_descriptors(descriptors);
+    }
+
+    /// The rows of the page in which the lane says of each connection since when it is there, and how it ends.
+    pub fn set_connection_rows(&mut self, rows: ConnectionRows) {
+        self.table.desk.rows = Some(rows);
     }
 
     /// Connects the services that are added from now on with themselves on the other lanes. This is lane `lane`.
@@ -289,7 +294,7 @@ impl Services {
         // reason: its timers end with it.
         let connection = connections.find(to).expect("a connection takes its timers with it");
         let token = timers.come(timer, &mut connection.timers);
-        notices.push_back(Note { to, from: connection.service, notice: Notice::Timer(token) });
+        notices.push_back(Note { to, from: connection.service(), notice: Notice::Timer(token) });
     }
 }
 

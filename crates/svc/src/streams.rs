@@ -155,7 +155,7 @@ impl Services {
         if let Notice::Answer { ticket, answer } = notice {
             return self.serve_answer(kit.now(), id, from, ticket, answer);
         }
-        let found = self.table.find(id).map(|connection| (connection.machine.takes_notices(), connection.service));
+        let found = self.table.find(id).map(|connection| (connection.machine.takes_notices(), connection.service()));
         let open = found.is_some_and(|(open, _)| open);
         let is_foreign = found.is_some_and(|(_, service)| service != from);
         self.table.count(from, ServiceCounter::NoticesRefused, is_foreign.into());
@@ -349,7 +349,7 @@ impl Found<'_> {
         let mut busy = self.take_busy(&kit.arena);
         busy.offer(self.limits(), kit.now());
         let about = self.about();
-        let Connection { service, session, .. } = *self.connection;
+        let (service, session) = (self.connection.service(), self.connection.session.get());
         Calling { id: self.id, service, session, about, busy }
     }
 

@@ -70,7 +70,7 @@ impl Table {
     pub(crate) fn at(&mut self, index: u32) -> Option<Found<'_>> {
         let Table { connections, services, desk, .. } = self;
         let (id, connection) = connections.named(index)?;
-        let state = &services[connection.service as usize];
+        let state = &services[connection.service() as usize];
         Some(Found { id, connection, state, desk })
     }
 
@@ -78,7 +78,7 @@ impl Table {
     pub(crate) fn found(&mut self, id: ConnectionId) -> Option<Found<'_>> {
         let Table { connections, services, desk, .. } = self;
         let connection = connections.find(id)?;
-        let state = &services[connection.service as usize];
+        let state = &services[connection.service() as usize];
         Some(Found { id, connection, state, desk })
     }
 

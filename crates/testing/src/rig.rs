@@ -43,6 +43,9 @@ pub trait Play {
     }
 }
 
+/// For how many connections of a lane the page of a rig has a row.
+const CONNECTION_ROWS: usize = 64;
+
 /// Peers that do nothing by themselves.
 pub struct Nobody;
 
@@ -129,6 +132,7 @@ impl Rig {
                 program: "simulation".into(),
                 services,
                 lanes: (0..plan.lanes).map(|_| LaneName::default()).collect(),
+                connections: CONNECTION_ROWS,
                 ..Description::default()
             }),
         );
@@ -169,6 +173,7 @@ impl Rig {
         let mut services = Services::new(plan.connections_max);
         services.set_exchange(number, self.exchange.clone());
         services.set_ear(ear);
+        services.set_connection_rows(sure("the page", self.page.connections(number)));
         roster.seat(&mut services, &mut driver, &self.page);
         let row = sure("the page", self.page.lane(number));
         let report = Box::new(Operator { reports: self.reports.clone(), is_gone: self.operator_is_gone.clone(), dropped: 0 });

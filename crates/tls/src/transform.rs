@@ -118,6 +118,7 @@ impl Tls {
             self.rustls.read_tls(&mut record).map_err(|error| Error::General(error.to_string()))?;
             let state = self.rustls.process_new_packets()?;
             self.readable = state.plaintext_bytes_to_read();
+            assert!(self.readable <= PAYLOAD_MAX, "a record is opened when the one before was handed over");
             if state.peer_has_closed() {
                 return Ok(true);
             }
@@ -128,6 +129,7 @@ impl Tls {
     /// Gives the service what rustls has opened; false if there is no memory for it.
     fn hand_over(&mut self, passage: &mut Passage<'_>) -> bool {
         if self.readable > 0 {
+            assert!(self.phase == Phase::Open, "nothing is handed over before the peer is known");
             let Some(mut lease) = passage.arena.lease(self.readable) else { return false };
             let bytes = &mut lease.spare()[..self.readable];
             // reason: rustls has said that it holds so many.
@@ -163,6 +165,7 @@ impl Tls {
             let Some(mut lease) = passage.arena.lease(WIRE_BYTES) else { return false };
             // reason: memory takes what fits.
             let said = self.rustls.write_tls(&mut lease.spare()).expect("memory can be written");
+            assert!(said > 0, "who wants to write does: else this would go on for ever");
             lease.advance(said);
             passage.wire.push(lease.share());
         }
@@ -171,6 +174,11 @@ impl Tls {
 
     /// The handshake is over: says what it was told.
     fn open(&mut self, passage: &mut Passage<'_>) {
+        assert!(
+            self.phase != Phase::Open && !self.rustls.is_handshaking(),
+            "a connection opens once, when its handshake is over"
+        );
+        assert!(self.readable == 0, "the record that ends the handshake brings nothing for the service");
         let mut learned = Learned::default();
         learned.server_name = match &self.rustls {
             Connection::Server(server) => server.server_name().map(String::from),

@@ -55,7 +55,7 @@ pub enum Error {
     },
     /// The caller, or the file: a page of no lanes, or of too many lanes or services.
     Shape {
-        /// `lanes` or `services`.
+        /// `lanes`, `services`, `connections a lane`, or counters.
         what: &'static str,
         /// The most there may be.
         most: usize,
@@ -104,7 +104,10 @@ impl fmt::Display for Error {
                 write!(f, "the page should have {expected} words and has {got}; remove it, its process must write a new one")
             }
             Self::Shape { what, most, got } => {
-                write!(f, "a page of {got} {what}: at most {most} are possible, and at least one lane")
+                write!(
+                    f,
+                    "a page has room for {most} {what} and needs one lane, and this has {got}: take fewer, or at least one lane"
+                )
             }
             Self::Row { what, count, got } => write!(f, "{what} {got} was asked for, and the page has {count}, counted from 0"),
             Self::OtherPage { expected, got } => write!(

@@ -1,8 +1,8 @@
 //! Where everything stands in a page, in 64-bit words of the machine's byte order.
 //!
 //! header and steering | service names | names of the services' own counters | lane names | notes | lane rows (counters, sequence, histograms) | service rows (lane by lane; in
-//! each the counters that all services have, then its own) | packet rows (what the lane's packet path counts, and each of its protocols). Each part, and each row, begins at a multiple of [`LINE_WORDS`], so rows
-//! of two lanes share no cache line.
+//! each the counters that all services have, then its own) | packet rows (what the lane's packet path counts, and each of its protocols) | rows of connections (lane by lane, a word each).
+//! Each part, and each row of a lane, begins at a multiple of [`LINE_WORDS`], so rows of two lanes share no cache line.
 
 use crate::catalogue::{Counter, LaneCounter, PacketCounter, ServiceCounter, StreamCounter};
 use crate::error::Error;
@@ -25,6 +25,9 @@ pub const BUCKETS_OF_TABLE_MAX: usize = 1024;
 /// Lanes of buckets that one word holds.
 pub(crate) const LANES_IN_WORD: usize = 4;
 
+/// The most connections that a page has rows for, of all lanes together: 4 MiB.
+pub const CONNECTION_ROWS_MAX: usize = 1 << 19;
+
 /// The most counters that a service has of its own.
 pub const OWN_COUNTERS_MAX: usize = 128;
 /// The longest name and unit of a service's own counter, in bytes: a line of text has room for no more.
@@ -37,7 +40,7 @@ pub(crate) const LINE_WORDS: usize = LINE_BYTES / size_of::<u64>();
 /// The words "CORELANE" in the file, whatever the byte order; a page of the other byte order differs in its version.
 pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"CORELANE");
 /// Changed with this file. The words up to `SERVICES` stay where they are in every version.
-pub(crate) const LAYOUT_VERSION: u64 = 4;
+pub(crate) const LAYOUT_VERSION: u64 = 5;
 
 /// The words of the header.
 pub(crate) mod header {
@@ -50,7 +53,9 @@ pub(crate) mod header {
     pub const START_TICKS: usize = 6;
     pub const PID_NAMESPACE: usize = 7;
     pub const STARTED_UNIX_NANOSECONDS: usize = 8;
-    pub const PROGRAM: usize = 9;
+    /// How many rows for connections each lane has.
+    pub const CONNECTIONS: usize = 9;
+    pub const PROGRAM: usize = 10;
 }
 
 /// The words of what is said of steering, behind the header's.
@@ -101,6 +106,19 @@ pub(crate) mod packets_row {
     }
 }
 
+/// The words of a lane's rows of connections.
+pub(crate) mod connections {
+    use super::{LINE_WORDS, lines};
+
+    /// How many rows have been used.
+    pub const USED: usize = 0;
+    pub const ROWS: usize = LINE_WORDS;
+
+    pub const fn words(count: usize) -> usize {
+        if count == 0 { 0 } else { ROWS + lines(count) }
+    }
+}
+
 /// The most protocols that the row of a lane's packet path has places for.
 pub const PROTOCOLS_MAX: usize = 16;
 
@@ -133,6 +151,8 @@ const fn lines(words: usize) -> usize {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub lanes: usize,
+    /// How many rows for connections each lane has.
+    pub connections: usize,
     /// How many own counters the services before each have, and at the end how many all have.
     own_before: Vec<usize>,
     /// The words of their rows on one lane, in the same way.
@@ -141,9 +161,12 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// `own` are the services, each as the number of its own counters.
-    pub fn new(lanes: usize, own: impl ExactSizeIterator<Item = usize>) -> Result<Self, Error> {
+    pub fn new(lanes: usize, connections: usize, own: impl ExactSizeIterator<Item = usize>) -> Result<Self, Error> {
         if !(1..=LANES_MAX).contains(&lanes) {
             return Err(Error::Shape { what: "lanes", most: LANES_MAX, got: lanes });
+        }
+        if connections > CONNECTION_ROWS_MAX / lanes {
+            return Err(Error::Shape { what: "connections a lane", most: CONNECTION_ROWS_MAX / lanes, got: connections });
         }
         if own.len() > SERVICES_MAX {
             return Err(Error::Shape { what: "services", most: SERVICES_MAX, got: own.len() });
@@ -157,7 +180,7 @@ impl Layout {
             row_before.push(row_before[service] + SERVICE_ROW_WORDS + lines(own));
         }
         assert!(row_before.iter().all(|words| words.is_multiple_of(LINE_WORDS)), "rows of two lanes share no line");
-        Ok(Self { lanes, own_before, row_before })
+        Ok(Self { lanes, connections, own_before, row_before })
     }
 
     pub fn services(&self) -> usize {
@@ -253,9 +276,14 @@ impl Layout {
         self.service_row(self.lanes, 0) + lane * packets_row::WORDS
     }
 
+    /// The rows of a lane's connections.
+    pub fn connections(&self, lane: usize) -> usize {
+        self.packets_row(self.lanes) + lane * connections::words(self.connections)
+    }
+
     /// The words of the whole page.
     pub fn words(&self) -> usize {
-        self.packets_row(self.lanes)
+        self.connections(self.lanes)
     }
 }
 
@@ -344,15 +372,18 @@ mod tests {
                 parts.push((packets_row::stream(row, protocol), StreamCounter::ALL.len()));
             }
         }
+        for rows in (0..layout.lanes).filter(|_| layout.connections > 0).map(|lane| layout.connections(lane)) {
+            parts.extend([(rows + connections::USED, 1), (rows + connections::ROWS, layout.connections)]);
+        }
         parts
     }
 
     proptest! {
         #[test]
         fn parts_do_not_overlap_and_rows_are_aligned(
-            lanes in 1..70_usize, own in proptest::collection::vec(0..OWN_COUNTERS_MAX + 1, 0..9),
+            lanes in 1..70_usize, connections in 0..999_usize, own in proptest::collection::vec(0..OWN_COUNTERS_MAX + 1, 0..9),
         ) {
-            let layout = Layout::new(lanes, own.iter().copied()).unwrap();
+            let layout = Layout::new(lanes, connections, own.iter().copied()).unwrap();
             let mut end = 0;
             for (at, words) in parts(&layout) {
                 prop_assert!(at >= end, "a part begins at {at}, before {end}");
@@ -362,6 +393,7 @@ mod tests {
             for lane in 0..lanes {
                 prop_assert_eq!(layout.lane_row(lane) % LINE_WORDS, 0);
                 prop_assert_eq!(layout.packets_row(lane) % LINE_WORDS, 0);
+                prop_assert_eq!(layout.connections(lane) % LINE_WORDS, 0);
                 for (service, &own) in own.iter().enumerate() {
                     prop_assert_eq!(layout.service_row(lane, service) % LINE_WORDS, 0);
                     prop_assert_eq!(layout.own(service), own);
@@ -391,13 +423,14 @@ mod tests {
     #[test]
     fn the_largest_page_fits_its_memory() {
         let none = |services| std::iter::repeat_n(0, services);
-        let layout = Layout::new(LANES_MAX, none(SERVICES_MAX)).unwrap();
+        let layout = Layout::new(LANES_MAX, CONNECTION_ROWS_MAX / LANES_MAX, none(SERVICES_MAX)).unwrap();
         assert!(layout.words() <= corelane_os::page::WORDS_MAX);
-        let layout = Layout::new(LANES_MAX, [OWN_COUNTERS_MAX; 8].into_iter()).unwrap();
+        let layout = Layout::new(LANES_MAX, CONNECTION_ROWS_MAX / LANES_MAX, [OWN_COUNTERS_MAX; 8].into_iter()).unwrap();
         assert!(layout.words() <= corelane_os::page::WORDS_MAX);
         for (lanes, services) in [(0, 1), (LANES_MAX + 1, 1), (1, SERVICES_MAX + 1)] {
-            assert!(matches!(Layout::new(lanes, none(services)), Err(Error::Shape { .. })));
+            assert!(matches!(Layout::new(lanes, 0, none(services)), Err(Error::Shape { .. })));
         }
-        assert!(matches!(Layout::new(1, [OWN_COUNTERS_MAX + 1].into_iter()), Err(Error::Shape { .. })));
+        assert!(matches!(Layout::new(1, 0, [OWN_COUNTERS_MAX + 1].into_iter()), Err(Error::Shape { .. })));
+        assert!(matches!(Layout::new(2, CONNECTION_ROWS_MAX / 2 + 1, none(0)), Err(Error::Shape { .. })));
     }
 }

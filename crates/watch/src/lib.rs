@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
+mod connections;
 mod counted;
 mod derived;
 mod error;
@@ -46,6 +47,7 @@ mod steering;
 pub use catalogue::{
     Counter, Declaration, Kind, LaneCounter, LaneState, PacketCounter, Ratio, Scope, ServiceCounter, StreamCounter, documentation,
 };
+pub use connections::{ConnectionRow, ConnectionRows, ConnectionState};
 pub use corelane_os::page::{PageError, RunDirectory};
 pub use counted::Counted;
 pub use derived::{STALL_NANOSECONDS, Serving, Shares, is_wrong};
@@ -53,8 +55,8 @@ pub use error::Error;
 pub use files::{PageFile, list, remove_stale};
 pub use histogram::{BUCKETS, Histogram, HistogramDeclaration, LaneHistogram};
 pub use layout::{
-    BUCKETS_OF_TABLE_MAX, COUNTER_NAME_BYTES_MAX, COUNTER_UNIT_BYTES_MAX, LANES_MAX, NOTE_BYTES_MAX, NOTES_MAX, OWN_COUNTERS_MAX,
-    PROTOCOLS_MAX, SERVICES_MAX,
+    BUCKETS_OF_TABLE_MAX, CONNECTION_ROWS_MAX, COUNTER_NAME_BYTES_MAX, COUNTER_UNIT_BYTES_MAX, LANES_MAX, NOTE_BYTES_MAX,
+    NOTES_MAX, OWN_COUNTERS_MAX, PROTOCOLS_MAX, SERVICES_MAX,
 };
 #[doc(hidden)]
 pub use own::check_declared;

@@ -1,6 +1,7 @@
 //! The writer's side: a process makes one page, its lanes write their rows, and it adds notes.
 
 use crate::catalogue::{CATALOGUE_HASH, Counter, Declaration, Kind, LaneCounter, ServiceCounter};
+use crate::connections::ConnectionRows;
 use crate::error::Error;
 use crate::files::stem;
 use crate::histogram::{BUCKETS, LaneHistogram, bucket};
@@ -32,6 +33,8 @@ pub struct Description {
     pub services: Vec<ServiceName>,
     /// Its lanes; 1 to [`LANES_MAX`](crate::LANES_MAX).
     pub lanes: Vec<LaneName>,
+    /// For how many connections of each lane it has a row; for all lanes at most [`CONNECTION_ROWS_MAX`](crate::CONNECTION_ROWS_MAX).
+    pub connections: usize,
 }
 
 /// What a page says of a service.
@@ -146,6 +149,15 @@ impl Page {
         Ok(PacketsRow::new(&self.memory, self.layout.packets_row(lane)))
     }
 
+    /// The rows of a lane's connections, for that lane alone, as [`Page::lane`].
+    ///
+    /// # Errors
+    /// [`Error::Row`].
+    pub fn connections(&self, lane: usize) -> Result<ConnectionRows, Error> {
+        check_row("lane", self.layout.lanes, lane)?;
+        Ok(ConnectionRows::new(&self.memory, self.layout.connections(lane), self.layout.connections))
+    }
+
     /// Removes the page's file: for a process that did not come to serve. What has it open can still read it.
     pub fn withdraw(&self) {
         if let Some(path) = self.path() {
@@ -184,14 +196,18 @@ fn check_row(what: &'static str, count: usize, got: usize) -> Result<(), Error> 
 }
 
 fn layout(description: &Description) -> Result<Layout, Error> {
-    Layout::new(description.lanes.len(), description.services.iter().map(|service| service.counters.len()))
+    Layout::new(
+        description.lanes.len(),
+        description.connections,
+        description.services.iter().map(|service| service.counters.len()),
+    )
 }
 
 fn describe(memory: &PageMemory, layout: &Layout, description: &Description) {
     let words = memory.words();
     assert!(layout.words() <= words.len(), "the page is as large as its layout");
     assert!(words[header::MAGIC].load(Ordering::Relaxed) == 0, "a page is described once");
-    let Description { program, process, started_unix_nanoseconds, services, lanes } = description;
+    let Description { program, process, started_unix_nanoseconds, services, lanes, connections } = description;
     for (index, value) in [
         (header::MAGIC, MAGIC),
         (header::LAYOUT_VERSION, LAYOUT_VERSION),
@@ -202,6 +218,7 @@ fn describe(memory: &PageMemory, layout: &Layout, description: &Description) {
         (header::START_TICKS, process.start_ticks),
         (header::PID_NAMESPACE, process.pid_namespace),
         (header::STARTED_UNIX_NANOSECONDS, *started_unix_nanoseconds),
+        (header::CONNECTIONS, *connections as u64),
     ] {
         words[index].store(value, Ordering::Relaxed);
     }

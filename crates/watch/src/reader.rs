@@ -2,6 +2,7 @@
 //! how many lanes and services it has, and that must fit into the words it really has.
 
 use crate::catalogue::{CATALOGUE_HASH, Kind, LaneCounter};
+use crate::connections::{self, ConnectionRow};
 use crate::error::Error;
 use crate::histogram::{BUCKETS, Histogram, LaneHistogram};
 use crate::layout::{
@@ -96,7 +97,7 @@ impl Reader {
     /// Reads everything. `at_nanoseconds` is the monotonic clock now (CLOCK_MONOTONIC, clock_gettime(2)), from which the
     /// span between two snapshots and the age of a lane's last turn follow.
     pub fn snapshot(&self, at_nanoseconds: u64) -> Snapshot {
-        let Description { program, process, started_unix_nanoseconds, services, lanes } = &self.description;
+        let Description { program, process, started_unix_nanoseconds, services, lanes, connections: _ } = &self.description;
         let lanes: Vec<LaneSnapshot> = lanes.iter().enumerate().map(|(lane, name)| self.lane(lane, name)).collect();
         let services = services.iter().enumerate().map(|(service, name)| ServiceSnapshot {
             name: name.clone(),
@@ -164,6 +165,12 @@ impl Reader {
         self.together(steering::SEQUENCE, || crate::steering::read(|i| self.source.load(i))).1
     }
 
+    /// The rows of a lane's connections: of those it has, and of those that have ended and whose numbers no other has yet. None of a lane that the page has not.
+    pub fn connections(&self, lane: usize) -> Vec<ConnectionRow> {
+        let count = if lane < self.layout.lanes { self.layout.connections } else { 0 };
+        connections::read(self.layout.connections(lane.min(self.layout.lanes)), count, |i| self.source.load(i))
+    }
+
     /// Reads what is written together under the sequence number in this word, and says whether it was read in one piece.
     fn together<T>(&self, number: usize, read: impl Fn() -> T) -> (bool, T) {
         sequence::read(|| self.source.load(number), read)
@@ -198,7 +205,11 @@ fn check(source: &Source) -> Result<Layout, Error> {
     if services > SERVICES_MAX {
         return Err(Error::Shape { what: "services", most: SERVICES_MAX, got: services });
     }
-    let layout = Layout::new(count(header::LANES), (0..services).map(|service| count(Layout::own_count(service))))?;
+    let layout = Layout::new(
+        count(header::LANES),
+        count(header::CONNECTIONS),
+        (0..services).map(|service| count(Layout::own_count(service))),
+    )?;
     if layout.words() > source.count() {
         return Err(Error::Truncated { expected: layout.words(), got: source.count() });
     }
@@ -232,6 +243,7 @@ fn description(source: &Source, layout: &Layout) -> Description {
         started_unix_nanoseconds: load(header::STARTED_UNIX_NANOSECONDS),
         services: (0..layout.services()).map(service).collect(),
         lanes: (0..layout.lanes).map(lane).collect(),
+        connections: layout.connections,
     }
 }
 

@@ -53,7 +53,10 @@ fn read_all(reader: &Reader) -> usize {
     assert!(snapshot.lanes.iter().all(|lane| lane.services.len() == snapshot.services.len()));
     let rows =
         snapshot.lanes.iter().flat_map(|lane| &lane.services).chain(snapshot.services.iter().map(|service| &service.values));
-    snapshot.total.all().count() + rows.map(|row| row.all().map(|value| value.name.len()).sum::<usize>()).sum::<usize>()
+    let connections: usize = (0..snapshot.lanes.len()).map(|lane| reader.connections(lane).len()).sum();
+    connections
+        + snapshot.total.all().count()
+        + rows.map(|row| row.all().map(|value| value.name.len()).sum::<usize>()).sum::<usize>()
 }
 
 #[test]
@@ -61,13 +64,15 @@ fn what_differs_is_said() {
     let bench = Bench::new("differs");
     let error = |words: &[(usize, u64)]| bench.open(&bench.changed(words)).unwrap_err();
     assert!(matches!(error(&[(0, 1)]), Error::Magic { got: 1, .. }));
-    assert!(matches!(error(&[(1, 1)]), Error::LayoutVersion { expected: 4, got: 1 }));
+    assert!(matches!(error(&[(1, 1)]), Error::LayoutVersion { expected: 5, got: 1 }));
     let other = error(&[(2, 0xabc)]);
     assert!(matches!(&other, Error::Catalogue { got: 0xabc, program, .. } if program == "test 1.0"));
     assert!(other.to_string().contains("use the `corelane` that belongs to the service"), "{other}");
     assert!(matches!(error(&[(3, 0)]), Error::Shape { what: "lanes", got: 0, .. }));
     assert!(matches!(error(&[(3, u64::MAX)]), Error::Shape { what: "lanes", .. }));
     assert!(matches!(error(&[(4, u64::MAX)]), Error::Shape { what: "services", .. }));
+    assert!(matches!(error(&[(9, u64::MAX)]), Error::Shape { what: "connections a lane", .. }));
+    assert!(matches!(error(&[(9, 500)]), Error::Truncated { .. }));
     assert!(matches!(error(&[(3, 4)]), Error::Truncated { .. }));
     assert!(matches!(error(&[(4, 3)]), Error::Truncated { .. }));
     let words = bench.good.len() / 8;
@@ -117,13 +122,14 @@ fn damaged_pages_do_no_harm() {
 #[test]
 fn foreign_words_do_no_harm() {
     let bench = Bench::new("foreign");
-    let foreign = (proptest::collection::vec(any::<u8>(), 40..40_000), 0..6_u64, 0..6_u64, any::<bool>());
+    let foreign = (proptest::collection::vec(any::<u8>(), 80..40_000), 0..6_u64, 0..6_u64, 0..600_u64, any::<bool>());
     let (read, refused) = (Cell::new(0), Cell::new(0));
-    proptest!(|((mut bytes, lanes, services, looks_right) in foreign)| {
+    proptest!(|((mut bytes, lanes, services, connections, looks_right) in foreign)| {
         if looks_right {
             bytes[..24].copy_from_slice(&bench.good[..24]);
             bytes[24..32].copy_from_slice(&lanes.to_ne_bytes());
             bytes[32..40].copy_from_slice(&services.to_ne_bytes());
+            bytes[72..80].copy_from_slice(&connections.to_ne_bytes());
         }
         match bench.open(&bytes) {
             Ok(reader) => {

@@ -14,7 +14,7 @@ use super::idle;
 use super::interrupt::Interrupt;
 use super::rounds::{CellResult, Extent, Verdict};
 use super::stage::Stage;
-use super::{Manner, measure_cell};
+use super::{Manner, measure_cell, wants};
 use cells::CELLS;
 use programs::Programs;
 
@@ -55,10 +55,10 @@ impl Arguments {
     pub fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Found> {
         idle::raise_file_limit(2 * cells::MOST)?;
         let programs = Programs::find(&stage.peers);
-        let cells: Vec<_> = CELLS.iter().filter(|cell| self.wants(cell.name)).collect();
+        let cells: Vec<_> = CELLS.iter().filter(|cell| wants(&self.only, cell.name)).collect();
         let events = rounds::run(&cells, &programs, extent, interrupt)?;
         events.iter().for_each(|cell| println!("{}", table(cell)));
-        let servers = if self.wants(SERVER_CELL.name) {
+        let servers = if wants(&self.only, SERVER_CELL.name) {
             let lineup = SERVER_CELL.lineup(false, |entrant| programs.serves(entrant));
             Some(measure_cell(&SERVER_CELL, &lineup, stage, extent, interrupt)?)
         } else {
@@ -72,7 +72,7 @@ impl Arguments {
     }
 
     fn count(&self, programs: &Programs, left_out: &mut Vec<String>, interrupt: &Interrupt) -> Result<Vec<Count>> {
-        if !self.wants(instructions::NAME) {
+        if !wants(&self.only, instructions::NAME) {
             return Ok(Vec::new());
         }
         if let Some(why) = instructions::missing() {
@@ -82,10 +82,6 @@ impl Arguments {
         let counts = instructions::run(programs, interrupt)?;
         println!("{}", instructions::table(&counts));
         Ok(counts)
-    }
-
-    fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == name)
     }
 }
 

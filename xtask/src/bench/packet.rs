@@ -21,10 +21,10 @@ mod wire;
 use anyhow::Result;
 use clap::Args;
 
-use super::Manner;
 use super::interrupt::Interrupt;
 use super::rounds::{Extent, Verdict};
 use super::stage::Stage;
+use super::{Manner, wants};
 use crate::workspace::Workspace;
 use cells::{CELLS, Echo, FLOOD, NANOSECONDS};
 
@@ -64,27 +64,23 @@ impl Arguments {
         let (echoes, missing): (Vec<_>, Vec<_>) = Echo::ALL.into_iter().partition(|&echo| servers::lacking(echo).is_none());
         let left_out = missing.into_iter().filter_map(servers::lacking).collect();
         let mut found = Found { packets: Vec::new(), flood: None, nanoseconds: Vec::new(), left_out, verdicts: Vec::new() };
-        for cell in CELLS.iter().filter(|cell| self.wants(cell.name)) {
+        for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
             let measured = rounds::run(cell, &echoes, stage, extent, interrupt)?;
             println!("{}", rounds::table(&measured));
             found.verdicts.extend(rounds::judge(cell, &measured));
             found.packets.push(measured);
         }
-        if self.wants(FLOOD) {
+        if wants(&self.only, FLOOD) {
             let floods = flood::run(stage, extent, interrupt)?;
             println!("{}", flood::table(&floods));
             found.verdicts.extend(flood::judge(&floods));
             found.flood = Some(floods);
         }
-        if self.wants(NANOSECONDS) {
+        if wants(&self.only, NANOSECONDS) {
             found.nanoseconds = nanoseconds::run(Workspace::load()?.root.as_path())?;
             println!("{}\n", found.nanoseconds.join("\n"));
         }
         Ok(found)
-    }
-
-    fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == name)
     }
 }
 

@@ -95,13 +95,13 @@ impl Options {
         let entry = WorkloadEntry { default_port: self.port, ..*self.entry() };
         let place = entry.place(Some(&with_port))?;
         if self.threads > LANES_MAX as u64 {
-            bail!("-j: {} threads are too much: {LANES_MAX} are possible", self.threads);
+            bail!("-j: {} threads are too many: take at most {LANES_MAX}", self.threads);
         }
         let all = self
             .messages
             .checked_mul(self.threads)
-            .with_context(|| format!("-c {} of -j {} is too much", self.messages, self.threads))?;
-        let size = usize::try_from(self.length).with_context(|| format!("-l: {} is too much", self.length))?;
+            .with_context(|| format!("-c {} of -j {} is too many: take fewer", self.messages, self.threads))?;
+        let size = usize::try_from(self.length).with_context(|| format!("-l: {} is too large: take fewer bytes", self.length))?;
         let plan = Plan {
             connections: self.threads as u32,
             lanes: self.threads as usize,
@@ -218,8 +218,8 @@ mod tests {
     #[test]
     fn what_cannot_be_met_is_refused() {
         for (words, why) in [
-            ("-j 5G 127.0.0.1", "too much"),
-            ("-c 18446744073709551615 -j 2 127.0.0.1", "too much"),
+            ("-j 5G 127.0.0.1", "too many"),
+            ("-c 18446744073709551615 -j 2 127.0.0.1", "too many"),
             ("-c 0 127.0.0.1", "requests"),
             ("-j 0 127.0.0.1", "connections"),
             ("-l 0 127.0.0.1", "size"),

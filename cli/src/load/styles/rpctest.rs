@@ -137,15 +137,15 @@ impl Options {
         let host = self.host.rsplit_once('@').map_or(&*self.host, |(_user, host)| host);
         let place = rpc::ENTRY.place(Some(&format!("{scheme}://{host}")))?;
         if self.threads > LANES_MAX as u64 {
-            bail!("-j: {} threads are too much: {LANES_MAX} are possible", self.threads);
+            bail!("-j: {} threads are too many: take at most {LANES_MAX}", self.threads);
         }
         let all = self
             .calls
             .checked_mul(self.threads)
-            .with_context(|| format!("-c {} of -j {} is too much", self.calls, self.threads))?;
+            .with_context(|| format!("-c {} of -j {} is too many: take fewer", self.calls, self.threads))?;
         let quantiles = curve::parse_quantiles(&self.quantiles).map_err(|why| anyhow::anyhow!("-q: {why}"))?;
         if quantiles.len() > QUANTILES_MAX {
-            bail!("-q: {} quantiles are too much: {QUANTILES_MAX} are possible", quantiles.len());
+            bail!("-q: {} quantiles are too many: take at most {QUANTILES_MAX}", quantiles.len());
         }
         let plan = Plan {
             connections: self.threads as u32,
@@ -236,12 +236,12 @@ mod tests {
     fn what_cannot_be_met_is_refused() {
         let many = (1..=17).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
         for (words, why) in [
-            ("-j 5G 127.0.0.1", "too much"),
-            ("-c 18446744073709551615 -j 2 127.0.0.1", "too much"),
+            ("-j 5G 127.0.0.1", "too many"),
+            ("-c 18446744073709551615 -j 2 127.0.0.1", "too many"),
             ("-c 0 127.0.0.1", "requests"),
             ("-j 0 127.0.0.1", "connections"),
             ("-q 101 127.0.0.1", "outside"),
-            (&format!("-q {many} 127.0.0.1"), "too much"),
+            (&format!("-q {many} 127.0.0.1"), "too many"),
         ] {
             let error = parsed(words).plan().unwrap_err().to_string();
             assert!(error.contains(why), "{words}: {error}");

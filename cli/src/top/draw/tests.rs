@@ -1,15 +1,19 @@
 //! Screens, read as text.
 
 use super::*;
-use corelane::admin::watch::{Counter, Description, LaneName, Page, ProcessId, Reader, ServiceName};
+use corelane::admin::watch::{ConnectionState, Counter, Description, LaneName, Page, ProcessId, Reader, ServiceName};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend as Paper; // tidy: allow(backend) the library's own name
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// What a screen of this size shows, line by line.
 fn rendered(state: &State, shown: &[&Snapshot], width: u16, height: u16) -> String {
+    rendered_with(&Crowd::default(), state, shown, width, height)
+}
+
+fn rendered_with(crowd: &Crowd, state: &State, shown: &[&Snapshot], width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(Paper::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, state, shown)).unwrap();
+    terminal.draw(|frame| draw(frame, state, shown, crowd)).unwrap();
     let paper = terminal.backend(); // tidy: allow(backend) the library's own name
     let buffer = paper.buffer();
     let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
@@ -171,7 +175,7 @@ fn every_size_is_drawn_and_a_small_one_says_what_it_needs() {
     let snapshot = busy(&page(12, 2, 2));
     let shown = [&snapshot];
     for (width, height) in [(1, 1), (10, 3), (40, 10), (79, 24), (80, 23), (80, 24), (200, 60)] {
-        for keys in [&[][..], &[KeyCode::Char('h')], &[KeyCode::Char('p')]] {
+        for keys in [&[][..], &[KeyCode::Char('h')], &[KeyCode::Char('p')], &[KeyCode::Char('c')]] {
             let screen = rendered(&after(&shown, keys), &shown, width, height);
             let is_small = width < COLUMNS_MIN || height < ROWS_MIN;
             assert_eq!(
@@ -187,7 +191,7 @@ fn every_size_is_drawn_and_a_small_one_says_what_it_needs() {
 #[test]
 fn help_has_every_key_and_fits() {
     let screen = rendered(&after(&[], &letters("?")), &[], 80, 24);
-    for key in ["q, Ctrl-C", "s ", "/ ", "space", "up, down", "n ", "p ", "h, ?", "Any key goes back"] {
+    for key in ["q, Ctrl-C", "s ", "/ ", "space", "c ", "up, down", "n ", "p ", "h, ?", "Any key goes back"] {
         assert!(screen.lines().any(|line| line.trim_start().starts_with(key)), "{key:?} is not in\n{screen}");
     }
     assert!(help().iter().all(|line| line.width() <= 80));
@@ -198,11 +202,63 @@ fn a_pause_holds_and_control_c_ends_everything() {
     let mut state = after(&[], &letters(" "));
     assert!(state.is_paused());
     assert!(rendered(&after(&[&busy(&page(1, 2, 2))], &letters(" ")), &[&busy(&page(1, 2, 2))], 80, 24).contains("PAUSED"));
-    for keys in ["", "/", "h", "p"] {
+    for keys in ["", "/", "h", "p", "c"] {
         let mut state = after(&[], &letters(keys));
         let end = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert_eq!(state.press(end), crate::top::state::Next::End, "{keys:?}");
     }
     state.press(KeyEvent::new(KeyCode::Char(' '), KeyModifiers::NONE));
     assert!(!state.is_paused());
+}
+
+/// So many connections on lane 0; the first is a stray, and the second is ending.
+fn crowd(count: u16) -> Crowd {
+    use crate::connections::tests::{FLOW, connection, join, known, row};
+    let mut found = vec![known(Some("lane-0"))];
+    let ended = connection("192.0.2.1:9", "161.142.100.80:1766", Some("lane-0"));
+    found.extend((1..count).map(|port| connection(&format!("192.0.2.1:{port}"), "161.142.100.80:1766", Some("lane-0"))));
+    let (mut told, _) = join(found, &[(0, row(4, Some(FLOW), ConnectionState::Open))], &[1]);
+    let (ending, _) = join(vec![ended.clone()], &[], &[0]);
+    let flow = ending[0].place.flow;
+    if count > 1 {
+        told[1] = join(vec![ended], &[(0, row(5, flow, ConnectionState::Completed))], &[0]).0.remove(0);
+    }
+    Crowd { told, at_nanoseconds: 65 * SECOND, ..Crowd::default() }
+}
+
+#[test]
+fn connections_are_a_line_each_and_scroll() {
+    let snapshot = busy(&page(12, 2, 2));
+    let (shown, crowd) = ([&snapshot], crowd(40));
+    let mut state = after(&shown, &letters("c"));
+    let screen = rendered_with(&crowd, &state, &shown, 80, 24);
+    let lines: Vec<&str> = screen.lines().collect();
+    assert_eq!(lines[0], "process 12: 40 TCP connections, 39 strays");
+    assert_eq!(lines[2], "REMOTE                FLOW     BUCKET  OF  ON RECV-Q SEND-Q    AGE ENDING");
+    assert_eq!(lines[3], "66.9.149.187:2794     51ccc178      0   1   0      7      0  60.0s -");
+    assert!(lines[4].starts_with("192.0.2.1:9 ") && lines[4].ends_with("  60.0s completed"), "{screen}");
+    assert!(lines[21].ends_with("0 above, 22 below: up and down") && lines[23].starts_with("q ends"), "{screen}");
+    for _ in 0..100 {
+        state.press(KeyEvent::new(KeyCode::Down, KeyModifiers::NONE));
+        state.settle(&shown);
+        state.settle_connections(wanted(&state, &crowd).count());
+    }
+    let screen = rendered_with(&crowd, &state, &shown, 80, 24);
+    assert!(screen.contains("39 above, 0 below") && screen.contains("\n192.0.2.1:39 "), "{screen}");
+    state.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::NONE));
+    assert_eq!((state.face, state.scrolled), (Face::Process, 0));
+}
+
+#[test]
+fn connections_are_filtered_by_their_addresses() {
+    let snapshot = busy(&page(12, 2, 2));
+    let (shown, crowd) = ([&snapshot], crowd(40));
+    let mut keys = letters("c/66.9.");
+    keys.push(KeyCode::Enter);
+    let screen = rendered_with(&crowd, &after(&shown, &keys), &shown, 80, 24);
+    assert!(screen.starts_with("process 12: 1 TCP connection, 1 stray  filter: 66.9.\n"), "{screen}");
+    keys.extend([KeyCode::Esc, KeyCode::Esc]);
+    assert_eq!(after(&shown, &keys).face, Face::Process, "first the filter goes, then the connections");
+    let why_not = Crowd { why_not: Some("process 12 has ended".to_owned()), ..Crowd::default() };
+    assert!(rendered_with(&why_not, &after(&shown, &letters("c")), &shown, 80, 24).contains("\nprocess 12 has ended\n"));
 }

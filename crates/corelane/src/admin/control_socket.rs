@@ -553,6 +553,31 @@ mod tests {
         });
     }
 
+    /// Some ask as fast as they can and read no answer, others say more than a request may be.
+    #[test]
+    fn who_asks_without_end_keeps_nobody_else_from_asking() {
+        let scratch = Scratch::new();
+        let page = scratch.page("1");
+        let socket = open(&page, echo).unwrap();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let flood = &|bytes: &[u8]| {
+            while !is_over.load(Ordering::Relaxed) {
+                // It is dropped before its answer comes.
+                drop(sent(&socket, bytes));
+            }
+        };
+        let long = vec![b'a'; 4 * LINE_BYTES_MAX];
+        std::thread::scope(|scope| {
+            for bytes in [&b"what is it?\n"[..], b"what is it?\n", &long, b""] {
+                scope.spawn(move || flood(bytes));
+            }
+            for number in 0..100 {
+                assert_eq!(ask(&page, &format!("question {number}"), LONG).unwrap(), format!("question {number}"));
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
+
     #[test]
     fn an_answer_that_takes_long_is_waited_for() {
         let scratch = Scratch::new();

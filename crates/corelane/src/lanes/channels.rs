@@ -56,7 +56,7 @@ impl Channels {
         let ring_of = |lane| {
             let (memory, file) = ring(PACKETS).map_err(|error| format!("no memory for a ring: {error}"))?;
             let told = self.tell.tell(lane, Policy::OpenChannel(number, filter, Target::Ring(memory)));
-            told.map_err(|unheard| format!("lane {lane} does not listen: {:?}", unheard.why))?;
+            told.map_err(|unheard| format!("lane {lane} has not taken the order ({:?}): ask again", unheard.why))?;
             Ok(file)
         };
         (0..self.lanes).map(ring_of).collect()

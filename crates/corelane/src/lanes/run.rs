@@ -35,7 +35,8 @@ use corelane_stack::{Packets, Policy};
 use corelane_steer::{InForce, Server, Steered, Topology, Warning};
 use corelane_svc::{Exchange, Services, Sharing, Steer};
 use corelane_watch::{
-    CounterName, Description, LaneName, LaneRow, PacketsRow, Page, ProcessId, Reader, RunDirectory, ServiceName, ServiceRow,
+    CONNECTION_ROWS_MAX, ConnectionRows, CounterName, Description, LaneName, LaneRow, PacketsRow, Page, ProcessId, Reader,
+    RunDirectory, ServiceName, ServiceRow,
 };
 use std::any::Any;
 use std::cell::Cell;
@@ -88,6 +89,7 @@ struct LaneStart {
     row: LaneRow,
     rows: Vec<ServiceRow>,
     packets: PacketsRow,
+    connections: ConnectionRows,
     served: Vec<Served>,
     places: Vec<Place>,
     settings: LaneSettings,
@@ -239,7 +241,7 @@ impl Running {
         given: Vec<(usize, Address, i32)>,
         (settings, tuning, descriptors): (LaneSettings, Tuning, u64),
     ) -> Result<(), Error> {
-        for (lane, ((ear, (row, rows, packets)), frames)) in each.enumerate() {
+        for (lane, ((ear, (row, rows, packets, connections)), frames)) in each.enumerate() {
             self.start_lane(LaneStart {
                 lane,
                 cpu: self.cpus[lane],
@@ -250,6 +252,7 @@ impl Running {
                 row,
                 rows,
                 packets,
+                connections,
                 served: lanes.services.clone(),
                 places: self.places.clone(),
                 settings,
@@ -582,6 +585,7 @@ impl LaneStart {
         services.descriptors(self.descriptors);
         services.set_exchange(self.lane, self.exchange);
         services.set_ear(self.ear);
+        services.set_connection_rows(self.connections);
         self.steered.equip(&mut services, self.lane, self.cpu);
         for (served, row) in self.served.iter().zip(self.rows) {
             (served.add)(self.lane, &mut services, served.limits, row);
@@ -635,12 +639,12 @@ impl Report for StandardError {
     }
 }
 
-/// A lane's rows of the page: its own, its services', its packet path's.
-type LaneRows = (LaneRow, Vec<ServiceRow>, PacketsRow);
+/// A lane's rows of the page: its own, its services', its packet path's, its connections'.
+type LaneRows = (LaneRow, Vec<ServiceRow>, PacketsRow, ConnectionRows);
 
 fn rows_of(page: &Page, lane: usize, services: usize) -> Result<LaneRows, Error> {
     let rows = (0..services).map(|service| page.service(lane, service)).collect::<Result<_, _>>()?;
-    Ok((page.lane(lane)?, rows, page.packets(lane)?))
+    Ok((page.lane(lane)?, rows, page.packets(lane)?, page.connections(lane)?))
 }
 
 fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer::LanePlan), Error> {
@@ -725,6 +729,7 @@ fn make_page(
             })
             .collect(),
         lanes: cpus.iter().map(lane).collect(),
+        connections: (lanes.connections_max as usize).min(CONNECTION_ROWS_MAX / cpus.len()),
     };
     let mut passed_over = Vec::new();
     let directory = RunDirectory::choose(&mut passed_over);

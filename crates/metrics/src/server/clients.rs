@@ -40,7 +40,7 @@ impl Client {
         self.task.get().inspect(|task| task.abort());
     }
 
-    fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.task.get().is_some_and(AbortHandle::is_finished)
     }
 }
@@ -98,6 +98,7 @@ impl Clients {
     pub fn become_stream(&self, client: &Client) -> bool {
         let all = self.lock();
         let has_room = all.iter().filter(|one| one.is_stream() && !one.has_ended()).count() < STREAMS_MAX;
+        assert!(!client.is_stream(), "a client asks one question");
         client.is_stream.store(has_room, Ordering::Relaxed);
         has_room
     }

@@ -1,7 +1,7 @@
 //! What is answered to which question.
 
 use super::Parts;
-use super::clients::{Client, Clients};
+use super::clients::{Client, Clients, STREAMS_MAX};
 use crate::dashboard::{Dashboard, PAGE, POLICY};
 use crate::health::{self, Health};
 use crate::text;
@@ -88,7 +88,12 @@ impl Pages {
         let (mut sender, body) = Channel::new(EVENTS_MAX);
         let sent = sender.try_send(Frame::data(lock(&self.dashboard).event()));
         assert!(sent.is_ok(), "there is room for the first event");
-        lock(&self.streams).push((sender, client.clone()));
+        let mut streams = lock(&self.streams);
+        // Those who have gone since the last look make room now: who comes and goes fast fills nothing.
+        streams.retain(|(_, client)| !client.has_ended());
+        assert!(streams.len() < STREAMS_MAX, "streams are bounded");
+        streams.push((sender, client.clone()));
+        drop(streams);
         answer(StatusCode::OK, "text/event-stream", Either::Right(body))
     }
 

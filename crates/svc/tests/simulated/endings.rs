@@ -5,7 +5,7 @@ use crate::rig::{MS, S, at, client};
 use corelane_seam::{Fault, Reason};
 use corelane_sim::Status;
 use corelane_svc::{Ending, Limits};
-use corelane_watch::{LaneCounter, ServiceCounter as C};
+use corelane_watch::{ConnectionState, LaneCounter, Reader, ServiceCounter as C};
 use std::time::Duration;
 
 const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
@@ -39,6 +39,43 @@ fn a_service_that_closes_lets_its_output_leave_and_lingers() {
     stage.rig.wait(MS);
     assert_eq!(stage.last_ending(), Some(Ending::Completed));
     assert_eq!(stage.rig.count(C::LingerLimitHits), 0);
+    stage.close();
+}
+
+/// What the page says of the connections of the only lane.
+fn rows(stage: &Stage) -> Vec<(u32, u64, ConnectionState)> {
+    let rows = Reader::of(&stage.rig.page).unwrap().connections(0);
+    rows.iter().map(|row| (row.number, row.opened_second, row.state)).collect()
+}
+
+#[test]
+fn the_page_says_since_when_each_is_there_and_how_it_ends() {
+    let mut stage = Stage::new(Limits::default());
+    assert_eq!(rows(&stage), []);
+    let first = stage.rig.world.now() / S;
+    let peer = stage.rig.connect(1);
+    stage.rig.wait(3 * S);
+    let other = stage.rig.connect(2);
+    stage.rig.wait(MS);
+    assert_eq!(rows(&stage), [(0, first, ConnectionState::Open), (1, first + 3, ConnectionState::Open)]);
+    stage.rig.ask(&peer, "close\n");
+    assert_eq!(rows(&stage)[0].2, ConnectionState::Completed, "it lingers, and its ending is decided");
+    peer.reset();
+    stage.rig.wait(MS);
+    assert_eq!(
+        (rows(&stage)[0].2, stage.last_ending()),
+        (ConnectionState::Error, Some(Ending::Error)),
+        "another one overrules it"
+    );
+    other.finish();
+    stage.rig.wait(MS);
+    assert_eq!(rows(&stage)[1].2, ConnectionState::EndOfStream);
+    let third = stage.rig.connect(3);
+    stage.rig.wait(MS);
+    let both = rows(&stage);
+    assert_eq!((both.len(), both[1]), (2, (1, first + 3, ConnectionState::Open)), "the number that was free last is used again");
+    stage.rig.ask(&third, "abort\n");
+    assert_eq!(rows(&stage)[1].2, ConnectionState::Aborted);
     stage.close();
 }
 

@@ -13,7 +13,7 @@ use corelane_sim::{Faults, World};
 use corelane_svc::{
     ConnectionId, Ending, Hold, Input, Limits, Next, Order, Origin, Output, Peer, Side, StreamService, Ticket, Timer, Transform,
 };
-use corelane_watch::ServiceCounter;
+use corelane_watch::{ConnectionState, Reader, ServiceCounter};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -371,6 +371,9 @@ impl Stage {
             assert_eq!(self.rig.count(counter), book.count(ending) + others, "the count of {ending}");
         }
         assert_eq!(endings(&self.rig, 0), (book.opened + unborn.len()) as u64);
+        let reader = Reader::of(&self.rig.page).unwrap();
+        let rows = (0..reader.description().lanes.len()).flat_map(|lane| reader.connections(lane));
+        rows.for_each(|row| assert!(row.state != ConnectionState::Open, "the page has each ending: {row:?}"));
     }
 
     pub fn close(self) {

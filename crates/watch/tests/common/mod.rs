@@ -37,5 +37,6 @@ pub fn description(lanes: u32, services: usize) -> Description {
         started_unix_nanoseconds: 17,
         services: (0..services).map(service).collect(),
         lanes: (0..lanes).map(lane).collect(),
+        connections: 5,
     }
 }

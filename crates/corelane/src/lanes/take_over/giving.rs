@@ -167,7 +167,9 @@ impl Giver {
         match talk.hear().map_err(lost)? {
             (Message::Ready, _) => Ok(()),
             (Message::Refused { why }, _) => Err(why),
-            (other, _) => Err(format!("the new process says what is not to be said now: {other:?}")),
+            (other, _) => Err(format!(
+                "the new process says what is not to be said now ({other:?}): is it a corelane of a neighbouring release?"
+            )),
         }
     }
 

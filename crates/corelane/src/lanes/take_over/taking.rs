@@ -64,7 +64,9 @@ fn lost(error: io::Error) -> Error {
             "what the running process says cannot be read: is it of another version? restart without --take-over".to_owned()
         }
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            format!("the running process says nothing for {PATIENCE:?}: does it hang?")
+            format!(
+                "the running process says nothing for {PATIENCE:?}: does it hang? see what `corelane stat` says, or restart without --take-over"
+            )
         }
         _ => format!("the running process cannot be asked: {error}"),
     })
