@@ -1,9 +1,9 @@
 //! One interest: what was registered, and what has come since.
 
 use corelane_os::events::polling::Readiness;
+use corelane_seam::slab::Key;
 
 use crate::record::{Change, Event, Filter, Flags, Manner, notes};
-use crate::slab::Key;
 
 /// What of an interest's flags is kept, and told with its events.
 const KEPT: Flags =

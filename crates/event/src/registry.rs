@@ -141,19 +141,22 @@ fn lost(number: RawFd, queue: &Queue) {
     queue.give_up();
 }
 
-/// Tells every queue that a number is about to be closed, and the queue whose descriptor it is. Where somebody holds a lock, he tells when he lets go.
-pub fn closed(number: RawFd) {
+/// Tells every queue that a number is about to be closed, and the queue whose descriptor it is: whether there is one. Where somebody holds a lock, he tells
+/// when he lets go.
+pub fn closed(number: RawFd) -> bool {
     let begin = |queues: &mut BTreeMap<RawFd, Known>| (queues.remove(&number), first(queues, Bound::Unbounded));
-    let Some((own, mut next)) = look(begin) else { return };
+    let Some((own, mut next)) = look(begin) else { return false };
+    let is_queue = own.is_some();
     own.into_iter().for_each(|known| lost(number, &known.queue));
     // One after the other, so that nothing is allocated, and the list is not locked while a queue looks.
     while let Some(one) = next {
         one.queue.try_closed(number);
         if one.is_last {
-            return;
+            break;
         }
         next = look(|queues| first(queues, Bound::Excluded(one.number))).flatten();
     }
+    is_queue
 }
 
 /// A queue of the list.

@@ -15,6 +15,8 @@ use corelane_os::events::descriptor::{Identity, Kind};
 use corelane_os::events::home::Home;
 use corelane_os::events::polling::{Bell, Readiness};
 use corelane_os::events::process::Process;
+use corelane_seam::slab::{Key, Slab};
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::os::fd::RawFd;
@@ -27,7 +29,6 @@ use crate::poster::Posted;
 use crate::ready::Ready;
 use crate::refused::Refused;
 use crate::set::{Token, Watched};
-use crate::slab::{Key, Slab};
 use files::Files;
 use interests::Interests;
 use operations::Operations;
@@ -86,6 +87,8 @@ struct Origin {
     watch: Option<i32>,
     /// A file's size and links when last looked at.
     seen: (i64, u64),
+    /// When it was read last it was a socket that takes connections.
+    listens: Cell<bool>,
     /// Interests by filter.
     interests: Interests,
     /// Operations that wait for it to be readable, and writable, each line in order.
@@ -125,6 +128,7 @@ pub struct State {
     /// Waiters that are to return at once.
     wakes: usize,
     interests: Slab<Interest>,
+    /// Interests that have no descriptor's origin, by filter and ident.
     keys: Map<(i16, u64), Key>,
     origins: Slab<Origin>,
     /// Origins by the program's descriptors.
@@ -140,8 +144,6 @@ pub struct State {
     put_back: Vec<Key>,
     /// Which call looks.
     look: u64,
-    /// Something that the call has told was reported to it again.
-    told_again: bool,
     /// Which batch of reports is told: what came in an earlier one need not be true any more.
     batch: u64,
     /// What it has told, if it may wait for more.
@@ -186,7 +188,6 @@ impl State {
             pending: Arc::default(),
             put_back: Vec::new(),
             look: 0,
-            told_again: false,
             batch: 1,
             fresh: Vec::new(),
             timers: [Timers::new(Clock::Monotonic), Timers::new(Clock::Wall)],
@@ -288,7 +289,7 @@ impl State {
             let origin = &self.origins[key];
             if let Some(what) = origin.registered {
                 // One whose file is gone is found when it is next looked at.
-                let _ = set.add(origin.number, what, key.token());
+                let _ = set.add(origin.number, what, key.bits());
             }
         }
         Ok(())

@@ -195,13 +195,16 @@ impl Kevents {
             shared.ring.sleep(timeout.left());
             return Ok(0);
         }
-        let mut mover = Mover { shared, at_most, filling: None, lying: HashSet::new(), moved: 0, fault: None };
+        let mut mover = Mover { shared, filling: None, lying: HashSet::new(), moved: 0, fault: None };
         let waiting = shared.ring.word(WAITING);
         waiting.fetch_add(1, Ordering::SeqCst);
         // Either who puts an event into the ring sees that we wait, or we see the event.
         fence(Ordering::SeqCst);
-        let timeout = if shared.ring.is_empty() { timeout.left() } else { Some(Duration::ZERO) };
-        let answer = self.queue.take_into(&mut mover, timeout);
+        let lying = shared.ring.len();
+        let timeout = if lying == 0 { timeout.left() } else { Some(Duration::ZERO) };
+        // One at least, so that a full ring is found where it is filled.
+        let room = (shared.ring.size() - lying).max(1) as usize;
+        let answer = self.queue.take_into(&mut mover, at_most.min(room), timeout);
         waiting.fetch_sub(1, Ordering::SeqCst);
         self.counts.ringed.fetch_add(mover.moved as u64, Ordering::Relaxed);
         match mover.fault {
@@ -314,7 +317,6 @@ fn copy_to(ring: &Ring, records: &[Record]) -> Result<(), Refused> {
 /// Moves events from the queue into the ring.
 struct Mover<'a> {
     shared: &'a Shared,
-    at_most: usize,
     filling: Option<Filling<'a>>,
     /// What lies in the ring, of that which is told for as long as it is so: it is not put there twice.
     lying: HashSet<(u32, u64)>,
@@ -335,7 +337,7 @@ impl Intake for Mover<'_> {
         };
         let left = self.shared.ring.left().into_iter().filter(Record::is_level);
         self.lying = left.map(|record| (record.kind, record.id)).collect();
-        let room = (filling.room() as usize).min(self.at_most - self.moved);
+        let room = filling.room() as usize;
         self.filling = Some(filling);
         room
     }
@@ -405,7 +407,9 @@ impl Drop for Kevents {
         if !self.home.is_this_process() {
             return;
         }
-        self.shared.iter().for_each(|shared| corelane_event::closed(shared.bell.number()));
+        if let Some(shared) = &self.shared {
+            corelane_event::closed(shared.bell.number());
+        }
         // The number may be another queue's by now.
         if Queue::of(self.queue.descriptor()).is_some_and(|queue| Arc::ptr_eq(&queue, &self.queue)) {
             self.queue.end();

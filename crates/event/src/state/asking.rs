@@ -89,6 +89,12 @@ fn is_unconnected(kind: Kind, ready: Readiness) -> bool {
 }
 
 fn ask_read(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
+    if origin.listens.get()
+        && ready.contains(Readiness::IN)
+        && let Some(answer) = ask_listener(origin)
+    {
+        return answer;
+    }
     let bytes = descriptor::readable_bytes(origin.number);
     let Some(mut bytes) = bytes else { return ask_uncounted(interest, origin, ready) };
     if is_unconnected(origin.kind, ready) {
@@ -130,16 +136,30 @@ fn ask_uncounted(interest: &Interest, origin: &Origin, ready: Readiness) -> Answ
     if !ready.contains(Readiness::IN) {
         return Answer::Nothing;
     }
-    if origin.kind == Kind::Stream && descriptor::listens(origin.number) {
-        let tcp = descriptor::tcp(origin.number).map(|tcp| tcp.waiting);
-        // One is told where nobody counts: there is one at least.
-        let waiting = tcp.or_else(|| descriptor::local_backlog(origin.number)).unwrap_or(1);
-        return if waiting > 0 { told(0, waiting) } else { Answer::Nothing };
+    if origin.kind == Kind::Stream
+        && let Some(answer) = ask_listener(origin)
+    {
+        return answer;
     }
     if !is_still(origin, Readiness::IN) {
         return Answer::Nothing;
     }
     if interest.low_water() <= 1 { told(0, counted(origin)) } else { Answer::Idle }
+}
+
+/// Connections that wait at a socket that listens; none where it does not. The next time this is asked first: a socket seldom ceases to listen.
+fn ask_listener(origin: &Origin) -> Option<Answer> {
+    let waiting = waiting(origin);
+    origin.listens.set(waiting.is_some());
+    waiting.map(|waiting| if waiting > 0 { told(0, waiting) } else { Answer::Nothing })
+}
+
+/// Connections that wait, one where nobody counts: there is one at least; none where the socket does not listen.
+fn waiting(origin: &Origin) -> Option<i64> {
+    match descriptor::tcp(origin.number) {
+        Some(tcp) if tcp.listens => Some(tcp.waiting),
+        _ => descriptor::listens(origin.number).then(|| descriptor::local_backlog(origin.number).unwrap_or(1)),
+    }
 }
 
 /// Events of a queue, as far as it knows of them itself: what only the kernel knows counts as one. Of other objects there is one.
@@ -204,14 +224,11 @@ fn ready_notes(ready: Readiness) -> u32 {
 
 /// With how many connections wait, or bytes, where it is looked at.
 fn ask_ready(ready: u32, origin: &Origin, is_checked: bool) -> Answer {
-    let accepts = ready & notes::ACCEPT != 0 && origin.kind == Kind::Stream && descriptor::listens(origin.number);
-    let waiting = || descriptor::tcp(origin.number).map(|tcp| tcp.waiting).or_else(|| descriptor::local_backlog(origin.number));
-    match ready {
-        0 => Answer::Idle,
-        _ if accepts => match waiting().unwrap_or(1) {
-            0 => Answer::Nothing,
-            waiting => told(ready, waiting),
-        },
+    let accepts = ready & notes::ACCEPT != 0 && origin.kind == Kind::Stream;
+    match (ready, if accepts { waiting(origin) } else { None }) {
+        (0, _) => Answer::Idle,
+        (_, Some(0)) => Answer::Nothing,
+        (_, Some(waiting)) => told(ready, waiting),
         _ if is_checked && ready & notes::RECV != 0 => told(ready, descriptor::readable_bytes(origin.number).unwrap_or(0)),
         _ => told(ready, 0),
     }

@@ -4,6 +4,7 @@ use corelane_os::events::changes::{Changes, Happened, Wanted};
 use corelane_os::events::descriptor::{self, Kind};
 use corelane_os::events::number::ENOENT;
 use corelane_os::events::polling::Readiness;
+use corelane_seam::slab::Key;
 use std::ffi::OsStr;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +15,6 @@ use crate::names::{self, Named};
 use crate::record::{Filter, notes};
 use crate::refused::Refused;
 use crate::set::Token;
-use crate::slab::Key;
 
 /// Watches, and whose they are: descriptors of one file share one.
 pub struct Files {
@@ -187,8 +187,8 @@ impl State {
 
     /// Names that were kept for the interest in the directory `number`, of at most `room` entries, and how many were lost.
     pub fn take_names(&mut self, number: RawFd, room: usize) -> Result<(Vec<Named>, u64), Refused> {
-        let key = self.keys.get(&(Filter::Vnode.number(), number as u64));
-        let asked = key.filter(|key| self.interests[**key].notes & notes::NAMES != 0).copied();
+        let key = self.known(number as u64, Filter::Vnode);
+        let asked = key.filter(|key| self.interests[*key].notes & notes::NAMES != 0);
         let words = "nobody asks for names of this directory: the caller registers it with NAMES first";
         let key = asked.ok_or(Refused::new(ENOENT, words))?;
         Ok(self.names.get_mut(&key).map_or((Vec::new(), 0), |names| names.take(room)))
@@ -228,7 +228,7 @@ impl State {
                 _ => true,
             };
             if has_come && !one.disabled {
-                self.ready.push(interest.index());
+                self.ready.push(interest.index);
             }
         }
     }

@@ -4,6 +4,7 @@ use corelane_os::events::descriptor::{self, Kind};
 use corelane_os::events::moving;
 use corelane_os::events::number;
 use corelane_os::events::polling::Readiness;
+use corelane_seam::slab::{Key, Slab};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +15,6 @@ use crate::interest::{Interest, Source, Told};
 use crate::operation::{Memory, OperationResult, Progress, Sent, Submission, Way, Work};
 use crate::record::{Change, Filter, Flags};
 use crate::refused::Refused;
-use crate::slab::{Key, Slab};
 
 /// Operations of one queue that are not over, or whose outcome nobody has taken.
 const OPERATIONS: usize = 4096;
@@ -524,7 +524,7 @@ impl State {
         assert!(matches!(interest.source, Source::Submitted(None)), "an end is told once");
         interest.source = Source::Submitted(Some(told));
         if interest.is_heard() {
-            self.ready.push(key.index());
+            self.ready.push(key.index);
         }
     }
 }

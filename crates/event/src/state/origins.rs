@@ -4,6 +4,8 @@ use corelane_os::events::descriptor::{self, Kind};
 use corelane_os::events::number;
 use corelane_os::events::polling::Readiness;
 use corelane_os::events::process::{self, Process};
+use corelane_seam::slab::Key;
+use std::cell::Cell;
 use std::os::fd::RawFd;
 
 use super::interests::Interests;
@@ -14,7 +16,6 @@ use crate::interest::{Interest, Source};
 use crate::record::{Filter, Flags, Manner};
 use crate::refused::Refused;
 use crate::signals;
-use crate::slab::Key;
 
 /// What an exclusive registration may wait for (epoll_ctl(2)).
 const EXCLUSIVE: Readiness = Readiness::IN.union(Readiness::OUT);
@@ -55,6 +56,7 @@ impl State {
             registered: None,
             watch: None,
             seen,
+            listens: Cell::new(false),
             interests: Interests::default(),
             lines: Default::default(),
             reported: (0, Readiness::empty()),
@@ -81,6 +83,7 @@ impl State {
             registered: None,
             watch: None,
             seen: (0, 1),
+            listens: Cell::new(false),
             interests: Interests::default(),
             lines: Default::default(),
             reported: (0, Readiness::empty()),
@@ -153,7 +156,7 @@ impl State {
             Some(registered) if (registered | needed).contains(Readiness::EXCLUSIVE) => {
                 self.register_anew(key, number, needed)?
             }
-            Some(_) => self.set.modify(number, needed, key.token())?,
+            Some(_) => self.set.modify(number, needed, key.bits())?,
         }
         self.origins[key].registered = Some(needed);
         Ok(())
@@ -163,15 +166,15 @@ impl State {
     fn register_anew(&mut self, key: Key, file: RawFd, needed: Readiness) -> Result<(), i32> {
         self.set.remove(file)?;
         self.origins[key].registered = None;
-        self.set.add(file, needed, key.token())
+        self.set.add(file, needed, key.bits())
     }
 
     fn register(&self, key: Key, file: RawFd, needed: Readiness) -> Result<(), i32> {
-        match self.set.add(file, needed, key.token()) {
+        match self.set.add(file, needed, key.bits()) {
             // Told as closed, and then not closed; or put into a new set as what had the number before. That one may be exclusive, and cannot be modified.
             Err(number::EEXIST) => {
                 self.set.remove(file)?;
-                self.set.add(file, needed, key.token())
+                self.set.add(file, needed, key.bits())
             }
             answer => answer,
         }
@@ -181,14 +184,13 @@ impl State {
     pub(super) fn drop_interest(&mut self, key: Key) {
         // reason: whoever drops an interest has just looked it up.
         let interest = self.interests.remove(key).expect("an interest is dropped once");
-        self.ready.remove(key.index());
+        self.ready.remove(key.index);
         self.names.remove(&key);
         if matches!(interest.source, Source::Ended) {
             // Its ident and filter may be another's by now.
             return;
         }
-        let known = self.keys.remove(&(interest.filter.number(), interest.ident));
-        assert_eq!(known, Some(key), "an interest is known by its ident and filter");
+        self.forget_name(&interest, key);
         if let Some(due) = interest.again {
             self.timers[0].remove(due, key);
         }
@@ -207,6 +209,14 @@ impl State {
             }
             Source::Descriptor(origin) | Source::File(origin, _) => self.leave(origin, key, interest.filter),
             Source::User(_) | Source::Posted(_) | Source::Submitted(_) | Source::Ended => {}
+        }
+    }
+
+    /// An interest is known by its ident and filter no more; one of a descriptor is known to its origin alone.
+    fn forget_name(&mut self, interest: &Interest, key: Key) {
+        if !interest.filter.of_descriptor() {
+            let known = self.keys.remove(&(interest.filter.number(), interest.ident));
+            assert_eq!(known, Some(key), "an interest is known by its ident and filter");
         }
     }
 
@@ -251,7 +261,9 @@ impl State {
 
     fn end_interest(&mut self, key: Key) {
         let one = &mut self.interests[key];
-        self.keys.remove(&(one.filter.number(), one.ident));
+        if !one.filter.of_descriptor() {
+            self.keys.remove(&(one.filter.number(), one.ident));
+        }
         self.names.remove(&key);
         if let Some(due) = one.again.take() {
             self.timers[0].remove(due, key);
@@ -259,9 +271,9 @@ impl State {
         let (filter, notes) = (one.filter, one.notes);
         if one.manner.contains(Manner::BROKEN) {
             one.source = Source::Ended;
-            self.ready.push(key.index());
+            self.ready.push(key.index);
         } else {
-            self.ready.remove(key.index());
+            self.ready.remove(key.index);
             self.interests.remove(key);
         }
         if filter == Filter::Process {
@@ -326,7 +338,7 @@ impl State {
             if at_once && self.ready.is_empty() && sink.room > 0 {
                 self.tell_one(interest, sink, &NONE);
             } else {
-                self.ready.push(interest.index());
+                self.ready.push(interest.index);
             }
         }
         if !at_once && self.origins.get(key).is_some_and(|origin| !origin.lines_are_empty()) {

@@ -3,6 +3,7 @@
 use corelane_os::events::descriptor::Kind;
 use corelane_os::events::polling::{Readiness, Report, readiness_of, token_of};
 use corelane_os::events::signals::SIGNALS;
+use corelane_seam::slab::Key;
 
 use super::State;
 use super::asking::Answer;
@@ -11,7 +12,6 @@ use crate::interest::{Source, Told};
 use crate::record::{Event, Filter, Flags, Manner, notes};
 use crate::set::Token;
 use crate::signals::{self, Counts};
-use crate::slab::Key;
 
 /// How long an interest in a drained buffer waits before its origin is asked again; nanoseconds.
 const LOOK_AGAIN: u64 = 1_000_000;
@@ -33,13 +33,7 @@ impl State {
     pub fn begin(&mut self) {
         assert!(self.put_back.is_empty(), "who has looked has put back what stays true");
         self.look += 1;
-        self.told_again = false;
         self.fresh.clear();
-    }
-
-    /// Whether something that the call has told was reported to it again: the set reports in turn, so it has reported all by then.
-    pub fn is_told_again(&self) -> bool {
-        self.told_again
     }
 
     /// The call has looked: what stays true is on the ready list again.
@@ -47,7 +41,7 @@ impl State {
         for key in self.put_back.drain(..) {
             // It may have ended since with its file.
             if self.interests.get(key).is_some() {
-                self.ready.push(key.index());
+                self.ready.push(key.index);
             }
         }
         self.timers.iter_mut().for_each(super::timers::Timers::settle);
@@ -60,7 +54,7 @@ impl State {
         for report in reports {
             match Token::from_word(token_of(report)) {
                 Some(token) => self.hear(token),
-                None => self.report(Key::from_token(token_of(report)), readiness_of(report), sink),
+                None => self.report(Key::from_bits(token_of(report)), readiness_of(report), sink),
             }
         }
         self.hear_processes();
@@ -105,7 +99,7 @@ impl State {
                 unreachable!("a signal's interest counts");
             };
             if counts[signal] > seen && interest.is_heard() {
-                self.ready.push(key.index());
+                self.ready.push(key.index);
             }
         }
         counts
@@ -122,7 +116,7 @@ impl State {
                 timing.fired = true;
             }
             if interest.is_heard() {
-                self.ready.push(key.index());
+                self.ready.push(key.index);
             }
         }
     }
@@ -136,7 +130,7 @@ impl State {
             // An interest may have ended with another of its origin, so the list may be shorter by now.
             let Some(place) = self.ready.pop() else { break };
             // reason: what is not registered any more is taken off the list.
-            let key = self.interests.key_at(place).expect("the list holds interests");
+            let key = self.interests.key_of(place).expect("the list holds interests");
             self.tell_one(key, sink, counts);
         }
     }
@@ -159,7 +153,6 @@ impl State {
             return None;
         }
         if interest.told_in == self.look {
-            self.told_again = true;
             self.stay(key);
             return None;
         }
@@ -188,7 +181,7 @@ impl State {
         self.begin();
         let is_signal = self.interests[key].filter == Filter::Signal;
         let counted = is_signal.then(|| self.gather());
-        self.ready.remove(key.index());
+        self.ready.remove(key.index);
         let event = self.ask_and_settle(key, counted.as_ref().unwrap_or(&NONE));
         self.finish();
         event
@@ -295,7 +288,7 @@ impl State {
             assert!(!interest.held, "who is held is not told");
             interest.held = true;
             held.push(key);
-            self.ready.remove(key.index());
+            self.ready.remove(key.index);
             self.resettle(key);
         }
         self.settle_bell();
@@ -308,7 +301,7 @@ impl State {
             interest.held = false;
             let is_level = !interest.flags.contains(Flags::CLEAR);
             if !interest.disabled && (is_level || interest.is_pending()) {
-                self.ready.push(key.index());
+                self.ready.push(key.index);
             }
             self.resettle(key);
         }

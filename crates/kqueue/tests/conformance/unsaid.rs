@@ -195,14 +195,6 @@ const REASONS: &[(&str, &[&str])] = &[
         "the end of a list says how many members failed, and is itself never broken",
         &["aio: the end of a list is told after that of all its members (Q-21)"],
     ),
-    (
-        "what is behind a closed queue goes with the next that is made, and not at once",
-        &[
-            "close: a queue whose number is another queue's is that one (Q-01)",
-            "close: queues that are opened and closed leave nothing behind (Q-01)",
-            "limits: garbage neither ends the program nor keeps it (Q-06)",
-        ],
-    ),
     ("negative seconds mean for ever", &["core: negative seconds are refused (Q-03)"]),
     (
         "the adapter's own books are in the way",
