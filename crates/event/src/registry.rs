@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::closing;
+use crate::closing::{self, Watch};
 use crate::pending;
 use crate::per_process::PerProcess;
 use crate::queue::Queue;
@@ -14,8 +14,7 @@ use crate::refused::Refused;
 
 struct Known {
     queue: Arc<Queue>,
-    /// How often the number had been closed.
-    closes: u32,
+    watch: Watch,
 }
 
 type Queues = Mutex<BTreeMap<RawFd, Known>>;
@@ -98,7 +97,7 @@ impl Queue {
 
 /// `queue` has the descriptor `number`. One that had it before has lost it to a close that nobody told of.
 fn insert(number: RawFd, queue: &Arc<Queue>) {
-    let known = Known { queue: queue.clone(), closes: closing::watch(number) };
+    let known = Known { queue: queue.clone(), watch: closing::watch(number) };
     let before = queues().insert(number, known);
     pending::begin(number, queue.pending().clone());
     before.into_iter().for_each(|known| lost(number, &known.queue));
@@ -117,7 +116,7 @@ fn sweep() {
 fn find(number: RawFd) -> Option<Arc<Queue>> {
     let mut queues = queues();
     let known = queues.get(&number)?;
-    if known.closes == closing::closes(number) {
+    if !known.watch.is_closed() {
         return Some(known.queue.clone());
     }
     let known = queues.remove(&number)?;

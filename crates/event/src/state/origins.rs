@@ -10,8 +10,8 @@ use std::os::fd::RawFd;
 
 use super::interests::Interests;
 use super::telling::{NONE, Sink};
-use super::{Origin, State};
-use crate::closing;
+use super::{Origin, Rest, State};
+use crate::closing::{self, Watch};
 use crate::interest::{Interest, Source};
 use crate::record::{Filter, Flags, Manner};
 use crate::refused::Refused;
@@ -29,7 +29,7 @@ impl State {
         let Some(&key) = self.numbers.get(&number) else { return Ok(None) };
         let identity = descriptor::identity_of(number).map_err(Refused::system);
         let origin = &self.origins[key];
-        if identity == Ok(origin.identity) && closing::closes(number) == origin.closes {
+        if identity == Ok(origin.identity) && !origin.watch.is_closed() {
             return Ok(Some(key));
         }
         self.end_origin(key);
@@ -41,24 +41,21 @@ impl State {
         if let Some(&key) = self.numbers.get(&number) {
             return Ok(key);
         }
-        let closes = closing::watch(number);
+        let watch = closing::watch(number);
         let identified = descriptor::identify(number).map_err(Refused::system);
         let (kind, identity) = identified.inspect_err(|_| closing::unwatch(number))?;
         // Nobody asks for a socket's size.
         let is_file = matches!(kind, Kind::File | Kind::Directory);
-        let seen = if is_file { descriptor::size_and_links(number).unwrap_or((0, 1)) } else { (0, 1) };
+        let seen = is_file.then(|| descriptor::size_and_links(number).unwrap_or((0, 1)));
         let key = self.origins.insert(Origin {
             number,
             kind,
             identity,
-            closes,
-            process: None,
+            watch,
             registered: None,
-            watch: None,
-            seen,
             listens: Cell::new(false),
             interests: Interests::default(),
-            lines: Default::default(),
+            rest: seen.map(|seen| Box::new(Rest { seen, ..Rest::default() })),
             reported: (0, Readiness::empty()),
             dozing: false,
         });
@@ -78,14 +75,11 @@ impl State {
             number: process.number(),
             kind,
             identity,
-            closes: 0,
-            process: Some((id, process)),
+            watch: Watch::NONE,
             registered: None,
-            watch: None,
-            seen: (0, 1),
             listens: Cell::new(false),
             interests: Interests::default(),
-            lines: Default::default(),
+            rest: Some(Box::new(Rest { process: Some((id, process)), ..Rest::default() })),
             reported: (0, Readiness::empty()),
             dozing: false,
         });
@@ -103,7 +97,7 @@ impl State {
             Filter::Empty => matches!(origin.kind, Kind::Stream | Kind::Datagrams),
             Filter::Ready => matches!(origin.kind, Kind::Stream | Kind::Datagrams | Kind::Pipe),
             Filter::Poll => true,
-            _ => origin.process.is_some() || process::is_process(origin.number),
+            _ => origin.is_process() || process::is_process(origin.number),
         };
         if fits {
             return Ok(());
@@ -185,7 +179,9 @@ impl State {
         // reason: whoever drops an interest has just looked it up.
         let interest = self.interests.remove(key).expect("an interest is dropped once");
         self.ready.remove(key.index);
-        self.names.remove(&key);
+        if interest.filter == Filter::Vnode {
+            self.names.remove(&key);
+        }
         if matches!(interest.source, Source::Ended) {
             // Its ident and filter may be another's by now.
             return;
@@ -264,7 +260,9 @@ impl State {
         if !one.filter.of_descriptor() {
             self.keys.remove(&(one.filter.number(), one.ident));
         }
-        self.names.remove(&key);
+        if one.filter == Filter::Vnode {
+            self.names.remove(&key);
+        }
         if let Some(due) = one.again.take() {
             self.timers[0].remove(due, key);
         }
@@ -287,18 +285,15 @@ impl State {
         // reason: whoever forgets an origin has just looked at it.
         let origin = self.origins.remove(key).expect("an origin is forgotten once");
         assert!(origin.is_empty(), "an origin with interests or operations is not forgotten");
-        match &origin.process {
+        if let Some((id, _)) = origin.rest.as_ref().and_then(|rest| rest.process.as_ref()) {
             // The set forgets it when our descriptor is closed.
-            Some((id, _)) => {
-                self.processes.remove(id);
-            }
-            None => {
-                self.numbers.remove(&origin.number);
-                closing::unwatch(origin.number);
-                if gone && origin.registered.is_some() {
-                    self.lost.insert(key);
-                }
-            }
+            self.processes.remove(id);
+            return;
+        }
+        self.numbers.remove(&origin.number);
+        closing::unwatch(origin.number);
+        if gone && origin.registered.is_some() {
+            self.lost.insert(key);
         }
     }
 
@@ -315,7 +310,7 @@ impl State {
 
     /// Numbers were closed while somebody else had the lock.
     pub fn closed_meanwhile(&mut self) {
-        let origins = self.numbers.iter().filter(|(number, key)| closing::closes(**number) != self.origins[**key].closes);
+        let origins = self.numbers.iter().filter(|(_, key)| self.origins[**key].watch.is_closed());
         let closed: Vec<RawFd> = origins.map(|(number, _)| *number).collect();
         closed.into_iter().for_each(|number| self.closed(number));
     }
@@ -355,11 +350,7 @@ impl State {
 
     /// Whether an origin is the open file that it was. One that is not asked is `trusted` to be the one that was reported.
     pub(super) fn is_alive(&self, origin: &Origin, trusted: bool) -> bool {
-        if origin.process.is_some() {
-            return true;
-        }
-        let trusted = trusted || closing::are_told();
-        closing::closes(origin.number) == origin.closes && (trusted || self.is_same(origin))
+        !origin.watch.is_closed() && (trusted || closing::are_told() || origin.is_process() || self.is_same(origin))
     }
 
     /// Whether an origin's number means the file that was registered; the set knows where identity does not tell.
@@ -371,7 +362,7 @@ impl State {
     /// An origin's answer does not fit its report: it may be another file's.
     pub(super) fn suspect(&mut self, key: Key) {
         let origin = &self.origins[key];
-        let same = origin.process.is_some() || self.is_same(origin);
+        let same = origin.is_process() || self.is_same(origin);
         if !same {
             self.end_origin(key);
         }
