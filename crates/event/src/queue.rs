@@ -282,6 +282,11 @@ impl Queue {
         drop(outer.and_then(|mut outer| outer.take()));
     }
 
+    /// Whether the calling process is the one that made it.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.home.is_this_process()
+    }
+
     /// Another descriptor of the same file.
     pub(crate) fn duplicate(&self) -> std::io::Result<OwnedFd> {
         let outer = self.outer.lock().unwrap_or_else(PoisonError::into_inner);

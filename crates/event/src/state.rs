@@ -129,8 +129,8 @@ impl Origin {
     /// Whether its interests may be told before anything else was heard: what a process has done is known before its end, operations carry on before anybody
     /// is told, and a queue is asked last.
     fn is_told_at_once(&self) -> bool {
-        let is_plain = |rest: &Box<Rest>| rest.process.is_none() && rest.lines_are_empty();
-        self.kind != Kind::Nameless && self.rest.as_ref().is_none_or(is_plain)
+        let is_plain = |rest: &Rest| rest.process.is_none() && rest.lines_are_empty();
+        self.kind != Kind::Nameless && self.rest.as_deref().is_none_or(is_plain)
     }
 
     fn lines_are_empty(&self) -> bool {

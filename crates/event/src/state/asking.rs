@@ -63,6 +63,7 @@ impl State {
         }
     }
 
+    #[inline]
     fn ask_descriptor(&self, interest: &Interest, origin: &Origin) -> Answer {
         let ready = || self.reported(origin).unwrap_or_else(|| descriptor::readiness(origin.number, ANY));
         match interest.filter {

@@ -128,6 +128,7 @@ impl State {
     }
 
     /// Whether the set itself goes on reporting what an interest was told, so that it need not stay on the ready list.
+    #[inline]
     pub(super) fn is_repeated(&self, interest: &Interest) -> bool {
         let Source::Descriptor(origin) = interest.source else { return false };
         let registered = self.origins[origin].registered;
@@ -349,6 +350,7 @@ impl State {
     }
 
     /// Whether an origin is the open file that it was. One that is not asked is `trusted` to be the one that was reported.
+    #[inline]
     pub(super) fn is_alive(&self, origin: &Origin, trusted: bool) -> bool {
         !origin.watch.is_closed() && (trusted || closing::are_told() || origin.is_process() || self.is_same(origin))
     }

@@ -264,6 +264,7 @@ impl State {
     }
 
     /// What may be true after the call, too, is looked at again then.
+    #[inline]
     fn stay(&mut self, key: Key) {
         let interest = &self.interests[key];
         if !self.is_repeated(interest) {
