@@ -45,7 +45,7 @@ pub enum Source {
         origin: Key,
         came: u32,
         parent: u32,
-        status: i32,
+        status: Option<i32>,
     },
     Timer(Timing),
     /// The signal's count when last told.

@@ -35,11 +35,8 @@ impl State {
             Source::Descriptor(key) => self.ask_descriptor(interest, &self.origins[*key]),
             // A child that is followed is told as such first: its end has another number to tell.
             Source::Process { came, parent, .. } if came & notes::CHILD != 0 => told(*came, i64::from(*parent)),
-            Source::Process { origin, came, status, .. } => match self.ask_descriptor(interest, &self.origins[*origin]) {
-                Answer::Told(ended) => {
-                    let data = if ended.data == 0 { i64::from(*status) } else { ended.data };
-                    Answer::Told(Told { notes: ended.notes | came, data, ..ended })
-                }
+            Source::Process { origin, came, status, .. } => match self.ask_process(interest, &self.origins[*origin], *status) {
+                Answer::Told(ended) => Answer::Told(Told { notes: ended.notes | came, ..ended }),
                 _ if *came != 0 => told(*came, 0),
                 nothing => nothing,
             },
@@ -72,7 +69,24 @@ impl State {
             Filter::Write => ask_write(interest, origin, ready()),
             Filter::Empty => ask_empty(origin),
             Filter::Ready | Filter::Poll => ask_mask(interest, origin, self.reported(origin)),
-            _ => ask_process(interest, origin, ready()),
+            _ => self.ask_process(interest, origin, None),
+        }
+    }
+
+    /// A process has ended: told with its status, once. `heard` is what the connector has said of it.
+    fn ask_process(&self, interest: &Interest, origin: &Origin, heard: Option<i32>) -> Answer {
+        let ready = self.reported(origin).unwrap_or_else(|| descriptor::readiness(origin.number, ANY));
+        if !ready.contains(Readiness::IN) || interest.notes & notes::EXIT == 0 {
+            return Answer::Nothing;
+        }
+        let will_be_heard = interest.filter == Filter::Process && self.heard_processes.is_some();
+        match process::status(origin.number).or(heard.map(i64::from)) {
+            // Another's child, which has ended just now: the connector is about to say with what.
+            None if will_be_heard => Answer::Idle,
+            known => {
+                let flags = Flags::EOF | Flags::ONESHOT;
+                Answer::Told(Told { notes: notes::EXIT, data: known.unwrap_or(0), flags })
+            }
         }
     }
 }
@@ -240,15 +254,6 @@ fn ask_empty(origin: &Origin) -> Answer {
         Some(1..) => Answer::Nothing,
         _ => told(0, 0),
     }
-}
-
-/// A process has ended: told with its status, once.
-fn ask_process(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
-    if !ready.contains(Readiness::IN) || interest.notes & notes::EXIT == 0 {
-        return Answer::Nothing;
-    }
-    let data = process::status(origin.number);
-    Answer::Told(Told { notes: notes::EXIT, data, flags: Flags::EOF | Flags::ONESHOT })
 }
 
 /// Nothing more will come, or can be sent: with the error that ended it, or 0.

@@ -168,7 +168,7 @@ impl State {
                 self.prepare_processes(change)?;
                 let id = u32::try_from(change.ident).map_err(|_| Refused::system(number::ESRCH))?;
                 let origin = self.take_process(id).inspect_err(|_| self.count_process(0, 0))?;
-                Ok(Source::Process { origin, came: 0, parent: 0, status: 0 })
+                Ok(Source::Process { origin, came: 0, parent: 0, status: None })
             }
             Filter::Timer => self.timer(change).map(Source::Timer),
             Filter::Signal => self.signal(change).map(Source::Signal),

@@ -136,7 +136,11 @@ impl State {
         let interest = &mut self.interests[key];
         if interest.notes & notes::EXIT != 0 {
             if let Source::Process { status, .. } = &mut interest.source {
-                *status = with;
+                *status = Some(with);
+            }
+            // The kernel makes a process's descriptor readable before it tells this.
+            if interest.is_heard() {
+                self.ready.push(key.index);
             }
             return;
         }

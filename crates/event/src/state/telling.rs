@@ -16,6 +16,9 @@ use crate::signals::{self, Counts};
 /// How long an interest in a drained buffer waits before its origin is asked again; nanoseconds.
 const LOOK_AGAIN: u64 = 1_000_000;
 
+/// How long what a process has ended with may take to be told after its end; nanoseconds. The kernel says both on one path, on which it may lose its processor.
+const STATUS_COMES: u64 = 100_000_000;
+
 /// Counts of signals where nobody was ever interested in any: they are large, and nobody looks at them.
 pub(super) static NONE: Counts = [0; SIGNALS];
 
@@ -204,7 +207,17 @@ impl State {
             _ => {}
         }
         if self.is_unheard(key) {
-            self.look_again(key);
+            self.look_again(key, LOOK_AGAIN);
+        }
+        self.wait_for_status(key, answer);
+    }
+
+    /// A process has ended, and nobody has said yet with what: it is told then, or after a while without.
+    fn wait_for_status(&mut self, key: Key, answer: &Answer) {
+        let interest = self.interests.get_mut(key).map(|interest| &mut interest.source);
+        if let (Some(Source::Process { status, .. }), Answer::Idle) = (interest, answer) {
+            *status = Some(0);
+            self.look_again(key, STATUS_COMES);
         }
     }
 
@@ -216,11 +229,11 @@ impl State {
         interest.filter == Filter::Empty || interest.filter == Filter::Write && interest.low_water() > 1 && is_pipe()
     }
 
-    /// An interest is asked again later.
-    fn look_again(&mut self, key: Key) {
+    /// An interest is asked again after so many nanoseconds.
+    fn look_again(&mut self, key: Key, after: u64) {
         let interest = &mut self.interests[key];
         if interest.again.is_none() && self.timers[0].prepare(&self.set).is_ok() {
-            let due = self.timers[0].now() + LOOK_AGAIN;
+            let due = self.timers[0].now() + after;
             interest.again = Some(due);
             self.timers[0].insert(due, key);
         }
