@@ -199,7 +199,11 @@ impl State {
     /// There is nothing to tell to an interest.
     fn tell_nothing(&mut self, key: Key, answer: &Answer) {
         let origin = self.interests[key].origin();
-        if let Some(origin) = origin.filter(|_| closing::are_told()) {
+        // Of what was not reported, as of what is new, nothing is to be suspected.
+        if let Some(origin) = origin
+            && closing::are_told()
+            && self.reported(&self.origins[origin]).is_some()
+        {
             self.suspect(origin);
         }
         match origin.filter(|origin| self.origins.get(*origin).is_some()) {

@@ -197,6 +197,10 @@ const REASONS: &[(&str, &[&str])] = &[
     ),
     ("negative seconds mean for ever", &["core: negative seconds are refused (Q-03)"]),
     (
+        "kevent_get_events hands out 1,024 at once where no more are waited for",
+        &["limits: a call tells as many as there is room for, also more than a thousand (Q-02)"],
+    ),
+    (
         "the adapter's own books are in the way",
         &[
             "fork: a child has queues of its own, whatever its parent's threads were doing (Q-23)",
