@@ -28,15 +28,33 @@ fn entry(number: RawFd) -> Option<&'static DescriptorCounts> {
     Some(&TABLE.get(number / PART)?.get()?[number % PART])
 }
 
-/// Someone wants to know of closes of `number` from now on. Returns how often it was closed so far.
-pub fn watch(number: RawFd) -> u32 {
+/// What somebody who wants to know of closes of a number has seen of them.
+#[derive(Clone, Copy)]
+pub struct Watch {
+    /// None where closes are found by identity alone.
+    counts: Option<&'static DescriptorCounts>,
+    closes: u32,
+}
+
+impl Watch {
+    /// Of a descriptor of our own, which nobody else closes.
+    pub const NONE: Self = Self { counts: None, closes: 0 };
+
+    /// Whether the number was closed since this was made.
+    pub fn is_closed(&self) -> bool {
+        self.counts.is_some_and(|counts| counts.closes.load(Ordering::Acquire) != self.closes)
+    }
+}
+
+/// Someone wants to know of closes of `number` from now on.
+pub fn watch(number: RawFd) -> Watch {
     let part = usize::try_from(number).ok().and_then(|number| TABLE.get(number / PART));
-    // Beyond the table closes are found by identity alone.
-    let Some(part) = part else { return 0 };
+    // What lies beyond the table is not counted.
+    let Some(part) = part else { return Watch::NONE };
     let entries = part.get_or_init(|| (0..PART).map(|_| DescriptorCounts::default()).collect());
-    let entry = &entries[number as usize % PART];
-    entry.watchers.fetch_add(1, Ordering::AcqRel);
-    entry.closes.load(Ordering::Acquire)
+    let counts = &entries[number as usize % PART];
+    counts.watchers.fetch_add(1, Ordering::AcqRel);
+    Watch { counts: Some(counts), closes: counts.closes.load(Ordering::Acquire) }
 }
 
 /// One less wants to know.
@@ -45,11 +63,6 @@ pub fn unwatch(number: RawFd) {
         let before = entry.watchers.fetch_sub(1, Ordering::AcqRel);
         assert!(before > 0, "who watches no more has watched");
     }
-}
-
-/// How often `number` was closed.
-pub fn closes(number: RawFd) -> u32 {
-    entry(number).map_or(0, |entry| entry.closes.load(Ordering::Acquire))
 }
 
 /// The process whose closes are counted: a child of vfork(2) has its parent's memory and other descriptors.
@@ -98,17 +111,24 @@ mod tests {
         const NUMBER: RawFd = 700_123;
         begin();
         assert!(!count(NUMBER));
-        let before = watch(NUMBER);
-        assert!(count(NUMBER) && closes(NUMBER) == before + 1);
+        let (first, second) = (watch(NUMBER), watch(NUMBER));
+        assert!(!first.is_closed() && count(NUMBER));
+        let third = watch(NUMBER);
+        assert!(first.is_closed() && second.is_closed() && !third.is_closed());
         unwatch(NUMBER);
-        assert!(!count(NUMBER) && closes(NUMBER) == before + 1);
+        assert!(count(NUMBER) && third.is_closed(), "one that is left is enough");
+        unwatch(NUMBER);
+        unwatch(NUMBER);
+        let fourth = watch(NUMBER);
+        unwatch(NUMBER);
+        assert!(!count(NUMBER) && !fourth.is_closed(), "nobody wants to know");
     }
 
     #[test]
     fn numbers_beyond_the_table_are_counted_never() {
         let beyond = (PART * PARTS) as RawFd;
         for number in [beyond, RawFd::MAX, -1, RawFd::MIN] {
-            assert_eq!((watch(number), count(number), closes(number)), (0, false, 0));
+            assert!(!watch(number).is_closed() && !count(number));
             unwatch(number);
         }
     }

@@ -1,6 +1,7 @@
 //! Helper threads of a queue, for operations that wait for a disk: started when there is work that nobody is free for, gone when there was none for a while.
 
 use corelane_os::events::{helper, moving, number};
+use corelane_seam::slab::Key;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -9,7 +10,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::operation::Memory;
-use crate::slab::Key;
 
 /// Threads of one queue.
 const THREADS: usize = 4;

@@ -1,9 +1,9 @@
 //! One interest: what was registered, and what has come since.
 
 use corelane_os::events::polling::Readiness;
+use corelane_seam::slab::Key;
 
 use crate::record::{Change, Event, Filter, Flags, Manner, notes};
-use crate::slab::Key;
 
 /// What of an interest's flags is kept, and told with its events.
 const KEPT: Flags =
@@ -45,7 +45,7 @@ pub enum Source {
         origin: Key,
         came: u32,
         parent: u32,
-        status: i32,
+        status: Option<i32>,
     },
     Timer(Timing),
     /// The signal's count when last told.

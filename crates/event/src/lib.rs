@@ -113,7 +113,7 @@
 //!     pub fn change(&self, change: &Change) -> Result<(), Refused>;
 //!     pub fn take(&self, events: &mut [Event], at_least: usize, timeout: Option<Duration>) -> Result<usize, Refused>;
 //!     pub fn take_each(&self, room: usize, at_least: usize, timeout: Option<Duration>, each: impl FnMut(Event)) -> Result<usize, Refused>;
-//!     pub fn take_into(&self, intake: &mut dyn Intake, timeout: Option<Duration>) -> Result<usize, Refused>;
+//!     pub fn take_into(&self, intake: &mut dyn Intake, at_most: usize, timeout: Option<Duration>) -> Result<usize, Refused>;
 //!     pub fn register(&self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused>;  // EEXIST
 //!     pub fn modify(&self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused>;    // ENOENT
 //!     pub fn mark(&self, ident: u64, filter: Filter) -> Result<(), Refused>;
@@ -129,7 +129,7 @@
 //!     pub fn poster(&self) -> Result<Poster, Refused>;
 //!     pub fn end(&self);                                  // closes the descriptor
 //! }
-//! pub fn closed(number: RawFd);                           // before it is closed, or replaced by dup2(2)
+//! pub fn closed(number: RawFd) -> bool;                   // before it is closed, or replaced by dup2(2)
 //! ```
 //!
 //! [`Events`] is a queue with an owner, for Rust; [`Event::happening`] is an event to be matched on. A task of a lane waits at one by the lane's own operation for
@@ -156,7 +156,6 @@ mod refused;
 mod registry;
 mod set;
 mod signals;
-mod slab;
 mod state;
 
 pub use events::Events;
@@ -176,10 +175,10 @@ use std::os::fd::RawFd;
 ///
 /// For a number that nobody watches this is two reads of memory, and may be called in a signal handler. It takes no lock that it would have to wait for:
 /// what is locked is looked through by who lets go of it. After fork(2) or vfork(2), in the child, it does nothing to the parent's queues.
-pub fn closed(number: RawFd) {
-    if closing::count(number) {
-        registry::closed(number);
-    }
+///
+/// Whether a queue has ended with it, whose owner lets go of what he keeps beside it; false also where somebody has a lock, and ends the queue later.
+pub fn closed(number: RawFd) -> bool {
+    closing::count(number) && registry::closed(number)
 }
 
 /// The caller interposes on the C library's calls that close descriptors, and tells of each by [`closed`], before it happens. Origins are then not compared

@@ -7,6 +7,7 @@ mod submitting;
 use corelane_os::events::home::Home;
 use corelane_os::events::number;
 use corelane_os::events::polling::{Place, Readiness, Report, Set, room};
+use corelane_seam::slab::Key;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -18,7 +19,6 @@ use crate::pending::Pending;
 use crate::record::{Change, Event, Filter, Manner};
 use crate::refused::Refused;
 use crate::set::{Token, Watched};
-use crate::slab::Key;
 use crate::state::{Sink, State};
 
 /// Reports taken from the kernel at once. Many: what is told for as long as it is so is reported again behind what was not, so a batch that holds all takes one call,
@@ -153,21 +153,26 @@ impl Queue {
         self.state().mark(ident, filter)
     }
 
-    /// As [`Queue::take_each`] for at least one event, into memory whose room is asked for after the wait. Returns, with how many were put there, also when
-    /// there is no room, and when it was woken.
+    /// As [`Queue::take_each`] for at least one event and at most `at_most`, into memory whose room is asked for after the wait. Returns, with how many were
+    /// put there, also when there is no room, and when it was woken.
     ///
     /// # Errors
     /// As [`Queue::take`].
-    pub fn take_into(&self, intake: &mut dyn Intake, timeout: Option<Duration>) -> Result<usize, Refused> {
+    pub fn take_into(&self, intake: &mut dyn Intake, at_most: usize, timeout: Option<Duration>) -> Result<usize, Refused> {
         self.check_home()?;
+        if at_most == 0 {
+            return Ok(0);
+        }
+        // What is reported and finds no room is asked again in the next call, by a system call for each.
+        let at_once = AT_ONCE.min(at_most);
         let deadline = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| Instant::now() + timeout.min(LONGEST));
         let call = Call { told: 0, held: Vec::new(), deadline };
         let mut places = room::<AT_ONCE>();
         let mut wait = timeout;
         loop {
-            let reports = self.collect(&mut places, wait)?;
-            let is_all = reports.len() < AT_ONCE;
-            let (told, is_over) = self.pour(reports, intake)?;
+            let reports = self.collect(&mut places[..at_once], wait)?;
+            let is_all = reports.len() < at_once;
+            let (told, is_over) = self.pour(reports, at_once, intake, at_most)?;
             if told > 0 || is_over || wait == Some(Duration::ZERO) && is_all {
                 return if told == 0 && !self.check_open() { Err(CLOSED) } else { Ok(told) };
             }
@@ -175,12 +180,18 @@ impl Queue {
         }
     }
 
-    /// Puts what `reports` speak of into `intake`; says how much that was, and whether the wait is over all the same.
-    fn pour(&self, reports: &[Report], intake: &mut dyn Intake) -> Result<(usize, bool), Refused> {
+    /// Puts what `reports` speak of into `intake`, `at_most` so much; says how much that was, and whether the wait is over all the same.
+    fn pour(
+        &self,
+        reports: &[Report],
+        at_once: usize,
+        intake: &mut dyn Intake,
+        at_most: usize,
+    ) -> Result<(usize, bool), Refused> {
         let mut state = self.state();
-        let room = intake.open();
+        let room = intake.open().min(at_most);
         let mut sink = Sink { each: &mut |event| intake.put(*event), room, is_patient: false };
-        self.tell(&mut state, reports, AT_ONCE, &mut sink);
+        self.tell(&mut state, reports, at_once, &mut sink);
         let told = room - sink.room;
         intake.close();
         let woken = state.take_wake();
@@ -269,6 +280,11 @@ impl Queue {
             self.outer.try_lock().ok()
         };
         drop(outer.and_then(|mut outer| outer.take()));
+    }
+
+    /// Whether the calling process is the one that made it.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.home.is_this_process()
     }
 
     /// Another descriptor of the same file.
@@ -420,21 +436,23 @@ impl Queue {
         }
     }
 
-    /// Tells what `reports` speak of, and then what others do, while there are `at_once`, and they bring something and do not begin to come again. Whether that was all.
+    /// Tells what `reports` speak of, of `at_once` that could have come, and then what others do, for as long as there is room and all that could come comes, and is
+    /// told. Whether that was all.
     fn tell(&self, state: &mut State, reports: &[Report], at_once: usize, sink: &mut Sink) -> bool {
         state.begin();
+        let (mut came, mut asked) = (reports.len(), at_once);
         let mut told = state.tell(reports, sink);
-        // As many as there was room for may have left others behind.
-        let mut is_all = reports.len() < at_once;
-        while told > 0 && !is_all && !state.is_told_again() && sink.room > 0 {
+        // As many as were asked for may have left others behind. The set reports in turn: where not all of a batch was told, it has begun anew.
+        while came == asked && told >= came && sink.room > 0 {
             let mut places = room::<AT_ONCE>();
+            asked = AT_ONCE.min(sink.room);
             // It is not waited for under the lock, so nothing interrupts it.
-            let others = self.set().collect(&mut places[..at_once], Some(Duration::ZERO)).unwrap_or_default();
-            is_all = others.len() < at_once;
+            let others = self.set().collect(&mut places[..asked], Some(Duration::ZERO)).unwrap_or_default();
+            came = others.len();
             told = state.tell(others, sink);
         }
         state.finish();
-        is_all
+        came < asked
     }
 
     /// Waits for reports; nothing if the time is over.

@@ -32,27 +32,28 @@ impl Ready {
     }
 
     /// Puts a place at the tail, unless it is on the list.
-    pub fn push(&mut self, place: usize) {
-        if self.links.len() <= place {
-            self.links.resize(place + 1, Link { before: NONE, after: NONE, queued: false });
+    pub fn push(&mut self, place: u32) {
+        assert!(place != NONE, "fewer places than numbers");
+        let at = place as usize;
+        if self.links.len() <= at {
+            self.links.resize(at + 1, Link { before: NONE, after: NONE, queued: false });
         }
-        if self.links[place].queued {
+        if self.links[at].queued {
             return;
         }
-        let number = place as u32;
-        assert!(number != NONE, "fewer places than numbers");
-        self.links[place] = Link { before: self.last, after: NONE, queued: true };
+        self.links[at] = Link { before: self.last, after: NONE, queued: true };
         match self.last {
-            NONE => self.first = number,
-            last => self.links[last as usize].after = number,
+            NONE => self.first = place,
+            last => self.links[last as usize].after = place,
         }
-        self.last = number;
+        self.last = place;
         self.length += 1;
     }
 
     /// Takes a place off the list, if it is on it.
-    pub fn remove(&mut self, place: usize) {
-        let Some(link) = self.links.get(place).copied().filter(|link| link.queued) else { return };
+    pub fn remove(&mut self, place: u32) {
+        let at = place as usize;
+        let Some(link) = self.links.get(at).copied().filter(|link| link.queued) else { return };
         match link.before {
             NONE => self.first = link.after,
             before => self.links[before as usize].after = link.after,
@@ -61,14 +62,14 @@ impl Ready {
             NONE => self.last = link.before,
             after => self.links[after as usize].before = link.before,
         }
-        self.links[place].queued = false;
+        self.links[at].queued = false;
         assert!(self.length > 0, "what is taken off was on the list");
         self.length -= 1;
     }
 
     /// Takes the first.
-    pub fn pop(&mut self) -> Option<usize> {
-        let place = (self.first != NONE).then_some(self.first as usize)?;
+    pub fn pop(&mut self) -> Option<u32> {
+        let place = (self.first != NONE).then_some(self.first)?;
         self.remove(place);
         Some(place)
     }
@@ -85,7 +86,7 @@ mod tests {
         let (mut ready, mut model) = (Ready::new(), VecDeque::new());
         for _ in 0..20_000 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let place = (seed >> 33) as usize % 12;
+            let place = (seed >> 33) as u32 % 12;
             match (seed >> 60) % 3 {
                 0 => {
                     ready.push(place);

@@ -1,12 +1,13 @@
 //! The queues of the process, by the numbers of their descriptors.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::{Bound, Deref, DerefMut};
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::closing;
+use crate::closing::{self, Watch};
 use crate::pending;
 use crate::per_process::PerProcess;
 use crate::queue::Queue;
@@ -14,14 +15,29 @@ use crate::refused::Refused;
 
 struct Known {
     queue: Arc<Queue>,
-    /// How often the number had been closed.
-    closes: u32,
+    watch: Watch,
 }
 
 type Queues = Mutex<BTreeMap<RawFd, Known>>;
 
 /// Queues are not inherited by fork(2).
 static QUEUES: PerProcess<Queues> = PerProcess::new(Queues::new(BTreeMap::new()), Queues::default);
+
+/// How often a queue has come to the list or left it; counted under its lock.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
+
+/// What a thread found last, and in which list: it asks for the same queue again and again, and nothing is locked for that.
+struct Found {
+    changes: u64,
+    number: RawFd,
+    watch: Watch,
+    /// Not the queue itself, whose descriptors would stay open for as long as the thread does nothing.
+    queue: Weak<Queue>,
+}
+
+thread_local! {
+    static FOUND: RefCell<Option<Found>> = const { RefCell::new(None) };
+}
 
 /// A descriptor was closed while somebody had the list, who looks for it when he lets go.
 static MISSED: AtomicBool = AtomicBool::new(false);
@@ -48,6 +64,12 @@ impl DerefMut for Listed {
         // reason: as above.
         self.0.as_mut().expect("held until dropped")
     }
+}
+
+/// The list, in which a queue is about to come or go.
+fn changed(queues: &mut BTreeMap<RawFd, Known>) -> &mut BTreeMap<RawFd, Known> {
+    CHANGES.fetch_add(1, Ordering::AcqRel);
+    queues
 }
 
 impl Drop for Listed {
@@ -98,8 +120,8 @@ impl Queue {
 
 /// `queue` has the descriptor `number`. One that had it before has lost it to a close that nobody told of.
 fn insert(number: RawFd, queue: &Arc<Queue>) {
-    let known = Known { queue: queue.clone(), closes: closing::watch(number) };
-    let before = queues().insert(number, known);
+    let known = Known { queue: queue.clone(), watch: closing::watch(number) };
+    let before = changed(&mut queues()).insert(number, known);
     pending::begin(number, queue.pending().clone());
     before.into_iter().for_each(|known| lost(number, &known.queue));
 }
@@ -108,19 +130,41 @@ fn insert(number: RawFd, queue: &Arc<Queue>) {
 fn sweep() {
     let mut queues = queues();
     let gone: Vec<RawFd> = queues.iter().filter(|(_, known)| !known.queue.check_open()).map(|(number, _)| *number).collect();
-    let gone: Vec<_> = gone.into_iter().filter_map(|number| Some((number, queues.remove(&number)?))).collect();
+    let gone: Vec<_> = gone.into_iter().filter_map(|number| Some((number, changed(&mut queues).remove(&number)?))).collect();
     drop(queues);
     gone.iter().for_each(|(number, known)| lost(*number, &known.queue));
 }
 
 /// The queue with the descriptor `number`.
 fn find(number: RawFd) -> Option<Arc<Queue>> {
+    found(number).or_else(|| look_up(number))
+}
+
+/// What this thread found last, if that is the queue with the descriptor `number`.
+fn found(number: RawFd) -> Option<Arc<Queue>> {
+    let look = |found: &RefCell<Option<Found>>| {
+        // In a signal's handler it may be in the middle of a change.
+        let found = found.try_borrow().ok()?;
+        let last = found.as_ref()?;
+        let is_it = last.number == number && last.changes == CHANGES.load(Ordering::Acquire) && !last.watch.is_closed();
+        let queue = if is_it { last.queue.upgrade() } else { None };
+        queue.filter(|queue| queue.is_of_this_process())
+    };
+    // A thread that ends has nothing of its own any more.
+    FOUND.try_with(look).ok()?
+}
+
+fn look_up(number: RawFd) -> Option<Arc<Queue>> {
     let mut queues = queues();
     let known = queues.get(&number)?;
-    if known.closes == closing::closes(number) {
+    if !known.watch.is_closed() {
+        let changes = CHANGES.load(Ordering::Acquire);
+        let found = Found { changes, number, watch: known.watch, queue: Arc::downgrade(&known.queue) };
+        let keep = |place: &RefCell<Option<Found>>| place.try_borrow_mut().ok().and_then(|mut place| place.replace(found));
+        let _ = FOUND.try_with(keep);
         return Some(known.queue.clone());
     }
-    let known = queues.remove(&number)?;
+    let known = changed(&mut queues).remove(&number)?;
     drop(queues);
     lost(number, &known.queue);
     None
@@ -128,7 +172,7 @@ fn find(number: RawFd) -> Option<Arc<Queue>> {
 
 /// The queue ends with the descriptor `number`, which is ours to close.
 fn remove(number: RawFd) {
-    let known = queues().remove(&number);
+    let known = changed(&mut queues()).remove(&number);
     if let Some(known) = known {
         closing::unwatch(number);
         pending::end(number, known.queue.pending());
@@ -141,19 +185,25 @@ fn lost(number: RawFd, queue: &Queue) {
     queue.give_up();
 }
 
-/// Tells every queue that a number is about to be closed, and the queue whose descriptor it is. Where somebody holds a lock, he tells when he lets go.
-pub fn closed(number: RawFd) {
-    let begin = |queues: &mut BTreeMap<RawFd, Known>| (queues.remove(&number), first(queues, Bound::Unbounded));
-    let Some((own, mut next)) = look(begin) else { return };
+/// Tells every queue that a number is about to be closed, and the queue whose descriptor it is: whether there is one. Where somebody holds a lock, he tells
+/// when he lets go.
+pub fn closed(number: RawFd) -> bool {
+    let begin = |queues: &mut BTreeMap<RawFd, Known>| {
+        let own = if queues.contains_key(&number) { changed(queues).remove(&number) } else { None };
+        (own, first(queues, Bound::Unbounded))
+    };
+    let Some((own, mut next)) = look(begin) else { return false };
+    let is_queue = own.is_some();
     own.into_iter().for_each(|known| lost(number, &known.queue));
     // One after the other, so that nothing is allocated, and the list is not locked while a queue looks.
     while let Some(one) = next {
         one.queue.try_closed(number);
         if one.is_last {
-            return;
+            break;
         }
         next = look(|queues| first(queues, Bound::Excluded(one.number))).flatten();
     }
+    is_queue
 }
 
 /// A queue of the list.

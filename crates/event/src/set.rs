@@ -1,10 +1,13 @@
 //! The epoll set behind a queue, and how it is given up.
 
 use corelane_os::events::polling::{Bell, Readiness, Set};
+use corelane_seam::slab::{Key, Slab};
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use crate::slab::RESERVED;
+/// The index that no entry of a slab has: a key with it names what is no origin.
+const NO_ENTRY: u32 = u32::MAX;
+const _: () = assert!(<Slab<()>>::ENTRIES_MAX <= NO_ENTRY as usize, "entries have lower indices");
 
 /// What a reserved token names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,13 +50,16 @@ impl Token {
 
     /// As the kernel carries it.
     pub fn word(self) -> u64 {
-        RESERVED + self as u64
+        Key::new(NO_ENTRY, self as u32).bits()
     }
 
     /// What `word` names; none if it names an origin.
     pub fn from_word(word: u64) -> Option<Self> {
-        let number = word.checked_sub(RESERVED)?;
-        let token = Self::ALL.get(number as usize).copied();
+        let key = Key::from_bits(word);
+        if key.index != NO_ENTRY {
+            return None;
+        }
+        let token = Self::ALL.get(key.generation as usize).copied();
         assert!(token.is_some(), "only tokens of our own come back, and {word:#x} is none");
         token
     }
@@ -98,6 +104,6 @@ mod tests {
         for token in Token::ALL {
             assert_eq!(Token::from_word(token.word()), Some(token));
         }
-        assert_eq!(Token::from_word(RESERVED - 1), None);
+        assert_eq!(Token::from_word(Key::new(NO_ENTRY - 1, 0).bits()), None);
     }
 }

@@ -15,19 +15,21 @@ use corelane_os::events::descriptor::{Identity, Kind};
 use corelane_os::events::home::Home;
 use corelane_os::events::polling::{Bell, Readiness};
 use corelane_os::events::process::Process;
+use corelane_seam::slab::{Key, Slab};
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::closing::Watch;
 use crate::interest::Interest;
 use crate::names::Names;
 use crate::poster::Posted;
 use crate::ready::Ready;
 use crate::refused::Refused;
 use crate::set::{Token, Watched};
-use crate::slab::{Key, Slab};
 use files::Files;
 use interests::Interests;
 use operations::Operations;
@@ -76,27 +78,45 @@ struct Origin {
     kind: Kind,
     /// Which file it was.
     identity: Identity,
-    /// How often the number had been closed.
-    closes: u32,
-    /// Our own descriptor, of the process with this id.
-    process: Option<(u32, Process)>,
+    /// Whether the number was closed since.
+    watch: Watch,
     /// What the set waits for; none while it is not in the set.
     registered: Option<Readiness>,
-    /// The watch on the file, if there is one.
-    watch: Option<i32>,
-    /// A file's size and links when last looked at.
-    seen: (i64, u64),
+    /// When it was read last it was a socket that takes connections.
+    listens: Cell<bool>,
     /// Interests by filter.
     interests: Interests,
-    /// Operations that wait for it to be readable, and writable, each line in order.
-    lines: [VecDeque<Key>; 2],
+    /// What few have.
+    rest: Option<Box<Rest>>,
     /// What the set has reported, and in which batch of reports.
     reported: (u64, Readiness),
     /// The set reports it though there is nothing to tell: it is to tell of changes alone.
     dozing: bool,
 }
 
+/// What few origins have: a process, a file, operations. It is apart because an event looks at the others' origins alone, of which there are many.
+#[derive(Default)]
+struct Rest {
+    /// Our own descriptor, of the process with this id.
+    process: Option<(u32, Process)>,
+    /// The watch on the file, if there is one.
+    watch: Option<i32>,
+    /// A file's size and links when last looked at.
+    seen: (i64, u64),
+    /// Operations that wait for it to be readable, and writable, each line in order.
+    lines: [VecDeque<Key>; 2],
+}
+
 impl Origin {
+    fn rest(&mut self) -> &mut Rest {
+        self.rest.get_or_insert_default()
+    }
+
+    /// Whether its descriptor is our own, of a process.
+    fn is_process(&self) -> bool {
+        self.rest.as_ref().is_some_and(|rest| rest.process.is_some())
+    }
+
     /// Whether it is read by offset, and is not in the set.
     fn is_file(&self) -> bool {
         self.kind == Kind::File
@@ -109,9 +129,16 @@ impl Origin {
     /// Whether its interests may be told before anything else was heard: what a process has done is known before its end, operations carry on before anybody
     /// is told, and a queue is asked last.
     fn is_told_at_once(&self) -> bool {
-        self.process.is_none() && self.kind != Kind::Nameless && self.lines_are_empty()
+        let is_plain = |rest: &Rest| rest.process.is_none() && rest.lines_are_empty();
+        self.kind != Kind::Nameless && self.rest.as_deref().is_none_or(is_plain)
     }
 
+    fn lines_are_empty(&self) -> bool {
+        self.rest.as_ref().is_none_or(|rest| rest.lines_are_empty())
+    }
+}
+
+impl Rest {
     fn lines_are_empty(&self) -> bool {
         self.lines.iter().all(VecDeque::is_empty)
     }
@@ -125,6 +152,7 @@ pub struct State {
     /// Waiters that are to return at once.
     wakes: usize,
     interests: Slab<Interest>,
+    /// Interests that have no descriptor's origin, by filter and ident.
     keys: Map<(i16, u64), Key>,
     origins: Slab<Origin>,
     /// Origins by the program's descriptors.
@@ -140,8 +168,6 @@ pub struct State {
     put_back: Vec<Key>,
     /// Which call looks.
     look: u64,
-    /// Something that the call has told was reported to it again.
-    told_again: bool,
     /// Which batch of reports is told: what came in an earlier one need not be true any more.
     batch: u64,
     /// What it has told, if it may wait for more.
@@ -186,7 +212,6 @@ impl State {
             pending: Arc::default(),
             put_back: Vec::new(),
             look: 0,
-            told_again: false,
             batch: 1,
             fresh: Vec::new(),
             timers: [Timers::new(Clock::Monotonic), Timers::new(Clock::Wall)],
@@ -288,7 +313,7 @@ impl State {
             let origin = &self.origins[key];
             if let Some(what) = origin.registered {
                 // One whose file is gone is found when it is next looked at.
-                let _ = set.add(origin.number, what, key.token());
+                let _ = set.add(origin.number, what, key.bits());
             }
         }
         Ok(())

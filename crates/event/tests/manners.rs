@@ -110,7 +110,11 @@ fn a_close_that_meets_the_lock_is_found_when_that_is_let_go() {
     queue.change(&Change::user(1)).unwrap();
     queue.change(&Change::trigger(1)).unwrap();
     let number = end.as_raw_fd();
-    let told = queue.take_each(1, 1, Some(Duration::ZERO), |_| closed(number)).unwrap();
+    let told = queue
+        .take_each(1, 1, Some(Duration::ZERO), |_| {
+            closed(number);
+        })
+        .unwrap();
     assert_eq!(told, 1);
     drop(OwnedFd::from(end));
     let mut events = [Event::BLANK; 2];
@@ -189,11 +193,11 @@ fn what_has_no_room_stays_and_is_told_when_there_is() {
         queue.change(&Change::trigger(ident)).unwrap();
     }
     let mut few = Few { room: 0, came: Vec::new(), opened: 0 };
-    assert_eq!(queue.take_into(&mut few, PATIENCE), Ok(0), "nobody waits where there is no room");
+    assert_eq!(queue.take_into(&mut few, 9, PATIENCE), Ok(0), "nobody waits where there is no room");
     few.room = 3;
-    assert_eq!(queue.take_into(&mut few, PATIENCE), Ok(3));
+    assert_eq!(queue.take_into(&mut few, 9, PATIENCE), Ok(3));
     few.room = 3;
-    assert_eq!(queue.take_into(&mut few, PATIENCE), Ok(2));
+    assert_eq!(queue.take_into(&mut few, 9, PATIENCE), Ok(2));
     assert_eq!((few.came, few.opened), (vec![0, 1, 2, 3, 4], 0));
     queue.end();
 }

@@ -59,7 +59,11 @@ fn a_close_told_while_the_queue_is_locked_ends_its_interest_too() {
 
     // Where an event is told the queue is locked: another thread's close would find it so.
     let number = ours.as_raw_fd();
-    let told = queue.take_each(1, 1, None, |_| corelane_event::closed(number)).unwrap();
+    let told = queue
+        .take_each(1, 1, None, |_| {
+            corelane_event::closed(number);
+        })
+        .unwrap();
     assert_eq!(told, 1);
     let (new, mut end) = UnixStream::pair().unwrap();
     end.write_all(b"newer").unwrap();

@@ -196,13 +196,16 @@ impl Kevents {
             shared.ring.sleep(timeout.left());
             return Ok(0);
         }
-        let mut mover = Mover { shared, at_most, filling: None, lying: HashSet::new(), moved: 0, fault: None };
+        let mut mover = Mover { shared, filling: None, lying: HashSet::new(), moved: 0, fault: None };
         let waiting = shared.ring.word(WAITING);
         waiting.fetch_add(1, Ordering::SeqCst);
         // Either who puts an event into the ring sees that we wait, or we see the event.
         fence(Ordering::SeqCst);
-        let timeout = if shared.ring.is_empty() { timeout.left() } else { Some(Duration::ZERO) };
-        let answer = self.queue.take_into(&mut mover, timeout);
+        let lying = shared.ring.len();
+        let timeout = if lying == 0 { timeout.left() } else { Some(Duration::ZERO) };
+        // One at least, so that a full ring is found where it is filled.
+        let room = (shared.ring.size() - lying).max(1) as usize;
+        let answer = self.queue.take_into(&mut mover, at_most.min(room), timeout);
         waiting.fetch_sub(1, Ordering::SeqCst);
         assert!(mover.filling.is_none(), "what was opened is closed: its lock is free, and what was put is seen");
         assert!(mover.moved <= at_most, "no more is moved than was asked for");
@@ -317,7 +320,6 @@ fn copy_to(ring: &Ring, records: &[Record]) -> Result<(), Refused> {
 /// Moves events from the queue into the ring.
 struct Mover<'a> {
     shared: &'a Shared,
-    at_most: usize,
     filling: Option<Filling<'a>>,
     /// What lies in the ring, of that which is told for as long as it is so: it is not put there twice.
     lying: HashSet<(u32, u64)>,
@@ -338,8 +340,7 @@ impl Intake for Mover<'_> {
         };
         let left = self.shared.ring.left().into_iter().filter(Record::is_level);
         self.lying = left.map(|record| (record.kind, record.id)).collect();
-        assert!(self.moved <= self.at_most, "the core puts no more than there is room for");
-        let room = (filling.room() as usize).min(self.at_most - self.moved);
+        let room = filling.room() as usize;
         self.filling = Some(filling);
         room
     }
@@ -409,7 +410,9 @@ impl Drop for Kevents {
         if !self.home.is_this_process() {
             return;
         }
-        self.shared.iter().for_each(|shared| corelane_event::closed(shared.bell.number()));
+        if let Some(shared) = &self.shared {
+            corelane_event::closed(shared.bell.number());
+        }
         // The number may be another queue's by now.
         if Queue::of(self.queue.descriptor()).is_some_and(|queue| Arc::ptr_eq(&queue, &self.queue)) {
             self.queue.end();

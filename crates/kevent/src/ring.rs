@@ -123,7 +123,12 @@ impl Ring {
 
     /// Whether there is nothing to take.
     pub fn is_empty(&self) -> bool {
-        self.span().is_ok_and(|span| span.count == 0)
+        self.len() == 0
+    }
+
+    /// Events that there are to take; as many as it has room for where it was written over.
+    pub fn len(&self) -> u32 {
+        self.span().map_or(self.size, |span| span.count)
     }
 
     /// Takes events, in the order in which they became ready, as many as there are and `records` has room for, without a call to the system. Of several

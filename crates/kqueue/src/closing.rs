@@ -10,6 +10,8 @@
 use std::ffi::{CStr, c_int, c_uint};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
+use crate::kevents;
+
 /// The process that has made a queue, 0 while none has. A child of fork(2) has none yet, and one of vfork(2) writes its parent's memory
 /// but has a descriptor table of its own: what these close is no matter of the parent's queues.
 static OWNER: AtomicI32 = AtomicI32::new(0);
@@ -31,7 +33,9 @@ fn is_owner() -> bool {
 
 /// Whose descriptor it is the core asks itself, where somebody watches it.
 fn tell(descriptor: c_int) {
-    corelane_event::closed(descriptor);
+    if corelane_event::closed(descriptor) {
+        kevents::closed(descriptor);
+    }
 }
 
 /// One function of the C library, looked up when it is first needed. Two threads at once find the same.
@@ -136,7 +140,7 @@ fn tell_replaced(from: c_int, to: c_int) {
 pub extern "C-unwind" fn corelane_close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     if flags == 0 && is_owner() {
         let highest = last.min(HIGHEST);
-        (first..=highest).for_each(|number| corelane_event::closed(number.cast_signed()));
+        (first..=highest).for_each(|number| tell(number.cast_signed()));
     }
     pass!(CLOSE_RANGE as fn(c_uint, c_uint, c_int), first, last, flags)
 }

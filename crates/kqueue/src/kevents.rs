@@ -8,3 +8,4 @@ pub use border::{
     kevent_commit, kevent_ctl, kevent_get_events, kevent_get_stats, kevent_init, kevent_put, kevent_ring_map, kevent_ring_unmap,
     kevent_wait,
 };
+pub(crate) use table::closed;

@@ -4,6 +4,8 @@
 //! service layer, timers, tasks. The accounts of [`Arena`](crate::Arena) are not: one stays until its last block is back, and is named by
 //! its blocks alone.
 
+use std::ops::{Index, IndexMut};
+
 use crate::{File, Handle, Socket};
 
 /// The name of an entry of a [`Slab`].
@@ -326,6 +328,26 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     }
 }
 
+impl<T, const BITS: u32> Index<Key> for Slab<T, BITS> {
+    type Output = T;
+
+    /// The entry of a name whose owner knows that it is there.
+    ///
+    /// # Panics
+    /// If it has been removed.
+    fn index(&self, key: Key) -> &T {
+        let Some(value) = self.get(key) else { panic!("a name of the removed entry {}", key.index) };
+        value
+    }
+}
+
+impl<T, const BITS: u32> IndexMut<Key> for Slab<T, BITS> {
+    fn index_mut(&mut self, key: Key) -> &mut T {
+        let Some(value) = self.get_mut(key) else { panic!("a name of the removed entry {}", key.index) };
+        value
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -340,7 +362,7 @@ mod tests {
         let second = slab.insert("second");
         assert_eq!(second.index, first.index);
         assert!(slab.get(first).is_none() && slab.get_mut(first).is_none() && slab.remove(first).is_none());
-        assert_eq!((slab.get(second), slab.at(second.index)), (Some(&"second"), &"second"));
+        assert_eq!((slab.get(second), slab.at(second.index), slab[second]), (Some(&"second"), &"second", "second"));
         assert_eq!(slab.find(second.index), Some(&mut "second"));
         assert_eq!((slab.key_at(second.index), Key::from_bits(second.bits())), (second, second));
         assert_eq!(slab.get(Key::new(9, 0)), None);
@@ -380,6 +402,16 @@ mod tests {
         let key = slab.insert(1);
         slab.remove(key);
         slab.at(key.index);
+    }
+
+    #[test]
+    #[should_panic(expected = "a name of the removed entry 0")]
+    fn a_name_that_was_kept_too_long_is_no_index() {
+        let mut slab: Slab<u8> = Slab::new();
+        let key = slab.insert(1);
+        slab.remove(key);
+        slab.insert(2);
+        assert_eq!(slab[key], 1);
     }
 
     #[test]

@@ -40,7 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/seam", &["crates/rss"]),
     ("crates/os", &["crates/rss", "crates/seam"]),
     ("crates/channel", &["crates/os"]),
-    ("crates/event", &["crates/os"]),
+    ("crates/event", &["crates/os", "crates/seam"]),
     ("crates/kevent", &["crates/event", "crates/os"]),
     ("crates/kqueue", &["crates/event", "crates/kevent"]),
     ("crates/machine", &["crates/os"]),

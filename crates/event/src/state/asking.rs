@@ -35,11 +35,8 @@ impl State {
             Source::Descriptor(key) => self.ask_descriptor(interest, &self.origins[*key]),
             // A child that is followed is told as such first: its end has another number to tell.
             Source::Process { came, parent, .. } if came & notes::CHILD != 0 => told(*came, i64::from(*parent)),
-            Source::Process { origin, came, status, .. } => match self.ask_descriptor(interest, &self.origins[*origin]) {
-                Answer::Told(ended) => {
-                    let data = if ended.data == 0 { i64::from(*status) } else { ended.data };
-                    Answer::Told(Told { notes: ended.notes | came, data, ..ended })
-                }
+            Source::Process { origin, came, status, .. } => match self.ask_process(interest, &self.origins[*origin], *status) {
+                Answer::Told(ended) => Answer::Told(Told { notes: ended.notes | came, ..ended }),
                 _ if *came != 0 => told(*came, 0),
                 nothing => nothing,
             },
@@ -63,6 +60,7 @@ impl State {
         }
     }
 
+    #[inline]
     fn ask_descriptor(&self, interest: &Interest, origin: &Origin) -> Answer {
         let ready = || self.reported(origin).unwrap_or_else(|| descriptor::readiness(origin.number, ANY));
         match interest.filter {
@@ -71,7 +69,24 @@ impl State {
             Filter::Write => ask_write(interest, origin, ready()),
             Filter::Empty => ask_empty(origin),
             Filter::Ready | Filter::Poll => ask_mask(interest, origin, self.reported(origin)),
-            _ => ask_process(interest, origin, ready()),
+            _ => self.ask_process(interest, origin, None),
+        }
+    }
+
+    /// A process has ended: told with its status, once. `heard` is what the connector has said of it.
+    fn ask_process(&self, interest: &Interest, origin: &Origin, heard: Option<i32>) -> Answer {
+        let ready = self.reported(origin).unwrap_or_else(|| descriptor::readiness(origin.number, ANY));
+        if !ready.contains(Readiness::IN) || interest.notes & notes::EXIT == 0 {
+            return Answer::Nothing;
+        }
+        let will_be_heard = interest.filter == Filter::Process && self.heard_processes.is_some();
+        match process::status(origin.number).or(heard.map(i64::from)) {
+            // Another's child, which has ended just now: the connector is about to say with what.
+            None if will_be_heard => Answer::Idle,
+            known => {
+                let flags = Flags::EOF | Flags::ONESHOT;
+                Answer::Told(Told { notes: notes::EXIT, data: known.unwrap_or(0), flags })
+            }
         }
     }
 }
@@ -89,6 +104,12 @@ fn is_unconnected(kind: Kind, ready: Readiness) -> bool {
 }
 
 fn ask_read(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
+    if origin.listens.get()
+        && ready.contains(Readiness::IN)
+        && let Some(answer) = ask_listener(origin)
+    {
+        return answer;
+    }
     let bytes = descriptor::readable_bytes(origin.number);
     let Some(mut bytes) = bytes else { return ask_uncounted(interest, origin, ready) };
     if is_unconnected(origin.kind, ready) {
@@ -130,16 +151,30 @@ fn ask_uncounted(interest: &Interest, origin: &Origin, ready: Readiness) -> Answ
     if !ready.contains(Readiness::IN) {
         return Answer::Nothing;
     }
-    if origin.kind == Kind::Stream && descriptor::listens(origin.number) {
-        let tcp = descriptor::tcp(origin.number).map(|tcp| tcp.waiting);
-        // One is told where nobody counts: there is one at least.
-        let waiting = tcp.or_else(|| descriptor::local_backlog(origin.number)).unwrap_or(1);
-        return if waiting > 0 { told(0, waiting) } else { Answer::Nothing };
+    if origin.kind == Kind::Stream
+        && let Some(answer) = ask_listener(origin)
+    {
+        return answer;
     }
     if !is_still(origin, Readiness::IN) {
         return Answer::Nothing;
     }
     if interest.low_water() <= 1 { told(0, counted(origin)) } else { Answer::Idle }
+}
+
+/// Connections that wait at a socket that listens; none where it does not. The next time this is asked first: a socket seldom ceases to listen.
+fn ask_listener(origin: &Origin) -> Option<Answer> {
+    let waiting = waiting(origin);
+    origin.listens.set(waiting.is_some());
+    waiting.map(|waiting| if waiting > 0 { told(0, waiting) } else { Answer::Nothing })
+}
+
+/// Connections that wait, one where nobody counts: there is one at least; none where the socket does not listen.
+fn waiting(origin: &Origin) -> Option<i64> {
+    match descriptor::tcp(origin.number) {
+        Some(tcp) if tcp.listens => Some(tcp.waiting),
+        _ => descriptor::listens(origin.number).then(|| descriptor::local_backlog(origin.number).unwrap_or(1)),
+    }
 }
 
 /// Events of a queue, as far as it knows of them itself: what only the kernel knows counts as one. Of other objects there is one.
@@ -204,14 +239,11 @@ fn ready_notes(ready: Readiness) -> u32 {
 
 /// With how many connections wait, or bytes, where it is looked at.
 fn ask_ready(ready: u32, origin: &Origin, is_checked: bool) -> Answer {
-    let accepts = ready & notes::ACCEPT != 0 && origin.kind == Kind::Stream && descriptor::listens(origin.number);
-    let waiting = || descriptor::tcp(origin.number).map(|tcp| tcp.waiting).or_else(|| descriptor::local_backlog(origin.number));
-    match ready {
-        0 => Answer::Idle,
-        _ if accepts => match waiting().unwrap_or(1) {
-            0 => Answer::Nothing,
-            waiting => told(ready, waiting),
-        },
+    let accepts = ready & notes::ACCEPT != 0 && origin.kind == Kind::Stream;
+    match (ready, if accepts { waiting(origin) } else { None }) {
+        (0, _) => Answer::Idle,
+        (_, Some(0)) => Answer::Nothing,
+        (_, Some(waiting)) => told(ready, waiting),
         _ if is_checked && ready & notes::RECV != 0 => told(ready, descriptor::readable_bytes(origin.number).unwrap_or(0)),
         _ => told(ready, 0),
     }
@@ -222,15 +254,6 @@ fn ask_empty(origin: &Origin) -> Answer {
         Some(1..) => Answer::Nothing,
         _ => told(0, 0),
     }
-}
-
-/// A process has ended: told with its status, once.
-fn ask_process(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
-    if !ready.contains(Readiness::IN) || interest.notes & notes::EXIT == 0 {
-        return Answer::Nothing;
-    }
-    let data = process::status(origin.number);
-    Answer::Told(Told { notes: notes::EXIT, data, flags: Flags::EOF | Flags::ONESHOT })
 }
 
 /// Nothing more will come, or can be sent: with the error that ended it, or 0.

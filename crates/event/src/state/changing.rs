@@ -3,6 +3,7 @@
 use corelane_os::events::descriptor;
 use corelane_os::events::number;
 use corelane_os::events::polling::{Bell, Readiness};
+use corelane_seam::slab::Key;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -13,7 +14,6 @@ use crate::record::{Change, Event, Filter, Flags, Manner, notes};
 use crate::refused::Refused;
 use crate::set::Token;
 use crate::signals;
-use crate::slab::Key;
 
 /// Timers of one queue.
 const TIMERS: usize = 4096;
@@ -92,12 +92,12 @@ impl State {
 
     /// What is registered is told, whatever its origin says.
     pub fn mark(&mut self, ident: u64, filter: Filter) -> Result<(), Refused> {
-        let key = self.keys.get(&(filter.number(), ident)).copied().ok_or(MISSING)?;
+        let key = self.known(ident, filter).ok_or(MISSING)?;
         self.check_not_submitted(key)?;
         let interest = &mut self.interests[key];
         interest.forced = true;
         if interest.is_heard() {
-            self.ready.push(key.index());
+            self.ready.push(key.index);
         }
         self.settle_bell();
         Ok(())
@@ -110,7 +110,16 @@ impl State {
             let Some(origin) = self.origin_of(number)? else { return Ok(None) };
             return Ok(self.origins[origin].interests.get(change.filter));
         }
-        Ok(self.keys.get(&(change.filter.number(), change.ident)).copied())
+        Ok(self.known(change.ident, change.filter))
+    }
+
+    /// What is registered under an ident and a filter, whatever file the ident means by now.
+    pub(super) fn known(&self, ident: u64, filter: Filter) -> Option<Key> {
+        if !filter.of_descriptor() {
+            return self.keys.get(&(filter.number(), ident)).copied();
+        }
+        let origin = self.numbers.get(&RawFd::try_from(ident).ok()?)?;
+        self.origins[*origin].interests.get(filter)
     }
 
     fn add(&mut self, change: &Change, manner: Manner) -> Result<Key, Refused> {
@@ -120,8 +129,10 @@ impl State {
         interest.manner = manner;
         interest.flags |= natural(change);
         let key = self.interests.insert(interest);
-        let before = self.keys.insert((change.filter.number(), change.ident), key);
-        assert!(before.is_none(), "an interest is registered once");
+        if !change.filter.of_descriptor() {
+            let before = self.keys.insert((change.filter.number(), change.ident), key);
+            assert!(before.is_none(), "an interest is registered once");
+        }
         self.join(key);
         if change.filter == Filter::Process {
             self.count_process(0, change.notes);
@@ -157,7 +168,7 @@ impl State {
                 self.prepare_processes(change)?;
                 let id = u32::try_from(change.ident).map_err(|_| Refused::system(number::ESRCH))?;
                 let origin = self.take_process(id).inspect_err(|_| self.count_process(0, 0))?;
-                Ok(Source::Process { origin, came: 0, parent: 0, status: 0 })
+                Ok(Source::Process { origin, came: 0, parent: 0, status: None })
             }
             Filter::Timer => self.timer(change).map(Source::Timer),
             Filter::Signal => self.signal(change).map(Source::Signal),
@@ -259,7 +270,7 @@ impl State {
             // reason: an interest's source is made by its filter, which never changes.
             unreachable!("a timer's interest has a timer");
         };
-        self.ready.remove(key.index());
+        self.ready.remove(key.index);
         self.timers[usize::from(before.wall)].remove(before.due, key);
         self.timers[usize::from(timing.wall)].insert(timing.due, key);
         Ok(())
@@ -290,9 +301,9 @@ impl State {
         }
         let (disabled, forced, pending) = (interest.disabled, interest.forced, interest.is_pending());
         if disabled {
-            self.ready.remove(key.index());
+            self.ready.remove(key.index);
         } else if forced || pending {
-            self.ready.push(key.index());
+            self.ready.push(key.index);
         }
         self.listen(key)
     }
@@ -307,7 +318,7 @@ impl State {
             self.settle_file(origin)?;
         }
         if !disabled && (filter == Filter::Empty || watches && filter == Filter::Read) {
-            self.ready.push(key.index());
+            self.ready.push(key.index);
         }
         self.origins[origin].dozing = false;
         self.settle(origin, !disabled && !watches).map_err(|error| self.unsettled(origin, error))
@@ -352,14 +363,14 @@ impl State {
                 (trigger.data, trigger.on) = (data, true);
             }
             if interest.is_heard() {
-                self.ready.push(key.index());
+                self.ready.push(key.index);
             }
         }
     }
 
     /// Somebody says that an operation of his has come to an end; nothing if nobody is interested.
     pub fn post(&mut self, ident: u64, filter: Filter, notes: u32, data: i64) -> Result<(), Refused> {
-        let key = self.keys.get(&(filter.number(), ident)).copied().ok_or(MISSING)?;
+        let key = self.known(ident, filter).ok_or(MISSING)?;
         let interest = &mut self.interests[key];
         let Source::Posted(posted) = &mut interest.source else {
             return Err(Refused::new(
@@ -369,7 +380,7 @@ impl State {
         };
         *posted = Some((notes, data));
         if interest.is_heard() {
-            self.ready.push(key.index());
+            self.ready.push(key.index);
         }
         self.settle_bell();
         Ok(())

@@ -4,6 +4,7 @@ use corelane_os::events::changes::{Changes, Happened, Wanted};
 use corelane_os::events::descriptor::{self, Kind};
 use corelane_os::events::number::ENOENT;
 use corelane_os::events::polling::Readiness;
+use corelane_seam::slab::Key;
 use std::ffi::OsStr;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +15,6 @@ use crate::names::{self, Named};
 use crate::record::{Filter, notes};
 use crate::refused::Refused;
 use crate::set::Token;
-use crate::slab::Key;
 
 /// Watches, and whose they are: descriptors of one file share one.
 pub struct Files {
@@ -104,7 +104,7 @@ fn entry(happened: Happened, name: &OsStr) -> Option<Named> {
 impl State {
     /// Watches the file of an origin for what its interests want.
     pub(super) fn settle_file(&mut self, key: Key) -> Result<(), Refused> {
-        let watches = match self.origins[key].watch {
+        let watches = match self.origins[key].rest().watch {
             Some(watch) => self.files.as_ref().and_then(|files| files.watches.get(&watch)).cloned().unwrap_or_default(),
             None => Vec::new(),
         };
@@ -119,8 +119,8 @@ impl State {
         }
         sharing.push(key);
         let sharing = sharing.clone();
-        assert!(self.origins[key].watch.is_none(), "an origin is one file");
-        self.origins[key].watch = Some(watch);
+        let before = self.origins[key].rest().watch.replace(watch);
+        assert!(before.is_none(), "an origin is one file");
         // Another descriptor of the same file had its own wishes, which were just overwritten.
         let all = sharing.iter().fold(Wanted::empty(), |all, other| all | self.wants(*other));
         let files = self.prepare_files()?;
@@ -151,7 +151,7 @@ impl State {
 
     /// An origin's file is of no interest any more.
     pub(super) fn unwatch_file(&mut self, key: Key) {
-        let watch = self.origins[key].watch.take();
+        let watch = self.origins[key].rest.as_mut().and_then(|rest| rest.watch.take());
         let (Some(watch), Some(files)) = (watch, &mut self.files) else { return };
         let Some(sharing) = files.watches.get_mut(&watch) else { return };
         sharing.retain(|other| *other != key);
@@ -187,8 +187,8 @@ impl State {
 
     /// Names that were kept for the interest in the directory `number`, of at most `room` entries, and how many were lost.
     pub fn take_names(&mut self, number: RawFd, room: usize) -> Result<(Vec<Named>, u64), Refused> {
-        let key = self.keys.get(&(Filter::Vnode.number(), number as u64));
-        let asked = key.filter(|key| self.interests[**key].notes & notes::NAMES != 0).copied();
+        let key = self.known(number as u64, Filter::Vnode);
+        let asked = key.filter(|key| self.interests[*key].notes & notes::NAMES != 0);
         let words = "nobody asks for names of this directory: the caller registers it with NAMES first";
         let key = asked.ok_or(Refused::new(ENOENT, words))?;
         Ok(self.names.get_mut(&key).map_or((Vec::new(), 0), |names| names.take(room)))
@@ -211,9 +211,9 @@ impl State {
     /// Something has happened to the file of an origin, or in a directory to the entry `name`.
     fn changed(&mut self, key: Key, happened: Happened, name: Option<&OsStr>) {
         let Some(origin) = self.origins.get_mut(key) else { return };
-        let before = origin.seen;
+        let before = origin.rest().seen;
         let after = descriptor::size_and_links(origin.number).unwrap_or(before);
-        origin.seen = after;
+        origin.rest().seen = after;
         let meaning = meaning(happened, before, after);
         for interest in origin.interests {
             let one = &mut self.interests[interest];
@@ -228,7 +228,7 @@ impl State {
                 _ => true,
             };
             if has_come && !one.disabled {
-                self.ready.push(interest.index());
+                self.ready.push(interest.index);
             }
         }
     }

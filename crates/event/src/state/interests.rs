@@ -1,17 +1,25 @@
 //! An origin's interests: one a filter at most, so that going through them looks at those alone that are there.
 
+use corelane_seam::slab::Key;
+
 use crate::record::Filter;
-use crate::slab::Key;
 
 /// Filters that an origin with a descriptor may have interests in.
 const FILTERS: usize = 7;
 
 /// See the module.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Interests {
     keys: [Key; FILTERS],
     /// Places that are taken, a bit each.
     taken: u8,
+}
+
+impl Default for Interests {
+    fn default() -> Self {
+        // What stands in a place that is not taken is not looked at.
+        Self { keys: [Key::new(0, 0); FILTERS], taken: 0 }
+    }
 }
 
 impl Interests {
@@ -82,11 +90,11 @@ fn place(filter: Filter) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slab::Slab;
+    use corelane_seam::slab::Slab;
 
     #[test]
     fn interests_are_gone_through_in_the_order_of_their_filters() {
-        let (mut slab, mut interests) = (Slab::new(), Interests::default());
+        let (mut slab, mut interests): (Slab<Filter>, _) = (Slab::new(), Interests::default());
         let [read, poll, write] = [Filter::Read, Filter::Poll, Filter::Write].map(|filter| {
             let key = slab.insert(filter);
             interests.put(filter, key);

@@ -4,6 +4,7 @@ use corelane_os::events::descriptor::{self, Kind};
 use corelane_os::events::moving;
 use corelane_os::events::number;
 use corelane_os::events::polling::Readiness;
+use corelane_seam::slab::{Key, Slab};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +15,6 @@ use crate::interest::{Interest, Source, Told};
 use crate::operation::{Memory, OperationResult, Progress, Sent, Submission, Way, Work};
 use crate::record::{Change, Filter, Flags};
 use crate::refused::Refused;
-use crate::slab::{Key, Slab};
 
 /// Operations of one queue that are not over, or whose outcome nobody has taken.
 const OPERATIONS: usize = 4096;
@@ -284,7 +284,7 @@ impl State {
     /// The operation is the next of its socket's line; who stands alone is looked at.
     fn stand_in_line(&mut self, key: Key, socket: RawFd, way: Way) -> Result<(), Refused> {
         let origin = self.take_origin(socket)?;
-        let line = &mut self.origins[origin].lines[way as usize];
+        let line = &mut self.origins[origin].rest().lines[way as usize];
         line.push_back(key);
         let is_alone = line.len() == 1;
         self.operations.all[key].stage = Stage::Waits(origin);
@@ -314,7 +314,7 @@ impl State {
     /// Carries on what stands first in a line, until it waits. Whether it may go on at once.
     fn go_on(&mut self, origin: Key, way: Way) -> bool {
         let mut turn = TURN;
-        while let Some(&key) = self.origins[origin].lines[way as usize].front() {
+        while let Some(&key) = self.origins[origin].rest().lines[way as usize].front() {
             match self.look_at(key, origin, &mut turn) {
                 Look::Waits => return false,
                 Look::Again => return true,
@@ -452,7 +452,7 @@ impl State {
 
     /// The operation stands in its socket's line no more.
     fn leave_line(&mut self, origin: Key, key: Key) {
-        let lines = &mut self.origins[origin].lines;
+        let lines = &mut self.origins[origin].rest().lines;
         let before = lines[0].len() + lines[1].len();
         lines.iter_mut().for_each(|line| line.retain(|other| *other != key));
         assert!(lines[0].len() + lines[1].len() + 1 == before, "who leaves a line stood in it once");
@@ -460,8 +460,9 @@ impl State {
 
     /// What those who stand first in an origin's lines wait for; who has a helper does not wait for the socket.
     pub(super) fn needed_by_lines(&self, origin: &Origin) -> Readiness {
+        let Some(rest) = &origin.rest else { return Readiness::empty() };
         let waits = |way: Way| {
-            let first = origin.lines[way as usize].front();
+            let first = rest.lines[way as usize].front();
             first.is_some_and(|key| !matches!(self.operations.all[*key].stage, Stage::Helped(_)))
         };
         let needs = [(Way::In, Readiness::IN | Readiness::RDHUP), (Way::Out, Readiness::OUT)];
@@ -479,7 +480,8 @@ impl State {
 
     /// The operations of a socket that is gone are over, but for what a helper has: that is found out when it is done.
     pub(super) fn end_lines(&mut self, origin: Key) {
-        let lines = std::mem::take(&mut self.origins[origin].lines);
+        let Some(rest) = &mut self.origins[origin].rest else { return };
+        let lines = std::mem::take(&mut rest.lines);
         for key in lines.into_iter().flatten() {
             if !matches!(self.operations.all[key].stage, Stage::Helped(_)) {
                 self.end_operation(key, Ending::of(number::ECANCELED));
@@ -524,7 +526,7 @@ impl State {
         assert!(matches!(interest.source, Source::Submitted(None)), "an end is told once");
         interest.source = Source::Submitted(Some(told));
         if interest.is_heard() {
-            self.ready.push(key.index());
+            self.ready.push(key.index);
         }
     }
 }

@@ -4,17 +4,18 @@ use corelane_os::events::descriptor::{self, Kind};
 use corelane_os::events::number;
 use corelane_os::events::polling::Readiness;
 use corelane_os::events::process::{self, Process};
+use corelane_seam::slab::Key;
+use std::cell::Cell;
 use std::os::fd::RawFd;
 
 use super::interests::Interests;
 use super::telling::{NONE, Sink};
-use super::{Origin, State};
-use crate::closing;
+use super::{Origin, Rest, State};
+use crate::closing::{self, Watch};
 use crate::interest::{Interest, Source};
 use crate::record::{Filter, Flags, Manner};
 use crate::refused::Refused;
 use crate::signals;
-use crate::slab::Key;
 
 /// What an exclusive registration may wait for (epoll_ctl(2)).
 const EXCLUSIVE: Readiness = Readiness::IN.union(Readiness::OUT);
@@ -28,7 +29,7 @@ impl State {
         let Some(&key) = self.numbers.get(&number) else { return Ok(None) };
         let identity = descriptor::identity_of(number).map_err(Refused::system);
         let origin = &self.origins[key];
-        if identity == Ok(origin.identity) && closing::closes(number) == origin.closes {
+        if identity == Ok(origin.identity) && !origin.watch.is_closed() {
             return Ok(Some(key));
         }
         self.end_origin(key);
@@ -40,23 +41,21 @@ impl State {
         if let Some(&key) = self.numbers.get(&number) {
             return Ok(key);
         }
-        let closes = closing::watch(number);
+        let watch = closing::watch(number);
         let identified = descriptor::identify(number).map_err(Refused::system);
         let (kind, identity) = identified.inspect_err(|_| closing::unwatch(number))?;
         // Nobody asks for a socket's size.
         let is_file = matches!(kind, Kind::File | Kind::Directory);
-        let seen = if is_file { descriptor::size_and_links(number).unwrap_or((0, 1)) } else { (0, 1) };
+        let seen = is_file.then(|| descriptor::size_and_links(number).unwrap_or((0, 1)));
         let key = self.origins.insert(Origin {
             number,
             kind,
             identity,
-            closes,
-            process: None,
+            watch,
             registered: None,
-            watch: None,
-            seen,
+            listens: Cell::new(false),
             interests: Interests::default(),
-            lines: Default::default(),
+            rest: seen.map(|seen| Box::new(Rest { seen, ..Rest::default() })),
             reported: (0, Readiness::empty()),
             dozing: false,
         });
@@ -76,13 +75,11 @@ impl State {
             number: process.number(),
             kind,
             identity,
-            closes: 0,
-            process: Some((id, process)),
+            watch: Watch::NONE,
             registered: None,
-            watch: None,
-            seen: (0, 1),
+            listens: Cell::new(false),
             interests: Interests::default(),
-            lines: Default::default(),
+            rest: Some(Box::new(Rest { process: Some((id, process)), ..Rest::default() })),
             reported: (0, Readiness::empty()),
             dozing: false,
         });
@@ -100,7 +97,7 @@ impl State {
             Filter::Empty => matches!(origin.kind, Kind::Stream | Kind::Datagrams),
             Filter::Ready => matches!(origin.kind, Kind::Stream | Kind::Datagrams | Kind::Pipe),
             Filter::Poll => true,
-            _ => origin.process.is_some() || process::is_process(origin.number),
+            _ => origin.is_process() || process::is_process(origin.number),
         };
         if fits {
             return Ok(());
@@ -131,6 +128,7 @@ impl State {
     }
 
     /// Whether the set itself goes on reporting what an interest was told, so that it need not stay on the ready list.
+    #[inline]
     pub(super) fn is_repeated(&self, interest: &Interest) -> bool {
         let Source::Descriptor(origin) = interest.source else { return false };
         let registered = self.origins[origin].registered;
@@ -153,7 +151,7 @@ impl State {
             Some(registered) if (registered | needed).contains(Readiness::EXCLUSIVE) => {
                 self.register_anew(key, number, needed)?
             }
-            Some(_) => self.set.modify(number, needed, key.token())?,
+            Some(_) => self.set.modify(number, needed, key.bits())?,
         }
         self.origins[key].registered = Some(needed);
         Ok(())
@@ -163,15 +161,15 @@ impl State {
     fn register_anew(&mut self, key: Key, file: RawFd, needed: Readiness) -> Result<(), i32> {
         self.set.remove(file)?;
         self.origins[key].registered = None;
-        self.set.add(file, needed, key.token())
+        self.set.add(file, needed, key.bits())
     }
 
     fn register(&self, key: Key, file: RawFd, needed: Readiness) -> Result<(), i32> {
-        match self.set.add(file, needed, key.token()) {
+        match self.set.add(file, needed, key.bits()) {
             // Told as closed, and then not closed; or put into a new set as what had the number before. That one may be exclusive, and cannot be modified.
             Err(number::EEXIST) => {
                 self.set.remove(file)?;
-                self.set.add(file, needed, key.token())
+                self.set.add(file, needed, key.bits())
             }
             answer => answer,
         }
@@ -181,14 +179,15 @@ impl State {
     pub(super) fn drop_interest(&mut self, key: Key) {
         // reason: whoever drops an interest has just looked it up.
         let interest = self.interests.remove(key).expect("an interest is dropped once");
-        self.ready.remove(key.index());
-        self.names.remove(&key);
+        self.ready.remove(key.index);
+        if interest.filter == Filter::Vnode {
+            self.names.remove(&key);
+        }
         if matches!(interest.source, Source::Ended) {
             // Its ident and filter may be another's by now.
             return;
         }
-        let known = self.keys.remove(&(interest.filter.number(), interest.ident));
-        assert_eq!(known, Some(key), "an interest is known by its ident and filter");
+        self.forget_name(&interest, key);
         if let Some(due) = interest.again {
             self.timers[0].remove(due, key);
         }
@@ -207,6 +206,14 @@ impl State {
             }
             Source::Descriptor(origin) | Source::File(origin, _) => self.leave(origin, key, interest.filter),
             Source::User(_) | Source::Posted(_) | Source::Submitted(_) | Source::Ended => {}
+        }
+    }
+
+    /// An interest is known by its ident and filter no more; one of a descriptor is known to its origin alone.
+    fn forget_name(&mut self, interest: &Interest, key: Key) {
+        if !interest.filter.of_descriptor() {
+            let known = self.keys.remove(&(interest.filter.number(), interest.ident));
+            assert_eq!(known, Some(key), "an interest is known by its ident and filter");
         }
     }
 
@@ -251,17 +258,21 @@ impl State {
 
     fn end_interest(&mut self, key: Key) {
         let one = &mut self.interests[key];
-        self.keys.remove(&(one.filter.number(), one.ident));
-        self.names.remove(&key);
+        if !one.filter.of_descriptor() {
+            self.keys.remove(&(one.filter.number(), one.ident));
+        }
+        if one.filter == Filter::Vnode {
+            self.names.remove(&key);
+        }
         if let Some(due) = one.again.take() {
             self.timers[0].remove(due, key);
         }
         let (filter, notes) = (one.filter, one.notes);
         if one.manner.contains(Manner::BROKEN) {
             one.source = Source::Ended;
-            self.ready.push(key.index());
+            self.ready.push(key.index);
         } else {
-            self.ready.remove(key.index());
+            self.ready.remove(key.index);
             self.interests.remove(key);
         }
         if filter == Filter::Process {
@@ -275,18 +286,15 @@ impl State {
         // reason: whoever forgets an origin has just looked at it.
         let origin = self.origins.remove(key).expect("an origin is forgotten once");
         assert!(origin.is_empty(), "an origin with interests or operations is not forgotten");
-        match &origin.process {
+        if let Some((id, _)) = origin.rest.as_ref().and_then(|rest| rest.process.as_ref()) {
             // The set forgets it when our descriptor is closed.
-            Some((id, _)) => {
-                self.processes.remove(id);
-            }
-            None => {
-                self.numbers.remove(&origin.number);
-                closing::unwatch(origin.number);
-                if gone && origin.registered.is_some() {
-                    self.lost.insert(key);
-                }
-            }
+            self.processes.remove(id);
+            return;
+        }
+        self.numbers.remove(&origin.number);
+        closing::unwatch(origin.number);
+        if gone && origin.registered.is_some() {
+            self.lost.insert(key);
         }
     }
 
@@ -303,7 +311,7 @@ impl State {
 
     /// Numbers were closed while somebody else had the lock.
     pub fn closed_meanwhile(&mut self) {
-        let origins = self.numbers.iter().filter(|(number, key)| closing::closes(**number) != self.origins[**key].closes);
+        let origins = self.numbers.iter().filter(|(_, key)| self.origins[**key].watch.is_closed());
         let closed: Vec<RawFd> = origins.map(|(number, _)| *number).collect();
         closed.into_iter().for_each(|number| self.closed(number));
     }
@@ -326,7 +334,7 @@ impl State {
             if at_once && self.ready.is_empty() && sink.room > 0 {
                 self.tell_one(interest, sink, &NONE);
             } else {
-                self.ready.push(interest.index());
+                self.ready.push(interest.index);
             }
         }
         if !at_once && self.origins.get(key).is_some_and(|origin| !origin.lines_are_empty()) {
@@ -342,12 +350,9 @@ impl State {
     }
 
     /// Whether an origin is the open file that it was. One that is not asked is `trusted` to be the one that was reported.
+    #[inline]
     pub(super) fn is_alive(&self, origin: &Origin, trusted: bool) -> bool {
-        if origin.process.is_some() {
-            return true;
-        }
-        let trusted = trusted || closing::are_told();
-        closing::closes(origin.number) == origin.closes && (trusted || self.is_same(origin))
+        !origin.watch.is_closed() && (trusted || closing::are_told() || origin.is_process() || self.is_same(origin))
     }
 
     /// Whether an origin's number means the file that was registered; the set knows where identity does not tell.
@@ -359,7 +364,7 @@ impl State {
     /// An origin's answer does not fit its report: it may be another file's.
     pub(super) fn suspect(&mut self, key: Key) {
         let origin = &self.origins[key];
-        let same = origin.process.is_some() || self.is_same(origin);
+        let same = origin.is_process() || self.is_same(origin);
         if !same {
             self.end_origin(key);
         }

@@ -3,6 +3,7 @@
 use corelane_os::events::connector::{Connector, Deed};
 use corelane_os::events::number;
 use corelane_os::events::polling::Readiness;
+use corelane_seam::slab::Key;
 use std::os::fd::RawFd;
 
 use super::State;
@@ -10,7 +11,6 @@ use crate::interest::Source;
 use crate::record::{Change, Filter, Flags, notes};
 use crate::refused::Refused;
 use crate::set::Token;
-use crate::slab::Key;
 
 /// What only the connector tells.
 pub(super) const TOLD: u32 = notes::FORK | notes::EXEC | notes::TRACK;
@@ -88,7 +88,7 @@ impl State {
         {
             *came |= note & asked;
             if interest.is_heard() {
-                self.ready.push(key.index());
+                self.ready.push(key.index);
             }
         }
     }
@@ -126,7 +126,7 @@ impl State {
             *known = parent;
         }
         if interest.is_heard() {
-            self.ready.push(key.index());
+            self.ready.push(key.index);
         }
     }
 
@@ -136,7 +136,11 @@ impl State {
         let interest = &mut self.interests[key];
         if interest.notes & notes::EXIT != 0 {
             if let Source::Process { status, .. } = &mut interest.source {
-                *status = with;
+                *status = Some(with);
+            }
+            // The kernel makes a process's descriptor readable before it tells this.
+            if interest.is_heard() {
+                self.ready.push(key.index);
             }
             return;
         }

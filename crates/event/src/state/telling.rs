@@ -3,6 +3,7 @@
 use corelane_os::events::descriptor::Kind;
 use corelane_os::events::polling::{Readiness, Report, readiness_of, token_of};
 use corelane_os::events::signals::SIGNALS;
+use corelane_seam::slab::Key;
 
 use super::State;
 use super::asking::Answer;
@@ -11,10 +12,12 @@ use crate::interest::{Source, Told};
 use crate::record::{Event, Filter, Flags, Manner, notes};
 use crate::set::Token;
 use crate::signals::{self, Counts};
-use crate::slab::Key;
 
 /// How long an interest in a drained buffer waits before its origin is asked again; nanoseconds.
 const LOOK_AGAIN: u64 = 1_000_000;
+
+/// How long what a process has ended with may take to be told after its end; nanoseconds. The kernel says both on one path, on which it may lose its processor.
+const STATUS_COMES: u64 = 100_000_000;
 
 /// Counts of signals where nobody was ever interested in any: they are large, and nobody looks at them.
 pub(super) static NONE: Counts = [0; SIGNALS];
@@ -33,13 +36,7 @@ impl State {
     pub fn begin(&mut self) {
         assert!(self.put_back.is_empty(), "who has looked has put back what stays true");
         self.look += 1;
-        self.told_again = false;
         self.fresh.clear();
-    }
-
-    /// Whether something that the call has told was reported to it again: the set reports in turn, so it has reported all by then.
-    pub fn is_told_again(&self) -> bool {
-        self.told_again
     }
 
     /// The call has looked: what stays true is on the ready list again.
@@ -47,7 +44,7 @@ impl State {
         for key in self.put_back.drain(..) {
             // It may have ended since with its file.
             if self.interests.get(key).is_some() {
-                self.ready.push(key.index());
+                self.ready.push(key.index);
             }
         }
         self.timers.iter_mut().for_each(super::timers::Timers::settle);
@@ -60,7 +57,7 @@ impl State {
         for report in reports {
             match Token::from_word(token_of(report)) {
                 Some(token) => self.hear(token),
-                None => self.report(Key::from_token(token_of(report)), readiness_of(report), sink),
+                None => self.report(Key::from_bits(token_of(report)), readiness_of(report), sink),
             }
         }
         self.hear_processes();
@@ -105,7 +102,7 @@ impl State {
                 unreachable!("a signal's interest counts");
             };
             if counts[signal] > seen && interest.is_heard() {
-                self.ready.push(key.index());
+                self.ready.push(key.index);
             }
         }
         counts
@@ -122,7 +119,7 @@ impl State {
                 timing.fired = true;
             }
             if interest.is_heard() {
-                self.ready.push(key.index());
+                self.ready.push(key.index);
             }
         }
     }
@@ -136,7 +133,7 @@ impl State {
             // An interest may have ended with another of its origin, so the list may be shorter by now.
             let Some(place) = self.ready.pop() else { break };
             // reason: what is not registered any more is taken off the list.
-            let key = self.interests.key_at(place).expect("the list holds interests");
+            let key = self.interests.key_of(place).expect("the list holds interests");
             self.tell_one(key, sink, counts);
         }
     }
@@ -159,7 +156,6 @@ impl State {
             return None;
         }
         if interest.told_in == self.look {
-            self.told_again = true;
             self.stay(key);
             return None;
         }
@@ -188,7 +184,7 @@ impl State {
         self.begin();
         let is_signal = self.interests[key].filter == Filter::Signal;
         let counted = is_signal.then(|| self.gather());
-        self.ready.remove(key.index());
+        self.ready.remove(key.index);
         let event = self.ask_and_settle(key, counted.as_ref().unwrap_or(&NONE));
         self.finish();
         event
@@ -203,7 +199,11 @@ impl State {
     /// There is nothing to tell to an interest.
     fn tell_nothing(&mut self, key: Key, answer: &Answer) {
         let origin = self.interests[key].origin();
-        if let Some(origin) = origin.filter(|_| closing::are_told()) {
+        // Of what was not reported, as of what is new, nothing is to be suspected.
+        if let Some(origin) = origin
+            && closing::are_told()
+            && self.reported(&self.origins[origin]).is_some()
+        {
             self.suspect(origin);
         }
         match origin.filter(|origin| self.origins.get(*origin).is_some()) {
@@ -211,7 +211,17 @@ impl State {
             _ => {}
         }
         if self.is_unheard(key) {
-            self.look_again(key);
+            self.look_again(key, LOOK_AGAIN);
+        }
+        self.wait_for_status(key, answer);
+    }
+
+    /// A process has ended, and nobody has said yet with what: it is told then, or after a while without.
+    fn wait_for_status(&mut self, key: Key, answer: &Answer) {
+        let interest = self.interests.get_mut(key).map(|interest| &mut interest.source);
+        if let (Some(Source::Process { status, .. }), Answer::Idle) = (interest, answer) {
+            *status = Some(0);
+            self.look_again(key, STATUS_COMES);
         }
     }
 
@@ -223,11 +233,11 @@ impl State {
         interest.filter == Filter::Empty || interest.filter == Filter::Write && interest.low_water() > 1 && is_pipe()
     }
 
-    /// An interest is asked again later.
-    fn look_again(&mut self, key: Key) {
+    /// An interest is asked again after so many nanoseconds.
+    fn look_again(&mut self, key: Key, after: u64) {
         let interest = &mut self.interests[key];
         if interest.again.is_none() && self.timers[0].prepare(&self.set).is_ok() {
-            let due = self.timers[0].now() + LOOK_AGAIN;
+            let due = self.timers[0].now() + after;
             interest.again = Some(due);
             self.timers[0].insert(due, key);
         }
@@ -271,6 +281,7 @@ impl State {
     }
 
     /// What may be true after the call, too, is looked at again then.
+    #[inline]
     fn stay(&mut self, key: Key) {
         let interest = &self.interests[key];
         if !self.is_repeated(interest) {
@@ -295,7 +306,7 @@ impl State {
             assert!(!interest.held, "who is held is not told");
             interest.held = true;
             held.push(key);
-            self.ready.remove(key.index());
+            self.ready.remove(key.index);
             self.resettle(key);
         }
         self.settle_bell();
@@ -308,7 +319,7 @@ impl State {
             interest.held = false;
             let is_level = !interest.flags.contains(Flags::CLEAR);
             if !interest.disabled && (is_level || interest.is_pending()) {
-                self.ready.push(key.index());
+                self.ready.push(key.index);
             }
             self.resettle(key);
         }

@@ -2,10 +2,10 @@
 
 use corelane_os::events::alarm::{Alarm, Clock};
 use corelane_os::events::polling::{Readiness, Set};
+use corelane_seam::slab::Key;
 use std::collections::BTreeSet;
 
 use crate::set::Token;
-use crate::slab::Key;
 
 /// Interests by the instant at which they are due.
 pub struct Timers {
@@ -95,7 +95,7 @@ mod tests {
         assert!(timers.prepare(&corelane_os::testing::set_that_refuses()).is_err());
         let set = Set::new().expect("a set");
         timers.prepare(&set).expect("the set takes it");
-        timers.insert(1, crate::slab::Slab::new().insert(()));
+        timers.insert(1, Key::new(0, 0));
         timers.settle();
         let mut room = corelane_os::events::polling::room::<2>();
         let reports = set.collect(&mut room, Some(std::time::Duration::ZERO));

@@ -64,6 +64,13 @@ fn forget(number: RawFd, kevents: &Arc<Kevents>) {
     drop(gone);
 }
 
+/// The queue that had this descriptor has ended: what belongs to it goes too. Waits for nobody, as [`corelane_event::closed`] says: where somebody looks at that
+/// moment it goes with the next look for a queue of this number, or with the next queue.
+pub(crate) fn closed(number: RawFd) {
+    let gone = TABLES.mine().try_write().ok().and_then(|mut table| table.queues.remove(&number));
+    drop(gone);
+}
+
 /// The ring at an address; EFAULT where there is none.
 pub(super) fn ring(address: usize) -> Result<Arc<Ring>, i32> {
     find(|table| table.rings.get(&address).cloned()).ok_or(libc::EFAULT)

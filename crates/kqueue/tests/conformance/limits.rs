@@ -82,6 +82,18 @@ pub const CASES: &[Case] = &[
         });
         close(number);
     }),
+    case("a call tells as many as there is room for, also more than a thousand", "Q-02", |q| {
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, hard.min(4096), hard).unwrap();
+        // One pipe cannot be waited for as often as that.
+        let pipes: Vec<_> = (0..4).map(|_| pipe()).collect();
+        pipes.iter().for_each(|(_, write)| put(write, b"a"));
+        let copies: Vec<_> = pipes.iter().flat_map(|(read, _)| (0..400).map(|_| dup(read))).collect();
+        copies.iter().for_each(|copy| q.add(id(copy), READ));
+        assert_eq!(q.call(&[], 2000, AT_ONCE).unwrap().len(), 1600);
+        assert_eq!(q.call(&[], 1200, AT_ONCE).unwrap().len(), 1200);
+        copies.into_iter().for_each(close);
+    }),
     case("timer 4,097 is refused, and one that is deleted makes room", "Q-19", |q| {
         for ident in 0..4096 {
             q.set(&[ev(ident, TIMER, ADD).data(3_600_000)]);

@@ -128,6 +128,9 @@ pub fn listens(number: RawFd) -> bool {
     borrowed(number).is_ok_and(|descriptor| socket_acceptconn(descriptor) == Ok(true))
 }
 
+/// The state of a socket that takes connections (tcp_states.h).
+const TCP_LISTEN: u8 = 10;
+
 /// What TCP says of a socket: for one that listens, the connections that wait; None for others.
 pub fn tcp(number: RawFd) -> Option<Tcp> {
     let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
@@ -143,7 +146,13 @@ pub fn tcp(number: RawFd) -> Option<Tcp> {
     };
     let was_connected = info.tcpi_bytes_acked > 0 || info.tcpi_segs_in > 1;
     let waiting = i64::from(info.tcpi_unacked);
-    Some(Tcp { waiting, retransmitted: info.tcpi_total_retrans, heard: info.tcpi_segs_in, was_connected })
+    Some(Tcp {
+        listens: info.tcpi_state == TCP_LISTEN,
+        waiting,
+        retransmitted: info.tcpi_total_retrans,
+        heard: info.tcpi_segs_in,
+        was_connected,
+    })
 }
 
 /// Connections that wait at a local socket that listens (sock_diag(7), UNIX_DIAG_RQLEN); None where the kernel does not say.
@@ -166,6 +175,8 @@ pub fn local_backlog(number: RawFd) -> Option<i64> {
 /// What TCP says of a socket (TCP_INFO, tcp(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tcp {
+    /// It takes connections.
+    pub listens: bool,
     /// Of one that listens: connections that nobody has accepted. Of others: segments on their way.
     pub waiting: i64,
     /// Segments sent more than once.

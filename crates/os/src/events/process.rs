@@ -36,13 +36,13 @@ pub fn is_process(number: RawFd) -> bool {
 }
 
 /// The wait status (wait(2)) of the process behind a descriptor, once it has ended: of a child without taking it from who waits for it, of
-/// another where the kernel tells (PIDFD_GET_INFO, Linux 6.15), else 0.
-pub fn status(number: RawFd) -> i64 {
-    let Ok(descriptor) = borrowed(number) else { return 0 };
+/// another once its parent has waited for it, where the kernel tells (PIDFD_GET_INFO, Linux 6.15); else none.
+pub fn status(number: RawFd) -> Option<i64> {
+    let descriptor = borrowed(number).ok()?;
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     match waitid(WaitId::PidFd(descriptor), options) {
-        Ok(Some(status)) => i64::from(wait_status(&status)),
-        _ => info(number).ok().flatten().map_or(0, i64::from),
+        Ok(Some(status)) => Some(i64::from(wait_status(&status))),
+        _ => info(number).ok().flatten().map(i64::from),
     }
 }
 

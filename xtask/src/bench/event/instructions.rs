@@ -43,7 +43,7 @@ pub fn missing() -> Option<String> {
     (!is_installed("valgrind")).then(|| format!("{NAME}: valgrind is not installed: apt-get install -y valgrind"))
 }
 
-/// Counts an event of each system, and a request of evserver on kqueue and on epoll.
+/// Counts an event of each system, and a request of evserver on kqueue, on epoll, and on the least that kqueue(2) needs: below that no library comes.
 ///
 /// # Errors
 /// When a program fails, or a signal asks for the end.
@@ -55,10 +55,13 @@ pub fn run(programs: &Programs, interrupt: &Interrupt) -> Result<Vec<Count>> {
         let instructions = per_event(programs, system).with_context(|| format!("{NAME}, {system}"))?;
         counts.push(Count { what: format!("event by {system}"), instructions });
     }
-    for system in SERVERS {
+    let servers = SERVERS.map(|system| (programs.server(), system, request_of(system)));
+    // Its kqueue(2) stands before the library's.
+    let least = (programs.least_server(), SERVERS[0], "request on the least of kqueue".to_owned());
+    for (program, system, what) in servers.into_iter().chain([least]) {
         interrupt.check()?;
-        let instructions = per_request(&programs.server(), system).with_context(|| format!("{NAME}, evserver {system}"))?;
-        counts.push(Count { what: request_of(system), instructions });
+        let instructions = per_request(&program, system).with_context(|| format!("{NAME}, {what}"))?;
+        counts.push(Count { what, instructions });
     }
     Ok(counts)
 }

@@ -107,6 +107,11 @@ impl Programs {
         self.folder.join(SERVER)
     }
 
+    /// evserver on the least that kqueue(2) needs.
+    pub fn least_server(&self) -> PathBuf {
+        self.folder.join(LEAST_SERVER)
+    }
+
     /// Whether evserver can be this entrant.
     pub fn serves(&self, entrant: Entrant) -> bool {
         entrant != Entrant::Peer(Peer::Evserver(ServerSystem::Uring)) || self.systems.contains(&System::Uring)
@@ -119,6 +124,7 @@ fn folder(peers: &Path) -> PathBuf {
 }
 
 const SERVER: &str = "peer-evserver";
+const LEAST_SERVER: &str = "peer-evserver-least";
 
 /// Builds the library as it is shipped, and the programs.
 ///
@@ -140,7 +146,9 @@ pub fn build(peers: &Path) -> Result<()> {
     let whole: Vec<_> = plain.iter().cloned().chain(["kqueue.c", "ring.c"].map(|name| sources.join(name))).collect();
     compile(&plain, &[], &folder.join("peer-events"))?;
     compile(&whole, &with_kqueue(&ours), &folder.join("peer-events-kqueue"))?;
-    compile(&[crates.join("programs/evserver.c")], &ours, &folder.join(SERVER))?;
+    let server = crates.join("programs/evserver.c");
+    compile(std::slice::from_ref(&server), &ours, &folder.join(SERVER))?;
+    compile(&[server, sources.join("least.c")], &ours, &folder.join(LEAST_SERVER))?;
     match libkqueue() {
         Some(flags) => compile(&whole, &with_kqueue(&flags), &folder.join("peer-events-libkqueue")),
         None => Ok(()),
