@@ -330,6 +330,7 @@ fn written(answer: Result<String, String>) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::admin::control_client::ask;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc;
     use tempfile::TempDir;
 
@@ -559,7 +560,7 @@ mod tests {
         let scratch = Scratch::new();
         let page = scratch.page("1");
         let socket = open(&page, echo).unwrap();
-        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let is_over = AtomicBool::new(false);
         let flood = &|bytes: &[u8]| {
             while !is_over.load(Ordering::Relaxed) {
                 // It is dropped before its answer comes.
