@@ -180,31 +180,3 @@ fn hellos_that_never_end_are_bounded_in_number_memory_and_time() {
     leave(&mut rig, &peer);
     end(rig);
 }
-
-/// Records of one byte each, whose echo is not read: each would hold memory of its own.
-#[test]
-fn who_says_a_byte_a_record_and_reads_nothing_holds_little() {
-    let mut rig = rig(1_000);
-    let (peer, mut tls) = opened(&mut rig, usize::MAX);
-    let (mut said, mut most) = (0, 0);
-    for _ in 0..200 {
-        let mut records = Vec::new();
-        while records.len() < 32 << 10 {
-            tls.writer().write_all(b"a").unwrap();
-            tls.write_tls(&mut records).unwrap();
-        }
-        // What is not taken would be missing in between.
-        let taken = peer.send(&records);
-        said += taken;
-        rig.wait(MS);
-        most = most.max(rig.arenas[0].used());
-        if taken < records.len() {
-            break;
-        }
-    }
-    assert!(said > 64 << 10 && most < 768 << 10, "{most} bytes are held for {said} of records");
-    let other = connect(&mut rig, 7);
-    peer.reset();
-    leave(&mut rig, &other);
-    end(rig);
-}
