@@ -10,8 +10,8 @@ use corelane_event::Queue;
 
 use crate::call::{self, Lists, Timeout};
 use crate::cancelling::uncancelled;
-use crate::closing;
 use crate::failing::fail;
+use crate::owner;
 use crate::record::{Kevent, Record, number};
 use crate::short::Short;
 
@@ -21,7 +21,7 @@ const SECOND: i64 = 1_000_000_000;
 /// kqueue(2): a new queue, or -1 with errno EMFILE, ENFILE or ENOMEM. Closed by close(2); not inherited by fork(2).
 #[unsafe(no_mangle)]
 pub extern "C" fn kqueue() -> c_int {
-    closing::this_process_has_queues();
+    owner::this_process_has_queues();
     match uncancelled(Queue::new) {
         // The core keeps the queue until its descriptor is closed.
         Ok(queue) => {

@@ -8,28 +8,9 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int, c_uint};
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::kevents;
-
-/// The process that has made a queue, 0 while none has. A child of fork(2) has none yet, and one of vfork(2) writes its parent's memory
-/// but has a descriptor table of its own: what these close is no matter of the parent's queues.
-static OWNER: AtomicI32 = AtomicI32::new(0);
-
-/// From now on closes are told.
-pub(crate) fn this_process_has_queues() {
-    OWNER.store(process(), Ordering::Release);
-}
-
-fn process() -> i32 {
-    // SAFETY: always succeeds.
-    unsafe { libc::getpid() }
-}
-
-fn is_owner() -> bool {
-    let owner = OWNER.load(Ordering::Acquire);
-    owner != 0 && owner == process()
-}
+use crate::{kevents, owner};
 
 /// Whose descriptor it is the core asks itself, where somebody watches it.
 fn tell(descriptor: c_int) {
@@ -138,7 +119,7 @@ fn tell_replaced(from: c_int, to: c_int) {
 /// close_range(2). What is closed in a new table, or by a later exec(3), is not closed for our queues.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn corelane_close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    if flags == 0 && is_owner() {
+    if flags == 0 && owner::is_this_process() {
         let highest = last.min(HIGHEST);
         (first..=highest).for_each(|number| tell(number.cast_signed()));
     }

@@ -9,6 +9,7 @@ mod closing;
 mod failing;
 mod kevents;
 mod names;
+mod owner;
 mod record;
 mod short;
 

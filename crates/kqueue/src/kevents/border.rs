@@ -13,8 +13,8 @@ use corelane_kevent::{Kevents, Position, RECORDS_MAX, Record, Ring, Statistics, 
 use super::memory::Memory;
 use super::table;
 use crate::cancelling::uncancelled;
-use crate::closing;
 use crate::failing::fail;
+use crate::owner;
 
 const CTL_ADD: c_uint = 0;
 const CTL_REMOVE: c_uint = 1;
@@ -74,7 +74,7 @@ pub extern "C" fn kevent_ring_unmap(ring: *const u64) -> c_int {
 /// [`kevent_ring_map`]), EMFILE, ENFILE, ENOMEM. Closed by close(2).
 #[unsafe(no_mangle)]
 pub extern "C" fn kevent_init(ring: *const u64, ring_size: c_uint, flags: c_uint) -> c_int {
-    closing::this_process_has_queues();
+    owner::this_process_has_queues();
     let make = || ring_of(ring, ring_size, flags).and_then(|ring| Kevents::new(ring).map_err(number)).map(table::keep);
     match uncancelled(make) {
         Ok(descriptor) => descriptor,
