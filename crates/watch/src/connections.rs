@@ -170,8 +170,9 @@ mod tests {
     fn a_connection_is_told_from_its_opening_on_and_with_its_ending_until_another_has_its_number() {
         let (page, reader) = page(4);
         let rows = page.connections(1).unwrap();
-        rows.open(2, Some(0x51cc_c178), 7_900_000_000);
         rows.open(0, None, 8_000_000_000);
+        assert_eq!(reader.connections(1).len(), 1, "the first is read as soon as it is there");
+        rows.open(2, Some(0x51cc_c178), 7_900_000_000);
         rows.end(2, ConnectionState::Closing);
         rows.end(2, ConnectionState::Aborted);
         // Nobody has had that number.
