@@ -70,7 +70,7 @@ pub struct XdpQueue {
 ///
 /// # Errors
 /// [`Error::Busy`] if the interface has a program, [`Error::AddressTaken`] if the kernel has an address of ours, [`Error::Forbidden`] and [`Error::Program`] without CAP_NET_ADMIN and CAP_BPF,
-/// [`Error::NoQueue`], and others.
+/// [`Error::NoQueue`], [`Error::NoSendQueue`], and others.
 pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Error> {
     ours.check()?;
     if queues == 0 || queues > QUEUES_MAX {
@@ -79,6 +79,9 @@ pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Err
     let interface = Interface::find(name)?;
     if queues > interface.queues as usize {
         return Err(Error::NoQueue { name: name.into(), queue: queues as u32 - 1 });
+    }
+    if queues > interface.send_queues as usize {
+        return Err(Error::NoSendQueue { name: name.into(), got: interface.send_queues, needed: queues });
     }
     let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), queues, "corelane_queues")?;
     let program = Program::load(ProgramKind::Xdp, &ours::program(ours, sockets.as_fd()), "corelane_ours")?;

@@ -238,6 +238,18 @@ fn each_queue_has_its_own_port() {
     });
 }
 
+/// What a port without a queue to send by sends would be lost without a word.
+#[test]
+fn queues_that_cannot_send_are_refused_in_words() {
+    on_network("afxdp::queues_that_cannot_send_are_refused_in_words", || {
+        run(&["link add near numrxqueues 2 numtxqueues 1 type veth peer name far numrxqueues 2 numtxqueues 2"]);
+        let refused = afxdp::open("near", &Ours::All, 2).unwrap_err();
+        assert_eq!(refused, Error::NoSendQueue { name: "near".into(), got: 1, needed: 2 });
+        assert!(refused.to_string().contains("numtxqueues 2"), "{refused}");
+        assert_eq!(afxdp::open("near", &Ours::All, 1).map(|queues| queues.len()), Ok(1));
+    });
+}
+
 /// Gives `near` so many queues to receive by; the reason, if that is refused.
 fn set_queues(count: usize) -> Result<(), String> {
     let output =
