@@ -15,6 +15,7 @@
 #![allow(unsafe_code)]
 
 pub mod afxdp;
+mod arrivals;
 mod choice;
 mod copying;
 mod errors;
