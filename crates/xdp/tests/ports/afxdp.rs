@@ -238,6 +238,59 @@ fn each_queue_has_its_own_port() {
     });
 }
 
+/// Whether lanes can take packets in by themselves here; a test that needs it is left out otherwise.
+fn can_poll(test: &str) -> bool {
+    wire(1);
+    let polled = afxdp::open("near", &Ours::All, 1).and_then(|mut queues| afxdp::poll(&mut queues));
+    run(&["link del near"]);
+    polled.map_err(|why| skip(test, &why.to_string())).is_ok()
+}
+
+#[test]
+fn a_port_that_takes_packets_in_by_itself_echoes() {
+    const NAME: &str = "afxdp::a_port_that_takes_packets_in_by_itself_echoes";
+    on_every_driver(NAME, |by| {
+        if can_poll(NAME) {
+            ends::echoes(by, Kind::Polling);
+        }
+    });
+}
+
+#[test]
+fn a_port_that_takes_packets_in_by_itself_survives_its_interface_going_down_and_up_and_away() {
+    const NAME: &str = "afxdp::a_port_that_takes_packets_in_by_itself_survives_its_interface_going_down_and_up_and_away";
+    on_every_driver(NAME, |by| {
+        if can_poll(NAME) {
+            ends::goes_down_and_away(by, Kind::Polling);
+        }
+    });
+}
+
+/// Frames that have come are taken in by the port itself: the kernel, which has nobody look for them, leaves them for so long that the
+/// test would be over; and when the port is gone, the queue is free and the kernel takes in what comes as before.
+#[test]
+fn what_a_port_has_begun_to_take_in_comes_by_its_own_calls() {
+    const NAME: &str = "afxdp::what_a_port_has_begun_to_take_in_comes_by_its_own_calls";
+    on_network(NAME, || {
+        if !can_poll(NAME) {
+            return;
+        }
+        wire(1);
+        for _ in 0..3 {
+            let mut near = nodes(Kind::Polling, 1).remove(0);
+            let mut far = far();
+            for round in 0..200 {
+                let packets: Vec<_> = (0..40).map(|number| datagram(OURS, number, &[round; 100])).collect();
+                assert_eq!(far.send(&packets), Ok(40));
+                assert!(near.frames(40).iter().zip(&packets).all(|(frame, packet)| **frame == **packet));
+            }
+            near.close();
+            far.close();
+        }
+        nodes(Kind::Xdp, 1).into_iter().for_each(Node::close);
+    });
+}
+
 /// What a port without a queue to send by sends would be lost without a word.
 #[test]
 fn queues_that_cannot_send_are_refused_in_words() {
