@@ -108,7 +108,7 @@ pub fn poll<'a>(queues: impl IntoIterator<Item = &'a mut XdpQueue>) -> Result<()
     let queues: Vec<_> = queues.into_iter().collect();
     let Some(first) = queues.first() else { return Ok(()) };
     let refused = |call: &'static str, name: &str, error: &std::io::Error| match errno::of(error) {
-        0 | libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOENT => Error::Absent {
+        libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOENT => Error::Absent {
             what: "busy polling of its queues",
             remedy: "use Linux 6.13, and a driver with a queue for each lane",
         },

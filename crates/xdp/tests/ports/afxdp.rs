@@ -291,6 +291,19 @@ fn what_a_port_has_begun_to_take_in_comes_by_its_own_calls() {
     });
 }
 
+/// Where the kernel does not tell by what a queue is received, it goes on receiving, and that is said.
+#[test]
+fn who_cannot_take_packets_in_by_himself_is_told_and_served() {
+    on_network("afxdp::who_cannot_take_packets_in_by_himself_is_told_and_served", || {
+        run(&["link add near type bridge", "link set near up"]);
+        let mut choice = ports_for("near", &Ours::All, 1).unwrap();
+        choice.poll();
+        assert!(matches!(choice.lost[..], [Loss::Native, Loss::Polling(Error::Absent { .. })]), "{:?}", choice.lost);
+        assert!(choice.lost[1].to_string().contains("Linux 6.13"), "{}", choice.lost[1]);
+        choice.queues.remove(0).port(memory(), 64).unwrap();
+    });
+}
+
 /// What a port without a queue to send by sends would be lost without a word.
 #[test]
 fn queues_that_cannot_send_are_refused_in_words() {
