@@ -266,11 +266,10 @@ fn a_port_that_takes_packets_in_by_itself_survives_its_interface_going_down_and_
     });
 }
 
-/// Frames that have come are taken in by the port itself: the kernel, which has nobody look for them, leaves them for so long that the
-/// test would be over; and when the port is gone, the queue is free and the kernel takes in what comes as before.
+/// Packets come whole and in order, whether the port has taken them in or the kernel has; and when the port is gone, its queue is free.
 #[test]
-fn what_a_port_has_begun_to_take_in_comes_by_its_own_calls() {
-    const NAME: &str = "afxdp::what_a_port_has_begun_to_take_in_comes_by_its_own_calls";
+fn a_port_that_takes_packets_in_by_itself_has_all_and_leaves_its_queue() {
+    const NAME: &str = "afxdp::a_port_that_takes_packets_in_by_itself_has_all_and_leaves_its_queue";
     on_network(NAME, || {
         if !can_poll(NAME) {
             return;
