@@ -21,8 +21,6 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 const DEFERRED: u64 = 200_000;
 /// How often in a row it does so although there was nothing.
 const DEFERRALS: u32 = 1;
-/// How long the end of a watch is waited for, in nanoseconds.
-const ENDS_WITHIN: u32 = 20_000_000;
 /// `struct genlmsghdr`: command, version, reserved.
 const HEAD_BYTES: usize = 4;
 /// The family that knows the numbers of the others, what to ask it, and what it answers.
@@ -165,15 +163,6 @@ impl Polling {
 
 impl Drop for Polling {
     fn drop(&mut self) {
-        // The ring holds the socket until it watches no more.
-        if self.is_watching {
-            let entry = opcode::PollRemove::new(0).build();
-            // SAFETY: the entry names no memory.
-            let pushed = unsafe { self.ring.submission().push(&entry) };
-            assert!(pushed.is_ok(), "one entry at a time fits into the queue");
-            let _ended =
-                self.ring.submitter().submit_with_args(2, &SubmitArgs::new().timespec(&Timespec::new().nsec(ENDS_WITHIN)));
-        }
         // One that is gone needs nothing.
         let _gone = self.receiver.set(self.receiver.deferrals, self.receiver.deferred);
     }
