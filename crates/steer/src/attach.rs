@@ -30,6 +30,9 @@ pub(crate) struct Attached {
 impl Attachment {
     pub(crate) fn new(settings: &Settings, server: &Server, hasher: &FlowHasher, table: &Table) -> Result<Self, Error> {
         let joins = server.joins && server.places.iter().any(is_held);
+        if server.places.is_empty() && server.over_frames && server.lanes > 1 {
+            return Ok(Self { in_force: InForce::Frames, attached: None, detaches: false, note: None });
+        }
         if server.places.is_empty() || (server.lanes == 1 && !joins) {
             return Ok(Self { in_force: InForce::Nothing, attached: None, detaches: false, note: None });
         }

@@ -33,6 +33,8 @@ pub enum Error {
         /// What is in force.
         in_force: InForce,
     },
+    /// The caller has a lane leave or come back whose frames nobody else could have: all that is served is served over frames.
+    OverFrames,
     /// The caller gives buckets to a lane that has left, or lets it leave again.
     LaneAway {
         /// The lane.
@@ -72,6 +74,9 @@ impl fmt::Display for Error {
             Self::NotSteered { in_force } => write!(
                 f,
                 "no table chooses the lanes here ({in_force} does): start with two lanes or more, steered by program or classic"
+            ),
+            Self::OverFrames => f.write_str(
+                "a lane over frames stays, for the queue of the interface is its own: give its buckets to others instead (rss table --move)",
             ),
             Self::LaneAway { lane } => write!(f, "lane {lane} has left: let it come back first"),
             Self::LanePresent { lane } => write!(f, "lane {lane} is there already: nothing is to be done"),

@@ -69,7 +69,7 @@ impl Steered {
         let means = match in_force {
             InForce::Program => Some(Means::Program),
             InForce::Classic => Some(Means::Classic),
-            InForce::Nothing | InForce::Kernel => None,
+            InForce::Nothing | InForce::Frames | InForce::Kernel => None,
         };
         let attached = match means {
             Some(means) => {

@@ -13,6 +13,8 @@ pub enum InForce {
     Program,
     /// The table, by a classic program.
     Classic,
+    /// The table, by the lanes: all that is served is served over frames.
+    Frames,
     /// The kernel's own hash.
     Kernel,
 }
@@ -30,7 +32,7 @@ impl FromStr for InForce {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let all = [Self::Nothing, Self::Program, Self::Classic, Self::Kernel];
+        let all = [Self::Nothing, Self::Program, Self::Classic, Self::Frames, Self::Kernel];
         all.into_iter().find(|known| known.to_string() == text).ok_or(())
     }
 }
@@ -41,6 +43,7 @@ impl fmt::Display for InForce {
             Self::Nothing => "none",
             Self::Program => "program",
             Self::Classic => "classic program",
+            Self::Frames => "frames",
             Self::Kernel => "kernel hash",
         })
     }

@@ -8,6 +8,8 @@ pub struct Server {
     pub places: Vec<TransportAddress>,
     /// How many lanes there are: 1 to 256, if anything is served.
     pub lanes: usize,
+    /// Something is served over frames: what comes there finds its lane by the lanes themselves, which follow the table.
+    pub over_frames: bool,
     /// Other processes may have sockets at the same places: what comes from now on is taken over from them.
     pub joins: bool,
 }

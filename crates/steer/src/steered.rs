@@ -46,7 +46,8 @@ impl Steered {
     #[doc(hidden)] // Whoever runs lanes calls it, and no program.
     pub fn new(settings: &Settings, server: &Server, tell: Tell<Steer>) -> Result<Arc<Self>, Error> {
         // Clients have lanes without number, and nothing is to be chosen for them.
-        let table = settings.table(if server.places.is_empty() { 1 } else { server.lanes })?;
+        let is_client = server.places.is_empty() && !server.over_frames;
+        let table = settings.table(if is_client { 1 } else { server.lanes })?;
         let hasher = Arc::new(FlowHasher::new(&settings.key, settings.types));
         let Attachment { in_force, attached, detaches, note } = Attachment::new(settings, server, &hasher, &table)?;
         assert!(
@@ -154,8 +155,10 @@ impl Steered {
     }
 
     fn check_present(&self, state: &State, lane: usize, expected: bool) -> Result<(), Error> {
-        if self.attached.is_none() {
-            return Err(Error::NotSteered { in_force: self.in_force });
+        match (&self.attached, self.in_force) {
+            (Some(_), _) => {}
+            (None, InForce::Frames) => return Err(Error::OverFrames),
+            (None, in_force) => return Err(Error::NotSteered { in_force }),
         }
         match state.present.get(lane) {
             None => {
@@ -169,10 +172,20 @@ impl Steered {
     }
 
     fn put(&self, state: &mut State, table: &Table) -> Result<(), Error> {
-        let Some(attached) = &self.attached else { return Err(Error::NotSteered { in_force: self.in_force }) };
-        let written = attached.selector.rewrite(table);
-        // A refusal may come after some buckets.
-        state.table = attached.selector.table();
+        let written = match (&self.attached, self.in_force) {
+            (Some(attached), _) => {
+                let written = attached.selector.rewrite(table);
+                // A refusal may come after some buckets.
+                state.table = attached.selector.table();
+                written
+            }
+            (None, InForce::Frames) => {
+                check(table, &state.table, state.present.len())?;
+                state.table = table.clone();
+                Ok(())
+            }
+            (None, in_force) => return Err(Error::NotSteered { in_force }),
+        };
         let State { table: in_force, told, .. } = state;
         told.iter_mut().for_each(|told| told(in_force));
         written?;
@@ -216,6 +229,16 @@ impl Steered {
     fn lock(&self) -> MutexGuard<'_, State> {
         // What a panic left behind is whole: the table is replaced in one step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Refuses a table that cannot take the place of another one.
+fn check(table: &Table, present: &Table, lanes: usize) -> Result<(), corelane_select::Error> {
+    let (got, expected) = (table.buckets().count(), present.buckets().count());
+    match table.owners().find(|lane| *lane >= lanes) {
+        Some(got) => Err(corelane_select::Error::LaneRange { got, most: lanes - 1 }),
+        None if got != expected => Err(corelane_select::Error::BucketCount { got, expected }),
+        None => Ok(()),
     }
 }
 

@@ -20,6 +20,7 @@ use crate::errors::Error;
 use crate::link::{GONE, Interface, TAG_BYTES, Watch};
 use crate::ours::{self, Ours};
 use crate::outgoing;
+use crate::polling::{self, Polling, Receiver};
 use crate::socket::{self, HEADROOM, Socket, is_passing};
 use corelane_os::errno;
 use corelane_os::rights::locked_bytes_max;
@@ -38,6 +39,8 @@ const CHUNK_BYTES_MAX: usize = 4096;
 pub const RING_MAX: usize = 1 << 15;
 /// Frames that one call has the kernel send (`XDP_MAX_TX_SKB_BUDGET`), at the least.
 const SENT_BY_CALL: u32 = 32;
+/// Frames that a lane which takes them in by itself has come before it handles them.
+const LOOKED_FOR: u32 = 64;
 /// When the kernel is asked again to send what it would not, in nanoseconds.
 const AGAIN: u64 = 50_000;
 
@@ -63,6 +66,8 @@ pub struct XdpQueue {
     attachment: Arc<Attachment>,
     name: Box<str>,
     queue: u32,
+    /// Whose packets the lane takes in by itself; none if the kernel does.
+    receiver: Option<Receiver>,
 }
 
 /// Gives the interface a program that lets the ports of its first `queues` queues have what is `ours`. Where the interface's driver runs no programs, the kernel does,
@@ -70,7 +75,7 @@ pub struct XdpQueue {
 ///
 /// # Errors
 /// [`Error::Busy`] if the interface has a program, [`Error::AddressTaken`] if the kernel has an address of ours, [`Error::Forbidden`] and [`Error::Program`] without CAP_NET_ADMIN and CAP_BPF,
-/// [`Error::NoQueue`], and others.
+/// [`Error::NoQueue`], [`Error::NoSendQueue`], and others.
 pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Error> {
     ours.check()?;
     if queues == 0 || queues > QUEUES_MAX {
@@ -80,11 +85,47 @@ pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Err
     if queues > interface.queues as usize {
         return Err(Error::NoQueue { name: name.into(), queue: queues as u32 - 1 });
     }
+    if queues > interface.send_queues as usize {
+        return Err(Error::NoSendQueue { name: name.into(), got: interface.send_queues, needed: queues });
+    }
     let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), queues, "corelane_queues")?;
     let program = Program::load(ProgramKind::Xdp, &ours::program(ours, sockets.as_fd()), "corelane_ours")?;
     let (link, mode) = attach(&program, &interface)?;
     let attachment = Arc::new(Attachment { sockets, mode, _link: link });
-    Ok((0..queues as u32).map(|queue| XdpQueue { attachment: attachment.clone(), name: name.into(), queue }).collect())
+    Ok((0..queues as u32)
+        .map(|queue| XdpQueue { attachment: attachment.clone(), name: name.into(), queue, receiver: None })
+        .collect())
+}
+
+/// Has the lanes that get these queues take packets in by themselves as long as they come: the kernel's receiving runs in their own calls, and under a
+/// flood nothing takes their CPU from them. A packet that comes after a lane has found none, and within 0.2 milliseconds, waits for their end.
+/// Until the interface is set down and up again; then the kernel receives for them.
+///
+/// # Errors
+/// [`Error::Absent`] before Linux 6.13, without io_uring, and where the kernel does not tell which queue is received by what;
+/// [`Error::Forbidden`] without CAP_NET_ADMIN; [`Error::Refused`]. Then the kernel receives as before.
+pub fn poll<'a>(queues: impl IntoIterator<Item = &'a mut XdpQueue>) -> Result<(), Error> {
+    let queues: Vec<_> = queues.into_iter().collect();
+    let Some(first) = queues.first() else { return Ok(()) };
+    let refused = |call: &'static str, name: &str, error: &std::io::Error| match errno::of(error) {
+        libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOENT => Error::Absent {
+            what: "busy polling of its queues",
+            remedy: "use Linux 6.13, and a driver with a queue for each lane",
+        },
+        number => Error::of(call, number, name),
+    };
+    let name = first.name.clone();
+    let interface = Interface::find(&name)?;
+    polling::probe().map_err(|error| refused("io_uring_setup", &name, &error))?;
+    let receivers = Receiver::of_queues(interface.link.interface, queues.len());
+    let receivers = receivers.map_err(|error| refused("netlink NAPI_GET", &name, &error))?;
+    for queue in queues {
+        let receiver =
+            receivers.get(queue.queue as usize).copied().ok_or(Error::NoQueue { name: name.clone(), queue: queue.queue })?;
+        receiver.defer().map_err(|error| refused("netlink NAPI_SET", &name, &error))?;
+        queue.receiver = Some(receiver);
+    }
+    Ok(())
 }
 
 /// Makes all that a port needs but for the interface: the table of sockets, the program that gives them packets, and a socket with `memory`.
@@ -132,9 +173,11 @@ impl XdpQueue {
             return Err(Error::FrameShort { name: self.name, needed, got });
         }
         let socket = Socket::open(interface, self.queue, &memory, ring as u32)?;
+        let polling = self.receiver.map(Polling::new).transpose();
+        let polling = polling.map_err(|number| Error::of("io_uring_register", number, &self.name))?;
         let lent = vec![Lent::No; memory.frames()];
         let counts = Counts::default();
-        let mut port = XdpPort { socket: Some(socket), queue: self, watch, memory, lent, counts, asks_again_at: None };
+        let mut port = XdpPort { socket: Some(socket), queue: self, watch, memory, lent, counts, asks_again_at: None, polling };
         port.give();
         port.enter()?;
         Ok(port)
@@ -178,6 +221,8 @@ pub struct XdpPort {
     counts: Counts,
     /// When the kernel is to be asked again to send.
     asks_again_at: Option<u64>,
+    /// None if the kernel takes packets in.
+    polling: Option<Polling>,
 }
 
 impl XdpPort {
@@ -226,6 +271,17 @@ impl XdpPort {
         assert!(*place == Lent::No, "frame {index} is lent twice");
         *place = to;
         (index, start)
+    }
+
+    /// Has the kernel receive, where that is the lane's to say, until there is a batch or no more.
+    fn look(&mut self) {
+        let (Some(polling), Some(socket)) = (&mut self.polling, &self.socket) else { return };
+        let mut ready = socket.received.ready();
+        while polling.goes_on && ready < LOOKED_FOR {
+            polling.look(socket.as_fd());
+            let before = std::mem::replace(&mut ready, socket.received.ready());
+            polling.goes_on = ready > before;
+        }
     }
 
     /// The frame that the kernel names with this address; none if it did not have it for that.
@@ -362,7 +418,8 @@ impl Port for XdpPort {
     }
 
     fn has_more(&self) -> bool {
-        self.socket().received.ready() > 0 || self.watch.fault().is_some()
+        let may_come = self.polling.as_ref().is_some_and(|polling| polling.goes_on);
+        self.socket().received.ready() > 0 || may_come || self.watch.fault().is_some()
     }
 
     fn wakes_at(&self) -> Option<u64> {
@@ -371,11 +428,15 @@ impl Port for XdpPort {
 
     fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
         let first = into.len();
+        self.look();
         while into.len() - first < at_most {
             let Some(frame) = self.take_received(now)? else { break };
             into.push(frame);
         }
         self.give();
+        if let Some(polling) = &mut self.polling {
+            polling.goes_on = into.len() > first;
+        }
         match if into.len() == first { self.watch.fault_now() } else { None } {
             Some(fault) => Err(fault),
             None => Ok(()),
@@ -410,6 +471,7 @@ impl Port for XdpPort {
 
 impl Drop for XdpPort {
     fn drop(&mut self) {
+        drop(self.polling.take());
         // It is out of the map when it closes, and the kernel touches no frame any more.
         drop(self.socket.take());
         let lent = std::mem::take(&mut self.lent);

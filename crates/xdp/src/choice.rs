@@ -54,6 +54,8 @@ pub enum Loss {
     /// There is no AF_XDP for this reason, so there are packet sockets: they bring every packet of the interface, and the kernel has it as
     /// well.
     Xdp(Error),
+    /// Lanes do not take packets in by themselves, for this reason: the kernel does, and takes their CPU for it.
+    Polling(Error),
     /// The kernel chooses a tap's queue for a packet by a hash of its own, for this reason.
     Steering(Error),
 }
@@ -68,6 +70,7 @@ impl fmt::Display for Loss {
             Self::Steering(why) => {
                 write!(f, "the kernel gives packets to queues as it likes, so some change lanes on their way: {why}")
             }
+            Self::Polling(why) => write!(f, "lanes do not poll, so the kernel receives for them by itself: {why}"),
             Self::Xdp(why) => write!(
                 f,
                 "no AF_XDP but packet sockets, which are slower and leave every packet to the kernel as well, so it must not have \
@@ -103,6 +106,19 @@ pub fn ports_for(interface: &str, ours: &Ours, queues: usize) -> Result<Choice, 
             Ok(Choice { queues: opened.into_iter().map(Queue::Packet).collect(), lost: vec![Loss::Xdp(why)] })
         }
         Err(why) => Err(why),
+    }
+}
+
+impl Choice {
+    /// Has lanes take packets in by themselves ([`afxdp::poll`]); where that cannot be, it is noted as lost.
+    pub fn poll(&mut self) {
+        let queues = self.queues.iter_mut().filter_map(|queue| match queue {
+            Queue::Xdp(queue) => Some(queue),
+            Queue::Packet(_) | Queue::Tap(_) => None,
+        });
+        if let Err(why) = afxdp::poll(queues) {
+            self.lost.push(Loss::Polling(why));
+        }
     }
 }
 

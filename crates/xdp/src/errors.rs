@@ -40,6 +40,15 @@ pub enum Error {
         /// The queue asked for.
         queue: u32,
     },
+    /// The interface has fewer queues to send by than are asked for: what a port without one sends would be lost without a word.
+    NoSendQueue {
+        /// The interface.
+        name: Box<str>,
+        /// Queues to send by that it has.
+        got: u32,
+        /// Queues asked for.
+        needed: usize,
+    },
     /// Somebody else has the interface's queue, or a program on the interface (EBUSY).
     Busy {
         /// The interface.
@@ -104,7 +113,9 @@ impl Error {
         match self {
             Self::Refused { fault, .. } => *fault,
             Self::Forbidden { .. } => Fault { reason: Reason::Permission, number: libc::EPERM },
-            Self::NoInterface { .. } | Self::NoQueue { .. } => Fault { reason: Reason::NoInterface, number: libc::ENODEV },
+            Self::NoInterface { .. } | Self::NoQueue { .. } | Self::NoSendQueue { .. } => {
+                Fault { reason: Reason::NoInterface, number: libc::ENODEV }
+            }
             Self::Busy { .. } => Fault { reason: Reason::Busy, number: libc::EBUSY },
             Self::LockedMemory { .. } => Fault { reason: Reason::NoMemory, number: libc::ENOMEM },
             Self::Absent { .. } => Fault::of(Reason::Unsupported),
@@ -138,6 +149,11 @@ impl fmt::Display for Error {
             Self::NoQueue { name, queue } => {
                 write!(f, "{name} has no queue {queue}: use one of those it has, or give it more (ethtool -L {name})")
             }
+            Self::NoSendQueue { name, got, needed } => write!(
+                f,
+                "{name} has {got} queues to send by, and {needed} ports need one each: make it with as many to send by as to receive \
+                 (ip link add .. numtxqueues {needed} numrxqueues {needed}), or use {got}"
+            ),
             Self::Busy { name, what } => {
                 write!(f, "{name}: {what}: another process has it: end that one, or use another queue or interface")
             }

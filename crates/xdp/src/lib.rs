@@ -3,6 +3,7 @@
 //! ```text
 //! ports_for(interface, ours, queues) -> Queue, one a lane, and what was lost -> port(memory, ring)     the best of these:
 //! taps_for(name, hasher, table, queues) -> the same of a tap, and its selector
+//! choice.poll()                                                                lanes take packets in by themselves
 //! afxdp::open(name, ours, queues)    -> XdpQueue -> port(memory, ring)         what is ours comes, the rest is the kernel's
 //! packet::open(name, queues)         -> PacketQueue -> port(memory)            everything comes, and the kernel has it as well
 //! tap::open(name, queues)            -> TapQueue -> port(memory)               the kernel is at the other end of the wire
@@ -15,6 +16,7 @@
 #![allow(unsafe_code)]
 
 pub mod afxdp;
+mod arrivals;
 mod choice;
 mod copying;
 mod errors;
@@ -22,6 +24,7 @@ mod link;
 mod ours;
 mod outgoing;
 pub mod packet;
+mod polling;
 mod ring;
 mod socket;
 pub mod tap;

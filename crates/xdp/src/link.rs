@@ -29,8 +29,10 @@ pub struct Interface {
     pub link: Link,
     /// Bytes of its longest packet, without the link-layer header.
     pub mtu: usize,
-    /// Receive queues that are in use, as far as it says so.
+    /// Receive queues that it has.
     pub queues: u32,
+    /// Queues to send by that it has.
+    pub send_queues: u32,
     /// Whether it is up.
     pub is_up: bool,
     /// Whether it is a tap or a tun: one whose other end is a process.
@@ -62,6 +64,7 @@ impl Interface {
             link: Link { interface: number(4), mac },
             mtu: attributes.number(libc::IFLA_MTU).unwrap_or_default() as usize,
             queues: attributes.number(libc::IFLA_NUM_RX_QUEUES).unwrap_or(1).max(1),
+            send_queues: attributes.number(libc::IFLA_NUM_TX_QUEUES).unwrap_or(1).max(1),
             is_up: number(8) & libc::IFF_UP as u32 != 0,
             is_tun: details.text(libc::IFLA_INFO_KIND).is_some_and(|kind| kind == "tun"),
         })

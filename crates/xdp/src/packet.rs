@@ -2,10 +2,13 @@
 //!
 //! Each socket gets a copy of what comes; the kernel goes on having it as well. So it answers for what it takes to be its own: an address of ours
 //! must not be one of its addresses. Several sockets of one interface share what comes by the queue that it came on.
+//!
+//! What comes lies in a ring that the kernel shares with us (`arrivals`), and is copied into a frame; what leaves is sent by a call each.
 
+use crate::arrivals::Arrivals;
 use crate::copying::{Calls, CopyingPort, Received};
 use crate::errors::Error;
-use crate::link::{Interface, Watch};
+use crate::link::{Interface, TAG_BYTES, Watch};
 use corelane_os::errno::checked;
 use corelane_seam::{Checksum, Frame, FrameMemory, VlanTag};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -14,14 +17,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub const QUEUES_MAX: usize = 256;
 /// A socket is not told of what this machine sends (kernel 4.20).
 const IGNORE_OUTGOING: i32 = 23;
-/// Bytes of the kernel's buffer in front of each socket.
-const BUFFER_BYTES: i32 = 4 << 20;
-const CONTROL_BYTES: usize = 128;
 
 /// One socket of an interface, not yet a port: it can go to its lane's thread.
 #[derive(Debug)]
 pub struct PacketQueue {
-    descriptor: OwnedFd,
+    calls: PacketCalls,
     name: Box<str>,
     queue: u32,
 }
@@ -41,11 +41,12 @@ pub fn open(name: &str, queues: usize) -> Result<Vec<PacketQueue>, Error> {
     for queue in 0..queues as u32 {
         let refused = |call| move |number| Error::of(call, number, name);
         let descriptor = create().map_err(refused("socket AF_PACKET"))?;
+        let arrivals = Arrivals::new(&descriptor, interface.frame_bytes_max() + TAG_BYTES).map_err(refused("PACKET_RX_RING"))?;
         bind(&descriptor, interface.link.interface).map_err(refused("bind AF_PACKET"))?;
         if queues > 1 {
             group = Some(join(&descriptor, group).map_err(refused("PACKET_FANOUT"))?);
         }
-        opened.push(PacketQueue { descriptor, name: name.into(), queue });
+        opened.push(PacketQueue { calls: PacketCalls { descriptor, arrivals }, name: name.into(), queue });
     }
     Ok(opened)
 }
@@ -56,9 +57,7 @@ fn create() -> Result<OwnedFd, i32> {
     let number = checked(unsafe { libc::socket(libc::AF_PACKET, kind, 0) } as isize)?;
     // SAFETY: the call has just made this descriptor, and nobody else knows it.
     let descriptor = unsafe { OwnedFd::from_raw_fd(number as i32) };
-    set(&descriptor, libc::SOL_PACKET, IGNORE_OUTGOING, 1)?;
-    set(&descriptor, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
-    set(&descriptor, libc::SOL_SOCKET, libc::SO_RCVBUF, BUFFER_BYTES)?;
+    set(&descriptor, IGNORE_OUTGOING, 1)?;
     Ok(descriptor)
 }
 
@@ -77,7 +76,7 @@ fn bind(descriptor: &OwnedFd, interface: u32) -> Result<(), i32> {
 fn join(descriptor: &OwnedFd, group: Option<u16>) -> Result<u16, i32> {
     let how = libc::PACKET_FANOUT_QM | if group.is_none() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
     let argument = u32::from(group.unwrap_or(0)) | how << 16;
-    set(descriptor, libc::SOL_PACKET, libc::PACKET_FANOUT, argument.cast_signed())?;
+    set(descriptor, libc::PACKET_FANOUT, argument.cast_signed())?;
     let (mut seen, mut length) = (0_u32, size_of::<u32>() as u32);
     let number = descriptor.as_raw_fd();
     // SAFETY: the value is writable, and of that length.
@@ -85,10 +84,10 @@ fn join(descriptor: &OwnedFd, group: Option<u16>) -> Result<u16, i32> {
     checked(got as isize).map(|_| seen as u16)
 }
 
-fn set(descriptor: &OwnedFd, level: i32, option: i32, value: i32) -> Result<(), i32> {
+fn set(descriptor: &OwnedFd, option: i32, value: i32) -> Result<(), i32> {
     let (number, length) = (descriptor.as_raw_fd(), size_of::<i32>() as u32);
     // SAFETY: the value is readable, and of that length.
-    checked(unsafe { libc::setsockopt(number, level, option, (&raw const value).cast(), length) } as isize).map(drop)
+    checked(unsafe { libc::setsockopt(number, libc::SOL_PACKET, option, (&raw const value).cast(), length) } as isize).map(drop)
 }
 
 impl PacketQueue {
@@ -99,7 +98,7 @@ impl PacketQueue {
     pub fn port(self, memory: FrameMemory) -> Result<PacketPort, Error> {
         let watch = Watch::of(&self.name)?;
         let link = watch.interface().link;
-        CopyingPort::new(PacketCalls(self.descriptor), link, self.queue, watch, memory)
+        CopyingPort::new(self.calls, link, self.queue, watch, memory)
     }
 
     /// Its number, from 0.
@@ -111,40 +110,32 @@ impl PacketQueue {
 /// One packet socket, as a port.
 pub type PacketPort = CopyingPort<PacketCalls>;
 
-/// The calls of a packet socket.
+/// A packet socket and its ring.
 #[derive(Debug)]
-pub struct PacketCalls(OwnedFd);
+pub struct PacketCalls {
+    descriptor: OwnedFd,
+    arrivals: Arrivals,
+}
 
 impl Calls for PacketCalls {
     const DOWN: &[i32] = &[libc::ENETDOWN];
     const GONE: &[i32] = &[libc::ENXIO, libc::ENODEV];
 
     fn descriptor(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.descriptor.as_fd()
     }
 
     fn receive(&mut self, frame: &mut Frame) -> Result<Received, i32> {
-        let room = frame.len();
-        let mut place = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: room };
-        let mut control = [0_u64; CONTROL_BYTES / 8];
-        // SAFETY: plain numbers and pointers, for which zeros are good.
-        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        (message.msg_iov, message.msg_iovlen) = (&raw mut place, 1);
-        (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control) as _);
-        // SAFETY: the message names one writable place, and writable, aligned memory for control.
-        let length = checked(unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, libc::MSG_TRUNC) })?;
-        if length > room {
-            return Ok(Received::TooLong);
-        }
-        if let Some(data) = auxiliary(&message) {
-            note(frame, &data);
-        }
-        Ok(Received::Packet { length })
+        let Some(arrival) = self.arrivals.next() else { return Err(libc::EAGAIN) };
+        let Some(bytes) = arrival.bytes().filter(|bytes| bytes.len() <= frame.len()) else { return Ok(Received::TooLong) };
+        frame[..bytes.len()].copy_from_slice(bytes);
+        note(frame, arrival.header());
+        Ok(Received::Packet { length: bytes.len() })
     }
 
     fn send(&mut self, frame: &Frame) -> Result<(), i32> {
         // SAFETY: the bytes are readable, and stay for the call.
-        let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT) };
+        let sent = unsafe { libc::send(self.descriptor.as_raw_fd(), frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT) };
         match checked(sent) {
             // The interface's own queue is full: as on a card, the frame is lost there.
             Ok(_) | Err(libc::ENOBUFS) => Ok(()),
@@ -153,24 +144,7 @@ impl Calls for PacketCalls {
     }
 }
 
-/// What the kernel says of the packet beside its bytes.
-fn auxiliary(message: &libc::msghdr) -> Option<libc::tpacket_auxdata> {
-    // SAFETY: the kernel has filled the control memory, of which the message has the length.
-    let mut next = unsafe { libc::CMSG_FIRSTHDR(message) };
-    while !next.is_null() {
-        // SAFETY: the macro gives headers that lie within the control memory.
-        let header = unsafe { &*next };
-        if (header.cmsg_level, header.cmsg_type) == (libc::SOL_PACKET, libc::PACKET_AUXDATA) {
-            // SAFETY: such a header is followed by this structure, plain numbers, at whatever alignment.
-            return Some(unsafe { libc::CMSG_DATA(next).cast::<libc::tpacket_auxdata>().read_unaligned() });
-        }
-        // SAFETY: as for the first.
-        next = unsafe { libc::CMSG_NXTHDR(message, next) };
-    }
-    None
-}
-
-fn note(frame: &mut Frame, data: &libc::tpacket_auxdata) {
+fn note(frame: &mut Frame, data: &libc::tpacket2_hdr) {
     let has = |flag: u32| data.tp_status & flag != 0;
     if has(libc::TP_STATUS_CSUM_VALID) || has(libc::TP_STATUS_CSUMNOTREADY) {
         // What has not left this machine's memory yet needs no sum.

@@ -101,7 +101,8 @@ impl TapQueue {
 }
 
 /// Lets the program say which queue a packet from the kernel gets; `queue` is any of the tap's, and the program goes with the tap. The
-/// table is rewritten at any time ([`QueueSelector::rewrite`]).
+/// table is rewritten at any time ([`QueueSelector::rewrite`]). What waits in the old queue of a flow then may be overtaken by what comes to its new one,
+/// as on a card whose table is rewritten: nothing tells the two apart once they are read, so it is not counted either.
 ///
 /// # Errors
 /// [`Error::Refused`].

@@ -23,6 +23,7 @@ use clap::Args;
 
 use super::interrupt::Interrupt;
 use super::rounds::{Extent, Verdict};
+use super::server;
 use super::stage::Stage;
 use super::{Manner, wants};
 use crate::workspace::Workspace;
@@ -59,8 +60,9 @@ impl Arguments {
     /// Measures what was asked for.
     ///
     /// # Errors
-    /// When a wire or a server cannot be made. What is not installed is left out, by name.
+    /// When a program is missing that every wire is made with, or a wire or a server cannot be made. DPDK that is not installed is left out, by name.
     pub fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Found> {
+        wire::ensure_programs(server::is_installed)?;
         let (echoes, missing): (Vec<_>, Vec<_>) = Echo::ALL.into_iter().partition(|&echo| servers::lacking(echo).is_none());
         let left_out = missing.into_iter().filter_map(servers::lacking).collect();
         let mut found = Found { packets: Vec::new(), flood: None, nanoseconds: Vec::new(), left_out, verdicts: Vec::new() };

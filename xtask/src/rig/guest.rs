@@ -21,7 +21,8 @@ use super::Rig;
 use super::archive::Archive;
 use crate::workspace::Workspace;
 
-/// Modules of the guest, in the order in which they are loaded, by their names in the kernel's folder. What this kernel has built in is left out.
+/// Modules of the guest, by their names in the kernel's folder. They are loaded in several passes, for which needs which differs from one kernel to the
+/// next. What this kernel has built in is left out.
 const MODULES: [&str; 17] = [
     "virtio",
     "virtio_ring",
@@ -232,7 +233,7 @@ export PATH=/usr/sbin:/sbin:/usr/bin:/bin HOME=/tmp RUST_BACKTRACE=1
 mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp; mount -t tmpfs run /run
 mkdir -p /dev/shm /dev/pts; mount -t tmpfs shm /dev/shm; mount -t devpts pts /dev/pts; ln -s /proc/self/fd /dev/fd
 stty -F /dev/ttyS0 raw -echo
-for module in /modules/*.ko; do insmod $module; done
+for pass in 1 2 3; do for module in /modules/*.ko; do insmod $module 2> /dev/null; done; done
 ip link set lo up; ip addr add 10.9.0.2/24 dev eth0; ip link set eth0 up; ethtool -L eth0 combined {queues}
 cd /tmp
 {PROGRAM} {arguments} < /dev/null > /dev/ttyS0 2>&1

@@ -97,6 +97,7 @@ fn a_guest_runs_a_program_under_its_own_kernel() {
     }
     said(NAME, &["guest", "--", "uname", "-r"], &["6.1."]);
     said(NAME, &["guest", "--queues", "2", "--", "ethtool", "-l", "eth0"], &["Combined:\t2"]);
+    said(NAME, &["guest", "--queues", "2", "--", "ethtool", "-x", "eth0"], &["with 2 RX ring(s)", "toeplitz: on"]);
 }
 
 /// Whether some process is in this network namespace.

@@ -684,7 +684,8 @@ fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
         |place: &Place| Some(corelane_svc::TransportAddress { transport: place.transport, address: place.address.inet()? });
     // One socket of all lanes has no lane.
     let places = places.iter().filter(|place| place.named.is_none()).filter(is_steered).filter_map(flows_to);
-    Server { places: places.collect(), lanes: count, joins: lanes.join }
+    let over_frames = lanes.packet.is_some();
+    Server { places: places.collect(), lanes: count, over_frames, joins: lanes.join }
 }
 
 /// Has the page say which lane serves each bucket, from now on.

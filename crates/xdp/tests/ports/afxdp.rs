@@ -238,6 +238,83 @@ fn each_queue_has_its_own_port() {
     });
 }
 
+/// Whether lanes can take packets in by themselves here; a test that needs it is left out otherwise.
+fn can_poll(test: &str) -> bool {
+    wire(1);
+    let polled = afxdp::open("near", &Ours::All, 1).and_then(|mut queues| afxdp::poll(&mut queues));
+    run(&["link del near"]);
+    polled.map_err(|why| skip(test, &why.to_string())).is_ok()
+}
+
+#[test]
+fn a_port_that_takes_packets_in_by_itself_echoes() {
+    const NAME: &str = "afxdp::a_port_that_takes_packets_in_by_itself_echoes";
+    on_every_driver(NAME, |by| {
+        if can_poll(NAME) {
+            ends::echoes(by, Kind::Polling);
+        }
+    });
+}
+
+#[test]
+fn a_port_that_takes_packets_in_by_itself_survives_its_interface_going_down_and_up_and_away() {
+    const NAME: &str = "afxdp::a_port_that_takes_packets_in_by_itself_survives_its_interface_going_down_and_up_and_away";
+    on_every_driver(NAME, |by| {
+        if can_poll(NAME) {
+            ends::goes_down_and_away(by, Kind::Polling);
+        }
+    });
+}
+
+/// Packets come whole and in order, whether the port has taken them in or the kernel has; and when the port is gone, its queue is free.
+#[test]
+fn a_port_that_takes_packets_in_by_itself_has_all_and_leaves_its_queue() {
+    const NAME: &str = "afxdp::a_port_that_takes_packets_in_by_itself_has_all_and_leaves_its_queue";
+    on_network(NAME, || {
+        if !can_poll(NAME) {
+            return;
+        }
+        wire(1);
+        for _ in 0..3 {
+            let mut near = nodes(Kind::Polling, 1).remove(0);
+            let mut far = far();
+            for round in 0..200 {
+                let packets: Vec<_> = (0..40).map(|number| datagram(OURS, number, &[round; 100])).collect();
+                assert_eq!(far.send(&packets), Ok(40));
+                assert!(near.frames(40).iter().zip(&packets).all(|(frame, packet)| **frame == **packet));
+            }
+            near.close();
+            far.close();
+        }
+        nodes(Kind::Xdp, 1).into_iter().for_each(Node::close);
+    });
+}
+
+/// Where the kernel does not tell by what a queue is received, it goes on receiving, and that is said.
+#[test]
+fn who_cannot_take_packets_in_by_himself_is_told_and_served() {
+    on_network("afxdp::who_cannot_take_packets_in_by_himself_is_told_and_served", || {
+        run(&["link add near type bridge", "link set near up"]);
+        let mut choice = ports_for("near", &Ours::All, 1).unwrap();
+        choice.poll();
+        assert!(matches!(choice.lost[..], [Loss::Native, Loss::Polling(Error::Absent { .. })]), "{:?}", choice.lost);
+        assert!(choice.lost[1].to_string().contains("Linux 6.13"), "{}", choice.lost[1]);
+        choice.queues.remove(0).port(memory(), 64).unwrap();
+    });
+}
+
+/// What a port without a queue to send by sends would be lost without a word.
+#[test]
+fn queues_that_cannot_send_are_refused_in_words() {
+    on_network("afxdp::queues_that_cannot_send_are_refused_in_words", || {
+        run(&["link add near numrxqueues 2 numtxqueues 1 type veth peer name far numrxqueues 2 numtxqueues 2"]);
+        let refused = afxdp::open("near", &Ours::All, 2).unwrap_err();
+        assert_eq!(refused, Error::NoSendQueue { name: "near".into(), got: 1, needed: 2 });
+        assert!(refused.to_string().contains("numtxqueues 2"), "{refused}");
+        assert_eq!(afxdp::open("near", &Ours::All, 1).map(|queues| queues.len()), Ok(1));
+    });
+}
+
 /// Gives `near` so many queues to receive by; the reason, if that is refused.
 fn set_queues(count: usize) -> Result<(), String> {
     let output =

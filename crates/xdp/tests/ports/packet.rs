@@ -15,6 +15,23 @@ fn a_packet_socket_survives_its_interface_going_down_and_up_and_away() {
     });
 }
 
+/// More comes than the ring has places: all of it comes, whole and in order.
+#[test]
+fn a_ring_goes_on_behind_its_end() {
+    on_network("packet::a_ring_goes_on_behind_its_end", || {
+        wire(1);
+        let (mut near, mut far) = (ends::nodes(Kind::Packet, 1).remove(0), far());
+        for round in 0..80_u16 {
+            let packets: Vec<_> = (0..40).map(|number| datagram(OURS, number, &round.to_be_bytes().repeat(50))).collect();
+            assert_eq!(far.send(&packets), Ok(40));
+            let frames = near.frames(40);
+            assert!(frames.iter().zip(&packets).all(|(frame, packet)| **frame == **packet), "round {round}");
+        }
+        near.close();
+        far.close();
+    });
+}
+
 /// Two sockets share what comes: each packet is had once.
 #[test]
 fn packet_sockets_of_one_interface_share_what_comes() {

@@ -13,6 +13,8 @@ use crate::bench::load::{Asks, Load, Transport};
 pub enum Echo {
     /// A lane over frames (AF_XDP).
     Packet,
+    /// The same, which takes packets in by itself.
+    Polling,
     /// A lane's socket, to which datagrams come one by one.
     Sockets,
     /// A lane's socket, asked by datagrams one by one that the kernel puts together where they come close to each other (GRO).
@@ -27,7 +29,13 @@ pub enum Echo {
 
 impl Echo {
     /// All of them, the one that is judged first.
-    pub const ALL: [Self; 6] = [Self::Packet, Self::Sockets, Self::Merged, Self::Trains, Self::Program, Self::Testpmd];
+    pub const ALL: [Self; 7] =
+        [Self::Packet, Self::Polling, Self::Sockets, Self::Merged, Self::Trains, Self::Program, Self::Testpmd];
+
+    /// Whether it is a lane over frames.
+    pub fn is_over_frames(self) -> bool {
+        matches!(self, Self::Packet | Self::Polling)
+    }
 
     /// What it is asked.
     pub fn load(self, bytes: usize) -> Load {
@@ -40,6 +48,7 @@ impl fmt::Display for Echo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Packet => "packet lane",
+            Self::Polling => "packet lane, polls",
             Self::Sockets => "sockets",
             Self::Merged => "sockets, GRO",
             Self::Trains => "sockets, trains",

@@ -26,8 +26,8 @@ use crate::bench::interrupt::Interrupt;
 use crate::bench::rounds::{Extent, Verdict};
 use crate::bench::stage::Stage;
 
-/// Who is flooded; the first one is judged.
-const FLOODED: [Echo; 2] = [Echo::Packet, Echo::Sockets];
+/// Who is flooded; the first one is judged, by the second where it is by sockets.
+const FLOODED: [Echo; 3] = [Echo::Polling, Echo::Sockets, Echo::Packet];
 /// Bytes of a datagram's payload.
 const BYTES: usize = 64;
 /// Datagrams a second that are offered, before as many as can be.
@@ -129,7 +129,7 @@ impl Target {
         let interface =
             echoing.wire.inside(End::Near, || if_nametoindex(End::Near.interface()).context("the wire's near end"))?;
         let macs = [echoing.wire.mac(End::Near)?, echoing.wire.mac(End::Far)?];
-        let to = if echo == Echo::Packet { LANE_ADDRESS } else { End::Far.address() };
+        let to = if echo.is_over_frames() { LANE_ADDRESS } else { End::Far.address() };
         let frame = programs::frame(macs, [End::Near.address(), to], BYTES);
         Ok(Self { flood: Flood::new(interface)?, echoing, counting, frame })
     }
@@ -254,7 +254,8 @@ mod tests {
 
     #[test]
     fn x_07_what_is_left_under_the_flood_is_held_against_the_most_that_was_answered() {
-        let floods = |ours, theirs| Floods { echoes: FLOODED.to_vec(), rounds: vec![vec![ours, theirs]; 5] };
+        let floods =
+            |ours, theirs: Flooded| Floods { echoes: FLOODED.to_vec(), rounds: vec![vec![ours, theirs.clone(), theirs]; 5] };
         let words = |floods| judge(&floods).iter().map(|verdict| verdict.word).collect::<Vec<_>>();
         let sockets = flooded([100.0, 50.0], 1_000.0);
         assert_eq!(words(floods(flooded([100.0, 95.0], 90.0), sockets.clone())), [Word::Met; 4]);

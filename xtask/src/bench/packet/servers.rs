@@ -58,7 +58,7 @@ impl Echoing {
         wire.attach(End::Near, near)?;
         match echo {
             // A packet lane brings its own.
-            Echo::Packet => {}
+            Echo::Packet | Echo::Polling => {}
             Echo::Program => wire.attach(End::Far, &programs::echo()?)?,
             Echo::Sockets | Echo::Merged | Echo::Trains | Echo::Testpmd => wire.attach(End::Far, &programs::pass()?)?,
         }
@@ -69,7 +69,9 @@ impl Echoing {
         let server = match echo {
             Echo::Program => None,
             Echo::Testpmd => Some(testpmd(&wire)?),
-            Echo::Packet | Echo::Sockets | Echo::Merged | Echo::Trains => Some(lane(echo, corelane, &wire, more)?),
+            Echo::Packet | Echo::Polling | Echo::Sockets | Echo::Merged | Echo::Trains => {
+                Some(lane(echo, corelane, &wire, more)?)
+            }
         };
         let receiver = wire.pin()?;
         Ok(Self { echo, server, receiver, wire })
@@ -77,7 +79,7 @@ impl Echoing {
 
     /// Where it answers.
     pub fn address(&self) -> Ipv4Addr {
-        if self.echo == Echo::Packet { LANE_ADDRESS } else { End::Far.address() }
+        if self.echo.is_over_frames() { LANE_ADDRESS } else { End::Far.address() }
     }
 
     /// Does something while it works. testpmd never sleeps, and would take the others' CPU between its own windows.
@@ -126,8 +128,9 @@ impl Echoing {
 fn lane(echo: Echo, corelane: &Path, wire: &Wire, more: &[String]) -> Result<Server> {
     let mut command = wire.command(End::Far, corelane)?;
     command.args(["serve", "--lanes", "1", "--cpus", &SERVER_CPU.to_string()]);
-    if echo == Echo::Packet {
-        command.args(["--packet", &format!("{},ip={LANE_ADDRESS}/24", End::Far.interface())]);
+    if echo.is_over_frames() {
+        let polls = if echo == Echo::Polling { ",poll" } else { "" };
+        command.args(["--packet", &format!("{},ip={LANE_ADDRESS}/24{polls}", End::Far.interface())]);
         command.arg(format!("echo=udp://{LANE_ADDRESS}:{PORT}?reflect"));
     } else {
         command.arg(format!("echo=udp://{}:{PORT}?reflect", End::Far.address()));

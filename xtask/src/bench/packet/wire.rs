@@ -24,6 +24,22 @@ use crate::rig::{Rig, ip};
 /// How long the kernel may take to show the threads of an interface.
 const THREADS_WITHIN: Duration = Duration::from_secs(2);
 
+/// The programs that wires are made with, and the packages that have them.
+const PROGRAMS: [(&str, &str); 4] =
+    [("ip", "iproute2"), ("ethtool", "ethtool"), ("nsenter", "util-linux"), ("chrt", "util-linux")];
+
+/// Refuses to begin without one of the programs that wires are made with: without ethtool, checksums would be left out on the wire, and nobody
+/// over frames would answer.
+///
+/// # Errors
+/// Which are missing, and the packages that have them.
+pub fn ensure_programs(is_installed: impl Fn(&str) -> bool) -> Result<()> {
+    let lacking = PROGRAMS.into_iter().filter(|(program, _)| !is_installed(program));
+    let lacking: Vec<String> = lacking.map(|(program, package)| format!("{program} (package {package})")).collect();
+    ensure!(lacking.is_empty(), "wires are made with programs that are missing here: install {}", lacking.join(", "));
+    Ok(())
+}
+
 /// An end of a wire; its number is that of its namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -198,6 +214,13 @@ fn napi_threads(end: End) -> Vec<u32> {
 mod tests {
     use super::*;
     use crate::bench::packet::programs::{self, Counting, PORT};
+
+    #[test]
+    fn a_program_that_is_missing_is_named_at_once() {
+        assert!(ensure_programs(|_| true).is_ok());
+        let refused = ensure_programs(|program| program != "ethtool").unwrap_err().to_string();
+        assert!(refused.ends_with("install ethtool (package ethtool)"), "{refused}");
+    }
 
     /// Frames of a flood reach the far end, whose program sends them back; the near end's counts them.
     #[test]

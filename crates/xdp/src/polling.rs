@@ -1,0 +1,175 @@
+//! A lane that takes packets in by itself: the kernel's receiving (NAPI) runs in calls of the lane, and no interrupt and no thread of the kernel
+//! takes its CPU from it meanwhile (`Documentation/networking/napi.rst`, busy polling and interrupt mitigation).
+//!
+//! ```text
+//! frames came -> the lane handles them -> look: the kernel receives, on the lane's thread -> frames: again -> none: the lane sleeps
+//! nobody has looked for DEFERRED nanoseconds -> the kernel receives by itself again, at once from then on, until a lane looks
+//! ```
+//!
+//! So packets that come within that time of the last look wait for its end. A copying socket of AF_XDP does not know its NAPI (6.13 and later), so busy
+//! polling by its own options does nothing; a ring of io_uring is told the number (6.13), and polls before each wait.
+
+use corelane_os::errno;
+use corelane_os::netlink::{Attributes, Request, half};
+use io_uring::types::{Fd, Napi, NapiTracking, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// How long the kernel leaves receiving to the lane after each look, in nanoseconds: longer than a turn with a full batch takes.
+const DEFERRED: u64 = 200_000;
+/// How often in a row it does so although there was nothing.
+const DEFERRALS: u32 = 1;
+/// `struct genlmsghdr`: command, version, reserved.
+const HEAD_BYTES: usize = 4;
+/// The family that knows the numbers of the others, what to ask it, and what it answers.
+const CONTROL: u16 = 16;
+const GET_FAMILY: u8 = 3;
+const FAMILY_ID: u16 = 1;
+const FAMILY_NAME: u16 = 2;
+/// Of the family `netdev` (`linux/netdev.h`): what is asked and told.
+const NAPI_GET: u8 = 11;
+const NAPI_SET: u8 = 14;
+const INTERFACE: u16 = 1;
+const ID: u16 = 2;
+const DEFER_HARD_IRQS: u16 = 5;
+const GRO_FLUSH_TIMEOUT: u16 = 6;
+
+/// What the kernel receives the packets of one queue by, and how it was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receiver {
+    id: u32,
+    deferrals: u32,
+    deferred: u64,
+}
+
+impl Receiver {
+    /// Those of the interface's queues, in their order: so many at the least.
+    ///
+    /// # Errors
+    /// `Unsupported` if the kernel does not tell them apart, what else it says.
+    pub fn of_queues(interface: u32, queues: usize) -> io::Result<Vec<Self>> {
+        let request = Request::list(family()?, &[NAPI_GET, 1, 0, 0]).attribute(INTERFACE, &interface.to_ne_bytes());
+        let mut found = Vec::new();
+        for body in request.ask(libc::NETLINK_GENERIC)? {
+            let attributes = Attributes::behind(&body, HEAD_BYTES)?;
+            let deferrals = attributes.number(DEFER_HARD_IRQS).unwrap_or_default();
+            let deferred = attributes.get(GRO_FLUSH_TIMEOUT).map(long).unwrap_or_default();
+            found.extend(attributes.number(ID).map(|id| Self { id, deferrals, deferred }));
+        }
+        // They are numbered as they are made, queue by queue.
+        found.sort_unstable_by_key(|receiver| receiver.id);
+        if found.len() >= queues { Ok(found) } else { Err(io::ErrorKind::Unsupported.into()) }
+    }
+
+    /// Has the kernel leave receiving to whoever looks.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn defer(self) -> io::Result<()> {
+        self.set(DEFERRALS, DEFERRED)
+    }
+
+    fn set(self, deferrals: u32, deferred: u64) -> io::Result<()> {
+        let request = Request::one(family()?, &[NAPI_SET, 1, 0, 0])
+            .attribute(ID, &self.id.to_ne_bytes())
+            .attribute(DEFER_HARD_IRQS, &deferrals.to_ne_bytes())
+            .attribute(GRO_FLUSH_TIMEOUT, &deferred.to_ne_bytes());
+        request.ask(libc::NETLINK_GENERIC).map(drop)
+    }
+}
+
+/// A number of four bytes or eight.
+fn long(bytes: &[u8]) -> u64 {
+    let short = || bytes.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes).into());
+    bytes.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes)).or_else(short).unwrap_or_default()
+}
+
+fn family() -> io::Result<u16> {
+    let request = Request::one(CONTROL, &[GET_FAMILY, 1, 0, 0]).attribute(FAMILY_NAME, b"netdev\0");
+    let number = request.ask(libc::NETLINK_GENERIC)?.first().and_then(|body| {
+        let attributes = Attributes::behind(body, HEAD_BYTES).ok()?;
+        half(attributes.get(FAMILY_ID)?, 0)
+    });
+    number.ok_or_else(|| io::ErrorKind::Unsupported.into())
+}
+
+/// Looks whether this process may poll here.
+///
+/// # Errors
+/// What the system says.
+pub fn probe() -> io::Result<()> {
+    ring().map(drop)
+}
+
+/// A ring that polls what it is told of.
+fn ring() -> io::Result<IoUring> {
+    let ring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(2)?;
+    let mut polls = Napi::new().set_prefer_busy_poll(true).set_tracking(NapiTracking::Static);
+    ring.submitter().register_napi(&mut polls)?;
+    Ok(ring)
+}
+
+/// Receiving for one socket, on the thread that made this.
+pub struct Polling {
+    ring: IoUring,
+    receiver: Receiver,
+    is_watching: bool,
+    /// Frames came, so there may be more: it is to be looked for before the lane sleeps.
+    pub goes_on: bool,
+}
+
+impl Polling {
+    /// Polls the receiver.
+    ///
+    /// # Errors
+    /// The system's number.
+    pub fn new(receiver: Receiver) -> Result<Self, i32> {
+        let made = ring().and_then(|ring| ring.submitter().register_napi_add_id(receiver.id).map(|()| ring));
+        made.map(|ring| Self { ring, receiver, is_watching: false, goes_on: false }).map_err(|error| errno::of(&error))
+    }
+
+    /// Has the kernel receive for the socket, until something has come or there is nothing.
+    pub fn look(&mut self, socket: BorrowedFd<'_>) {
+        // What told of earlier frames ends the first call before it looks.
+        for _ in 0..2 {
+            self.watch(socket);
+            let soon = Timespec::new().nsec(1);
+            // What ends it early is that something has come, or that time is over; what else goes wrong leaves receiving to the kernel.
+            let _ended = self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&soon));
+            let (mut news, mut watches) = (0, self.is_watching);
+            for completion in self.ring.completion() {
+                news += 1;
+                watches = cqueue::more(completion.flags());
+            }
+            self.is_watching = watches;
+            if news == 0 {
+                break;
+            }
+        }
+    }
+
+    /// Has the ring hear of frames, which ends its wait.
+    fn watch(&mut self, socket: BorrowedFd<'_>) {
+        if !std::mem::replace(&mut self.is_watching, true) {
+            let entry = opcode::PollAdd::new(Fd(socket.as_raw_fd()), libc::POLLIN as u32).multi(true).build();
+            // SAFETY: the entry names no memory, and the socket is open as long as the port that has both.
+            let pushed = unsafe { self.ring.submission().push(&entry) };
+            assert!(pushed.is_ok(), "one entry at a time fits into the queue");
+        }
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        // One that is gone needs nothing.
+        let _gone = self.receiver.set(self.receiver.deferrals, self.receiver.deferred);
+    }
+}
+
+impl fmt::Debug for Polling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Polling({:?})", self.receiver)
+    }
+}
