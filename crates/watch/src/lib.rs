@@ -16,6 +16,7 @@
 //!     started_unix_nanoseconds: 0,
 //!     services: vec![],
 //!     lanes: vec![LaneName { cpu: None, driver: "sim".into(), steering: "none".into() }],
+//!     connections: 0,
 //! })?;
 //! page.lane(0)?.add(LaneCounter::TurnsProductive, 3);
 //! let snapshot = Reader::of(&page)?.snapshot(0);

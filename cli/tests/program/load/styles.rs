@@ -360,7 +360,7 @@ fn what_cannot_be_met_is_refused() {
         (&[&clt[..], &["1", "--duration", "1s"]].concat(), "-n 0"),
         (&["echotest", "-l", "0", "127.0.0.1"], "size"),
         (&["echotest", "-u", "-a", "200", "127.0.0.1"], "told apart"),
-        (&["echotest", "-i", "1", "-c", "5000", "-j", "5000", "127.0.0.1"], "1024 are possible"),
+        (&["echotest", "-i", "1", "-c", "5000", "-j", "5000", "127.0.0.1"], "take at most 1024"),
         (&["echotest", "no-such-host.invalid"], "no-such-host.invalid"),
         (&["httperf", "--rate", "nan"], "rate"),
         (&["httperf", "--rate", "5", "--num-conns", "0"], "requests"),
