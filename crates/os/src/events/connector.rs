@@ -15,6 +15,8 @@ const HEADERS: usize = 16 + 20;
 const PROCESSES: u32 = 1;
 /// PROC_CN_MCAST_LISTEN.
 const LISTEN: u32 = 1;
+/// PROC_EVENT_NONE: an answer.
+const NONE: u32 = 0;
 /// Bytes of one message, and more.
 const MESSAGE: usize = 256;
 
@@ -49,13 +51,21 @@ impl Connector {
     /// ENOTSUP where the kernel does not tell this process; too many descriptors.
     pub fn new() -> Result<Self, i32> {
         let connector = Self(open()?);
-        let sent = rustix::net::send(&connector.0, &listening(), SendFlags::empty());
+        let mark = crate::random::secret().map_err(|_| libc::ENOTSUP)? as u64;
+        let sent = rustix::net::send(&connector.0, &listening(mark), SendFlags::empty());
         sent.map_err(|_| libc::ENOTSUP)?;
-        // Where it tells, it has said so by now.
-        let mut answer = [0; MESSAGE];
-        match rustix::net::recv(&connector.0, answer.as_mut_slice(), RecvFlags::DONTWAIT) {
-            Ok(_) => Ok(connector),
-            Err(_) => Err(libc::ENOTSUP),
+        if connector.is_answered(mark) { Ok(connector) } else { Err(libc::ENOTSUP) }
+    }
+
+    /// Whether the kernel has answered the question of this mark: where it does, it has by the time that the question is sent. What it tells others, and its answers to them, come here too.
+    fn is_answered(&self, mark: u64) -> bool {
+        let mut message = [0; MESSAGE];
+        loop {
+            match rustix::net::recv(&self.0, message.as_mut_slice(), RecvFlags::DONTWAIT) {
+                Ok((_, bytes)) if answers(&message[..bytes.min(MESSAGE)], mark) => return true,
+                Ok(_) | Err(Errno::INTR | Errno::NOBUFS) => {}
+                Err(_) => return false,
+            }
         }
     }
 
@@ -91,8 +101,8 @@ fn open() -> Result<OwnedFd, i32> {
     bound.map(|()| socket).map_err(|_| libc::ENOTSUP)
 }
 
-/// The message that asks for events.
-fn listening() -> Vec<u8> {
+/// The message that asks for events, in which `mark` stands as sequence and acknowledgement.
+fn listening(mark: u64) -> Vec<u8> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>();
     let halves = |halves: [u16; 2]| halves.map(u16::to_ne_bytes).concat();
     let asked = words(&[LISTEN]);
@@ -102,12 +112,20 @@ fn listening() -> Vec<u8> {
         words(&[length as u32]),
         halves([libc::NLMSG_DONE as u16, 0]),
         words(&[0, 0]),
-        // Whose matter, sequence, answer; length and flags.
-        words(&[PROCESSES, PROCESSES, 0, 0]),
+        // Whose matter, sequence, acknowledgement; length and flags.
+        words(&[PROCESSES, PROCESSES, mark as u32, (mark >> 32) as u32]),
         halves([asked.len() as u16, 0]),
         asked,
     ]
     .concat()
+}
+
+/// Whether this is the kernel's answer to `listening(mark)`: the same sequence, the next acknowledgement, and no event.
+fn answers(message: &[u8], mark: u64) -> bool {
+    const SEQUENCE: usize = 16 + 8;
+    let acknowledged = ((mark >> 32) as u32).wrapping_add(1);
+    let told = [SEQUENCE, SEQUENCE + 4, HEADERS].map(|at| word(message, at));
+    told == [Some(mark as u32), Some(acknowledged), Some(NONE)]
 }
 
 /// What `struct proc_event` says, if it is of interest: what, CPU, time, and then process and its leader, or two of them.
@@ -131,6 +149,18 @@ mod tests {
 
     fn event(words: &[u32]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn an_answer_is_to_the_own_question() {
+        let mark = u64::from(u32::MAX) << 32 | 7;
+        let message = |sequence, acknowledged, what| event(&[0, 0, 0, 0, 1, 1, sequence, acknowledged, 40, what, 0, 0, 0]);
+        assert!(answers(&message(7, 0, NONE), mark));
+        assert!(!answers(&message(8, 0, NONE), mark), "another's");
+        assert!(!answers(&message(7, u32::MAX, NONE), mark), "the question itself");
+        assert!(!answers(&message(7, 0, 1), mark), "an event");
+        assert!(!answers(&message(7, 0, NONE)[..HEADERS + 3], mark) && !answers(&[], mark));
+        assert_eq!(listening(mark)[24..32], [7, 0, 0, 0, 255, 255, 255, 255]);
     }
 
     #[test]
