@@ -469,3 +469,111 @@ fn what_a_damaged_tunnel_carries_is_dropped() {
     }
     assert_eq!(alone.stack.counts().of(Drop::Checksum), 2);
 }
+
+/// The arrivals of all that waits at a socket: the bytes of each, as it says that they are cut.
+fn arrivals(alone: &mut Alone, socket: Socket) -> Vec<Vec<usize>> {
+    let handle = alone.push(DatagramOp::Receive { socket, into: Datagrams::new() });
+    alone.settle();
+    let Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: None }) = alone.take(handle).unwrap().outcome else {
+        panic!("something has arrived")
+    };
+    batch.arrivals().iter().map(|arrival| batch.each(arrival).map(<[u8]>::len).collect()).collect()
+}
+
+#[test]
+fn datagrams_of_one_size_arrive_as_a_train_and_others_apart() {
+    let mut alone = Alone::new();
+    alone.meet();
+    let (socket, local) = alone.bind(STACK, PORT, None);
+    let (one, other) = (SocketAddr::new(TEST.into(), 7), SocketAddr::new(TEST.into(), 8));
+    let mut hear = |sent: &[(SocketAddr, usize, usize)]| {
+        for &(from, bytes, count) in sent {
+            for _ in 0..count {
+                alone.test.send(&udp(alone.mac(), from, local, &vec![1; bytes]));
+                alone.settle();
+            }
+        }
+        arrivals(&mut alone, socket)
+    };
+    assert_eq!(
+        hear(&[(one, 100, 3), (one, 40, 1), (one, 100, 1), (one, 200, 2)]),
+        [vec![100, 100, 100, 40], vec![100], vec![200, 200]]
+    );
+    assert_eq!(hear(&[(one, 100, 1), (other, 100, 2), (one, 100, 1)]), [vec![100], vec![100, 100], vec![100]]);
+    assert_eq!(hear(&[(one, 100, 1), (one, 0, 2), (one, 100, 1)]), [vec![100], vec![0], vec![0], vec![100]]);
+    let most = corelane_seam::TRAIN_DATAGRAMS_MAX;
+    assert_eq!(hear(&[(one, 1, most + 2)]), [vec![1; most], vec![1; 2]]);
+    assert_eq!(hear(&[(one, 1400, 50)]), [vec![1400; 46], vec![1400; 4]], "a train is no longer than a datagram may be");
+}
+
+#[test]
+fn a_checksum_that_comes_to_nothing_is_sent_as_all_ones() {
+    for ends in ENDS {
+        let mut alone = Alone::new();
+        alone.meet();
+        let (socket, _) = alone.bind(ends.1, PORT, None);
+        let to = SocketAddr::new(ends.0, 9);
+        // What the two bytes do to the sum, the checksum undoes: with those bytes it comes to nothing.
+        assert_eq!(alone.send(socket, to, &[0, 0]), (1, 0));
+        let sum = |alone: &Alone| {
+            let sent = alone.test.take();
+            let frame = sent.into_iter().find(|frame| datagram(frame).is_some()).unwrap();
+            <[u8; 2]>::try_from(&frame[frame.len() - 4..frame.len() - 2]).unwrap()
+        };
+        let bytes = sum(&alone);
+        assert_eq!(alone.send(socket, to, &bytes), (1, 0));
+        assert_eq!(sum(&alone), [0xff; 2]);
+    }
+}
+
+#[test]
+fn nobody_answers_who_cannot_be_answered() {
+    for (ends, nobodies) in
+        [(ENDS[0], &["0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255"][..]), (ENDS[1], &["::", "::1", "ff02::1"][..])]
+    {
+        let mut alone = Alone::new();
+        alone.meet();
+        let (socket, _) = alone.bind(ends.1, PORT, None);
+        for (number, nobody) in nobodies.iter().enumerate() {
+            let frame = changed(&alone, (nobody.parse().unwrap(), ends.1), |_| {});
+            alone.test.send(&frame);
+            assert!(alone.receive(socket).is_empty(), "{nobody}");
+            assert_eq!(alone.stack.counts().of(Drop::NotOurs), number as u64 + 1, "{nobody}");
+        }
+        assert!(alone.test.take().is_empty());
+    }
+}
+
+#[test]
+fn a_header_of_ipv4_whose_checksum_is_wrong_is_no_header() {
+    let mut alone = Alone::new();
+    alone.meet();
+    let mut question = echo(alone.mac(), false, b"there?", 65_528).remove(0);
+    // The time to live, which nothing else depends on.
+    question[22] ^= 1;
+    assert!(alone.ask(&[question]).is_empty());
+    assert_eq!(alone.stack.counts().of(Drop::Checksum), 1);
+}
+
+#[test]
+fn what_is_said_of_neighbours_has_passed_no_router() {
+    let mut alone = Alone::new();
+    let advertisement = alone.ask(&[frames::solicitation(STACK_V6, 255)]).remove(0);
+    let (socket, _) = alone.bind(STACK_V6, PORT, None);
+    alone.send(socket, "[fd00::77]:9".parse().unwrap(), b"who?");
+    let solicitation = alone.test.take().remove(0);
+    for frame in [advertisement, solicitation] {
+        assert!(matches!(Packet::of_frame(&frame).unwrap().transport, Transport::Icmpv6(_)));
+        assert_eq!(frame[14 + 7], 255, "RFC 4861, section 7.1");
+    }
+}
+
+#[test]
+fn a_datagram_for_which_there_are_never_frames_is_refused_at_once() {
+    let mut alone = Alone::of(64, |settings| settings);
+    alone.meet();
+    let (socket, _) = alone.bind(STACK, PORT, None);
+    let to = SocketAddr::new(TEST.into(), 9);
+    assert_eq!(alone.send(socket, to, &[1; 60_000]), (0, 1));
+    assert_eq!(alone.send(socket, to, &[1; 30_000]), (1, 0));
+}
