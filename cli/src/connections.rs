@@ -15,7 +15,7 @@ pub struct Told {
     /// What the kernel says.
     pub connection: Connection,
     /// Where it belongs, and where it is.
-    pub place: Place,
+    pub alignment: Alignment,
     /// What its lane says of it; none if it has no row, or cannot be told from another.
     pub row: Option<ConnectionRow>,
 }
@@ -38,7 +38,7 @@ pub struct Gone {
     /// What its lane says of it.
     pub row: ConnectionRow,
     /// Where it belonged, and where it was.
-    pub place: Place,
+    pub alignment: Alignment,
 }
 
 /// For how many seconds a connection with this row has been there.
@@ -46,9 +46,9 @@ pub fn age(row: ConnectionRow, now: u64) -> u64 {
     (now / 1_000_000_000).saturating_sub(row.opened_second)
 }
 
-/// What is known of a connection's place.
+/// Whether a connection is where it belongs: the bucket and the lane of its flow, and the lane that has it; none of what is not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Alignment {
     pub flow: Option<u32>,
     /// Of a connection that the kernel has.
     pub hashed: Option<Hashed>,
@@ -57,7 +57,7 @@ pub struct Place {
     pub on_lane: Option<usize>,
 }
 
-impl Place {
+impl Alignment {
     /// Whether it is on another lane than its bucket's.
     pub fn is_stray(&self) -> bool {
         self.of_lane.zip(self.on_lane).is_some_and(|(of, on)| of != on)
@@ -87,18 +87,18 @@ fn joined(found: Vec<Connection>, rows: impl Iterator<Item = (usize, ConnectionR
     let told = found.into_iter().map(|connection| told(connection, &mut of_flow, placed)).collect();
     let has_ended = |(_, row): &(usize, ConnectionRow)| row.state != ConnectionState::Open;
     let left = of_flow.into_values().flatten().filter(has_ended);
-    let mut gone: Vec<Gone> = left.map(|(lane, row)| Gone { row, place: placed.left(row.flow, lane) }).collect();
-    gone.sort_by_key(|gone| (gone.place.on_lane, gone.row.number));
+    let mut gone: Vec<Gone> = left.map(|(lane, row)| Gone { row, alignment: placed.left(row.flow, lane) }).collect();
+    gone.sort_by_key(|gone| (gone.alignment.on_lane, gone.row.number));
     (told, gone)
 }
 
 fn told(connection: Connection, of_flow: &mut HashMap<u32, Vec<(usize, ConnectionRow)>>, placed: &Placed) -> Told {
-    let mut place = placed.of(&connection);
-    let rows = place.flow.and_then(|flow| of_flow.get_mut(&flow));
-    let row = rows.and_then(|rows| take(rows, place.on_lane));
+    let mut alignment = placed.of(&connection);
+    let rows = alignment.flow.and_then(|flow| of_flow.get_mut(&flow));
+    let row = rows.and_then(|rows| take(rows, alignment.on_lane));
     // Where lanes share a table of descriptors, only the row tells whose the connection is.
-    place.on_lane = place.on_lane.or(row.map(|(lane, _)| lane));
-    Told { connection, place, row: row.map(|(_, row)| row) }
+    alignment.on_lane = alignment.on_lane.or(row.map(|(lane, _)| lane));
+    Told { connection, alignment, row: row.map(|(_, row)| row) }
 }
 
 /// Takes the row of a connection on this lane, if that is known. One whose ending is not decided precedes those that may have ended before, under the same ports; of
@@ -128,21 +128,21 @@ impl Placed {
     }
 
     /// Where a connection belongs, and where it is as far as the kernel tells.
-    fn of(&self, connection: &Connection) -> Place {
+    fn of(&self, connection: &Connection) -> Alignment {
         let tuple = Tuple::new(connection.remote, connection.local, Protocol::TCP).ok();
         let hashed = self.hasher.as_ref().zip(tuple).and_then(|(hasher, tuple)| hasher.tuple(&tuple));
         let on_lane = connection.thread.as_ref().and_then(|name| name.strip_prefix("lane-")?.parse().ok());
-        Place { hashed, ..self.place(hashed.map(|hashed| hashed.flow.0), on_lane) }
+        Alignment { hashed, ..self.alignment(hashed.map(|hashed| hashed.flow.0), on_lane) }
     }
 
     /// Where a connection belonged that was on this lane.
-    fn left(&self, flow: Option<u32>, lane: usize) -> Place {
-        self.place(flow, Some(lane))
+    fn left(&self, flow: Option<u32>, lane: usize) -> Alignment {
+        self.alignment(flow, Some(lane))
     }
 
-    fn place(&self, flow: Option<u32>, on_lane: Option<usize>) -> Place {
+    fn alignment(&self, flow: Option<u32>, on_lane: Option<usize>) -> Alignment {
         let bucket = flow.filter(|_| !self.lanes.is_empty()).map(|flow| flow as usize % self.lanes.len());
-        Place { flow, hashed: None, bucket, of_lane: bucket.map(|bucket| self.lanes[bucket].into()), on_lane }
+        Alignment { flow, hashed: None, bucket, of_lane: bucket.map(|bucket| self.lanes[bucket].into()), on_lane }
     }
 }
 
@@ -188,20 +188,20 @@ pub mod tests {
             [(0, row(3, Some(FLOW), OPEN)), (1, row(4, Some(FLOW), OPEN)), (1, row(5, Some(7), OPEN)), (1, row(6, None, OPEN))];
         let (told, gone) = join(vec![known(Some("lane-1"))], &rows, &[0]);
         assert_eq!((told[0].row, told[0].age(8_900_000_000), told[0].ending()), (Some(rows[1].1), Some(3), None));
-        assert!(told[0].place.is_stray() && gone.is_empty());
+        assert!(told[0].alignment.is_stray() && gone.is_empty());
     }
 
     #[test]
     fn where_lanes_share_descriptors_the_row_tells_the_lane() {
         let (told, _) = join(vec![known(None)], &[(1, row(4, Some(FLOW), OPEN))], &[1]);
-        assert_eq!((told[0].place.on_lane, told[0].place.of_lane, told[0].row.is_some()), (Some(1), Some(1), true));
+        assert_eq!((told[0].alignment.on_lane, told[0].alignment.of_lane, told[0].row.is_some()), (Some(1), Some(1), true));
     }
 
     #[test]
     fn of_two_rows_alike_neither_is_believed() {
         let rows = [(0, row(3, Some(FLOW), OPEN)), (1, row(4, Some(FLOW), OPEN))];
         let (told, _) = join(vec![known(None)], &rows, &[0]);
-        assert_eq!((told[0].row, told[0].place.on_lane), (None, None));
+        assert_eq!((told[0].row, told[0].alignment.on_lane), (None, None));
     }
 
     #[test]
@@ -209,7 +209,10 @@ pub mod tests {
         let before = (0, row(2, Some(FLOW), ConnectionState::Error));
         let (told, gone) = join(vec![known(Some("lane-0"))], &[before, (0, row(3, Some(FLOW), OPEN))], &[0]);
         assert_eq!(told[0].row.unwrap().number, 3);
-        assert_eq!((gone.len(), gone[0].row, gone[0].place.bucket, gone[0].place.of_lane), (1, before.1, Some(0), Some(0)));
+        assert_eq!(
+            (gone.len(), gone[0].row, gone[0].alignment.bucket, gone[0].alignment.of_lane),
+            (1, before.1, Some(0), Some(0))
+        );
         let (told, gone) = join(vec![known(Some("lane-0"))], &[(0, row(2, Some(FLOW), ConnectionState::Closing))], &[0]);
         assert_eq!((told[0].ending(), gone.len()), (Some("closing"), 0), "it lingers");
     }
@@ -219,7 +222,7 @@ pub mod tests {
         let one = connection("66.9.149.187:2794", "161.142.100.80:1766", Some("tokio-runtime"));
         let rows = [(0, row(0, None, OPEN))].into_iter();
         let (told, gone) = joined(vec![one.clone()], rows, &Placed::new(&SteeringSnapshot::default()));
-        assert_eq!((&told[0].place, told[0].row, gone.len()), (&Place::default(), None, 0));
-        assert_eq!(join(vec![one], &[], &[]).0[0].place.bucket, None);
+        assert_eq!((&told[0].alignment, told[0].row, gone.len()), (&Alignment::default(), None, 0));
+        assert_eq!(join(vec![one], &[], &[]).0[0].alignment.bucket, None);
     }
 }

@@ -35,10 +35,11 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
 use crate::workspace::{Workspace, cargo};
-use cells::{CELLS, Cell, GENERATOR_CELLS, IDLE, OPEN_LOOP};
+use cells::{CELLS, Cell, GENERATOR_CELLS, IDLE, OPEN_LOOP, names};
 use corelane_load::stats::median;
 use cpus::GENERATOR_CPU;
 use entrants::{Entrant, Peer};
@@ -117,7 +118,7 @@ struct EchoArguments {
     #[command(flatten)]
     manner: Manner,
     /// One cell alone; may be given again.
-    #[arg(long, value_name = "CELL", value_parser = cell_names())]
+    #[arg(long, value_name = "CELL", value_parser = PossibleValuesParser::new(names(CELLS).chain([IDLE.name])))]
     only: Vec<String>,
     #[command(flatten)]
     ours: Ours,
@@ -361,10 +362,6 @@ fn run_cargo(command: &mut Command) -> Result<()> {
         bail!("{command:?} failed: {status}; its own message is above");
     }
     Ok(())
-}
-
-fn cell_names() -> clap::builder::PossibleValuesParser {
-    CELLS.iter().map(|cell| cell.name).chain([IDLE.name]).into()
 }
 
 #[cfg(test)]

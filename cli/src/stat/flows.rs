@@ -52,7 +52,7 @@ fn print_lines(told: &[Told], now: u64) -> Result<bool> {
 }
 
 fn heading(pid: u32, told: &[Told], gone: &[Gone]) -> String {
-    let strays = told.iter().filter(|one| one.place.is_stray()).count();
+    let strays = told.iter().filter(|one| one.alignment.is_stray()).count();
     let open = plural(told.len(), "TCP connection");
     format!("process {pid}: {open}, of which {strays} on another lane than their bucket's{}\n{HEADING}", ended(gone))
 }
@@ -66,7 +66,7 @@ fn ended(gone: &[Gone]) -> String {
 }
 
 fn line(one: &Told, now: u64) -> String {
-    let Told { connection, place, row } = one;
+    let Told { connection, alignment, row } = one;
     let none = || "-".to_owned();
     let number = |number: Option<usize>| number.map_or_else(none, |number| number.to_string());
     let protocol = if connection.local.is_ipv4() { "tcp4" } else { "tcp6" };
@@ -76,17 +76,17 @@ fn line(one: &Told, now: u64) -> String {
         connection.send_queue,
         address(&connection.local.to_string()),
         address(&connection.remote.to_string()),
-        place.flow.map_or_else(none, |flow| format!("{flow:08x}")),
-        place.hashed.map_or_else(none, |hashed| hashed.hash_type.bit().to_string()),
-        number(place.bucket),
-        number(place.of_lane),
-        number(place.on_lane),
+        alignment.flow.map_or_else(none, |flow| format!("{flow:08x}")),
+        alignment.hashed.map_or_else(none, |hashed| hashed.hash_type.bit().to_string()),
+        number(alignment.bucket),
+        number(alignment.of_lane),
+        number(alignment.on_lane),
         number(row.map(|row| row.number as usize)),
         one.age(now).map_or_else(none, |seconds| format!("{seconds}s")),
         connection.idle.map_or_else(none, |idle| time(idle.as_nanos().try_into().unwrap_or(u64::MAX))),
         connection.state,
         one.ending().map_or_else(String::new, |ending| format!(" {ending}")),
-        if place.is_stray() { " STRAY" } else { "" },
+        if alignment.is_stray() { " STRAY" } else { "" },
     )
 }
 
@@ -98,7 +98,7 @@ fn address(text: &str) -> String {
 /// One object; each connection's is made and written before the next, so that many take little memory.
 fn object(pid: u32, told: &[Told], gone: &[Gone], now: u64) -> String {
     let one = |one: &Told| {
-        let Told { connection, place, row } = one;
+        let Told { connection, alignment, row } = one;
         json!({
             "local": connection.local.to_string(),
             "remote": connection.remote.to_string(),
@@ -109,22 +109,22 @@ fn object(pid: u32, told: &[Told], gone: &[Gone], now: u64) -> String {
             "age_seconds": one.age(now),
             "ending": one.ending(),
             "number": row.map(|row| row.number),
-            "flow_id": place.flow,
-            "hash_type": place.hashed.map(|hashed| hashed.hash_type.name()),
-            "bucket": place.bucket,
-            "of_lane": place.of_lane,
-            "on_lane": place.on_lane,
+            "flow_id": alignment.flow,
+            "hash_type": alignment.hashed.map(|hashed| hashed.hash_type.name()),
+            "bucket": alignment.bucket,
+            "of_lane": alignment.of_lane,
+            "on_lane": alignment.on_lane,
         })
     };
-    let ended = |Gone { row, place }: &Gone| {
+    let ended = |Gone { row, alignment }: &Gone| {
         json!({
             "ending": row.state.name(),
             "opened_seconds_ago": age(*row, now),
             "number": row.number,
-            "flow_id": place.flow,
-            "bucket": place.bucket,
-            "of_lane": place.of_lane,
-            "on_lane": place.on_lane,
+            "flow_id": alignment.flow,
+            "bucket": alignment.bucket,
+            "of_lane": alignment.of_lane,
+            "on_lane": alignment.on_lane,
         })
     };
     let connections = list(told.iter().map(one));

@@ -104,7 +104,7 @@ fn connections(reader: &Reader) -> Result<Vec<Told>> {
     let (mut told, _) = all(reader)?;
     told.sort_by_key(|one| {
         let queues = u64::from(one.connection.receive_queue) + u64::from(one.connection.send_queue);
-        (!one.place.is_stray(), std::cmp::Reverse(queues), one.row.map(|row| row.opened_second))
+        (!one.alignment.is_stray(), std::cmp::Reverse(queues), one.row.map(|row| row.opened_second))
     });
     Ok(told)
 }

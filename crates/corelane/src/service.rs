@@ -1,5 +1,6 @@
 //! What a service is written with: its traits, what it is called with, what it returns, the memory between, and its [`entry`].
 
+pub use corelane_lane::tasks::Spawner;
 pub use corelane_lane::{Silence, Unheard, WORDS_MAX};
 pub use corelane_os::journal;
 pub use corelane_rss::{Bucket, FlowId, HashType};
@@ -11,20 +12,20 @@ pub use corelane_seam::{
 };
 pub use corelane_svc::{
     Asking, Asks, Call, ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Hold, Input,
-    LANE_CONNECTIONS_MAX, Learned, Limits, Lost, MakeTransform, Next, Notes, Order, Origin, Output, OutputWriter, PASS_BYTES,
-    Passage, Peer, Progress, Refused, Remote, RemoteReply, Replies, Says, Side, Silent, SocketId, StreamService, Taken, Talk,
-    Ticket, Timer, Transform, TransformError, Watch, When, Writer,
+    LANE_CONNECTIONS_MAX, Learned, Limits, Lost, MakeTransform, Next, Notes, Nudge, Order, Origin, Output, OutputWriter,
+    PASS_BYTES, Passage, Peer, Progress, Refused, Remote, RemoteReply, Replies, Says, Side, Silent, SocketId, StreamService,
+    Taken, Talk, Ticket, Timer, Transform, TransformError, Watch, When, Writer,
 };
 pub use corelane_watch::{Counted, Declaration, Joined, Kind, OwnCounter, ServiceCounter};
 
 /// What stands in signatures here and a service seldom has to name: the outcomes of operations that Corelane begins itself, what memory that
 /// travels between lanes is made of, and who pays for a lane's memory.
 pub mod parts {
-    pub use corelane_seam::parcel::{AbroadCounts, AbroadLimits, Guest, Parcel, ParcelRefused, Post};
+    pub use corelane_seam::parcel::{AbroadCounts, AbroadLimits, Guest, Guests, Parcel, ParcelRefused, Post};
     pub use corelane_seam::slab::Key;
     pub use corelane_seam::{
-        Checksum, DatagramOutcome, Frame, FrameFacts, FrameHash, FrameOutcome, FrameParcel, Handle, Holder, Offloaded, Payer,
-        PortFacts, PortId, Role, StreamOutcome, Train, Trains, Unheld, VlanTag,
+        Checksum, DatagramOutcome, Frame, FrameCounts, FrameFacts, FrameHash, FrameMemory, FrameOutcome, FrameParcel, Handle,
+        Holder, NotLent, Offloaded, Payer, PortFacts, PortId, Role, StreamOutcome, Train, Trains, Unheld, VlanTag,
     };
 }
 

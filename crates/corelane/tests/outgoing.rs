@@ -92,14 +92,14 @@ fn count(running: &Running, counter: ServiceCounter) -> u64 {
     page.services.iter().map(|service| service.values.get(counter)).sum()
 }
 
-struct Outcome {
+struct Tally {
     home: usize,
     failed: usize,
     running: Running,
 }
 
 /// Opens so many connections, and looks at the ends of each.
-fn open(driver: DriverChoice, steering: SteeringSettings, lanes: usize, connections: usize) -> Outcome {
+fn open(driver: DriverChoice, steering: SteeringSettings, lanes: usize, connections: usize) -> Tally {
     let ((tell, told), to) = (channel(), upstreams());
     let program = Lanes::per_core().lanes(lanes).driver(driver).steering(steering);
     let opener = move |_| Opener { to: to.clone(), left: connections / lanes, tell: tell.clone() };
@@ -116,13 +116,13 @@ fn open(driver: DriverChoice, steering: SteeringSettings, lanes: usize, connecti
             (_, None) => failed += 1,
         }
     }
-    Outcome { home, failed, running }
+    Tally { home, failed, running }
 }
 
 /// At least 99 of 100 are home, by each driver, and the counters say the same.
 fn come_home(connections: usize, settings: SteeringSettings) {
     for driver in [DriverChoice::Epoll, DriverChoice::Uring] {
-        let Outcome { home, failed, running } = open(driver, settings, LANES, connections);
+        let Tally { home, failed, running } = open(driver, settings, LANES, connections);
         let all = connections / LANES * LANES;
         println!("{driver:?}: {home} of {all} are home");
         assert_eq!(failed, 0);
@@ -175,7 +175,7 @@ fn where_no_table_steers_nothing_is_chosen() {
     }
     let kernel = SteeringSettings::default().by(Steering::Kernel);
     for (settings, lanes, in_force) in [(kernel, LANES, InForce::Kernel), (SteeringSettings::default(), 1, InForce::Nothing)] {
-        let Outcome { failed, running, .. } = open(DriverChoice::Auto, settings, lanes, 30);
+        let Tally { failed, running, .. } = open(DriverChoice::Auto, settings, lanes, 30);
         assert_eq!((failed, running.steered().in_force()), (0, in_force));
         let counters = [ServiceCounter::ConnectsHome, ServiceCounter::ConnectsStray, ServiceCounter::Connects];
         assert_eq!(counters.map(|counter| count(&running, counter)), [0, 0, 30]);

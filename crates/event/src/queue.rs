@@ -6,7 +6,7 @@ mod submitting;
 
 use corelane_os::events::home::Home;
 use corelane_os::events::number;
-use corelane_os::events::polling::{Place, Readiness, Report, Set, room};
+use corelane_os::events::polling::{Readiness, Report, ReportRoom, Set, room};
 use corelane_seam::slab::Key;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -456,7 +456,7 @@ impl Queue {
     }
 
     /// Waits for reports; nothing if the time is over.
-    fn collect<'a>(&self, places: &'a mut [Place], wait: Option<Duration>) -> Result<&'a [Report], Refused> {
+    fn collect<'a>(&self, places: &'a mut [ReportRoom], wait: Option<Duration>) -> Result<&'a [Report], Refused> {
         let set = self.set();
         self.waiters.fetch_add(1, Ordering::SeqCst);
         let collected = set.collect(places, wait);

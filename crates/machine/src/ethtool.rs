@@ -1,19 +1,13 @@
 //! What a network card is set to: queues, rings, receive side scaling (the kernel's ethtool-netlink; where its kernel or driver has
 //! no message for something, `SIOCETHTOOL` of netdevice(7)).
 
-use corelane_os::netlink::{Attributes, Request, half, word};
+use corelane_os::netlink::generic::{Family, ask, attributes};
+use corelane_os::netlink::{Attributes, word};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::fmt;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// `struct genlmsghdr`: command, version, reserved.
-const HEAD_BYTES: usize = 4;
-/// The number of the family that knows the numbers of the others, what to ask it, and what it answers.
-const CONTROL: u16 = 16;
-const GET_FAMILY: u8 = 3;
-const FAMILY_ID: u16 = 1;
-const FAMILY_NAME: u16 = 2;
 /// Messages of ethtool, whose first attribute holds the interface's name.
 const RINGS_GET: u8 = 15;
 const CHANNELS_GET: u8 = 17;
@@ -160,18 +154,13 @@ impl fmt::Display for Fields {
 
 /// Who can be asked: the kernel's family "ethtool", where it has one (since 5.6).
 pub struct Ethtool {
-    family: Option<u16>,
+    family: Option<Family>,
 }
 
 impl Ethtool {
     /// Finds out what the kernel has.
     pub fn find() -> Self {
-        let request = Request::one(CONTROL, &[GET_FAMILY, 1, 0, 0]).attribute(FAMILY_NAME, b"ethtool\0");
-        let family = request.ask(libc::NETLINK_GENERIC).ok().and_then(|bodies| {
-            let attributes = Attributes::behind(bodies.first()?, HEAD_BYTES).ok()?;
-            half(attributes.get(FAMILY_ID)?, 0)
-        });
-        Self { family }
+        Self { family: Family::find(c"ethtool").ok() }
     }
 
     /// How many queues; none if the driver has no such setting.
@@ -212,8 +201,8 @@ impl Ethtool {
     fn ask(&self, command: u8, interface: &str) -> io::Result<Option<Vec<u8>>> {
         let Some(family) = self.family else { return Ok(None) };
         let name = name_of(interface)?;
-        let request = Request::one(family, &[command, 1, 0, 0]).nested(HEADER, HEADER_NAME, &name);
-        let bodies = none_if_unsupported(request.ask(libc::NETLINK_GENERIC))?;
+        let request = family.one(command).nested(HEADER, HEADER_NAME, &name);
+        let bodies = none_if_unsupported(ask(request))?;
         Ok(bodies.and_then(|bodies| bodies.into_iter().next()))
     }
 }
@@ -236,7 +225,7 @@ fn text_of(words: &[u32]) -> String {
 }
 
 fn channels(body: &[u8]) -> io::Result<Channels> {
-    let attributes = Attributes::behind(body, HEAD_BYTES)?;
+    let attributes = attributes(body)?;
     let number = |kind| attributes.number(kind).unwrap_or(0);
     Ok(Channels {
         rx: number(6),
@@ -249,13 +238,13 @@ fn channels(body: &[u8]) -> io::Result<Channels> {
 }
 
 fn rings(body: &[u8]) -> io::Result<Rings> {
-    let attributes = Attributes::behind(body, HEAD_BYTES)?;
+    let attributes = attributes(body)?;
     let number = |kind| attributes.number(kind).unwrap_or(0);
     Ok(Rings { rx: number(6), rx_max: number(2), tx: number(9), tx_max: number(5) })
 }
 
 fn rss(body: &[u8]) -> io::Result<Rss> {
-    let attributes = Attributes::behind(body, HEAD_BYTES)?;
+    let attributes = attributes(body)?;
     let table = attributes.get(4).unwrap_or_default();
     let fields = attributes.get(8).map(Attributes::of).transpose()?;
     Ok(Rss {
@@ -371,6 +360,7 @@ fn none_if_unsupported<T>(answer: io::Result<T>) -> io::Result<Option<T>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane_os::netlink::generic::HEAD_BYTES;
 
     /// The body of an answer: command, then attributes.
     fn body(attributes: &[(u16, &[u8])]) -> Vec<u8> {

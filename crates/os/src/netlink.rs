@@ -1,5 +1,7 @@
 //! Questions to the kernel and its answers over netlink(7): headers, attributes, ends.
 
+pub mod generic;
+
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{self, AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};

@@ -49,7 +49,8 @@ impl Table {
         }
         let lane = usize::from(lane_number(lane)?);
         while counts[lane] < share {
-            let Some(richest) = owners.iter().max_by_key(|owner| counts[**owner]) else { break };
+            // reason: what the lane does not have yet, others have.
+            let richest = owners.iter().max_by_key(|owner| counts[**owner]).expect("the other buckets have owners");
             counts[*richest] -= 1;
             counts[lane] += 1;
         }

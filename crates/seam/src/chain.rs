@@ -192,7 +192,8 @@ impl Chain {
         let bytes = bytes.min(self.length);
         let mut left = bytes;
         while left > 0 {
-            let Some(front) = self.segments.front_mut() else { break };
+            // reason: the length is the sum of all.
+            let front = self.segments.front_mut().expect("a chain has as many bytes as its segments");
             if front.len() > left {
                 front.skip(left);
                 break;
@@ -211,9 +212,12 @@ impl Chain {
         }
         let mut left = bytes;
         while left > 0 {
-            let Some(front) = self.segments.front_mut() else { break };
-            let part =
-                if front.len() > left { front.split_to(left) } else { self.segments.pop_front().unwrap_or(Segment::Static(&[])) };
+            // reason: the length is the sum of all.
+            let mut part = self.segments.pop_front().expect("a chain has as many bytes as its segments");
+            if part.len() > left {
+                let front = part.split_to(left);
+                self.segments.push_front(std::mem::replace(&mut part, front));
+            }
             left -= part.len();
             self.length -= part.len();
             to.push(part);

@@ -190,8 +190,12 @@ impl<T: Copy> PortTable<T> {
     }
 
     /// Does what can be done now at one port.
+    ///
+    /// # Panics
+    /// If there is no such port.
     pub fn attend(&mut self, now: u64, port: PortId, attention: Attention, ended: &mut Vec<PortEnd<T>>) {
-        let Some(open) = self.open.get_mut(key(port)) else { return };
+        // reason: whoever attends to ports goes through those that are there.
+        let open = self.open.get_mut(key(port)).expect("a port that is attended to is there");
         open.note_released(now, ended);
         if attention.send {
             open.attempt_send(now, ended);

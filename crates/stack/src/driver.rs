@@ -143,7 +143,8 @@ impl<D: Driver> Stack<D> {
     fn send_on(&mut self) {
         let mut path = self.path.borrow_mut();
         for _ in 0..path.sockets.blocked.len() {
-            let Some(key) = path.sockets.blocked.pop_front() else { break };
+            // reason: nobody else takes them off.
+            let key = path.sockets.blocked.pop_front().expect("as many wait as were counted");
             self.done.extend(path.send_on(key));
         }
     }

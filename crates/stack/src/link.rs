@@ -56,7 +56,8 @@ impl Path {
 
     /// Asks all who could have it for the address of a neighbour.
     pub fn ask(&mut self, ip: IpAddr) {
-        let Some(way) = self.routes.way(ip) else { return };
+        // reason: only to whom there is a way, frames are sent.
+        let way = self.routes.way(ip).expect("who is asked for is a neighbour");
         self.counts.questions_asked += 1;
         match (way.source, ip) {
             (IpAddr::V4(sender), IpAddr::V4(target)) => {

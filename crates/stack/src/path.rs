@@ -195,7 +195,8 @@ impl Path {
             self.carry_out(step);
         }
         for _ in 0..self.looped.len().min(QUEUED_EACH) {
-            let Some(frame) = self.looped.pop_front() else { break };
+            // reason: nobody else takes them.
+            let frame = self.looped.pop_front().expect("as many wait as were counted");
             self.frame(frame);
         }
         self.channels.publish();

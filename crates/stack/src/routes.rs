@@ -35,6 +35,8 @@ impl Routes {
             if !is_beside || made.is_own(*router) {
                 return Err(Error::Router { router: *router });
             }
+            // What all stations of a network hear is no router's.
+            made.way(*router).ok_or(Error::Address { address: *router })?;
         }
         Ok(Self { routes, ..made })
     }
@@ -161,6 +163,8 @@ mod tests {
         assert_eq!(error(lost), Error::Router { router: ip("10.0.1.1") });
         let mixed = settings().with_network(ip("10.0.0.2"), 24).with_route(ip("::"), 0, ip("10.0.0.1"));
         assert_eq!(error(mixed), Error::Router { router: ip("10.0.0.1") });
+        let everybody = settings().with_network(ip("10.0.0.2"), 24).with_route(ip("0.0.0.0"), 0, ip("10.0.0.255"));
+        assert_eq!(error(everybody), Error::Address { address: ip("10.0.0.255") });
         let many = (0..=ROUTES_MAX).fold(settings(), |settings, _| settings.with_network(ip("10.0.0.2"), 24));
         assert_eq!(error(many), Error::Routes { got: ROUTES_MAX + 1 });
     }

@@ -54,7 +54,7 @@ impl Services {
     }
 
     /// If this turn has taken its share of handshake steps, puts this one off to the next turn and returns true.
-    pub(crate) fn puts_off(&mut self, index: u32) -> bool {
+    pub(crate) fn put_off(&mut self, index: u32) -> bool {
         let mut found = self.table.there(index);
         if !found.connection.machine.is_in_handshake() {
             return false;

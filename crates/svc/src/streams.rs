@@ -79,7 +79,7 @@ impl Services {
         found.connection.is_ready = false;
         found.mark_dirty();
         if found.connection.transform.is_some() && found.connection.machine.is_to_pass() {
-            if self.puts_off(index) {
+            if self.put_off(index) {
                 return;
             }
             self.pass_input(kit, index);

@@ -159,14 +159,14 @@ impl Writer {
             self.reaches(place + 4);
             self.a.load(Width::Four, R5, START, place);
             for address in addresses.iter().filter_map(v4_of) {
-                self.is_v4(address, self.take);
+                self.go_if_v4(address, self.take);
             }
             self.a.jump(self.pass);
         }
         self.a.place(v6);
         self.reaches(at::V6_END);
         for address in addresses.iter().filter_map(v6_of) {
-            self.is_v6(at::V6_DESTINATION, address, self.take);
+            self.go_if_v6(at::V6_DESTINATION, address, self.take);
         }
         // Who asks for an address asks a group that others are in as well, by the address that it asks for.
         self.a.load(Width::One, R5, START, at::V6_NEXT);
@@ -175,7 +175,7 @@ impl Writer {
         self.a.load(Width::One, R5, START, at::V6_END);
         self.a.branch(When::NotEqual, R5, NEIGHBOUR_SOLICITATION, self.pass);
         for address in addresses.iter().filter_map(v6_of) {
-            self.is_v6(at::SOLICITED, address, self.take);
+            self.go_if_v6(at::SOLICITED, address, self.take);
         }
         self.a.jump(self.pass);
     }
@@ -193,7 +193,7 @@ impl Writer {
         for port in ports {
             let Some(address) = v6_of(&port.ip()) else { continue };
             let other = self.other_port(port.port());
-            self.is_v6(at::V6_DESTINATION, address, self.take);
+            self.go_if_v6(at::V6_DESTINATION, address, self.take);
             self.a.place(other);
         }
         self.a.jump(self.pass);
@@ -219,7 +219,7 @@ impl Writer {
         for port in ports {
             let Some(address) = v4_of(&port.ip()) else { continue };
             let other = self.other_port(port.port());
-            self.is_v4(address, self.take);
+            self.go_if_v4(address, self.take);
             self.a.place(other);
         }
         self.a.jump(self.pass);
@@ -233,14 +233,14 @@ impl Writer {
     }
 
     /// Goes to the label if R5 is this address.
-    fn is_v4(&mut self, address: Ipv4Addr, label: Label) {
+    fn go_if_v4(&mut self, address: Ipv4Addr, label: Label) {
         // As a number in the instruction it would have its sign extended.
         self.a.wide(R1, u32::from_ne_bytes(address.octets()).into());
         self.a.branch(When::Equal, R5, R1, label);
     }
 
     /// Goes to the label if this address stands there.
-    fn is_v6(&mut self, place: i16, address: Ipv6Addr, label: Label) {
+    fn go_if_v6(&mut self, place: i16, address: Ipv6Addr, label: Label) {
         let other = self.a.label();
         for (index, word) in address.octets().as_chunks::<4>().0.iter().enumerate() {
             self.a.load(Width::Four, R5, START, place + 4 * index as i16);

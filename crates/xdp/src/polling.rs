@@ -10,9 +10,10 @@
 //! polling by its own options does nothing; a ring of io_uring is told the number (6.13), and polls before each wait.
 
 use corelane_os::errno;
-use corelane_os::netlink::{Attributes, Request, half};
+use corelane_os::netlink::generic::{Family, ask, attributes};
 use io_uring::types::{Fd, Napi, NapiTracking, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
+use std::ffi::CStr;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -21,14 +22,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 const DEFERRED: u64 = 200_000;
 /// How often in a row it does so although there was nothing.
 const DEFERRALS: u32 = 1;
-/// `struct genlmsghdr`: command, version, reserved.
-const HEAD_BYTES: usize = 4;
-/// The family that knows the numbers of the others, what to ask it, and what it answers.
-const CONTROL: u16 = 16;
-const GET_FAMILY: u8 = 3;
-const FAMILY_ID: u16 = 1;
-const FAMILY_NAME: u16 = 2;
-/// Of the family `netdev` (`linux/netdev.h`): what is asked and told.
+/// The kernel's family of messages (`linux/netdev.h`), what it is asked and tells.
+const FAMILY: &CStr = c"netdev";
 const NAPI_GET: u8 = 11;
 const NAPI_SET: u8 = 14;
 const INTERFACE: u16 = 1;
@@ -50,10 +45,10 @@ impl Receiver {
     /// # Errors
     /// `Unsupported` if the kernel does not tell them apart, what else it says.
     pub fn of_queues(interface: u32, queues: usize) -> io::Result<Vec<Self>> {
-        let request = Request::list(family()?, &[NAPI_GET, 1, 0, 0]).attribute(INTERFACE, &interface.to_ne_bytes());
+        let request = Family::find(FAMILY)?.list(NAPI_GET).attribute(INTERFACE, &interface.to_ne_bytes());
         let mut found = Vec::new();
-        for body in request.ask(libc::NETLINK_GENERIC)? {
-            let attributes = Attributes::behind(&body, HEAD_BYTES)?;
+        for body in ask(request)? {
+            let attributes = attributes(&body)?;
             let deferrals = attributes.number(DEFER_HARD_IRQS).unwrap_or_default();
             let deferred = attributes.get(GRO_FLUSH_TIMEOUT).map(long).unwrap_or_default();
             found.extend(attributes.number(ID).map(|id| Self { id, deferrals, deferred }));
@@ -72,11 +67,12 @@ impl Receiver {
     }
 
     fn set(self, deferrals: u32, deferred: u64) -> io::Result<()> {
-        let request = Request::one(family()?, &[NAPI_SET, 1, 0, 0])
+        let request = Family::find(FAMILY)?
+            .one(NAPI_SET)
             .attribute(ID, &self.id.to_ne_bytes())
             .attribute(DEFER_HARD_IRQS, &deferrals.to_ne_bytes())
             .attribute(GRO_FLUSH_TIMEOUT, &deferred.to_ne_bytes());
-        request.ask(libc::NETLINK_GENERIC).map(drop)
+        ask(request).map(drop)
     }
 }
 
@@ -84,15 +80,6 @@ impl Receiver {
 fn long(bytes: &[u8]) -> u64 {
     let short = || bytes.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes).into());
     bytes.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes)).or_else(short).unwrap_or_default()
-}
-
-fn family() -> io::Result<u16> {
-    let request = Request::one(CONTROL, &[GET_FAMILY, 1, 0, 0]).attribute(FAMILY_NAME, b"netdev\0");
-    let number = request.ask(libc::NETLINK_GENERIC)?.first().and_then(|body| {
-        let attributes = Attributes::behind(body, HEAD_BYTES).ok()?;
-        half(attributes.get(FAMILY_ID)?, 0)
-    });
-    number.ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
 /// Looks whether this process may poll here.

@@ -21,6 +21,11 @@ pub struct Cell {
     pub idle_cpu: bool,
 }
 
+/// What `--only` may name.
+pub fn names(cells: &'static [Cell]) -> impl Iterator<Item = &'static str> {
+    cells.iter().map(|cell| cell.name)
+}
+
 /// Connections of the idle cell, and its bars.
 pub const IDLE: Idle =
     Idle { name: "idle-10000", connections: 10_000, rss_bytes: Limit::AtMost(350.0), cpu_ms_per_s: Limit::Under(1.0) };

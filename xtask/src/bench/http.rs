@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 
-use super::cells::Cell;
+use super::cells::{Cell, names};
 use super::entrants::{Entrant, WEB_SERVERS};
 use super::interrupt::Interrupt;
 use super::load::Timing;
 use super::report::Findings;
 use super::rounds::Extent;
 use super::stage::{Ours, Stage};
-use super::{Manner, build_peers, measure_cell, web};
+use super::{Manner, build_peers, measure_cell, wants, web};
 
 pub use cells::CELLS;
 
@@ -28,7 +29,7 @@ pub struct Arguments {
     #[command(flatten)]
     manner: Manner,
     /// One cell alone; may be given again.
-    #[arg(long, value_name = "CELL", value_parser = cell_names())]
+    #[arg(long, value_name = "CELL", value_parser = PossibleValuesParser::new(names(CELLS)))]
     only: Vec<String>,
     #[command(flatten)]
     ours: Ours,
@@ -46,16 +47,12 @@ impl Arguments {
 
     /// Whether a server takes part that has to be built.
     fn is_built_for(&self) -> bool {
-        CELLS.iter().any(|cell| self.wants(cell.name) && cell.entrants.contains(&cells::HYPER))
+        CELLS.iter().any(|cell| wants(&self.only, cell.name) && cell.entrants.contains(&cells::HYPER))
     }
 
     fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
         stage.web = Some(web::Folder::with_files(&cells::FILES)?);
-        measure(CELLS.iter().filter(|cell| self.wants(cell.name)), stage, extent, interrupt)
-    }
-
-    fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == name)
+        measure(CELLS.iter().filter(|cell| wants(&self.only, cell.name)), stage, extent, interrupt)
     }
 }
 
@@ -87,8 +84,4 @@ fn extent_of(cell: &Cell, extent: Extent) -> Extent {
     let Timing { warm_up, window } = extent.timing;
     let window = if cell.load.bytes == cells::HUGE { window.max(HUGE_WINDOW) } else { window };
     Extent { timing: Timing { warm_up, window }, ..extent }
-}
-
-fn cell_names() -> clap::builder::PossibleValuesParser {
-    CELLS.iter().map(|cell| cell.name).into()
 }

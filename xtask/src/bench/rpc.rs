@@ -6,15 +6,16 @@ mod network;
 
 use anyhow::Result;
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 
-use super::cells::Cell;
+use super::cells::{Cell, names};
 use super::entrants::{Entrant, Peer};
 use super::ganesha;
 use super::interrupt::Interrupt;
 use super::report::Findings;
 use super::rounds::Extent;
 use super::stage::{Ours, Stage};
-use super::{Manner, measure_cell};
+use super::{Manner, measure_cell, wants};
 
 pub use cells::CELLS;
 
@@ -27,7 +28,7 @@ pub struct Arguments {
     #[command(flatten)]
     manner: Manner,
     /// One cell alone; may be given again.
-    #[arg(long, value_name = "CELL", value_parser = cell_names())]
+    #[arg(long, value_name = "CELL", value_parser = PossibleValuesParser::new(names(CELLS)))]
     only: Vec<String>,
     #[command(flatten)]
     ours: Ours,
@@ -53,17 +54,13 @@ impl Arguments {
         absences.iter().for_each(|absence| eprintln!("left out: {absence}"));
         stage.find_other_driver()?;
         let mut cells = Vec::new();
-        for cell in CELLS.iter().filter(|cell| self.wants(cell.name)) {
+        for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
             let lineup = lineup(cell, &absences, stage);
             cells.push(measure_cell(cell, &lineup, stage, extent_of(cell, extent), interrupt)?);
         }
         let verdicts = cells.iter().flat_map(|outcome| outcome.verdicts.iter().cloned()).collect();
         let left_out = absences.iter().map(Absence::to_string).collect();
         Ok(Findings { cells, verdicts, left_out, ..Findings::default() })
-    }
-
-    fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == name)
     }
 }
 
@@ -84,10 +81,6 @@ fn lineup(cell: &Cell, absences: &[Absence], stage: &Stage) -> Vec<Entrant> {
 
 fn extent_of(cell: &Cell, extent: Extent) -> Extent {
     if cell.bars.is_empty() { Extent { rounds: extent.rounds.min(SHOWN_ROUNDS), ..extent } } else { extent }
-}
-
-fn cell_names() -> clap::builder::PossibleValuesParser {
-    CELLS.iter().map(|cell| cell.name).into()
 }
 
 impl std::fmt::Display for Absence {

@@ -24,7 +24,7 @@ pub fn wanted<'a>(state: &State, crowd: &'a Crowd) -> impl Iterator<Item = &'a T
 /// The whole screen.
 pub fn lines(state: &State, snapshot: &Snapshot, crowd: &Crowd, rows: usize) -> Vec<Line<'static>> {
     let count = wanted(state, crowd).count();
-    let strays = wanted(state, crowd).filter(|one| one.place.is_stray()).count();
+    let strays = wanted(state, crowd).filter(|one| one.alignment.is_stray()).count();
     let (connections, strays) = (text::plural(count, "TCP connection"), text::plural(strays, "stray"));
     let mut title = format!("process {}: {connections}, {strays}", snapshot.process.pid);
     if state.is_paused() {
@@ -47,20 +47,20 @@ pub fn lines(state: &State, snapshot: &Snapshot, crowd: &Crowd, rows: usize) -> 
 }
 
 fn line(one: &Told, now: u64) -> Line<'static> {
-    let Told { connection, place, .. } = one;
+    let Told { connection, alignment, .. } = one;
     let number = |number: Option<usize>| number.map_or("-".to_owned(), |number| number.to_string());
     let words = format!(
         "{:<21} {:<8} {:>6} {:>3} {:>3} {:>6} {:>6} {:>6} {}",
         fit(&connection.remote.to_string(), 21),
-        place.flow.map_or("-".to_owned(), |flow| format!("{flow:08x}")),
-        number(place.bucket),
-        number(place.of_lane),
-        number(place.on_lane),
+        alignment.flow.map_or("-".to_owned(), |flow| format!("{flow:08x}")),
+        number(alignment.bucket),
+        number(alignment.of_lane),
+        number(alignment.on_lane),
         amount(connection.receive_queue.into()),
         amount(connection.send_queue.into()),
         one.age(now).map_or("-".to_owned(), |seconds| time(seconds.saturating_mul(1_000_000_000))),
         one.ending().unwrap_or("-"),
     );
-    let style = if place.is_stray() { Style::new().fg(Color::Yellow) } else { Style::new() };
+    let style = if alignment.is_stray() { Style::new().fg(Color::Yellow) } else { Style::new() };
     Line::styled(words, style)
 }

@@ -219,7 +219,7 @@ fn crowd(count: u16) -> Crowd {
     found.extend((1..count).map(|port| connection(&format!("192.0.2.1:{port}"), "161.142.100.80:1766", Some("lane-0"))));
     let (mut told, _) = join(found, &[(0, row(4, Some(FLOW), ConnectionState::Open))], &[1]);
     let (ending, _) = join(vec![ended.clone()], &[], &[0]);
-    let flow = ending[0].place.flow;
+    let flow = ending[0].alignment.flow;
     if count > 1 {
         told[1] = join(vec![ended], &[(0, row(5, flow, ConnectionState::Completed))], &[0]).0.remove(0);
     }

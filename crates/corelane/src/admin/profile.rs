@@ -85,20 +85,20 @@ pub fn profile(process: u32, lanes: &BTreeMap<usize, u32>, span: Duration) -> io
     Ok(Profile { stacks: found.named(&mut names), others: found.others + lost, sees_kernel })
 }
 
-/// Where a lane was found: the addresses, and whether in the kernel.
-type Place = (usize, Vec<u64>, bool);
+/// What was sampled: the lane, the addresses of its functions, and whether in the kernel.
+type SampledStack = (usize, Vec<u64>, bool);
 
 #[derive(Default)]
 struct Found {
-    counts: BTreeMap<Place, u64>,
+    counts: BTreeMap<SampledStack, u64>,
     others: u64,
 }
 
 impl Found {
     fn note(&mut self, lane: usize, sample: &Sample, names: &mut Names) {
-        let place = (lane, names.frames(&sample.stack), sample.in_kernel);
-        if self.counts.len() < STACKS_MAX || self.counts.contains_key(&place) {
-            *self.counts.entry(place).or_default() += 1;
+        let stack = (lane, names.frames(&sample.stack), sample.in_kernel);
+        if self.counts.len() < STACKS_MAX || self.counts.contains_key(&stack) {
+            *self.counts.entry(stack).or_default() += 1;
         } else {
             self.others += 1;
         }

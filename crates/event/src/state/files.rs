@@ -129,7 +129,7 @@ impl State {
 
     /// What the interests of an origin want of its file.
     fn wants(&self, key: Key) -> Wanted {
-        let Some(origin) = self.origins.get(key) else { return Wanted::empty() };
+        let origin = &self.origins[key];
         let interests = origin.interests.into_iter().map(|interest| &self.interests[interest]);
         interests.fold(Wanted::empty(), |all, interest| match interest.filter {
             Filter::Vnode => all | wanted(interest.notes, origin.kind),
@@ -152,9 +152,13 @@ impl State {
     /// An origin's file is of no interest any more.
     pub(super) fn unwatch_file(&mut self, key: Key) {
         let watch = self.origins[key].rest.as_mut().and_then(|rest| rest.watch.take());
-        let (Some(watch), Some(files)) = (watch, &mut self.files) else { return };
-        let Some(sharing) = files.watches.get_mut(&watch) else { return };
+        let Some(watch) = watch else { return };
+        // reason: they are there from the first watch on, and who has one stands in its list.
+        let files = self.files.as_mut().expect("an origin with a watch has somebody who watches");
+        let sharing = files.watches.get_mut(&watch).expect("a watch has a list of those who share it");
+        let before = sharing.len();
         sharing.retain(|other| *other != key);
+        assert!(sharing.len() + 1 == before, "who shares a watch is listed once");
         if sharing.is_empty() {
             files.watches.remove(&watch);
             files.changes.unwatch(watch);

@@ -47,7 +47,9 @@ impl State {
 
     /// An interest asks for `after` where it asked for `before`: with the last that needs it, nothing is heard of processes any more.
     pub(super) fn count_process(&mut self, before: u32, after: u32) {
-        let Some(processes) = &mut self.heard_processes else { return };
+        let Some(processes) = &mut self.heard_processes else {
+            return assert!((before | after) & TOLD == 0, "who is to be told of processes has had them heard");
+        };
         processes.interests += usize::from(after & TOLD != 0);
         processes.interests -= usize::from(before & TOLD != 0);
         if processes.interests == 0 {

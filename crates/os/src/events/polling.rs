@@ -14,12 +14,12 @@ pub use rustix::event::epoll::EventFlags as Readiness;
 /// What a set reports: readiness, and the token of the registration.
 pub type Report = epoll::Event;
 
-/// A place for a report, which costs nothing until there is one.
-pub type Place = MaybeUninit<Report>;
+/// Room for one report, which costs nothing until there is one.
+pub type ReportRoom = MaybeUninit<Report>;
 
 /// Room for reports.
-pub const fn room<const PLACES: usize>() -> [Place; PLACES] {
-    [const { Place::uninit() }; PLACES]
+pub const fn room<const PLACES: usize>() -> [ReportRoom; PLACES] {
+    [const { ReportRoom::uninit() }; PLACES]
 }
 
 /// The token of a report.
@@ -127,7 +127,7 @@ impl Set {
     ///
     /// # Errors
     /// EINTR if a signal's handler ran.
-    pub fn collect<'a>(&self, room: &'a mut [Place], timeout: Option<Duration>) -> Result<&'a [Report], i32> {
+    pub fn collect<'a>(&self, room: &'a mut [ReportRoom], timeout: Option<Duration>) -> Result<&'a [Report], i32> {
         assert!(!room.is_empty(), "somewhere to put a report");
         let timeout = timeout.map(|timeout| crate::clock::timespec(nanoseconds(timeout)));
         let (reports, _) = epoll::wait(&self.0, room, timeout.as_ref()).map_err(|error| error.raw_os_error())?;

@@ -84,8 +84,9 @@ impl State {
         }
         let most = self.lanes[lane].tuning.datagram_bytes;
         let Some(mut lease) = self.receive_lease(lane, socket, most, DATAGRAM_BLOCK_BYTES_LEAST) else { return 0 };
-        let Some(Body::Datagram { receive, .. }) = self.lanes[lane].sockets.open(socket) else { return 0 };
-        let Some((asked, mut batch)) = receive.take() else { return 0 };
+        // reason: both were there above, and memory alone has been asked for since.
+        let Some(Body::Datagram { receive, .. }) = self.lanes[lane].sockets.open(socket) else { unreachable!("it is open") };
+        let (asked, mut batch) = receive.take().expect("a receive is under way");
         let used = lease.capacity();
         let runs = self.unload(name, &mut lease);
         let is_wildcard = self.net.ports[&name].place.address.ip().is_unspecified();

@@ -104,7 +104,8 @@ impl State {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
         let (name, side) = (at.stream, at.side);
         let Some(receiving) = at.receive.take() else { return 0 };
-        let Some(stream) = self.net.streams.get_mut(&name) else { return 0 };
+        // reason: a stream goes with the last of its ends.
+        let stream = self.net.streams.get_mut(&name).expect("an open socket has its stream");
         match stream.incoming(side) {
             Incoming::Nothing => self.put_back(lane, socket, receiving),
             Incoming::Bytes(readable) => return self.receive_bytes(lane, socket, receiving, readable),
@@ -200,7 +201,8 @@ impl State {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return };
         let (name, side) = (at.stream, at.side);
         let Some((asked, chain)) = at.send.take() else { return };
-        let Some(stream) = self.net.streams.get_mut(&name) else { return };
+        // reason: a stream goes with the last of its ends.
+        let stream = self.net.streams.get_mut(&name).expect("an open socket has its stream");
         match stream.outgoing(side) {
             Ok(0) => {
                 if let Some(at) = self.lanes[lane].sockets.stream(socket) {

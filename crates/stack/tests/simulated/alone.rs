@@ -37,14 +37,19 @@ impl Alone {
 
     /// With settings changed.
     pub fn with(change: impl FnOnce(Settings) -> Settings) -> Self {
+        Self::of(FRAMES, change)
+    }
+
+    /// With so many frames.
+    pub fn of(frames: usize, change: impl FnOnce(Settings) -> Settings) -> Self {
         let world = World::new(1, Faults::none());
         let test = world.interface(CardSetup { queues: 0, ..CardSetup::default() });
         let card = world.interface(CardSetup::default());
         world.join(&[&test, &card]);
         let arena = Arena::new(8 << 20).unwrap();
         let below = world.driver(arena.clone(), Tuning::default());
-        let memory = FrameMemory::new(FRAMES, 2048).unwrap();
-        let port = SimPort::open(&card, 0, below.lane(), memory.clone(), 128).unwrap();
+        let memory = FrameMemory::new(frames, 2048).unwrap();
+        let port = SimPort::open(&card, 0, below.lane(), memory.clone(), 128.min(frames / 2)).unwrap();
         let hasher = Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL));
         let settings = Settings::new(hasher, Table::even(Buckets::DEFAULT, 1).unwrap(), (0, 1), 5)
             .with_network(STACK.into(), 24)
@@ -388,7 +393,11 @@ fn an_interface_that_goes_down_comes_back_and_one_that_is_gone_is_told() {
     let mut alone = Alone::new();
     alone.meet();
     alone.card.set_up(false);
-    alone.settle();
+    (0..20).for_each(|_| alone.settle());
+    assert!((1..=4).contains(&alone.stack.counts().downs), "it is tried again every 10 ms, and not all the time");
+    let (socket, _) = alone.bind(STACK, 60_008, None);
+    alone.send(socket, SocketAddr::new(TEST.into(), 9), b"lost");
+    assert_eq!(alone.stack.counts().of(Drop::Frames), 1, "what could not leave is counted");
     alone.card.set_up(true);
     alone.world.pass(50_000_000);
     alone.settle();

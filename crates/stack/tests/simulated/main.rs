@@ -8,4 +8,5 @@ mod hostile;
 mod lanes;
 mod order;
 mod program;
+mod refusals;
 mod tunnels;

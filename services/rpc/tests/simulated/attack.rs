@@ -312,7 +312,7 @@ struct Attack {
 
 /// What came of it: how long the honest requests took over connections and over datagrams, sorted, and how many connections were
 /// ended for their memory.
-struct Outcome {
+struct Toll {
     took: Vec<u64>,
     of_caller: Vec<u64>,
     ended: u64,
@@ -338,7 +338,7 @@ impl Attack {
         cast
     }
 
-    fn play(&self, seed: u64) -> Outcome {
+    fn play(&self, seed: u64) -> Toll {
         let world = World::new(seed, Faults::none());
         let mut rig = rig(&world);
         let mut cast = self.cast(&world, seed);
@@ -351,7 +351,7 @@ impl Attack {
         assert!(rig.lane_count(LaneCounter::MemoryLimitHits) > 0, "the attack wants more than there is");
         let dropped: u64 = [0, 2].iter().map(|&service| rig.named_of(service, "requests_dropped")).sum();
         assert_eq!(dropped, 0, "a call was dropped because there was no memory for its answer");
-        Outcome { took, of_caller, ended: rig.count_of(0, C::MemoryEndings) + rig.count_of(1, C::MemoryEndings) }
+        Toll { took, of_caller, ended: rig.count_of(0, C::MemoryEndings) + rig.count_of(1, C::MemoryEndings) }
     }
 }
 
@@ -374,7 +374,7 @@ fn honest_clients_are_answered_whatever_others_hold() {
     let attack = Attack { attackers: ATTACKERS, kind: Kind::drawn, waits: 0, span: 2 * S, caller_pause: 10 * MS };
     let mut ended = 0;
     for_seeds(200, |seed| {
-        let Outcome { took, of_caller, ended: of_run } = attack.play(seed);
+        let Toll { took, of_caller, ended: of_run } = attack.play(seed);
         assert_in_time(&took, 300);
         assert_in_time(&of_caller, 100);
         ended += of_run;
@@ -393,7 +393,7 @@ fn honest_clients_are_answered_though_all_others_begin_at_once() {
         caller_pause: MS / 10,
     };
     for_seeds(5, |seed| {
-        let Outcome { took, of_caller, .. } = attack.play(seed);
+        let Toll { took, of_caller, .. } = attack.play(seed);
         assert_in_time(&took, 100);
         assert_in_time(&of_caller, 100);
     });

@@ -1,7 +1,7 @@
 //! The old process: gives what it has, and drains when the new one serves.
 
 use super::keepsake::{self, Keepsake};
-use super::message::{Message, Place as At, Talk, VERSION, understands, word};
+use super::message::{Message, Talk, VERSION, WrittenAddress, understands, word};
 use crate::lanes::ending::Lives;
 use crate::lanes::place::Place;
 use corelane_os::named::NamedSocket;
@@ -229,7 +229,7 @@ impl Giver {
 
     fn say_shared(&self, talk: &Talk<'_>) -> io::Result<()> {
         for place in &self.places {
-            let (Some(number), Some(address)) = (place.named, At::of(&place.address)) else { continue };
+            let (Some(number), Some(address)) = (place.named, WrittenAddress::of(&place.address)) else { continue };
             let socket = sockets::duplicate(number).map_err(|fault| io::Error::from_raw_os_error(fault.number))?;
             let shared = Message::Shared { transport: word(place.transport), address, outlives: place.outlives };
             talk.say(shared, &[socket.as_fd()])?;

@@ -36,7 +36,7 @@ pub(crate) enum Message {
     /// With one descriptor: a lane's socket.
     Socket { transport: String, address: SocketAddr, lane: usize },
     /// With one descriptor: a socket that all lanes share. It `outlives` both processes if somebody else keeps it.
-    Shared { transport: String, address: Place, outlives: bool },
+    Shared { transport: String, address: WrittenAddress, outlives: bool },
     /// What a service keeps over a restart.
     Keepsake { name: String, bytes: Vec<u8> },
     /// All that there is has been said.
@@ -52,10 +52,10 @@ pub(crate) enum Message {
     Unknown,
 }
 
-/// Where a socket is that all lanes share.
+/// The address of a socket that all lanes share, as it is written in a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Place {
+pub(crate) enum WrittenAddress {
     /// At an address and port.
     Ip(SocketAddr),
     /// In the file system.
@@ -64,7 +64,7 @@ pub(crate) enum Place {
     Hidden(Vec<u8>),
 }
 
-impl Place {
+impl WrittenAddress {
     /// None for what no service is served at.
     pub(crate) fn of(address: &Address) -> Option<Self> {
         if let Some(address) = address.inet() {
