@@ -3,6 +3,7 @@
 use crate::node::{Node, memory};
 use corelane_os::testing::network::{ip, on_thread, unshared_and_quiet};
 use corelane_os::testing::skip;
+use corelane_seam::FrameMemory;
 use corelane_xdp::packet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -40,7 +41,11 @@ pub fn wire(queues: usize) {
 
 /// The far end, by a packet socket.
 pub fn far() -> Node {
-    let memory = memory();
+    far_with(memory())
+}
+
+/// The same, with other memory.
+pub fn far_with(memory: FrameMemory) -> Node {
     Node::new(packet::open("far", 1).unwrap().remove(0).port(memory.clone()).unwrap(), memory)
 }
 
