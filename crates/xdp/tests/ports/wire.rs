@@ -49,7 +49,7 @@ pub fn far_with(memory: FrameMemory) -> Node {
     Node::new(packet::open("far", 1).unwrap().remove(0).port(memory.clone()).unwrap(), memory)
 }
 
-fn sum(bytes: &[u8]) -> [u8; 2] {
+pub fn sum(bytes: &[u8]) -> [u8; 2] {
     let mut total: u32 = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum();
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
