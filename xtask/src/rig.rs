@@ -43,6 +43,9 @@ pub struct Arguments {
     /// Ends of a bridge
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=i64::from(ENDS_MAX)))]
     ends: u8,
+    /// The guest's kernel, of Debian's for clouds: the newest whose version begins so
+    #[arg(long, default_value = "6.1", value_parser = guest::version)]
+    kernel: String,
     /// What to run in the first namespace, a shell if nothing; in a guest, a program of this machine
     #[arg(last = true)]
     command: Vec<String>,
@@ -51,7 +54,7 @@ pub struct Arguments {
 /// Builds it, runs the command in it, and takes it down.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     // Before the rig's namespaces, out of which nothing can be fetched.
-    let kept = (arguments.shape == Shape::Guest).then(guest::Kept::prepare).transpose()?;
+    let kept = (arguments.shape == Shape::Guest).then(|| guest::Kept::prepare(&arguments.kernel)).transpose()?;
     let rig = Rig::build(arguments)?;
     if let Some(kept) = kept {
         return guest::run(&kept, &rig, arguments.queues, &arguments.command);
@@ -75,7 +78,8 @@ impl Rig {
     /// # Errors
     /// What is missing, and what ip(8) and the system say.
     pub fn wire() -> Result<Self> {
-        Self::build(&Arguments { shape: Shape::Wire, queues: 1, vlan: None, ends: 2, command: Vec::new() })
+        let kernel = String::new();
+        Self::build(&Arguments { shape: Shape::Wire, queues: 1, vlan: None, ends: 2, kernel, command: Vec::new() })
     }
 
     fn build(arguments: &Arguments) -> Result<Self> {

@@ -1,6 +1,7 @@
-//! Queues and dispatch of packets: the three blocks of FreeBSD's `netstat -Q`, and behind them what services took, in the same columns.
+//! Queues and dispatch of packets: the three blocks of FreeBSD's `netstat -Q`, and behind them what services took, in the same
+//! columns, and how packets come to each lane.
 
-use corelane::admin::packets::{ProtocolRow, Report, StreamCounts, StreamRow, report_of};
+use corelane::admin::packets::{ProtocolRow, Report, StreamCounts, StreamRow, ports_of, report_of};
 use corelane::admin::watch::{ServiceCounter, Snapshot, Values};
 use serde::Serialize;
 use std::fmt::Write;
@@ -8,14 +9,21 @@ use std::fmt::Write;
 /// The report as text, or as one JSON object.
 pub fn workstreams(snapshot: &Snapshot, as_json: bool) -> String {
     let (report, services) = (report_of(snapshot), services(snapshot));
+    let ports: Vec<Port> = ports_of(snapshot).map(|(lane, kind)| Port { lane, packets: kind.words() }).collect();
     if as_json {
-        return json(&report, &services);
+        return json(&report, &services, ports);
     }
     let mut out = report.to_string();
     if !services.is_empty() {
         let _ = writeln!(out, "\nServices:\n{}", Report::WORKSTREAM_COLUMNS);
         services.iter().for_each(|row| {
             let _ = writeln!(out, "{row}");
+        });
+    }
+    if !ports.is_empty() {
+        out += "\nPorts:\nWSID Packets by\n";
+        ports.iter().for_each(|Port { lane, packets }| {
+            let _ = writeln!(out, "{lane:4} {packets}");
         });
     }
     out
@@ -50,6 +58,13 @@ struct Whole<'a> {
     protocols: Vec<Protocol<'a>>,
     workstreams: Vec<Workstream<'a>>,
     services: Vec<Workstream<'a>>,
+    ports: Vec<Port>,
+}
+
+#[derive(Serialize)]
+struct Port {
+    lane: usize,
+    packets: &'static str,
 }
 
 #[derive(Serialize)]
@@ -86,7 +101,7 @@ struct Workstream<'a> {
     handled: u64,
 }
 
-fn json(report: &Report, services: &[StreamRow]) -> String {
+fn json(report: &Report, services: &[StreamRow], ports: Vec<Port>) -> String {
     let whole = Whole {
         configuration: Configuration {
             threads: report.lanes.0,
@@ -99,6 +114,7 @@ fn json(report: &Report, services: &[StreamRow]) -> String {
         protocols: report.protocols.iter().map(protocol).collect(),
         workstreams: report.streams.iter().map(workstream).collect(),
         services: services.iter().map(workstream).collect(),
+        ports,
     };
     // reason: all keys are strings, and writing to a string does not fail.
     serde_json::to_string(&whole).expect("a report can be written") + "\n"
@@ -133,7 +149,7 @@ fn workstream(StreamRow { lane, cpu, name, counts }: &StreamRow) -> Workstream<'
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane::admin::watch::{Description, LaneName, Page, Reader, ServiceName, StreamCounter};
+    use corelane::admin::watch::{Description, LaneName, PacketCounter, Page, Reader, ServiceName, StreamCounter};
     use serde_json::Value;
 
     fn snapshot(has_packets: bool) -> Snapshot {
@@ -145,6 +161,7 @@ mod tests {
         if has_packets {
             page.packets(1).unwrap().together(|row| {
                 row.set_protocols(1);
+                row.set(PacketCounter::PortKind, 4);
                 row.name(0, "ip");
                 use StreamCounter as C;
                 for (counter, value) in
@@ -179,6 +196,10 @@ Services:
 WSID CPU   Name     Len WMark   Disp'd  HDisp'd   QDrops   Queued  Handled
    0   0   echo       0     0        0        0        0        0        0
    1   3   echo       0     0        7        0        0        0        7
+
+Ports:
+WSID Packets by
+   1 AF_XDP, copied by the kernel
 ";
         assert_eq!(text, wanted);
     }
@@ -197,5 +218,6 @@ WSID CPU   Name     Len WMark   Disp'd  HDisp'd   QDrops   Queued  Handled
         assert_eq!((&value["protocols"][0]["flags"], &value["protocols"][0]["dispatch"]), (&"C--".into(), &"default".into()));
         assert_eq!((&value["workstreams"][0]["cpu"], &value["workstreams"][0]["handled"]), (&3.into(), &5.into()));
         assert_eq!(value["services"][1]["dispatched"], 7);
+        assert_eq!(value["ports"][0]["packets"], "AF_XDP, copied by the kernel");
     }
 }

@@ -19,7 +19,7 @@ pub use corelane_watch as watch;
 pub mod packets {
     pub use corelane_channel::{Broken, Consumer, PACKET_BYTES_MAX, Taken, take};
     pub use corelane_isr::dispatch::{ProtocolRow, Report, StreamCounts, StreamRow};
-    pub use corelane_stack::report_of;
+    pub use corelane_stack::{ports_of, report_of};
 }
 
 /// Serving as another user than root, who starts the program.

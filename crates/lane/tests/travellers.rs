@@ -9,8 +9,8 @@ mod idle;
 use corelane_lane::{Channels, Control, Homing, Kit, Lane, LaneSettings, Mesh, Turn, Work, Works};
 use corelane_seam::parcel::{AbroadLimits, Guest, Parcel, Post};
 use corelane_seam::{
-    Arena, Chain, Completion, CountedPort, Driver, Fault, Frame, FrameMemory, FrameParcel, Link, Port, PortFacts, Segment,
-    Shared, Taken,
+    Arena, Chain, Completion, CountedPort, Driver, Fault, Frame, FrameMemory, FrameParcel, Link, Port, PortFacts, PortKind,
+    Segment, Shared, Taken,
 };
 use idle::Idle;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -47,7 +47,13 @@ impl Cable {
 
 impl Port for Cable {
     fn facts(&self) -> PortFacts {
-        PortFacts { link: Link { interface: 1, mac: [2, 0, 0, 0, 0, 1] }, queue: 0, frame_bytes_max: 1514 }
+        PortFacts {
+            link: Link { interface: 1, mac: [2, 0, 0, 0, 0, 1] },
+            queue: 0,
+            frame_bytes_max: 1514,
+            pieces_max: 1,
+            kind: PortKind::Simulated,
+        }
     }
 
     fn memory(&self) -> &FrameMemory {

@@ -39,16 +39,18 @@ impl Stream {
         words.iter().for_each(|word| self.bytes.extend(word.to_le_bytes()));
     }
 
-    fn packet(&mut self, direction: Direction, time: u64, packet: &[u8]) {
-        let padding = packet.len().next_multiple_of(4) - packet.len();
-        let length = PACKET_BYTES + packet.len() + padding;
+    /// One packet, in as many frames as it lies in.
+    fn packet(&mut self, direction: Direction, time: u64, packet: &[Frame]) {
+        let whole: usize = packet.iter().map(|frame| frame.len()).sum();
+        let padding = whole.next_multiple_of(4) - whole;
+        let length = PACKET_BYTES + whole + padding;
         if self.bytes.len() + length > self.most {
             self.missed += 1;
             return;
         }
-        let bytes = packet.len() as u32;
+        let bytes = whole as u32;
         self.words(&[PACKET, length as u32, 0, (time >> 32) as u32, time as u32, bytes, bytes]);
-        self.bytes.extend_from_slice(packet);
+        packet.iter().for_each(|frame| self.bytes.extend_from_slice(frame));
         self.bytes.extend_from_slice(&[0; 3][..padding]);
         self.words(&[4 << 16 | 2, direction as u32, 0, length as u32]);
     }
@@ -96,6 +98,10 @@ impl<P: Port> CapturedPort<P> {
     }
 }
 
+fn packets(frames: &[Frame]) -> impl Iterator<Item = &[Frame]> {
+    frames.chunk_by(|frame, _| frame.facts.continues)
+}
+
 impl<P: Port> Port for CapturedPort<P> {
     of_inner!(and when);
 
@@ -103,16 +109,16 @@ impl<P: Port> Port for CapturedPort<P> {
         let before = into.len();
         let result = self.inner.receive(now, at_most, into);
         let mut stream = self.capture.0.borrow_mut();
-        for frame in &into[before..] {
-            let time = if frame.facts.time == 0 { now } else { frame.facts.time };
-            stream.packet(Direction::In, time, frame);
+        for packet in packets(&into[before..]) {
+            let time = if packet[0].facts.time == 0 { now } else { packet[0].facts.time };
+            stream.packet(Direction::In, time, packet);
         }
         result
     }
 
     fn send(&mut self, now: u64, frames: &mut Vec<Frame>) -> Result<Taken, Fault> {
         let mut stream = self.capture.0.borrow_mut();
-        frames.iter().skip(self.offered).for_each(|frame| stream.packet(Direction::Out, now, frame));
+        packets(&frames[self.offered..]).for_each(|packet| stream.packet(Direction::Out, now, packet));
         drop(stream);
         let result = self.inner.send(now, frames);
         // A driver offers again what was not taken, and nothing before that; after a fault it offers nothing again.

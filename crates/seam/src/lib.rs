@@ -70,7 +70,7 @@ pub use operation::{
     StreamOutcome, WARM_BYTES_MAX,
 };
 pub use payer::Payer;
-pub use port::{Port, PortFacts, PortId, Taken};
+pub use port::{Port, PortFacts, PortId, PortKind, Taken};
 pub use ports::{Attention, PortEnd, PortTable};
 pub use random::{Random, mix};
 pub use wrapped::{CountedPort, DELAYED_MAX, FaultyPort, PortCounts, PortFaultCounts, PortFaults};

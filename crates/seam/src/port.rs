@@ -10,6 +10,9 @@
 //!   together, in the order of its arrival.
 //! * **Sending ends in two steps.** The operation ends when the interface has taken each frame or refused it; its memory is released
 //!   when the interface has read it, and until then nobody else has the frame. A frame of another region is copied or kept, as the port can.
+//! * **A packet longer than a frame** lies in several that follow each other in a batch, at most [`PortFacts::pieces_max`]: each but the last says that
+//!   it [continues](crate::FrameFacts::continues), and what else is known of the packet the first one says. A batch never ends within a packet; one
+//!   that has more pieces, or more than a whole budget, is dropped, and one to be sent is refused with all of its frames.
 //! * **Batches move without allocation**: the vectors of a batch go to the driver and come back.
 //! * **Errors.** Opening fails with `Permission` (the capability is missing), `NoInterface`, `Busy` (another has the queue), `NoMemory` (the
 //!   region cannot be locked) or `Unsupported`. An open port fails with `Down` as long as its interface is down, and with `NoInterface` when
@@ -49,9 +52,47 @@ pub struct PortFacts {
     pub link: Link,
     /// The queue of the interface, from 0.
     pub queue: u32,
-    /// Bytes of the longest frame that it sends, with its link-layer header.
+    /// Bytes of the longest packet that it sends, with its link-layer header.
     pub frame_bytes_max: usize,
+    /// Frames that one packet may lie in, at most: 1 where each lies in one.
+    pub pieces_max: usize,
+    /// How its packets come into its memory.
+    pub kind: PortKind,
 }
+
+/// How the packets of a port come into its memory, and out of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortKind {
+    /// On a simulated wire.
+    Simulated,
+    /// Over a tap: a call copies each.
+    Tap,
+    /// Over a packet socket: out of a ring that the kernel copies into; a call copies each that is sent.
+    Packet,
+    /// Over AF_XDP: the kernel copies each.
+    XdpCopied,
+    /// Over AF_XDP: the card itself reads and writes it.
+    XdpZeroCopy,
+}
+
+impl PortKind {
+    /// All of them, in the order of their numbers in the counter page, from 1.
+    pub const ALL: [Self; 5] = [Self::Simulated, Self::Tap, Self::Packet, Self::XdpCopied, Self::XdpZeroCopy];
+
+    /// What it is, in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Simulated => "a simulated wire",
+            Self::Tap => "a tap",
+            Self::Packet => "a packet socket",
+            Self::XdpCopied => "AF_XDP, copied by the kernel",
+            Self::XdpZeroCopy => "AF_XDP, zero-copy",
+        }
+    }
+}
+
+const _: () =
+    assert!(PortKind::ALL[PortKind::XdpZeroCopy as usize] as usize + 1 == PortKind::ALL.len(), "each kind has its number");
 
 /// What became of frames that were to be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -150,7 +150,8 @@ pub struct PortFaultCounts {
 /// Frames that one port may delay at once; what is more is not delayed.
 pub const DELAYED_MAX: usize = 256;
 
-/// Does to what arrives what a bad network does. Chance comes from whoever makes it, so that a run can be repeated.
+/// Does to what arrives what a bad network does, but for packets that lie in several frames: these pass as they are. Chance comes from whoever makes it,
+/// so that a run can be repeated.
 pub struct FaultyPort<P: Port, R: FnMut() -> u64> {
     inner: P,
     faults: PortFaults,
@@ -184,6 +185,9 @@ impl<P: Port, R: FnMut() -> u64> FaultyPort<P, R> {
 
     /// One frame arrives, with what happens to it.
     fn arrive(&mut self, now: u64, mut frame: Frame, into: &mut Vec<Frame>) {
+        if frame.facts.continues || into.last().is_some_and(|before| before.facts.continues) {
+            return into.push(frame);
+        }
         if self.strikes(self.faults.drop, |counts| &mut counts.dropped) {
             return;
         }
@@ -201,7 +205,8 @@ impl<P: Port, R: FnMut() -> u64> FaultyPort<P, R> {
         }
         into.push(frame);
         let count = into.len();
-        if count > 1 && self.strikes(self.faults.reorder, |counts| &mut counts.reordered) {
+        let is_alone = |index: usize| index == 0 || !into[index - 1].facts.continues;
+        if count > 1 && is_alone(count - 2) && self.strikes(self.faults.reorder, |counts| &mut counts.reordered) {
             into.swap(count - 2, count - 1);
         }
     }

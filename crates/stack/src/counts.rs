@@ -12,7 +12,7 @@ pub enum Drop {
     Checksum,
     /// It is for somebody else: another station, another address, another VLAN.
     NotOurs,
-    /// It came in several frames.
+    /// It lies in more frames than a packet may, or is a fragment that does in more than one, or a tunnel carries it and no frame holds it.
     Pieces,
     /// Its protocol has nobody here.
     Protocol,

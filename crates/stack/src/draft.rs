@@ -1,4 +1,4 @@
-//! A packet that is being written: its data first, then the headers in front of them, in as many fragments as it takes.
+//! A packet that is being written: its data first, then the headers in front of them, in as many frames as it takes, and as many fragments.
 
 use corelane_seam::{Frame, FrameHash, FrameMemory};
 use corelane_wire::packet::checksum::Sum;
@@ -32,8 +32,10 @@ pub(crate) struct Ends {
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     frames: Vec<Frame>,
-    /// Bytes in front of the data in each frame.
+    /// Bytes in front of the data in each frame, or in the first alone of a packet that is not cut.
     front: usize,
+    /// Its frames are fragments.
+    is_cut: bool,
     /// Bytes of data in each frame but the last.
     part: usize,
     /// Bytes of data that it is made for, and those that are there.
@@ -53,31 +55,60 @@ pub(crate) fn front(is_v6: bool, is_cut: bool) -> usize {
     ethernet::Header::BYTES + network
 }
 
-impl Draft {
-    /// Begins a packet with `length` bytes behind the network's header, in frames of at most `most` bytes. False if not as many frames are free as
-    /// it takes.
-    pub fn begin(&mut self, memory: &FrameMemory, is_v6: bool, length: usize, most: usize) -> bool {
-        assert!(self.frames.is_empty() && length > 0, "one packet is written after the other");
+/// How a packet is laid into frames.
+struct Cut {
+    is_cut: bool,
+    front: usize,
+    /// Bytes of data in each frame but the last.
+    part: usize,
+}
+
+impl Cut {
+    fn of(memory: &FrameMemory, is_v6: bool, length: usize, most: usize) -> Self {
+        let room = memory.frame_bytes() - Frame::HEADROOM;
         let is_cut = front(is_v6, false) + length > most;
         let front = front(is_v6, is_cut);
-        let part = if is_cut { (most - front) & !7 } else { length };
+        let part = if is_cut { (room.min(most) - front) & !7 } else { length.min(room - front) };
         assert!(part > 0, "a frame holds more than headers");
+        Self { is_cut, front, part }
+    }
+}
+
+impl Draft {
+    /// Begins a packet with `length` bytes behind the network's header. One of more than `most` bytes is cut into fragments, each in a frame of its own; another
+    /// lies in as many frames as it takes. False if not as many are free.
+    pub fn begin(&mut self, memory: &FrameMemory, is_v6: bool, length: usize, most: usize) -> bool {
+        assert!(self.frames.is_empty() && length > 0, "one packet is written after the other");
+        let Cut { is_cut, front, part } = Cut::of(memory, is_v6, length, most);
         let frames = length.div_ceil(part);
         if memory.counts().free < frames {
             return false;
         }
         self.frames.extend(std::iter::from_fn(|| memory.frame()).take(frames));
         assert_eq!(self.frames.len(), frames, "a frame that is free is to be had");
-        for (number, frame) in self.frames.iter_mut().enumerate() {
-            frame.set_length(front + part.min(length - number * part));
+        (self.is_cut, self.front, self.part, self.length, self.filled, self.sum) = (is_cut, front, part, length, 0, Sum::ZERO);
+        for number in 0..frames {
+            let bytes = self.front_of(number) + part.min(length - number * part);
+            self.frames[number].set_length(bytes);
+            self.frames[number].facts.continues = !is_cut && number + 1 < frames;
         }
-        (self.front, self.part, self.length, self.filled, self.sum) = (front, part, length, 0, Sum::ZERO);
         true
     }
 
+    /// Bytes in front of the data in that frame.
+    fn front_of(&self, number: usize) -> usize {
+        if self.is_cut || number == 0 { self.front } else { 0 }
+    }
+
     /// Frames that a packet of that length takes.
-    pub fn frames(is_v6: bool, length: usize, most: usize) -> usize {
-        if front(is_v6, false) + length <= most { 1 } else { length.div_ceil((most - front(is_v6, true)) & !7) }
+    pub fn frames(memory: &FrameMemory, is_v6: bool, length: usize, most: usize) -> usize {
+        length.div_ceil(Cut::of(memory, is_v6, length, most).part)
+    }
+
+    /// Bytes of the longest packet that always fits into so many frames, the headers of link and network among them.
+    pub fn bytes_max(memory: &FrameMemory, frames: usize) -> usize {
+        let (room, front) = (memory.frame_bytes() - Frame::HEADROOM, front(true, false));
+        front + frames * (room - front)
     }
 
     /// Adds data behind those that are there.
@@ -87,7 +118,7 @@ impl Draft {
         while !bytes.is_empty() {
             let (number, at) = (self.filled / self.part, self.filled % self.part);
             let some = bytes.len().min(self.part - at);
-            let start = self.front + at;
+            let start = self.front_of(number) + at;
             self.frames[number][start..start + some].copy_from_slice(&bytes[..some]);
             self.filled += some;
             bytes = &bytes[some..];
@@ -106,7 +137,7 @@ impl Draft {
 
     /// Whether these are fragments.
     pub fn is_cut(&self) -> bool {
-        self.pieces() > 1
+        self.is_cut
     }
 
     /// Gives it up: its frames are free again.
@@ -126,10 +157,11 @@ impl Draft {
     }
 
     /// Writes the headers, but for the link address of who gets it, and hands out the frames.
-    pub fn end(&mut self, ends: &Ends) -> impl Iterator<Item = Frame> {
+    pub fn end(&mut self, ends: &Ends) -> impl ExactSizeIterator<Item = Frame> {
         assert_eq!(self.filled, self.length, "a packet is sent when it is whole");
-        let (front, part, length) = (self.front, self.part, self.length);
-        for (number, frame) in self.frames.iter_mut().enumerate() {
+        let (front, length) = (self.front, self.length);
+        let part = if self.is_cut { self.part } else { length };
+        for (number, frame) in self.frames.iter_mut().take(length.div_ceil(part)).enumerate() {
             let start = number * part;
             let more = start + part < length;
             let written = head(&mut frame[..front], ends, start, part.min(length - start), more);

@@ -124,6 +124,7 @@ impl Gate {
         assert!(self.is_receiving, "a receive ends once");
         self.is_receiving = false;
         frames.drain(..).for_each(|frame| path.frame(frame));
+        path.end_batch();
         self.incoming = frames;
         fault.into_iter().for_each(|fault| self.note(path, fault));
     }

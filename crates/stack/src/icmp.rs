@@ -11,6 +11,7 @@ use corelane_wire::packet::icmp::{self, Code};
 use corelane_wire::packet::icmpv6;
 use corelane_wire::packet::{EtherType, Packet as Walk, Protocol};
 use corelane_wire::xdr::Writer;
+use std::iter::once;
 use std::net::{IpAddr, SocketAddr};
 
 /// Bytes of the packet that an error is about, at most: the answer is then within what each link carries (RFC 1812, section 4.3.2.3; RFC
@@ -72,7 +73,7 @@ impl Path {
             self.counts.errors_limited += 1;
             return;
         }
-        if !self.draft.begin(&self.memory, ip.source.is_ipv6(), ip.length, self.frame_bytes) {
+        if !self.draft.begin(&self.memory, ip.source.is_ipv6(), ip.length, self.packet_bytes) {
             return self.counts.drop(Drop::Frames);
         }
         self.draft.put(&[kind, 0, 0, 0]);
@@ -108,11 +109,10 @@ impl Path {
         let ends = Ends { source, destination, protocol, identification, from: self.mac, is_of_link: false };
         let mut draft = std::mem::take(&mut self.draft);
         let hop = self.routes.way(destination).map(|way| way.hop);
-        for frame in draft.end(&ends) {
-            match hop {
-                Some(hop) => self.send_by(hop, frame),
-                None => self.counts.drop(Drop::Neighbour),
-            }
+        match hop {
+            Some(hop) if draft.is_cut() => draft.end(&ends).for_each(|fragment| self.send_by(hop, once(fragment))),
+            Some(hop) => self.send_by(hop, draft.end(&ends)),
+            None => self.counts.drop_many(Drop::Neighbour, draft.end(&ends).len() as u64),
         }
         self.draft = draft;
     }
@@ -155,7 +155,7 @@ impl Path {
         let written = words(packet, &Ip { source, destination, ..*ip }, wrong, &mut writer);
         let length = writer.len();
         assert!(written.is_ok(), "an error is cut to its length: {written:?}");
-        if !self.draft.begin(&self.memory, ip.source.is_ipv6(), length, self.frame_bytes) {
+        if !self.draft.begin(&self.memory, ip.source.is_ipv6(), length, self.packet_bytes) {
             return self.counts.drop(Drop::Frames);
         }
         self.draft.put(&bytes[..length]);

@@ -18,19 +18,53 @@ pub(crate) enum Found {
 }
 
 impl Path {
-    /// A frame of the port's.
+    /// A frame of the port's: a packet, or the next part of one.
     pub fn frame(&mut self, frame: Frame) {
         self.counts.frames_in += 1;
-        let arrived = if frame.facts.time > 0 { frame.facts.time } else { self.now };
-        self.arrive(Number::ETHER, Packet::new(frame, None, None, arrived));
+        let continues = frame.facts.continues;
+        let packet = match self.begun.take() {
+            Some(mut packet) => {
+                // What is too long is dropped with its end, so that no part of it is taken for a packet.
+                self.is_spilt |= packet.rest.len() + 1 >= self.pieces_max;
+                packet.rest.extend(Some(frame).filter(|_| !self.is_spilt));
+                packet
+            }
+            None => {
+                let arrived = if frame.facts.time > 0 { frame.facts.time } else { self.now };
+                let rest = if continues { self.storage() } else { Vec::new() };
+                Packet { rest, ..Packet::new(frame, None, None, arrived) }
+            }
+        };
+        if continues {
+            self.begun = Some(packet);
+        } else if std::mem::take(&mut self.is_spilt) {
+            self.counts.drop(Drop::Pieces);
+            self.done(packet);
+        } else {
+            self.arrive(Number::ETHER, packet);
+        }
     }
 
-    /// Looks at the headers of link and network, once for all who come later.
+    /// A batch has ended. A packet does not go on in the next.
+    pub fn end_batch(&mut self) {
+        if let Some(packet) = self.begun.take() {
+            self.is_spilt = false;
+            self.counts.drop(Drop::Pieces);
+            self.done(packet);
+        }
+    }
+
+    /// Looks at the headers of link and network, once for all who come later. They are in the first frame.
     pub fn ether(&mut self, mut packet: Packet) {
-        match self.look(&packet.first) {
+        match self.look(&packet.first, packet.rest.iter().map(|frame| frame.len()).sum()) {
             Found::Arp => {
                 packet.first.skip(14);
                 self.arrive(Number::ARP, packet);
+            }
+            // Fragments lie in a frame each.
+            Found::Ip { ip, .. } if ip.is_part && !packet.rest.is_empty() => {
+                self.counts.drop(Drop::Pieces);
+                self.done(packet);
             }
             Found::Ip { ip, at, length } => {
                 packet.first.skip(at);
@@ -39,7 +73,8 @@ impl Path {
                 // What a tunnel carries has a flow of its own.
                 packet.flow = match self.tunnel_of(&packet, &ip) {
                     Some(_) => None,
-                    None => self.flow(&packet.first, ip.is_part),
+                    None if packet.rest.is_empty() => self.flow(&packet.first, ip.is_part),
+                    None => self.flow_of(&packet, &ip),
                 };
                 self.arrive(if ip.source.is_ipv4() { Number::IP } else { Number::IP6 }, packet);
             }
@@ -47,11 +82,9 @@ impl Path {
         }
     }
 
-    pub fn look(&self, frame: &Frame) -> Found {
-        if frame.facts.continues {
-            return Found::Not(Drop::Pieces);
-        }
-        let Ok(walk) = Walk::of_frame(frame) else { return Found::Not(Drop::Malformed) };
+    /// Looks at a frame, of which so many bytes lie in others.
+    pub fn look(&self, frame: &Frame, missing: usize) -> Found {
+        let Ok(walk) = Walk::of_front(frame, missing) else { return Found::Not(Drop::Malformed) };
         let is_ours = walk
             .link
             .is_some_and(|link| link.tags == 0 && (link.header.destination == self.mac || link.header.destination.is_group()));

@@ -13,6 +13,7 @@ use corelane_wire::packet::icmpv6;
 use corelane_wire::packet::neighbour::{AdvertisementFlags, Choice, Message, Options};
 use corelane_wire::packet::{EtherType, Protocol};
 use corelane_wire::xdr::Writer;
+use std::iter::once;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Nobody's link address, in a question.
@@ -23,18 +24,20 @@ const OPTION_BYTES: usize = 8;
 const MESSAGE_BYTES: usize = 24 + OPTION_BYTES;
 
 impl Path {
-    /// Sends a frame to the neighbour that has `hop`.
-    pub fn send_by(&mut self, hop: IpAddr, mut frame: Frame) {
+    /// Sends a packet, in as many frames as it lies in, to the neighbour that has `hop`.
+    pub fn send_by(&mut self, hop: IpAddr, packet: impl ExactSizeIterator<Item = Frame>) {
         if self.routes.is_own(hop) {
-            frame[..6].copy_from_slice(&self.mac.0);
-            // What the stack sends to itself has met no wire.
-            frame.facts.checksum = corelane_seam::Checksum::Good;
-            self.looped.push_back(frame);
+            let mac = self.mac;
+            self.looped.extend(addressed(mac, packet).map(|mut frame| {
+                // What the stack sends to itself has met no wire.
+                frame.facts.checksum = corelane_seam::Checksum::Good;
+                frame
+            }));
             return;
         }
-        let asks = match self.neighbours.resolve(self.now, hop, frame) {
-            Resolved::There(mac, frame, asks) => {
-                self.send_to(mac, frame);
+        let asks = match self.neighbours.resolve(self.now, hop, packet) {
+            Resolved::There(mac, packet, asks) => {
+                self.send_to(mac, packet);
                 asks
             }
             Resolved::Waits(asks, pushed_out) => {
@@ -47,11 +50,10 @@ impl Path {
         }
     }
 
-    /// Sends a frame to a station of the link.
-    fn send_to(&mut self, mac: Mac, mut frame: Frame) {
-        frame[..6].copy_from_slice(&mac.0);
-        self.counts.frames_out += 1;
-        self.outgoing.push(frame);
+    /// Sends a packet to a station of the link.
+    fn send_to(&mut self, mac: Mac, packet: impl ExactSizeIterator<Item = Frame>) {
+        self.counts.frames_out += packet.len() as u64;
+        self.outgoing.extend(addressed(mac, packet));
     }
 
     /// Asks all who could have it for the address of a neighbour.
@@ -185,7 +187,7 @@ impl Path {
         let header = ethernet::Header { destination: to, source: self.mac, protocol: EtherType::ARP };
         let written = header.emit(writer).and_then(|()| message.emit(writer));
         assert!(written.is_ok(), "a frame holds a message of ARP");
-        self.send_to(to, frame);
+        self.send_to(to, once(frame));
     }
 
     /// Sends a message of neighbour discovery to a station.
@@ -194,20 +196,30 @@ impl Path {
         let mut writer = Writer::new(&mut bytes);
         let written = icmpv6::Message::Neighbour(*message).emit(&Addresses::V6 { source, destination }, &mut writer);
         assert!(written.is_ok() && writer.room() == 0, "a message with one option has so many bytes");
-        if !self.draft.begin(&self.memory, true, MESSAGE_BYTES, self.frame_bytes) {
+        if !self.draft.begin(&self.memory, true, MESSAGE_BYTES, self.packet_bytes) {
             return self.counts.drop(Drop::Frames);
         }
         self.draft.put(&bytes);
         let (source, destination) = (source.into(), destination.into());
         let ends = Ends { source, destination, protocol: Protocol::ICMPV6, identification: 0, from: self.mac, is_of_link: true };
         let frame = self.draft.end(&ends).next();
-        frame.into_iter().for_each(|frame| self.send_to(to, frame));
+        frame.into_iter().for_each(|frame| self.send_to(to, once(frame)));
     }
 
     /// Whether an address is a group in which one of ours is listened for.
     pub fn is_solicited(&self, to: Ipv6Addr) -> bool {
         self.routes.own_v6().any(|own| solicited(own) == to)
     }
+}
+
+/// The frames of a packet, of which the first is told for which station it is.
+fn addressed(mac: Mac, packet: impl Iterator<Item = Frame>) -> impl Iterator<Item = Frame> {
+    packet.enumerate().map(move |(index, mut frame)| {
+        if index == 0 {
+            frame[..6].copy_from_slice(&mac.0);
+        }
+        frame
+    })
 }
 
 /// An option as it lies in a message.

@@ -69,12 +69,12 @@ struct Asked {
     waiting: VecDeque<Frame>,
 }
 
-/// What is to be done with a frame for a neighbour.
+/// What is to be done with the frames of a packet for a neighbour.
 #[derive(Debug)]
-pub(crate) enum Resolved {
-    /// Send it there; and ask again, if so.
-    There(Mac, Frame, bool),
-    /// It waits; ask for him, if so. So many others were pushed out.
+pub(crate) enum Resolved<P> {
+    /// Send them there; and ask again, if so.
+    There(Mac, P, bool),
+    /// They wait; ask for him, if so. So many others were pushed out.
     Waits(bool, u64),
 }
 
@@ -141,8 +141,8 @@ impl Neighbours {
         assert!(self.known.len() <= KNOWN_MAX, "the table is bounded");
     }
 
-    /// Finds the neighbour `to` for `frame`.
-    pub fn resolve(&mut self, now: u64, to: IpAddr, frame: Frame) -> Resolved {
+    /// Finds the neighbour `to` for the frames of a packet.
+    pub fn resolve<P: ExactSizeIterator<Item = Frame>>(&mut self, now: u64, to: IpAddr, packet: P) -> Resolved<P> {
         if !self.met.is_empty() {
             self.promote(now, to);
         }
@@ -153,34 +153,61 @@ impl Neighbours {
                 if is_due {
                     (known.asked, known.tries) = (now, known.tries + 1);
                 }
-                Resolved::There(known.mac, frame, is_due)
+                Resolved::There(known.mac, packet, is_due)
             }
             Some(_) => {
                 self.known.remove(&to);
-                self.ask(now, to, frame)
+                self.ask(now, to, packet)
             }
-            None => self.ask(now, to, frame),
+            None => self.ask(now, to, packet),
         }
     }
 
-    fn ask(&mut self, now: u64, to: IpAddr, frame: Frame) -> Resolved {
-        let is_full = self.waiting >= self.waiting_max;
-        if let Some(asked) = self.asked.get_mut(&to) {
-            let pushed_out = if asked.waiting.len() < WAITING_MAX && !is_full { None } else { asked.waiting.pop_front() };
-            asked.waiting.push_back(frame);
-            self.waiting += usize::from(pushed_out.is_none());
-            assert!(self.waiting <= self.waiting_max, "who is asked for has a frame to give up");
-            return Resolved::Waits(false, pushed_out.is_some().into());
+    fn ask<P: ExactSizeIterator<Item = Frame>>(&mut self, now: u64, to: IpAddr, packet: P) -> Resolved<P> {
+        let frames = packet.len();
+        if frames > WAITING_MAX.min(self.waiting_max) {
+            return Resolved::Waits(false, frames as u64);
         }
-        let pushed_out = if self.asked.len() < ASKED_MAX && !is_full { 0 } else { self.give_up_oldest() };
-        let mut waiting = self.spare.pop().unwrap_or_else(|| VecDeque::with_capacity(WAITING_MAX));
-        waiting.push_back(frame);
-        self.waiting += 1;
-        self.asked.insert(to, Asked { tries: 1, waiting });
-        self.due.push_back((now + AGAIN, to));
+        let pushed_out = self.make_room(to, frames);
+        let is_new = !self.asked.contains_key(&to);
+        if is_new {
+            let waiting = self.spare.pop().unwrap_or_else(|| VecDeque::with_capacity(WAITING_MAX));
+            self.asked.insert(to, Asked { tries: 1, waiting });
+            self.due.push_back((now + AGAIN, to));
+        }
+        // reason: it was there, or has just been put in.
+        self.asked.get_mut(&to).expect("who is asked for").waiting.extend(packet);
+        self.waiting += frames;
         assert_eq!(self.asked.len(), self.due.len(), "each question is asked again");
         assert!(self.waiting <= self.waiting_max && self.asked.len() <= ASKED_MAX, "what waits for answers is bounded");
-        Resolved::Waits(true, pushed_out)
+        Resolved::Waits(is_new, pushed_out)
+    }
+
+    /// Makes room for so many frames more that wait for `to`: his oldest packets go, or else the oldest question. Returns how many frames went.
+    fn make_room(&mut self, to: IpAddr, frames: usize) -> u64 {
+        let is_new = !self.asked.contains_key(&to);
+        let mut pushed_out = if is_new && self.asked.len() >= ASKED_MAX { self.give_up_oldest() } else { 0 };
+        loop {
+            let his = self.asked.get(&to).map_or(0, |asked| asked.waiting.len());
+            if self.waiting + frames <= self.waiting_max && his + frames <= WAITING_MAX {
+                return pushed_out;
+            }
+            pushed_out += if his > 0 { self.push_out(to) } else { self.give_up_oldest() };
+        }
+    }
+
+    /// Drops the packet that has waited longest for `to`, who was asked for.
+    fn push_out(&mut self, to: IpAddr) -> u64 {
+        let Some(asked) = self.asked.get_mut(&to) else { unreachable!("who is asked for") };
+        let mut frames = 0;
+        while let Some(frame) = asked.waiting.pop_front() {
+            frames += 1;
+            if !frame.facts.continues {
+                break;
+            }
+        }
+        self.waiting -= frames;
+        frames as u64
     }
 
     /// Gives up the question that was asked first; returns how many frames waited for its answer.
@@ -215,7 +242,9 @@ impl Neighbours {
         assert!(self.waiting >= asked.waiting.len(), "a frame that waits was counted");
         self.waiting -= asked.waiting.len();
         for mut frame in asked.waiting.drain(..) {
-            frame[..6].copy_from_slice(&mac.0);
+            if freed.last().is_none_or(|before| !before.facts.continues) {
+                frame[..6].copy_from_slice(&mac.0);
+            }
             freed.push(frame);
         }
         self.keep(asked.waiting);
@@ -272,10 +301,40 @@ mod tests {
         Ipv4Addr::from_bits(0x0a00_0000 + number).into()
     }
 
-    fn frame(memory: &FrameMemory) -> Frame {
+    fn frame(memory: &FrameMemory) -> std::iter::Once<Frame> {
         let mut frame = memory.frame().unwrap();
         frame.append(&[0; 60]);
-        frame
+        std::iter::once(frame)
+    }
+
+    /// A packet that lies in so many frames.
+    fn long(memory: &FrameMemory, frames: usize) -> std::vec::IntoIter<Frame> {
+        let mut packet: Vec<_> = (0..frames).flat_map(|_| frame(memory)).collect();
+        packet[..frames - 1].iter_mut().for_each(|frame| frame.facts.continues = true);
+        packet.into_iter()
+    }
+
+    /// Only the first frame of a packet has a link's header, and no packet is pushed out in part.
+    #[test]
+    fn a_packet_of_several_frames_waits_and_goes_whole() {
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
+        assert!(matches!(neighbours.resolve(0, ip(1), long(&memory, 20)), Resolved::Waits(true, 0)));
+        assert!(matches!(neighbours.resolve(0, ip(1), long(&memory, 10)), Resolved::Waits(false, 0)));
+        assert!(matches!(neighbours.resolve(0, ip(1), long(&memory, 3)), Resolved::Waits(false, 20)));
+        assert!(matches!(neighbours.resolve(0, ip(1), long(&memory, WAITING_MAX + 1)), Resolved::Waits(false, 33)));
+        let mut freed = Vec::new();
+        neighbours.heard(2, ip(1), MAC, true, &mut freed);
+        let begins: Vec<_> = freed.iter().enumerate().filter(|(_, frame)| frame[..6] == MAC.0).map(|(index, _)| index).collect();
+        assert_eq!((freed.len(), &begins[..]), (13, &[0, 10][..]));
+    }
+
+    /// Where others take all the room, the oldest of their questions go, and not the packet that comes.
+    #[test]
+    fn a_packet_of_several_frames_has_room_made() {
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(20 * WAITING_PART));
+        (0..20).for_each(|number| assert!(ask(&mut neighbours, &memory, 0, number)));
+        assert!(matches!(neighbours.resolve(1, ip(30), long(&memory, 5)), Resolved::Waits(true, 5)));
+        assert_eq!((neighbours.lengths(), memory.counts().held), ((0, 16), 20));
     }
 
     fn ask(neighbours: &mut Neighbours, memory: &FrameMemory, now: u64, number: u32) -> bool {

@@ -104,7 +104,7 @@ impl Path {
 
     fn look_within(&self, frame: &Frame, carried: &Carried) -> Found {
         match carried {
-            Carried::Frame => self.look(frame),
+            Carried::Frame => self.look(frame, 0),
             Carried::Packet(protocol) => match Walk::of_network(*protocol, frame) {
                 Ok(walk) => self.look_at_network(&walk, false),
                 Err(_) => Found::Not(Drop::Malformed),

@@ -35,13 +35,13 @@ impl Ip {
     /// Of what was walked; none for what is no IP.
     pub fn of(walk: &Walk<'_>, is_good: bool) -> Option<Self> {
         let (protocol, bytes) = walk.carried()?;
-        let (source, destination) = match &walk.network {
-            Network::V4(view) => ends(&view.addresses()),
-            Network::V6(view, _) => ends(&view.addresses()),
+        let ((source, destination), missing) = match &walk.network {
+            Network::V4(view) => (ends(&view.addresses()), view.length() - view.bytes().len()),
+            Network::V6(view, _) => (ends(&view.addresses()), view.length() - view.bytes().len()),
             Network::Arp(_) | Network::Other(..) => return None,
         };
         let (head, is_part) = (walk.transport_at - walk.network_at, matches!(walk.transport, Transport::Part(..)));
-        Some(Self { source, destination, protocol, head, length: bytes.len(), is_part, is_good, tunnels: 0 })
+        Some(Self { source, destination, protocol, head, length: bytes.len() + missing, is_part, is_good, tunnels: 0 })
     }
 
     /// Of a datagram that was put together, whose first frame begins with its header.
@@ -74,7 +74,7 @@ fn ends(addresses: &Addresses) -> (IpAddr, IpAddr) {
 #[derive(Debug)]
 pub(crate) struct Packet {
     pub first: Frame,
-    /// The others of a datagram that was put together: data, without headers.
+    /// The others of a datagram that was put together, or of a packet longer than a frame: data, without headers.
     pub rest: Vec<Frame>,
     /// None for what is no IP.
     pub ip: Option<Ip>,

@@ -13,7 +13,7 @@ use crate::tunnels::Opened;
 use corelane_isr::dispatch::{Facts, Isr, Number, Placed, Placement, Registration, Report, Step};
 use corelane_isr::reassembly::{Limits, Reassembly, Reorders};
 use corelane_rss::{FlowHasher, FlowId, Table, Verdict};
-use corelane_seam::{Frame, FrameMemory, Instant, PortFacts};
+use corelane_seam::{Frame, FrameMemory, Instant, PortFacts, PortKind};
 use corelane_wire::packet::ethernet::Mac;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -57,8 +57,10 @@ pub(crate) struct Path {
     pub sockets: Sockets,
     pub memory: FrameMemory,
     pub mac: Mac,
-    /// Bytes of the longest frame.
-    pub frame_bytes: usize,
+    /// Bytes of the longest packet that is sent, with its link-layer header; and frames that one may lie in.
+    pub packet_bytes: usize,
+    pub pieces_max: usize,
+    pub kind: PortKind,
     queue: usize,
     pub lane: (usize, usize),
     pub hasher: Arc<FlowHasher>,
@@ -85,14 +87,17 @@ pub(crate) struct Path {
     pub words: Limiter,
     /// Pieces of the datagram that is put together now.
     pub pieces: Vec<Frame>,
+    /// The packet of which not all frames have come out of their batch; and whether these are too many already.
+    pub begun: Option<Packet>,
+    pub is_spilt: bool,
 }
 
 impl Path {
     pub fn new(settings: &Settings, facts: &PortFacts, memory: FrameMemory) -> Result<Self, Error> {
-        let frame_bytes = facts.frame_bytes_max.min(memory.frame_bytes() - Frame::HEADROOM);
+        let packet_bytes = facts.frame_bytes_max.min(Draft::bytes_max(&memory, facts.pieces_max));
         let has_v6 = settings.networks.iter().any(|network| network.address.is_ipv6());
         let least = if has_v6 { V6_BYTES_LEAST + 14 } else { 96 };
-        if frame_bytes < least {
+        if packet_bytes < least {
             return Err(Error::Frames { got: facts.frame_bytes_max });
         }
         let table = Rc::new(RefCell::new(settings.table.clone()));
@@ -110,7 +115,9 @@ impl Path {
             sockets: Sockets::new(all / 2),
             memory,
             mac: Mac(facts.link.mac),
-            frame_bytes,
+            packet_bytes,
+            pieces_max: facts.pieces_max,
+            kind: facts.kind,
             queue: facts.queue as usize,
             lane: settings.lane,
             hasher: settings.hasher.clone(),
@@ -131,6 +138,8 @@ impl Path {
             news: Vec::new(),
             words: Limiter::new(WORDS.0, WORDS.1),
             pieces: Vec::new(),
+            begun: None,
+            is_spilt: false,
         })
     }
 
@@ -195,9 +204,12 @@ impl Path {
             self.carry_out(step);
         }
         for _ in 0..self.looped.len().min(QUEUED_EACH) {
-            // reason: nobody else takes them.
-            let frame = self.looped.pop_front().expect("as many wait as were counted");
-            self.frame(frame);
+            while let Some(frame) = self.looped.pop_front() {
+                self.frame(frame);
+                if self.begun.is_none() {
+                    break;
+                }
+            }
         }
         self.channels.publish();
     }

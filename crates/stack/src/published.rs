@@ -5,6 +5,7 @@ use crate::packet::Packet;
 use crate::tunnels::Tunnel;
 use corelane_isr::dispatch::{Dispatch, Isr, Number, Placement, ProtocolRow, Report, StreamCounts, StreamNow, StreamRow};
 use corelane_isr::reassembly::Counts as FragmentCounts;
+use corelane_seam::PortKind;
 use corelane_watch::{
     LaneSnapshot, PacketCounter, PacketsRow, PacketsSnapshot, PacketsWriter, Snapshot, StreamCounter, StreamSnapshot,
 };
@@ -17,11 +18,12 @@ const PLACEMENTS: [Placement; 3] = [Placement::Source, Placement::Flow, Placemen
 const _: () = assert!(Number::COUNT == corelane_watch::PROTOCOLS_MAX, "each protocol has its place in a row");
 
 /// Writes all of it as of one moment.
-pub(crate) fn write(row: &PacketsRow, counts: &Counts, fragments: &FragmentCounts, isr: &Isr<Packet>) {
+pub(crate) fn write(row: &PacketsRow, kind: PortKind, counts: &Counts, fragments: &FragmentCounts, isr: &Isr<Packet>) {
     assert!(counts.datagrams_add_up(), "{counts:?}");
     row.together(|to| {
         write_counts(to, counts, fragments);
         to.set(PacketCounter::DispatchOfAll, word_of(isr.dispatch(), &DISPATCHES));
+        to.set(PacketCounter::PortKind, word_of(kind, &PortKind::ALL));
         let mut protocols = 0;
         for stream in isr.now() {
             write_stream(to, protocols, &stream);
@@ -103,6 +105,12 @@ fn word_of<T: PartialEq>(choice: T, all: &[T]) -> u64 {
 fn choice_of<T: Copy>(word: u64, all: &[T]) -> Option<T> {
     let place = usize::try_from(word).ok()?.checked_sub(1)?;
     all.get(place).copied()
+}
+
+/// How the packets of each lane come, by its number in the snapshot; lanes without a packet path are left out, and what no version known here writes.
+pub fn ports_of(snapshot: &Snapshot) -> impl Iterator<Item = (usize, PortKind)> {
+    let kind = |lane: &LaneSnapshot| choice_of(lane.packets.as_ref()?.values.get(PacketCounter::PortKind), &PortKind::ALL);
+    snapshot.lanes.iter().enumerate().filter_map(move |(number, lane)| Some((number, kind(lane)?)))
 }
 
 /// The report of the workstreams of all lanes of a process. Without a packet path it has no protocols and no workstreams. What no version known here

@@ -164,14 +164,14 @@ impl Path {
         if whole > datagram_bytes_max(&to.into()) {
             return Err(Stop::Refused(fault::TOO_LARGE));
         }
-        if Draft::frames(is_v6, HEAD + whole, self.frame_bytes) > self.memory.frames() / 2 {
+        if Draft::frames(&self.memory, is_v6, HEAD + whole, self.packet_bytes) > self.memory.frames() / 2 {
             return Err(Stop::Refused(fault::NO_FRAMES));
         }
         let Sending { trains, done, datagrams, .. } = sending;
         let mut pieces = Pieces::of(trains.segments(train), *done);
         loop {
             let bytes = whole.min(train.bytes as usize - *done);
-            if !self.draft.begin(&self.memory, is_v6, HEAD + bytes, self.frame_bytes) {
+            if !self.draft.begin(&self.memory, is_v6, HEAD + bytes, self.packet_bytes) {
                 return Err(Stop::Blocked);
             }
             self.datagram(SocketAddr::new(source, local.port()), to, bytes, &mut pieces)

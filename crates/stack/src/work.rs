@@ -117,7 +117,7 @@ impl Packets {
     fn publish(&self) {
         let path = &mut *self.path.borrow_mut();
         if let Some(row) = self.row.as_ref().filter(|_| std::mem::take(&mut path.is_untold)) {
-            published::write(row, &path.counts, path.fragments.counts(), &path.isr);
+            published::write(row, path.kind, &path.counts, path.fragments.counts(), &path.isr);
         }
     }
 

@@ -3,8 +3,8 @@
 use corelane_rss::{Buckets, FlowHasher, HashType, HashTypes, Key, Table};
 use corelane_seam::{
     Address, Arena, Bell, Bind, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, DriverCounters, Fault, Frame,
-    FrameMemory, FrameOp, FrameOutcome, Handle, Link, Listen, Op, Outcome, Port, PortFacts, PortId, Reason, Socket, Taken,
-    Trains, Tuning, Wait,
+    FrameMemory, FrameOp, FrameOutcome, Handle, Link, Listen, Op, Outcome, Port, PortFacts, PortId, PortKind, Reason, Socket,
+    Taken, Trains, Tuning, Wait,
 };
 use corelane_stack::{Settings, Stack};
 use corelane_wire::packet::arp::{self, Operation};
@@ -35,7 +35,13 @@ struct Circle {
 
 impl Port for Circle {
     fn facts(&self) -> PortFacts {
-        PortFacts { link: Link { interface: 1, mac: OURS.0 }, queue: 0, frame_bytes_max: 1514 }
+        PortFacts {
+            link: Link { interface: 1, mac: OURS.0 },
+            queue: 0,
+            frame_bytes_max: 1514,
+            pieces_max: 1,
+            kind: PortKind::Simulated,
+        }
     }
 
     fn memory(&self) -> &FrameMemory {

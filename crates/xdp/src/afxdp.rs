@@ -6,9 +6,23 @@
 //! sent:      frame -> ring of those to be sent -> a call has the kernel send it -> completion ring -> released
 //! ```
 //!
-//! The kernel hands a packet only to a socket of the queue that it came on. It copies, here as on each card whose driver knows no better; so it
-//! works on every interface. The whole region is pinned, and counts against what the process may lock, unless that has CAP_IPC_LOCK:
-//! [`frames_max`] says how many frames fit.
+//! The kernel hands a packet only to a socket of the queue that it came on. Where the card's driver can, and runs the program itself, the card reads and
+//! writes frames without a copy (zero-copy); elsewhere the kernel copies, so it works on every interface. [`PortFacts::kind`] says which. The whole
+//! region is pinned, and counts against what the process may lock, unless that has CAP_IPC_LOCK: [`frames_max`] says how many frames fit.
+//!
+//! ```text
+//!                    copied                                     zero-copy
+//! frames to receive  as many as the ring holds                  half of all at most, for the card takes them out of the ring in advance
+//! no frame left      packets are dropped until some are lent    the card stops looking (need-wakeup): a call has it look again
+//! sent               released when the call has ended           released when the card says so; it is asked after 0.05 ms, and ever more rarely
+//! the end            all frames are ours again                  when the card has let go of the queue, which is waited for, 0.2 s at most;
+//!                                                               if it has not, those that it had stay lent
+//! ```
+//!
+//! A packet that is longer than a frame has room for lies in several, 17 at the most and half of the ring (Linux 6.6); those are copied, for cards
+//! differ in how many pieces they know. The program sees the first of them.
+//!
+//! What lies in the ring when the interface goes down leaves when that is up again.
 //!
 //! **A trap.** Between virtual interfaces of one machine (veth) the kernel leaves checksums out, and AF_XDP does not tell: what the machine itself
 //! sends arrives with a wrong one, unless the sending end computes them (`ethtool -K INTERFACE tx off`).
@@ -17,17 +31,18 @@
 //! then on the kernel has its packets again. It stays while one queue has a port; a queue without one leaves its packets to the kernel.
 
 use crate::errors::Error;
-use crate::link::{GONE, Interface, TAG_BYTES, Watch};
+use crate::link::{Interface, TAG_BYTES, Watch};
 use crate::ours::{self, Ours};
-use crate::outgoing;
+use crate::outgoing::{PIECES_MAX, packets, pieces, settle};
 use crate::polling::{self, Polling, Receiver};
-use crate::socket::{self, HEADROOM, Socket, is_passing};
+use crate::socket::{self, HEADROOM, Socket, Wanted, is_passing};
 use corelane_os::errno;
 use corelane_os::rights::locked_bytes_max;
-use corelane_seam::{FRAMES_MAX, Fault, Frame, FrameMemory, Port, PortFacts, Reason, Taken};
+use corelane_seam::{FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Port, PortFacts, PortKind, Reason, Taken};
 use corelane_select::bpf::{Map, MapKind, Program, ProgramKind, XdpLink, XdpMode};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 pub use crate::socket::Drops;
 
@@ -43,6 +58,10 @@ const SENT_BY_CALL: u32 = 32;
 const LOOKED_FOR: u32 = 64;
 /// When the kernel is asked again to send what it would not, in nanoseconds.
 const AGAIN: u64 = 50_000;
+/// How rarely a card is asked for what it has not said that it has sent, at most, in nanoseconds.
+const AGAIN_MAX: u64 = 10_000_000;
+/// More of a packet follows with the next entry (`XDP_PKT_CONTD`).
+const CONTINUES: u32 = 1;
 
 /// Frames of `frame_bytes` that `ports` ports can have each, by what the process may lock.
 pub fn frames_max(frame_bytes: usize, ports: usize) -> usize {
@@ -56,6 +75,8 @@ pub fn frames_max(frame_bytes: usize, ports: usize) -> usize {
 struct Attachment {
     sockets: Map,
     mode: XdpMode,
+    /// The program is given packets that lie in several pieces.
+    has_pieces: bool,
     // Behind the map, which the program has as long as it is there.
     _link: XdpLink,
 }
@@ -89,9 +110,9 @@ pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Err
         return Err(Error::NoSendQueue { name: name.into(), got: interface.send_queues, needed: queues });
     }
     let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), queues, "corelane_queues")?;
-    let program = Program::load(ProgramKind::Xdp, &ours::program(ours, sockets.as_fd()), "corelane_ours")?;
+    let (program, has_pieces) = load(ours, &sockets, &interface)?;
     let (link, mode) = attach(&program, &interface)?;
-    let attachment = Arc::new(Attachment { sockets, mode, _link: link });
+    let attachment = Arc::new(Attachment { sockets, mode, has_pieces, _link: link });
     Ok((0..queues as u32)
         .map(|queue| XdpQueue { attachment: attachment.clone(), name: name.into(), queue, receiver: None })
         .collect())
@@ -138,6 +159,17 @@ pub fn probe(memory: &FrameMemory) -> Result<(), Error> {
     socket::probe(memory)
 }
 
+/// The program; and whether it is given packets in several pieces, which it is where frames may be too short for one.
+fn load(ours: &Ours, sockets: &Map, interface: &Interface) -> Result<(Program, bool), Error> {
+    let instructions = ours::program(ours, sockets.as_fd());
+    if interface.frame_bytes_max() + TAG_BYTES > FRAME_BYTES_LEAST - HEADROOM
+        && let Ok(program) = Program::load(ProgramKind::XdpPieces, &instructions, "corelane_ours")
+    {
+        return Ok((program, true));
+    }
+    Ok((Program::load(ProgramKind::Xdp, &instructions, "corelane_ours")?, false))
+}
+
 fn attach(program: &Program, interface: &Interface) -> Result<(XdpLink, XdpMode), Error> {
     let index = interface.link.interface;
     let refused = |fault: Fault| Error::of("BPF_LINK_CREATE", fault.number, &interface.name);
@@ -157,7 +189,8 @@ impl XdpQueue {
     /// interface's network namespace. A queue that was just closed is waited for, 0.2 seconds at the most.
     ///
     /// # Errors
-    /// [`Error::LockedMemory`] if the region cannot be locked, [`Error::FrameShort`] if a packet may be longer than a frame has room for,
+    /// [`Error::LockedMemory`] if the region cannot be locked, [`Error::FrameShort`] if a packet may be longer than its frames have room for (one,
+    /// if the MTU was raised after [`open`] or Linux is older than 5.18), [`Error::Absent`] if it may be longer than one before Linux 6.6,
     /// [`Error::Busy`] if somebody has the queue, [`Error::Range`] for frames of more than 4 KiB or another ring, and others.
     pub fn port(self, memory: FrameMemory, ring: usize) -> Result<XdpPort, Error> {
         let watch = Watch::of(&self.name)?;
@@ -168,17 +201,33 @@ impl XdpQueue {
         if !ring.is_power_of_two() || ring > RING_MAX {
             return Err(Error::Range { what: "frames of a ring (a power of two)", got: ring, most: RING_MAX });
         }
-        let (needed, got) = (interface.frame_bytes_max() + TAG_BYTES, memory.frame_bytes() - HEADROOM);
-        if needed > got {
-            return Err(Error::FrameShort { name: self.name, needed, got });
+        let (needed, room) = (interface.frame_bytes_max() + TAG_BYTES, memory.frame_bytes() - HEADROOM);
+        let (least, in_pieces) = (pieces(needed, room), needed > room);
+        let pieces_max =
+            if in_pieces && self.attachment.has_pieces { PIECES_MAX.min(ring / 2).min(memory.frames() / 2) } else { 1 };
+        if least > pieces_max {
+            return Err(Error::FrameShort { name: self.name, needed, got: room * pieces_max });
         }
-        let socket = Socket::open(interface, self.queue, &memory, ring as u32)?;
+        let wanted = Wanted { zero_copy: self.mode() == XdpMode::Native && !in_pieces, pieces: in_pieces };
+        let socket = Socket::open(interface, self.queue, &memory, ring as u32, wanted)?;
         let polling = self.receiver.map(Polling::new).transpose();
         let polling = polling.map_err(|number| Error::of("io_uring_register", number, &self.name))?;
         let lent = vec![Lent::No; memory.frames()];
-        let counts = Counts::default();
-        let mut port = XdpPort { socket: Some(socket), queue: self, watch, memory, lent, counts, asks_again_at: None, polling };
-        port.give();
+        let mut port = XdpPort {
+            socket: Some(socket),
+            queue: self,
+            watch,
+            memory,
+            lent,
+            receiving: 0,
+            least,
+            pieces_max,
+            counts: Counts::default(),
+            asks_again_at: None,
+            pause: AGAIN,
+            polling,
+        };
+        port.give(0);
         port.enter()?;
         Ok(port)
     }
@@ -206,9 +255,10 @@ enum Lent {
 struct Counts {
     taken: u64,
     released: u64,
+    too_long: u64,
 }
 
-/// One queue of an interface, as a port. Each frame that is sent leaves with a copy, so a port may be closed at any time.
+/// One queue of an interface, as a port.
 #[derive(Debug)]
 pub struct XdpPort {
     /// None at the end.
@@ -218,9 +268,15 @@ pub struct XdpPort {
     memory: FrameMemory,
     /// By the frame's number.
     lent: Vec<Lent>,
+    /// Frames that are lent to be received into.
+    receiving: usize,
+    /// Frames that the longest packet takes, and those that any may.
+    least: usize,
+    pieces_max: usize,
     counts: Counts,
-    /// When the kernel is to be asked again to send.
+    /// When the kernel is to be asked again for what it has not done, and how long after that once more.
     asks_again_at: Option<u64>,
+    pause: u64,
     /// None if the kernel takes packets in.
     polling: Option<Polling>,
 }
@@ -232,6 +288,16 @@ impl XdpPort {
     /// What the system says.
     pub fn drops(&self) -> Result<Drops, Fault> {
         self.socket().drops().map_err(errno::fault)
+    }
+
+    /// Packets that were lost because they came in more pieces than a packet may, or than a receive was for.
+    pub fn too_long(&self) -> u64 {
+        self.counts.too_long
+    }
+
+    /// Whether the card itself reads and writes frames, and nobody copies.
+    pub fn is_zero_copy(&self) -> bool {
+        self.socket().is_zero_copy
     }
 
     fn socket(&self) -> &Socket {
@@ -251,17 +317,40 @@ impl XdpPort {
         entered.map_err(|fault| Error::of("BPF_MAP_UPDATE_ELEM", fault.number, &self.queue.name))
     }
 
+    /// How many frames more may be lent to be received into. A card takes them in advance, and leaves none to send from if it may.
+    fn lendable(&self) -> usize {
+        let half = (self.memory.frames() / 2).max(1);
+        let most = if self.is_zero_copy() { half } else { self.memory.frames() };
+        most.saturating_sub(self.receiving)
+    }
+
     /// Lends free frames to be received into.
-    fn give(&mut self) {
-        let mut room = self.socket().fill.room();
-        while room > 0 {
+    fn give(&mut self, now: u64) {
+        let was_empty = self.socket().fill.untaken() == 0;
+        let (before, room) = (self.receiving, self.lendable().min(self.socket().fill.room() as usize));
+        while self.receiving - before < room {
             let Some(frame) = self.memory.frame() else { break };
             let (index, _) = self.lend(frame, Lent::ToReceive);
+            self.receiving += 1;
             let chunk = u64::from(index) * self.memory.frame_bytes() as u64;
             self.socket_mut().fill.put(chunk);
-            room -= 1;
         }
         self.socket_mut().fill.publish();
+        if self.is_zero_copy() && self.receiving > before {
+            self.tell_of_frames(now, was_empty);
+        }
+    }
+
+    /// Has a card that found no frames look again.
+    fn tell_of_frames(&mut self, now: u64, was_empty: bool) {
+        // What was published is seen by who sets the flag from now on.
+        fence(Ordering::SeqCst);
+        if self.socket().fill.needs_call() {
+            self.socket().wake_receiving();
+        } else if was_empty {
+            // It may have looked just before, and not have said so yet.
+            self.asks_again_at.get_or_insert(now + AGAIN);
+        }
     }
 
     fn lend(&mut self, frame: Frame, to: Lent) -> (u32, usize) {
@@ -290,7 +379,26 @@ impl XdpPort {
         let (index, start) = (address / bytes, (address % bytes) as usize);
         let place = self.lent.get_mut(index as usize).filter(|lent| **lent == was)?;
         *place = Lent::No;
+        self.receiving -= usize::from(was == Lent::ToReceive);
         Some((index as u32, start))
+    }
+
+    /// How many frames the next packet that has come lies in; none if none has come whole.
+    fn next_pieces(&self) -> Option<usize> {
+        let received = &self.socket().received;
+        let mut pieces = 0;
+        loop {
+            let piece = received.peek(pieces)?;
+            pieces += 1;
+            if piece.options & CONTINUES == 0 {
+                return Some(pieces as usize);
+            }
+        }
+    }
+
+    /// Whether frames are to be lent before even one packet can come.
+    fn is_starved(&self) -> bool {
+        self.receiving < self.least && self.lendable() > 0 && self.memory.counts().free > 0
     }
 
     fn take_received(&mut self, now: u64) -> Result<Option<Frame>, Fault> {
@@ -299,7 +407,23 @@ impl XdpPort {
         let frame = returned.and_then(|(index, start)| self.memory.take_back(index, start, packet.len as usize).ok());
         let mut frame = frame.ok_or(Fault::of(Reason::Other))?;
         frame.facts.time = now;
+        frame.facts.continues = packet.options & CONTINUES != 0;
         Ok(Some(frame))
+    }
+
+    /// Moves the next packet behind the frames in `into`, which may become so many; false if there is none, or it comes with the next batch.
+    fn take_packet(&mut self, now: u64, first: usize, at_most: usize, into: &mut Vec<Frame>) -> Result<bool, Fault> {
+        let Some(pieces) = self.next_pieces() else { return Ok(false) };
+        let is_lost = pieces > self.pieces_max.min(at_most);
+        if !is_lost && pieces > at_most - (into.len() - first) {
+            return Ok(false);
+        }
+        self.counts.too_long += u64::from(is_lost);
+        for _ in 0..pieces {
+            let frame = self.take_received(now)?;
+            into.extend(frame.filter(|_| !is_lost));
+        }
+        Ok(true)
     }
 
     /// Takes back what the kernel has sent.
@@ -326,32 +450,43 @@ impl XdpPort {
         // reason: whoever calls has counted the free ones, and each has room for the longest packet.
         let mut copy = self.memory.frame().expect("a free frame for the copy");
         copy.append(&frame);
+        copy.facts.continues = frame.facts.continues;
         copy
     }
 
-    /// How many of the frames can be put into the ring now: there are places, and frames for copies.
+    /// How many of the frames can be worked off now: there are places in the ring, and frames for copies, for each whole packet that is not refused,
+    /// whose frames are empty.
     fn acceptable(&self, frames: &[Frame]) -> usize {
-        let mut copies = self.memory.counts().free;
-        let mut fits = |frame: &&Frame| {
-            let needs_copy = usize::from(!frame.is_of(&self.memory));
-            let is_there = copies >= needs_copy;
-            copies = copies.saturating_sub(needs_copy);
-            is_there
-        };
-        frames.iter().take(self.socket().sending.room() as usize).take_while(&mut fits).count()
+        let (mut places, mut copies) = (self.socket().sending.room() as usize, self.memory.counts().free);
+        let mut count = 0;
+        for packet in frames.chunk_by(|frame, _| frame.facts.continues) {
+            let is_refused = packet[0].is_empty();
+            let copied = packet.iter().filter(|frame| !frame.is_of(&self.memory)).count();
+            let needed = if is_refused { (0, 0) } else { (packet.len(), copied) };
+            if needed.0 > places || needed.1 > copies {
+                break;
+            }
+            (places, copies, count) = (places - needed.0, copies - needed.1, count + packet.len());
+        }
+        count
     }
 
     /// Puts frames into the ring, from the front.
     fn put(&mut self, frames: &mut Vec<Frame>) -> Taken {
         let most = self.watch.interface().frame_bytes_max() + TAG_BYTES;
+        for packet in packets(frames) {
+            if !settle(packet, most, self.pieces_max) {
+                packet.iter_mut().for_each(|frame| frame.set_length(0));
+            }
+        }
         let (mut counts, acceptable) = (Taken::default(), self.acceptable(frames));
-        for mut frame in frames.drain(..acceptable) {
-            if outgoing::settle(&mut frame, most) {
+        for frame in frames.drain(..acceptable) {
+            if frame.is_empty() {
+                counts.refused += 1;
+            } else {
                 let frame = self.own(frame);
                 self.put_one(frame);
                 counts.taken += 1;
-            } else {
-                counts.refused += 1;
             }
         }
         self.socket_mut().sending.publish();
@@ -359,46 +494,68 @@ impl XdpPort {
     }
 
     fn put_one(&mut self, frame: Frame) {
-        let len = frame.len() as u32;
+        let (len, options) = (frame.len() as u32, if frame.facts.continues { CONTINUES } else { 0 });
         let (index, start) = self.lend(frame, Lent::ToSend);
         let addr = u64::from(index) * self.memory.frame_bytes() as u64 + start as u64;
-        self.socket_mut().sending.put(libc::xdp_desc { addr, len, options: 0 });
+        self.socket_mut().sending.put(libc::xdp_desc { addr, len, options });
         self.counts.taken += 1;
+        self.pause = AGAIN;
     }
 
-    /// Has the kernel send what is in the ring.
+    /// Has the kernel send what is in the ring; where the card does, a call only sets that going.
     fn kick(&mut self, now: u64) {
         self.asks_again_at = None;
-        let mut calls_left = 2 + self.socket().sending.untaken() / SENT_BY_CALL;
+        let is_zero_copy = self.is_zero_copy();
+        let mut calls_left = if is_zero_copy { 1 } else { 2 + self.socket().sending.untaken() / SENT_BY_CALL };
         while self.socket().sending.untaken() > 0 && self.socket().sending.needs_call() && calls_left > 0 {
             calls_left -= 1;
             match self.socket().kick() {
                 Ok(()) => {}
-                Err(libc::ENXIO) => return self.watch.note_gone(),
+                // A card says so as well of a queue that it is setting up again.
+                Err(libc::ENXIO) if !is_zero_copy => return self.watch.note_gone(),
                 Err(number) if is_passing(number) => self.reap(),
                 Err(_) => break,
             }
         }
-        if self.socket().sending.untaken() > 0 {
-            self.asks_again_at = Some(now + AGAIN);
+        let is_kept = is_zero_copy && self.counts.released < self.counts.taken;
+        if is_kept || self.socket().sending.untaken() > 0 {
+            self.asks_again_at = Some(now + self.pause);
         }
     }
 
-    /// Drops what the interface did not take before it went down: it is lost, as on a card.
-    fn lose_unsent(&mut self) {
-        while let Some(packet) = self.socket_mut().sending.take_back() {
-            if let Some((index, _)) = self.returned(packet.addr, Lent::ToSend) {
-                self.sent(index);
+    /// Asks again for what was not done when it was asked for: to send, to look for frames, to say what was sent.
+    fn ask_again(&mut self, now: u64) {
+        if self.is_zero_copy() {
+            self.pause = (2 * self.pause).min(AGAIN_MAX);
+            if self.socket().fill.needs_call() {
+                self.socket().wake_receiving();
+            }
+            if self.socket().sending.untaken() == 0 && self.counts.released < self.counts.taken {
+                // What goes wrong is that it is down, which is told otherwise.
+                let _down = self.socket().kick();
             }
         }
-        self.asks_again_at = None;
+        self.kick(now);
+    }
+
+    /// Whether the card has let go of the queue, and so of all frames: the kernel takes it from the card only some time after the socket is closed.
+    fn is_let_go(&self) -> bool {
+        let Ok(memory) = FrameMemory::new(2, FRAME_BYTES_LEAST) else { return false };
+        let next = Socket::open(self.watch.interface(), self.queue.queue, &memory, 2, Wanted::LEAST);
+        matches!(next, Ok(_) | Err(Error::NoInterface { .. }))
     }
 }
 
 impl Port for XdpPort {
     fn facts(&self) -> PortFacts {
         let interface = self.watch.interface();
-        PortFacts { link: interface.link, queue: self.queue.queue, frame_bytes_max: interface.frame_bytes_max() }
+        PortFacts {
+            link: interface.link,
+            queue: self.queue.queue,
+            frame_bytes_max: interface.frame_bytes_max(),
+            pieces_max: self.pieces_max,
+            kind: if self.is_zero_copy() { PortKind::XdpZeroCopy } else { PortKind::XdpCopied },
+        }
     }
 
     fn memory(&self) -> &FrameMemory {
@@ -419,21 +576,18 @@ impl Port for XdpPort {
 
     fn has_more(&self) -> bool {
         let may_come = self.polling.as_ref().is_some_and(|polling| polling.goes_on);
-        self.socket().received.ready() > 0 || may_come || self.watch.fault().is_some()
+        self.next_pieces().is_some() || may_come || self.is_starved() || self.watch.fault().is_some()
     }
 
     fn wakes_at(&self) -> Option<u64> {
-        self.asks_again_at
+        self.asks_again_at.filter(|_| self.watch.fault().is_none())
     }
 
     fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
         let first = into.len();
         self.look();
-        while into.len() - first < at_most {
-            let Some(frame) = self.take_received(now)? else { break };
-            into.push(frame);
-        }
-        self.give();
+        while into.len() - first < at_most && self.take_packet(now, first, at_most, into)? {}
+        self.give(now);
         if let Some(polling) = &mut self.polling {
             polling.goes_on = into.len() > first;
         }
@@ -455,25 +609,26 @@ impl Port for XdpPort {
 
     fn released(&mut self, now: u64) -> u64 {
         self.reap();
-        if self.asks_again_at.is_some_and(|time| time <= now) {
-            self.kick(now);
-        }
+        // What the interface still has stays lent until it is up again, or this ends; nobody waits for that.
         if self.watch.fault().is_some() {
-            self.lose_unsent();
+            return self.counts.taken;
         }
-        match self.watch.fault() {
-            // The kernel has let go of everything.
-            Some(GONE) => self.counts.taken,
-            _ => self.counts.released,
+        if self.asks_again_at.is_some_and(|time| time <= now) {
+            self.ask_again(now);
         }
+        self.counts.released
     }
 }
 
 impl Drop for XdpPort {
     fn drop(&mut self) {
         drop(self.polling.take());
+        let is_zero_copy = self.is_zero_copy();
         // It is out of the map when it closes, and the kernel touches no frame any more.
         drop(self.socket.take());
+        if is_zero_copy && !self.is_let_go() {
+            return;
+        }
         let lent = std::mem::take(&mut self.lent);
         for (index, _) in lent.iter().enumerate().filter(|(_, lent)| **lent != Lent::No) {
             drop(self.memory.take_back(index as u32, 0, 0));

@@ -1,10 +1,10 @@
-//! Ports whose calls copy each frame: a tap and a packet socket. What is copied is released at once.
+//! Ports whose calls copy each packet: a tap and a packet socket. What is copied is released at once. A packet that is longer than a frame lies in several.
 
 use crate::errors::Error;
 use crate::link::{DOWN, GONE, TAG_BYTES, Watch};
-use crate::outgoing;
+use crate::outgoing::{self, PIECES_MAX, packets, pieces, settle};
 use corelane_os::errno::{self, would_block};
-use corelane_seam::{Fault, Frame, FrameMemory, Link, Port, PortFacts, Taken};
+use corelane_seam::{Fault, Frame, FrameMemory, Link, Port, PortFacts, PortKind, Taken};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -15,7 +15,7 @@ pub enum Received {
         /// Its bytes.
         length: usize,
     },
-    /// A packet longer than the frame; it is lost.
+    /// A packet longer than the frames; it is lost.
     TooLong,
     /// One of no interest.
     Nothing,
@@ -23,6 +23,8 @@ pub enum Received {
 
 /// The calls of one kind.
 pub trait Calls: fmt::Debug {
+    /// What it is.
+    const KIND: PortKind;
     /// Errors that say that the interface is down.
     const DOWN: &[i32];
     /// Errors that say that it is gone.
@@ -31,17 +33,18 @@ pub trait Calls: fmt::Debug {
     /// What becomes readable and writable.
     fn descriptor(&self) -> BorrowedFd<'_>;
 
-    /// Receives one packet into the frame, whose data is all of its room; notes what is known of the packet in its facts.
+    /// Receives one packet into the frames, whose data is all of their room and of which there are at most [`PIECES_MAX`]; notes what is known of the
+    /// packet in the facts of the first.
     ///
     /// # Errors
     /// The system's number; `EAGAIN` if there is none.
-    fn receive(&mut self, frame: &mut Frame) -> Result<Received, i32>;
+    fn receive(&mut self, frames: &mut [Frame]) -> Result<Received, i32>;
 
-    /// Sends one packet.
+    /// Sends one packet, which lies in at most [`PIECES_MAX`] frames.
     ///
     /// # Errors
     /// The system's number; `EAGAIN` if there is no room, `EINVAL` and `EMSGSIZE` for what is never taken.
-    fn send(&mut self, frame: &Frame) -> Result<(), i32>;
+    fn send(&mut self, packet: &[Frame]) -> Result<(), i32>;
 }
 
 /// A port of such calls.
@@ -52,6 +55,10 @@ pub struct CopyingPort<C: Calls> {
     queue: u32,
     watch: Watch,
     memory: FrameMemory,
+    /// Frames that the longest packet takes.
+    pieces: usize,
+    /// Storage of frames to be received into, empty between calls.
+    blank: Vec<Frame>,
     has_more: bool,
     taken: u64,
     too_long: u64,
@@ -61,32 +68,46 @@ impl<C: Calls> CopyingPort<C> {
     /// A port of the watched interface, with a link-layer address of its own.
     ///
     /// # Errors
-    /// [`Error::FrameShort`] if a packet may be longer than a frame.
+    /// [`Error::FrameShort`] if a packet may be longer than [`PIECES_MAX`] frames.
     pub(crate) fn new(calls: C, link: Link, queue: u32, watch: Watch, memory: FrameMemory) -> Result<Self, Error> {
         let interface = watch.interface();
-        let (needed, got) = (interface.frame_bytes_max() + TAG_BYTES, memory.frame_bytes() - Frame::HEADROOM);
-        if needed > got {
-            return Err(Error::FrameShort { name: interface.name.clone(), needed, got });
+        let (needed, room) = (interface.frame_bytes_max() + TAG_BYTES, memory.frame_bytes() - Frame::HEADROOM);
+        let pieces = pieces(needed, room);
+        if pieces > PIECES_MAX {
+            return Err(Error::FrameShort { name: interface.name.clone(), needed, got: room * PIECES_MAX });
         }
-        Ok(Self { calls, link, queue, watch, memory, has_more: true, taken: 0, too_long: 0 })
+        let blank = Vec::with_capacity(pieces);
+        Ok(Self { calls, link, queue, watch, memory, pieces, blank, has_more: true, taken: 0, too_long: 0 })
     }
 
-    /// Packets that were lost because they are longer than a frame: the interface's MTU was raised.
+    /// Packets that were lost because they are longer than what the interface had when the port was opened, and its MTU was raised; or because they
+    /// need more frames than a receive was for.
     pub fn too_long(&self) -> u64 {
         self.too_long
     }
 
-    /// Receives the next packet; false if there is none, or no frame for it.
-    fn receive_one(&mut self, now: u64, into: &mut Vec<Frame>) -> Result<bool, Fault> {
-        let Some(mut frame) = self.memory.frame() else { return Ok(false) };
-        frame.set_length(frame.room());
-        match self.calls.receive(&mut frame) {
-            Ok(Received::Packet { length }) => {
-                frame.set_length(length);
-                frame.facts.time = now;
-                into.push(frame);
-            }
-            Ok(Received::TooLong) => self.too_long += 1,
+    /// Whether there are frames for the longest packet.
+    fn has_frames(&self) -> bool {
+        self.memory.counts().free >= self.pieces
+    }
+
+    /// Receives the next packet, which may take `left` frames; false if there is none, or there are no frames for it.
+    fn receive_one(&mut self, now: u64, left: usize, into: &mut Vec<Frame>) -> Result<bool, Fault> {
+        if !self.has_frames() {
+            return Ok(false);
+        }
+        let mut frames = std::mem::take(&mut self.blank);
+        frames.extend(std::iter::from_fn(|| self.memory.frame()).take(self.pieces));
+        frames.iter_mut().for_each(|frame| frame.set_length(frame.room()));
+        let received = self.calls.receive(&mut frames);
+        let is_handed_over = match received {
+            Ok(Received::Packet { length }) => hand_over(now, length, left, &mut frames, into),
+            _ => false,
+        };
+        frames.clear();
+        self.blank = frames;
+        match received {
+            Ok(Received::Packet { .. } | Received::TooLong) => self.too_long += u64::from(!is_handed_over),
             Ok(Received::Nothing) | Err(libc::EINTR) => {}
             Err(number) if would_block(number) => {
                 self.has_more = false;
@@ -112,22 +133,66 @@ impl<C: Calls> CopyingPort<C> {
     /// Sends frames in order; returns how many were worked off, and why no more.
     fn send_each(&mut self, frames: &mut [Frame], counts: &mut Taken) -> (usize, Option<Fault>) {
         let most = self.watch.interface().frame_bytes_max() + TAG_BYTES;
-        for (index, frame) in frames.iter_mut().enumerate() {
-            let sent = if outgoing::settle(frame, most) { self.calls.send(frame) } else { Err(libc::EINVAL) };
+        let mut done = 0;
+        for packet in packets(frames) {
+            let sent = if settle(packet, most, PIECES_MAX) { self.calls.send(packet) } else { Err(libc::EINVAL) };
             match sent {
-                Ok(()) => counts.taken += 1,
-                Err(libc::EINVAL | libc::EMSGSIZE) => counts.refused += 1,
-                Err(number) if would_block(number) || number == libc::EINTR => return (index, None),
-                Err(number) => return (index, Some(self.told(number))),
+                Ok(()) => counts.taken += packet.len() as u64,
+                Err(libc::EINVAL | libc::EMSGSIZE) => counts.refused += packet.len() as u64,
+                Err(number) if would_block(number) || number == libc::EINTR => return (done, None),
+                Err(number) => return (done, Some(self.told(number))),
             }
+            done += packet.len();
         }
-        (frames.len(), None)
+        (done, None)
     }
+}
+
+/// Moves a packet of `length` bytes out of the frames that it was received into, if it lies in at most `left` of them.
+fn hand_over(now: u64, length: usize, left: usize, frames: &mut Vec<Frame>, into: &mut Vec<Frame>) -> bool {
+    let pieces = outgoing::pieces(length, frames[0].len());
+    if pieces > left {
+        return false;
+    }
+    frames[0].facts.time = now;
+    let mut rest = length;
+    for mut frame in frames.drain(..pieces) {
+        frame.set_length(rest.min(frame.len()));
+        rest -= frame.len();
+        frame.facts.continues = rest > 0;
+        into.push(frame);
+    }
+    assert!(rest == 0, "{length} bytes lie in {pieces} frames");
+    true
+}
+
+/// Where a packet lies, for calls that take more than one place; and in how many of these.
+pub(crate) type Places = ([libc::iovec; PIECES_MAX + 1], usize);
+
+fn listed(found: impl ExactSizeIterator<Item = (*mut u8, usize)>) -> Places {
+    let count = found.len();
+    assert!(count <= PIECES_MAX, "a packet lies in few frames");
+    let mut places = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; PIECES_MAX + 1];
+    for (place, (start, length)) in places.iter_mut().zip(found) {
+        *place = libc::iovec { iov_base: start.cast(), iov_len: length };
+    }
+    (places, count)
+}
+
+/// The places of a packet that is to be read.
+pub(crate) fn places(packet: &[Frame]) -> Places {
+    listed(packet.iter().map(|frame| (frame.as_ptr().cast_mut(), frame.len())))
+}
+
+/// Those of one that is to be written; one place is left behind them.
+pub(crate) fn places_to_write(frames: &mut [Frame]) -> Places {
+    listed(frames.iter_mut().map(|frame| (frame.as_mut_ptr(), frame.len())))
 }
 
 impl<C: Calls> Port for CopyingPort<C> {
     fn facts(&self) -> PortFacts {
-        PortFacts { link: self.link, queue: self.queue, frame_bytes_max: self.watch.interface().frame_bytes_max() }
+        let frame_bytes_max = self.watch.interface().frame_bytes_max();
+        PortFacts { link: self.link, queue: self.queue, frame_bytes_max, pieces_max: PIECES_MAX, kind: C::KIND }
     }
 
     fn memory(&self) -> &FrameMemory {
@@ -147,13 +212,20 @@ impl<C: Calls> Port for CopyingPort<C> {
     }
 
     fn has_more(&self) -> bool {
-        self.has_more || self.watch.fault().is_some()
+        (self.has_more && self.has_frames()) || self.watch.fault().is_some()
     }
 
     fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
         self.has_more = true;
         let first = into.len();
-        while into.len() - first < at_most && self.receive_one(now, into)? {}
+        loop {
+            let left = at_most - (into.len() - first);
+            // A batch that has packets ends in front of one that might not fit.
+            let is_full = left == 0 || (left < self.pieces && into.len() > first);
+            if is_full || !self.receive_one(now, left, into)? {
+                break;
+            }
+        }
         match if into.len() == first { self.watch.fault_now() } else { None } {
             Some(fault) => Err(fault),
             None => Ok(()),

@@ -84,13 +84,13 @@ pub enum Error {
         /// Bytes that the process may lock (RLIMIT_MEMLOCK).
         limit: u64,
     },
-    /// A packet of the interface is longer than a frame of the caller's region.
+    /// A packet of the interface is longer than those frames of the caller's region that one may lie in.
     FrameShort {
         /// The interface.
         name: Box<str>,
         /// Bytes of its longest packet, with the link-layer header.
         needed: usize,
-        /// Bytes that a frame has room for.
+        /// Bytes that they have room for.
         got: usize,
     },
     /// A program could not be made.
@@ -170,8 +170,8 @@ impl fmt::Display for Error {
             ),
             Self::FrameShort { name, needed, got } => write!(
                 f,
-                "packets of {name} have up to {needed} bytes, and a frame has room for {got}: use larger frames, or a smaller MTU \
-                 (ip link set {name} mtu)"
+                "packets of {name} have up to {needed} bytes, and the frames of one have room for {got}: use larger frames, or a smaller \
+                 MTU (ip link set {name} mtu)"
             ),
             Self::Program(error) => error.fmt(f),
         }

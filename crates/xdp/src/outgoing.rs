@@ -1,4 +1,4 @@
-//! What a frame that leaves needs of software where no card does it: its checksum, and its VLAN tag.
+//! What a packet that leaves needs of software where no card does it: its checksum, and its VLAN tag.
 
 use crate::link::TAG_BYTES;
 use corelane_seam::{Checksum, Frame, VlanTag};
@@ -6,25 +6,44 @@ use corelane_seam::{Checksum, Frame, VlanTag};
 /// Bytes of the two addresses of an Ethernet header.
 const ADDRESSES_BYTES: usize = 12;
 
-/// Makes the bytes of a frame what its facts say; false if that cannot be, and it must be refused.
+/// Frames that a packet may lie in (`MAX_SKB_FRAGS`, as kernels are made unless somebody wants more): with more, the kernel drops it.
+pub const PIECES_MAX: usize = 17;
+
+/// Frames of which each has `room`, for a packet of so many bytes; 1 at the least.
+pub fn pieces(bytes: usize, room: usize) -> usize {
+    bytes.div_ceil(room).max(1)
+}
+
+/// The packets that frames are, in order: the last of them may be cut short.
+pub fn packets(frames: &mut [Frame]) -> impl Iterator<Item = &mut [Frame]> {
+    frames.chunk_by_mut(|frame, _| frame.facts.continues)
+}
+
+/// Makes the bytes of a packet what its facts say; false if that cannot be, and it must be refused: it has more than `most` bytes, lies in more than
+/// `pieces_max` frames, of which one is empty or the last is missing, or what it asks for lies outside of its first frame.
 #[must_use]
-pub fn settle(frame: &mut Frame, most: usize) -> bool {
-    if frame.is_empty() || frame.len() > most || frame.facts.continues || !sum(frame) {
+pub fn settle(packet: &mut [Frame], most: usize, pieces_max: usize) -> bool {
+    let bytes: usize = packet.iter().map(|frame| frame.len()).sum();
+    let is_whole = packet.last().is_some_and(|last| !last.facts.continues) && packet.iter().all(|frame| !frame.is_empty());
+    if !is_whole || packet.len() > pieces_max || bytes > most || !sum(packet) {
         return false;
     }
-    frame.facts.vlan.take().is_none_or(|tag| put_in(frame, tag))
+    packet[0].facts.vlan.take().is_none_or(|tag| put_in(&mut packet[0], tag))
 }
 
 /// Computes the checksum that the facts ask for.
-fn sum(frame: &mut Frame) -> bool {
-    let Checksum::Partial { start, offset } = frame.facts.checksum else { return true };
+fn sum(packet: &mut [Frame]) -> bool {
+    let Checksum::Partial { start, offset } = packet[0].facts.checksum else { return true };
     let (start, place) = (usize::from(start), usize::from(start) + usize::from(offset));
-    if place + 2 > frame.len() {
+    if place + 2 > packet[0].len() {
         return false;
     }
-    let mut total: u64 = 0;
-    for word in frame[start..].chunks(2) {
-        total += u64::from(word[0]) << 8 | u64::from(word.get(1).copied().unwrap_or_default());
+    let (mut total, mut is_odd): (u64, bool) = (0, false);
+    for (index, frame) in packet.iter().enumerate() {
+        for byte in &frame[if index == 0 { start } else { 0 }..] {
+            total += u64::from(*byte) << if is_odd { 0 } else { 8 };
+            is_odd = !is_odd;
+        }
     }
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
@@ -34,8 +53,8 @@ fn sum(frame: &mut Frame) -> bool {
         0 => 0xffff,
         sum => sum,
     };
-    frame[place..place + 2].copy_from_slice(&sum.to_be_bytes());
-    frame.facts.checksum = Checksum::Good;
+    packet[0][place..place + 2].copy_from_slice(&sum.to_be_bytes());
+    packet[0].facts.checksum = Checksum::Good;
     true
 }
 
@@ -54,6 +73,7 @@ fn put_in(frame: &mut Frame, tag: VlanTag) -> bool {
 mod tests {
     use super::*;
     use corelane_seam::FrameMemory;
+    use std::slice::from_mut;
 
     fn frame(bytes: &[u8]) -> Frame {
         let mut frame = FrameMemory::new(1, 2048).unwrap().frame().unwrap();
@@ -66,7 +86,7 @@ mod tests {
     fn a_partial_checksum_is_finished() {
         let mut frame = frame(&[9, 9, 9, 9, 0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7, 0, 0]);
         frame.facts.checksum = Checksum::Partial { start: 4, offset: 8 };
-        assert!(settle(&mut frame, 100));
+        assert!(settle(from_mut(&mut frame), 100, 1));
         assert_eq!((&frame[12..], frame.facts.checksum), (&(!0xddf2_u16).to_be_bytes()[..], Checksum::Good));
     }
 
@@ -75,7 +95,7 @@ mod tests {
         for (start, offset) in [(4, 8), (13, 0), (200, 0), (u16::MAX, u16::MAX)] {
             let mut frame = frame(&[1; 13]);
             frame.facts.checksum = Checksum::Partial { start, offset };
-            assert!(!settle(&mut frame, 100), "{start} {offset}");
+            assert!(!settle(from_mut(&mut frame), 100, 1), "{start} {offset}");
         }
     }
 
@@ -83,20 +103,51 @@ mod tests {
     fn a_tag_goes_behind_the_addresses() {
         let mut frame = frame(b"destinsource##payload");
         frame.facts.vlan = Some(VlanTag { protocol: 0x8100, control: 0x2007 });
-        assert!(settle(&mut frame, 100));
+        assert!(settle(from_mut(&mut frame), 100, 1));
         assert_eq!(&*frame, b"destinsource\x81\x00\x20\x07##payload");
         assert_eq!(frame.facts.vlan, None);
     }
 
     #[test]
     fn what_cannot_leave_is_refused() {
-        assert!(!settle(&mut frame(b""), 100));
-        assert!(!settle(&mut frame(&[0; 101]), 100));
+        assert!(!settle(&mut [frame(b"")], 100, 1));
+        assert!(!settle(&mut [frame(&[0; 101])], 100, 1));
         let mut short = frame(b"short");
         short.facts.vlan = Some(VlanTag { protocol: 0x8100, control: 1 });
-        assert!(!settle(&mut short, 100));
-        let mut part = frame(&[0; 60]);
+        assert!(!settle(&mut [short], 100, 1));
+        assert!(!settle(&mut [part(&[0; 60])], 100, 1), "a packet without its end");
+    }
+
+    fn part(bytes: &[u8]) -> Frame {
+        let mut part = frame(bytes);
         part.facts.continues = true;
-        assert!(!settle(&mut part, 100));
+        part
+    }
+
+    #[test]
+    fn a_packet_in_pieces_leaves_if_they_are_few_and_whole_and_not_too_long() {
+        assert!(settle(&mut [part(&[0; 60]), part(&[0; 30]), frame(&[0; 10])], 100, 3));
+        assert!(!settle(&mut [part(&[0; 60]), part(&[0; 30]), frame(&[0; 10])], 100, 2), "too many");
+        assert!(!settle(&mut [part(&[0; 60]), part(&[0; 30]), frame(&[0; 10])], 99, 3), "too long");
+        assert!(!settle(&mut [part(&[0; 60]), part(&[]), frame(&[0; 10])], 100, 3), "an empty one");
+        assert!(!settle(&mut [part(&[0; 60]), part(&[0; 30])], 100, 3), "the last is missing");
+    }
+
+    /// The same sum as in one piece, wherever the packet is cut.
+    #[test]
+    fn a_partial_checksum_goes_over_all_pieces() {
+        let bytes = [9, 9, 9, 9, 0, 0, 0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        for cut in 6..bytes.len() {
+            let mut packet = [part(&bytes[..cut]), frame(&bytes[cut..])];
+            packet[0].facts.checksum = Checksum::Partial { start: 4, offset: 0 };
+            assert!(settle(&mut packet, 100, 2));
+            assert_eq!(packet[0][4..6], (!0xddf2_u16).to_be_bytes(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn packets_end_where_nothing_continues() {
+        let mut frames = [frame(b"a"), part(b"b"), frame(b"c"), frame(b"d"), part(b"e")];
+        assert_eq!(packets(&mut frames).map(|packet| packet.len()).collect::<Vec<_>>(), [1, 2, 1, 1]);
     }
 }

@@ -6,11 +6,11 @@
 //! What comes lies in a ring that the kernel shares with us (`arrivals`), and is copied into a frame; what leaves is sent by a call each.
 
 use crate::arrivals::Arrivals;
-use crate::copying::{Calls, CopyingPort, Received};
+use crate::copying::{Calls, CopyingPort, Received, places};
 use crate::errors::Error;
 use crate::link::{Interface, TAG_BYTES, Watch};
 use corelane_os::errno::checked;
-use corelane_seam::{Checksum, Frame, FrameMemory, VlanTag};
+use corelane_seam::{Checksum, Frame, FrameMemory, PortKind, VlanTag};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Sockets of one interface at the most (`PACKET_FANOUT_MAX` of the oldest kernels).
@@ -94,7 +94,7 @@ impl PacketQueue {
     /// The port, which receives into `memory`. It is made on its lane's thread, in the interface's network namespace.
     ///
     /// # Errors
-    /// [`Error::FrameShort`] if a packet may be longer than a frame; others if the interface is gone.
+    /// [`Error::FrameShort`] if a packet may be longer than 17 frames; others if the interface is gone.
     pub fn port(self, memory: FrameMemory) -> Result<PacketPort, Error> {
         let watch = Watch::of(&self.name)?;
         let link = watch.interface().link;
@@ -118,6 +118,7 @@ pub struct PacketCalls {
 }
 
 impl Calls for PacketCalls {
+    const KIND: PortKind = PortKind::Packet;
     const DOWN: &[i32] = &[libc::ENETDOWN];
     const GONE: &[i32] = &[libc::ENXIO, libc::ENODEV];
 
@@ -125,17 +126,27 @@ impl Calls for PacketCalls {
         self.descriptor.as_fd()
     }
 
-    fn receive(&mut self, frame: &mut Frame) -> Result<Received, i32> {
+    fn receive(&mut self, frames: &mut [Frame]) -> Result<Received, i32> {
         let Some(arrival) = self.arrivals.next() else { return Err(libc::EAGAIN) };
-        let Some(bytes) = arrival.bytes().filter(|bytes| bytes.len() <= frame.len()) else { return Ok(Received::TooLong) };
-        frame[..bytes.len()].copy_from_slice(bytes);
-        note(frame, arrival.header());
+        let room: usize = frames.iter().map(|frame| frame.len()).sum();
+        let Some(bytes) = arrival.bytes().filter(|bytes| bytes.len() <= room) else { return Ok(Received::TooLong) };
+        let mut rest = bytes;
+        for frame in frames.iter_mut() {
+            let (piece, behind) = rest.split_at(rest.len().min(frame.len()));
+            frame[..piece.len()].copy_from_slice(piece);
+            rest = behind;
+        }
+        note(&mut frames[0], arrival.header());
         Ok(Received::Packet { length: bytes.len() })
     }
 
-    fn send(&mut self, frame: &Frame) -> Result<(), i32> {
-        // SAFETY: the bytes are readable, and stay for the call.
-        let sent = unsafe { libc::send(self.descriptor.as_raw_fd(), frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT) };
+    fn send(&mut self, packet: &[Frame]) -> Result<(), i32> {
+        let (mut places, count) = places(packet);
+        // SAFETY: plain numbers and pointers, for which zeros are good.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (places.as_mut_ptr(), count);
+        // SAFETY: the places are readable, and stay for the call.
+        let sent = unsafe { libc::sendmsg(self.descriptor.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT) };
         match checked(sent) {
             // The interface's own queue is full: as on a card, the frame is lost there.
             Ok(_) | Err(libc::ENOBUFS) => Ok(()),

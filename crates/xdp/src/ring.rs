@@ -98,20 +98,18 @@ impl<T: Copy> Ring<T> {
         self.store(self.producer, self.own);
     }
 
-    /// Takes back what the kernel has not taken, newest first. Only while it takes nothing but in our own calls.
-    pub fn take_back(&mut self) -> Option<T> {
-        if self.untaken() == 0 {
-            return None;
-        }
-        self.own = self.own.wrapping_sub(1);
-        self.store(self.producer, self.own);
-        // SAFETY: it was written by `put`, and is ours again.
-        Some(unsafe { self.entry(self.own).read() })
-    }
-
     /// Entries that the kernel has put in and we have not taken; never more than the ring holds.
     pub fn ready(&self) -> u32 {
         self.load(self.producer).wrapping_sub(self.own).min(self.size)
+    }
+
+    /// The one behind so many others, which stays; none if the kernel has not put it in.
+    pub fn peek(&self, behind: u32) -> Option<T> {
+        if self.ready() <= behind {
+            return None;
+        }
+        // SAFETY: the kernel has put it in, and any bytes are good for what it puts there.
+        Some(unsafe { self.entry(self.own.wrapping_add(behind)).read() })
     }
 
     /// Takes the next one out; its place is the kernel's at once.

@@ -16,6 +16,20 @@ pub const HEADROOM: usize = 256;
 const TRIES: usize = 100;
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// What a socket is bound for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The card may read and write frames itself, if its driver can.
+    pub zero_copy: bool,
+    /// Packets may lie in several frames (kernel 6.6).
+    pub pieces: bool,
+}
+
+impl Wanted {
+    /// What each kernel with AF_XDP has.
+    pub const LEAST: Self = Self { zero_copy: false, pieces: false };
+}
+
 /// A socket bound to one queue, with its rings.
 #[derive(Debug)]
 pub struct Socket {
@@ -27,6 +41,8 @@ pub struct Socket {
     pub completion: Ring<u64>,
     pub received: Ring<libc::xdp_desc>,
     pub sending: Ring<libc::xdp_desc>,
+    /// The card reads and writes frames itself; otherwise the kernel copies each.
+    pub is_zero_copy: bool,
 }
 
 /// Drops that the kernel counts (`struct xdp_statistics`).
@@ -44,8 +60,8 @@ impl Socket {
     /// Makes a socket that uses `memory`, with rings of so many entries, and binds it to the queue.
     ///
     /// # Errors
-    /// Those of [`Error::of`], and [`Error::LockedMemory`].
-    pub fn open(interface: &Interface, queue: u32, memory: &FrameMemory, ring: u32) -> Result<Self, Error> {
+    /// Those of [`Error::of`], [`Error::LockedMemory`], and [`Error::Absent`] where this kernel knows no packets of several frames.
+    pub fn open(interface: &Interface, queue: u32, memory: &FrameMemory, ring: u32, wanted: Wanted) -> Result<Self, Error> {
         let name = &interface.name;
         let descriptor = made(name)?;
         let socket = descriptor.as_fd();
@@ -61,11 +77,14 @@ impl Socket {
         let completion = Ring::map(socket, libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64, &offsets.cr, ring).map_err(refused)?;
         let received = Ring::map(socket, libc::XDP_PGOFF_RX_RING, &offsets.rx, ring).map_err(refused)?;
         let sending = Ring::map(socket, libc::XDP_PGOFF_TX_RING, &offsets.tx, ring).map_err(refused)?;
-        bind_when_free(socket, interface.link.interface, queue).map_err(|number| match number {
+        let index = interface.link.interface;
+        bind_when_free(socket, index, queue, wanted).map_err(|number| match number {
+            libc::EINVAL if wanted.pieces && bind(socket, index, queue, Wanted::LEAST).is_ok() => no_pieces(),
             libc::EINVAL => Error::NoQueue { name: name.clone(), queue },
             number => Error::of("bind AF_XDP", number, name),
         })?;
-        Ok(Self { descriptor, fill, completion, received, sending })
+        let is_zero_copy = is_zero_copy(socket).map_err(|number| Error::of("XDP_OPTIONS", number, name))?;
+        Ok(Self { descriptor, fill, completion, received, sending, is_zero_copy })
     }
 
     /// Has the kernel send what it was shown.
@@ -76,6 +95,13 @@ impl Socket {
         let number = self.descriptor.as_raw_fd();
         // SAFETY: no memory is given.
         checked(unsafe { libc::sendto(number, std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) }).map(drop)
+    }
+
+    /// Has the card look for frames to receive into, of which it found none before.
+    pub fn wake_receiving(&self) {
+        let (number, none) = (self.descriptor.as_raw_fd(), std::ptr::null_mut());
+        // What goes wrong is that the interface is down, which is told otherwise. SAFETY: no memory is given.
+        let _down = unsafe { libc::recvfrom(number, none, 0, libc::MSG_DONTWAIT, std::ptr::null_mut(), std::ptr::null_mut()) };
     }
 
     /// What the kernel has dropped at this socket.
@@ -111,6 +137,13 @@ fn made(name: &str) -> Result<OwnedFd, Error> {
     })
 }
 
+fn no_pieces() -> Error {
+    Error::Absent {
+        what: "AF_XDP for packets longer than a frame",
+        remedy: "use Linux 6.6, or a smaller MTU (ip link set INTERFACE mtu)",
+    }
+}
+
 fn absent() -> Error {
     Error::Absent { what: "AF_XDP", remedy: "use a packet socket, or a kernel with CONFIG_XDP_SOCKETS" }
 }
@@ -137,25 +170,34 @@ fn register(socket: BorrowedFd<'_>, memory: &FrameMemory, name: &str) -> Result<
 
 /// The kernel lets go of a queue some time after the socket that had it was closed, when it comes to it: so one that is busy is asked
 /// for again for a while.
-fn bind_when_free(socket: BorrowedFd<'_>, interface: u32, queue: u32) -> Result<(), i32> {
+fn bind_when_free(socket: BorrowedFd<'_>, interface: u32, queue: u32, wanted: Wanted) -> Result<(), i32> {
     for _ in 1..TRIES {
-        match bind(socket, interface, queue) {
+        match bind(socket, interface, queue, wanted) {
             Err(libc::EBUSY) => std::thread::sleep(PAUSE),
             bound => return bound,
         }
     }
-    bind(socket, interface, queue)
+    bind(socket, interface, queue, wanted)
 }
 
-fn bind(socket: BorrowedFd<'_>, interface: u32, queue: u32) -> Result<(), i32> {
+/// Where the driver of the interface does not let the card read and write frames itself, the kernel copies, unless it is told not to.
+fn bind(socket: BorrowedFd<'_>, interface: u32, queue: u32, wanted: Wanted) -> Result<(), i32> {
     // SAFETY: plain numbers, for which zeros are good.
     let mut address: libc::sockaddr_xdp = unsafe { std::mem::zeroed() };
     address.sxdp_family = libc::AF_XDP as u16;
-    address.sxdp_flags = libc::XDP_COPY | libc::XDP_USE_NEED_WAKEUP;
+    address.sxdp_flags = libc::XDP_USE_NEED_WAKEUP
+        | if wanted.zero_copy { 0 } else { libc::XDP_COPY }
+        | if wanted.pieces { libc::XDP_USE_SG } else { 0 };
     (address.sxdp_ifindex, address.sxdp_queue_id) = (interface, queue);
     let length = size_of::<libc::sockaddr_xdp>() as u32;
     // SAFETY: the address is readable, and of that length.
     checked(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) } as isize).map(drop)
+}
+
+fn is_zero_copy(socket: BorrowedFd<'_>) -> Result<bool, i32> {
+    let mut options = libc::xdp_options { flags: 0 };
+    get(socket, libc::XDP_OPTIONS, &mut options)?;
+    Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
 }
 
 fn offsets(socket: BorrowedFd<'_>) -> Result<libc::xdp_mmap_offsets, i32> {

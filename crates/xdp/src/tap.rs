@@ -6,11 +6,11 @@
 //!
 //! A tap that is made here is gone with its last queue, however the process ends. One that was there (`ip tuntap add`) stays.
 
-use crate::copying::{Calls, CopyingPort, Received};
+use crate::copying::{Calls, CopyingPort, Received, places, places_to_write};
 use crate::errors::Error;
 use crate::link::{Interface, Watch};
 use corelane_os::errno::{self, checked};
-use corelane_seam::{Frame, FrameMemory};
+use corelane_seam::{Frame, FrameMemory, PortKind};
 use corelane_select::QueueSelector;
 use std::fs::OpenOptions;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -86,7 +86,7 @@ impl TapQueue {
     /// the ends of a wire. It is made on its lane's thread, in the interface's network namespace.
     ///
     /// # Errors
-    /// [`Error::FrameShort`] if a packet may be longer than a frame; others if the interface is gone.
+    /// [`Error::FrameShort`] if a packet may be longer than 17 frames; others if the interface is gone.
     pub fn port(self, memory: FrameMemory) -> Result<TapPort, Error> {
         let watch = Watch::of(&self.name)?;
         let mut link = watch.interface().link;
@@ -127,6 +127,7 @@ pub type TapPort = CopyingPort<TapCalls>;
 pub struct TapCalls(OwnedFd);
 
 impl Calls for TapCalls {
+    const KIND: PortKind = PortKind::Tap;
     const DOWN: &[i32] = &[libc::EIO];
     const GONE: &[i32] = &[libc::EBADFD];
 
@@ -134,21 +135,21 @@ impl Calls for TapCalls {
         self.0.as_fd()
     }
 
-    fn receive(&mut self, frame: &mut Frame) -> Result<Received, i32> {
-        let (room, mut beyond) = (frame.len(), 0_u8);
-        let places = [
-            libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: room },
-            libc::iovec { iov_base: (&raw mut beyond).cast(), iov_len: 1 },
-        ];
-        // SAFETY: both places are writable, and stay for the call.
-        let length = checked(unsafe { libc::readv(self.0.as_raw_fd(), places.as_ptr(), places.len() as i32) })?;
+    fn receive(&mut self, frames: &mut [Frame]) -> Result<Received, i32> {
+        let (room, mut beyond): (usize, u8) = (frames.iter().map(|frame| frame.len()).sum(), 0);
+        let (mut places, count) = places_to_write(frames);
+        places[count] = libc::iovec { iov_base: (&raw mut beyond).cast(), iov_len: 1 };
+        // SAFETY: all places are writable, and stay for the call.
+        let length = checked(unsafe { libc::readv(self.0.as_raw_fd(), places.as_ptr(), count as i32 + 1) })?;
         Ok(if length > room { Received::TooLong } else { Received::Packet { length } })
     }
 
-    fn send(&mut self, frame: &Frame) -> Result<(), i32> {
-        // SAFETY: the bytes are readable, and stay for the call.
-        let written = checked(unsafe { libc::write(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len()) })?;
-        assert!(written == frame.len(), "a packet is written whole or not at all");
+    fn send(&mut self, packet: &[Frame]) -> Result<(), i32> {
+        let (places, count) = places(packet);
+        // SAFETY: all places are readable, and stay for the call.
+        let written = checked(unsafe { libc::writev(self.0.as_raw_fd(), places.as_ptr(), count as i32) })?;
+        let length: usize = packet.iter().map(|frame| frame.len()).sum();
+        assert!(written == length, "a packet is written whole or not at all");
         Ok(())
     }
 }

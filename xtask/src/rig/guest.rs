@@ -1,4 +1,4 @@
-//! A guest: Debian's kernel 6.1 in QEMU, whose card is virtio with several queues and RSS, and in which one program of this machine runs.
+//! A guest: one of Debian's kernels in QEMU, whose card is virtio with several queues and RSS, and in which one program of this machine runs.
 //!
 //! ```text
 //! target/guest: kernel, modules, busybox   taken out of Debian's packages, which are not installed
@@ -7,6 +7,9 @@
 //! ```
 //!
 //! The card's other end is the tap `near` (10.9.0.1) of the rig's namespace. Nothing is written but `target/guest`; the guest ends with this process.
+//!
+//! The card is told to go by the guest's DMA interface (`iommu_platform`), without which no kernel maps memory of a process for it: so AF_XDP is zero-copy
+//! there with kernels that have it (6.11 and later, `--kernel 6.18`). The program finds the card's name in `CORELANE_CARD`.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -78,7 +81,10 @@ pub fn run(kept: &Kept, rig: &Rig, queues: u16, words: &[String]) -> Result<Exit
 fn line(kept: &Kept, image: &File, queues: u16) -> Vec<String> {
     let initrd = format!("/proc/{}/fd/{}", std::process::id(), image.as_raw_fd());
     let netdev = format!("tap,id=near,ifname=near,script=no,downscript=no,vhost=off,queues={queues}");
-    let device = format!("virtio-net-pci,netdev=near,mq=on,rss=on,hash=on,vectors={},mac=02:00:00:00:09:02", 2 * queues + 2);
+    let device = format!(
+        "virtio-net-pci,netdev=near,mq=on,rss=on,hash=on,vectors={},mac=02:00:00:00:09:02,iommu_platform=on,disable-legacy=on",
+        2 * queues + 2
+    );
     let [memory, processors] = [MEMORY_MIB.to_string(), queues.to_string()];
     let kernel = kept.kernel.display().to_string();
     [
@@ -124,13 +130,13 @@ impl Kept {
     ///
     /// # Errors
     /// What apt(8) and dpkg-deb(1) say.
-    pub fn prepare() -> Result<Self> {
+    pub fn prepare(version: &str) -> Result<Self> {
         let root = Workspace::load()?.root.join("target/guest");
-        if let Some(kept) = Self::find(&root) {
+        if let Some(kept) = Self::find(&root, version) {
             return Ok(kept);
         }
         fs::create_dir_all(&root).with_context(|| root.display().to_string())?;
-        for package in [&newest_kernel()?, "busybox-static"] {
+        for package in [&newest_kernel(version)?, "busybox-static"] {
             eprintln!("package {package}: taken out, not installed");
             said("apt-get", Command::new("apt-get").args(["download", "--quiet=2", package]).current_dir(&root))?;
         }
@@ -141,30 +147,46 @@ impl Kept {
                 fs::remove_file(&path)?;
             }
         }
-        Self::find(&root).with_context(|| format!("{} lacks a kernel or busybox: remove that folder", root.display()))
+        Self::find(&root, version).with_context(|| format!("{} lacks a kernel or busybox: remove that folder", root.display()))
     }
 
-    fn find(root: &Path) -> Option<Self> {
+    fn find(root: &Path, version: &str) -> Option<Self> {
         let kernels = fs::read_dir(root.join("boot")).ok()?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-        let kernel = kernels.into_iter().find(|path| path.to_string_lossy().contains("/vmlinuz-6.1."))?;
+        let begins = format!("/vmlinuz-{version}.");
+        let kernel = kernels.into_iter().find(|path| path.to_string_lossy().contains(&begins))?;
         let release = kernel.file_name()?.to_str()?.strip_prefix("vmlinuz-")?.to_owned();
-        let (modules, busybox) = (root.join("lib/modules").join(release), root.join("bin/busybox"));
-        (modules.is_dir() && busybox.is_file()).then_some(Self { kernel, modules, busybox })
+        // Debian 13 and later have all of it below /usr.
+        let found =
+            |path: &str| [root.to_owned(), root.join("usr")].map(|root| root.join(path)).into_iter().find(|path| path.exists());
+        Some(Self { kernel, modules: found(&format!("lib/modules/{release}"))?, busybox: found("bin/busybox")? })
     }
 
-    /// Whether a guest can be started without taking anything out of packages.
+    /// Whether a guest with such a kernel can be started without taking anything out of packages.
     #[cfg(test)]
-    pub fn is_there() -> bool {
-        Workspace::load().is_ok_and(|workspace| Self::find(&workspace.root.join("target/guest")).is_some())
+    pub fn is_there(version: &str) -> bool {
+        Workspace::load().is_ok_and(|workspace| Self::find(&workspace.root.join("target/guest"), version).is_some())
     }
 }
 
-/// The name of the newest package with Debian's kernel 6.1 for guests.
-fn newest_kernel() -> Result<String> {
-    let names = said("apt-cache", Command::new("apt-cache").args(["pkgnames", "linux-image-6.1."]))?;
-    let number = |name: &str| name.strip_prefix("linux-image-6.1.0-")?.strip_suffix("-cloud-amd64")?.parse::<u32>().ok();
-    let newest = names.lines().filter_map(|name| Some((number(name)?, name))).max();
-    let (_, name) = newest.context("no package linux-image-6.1.0-N-cloud-amd64 is known: add Debian 12 to the sources of apt")?;
+/// A kernel's version, or how it begins: numbers with dots.
+pub fn version(text: &str) -> Result<String> {
+    let is_version = text.split('.').all(|part| part.parse::<u16>().is_ok());
+    ensure!(is_version, "{text:?} is no version of a kernel: name one like 6.18");
+    Ok(text.to_owned())
+}
+
+/// The name of the newest package with Debian's kernel of that version for guests.
+fn newest_kernel(version: &str) -> Result<String> {
+    let begins = format!("linux-image-{version}.");
+    let names = said("apt-cache", Command::new("apt-cache").args(["pkgnames", &begins]))?;
+    let numbers = |name: &str| {
+        let release = name.strip_suffix("-cloud-amd64")?;
+        Some(release.split(|letter: char| !letter.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect::<Vec<u32>>())
+    };
+    let newest = names.lines().filter_map(|name| Some((numbers(name)?, name))).max();
+    let (_, name) = newest.with_context(|| {
+        format!("no package {begins}*-cloud-amd64 is known: add a Debian that has it to the sources of apt (6.1: bookworm; later: trixie-backports)")
+    })?;
     Ok(name.to_owned())
 }
 
@@ -182,11 +204,11 @@ fn image(kept: &Kept, program: &str, arguments: &[String], queues: u16) -> Resul
         archive.folder(folder);
     }
     archive.file("bin/busybox", &fs::read(&kept.busybox)?, true);
-    let modules = said("find", Command::new("find").arg(&kept.modules).args(["-name", "*.ko"]))?;
+    let modules = said("find", Command::new("find").arg(&kept.modules).args(["-name", "*.ko", "-o", "-name", "*.ko.xz"]))?;
     for (number, name) in MODULES.iter().enumerate() {
-        let file = format!("/{name}.ko");
-        if let Some(path) = modules.lines().find(|path| path.ends_with(&file)) {
-            archive.file(&format!("modules/{number:02}.ko"), &fs::read(path)?, false);
+        let [plain, packed] = [format!("/{name}.ko"), format!("/{name}.ko.xz")];
+        if let Some(path) = modules.lines().find(|path| path.ends_with(&plain) || path.ends_with(&packed)) {
+            archive.file(&format!("modules/{number:02}.ko"), &unpacked(path)?, false);
         }
     }
     let program = found(program).with_context(|| format!("{program} is no program of this machine"))?;
@@ -199,6 +221,16 @@ fn image(kept: &Kept, program: &str, arguments: &[String], queues: u16) -> Resul
     let image = File::from(memfd_create(c"guest", MFdFlags::MFD_CLOEXEC).context("memfd_create(2)")?);
     (&image).write_all(&archive.finish()).context("the guest's files")?;
     Ok(image)
+}
+
+/// What is in a file, which may be packed.
+fn unpacked(path: &str) -> Result<Vec<u8>> {
+    if !path.ends_with(".xz") {
+        return Ok(fs::read(path)?);
+    }
+    let output = Command::new("xz").args(["--decompress", "--stdout", path]).output().context("xz (package xz-utils)")?;
+    ensure!(output.status.success(), "xz: {path}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(output.stdout)
 }
 
 /// The file of a program, by its path or its name.
@@ -228,7 +260,7 @@ fn init(arguments: &[String], queues: u16) -> String {
     let arguments = arguments.iter().map(quoted).collect::<Vec<_>>().join(" ");
     format!(
         "#!/bin/busybox sh
-export PATH=/usr/sbin:/sbin:/usr/bin:/bin HOME=/tmp RUST_BACKTRACE=1
+export PATH=/usr/sbin:/sbin:/usr/bin:/bin HOME=/tmp RUST_BACKTRACE=1 CORELANE_CARD=eth0
 /bin/busybox --install -s /bin
 mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp; mount -t tmpfs run /run
 mkdir -p /dev/shm /dev/pts; mount -t tmpfs shm /dev/shm; mount -t devpts pts /dev/pts; ln -s /proc/self/fd /dev/fd

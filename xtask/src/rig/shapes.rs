@@ -11,7 +11,7 @@ pub enum Shape {
     Bridge,
     /// A tap in $NEAR with 10.9.0.1, whose other end is whoever opens it
     Tap,
-    /// As a tap, and at its other end Debian's kernel 6.1 in QEMU (package qemu-system-x86): `eth0` with 10.9.0.2 there, a virtio card with RSS
+    /// As a tap, and at its other end one of Debian's kernels in QEMU (package qemu-system-x86): `eth0` with 10.9.0.2 there, a virtio card with RSS
     Guest,
 }
 

@@ -177,6 +177,8 @@ pub enum ProgramKind {
     Filter,
     /// Decides on each packet as it comes from the card (`BPF_PROG_TYPE_XDP`).
     Xdp,
+    /// The same, also on one that lies in several pieces of memory, of which it sees the first (`BPF_F_XDP_HAS_FRAGS`, kernel 5.18).
+    XdpPieces,
 }
 
 impl ProgramKind {
@@ -184,13 +186,19 @@ impl ProgramKind {
         match self {
             Self::SelectSocket => (21, 40),
             Self::Filter => (1, 0),
-            Self::Xdp => (6, ATTACH_XDP),
+            Self::Xdp | Self::XdpPieces => (6, ATTACH_XDP),
         }
+    }
+
+    fn flags(self) -> u32 {
+        if self == Self::XdpPieces { HAS_PIECES } else { 0 }
     }
 }
 
 /// `BPF_XDP`.
 const ATTACH_XDP: u32 = 37;
+/// `BPF_F_XDP_HAS_FRAGS`.
+const HAS_PIECES: u32 = 1 << 5;
 
 /// How an interface runs a program (`XDP_FLAGS_DRV_MODE`, `XDP_FLAGS_SKB_MODE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,7 +314,7 @@ impl Program {
             log_bytes: 0,
             log: 0,
             kernel_version: 0,
-            flags: 0,
+            flags: kind.flags(),
             name: named(name),
             interface: 0,
             attach_to,

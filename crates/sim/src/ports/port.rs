@@ -5,7 +5,7 @@ use crate::check::{Tally, Violation};
 use crate::faults::Planted;
 use crate::state::{Event, World};
 use crate::wire::Queue;
-use corelane_seam::{Fault, Frame, FrameMemory, Link, Port, PortFacts, Reason, Taken};
+use corelane_seam::{Fault, Frame, FrameMemory, Link, Port, PortFacts, PortKind, Reason, Taken};
 use std::collections::VecDeque;
 
 /// The interface is down (ENETDOWN).
@@ -172,7 +172,13 @@ impl Port for SimPort {
         let state = self.world.0.borrow();
         let card = &state.wire.cards[self.card];
         let link = Link { interface: self.card as u32 + 1, mac: card.link_address() };
-        PortFacts { link, queue: self.queue as u32, frame_bytes_max: card.setup.frame_bytes_max }
+        PortFacts {
+            link,
+            queue: self.queue as u32,
+            frame_bytes_max: card.setup.frame_bytes_max,
+            pieces_max: 1,
+            kind: PortKind::Simulated,
+        }
     }
 
     fn memory(&self) -> &FrameMemory {

@@ -37,6 +37,7 @@ catalogue! {
         VxlanOpened "vxlan_opened" Counter "packets" "Packets taken out of tunnels of VXLAN.";
         VxlanDropped "vxlan_dropped" Counter "packets" "Packets dropped with what they carried in tunnels of VXLAN.";
         DispatchOfAll "dispatch_of_all" Mark "state" "When handlers run of protocols that do not say otherwise: 1 deferred, 2 hybrid, 3 direct.";
+        PortKind "port_kind" Mark "state" "How packets come into the port's memory: 1 simulated, 2 by a tap, 3 by a packet socket, 4 by AF_XDP, copied by the kernel, 5 by AF_XDP, zero-copy.";
     }
     ratios {}
 }

@@ -45,6 +45,12 @@ pub(super) fn split_at(bytes: &[u8], length: usize) -> Result<(&[u8], &[u8]), Er
     bytes.split_at_checked(length).ok_or(Error::Truncated { expected: length, got: bytes.len() })
 }
 
+/// The same, where the last of the first `length` bytes may lie elsewhere, at most `missing`: then all bytes.
+pub(super) fn split_front(bytes: &[u8], length: usize, missing: usize) -> Result<(&[u8], &[u8]), Error> {
+    let is_front = length > bytes.len() && length - bytes.len() <= missing;
+    if is_front { Ok((bytes, &[])) } else { split_at(bytes, length) }
+}
+
 /// A length of data as its field of 16 bits has it.
 pub(super) fn length_u16(bytes: usize) -> Result<u16, Error> {
     u16::try_from(bytes).map_err(|_| Error::Oversized { limit: u16::MAX.into(), got: bytes })

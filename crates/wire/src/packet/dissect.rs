@@ -132,7 +132,16 @@ impl<'a> Packet<'a> {
     /// # Errors
     /// What is wrong with a header of link or network; a fault of the transport's is told by [`Transport::Broken`].
     pub fn of_frame(bytes: &'a [u8]) -> Result<Self, Error> {
-        Self::frame(bytes, 0)
+        Self::of_front(bytes, 0)
+    }
+
+    /// Walks the front of a frame of which the last `missing` bytes lie elsewhere. The headers of link and network must be here; what they carry is as
+    /// much of it as is here, and a transport whose own length says more is [`Transport::Broken`].
+    ///
+    /// # Errors
+    /// As [`Packet::of_frame`].
+    pub fn of_front(bytes: &'a [u8], missing: usize) -> Result<Self, Error> {
+        Self::frame(bytes, missing, 0)
     }
 
     /// Walks the packet in `bytes` that begins with the header of `protocol`, without a link's.
@@ -140,7 +149,7 @@ impl<'a> Packet<'a> {
     /// # Errors
     /// As [`Packet::of_frame`].
     pub fn of_network(protocol: EtherType, bytes: &'a [u8]) -> Result<Self, Error> {
-        Self::network(None, protocol, bytes, 0, 0)
+        Self::network(None, protocol, (bytes, 0), 0, 0)
     }
 
     /// The flow that it is of; none if it is not IP.
@@ -195,12 +204,12 @@ impl<'a> Packet<'a> {
     /// What is wrong with the tunnel's header or with one of the inner packet's; [`Error::TooLong`] beyond [`TUNNELS_MAX`].
     pub fn inner(&self) -> Result<Option<(Tunnel, Self)>, Error> {
         let depth = self.depth + 1;
-        let network = |tunnel, protocol, bytes| Ok(Some((tunnel, Self::network(None, protocol, bytes, 0, depth)?)));
+        let network = |tunnel, protocol, bytes| Ok(Some((tunnel, Self::network(None, protocol, (bytes, 0), 0, depth)?)));
         match self.transport {
             Transport::Udp(view) if view.header().destination == vxlan::PORT => {
                 allowed(depth)?;
                 let view = vxlan::View::new(view.payload())?;
-                Ok(Some((Tunnel::Vxlan(view.header()), Self::frame(view.payload(), depth)?)))
+                Ok(Some((Tunnel::Vxlan(view.header()), Self::frame(view.payload(), 0, depth)?)))
             }
             Transport::Other(Protocol::IPV4, bytes) => {
                 allowed(depth).and_then(|()| network(Tunnel::IpInIp, EtherType::IPV4, bytes))
@@ -213,7 +222,7 @@ impl<'a> Packet<'a> {
                 let view = gre::View::new(bytes)?;
                 let tunnel = Tunnel::Gre(view.header());
                 match view.header().protocol {
-                    EtherType::ETHERNET => Ok(Some((tunnel, Self::frame(view.payload(), depth)?))),
+                    EtherType::ETHERNET => Ok(Some((tunnel, Self::frame(view.payload(), 0, depth)?))),
                     protocol => network(tunnel, protocol, view.payload()),
                 }
             }
@@ -221,7 +230,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    fn frame(bytes: &'a [u8], depth: usize) -> Result<Self, Error> {
+    fn frame(bytes: &'a [u8], missing: usize, depth: usize) -> Result<Self, Error> {
         let frame = ethernet::View::new(bytes)?;
         let mut link = Link { header: frame.header(), tags: 0, outer: None, inner: None };
         let (mut protocol, mut rest) = (link.header.protocol, frame.payload());
@@ -235,18 +244,25 @@ impl<'a> Packet<'a> {
             link.inner = Some(view.tag());
             (protocol, rest) = (view.tag().protocol, view.payload());
         }
-        Self::network(Some(link), protocol, rest, bytes.len() - rest.len(), depth)
+        Self::network(Some(link), protocol, (rest, missing), bytes.len() - rest.len(), depth)
     }
 
-    fn network(link: Option<Link>, protocol: EtherType, bytes: &'a [u8], network_at: usize, depth: usize) -> Result<Self, Error> {
+    /// `bytes` come with how many more lie elsewhere.
+    fn network(
+        link: Option<Link>,
+        protocol: EtherType,
+        (bytes, missing): (&'a [u8], usize),
+        network_at: usize,
+        depth: usize,
+    ) -> Result<Self, Error> {
         let (network, transport, header) = match protocol {
             EtherType::IPV4 => {
-                let view = ipv4::View::new(bytes)?;
+                let view = ipv4::View::of_front(bytes, missing)?;
                 let transport = Transport::of(view.protocol(), view.payload(), view.fragment().is_part(), false);
                 (Network::V4(view), transport, view.header_bytes())
             }
             EtherType::IPV6 => {
-                let view = ipv6::View::new(bytes)?;
+                let view = ipv6::View::of_front(bytes, missing)?;
                 let chain = Chain::walk(view.next(), view.payload())?;
                 let transport = Transport::of(chain.protocol, chain.payload, chain.is_part(), true);
                 (Network::V6(view, chain), transport, ipv6::Header::BYTES + chain.walked())

@@ -1,6 +1,6 @@
 //! IPv4 (RFC 791).
 
-use super::bytes::{set, split, split_at, u16_at, v4_at};
+use super::bytes::{set, split, split_at, split_front, u16_at, v4_at};
 use super::checksum::{Addresses, Sum};
 use super::options::{OPTIONS_BYTES_MAX, OptionViews, Options};
 use super::protocol::Protocol;
@@ -29,6 +29,14 @@ impl<'a> View<'a> {
     /// # Errors
     /// [`Error::Truncated`]; [`Error::Unknown`] for another version; [`Error::Malformed`] where a length contradicts itself.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Error> {
+        Self::of_front(bytes, 0)
+    }
+
+    /// The same, of which up to `missing` bytes more lie elsewhere: what is here of it, the whole header among that.
+    ///
+    /// # Errors
+    /// As [`View::new`].
+    pub fn of_front(bytes: &'a [u8], missing: usize) -> Result<Self, Error> {
         let (head, _) = split::<{ Header::BYTES }>(bytes)?;
         if head[0] >> 4 != VERSION {
             return Err(Error::Unknown { what: "version of IP", got: (head[0] >> 4).into() });
@@ -37,7 +45,7 @@ impl<'a> View<'a> {
         if length < Header::BYTES || total < length {
             return Err(Error::Malformed { what: "length of an IPv4 packet" });
         }
-        let (bytes, _) = split_at(bytes, total)?;
+        let (bytes, _) = split_front(bytes, total, missing)?;
         let (whole_head, payload) = split_at(bytes, length)?;
         let (_, options) = split_at(whole_head, Header::BYTES)?;
         Ok(Self { bytes, head, options, payload })
@@ -47,6 +55,12 @@ impl<'a> View<'a> {
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// Bytes of the whole packet, as its header says.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        u16_at::<2, _>(self.head) as usize
     }
 
     /// Bytes of the header with its options.

@@ -1,7 +1,7 @@
 //! IPv6 (RFC 8200). Jumbograms (RFC 2675) are refused: no link here carries them. Their length field is 0, so the walk finds the options that
 //! would say their length cut short ([`Chain::walk`](super::extension::Chain::walk)).
 
-use super::bytes::{length_u16, set, split, split_at, u16_at, u32_at, v6_at};
+use super::bytes::{length_u16, set, split, split_at, split_front, u16_at, u32_at, v6_at};
 use super::checksum::Addresses;
 use super::protocol::Protocol;
 use super::traffic::Traffic;
@@ -26,11 +26,19 @@ impl<'a> View<'a> {
     /// # Errors
     /// [`Error::Truncated`]; [`Error::Unknown`] for another version.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Error> {
+        Self::of_front(bytes, 0)
+    }
+
+    /// The same, of which up to `missing` bytes more lie elsewhere: what is here of it.
+    ///
+    /// # Errors
+    /// As [`View::new`].
+    pub fn of_front(bytes: &'a [u8], missing: usize) -> Result<Self, Error> {
         let (head, _) = split::<{ Header::BYTES }>(bytes)?;
         if head[0] >> 4 != VERSION {
             return Err(Error::Unknown { what: "version of IP", got: (head[0] >> 4).into() });
         }
-        let (bytes, _) = split_at(bytes, Header::BYTES + usize::from(u16_at::<4, _>(head)))?;
+        let (bytes, _) = split_front(bytes, Header::BYTES + usize::from(u16_at::<4, _>(head)), missing)?;
         let (_, payload) = split_at(bytes, Header::BYTES)?;
         Ok(Self { bytes, head, payload })
     }
@@ -39,6 +47,12 @@ impl<'a> View<'a> {
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// Bytes of the whole packet, as its header says.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        Header::BYTES + u16_at::<4, _>(self.head) as usize
     }
 
     /// Who sends and who is meant.

@@ -3,7 +3,8 @@
 use crate::ends::{self, Kind, nodes, on_every_driver};
 use crate::node::{Node, memory};
 use crate::wire::{
-    FAR, FAR_MAC, KERNEL, NEAR_MAC, OURS, OURS_V6, arp, datagram, far, ipv4, ipv6, on_network, ping, run, solicitation, udp, wire,
+    FAR, FAR_MAC, KERNEL, NEAR_MAC, OURS, OURS_V6, arp, datagram, far, far_with, ipv4, ipv6, on_network, ping, run, solicitation,
+    udp, wire,
 };
 use corelane_os::testing::skip;
 use corelane_seam::{CapturedPort, FRAMES_MAX, FaultyPort, FrameMemory, PortFaults, Reason};
@@ -15,6 +16,61 @@ use std::process::{Command, Stdio};
 #[test]
 fn a_port_echoes() {
     on_every_driver("afxdp::a_port_echoes", |by| ends::echoes(by, Kind::Xdp));
+}
+
+/// The kernel copies here, and that is told.
+#[test]
+fn a_port_has_packets_longer_than_a_frame() {
+    on_every_driver("afxdp::a_port_has_packets_longer_than_a_frame", |by| ends::long_packets(by, Kind::Xdp));
+}
+
+/// Whether packets longer than a frame can come here.
+fn pieces_lack() -> Option<String> {
+    run(&["link set near mtu 9000", "link set far mtu 9000"]);
+    let queue = afxdp::open("near", &Ours::All, 1).unwrap().remove(0);
+    queue.port(memory(), 64).err().map(|why| why.to_string())
+}
+
+/// A packet with more pieces than one may have, or than a receive is for, is lost whole, and counted; what comes behind it comes.
+#[test]
+fn what_has_too_many_pieces_is_lost_and_counted() {
+    const NAME: &str = "afxdp::what_has_too_many_pieces_is_lost_and_counted";
+    on_network(NAME, || {
+        use corelane_seam::Port;
+        wire(1);
+        if let Some(why) = pieces_lack() {
+            return skip(NAME, &why);
+        }
+        let memory = memory();
+        let mut port = afxdp::open("near", &Ours::All, 1).unwrap().remove(0).port(memory.clone(), 128).unwrap();
+        run(&["link set near mtu 65000", "link set far mtu 65000"]);
+        let mut far = far_with(FrameMemory::new(64, 1 << 14).unwrap());
+        let mut comes = |data: &[usize], at_most: usize| {
+            far.send(&data.iter().map(|&bytes| ipv4(OURS, 17, 0, 0, &udp((1, 7), &vec![1; bytes]))).collect::<Vec<_>>()).unwrap();
+            let (mut seen, mut frames) = (Vec::new(), Vec::new());
+            // The last is short, and always comes.
+            while seen.last() != data.last() {
+                port.receive(1, at_most, &mut frames).unwrap();
+                assert!(frames.len() <= at_most && frames.last().is_none_or(|last| !last.facts.continues));
+                let lengths =
+                    frames.chunk_by(|frame, _| frame.facts.continues).map(|packet| packet.iter().map(|frame| frame.len()).sum());
+                seen.extend(lengths.map(|bytes: usize| bytes - 42));
+                frames.clear();
+            }
+            (seen, port.too_long())
+        };
+        // 1,792 bytes of each frame are for a packet.
+        assert_eq!(comes(&[17 * 1792 - 42, 17 * 1792 - 41, 100], 64), (vec![17 * 1792 - 42, 100], 1));
+        assert_eq!(comes(&[8000, 100], 4), (vec![100], 2), "it needs five");
+        assert_eq!(
+            comes(&[8000, 5000, 5000, 100], 5),
+            (vec![8000, 5000, 5000, 100], 2),
+            "what does not fit comes with the next batch"
+        );
+        drop(port);
+        assert_eq!(memory.counts().free, memory.frames());
+        far.close();
+    });
 }
 
 #[test]
@@ -417,7 +473,11 @@ fn frames_of_other_regions_are_sent_as_far_as_there_are_frames_for_copies() {
         let (storage, free) = (frames.as_ptr(), own.counts().free);
         assert_eq!(free, 8, "the others are lent to be received into");
         let taken = port.send(1, &mut frames).unwrap();
-        assert_eq!((taken.taken, taken.refused, frames.len(), frames.as_ptr() == storage), (7, 1, 4, true));
+        assert_eq!(
+            (taken.taken, taken.refused, frames.len(), frames.as_ptr() == storage),
+            (8, 1, 3, true),
+            "what is refused needs no copy"
+        );
         while !frames.is_empty() {
             port.send(2, &mut frames).unwrap();
         }
@@ -446,8 +506,11 @@ fn what_cannot_be_opened_is_said() {
         let taken = queue();
         assert!(matches!(afxdp::open("near", &Ours::All, 1), Err(Error::Busy { .. })), "the interface has a program");
         drop(taken);
+        let opened_before = queue();
         run(&["link set near mtu 3000"]);
-        assert!(matches!(queue().port(memory(), 16), Err(Error::FrameShort { needed: 3018, got: 1792, .. })));
+        assert!(matches!(opened_before.port(memory(), 16), Err(Error::FrameShort { needed: 3018, got: 1792, .. })));
+        let refused = queue().port(memory(), 2).unwrap_err();
+        assert!(matches!(refused, Error::FrameShort { needed: 3018, got: 1792, .. }), "a ring has room for two packets");
     });
 }
 

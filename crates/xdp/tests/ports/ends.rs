@@ -1,6 +1,6 @@
 //! What holds for every kind of port at the near end of a wire.
 
-use crate::node::{By, Node, memory};
+use crate::node::{By, Node, ROOM, memory};
 use crate::wire::{FAR_MAC, NEAR_MAC, OURS, datagram, far, on_network, run, wire};
 use corelane_os::testing::skip;
 use corelane_seam::Reason;
@@ -75,6 +75,40 @@ pub fn echoes(by: By, kind: Kind) {
         let back = far.frames(40);
         assert!(back.iter().zip(&packets).all(|(back, packet)| back[12..] == packet[12..] && back[..6] == FAR_MAC));
     }
+    near.close();
+    far.close();
+}
+
+/// Bytes of data of datagrams whose packets lie in one frame to five.
+const LONG: [usize; 9] = [1, 1472, 1850, 1878, 1879, 3000, 5000, 8000, 8972];
+
+/// Packets that lie in several frames come, go back as they are and arrive, between shorter ones and in order; what no port takes is refused whole.
+pub fn long_packets(by: By, kind: Kind) {
+    wire(1);
+    run(&["link set near mtu 9000", "link set far mtu 9000"]);
+    let mut near = nodes_by(by, kind, 1).remove(0);
+    let mut far = far();
+    assert_eq!((near.facts.frame_bytes_max, near.facts.pieces_max), (9014, 17));
+    for round in 0..3 {
+        let data = |length| (0..length).map(|index| (index % 251) as u8 ^ round).collect::<Vec<_>>();
+        let packets: Vec<_> = LONG.iter().map(|&length| datagram(OURS, length as u16, &data(length))).collect();
+        far.send(&packets).unwrap();
+        let mut came = near.packets(LONG.len());
+        assert!(came == packets, "{:?}", came.iter().map(Vec::len).collect::<Vec<_>>());
+        came.iter_mut().for_each(|packet| packet[..12].rotate_left(6));
+        near.send(&came).unwrap();
+        assert!(far.packets(LONG.len()) == came);
+    }
+    let refused = [(near.pieces(&[0; 9019], ROOM), 5), (near.pieces(&[0; 180], 10), 18)];
+    for (frames, pieces) in refused {
+        assert_eq!(near.send_frames(frames), Ok((0, pieces)));
+    }
+    let mut without_end = near.pieces(&[0; 4000], ROOM);
+    without_end.pop();
+    let around = datagram(OURS, 7, b"beside what is refused");
+    without_end.splice(0..0, near.pieces(&around, 20));
+    assert_eq!(near.send_frames(without_end), Ok((4, 2)));
+    assert_eq!(far.packets(1), [around]);
     near.close();
     far.close();
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod afxdp;
+mod card;
 mod ends;
 mod node;
 mod packet;

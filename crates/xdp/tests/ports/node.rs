@@ -8,6 +8,8 @@ use corelane_seam::{
 
 pub const FRAMES: usize = 512;
 pub const FRAME_BYTES: usize = 2048;
+/// Bytes that a frame has room for.
+pub const ROOM: usize = FRAME_BYTES - Frame::HEADROOM;
 /// Collects without a completion after which a test has failed: 10 seconds of waiting.
 const IDLE_MAX: usize = 1000;
 const PAUSE: u64 = 10_000_000;
@@ -126,18 +128,44 @@ impl Node {
         }
     }
 
-    pub fn frame(&self, bytes: &[u8]) -> Frame {
-        let mut frame = self.memory.frame().unwrap();
-        frame.append(bytes);
-        frame
+    /// Receives until so many packets have come whole, in however many frames.
+    pub fn packets(&mut self, count: usize) -> Vec<Vec<u8>> {
+        let mut packets = Vec::new();
+        while packets.len() < count {
+            let frames = self.frames(1);
+            assert!(frames.last().is_some_and(|last| !last.facts.continues), "a batch ends with a packet");
+            packets.extend(frames.chunk_by(|frame, _| frame.facts.continues).map(|packet| {
+                assert!(packet.len() <= self.facts.pieces_max, "{} pieces", packet.len());
+                packet.iter().flat_map(|frame| frame.to_vec()).collect()
+            }));
+        }
+        packets
     }
 
-    /// Sends packets; returns how many were taken.
+    /// A packet in as many frames as it takes, of which none has more than `most` bytes.
+    pub fn pieces(&self, bytes: &[u8], most: usize) -> Vec<Frame> {
+        let pieces = bytes.chunks(most).map(|piece| {
+            let mut frame = self.memory.frame().unwrap();
+            frame.append(piece);
+            frame.facts.continues = true;
+            frame
+        });
+        let mut pieces: Vec<_> = pieces.collect();
+        pieces.last_mut().unwrap().facts.continues = false;
+        pieces
+    }
+
+    /// Sends packets; returns how many frames were taken.
     pub fn send(&mut self, packets: &[Vec<u8>]) -> Result<u64, Fault> {
-        let frames = packets.iter().map(|bytes| self.frame(bytes)).collect();
+        let frames = packets.iter().flat_map(|bytes| self.pieces(bytes, ROOM)).collect();
+        self.send_frames(frames).map(|(taken, _)| taken)
+    }
+
+    /// Sends frames; returns how many were taken, and how many refused.
+    pub fn send_frames(&mut self, frames: Vec<Frame>) -> Result<(u64, u64), Fault> {
         let handle = self.push(FrameOp::Send { port: self.port, frames });
         match self.end(handle) {
-            Outcome::Frame(FrameOutcome::Departed { taken, fault: None, .. }) => Ok(taken),
+            Outcome::Frame(FrameOutcome::Departed { taken, refused, fault: None, .. }) => Ok((taken, refused)),
             Outcome::Frame(FrameOutcome::Departed { fault: Some(fault), .. }) => Err(fault),
             other => panic!("not sent: {other:?}"),
         }

@@ -15,6 +15,11 @@ fn a_packet_socket_survives_its_interface_going_down_and_up_and_away() {
     });
 }
 
+#[test]
+fn a_packet_socket_has_packets_longer_than_a_frame() {
+    on_every_driver("packet::a_packet_socket_has_packets_longer_than_a_frame", |by| ends::long_packets(by, Kind::Packet));
+}
+
 /// More comes than the ring has places: all of it comes, whole and in order.
 #[test]
 fn a_ring_goes_on_behind_its_end() {

@@ -9,7 +9,7 @@ use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane_seam::{
     Arena, Bind, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Handle, Outcome, Socket, Trains, Tuning, Wait,
 };
-use corelane_stack::{Settings, Stack};
+use corelane_stack::{Drop, Settings, Stack};
 use corelane_xdp::{Ours, afxdp};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, ipproto};
 use std::fs::File;
@@ -20,12 +20,12 @@ use std::sync::Arc;
 
 /// Two namespaces and a wire: this thread is at the near end, where the kernel has an address and we have another; the kernel alone is at the far
 /// end.
-fn wire_to_kernel() -> Result<File, String> {
+fn wire_to_kernel(mtu: usize) -> Result<File, String> {
     let far = unshared_and_quiet()?;
     let near = unshared_and_quiet()?;
     let there = format!("/proc/{}/fd/{}", std::process::id(), far.as_raw_fd());
     ip(&[
-        format!("link add near type veth peer name far netns {there}"),
+        format!("link add near mtu {mtu} type veth peer name far mtu {mtu} netns {there}"),
         format!("addr add {KERNEL}/24 dev near"),
         "link set near up".to_owned(),
     ])?;
@@ -101,7 +101,7 @@ impl Echo {
 
     /// The answer that comes to a socket of the far kernel's.
     fn answer(&mut self, socket: &UdpSocket) -> Vec<u8> {
-        let mut bytes = [0; 8000];
+        let mut bytes = [0; 20_000];
         for _ in 0..10_000 {
             self.step();
             if let Ok(length) = socket.recv(&mut bytes) {
@@ -116,7 +116,7 @@ impl Echo {
 fn the_kernel_finds_us_pings_us_and_talks_to_us() {
     const NAME: &str = "stack::the_kernel_finds_us_pings_us_and_talks_to_us";
     on_thread(NAME, || {
-        let far = match wire_to_kernel() {
+        let far = match wire_to_kernel(1500) {
             Ok(far) => far,
             Err(why) => return skip(NAME, &why),
         };
@@ -142,5 +142,37 @@ fn the_kernel_finds_us_pings_us_and_talks_to_us() {
         let known = Command::new("ip").args(["neigh", "show", "dev", "far"]).output().unwrap();
         let known = String::from_utf8_lossy(&known.stdout);
         assert!(known.contains("10.9.0.2 lladdr") && known.contains("10.9.0.1 lladdr"), "{known}");
+    });
+}
+
+/// Packets longer than a frame are one to the stack, whole, as far as the interface carries them; what is longer is cut.
+#[test]
+fn datagrams_longer_than_a_frame_come_and_go_uncut() {
+    const NAME: &str = "stack::datagrams_longer_than_a_frame_come_and_go_uncut";
+    on_thread(NAME, || {
+        let far = match wire_to_kernel(9000) {
+            Ok(far) => far,
+            Err(why) => return skip(NAME, &why),
+        };
+        let mut echo = Echo::new();
+        let client = at_far(&far, || UdpSocket::bind((FAR, 0)).unwrap());
+        // Whoever waits for an answer of ours waits with a long one.
+        for length in [8000, 1, 1800, 1878, 1879, 5000, 8000, 8972] {
+            let question: Vec<u8> = (0..length).map(|index| (index % 251) as u8).collect();
+            client.send_to(&question, (OURS, 7)).unwrap();
+            assert!(echo.answer(&client) == question, "{length}");
+        }
+        let counts = *echo.stack.counts();
+        assert_eq!(
+            (counts.datagrams_in, counts.datagrams_out, counts.fragments_out, counts.dropped()),
+            (8, 8, 0, 0),
+            "{counts:?}"
+        );
+        // A fragment that lies in several frames is dropped.
+        client.send_to(&[7; 9000], (OURS, 7)).unwrap();
+        while echo.stack.counts().dropped() == 0 {
+            echo.step();
+        }
+        assert_eq!(echo.stack.counts().of(Drop::Pieces), 1);
     });
 }

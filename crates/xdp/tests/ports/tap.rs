@@ -4,7 +4,7 @@ use crate::node::{Node, memory};
 use crate::wire::{on_network, run};
 use corelane_os::testing::network::sysctl;
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
-use corelane_seam::{Frame, Reason};
+use corelane_seam::{Frame, Port, Reason};
 use corelane_select::QueueSelector;
 use corelane_xdp::{Error, Interface, tap};
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
@@ -35,6 +35,57 @@ fn a_tap_is_the_other_end_of_a_wire_to_the_kernel() {
         let (length, from) = socket.recv_from(&mut bytes).unwrap();
         assert_eq!((&bytes[..length], from), (&b"from the kernel"[..], "10.8.0.2:7001".parse().unwrap()));
         near.close();
+    });
+}
+
+/// Packets longer than a frame come in several, and leave so; one longer than the interface had when the port was opened is lost, and counted.
+#[test]
+fn a_tap_has_packets_longer_than_a_frame() {
+    on_network("tap::a_tap_has_packets_longer_than_a_frame", || {
+        let queue = tap::open("wire", 1).unwrap().remove(0);
+        run(&["link set wire mtu 9000 address 02:00:00:00:00:01 up", "addr add 10.8.0.1/24 dev wire"]);
+        run(&["neigh add 10.8.0.2 lladdr 02:00:00:00:00:02 dev wire nud permanent"]);
+        let memory = memory();
+        let mut port = queue.port(memory.clone()).unwrap();
+        let socket = UdpSocket::bind("10.8.0.1:7000").unwrap();
+        let send = |length: usize| {
+            let bytes: Vec<_> = (0..length).map(|index| (index % 251) as u8).collect();
+            assert_eq!(socket.send_to(&bytes, "10.8.0.2:7001").unwrap(), length);
+            bytes
+        };
+        let mut frames = Vec::new();
+        let mut next = |port: &mut tap::TapPort, at_most| {
+            while frames.is_empty() {
+                port.receive(1, at_most, &mut frames).unwrap();
+            }
+            assert!(frames.pop_if(|last| last.facts.continues).is_none(), "a batch ends with a packet");
+            std::mem::take(&mut frames)
+        };
+        for length in [100, 1878, 1879, 8000, 8972] {
+            let sent = send(length);
+            let mut came = next(&mut port, 64);
+            assert_eq!(came.len(), (42 + length).div_ceil(1920));
+            assert!(came.iter().flat_map(|frame| frame.to_vec()).skip(42).eq(sent.iter().copied()));
+            // Addresses and ports change places, and the datagram goes back.
+            let first = &mut came[0];
+            first[..12].rotate_left(6);
+            first[26..34].rotate_left(4);
+            first[34..38].rotate_left(2);
+            assert_eq!(port.send(1, &mut came).unwrap().taken as usize, (42 + length).div_ceil(1920));
+            let mut bytes = vec![0; 9000];
+            let received = socket.recv(&mut bytes).unwrap();
+            assert!(bytes[..received] == sent);
+        }
+        // Two of five frames each do not fit into eight; one does not fit into four.
+        (send(8000), send(8001), send(100));
+        assert_eq!([(); 3].map(|()| next(&mut port, 8).len()), [5, 5, 1]);
+        (send(8000), send(100));
+        assert_eq!((next(&mut port, 4).len(), port.too_long()), (1, 1));
+        run(&["link set wire mtu 20000"]);
+        (send(15_000), send(100));
+        assert_eq!((next(&mut port, 64).len(), port.too_long()), (1, 2));
+        drop(port);
+        assert_eq!(memory.counts().free, memory.frames());
     });
 }
 
@@ -155,8 +206,8 @@ fn what_cannot_be_a_tap_is_said() {
         let why = tap::open("single", 2).unwrap_err();
         assert!(matches!(why, Error::Absent { .. }) && why.to_string().contains("multi_queue"), "{why}");
         let queue = tap::open("wire", 1).unwrap().remove(0);
-        run(&["link set wire mtu 9000"]);
+        run(&["link set wire mtu 40000"]);
         let short = queue.port(memory()).unwrap_err();
-        assert!(matches!(short, Error::FrameShort { needed: 9018, got: 1920, .. }), "{short}");
+        assert!(matches!(short, Error::FrameShort { needed: 40018, got: 32640, .. }), "{short}");
     });
 }

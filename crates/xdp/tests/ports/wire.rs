@@ -3,6 +3,7 @@
 use crate::node::{Node, memory};
 use corelane_os::testing::network::{ip, on_thread, unshared_and_quiet};
 use corelane_os::testing::skip;
+use corelane_seam::FrameMemory;
 use corelane_xdp::packet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -40,11 +41,15 @@ pub fn wire(queues: usize) {
 
 /// The far end, by a packet socket.
 pub fn far() -> Node {
-    let memory = memory();
+    far_with(memory())
+}
+
+/// The same, with other memory.
+pub fn far_with(memory: FrameMemory) -> Node {
     Node::new(packet::open("far", 1).unwrap().remove(0).port(memory.clone()).unwrap(), memory)
 }
 
-fn sum(bytes: &[u8]) -> [u8; 2] {
+pub fn sum(bytes: &[u8]) -> [u8; 2] {
     let mut total: u32 = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum();
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
