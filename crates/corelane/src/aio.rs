@@ -39,6 +39,7 @@
 //!   handed over; a task that waits for the rest of a record sets its own time ([`Lane::within`]).
 //! * After warm-up a read, a write and a wait with a timeout allocate nothing.
 
+mod acceptors;
 mod connection;
 mod error;
 mod lane;
@@ -51,6 +52,6 @@ mod waits;
 
 pub use connection::{AtWork, Connection, Filling, Write};
 pub use error::{Error, Result};
-pub use lane::{Lane, Sleep};
+pub use lane::{Accepting, Lane, Sleep};
 pub use select::{Either, select};
 pub use serve::{Serve, each, main};

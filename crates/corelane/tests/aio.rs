@@ -12,7 +12,10 @@ use corelane::service::{Address, Asks, Ending, Input, Limits, OpenOptions, Rando
 use corelane::testing::{Faults, MS, Nobody, Peer, Rig, RigPlan, S, Scene, Status, World, at, patient};
 use corelane_watch::LaneCounter;
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -506,6 +509,71 @@ fn connections_that_nobody_accepts_any_more_are_closed() {
     rig.wait(10 * MS);
     assert_eq!((first.status(), second.status()), (Status::Ended, Status::Ended));
     assert_eq!(rig.count(ServiceCounter::Panics), 0);
+    rig.close(&mut Nobody);
+}
+
+/// Serves one client after the other.
+async fn serves_in_turn(lane: Lane) {
+    loop {
+        let connection = lane.accept().await;
+        let _ = async_echo::echo(lane.clone(), connection).await;
+    }
+}
+
+#[test]
+fn several_tasks_accept_each_its_own() {
+    let (_world, mut rig) = served(patient(), || {
+        aio::main(async |lane: Lane| {
+            for _ in 0..2 {
+                lane.spawn(serves_in_turn(lane.clone())).unwrap();
+            }
+            serves_in_turn(lane).await;
+        })
+    });
+    rig.wait(MS);
+    for _ in 0..3 {
+        let peers: Vec<_> = (0..4).map(|number| rig.connect(number)).collect();
+        rig.wait(MS);
+        let heard: Vec<String> = peers.iter().map(|peer| rig.ask(peer, "hello")).collect();
+        assert_eq!(heard.iter().filter(|heard| *heard == "hello").count(), 3, "as many as there are tasks: {heard:?}");
+        peers.iter().for_each(Peer::close);
+        rig.wait(10 * MS);
+        assert_eq!(rig.connections(), 0, "and the fourth as soon as one is free");
+    }
+    rig.close(&mut Nobody);
+}
+
+/// Waits for a connection, and when it is woken for one wants it no more.
+async fn gives_up(lane: Lane) {
+    let mut accepting = Some(lane.accept());
+    let mut was_polled = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut was_polled, true) {
+            accepting = None;
+            return Poll::Ready(());
+        }
+        accepting.as_mut().map_or(Poll::Ready(()), |accepting| Pin::new(accepting).poll(context).map(drop))
+    })
+    .await;
+}
+
+#[test]
+fn a_connection_whose_taker_gives_up_is_the_next_ones() {
+    let (_world, mut rig) = served(patient(), || {
+        aio::main(async |lane: Lane| {
+            for _ in 0..3 {
+                lane.spawn(gives_up(lane.clone())).unwrap();
+            }
+            lane.sleep(MILLISECOND).await;
+            serves_in_turn(lane).await;
+        })
+    });
+    rig.wait(10 * MS);
+    let peer = rig.connect(0);
+    rig.wait(MS);
+    assert_eq!(rig.ask(&peer, "hello"), "hello");
+    peer.close();
+    rig.wait(MS);
     rig.close(&mut Nobody);
 }
 

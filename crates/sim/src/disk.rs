@@ -17,6 +17,12 @@ impl World {
         self.0.borrow_mut().disk_delay = nanoseconds;
     }
 
+    /// From now on the disk fails, or is well again: whatever is read, written, listed or to be brought from there ends with EIO, and a send of a file's part brings none of it.
+    /// Names are known all the same, so files are opened.
+    pub fn break_disk(&self, is_broken: bool) {
+        self.0.borrow_mut().disk_is_broken = is_broken;
+    }
+
     /// Takes the name of a file or of a link out of the model file system. Who has the file open keeps it.
     ///
     /// # Panics

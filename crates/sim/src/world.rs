@@ -72,6 +72,7 @@ impl World {
             wire: Wire::default(),
             files: Files::new(),
             disk_delay: 0,
+            disk_is_broken: false,
             lanes: Vec::new(),
             peers: Vec::new(),
             notices: Vec::new(),

@@ -2,7 +2,7 @@
 
 use super::connection::Connection;
 use super::error::{Error, Result};
-use super::link::{Fate, Link, store};
+use super::link::{Fate, Link};
 use super::select::{Either, select};
 use super::shared::{Errand, Shared};
 use super::waits::{Done, Wait};
@@ -11,11 +11,10 @@ use corelane_seam::{
     Address, Arena, File, FileFacts, FileOutcome, FilePart, Instant, OffloadResult, OpenOptions, Outcome, nanoseconds,
 };
 use corelane_svc::{Cx, Error as ServiceError, Lost, Silent, Talk};
-use std::future::poll_fn;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// The lane as the tasks of one service see it: time, tasks, connections, files, other lanes. Clones are the same; it stays on its lane.
@@ -62,16 +61,9 @@ impl<T: Talk> Lane<T> {
         spawned.map_err(|_| Error::Refused(ServiceError::TasksFull))
     }
 
-    /// The next connection that was accepted. Those that nobody takes wait, and count as open.
-    pub async fn accept(&self) -> Connection {
-        poll_fn(|context| match self.shared.accepted.borrow_mut().pop_front() {
-            Some(connection) => Poll::Ready(connection),
-            None => {
-                store(&mut self.shared.acceptor.borrow_mut(), context);
-                Poll::Pending
-            }
-        })
-        .await
+    /// The next connection that was accepted. Those that nobody takes wait, and count as open. Of several tasks each gets one, who has waited longest the first.
+    pub fn accept(&self) -> Accepting<T> {
+        Accepting { shared: self.shared.clone(), place: None }
     }
 
     /// Opens a connection. Dropped before it is open, it is given up.
@@ -209,6 +201,47 @@ impl Drop for Opening {
     fn drop(&mut self) {
         if let Some(link) = &self.0 {
             link.meet(Fate::Closes);
+        }
+    }
+}
+
+/// Waits for a connection ([`Lane::accept`]). Dropped, the connection that it was woken for is somebody else's.
+#[must_use = "nothing is accepted until it is awaited"]
+pub struct Accepting<T: Talk = Silent> {
+    shared: Rc<Shared<T>>,
+    /// Among those who wait; none until it does, and once it has a connection.
+    place: Option<u64>,
+}
+
+impl<T: Talk> Accepting<T> {
+    /// Waits no more; whether it was woken since it began to.
+    fn leave(&mut self) -> bool {
+        let Some(place) = self.place.take() else { return false };
+        let left = self.shared.acceptors.borrow_mut().leave(place);
+        left.is_none()
+    }
+}
+
+impl<T: Talk> Future for Accepting<T> {
+    type Output = Connection;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Connection> {
+        let connection = self.shared.accepted.borrow_mut().pop_front();
+        if let Some(connection) = connection {
+            self.leave();
+            return Poll::Ready(connection);
+        }
+        let place = self.shared.acceptors.borrow_mut().wait(self.place, context);
+        self.place = Some(place);
+        Poll::Pending
+    }
+}
+
+impl<T: Talk> Drop for Accepting<T> {
+    fn drop(&mut self) {
+        if self.leave() && !self.shared.accepted.borrow().is_empty() {
+            let next = self.shared.acceptors.borrow_mut().next();
+            next.into_iter().for_each(Waker::wake);
         }
     }
 }

@@ -262,7 +262,7 @@ impl<T: Talk> StreamService for Serve<T> {
         let connection = Self::hand_out(cx, &link, peer);
         if !shared.is_over.get() {
             shared.accepted.borrow_mut().push_back(connection);
-            let acceptor = shared.acceptor.borrow_mut().take();
+            let acceptor = shared.acceptors.borrow_mut().next();
             acceptor.iter().for_each(|waker| cx.wake(waker));
         }
         link

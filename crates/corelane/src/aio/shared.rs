@@ -1,5 +1,6 @@
 //! What all tasks of a service on one lane share, and what they have asked of it.
 
+use super::acceptors::Acceptors;
 use super::connection::Connection;
 use super::link::{Link, Touched};
 use super::sleeps::Sleeps;
@@ -11,7 +12,6 @@ use corelane_svc::{Call, Cx, Limits, Talk};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::task::Waker;
 
 /// Begins an operation of the service, with a token.
 pub(super) type Begin<T> = Box<dyn FnOnce(&mut Cx<'_, T>, u64)>;
@@ -60,7 +60,7 @@ pub(super) struct Shared<T: Talk> {
     pub(super) waits: RefCell<Waits<T>>,
     pub(super) sleeps: RefCell<Sleeps>,
     pub(super) accepted: RefCell<VecDeque<Connection>>,
-    pub(super) acceptor: RefCell<Option<Waker>>,
+    pub(super) acceptors: RefCell<Acceptors>,
     pub(super) is_draining: Cell<bool>,
     /// Nobody accepts any more.
     pub(super) is_over: Cell<bool>,
@@ -79,7 +79,7 @@ impl<T: Talk> Shared<T> {
             waits: RefCell::default(),
             sleeps: RefCell::new(Sleeps::new()),
             accepted: RefCell::default(),
-            acceptor: RefCell::default(),
+            acceptors: RefCell::default(),
             is_draining: Cell::new(false),
             is_over: Cell::new(false),
         }

@@ -263,7 +263,7 @@ impl State {
         for segment in segments {
             let part = match segment {
                 Segment::File(part) => match self.lanes[lane].files.get((&part.file).into()) {
-                    Some(open) if open.read => self.files.slice(open.content, part.offset, part.length),
+                    Some(open) if open.read && !self.disk_is_broken => self.files.slice(open.content, part.offset, part.length),
                     _ => &[],
                 },
                 Segment::Shared(shared) => shared,

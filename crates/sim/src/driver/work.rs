@@ -64,7 +64,8 @@ impl State {
 
     /// Work on a file ends.
     pub(crate) fn work_on_file(&mut self, lane: usize, asked: Asked, work: FileWork) {
-        let fails = self.strikes(FaultKind::FileError);
+        let needs_disk = !matches!(work, FileWork::Open { .. });
+        let fails = self.strikes(FaultKind::FileError) || self.disk_is_broken && needs_disk;
         let outcome = match work {
             FileWork::Read { lease, .. } if fails => Outcome::File(FileOutcome::Filled { lease, fault: Some(DISK) }),
             _ if fails => Outcome::Failed(DISK),

@@ -138,6 +138,8 @@ pub(crate) struct State {
     pub(crate) files: Files,
     /// How long the disk takes, in nanoseconds; 0 if nothing has to come from there.
     pub(crate) disk_delay: u64,
+    /// Nothing is read from the disk, and nothing written.
+    pub(crate) disk_is_broken: bool,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) peers: Vec<PeerState>,
     pub(crate) notices: Vec<Notice>,

@@ -4,10 +4,14 @@ use crate::calls::Echo;
 use crate::identity::{certificate, server};
 use crate::rig::{Faults, MS, Nobody, Peer, Rig, RigPlan, Status, World, address, patient};
 use corelane::admin::watch::ServiceCounter as C;
+use corelane::service::{PASS_BYTES, Passage, Progress, Transform, TransformError};
+use corelane::{Cx, Input, Next, Output, Silent, StreamService};
 use corelane_tls::rustls::client::ClientConnection;
 use corelane_tls::rustls::crypto::ring;
-use corelane_tls::rustls::{ClientConfig, RootCertStore};
+use corelane_tls::rustls::{ClientConfig, DEFAULT_VERSIONS, RootCertStore, SupportedProtocolVersion};
+use std::cell::RefCell;
 use std::io::{Read, Write};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,13 +28,22 @@ fn rig(handshakes_max: u32) -> Rig {
     })
 }
 
-fn client() -> ClientConnection {
+/// Who believes that certificate, by these versions alone.
+pub fn configured(versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate()).unwrap();
     let builder = ClientConfig::builder_with_details(Arc::new(ring::default_provider()), Arc::new(Then));
-    let mut config = builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots).with_no_client_auth();
+    let mut config = builder.with_protocol_versions(versions).unwrap().with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![b"echo/1".to_vec()];
-    ClientConnection::new(Arc::new(config), "one.test".try_into().unwrap()).unwrap()
+    Arc::new(config)
+}
+
+pub fn client_of(config: &Arc<ClientConfig>) -> ClientConnection {
+    ClientConnection::new(config.clone(), "one.test".try_into().unwrap()).unwrap()
+}
+
+fn client() -> ClientConnection {
+    client_of(&configured(DEFAULT_VERSIONS))
 }
 
 /// A day on which the certificate is valid.
@@ -44,7 +57,7 @@ impl corelane_tls::rustls::time_provider::TimeProvider for Then {
 }
 
 /// Says all that rustls has to say, in pieces, and hears what comes.
-fn exchange(rig: &mut Rig, peer: &Peer, tls: &mut ClientConnection, piece: usize) {
+pub fn exchange(rig: &mut Rig, peer: &Peer, tls: &mut ClientConnection, piece: usize) {
     let mut said = Vec::new();
     tls.write_tls(&mut said).unwrap();
     for part in said.chunks(piece) {
@@ -61,7 +74,7 @@ fn exchange(rig: &mut Rig, peer: &Peer, tls: &mut ClientConnection, piece: usize
 }
 
 /// A connection that is open.
-fn connect(rig: &mut Rig, number: usize) -> Peer {
+pub fn connect(rig: &mut Rig, number: usize) -> Peer {
     let peer = rig.connect(number);
     rig.wait(MS);
     peer
@@ -85,7 +98,7 @@ fn answer(rig: &mut Rig, bytes: &[u8]) -> (Vec<u8>, Status) {
 }
 
 /// The peer ends the connection as well.
-fn leave(rig: &mut Rig, peer: &Peer) {
+pub fn leave(rig: &mut Rig, peer: &Peer) {
     peer.close();
     rig.wait(5 * MS);
 }
@@ -177,6 +190,86 @@ fn hellos_that_never_end_are_bounded_in_number_memory_and_time() {
     assert!(!tls.is_handshaking(), "it waits for ever behind those who stand still");
     rig.wait(60_000 * MS);
     assert_eq!((rig.count(C::HandshakesUnderWay), rig.connections()), (0, 1));
+    leave(&mut rig, &peer);
+    end(rig);
+}
+
+/// Bytes that are said at once: many times what one pass is to move.
+const FLOOD_BYTES: usize = 8 * PASS_BYTES;
+static FLOOD: [u8; FLOOD_BYTES] = [7; FLOOD_BYTES];
+/// The most bytes in a record (RFC 8446, section 5.1): a pass ends with the one that reaches its bound.
+const RECORD_MAX: usize = 16 << 10;
+
+/// Says a flood to who says anything.
+struct Floods;
+
+impl StreamService for Floods {
+    type Talk = Silent;
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &corelane::Peer) {}
+
+    fn receive(&mut self, _cx: &mut Cx<'_>, (): &mut (), input: &mut Input, output: &mut Output) -> Next {
+        let _ = input.take_all();
+        output.push(&FLOOD[..]);
+        Next::Continue
+    }
+}
+
+/// TLS, and how many bytes of the service each of its calls has sealed.
+struct Watched(Box<dyn Transform>, Rc<RefCell<Vec<usize>>>);
+
+impl Transform for Watched {
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        let before = passage.output.len();
+        let progress = self.0.pass(passage)?;
+        let left = passage.output.len();
+        if left < before {
+            assert!(left == 0 || progress == Progress::More, "what is left is not forgotten");
+            self.1.borrow_mut().push(before - left);
+        }
+        Ok(progress)
+    }
+}
+
+/// Hears so many bytes of the service.
+fn hear(rig: &mut Rig, peer: &Peer, tls: &mut ClientConnection, bytes: usize) {
+    let mut heard = 0;
+    for _ in 0..1_000 {
+        rig.wait(MS);
+        let came = peer.read(usize::MAX);
+        let mut came = &came[..];
+        while !came.is_empty() {
+            tls.read_tls(&mut came).unwrap();
+            let mut opened = vec![0; tls.process_new_packets().unwrap().plaintext_bytes_to_read()];
+            tls.reader().read_exact(&mut opened).unwrap();
+            heard += opened.len();
+        }
+    }
+    assert_eq!(heard, bytes);
+}
+
+/// A cipher costs the lane's own time: who is told much at once has a share of each turn.
+#[test]
+fn what_is_said_at_once_is_sealed_in_shares() {
+    let world = World::new(1, Faults::none());
+    let served = server().protocols(&[b"echo/1"]).load().unwrap();
+    let shares = Rc::new(RefCell::new(Vec::new()));
+    let mut rig = Rig::new(&world, &RigPlan::lanes(1).memory(8 << 20), |roster| {
+        let (mut make, shares) = (served.lane(), shares.clone());
+        let watched =
+            move |side, peer: &_| make(side, peer).map(|tls| Box::new(Watched(tls, shares.clone())) as Box<dyn Transform>);
+        roster.serve_behind(address(), patient(), Floods, watched);
+    });
+    let (peer, mut tls) = opened(&mut rig, usize::MAX);
+    let mut question = Vec::new();
+    tls.writer().write_all(b"?").unwrap();
+    tls.write_tls(&mut question).unwrap();
+    assert_eq!(peer.send(&question), question.len());
+    hear(&mut rig, &peer, &mut tls, FLOOD_BYTES);
+    let shares = shares.take();
+    assert_eq!(shares.iter().sum::<usize>(), FLOOD_BYTES);
+    assert!(shares.iter().all(|&bytes| bytes < PASS_BYTES + RECORD_MAX), "{shares:?}");
     leave(&mut rig, &peer);
     end(rig);
 }

@@ -10,6 +10,7 @@ mod halves;
 mod hostile;
 mod identity;
 mod provider;
+mod sessions;
 
 use corelane::testing as rig;
 use corelane::testing::for_seeds;

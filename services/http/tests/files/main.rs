@@ -6,6 +6,7 @@
 
 mod changes;
 mod clients;
+mod disk;
 mod errors;
 mod found;
 mod hostile;

@@ -100,3 +100,29 @@ fn what_is_sent_in_parts_is_sent_one_behind_the_other() {
     rig.wait(5 * MS);
     assert_eq!(rig.connections(), 0);
 }
+
+/// Each has asked once, and says nothing more: it holds a place and nothing else.
+#[test]
+fn ten_thousand_idle_clients_hold_nothing_and_are_let_go_in_their_time() {
+    const CLIENTS: usize = 10_000;
+    let mut rig = rig(16 << 20, patient().idle_limit(Duration::from_secs(75)));
+    let mut idlers = Vec::new();
+    for many in 0..CLIENTS / 100 {
+        let newcomers: Vec<_> = (0..100).map(|number| rig.connect(1 + many * 100 + number)).collect();
+        rig.wait(MS);
+        newcomers.iter().for_each(|idler| assert_eq!(idler.send(SMALL.as_bytes()), SMALL.len()));
+        rig.wait(MS);
+        idlers.extend(newcomers);
+    }
+    for idler in &idlers {
+        assert!(idler.read(usize::MAX).starts_with(b"HTTP/1.1 200 OK\r\n"));
+    }
+    assert_eq!((rig.connections(), rig.lane_count(LaneCounter::MemoryUsed)), (CLIENTS, 0));
+    assert_served(&mut rig, 0);
+    rig.wait(70 * S);
+    assert_eq!((rig.connections(), rig.lane_count(LaneCounter::MemoryUsed)), (CLIENTS, 0));
+    // Who asks again stays.
+    assert!(rig.ask(&idlers[0], SMALL).starts_with("HTTP/1.1 200 OK\r\n"));
+    rig.wait(10 * S);
+    assert_eq!((rig.connections(), rig.count(C::IdleLimitHits)), (1, CLIENTS as u64 - 1));
+}
