@@ -9,7 +9,6 @@ use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -371,8 +370,10 @@ fn another_release_is_taken_over_from(driver: Driver) {
         let Some(mut server) = driver.start(test, &["--lanes", "2", TCP]) else { return };
         let path = control(&server);
         // The layout of its page is another one, too.
-        let page = fs::OpenOptions::new().write(true).open(path.with_extension("page")).unwrap();
-        page.write_all_at(&99_u64.to_ne_bytes(), 8).unwrap();
+        let (page, other) = (path.with_extension("page"), path.with_extension("other"));
+        let mut bytes = fs::read(&page).unwrap();
+        bytes[8..16].copy_from_slice(&99_u64.to_ne_bytes());
+        fs::write(&other, bytes).and_then(|()| fs::rename(&other, &page)).unwrap();
         let behind = path.with_extension("behind");
         fs::rename(&path, &behind).unwrap();
         let listener = UnixListener::bind(&path).unwrap();
