@@ -13,9 +13,13 @@ pub fn print(lines: impl Display) -> Result<()> {
 
 /// As [`print()`], for those who would print more: breaks if the reader has gone away.
 pub fn print_some(lines: impl Display) -> Result<ControlFlow<()>> {
-    let lines = lines.to_string();
+    print_part(&format!("{}\n", lines.to_string().trim_end_matches('\n')))
+}
+
+/// As [`print_some`], for a part of a line: it is printed as it is.
+pub fn print_part(text: &str) -> Result<ControlFlow<()>> {
     let mut out = stdout().lock();
-    match writeln!(out, "{}", lines.trim_end_matches('\n')).and_then(|()| out.flush()) {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(ControlFlow::Continue(())),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
         Err(error) => Err(Late::of("writing to standard output", error).into()),

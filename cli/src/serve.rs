@@ -194,8 +194,9 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     }
     corelane::admin::reports::set_panic_hook();
     let signals = Signals::block()?;
-    let log = Log::begin(format, level)?;
+    // Before the first thread: one that there is already would stay as free as it is.
     let confined = confine_files(sandbox, &lanes, config.as_deref())?;
+    let log = Log::begin(format, level)?;
     let handed = corelane::lanes::take_handed().map_err(|why| anyhow!(why))?;
     let mut running = lanes.handed_over(handed).start()?;
     let shown = shown(&running, listen)?;

@@ -18,6 +18,7 @@ mod idle;
 mod interrupt;
 mod load;
 mod open_loop;
+mod operator;
 mod packet;
 mod report;
 mod rounds;
@@ -86,6 +87,9 @@ enum Subject {
     /// Whether honest clients are answered while 3,900 connections from 64 addresses hold what memory they are lent, on both drivers. Needs
     /// CPU 0 (server) and CPU 1 (everybody else).
     Attack(Manner),
+    /// What an operator waits for: `serve` until it is ready, `stat` while a server is stopped, busy or dead and with 10,000 connections, what `top` takes, and how
+    /// large the program is. Needs CPU 0 (server), and CPU 1 (tools).
+    Operator(Manner),
     /// Becomes a program that is pinned to a CPU and ends with its starter.
     #[command(hide = true)]
     Start {
@@ -173,6 +177,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         Subject::Attack(manner) => {
             manner.conduct("attack", &Ours::ALONE, |_| Ok(()), measure_attack)?;
+        }
+        Subject::Operator(manner) => {
+            manner.conduct("operator", &Ours::ALONE, |_| Ok(()), measure_operator)?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -324,6 +331,10 @@ fn measure_attack(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> R
     let (attacks, verdicts) = attack::run(&stage.corelane, window, interrupt)?;
     println!("{}", attack::table(&attacks));
     Ok(Findings { attacks, verdicts, ..Findings::default() })
+}
+
+fn measure_operator(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+    Ok(Findings { verdicts: operator::run(&stage.corelane, extent.rounds, interrupt)?, ..Findings::default() })
 }
 
 /// Measures one cell and prints its table.

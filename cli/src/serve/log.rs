@@ -80,9 +80,8 @@ pub fn tell_notes(format: LogFormat, notes: &[String]) {
 /// The level of a line, by its words: those that are not known are to be looked at.
 fn level_of(line: &str) -> LogLevel {
     let panicked = line.starts_with("thread ") && line.contains(" panicked ");
-    let is_kept = line.starts_with("corelane: SIGHUP: what was there before is kept");
     let is_orderly = line.starts_with("corelane: SIGHUP: ") || line.contains(" has taken over");
-    match (panicked || line.starts_with("corelane: serving: "), is_orderly && !is_kept) {
+    match (panicked || line.starts_with("corelane: serving: "), is_orderly) {
         (true, _) => LogLevel::Error,
         (_, true) => LogLevel::Info,
         _ => LogLevel::Warn,
@@ -130,8 +129,8 @@ mod tests {
         for (line, level) in [
             ("thread lane-0 panicked at x.rs:1: no", LogLevel::Error),
             ("corelane: serving: lane 1 broke", LogLevel::Error),
-            ("CL-1201 lane 0 has been in one turn for 1000 ms", LogLevel::Warn),
-            ("corelane: SIGHUP: what was there before is kept: no", LogLevel::Warn),
+            ("lane 0: [CL-1201] in one turn for 1000 ms", LogLevel::Warn),
+            ("[CL-0023] SIGHUP: what was there before is kept: no", LogLevel::Warn),
             ("corelane: SIGHUP: the limits of time are changed", LogLevel::Info),
             ("corelane: process 7 has taken over: what is open here is finished", LogLevel::Info),
         ] {
@@ -143,6 +142,7 @@ mod tests {
     fn a_line_tells_its_lane_and_its_code() {
         let parts = |code, lane, message| Parts { code, lane, message };
         assert_eq!(Parts::of("corelane: lane 3: [CL-0015] no table"), parts(Some("CL-0015"), Some(3), "no table"));
+        assert_eq!(Parts::of("lane 0: [CL-1201]   parse at x.rs:1"), parts(Some("CL-1201"), Some(0), "  parse at x.rs:1"));
         assert_eq!(Parts::of("lane 12: 3 more lines"), parts(None, Some(12), "3 more lines"));
         assert_eq!(Parts::of("[CL-0001] uring refused"), parts(Some("CL-0001"), None, "uring refused"));
         assert_eq!(Parts::of("lane x: [no code] y"), parts(None, None, "lane x: [no code] y"));

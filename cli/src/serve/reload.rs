@@ -9,6 +9,7 @@
 use super::log::Log;
 use super::settings::{self, Setting};
 use anyhow::{Result, anyhow};
+use corelane::admin::messages::Degraded;
 use corelane::admin::reports;
 use corelane::lanes::LiveLimits;
 use corelane::service::Limits;
@@ -38,7 +39,7 @@ impl Reload {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         match self.put_into_force(&before) {
             Ok(now) => *before = now,
-            Err(why) => say(&format!("what was there before is kept: {why:#}")),
+            Err(why) => Degraded::SettingsKept.say(format_args!("SIGHUP: what was there before is kept: {why:#}")),
         }
     }
 

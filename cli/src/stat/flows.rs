@@ -4,15 +4,17 @@
 use crate::Late;
 use crate::connections::{Gone, Told, age, all};
 use crate::exit::Exit;
-use crate::print::print_some;
+use crate::print::{print_part, print_some};
 use crate::stat::figures::{fit, time};
 use crate::stat::text::plural;
 use anyhow::Result;
 use corelane::admin::machine::shares_network;
 use corelane::admin::watch::{ConnectionState, Liveness, Reader};
 use serde_json::{Value, json};
+use std::iter::once;
+use std::ops::ControlFlow;
 
-/// Lines that are printed at once, so that a long list is never held whole.
+/// Connections that are printed at once, so that a long list is never held whole.
 const LINES: usize = 1_000;
 
 const HEADING: &str = "Proto Recv-Q Send-Q Local Address          Foreign Address        flowid   ftype bucket of lane on lane number     age    idle state";
@@ -32,23 +34,31 @@ pub fn run(readers: &[Reader], as_json: bool) -> Result<Exit> {
             continue;
         }
         let ((told, gone), now) = (all(reader)?, corelane::now().nanoseconds());
-        let words = if as_json { object(pid, &told, &gone, now) } else { heading(pid, &told, &gone) };
-        if print_some(words)?.is_break() || (!as_json && print_lines(&told, now)?) {
+        let printed = match as_json {
+            true => each(object(pid, &told, &gone, now), |part| print_part(&part)),
+            false => each(lines(pid, &told, &gone, now), print_some),
+        };
+        if printed?.is_break() {
             break;
         }
     }
     Ok(Exit::Done)
 }
 
-/// True if the reader has gone away.
-fn print_lines(told: &[Told], now: u64) -> Result<bool> {
-    for some in told.chunks(LINES) {
-        let lines: Vec<String> = some.iter().map(|one| line(one, now)).collect();
-        if print_some(lines.join("\n"))?.is_break() {
-            return Ok(true);
+/// Prints each part; breaks if the reader has gone away.
+fn each(parts: impl Iterator<Item = String>, print: impl Fn(String) -> Result<ControlFlow<()>>) -> Result<ControlFlow<()>> {
+    for part in parts {
+        if print(part)?.is_break() {
+            return Ok(ControlFlow::Break(()));
         }
     }
-    Ok(false)
+    Ok(ControlFlow::Continue(()))
+}
+
+/// A heading and a line each, some lines in each part.
+fn lines(pid: u32, told: &[Told], gone: &[Gone], now: u64) -> impl Iterator<Item = String> {
+    let some = move |some: &[Told]| some.iter().map(|one| line(one, now)).collect::<Vec<_>>().join("\n");
+    once(heading(pid, told, gone)).chain(told.chunks(LINES).map(some))
 }
 
 fn heading(pid: u32, told: &[Told], gone: &[Gone]) -> String {
@@ -95,44 +105,53 @@ fn address(text: &str) -> String {
     fit(text, 47)
 }
 
-/// One object; each connection's is made and written before the next, so that many take little memory.
-fn object(pid: u32, told: &[Told], gone: &[Gone], now: u64) -> String {
-    let one = |one: &Told| {
-        let Told { connection, alignment, row } = one;
-        json!({
-            "local": connection.local.to_string(),
-            "remote": connection.remote.to_string(),
-            "state": connection.state,
-            "receive_queue": connection.receive_queue,
-            "send_queue": connection.send_queue,
-            "idle_milliseconds": connection.idle.map(|idle| idle.as_millis() as u64),
-            "age_seconds": one.age(now),
-            "ending": one.ending(),
-            "number": row.map(|row| row.number),
-            "flow_id": alignment.flow,
-            "hash_type": alignment.hashed.map(|hashed| hashed.hash_type.name()),
-            "bucket": alignment.bucket,
-            "of_lane": alignment.of_lane,
-            "on_lane": alignment.on_lane,
-        })
-    };
-    let ended = |Gone { row, alignment }: &Gone| {
-        json!({
-            "ending": row.state.name(),
-            "opened_seconds_ago": age(*row, now),
-            "number": row.number,
-            "flow_id": alignment.flow,
-            "bucket": alignment.bucket,
-            "of_lane": alignment.of_lane,
-            "on_lane": alignment.on_lane,
-        })
-    };
-    let connections = list(told.iter().map(one));
-    format!("{{\"pid\":{pid},\"connections\":[{connections}],\"ended\":[{}]}}", list(gone.iter().map(ended)))
+/// One object, in parts.
+fn object(pid: u32, told: &[Told], gone: &[Gone], now: u64) -> impl Iterator<Item = String> {
+    let connections = list(told, move |one| connection(one, now));
+    let ended = list(gone, move |gone| ending(gone, now));
+    let begins = once(format!("{{\"pid\":{pid},\"connections\":["));
+    begins.chain(connections).chain(once("],\"ended\":[".to_owned())).chain(ended).chain(once("]}\n".to_owned()))
 }
 
-fn list(values: impl Iterator<Item = Value>) -> String {
-    values.map(|value| value.to_string()).collect::<Vec<_>>().join(",")
+fn connection(one: &Told, now: u64) -> Value {
+    let Told { connection, alignment, row } = one;
+    json!({
+        "local": connection.local.to_string(),
+        "remote": connection.remote.to_string(),
+        "state": connection.state,
+        "receive_queue": connection.receive_queue,
+        "send_queue": connection.send_queue,
+        "idle_milliseconds": connection.idle.map(|idle| idle.as_millis() as u64),
+        "age_seconds": one.age(now),
+        "ending": one.ending(),
+        "number": row.map(|row| row.number),
+        "flow_id": alignment.flow,
+        "hash_type": alignment.hashed.map(|hashed| hashed.hash_type.name()),
+        "bucket": alignment.bucket,
+        "of_lane": alignment.of_lane,
+        "on_lane": alignment.on_lane,
+    })
+}
+
+fn ending(Gone { row, alignment }: &Gone, now: u64) -> Value {
+    json!({
+        "ending": row.state.name(),
+        "opened_seconds_ago": age(*row, now),
+        "number": row.number,
+        "flow_id": alignment.flow,
+        "bucket": alignment.bucket,
+        "of_lane": alignment.of_lane,
+        "on_lane": alignment.on_lane,
+    })
+}
+
+/// The values of a list, some in each part.
+fn list<T>(all: &[T], value: impl Fn(&T) -> Value) -> impl Iterator<Item = String> {
+    all.chunks(LINES).enumerate().map(move |(number, some)| {
+        let values: Vec<String> = some.iter().map(|one| value(one).to_string()).collect();
+        let before = if number == 0 { "" } else { "," };
+        format!("{before}{}", values.join(","))
+    })
 }
 
 #[cfg(test)]
@@ -141,6 +160,20 @@ mod tests {
     use crate::connections::tests::{FLOW, join, known, row};
 
     const NOW: u64 = 67_000_000_000;
+
+    fn parsed(told: &[Told], gone: &[Gone]) -> Value {
+        serde_json::from_str(&object(7, told, gone, NOW).collect::<String>()).unwrap()
+    }
+
+    #[test]
+    fn a_long_list_is_one_object_in_parts() {
+        let rows = [(0, row(1, Some(9), ConnectionState::Aborted))];
+        let (told, gone) = join(vec![known(None); 2 * LINES + 1], &rows, &[0]);
+        assert_eq!(object(7, &told, &gone, NOW).count(), 3 + 3 + 1);
+        let (connections, ended) = (&parsed(&told, &gone)["connections"], &parsed(&told, &gone)["ended"]);
+        assert_eq!((connections.as_array().unwrap().len(), ended.as_array().unwrap().len()), (2 * LINES + 1, 1));
+        assert_eq!(parsed(&[], &[]), json!({ "pid": 7, "connections": [], "ended": [] }));
+    }
 
     #[test]
     fn a_connection_is_a_line_with_its_flow_id() {
@@ -167,7 +200,7 @@ mod tests {
         let (told, gone) = join(vec![known(Some("lane-0"))], &rows, &[0, 1]);
         assert!(line(&told[0], NOW).ends_with("ESTABLISHED closing"));
         assert!(heading(7, &told, &gone).contains("\nended last: completed 2, aborted 1\n"), "{}", heading(7, &told, &gone));
-        let object: Value = serde_json::from_str(&object(7, &told, &gone, NOW)).unwrap();
+        let object: Value = parsed(&told, &gone);
         let (first, gone) = (&object["connections"][0], &object["ended"]);
         assert_eq!((&first["ending"], &first["age_seconds"], &first["number"]), (&json!("closing"), &json!(62), &json!(1)));
         assert_eq!(gone.as_array().unwrap().len(), 3);
@@ -177,7 +210,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_null() {
         let (told, gone) = join(vec![known(Some("tokio-runtime"))], &[], &[1]);
-        let object: Value = serde_json::from_str(&object(7, &told, &gone, NOW)).unwrap();
+        let object: Value = parsed(&told, &gone);
         let first = &object["connections"][0];
         assert_eq!((&first["flow_id"], &first["of_lane"], &first["on_lane"]), (&json!(FLOW), &json!(1), &Value::Null));
         assert_eq!((&first["age_seconds"], &first["ending"]), (&Value::Null, &Value::Null));

@@ -136,7 +136,7 @@ fn a_hangup_changes_limits_of_time_and_names_what_counts_from_the_next_start_on(
     assert_eq!(idle.read(&mut [0]).unwrap(), 0);
     server.wait_for("idle_limit_hits", |hits| hits >= 1);
     fs::write(&path, "lanes = \n").unwrap();
-    hang_up("corelane: SIGHUP: what was there before is kept: ");
+    hang_up("[CL-0023] SIGHUP: what was there before is kept: ");
     write(600_000, 1);
     hang_up("lanes \"1\" counts from the next start on");
     echo(&mut server.connect(), b"it still serves");

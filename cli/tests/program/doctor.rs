@@ -229,6 +229,15 @@ fn checked(wrapper: &[&str], arguments: &[&str]) -> (Value, i32) {
 }
 
 #[test]
+fn every_subject_is_refused_in_a_test() {
+    let tests = include_str!("doctor.rs");
+    for subject in corelane::doctor::SUBJECTS {
+        // Where it is asked for by name: what is fine is looked at by number.
+        assert!(tests.contains(&format!("\"{}\", \"", subject.code())), "{} is never refused", subject.code());
+    }
+}
+
+#[test]
 fn a_configuration_that_fits_is_fine() {
     let (told, code) = checked(&[], &["--", "--lanes", "1", "--limit", "connections_max=100", "--memory", "8", TCP, UDP]);
     for code in 1101..=1108 {

@@ -93,7 +93,7 @@ fn a_full_disk_holds_nobody_up_and_is_said_and_counted() {
     let mut server = Server::start(&["--lanes", "1", &place(Path::new("/dev/full"), "")]);
     ask(server.address("http"), GET, 500);
     server.wait_for("log_lines", |lines| lines == 500);
-    until("it is said", || server.words().contains("the log /dev/full could not be written"));
+    until("it is said", || server.words().contains("[CL-0024] the log /dev/full could not be written"));
     ask(server.address("http"), GET, 500);
     // Of what is lost the lane hears with its next line.
     until("it is counted", || {

@@ -4,10 +4,21 @@ use crate::common::*;
 use crate::tls::certified;
 use nix::sys::signal::Signal;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::process::Command;
+#[cfg(target_arch = "x86_64")]
+use {
+    nix::sys::ptrace,
+    nix::sys::wait::{WaitPidFlag, waitpid},
+    nix::unistd::Pid,
+};
 
-on_each_driver!(every_thread_is_confined_and_what_is_replaced_is_found);
+on_each_driver!(
+    every_thread_is_confined_and_what_is_replaced_is_found,
+    no_thread_opens_what_is_not_named,
+    settings_are_read_again_though_everything_is_confined,
+);
 
 /// Gets a file from a server that shows this certificate; another one is an error.
 const PYTHON: &str = r#"
@@ -19,6 +30,106 @@ with urllib.request.urlopen(f"https://localhost:{sys.argv[1]}/page.html", timeou
 
 fn shows(port: u16, certificate: &str) -> bool {
     output(Command::new("python3").args(["-c", PYTHON, &port.to_string(), certificate])).status.success()
+}
+
+/// The threads of the server, with their names. Those of the kernel's for a ring act with the rights of who asks them, and make no calls.
+#[cfg(target_arch = "x86_64")]
+fn threads(server: &Server) -> Vec<(String, Pid)> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().filter_map(Result::ok);
+    let number = |task: &fs::DirEntry| Pid::from_raw(task.file_name().to_str().unwrap().parse().unwrap());
+    let all =
+        tasks.filter_map(|task| Some((fs::read_to_string(task.path().join("comm")).ok()?.trim().to_owned(), number(&task))));
+    all.filter(|(name, _)| !name.starts_with("iou-")).collect()
+}
+
+/// What openat(2) of `path` answers on a thread, which is made to call it where it waits, as whoever has taken it over might (ptrace(2)).
+#[cfg(target_arch = "x86_64")]
+fn opens(thread: Pid, path: &str) -> i64 {
+    const SYSCALL: i64 = 0x050f;
+    let stopped = || waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
+    let mut before = None;
+    until("it waits in a call", || {
+        ptrace::attach(thread).unwrap();
+        stopped();
+        let registers = ptrace::getregs(thread).unwrap();
+        let waits = ptrace::read(thread, (registers.rip - 2) as *mut _).unwrap() & 0xffff == SYSCALL;
+        if !waits {
+            ptrace::detach(thread, None).unwrap();
+        }
+        before = waits.then_some(registers);
+        waits
+    });
+    let before = before.unwrap();
+    // Beyond what a function may have below its stack's end.
+    let at = (before.rsp - 1024) & !7;
+    let mut bytes = path.as_bytes().to_vec();
+    bytes.resize(bytes.len() / 8 * 8 + 8, 0);
+    for (word, bytes) in bytes.chunks(8).enumerate() {
+        ptrace::write(thread, (at + 8 * word as u64) as *mut _, i64::from_ne_bytes(bytes.try_into().unwrap())).unwrap();
+    }
+    let mut call = before;
+    (call.rip, call.orig_rax, call.rax) = (before.rip - 2, u64::MAX, nix::libc::SYS_openat as u64);
+    (call.rdi, call.rsi, call.rdx) = (nix::libc::AT_FDCWD as u64, at, nix::libc::O_RDONLY as u64);
+    ptrace::setregs(thread, call).unwrap();
+    ptrace::step(thread, None).unwrap();
+    stopped();
+    let answer = ptrace::getregs(thread).unwrap().rax.cast_signed();
+    ptrace::setregs(thread, before).unwrap();
+    ptrace::detach(thread, None).unwrap();
+    answer
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn no_thread_opens_what_is_not_named(driver: Driver) {
+    skip(&driver.case("sandbox::no_thread_opens_what_is_not_named"), "how a thread is made to call is known for x86-64 alone");
+}
+
+/// Landlock counts for the thread that asks for it, and those that it starts later: so each is asked, whatever it is for.
+#[cfg(target_arch = "x86_64")]
+fn no_thread_opens_what_is_not_named(driver: Driver) {
+    let test = "sandbox::no_thread_opens_what_is_not_named";
+    if !have(&driver.case(test), &["openssl", "python3"]) {
+        return;
+    }
+    let [ours, other, manager] = [(); 3].map(|()| Scratch::new());
+    let (certificate, key) = certified(&ours);
+    fs::create_dir(ours.path().join("root")).unwrap();
+    fs::write(ours.path().join("root/page.html"), "a page").unwrap();
+    let at = |folder: &Scratch, name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(at(&other, "secret"), "of somebody else").unwrap();
+    let place = format!(
+        "http=https://127.0.0.1:0?root={}&log={}&certificate={certificate}&key={key}",
+        at(&ours, "root"),
+        at(&ours, "log")
+    );
+    let told = std::os::unix::net::UnixDatagram::bind(at(&manager, "notify")).unwrap();
+    let [notify, watchdog] = [format!("NOTIFY_SOCKET={}", at(&manager, "notify")), "WATCHDOG_USEC=600000000".to_owned()];
+    let any = "127.0.0.1:0";
+    let arguments = ["--sandbox", "required", "--lanes", "2", "--metrics", any, "--dashboard", any, &place, TCP];
+    let Some(server) = driver.start_under(test, &["env", &notify, &watchdog], &arguments) else { return };
+    assert!(shows(server.address("https").port(), &certificate), "a helper has read the file");
+    let threads = threads(&server);
+    let here = |name: &&str| threads.iter().any(|(thread, _)| thread == *name);
+    let due = [
+        "corelane",
+        "report",
+        "lane-0",
+        "lane-1",
+        "control",
+        "corelane-stalls",
+        "corelane-http",
+        "corelane-files",
+        "journal",
+        "watchdog",
+    ];
+    assert!(due.iter().all(|name| here(&name)), "{threads:?}");
+    assert!(driver == Driver::Uring || here(&"corelane-helper"), "{threads:?}");
+    for (name, thread) in &threads {
+        assert_eq!(opens(*thread, &at(&other, "secret")), i64::from(-nix::libc::EACCES), "{name}");
+        assert!(opens(*thread, &certificate) >= 0, "{name} opens what is named");
+    }
+    echo(&mut server.connect(), b"it serves as before");
+    drop(told);
 }
 
 /// The mode of seccomp(2) of each thread: 2 is a filter (proc_pid_status(5)).
@@ -60,8 +171,8 @@ fn every_thread_is_confined_and_what_is_replaced_is_found(driver: Driver) {
     let (outside, _) = certified(&other);
     fs::remove_file(&certificate).unwrap();
     symlink(&outside, &certificate).unwrap();
-    let says_so = |line: String| line.contains("what was there before is kept") && line.to_lowercase().contains("permission");
-    until("it says that it may not", || server.lines.try_iter().any(says_so));
+    let says_so = |line: &str| line.starts_with("[CL-0020] TLS: what was there before is kept") && line.contains("ermission");
+    until("it says that it may not", || server.words().lines().any(says_so));
     assert!(shows(port, &new_certificate));
     fs::rename(&log, at("moved")).unwrap();
     server.signal(Signal::SIGHUP);
@@ -75,6 +186,30 @@ fn every_thread_is_confined_and_what_is_replaced_is_found(driver: Driver) {
     server.signal(Signal::SIGTERM);
     assert_eq!(server.ended().code(), Some(0), "{}", server.words());
     assert!(fs::metadata(at("x.sock")).is_err(), "what it made it can remove");
+}
+
+fn settings_are_read_again_though_everything_is_confined(driver: Driver) {
+    let folder = Scratch::new();
+    let path = folder.path().join("corelane.toml");
+    let write = |idle: u32| {
+        let words = format!("services = [\"{TCP}\"]\nlanes = 1\nsandbox = \"required\"\n[limit]\nidle_limit = {idle}\n");
+        // Another file in its place, as editors leave one.
+        let next = path.with_extension("next");
+        fs::write(&next, words).and_then(|()| fs::rename(&next, &path)).unwrap();
+    };
+    write(600_000);
+    let test = "sandbox::settings_are_read_again_though_everything_is_confined";
+    let Some(server) = driver.start(test, &["--config", path.to_str().unwrap()]) else { return };
+    assert!(modes(&server).iter().all(|mode| mode == "2"), "{:?}", modes(&server));
+    write(1);
+    server.signal(Signal::SIGHUP);
+    until("the limit is changed", || {
+        let mut idle = server.connect();
+        // Whom a lane has accepted before it heard of the limit is closed by nobody.
+        idle.set_read_timeout(Some(std::time::Duration::from_millis(100))).unwrap();
+        matches!(idle.read(&mut [0]), Ok(0))
+    });
+    assert!(server.words().contains("the limits of time are changed"), "{}", server.words());
 }
 
 #[test]

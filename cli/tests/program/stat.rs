@@ -170,11 +170,39 @@ fn a_page_that_cannot_be_read_is_named_and_the_others_are_shown() {
     let (server, _stream) = served();
     let good = page_file(&server);
     let bad = good.with_file_name(good.file_name().unwrap().to_str().unwrap().replace("-0.page", "-1.page"));
-    fs::write(&bad, "this is no page".repeat(100)).unwrap();
-    let output = server.stat(&[]);
-    assert!(String::from_utf8(output.stdout.clone()).unwrap().starts_with("process "), "{output:?}");
-    let words = String::from_utf8(output.stderr).unwrap();
-    assert!(words.lines().count() == 1 && words.contains(bad.to_str().unwrap()), "{words:?}");
+    let whole = fs::read(&good).unwrap();
+    // The word behind the first is the version of the layout, and the next one stands for the counters.
+    let with = |word: usize, value: u64| [&whole[..8 * word], &value.to_ne_bytes(), &whole[8 * word + 8..]].concat();
+    let cases = [
+        ("this is no page".repeat(100).into_bytes(), "no page"),
+        (whole[..whole.len() / 2].to_vec(), "remove it, its process must write a new one"),
+        (with(1, 1 << 20), "1048576"),
+        (with(2, 7), "use the `corelane` that belongs to the service"),
+        (Vec::new(), "this has 0"),
+    ];
+    for (bytes, why) in cases {
+        fs::write(&bad, bytes).unwrap();
+        let output = server.stat(&[]);
+        assert!(String::from_utf8(output.stdout.clone()).unwrap().starts_with("process "), "{output:?}");
+        let words = String::from_utf8(output.stderr).unwrap();
+        assert!(words.lines().count() == 1 && words.contains(bad.to_str().unwrap()) && words.contains(why), "{why}: {words:?}");
+    }
+}
+
+#[test]
+fn pages_of_somebody_else_are_refused_with_whose_they_are() {
+    let test = "stat::pages_of_somebody_else_are_refused_with_whose_they_are";
+    if !is_root(test) {
+        return;
+    }
+    let (server, _stream) = served();
+    nix::unistd::chown(server.run.path(), Some(nix::unistd::Uid::from_raw(ORDINARY_USER)), None).unwrap();
+    for command in ["stat", "top", "profile"] {
+        let refused = output(Command::new(PROGRAM).arg(command).env("CORELANE_RUN_DIR", server.run.path()));
+        let words = String::from_utf8(refused.stderr).unwrap();
+        let whose = format!("{} belongs to user {ORDINARY_USER}, not to user 0", server.run.path().display());
+        assert!(refused.status.code() == Some(2) && words.contains(&whose), "{command}: {words}");
+    }
 }
 
 #[test]

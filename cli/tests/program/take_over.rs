@@ -3,11 +3,13 @@
 
 use crate::common::*;
 use nix::sys::signal::Signal;
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -23,6 +25,7 @@ on_each_driver!(
     a_new_process_that_dies_leaves_the_other_one_serving,
     a_new_process_whose_start_fails_last_leaves_the_other_one_serving,
     an_old_process_that_dies_in_the_middle_is_told_of,
+    another_release_is_taken_over_from,
     sessions_of_tls_go_on,
     an_old_process_that_dies_is_told_of,
     the_second_of_two_is_refused,
@@ -303,7 +306,7 @@ fn an_old_process_that_dies_in_the_middle_is_told_of(driver: Driver) {
     let path = control(&server);
     let behind = path.with_extension("behind");
     fs::rename(&path, &behind).unwrap();
-    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let listener = UnixListener::bind(&path).unwrap();
     let (pid, tcp) = (server.pid(), server.tcp());
     let middle = thread::spawn(move || {
         let (mut asked, _) = listener.accept().unwrap();
@@ -321,6 +324,71 @@ fn an_old_process_that_dies_in_the_middle_is_told_of(driver: Driver) {
     let place = format!("echo=tcp://{tcp}");
     let new = Server::start(&["--driver", driver.name(), "--lanes", "2", &place]);
     connects(new.tcp()).unwrap();
+}
+
+/// Stands between two processes as if they were of other releases: each hears `version` of the other, and the new one more than it knows.
+fn translates(listener: &UnixListener, behind: &Path, version: u32) {
+    let (asked, _) = listener.accept().unwrap();
+    let answers = UnixStream::connect(behind).unwrap();
+    let (mut request, mut rest) = (String::new(), asked.try_clone().unwrap());
+    BufReader::new(&asked).read_line(&mut request).unwrap();
+    let own = "\"version\":1";
+    assert!(request.contains(own), "{request}");
+    (&answers).write_all(request.replace(own, &format!("\"version\":{version},\"moon\":\"full\"")).as_bytes()).unwrap();
+    let mut told = answers.try_clone().unwrap();
+    let ready = thread::spawn(move || std::io::copy(&mut rest, &mut told));
+    let (mut bytes, mut room) = (vec![0; 1 << 16], nix::cmsg_space!([RawFd; 253]));
+    let mut is_first = true;
+    while let Some((length, with)) = received(&answers, &mut bytes, &mut room) {
+        let mut text = String::from_utf8(bytes[..length].to_vec()).unwrap();
+        if std::mem::take(&mut is_first) {
+            text = text.replacen(own, &format!("\"moon\":\"full\",\"version\":{version}"), 1);
+            text = text.replacen('\n', "\n{\"descriptors\":0,\"message\":\"moon-phase\",\"full\":true}\n", 1);
+        }
+        let beside = ControlMessage::ScmRights(&with);
+        let beside = if with.is_empty() { &[][..] } else { std::slice::from_ref(&beside) };
+        let sent = sendmsg::<()>(asked.as_raw_fd(), &[IoSlice::new(text.as_bytes())], beside, MsgFlags::empty(), None).unwrap();
+        (&asked).write_all(&text.as_bytes()[sent..]).unwrap();
+        with.into_iter().for_each(|number| nix::unistd::close(number).unwrap());
+    }
+    let _ = asked.shutdown(std::net::Shutdown::Both);
+    let _ = ready.join().unwrap();
+}
+
+/// The next bytes, and the numbers of the descriptors that came with them, which are the caller's; none at the end.
+fn received(from: &UnixStream, bytes: &mut [u8], room: &mut Vec<u8>) -> Option<(usize, Vec<RawFd>)> {
+    let mut parts = [IoSliceMut::new(bytes)];
+    let message = recvmsg::<()>(from.as_raw_fd(), &mut parts, Some(room), MsgFlags::empty()).unwrap();
+    let rights = |one| if let ControlMessageOwned::ScmRights(all) = one { all } else { Vec::new() };
+    let with = message.cmsgs().unwrap().flat_map(rights).collect();
+    (message.bytes > 0).then_some((message.bytes, with))
+}
+
+fn another_release_is_taken_over_from(driver: Driver) {
+    let test = "take_over::another_release_is_taken_over_from";
+    for version in [0, 2] {
+        let Some(mut server) = driver.start(test, &["--lanes", "2", TCP]) else { return };
+        let path = control(&server);
+        // The layout of its page is another one, too.
+        let (page, other) = (path.with_extension("page"), path.with_extension("other"));
+        let mut bytes = fs::read(&page).unwrap();
+        bytes[8..16].copy_from_slice(&99_u64.to_ne_bytes());
+        fs::write(&other, bytes).and_then(|()| fs::rename(&other, &page)).unwrap();
+        let behind = path.with_extension("behind");
+        fs::rename(&path, &behind).unwrap();
+        let listener = UnixListener::bind(&path).unwrap();
+        let between = thread::spawn(move || translates(&listener, &behind, version));
+        let at = server.tcp();
+        let load = Load::begin(2, move || connects(at));
+        load.goes_on();
+        let new = follow(driver, &server, &[]);
+        assert_eq!((new.tcp(), &new.steering), (at, &server.steering));
+        load.goes_on();
+        assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+        between.join().unwrap();
+        load.goes_on();
+        load.ends_whole();
+    }
 }
 
 /// A ticket that one process has sealed is opened by the next.

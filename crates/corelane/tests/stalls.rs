@@ -120,7 +120,7 @@ fn a_lane_that_stays_in_a_turn_is_told_once_with_service_connection_and_function
         stream.write_all(&[order]).unwrap();
         let all = told(&lines, &format!("{function} at "));
         let head = all.iter().rfind(|line| line.contains("in one turn for")).unwrap();
-        assert!(head.starts_with("CL-1201 lane 0 ") && head.contains("serving kept, connection "), "{head}");
+        assert!(head.starts_with("lane 0: [CL-1201] ") && head.contains("serving kept, connection "), "{head}");
         assert!(all.last().unwrap().contains("crates/corelane/tests/stalls.rs:"), "{all:?}");
         // Its callers as well, down to the lane.
         told(&lines, "/crates/lane/src/turn.rs:");

@@ -161,7 +161,8 @@ impl<D: Driver> Lane<D> {
             resume_unwind(Box::new(words));
         }
         let lane = self.kit.lane();
-        self.kit.report(&format!("lane {lane}: its work {name:?} broke and has left; the others go on: {words}"));
+        // The code is of docs/messages.md, where a test of the facade looks for it.
+        self.kit.report(&format!("lane {lane}: [CL-0025] its work {name:?} broke and has left; the others go on: {words}"));
     }
 
     /// A work leaves: its sockets close, and its operations and timers end unseen.

@@ -2,7 +2,7 @@
 
 mod look;
 
-use corelane::admin::watch::{Histogram, LaneHistogram, ServiceCounter, Snapshot};
+use corelane::admin::watch::{ConnectionRow, Histogram, LaneHistogram, ServiceCounter, Snapshot};
 use hyper::body::Bytes;
 use look::Look;
 use serde::Serialize;
@@ -45,19 +45,19 @@ pub(crate) struct Dashboard {
 }
 
 impl Dashboard {
-    /// Takes one look more, at this time of the wall clock in milliseconds.
-    pub fn add(&mut self, now: Snapshot, unix_milliseconds: u64) {
+    /// Takes one look more, with the rows of all connections, at this time of the wall clock in milliseconds.
+    pub fn add(&mut self, now: Snapshot, rows: &[(usize, ConnectionRow)], unix_milliseconds: u64) {
         let since = self.before.as_ref().and_then(|before| now.since(before).ok());
         if let Some(since) = &since {
             let sample = sample(since, unix_milliseconds);
-            self.look = json(&Look::of(since, Some(&sample)));
+            self.look = json(&Look::of(since, Some(&sample), rows));
             if self.samples.len() == SAMPLES_MAX {
                 self.samples.pop_front();
             }
             self.samples.push_back(sample);
             assert!(self.samples.len() <= SAMPLES_MAX, "the past is bounded");
         } else {
-            self.look = json(&Look::of(&now, None));
+            self.look = json(&Look::of(&now, None, rows));
         }
         self.before = Some(now);
     }
@@ -119,11 +119,11 @@ mod tests {
         let page = page.unwrap();
         let (reader, row) = (Reader::of(&page).unwrap(), page.service(0, 0).unwrap());
         let mut dashboard = Dashboard::default();
-        dashboard.add(reader.snapshot(1), 0);
+        dashboard.add(reader.snapshot(1), &[], 0);
         assert_eq!((&dashboard.history()[..], dashboard.look().is_empty()), (&b"[]"[..], false));
         for second in 1..=SAMPLES_MAX as u64 + 5 {
             row.add(ServiceCounter::Requests, second);
-            dashboard.add(reader.snapshot(1 + second * 1_000_000_000), second * 1000);
+            dashboard.add(reader.snapshot(1 + second * 1_000_000_000), &[], second * 1000);
         }
         let past: serde_json::Value = serde_json::from_slice(&dashboard.history()).unwrap();
         let samples = past.as_array().unwrap();

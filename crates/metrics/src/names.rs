@@ -46,6 +46,8 @@ impl Family {
         let (base, ucum, divisor) = match unit {
             NANOSECONDS => (Some(Unit::Seconds), "s".to_owned(), 1e9),
             "bytes" => (Some(Unit::Bytes), "By".to_owned(), 1.0),
+            // A number of nothing (UCUM section 4.2).
+            "1" => (None, "1".to_owned(), 1.0),
             things => (None, format!("{{{things}}}"), 1.0),
         };
         let (stem, opentelemetry) = (format!("corelane_{scope}_{name}"), format!("corelane.{scope}.{name}"));
@@ -185,6 +187,7 @@ mod tests {
         assert_eq!(memory, expected("corelane_lane_memory_used_bytes", "corelane.lane.memory_used", "By"));
         let bytes = name(Family::declared("service", ServiceCounter::BytesIn));
         assert_eq!(bytes, expected("corelane_service_in_bytes_total", "corelane.service.in", "By"));
+        assert_eq!(Told::Ready.family().ucum, "1");
         let own = name(Family::own("my-web", "answers_2xx", Kind::Counter, "answers", ""));
         assert_eq!(
             own,

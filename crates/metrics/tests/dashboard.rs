@@ -26,9 +26,14 @@ fn page() -> Page {
         process: ProcessId { pid: 4711, ..ProcessId::default() },
         services: vec![service("echo"), service("<img src=x onerror=executed=1>")],
         lanes: (0..2).map(lane).collect(),
+        connections: 8,
         ..Description::default()
     });
     let page = page.unwrap();
+    // The second is on the lane that its bucket does not name.
+    let rows = page.connections(1).unwrap();
+    rows.open(0, Some(0x2b), corelane::now().nanoseconds());
+    rows.open(1, Some(0x2a), corelane::now().nanoseconds());
     page.steering().set("", &(0..128).map(|bucket| bucket % 2).collect::<Vec<u16>>());
     let now = corelane::now().nanoseconds();
     for (number, state, since) in [(0, LaneState::Sleeping, 1_000_000), (1, LaneState::Running, 5_000_000_000)] {
@@ -218,14 +223,25 @@ fn it_is_legible_on_wide_and_narrow_screens_by_day_and_by_night() {
         assert_eq!(seen.len(), 2);
         for seen in &seen {
             assert_eq!((&seen["outside"], &seen["executed"]), (&Value::Array(Vec::new()), &false.into()), "{seen}");
+            for what in ["unnamed", "headless", "unreached"] {
+                assert_eq!(seen[what], Value::Array(Vec::new()), "{what}");
+            }
+            assert_eq!((&seen["scrolls"], &seen["language"], &seen["live"]), (&3.into(), &"en".into(), &1.into()), "{seen}");
             assert_eq!(seen["is_dark"], !night.is_empty(), "{seen}");
             assert!(seen["contrast"].as_f64().unwrap() >= 4.5 && seen["letters"].as_f64().unwrap() >= 11.0, "{seen}");
-            assert_eq!((&seen["headings"], &seen["cells"], &seen["graphs"]), (&6.into(), &128.into(), &4.into()), "{seen}");
+            assert_eq!((&seen["headings"], &seen["cells"], &seen["graphs"]), (&7.into(), &128.into(), &4.into()), "{seen}");
             assert!(seen["labels"].as_array().unwrap().iter().all(|label| label.as_str().unwrap().contains("now ")), "{seen}");
             let text = seen["text"].as_str().unwrap();
-            for part in
-                ["process 4711", "lane 1 is stalled", "128 buckets: lane 0 has 64, lane 1 has 64.", "<img src=x", "stalled for"]
-            {
+            for part in [
+                "process 4711",
+                "lane 1 is stalled",
+                "128 buckets: lane 0 has 64, lane 1 has 64.",
+                "<img src=x",
+                "stalled for",
+                "2 of 2 that are open",
+                "0000002b",
+                "0, a stray",
+            ] {
                 assert!(text.contains(part), "{part:?} is not in {text}");
             }
         }

@@ -36,6 +36,8 @@ pub const RING_BYTES: usize = 256 << 10;
 pub const LINE_BYTES_MAX: usize = 16 << 10;
 /// How long the thread leaves lines where they are after it has taken some.
 pub const NAP: Duration = Duration::from_millis(50);
+/// The code of a log that cannot be written (docs/messages.md, `Degraded::LogNotWritten` of the facade).
+const LOG_NOT_WRITTEN: &str = "CL-0024";
 /// How long the end of a program waits for what is not written yet.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -215,7 +217,9 @@ impl Drop for Writing {
         self.journal.0.bell.ring();
         if self.ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
             let seconds = PATIENCE.as_secs();
-            report::line(&format!("corelane: a log was not written to its end: its file has taken nothing for {seconds} s"));
+            report::line(&format!(
+                "[{LOG_NOT_WRITTEN}] a log was not written to its end: its file has taken nothing for {seconds} s"
+            ));
         }
     }
 }

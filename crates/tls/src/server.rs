@@ -6,6 +6,7 @@ use crate::provider::usual;
 use crate::transform::PlainAnswer;
 use crate::{Clients, Error, Pem, Watch};
 use corelane::Lanes;
+use corelane::admin::messages::Degraded;
 use corelane::admin::reports;
 use corelane::service::entry::Beside;
 use corelane::service::{Peer, Side, Transform};
@@ -83,7 +84,8 @@ impl Served {
         let lanes = lanes.keepsake(self.0.name(), move || giving.0.keepsake(), move |bytes| taking.0.inherit(bytes));
         let lanes = lanes.transform(move |_lane| lane.lane())?;
         Ok(lanes.beside(move || {
-            let notes = self.notes().into_iter().fold(Beside::default(), Beside::note);
+            let notes = self.notes().into_iter().map(|note| Degraded::CertificateOutOfDate.note(note));
+            let notes = notes.fold(Beside::default(), Beside::note);
             notes.keep(self.watch())
         }))
     }
@@ -119,9 +121,9 @@ impl Served {
         match self.reload() {
             Ok(()) => {
                 reports::say("TLS: new certificates are shown from now on");
-                self.notes().iter().for_each(|note| reports::say(note));
+                self.notes().iter().for_each(|note| Degraded::CertificateOutOfDate.say(note));
             }
-            Err(error) => reports::say(&format!("TLS: what was there before is kept: {error}")),
+            Err(error) => Degraded::CertificatesKept.say(format_args!("TLS: what was there before is kept: {error}")),
         }
     }
 }

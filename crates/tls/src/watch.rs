@@ -1,5 +1,6 @@
 //! Files whose change is noticed: looked at once a second, by name, because a file is often replaced, and a name moved to another one.
 
+use corelane::admin::messages::Degraded;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ type Seen = Option<(u64, u64, u64, i64, i64)>;
 
 impl Watch {
     /// Calls `changed` when a file has changed since the last call, and was the same a second ago: who writes is left time to
-    /// end. If there is no thread to be had, nobody looks.
+    /// end. If there is no thread to be had, nobody looks, and that is said.
     pub(crate) fn begin(paths: Vec<PathBuf>, mut changed: impl FnMut() + Send + 'static) -> Self {
         let (end, ended) = sync_channel(0);
         let mut taken = seen(&paths);
@@ -37,8 +38,10 @@ impl Watch {
                 last = now;
             }
         };
-        let thread = thread::Builder::new().name("corelane-files".into()).spawn(look).ok();
-        Self { end: Some(end), thread }
+        let thread = thread::Builder::new().name("corelane-files".into()).spawn(look);
+        let thread = thread
+            .inspect_err(|error| Degraded::CertificatesKept.say(format_args!("TLS: nobody looks after the files: {error}")));
+        Self { end: Some(end), thread: thread.ok() }
     }
 }
 

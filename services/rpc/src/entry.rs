@@ -2,6 +2,7 @@
 
 use crate::registration::{Registered, Registration};
 use crate::{ECHO, Echo, NFS, Null, Rpc, RpcDatagrams};
+use corelane::admin::messages::Degraded;
 use corelane::service::entry::choice::{Choice, Flag};
 use corelane::service::entry::{Asked, Beside, Entry, Opened, Scheme};
 use corelane::{Lanes, Result};
@@ -59,7 +60,7 @@ fn register(opened: &[Opened<'_>]) -> Beside {
     }
     match Registration::register(&entries) {
         Ok(known) => Beside::default().note(format!("rpcbind knows of {} entries", known.entries().len())).keep(known),
-        Err(error) => Beside::default().note(format!("not registered: {error}")),
+        Err(error) => Beside::default().note(Degraded::NotRegistered.note(format_args!("not registered: {error}"))),
     }
 }
 

@@ -182,7 +182,11 @@ fn what_is_served_is_registered_until_the_end() {
     assert!(rpcbind.rpcinfo(&["-T", "udp", "127.0.0.1", "100003", "3"]).status.success(), "who looks it up finds it");
     // What another serves is not taken from it.
     let other = Server::start_under(&wrapper, &["rpc=tcp://127.0.0.1:0?register"]);
-    assert!(other.notes.iter().any(|note| note.contains("not registered") && note.contains("rpcinfo -d")), "{:?}", other.notes);
+    assert!(
+        other.notes.iter().any(|note| note.starts_with("[CL-0022] not registered") && note.contains("rpcinfo -d")),
+        "{:?}",
+        other.notes
+    );
     assert_eq!(rpcbind.knows(), expected);
     drop(other);
     server.signal(nix::sys::signal::Signal::SIGTERM);

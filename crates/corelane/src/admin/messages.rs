@@ -57,6 +57,12 @@ degraded! {
     CallsNotConfined "CL-0017" "Threads are not confined to their calls.",
     ManagerNotTold "CL-0018" "The service manager cannot be told.",
     OtherWarning "CL-0019" "A plan warns of something else.",
+    CertificatesKept "CL-0020" "New certificates cannot be used, or changes are not noticed: those before are shown.",
+    CertificateOutOfDate "CL-0021" "A certificate that is shown has expired, or is not valid yet.",
+    NotRegistered "CL-0022" "rpcbind does not know of the programs that are served.",
+    SettingsKept "CL-0023" "Settings that were read again are wrong: those before are in force.",
+    LogNotWritten "CL-0024" "A log cannot be written.",
+    WorkBroken "CL-0025" "A part of a lane has broken and left it.",
 }
 
 impl Degraded {
@@ -128,6 +134,13 @@ mod tests {
         let codes: Vec<&str> = Degraded::ALL.iter().map(|degraded| &degraded.code()["CL-".len()..]).collect();
         assert_eq!(told, codes);
         assert!(codes.is_sorted_by(|one, next| one < next), "each once, in order");
+    }
+
+    #[test]
+    fn crates_below_say_the_codes_that_stand_here() {
+        let said = |source: &str, degraded: Degraded| assert!(source.contains(degraded.code()), "{degraded:?}");
+        said(include_str!("../../../os/src/journal.rs"), Degraded::LogNotWritten);
+        said(include_str!("../../../lane/src/turn.rs"), Degraded::WorkBroken);
     }
 
     #[test]

@@ -19,6 +19,10 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Functions that are told of one stall at the most.
 const FUNCTIONS_MAX: usize = 40;
+/// Stalls of one lane that are told in a second at the most, for each is many lines, and looked for in the whole program.
+const TOLD_MAX: u32 = 5;
+/// Nanoseconds.
+const SECOND: u64 = 1_000_000_000;
 
 /// The thread that watches; it ends when this is dropped.
 pub(crate) struct Stalls {
@@ -33,7 +37,7 @@ impl Stalls {
     /// What the system says of the thread; [`Error::Page`] never: the page has a row for each lane.
     pub(crate) fn watch(page: &Page, threads: Vec<u32>, services: Vec<String>, limit: Duration) -> Result<Self, Error> {
         let rows = (0..threads.len()).map(|lane| page.lane(lane)).collect::<Result<Vec<LaneRow>, _>>()?;
-        let told = vec![0; threads.len()];
+        let told = vec![Told::default(); threads.len()];
         let mut watch = Watch { reader: Reader::of(page)?, rows, threads, services, limit, told, sampler: None };
         let (stop, stopped) = channel::<()>();
         let body = move || {
@@ -63,10 +67,37 @@ struct Watch {
     threads: Vec<u32>,
     services: Vec<String>,
     limit: Duration,
-    /// When the last turn of each lane began that was told.
-    told: Vec<u64>,
+    /// What was told of each lane.
+    told: Vec<Told>,
     /// Made when it is needed first.
     sampler: Option<Sampler>,
+}
+
+/// What was told of one lane.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    /// When the last turn began that was looked at.
+    began: u64,
+    /// Since when stalls are counted, and how many were told since.
+    since: u64,
+    count: u32,
+    /// How many were not, since the last one that was.
+    left_out: u64,
+}
+
+impl Told {
+    /// How many stalls were left out, if another one may be told at this time; else it is left out itself.
+    fn admit(&mut self, now: u64) -> Option<u64> {
+        if now.saturating_sub(self.since) >= SECOND {
+            (self.since, self.count) = (now, 0);
+        }
+        if self.count == TOLD_MAX {
+            self.left_out += 1;
+            return None;
+        }
+        self.count += 1;
+        Some(std::mem::take(&mut self.left_out))
+    }
 }
 
 impl Watch {
@@ -79,8 +110,8 @@ impl Watch {
     fn look(&mut self) {
         for lane in 0..self.rows.len() {
             let began = self.rows[lane].get(LaneCounter::LastTurnNanoseconds);
-            if self.told[lane] != began && began > 0 && self.is_stalled(lane, began) {
-                self.told[lane] = began;
+            if self.told[lane].began != began && began > 0 && self.is_stalled(lane, began) {
+                self.told[lane].began = began;
                 self.tell(lane, began);
             }
         }
@@ -101,13 +132,16 @@ impl Watch {
     fn tell(&mut self, lane: usize, began: u64) {
         // The lane never writes this word.
         self.rows[lane].add(LaneCounter::Stalls, 1);
-        let serving = self.rows[lane].get(LaneCounter::Serving);
-        let milliseconds = clock::now().saturating_sub(began) / 1_000_000;
-        let for_whom = self.for_whom(serving);
-        report::line(&format!("CL-1201 lane {lane} has been in one turn for {milliseconds} ms, {for_whom}"));
+        let now = clock::now();
+        let Some(left_out) = self.told[lane].admit(now) else { return };
+        let more = if left_out > 0 { format!(" ({left_out} stalls were left out)") } else { String::new() };
+        let for_whom = self.for_whom(self.rows[lane].get(LaneCounter::Serving));
+        let milliseconds = now.saturating_sub(began) / 1_000_000;
+        let say = |words: &str| report::line(&format!("lane {lane}: [CL-1201] {words}"));
+        say(&format!("in one turn for {milliseconds} ms, {for_whom}{more}"));
         match self.functions(self.threads[lane]) {
-            Ok(functions) => functions.iter().for_each(|function| report::line(&format!("CL-1201   {function}"))),
-            Err(why) => report::line(&format!("CL-1201   in which functions is not known: {why}")),
+            Ok(functions) => functions.iter().for_each(|function| say(&format!("  {function}"))),
+            Err(why) => say(&format!("  in which functions is not known: {why}")),
         }
     }
 
@@ -130,5 +164,18 @@ impl Watch {
         let own = functions.iter().position(|function| !function.is_library()).unwrap_or(0);
         let told = functions.iter().enumerate().filter(|(place, function)| *place < own || !function.is_library());
         Ok(told.map(|(_, function)| function.to_string()).take(FUNCTIONS_MAX).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_that_stalls_again_and_again_is_told_of_so_often_and_then_how_much_was_left_out() {
+        let mut told = Told::default();
+        assert!((0..TOLD_MAX.into()).all(|at| told.admit(7 * SECOND + at) == Some(0)));
+        assert_eq!((told.admit(7 * SECOND + 9), told.admit(8 * SECOND - 1)), (None, None));
+        assert_eq!((told.admit(8 * SECOND), told.admit(8 * SECOND)), (Some(2), Some(0)));
     }
 }

@@ -142,7 +142,7 @@ fn a_word_for_a_work_that_has_gone_comes_back_and_is_counted() {
     tell.tell(0, Question(channel().0)).unwrap();
     tell.tell(0, Question(asker.clone())).unwrap();
     rig.pass(5 * MS);
-    let beginning = "lane 0: its work \"administration\" broke and has left; the others go on: ";
+    let beginning = "lane 0: [CL-0025] its work \"administration\" broke and has left; the others go on: ";
     assert!(matches!(&rig.reports.borrow()[..], [line] if line.starts_with(beginning)));
     let unheard = tell.tell(0, Question(asker)).unwrap_err();
     assert_eq!((unheard.why, answer.try_recv()), (Silence::Gone, Err(TryRecvError::Empty)));

@@ -2,14 +2,16 @@
 
 use super::{Sample, microseconds};
 use corelane::admin::watch::{
-    Counter, Kind, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter, ServiceSnapshot, Snapshot, Values,
-    is_wrong,
+    ConnectionRow, ConnectionState, Counter, Kind, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter,
+    ServiceSnapshot, Snapshot, Values, is_wrong,
 };
 use serde::Serialize;
+use std::cmp::Reverse;
 
-/// The most lanes that are told, and the most lines of what is wrong. How many there are is told.
+/// The most lanes that are told, the most lines of what is wrong, and the most connections. How many there are is told.
 const LANES_MAX: usize = 256;
 const WRONG_MAX: usize = 50;
+const CONNECTIONS_MAX: usize = 20;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Look<'a> {
@@ -27,6 +29,8 @@ pub(super) struct Look<'a> {
     buckets: &'a [u16],
     wrong_in_all: usize,
     wrong: Vec<String>,
+    connections_in_all: usize,
+    connections: Vec<Connection>,
 }
 
 #[derive(Debug, Serialize)]
@@ -54,8 +58,22 @@ struct Service<'a> {
     strays: f64,
 }
 
+/// A connection that is open, as its lane's row tells of it.
+#[derive(Debug, PartialEq, Serialize)]
+struct Connection {
+    lane: usize,
+    number: u32,
+    flow: Option<u32>,
+    bucket: Option<usize>,
+    /// The lane whose bucket it is, where a table steers.
+    of_lane: Option<usize>,
+    age_s: u64,
+}
+
 impl<'a> Look<'a> {
-    pub fn of(snapshot: &'a Snapshot, sample: Option<&'a Sample>) -> Self {
+    /// `rows` are those of all connections, each with its lane.
+    pub fn of(snapshot: &'a Snapshot, sample: Option<&'a Sample>, rows: &[(usize, ConnectionRow)]) -> Self {
+        let (connections_in_all, connections) = connections(snapshot, rows);
         let first = snapshot.lanes.first().map(|lane| &lane.name);
         let mut wrong = wrong(snapshot);
         let wrong_in_all = wrong.len();
@@ -74,6 +92,8 @@ impl<'a> Look<'a> {
             buckets: &snapshot.steering.lanes,
             wrong_in_all,
             wrong,
+            connections_in_all,
+            connections,
         }
     }
 }
@@ -110,6 +130,24 @@ impl<'a> Service<'a> {
     }
 }
 
+/// How many connections are open, and those that need to be looked at first: strays, then the oldest.
+fn connections(snapshot: &Snapshot, rows: &[(usize, ConnectionRow)]) -> (usize, Vec<Connection>) {
+    let buckets = &snapshot.steering.lanes;
+    let of_lane = |flow: u32| buckets.get(flow as usize % buckets.len().max(1)).map(|lane| usize::from(*lane));
+    let is_stray = |(lane, row): &(usize, ConnectionRow)| row.flow.and_then(of_lane).is_some_and(|of| of != *lane);
+    let mut open: Vec<_> = rows.iter().filter(|(_, row)| row.state == ConnectionState::Open).collect();
+    open.sort_by_key(|one| (Reverse(is_stray(one)), one.1.opened_second, one.0, one.1.number));
+    let told = |(lane, row): &(usize, ConnectionRow)| Connection {
+        lane: *lane,
+        number: row.number,
+        flow: row.flow,
+        bucket: row.flow.filter(|_| !buckets.is_empty()).map(|flow| flow as usize % buckets.len()),
+        of_lane: row.flow.and_then(of_lane),
+        age_s: (snapshot.at_nanoseconds / 1_000_000_000).saturating_sub(row.opened_second),
+    };
+    (open.len(), open.iter().take(CONNECTIONS_MAX).map(|one| told(one)).collect())
+}
+
 /// What is wrong, a line each, the worst first.
 fn wrong(snapshot: &Snapshot) -> Vec<String> {
     let stalled = |(lane, age, for_whom): (usize, u64, String)| {
@@ -128,5 +166,27 @@ fn counted<C: Counter>(lines: &mut Vec<String>, snapshot: &Snapshot, whose: &str
     for value in values.all().filter(|value| value.value > 0 && value.kind == Kind::Counter && is_wrong(value.name)) {
         let rate = snapshot.per_second(value.value).map_or(String::new(), |rate| format!(" ({rate:.1}/s)"));
         lines.push(format!("{whose}: {} {}{rate}", value.name, value.value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane::admin::watch::{Description, LaneName, Page, Reader};
+
+    #[test]
+    fn strays_are_told_before_the_oldest_and_no_more_than_are_read() {
+        let page = Page::heap(&Description { lanes: vec![LaneName::default(); 2], ..Description::default() }).unwrap();
+        page.steering().set("", &[0, 1]);
+        let snapshot = Reader::of(&page).unwrap().snapshot(100_000_000_000);
+        let row = |number: u32, flow, opened_second, state| (0, ConnectionRow { number, flow: Some(flow), opened_second, state });
+        let mut rows = vec![row(1, 2, 90, ConnectionState::Open), row(2, 2, 80, ConnectionState::Open)];
+        rows.extend([row(3, 7, 95, ConnectionState::Open), row(4, 2, 1, ConnectionState::Closing)]);
+        let (count, told) = connections(&snapshot, &rows);
+        assert_eq!((count, told.iter().map(|one| one.number).collect::<Vec<_>>()), (3, vec![3, 2, 1]));
+        assert_eq!(told[0], Connection { lane: 0, number: 3, flow: Some(7), bucket: Some(1), of_lane: Some(1), age_s: 5 });
+        rows.extend((0..30).map(|number| row(number, 2, 5, ConnectionState::Open)));
+        let (count, told) = connections(&snapshot, &rows);
+        assert_eq!((count, told.len()), (33, CONNECTIONS_MAX));
     }
 }

@@ -45,7 +45,10 @@ impl Pages {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let event = {
             let mut dashboard = lock(&self.dashboard);
-            dashboard.add(self.snapshot(), since.as_millis() as u64);
+            let lanes = 0..self.reader.description().lanes.len();
+            let rows: Vec<_> =
+                lanes.flat_map(|lane| self.reader.connections(lane).into_iter().map(move |row| (lane, row))).collect();
+            dashboard.add(self.snapshot(), &rows, since.as_millis() as u64);
             dashboard.event()
         };
         lock(&self.streams).retain_mut(|(sender, client)| {

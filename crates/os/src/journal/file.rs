@@ -1,5 +1,6 @@
 //! The file behind a journal: opened, looked after, written to.
 
+use super::LOG_NOT_WRITTEN;
 use crate::report;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -96,7 +97,7 @@ impl LogFile {
         let (path, lost) = (self.path.display(), std::mem::take(&mut self.lost));
         let lost = said_of(lost);
         report::line(&format!(
-            "corelane: the log {path} could not be written or opened: {error}; {lost} since this was last said"
+            "[{LOG_NOT_WRITTEN}] the log {path} could not be written or opened: {error}; {lost} since this was last said"
         ));
     }
 }
