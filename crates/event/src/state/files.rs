@@ -153,8 +153,9 @@ impl State {
     pub(super) fn unwatch_file(&mut self, key: Key) {
         let watch = self.origins[key].rest.as_mut().and_then(|rest| rest.watch.take());
         let Some(watch) = watch else { return };
-        // reason: they are there from the first watch on, and who has one stands in its list.
+        // reason: it is there from the first watch on.
         let files = self.files.as_mut().expect("an origin with a watch has somebody who watches");
+        // reason: who has a watch stands in its list.
         let sharing = files.watches.get_mut(&watch).expect("a watch has a list of those who share it");
         let before = sharing.len();
         sharing.retain(|other| *other != key);

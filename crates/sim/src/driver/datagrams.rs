@@ -84,8 +84,8 @@ impl State {
         }
         let most = self.lanes[lane].tuning.datagram_bytes;
         let Some(mut lease) = self.receive_lease(lane, socket, most, DATAGRAM_BLOCK_BYTES_LEAST) else { return 0 };
-        // reason: both were there above, and memory alone has been asked for since.
         let Some(Body::Datagram { receive, .. }) = self.lanes[lane].sockets.open(socket) else { unreachable!("it is open") };
+        // reason: it was seen above, and memory alone has been asked for since.
         let (asked, mut batch) = receive.take().expect("a receive is under way");
         let used = lease.capacity();
         let runs = self.unload(name, &mut lease);

@@ -192,7 +192,8 @@ impl Cache {
             self.ghosts.push_back(ghost);
         }
         while self.ghosts.len() > self.entries.len().max(GHOSTS_MIN) {
-            let Some(oldest) = self.ghosts.pop_front() else { break };
+            // reason: there are more than so many.
+            let oldest = self.ghosts.pop_front().expect("who is one too many is there");
             self.ghost_set.remove(&oldest);
         }
     }

@@ -229,7 +229,9 @@ impl Giver {
 
     fn say_shared(&self, talk: &Talk<'_>) -> io::Result<()> {
         for place in &self.places {
-            let (Some(number), Some(address)) = (place.named, WrittenAddress::of(&place.address)) else { continue };
+            let Some(number) = place.named else { continue };
+            // reason: what has no such address was refused when it was claimed.
+            let address = WrittenAddress::of(&place.address).expect("a service is served at an address that can be written");
             let socket = sockets::duplicate(number).map_err(|fault| io::Error::from_raw_os_error(fault.number))?;
             let shared = Message::Shared { transport: word(place.transport), address, outlives: place.outlives };
             talk.say(shared, &[socket.as_fd()])?;
