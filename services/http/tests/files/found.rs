@@ -172,12 +172,16 @@ fn every_answer_has_its_date_and_a_refusal_its_page() {
 #[test]
 fn compressed_files_are_sent_to_who_takes_them() {
     let mut server = Server::new(|files| files);
+    server.world.write_file("site/style.css.zst", b"<zst>");
     for _ in 0..2 {
         for (codings, content, coding) in [
             ("Accept-Encoding: gzip, br", "<br>", "br"),
             ("Accept-Encoding: gzip", "<gz>", "gzip"),
             ("Accept-Encoding: br;q=0.1, gzip", "<gz>", "gzip"),
-            ("Accept-Encoding: zstd", "plain {}", ""),
+            ("Accept-Encoding: zstd", "<zst>", "zstd"),
+            ("Accept-Encoding: gzip, zstd", "<zst>", "zstd"),
+            ("Accept-Encoding: br;q=0.1, gzip;q=0.3, zstd;q=0.2", "<gz>", "gzip"),
+            ("Accept-Encoding: deflate", "plain {}", ""),
             ("Accept-Encoding: identity", "plain {}", ""),
             ("", "plain {}", ""),
         ] {

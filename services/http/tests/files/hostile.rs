@@ -35,3 +35,16 @@ fn who_reads_no_list_of_names_holds_little() {
     assert_eq!((head.status, head.field("content-length")), (200, list.content.len().to_string().as_str()));
     server.end();
 }
+
+/// Each answer holds its file open until it has left.
+#[test]
+fn who_asks_for_many_large_files_and_reads_none_holds_few_open() {
+    let mut server = Server::new(|files| files);
+    server.world.write_file("site/large.bin", &[b'1'; 300_000]);
+    server.get("/a.txt");
+    server.say(&"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n".repeat(200));
+    server.rig.wait(5 * S);
+    let (open, begun) = (server.world.open_files(), server.rig.named("answers_2xx"));
+    assert!(open <= 2 && begun < 20, "{open} files are open, the root among them, for {begun} answers");
+    server.end();
+}
