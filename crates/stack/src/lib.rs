@@ -35,6 +35,9 @@
 //!
 //! **Neighbours and lanes.** Each lane has a table of its own; what has no flow, as answers of ARP, arrives on one of them, which tells the others.
 //!
+//! **Time.** What waits for time to pass (fragments, questions for neighbours) is kept behind the driver's face, also where no work of the stack stands beside
+//! it: its earliest time bounds how long the driver below may wait, as the first timer of the lane's wheel does. A lane that sleeps wakes for it, once.
+//!
 //! **Addresses are named**: the wildcard address is the driver's below, but for a socket whose peer is reached by a network of the stack's.
 //!
 //! What comes, and where it has its place:
