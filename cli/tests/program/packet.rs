@@ -11,6 +11,7 @@ use std::time::Duration;
 
 on_each_driver!(
     datagrams_over_frames_come_back,
+    datagrams_longer_than_a_frame_are_not_cut,
     c_03_another_process_takes_what_its_filter_names,
     f_08_the_kernels_own_vxlan_is_opened,
     n_08_n_09_each_look_from_outside_adds_up,
@@ -81,6 +82,35 @@ fn datagrams_over_frames_come_back(driver: Driver) {
     for port in [PORT, POLLING] {
         let Some(server) = echoes(driver, test, "", port) else { return };
         assert!(!server.notes.iter().any(|note| note.contains("no AF_XDP")), "{:?}", server.notes);
+        ends(server);
+    }
+}
+
+/// Over a wire whose packets are longer than a lane's frames, datagrams are served whole, by AF_XDP and by packet sockets.
+fn datagrams_longer_than_a_frame_are_not_cut(driver: Driver) {
+    let test = "packet::datagrams_longer_than_a_frame_are_not_cut";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    for (command, port_kind) in
+        [("", "AF_XDP, copied by the kernel"), ("setpriv --bounding-set=-bpf,-sys_admin", "a packet socket")]
+    {
+        let script = format!("{WIRE} && ip link set va mtu 9000 && ip link set vb mtu 9000 && exec {command} \"$0\" \"$@\"");
+        let wrapper = ["unshare", "--net", "sh", "-c", &script];
+        let Some(server) = driver.start_under(test, &wrapper, &["--lanes", "1", "--packet", PORT, V4, V6]) else { return };
+        in_network_of(server.pid(), || {
+            for (from, to) in [("10.9.0.1:0", "10.9.0.2:60007"), ("[fd09::1]:0", "[fd09::2]:60007")] {
+                let socket = UdpSocket::bind(from).unwrap();
+                socket.set_read_timeout(Some(PATIENCE)).unwrap();
+                socket.connect(to).unwrap();
+                for bytes in [8000, 1, 1850, 1900, 8000, 8952] {
+                    echo_datagram(&socket, &pattern(bytes, bytes as u64));
+                }
+            }
+        });
+        let packets = &json_of(&server, "-s")["packets"];
+        assert_eq!((packets["fragments"].as_u64(), packets["udp_sent"].as_u64()), (Some(0), Some(12)), "{packets}");
+        assert_eq!(json_of(&server, "-Q")["ports"][0]["packets"], port_kind);
         ends(server);
     }
 }

@@ -18,7 +18,8 @@
 //! | --- | --- |
 //! | neighbours that are known, asked for, have asked | [`KNOWN_MAX`], [`ASKED_MAX`], [`MET_MAX`]; frames that wait for one [`WAITING_MAX`], for all an eighth of the port's |
 //! | datagrams that wait for a socket | the receive buffer that it was bound with, by whole frames; all sockets half of the port's frames |
-//! | fragments | [`corelane_isr::reassembly::Limits`] |
+//! | fragments | [`corelane_isr::reassembly::Limits`]; each lies in one frame, others are dropped |
+//! | frames of a packet | those that the port takes for one ([`corelane_seam::PortFacts::pieces_max`]) |
 //! | packets queued for a lane, by protocol | 256 each (`ip`, `ip6`, ..) |
 //! | ICMP errors; echoes | 1,000 a second and 50 at once; 10,000 and 500 |
 //! | tunnels within tunnels | four; each kind is opened only if the settings name it ([`Tunnel`]) |
@@ -33,6 +34,9 @@
 //! comes for it elsewhere is brought there, and counted as a stray.
 //!
 //! **Neighbours and lanes.** Each lane has a table of its own; what has no flow, as answers of ARP, arrives on one of them, which tells the others.
+//!
+//! **Time.** What waits for time to pass (fragments, questions for neighbours) is kept behind the driver's face, also where no work of the stack stands beside
+//! it: its earliest time bounds how long the driver below may wait, as the first timer of the lane's wheel does. A lane that sleeps wakes for it, once.
 //!
 //! **Addresses are named**: the wildcard address is the driver's below, but for a socket whose peer is reached by a network of the stack's.
 //!

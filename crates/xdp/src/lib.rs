@@ -10,6 +10,8 @@
 //! tap::steer(queue, selector)                                                  which queue a flow of the kernel's gets
 //! ```
 //!
+//! A packet that is longer than a frame lies in several, at every port alike: 17 at the most, as many as the kernel takes.
+//!
 //! A port is made on its lane's thread, in the network namespace of its interface, and given to the driver with `FrameOp::Open`. It never waits.
 //! Its descriptor tells of frames, another of the interface: that it went down, came up, or is gone. Whatever the process attaches ends with the
 //! process, however it ends.

@@ -38,6 +38,8 @@ pub struct SimPort {
     sending: VecDeque<(Reading, Tally)>,
     taken: u64,
     released: u64,
+    /// The last frame to be sent that was worked off goes on in the next.
+    is_within: bool,
     /// The last frame that was handed over, for the planted bug that does it again.
     last: Option<u32>,
     /// What a planted bug never takes back.
@@ -63,8 +65,20 @@ impl SimPort {
             place.lane = Some(lane);
         }
         let (given, sending) = (VecDeque::with_capacity(ring), VecDeque::with_capacity(ring));
-        let mut port =
-            Self { world, card, queue, memory, ring, given, sending, taken: 0, released: 0, last: None, is_stuck: false };
+        let mut port = Self {
+            world,
+            card,
+            queue,
+            memory,
+            ring,
+            given,
+            sending,
+            taken: 0,
+            released: 0,
+            is_within: false,
+            last: None,
+            is_stuck: false,
+        };
         port.give();
         Ok(port)
     }
@@ -209,7 +223,9 @@ impl Port for SimPort {
         let mut taken = Taken::default();
         let room = self.ring - self.sending.len();
         for frame in frames.drain(..frames.len().min(room)) {
-            if frame.is_empty() || frame.len() > most {
+            // A packet lies in one frame here.
+            let is_piece = std::mem::replace(&mut self.is_within, frame.facts.continues) || frame.facts.continues;
+            if is_piece || frame.is_empty() || frame.len() > most {
                 taken.refused += 1;
             } else {
                 taken.taken += 1;

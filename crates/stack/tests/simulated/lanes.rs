@@ -8,6 +8,7 @@ use corelane_sim::{Faults, WireFaults, for_seeds};
 use corelane_stack::{Drop, Policy};
 use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
+use corelane_wire::packet::icmp;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -314,4 +315,27 @@ fn x_07_a_flooded_lane_sleeps_once_for_many_datagrams() {
     let (calm, flooded) = (sleeps(500, 1), sleeps(20, 256));
     println!("{calm} sleeps a datagram one by one, {flooded} under a flood");
     assert!(calm >= 1.0 && flooded <= calm / 10.0, "{calm} sleeps a datagram one by one, {flooded} under a flood");
+}
+
+/// A lane that sleeps, with nothing arriving, wakes when a datagram in fragments has waited for 30 seconds, once and not before; then its sender is told.
+#[test]
+fn f_03_fragments_expire_after_30_seconds_though_nothing_arrives() {
+    let mut program = Program::new(&plan(1, 9), &ADDRESSES);
+    meet(&mut program);
+    let (from, to) = flow(1, false);
+    let frames = udp_in(mac(&program), from, to, &payload(1, 3000), 1400, 3);
+    program.test.send(&frames[0]);
+    program.pass(10_000_000);
+    let sleeps = program.sleeps();
+    program.pass(29_980_000_000);
+    assert_eq!((program.sleeps(), program.counts(0).errors_out, program.test.take().len()), (sleeps, 0, 0));
+    program.pass(20_000_000);
+    assert!(program.sleeps() > sleeps && program.counts(0).errors_out == 1, "{:?}", program.counts(0));
+    let told = program.test.take().iter().any(|frame| {
+        let packet = corelane_wire::packet::Packet::of_frame(frame).unwrap();
+        let corelane_wire::packet::Transport::Icmp(view) = packet.transport else { return false };
+        matches!(view.message(), Ok(icmp::Message::TimeExceeded { code, .. }) if code.number() == 1)
+    });
+    assert!(told, "by ICMP");
+    program.close();
 }

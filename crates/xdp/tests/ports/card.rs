@@ -21,6 +21,9 @@ const OURS: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 3);
 const AT_ONCE: u16 = 40;
 const ROUNDS: u16 = 100;
 
+/// Requests of which each answer is counted.
+const COUNTED: u8 = 9;
+
 struct Card {
     node: Node,
     there: [u8; 6],
@@ -31,7 +34,7 @@ impl Card {
     fn open(name: &str) -> Self {
         let memory = memory();
         let queue = afxdp::open(name, &Ours::Addresses(vec![OURS.into()]), 1).unwrap().remove(0);
-        let mut card = Self { node: Node::new(queue.port(memory.clone(), 128).unwrap(), memory), there: [0xff; 6] };
+        let mut card = Self { node: Node::new(queue.port(memory.clone(), 512).unwrap(), memory), there: [0xff; 6] };
         card.there = card.neighbour();
         card
     }
@@ -59,10 +62,10 @@ impl Card {
         }
     }
 
-    /// An echo request of that number.
-    fn request(&self, number: u16) -> Vec<u8> {
+    /// An echo request of that number, one of those that are told by a name.
+    fn request(&self, name: u8, number: u16) -> Vec<u8> {
         let data = (0..usize::from(number) * 37 % 1400).map(|index| (index % 251) as u8 ^ number as u8);
-        let mut echo = [&[8, 0, 0, 0, 0, 9][..], &number.to_be_bytes()].concat();
+        let mut echo = [&[8, 0, 0, 0, 0, name][..], &number.to_be_bytes()].concat();
         echo.extend(data);
         let checksum = sum(&echo);
         echo[2..4].copy_from_slice(&checksum);
@@ -76,12 +79,12 @@ impl Card {
 
     /// Sends echo requests, and has their answers: each once, and whole.
     fn echoes(&mut self, first: u16) {
-        let requests: Vec<_> = (first..first + AT_ONCE).map(|number| self.request(number)).collect();
+        let requests: Vec<_> = (first..first + AT_ONCE).map(|number| self.request(COUNTED, number)).collect();
         assert_eq!(self.node.send(&requests), Ok(AT_ONCE.into()));
         let mut missing: Vec<_> = requests.iter().map(|request| request[38..].to_vec()).collect();
         while !missing.is_empty() {
             for answer in self.node.frames(1) {
-                if answer[23] == 1 && answer[34] == 0 {
+                if answer[23] == 1 && answer[34] == 0 && answer[39] == COUNTED {
                     let came = missing.iter().position(|data| answer[38..].starts_with(data));
                     missing.remove(came.unwrap_or_else(|| panic!("{:?} was not sent", &answer[38..42])));
                 }
@@ -90,7 +93,38 @@ impl Card {
     }
 }
 
-/// Each frame comes and goes by the card alone, none is lost, and each is given back: when the card has sent it, over down and up, and at the end.
+impl Card {
+    /// Has the card run out of frames to receive into, and then lets it have some again.
+    fn starve(&mut self) {
+        let cards = self.node.memory.frames() / 2;
+        // What was sent before comes back first.
+        while self.node.memory.counts().lent > cards {
+            self.node.collect(1_000_000);
+        }
+        // Nobody receives meanwhile, so no frame goes to the card in place of one that it has filled.
+        for round in 0..=(cards as u16 / AT_ONCE) {
+            while self.node.memory.counts().free < AT_ONCE.into() {
+                self.node.collect(1_000_000);
+            }
+            let requests: Vec<_> = (round * AT_ONCE..(round + 1) * AT_ONCE).map(|number| self.request(0, number)).collect();
+            self.node.send(&requests).unwrap();
+        }
+        while self.node.memory.counts().lent > cards {
+            self.node.collect(1_000_000);
+        }
+        let memory = self.node.memory.clone();
+        let kept: Vec<_> = std::iter::from_fn(|| memory.frame()).collect();
+        let mut came = Vec::new();
+        while came.len() < cards {
+            came.extend(self.node.waiting());
+        }
+        drop(came);
+        drop(kept);
+    }
+}
+
+/// Each frame comes and goes by the card alone, none is lost, and each is given back: when the card has sent it, over down and up, and at the
+/// end. A card that ran out of frames goes on when there are some.
 #[test]
 fn a_card_reads_and_writes_frames_itself() {
     const NAME: &str = "card::a_card_reads_and_writes_frames_itself";
@@ -102,6 +136,8 @@ fn a_card_reads_and_writes_frames_itself() {
         assert_eq!(card.node.facts.kind, PortKind::XdpZeroCopy);
         let lent = card.node.memory.counts().lent;
         assert!(lent <= card.node.memory.frames() / 2 + 1, "{lent} frames are the card's");
+        (0..ROUNDS).for_each(|round| card.echoes(round * AT_ONCE));
+        card.starve();
         (0..ROUNDS).for_each(|round| card.echoes(round * AT_ONCE));
         let receive = card.node.receive();
         card.node.collect(0);
