@@ -139,5 +139,7 @@ fn a_hangup_changes_limits_of_time_and_names_what_counts_from_the_next_start_on(
     hang_up("[CL-0023] SIGHUP: what was there before is kept: ");
     write(600_000, 1);
     hang_up("lanes \"1\" counts from the next start on");
+    fs::write(&path, format!("services = [\"{TCP}\"]\n[limit]\nidle_limit = 600000\n")).unwrap();
+    hang_up("lanes \"1\" is gone, which counts from the next start on");
     echo(&mut server.connect(), b"it still serves");
 }

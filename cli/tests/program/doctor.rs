@@ -244,6 +244,11 @@ fn a_configuration_that_fits_is_fine() {
         assert_eq!(line(&told, &format!("CL-{code}"))["state"], "ok", "{told}");
     }
     assert_eq!(code, 0);
+    // What the machine lacks and the configuration does not take is told, and decides nothing.
+    let packets = where_arguments_are(&[(0, libc::AF_PACKET as u64)]);
+    let (told, code) = below(&without(&[(libc::SYS_socket, packets)]), || checked(&[], &["--", "--lanes", "1", TCP]));
+    says(&told, "CL-1016", "missing", "AF_PACKET");
+    assert_eq!(code, 0);
 }
 
 #[test]

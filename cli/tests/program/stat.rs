@@ -101,6 +101,20 @@ fn every_goes_on_with_rates_until_interrupted() {
 }
 
 #[test]
+fn every_ends_with_the_process_that_it_shows() {
+    let (mut server, _stream) = served();
+    let mut command = Command::new(PROGRAM);
+    command.args(["stat", "--every", "0.01", "--pid", &server.pid().to_string()]).env("CORELANE_RUN_DIR", server.run.path());
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = lines(child.stdout.take().unwrap());
+    assert!(lines.recv_timeout(PATIENCE).unwrap().contains("(alive)"));
+    server.signal(Signal::SIGKILL);
+    server.ended();
+    until("it has ended", || child.try_wait().unwrap().is_some_and(|status| status.success()));
+    assert!(lines.iter().any(|line| line == "! the process has ended; this is what it left"));
+}
+
+#[test]
 fn every_needs_a_sensible_number() {
     for number in ["0", "nan", "1000000", "0.001", "2d", "-1s"] {
         let output = stat(&Scratch::new(), &[&format!("--every={number}")]);

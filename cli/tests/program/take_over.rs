@@ -447,6 +447,10 @@ fn the_second_of_two_is_refused(driver: Driver) {
     assert_eq!(first.hears()["message"], "offer");
     let words = refused(&server, &["--take-over"]);
     assert!(words.contains("process 7 is taking over already: wait for it"), "{words}");
+    let mut table = Command::new(PROGRAM);
+    table.args(["rss", "table", "--even", "--pid", &server.pid().to_string()]).env("CORELANE_RUN_DIR", server.run.path());
+    let kept = String::from_utf8(output(&mut table).stderr).unwrap();
+    assert!(kept.contains("process 7 is taking over: ask it when it serves"), "{kept}");
     drop(first);
     connects(server.tcp()).unwrap();
 }

@@ -182,6 +182,10 @@ fn who_never_reads_makes_room_for_those_who_do() {
     for _ in 0..3 {
         assert_eq!(status(&get(address, "/livez")), "200");
     }
+    // Room was made by those who have been there longest, not by all whose time is up.
+    let last = silent.last().unwrap();
+    last.set_nonblocking(true).unwrap();
+    assert_eq!(last.peek(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
     drop((stuck, silent));
 }
 
