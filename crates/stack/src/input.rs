@@ -85,13 +85,16 @@ impl Path {
     /// Looks at a frame, of which so many bytes lie in others.
     pub fn look(&self, frame: &Frame, missing: usize) -> Found {
         let Ok(walk) = Walk::of_front(frame, missing) else { return Found::Not(Drop::Malformed) };
-        let is_ours = walk
-            .link
-            .is_some_and(|link| link.tags == 0 && (link.header.destination == self.mac || link.header.destination.is_group()));
-        if !is_ours || frame.facts.vlan.is_some() {
+        let Some(link) = walk.link.filter(|link| link.tags == 0) else { return Found::Not(Drop::NotOurs) };
+        let to = link.header.destination;
+        if !(to == self.mac || to.is_group()) || frame.facts.vlan.is_some() {
             return Found::Not(Drop::NotOurs);
         }
-        self.look_at_network(&walk, !matches!(frame.facts.checksum, Checksum::Unknown))
+        match self.look_at_network(&walk, !matches!(frame.facts.checksum, Checksum::Unknown)) {
+            // What all stations hear and one is meant by is answered by nobody (RFC 1122, sections 3.2.2 and 3.3.6; RFC 4443, section 2.4).
+            Found::Ip { ip, .. } if to.is_group() && !ip.destination.is_multicast() => Found::Not(Drop::NotOurs),
+            found => found,
+        }
     }
 
     /// Looks at the header of the network. The source vouches for the transport's checksum, or does not.

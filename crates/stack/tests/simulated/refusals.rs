@@ -92,6 +92,23 @@ fn what_stands_behind_a_datagram_in_its_packet_is_none_of_it() {
     }
 }
 
+#[test]
+fn what_all_stations_hear_is_for_none_of_them_alone() {
+    for ends in ENDS {
+        let mut alone = Alone::new();
+        alone.meet();
+        let (socket, _) = alone.bind(ends.1, PORT, None);
+        for to in [Mac::BROADCAST, Mac([0x01, 0, 0x5e, 0, 0, 1])] {
+            for port in [PORT, PORT + 1] {
+                let before = alone.stack.counts().of(Drop::NotOurs);
+                alone.test.send(&udp(to, SocketAddr::new(ends.0, 7), SocketAddr::new(ends.1, port), b"question"));
+                assert!(alone.receive(socket).is_empty() && alone.test.take().is_empty(), "{to:?} {port}");
+                assert_eq!(alone.stack.counts().of(Drop::NotOurs), before + 1, "{to:?} {port}");
+            }
+        }
+    }
+}
+
 /// A frame of the test's machine that says of a packet that it did not arrive.
 fn unreachable(alone: &Alone, ends: (IpAddr, IpAddr), code: u8, packet: &[u8]) -> Vec<u8> {
     let (protocol, message) = if ends.0.is_ipv4() {
