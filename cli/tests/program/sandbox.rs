@@ -122,7 +122,7 @@ fn no_thread_opens_what_is_not_named(driver: Driver) {
         "journal",
         "watchdog",
     ];
-    assert!(due.iter().all(|name| here(&name)), "{threads:?}");
+    assert!(due.iter().all(here), "{threads:?}");
     assert!(driver == Driver::Uring || here(&"corelane-helper"), "{threads:?}");
     for (name, thread) in &threads {
         assert_eq!(opens(*thread, &at(&other, "secret")), i64::from(-nix::libc::EACCES), "{name}");

@@ -356,7 +356,7 @@ fn translates(listener: &UnixListener, behind: &Path, version: u32) {
 }
 
 /// The next bytes, and the numbers of the descriptors that came with them, which are the caller's; none at the end.
-fn received(from: &UnixStream, bytes: &mut [u8], room: &mut Vec<u8>) -> Option<(usize, Vec<RawFd>)> {
+fn received(from: &UnixStream, bytes: &mut [u8], room: &mut [u8]) -> Option<(usize, Vec<RawFd>)> {
     let mut parts = [IoSliceMut::new(bytes)];
     let message = recvmsg::<()>(from.as_raw_fd(), &mut parts, Some(room), MsgFlags::empty()).unwrap();
     let rights = |one| if let ControlMessageOwned::ScmRights(all) = one { all } else { Vec::new() };
