@@ -33,14 +33,14 @@ pub trait Calls: fmt::Debug {
     /// What becomes readable and writable.
     fn descriptor(&self) -> BorrowedFd<'_>;
 
-    /// Receives one packet into the frames, whose data is all of their room and of which there are at most [`PIECES_MAX`]; notes what is known of the
+    /// Receives one packet into the frames, whose data is all of their room and of which there are at most 17; notes what is known of the
     /// packet in the facts of the first.
     ///
     /// # Errors
     /// The system's number; `EAGAIN` if there is none.
     fn receive(&mut self, frames: &mut [Frame]) -> Result<Received, i32>;
 
-    /// Sends one packet, which lies in at most [`PIECES_MAX`] frames.
+    /// Sends one packet, which lies in at most 17 frames.
     ///
     /// # Errors
     /// The system's number; `EAGAIN` if there is no room, `EINVAL` and `EMSGSIZE` for what is never taken.
@@ -68,7 +68,7 @@ impl<C: Calls> CopyingPort<C> {
     /// A port of the watched interface, with a link-layer address of its own.
     ///
     /// # Errors
-    /// [`Error::FrameShort`] if a packet may be longer than [`PIECES_MAX`] frames.
+    /// [`Error::FrameShort`] if a packet may be longer than 17 frames.
     pub(crate) fn new(calls: C, link: Link, queue: u32, watch: Watch, memory: FrameMemory) -> Result<Self, Error> {
         let interface = watch.interface();
         let (needed, room) = (interface.frame_bytes_max() + TAG_BYTES, memory.frame_bytes() - Frame::HEADROOM);

@@ -63,7 +63,7 @@ pub const SECTIONS: &[Section] = &[
     },
     Section {
         name: "simulation",
-        seconds: 190,
+        seconds: 250,
         work: Work::Programs(&["crates/sim", "crates/lane", "crates/stack", "crates/svc", "crates/testing", "crates/corelane"]),
     },
     Section {
@@ -86,11 +86,11 @@ pub const SECTIONS: &[Section] = &[
     },
     Section {
         name: "services",
-        seconds: 285,
+        seconds: 370,
         work: Work::Programs(&["services/*", "load", "crates/hyper", "crates/metrics", "crates/proxied", "crates/tls"]),
     },
-    Section { name: "program", seconds: 300, work: Work::Programs(&["cli"]) },
-    Section { name: "examples", seconds: 20, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
+    Section { name: "program", seconds: 340, work: Work::Programs(&["cli"]) },
+    Section { name: "examples", seconds: 25, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
     Section {
         name: "documents",
         seconds: 45,
