@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check and test, in sections that share 40 minutes on two cores.
+//! `cargo xtask test`: every check and test, in sections that share 40 minutes on two cores: what one leaves of its share, those behind it have too.
 //!
 //! The last line is `N passed, N failed, N skipped`, alone; the exit code is 1 if anything failed. A section without
 //! tests of its own (formatting, lints, documents) counts as one. How a test skips itself stands in `skips`.
@@ -79,7 +79,8 @@ impl Verdict {
     }
 }
 
-/// What is left of a section's share.
+/// How long a section may run.
+#[derive(Clone, Copy)]
 struct Share {
     until: Instant,
 }
@@ -87,6 +88,11 @@ struct Share {
 impl Share {
     fn new(seconds: u64) -> Self {
         Self { until: Instant::now() + Duration::from_secs(seconds) }
+    }
+
+    /// The next section's: so many seconds more, from when this one is over.
+    fn and(self, seconds: u64) -> Self {
+        Self { until: self.until + Duration::from_secs(seconds) }
     }
 
     fn left(&self) -> Duration {
@@ -98,14 +104,17 @@ impl Share {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let workspace = Workspace::load()?;
     let sections: Vec<_> = wanted(arguments.only.as_deref()).collect();
-    let mut sum = Tally::default();
+    let (mut sum, mut share) = (Tally::default(), Share::new(0));
     if sections.iter().any(|section| matches!(section.work, Work::Programs(_))) {
+        share = share.and(packages::SECONDS);
         sum.add(uninstalled(&packages::prepare(arguments.install, &workspace.target)?));
     }
     let mut built = None;
     for section in sections {
         let start = Instant::now();
-        let verdict = verdict(section, &workspace, &mut built).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
+        share = share.and(section.seconds);
+        let verdict =
+            verdict(section, &workspace, share, &mut built).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
         print(section, &verdict, start.elapsed());
         sum.add(verdict.tally);
     }
@@ -129,8 +138,7 @@ fn wanted(only: Option<&str>) -> impl Iterator<Item = &'static Section> {
     SECTIONS.iter().filter(is_wanted)
 }
 
-fn verdict(section: &Section, workspace: &Workspace, built: &mut Option<Artifacts>) -> anyhow::Result<Verdict> {
-    let share = Share::new(section.seconds);
+fn verdict(section: &Section, workspace: &Workspace, share: Share, built: &mut Option<Artifacts>) -> anyhow::Result<Verdict> {
     let verdict = match &section.work {
         Work::Tidy => check_rules()?,
         Work::Check(arguments, variables) => {
@@ -209,9 +217,16 @@ mod tests {
     }
 
     #[test]
+    fn what_a_section_leaves_is_left_to_the_next() {
+        let first = Share::new(1000);
+        assert_eq!(first.and(500).until, first.until + Duration::from_secs(500));
+        assert!(Share::new(0).left().is_zero());
+    }
+
+    #[test]
     fn programs_without_a_build_fail() {
         let section = SECTIONS.iter().find(|s| matches!(s.work, Work::Programs(_))).unwrap();
-        let verdict = verdict(section, &Workspace::default(), &mut None).unwrap();
+        let verdict = verdict(section, &Workspace::default(), Share::new(60), &mut None).unwrap();
         assert_eq!(verdict.tally.failed, 1);
     }
 
@@ -219,7 +234,7 @@ mod tests {
     fn of_cargo(arguments: &'static [&'static str]) -> Verdict {
         let section = Section { name: "x", seconds: 60, work: Work::Counted(arguments, &[]) };
         let workspace = Workspace { root: env!("CARGO_MANIFEST_DIR").into(), ..Workspace::default() };
-        verdict(&section, &workspace, &mut None).unwrap()
+        verdict(&section, &workspace, Share::new(60), &mut None).unwrap()
     }
 
     #[test]

@@ -4,7 +4,7 @@
 pub struct Section {
     /// Name, for `--only` and the report.
     pub name: &'static str,
-    /// Its share in seconds; what has not ended by then is killed and fails.
+    /// Its share in seconds, to which comes what those before it left; what has not ended by then is killed and fails.
     pub seconds: u64,
     /// What it does.
     pub work: Work,
@@ -63,7 +63,7 @@ pub const SECTIONS: &[Section] = &[
     },
     Section {
         name: "simulation",
-        seconds: 250,
+        seconds: 190,
         work: Work::Programs(&["crates/sim", "crates/lane", "crates/stack", "crates/svc", "crates/testing", "crates/corelane"]),
     },
     Section {
@@ -86,11 +86,11 @@ pub const SECTIONS: &[Section] = &[
     },
     Section {
         name: "services",
-        seconds: 370,
+        seconds: 285,
         work: Work::Programs(&["services/*", "load", "crates/hyper", "crates/metrics", "crates/proxied", "crates/tls"]),
     },
-    Section { name: "program", seconds: 340, work: Work::Programs(&["cli"]) },
-    Section { name: "examples", seconds: 25, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
+    Section { name: "program", seconds: 300, work: Work::Programs(&["cli"]) },
+    Section { name: "examples", seconds: 20, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
     Section {
         name: "documents",
         seconds: 45,
