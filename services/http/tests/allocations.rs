@@ -31,8 +31,16 @@ fn allocations(body: impl FnOnce()) -> usize {
     change.allocations + change.reallocations
 }
 
+/// What is found each of three times, or none: what other threads do now and then is no request's.
 fn found(running: &Running, depth: usize) -> usize {
-    of_requests(running, depth, b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: b\r\n\r\n", 1)
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: b\r\n\r\n";
+    let mut fewest = usize::MAX;
+    for _ in 0..3 {
+        if fewest > 0 {
+            fewest = fewest.min(of_requests(running, depth, REQUEST, 1));
+        }
+    }
+    fewest
 }
 
 /// The fewest of several times.
