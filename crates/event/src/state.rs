@@ -164,6 +164,8 @@ pub struct State {
     ready: Ready,
     /// How many are on it, for who does not have the lock.
     pending: Arc<AtomicUsize>,
+    /// What is reported, and told before what is on the list.
+    due: Vec<Key>,
     /// Told by the call that looks, and put back on the list after it.
     put_back: Vec<Key>,
     /// Which call looks.
@@ -210,6 +212,7 @@ impl State {
             heard_processes: None,
             ready: Ready::new(),
             pending: Arc::default(),
+            due: Vec::new(),
             put_back: Vec::new(),
             look: 0,
             batch: 1,

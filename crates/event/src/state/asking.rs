@@ -29,18 +29,27 @@ fn told(notes: u32, data: i64) -> Answer {
 }
 
 impl State {
-    /// What there is to tell to an interest.
-    pub(super) fn ask(&self, interest: &Interest, counts: &Counts) -> Answer {
-        match &interest.source {
-            Source::Descriptor(key) => self.ask_descriptor(interest, &self.origins[*key]),
+    /// What there is to tell to an interest, whose origin `origin` is if it has one.
+    #[inline]
+    pub(super) fn ask(&self, interest: &Interest, origin: Option<&Origin>, counts: &Counts) -> Answer {
+        match (&interest.source, origin) {
+            (Source::Descriptor(_), Some(origin)) => self.ask_descriptor(interest, origin),
             // A child that is followed is told as such first: its end has another number to tell.
-            Source::Process { came, parent, .. } if came & notes::CHILD != 0 => told(*came, i64::from(*parent)),
-            Source::Process { origin, came, status, .. } => match self.ask_process(interest, &self.origins[*origin], *status) {
+            (Source::Process { came, parent, .. }, _) if came & notes::CHILD != 0 => told(*came, i64::from(*parent)),
+            (Source::Process { came, status, .. }, Some(origin)) => match self.ask_process(interest, origin, *status) {
                 Answer::Told(ended) => Answer::Told(Told { notes: ended.notes | came, ..ended }),
                 _ if *came != 0 => told(*came, 0),
                 nothing => nothing,
             },
-            Source::File(_, came) if *came != 0 => told(*came, 0),
+            (Source::File(_, came), _) if *came != 0 => told(*came, 0),
+            (source, _) => self.ask_itself(interest, source, counts),
+        }
+    }
+
+    /// What came to an interest that has no descriptor's origin.
+    #[inline(never)]
+    fn ask_itself(&self, interest: &Interest, source: &Source, counts: &Counts) -> Answer {
+        match source {
             Source::Timer(timing) if timing.fired && interest.flags.contains(Flags::ONESHOT) => told(0, 1),
             Source::Timer(timing) if timing.fired => {
                 let now = self.timers[usize::from(timing.wall)].now();
@@ -74,6 +83,7 @@ impl State {
     }
 
     /// A process has ended: told with its status, once. `heard` is what the connector has said of it.
+    #[inline(never)]
     fn ask_process(&self, interest: &Interest, origin: &Origin, heard: Option<i32>) -> Answer {
         let ready = self.reported(origin).unwrap_or_else(|| descriptor::readiness(origin.number, ANY));
         if !ready.contains(Readiness::IN) || interest.notes & notes::EXIT == 0 {
@@ -92,6 +102,7 @@ impl State {
 }
 
 /// Bytes between where the program reads and the file's end.
+#[inline(never)]
 fn ask_file(interest: &Interest, origin: &Origin) -> Answer {
     let size = descriptor::size_and_links(origin.number).map_or(0, |(size, _)| size);
     let left = size - descriptor::offset(origin.number).unwrap_or(size);
@@ -147,6 +158,7 @@ fn is_still(origin: &Origin, what: Readiness) -> bool {
 }
 
 /// What is read in other units than bytes: connections, and the kernel's own objects.
+#[inline(never)]
 fn ask_uncounted(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
     if !ready.contains(Readiness::IN) {
         return Answer::Nothing;
@@ -163,6 +175,7 @@ fn ask_uncounted(interest: &Interest, origin: &Origin, ready: Readiness) -> Answ
 }
 
 /// Connections that wait at a socket that listens; none where it does not. The next time this is asked first: a socket seldom ceases to listen.
+#[inline(never)]
 fn ask_listener(origin: &Origin) -> Option<Answer> {
     let waiting = waiting(origin);
     origin.listens.set(waiting.is_some());
@@ -183,6 +196,7 @@ fn counted(origin: &Origin) -> i64 {
     pending.map_or(1, |pending| pending.max(1) as i64)
 }
 
+#[inline(never)]
 fn ask_write(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
     // What was reported need not say whether a peer was ever there.
     let hung_up = ready.contains(Readiness::HUP);
@@ -212,6 +226,7 @@ fn space(origin: &Origin, ready: Readiness) -> i64 {
 }
 
 /// Which of the bits asked for are true, as reported where that is to do.
+#[inline(never)]
 fn ask_mask(interest: &Interest, origin: &Origin, reported: Option<Readiness>) -> Answer {
     let wanted = interest.needs();
     let is_checked = !interest.manner.contains(Manner::UNCHECKED);
@@ -249,6 +264,7 @@ fn ask_ready(ready: u32, origin: &Origin, is_checked: bool) -> Answer {
     }
 }
 
+#[inline(never)]
 fn ask_empty(origin: &Origin) -> Answer {
     match descriptor::unsent_bytes(origin.number) {
         Some(1..) => Answer::Nothing,
@@ -257,6 +273,7 @@ fn ask_empty(origin: &Origin) -> Answer {
 }
 
 /// Nothing more will come, or can be sent: with the error that ended it, or 0.
+#[inline(never)]
 fn ended_told(origin: &Origin, ready: Readiness, data: i64) -> Answer {
     let error = if is_broken(origin, ready) { inferred_error(origin, ready) } else { 0 };
     Answer::Told(Told { notes: error as u32, data, flags: Flags::EOF })

@@ -130,7 +130,7 @@ impl State {
     /// What the interests of an origin want of its file.
     fn wants(&self, key: Key) -> Wanted {
         let origin = &self.origins[key];
-        let interests = origin.interests.into_iter().map(|interest| &self.interests[interest]);
+        let interests = origin.interests.iter().map(|interest| &self.interests[interest]);
         interests.fold(Wanted::empty(), |all, interest| match interest.filter {
             Filter::Vnode => all | wanted(interest.notes, origin.kind),
             _ => all | GROWTH,
@@ -201,7 +201,7 @@ impl State {
 
     /// Names of entries may have been lost, if somebody asks for those of an origin.
     fn lose_names(&mut self, key: Key) {
-        let interests = self.origins.get(key).map(|origin| origin.interests);
+        let interests = self.origins.get(key).map(|origin| origin.interests.iter());
         for key in interests.into_iter().flatten() {
             let interest = &mut self.interests[key];
             if let Source::File(_, came) = &mut interest.source
@@ -220,7 +220,7 @@ impl State {
         let after = descriptor::size_and_links(origin.number).unwrap_or(before);
         origin.rest().seen = after;
         let meaning = meaning(happened, before, after);
-        for interest in origin.interests {
+        for interest in origin.interests.iter() {
             let one = &mut self.interests[interest];
             let asked = one.notes;
             let named = name.filter(|_| asked & notes::NAMES != 0).and_then(|name| entry(happened, name));

@@ -8,7 +8,6 @@ use crate::record::Filter;
 const FILTERS: usize = 7;
 
 /// See the module.
-#[derive(Clone, Copy)]
 pub struct Interests {
     keys: [Key; FILTERS],
     /// Places that are taken, a bit each.
@@ -47,27 +46,26 @@ impl Interests {
     pub fn is_empty(&self) -> bool {
         self.taken == 0
     }
-}
 
-impl IntoIterator for Interests {
-    type Item = Key;
-    type IntoIter = Walk;
-
-    fn into_iter(self) -> Walk {
-        Walk(self)
+    /// In the order of their filters.
+    pub fn iter(&self) -> Walk<'_> {
+        Walk { keys: &self.keys, left: self.taken }
     }
 }
 
 /// The interests one after the other.
-pub struct Walk(Interests);
+pub struct Walk<'a> {
+    keys: &'a [Key; FILTERS],
+    left: u8,
+}
 
-impl Iterator for Walk {
+impl Iterator for Walk<'_> {
     type Item = Key;
 
     fn next(&mut self) -> Option<Key> {
-        let place = self.0.taken.trailing_zeros() as usize;
-        let key = *self.0.keys.get(place)?;
-        self.0.taken &= self.0.taken - 1;
+        let place = self.left.trailing_zeros() as usize;
+        let key = *self.keys.get(place)?;
+        self.left &= self.left - 1;
         Some(key)
     }
 }
@@ -100,11 +98,11 @@ mod tests {
             interests.put(filter, key);
             key
         });
-        assert_eq!(interests.into_iter().collect::<Vec<_>>(), [read, write, poll]);
+        assert_eq!(interests.iter().collect::<Vec<_>>(), [read, write, poll]);
         assert_eq!((interests.take(Filter::Read), interests.take(Filter::Read)), (Some(read), None));
         assert_eq!((interests.get(Filter::Write), interests.get(Filter::Vnode)), (Some(write), None));
-        assert_eq!(interests.into_iter().collect::<Vec<_>>(), [write, poll]);
+        assert_eq!(interests.iter().collect::<Vec<_>>(), [write, poll]);
         assert_eq!((interests.take(Filter::Poll), interests.take(Filter::Write)), (Some(poll), Some(write)));
-        assert!(interests.is_empty() && interests.into_iter().next().is_none());
+        assert!(interests.is_empty() && interests.iter().next().is_none());
     }
 }

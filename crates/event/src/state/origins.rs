@@ -9,7 +9,6 @@ use std::cell::Cell;
 use std::os::fd::RawFd;
 
 use super::interests::Interests;
-use super::telling::{NONE, Sink};
 use super::{Origin, Rest, State};
 use crate::closing::{self, Watch};
 use crate::interest::{Interest, Source};
@@ -108,7 +107,7 @@ impl State {
     /// What the set is to wait for at an origin: all that its interests need, edge-triggered where one of them must not be told of what it
     /// was told before, or where there is nothing to tell.
     fn needed(&self, origin: &Origin) -> Readiness {
-        let heard = origin.interests.into_iter().map(|key| &self.interests[key]).filter(|interest| interest.is_heard());
+        let heard = origin.interests.iter().map(|key| &self.interests[key]).filter(|interest| interest.is_heard());
         let mut all = Readiness::empty();
         let mut edge = origin.dozing;
         // Another queue's registration of a queue is refused if it is exclusive.
@@ -125,14 +124,6 @@ impl State {
         }
         all |= by_lines;
         if edge || all.is_empty() { all | Readiness::ET } else { all }
-    }
-
-    /// Whether the set itself goes on reporting what an interest was told, so that it need not stay on the ready list.
-    #[inline]
-    pub(super) fn is_repeated(&self, interest: &Interest) -> bool {
-        let Source::Descriptor(origin) = interest.source else { return false };
-        let registered = self.origins[origin].registered;
-        registered.is_some_and(|what| !what.contains(Readiness::ET)) && !interest.needs().is_empty()
     }
 
     /// Makes the set wait for what an origin's interests need; with `again`, has it tell anew of what is ready. ENOENT if the number means another file than
@@ -247,9 +238,10 @@ impl State {
     }
 
     /// The open file behind an origin is gone, or has another number: its interests end, in silence where that is not to be told.
+    #[inline(never)]
     pub(super) fn end_origin(&mut self, key: Key) {
         let interests = std::mem::take(&mut self.origins[key].interests);
-        for interest in interests {
+        for interest in interests.iter() {
             self.end_interest(interest);
         }
         self.end_lines(key);
@@ -316,28 +308,31 @@ impl State {
         closed.into_iter().for_each(|number| self.closed(number));
     }
 
-    /// The set has reported `what` of an origin: its interests are told, or go on the ready list where others stand before them.
-    pub(super) fn report(&mut self, key: Key, what: Readiness, sink: &mut Sink) {
-        let batch = self.batch;
+    /// The set has reported `what` of an origin: its interests are due to be told, as far as there is `room`, or go on the ready list where others stand there
+    /// before them.
+    pub(super) fn report(&mut self, key: Key, what: Readiness, room: usize) {
         let Some(origin) = self.origins.get_mut(key) else {
             self.haunted |= self.lost.contains(&key);
             return;
         };
-        origin.reported = (batch, what);
+        if origin.watch.is_closed() {
+            self.end_origin(key);
+            return;
+        }
+        origin.reported = (self.batch, what);
         let at_once = origin.is_told_at_once();
-        for interest in origin.interests {
-            // Another one may have found that the origin has ended.
-            let Some(one) = self.interests.get(interest) else { continue };
-            if !one.is_heard() || !one.concerns(what) {
+        for key in origin.interests.iter() {
+            let interest = &self.interests[key];
+            if !interest.is_heard() || !interest.concerns(what) {
                 continue;
             }
-            if at_once && self.ready.is_empty() && sink.room > 0 {
-                self.tell_one(interest, sink, &NONE);
+            if at_once && self.ready.is_empty() && self.due.len() < room {
+                self.due.push(key);
             } else {
-                self.ready.push(interest.index);
+                self.ready.push(key.index);
             }
         }
-        if !at_once && self.origins.get(key).is_some_and(|origin| !origin.lines_are_empty()) {
+        if !at_once && !origin.lines_are_empty() {
             self.carry_on(key, what);
         }
     }

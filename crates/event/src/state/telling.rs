@@ -5,10 +5,10 @@ use corelane_os::events::polling::{Readiness, Report, readiness_of, token_of};
 use corelane_os::events::signals::SIGNALS;
 use corelane_seam::slab::Key;
 
-use super::State;
 use super::asking::Answer;
+use super::{Origin, State};
 use crate::closing;
-use crate::interest::{Source, Told};
+use crate::interest::{Interest, Source, Told};
 use crate::record::{Event, Filter, Flags, Manner, notes};
 use crate::set::Token;
 use crate::signals::{self, Counts};
@@ -51,15 +51,17 @@ impl State {
         self.settle_bell();
     }
 
-    /// Puts on the ready list what `reports` speak of, and tells what is true of the list; says how much that is.
+    /// Notes what `reports` speak of, and tells what is true of it, and of the ready list; says how much that is.
     pub fn tell(&mut self, reports: &[Report], sink: &mut Sink) -> usize {
         let room = sink.room;
+        // All are noted before the first is asked: what of them is not in the processor's cache is fetched side by side, and not one behind each system call.
         for report in reports {
             match Token::from_word(token_of(report)) {
                 Some(token) => self.hear(token),
-                None => self.report(Key::from_bits(token_of(report)), readiness_of(report), sink),
+                None => self.report(Key::from_bits(token_of(report)), readiness_of(report), room),
             }
         }
+        self.tell_due(sink);
         self.hear_processes();
         let counted;
         let counts = if self.called.is_none() {
@@ -124,6 +126,18 @@ impl State {
         }
     }
 
+    /// Tells what was reported before anything was on the ready list.
+    fn tell_due(&mut self, sink: &mut Sink) {
+        let mut due = std::mem::take(&mut self.due);
+        for key in due.drain(..) {
+            // It may have ended with another of its origin.
+            if self.interests.get(key).is_some() {
+                self.tell_one(key, sink, &NONE);
+            }
+        }
+        self.due = due;
+    }
+
     /// Asks each interest on the list as it is now, as long as there is room, and tells what is true.
     fn scan(&mut self, sink: &mut Sink, counts: &Counts) {
         for _ in 0..self.ready.len() {
@@ -139,7 +153,7 @@ impl State {
     }
 
     /// Tells what there is to tell to an interest.
-    pub(super) fn tell_one(&mut self, key: Key, sink: &mut Sink, counts: &Counts) {
+    fn tell_one(&mut self, key: Key, sink: &mut Sink, counts: &Counts) {
         if let Some(event) = self.ask_and_settle(key, counts) {
             if sink.is_patient {
                 self.fresh.push(key);
@@ -155,18 +169,22 @@ impl State {
         if !interest.is_heard() {
             return None;
         }
+        let origin = interest.origin().map(|origin| (origin, &self.origins[origin]));
+        let is_repeated = origin.is_some_and(|(_, origin)| is_repeated(interest, origin));
         if interest.told_in == self.look {
-            self.stay(key);
+            if !is_repeated {
+                self.put_back.push(key);
+            }
             return None;
         }
         let trusted = interest.manner.contains(Manner::UNCHECKED);
-        if let Some(origin) = interest.origin()
-            && !self.is_alive(&self.origins[origin], trusted)
+        if let Some((origin, one)) = origin
+            && !self.is_alive(one, trusted)
         {
             self.end_origin(origin);
             return None;
         }
-        let told = match self.ask(interest, counts) {
+        let told = match self.ask(interest, origin.map(|(_, one)| one), counts) {
             Answer::Told(told) => told,
             _ if interest.forced => Told { notes: 0, data: 0, flags: Flags::empty() },
             answer => {
@@ -175,7 +193,7 @@ impl State {
             }
         };
         let event = interest.event(told);
-        self.after_telling(key, &event, counts);
+        self.after_telling(key, &event, is_repeated, counts);
         (!event.flags.contains(Flags::DROP)).then_some(event)
     }
 
@@ -185,7 +203,9 @@ impl State {
         let is_signal = self.interests[key].filter == Filter::Signal;
         let counted = is_signal.then(|| self.gather());
         self.ready.remove(key.index);
-        let event = self.ask_and_settle(key, counted.as_ref().unwrap_or(&NONE));
+        let mut event = None;
+        let mut sink = Sink { each: &mut |told| event = Some(*told), room: 1, is_patient: false };
+        self.tell_one(key, &mut sink, counted.as_ref().unwrap_or(&NONE));
         self.finish();
         event
     }
@@ -197,6 +217,7 @@ impl State {
     }
 
     /// There is nothing to tell to an interest.
+    #[inline(never)]
     fn tell_nothing(&mut self, key: Key, answer: &Answer) {
         let origin = self.interests[key].origin();
         // Of what was not reported, as of what is new, nothing is to be suspected.
@@ -243,8 +264,8 @@ impl State {
         }
     }
 
-    /// What becomes of an interest that was told.
-    fn after_telling(&mut self, key: Key, event: &Event, counts: &Counts) {
+    /// What becomes of an interest that was told, of which the set goes on to report what is true if it `is_repeated`.
+    fn after_telling(&mut self, key: Key, event: &Event, is_repeated: bool, counts: &Counts) {
         if event.flags.intersects(Flags::ONESHOT | Flags::DROP) {
             self.drop_interest(key);
             if event.filter == Filter::Aio {
@@ -275,16 +296,7 @@ impl State {
         }
         // A child that is followed may have ended meanwhile, which was not told with its beginning.
         let is_child = event.filter == Filter::Process && event.notes & notes::CHILD != 0;
-        if is_child || !event.flags.contains(Flags::CLEAR) {
-            self.stay(key);
-        }
-    }
-
-    /// What may be true after the call, too, is looked at again then.
-    #[inline]
-    fn stay(&mut self, key: Key) {
-        let interest = &self.interests[key];
-        if !self.is_repeated(interest) {
+        if !is_repeated && (is_child || !event.flags.contains(Flags::CLEAR)) {
             self.put_back.push(key);
         }
     }
@@ -325,4 +337,11 @@ impl State {
         }
         self.settle_bell();
     }
+}
+
+/// Whether the set itself goes on reporting what an interest in a descriptor was told, so that it need not be looked at again after the call.
+#[inline]
+fn is_repeated(interest: &Interest, origin: &Origin) -> bool {
+    let is_level = origin.registered.is_some_and(|what| !what.contains(Readiness::ET));
+    is_level && matches!(interest.source, Source::Descriptor(_)) && !interest.needs().is_empty()
 }
