@@ -18,7 +18,7 @@
 //! 1. The kernel makes the queue's epoll descriptor readable. An epoll token names the origin by place and generation, so what was removed
 //!    meanwhile is recognised.
 //! 2. [`Queue::take`] collects tokens (one epoll_wait(2), outside of the queue's lock), and under the lock puts the origins' interests on
-//!    the ready list; where that is empty, and nothing has to be heard first, an interest is asked at once and never gets there.
+//!    the ready list; where that is empty, and nothing has to be heard first, an interest never gets there: it is asked when all reports of the batch are noted, so that memory which is not in the cache is fetched side by side.
 //! 3. It goes over the ready list as long as it was at the start (a marker in other systems) and asks each origin how things stand *now*:
 //!    bytes, space, connections, count. What is no longer true leaves the list in silence; what is true becomes an event.
 //! 4. Told interests that are level-triggered stay on the list, at its tail. The kernel's own list serves for that where
