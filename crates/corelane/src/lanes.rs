@@ -4,7 +4,6 @@ mod channels;
 mod claims;
 mod drained;
 mod driver;
-mod driver_settings;
 mod ended;
 pub(crate) mod ending;
 pub(crate) mod entry;
@@ -27,10 +26,10 @@ pub use corelane_os::cpus::parse_list as parse_cpus;
 pub use corelane_os::handed::{Handed, take as take_handed};
 pub use corelane_os::signals::Signals;
 pub use corelane_rss::Transport;
+pub use corelane_seam::Tuning as DriverSettings;
 pub use drained::Drained;
 pub use driver::{DriverChoice, DriverKind};
 pub(crate) use driver::{attempt, choose};
-pub use driver_settings::DriverSettings;
 pub use ended::Ended;
 pub use frames::PacketPort;
 pub use live::LiveLimits;
@@ -161,7 +160,7 @@ impl Lanes {
         self
     }
 
-    /// How each lane's driver uses the lane's memory and its helper threads.
+    /// How each lane's driver uses the lane's memory and its helper threads. What is out of range is refused at the start, with the range.
     pub fn driver_settings(mut self, settings: DriverSettings) -> Self {
         self.driver_settings = settings;
         self

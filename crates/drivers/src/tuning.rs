@@ -39,13 +39,21 @@ mod tests {
     #[test]
     fn a_setting_out_of_range_is_named() {
         assert_eq!(check(&Tuning::default()), Ok(()));
-        let tuning = Tuning { datagram_bytes: 1000, ..Tuning::default() };
-        let error = check(&tuning).unwrap_err();
-        assert!(matches!(error, Error::Tuning { field: "datagram_bytes", got: 1000, .. }));
-        assert!(error.to_string().contains("65536 to 4194304, not 1000"));
-        for offload_threads in [0, 1, 257] {
-            let error = check(&Tuning { offload_threads, ..Tuning::default() }).unwrap_err();
-            assert!(matches!(error, Error::Tuning { field: "offload_threads", least: 2, most: 256, .. }), "{error}");
+        let default = Tuning::new;
+        let wrong = [
+            (default().receive_bytes(0), "receive_bytes must be 1 to 4194304, not 0"),
+            (default().receive_bytes(usize::MAX), "receive_bytes must be 1 to 4194304, not"),
+            (default().receive_cycle_bytes(0), "receive_cycle_bytes must be 1 to"),
+            (default().datagram_bytes(65_535), "datagram_bytes must be 65536 to 4194304, not 65535"),
+            (default().accept_batch(0), "accept_batch must be 1 to"),
+            (default().offload_max((1 << 20) + 1), "offload_max must be 1 to 1048576, not 1048577"),
+            (default().offload_threads(1), "offload_threads must be 2 to 256, not 1"),
+            (default().offload_threads(257), "offload_threads must be 2 to 256, not 257"),
+            (default().watches_max((1 << 20) + 1), "watches_max must be 0 to 1048576, not 1048577"),
+        ];
+        for (tuning, words) in wrong {
+            let error = check(&tuning).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
         }
     }
 }

@@ -29,43 +29,6 @@ pub const RECEIVE_BYTES_LEAST: usize = 4 << 10;
 /// The same for datagrams: room for one of any size, or one train.
 pub const DATAGRAM_BLOCK_BYTES_LEAST: usize = 64 << 10;
 
-/// How a driver uses the lane's memory and descriptors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tuning {
-    /// Bytes that one receive brings at the most. Default 60 KiB: what is passed on as it came then leaves in one segment (the
-    /// loopback interface's hold 65,483 bytes), where 64 KiB would leave in a full one and a tiny one.
-    pub receive_bytes: usize,
-    /// Bytes received by one [`Driver::collect`], where each receive counts for at least a 16th: the set that cycles, so it
-    /// should fit in the CPU's second-level cache. Default 256 KiB.
-    pub receive_cycle_bytes: usize,
-    /// Most bytes of the block for one receive of datagrams; shared by up to [`BATCH_MAX`](crate::BATCH_MAX) of them. Where few
-    /// arrive at once, or memory lies in pieces, the block is smaller. Default 1 MiB.
-    pub datagram_bytes: usize,
-    /// Connections that one [`Driver::collect`] accepts from one listener. Default 64.
-    pub accept_batch: usize,
-    /// Offloaded calls that may wait or run at once, for one lane. Default 64.
-    pub offload_max: usize,
-    /// Threads of one lane that carry out what would have to wait, at least 2. With helper threads of our own one is kept for files, and
-    /// the others have offloaded calls as well; a ring has as many threads of the kernel, of each of its two kinds, for files. Default 4.
-    pub offload_threads: usize,
-    /// Directories that are watched at once, for one lane, at the most; 0: none is. Each costs about a kibibyte of the system's memory, charged to the user. Default 1024.
-    pub watches_max: usize,
-}
-
-impl Default for Tuning {
-    fn default() -> Self {
-        Self {
-            receive_bytes: 60 << 10,
-            receive_cycle_bytes: 256 << 10,
-            datagram_bytes: 1 << 20,
-            accept_batch: 64,
-            offload_max: 64,
-            offload_threads: 4,
-            watches_max: 1024,
-        }
-    }
-}
-
 /// What a driver counts itself, since its creation; what its completions show is counted above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriverCounters {
@@ -178,7 +141,7 @@ pub trait Driver {
         false
     }
 
-    /// Offloaded calls that may wait or run at once ([`Tuning::offload_max`]): whoever counts those under way needs none to be
+    /// Offloaded calls that may wait or run at once ([`Tuning::offload_max`](crate::Tuning::offload_max)): whoever counts those under way needs none to be
     /// refused.
     fn offload_max(&self) -> usize;
 

@@ -43,6 +43,7 @@ mod random;
 mod region;
 pub mod slab;
 mod sync;
+mod tuning;
 mod wrapped;
 
 pub use address::{Address, AddressError, Link, UNIX_NAME_BYTES_MAX, Unix};
@@ -54,7 +55,7 @@ pub use datagram::{
     Arrival, BATCH_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, TRAIN_DATAGRAMS_MAX, Train, Trains,
     datagram_bytes_max,
 };
-pub use driver::{DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Tuning, Wait};
+pub use driver::{DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Wait};
 pub use error::{Error, Fault, Reason};
 pub use frame::{
     Checksum, FRAME_BYTES_LEAST, FRAME_BYTES_MAX, FRAMES_MAX, Frame, FrameCounts, FrameFacts, FrameHash, FrameMemory,
@@ -73,4 +74,5 @@ pub use payer::Payer;
 pub use port::{Port, PortFacts, PortId, PortKind, Taken};
 pub use ports::{Attention, PortEnd, PortTable};
 pub use random::{Random, mix};
+pub use tuning::Tuning;
 pub use wrapped::{CountedPort, DELAYED_MAX, FaultyPort, PortCounts, PortFaultCounts, PortFaults};

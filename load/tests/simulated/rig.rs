@@ -87,7 +87,7 @@ impl Rig {
     }
 
     fn lanes(&self, host: Option<Host>, count: usize, memory_bytes: usize, equip: impl FnMut(&mut Roster)) -> Lanes {
-        let tuning = Tuning { datagram_bytes: (memory_bytes / 16).min(1 << 20), ..Tuning::default() };
+        let tuning = Tuning::default().datagram_bytes((memory_bytes / 16).min(1 << 20));
         let plan = RigPlan { host, tuning, connections_max: u32::MAX, ..RigPlan::lanes(count).memory(memory_bytes) };
         Lanes::new(&self.world, &plan, equip)
     }

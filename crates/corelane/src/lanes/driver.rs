@@ -47,6 +47,14 @@ impl fmt::Display for DriverKind {
     }
 }
 
+/// Refuses what no driver takes.
+///
+/// # Errors
+/// [`Error::Setting`], with the range.
+pub(crate) fn check(settings: &Tuning) -> Result<(), Error> {
+    corelane_drivers::check(settings).map_err(|why| Error::Setting { name: "driver", why: why.to_string() })
+}
+
 /// A choice made, and what the operator should know of it.
 pub(crate) struct Chosen {
     pub(crate) kind: DriverKind,

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::lanes::channels;
 use crate::lanes::claims::{claim_places, refuse_shared_addresses};
 use crate::lanes::drained::Drained;
-use crate::lanes::driver::{DriverKind, choose};
+use crate::lanes::driver::{DriverKind, check, choose};
 use crate::lanes::ending::{Lives, Waiter};
 use crate::lanes::entry::{Beside, Entry, Opened};
 use crate::lanes::frames::{self, LaneFrames, Placing};
@@ -150,7 +150,8 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     }
     let descriptors = raise_descriptor_limit();
     plan::check(lanes)?;
-    let tuning = lanes.driver_settings.tuning()?;
+    let tuning = lanes.driver_settings;
+    check(&tuning)?;
     let chosen = choose(lanes.driver)?;
     lanes.packet.as_ref().map_or(Ok(()), refuse_shared_addresses)?;
     let (places, names) = claim_places(lanes, &mut taken)?;

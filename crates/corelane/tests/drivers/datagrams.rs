@@ -336,9 +336,9 @@ pub fn a_batch_is_used_again<R: Rig>() {
 pub fn one_collect_hands_out_few_batches<R: Rig>() {
     const SOCKETS: usize = 20;
     const PIECE: usize = 64 << 10;
-    let least = Tuning { datagram_bytes: PIECE, ..Tuning::default() };
-    let by_memory = (Tuning { receive_cycle_bytes: 2 * PIECE, ..least }, 64, 2);
-    let by_number = (Tuning { receive_cycle_bytes: usize::MAX, ..least }, 3, 3);
+    let least = Tuning::default().datagram_bytes(PIECE);
+    let by_memory = (least.receive_cycle_bytes(2 * PIECE), 64, 2);
+    let by_number = (least.receive_cycle_bytes(usize::MAX), 3, 3);
     for (tuning, at_most, bound) in [by_memory, by_number] {
         let mut bench = Bench::<R>::with(tuning, crate::bench::MEMORY);
         let (client, _) = bench.bind(Side::Client, bench.rig.address(Side::Client));

@@ -335,7 +335,7 @@ pub fn a_panic_in_an_offloaded_call_is_a_fault<R: Rig>() {
 
 /// Those over the bound fail at once; the others, and later ones, are carried out.
 pub fn offloaded_calls_are_bounded<R: Rig>() {
-    let tuning = Tuning { offload_max: 5, ..Tuning::default() };
+    let tuning = Tuning::default().offload_max(5);
     let mut bench = Bench::<R>::with(tuning, crate::bench::MEMORY);
     let calls: Vec<_> = (0..12).map(|number| bench.push(Side::Server, work(move || Box::new(number)))).collect();
     let outcomes: Vec<_> = calls.into_iter().map(|call| bench.end(Side::Server, call)).collect();
@@ -352,7 +352,7 @@ pub fn offloaded_calls_are_bounded<R: Rig>() {
 
 /// A driver says how many it takes: whoever has no more under way is never refused, however many there are in all.
 pub fn who_counts_offloaded_calls_needs_none_refused<R: Rig>() {
-    let tuning = Tuning { offload_max: 7, ..Tuning::default() };
+    let tuning = Tuning::default().offload_max(7);
     let mut bench = Bench::<R>::with(tuning, crate::bench::MEMORY);
     let room = bench.driver(Side::Server).offload_max();
     assert_eq!(room, 7);

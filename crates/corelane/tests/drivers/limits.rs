@@ -109,7 +109,7 @@ pub fn datagrams_come_though_memory_lies_in_pieces<R: Rig>() {
 
 /// Memory that is enough for a receive of bytes is none for one of datagrams: whoever waits for it is not tried time after time.
 pub fn a_driver_sleeps_though_there_is_memory_for_others<R: Rig>() {
-    let mut bench = Bench::<R>::with(Tuning { receive_bytes: 4 << 10, ..Tuning::default() }, 1);
+    let mut bench = Bench::<R>::with(Tuning::default().receive_bytes(4 << 10), 1);
     let (server, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
     let (client, _) = bench.bind(Side::Client, bench.rig.address(Side::Client));
     let mut all = take_all(&bench, Side::Server);

@@ -347,7 +347,7 @@ pub fn one_collect_hands_out_a_bounded_cycle<R: Rig>() {
 /// accepted.
 pub fn a_busy_connection_starves_nobody<R: Rig>() {
     const BYTES: usize = 60_000;
-    let mut bench = Bench::<R>::with(Tuning { receive_bytes: 256, ..Tuning::default() }, MEMORY);
+    let mut bench = Bench::<R>::with(Tuning::default().receive_bytes(256), MEMORY);
     let pipe = bench.pipe();
     let to = bench.driver(Side::Server).local_address(pipe.listener).unwrap();
     bench.send(Side::Client, pipe.client, chain_of(leaked(pattern(BYTES))));
@@ -382,7 +382,7 @@ pub fn a_busy_connection_starves_nobody<R: Rig>() {
 
 /// More connections wait than one collect accepts.
 pub fn all_that_wait_are_accepted_batch_by_batch<R: Rig>() {
-    let mut bench = Bench::<R>::with(Tuning { accept_batch: 2, ..Tuning::default() }, MEMORY);
+    let mut bench = Bench::<R>::with(Tuning::default().accept_batch(2), MEMORY);
     let (listener, to) = bench.listen(Side::Server, bench.rig.address(Side::Server));
     for _ in 0..7 {
         let connect = Op::Stream(StreamOp::Connect { to: to.clone(), from: None, options: StreamOptions::default() });

@@ -131,7 +131,7 @@ pub fn the_watches_of_a_work_that_left_end<R: Rig>() {
 }
 
 pub fn watches_are_bounded<R: Rig>() {
-    let tuning = Tuning { watches_max: 2, ..Tuning::default() };
+    let tuning = Tuning::default().watches_max(2);
     let mut bench = Bench::<R>::with(tuning, 1 << 20);
     let (top, sub) = directory(&mut bench);
     let watches = [&top, &sub].map(|of| watch(&mut bench, of));

@@ -23,7 +23,7 @@ pub struct Bench {
 impl Bench {
     /// A world with one lane.
     pub fn new(faults: Faults) -> Self {
-        Self::with(faults, Tuning { receive_bytes: 4096, datagram_bytes: 256 << 10, offload_max: 2, ..Tuning::default() })
+        Self::with(faults, Tuning::default().receive_bytes(4096).datagram_bytes(256 << 10).offload_max(2))
     }
 
     pub fn with(faults: Faults, tuning: Tuning) -> Self {

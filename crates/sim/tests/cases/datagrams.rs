@@ -137,7 +137,7 @@ fn over_ipv6_the_largest_is_longer() {
 fn arrivals_are_as_long_as_trains_may_be() {
     let mut longest = (0, 0);
     for seed in 0..20 {
-        let tuning = Tuning { datagram_bytes: 256 << 10, ..Tuning::default() };
+        let tuning = Tuning::default().datagram_bytes(256 << 10);
         let mut bench = Bench::in_world(World::new(seed, Faults::none()), tuning);
         let socket = bound(&mut bench, PLACE, 1 << 20);
         let peer = bench.world.bind(at("192.0.2.1:5000")).unwrap();

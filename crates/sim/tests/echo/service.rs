@@ -68,7 +68,7 @@ pub struct EchoLane {
 impl EchoLane {
     pub fn new(world: &World, seed: u64, address: &Address, stop: Rc<Cell<bool>>) -> Self {
         let arena = Arena::new(4 << 20).unwrap();
-        let tuning = Tuning { receive_bytes: 4 << 10, receive_cycle_bytes: 32 << 10, ..Tuning::default() };
+        let tuning = Tuning::default().receive_bytes(4 << 10).receive_cycle_bytes(32 << 10);
         let mut driver = world.driver(arena.clone(), tuning);
         let stream = StreamOptions::default();
         let listen = Listen { address: address.clone(), backlog: 16, share_port: true, v6_only: false, stream };

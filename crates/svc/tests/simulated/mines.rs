@@ -137,7 +137,7 @@ struct Stage {
 impl Stage {
     fn new(world: &World, family: Family, limits: Limits) -> Self {
         let field = Field::default();
-        let plan = RigPlan { tuning: Tuning { offload_max: 1, ..Tuning::default() }, ..RigPlan::lanes(2).family(family) };
+        let plan = RigPlan { tuning: Tuning::default().offload_max(1), ..RigPlan::lanes(2).family(family) };
         let miner = |_| Miner { field: field.clone(), held: Vec::new(), past: Vec::new(), own: Mine(field.clone()) };
         let of_transforms = field.clone();
         let rig = Rig::behind(world, &plan, limits, miner, move |_, _: &_| {

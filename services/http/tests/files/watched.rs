@@ -213,7 +213,7 @@ fn a_date_that_was_set_back_hides_nothing() {
 #[test]
 fn a_refused_watch_is_counted_and_files_are_looked_at_each_second() {
     let refused = Faults::none().with(FaultKind::RefusedFileWatch, 1_000);
-    let no_watches = Tuning { watches_max: 0, ..Tuning::default() };
+    let no_watches = Tuning::default().watches_max(0);
     for (faults, tuning) in [(refused, Tuning::default()), (Faults::none(), no_watches)] {
         let plan = RigPlan { tuning, ..RigPlan::lanes(1).memory(16 << 20) };
         let mut server = Server::of(faults, &plan, |files| files);

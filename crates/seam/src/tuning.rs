@@ -1,0 +1,101 @@
+//! What a driver may take at once, and what runs beside its lane.
+
+/// What a driver may take at once, and what runs beside its lane. The defaults are what measured best; change one where a measurement of
+/// your own says so. What is out of range is refused when a driver is made.
+///
+/// ```
+/// let settings = corelane_seam::Tuning::new().offload_threads(8).offload_max(256);
+/// assert_eq!((settings.offload_threads, settings.offload_max), (8, 256));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tuning {
+    /// See the function of this name.
+    pub receive_bytes: usize,
+    /// See the function of this name.
+    pub receive_cycle_bytes: usize,
+    /// See the function of this name.
+    pub datagram_bytes: usize,
+    /// See the function of this name.
+    pub accept_batch: usize,
+    /// See the function of this name.
+    pub offload_max: usize,
+    /// See the function of this name.
+    pub offload_threads: usize,
+    /// See the function of this name.
+    pub watches_max: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            receive_bytes: 60 << 10,
+            receive_cycle_bytes: 256 << 10,
+            datagram_bytes: 1 << 20,
+            accept_batch: 64,
+            offload_max: 64,
+            offload_threads: 4,
+            watches_max: 1024,
+        }
+    }
+}
+
+impl Tuning {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes that one receive of a connection brings at the most, 1 to 4 MiB. By default 60 KiB: what is passed on as it came then leaves
+    /// in one segment of the loopback interface.
+    #[must_use]
+    pub fn receive_bytes(mut self, bytes: usize) -> Self {
+        self.receive_bytes = bytes;
+        self
+    }
+
+    /// Bytes that a lane receives before it works on them, at least 1, where each receive counts for at least a 16th. They are the memory
+    /// that is used again and again, and should fit into the CPU's second-level cache. By default 256 KiB.
+    #[must_use]
+    pub fn receive_cycle_bytes(mut self, bytes: usize) -> Self {
+        self.receive_cycle_bytes = bytes;
+        self
+    }
+
+    /// Bytes of the block that one receive of datagrams fills at the most, 64 KiB to 4 MiB. By default 1 MiB.
+    #[must_use]
+    pub fn datagram_bytes(mut self, bytes: usize) -> Self {
+        self.datagram_bytes = bytes;
+        self
+    }
+
+    /// Connections that a lane accepts from one listener before it works on what it has, at least 1. By default 64.
+    #[must_use]
+    pub fn accept_batch(mut self, connections: usize) -> Self {
+        self.accept_batch = connections;
+        self
+    }
+
+    /// Offloaded calls of one lane that wait or run at once, 1 to 1,048,576; the next ones have to
+    /// wait in their connections. By default 64.
+    #[must_use]
+    pub fn offload_max(mut self, calls: usize) -> Self {
+        self.offload_max = calls;
+        self
+    }
+
+    /// Threads beside each lane for what would have to wait, 2 to 256: one is kept for files, the others carry out offloaded calls as well. They
+    /// start when they are needed. With `uring` the kernel's own threads for files are bounded by the same number. By default 4.
+    #[must_use]
+    pub fn offload_threads(mut self, threads: usize) -> Self {
+        self.offload_threads = threads;
+        self
+    }
+
+    /// Directories that one lane watches at once, 0 to 1,048,576; what lies in others is looked at again and again. Each costs about a kibibyte of the system's memory. By default 1024.
+    #[must_use]
+    pub fn watches_max(mut self, directories: usize) -> Self {
+        self.watches_max = directories;
+        self
+    }
+}
