@@ -4,6 +4,7 @@
 //! tests of its own (formatting, lints, documents) counts as one. How a test skips itself stands in `skips`.
 
 mod artifacts;
+mod facade;
 mod lacking;
 mod packages;
 mod process;
@@ -141,6 +142,7 @@ fn wanted(only: Option<&str>) -> impl Iterator<Item = &'static Section> {
 fn verdict(section: &Section, workspace: &Workspace, share: Share, built: &mut Option<Artifacts>) -> anyhow::Result<Verdict> {
     let verdict = match &section.work {
         Work::Tidy => check_rules()?,
+        Work::Facade => facade::check(workspace, &share)?,
         Work::Check(arguments, variables) => {
             let outcome = run_cargo(workspace, arguments, variables, &share)?;
             Verdict::one(outcome.success, outcome.output)

@@ -201,6 +201,7 @@ impl Consumer {
     ///
     /// # Errors
     /// [`Broken`] for memory that is no ring.
+    #[doc(hidden)] // Whoever takes packets is given one.
     pub fn new(memory: HandedMemory) -> Result<Self, Broken> {
         let slots = slots_of(memory.words())?;
         let taken = memory.words()[TAKEN].load(Ordering::Relaxed);

@@ -21,6 +21,7 @@ pub use corelane_watch::{Counted, Declaration, Joined, Kind, OwnCounter, Service
 /// What stands in signatures here and a service seldom has to name: the outcomes of operations that Corelane begins itself, what memory that
 /// travels between lanes is made of, and who pays for a lane's memory.
 pub mod parts {
+    pub use corelane_lane::channel::Full;
     pub use corelane_seam::parcel::{AbroadCounts, AbroadLimits, Guest, Guests, Parcel, ParcelRefused, Post};
     pub use corelane_seam::slab::Key;
     pub use corelane_seam::{

@@ -85,11 +85,13 @@ impl Steered {
     }
 
     /// Its maps; none unless a program with maps chooses.
+    #[doc(hidden)] // Whoever runs lanes calls it, and no program.
     pub fn maps(&self) -> Option<[BorrowedFd<'_>; 2]> {
         self.attached.as_ref()?.selector.maps()
     }
 
     /// Its places where a program chooses among sockets.
+    #[doc(hidden)] // Whoever runs lanes calls it, and no program.
     pub fn groups(&self) -> Vec<GroupShown<'_>> {
         let groups = self.attached.iter().flat_map(|attached| &attached.groups);
         groups.map(|(at, group)| GroupShown { at: *at, members: group.members(), program: group.program() }).collect()
@@ -99,6 +101,7 @@ impl Steered {
     ///
     /// # Errors
     /// [`Error::LaneSilent`], [`Error::LaneEnded`]; [`Error::Lane`] with what `visit` says.
+    #[doc(hidden)] // Whoever runs lanes calls it, and no program.
     pub fn show(&self, lane: usize, visit: Visit) -> Result<(), Error> {
         let visit = std::cell::Cell::new(Some(visit));
         // reason: one lane is told once.
@@ -109,6 +112,7 @@ impl Steered {
     ///
     /// # Errors
     /// [`Error::LaneSilent`], [`Error::LaneEnded`], [`Error::Lane`]: of the first of them; the others have left all the same.
+    #[doc(hidden)] // Whoever runs lanes calls it, and no program.
     pub fn hand_over(&self) -> Result<(), Error> {
         let all: Vec<usize> = (0..self.present().len()).collect();
         self.tell(&all, || Command::HandOver)

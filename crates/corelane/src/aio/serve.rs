@@ -242,6 +242,7 @@ impl<T: Talk> Lane<T> {
 
 impl<T: Talk> StreamService for Serve<T> {
     type Talk = T;
+    #[doc(hidden)] // It is made and used by this module alone.
     type Session = Rc<Link>;
 
     fn started(&mut self, cx: &mut Cx<'_, T>) {
