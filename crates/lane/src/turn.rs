@@ -434,7 +434,7 @@ impl<D: Driver> Lane<D> {
         if self.turns.is_multiple_of(64) {
             self.note_gauges();
         }
-        let row = &self.kit.row;
+        let row = self.kit.row.writer();
         let last = row.get(LaneCounter::LastTurnNanoseconds);
         row.set(LaneCounter::LastTurnNanoseconds, self.kit.now);
         row.set(LaneCounter::Serving, 0);
@@ -465,7 +465,7 @@ impl<D: Driver> Lane<D> {
 
     /// Copies to the page what is counted elsewhere.
     fn note_gauges(&self) {
-        let (row, counters) = (&self.kit.row, self.driver.counters());
+        let (row, counters) = (self.kit.row.writer(), self.driver.counters());
         row.set(LaneCounter::TasksMaxHits, self.kit.tasks.refused());
         row.set(LaneCounter::WordsRefused, self.control.words_refused(self.kit.lane()));
         row.set(LaneCounter::MemoryUsed, self.kit.arena.used() as u64);

@@ -44,11 +44,39 @@ fn lengths(row: &LaneRow, number: u64) {
     row.record_many(LaneHistogram::RequestNanoseconds, length, 16);
 }
 
+/// Gauges that are written together before a sleep: what is counted elsewhere.
+const GAUGES: [LaneCounter; 6] = [
+    LaneCounter::MemoryUsed,
+    LaneCounter::MemoryPeak,
+    LaneCounter::MemoryLimitHits,
+    LaneCounter::SystemCallsSubmit,
+    LaneCounter::SystemCallsWait,
+    LaneCounter::ReceivesEmpty,
+];
+
+/// Each with the place of its row looked up.
+fn singly(row: &LaneRow, number: u64) {
+    GAUGES.into_iter().for_each(|gauge| row.set(gauge, number));
+}
+
+/// All with one look.
+fn gauges(row: &LaneRow, number: u64) {
+    let row = row.writer();
+    GAUGES.into_iter().for_each(|gauge| row.set(gauge, number));
+}
+
 /// What is measured, and its name.
 type Part = (&'static str, fn(&LaneRow, u64));
 
-const PARTS: [Part; 5] =
-    [("nothing", nothing), ("serving", serving), ("together", together), ("lengths", lengths), ("turn", turn)];
+const PARTS: [Part; 7] = [
+    ("nothing", nothing),
+    ("serving", serving),
+    ("together", together),
+    ("lengths", lengths),
+    ("turn", turn),
+    ("singly", singly),
+    ("gauges", gauges),
+];
 
 fn page() -> Page {
     let description =
@@ -76,8 +104,10 @@ fn main() {
         [name, times] => {
             let part = PARTS.iter().find(|(known, _)| known == name).map(|(_, part)| part);
             // reason: whoever counts instructions reads the names here.
-            let (part, times) =
-                (part.expect("nothing, serving, together, lengths or turn"), times.parse().expect("a number of times"));
+            let (part, times) = (
+                part.expect("nothing, serving, together, lengths, turn, singly or gauges"),
+                times.parse().expect("a number of times"),
+            );
             (0..times).for_each(|number| part(&row, black_box(number)));
         }
         _ => PARTS.iter().for_each(|(name, part)| println!("{name:<10} {:>6.2} ns", nanoseconds(&row, *part))),

@@ -63,7 +63,7 @@ pub use layout::{
 pub use own::check_declared;
 pub use own::{Joined, OwnCounter};
 pub use packets::{PacketsRow, PacketsWriter};
-pub use page::{CounterName, Description, LaneName, LaneRow, Page, Row, ServiceName, ServiceRow};
+pub use page::{CounterName, Description, LaneName, LaneRow, LaneRowWriter, Page, Row, RowWriter, ServiceName, ServiceRow};
 pub use process::Liveness;
 pub use process_id::ProcessId;
 pub use reader::Reader;

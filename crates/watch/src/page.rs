@@ -307,9 +307,71 @@ impl<C: Counter, const WORDS: usize> Row<C, WORDS> {
         self.word(counter).load(Ordering::Relaxed)
     }
 
+    /// The same row, of which the place in the page has been looked up: for who writes several counters at a time.
+    #[inline]
+    pub fn writer(&self) -> RowWriter<'_, C, WORDS> {
+        let words = self.memory.words()[self.first..].first_chunk();
+        // reason: a row lies in its page.
+        RowWriter { words: words.expect("a row lies in its page"), counters: PhantomData }
+    }
+
     #[inline(always)]
     fn word(&self, counter: C) -> &AtomicU64 {
         &self.memory.words()[self.first..self.first + WORDS][counter.index()]
+    }
+}
+
+/// See [`Row::writer`].
+#[derive(Clone, Copy, Debug)]
+pub struct RowWriter<'a, C, const WORDS: usize> {
+    words: &'a [AtomicU64; WORDS],
+    counters: PhantomData<(C, Cell<()>)>,
+}
+
+impl<C: Counter, const WORDS: usize> RowWriter<'_, C, WORDS> {
+    /// As [`Row::add`].
+    #[inline]
+    pub fn add(&self, counter: C, n: u64) {
+        debug_assert_eq!(counter.declaration().kind, Kind::Counter, "{} is set, not added to", counter.declaration().name);
+        add(&self.words[counter.index()], n);
+    }
+
+    /// As [`Row::set`].
+    #[inline]
+    pub fn set(&self, counter: C, value: u64) {
+        self.words[counter.index()].store(value, Ordering::Relaxed);
+    }
+
+    /// As [`Row::get`].
+    #[inline]
+    pub fn get(&self, counter: C) -> u64 {
+        self.words[counter.index()].load(Ordering::Relaxed)
+    }
+}
+
+/// What writes the row of one lane.
+pub type LaneRowWriter<'a> = RowWriter<'a, LaneCounter, LANE_ROW_WORDS>;
+
+impl LaneRowWriter<'_> {
+    /// As [`LaneRow::together`].
+    ///
+    /// # Panics
+    /// If it is called within itself, or after a panic in it.
+    #[inline]
+    pub fn together(&self, write: impl FnOnce(&Self)) {
+        sequence::write(&self.words[lane_row::SEQUENCE], || write(self));
+    }
+
+    /// As [`LaneRow::record`].
+    #[inline]
+    pub fn record(&self, histogram: LaneHistogram, value: u64) {
+        self.record_many(histogram, value, 1);
+    }
+
+    /// As [`LaneRow::record_many`].
+    #[inline]
+    pub fn record_many(&self, histogram: LaneHistogram, value: u64, times: u64) {
+        add(&self.words[lane_row::HISTOGRAMS + histogram as usize * BUCKETS + bucket(value)], times);
     }
 }
 
@@ -326,9 +388,8 @@ impl LaneRow {
     /// # Panics
     /// If it is called within itself, or after a panic in it.
     #[inline]
-    pub fn together(&self, write: impl FnOnce(&Self)) {
-        let sequence = &self.memory.words()[self.first..self.first + LANE_ROW_WORDS][lane_row::SEQUENCE];
-        sequence::write(sequence, || write(self));
+    pub fn together(&self, write: impl FnOnce(&LaneRowWriter<'_>)) {
+        self.writer().together(write);
     }
 
     /// Counts one value in a histogram.
@@ -340,8 +401,7 @@ impl LaneRow {
     /// Counts one value so many times.
     #[inline]
     pub fn record_many(&self, histogram: LaneHistogram, value: u64, times: u64) {
-        let at = lane_row::HISTOGRAMS + histogram as usize * BUCKETS + bucket(value);
-        add(&self.memory.words()[self.first..self.first + LANE_ROW_WORDS][at], times);
+        self.writer().record_many(histogram, value, times);
     }
 }
 
