@@ -249,6 +249,7 @@ impl Sockets {
     pub fn stop(&mut self, socket: Socket, arena: &Arena, most: usize, done: &mut Vec<Completion>) {
         let key = key_of(socket);
         self.hand_over_to(key, arena, most, done);
+        // A close ends the receive as well.
         let Some(socket) = self.all.get_mut(key) else { return };
         if let Some((handle, batch)) = socket.receive.take() {
             let fault = if socket.queue.is_empty() { Fault::CANCELLED } else { Fault::of(Reason::NoMemory) };

@@ -133,6 +133,7 @@ impl<S: Source> ReadinessDriver<S> {
 
     /// Ends the receive under way, if there is one, for this reason.
     pub(super) fn end_receive_with(&mut self, key: Key, fault: Fault, completions: &mut Vec<Completion>) {
+        // What is closed receives nothing any more.
         let Some(endpoint) = self.endpoints.get_mut(key) else { return };
         let receiving = std::mem::replace(&mut endpoint.receiving, Receiving::Nothing);
         let handle = endpoint.receive_handle;
@@ -202,18 +203,17 @@ impl<S: Source> ReadinessDriver<S> {
         }
         self.cancel_receive(key, completions);
         self.cancel_send(key, completions);
-        if let Some(endpoint) = self.endpoints.remove(key) {
-            assert!(endpoint.listed == Listed::Nowhere, "a closed endpoint stands in no list");
-            assert!(endpoint.receiving == Receiving::Nothing && endpoint.sending == Sending::Nothing);
-            assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams(_)), "sockets only have names");
-            if reset {
-                // A connection that is broken already cannot be broken off.
-                let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
-            }
-            self.counters.calls_work += 1;
-            self.local.remove(&key.index);
-            self.release(key, endpoint);
+        let endpoint = self.endpoints.remove_at(key.index);
+        assert!(endpoint.listed == Listed::Nowhere, "a closed endpoint stands in no list");
+        assert!(endpoint.receiving == Receiving::Nothing && endpoint.sending == Sending::Nothing);
+        assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams(_)), "sockets only have names");
+        if reset {
+            // A connection that is broken already cannot be broken off.
+            let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
         }
+        self.counters.calls_work += 1;
+        self.local.remove(&key.index);
+        self.release(key, endpoint);
         self.closing.push((key.bits(), handle));
     }
 

@@ -35,6 +35,7 @@ pub(super) struct Ports {
 }
 
 impl Ports {
+    #[inline]
     pub(super) fn is_idle(&self) -> bool {
         self.table.is_empty() && self.closing.is_empty() && self.ended.is_empty()
     }

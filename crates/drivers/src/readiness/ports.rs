@@ -72,10 +72,16 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     /// Attends to the ports that have a reason, and tells how it went.
+    #[inline]
     pub(super) fn serve_ports(&mut self, completions: &mut Vec<Completion>) {
-        if self.ports.is_idle() {
-            return;
+        // Most lanes have none.
+        if !self.ports.is_idle() {
+            self.serve_open_ports(completions);
         }
+    }
+
+    #[cold]
+    fn serve_open_ports(&mut self, completions: &mut Vec<Completion>) {
         let now = clock::now();
         let mut open = std::mem::take(&mut self.ports.open);
         open.extend(self.ports.table.ids());
