@@ -33,7 +33,7 @@
 use crate::errors::Error;
 use crate::link::{Interface, TAG_BYTES, Watch};
 use crate::ours::{self, Ours};
-use crate::outgoing::{PIECES_MAX, packets, pieces, settle};
+use crate::outgoing::{PIECES_MAX, pieces, settle};
 use crate::polling::{self, Polling, Receiver};
 use crate::socket::{self, HEADROOM, Socket, Wanted, is_passing};
 use corelane_os::errno;
@@ -459,7 +459,7 @@ impl XdpPort {
     fn acceptable(&self, frames: &[Frame]) -> usize {
         let (mut places, mut copies) = (self.socket().sending.room() as usize, self.memory.counts().free);
         let mut count = 0;
-        for packet in frames.chunk_by(|frame, _| frame.facts.continues) {
+        for packet in Frame::packets(frames) {
             let is_refused = packet[0].is_empty();
             let copied = packet.iter().filter(|frame| !frame.is_of(&self.memory)).count();
             let needed = if is_refused { (0, 0) } else { (packet.len(), copied) };
@@ -474,7 +474,7 @@ impl XdpPort {
     /// Puts frames into the ring, from the front.
     fn put(&mut self, frames: &mut Vec<Frame>) -> Taken {
         let most = self.watch.interface().frame_bytes_max() + TAG_BYTES;
-        for packet in packets(frames) {
+        for packet in Frame::packets_mut(frames) {
             if !settle(packet, most, self.pieces_max) {
                 packet.iter_mut().for_each(|frame| frame.set_length(0));
             }

@@ -7,7 +7,7 @@ use crate::wire::{
     udp, wire,
 };
 use corelane_os::testing::skip;
-use corelane_seam::{CapturedPort, FRAMES_MAX, FaultyPort, FrameMemory, PortFaults, Reason};
+use corelane_seam::{CapturedPort, FRAMES_MAX, Frame, FaultyPort, FrameMemory, PortFaults, Reason};
 use corelane_xdp::{Error, Loss, Ours, Queue, afxdp, packet, ports_for, tap};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv6Addr, UdpSocket};
@@ -52,8 +52,7 @@ fn what_has_too_many_pieces_is_lost_and_counted() {
             while seen.last() != data.last() {
                 port.receive(1, at_most, &mut frames).unwrap();
                 assert!(frames.len() <= at_most && frames.last().is_none_or(|last| !last.facts.continues));
-                let lengths =
-                    frames.chunk_by(|frame, _| frame.facts.continues).map(|packet| packet.iter().map(|frame| frame.len()).sum());
+                let lengths = Frame::packets(&frames).map(|packet| packet.iter().map(|frame| frame.len()).sum());
                 seen.extend(lengths.map(|bytes: usize| bytes - 42));
                 frames.clear();
             }
