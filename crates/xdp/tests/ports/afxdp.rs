@@ -1,7 +1,7 @@
 //! AF_XDP.
 
 use crate::ends::{self, Kind, nodes, on_every_driver};
-use crate::node::{Node, memory};
+use crate::node::{Node, ROOM, memory};
 use crate::wire::{
     FAR, FAR_MAC, KERNEL, NEAR_MAC, OURS, OURS_V6, arp, datagram, far, far_with, ipv4, ipv6, on_network, ping, run, solicitation,
     udp, wire,
@@ -30,6 +30,47 @@ fn pieces_lack() -> Option<String> {
     run(&["link set near mtu 9000", "link set far mtu 9000"]);
     let queue = afxdp::open("near", &Ours::All, 1).unwrap().remove(0);
     queue.port(memory(), 64).err().map(|why| why.to_string())
+}
+
+/// The ring takes whole packets: one that has not all of its places waits with those behind it.
+#[test]
+fn long_packets_leave_as_far_as_the_ring_has_places_for_all_of_one() {
+    const NAME: &str = "afxdp::long_packets_leave_as_far_as_the_ring_has_places_for_all_of_one";
+    on_network(NAME, || {
+        use corelane_seam::Port;
+        wire(1);
+        if let Some(why) = pieces_lack() {
+            return skip(NAME, &why);
+        }
+        let memory = memory();
+        let mut port = afxdp::open("near", &Ours::All, 1).unwrap().remove(0).port(memory.clone(), 16).unwrap();
+        let mut far = far();
+        let packets: Vec<_> = (0..5).map(|number| datagram(FAR, number, &vec![number as u8; 8000])).collect();
+        let mut frames: Vec<_> = packets.iter().flat_map(|packet| cut(&memory, packet)).collect();
+        assert_eq!(frames.len(), 25);
+        assert_eq!(port.send(1, &mut frames).unwrap().taken, 15);
+        assert_eq!(Frame::packets(&frames).map(<[Frame]>::len).collect::<Vec<_>>(), [5, 5]);
+        while !frames.is_empty() {
+            port.send(1, &mut frames).unwrap();
+        }
+        assert!(far.packets(5) == packets);
+        drop(port);
+        assert_eq!(memory.counts().free, memory.frames());
+        far.close();
+    });
+}
+
+/// A packet in frames as full as they can be.
+fn cut(memory: &FrameMemory, packet: &[u8]) -> Vec<Frame> {
+    let chunks = packet.chunks(ROOM);
+    let last = chunks.len() - 1;
+    let frame = |(number, bytes): (usize, &[u8])| {
+        let mut frame = memory.frame().unwrap();
+        frame.append(bytes);
+        frame.facts.continues = number < last;
+        frame
+    };
+    chunks.enumerate().map(frame).collect()
 }
 
 /// A packet with more pieces than one may have, or than a receive is for, is lost whole, and counted; what comes behind it comes.
