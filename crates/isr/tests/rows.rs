@@ -19,7 +19,7 @@ const ROWS: [(&str, &str, &[&str]); 30] = [
     ("f_01", "fragments hash by addresses", &["crates/isr/tests/reassembly/flows.rs"]),
     ("f_02", "fragmented and whole datagrams of a flow on one lane", &["crates/isr/tests/reassembly/flows.rs"]),
     ("f_03", "the key of a datagram", &["crates/isr/tests/reassembly/checks.rs"]),
-    ("f_04", "limits and 30 s", &["crates/isr/tests/reassembly/limits.rs", "crates/isr/tests/reassembly/flood.rs"]),
+    ("f_04", "limits and 30 s", &["crates/isr/tests/reassembly/limits.rs", "crates/isr/tests/reassembly/flood.rs", LANES]),
     ("f_05", "what goes at a limit", &["crates/isr/tests/reassembly/limits.rs"]),
     ("f_06", "checks of fragments", &["crates/isr/tests/reassembly/checks.rs"]),
     ("f_07", "what is counted", &["crates/isr/tests/reassembly/limits.rs"]),
@@ -28,7 +28,7 @@ const ROWS: [(&str, &str, &[&str]); 30] = [
     ("c_02", "packets for one consumer without the stack", &["crates/channel/tests/handed/main.rs"]),
     ("c_03", "a channel a flow, a miss to the default", &["crates/stack/tests/simulated/channels.rs", PROGRAM]),
     ("x_06", "a stream for each bucket", &[ROWS_OF_DISPATCH]),
-    ("x_07", "switches under a flood", &["crates/stack/tests/simulated/lanes.rs", "xtask/src/bench/packet/flood.rs"]),
+    ("x_07", "switches under a flood", &[LANES, "xtask/src/bench/packet/flood.rs"]),
     ("x_08", "fragments that are sent have their flow's hash", &["crates/stack/tests/allocation.rs"]),
     ("x_09", "reassembly without copies", &["crates/isr/tests/reassembly/frames.rs"]),
     ("x_10", "a flow for a lane that its user names", &["crates/stack/tests/simulated/channels.rs"]),
@@ -39,6 +39,7 @@ const ROWS: [(&str, &str, &[&str]); 30] = [
 
 const ROWS_OF_DISPATCH: &str = "crates/isr/tests/dispatch/rows.rs";
 const ORDER: &str = "crates/stack/tests/simulated/order.rs";
+const LANES: &str = "crates/stack/tests/simulated/lanes.rs";
 const PROGRAM: &str = "cli/tests/program/packet.rs";
 
 /// Whether a text has a test of that row, which may be one of several in the test's name.

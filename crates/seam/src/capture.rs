@@ -98,10 +98,6 @@ impl<P: Port> CapturedPort<P> {
     }
 }
 
-fn packets(frames: &[Frame]) -> impl Iterator<Item = &[Frame]> {
-    frames.chunk_by(|frame, _| frame.facts.continues)
-}
-
 impl<P: Port> Port for CapturedPort<P> {
     of_inner!(and when);
 
@@ -109,7 +105,7 @@ impl<P: Port> Port for CapturedPort<P> {
         let before = into.len();
         let result = self.inner.receive(now, at_most, into);
         let mut stream = self.capture.0.borrow_mut();
-        for packet in packets(&into[before..]) {
+        for packet in Frame::packets(&into[before..]) {
             let time = if packet[0].facts.time == 0 { now } else { packet[0].facts.time };
             stream.packet(Direction::In, time, packet);
         }
@@ -118,7 +114,7 @@ impl<P: Port> Port for CapturedPort<P> {
 
     fn send(&mut self, now: u64, frames: &mut Vec<Frame>) -> Result<Taken, Fault> {
         let mut stream = self.capture.0.borrow_mut();
-        packets(&frames[self.offered..]).for_each(|packet| stream.packet(Direction::Out, now, packet));
+        Frame::packets(&frames[self.offered..]).for_each(|packet| stream.packet(Direction::Out, now, packet));
         drop(stream);
         let result = self.inner.send(now, frames);
         // A driver offers again what was not taken, and nothing before that; after a fault it offers nothing again.

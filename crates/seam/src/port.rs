@@ -149,6 +149,12 @@ pub trait Port: fmt::Debug {
     /// Takes back what the interface is done with; returns how many of all frames that [`Port::send`] has ever taken are released, in their
     /// order.
     fn released(&mut self, now: u64) -> u64;
+
+    /// Ends it, when all that was sent is released and nobody watches its descriptors: whether the interface is done with its memory. Until it is, this is
+    /// asked again at the time of [`Port::wakes_at`], and nothing else is. One that is dropped before leaves lent what the interface still has.
+    fn end(&mut self, _now: u64) -> bool {
+        true
+    }
 }
 
 /// So that a wrapper fits around a port of a kind that is not known.
@@ -191,5 +197,9 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn released(&mut self, now: u64) -> u64 {
         (**self).released(now)
+    }
+
+    fn end(&mut self, now: u64) -> bool {
+        (**self).end(now)
     }
 }

@@ -34,6 +34,10 @@ macro_rules! of_inner {
         fn has_more(&self) -> bool {
             self.inner.has_more()
         }
+
+        fn end(&mut self, now: u64) -> bool {
+            self.inner.end(now)
+        }
     };
     (and when) => {
         of_inner!();

@@ -336,7 +336,7 @@ impl State {
             Event::Offload { lane, asked, work } => self.run_offloaded(lane, asked, work),
             Event::Alarm { token } => self.notices.push(Notice::Alarm(token)),
             Event::FrameLeaves { card, queue, epoch } => self.frame_leaves(card, queue, epoch),
-            Event::FrameRead { card, queue, epoch } => self.frame_read(card, queue, epoch),
+            Event::FrameRead { card, queue, epoch, frames } => self.frame_read(card, queue, epoch, frames),
             Event::Frame { card, bytes } => self.frame_arrives(card, bytes),
             Event::CardUp { card } => self.come_up(card),
         }

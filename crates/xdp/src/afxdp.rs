@@ -15,7 +15,7 @@
 //! frames to receive  as many as the ring holds                  half of all at most, for the card takes them out of the ring in advance
 //! no frame left      packets are dropped until some are lent    the card stops looking (need-wakeup): a call has it look again
 //! sent               released when the call has ended           released when the card says so; it is asked after 0.05 ms, and ever more rarely
-//! the end            all frames are ours again                  when the card has let go of the queue, which is waited for, 0.2 s at most;
+//! the end            all frames are ours again                  when the card has let go of the queue, which it is asked for, 0.2 s at most;
 //!                                                               if it has not, those that it had stay lent
 //! ```
 //!
@@ -33,7 +33,7 @@
 use crate::errors::Error;
 use crate::link::{Interface, TAG_BYTES, Watch};
 use crate::ours::{self, Ours};
-use crate::outgoing::{PIECES_MAX, packets, pieces, settle};
+use crate::outgoing::{PIECES_MAX, pieces, settle};
 use crate::polling::{self, Polling, Receiver};
 use crate::socket::{self, HEADROOM, Socket, Wanted, is_passing};
 use corelane_os::errno;
@@ -60,6 +60,9 @@ const LOOKED_FOR: u32 = 64;
 const AGAIN: u64 = 50_000;
 /// How rarely a card is asked for what it has not said that it has sent, at most, in nanoseconds.
 const AGAIN_MAX: u64 = 10_000_000;
+/// When a card is asked again whether it has let go of a queue, and how long, in nanoseconds.
+const ENDS_AGAIN: u64 = 2_000_000;
+const ENDS_MAX: u64 = 200_000_000;
 /// More of a packet follows with the next entry (`XDP_PKT_CONTD`).
 const CONTINUES: u32 = 1;
 
@@ -120,7 +123,7 @@ pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Err
 
 /// Has the lanes that get these queues take packets in by themselves as long as they come: the kernel's receiving runs in their own calls, and under a
 /// flood nothing takes their CPU from them. A packet that comes after a lane has found none, and within 0.2 milliseconds, waits for their end.
-/// Until the interface is set down and up again; then the kernel receives for them.
+/// So it is again after the interface was set down and up, from its first packet on.
 ///
 /// # Errors
 /// [`Error::Absent`] before Linux 6.13, without io_uring, and where the kernel does not tell which queue is received by what;
@@ -208,11 +211,11 @@ impl XdpQueue {
         if least > pieces_max {
             return Err(Error::FrameShort { name: self.name, needed, got: room * pieces_max });
         }
-        let wanted = Wanted { zero_copy: self.mode() == XdpMode::Native && !in_pieces, pieces: in_pieces };
+        let wanted = Wanted { zero_copy: self.mode() == XdpMode::Native && !in_pieces, pieces: in_pieces, waits: true };
         let socket = Socket::open(interface, self.queue, &memory, ring as u32, wanted)?;
         let polling = self.receiver.map(Polling::new).transpose();
         let polling = polling.map_err(|number| Error::of("io_uring_register", number, &self.name))?;
-        let lent = vec![Lent::No; memory.frames()];
+        let (lent, is_zero_copy) = (vec![Lent::No; memory.frames()], socket.is_zero_copy);
         let mut port = XdpPort {
             socket: Some(socket),
             queue: self,
@@ -226,6 +229,8 @@ impl XdpQueue {
             asks_again_at: None,
             pause: AGAIN,
             polling,
+            is_zero_copy,
+            ends_until: None,
         };
         port.give(0);
         port.enter()?;
@@ -279,6 +284,9 @@ pub struct XdpPort {
     pause: u64,
     /// None if the kernel takes packets in.
     polling: Option<Polling>,
+    is_zero_copy: bool,
+    /// Until when the card is asked whether it has let go; none before the end.
+    ends_until: Option<u64>,
 }
 
 impl XdpPort {
@@ -297,7 +305,7 @@ impl XdpPort {
 
     /// Whether the card itself reads and writes frames, and nobody copies.
     pub fn is_zero_copy(&self) -> bool {
-        self.socket().is_zero_copy
+        self.is_zero_copy
     }
 
     fn socket(&self) -> &Socket {
@@ -364,6 +372,12 @@ impl XdpPort {
 
     /// Has the kernel receive, where that is the lane's to say, until there is a batch or no more.
     fn look(&mut self) {
+        if self.watch.take_has_come_up()
+            && let Some(polling) = &mut self.polling
+        {
+            // What goes wrong leaves receiving to the kernel.
+            let _left = polling.renew(self.watch.interface().link.interface, self.queue.queue as usize);
+        }
         let (Some(polling), Some(socket)) = (&mut self.polling, &self.socket) else { return };
         let mut ready = socket.received.ready();
         while polling.goes_on && ready < LOOKED_FOR {
@@ -459,7 +473,7 @@ impl XdpPort {
     fn acceptable(&self, frames: &[Frame]) -> usize {
         let (mut places, mut copies) = (self.socket().sending.room() as usize, self.memory.counts().free);
         let mut count = 0;
-        for packet in frames.chunk_by(|frame, _| frame.facts.continues) {
+        for packet in Frame::packets(frames) {
             let is_refused = packet[0].is_empty();
             let copied = packet.iter().filter(|frame| !frame.is_of(&self.memory)).count();
             let needed = if is_refused { (0, 0) } else { (packet.len(), copied) };
@@ -474,7 +488,7 @@ impl XdpPort {
     /// Puts frames into the ring, from the front.
     fn put(&mut self, frames: &mut Vec<Frame>) -> Taken {
         let most = self.watch.interface().frame_bytes_max() + TAG_BYTES;
-        for packet in packets(frames) {
+        for packet in Frame::packets_mut(frames) {
             if !settle(packet, most, self.pieces_max) {
                 packet.iter_mut().for_each(|frame| frame.set_length(0));
             }
@@ -538,6 +552,14 @@ impl XdpPort {
         self.kick(now);
     }
 
+    /// Takes back whatever was lent.
+    fn take_all_back(&mut self) {
+        let lent = std::mem::take(&mut self.lent);
+        for (index, _) in lent.iter().enumerate().filter(|(_, lent)| **lent != Lent::No) {
+            drop(self.memory.take_back(index as u32, 0, 0));
+        }
+    }
+
     /// Whether the card has let go of the queue, and so of all frames: the kernel takes it from the card only some time after the socket is closed.
     fn is_let_go(&self) -> bool {
         let Ok(memory) = FrameMemory::new(2, FRAME_BYTES_LEAST) else { return false };
@@ -580,7 +602,7 @@ impl Port for XdpPort {
     }
 
     fn wakes_at(&self) -> Option<u64> {
-        self.asks_again_at.filter(|_| self.watch.fault().is_none())
+        self.asks_again_at.filter(|_| self.watch.fault().is_none() || self.ends_until.is_some())
     }
 
     fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
@@ -618,20 +640,27 @@ impl Port for XdpPort {
         }
         self.counts.released
     }
+
+    fn end(&mut self, now: u64) -> bool {
+        drop(self.polling.take());
+        // It is out of the map when it closes, and the kernel touches no frame any more.
+        drop(self.socket.take());
+        let until = *self.ends_until.get_or_insert(now + ENDS_MAX);
+        if !self.is_zero_copy || self.is_let_go() {
+            self.take_all_back();
+        } else if now < until {
+            self.asks_again_at = Some(now + ENDS_AGAIN);
+            return false;
+        }
+        true
+    }
 }
 
 impl Drop for XdpPort {
     fn drop(&mut self) {
-        drop(self.polling.take());
-        let is_zero_copy = self.is_zero_copy();
-        // It is out of the map when it closes, and the kernel touches no frame any more.
-        drop(self.socket.take());
-        if is_zero_copy && !self.is_let_go() {
-            return;
-        }
-        let lent = std::mem::take(&mut self.lent);
-        for (index, _) in lent.iter().enumerate().filter(|(_, lent)| **lent != Lent::No) {
-            drop(self.memory.take_back(index as u32, 0, 0));
+        // A card that still has frames keeps them: nobody waits for it here.
+        if self.ends_until.is_none() {
+            self.end(0);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::errors::Error;
 use crate::link::{DOWN, GONE, TAG_BYTES, Watch};
-use crate::outgoing::{self, PIECES_MAX, packets, pieces, settle};
+use crate::outgoing::{self, PIECES_MAX, pieces, settle};
 use corelane_os::errno::{self, would_block};
 use corelane_seam::{Fault, Frame, FrameMemory, Link, Port, PortFacts, PortKind, Taken};
 use std::fmt;
@@ -134,7 +134,7 @@ impl<C: Calls> CopyingPort<C> {
     fn send_each(&mut self, frames: &mut [Frame], counts: &mut Taken) -> (usize, Option<Fault>) {
         let most = self.watch.interface().frame_bytes_max() + TAG_BYTES;
         let mut done = 0;
-        for packet in packets(frames) {
+        for packet in Frame::packets_mut(frames) {
             let sent = if settle(packet, most, PIECES_MAX) { self.calls.send(packet) } else { Err(libc::EINVAL) };
             match sent {
                 Ok(()) => counts.taken += packet.len() as u64,

@@ -112,6 +112,7 @@ pub struct Watch {
     notices: Notices,
     interface: Interface,
     fault: Option<Fault>,
+    has_come_up: bool,
 }
 
 impl Watch {
@@ -124,7 +125,7 @@ impl Watch {
         // What changes from now on is noticed.
         let interface = Interface::find(name)?;
         let fault = (!interface.is_up).then_some(DOWN);
-        Ok(Self { notices, interface, fault })
+        Ok(Self { notices, interface, fault, has_come_up: false })
     }
 
     /// What it was when it was found.
@@ -145,6 +146,11 @@ impl Watch {
         self.fault
     }
 
+    /// Whether it was down and came up since this was asked last: it may be received by something else now.
+    pub fn take_has_come_up(&mut self) -> bool {
+        std::mem::take(&mut self.has_come_up)
+    }
+
     /// Notes that a call has shown that it is gone.
     pub fn note_gone(&mut self) {
         self.fault = Some(GONE);
@@ -152,13 +158,14 @@ impl Watch {
 
     /// Takes in what has been told.
     pub fn take(&mut self) {
-        let (mut fault, index) = (self.fault, self.interface.link.interface);
+        let (mut fault, mut has_come_up, index) = (self.fault, self.has_come_up, self.interface.link.interface);
         let taken = self.notices.take(|kind, body| {
             if word(body, 4) == Some(index) && fault != Some(GONE) {
-                fault = told(kind, word(body, 8).unwrap_or_default());
+                let before = std::mem::replace(&mut fault, told(kind, word(body, 8).unwrap_or_default()));
+                has_come_up |= before == Some(DOWN) && fault.is_none();
             }
         });
-        self.fault = fault;
+        (self.fault, self.has_come_up) = (fault, has_come_up);
         if taken.is_err() {
             self.ask();
         }
@@ -168,7 +175,11 @@ impl Watch {
     /// found is not taken to be gone where the index says otherwise.
     fn ask(&mut self) {
         match Interface::find(&self.interface.name) {
-            Ok(found) if found.link.interface == self.interface.link.interface => self.fault = (!found.is_up).then_some(DOWN),
+            Ok(found) if found.link.interface == self.interface.link.interface => {
+                self.fault = (!found.is_up).then_some(DOWN);
+                // What was lost may have told of it.
+                self.has_come_up |= found.is_up;
+            }
             Ok(_) | Err(Error::NoInterface { .. }) => self.fault = Some(GONE),
             Err(_) => {}
         }

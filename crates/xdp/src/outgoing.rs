@@ -2,6 +2,7 @@
 
 use crate::link::TAG_BYTES;
 use corelane_seam::{Checksum, Frame, VlanTag};
+use corelane_wire::packet::checksum::Sum;
 
 /// Bytes of the two addresses of an Ethernet header.
 const ADDRESSES_BYTES: usize = 12;
@@ -12,11 +13,6 @@ pub const PIECES_MAX: usize = 17;
 /// Frames of which each has `room`, for a packet of so many bytes; 1 at the least.
 pub fn pieces(bytes: usize, room: usize) -> usize {
     bytes.div_ceil(room).max(1)
-}
-
-/// The packets that frames are, in order: the last of them may be cut short.
-pub fn packets(frames: &mut [Frame]) -> impl Iterator<Item = &mut [Frame]> {
-    frames.chunk_by_mut(|frame, _| frame.facts.continues)
 }
 
 /// Makes the bytes of a packet what its facts say; false if that cannot be, and it must be refused: it has more than `most` bytes, lies in more than
@@ -38,23 +34,10 @@ fn sum(packet: &mut [Frame]) -> bool {
     if place + 2 > packet[0].len() {
         return false;
     }
-    let (mut total, mut is_odd): (u64, bool) = (0, false);
-    for (index, frame) in packet.iter().enumerate() {
-        for byte in &frame[if index == 0 { start } else { 0 }..] {
-            total += u64::from(*byte) << if is_odd { 0 } else { 8 };
-            is_odd = !is_odd;
-        }
-    }
-    while total > 0xffff {
-        total = (total & 0xffff) + (total >> 16);
-    }
-    // A sum of UDP that comes to 0 is sent as all ones (RFC 768); elsewhere both stand for the same.
-    let sum = match !(total as u16) {
-        0 => 0xffff,
-        sum => sum,
-    };
-    packet[0][place..place + 2].copy_from_slice(&sum.to_be_bytes());
-    packet[0].facts.checksum = Checksum::Good;
+    let [first, rest @ ..] = packet else { unreachable!("a packet has a frame") };
+    let sum = rest.iter().fold(Sum::of(&first[start..]), |sum, frame| sum.and(frame));
+    first[place..place + 2].copy_from_slice(&sum.checksum_of_udp().to_be_bytes());
+    first.facts.checksum = Checksum::Good;
     true
 }
 
@@ -138,16 +121,23 @@ mod tests {
     fn a_partial_checksum_goes_over_all_pieces() {
         let bytes = [9, 9, 9, 9, 0, 0, 0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         for cut in 6..bytes.len() {
-            let mut packet = [part(&bytes[..cut]), frame(&bytes[cut..])];
-            packet[0].facts.checksum = Checksum::Partial { start: 4, offset: 0 };
-            assert!(settle(&mut packet, 100, 2));
-            assert_eq!(packet[0][4..6], (!0xddf2_u16).to_be_bytes(), "cut at {cut}");
+            for next in cut..bytes.len() {
+                let pieces = [&bytes[..cut], &bytes[cut..next], &bytes[next..]];
+                let mut packet: Vec<_> = pieces.into_iter().filter(|piece| !piece.is_empty()).map(part).collect();
+                packet.last_mut().unwrap().facts.continues = false;
+                packet[0].facts.checksum = Checksum::Partial { start: 4, offset: 0 };
+                assert!(settle(&mut packet, 100, 3));
+                assert_eq!(packet[0][4..6], (!0xddf2_u16).to_be_bytes(), "cut at {cut} and {next}");
+            }
         }
     }
 
+    /// RFC 768: a checksum of 0 says that there is none.
     #[test]
-    fn packets_end_where_nothing_continues() {
-        let mut frames = [frame(b"a"), part(b"b"), frame(b"c"), frame(b"d"), part(b"e")];
-        assert_eq!(packets(&mut frames).map(|packet| packet.len()).collect::<Vec<_>>(), [1, 2, 1, 1]);
+    fn a_checksum_that_comes_to_zero_is_sent_as_ones() {
+        let mut frame = frame(&[0, 0, 0xff, 0xf0, 0x00, 0x0f]);
+        frame.facts.checksum = Checksum::Partial { start: 0, offset: 0 };
+        assert!(settle(from_mut(&mut frame), 100, 1));
+        assert_eq!(frame[..2], [0xff, 0xff]);
     }
 }

@@ -117,6 +117,24 @@ impl Polling {
         made.map(|ring| Self { ring, receiver, is_watching: false, goes_on: false }).map_err(|error| errno::of(&error))
     }
 
+    /// Polls what receives the packets of the interface's queue from now on: an interface that comes up may have made that anew.
+    ///
+    /// # Errors
+    /// What the kernel says; then it receives by itself.
+    pub fn renew(&mut self, interface: u32, queue: usize) -> io::Result<()> {
+        let receivers = Receiver::of_queues(interface, queue + 1)?;
+        let receiver = receivers[queue];
+        if receiver.id == self.receiver.id {
+            return Ok(());
+        }
+        receiver.defer()?;
+        self.ring.submitter().register_napi_add_id(receiver.id)?;
+        // The other is gone.
+        let _gone = self.ring.submitter().register_napi_del_id(self.receiver.id);
+        self.receiver = receiver;
+        Ok(())
+    }
+
     /// Has the kernel receive for the socket, until something has come or there is nothing.
     pub fn look(&mut self, socket: BorrowedFd<'_>) {
         // What told of earlier frames ends the first call before it looks.

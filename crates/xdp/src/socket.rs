@@ -23,11 +23,13 @@ pub struct Wanted {
     pub zero_copy: bool,
     /// Packets may lie in several frames (kernel 6.6).
     pub pieces: bool,
+    /// A queue that is busy is waited for, for a while.
+    pub waits: bool,
 }
 
 impl Wanted {
     /// What each kernel with AF_XDP has.
-    pub const LEAST: Self = Self { zero_copy: false, pieces: false };
+    pub const LEAST: Self = Self { zero_copy: false, pieces: false, waits: false };
 }
 
 /// A socket bound to one queue, with its rings.
@@ -169,9 +171,9 @@ fn register(socket: BorrowedFd<'_>, memory: &FrameMemory, name: &str) -> Result<
 }
 
 /// The kernel lets go of a queue some time after the socket that had it was closed, when it comes to it: so one that is busy is asked
-/// for again for a while.
+/// for again for a while, if that is wanted.
 fn bind_when_free(socket: BorrowedFd<'_>, interface: u32, queue: u32, wanted: Wanted) -> Result<(), i32> {
-    for _ in 1..TRIES {
+    for _ in 1..if wanted.waits { TRIES } else { 1 } {
         match bind(socket, interface, queue, wanted) {
             Err(libc::EBUSY) => std::thread::sleep(PAUSE),
             bound => return bound,

@@ -98,12 +98,15 @@ pub fn datagrams_come_though_memory_lies_in_pieces<R: Rig>() {
     let blocks: Vec<_> = std::iter::from_fn(|| bench.rig.arena(Side::Server).lease(64 << 10)).collect();
     let _pieces: Vec<_> = blocks.into_iter().step_by(2).collect();
     assert!(!bench.rig.arena(Side::Server).has(128 << 10));
-    let mut trains = Trains::new();
-    (0..20).for_each(|_| assert!(trains.add(&to, None, 0, Segment::Static(&[7; 30_000]), 10_000)));
-    assert_eq!(bench.send_trains(Side::Client, client, trains), (60, 0));
-    let found = bench.receive_datagrams(Side::Server, server, 60);
-    assert!(found.iter().all(|(_, bytes)| *bytes == [7; 10_000]));
-    drop((found, _pieces));
+    // A few at a time: some systems' receive buffers take no more at once.
+    for _ in 0..10 {
+        let mut trains = Trains::new();
+        (0..2).for_each(|_| assert!(trains.add(&to, None, 0, Segment::Static(&[7; 30_000]), 10_000)));
+        assert_eq!(bench.send_trains(Side::Client, client, trains), (6, 0));
+        let found = bench.receive_datagrams(Side::Server, server, 6);
+        assert!(found.iter().all(|(_, bytes)| *bytes == [7; 10_000]));
+    }
+    drop(_pieces);
     bench.finish();
 }
 

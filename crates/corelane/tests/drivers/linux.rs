@@ -132,13 +132,13 @@ impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
     }
 
     /// Two taps on a bridge, in a namespace of this thread.
-    fn ports(&mut self, memory: [FrameMemory; 2]) -> Result<[Box<dyn Port>; 2], String> {
+    fn ports(&mut self, memory: [FrameMemory; 2], mtu: usize) -> Result<[Box<dyn Port>; 2], String> {
         if !rustix::process::geteuid().is_root() {
             return Err("it needs root".to_owned());
         }
         network::unshared_and_quiet()?;
         let queues = ["server", "client"].map(|name| tap::open(name, 1).map_err(|error| error.to_string()));
-        let on_bridge = |name| format!("link set {name} master wire up");
+        let on_bridge = |name| format!("link set {name} mtu {mtu} master wire up");
         network::ip(&["link add wire up type bridge mcast_snooping 0".to_owned(), on_bridge("server"), on_bridge("client")])?;
         let mut ports = queues.into_iter().zip(memory).map(|(queue, memory)| {
             let mut queues = queue?;

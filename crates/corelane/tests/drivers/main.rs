@@ -147,6 +147,10 @@ macro_rules! suite {
                     what_no_interface_takes_is_refused,
                     who_has_no_frame_left_receives_later,
                     what_a_wrapper_loses_holds_nothing_up,
+                    a_port_that_takes_its_time_to_end_holds_nobody_up,
+                    packets_longer_than_a_frame_come_and_go_whole,
+                    what_is_no_whole_packet_is_refused_with_all_its_frames,
+                    a_budget_is_kept_to_by_whole_packets,
                     a_driver_may_go_with_a_port_open;
                 watches:
                     what_happens_in_a_directory_is_told_once,

@@ -3,10 +3,21 @@
 use crate::bench::Bench;
 use crate::rig::{Rig, SIDES, Side};
 use corelane_seam::{
-    Fault, FaultyPort, Frame, FrameCounts, FrameMemory, FrameOp, FrameOutcome, Handle, Op, Outcome, Port, PortFaults, PortId,
+    Fault, FaultyPort, Frame, FrameCounts, FrameMemory, FrameOp, FrameOutcome, Handle, Op, Outcome, Port, PortFacts, PortFaults,
+    PortId, Taken,
 };
+use std::cell::Cell;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
 
 const FRAMES: usize = 64;
+const FRAME_BYTES: usize = 2048;
+/// Bytes that a frame has room for, and frames that a packet may lie in.
+const ROOM: usize = FRAME_BYTES - Frame::HEADROOM;
+const PIECES_MAX: usize = 17;
+/// As of any Ethernet; and of one whose longest packet, with a VLAN tag, fills as many frames as one may have.
+const MTU: usize = 1500;
+const MTU_LONG: usize = PIECES_MAX * ROOM - 14 - 4;
 /// Two addresses, and a type that no stack answers.
 const HEADER: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
 /// What an interface may fill a short frame up to.
@@ -20,14 +31,14 @@ struct Wire<R: Rig> {
 
 /// Runs a case on two ports that are open, unless this machine has none.
 fn on_wire<R: Rig>(body: impl FnOnce(&mut Wire<R>)) {
-    on_wire_with(|port| port, body);
+    on_wire_with(MTU, |port| port, body);
 }
 
-/// The same, with something around the server's port.
-fn on_wire_with<R: Rig>(around: impl FnOnce(Box<dyn Port>) -> Box<dyn Port>, body: impl FnOnce(&mut Wire<R>)) {
+/// The same, on a wire of that MTU and with something around the server's port.
+fn on_wire_with<R: Rig>(mtu: usize, around: impl FnOnce(Box<dyn Port>) -> Box<dyn Port>, body: impl FnOnce(&mut Wire<R>)) {
     let mut bench = Bench::<R>::new();
-    let memory = [(); 2].map(|()| FrameMemory::new(FRAMES, 2048).unwrap());
-    let [server, client] = match bench.rig.ports(memory.clone()) {
+    let memory = [(); 2].map(|()| FrameMemory::new(FRAMES, FRAME_BYTES).unwrap());
+    let [server, client] = match bench.rig.ports(memory.clone(), mtu) {
         Ok(ports) => ports,
         Err(why) => {
             let thread = std::thread::current();
@@ -211,8 +222,8 @@ pub fn a_closed_port_is_a_name_of_nothing<R: Rig>() {
 pub fn a_port_can_be_opened_again<R: Rig>() {
     on_wire::<R>(|wire| {
         wire.close(Side::Server);
-        let memory = [(); 2].map(|()| FrameMemory::new(FRAMES, 2048).unwrap());
-        let Ok([server, client]) = wire.bench.rig.ports(memory.clone()) else { panic!("there were ports before") };
+        let memory = [(); 2].map(|()| FrameMemory::new(FRAMES, FRAME_BYTES).unwrap());
+        let Ok([server, client]) = wire.bench.rig.ports(memory.clone(), MTU) else { panic!("there were ports before") };
         wire.close(Side::Client);
         wire.ports = [opened(&mut wire.bench, Side::Server, server), opened(&mut wire.bench, Side::Client, client)];
         wire.memory = memory;
@@ -277,7 +288,7 @@ pub fn what_a_wrapper_loses_holds_nothing_up<R: Rig>() {
         let faults = PortFaults { drop: 1, ..PortFaults::default() };
         Box::new(FaultyPort::new(port, faults, first_four).0)
     };
-    on_wire_with::<R>(around, |wire| {
+    on_wire_with::<R>(MTU, around, |wire| {
         wire.send(Side::Client, 0..6);
         wire.bench.settle();
         let receive = wire.receive(Side::Server, 4);
@@ -286,10 +297,210 @@ pub fn what_a_wrapper_loses_holds_nothing_up<R: Rig>() {
     });
 }
 
+/// A port whose interface lets go of its memory when it may.
+#[derive(Debug)]
+struct Slow {
+    inner: Box<dyn Port>,
+    may_end: Rc<Cell<bool>>,
+    asks_again_at: Option<u64>,
+}
+
+impl Port for Slow {
+    fn facts(&self) -> PortFacts {
+        self.inner.facts()
+    }
+
+    fn memory(&self) -> &FrameMemory {
+        self.inner.memory()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.descriptor()
+    }
+
+    fn has_more(&self) -> bool {
+        self.inner.has_more()
+    }
+
+    fn wakes_at(&self) -> Option<u64> {
+        self.asks_again_at.or_else(|| self.inner.wakes_at())
+    }
+
+    fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
+        self.inner.receive(now, at_most, into)
+    }
+
+    fn send(&mut self, now: u64, frames: &mut Vec<Frame>) -> Result<Taken, Fault> {
+        self.inner.send(now, frames)
+    }
+
+    fn released(&mut self, now: u64) -> u64 {
+        self.inner.released(now)
+    }
+
+    fn end(&mut self, now: u64) -> bool {
+        self.asks_again_at = Some(now + 1_000_000);
+        self.may_end.get() && self.inner.end(now)
+    }
+}
+
+/// The driver goes on meanwhile, and tells of the end when that is there.
+pub fn a_port_that_takes_its_time_to_end_holds_nobody_up<R: Rig>() {
+    let may_end = Rc::new(Cell::new(false));
+    let when = may_end.clone();
+    let around = |inner| -> Box<dyn Port> { Box::new(Slow { inner, may_end: when, asks_again_at: None }) };
+    on_wire_with::<R>(MTU, around, |wire| {
+        let port = wire.port(Side::Server);
+        let close = wire.bench.push(Side::Server, FrameOp::Close { port });
+        wire.bench.settle();
+        assert!(!wire.bench.has_ended(Side::Server, close), "the interface has its memory");
+        assert!(wire.memory[Side::Server as usize].counts().held == 0);
+        wire.send(Side::Client, 0..3);
+        let frame = wire.frame(Side::Server, b"nobody sends it");
+        assert_eq!(wire.sent(Side::Server, vec![frame]), (0, 0, Some(Fault::CANCELLED)));
+        assert!(!wire.bench.has_ended(Side::Server, close), "still");
+        may_end.set(true);
+        assert!(matches!(wire.bench.end(Side::Server, close), Outcome::Closed));
+        assert_eq!(wire.memory[Side::Server as usize].counts(), all_free());
+    });
+}
+
+/// A packet of so many bytes, which are told from those of another number.
+fn long(number: u8, bytes: usize) -> Vec<u8> {
+    HEADER.into_iter().chain((HEADER.len()..bytes).map(|at| (at % 251) as u8 ^ number)).collect()
+}
+
+impl<R: Rig> Wire<R> {
+    /// The packet in frames of which each but the last has `each` bytes.
+    fn pieces(&self, side: Side, packet: &[u8], each: usize) -> Vec<Frame> {
+        let last = packet.len().div_ceil(each) - 1;
+        let piece = |(number, bytes): (usize, &[u8])| {
+            let mut frame = self.memory[side as usize].frame().unwrap();
+            frame.append(bytes);
+            frame.facts.continues = number < last;
+            frame
+        };
+        packet.chunks(each).enumerate().map(piece).collect()
+    }
+
+    /// Receives until so many packets have come.
+    fn packets(&mut self, side: Side, count: usize, at_most: usize) -> Vec<Vec<Frame>> {
+        let mut packets = Vec::new();
+        while packets.len() < count {
+            let receive = self.receive(side, at_most);
+            let (mut frames, fault) = self.arrived(side, receive);
+            assert!(fault.is_none() && (1..=at_most).contains(&frames.len()), "{fault:?} {}", frames.len());
+            assert!(frames.last().is_some_and(|last| !last.facts.continues), "a batch ends with a packet");
+            let lengths: Vec<_> = Frame::packets(&frames).map(<[Frame]>::len).collect();
+            packets.extend(lengths.into_iter().map(|length| frames.drain(..length).collect::<Vec<_>>()));
+        }
+        packets
+    }
+}
+
+fn bytes(packet: &[Frame]) -> Vec<u8> {
+    packet.iter().flat_map(|frame| frame.to_vec()).collect()
+}
+
+/// In as many frames as they take, up to 17, between shorter ones and in order; the frames that came are those that go back.
+pub fn packets_longer_than_a_frame_come_and_go_whole<R: Rig>() {
+    on_wire_with::<R>(
+        MTU_LONG,
+        |port| port,
+        |wire| {
+            let lengths = [60, ROOM, ROOM + 1, 2 * ROOM, 5000, 100, PIECES_MAX * ROOM - 4, 61];
+            for (number, length) in (0_u8..).zip(lengths) {
+                let packet = long(number, length);
+                // Where they are cut is the sender's to say.
+                for each in [ROOM, length.div_ceil(PIECES_MAX)] {
+                    let frames = wire.pieces(Side::Client, &packet, each);
+                    let count = frames.len() as u64;
+                    assert_eq!(wire.sent(Side::Client, frames), (count, 0, None));
+                    let mut came = wire.packets(Side::Server, 1, 32).remove(0);
+                    assert_eq!(came.len(), length.div_ceil(ROOM), "{length} bytes");
+                    assert!(bytes(&came) == packet, "{length} bytes");
+                    came[0][0..12].rotate_left(6);
+                    assert_eq!(wire.sent(Side::Server, came).0, length.div_ceil(ROOM) as u64);
+                    let back = wire.packets(Side::Client, 1, 32).remove(0);
+                    assert!(bytes(&back)[12..] == packet[12..] && back[0][..6] == HEADER[6..12]);
+                }
+            }
+            let batch: Vec<_> =
+                [3 * ROOM, 60, ROOM + 1, 61].into_iter().zip(0..).map(|(length, number)| long(number, length)).collect();
+            let frames = batch.iter().flat_map(|packet| wire.pieces(Side::Client, packet, ROOM)).collect();
+            assert_eq!(wire.sent(Side::Client, frames), (7, 0, None));
+            let came: Vec<_> = wire.packets(Side::Server, 4, 32).iter().map(|packet| bytes(packet)).collect();
+            assert!(came == batch);
+        },
+    );
+}
+
+/// Frames that a side makes.
+type Made<R> = fn(&Wire<R>) -> Vec<Frame>;
+
+/// Too many frames, too many bytes, an empty one among them, the last missing: what is beside it leaves.
+pub fn what_is_no_whole_packet_is_refused_with_all_its_frames<R: Rig>() {
+    on_wire_with::<R>(
+        MTU_LONG,
+        |port| port,
+        |wire| {
+            let client = Side::Client;
+            let refused: [Made<R>; 4] = [
+                |wire| wire.pieces(Side::Client, &long(1, 10 * (PIECES_MAX + 1)), 10),
+                |wire| wire.pieces(Side::Client, &long(2, PIECES_MAX * ROOM + 1), ROOM),
+                |wire| {
+                    let mut frames = wire.pieces(Side::Client, &long(3, 5000), ROOM);
+                    frames[1].set_length(0);
+                    frames
+                },
+                |wire| {
+                    let mut frames = wire.pieces(Side::Client, &long(4, 5000), ROOM);
+                    frames.pop();
+                    frames
+                },
+            ];
+            for (number, refused) in (100_u8..).zip(refused) {
+                let beside = long(number, 3000);
+                let mut frames = wire.pieces(client, &beside, ROOM);
+                let bad = refused(wire);
+                let count = bad.len() as u64;
+                frames.extend(bad);
+                if frames.last().is_some_and(|last| !last.facts.continues) {
+                    frames.extend(wire.pieces(client, &beside, ROOM));
+                }
+                let good = frames.len() as u64 - count;
+                assert_eq!(wire.sent(client, frames), (good, count, None), "{number}");
+                let came = wire.packets(Side::Server, good as usize / 2, 32);
+                assert!(came.iter().all(|packet| bytes(packet) == beside), "{number}");
+            }
+        },
+    );
+}
+
+/// A packet that has no room in the rest of a budget comes with the next, and one that never has is lost whole.
+pub fn a_budget_is_kept_to_by_whole_packets<R: Rig>() {
+    on_wire_with::<R>(
+        MTU_LONG,
+        |port| port,
+        |wire| {
+            let lengths = [3 * ROOM, 3 * ROOM, 60, 6 * ROOM, 2 * ROOM, 61];
+            let packets: Vec<_> = (0_u8..).zip(lengths).map(|(number, length)| long(number, length)).collect();
+            for packet in &packets {
+                let frames = wire.pieces(Side::Client, packet, ROOM);
+                assert_eq!(wire.sent(Side::Client, frames).1, 0);
+            }
+            wire.bench.settle();
+            let came: Vec<_> = wire.packets(Side::Server, 5, 5).iter().map(|packet| bytes(packet)).collect();
+            let kept = [0, 1, 2, 4, 5].map(|index| packets[index].clone());
+            assert!(came == kept, "{:?}", came.iter().map(Vec::len).collect::<Vec<_>>());
+        },
+    );
+}
+
 pub fn a_driver_may_go_with_a_port_open<R: Rig>() {
-    let memory = [(); 2].map(|()| FrameMemory::new(FRAMES, 2048).unwrap());
+    let memory = [(); 2].map(|()| FrameMemory::new(FRAMES, FRAME_BYTES).unwrap());
     let mut bench = Bench::<R>::new();
-    let Ok(ports) = bench.rig.ports(memory.clone()) else { return };
+    let Ok(ports) = bench.rig.ports(memory.clone(), MTU) else { return };
     for (side, port) in SIDES.into_iter().zip(ports) {
         let port = opened(&mut bench, side, port);
         bench.push(side, Op::Frame(FrameOp::Receive { port, at_most: 8, into: Vec::new() }));

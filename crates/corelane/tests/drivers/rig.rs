@@ -58,11 +58,12 @@ pub trait Rig: Sized {
     /// Removes a Unix name that was left.
     fn remove(&mut self, name: &Unix);
 
-    /// A port for each side, server first, which receive into these and are joined by a wire that carries nothing else.
+    /// A port for each side, server first, which receive into these and are joined by a wire that carries nothing else, packets of up to `mtu` bytes
+    /// behind the link's header.
     ///
     /// # Errors
     /// Why this machine has none.
-    fn ports(&mut self, memory: [FrameMemory; 2]) -> Result<[Box<dyn Port>; 2], String>;
+    fn ports(&mut self, memory: [FrameMemory; 2], mtu: usize) -> Result<[Box<dyn Port>; 2], String>;
 
     /// Lets time pass after a round in which nothing happened. Both drivers have been given a little time to wait,
     /// which is all that real ones need.

@@ -87,12 +87,14 @@ impl Rig for StackRig {
     }
 
     /// Two more, which the stacks pass on.
-    fn ports(&mut self, memory: [FrameMemory; 2]) -> Result<[Box<dyn Port>; 2], String> {
-        let cards = [(); 2].map(|()| self.world.interface(CardSetup::default()));
+    fn ports(&mut self, memory: [FrameMemory; 2], mtu: usize) -> Result<[Box<dyn Port>; 2], String> {
+        let cards = [(); 2].map(|()| self.world.interface(CardSetup { frame_bytes_max: mtu + 14, ..CardSetup::default() }));
         self.world.join(&[&cards[0], &cards[1]]);
         let [server, client] = memory;
+        // No fewer than the longest packet takes.
+        let ring = if mtu > 1500 { 32 } else { 16 };
         let open = |side: Side, memory| -> Box<dyn Port> {
-            Box::new(SimPort::open(&cards[side as usize], 0, self.lanes[side as usize], memory, 16).unwrap())
+            Box::new(SimPort::open(&cards[side as usize], 0, self.lanes[side as usize], memory, ring).unwrap())
         };
         Ok([open(Side::Server, server), open(Side::Client, client)])
     }

@@ -53,6 +53,12 @@ impl Ports {
         self.table.ids().any(|port| self.table.can_receive(port))
     }
 
+    /// The earliest time at which one of them wants to be asked again.
+    pub(super) fn wakes_at(&self) -> Option<u64> {
+        let ending = self.closing.iter().filter_map(|closing| closing.port.wakes_at());
+        self.table.wakes_at().into_iter().chain(ending).min()
+    }
+
     pub(super) fn of_works(&self, is_gone: impl Fn(u8) -> bool) -> Vec<PortId> {
         self.table.of_works(is_gone)
     }

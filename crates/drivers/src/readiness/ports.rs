@@ -3,7 +3,7 @@
 //! ```text
 //! Open -> a copy of the port's descriptor is watched, and one of what tells other news
 //! edge -> may receive, has room -> attend -> completions        asked, its time has come, it has more -> attend
-//! Close -> all released -> the copies are closed -> the port is dropped -> Closed
+//! Close -> all released -> the copies are closed -> the port ends, which may take some time -> it is dropped -> Closed
 //! ```
 //!
 //! The source may hold a descriptor open for as long as it watches it, so the port is dropped behind that: only then is the interface done
@@ -128,8 +128,9 @@ impl<S: Source> ReadinessDriver<S> {
             return;
         }
         self.counters.calls_work += self.source.flush();
-        let source = &self.source;
-        let is_closed = |closing: &mut Closing| !closing.copies.iter().any(|&data| source.is_closing(data));
+        let (source, now) = (&self.source, clock::now());
+        let is_closed =
+            |closing: &mut Closing| !closing.copies.iter().any(|&data| source.is_closing(data)) && closing.port.end(now);
         for Closing { asked, port, .. } in self.ports.closing.extract_if(.., is_closed) {
             drop(port);
             completions.push(Completion::last(asked, Outcome::Closed));
@@ -141,7 +142,7 @@ impl<S: Source> ReadinessDriver<S> {
         if self.ports.is_idle() {
             return wait;
         }
-        match (wait, self.ports.table.wakes_at()) {
+        match (wait, self.ports.wakes_at()) {
             _ if self.ports.have_more() => Wait::No,
             (Wait::Until(until), Some(time)) => Wait::Until(until.min(time)),
             (Wait::Forever, Some(time)) => Wait::Until(time),

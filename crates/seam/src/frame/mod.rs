@@ -71,6 +71,20 @@ impl Frame {
     /// Bytes that a new frame has in front of its data, for headers that are added there.
     pub const HEADROOM: usize = 128;
 
+    /// The packets that these frames are, in order: each goes on as long as its frames [continue](FrameFacts::continues), and the last may be cut short.
+    pub fn packets(frames: &[Self]) -> impl Iterator<Item = &[Self]> {
+        frames.chunk_by(Self::goes_on)
+    }
+
+    /// The same, to be changed.
+    pub fn packets_mut(frames: &mut [Self]) -> impl Iterator<Item = &mut [Self]> {
+        frames.chunk_by_mut(Self::goes_on)
+    }
+
+    fn goes_on(&self, _next: &Self) -> bool {
+        self.facts.continues
+    }
+
     fn of_memory(memory: FrameMemory, index: u32, start: usize, length: usize) -> Self {
         assert!(start + length <= memory.frame_bytes(), "a packet lies within its frame");
         let facts = FrameFacts::default();

@@ -26,6 +26,19 @@ fn a_frame_grows_on_both_sides() {
     assert_eq!((&*frame, frame.headroom(), frame.capacity()), (&b"Pay"[..], 128, 2048));
 }
 
+/// A packet ends where nothing continues, and where the frames end.
+#[test]
+fn frames_are_cut_into_packets() {
+    let memory = memory(5);
+    let mut frames: Vec<_> = std::iter::from_fn(|| memory.frame()).collect();
+    frames[1].facts.continues = true;
+    frames[4].facts.continues = true;
+    assert_eq!(Frame::packets(&frames).map(<[_]>::len).collect::<Vec<_>>(), [1, 2, 1, 1]);
+    Frame::packets_mut(&mut frames).enumerate().for_each(|(number, packet)| packet[0].append(&[number as u8]));
+    assert_eq!(frames.iter().map(|frame| frame.to_vec()).collect::<Vec<_>>(), [&[0][..], &[1], &[], &[2], &[3]]);
+    assert_eq!(Frame::packets(&[]).count(), 0);
+}
+
 #[test]
 fn an_interface_gives_back_what_it_has_and_nothing_else() {
     let memory = memory(3);

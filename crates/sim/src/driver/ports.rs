@@ -5,7 +5,7 @@ use crate::check::Asked;
 use crate::kind::entered_as;
 use crate::lane::Undelivered;
 use crate::state::entry;
-use corelane_seam::{Attention, Completion, FrameOp, Handle, Op, Outcome, PortEnd, PortId, PortTable};
+use corelane_seam::{Attention, Completion, FrameOp, Handle, Op, Outcome, Port, PortEnd, PortId, PortTable};
 
 /// In the simulation everything is looked at.
 const ALL: Attention = Attention { receive: true, send: true };
@@ -15,6 +15,8 @@ const ALL: Attention = Attention { receive: true, send: true };
 pub(super) struct Ports {
     asked: Vec<(Asked, FrameOp)>,
     open: PortTable<Asked>,
+    /// Those that are closed, whose interface is not done with their memory.
+    ending: Vec<(Asked, PortId, Box<dyn Port>)>,
     abandoned: u16,
     /// Ends that the world is to be told of.
     ended: Vec<PortEnd<Asked>>,
@@ -31,7 +33,7 @@ impl Ports {
 
     /// Does what can be done now.
     fn drive(&mut self, now: u64) {
-        let Self { open, ended, .. } = self;
+        let Self { open, ending, ended, .. } = self;
         for (asked, op) in self.asked.drain(..) {
             let work = asked.handle.work();
             match op {
@@ -42,10 +44,16 @@ impl Ports {
         let ids: Vec<_> = open.ids().collect();
         for port in ids {
             open.attend(now, port, ALL, ended);
-            if let Some((asked, _)) = open.take_closed(port) {
-                ended.push(PortEnd { asked, port: Some(port), outcome: Outcome::Closed, released: true });
-            }
+            ending.extend(open.take_closed(port).map(|(asked, closed)| (asked, port, closed)));
         }
+        for (asked, port, _) in ending.extract_if(.., |(.., port)| port.end(now)) {
+            ended.push(PortEnd { asked, port: Some(port), outcome: Outcome::Closed, released: true });
+        }
+    }
+
+    /// The earliest time at which one of them wants to be asked again.
+    fn wakes_at(&self) -> Option<u64> {
+        self.open.wakes_at().into_iter().chain(self.ending.iter().filter_map(|(.., port)| port.wakes_at())).min()
     }
 
     /// Ports of works that have left, to be closed.
@@ -74,8 +82,8 @@ impl SimDriver {
         let state = &mut *self.world.0.borrow_mut();
         let own = &mut state.lanes[self.lane];
         own.port_news = has_more;
-        own.port_wakes_at = self.ports.open.wakes_at();
-        own.ports_open = self.ports.open.len();
+        own.port_wakes_at = self.ports.wakes_at();
+        own.ports_open = self.ports.open.len() + self.ports.ending.len();
         for PortEnd { asked, port, outcome, released } in self.ports.ended.drain(..) {
             let entry = entry(asked, port.map(entered_as), outcome);
             let completion = Completion { released, ..entry.completion };

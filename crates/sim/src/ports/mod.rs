@@ -8,7 +8,7 @@ pub use port::SimPort;
 
 use crate::log::{Detail, Site};
 use crate::state::{Event, State, World};
-use crate::wire::{Arrived, CardSetup, WireCounts, WireFaults};
+use crate::wire::{CardSetup, Outgoing, WireCounts, WireFaults};
 
 /// The longest time for which an interface is down, in nanoseconds.
 const DOWN_MAX: u64 = 5_000_000;
@@ -40,13 +40,13 @@ impl World {
 }
 
 impl State {
-    /// The interface has read the next frame of a queue: it is on its way, and its memory may be released.
+    /// The interface has read the next packet of a queue: it is on its way, and its memory may be released.
     pub(crate) fn frame_leaves(&mut self, card: usize, queue: usize, epoch: u32) {
         let own = &mut self.wire.cards[card].queues[queue];
         if own.epoch != epoch {
             return;
         }
-        let Some(bytes) = own.outgoing.pop_front() else { return };
+        let Some(Outgoing { bytes, frames }) = own.outgoing.pop_front() else { return };
         self.log.note(self.clock.now(), Site::Card(card), "sends", Detail::Amount(bytes.len() as u64));
         if self.wire.cards[card].is_up {
             self.carry(card, bytes);
@@ -56,16 +56,16 @@ impl State {
         if self.wire_strikes(|faults| faults.late_release) {
             self.wire.counts.late_releases += 1;
             let delay = self.random.delay();
-            return self.clock.after(delay, Event::FrameRead { card, queue, epoch });
+            return self.clock.after(delay, Event::FrameRead { card, queue, epoch, frames });
         }
-        self.frame_read(card, queue, epoch);
+        self.frame_read(card, queue, epoch, frames);
     }
 
-    /// The memory of one more frame of a queue is no longer read.
-    pub(crate) fn frame_read(&mut self, card: usize, queue: usize, epoch: u32) {
+    /// The memory of so many more frames of a queue is no longer read.
+    pub(crate) fn frame_read(&mut self, card: usize, queue: usize, epoch: u32, frames: u64) {
         let own = &mut self.wire.cards[card].queues[queue];
         if own.epoch == epoch {
-            own.read += 1;
+            own.read += frames;
             self.wake_queue(card, queue);
         }
     }
@@ -122,7 +122,7 @@ impl State {
         }
         let facts = own.facts(&bytes, now);
         let queue = own.queue_of(&facts);
-        let Some(lane) = own.queues[queue].take_in(Arrived { bytes, facts }) else {
+        let Some(lane) = own.queues[queue].take_in(bytes, facts) else {
             self.wire.counts.missed += 1;
             return;
         };

@@ -4,8 +4,8 @@ use super::Interface;
 use crate::check::{Tally, Violation};
 use crate::faults::Planted;
 use crate::state::{Event, World};
-use crate::wire::Queue;
-use corelane_seam::{Fault, Frame, FrameMemory, Link, Port, PortFacts, PortKind, Reason, Taken};
+use crate::wire::{Outgoing, Queue};
+use corelane_seam::{Fault, Frame, FrameFacts, FrameMemory, Link, Port, PortFacts, PortKind, Reason, Taken};
 use std::collections::VecDeque;
 
 /// The interface is down (ENETDOWN).
@@ -14,6 +14,13 @@ const DOWN: Fault = Fault { reason: Reason::Down, number: 100 };
 const GONE: Fault = Fault { reason: Reason::NoInterface, number: 19 };
 /// Another port has the queue (EBUSY).
 const TAKEN: Fault = Fault { reason: Reason::Busy, number: 16 };
+
+/// Frames that a packet may lie in, as at the ports of Linux.
+const PIECES_MAX: usize = 17;
+
+fn room(memory: &FrameMemory) -> usize {
+    memory.frame_bytes() - Frame::HEADROOM
+}
 
 /// Memory that the interface reads.
 enum Reading {
@@ -34,12 +41,12 @@ pub struct SimPort {
     memory: FrameMemory,
     /// Frames lent to be received into, at the most, and sent ones that are not released.
     ring: usize,
+    /// Frames that a packet may lie in.
+    pieces_max: usize,
     given: VecDeque<u32>,
     sending: VecDeque<(Reading, Tally)>,
     taken: u64,
     released: u64,
-    /// The last frame to be sent that was worked off goes on in the next.
-    is_within: bool,
     /// The last frame that was handed over, for the planted bug that does it again.
     last: Option<u32>,
     /// What a planted bug never takes back.
@@ -54,16 +61,18 @@ impl SimPort {
     /// `NoInterface` for a queue that is not there or an interface that is gone, `Busy` if the queue has a port.
     pub fn open(interface: &Interface, queue: usize, lane: usize, memory: FrameMemory, ring: usize) -> Result<Self, Fault> {
         let (world, card) = (interface.world.clone(), interface.card);
-        {
+        let pieces_max = {
             let card = &mut world.0.borrow_mut().wire.cards[card];
             let is_there = !card.is_gone && queue < card.setup.queues;
+            let pieces_max = card.setup.frame_bytes_max.div_ceil(room(&memory)).clamp(1, PIECES_MAX.min(ring));
             let place = card.queues.get_mut(queue).filter(|_| is_there).ok_or(GONE)?;
             if place.is_open() {
                 return Err(TAKEN);
             }
             place.set_open(true);
-            place.lane = Some(lane);
-        }
+            (place.lane, place.room, place.pieces_max) = (Some(lane), room(&memory), pieces_max);
+            pieces_max
+        };
         let (given, sending) = (VecDeque::with_capacity(ring), VecDeque::with_capacity(ring));
         let mut port = Self {
             world,
@@ -71,11 +80,11 @@ impl SimPort {
             queue,
             memory,
             ring,
+            pieces_max,
             given,
             sending,
             taken: 0,
             released: 0,
-            is_within: false,
             last: None,
             is_stuck: false,
         };
@@ -109,42 +118,89 @@ impl SimPort {
         self.world.0.borrow_mut().plants(bug)
     }
 
-    /// Takes the next frame that has arrived; none if there is none. What is inside is none if a planted bug made that of it.
-    fn take_next(&mut self) -> Option<Option<Frame>> {
-        let arrived = self.with_queue(|queue| queue.arrived.pop_front())?;
+    /// The next frame that was given to be received into; none if a planted bug made that of it.
+    fn take_given(&mut self, length: usize) -> Option<Frame> {
         let repeated = self.last.filter(|_| self.plants(Planted::RepeatedFrame));
         // reason: a queue takes in no more than was lent.
         let index = repeated.or_else(|| self.given.pop_front()).expect("what has arrived lies in a frame that was lent");
-        let length = arrived.bytes.len().min(self.memory.frame_bytes() - Frame::HEADROOM);
-        let Ok(mut frame) = self.memory.take_back(index, Frame::HEADROOM, length) else {
+        let Ok(frame) = self.memory.take_back(index, Frame::HEADROOM, length) else {
             self.with_queue(|queue| queue.blame(Violation::FrameTwice { interface: self.card, index }));
-            return Some(None);
+            return None;
         };
         if self.plants(Planted::LostFrame) {
-            return Some(None);
+            return None;
         }
-        frame.copy_from_slice(&arrived.bytes[..length]);
-        frame.facts = arrived.facts;
         self.last = Some(index);
-        self.with_queue(|queue| queue.handed_over += 1);
-        Some(Some(frame))
+        Some(frame)
     }
 
-    fn begin(&mut self, frame: Frame) {
-        let mut tally = Tally::default();
-        tally.add(&frame);
-        let bytes = frame.to_vec();
-        let length = bytes.len();
-        let reading = match self.memory.lend(frame) {
-            Ok((index, start)) => Reading::Lent { index, start, length },
-            Err(frame) => Reading::Kept(frame),
-        };
-        self.sending.push_back((reading, tally));
-        self.taken += 1;
+    /// Moves the next packet behind the frames in `into`, of which `left` more may come; false if none has arrived, or it comes with the next batch.
+    /// One that never fits into `at_most` is lost.
+    fn take_packet(&mut self, left: usize, at_most: usize, into: &mut Vec<Frame>) -> bool {
+        let Some(pieces) = self.with_queue(|queue| queue.arrived.front().map(|arrived| arrived.pieces)) else { return false };
+        if pieces > left && pieces <= at_most {
+            return false;
+        }
+        let Some(arrived) = self.with_queue(Queue::hand_over) else { return false };
+        let room = self.room();
+        let mut parts = arrived.bytes.chunks(room);
+        for number in 0..pieces {
+            let part = parts.next().unwrap_or_default();
+            let Some(mut frame) = self.take_given(part.len()) else { return true };
+            frame.copy_from_slice(part);
+            frame.facts = if number == 0 { arrived.facts } else { FrameFacts::default() };
+            frame.facts.continues = number + 1 < pieces;
+            into.extend(Some(frame).filter(|_| pieces <= at_most));
+        }
+        self.with_queue(|queue| queue.handed_over += 1);
+        true
+    }
+
+    /// Bytes that a frame has room for.
+    fn room(&self) -> usize {
+        room(&self.memory)
+    }
+
+    /// Whether the interface sends a packet that lies in these frames.
+    fn is_sent(&self, packet: &[Frame], most: usize) -> bool {
+        let bytes: usize = packet.iter().map(|frame| frame.len()).sum();
+        let is_whole = packet.iter().all(|frame| !frame.is_empty()) && packet.last().is_some_and(|last| !last.facts.continues);
+        is_whole && packet.len() <= self.pieces_max && bytes <= most
+    }
+
+    /// How many frames can be worked off now: those of whole packets that are refused, or that there are places for.
+    fn acceptable(&self, frames: &[Frame], most: usize) -> usize {
+        let (mut places, mut count) = (self.ring - self.sending.len(), 0);
+        for packet in Frame::packets(frames) {
+            let needed = if self.is_sent(packet, most) { packet.len() } else { 0 };
+            // Behind what waits nothing leaves, and nothing is refused.
+            if needed > places || places == 0 {
+                break;
+            }
+            (places, count) = (places - needed, count + packet.len());
+        }
+        count
+    }
+
+    fn begin(&mut self, packet: impl Iterator<Item = Frame>) {
+        let (mut bytes, mut frames) = (Vec::new(), 0);
+        for frame in packet {
+            let mut tally = Tally::default();
+            tally.add(&frame);
+            bytes.extend_from_slice(&frame);
+            let length = frame.len();
+            let reading = match self.memory.lend(frame) {
+                Ok((index, start)) => Reading::Lent { index, start, length },
+                Err(frame) => Reading::Kept(frame),
+            };
+            self.sending.push_back((reading, tally));
+            frames += 1;
+        }
+        self.taken += frames;
         let state = &mut *self.world.0.borrow_mut();
         let earliest = state.clock.now() + state.random.below(20_000);
         let queue = &mut state.wire.cards[self.card].queues[self.queue];
-        queue.outgoing.push_back(bytes);
+        queue.outgoing.push_back(Outgoing { bytes, frames });
         queue.leaves_at = queue.leaves_at.max(earliest);
         let leaves = Event::FrameLeaves { card: self.card, queue: self.queue, epoch: queue.epoch };
         state.clock.at(queue.leaves_at, leaves);
@@ -190,7 +246,7 @@ impl Port for SimPort {
             link,
             queue: self.queue as u32,
             frame_bytes_max: card.setup.frame_bytes_max,
-            pieces_max: 1,
+            pieces_max: self.pieces_max,
             kind: PortKind::Simulated,
         }
     }
@@ -204,10 +260,8 @@ impl Port for SimPort {
     }
 
     fn receive(&mut self, _now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
-        for _ in 0..at_most {
-            let Some(frame) = self.take_next() else { break };
-            into.extend(frame);
-        }
+        let first = into.len();
+        while into.len() - first < at_most && self.take_packet(at_most - (into.len() - first), at_most, into) {}
         self.give();
         match self.fault().filter(|_| into.is_empty()) {
             Some(fault) => Err(fault),
@@ -221,17 +275,19 @@ impl Port for SimPort {
         }
         let most = self.facts().frame_bytes_max;
         let mut taken = Taken::default();
-        let room = self.ring - self.sending.len();
-        for frame in frames.drain(..frames.len().min(room)) {
-            // A packet lies in one frame here.
-            let is_piece = std::mem::replace(&mut self.is_within, frame.facts.continues) || frame.facts.continues;
-            if is_piece || frame.is_empty() || frame.len() > most {
-                taken.refused += 1;
+        let acceptable = self.acceptable(frames, most);
+        let mut rest = frames.drain(..acceptable);
+        loop {
+            let Some(pieces) = Frame::packets(rest.as_slice()).next().map(<[Frame]>::len) else { break };
+            if self.is_sent(&rest.as_slice()[..pieces], most) {
+                taken.taken += pieces as u64;
+                self.begin(rest.by_ref().take(pieces));
             } else {
-                taken.taken += 1;
-                self.begin(frame);
+                taken.refused += pieces as u64;
+                rest.by_ref().take(pieces).for_each(drop);
             }
         }
+        drop(rest);
         Ok(taken)
     }
 

@@ -90,17 +90,18 @@ pub(crate) enum Event {
     Alarm {
         token: u64,
     },
-    /// The interface has read the next frame of a queue.
+    /// The interface has read the next packet of a queue.
     FrameLeaves {
         card: usize,
         queue: usize,
         epoch: u32,
     },
-    /// The interface reads the memory of a frame that has left no longer.
+    /// The interface reads the memory of a packet that has left no longer, which lies in so many frames.
     FrameRead {
         card: usize,
         queue: usize,
         epoch: u32,
+        frames: u64,
     },
     /// A frame reaches an interface.
     Frame {

@@ -26,10 +26,19 @@ impl Default for CardSetup {
     }
 }
 
-/// A frame that has arrived.
+/// A packet that has arrived.
 pub(crate) struct Arrived {
     pub(crate) bytes: Vec<u8>,
     pub(crate) facts: FrameFacts,
+    /// Frames that it takes of its queue's port.
+    pub(crate) pieces: usize,
+}
+
+/// A packet that the interface is to send.
+pub(crate) struct Outgoing {
+    pub(crate) bytes: Vec<u8>,
+    /// Frames that it lies in.
+    pub(crate) frames: u64,
 }
 
 /// One queue of an interface, with its books.
@@ -40,11 +49,16 @@ pub(crate) struct Queue {
     pub(crate) arrived: VecDeque<Arrived>,
     /// Frames that the port has lent to be received into.
     pub(crate) given: usize,
-    /// Frames taken in, and those that the port has handed over.
+    /// Bytes that each has room for, and how many a packet may lie in.
+    pub(crate) room: usize,
+    pub(crate) pieces_max: usize,
+    /// Frames that what has arrived takes of them.
+    filled: usize,
+    /// Packets taken in, and those that the port has handed over.
     taken_in: u64,
     pub(crate) handed_over: u64,
     /// What the port has given to be sent, and has not left.
-    pub(crate) outgoing: VecDeque<Vec<u8>>,
+    pub(crate) outgoing: VecDeque<Outgoing>,
     /// Of all frames that its port was given to send, how many are no longer read.
     pub(crate) read: u64,
     pub(crate) leaves_at: u64,
@@ -57,14 +71,24 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Takes a frame in, if there is memory for it; returns which lane is to look.
-    pub(crate) fn take_in(&mut self, arrived: Arrived) -> Option<Option<usize>> {
-        let has_room = self.is_test || (self.is_open && self.arrived.len() < self.given);
+    /// Takes a packet in, if there is memory for it; returns which lane is to look.
+    pub(crate) fn take_in(&mut self, bytes: Vec<u8>, facts: FrameFacts) -> Option<Option<usize>> {
+        // One that is too long for any is cut where it hands it over.
+        let pieces = if self.is_test { 0 } else { bytes.len().div_ceil(self.room.max(1)).clamp(1, self.pieces_max.max(1)) };
+        let has_room = self.is_test || (self.is_open && self.filled + pieces <= self.given);
         has_room.then(|| {
             self.taken_in += 1;
-            self.arrived.push_back(arrived);
+            self.filled += pieces;
+            self.arrived.push_back(Arrived { bytes, facts, pieces });
             self.lane
         })
+    }
+
+    /// Takes the next packet that has arrived out.
+    pub(crate) fn hand_over(&mut self) -> Option<Arrived> {
+        let arrived = self.arrived.pop_front()?;
+        self.filled -= arrived.pieces;
+        Some(arrived)
     }
 
     /// Opens or closes it: what has arrived and was not handed over is lost with the port.
@@ -74,6 +98,7 @@ impl Queue {
         self.taken_in -= self.arrived.len() as u64;
         self.arrived.clear();
         self.outgoing.clear();
+        self.filled = 0;
         (self.given, self.lane, self.read, self.epoch) = (0, None, 0, self.epoch + 1);
     }
 

@@ -14,7 +14,7 @@ pub use faults::{WireCounts, WireFaults};
 
 use crate::check::Violation;
 use card::Card;
-pub(crate) use card::{Arrived, Queue};
+pub(crate) use card::{Outgoing, Queue};
 use std::collections::BTreeMap;
 
 /// Bytes of an Ethernet header: two addresses and a type (IEEE 802.3).

@@ -42,9 +42,14 @@ impl Alone {
 
     /// With so many frames.
     pub fn of(frames: usize, change: impl FnOnce(Settings) -> Settings) -> Self {
+        Self::on_wire(CardSetup::default().frame_bytes_max, frames, change)
+    }
+
+    /// On a wire whose packets have so many bytes at the most.
+    pub fn on_wire(frame_bytes_max: usize, frames: usize, change: impl FnOnce(Settings) -> Settings) -> Self {
         let world = World::new(1, Faults::none());
         let test = world.interface(CardSetup { queues: 0, ..CardSetup::default() });
-        let card = world.interface(CardSetup::default());
+        let card = world.interface(CardSetup { frame_bytes_max, ..CardSetup::default() });
         world.join(&[&test, &card]);
         let arena = Arena::new(8 << 20).unwrap();
         let below = world.driver(arena.clone(), Tuning::default());

@@ -319,7 +319,7 @@ fn x_07_a_flooded_lane_sleeps_once_for_many_datagrams() {
 
 /// A lane that sleeps, with nothing arriving, wakes when a datagram in fragments has waited for 30 seconds, once and not before; then its sender is told.
 #[test]
-fn f_03_fragments_expire_after_30_seconds_though_nothing_arrives() {
+fn f_04_fragments_expire_after_30_seconds_though_nothing_arrives() {
     let mut program = Program::new(&plan(1, 9), &ADDRESSES);
     meet(&mut program);
     let (from, to) = flow(1, false);

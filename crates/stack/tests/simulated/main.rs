@@ -7,6 +7,7 @@ mod frames;
 mod hostile;
 mod lanes;
 mod order;
+mod pieces;
 mod program;
 mod refusals;
 mod tunnels;

@@ -1,14 +1,15 @@
 //! AF_XDP.
 
 use crate::ends::{self, Kind, nodes, on_every_driver};
-use crate::node::{Node, memory};
+use crate::node::{Node, ROOM, memory};
 use crate::wire::{
     FAR, FAR_MAC, KERNEL, NEAR_MAC, OURS, OURS_V6, arp, datagram, far, far_with, ipv4, ipv6, on_network, ping, run, solicitation,
     udp, wire,
 };
+use corelane_os::netlink::generic::{Family, ask, attributes};
 use corelane_os::testing::skip;
-use corelane_seam::{CapturedPort, FRAMES_MAX, FaultyPort, FrameMemory, PortFaults, Reason};
-use corelane_xdp::{Error, Loss, Ours, Queue, afxdp, packet, ports_for, tap};
+use corelane_seam::{CapturedPort, FRAMES_MAX, FaultyPort, Frame, FrameMemory, PortFaults, Reason};
+use corelane_xdp::{Error, Interface, Loss, Ours, Queue, afxdp, packet, ports_for, tap};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv6Addr, UdpSocket};
 use std::process::{Command, Stdio};
@@ -29,6 +30,47 @@ fn pieces_lack() -> Option<String> {
     run(&["link set near mtu 9000", "link set far mtu 9000"]);
     let queue = afxdp::open("near", &Ours::All, 1).unwrap().remove(0);
     queue.port(memory(), 64).err().map(|why| why.to_string())
+}
+
+/// The ring takes whole packets: one that has not all of its places waits with those behind it.
+#[test]
+fn long_packets_leave_as_far_as_the_ring_has_places_for_all_of_one() {
+    const NAME: &str = "afxdp::long_packets_leave_as_far_as_the_ring_has_places_for_all_of_one";
+    on_network(NAME, || {
+        use corelane_seam::Port;
+        wire(1);
+        if let Some(why) = pieces_lack() {
+            return skip(NAME, &why);
+        }
+        let memory = memory();
+        let mut port = afxdp::open("near", &Ours::All, 1).unwrap().remove(0).port(memory.clone(), 16).unwrap();
+        let mut far = far();
+        let packets: Vec<_> = (0..5).map(|number| datagram(FAR, number, &vec![number as u8; 8000])).collect();
+        let mut frames: Vec<_> = packets.iter().flat_map(|packet| cut(&memory, packet)).collect();
+        assert_eq!(frames.len(), 25);
+        assert_eq!(port.send(1, &mut frames).unwrap().taken, 15);
+        assert_eq!(Frame::packets(&frames).map(<[Frame]>::len).collect::<Vec<_>>(), [5, 5]);
+        while !frames.is_empty() {
+            port.send(1, &mut frames).unwrap();
+        }
+        assert!(far.packets(5) == packets);
+        drop(port);
+        assert_eq!(memory.counts().free, memory.frames());
+        far.close();
+    });
+}
+
+/// A packet in frames as full as they can be.
+fn cut(memory: &FrameMemory, packet: &[u8]) -> Vec<Frame> {
+    let chunks = packet.chunks(ROOM);
+    let last = chunks.len() - 1;
+    let frame = |(number, bytes): (usize, &[u8])| {
+        let mut frame = memory.frame().unwrap();
+        frame.append(bytes);
+        frame.facts.continues = number < last;
+        frame
+    };
+    chunks.enumerate().map(frame).collect()
 }
 
 /// A packet with more pieces than one may have, or than a receive is for, is lost whole, and counted; what comes behind it comes.
@@ -52,8 +94,7 @@ fn what_has_too_many_pieces_is_lost_and_counted() {
             while seen.last() != data.last() {
                 port.receive(1, at_most, &mut frames).unwrap();
                 assert!(frames.len() <= at_most && frames.last().is_none_or(|last| !last.facts.continues));
-                let lengths =
-                    frames.chunk_by(|frame, _| frame.facts.continues).map(|packet| packet.iter().map(|frame| frame.len()).sum());
+                let lengths = Frame::packets(&frames).map(|packet| packet.iter().map(|frame| frame.len()).sum());
                 seen.extend(lengths.map(|bytes: usize| bytes - 42));
                 frames.clear();
             }
@@ -343,6 +384,71 @@ fn a_port_that_takes_packets_in_by_itself_has_all_and_leaves_its_queue() {
             far.close();
         }
         nodes(Kind::Xdp, 1).into_iter().for_each(Node::close);
+    });
+}
+
+/// Has the kernel leave receiving to whoever looks for a whole minute, at what receives for `near`.
+fn defer_for_a_minute() {
+    const NAPI_GET: u8 = 11;
+    const NAPI_SET: u8 = 14;
+    let (interface, family) = (Interface::find("near").unwrap().link.interface, Family::find(c"netdev").unwrap());
+    let request = family.list(NAPI_GET).attribute(1, &interface.to_ne_bytes());
+    let ids: Vec<_> = ask(request).unwrap().iter().filter_map(|body| attributes(body).unwrap().number(2)).collect();
+    assert_eq!(ids.len(), 1, "one queue has one");
+    let request = Family::find(c"netdev").unwrap().one(NAPI_SET).attribute(2, &ids[0].to_ne_bytes());
+    ask(request.attribute(6, &60_000_000_000_u64.to_ne_bytes())).unwrap();
+}
+
+/// Sends a datagram until it has come.
+fn brought(port: &mut afxdp::XdpPort, far: &mut Node, text: &[u8]) {
+    use corelane_seam::Port;
+    let (mut frames, mut tries) = (Vec::new(), 0);
+    while frames.is_empty() {
+        tries += 1;
+        assert!(tries < 10_000, "nothing comes");
+        // While it is down nothing leaves, and nothing comes.
+        let _sent = far.send(&[datagram(OURS, 1, text)]);
+        port.take_news();
+        let _came = port.receive(1, 64, &mut frames);
+    }
+    assert!(frames.iter().all(|frame| frame.ends_with(text)));
+}
+
+/// It is the lane itself that takes packets in: where the kernel would do nothing for a minute, a receive brings them. So it is again when the interface
+/// was down and has another NAPI.
+#[test]
+fn a_port_that_takes_packets_in_by_itself_needs_nobody_else() {
+    const NAME: &str = "afxdp::a_port_that_takes_packets_in_by_itself_needs_nobody_else";
+    on_network(NAME, || {
+        use corelane_seam::Port;
+        if !can_poll(NAME) {
+            return;
+        }
+        wire(1);
+        let mut queues = afxdp::open("near", &Ours::Addresses(vec![OURS.into()]), 1).unwrap();
+        afxdp::poll(&mut queues).unwrap();
+        let memory = memory();
+        let mut port = queues.remove(0).port(memory.clone(), 128).unwrap();
+        let (mut far, mut frames) = (far(), Vec::new());
+        for round in 0..2 {
+            // The kernel wakes a lane that does not look.
+            brought(&mut port, &mut far, b"wake up");
+            defer_for_a_minute();
+            brought(&mut port, &mut far, b"from now on");
+            // It looks once more, and then it does not.
+            far.send(&(0..10).map(|number| datagram(OURS, number, b"one of ten")).collect::<Vec<_>>()).unwrap();
+            port.receive(1, 64, &mut frames).unwrap();
+            assert_eq!(frames.len(), 10, "round {round}");
+            frames.clear();
+            port.receive(1, 64, &mut frames).unwrap();
+            far.send(&[datagram(OURS, 7, b"nobody looks")]).unwrap();
+            port.receive(1, 64, &mut frames).unwrap();
+            assert!(frames.is_empty() && !port.has_more(), "round {round}: the kernel does it all");
+            run(&["link set near down", "link set near up"]);
+        }
+        drop(port);
+        assert_eq!(memory.counts().free, memory.frames());
+        far.close();
     });
 }
 

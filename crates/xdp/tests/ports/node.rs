@@ -134,7 +134,7 @@ impl Node {
         while packets.len() < count {
             let frames = self.frames(1);
             assert!(frames.last().is_some_and(|last| !last.facts.continues), "a batch ends with a packet");
-            packets.extend(frames.chunk_by(|frame, _| frame.facts.continues).map(|packet| {
+            packets.extend(Frame::packets(&frames).map(|packet| {
                 assert!(packet.len() <= self.facts.pieces_max, "{} pieces", packet.len());
                 packet.iter().flat_map(|frame| frame.to_vec()).collect()
             }));
