@@ -80,7 +80,7 @@ impl<S: Source> ReadinessDriver<S> {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn serve_open_ports(&mut self, completions: &mut Vec<Completion>) {
         let now = clock::now();
         let mut open = std::mem::take(&mut self.ports.open);
