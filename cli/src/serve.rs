@@ -184,6 +184,8 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     // Before anything is opened, and before there are threads.
     let (serves, sandbox, config) = (!(check || plan), arguments.sandbox, settings::file(&arguments));
     let (format, level) = (arguments.log_format, arguments.log_level);
+    // Before a descriptor of our own is under a number that was to be handed over.
+    let handed = if serves { corelane::lanes::take_handed().map_err(|why| anyhow!(why))? } else { Vec::new() };
     let user = user.filter(|_| serves).map(User::begin).transpose().map_err(|why| anyhow!("--user: {why}"))?;
     let lanes = lanes(arguments).map_err(|error| settings::blame(&settings, error))?;
     if check {
@@ -197,7 +199,6 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     // Before the first thread: one that there is already would stay as free as it is.
     let confined = confine_files(sandbox, &lanes, config.as_deref())?;
     let log = Log::begin(format, level)?;
-    let handed = corelane::lanes::take_handed().map_err(|why| anyhow!(why))?;
     let mut running = lanes.handed_over(handed).start()?;
     let shown = shown(&running, listen)?;
     user.map_or(Ok(()), Beginning::finish).map_err(|why| anyhow!("--user: {why}"))?;

@@ -6,8 +6,9 @@
 use crate::errno::fault_of;
 use crate::sockets;
 use corelane_rss::Transport;
-use corelane_seam::Address;
+use corelane_seam::{Address, Reason};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -16,6 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Sockets that are taken at the most: more are no configuration that anybody wrote.
 pub const SOCKETS_MAX: usize = 64;
+
+/// The number of the first (SD_LISTEN_FDS_START).
+const FIRST: i32 = 3;
 
 /// A socket that was handed over. A clone is the same one.
 #[derive(Clone, Debug)]
@@ -49,14 +53,25 @@ impl Handed {
 /// # Errors
 /// Why it cannot be served, in words.
 pub fn facts(socket: BorrowedFd) -> Result<(Transport, Address), String> {
-    let system = |error| fault_of(error).to_string();
-    let transport = match sockopt::socket_type(socket).map_err(system)? {
+    let system = |error| match error {
+        Errno::NOTSOCK => "it is no socket: name it ListenStream= or ListenDatagram=".to_owned(),
+        error => fault_of(error).to_string(),
+    };
+    let kind = sockopt::socket_type(socket).map_err(system)?;
+    let address = sockets::local_address(socket).map_err(|fault| match fault.reason {
+        Reason::Unsupported => "it is of a family that is not served: hand over sockets of IPv4, IPv6 or Unix".to_owned(),
+        _ => fault.to_string(),
+    })?;
+    let transport = match kind {
         SocketType::STREAM if sockopt::socket_acceptconn(socket).map_err(system)? => Transport::Tcp,
-        SocketType::STREAM => return Err("it is a connection: leave out Accept=yes".to_owned()),
+        SocketType::STREAM if sockets::peer_address(socket).is_ok() => {
+            return Err("it is a connection: leave out Accept=yes".to_owned());
+        }
+        SocketType::STREAM => return Err("nobody listens at it: have it listen before it is handed over (listen(2))".to_owned()),
         SocketType::DGRAM => Transport::Udp,
         _ => return Err("it is neither for connections nor for datagrams: name it ListenStream= or ListenDatagram=".to_owned()),
     };
-    Ok((transport, sockets::local_address(socket).map_err(|fault| fault.to_string())?))
+    Ok((transport, address))
 }
 
 /// Takes what was handed over; nothing the second time. To be called before descriptors are opened by others under numbers that were not handed over.
@@ -73,10 +88,21 @@ pub fn take() -> Result<Vec<Handed>, String> {
     if count.is_some_and(|count| count > SOCKETS_MAX) {
         return Err(format!("more than {SOCKETS_MAX} sockets were handed over (LISTEN_FDS): hand over fewer"));
     }
+    let is_ours = std::env::var("LISTEN_PID").is_ok_and(|pid| pid == std::process::id().to_string());
+    if let Some(closed) = (FIRST..FIRST + count.unwrap_or(0) as i32).find(|number| is_ours && !is_open(*number)) {
+        return Err(format!(
+            "descriptor {closed} was to be handed over and is not open (LISTEN_FDS): hand over as many as there are"
+        ));
+    }
     let numbers = sd_notify::listen_fds_with_names().map_err(system)?;
     // SAFETY: each number is open, as was just found out; the manager opened it for this process, where it is taken once.
     let own = |(number, name)| Handed::new(name, unsafe { OwnedFd::from_raw_fd(number) });
     numbers.map(own).collect()
+}
+
+fn is_open(number: i32) -> bool {
+    // SAFETY: the call takes a number, which need not be open, and touches no memory.
+    unsafe { libc::fcntl(number, libc::F_GETFD) >= 0 }
 }
 
 #[cfg(test)]
@@ -99,7 +125,27 @@ mod tests {
         let at = datagrams.local_addr().unwrap();
         let handed = Handed::new("dns".to_owned(), datagrams.into()).unwrap();
         assert_eq!((handed.transport, handed.address), (Transport::Udp, at.into()));
-        assert!(Handed::new("file".to_owned(), std::fs::File::open("/dev/null").unwrap().into()).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_served_is_refused_with_what_it_is() {
+        use rustix::net::{AddressFamily as Family, SocketType as Kind, socket};
+        let made = |family, kind| socket(family, kind, None).unwrap();
+        let cases = [
+            (std::fs::File::open("/dev/null").unwrap().into(), "it is no socket"),
+            (std::io::pipe().unwrap().0.into(), "it is no socket"),
+            (made(Family::INET, Kind::STREAM), "nobody listens at it"),
+            (made(Family::UNIX, Kind::SEQPACKET), "neither for connections nor for datagrams"),
+            (made(Family::NETLINK, Kind::DGRAM), "of a family that is not served"),
+            (std::os::unix::net::UnixStream::pair().unwrap().0.into(), "it is a connection"),
+        ];
+        for (socket, words) in cases {
+            let why = Handed::new("web".to_owned(), socket).unwrap_err();
+            assert!(
+                why.starts_with("the socket \"web\" that was handed over cannot be served: ") && why.contains(words),
+                "{why}"
+            );
+        }
     }
 
     #[test]
