@@ -14,6 +14,7 @@ use crate::print::print_some;
 use anyhow::{Result, bail};
 use corelane::admin::watch::{Liveness, PageFile, Reader, RunDirectory, Snapshot, list};
 use corelane_load::amounts;
+use std::path::Path;
 use std::time::Duration;
 
 /// Shows running processes at a glance: services, lanes, and what is wrong
@@ -120,11 +121,17 @@ pub fn found(pid: Option<u32>) -> (Vec<Reader>, Vec<String>) {
         for file in files.iter().filter(|file| is_wanted(file, pid)) {
             match Reader::open(&file.path) {
                 Ok(reader) => readers.push(reader),
-                Err(error) => faults.push(format!("{}: {error}", file.path.display())),
+                Err(error) => faults.push(blamed(&file.path, &error.to_string())),
             }
         }
     }
     (readers, faults)
+}
+
+/// What is wrong with a page, which some faults name themselves.
+fn blamed(page: &Path, why: &str) -> String {
+    let page = page.display().to_string();
+    if why.contains(&page) { why.to_owned() } else { format!("{page}: {why}") }
 }
 
 fn is_wanted(file: &PageFile, pid: Option<u32>) -> bool {

@@ -15,7 +15,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::{fmt, ptr};
 
 /// Bytes that no two lanes may share: two cache lines, because the adjacent-line prefetcher fetches pairs.
@@ -443,8 +443,10 @@ fn unmap(start: NonNull<AtomicU64>, bytes: usize) {
 #[derive(Debug)]
 pub struct PageView {
     words: NonNull<AtomicU64>,
-    count: usize,
+    /// Those that can be read: never more than are mapped.
+    count: AtomicUsize,
     bytes: usize,
+    file: File,
 }
 
 // SAFETY: the mapping belongs to this value alone until it is dropped, and it is only loaded from, atomically.
@@ -469,25 +471,33 @@ impl PageView {
             return Err(PageError::NoPage { path: path.to_owned(), got_bytes: found.len() });
         }
         let words = map(&file, bytes, libc::PROT_READ).map_err(failed)?;
-        Ok(Self { words, count: bytes / WORD_BYTES, bytes })
+        Ok(Self { words, count: AtomicUsize::new(bytes / WORD_BYTES), bytes, file })
     }
 
-    /// How many whole words the file had when it was opened.
+    /// How many whole words there are to be read.
     pub fn len(&self) -> usize {
-        self.count
+        self.count.load(Ordering::Relaxed)
     }
 
-    /// Always false: a file without a word is no page.
+    /// Whether there are none: of a file that was cut off.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.len() == 0
+    }
+
+    /// Looks how long the file is now. Of one that was cut off since it was opened, what is beyond its end is read no more: reading it would end this process
+    /// (SIGBUS, mmap(2)).
+    pub fn settle(&self) {
+        let bytes = self.file.metadata().map_or(0, |found| found.len());
+        let words = usize::try_from(bytes).unwrap_or(usize::MAX) / WORD_BYTES;
+        self.count.fetch_min(words, Ordering::Relaxed);
     }
 
     /// Loads one word, relaxed: on memory mapped for reading the standard library vouches for no other load. A fence
     /// behind it gives acquire order. None beyond the end.
     pub fn load(&self, index: usize) -> Option<u64> {
-        // SAFETY: `words` points at `count` mapped words that live as long as `self`; the slice does not leave this
+        // SAFETY: `words` points at `count` mapped words, or more, that live as long as `self`; the slice does not leave this
         // function, so nobody stores through it.
-        let words = unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.count) };
+        let words = unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.len()) };
         words.get(index).map(|word| word.load(Ordering::Relaxed))
     }
 }

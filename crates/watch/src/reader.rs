@@ -19,6 +19,9 @@ use corelane_os::page::PageView;
 use std::path::Path;
 use std::sync::Arc;
 
+/// What is noted of a page that is shorter than it was.
+const CUT: &str = "the page's file was cut off: what was there is read as zeros";
+
 /// Reads one page, while its lanes run, hang, or are no more.
 #[derive(Debug)]
 pub struct Reader {
@@ -43,6 +46,13 @@ impl Source {
         }
     }
 
+    /// What was cut off of a file is beyond its end from now on.
+    fn settle(&self) {
+        if let Self::Foreign(view) = self {
+            view.settle();
+        }
+    }
+
     /// Beyond the end there are zeros, so that no page makes a reader panic.
     fn load(&self, index: usize) -> u64 {
         let word = match self {
@@ -54,8 +64,8 @@ impl Source {
 }
 
 impl Reader {
-    /// Opens the page of another process (or of this one). A page that its owner truncates afterwards ends this
-    /// process with SIGBUS when it is read; no version of Corelane does that.
+    /// Opens the page of another process (or of this one). What its owner cuts off afterwards is read as zeros; only a page that is cut off in the
+    /// very moment in which it is read ends this process with SIGBUS. No version of Corelane does that.
     ///
     /// # Errors
     /// [`Error::Memory`] if the file cannot be mapped, [`Error::Magic`], [`Error::LayoutVersion`] and
@@ -97,6 +107,7 @@ impl Reader {
     /// Reads everything. `at_nanoseconds` is the monotonic clock now (CLOCK_MONOTONIC, clock_gettime(2)), from which the
     /// span between two snapshots and the age of a lane's last turn follow.
     pub fn snapshot(&self, at_nanoseconds: u64) -> Snapshot {
+        self.source.settle();
         let Description { program, process, started_unix_nanoseconds, services, lanes, connections: _ } = &self.description;
         let lanes: Vec<LaneSnapshot> = lanes.iter().enumerate().map(|(lane, name)| self.lane(lane, name)).collect();
         let services = services.iter().enumerate().map(|(service, name)| ServiceSnapshot {
@@ -162,11 +173,13 @@ impl Reader {
 
     /// How flows are told apart, and the lane of each bucket. While the table is written over and over, it may be of two moments.
     pub fn steering(&self) -> SteeringSnapshot {
+        self.source.settle();
         self.together(steering::SEQUENCE, || crate::steering::read(|i| self.source.load(i))).1
     }
 
     /// The rows of a lane's connections: of those it has, and of those that have ended and whose numbers no other has yet. None of a lane that the page has not.
     pub fn connections(&self, lane: usize) -> Vec<ConnectionRow> {
+        self.source.settle();
         let count = if lane < self.layout.lanes { self.layout.connections } else { 0 };
         connections::read(self.layout.connections(lane.min(self.layout.lanes)), count, |i| self.source.load(i))
     }
@@ -178,12 +191,15 @@ impl Reader {
 
     /// What the process has to do without, in its own words.
     pub fn notes(&self) -> Vec<String> {
+        self.source.settle();
         let count = self.source.load(self.layout.notes_count());
         // Acquire: whoever sees the count sees the texts that were written before it. A fence, because an acquire load
         // may not be made on memory that is mapped for reading only.
         fence(Ordering::Acquire);
         let count = usize::try_from(count).unwrap_or(NOTES_MAX).min(NOTES_MAX);
-        (0..count).map(|note| self.layout.note(note).read(|i| self.source.load(i))).collect()
+        let noted = (0..count).map(|note| self.layout.note(note).read(|i| self.source.load(i)));
+        let is_cut = self.source.count() < self.layout.words();
+        noted.chain(is_cut.then(|| CUT.to_owned())).collect()
     }
 }
 

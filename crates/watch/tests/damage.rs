@@ -143,3 +143,23 @@ fn foreign_words_do_no_harm() {
     });
     assert!(read.get() > 0 && refused.get() > 0, "{read:?} read, {refused:?} refused");
 }
+
+#[test]
+fn what_is_cut_off_while_it_is_looked_at_is_read_as_zeros_and_said() {
+    let bench = Bench::new("cut-off");
+    let words = bench.good.len() as u64 / 8;
+    for left in [words - 1, words / 2, 513, 1, 0] {
+        let reader = bench.open(&bench.good).unwrap();
+        let whole = reader.snapshot(1);
+        assert_eq!((whole.services[1].values.get(ServiceCounter::Requests), whole.notes.len()), (41, 1));
+        fs::File::options().write(true).open(bench.path()).unwrap().set_len(8 * left).unwrap();
+        read_all(&reader);
+        reader.steering();
+        let notes = reader.snapshot(2).notes;
+        assert!(notes.last().is_some_and(|note| note.contains("cut off")), "{notes:?}");
+        // What comes in the place of what was there is not the process's.
+        fs::write(bench.path(), &bench.good).unwrap();
+        read_all(&reader);
+        assert!(reader.notes().last().is_some_and(|note| note.contains("cut off")));
+    }
+}
