@@ -22,6 +22,14 @@ pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     Ok(socket.into())
 }
 
+/// Has no more than so many connections wait to be accepted; whoever comes beside them waits in connect(2), each in its turn (unix(7)).
+///
+/// # Errors
+/// What the system says.
+pub fn bound_queue(listener: &UnixListener, most: u16) -> io::Result<()> {
+    Ok(net::listen(listener, most.into())?)
+}
+
 /// Ends listening, whatever copies of the descriptor there are in other tables: nobody connects any more, and who accepts gets those that
 /// wait, and then `InvalidInput`.
 pub fn end_listening(listener: &UnixListener) {

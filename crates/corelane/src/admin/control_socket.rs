@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Clients that are served side by side. Where all of them are silent, one more takes the place of the one that has been so for longest.
 const CLIENTS_MAX: usize = 64;
 
+/// Connections that wait to be accepted: who asks once waits behind so many of those who ask without end.
+const QUEUED_MAX: u16 = 16;
+
 /// How long nobody is accepted where the system has no descriptor for one.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -120,8 +123,9 @@ fn listen(page: &Path, path: &Path) -> io::Result<UnixListener> {
     let unpublished = page.with_extension(SUFFIX_UNPUBLISHED);
     let (_directory, short) = short(&unpublished)?;
     let listener = UnixListener::bind(short)?;
-    let published =
-        fs::set_permissions(&unpublished, Permissions::from_mode(0o600)).and_then(|()| fs::rename(&unpublished, path));
+    let published = local::bound_queue(&listener, QUEUED_MAX)
+        .and_then(|()| fs::set_permissions(&unpublished, Permissions::from_mode(0o600)))
+        .and_then(|()| fs::rename(&unpublished, path));
     if published.is_err() {
         let _ = fs::remove_file(&unpublished);
     }
