@@ -11,12 +11,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use pages::Pages;
 use std::convert::Infallible;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
@@ -31,6 +33,9 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// The longest head of a question, in bytes.
 const QUESTION_BYTES_MAX: usize = 16 << 10;
+
+/// What the system holds for a client that does not read, beside what that one's own end holds: little, so that who reads nothing is soon known.
+const UNREAD_BYTES_MAX: u32 = 64 << 10;
 
 /// After the system refused a connection (no descriptors), the next is waited for so long.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -83,8 +88,7 @@ impl Server {
     pub fn start(reader: Reader, listen: &Listen) -> Result<Self, Error> {
         let mut listeners = Vec::new();
         for (address, parts) in listen.places() {
-            let listener = TcpListener::bind(address).and_then(|one| one.set_nonblocking(true).map(|()| one));
-            listeners.push((listener.map_err(|source| Error::Listen { address, source })?, parts));
+            listeners.push((listen_at(address).map_err(|source| Error::Listen { address, source })?, parts));
         }
         let started = |source| Error::Start { source };
         let place = |(listener, parts): &(TcpListener, Parts)| Ok((listener.local_addr()?, *parts));
@@ -113,6 +117,15 @@ impl Drop for Server {
             let _ = thread.join();
         }
     }
+}
+
+fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    // Those that are accepted have it from this one.
+    let same = OwnedFd::from(listener.try_clone()?);
+    TcpSocket::from_std_stream(same.into()).set_send_buffer_size(UNREAD_BYTES_MAX)?;
+    Ok(listener)
 }
 
 fn serve(runtime: &Runtime, reader: Reader, listeners: Vec<(TcpListener, Parts)>, ended: oneshot::Receiver<()>) {
@@ -168,5 +181,49 @@ async fn talk(stream: TcpStream, parts: Parts, pages: Arc<Pages>, client: Arc<Cl
     // Whatever went wrong is the client's.
     if tokio::time::timeout(PATIENCE, talk.as_mut()).await.is_err() && client.is_stream() {
         let _ = talk.await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane::admin::watch::{Description, LaneName, Page, ServiceName};
+    use std::io::Write;
+
+    /// Of this size the answer is larger than what the system holds for a client.
+    fn pages() -> (Page, Arc<Pages>) {
+        let page = Page::heap(&Description {
+            services: vec![ServiceName::default(); 2],
+            lanes: vec![LaneName::default(); 250],
+            ..Description::default()
+        });
+        let page = page.unwrap();
+        let pages = Pages::new(Reader::of(&page).unwrap(), Arc::default());
+        (page, Arc::new(pages))
+    }
+
+    #[test]
+    fn who_asks_for_nothing_or_reads_nothing_is_dropped_in_time() {
+        let (_page, pages) = pages();
+        let parts = Parts { metrics: true, dashboard: false };
+        for (question, has_patience) in
+            [("", true), ("GET /metr", true), ("GET /metrics HTTP/1.1\r\n\r\n", true), ("GET /livez HTTP/1.1\r\n\r\n", false)]
+        {
+            // Time passes where nobody has anything to do.
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+            runtime.block_on(async {
+                let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+                client.write_all(question.as_bytes()).unwrap();
+                let (stream, _) = listener.accept().unwrap();
+                stream.set_nonblocking(true).unwrap();
+                let began = tokio::time::Instant::now();
+                let talk = talk(TcpStream::from_std(stream).unwrap(), parts, pages.clone(), Arc::default());
+                let ended = tokio::time::timeout(100 * PATIENCE, talk).await;
+                assert!(ended.is_ok(), "{question:?} ends");
+                assert_eq!(began.elapsed() >= PATIENCE, has_patience, "{question:?}");
+                drop(client);
+            });
+        }
     }
 }

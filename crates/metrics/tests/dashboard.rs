@@ -11,6 +11,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How long a test waits for anything.
@@ -152,16 +154,20 @@ fn is_refused(address: SocketAddr) -> bool {
 }
 
 /// Serves a page with the dashboard in frames of two widths, and the dashboard itself without its policy, which allows no frame. The streams end at
-/// once, so that the browser's clock does not wait for them.
-fn frames(dashboard: SocketAddr) -> SocketAddr {
+/// once, so that the browser's clock does not wait for them; or are refused. Counts how often the last look is asked for.
+fn frames(dashboard: SocketAddr, events: &'static str) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
+    let looks = Arc::new(AtomicUsize::new(0));
+    let counts = looks.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let mut line = String::new();
             let _ = BufReader::new(&stream).read_line(&mut line);
             let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+            counts.fetch_add(usize::from(path == "/look"), Ordering::Relaxed);
+            let status = if path == "/events" { events } else { "200 OK" };
             let body = match path.as_str() {
                 "/frames" => include_str!("dashboard/frames.html").to_owned(),
                 "/events" => String::new(),
@@ -176,12 +182,12 @@ fn frames(dashboard: SocketAddr) -> SocketAddr {
             };
             let _ = write!(
                 stream,
-                "HTTP/1.0 200 OK\r\nContent-Type: {what}; charset=utf-8\r\nContent-Length: {}\r\n\r\n{body}",
+                "HTTP/1.0 {status}\r\nContent-Type: {what}; charset=utf-8\r\nContent-Length: {}\r\n\r\n{body}",
                 body.len()
             );
         }
     });
-    address
+    (address, looks)
 }
 
 /// What the browser printed of the page, and its console.
@@ -212,7 +218,7 @@ fn it_is_legible_on_wide_and_narrow_screens_by_day_and_by_night() {
         looks.next().unwrap();
     }
     let folder = tempfile::tempdir().unwrap();
-    let url = format!("http://{}/frames", frames(address));
+    let url = format!("http://{}/frames", frames(address, "200 OK").0);
     for night in [&[][..], &["--blink-settings=preferredColorScheme=0", "--force-prefers-reduced-motion"]] {
         let (printed, console) = browse(folder.path(), &url, night);
         assert_eq!(console, Vec::<String>::new());
@@ -246,4 +252,23 @@ fn it_is_legible_on_wide_and_narrow_screens_by_day_and_by_night() {
             }
         }
     }
+}
+
+#[test]
+fn a_page_for_which_there_is_no_stream_asks_for_each_look() {
+    let name = "a_page_for_which_there_is_no_stream_asks_for_each_look";
+    if !is_installed("chromium") {
+        return skip(name, "chromium is not installed");
+    }
+    let page = page();
+    let (_server, address) = serve(&page);
+    let folder = tempfile::tempdir().unwrap();
+    let (refuses, looks) = frames(address, "503 Service Unavailable");
+    let (printed, _) = browse(folder.path(), &format!("http://{refuses}/"), &[]);
+    // The first is asked for in any case.
+    assert!(looks.load(Ordering::Relaxed) >= 3, "{looks:?}");
+    assert!(
+        printed.contains("Corelane, process 4711") && printed.contains("id=\"state\" role=\"status\" class=\"faint\"></p>"),
+        "{printed}"
+    );
 }

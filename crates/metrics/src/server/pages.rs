@@ -20,7 +20,7 @@ pub(super) type Body = Either<Full<Bytes>, Channel<Bytes>>;
 /// Who asks again so soon is given the same: a thousand who ask cost no more than ten a second.
 const FRESH: Duration = Duration::from_millis(100);
 
-/// Events that a stream may be behind. Whoever reads none for so many seconds is dropped.
+/// Events that a stream may be behind, beside those that the system holds for it: whoever reads none is dropped.
 const EVENTS_MAX: usize = 8;
 
 const JSON: &str = "application/json";
@@ -144,4 +144,45 @@ fn answer(status: StatusCode, what: &'static str, body: Body) -> Response<Body> 
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(what));
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane::admin::watch::{Description, LaneName, Page};
+
+    #[test]
+    fn a_stream_that_takes_nothing_ends_and_one_that_does_goes_on() {
+        let page = Page::heap(&Description { lanes: vec![LaneName::default()], ..Description::default() }).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let clients = Arc::new(Clients::default());
+            let pages = Pages::new(Reader::of(&page).unwrap(), clients.clone());
+            pages.look();
+            let (mut bodies, mut admitted) = (Vec::new(), Vec::new());
+            for _ in 0..2 {
+                clients
+                    .admit(|client| {
+                        let Either::Right(body) = pages.stream(&client).into_body() else { panic!("there is room for it") };
+                        bodies.push(body);
+                        admitted.push(client);
+                        std::future::pending()
+                    })
+                    .await;
+            }
+            let reads = bodies.pop().unwrap();
+            let mut reads = std::pin::pin!(reads);
+            for event in 1..=2 * EVENTS_MAX {
+                assert!(http_body_util::BodyExt::frame(&mut reads).await.is_some());
+                // The first came with the answer.
+                assert_eq!(lock(&pages.streams).len(), if event <= EVENTS_MAX { 2 } else { 1 }, "event {event}");
+                pages.look();
+            }
+            // Whoever was told to end does so when the thread comes to it.
+            while !admitted[0].has_ended() {
+                tokio::task::yield_now().await;
+            }
+            assert!(!admitted[1].has_ended());
+        });
+    }
 }
