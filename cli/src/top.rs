@@ -43,14 +43,19 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
     };
     let (mut state, mut crowd) = (State::default(), Crowd::default());
     while is_open() {
-        if !state.is_paused() {
-            looks.look(corelane::now().nanoseconds());
-        }
+        look(&mut looks, &state, corelane::now().nanoseconds());
         if heard(&mut state, &looks, &mut crowd, &mut tty)? == Next::End {
             break;
         }
     }
     Ok(Exit::Done)
+}
+
+/// Looks again, unless the figures are to stand still.
+fn look(looks: &mut Looks, state: &State, at_nanoseconds: u64) {
+    if !state.is_paused() {
+        looks.look(at_nanoseconds);
+    }
 }
 
 /// Draws, and again after each key, until it is time for the next frame.
@@ -84,4 +89,37 @@ fn end_by_signal(signals: Signals) {
         give_back();
         std::process::exit(Exit::Interrupted.code().into());
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane::admin::watch::{Description, LaneName, Page, Reader, ServiceCounter, ServiceName};
+    use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+    #[test]
+    fn figures_stand_still_in_a_pause_and_go_on_after_it() {
+        let page = Page::heap(&Description {
+            lanes: vec![LaneName::default()],
+            services: vec![ServiceName::default()],
+            ..Description::default()
+        });
+        let page = page.unwrap();
+        let mut looks = Looks::new(Some(0), vec![Reader::of(&page).unwrap()]);
+        let mut state = State::default();
+        let mut seconds = 1..;
+        let mut requests_after_one_more = |looks: &mut Looks, state: &State| {
+            page.service(0, 0).unwrap().add(ServiceCounter::Requests, 1);
+            look(looks, state, seconds.next().unwrap_or(0) * 1_000_000_000);
+            looks.shown().first().map(|shown| (shown.services[0].values.get(ServiceCounter::Requests), shown.span_nanoseconds))
+        };
+        assert_eq!(requests_after_one_more(&mut looks, &state), Some((1, None)));
+        assert_eq!(requests_after_one_more(&mut looks, &state), Some((1, Some(1_000_000_000))));
+        state.press(KeyEvent::new(KeyCode::Char(' '), KeyModifiers::NONE));
+        for _ in 0..3 {
+            assert_eq!(requests_after_one_more(&mut looks, &state), Some((1, Some(1_000_000_000))));
+        }
+        state.press(KeyEvent::new(KeyCode::Char(' '), KeyModifiers::NONE));
+        assert_eq!(requests_after_one_more(&mut looks, &state), Some((4, Some(4_000_000_000))));
+    }
 }

@@ -148,7 +148,7 @@ fn top_shows_a_process_until_q() {
     let server = Server::start();
     let mut terminal = server.top();
     shows(&mut terminal, &format!("process {} (alive)", server.child.id()));
-    shows(&mut terminal, "each second of");
+    shows(&mut terminal, "rates over");
     let contents = terminal.emulator.screen().contents();
     for part in ["WORK EMPTY SLEEP", &server.url, "BUCKETS  ", "q ends"] {
         assert!(contents.contains(part), "{part:?} is not in\n{contents}");
@@ -186,7 +186,7 @@ fn top_shows_the_connections_of_a_process() {
 fn top_goes_on_while_a_process_stands_still_and_after_its_end() {
     let mut server = Server::start_in(Server::directory(), &["--spin", "1000000"]);
     let mut terminal = server.top();
-    shows(&mut terminal, "each second of");
+    shows(&mut terminal, "rates over");
     server.signal(Signal::SIGSTOP);
     // It spins, or it sleeps: then nothing stands still.
     terminal.wait_for("it is stopped", |screen| {

@@ -49,8 +49,8 @@ impl Reload {
         let is_live_limit = |setting: &Setting| setting.limit().is_some_and(is_live);
         let limits: Vec<&String> = arguments.limits.iter().filter(|limit| is_live(limit)).collect();
         if differs.iter().any(|(setting, _)| is_live_limit(setting)) {
-            of_service(Limits::default(), &limits)?;
-            self.limits.change(|name, began| of_service(default_of(name).unwrap_or(began), &limits).unwrap_or(began));
+            of_service(Limits::default(), &limits).map_err(|why| settings::blame(&now, why))?;
+            self.limits.change(|name, began| from_now_on(name, began, &limits));
             say("the limits of time are changed");
         }
         if differs.iter().any(|(setting, _)| setting.is(LOG_LEVEL)) {
@@ -75,6 +75,11 @@ fn default_of(name: &str) -> Option<Limits> {
     services::ALL.iter().find(|entry| entry.name() == name).map(|entry| entry.default_limits())
 }
 
+/// The limits of a service that began with these: what nothing sets any more is as where nothing ever was set.
+fn from_now_on(name: &str, began: Limits, set: &[&String]) -> Limits {
+    of_service(default_of(name).unwrap_or(began), set).unwrap_or(began)
+}
+
 fn of_service(mut limits: Limits, set: &[&String]) -> Result<Limits> {
     set.iter().try_for_each(|limit| limits.set(limit)).map_err(|why| anyhow!("limit: {why}"))?;
     Ok(limits)
@@ -83,4 +88,22 @@ fn of_service(mut limits: Limits, set: &[&String]) -> Result<Limits> {
 /// Whether `NAME=VALUE` sets a limit that can change while lanes serve.
 fn is_live(limit: impl AsRef<str>) -> bool {
     limit.as_ref().split_once('=').is_some_and(|(name, _)| Limits::LIVE.contains(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_nothing_sets_any_more_has_its_default_again() {
+        let (idle, read) = ("idle_limit=1".to_owned(), "read_limit=2".to_owned());
+        for entry in services::ALL {
+            let defaults = entry.default_limits();
+            let began = from_now_on(entry.name(), defaults, &[&idle, &read]);
+            assert_ne!((began.idle_limit, began.read_limit), (defaults.idle_limit, defaults.read_limit));
+            let now = from_now_on(entry.name(), began, &[&read]);
+            assert_eq!((now.idle_limit, now.read_limit), (defaults.idle_limit, began.read_limit));
+            assert_eq!(from_now_on(entry.name(), began, &[]), defaults);
+        }
+    }
 }

@@ -42,7 +42,7 @@ fn head(out: &mut String, snapshot: &Snapshot) {
     let steering = lanes.first().map_or("", |lane| &lane.name.steering);
     let driver = lanes.first().map_or("", |lane| &lane.name.driver);
     let span = match snapshot.span_nanoseconds {
-        Some(span) => format!("each second of the last {}", time(span)),
+        Some(span) => format!("rates over {}", time(span)),
         None => "since its start".to_owned(),
     };
     let (services, lanes) = (plural(services.len(), "service"), plural(lanes.len(), "lane"));
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(
             shown,
             "process 0 (alive), example 1.0, started 2026-03-21 12:34:56 UTC
-1 service, 2 lanes, driver sim, steering table; each second of the last 2.00s
+1 service, 2 lanes, driver sim, steering table; rates over 2.00s
 
 SERVICE       OPEN REQUESTS   IN B  OUT B REQ/SEND STRAYS URL
 echo0           16    32.0k      0      0       16      0 tcp://[::]:0
@@ -173,6 +173,19 @@ LANE CPU STATE     LAST TURN  BUSY REQUESTS   OPEN TURN P50     P99 MEMORY
 requests from receive to send: p50 7.17us  p99 7.17us  p99.9 3.15ms
 "
         );
+    }
+
+    #[test]
+    fn how_long_the_rates_are_of_is_never_cut() {
+        let page = page(16, 12);
+        let reader = Reader::of(&page).unwrap();
+        let before = reader.snapshot(0);
+        let mut shown = reader.snapshot(99_900_000).since(&before).unwrap();
+        for lane in &mut shown.lanes {
+            (lane.name.driver, lane.name.steering) = ("uring".into(), "classic program".into());
+        }
+        let second = glance(&shown).lines().nth(1).unwrap_or_default().to_owned();
+        assert_eq!(second, "12 services, 16 lanes, driver uring, steering classic program; rates over 99.9ms");
     }
 
     #[test]

@@ -131,7 +131,7 @@ fn head(state: &State, snapshot: &Snapshot) -> Vec<Line<'static>> {
     let first = lanes.first().map(|lane| &lane.name);
     let (driver, steering) = first.map_or(("", ""), |name| (&name.driver, &name.steering));
     let (services, lanes) = (text::plural(services.len(), "service"), text::plural(lanes.len(), "lane"));
-    let span = snapshot.span_nanoseconds.map_or("since its start".to_owned(), |span| format!("each second of {}", time(span)));
+    let span = snapshot.span_nanoseconds.map_or("since its start".to_owned(), |span| format!("rates over {}", time(span)));
     vec![
         bold(fit(&title, 80)),
         Line::raw(fit(&format!("{services}, {lanes}, driver {driver}, steering {steering}; {span}"), 80)),

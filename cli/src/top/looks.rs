@@ -125,3 +125,27 @@ impl Process {
         self.before = Some(now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane::admin::watch::{Description, LaneName, Page};
+
+    #[test]
+    fn so_many_processes_are_looked_at_and_each_once() {
+        let page = |pid| {
+            let process = ProcessId { pid, ..ProcessId::default() };
+            Page::heap(&Description { process, lanes: vec![LaneName::default()], ..Description::default() }).unwrap()
+        };
+        let pages: Vec<Page> = (0..2 * PROCESSES_MAX as u32).map(page).collect();
+        let readers = |pages: &[Page]| pages.iter().map(|page| Reader::of(page).unwrap()).collect::<Vec<_>>();
+        let mut looks = Looks::new(Some(0), readers(&pages[..3]));
+        looks.admit(readers(&pages[1..4]));
+        looks.look(1);
+        let shown = |looks: &Looks| looks.shown().iter().map(|shown| shown.process.pid).collect::<Vec<_>>();
+        assert_eq!(shown(&looks), [0, 1, 2, 3]);
+        looks.admit(readers(&pages));
+        looks.look(2);
+        assert_eq!(shown(&looks), Vec::from_iter(0..PROCESSES_MAX as u32));
+    }
+}

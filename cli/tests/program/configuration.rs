@@ -137,6 +137,12 @@ fn a_hangup_changes_limits_of_time_and_names_what_counts_from_the_next_start_on(
     server.wait_for("idle_limit_hits", |hits| hits >= 1);
     fs::write(&path, "lanes = \n").unwrap();
     hang_up("[CL-0023] SIGHUP: what was there before is kept: ");
+    // One line of a cause is written each second.
+    until("what is wrong with a limit is named with its place", || {
+        fs::write(&path, format!("services = [\"{TCP}\"]\nlanes = 1\n[limit]\nidle_limit = \"soon\"\n")).unwrap();
+        server.signal(Signal::SIGHUP);
+        server.words().contains(&format!("{file}:4:1: --limit: idle_limit: "))
+    });
     write(600_000, 1);
     hang_up("lanes \"1\" counts from the next start on");
     fs::write(&path, format!("services = [\"{TCP}\"]\n[limit]\nidle_limit = 600000\n")).unwrap();

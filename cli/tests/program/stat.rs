@@ -360,3 +360,35 @@ fn a_connection_that_lingers_is_told_with_its_ending() {
     let shown = text(&server.stat(&["-R"]));
     assert!(shown.lines().any(|line| line.starts_with("tcp4 ") && line.ends_with(" completed")), "{shown}");
 }
+
+/// A load, until it is dropped.
+struct Load(std::process::Child);
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn connections_of_who_serves_nothing_are_no_strays() {
+    let server = Server::start(&["--lanes", "2", TCP]);
+    let mut load = Command::new(PROGRAM);
+    load.args(["load", "echo", &format!("tcp://{}", server.tcp()), "-c", "20", "--lanes", "2", "--duration", "10m"]);
+    load.env("CORELANE_RUN_DIR", server.run.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let load = Load(load.spawn().unwrap());
+    let pid = load.0.id().to_string();
+    let mut found = Vec::new();
+    until("all are connected", || {
+        let shown = server.stat(&["-R", "--json", "--pid", &pid]);
+        let page: Option<Value> = serde_json::from_slice(&shown.stdout).ok();
+        found = page.and_then(|page| page["connections"].as_array().cloned()).unwrap_or_default();
+        found.len() == 20
+    });
+    for one in &found {
+        assert!(one["flow_id"].is_u64() && one["bucket"].is_null() && one["of_lane"].is_null(), "{one}");
+    }
+    let shown = text(&server.stat(&["-R", "--pid", &pid]));
+    assert!(shown.contains(": 20 TCP connections, of which 0 on another lane") && !shown.contains("STRAY"), "{shown}");
+}

@@ -1,13 +1,17 @@
 //! Started by a service manager: what it is told, and the sockets that it hands over (sd_notify(3), sd_listen_fds(3)).
 
 use crate::common::*;
+use nix::fcntl::OFlag;
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
 use nix::sys::wait::{WaitPidFlag, waitpid};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, mkfifo};
 use std::fs;
+use std::io::Write;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -15,6 +19,7 @@ use std::time::{Duration, Instant};
 
 on_each_driver!(
     the_manager_hears_of_readiness_reload_and_end,
+    a_reload_is_over_when_all_has_been_read,
     a_lane_that_hangs_is_not_said_to_live,
     a_socket_that_is_handed_over_is_served_and_left_to_the_next,
     datagrams_of_a_socket_that_is_handed_over_are_answered,
@@ -41,6 +46,15 @@ impl Manager {
         let mut bytes = [0; 4096];
         let length = self.socket.recv(&mut bytes).expect("the service says something");
         String::from_utf8(bytes[..length].to_vec()).unwrap()
+    }
+
+    /// What it has been told already, if anything.
+    fn told_already(&self) -> Option<String> {
+        self.socket.set_nonblocking(true).unwrap();
+        let mut bytes = [0; 4096];
+        let told = self.socket.recv(&mut bytes).ok().map(|length| String::from_utf8(bytes[..length].to_vec()).unwrap());
+        self.socket.set_nonblocking(false).unwrap();
+        told
     }
 
     /// What it is told within `time`, if anything.
@@ -72,6 +86,32 @@ fn the_manager_hears_of_readiness_reload_and_end(driver: Driver) {
     server.signal(Signal::SIGTERM);
     assert_eq!(manager.told(), "STOPPING=1\nSTATUS=draining\n");
     assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+}
+
+/// The settings lie in a pipe, so that reading them lasts until something is written.
+fn a_reload_is_over_when_all_has_been_read(driver: Driver) {
+    let (manager, folder) = (Manager::new(), Scratch::new());
+    let path = folder.path().join("corelane.toml");
+    let settings = format!("services = [\"{TCP}\"]\nlanes = 1\n");
+    fs::write(&path, &settings).unwrap();
+    let (test, file) = ("supervised::a_reload_is_over_when_all_has_been_read", path.to_str().unwrap());
+    let Some(server) = driver.start_under(test, &["env", &manager.variable], &["--config", file]) else { return };
+    assert!(manager.told().starts_with("READY=1\n"));
+    fs::remove_file(&path).unwrap();
+    mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+    for _ in 0..2 {
+        server.signal(Signal::SIGHUP);
+        assert!(manager.told().starts_with("RELOADING=1\n"));
+        let mut pipe = None;
+        until("it is read", || {
+            // Refused while nobody reads (fifo(7)).
+            pipe = fs::OpenOptions::new().write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&path).ok();
+            pipe.is_some()
+        });
+        assert_eq!(manager.told_already(), None, "it is not over");
+        pipe.unwrap().write_all(settings.as_bytes()).unwrap();
+        assert_eq!(manager.told(), "READY=1\n");
+    }
 }
 
 /// The thread of a lane.
@@ -124,7 +164,7 @@ fn a_lane_that_hangs_is_not_said_to_live(driver: Driver) {
 
 /// Runs the program with what is its standard input as the socket that was handed over, by the name `web`.
 const HANDS_OVER: [&str; 3] =
-    ["sh", "-c", r#"exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web exec "$0" "$@""#];
+    ["sh", "-c", r#"exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=${COUNT:-1} LISTEN_FDNAMES=${NAMES:-web} exec "$0" "$@""#];
 
 /// A server that is given `socket`, to serve `place`.
 fn served_with(driver: Driver, test: &str, socket: OwnedFd, place: &str) -> Option<Server> {
@@ -202,6 +242,29 @@ fn what_is_handed_over_and_serves_nothing_is_an_error() {
     assert_eq!(done.status.code(), Some(2), "{words}");
     for part in ["\"web\"", &at.to_string(), "name that address"] {
         assert!(words.contains(part), "{part}: {words}");
+    }
+}
+
+#[test]
+fn what_is_handed_over_and_is_no_socket_is_named() {
+    let listener = || OwnedFd::from(TcpListener::bind("127.0.0.1:0").unwrap());
+    let nothing = || OwnedFd::from(fs::File::open("/dev/null").unwrap());
+    let cases = [
+        (nothing(), "1", "web", "the socket \"web\" that was handed over cannot be served: it is no socket"),
+        (listener(), "2", "web:more", "descriptor 4 was to be handed over and is not open"),
+        (listener(), "1", "web:more", "cannot be taken (LISTEN_PID, LISTEN_FDS): "),
+        (listener(), "65", "web", "more than 64 sockets were handed over"),
+        (listener(), "-1", "web", "cannot be taken (LISTEN_PID, LISTEN_FDS): "),
+        (listener(), "many", "web", "cannot be taken (LISTEN_PID, LISTEN_FDS): "),
+    ];
+    for (socket, count, names, why) in cases {
+        let mut command = Command::new("timeout");
+        command.arg("60").args(HANDS_OVER).args([PROGRAM, "serve", TCP]).env("COUNT", count).env("NAMES", names);
+        command.stdin(Stdio::from(socket)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let done = command.spawn().unwrap().wait_with_output().unwrap();
+        let words = String::from_utf8(done.stderr).unwrap();
+        assert_eq!((done.status.code(), words.lines().count()), (Some(2), 1), "{count}: {words}");
+        assert!(words.contains(why), "{count}: {words}");
     }
 }
 

@@ -2,8 +2,11 @@
 //! one serving.
 
 use crate::common::*;
+use crate::confined::{below, without};
+use crate::user::of_nobody;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, IoSlice, IoSliceMut, Read, Write};
@@ -24,6 +27,7 @@ on_each_driver!(
     who_is_connected_is_answered_by_the_one_before,
     a_new_process_that_dies_leaves_the_other_one_serving,
     a_new_process_whose_start_fails_last_leaves_the_other_one_serving,
+    a_new_process_that_cannot_give_up_its_rights_leaves_the_other_one_serving,
     an_old_process_that_dies_in_the_middle_is_told_of,
     another_release_is_taken_over_from,
     sessions_of_tls_go_on,
@@ -50,9 +54,13 @@ fn follow(driver: Driver, server: &Server, arguments: &[&str]) -> Server {
 
 /// What a follower says that does not start.
 fn refused(server: &Server, arguments: &[&str]) -> String {
-    let place = format!("echo=tcp://{}", server.tcp());
+    refused_at(server.tcp(), server.run.path(), arguments)
+}
+
+fn refused_at(at: SocketAddr, run: &Path, arguments: &[&str]) -> String {
+    let place = format!("echo=tcp://{at}");
     let mut command = Command::new(PROGRAM);
-    command.arg("serve").args(arguments).arg(place).env("CORELANE_RUN_DIR", server.run.path());
+    command.arg("serve").args(arguments).arg(place).env("CORELANE_RUN_DIR", run);
     let ended = output(&mut command);
     assert!(!ended.status.success(), "it starts");
     String::from_utf8_lossy(&ended.stderr).into_owned()
@@ -204,7 +212,9 @@ fn who_is_connected_is_answered_by_the_one_before(driver: Driver) {
     };
     let mut stream = server.connect();
     echo(&mut stream, &pattern(1000, 1));
+    let asked_before = control(&server);
     let new = follow(driver, &server, &[]);
+    assert_ne!(control(&server), asked_before, "who looks for a process to ask finds the new one alone");
     // Behind its back: what it has accepted is its own.
     echo(&mut stream, &pattern(1000, 2));
     assert_eq!(read_to_end(&mut stream), (Vec::new(), Ok(())), "then it ends in order");
@@ -295,6 +305,25 @@ fn a_new_process_whose_start_fails_last_leaves_the_other_one_serving(driver: Dri
     (0..20).for_each(|_| connects(server.tcp()).unwrap());
     let new = follow(driver, &server, &[]);
     connects(new.tcp()).unwrap();
+}
+
+/// Rights are given up when all that takes them is done: the other process goes on if that is refused.
+fn a_new_process_that_cannot_give_up_its_rights_leaves_the_other_one_serving(driver: Driver) {
+    let test = "take_over::a_new_process_that_cannot_give_up_its_rights_leaves_the_other_one_serving";
+    if !is_root(&driver.case(test)) || driver.start(test, &["--lanes", "1", TCP]).is_none() {
+        return;
+    }
+    let server = of_nobody(driver, &[TCP]);
+    // Not -1, by which the effective user alone is changed before.
+    let for_good = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, ORDINARY_USER.into()).unwrap();
+    let filter = without(&[(nix::libc::SYS_setresuid, vec![SeccompRule::new(vec![for_good]).unwrap()])]);
+    let arguments = ["--driver", driver.name(), "--user", "nobody:nogroup", "--take-over"];
+    let (at, run) = (server.tcp(), server.run.path());
+    let words = below(&filter, || refused_at(at, run, &arguments));
+    assert!(words.contains("--user: becoming nobody for good is refused"), "{words}");
+    until("it is noticed", || server.words().contains("not taken over: "));
+    assert!(!server.words().contains("has taken over"), "{}", server.words());
+    (0..20).for_each(|_| connects(server.tcp()).unwrap());
 }
 
 fn an_old_process_that_dies_in_the_middle_is_told_of(driver: Driver) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 on_each_driver!(every_thread_is_the_user_and_may_nothing);
 
 /// A server that root starts for nobody, with a folder that is nobody's.
-fn of_nobody(driver: Driver, places: &[&str]) -> Server {
+pub fn of_nobody(driver: Driver, places: &[&str]) -> Server {
     let folder = Arc::new(Scratch::new());
     chown(folder.path(), Some(Uid::from_raw(ORDINARY_USER)), None).unwrap();
     let arguments = [&["--driver", driver.name(), "--lanes", "2", "--user", "nobody:nogroup"], places].concat();

@@ -96,6 +96,36 @@ fn lanes_are_sorted_by_the_column_that_is_marked() {
     }
 }
 
+/// The numbers of the lanes on a screen, and what is said of those that are not on it.
+fn lanes_of(screen: &str) -> (Vec<usize>, String) {
+    let mut lines = screen.lines().skip_while(|line| !line.starts_with("LANE CPU")).skip(1);
+    let first: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+    let (said, lanes) = first.split_last().unwrap();
+    (lanes.iter().map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect(), said.trim().to_owned())
+}
+
+#[test]
+fn lanes_scroll_by_one_and_no_further_than_the_last() {
+    let page = page(12, 40, 1);
+    let snapshot = Reader::of(&page).unwrap().snapshot(SECOND);
+    let shown = [&snapshot];
+    let after_keys = |keys: &[KeyCode]| lanes_of(&rendered(&after(&shown, keys), &shown, 80, 24));
+    let (lanes, said) = after_keys(&[]);
+    let rows = lanes.len();
+    assert!((4..24).contains(&rows), "{lanes:?}");
+    assert_eq!((lanes, said), (Vec::from_iter(0..rows), format!("0 above, {} below: up and down", 40 - rows)));
+    let (lanes, said) = after_keys(&[KeyCode::Down; 3]);
+    assert_eq!((lanes, said), (Vec::from_iter(3..3 + rows), format!("3 above, {} below: up and down", 37 - rows)));
+    let (lanes, _) = after_keys(&[KeyCode::Down, KeyCode::Down, KeyCode::Up]);
+    assert_eq!(lanes, Vec::from_iter(1..1 + rows));
+    assert_eq!(after_keys(&[KeyCode::Up; 2]).0[0], 0);
+    let mut keys = vec![KeyCode::Down; 100];
+    assert_eq!(after_keys(&keys), (vec![39], "39 above, 0 below: up and down".to_owned()));
+    // Keys beyond the last one are not to be taken back.
+    keys.push(KeyCode::Up);
+    assert_eq!(after_keys(&keys), (vec![38, 39], "38 above, 0 below: up and down".to_owned()));
+}
+
 #[test]
 fn services_are_filtered_and_lanes_count_those_alone() {
     let snapshot = busy(&page(12, 2, 2));

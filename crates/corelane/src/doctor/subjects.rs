@@ -265,7 +265,7 @@ pub const SUBJECTS: &[Subject] = &[
         name: "settings",
         cost: "the program does not start",
         remedy: "mend what is named; `corelane serve --check` says the same",
-        command: "corelane serve --check",
+        command: "corelane serve --check --config FILE",
         examine: Examine::Configuration(configuration::settings),
     },
     Subject {

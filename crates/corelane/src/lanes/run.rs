@@ -693,8 +693,13 @@ fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
 fn tell_of_table(page: &Page, steered: &Steered) {
     let mut row = page.steering();
     let hasher = control::hasher_words(steered.hasher());
-    // Where the kernel chooses by a hash of its own, nothing follows the table: it is not told, but flows are still told apart.
-    let is_followed = steered.in_force() != InForce::Kernel;
+    // Where the kernel chooses by a hash of its own, nothing follows the table: it is not told, but flows are still told apart. Nor do the
+    // connections that a process makes which serves nothing that is steered: of one lane all are, of several they are where they were made.
+    let is_followed = match steered.in_force() {
+        InForce::Kernel => false,
+        InForce::Nothing => steered.present().len() == 1,
+        InForce::Program | InForce::Classic | InForce::Frames => true,
+    };
     steered.on_table(move |table| {
         let lanes = table.buckets().all().filter(|_| is_followed).map(|bucket| table.lane(bucket) as u16);
         row.set(&hasher, &lanes.collect::<Vec<_>>());
