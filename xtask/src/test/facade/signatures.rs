@@ -40,7 +40,7 @@ impl Documents {
     /// For JSON in which something is missing that was in all versions so far.
     pub fn unshown(&self, facade: &str, without: Option<&str>) -> anyhow::Result<BTreeSet<String>> {
         let document = self.0.get(facade).with_context(|| format!("there is no document of {facade}"))?;
-        let mut walk = Walk { definitions: self.definitions()?, shown: BTreeSet::new(), modules: BTreeSet::new() };
+        let mut walk = Walk { definitions: self.definitions()?, shown: BTreeSet::new(), modules: Vec::new() };
         let root = Item::find(document, &document["root"]).context("the facade has no root")?;
         for id in root.children()? {
             let is_left_out = without.is_some() && Item::find(document, id).is_some_and(|item| item.name() == without);
@@ -99,7 +99,7 @@ struct Walk<'a> {
     definitions: HashMap<Name<'a>, Item<'a>>,
     shown: BTreeSet<Name<'a>>,
     /// Those that are shown whole, since a module may show one above itself.
-    modules: BTreeSet<Name<'a>>,
+    modules: Vec<&'a Value>,
 }
 
 impl<'a> Walk<'a> {
@@ -115,24 +115,22 @@ impl<'a> Walk<'a> {
             self.shown.insert(name);
             return Ok(());
         }
-        self.all_of(name)
+        self.all_of(document, id)
     }
 
     fn import(&mut self, document: &'a Value, import: &Value) -> anyhow::Result<()> {
         match import["is_glob"].as_bool().context("is_glob")? {
             false => self.show(document, &import["id"]),
-            true => match named(document, &import["id"].to_string()) {
-                Some(name) => self.all_of(name),
-                None => bail!("a glob of what has no name: {import}"),
-            },
+            true => self.all_of(document, &import["id"]),
         }
     }
 
-    fn all_of(&mut self, name: Name<'a>) -> anyhow::Result<()> {
-        let Some(item) = self.definitions.get(&name).copied() else {
-            bail!("{} is shown whole, and not ours", name.0.join("::"))
-        };
-        if self.modules.insert(name) {
+    /// Shows what is in a module or an enumeration, which may be a private one of the document, and so without a name.
+    fn all_of(&mut self, document: &'a Value, id: &Value) -> anyhow::Result<()> {
+        let named = || self.definitions.get(&named(document, &id.to_string())?).copied();
+        let Some(item) = Item::find(document, id).or_else(named) else { bail!("what is shown whole is not ours: {id}") };
+        if !self.modules.iter().any(|module| std::ptr::eq(*module, item.item)) {
+            self.modules.push(item.item);
             for id in item.children()? {
                 self.show(item.document, id)?;
             }
