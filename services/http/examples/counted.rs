@@ -1,6 +1,6 @@
 //! An application that counts: `POST /sell/N` sells apples, as long as there are any. `corelane stat` shows how many were sold, beside what HTTP counts.
 use corelane::{Lanes, Result, counters};
-use corelane_http::http1::Status;
+use corelane_http::http1::{Method, Status};
 use corelane_http::{Http, HttpCounter, Routes};
 
 counters! {
@@ -14,14 +14,14 @@ counters! {
 /// A lane's routes, and so many apples.
 pub fn shop(apples: usize) -> Routes<usize, Sold> {
     let mut routes = Routes::counting(apples);
-    routes.post("/sell/{apples}", |left, cx, request, reply| match request.param("apples").parse() {
-        Ok(apples) if apples <= *left => {
-            *left -= apples;
-            cx.count(Sold::Apples, apples);
-            cx.set_gauge(Sold::Left, *left as u64);
-            reply.text("sold\n")
+    routes.typed(Method::Post, "/sell/{apples}", |left, cx, (apples,): (usize,), _request, reply| {
+        if apples > *left {
+            return reply.status(Status::CONFLICT);
         }
-        _ => reply.status(Status::CONFLICT),
+        *left -= apples;
+        cx.count(Sold::Apples, apples);
+        cx.set_gauge(Sold::Left, *left as u64);
+        reply.text("sold\n")
     });
     routes
 }

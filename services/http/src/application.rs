@@ -80,7 +80,7 @@ pub enum Handled<A: Application> {
     /// It is answered, or held.
     Answered(Answered),
     /// [`Application::request`] is to be called again with the whole content ([`Request::content`]), of so many bytes at the most; longer content is
-    /// answered with 413 (Content Too Large). Where there is no content it is called at once, with none.
+    /// answered with 413 (Content Too Large). Where there is no content it is called at once, with an empty one.
     Collect(u64),
     /// The exchange takes over. Requests behind it wait for its end.
     Begin(Box<dyn Exchange<A>>, First),

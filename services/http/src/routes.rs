@@ -2,42 +2,18 @@
 
 use crate::application::{Application, Handled};
 use crate::counters::NoCounter;
+use crate::matched::Matched;
+use crate::typed::{self, FromRequest, Read};
 use crate::{Reply, Request};
 use corelane::service::{Declaration, OwnCounter, Refused};
 use corelane::{Cx, Silent};
 use corelane_wire::http1::{Method, Status};
-use matchit::{Params, Router};
+use matchit::Router;
 use std::marker::PhantomData;
 
 /// Answers the requests of one route. `S` is what all handlers of a lane share, `C` what they count.
 pub type Handler<S, C = NoCounter> =
     Box<dyn Fn(&mut S, &mut Cx<'_>, &Matched<'_, '_>, Reply<'_>) -> Result<Handled<Routes<S, C>>, Refused>>;
-
-/// A request, and what its path has in the places that the route names.
-pub struct Matched<'r, 'p> {
-    /// The request.
-    pub request: &'p Request<'r>,
-    params: Params<'p, 'p>,
-}
-
-impl<'r, 'p> Matched<'r, 'p> {
-    /// What the path has in this place, as it was sent, percent-encoded.
-    ///
-    /// # Panics
-    /// If the route names no such place.
-    pub fn param(&self, name: &str) -> &str {
-        // reason: documented; a route and its handler are written together.
-        self.params.get(name).expect("a route names the places that its handler asks for")
-    }
-}
-
-impl<'r> std::ops::Deref for Matched<'r, '_> {
-    type Target = Request<'r>;
-
-    fn deref(&self) -> &Request<'r> {
-        self.request
-    }
-}
 
 /// The handlers of one path, by method.
 struct PathHandlers<S: 'static, C: OwnCounter> {
@@ -109,6 +85,37 @@ impl<S: 'static, C: OwnCounter> Routes<S, C> {
         self.on(Method::Post, path, handler)
     }
 
+    /// [`Routes::on`] for a handler that is given what it wants of a request as a value of a type of its own: places of the path as a tuple, or whatever else [`FromRequest`] reads.
+    ///
+    /// What is unfit is answered with 400 (Bad Request) and what is wrong with it, and the handler is not called.
+    ///
+    /// ```
+    /// use corelane_http::Routes;
+    /// use corelane_http::http1::Method;
+    ///
+    /// let mut routes = Routes::new(());
+    /// routes.typed(Method::Get, "/sum/{a}/{b}", |(), _cx, (a, b): (u32, u32), _request, reply| reply.text(&format!("{}\n", u64::from(a) + u64::from(b))));
+    /// ```
+    ///
+    /// # Panics
+    /// As for [`Routes::on`]; and if the path does not name as many places as a tuple has.
+    pub fn typed<T, F>(&mut self, method: Method<'static>, path: &str, handler: F) -> &mut Self
+    where
+        T: FromRequest,
+        F: Fn(&mut S, &mut Cx<'_>, T, &Matched<'_, '_>, Reply<'_>) -> Result<Handled<Self>, Refused> + 'static,
+    {
+        let places = path.replace("{{", "").matches('{').count();
+        assert!(
+            T::PLACES.is_none_or(|wanted| wanted == places),
+            "{path} names {places} places, and not as many as its handler takes"
+        );
+        self.on(method, path, move |state, cx, request, reply| match typed::read(request) {
+            Ok(Read::Whole(value)) => handler(state, cx, value, request, reply),
+            Ok(Read::Content(collect)) => Ok(collect),
+            Err(unfit) => unfit.answer(reply),
+        })
+    }
+
     /// Whether any path has this method, or everybody knows it (RFC 9110 section 9.1).
     fn knows(&self, method: Method<'_>) -> bool {
         !matches!(method, Method::Other(_)) || self.places.iter().any(|place| place.handler(method).is_some())
@@ -158,7 +165,7 @@ impl<S: 'static, C: OwnCounter> Application for Routes<S, C> {
         };
         let place = &self.places[*found.value];
         match place.handler(request.method()) {
-            Some(handler) => handler(&mut self.state, cx, &Matched { request, params: found.params }, reply),
+            Some(handler) => handler(&mut self.state, cx, &Matched::new(request, found.params), reply),
             None if request.method() == Method::Options => {
                 reply.answer(Status::NO_CONTENT).field("Allow", place.allowed()).empty()
             }
