@@ -136,9 +136,13 @@ impl Cache {
         true
     }
 
-    /// Forgets all.
-    pub fn clear(&mut self) {
-        *self = Self::new(self.bytes_max);
+    /// Forgets those whose keys are meant.
+    pub fn forget(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
+        let meant: Vec<_> = self.entries.keys().filter(|key| is_meant(key)).cloned().collect();
+        for key in &meant {
+            self.remove(key);
+        }
+        self.sweep();
     }
 
     /// Lets go until no more than `bytes` are kept; returns how many were let go.
@@ -281,9 +285,33 @@ mod tests {
             assert!(cache.remove(&key(round % 3)));
         }
         assert_eq!((cache.bytes(), cache.small_bytes), (0, 0));
-        put(&mut cache, 1);
-        cache.clear();
-        assert!(cache.peek(&key(1)).is_none() && cache.bytes() == 0);
+    }
+
+    #[test]
+    fn those_that_are_meant_are_forgotten_and_no_others() {
+        let mut cache = room_for(2_000);
+        (0..2_000).for_each(|number| put(&mut cache, number));
+        let is_meant = |key: &[u8]| key[3] & 1 == 1;
+        cache.forget(is_meant);
+        assert!((0..2_000).all(|number| cache.peek(&key(number)).is_none() == (number & 1 == 1)));
+        assert_eq!(cache.bytes(), 1_000 * (ENTRY_BYTES + 8));
+        cache.forget(|_| true);
+        assert_eq!((cache.bytes(), cache.small_bytes, cache.entries.len()), (0, 0, 0));
+        assert!(cache.small.len() + cache.main.len() <= GHOSTS_MIN);
+    }
+
+    /// What is lent to others is taken from those that are used least, and no more than is wanted.
+    #[test]
+    fn it_shrinks_as_far_as_it_is_told_to() {
+        let mut cache = room_for(100);
+        (0..100).for_each(|number| put(&mut cache, number));
+        assert!((0..20).all(|number| cache.get(&key(number), 0).is_some()));
+        let before = cache.bytes();
+        assert_eq!(cache.shrink_to(before), 0);
+        assert_eq!(cache.shrink_to(before / 2 + 1), before / 2);
+        assert_eq!(cache.bytes(), before / 2);
+        assert!((0..20).all(|number| cache.peek(&key(number)).is_some()), "who was asked for stays");
+        assert_eq!((cache.shrink_to(0), cache.bytes(), cache.entries.len()), (before / 2, 0, 0));
     }
 
     /// What is put again under its name may be larger or smaller than before.

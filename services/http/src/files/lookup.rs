@@ -115,6 +115,11 @@ pub(super) fn write_key(key: &mut Vec<u8>, at: Where, name: &[u8], coding: Codin
     }
 }
 
+/// Beneath which root lies what a key stands for: no name begins with a slash.
+pub(super) fn place_of(key: &[u8]) -> Where {
+    if key.starts_with(b"/") { Where::Errors } else { Where::Site }
+}
+
 fn path(name: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(name))
 }

@@ -1,7 +1,7 @@
 //! The directory beneath which everything lies, which may be replaced by another of its name.
 
 use super::place::Where;
-use super::{Files, TRUE_FOR};
+use super::{Files, TRUE_FOR, lookup};
 use corelane::Cx;
 use corelane::service::{File, FileFacts, FileOutcome, OpenOptions, Outcome};
 use std::path::PathBuf;
@@ -73,7 +73,8 @@ impl Files {
         if !is_same {
             tree.root.generation += 1;
             tree.directories.end_all(cx.now().nanoseconds());
-            self.cache.clear();
+            // What lies beneath the other root is as it was.
+            self.cache.forget(|key| lookup::place_of(key) == at);
         }
         self.root_is_known(cx, at);
     }

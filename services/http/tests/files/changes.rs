@@ -188,3 +188,42 @@ fn who_asks_at_once_waits_for_one_lookup() {
     assert_eq!(opened(&server) - before, 2, "once to be read, and once more to see that it was no other meanwhile");
     server.end();
 }
+
+/// What a lookup finds, or does not, beneath a directory in whose place another was put meanwhile is not kept for what lies beneath that.
+#[test]
+fn what_was_found_beneath_the_root_before_is_not_kept() {
+    for before in 0..60 {
+        let mut server = Server::new(|files| files.errors("pages"));
+        server.world.write_file("pages/50x.html", b"<p>cannot");
+        for (path, bytes) in [("empty.txt", "no more"), ("without/b.css", "b {}"), ("without/b.css.gz", "<gz>")] {
+            server.world.write_file(format!("new/{path}"), bytes.as_bytes());
+        }
+        server.world.write_file("new pages/404.html", b"<p>gone fishing");
+        // Each run has times of its own.
+        (0..before).for_each(|_| assert_eq!(server.status("/nothing"), 404));
+        server.rig.wait(S + 10 * MS);
+        for (name, new) in [("site", "new"), ("pages", "new pages")] {
+            server.world.rename(name, format!("{name} before"));
+            server.world.rename(new, name);
+        }
+        // The root is opened again while they are looked for.
+        let questions = [
+            ("/empty.txt", "", "no more"),
+            ("/without/b.css", "Accept-Encoding: gzip", "<gz>"),
+            ("/nothing", "", "<p>gone fishing"),
+        ];
+        let peers = [1, 2, 3].map(|number| server.rig.connect(number));
+        server.rig.wait(20 * MS);
+        for ((path, fields, _), peer) in questions.iter().zip(&peers) {
+            let request =
+                format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}{}\r\n", if fields.is_empty() { "" } else { "\r\n" });
+            assert_eq!(peer.send(request.as_bytes()), request.len());
+        }
+        server.rig.wait(100 * MS);
+        peers.iter().for_each(|peer| peer.close());
+        for (path, fields, content) in questions {
+            assert_eq!(server.ask("GET", path, fields).content, content, "{path}, {before} requests before");
+        }
+        server.end();
+    }
+}

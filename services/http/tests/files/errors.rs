@@ -100,3 +100,45 @@ fn without_pages_ours_are_shown() {
     assert!(server.get("/nothing").content.contains("<h1>404 Not Found</h1>"));
     server.end();
 }
+
+/// Files that were opened since, but for the roots.
+fn opened_for(server: &mut Server, path: &str) -> usize {
+    let opened = |server: &Server| server.world.log().iter().filter(|line| line.contains(" opened")).count();
+    let before = opened(server);
+    server.get(path);
+    opened(server) - before
+}
+
+#[test]
+fn other_pages_in_their_place_leave_the_site_in_memory_and_the_other_way_round() {
+    let mut server = server();
+    server.world.write_file("others/404.html", b"<p>others");
+    server.world.write_file("empty/x", b"");
+    for _ in 0..3 {
+        assert_eq!(server.get("/nothing").content, "<p>gone fishing");
+        assert_eq!(server.get("/a.txt").content, "0123456789");
+        server.rig.wait(S + 10 * MS);
+    }
+    server.world.rename("pages", "pages before");
+    server.world.rename("others", "pages");
+    server.rig.wait(S + 10 * MS);
+    server.get("/nothing");
+    server.rig.wait(100 * MS);
+    assert_eq!(server.get("/nothing").content, "<p>others");
+    assert_eq!(opened_for(&mut server, "/a.txt"), 0, "its directory is the same, and has told nothing");
+    // The other way round.
+    for _ in 0..2 {
+        server.rig.wait(S + 10 * MS);
+        server.get("/nothing");
+    }
+    server.world.write_file("new/a.txt", b"another");
+    server.world.rename("site", "site before");
+    server.world.rename("new", "site");
+    server.rig.wait(S + 10 * MS);
+    server.get("/a.txt");
+    server.rig.wait(100 * MS);
+    assert_eq!(server.get("/a.txt").content, "another");
+    assert_eq!(opened_for(&mut server, "/nothing"), 1, "the directory of the pages, after more than a second, and no page");
+    assert_eq!(server.get("/nothing").content, "<p>others");
+    server.end();
+}
