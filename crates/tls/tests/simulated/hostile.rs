@@ -199,6 +199,8 @@ const FLOOD_BYTES: usize = 8 * PASS_BYTES;
 static FLOOD: [u8; FLOOD_BYTES] = [7; FLOOD_BYTES];
 /// The most bytes in a record (RFC 8446, section 5.1): a pass ends with the one that reaches its bound.
 const RECORD_MAX: usize = 16 << 10;
+/// What stands around them, at the most.
+const RECORD_MORE: usize = 256;
 
 /// Says a flood to who says anything.
 struct Floods;
@@ -216,20 +218,60 @@ impl StreamService for Floods {
     }
 }
 
-/// TLS, and how many bytes of the service each of its calls has sealed.
-struct Watched(Box<dyn Transform>, Rc<RefCell<Vec<usize>>>);
+/// What each call has done.
+#[derive(Default)]
+struct Shares {
+    /// Bytes of the service that it has sealed.
+    sealed: Vec<usize>,
+    /// Bytes of records that it has opened, and that lay there before.
+    opened: Vec<(usize, usize)>,
+}
+
+/// TLS, and what each of its calls does.
+struct Watched {
+    tls: Box<dyn Transform>,
+    shares: Rc<RefCell<Shares>>,
+    /// Once the handshake is over, it is not called before so many bytes have come.
+    hoards: usize,
+}
 
 impl Transform for Watched {
     fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
-        let before = passage.output.len();
-        let progress = self.0.pass(passage)?;
+        let (output, received) = (passage.output.len(), passage.received.len());
+        if passage.peer.learned.is_some() && received < self.hoards {
+            return Ok(Progress::Idle);
+        }
+        self.hoards = if passage.peer.learned.is_some() { 0 } else { self.hoards };
+        let progress = self.tls.pass(passage)?;
         let left = passage.output.len();
-        if left < before {
+        if left < output {
             assert!(left == 0 || progress == Progress::More, "what is left is not forgotten");
-            self.1.borrow_mut().push(before - left);
+            self.shares.borrow_mut().sealed.push(output - left);
+        }
+        let opened = received - passage.received.len();
+        if opened > 0 {
+            let may_be_begun = passage.received.len() < RECORD_MAX + RECORD_MORE;
+            assert!(may_be_begun || progress == Progress::More, "what is left is not forgotten");
+            self.shares.borrow_mut().opened.push((opened, received));
         }
         Ok(progress)
     }
+}
+
+/// Lanes that serve `service` so.
+fn watched<S: StreamService<Talk = Silent> + 'static>(service: impl Fn() -> S, hoards: usize) -> (Rig, Rc<RefCell<Shares>>) {
+    let world = World::new(1, Faults::none());
+    let served = server().protocols(&[b"echo/1"]).load().unwrap();
+    let shares = Rc::<RefCell<Shares>>::default();
+    let rig = Rig::new(&world, &RigPlan::lanes(1).memory(8 << 20), |roster| {
+        let (mut make, shares) = (served.lane(), shares.clone());
+        let watched = move |side, peer: &_| {
+            let tls = make(side, peer)?;
+            Some(Box::new(Watched { tls, shares: shares.clone(), hoards }) as Box<dyn Transform>)
+        };
+        roster.serve_behind(address(), patient().record_max(FLOOD_BYTES), service(), watched);
+    });
+    (rig, shares)
 }
 
 /// Hears so many bytes of the service.
@@ -252,24 +294,56 @@ fn hear(rig: &mut Rig, peer: &Peer, tls: &mut ClientConnection, bytes: usize) {
 /// A cipher costs the lane's own time: who is told much at once has a share of each turn.
 #[test]
 fn what_is_said_at_once_is_sealed_in_shares() {
-    let world = World::new(1, Faults::none());
-    let served = server().protocols(&[b"echo/1"]).load().unwrap();
-    let shares = Rc::new(RefCell::new(Vec::new()));
-    let mut rig = Rig::new(&world, &RigPlan::lanes(1).memory(8 << 20), |roster| {
-        let (mut make, shares) = (served.lane(), shares.clone());
-        let watched =
-            move |side, peer: &_| make(side, peer).map(|tls| Box::new(Watched(tls, shares.clone())) as Box<dyn Transform>);
-        roster.serve_behind(address(), patient(), Floods, watched);
-    });
+    let (mut rig, shares) = watched(|| Floods, 0);
     let (peer, mut tls) = opened(&mut rig, usize::MAX);
     let mut question = Vec::new();
     tls.writer().write_all(b"?").unwrap();
     tls.write_tls(&mut question).unwrap();
     assert_eq!(peer.send(&question), question.len());
     hear(&mut rig, &peer, &mut tls, FLOOD_BYTES);
-    let shares = shares.take();
+    let shares = shares.take().sealed;
     assert_eq!(shares.iter().sum::<usize>(), FLOOD_BYTES);
     assert!(shares.iter().all(|&bytes| bytes < PASS_BYTES + RECORD_MAX), "{shares:?}");
+    leave(&mut rig, &peer);
+    end(rig);
+}
+
+/// Hears what is said, and says nothing.
+struct Hears(Rc<RefCell<usize>>);
+
+impl StreamService for Hears {
+    type Talk = Silent;
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &corelane::Peer) {}
+
+    fn receive(&mut self, _cx: &mut Cx<'_>, (): &mut (), input: &mut Input, _output: &mut Output) -> Next {
+        *self.0.borrow_mut() += input.len();
+        input.skip(input.len());
+        Next::Continue
+    }
+}
+
+#[test]
+fn what_comes_at_once_is_opened_in_shares() {
+    let heard = Rc::<RefCell<usize>>::default();
+    let (mut rig, shares) = watched(|| Hears(heard.clone()), FLOOD_BYTES / 2);
+    let (peer, mut tls) = opened(&mut rig, usize::MAX);
+    let (mut said, mut wire) = (0, Vec::new());
+    while said < FLOOD_BYTES || !wire.is_empty() {
+        said += tls.writer().write(&FLOOD[said..]).unwrap();
+        while tls.wants_write() {
+            tls.write_tls(&mut wire).unwrap();
+        }
+        let sent = peer.send(&wire);
+        wire.drain(..sent);
+        rig.wait(MS / 10);
+    }
+    rig.wait(100 * MS);
+    assert_eq!(*heard.borrow(), FLOOD_BYTES);
+    let shares = shares.take().opened;
+    assert!(shares.iter().any(|&(_, there)| there >= FLOOD_BYTES / 2), "much lay there at once: {shares:?}");
+    assert!(shares.iter().all(|&(bytes, _)| bytes < PASS_BYTES + RECORD_MAX + RECORD_MORE), "{shares:?}");
     leave(&mut rig, &peer);
     end(rig);
 }
