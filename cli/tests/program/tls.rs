@@ -2,7 +2,10 @@
 
 use crate::common::*;
 use nix::sys::signal::Signal;
-use std::process::Command;
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 on_each_driver!(a_foreign_client_gets_its_bytes_back);
 
@@ -101,4 +104,122 @@ fn what_is_missing_or_wrong_is_named() {
         let said = String::from_utf8(ended.stderr).unwrap();
         assert!(ended.status.code() == Some(2) && said.contains(words), "{place}: {said}");
     }
+}
+
+/// A certificate for localhost that it has signed itself, and its key, both PEM; `year` is the last in which it is valid.
+fn made(year: i32) -> [String; 2] {
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    (params.not_before, params.not_after) = (date_time_ymd(2000, 1, 1), date_time_ymd(year, 12, 31));
+    let key = KeyPair::generate().unwrap();
+    [params.self_signed(&key).unwrap().pem(), key.serialize_pem()]
+}
+
+/// Has whole files take the place of those before, as who knows how does it.
+fn replace(path: &Path, text: &str) {
+    let new = path.with_extension("new");
+    fs::write(&new, text).unwrap();
+    fs::rename(new, path).unwrap();
+}
+
+/// Two files, and the place that is served with them.
+struct Pair {
+    folder: Scratch,
+}
+
+impl Pair {
+    fn new([certificate, key]: &[String; 2]) -> Self {
+        let pair = Self { folder: Scratch::new() };
+        replace(&pair.path("c.pem"), certificate);
+        replace(&pair.path("k.pem"), key);
+        pair
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn place(&self) -> String {
+        format!(
+            "http=https://127.0.0.1:0?reply=8&certificate={}&key={}",
+            self.path("c.pem").display(),
+            self.path("k.pem").display()
+        )
+    }
+
+    /// What curl says that trusts `certificate`.
+    fn curl(&self, server: &Server, certificate: &str) -> Output {
+        let trusted = self.path("trusted.pem");
+        fs::write(&trusted, certificate).unwrap();
+        let url = format!("https://localhost:{}/", server.address("https").port());
+        output(Command::new("curl").args(["-sS", "--max-time", "60", "--cacert"]).arg(trusted).arg(url))
+    }
+}
+
+/// Waits until it says that it shows new certificates.
+fn are_shown(server: &Server) {
+    assert_eq!(server.lines.recv_timeout(PATIENCE).as_deref(), Ok("TLS: new certificates are shown from now on"));
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn a_certificate_that_has_expired_is_served_with_a_warning_until_there_is_a_new_one() {
+    if !have("tls::a_certificate_that_has_expired_is_served_with_a_warning_until_there_is_a_new_one", &["curl"]) {
+        return;
+    }
+    let (old, new) = (made(2001), made(4000));
+    let pair = Pair::new(&old);
+    let mut server = Server::start(&["--lanes", "1", &pair.place()]);
+    let note = format!("[CL-0021] {}: its first certificate has expired; clients will refuse it", pair.path("c.pem").display());
+    assert!(server.notes.contains(&note), "{:?}", server.notes);
+    assert!(server.page()["notes"].as_array().unwrap().iter().any(|shown| shown == note.as_str()));
+    let refused = pair.curl(&server, &old[0]);
+    // 60: the peer's certificate cannot be believed (curl(1)).
+    assert_eq!(refused.status.code(), Some(60), "{refused:?}");
+    assert!(text(&refused.stderr).contains("certificate has expired"), "{refused:?}");
+    server.comes_to("transform_refusals", 1);
+    replace(&pair.path("k.pem"), &new[1]);
+    replace(&pair.path("c.pem"), &new[0]);
+    are_shown(&server);
+    let answered = pair.curl(&server, &new[0]);
+    assert!(answered.status.success() && answered.stdout.len() == 8, "{answered:?}");
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+}
+
+#[test]
+fn a_key_of_another_certificate_is_refused_and_changes_nothing_while_it_serves() {
+    if !have("tls::a_key_of_another_certificate_is_refused_and_changes_nothing_while_it_serves", &["curl"]) {
+        return;
+    }
+    let (first, second) = (made(4000), made(4000));
+    let pair = Pair::new(&[first[0].clone(), second[1].clone()]);
+    let [certificate, key] = ["c.pem", "k.pem"].map(|name| pair.path(name).display().to_string());
+    let words = format!(
+        "{certificate} and {key} are no pair: the key is another certificate's; name the one that was made for the first certificate of the file"
+    );
+    let refused = output(Command::new(PROGRAM).args(["serve", &pair.place()]).env("CORELANE_RUN_DIR", pair.folder.path()));
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(text(&refused.stderr).contains(&words), "{refused:?}");
+    assert!(refused.stdout.is_empty(), "{refused:?}");
+
+    replace(&pair.path("k.pem"), &first[1]);
+    let mut server = Server::start(&["--lanes", "1", &pair.place()]);
+    let serves = |server: &Server, certificate: &str| {
+        let answered = pair.curl(server, certificate);
+        assert!(answered.status.success() && answered.stdout.len() == 8, "{answered:?}");
+    };
+    serves(&server, &first[0]);
+    replace(&pair.path("k.pem"), &second[1]);
+    let kept = format!("[CL-0020] TLS: what was there before is kept: {words}");
+    until("it is said that the old pair is kept", || server.words().contains(&kept));
+    serves(&server, &first[0]);
+    // Once its certificate comes as well, both are shown.
+    replace(&pair.path("c.pem"), &second[0]);
+    are_shown(&server);
+    serves(&server, &second[0]);
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
 }

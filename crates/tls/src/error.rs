@@ -22,7 +22,7 @@ pub enum Error {
         certificate: PathBuf,
         /// The key's.
         key: PathBuf,
-        /// What rustls says.
+        /// Why, and the remedy.
         why: String,
     },
     /// There are no authorities whose signatures could be believed.

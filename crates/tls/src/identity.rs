@@ -32,8 +32,18 @@ impl Pem {
         CertifiedKey::from_der(chain, key, provider).map_err(|error| Error::Pair {
             certificate: self.certificates.clone(),
             key: self.key.clone(),
-            why: error.to_string(),
+            why: unfit(error),
         })
+    }
+}
+
+/// Why a key does not belong to a certificate, and the remedy.
+fn unfit(error: rustls::Error) -> String {
+    match error {
+        rustls::Error::InconsistentKeys(_) => {
+            "the key is another certificate's; name the one that was made for the first certificate of the file".to_owned()
+        }
+        other => other.to_string(),
     }
 }
 
