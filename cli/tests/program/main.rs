@@ -30,6 +30,7 @@ mod rss;
 mod rss_check;
 mod rss_table;
 mod sandbox;
+mod slow_device;
 mod spread;
 mod start;
 mod stat;
