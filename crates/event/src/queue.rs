@@ -282,6 +282,12 @@ impl Queue {
         drop(outer.and_then(|mut outer| outer.take()));
     }
 
+    /// Whether the program has closed the queue with all that is the queue's own, so that numbers of descriptors that belong to it may be the program's by now.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.is_of_this_process() && self.state().is_abandoned()
+    }
+
     /// Whether the calling process is the one that made it.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.home.is_this_process()
@@ -306,8 +312,11 @@ impl Queue {
             let _ = outer.into_raw_fd();
         }
         state.cancel_all();
+        if !state.has_its_descriptors() {
+            state.abandon();
+        }
         // One who closes it from another descriptor table wakes nobody: what rings there has other numbers.
-        if self.home.is_here() {
+        if self.home.is_here() && !state.is_abandoned() {
             state.wake(self.waiters.load(Ordering::SeqCst));
         }
     }
@@ -461,7 +470,8 @@ impl Queue {
         self.waiters.fetch_add(1, Ordering::SeqCst);
         let collected = set.collect(places, wait);
         self.waiters.fetch_sub(1, Ordering::SeqCst);
-        collected.map_err(Refused::system)
+        // The set's number means a file that is no set: the program has closed all that was the queue's.
+        collected.map_err(|error| if error == number::EINVAL { CLOSED } else { Refused::system(error) })
     }
 }
 

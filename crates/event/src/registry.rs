@@ -98,8 +98,9 @@ impl Queue {
     /// # Errors
     /// EMFILE, ENFILE, ENOMEM: too many descriptors, too little memory.
     pub fn new() -> Result<Arc<Self>, Refused> {
-        let queue = Self::unknown()?;
+        // Before it takes numbers: one that was closed, with all that belongs to it, would be taken for it.
         sweep();
+        let queue = Self::unknown()?;
         insert(queue.descriptor(), &queue);
         Ok(queue)
     }

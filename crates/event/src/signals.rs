@@ -56,7 +56,10 @@ pub fn leave(signal: usize) {
         return;
     }
     let blocked = thread.take_if(|thread| *thread == std::thread::current().id()).is_some();
-    shared.read();
+    // A queue may end long after the program has closed all numbers, and opened files of its own under them.
+    if shared.signals.as_ref().is_some_and(Signals::is_open) {
+        shared.read();
+    }
     if let Some(signals) = &mut shared.signals {
         signals.remove(signal as i32);
     }

@@ -13,6 +13,7 @@ mod timers;
 use corelane_os::events::alarm::Clock;
 use corelane_os::events::descriptor::{Identity, Kind};
 use corelane_os::events::home::Home;
+use corelane_os::events::number;
 use corelane_os::events::polling::{Bell, Readiness};
 use corelane_os::events::process::Process;
 use corelane_seam::slab::{Key, Slab};
@@ -147,7 +148,7 @@ impl Rest {
 /// See the module.
 pub struct State {
     set: Arc<Watched>,
-    bell: Bell,
+    bell: Arc<Bell>,
     ringing: bool,
     /// Waiters that are to return at once.
     wakes: usize,
@@ -189,6 +190,8 @@ pub struct State {
     lost: HashSet<Key, BuildHasherDefault<Spread>>,
     /// The set reports a file that cannot be taken out of it.
     haunted: bool,
+    /// Its own numbers were closed with it, and may be the program's files by now.
+    is_abandoned: bool,
     /// The program's own descriptor of the queue, which may not be watched by it.
     own: RawFd,
     home: Home,
@@ -197,7 +200,7 @@ pub struct State {
 impl State {
     /// Of a queue that the program knows as `own`.
     pub fn new(set: Arc<Watched>, own: RawFd, home: Home) -> Result<Self, Refused> {
-        let bell = Bell::new().map_err(Refused::system)?;
+        let bell = Arc::new(Bell::new().map_err(Refused::system)?);
         set.add(bell.number(), Readiness::IN, Token::Bell.word()).map_err(Refused::system)?;
         Ok(Self {
             set,
@@ -227,6 +230,7 @@ impl State {
             called: None,
             lost: HashSet::default(),
             haunted: false,
+            is_abandoned: false,
             own,
             home,
         })
@@ -294,6 +298,32 @@ impl State {
     /// Ended origins beyond which the set is built again, however few others there are.
     const LOST: usize = 1024;
 
+    /// Whether the queue's own numbers are still its descriptors'. A program that closes all numbers closes these, too, and may have files of its own under them.
+    pub fn has_its_descriptors(&self) -> bool {
+        let answer = self.set.modify(self.bell.number(), Readiness::IN, Token::Bell.word());
+        // A program that has registered our numbers with the queue has taken the bell out of the set, and closed nothing.
+        matches!(answer, Ok(()) | Err(number::ENOENT))
+    }
+
+    /// The queue's own numbers are the program's by now: who would ring a bell of ours rings none, and nothing of ours is closed.
+    pub fn abandon(&mut self) {
+        self.is_abandoned = true;
+        std::mem::forget(self.called.take().and_then(Arc::into_inner));
+    }
+
+    /// Whether its own numbers were found to be the program's.
+    pub fn is_abandoned(&self) -> bool {
+        self.is_abandoned
+    }
+
+    /// Lets go of numbers that are the program's by now, without closing them.
+    fn forget_descriptors(&mut self) {
+        let timers = self.timers.each_mut().map(Timers::take_alarm);
+        let of_processes = std::mem::replace(&mut self.origins, Slab::new());
+        let heard = (self.files.take(), self.heard_processes.take(), self.posted.take());
+        std::mem::forget((self.set.clone(), self.bell.clone(), timers, of_processes, heard));
+    }
+
     fn register_all(&self, set: &Watched) -> Result<(), i32> {
         set.add(self.bell.number(), Readiness::IN, Token::Bell.word())?;
         for timers in &self.timers {
@@ -332,5 +362,11 @@ impl Drop for State {
         }
         self.signals.keys().for_each(|&signal| crate::signals::leave(signal));
         self.numbers.keys().for_each(|&number| crate::closing::unwatch(number));
+        if !self.is_abandoned && !self.has_its_descriptors() {
+            self.abandon();
+        }
+        if self.is_abandoned {
+            self.forget_descriptors();
+        }
     }
 }

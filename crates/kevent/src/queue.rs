@@ -410,6 +410,11 @@ impl Drop for Kevents {
         if !self.home.is_this_process() {
             return;
         }
+        // One whose number is the program's by now is not closed.
+        if self.queue.is_abandoned() {
+            self.shared.take().into_iter().for_each(|shared| std::mem::forget(shared.bell));
+            return;
+        }
         if let Some(shared) = &self.shared {
             corelane_event::closed(shared.bell.number());
         }

@@ -47,6 +47,11 @@ impl Timers {
         Ok(())
     }
 
+    /// Its alarm is another's to look after.
+    pub fn take_alarm(&mut self) -> Option<Alarm> {
+        self.alarm.take()
+    }
+
     /// `key` is due at `due`.
     pub fn insert(&mut self, due: u64, key: Key) {
         let new = self.due.insert((due, key));

@@ -256,6 +256,34 @@ fn with_room_for_one_each_has_its_turn() {
 }
 
 #[test]
+fn what_arrives_while_a_call_tells_is_told_by_the_next() {
+    let queue = queue();
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    // More than a call takes reports of at once.
+    let others: Vec<_> = (0..4).map(|_| UnixStream::pair().unwrap()).collect();
+    let copies: Vec<_> = others.iter().flat_map(|(one, _)| (0..300).map(|_| one.try_clone().unwrap())).collect();
+    queue.ok(Change::readable(ours.as_fd()).cleared());
+    theirs.write_all(b"x").unwrap();
+    for copy in &copies {
+        queue.ok(Change::readable(copy.as_fd()).cleared());
+    }
+    for (_, other) in &others {
+        (&*other).write_all(b"x").unwrap();
+    }
+    let mut told = 0;
+    let count = queue.take_each(2 * copies.len(), 1, Some(Duration::ZERO), |event| {
+        told += usize::from(event.ident == ident(&ours));
+        if event.ident == ident(&ours) {
+            theirs.write_all(b"y").unwrap();
+        }
+    });
+    assert_eq!((count.unwrap(), told), (copies.len() + 1, 1), "each once");
+    let event = queue.one();
+    assert_eq!((event.ident, event.data), (ident(&ours), 2));
+    assert!(queue.now().is_empty());
+}
+
+#[test]
 fn a_minimum_is_waited_for_without_telling_anything_twice() {
     let queue = queue();
     let (ours, mut theirs) = UnixStream::pair().unwrap();

@@ -1,6 +1,8 @@
 //! What stays whole at limits, under garbage, and after very many changes.
 
+use std::io::Seek;
 use std::os::fd::IntoRawFd;
+use std::ptr::{null, null_mut};
 
 use libc::{EMFILE, ENOMEM};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -124,6 +126,24 @@ pub const CASES: &[Case] = &[
         q.add(id(&read), READ);
         assert_eq!(q.wait().data, 3);
     }),
+    case("a program that has closed all numbers makes queues as before", "Q-06", |_| {
+        assert!(in_child(|| begins_anew(close_all)))
+    }),
+    case("a program that has closed all numbers, and nobody saw it, makes queues as before", "Q-06", |_| {
+        assert!(in_child(|| begins_anew(close_all_unseen)));
+    }),
+    case("what has a number that was a queue's own is neither read nor closed", "Q-06", |_| {
+        assert!(in_child(|| {
+            let number = takes_a_signal().into_raw();
+            close_all_unseen();
+            let files: Vec<_> = (0..20).map(|_| (std::fs::File::open("/proc/self/exe").unwrap(), pipe())).collect();
+            files.iter().for_each(|(_, (_, write))| put(write, b"four"));
+            let _ = raw(number, (null(), 0), (null_mut(), 0), AT_ONCE);
+            drop(takes_a_signal());
+            let is_whole = |file: &std::fs::File| (&*file).stream_position().is_ok_and(|position| position == 0);
+            files.iter().all(|(file, (read, _))| is_whole(file) && get(read, 5) == 4)
+        }));
+    }),
     case("interests that come and go leave no memory behind", "Q-01", |q| {
         let (read, _write) = pipe();
         let round = |count: usize| {
@@ -178,6 +198,26 @@ pub const CASES: &[Case] = &[
         assert!(left <= if closes_are_seen() { 1 } else { 8 }, "{left} descriptors are left");
     }),
 ];
+
+/// A queue with a timer and a signal, which it has told.
+fn takes_a_signal() -> Queue {
+    let queue = Queue::new();
+    let signal = usize::try_from(libc::SIGUSR1).unwrap();
+    queue.set(&[ev(signal, SIGNAL, ADD), ev(1, TIMER, ADD | ONESHOT).data(3_600_000), ev(2, TIMER, ADD | ONESHOT).data(1)]);
+    raise_process(libc::SIGUSR1);
+    assert_eq!(queue.until(|event| event.filter == SIGNAL).ident, signal);
+    queue
+}
+
+/// Makes a queue, closes everything with `close`, and makes another.
+fn begins_anew(close: fn()) -> bool {
+    let before = takes_a_signal();
+    // Its number is closed with all others.
+    before.into_raw();
+    close();
+    let queue = takes_a_signal();
+    queue.until(|event| event.filter == TIMER).ident == 2
+}
 
 /// Returns when a thread of this process waits at a set (epoll_wait(2) and its like).
 fn until_it_waits(thread: nix::unistd::Pid) {

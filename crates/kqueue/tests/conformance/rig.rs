@@ -296,6 +296,18 @@ pub fn close_range(descriptor: RawFd, flags: c_int) {
     assert_eq!(unsafe { libc::close_range(number, number, flags) }, 0);
 }
 
+/// close_range(2) of all numbers but the first three.
+pub fn close_all() {
+    // SAFETY: called in a child, which uses none of them after this.
+    assert_eq!(unsafe { libc::close_range(3, u32::MAX, 0) }, 0);
+}
+
+/// The same, which no library sees.
+pub fn close_all_unseen() {
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) }, 0);
+}
+
 /// fdopen(3) and fclose(3).
 pub fn fclose(descriptor: RawFd) {
     // SAFETY: the stream is used here alone.

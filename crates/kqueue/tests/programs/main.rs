@@ -91,6 +91,31 @@ fn a_usual_program_works_in_c_and_cpp_on_both_libraries() {
 }
 
 #[test]
+fn a_program_is_built_as_pkg_config_says_on_what_is_installed() {
+    if Command::new("pkg-config").arg("--version").output().is_err() {
+        return skip("a_program_is_built_as_pkg_config_says_on_what_is_installed", "pkg-config is not installed");
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-installed", std::process::id()));
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    output(Command::new("sh").arg(here.join("install.sh")).arg(&folder).arg(shared::archive()));
+    for (package, source) in [("corelane_kqueue", "usual.c"), ("corelane_kevent", "kevent.c")] {
+        let said = output(
+            Command::new("pkg-config").args(["--cflags", "--libs", package]).env("PKG_CONFIG_PATH", folder.join("lib/pkgconfig")),
+        );
+        let program = folder.join(package);
+        output(
+            Command::new("cc")
+                .arg(here.join("tests/programs").join(source))
+                .arg("-o")
+                .arg(&program)
+                .args(said.split_whitespace()),
+        );
+        output(Command::new(&program).env("LD_LIBRARY_PATH", folder.join("lib")));
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn kevent_of_2007_keeps_its_promises_in_c_and_cpp_on_both_libraries() {
     for language in ["c", "c++"] {
         for shared in [false, true] {

@@ -1,7 +1,7 @@
 //! Signals as something to count (signalfd(2)).
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 /// One more than the highest signal.
 pub const SIGNALS: usize = 65;
@@ -23,15 +23,11 @@ impl Signals {
     pub fn new() -> Result<Self, i32> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: the set is initialised by sigemptyset before it is used.
-        let (number, set) = unsafe {
+        let set = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            let number = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
-            (number, set.assume_init())
+            set.assume_init()
         };
-        let number = crate::errno::checked(number as isize)?;
-        // SAFETY: the call has just made it, and nobody else owns it.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(number as RawFd) };
-        Ok(Self { descriptor, set })
+        Ok(Self { descriptor: open(&set)?, set })
     }
 
     /// Its descriptor, readable while one of its signals waits for the process or the calling thread.
@@ -42,41 +38,72 @@ impl Signals {
     /// Blocks `signal` in the calling thread, and counts it from now on. Whether the thread did not block it before.
     ///
     /// # Errors
-    /// EINVAL for what is no signal or cannot be blocked.
+    /// EINVAL for what is no signal or cannot be blocked; too many descriptors, where the program has closed ours.
     pub fn add(&mut self, signal: i32) -> Result<bool, i32> {
         let newly = mask(libc::SIG_BLOCK, signal)?;
         // SAFETY: the set is initialised, and the number is a signal's: `mask` has found so.
         unsafe { libc::sigaddset(&mut self.set, signal) };
-        self.renew();
-        Ok(newly)
+        if self.renew() {
+            return Ok(newly);
+        }
+        let answer = self.replace();
+        if answer.is_err() && newly {
+            unblock(signal);
+        }
+        answer.map(|()| newly)
     }
 
     /// Counts `signal`, which was added, no more. What waits of it is no longer read.
     pub fn remove(&mut self, signal: i32) {
         // SAFETY: the set is initialised, and the number is a signal's, because it was added.
         unsafe { libc::sigdelset(&mut self.set, signal) };
+        // Where the program has closed the descriptor, nothing is read in any case.
         self.renew();
     }
 
-    fn renew(&self) {
+    /// Whether its number still is its descriptor's.
+    pub fn is_open(&self) -> bool {
+        self.renew()
+    }
+
+    /// Has the descriptor count what is in the set. Not where the program has closed it, which may have the number for a file of its own by now.
+    fn renew(&self) -> bool {
         // SAFETY: the set is initialised.
         let number = unsafe { libc::signalfd(self.number(), &self.set, 0) };
-        assert!(number == self.number(), "other signals can be asked of the same descriptor");
+        number == self.number()
+    }
+
+    /// Takes a new descriptor. The old number is the program's.
+    fn replace(&mut self) -> Result<(), i32> {
+        let fresh = open(&self.set)?;
+        let _ = std::mem::replace(&mut self.descriptor, fresh).into_raw_fd();
+        Ok(())
     }
 
     /// Calls `each` with every signal that waits.
     pub fn read(&self, mut each: impl FnMut(usize)) {
         let mut chunk = [0_u8; AT_ONCE * size_of::<libc::signalfd_siginfo>()];
-        while let Ok(bytes) = rustix::io::read(&self.descriptor, &mut chunk) {
-            assert!(bytes % size_of::<libc::signalfd_siginfo>() == 0, "signals are read whole (signalfd(2))");
+        while let Ok(bytes @ 1..) = rustix::io::read(&self.descriptor, &mut chunk) {
             for record in chunk[..bytes].chunks(size_of::<libc::signalfd_siginfo>()) {
                 // Its first word is the signal's number (signalfd(2)).
-                let signal = u32::from_ne_bytes([record[0], record[1], record[2], record[3]]) as usize;
-                assert!((1..SIGNALS).contains(&signal), "a signal has a number");
+                let signal = record.first_chunk().map_or(0, |word| u32::from_ne_bytes(*word)) as usize;
+                // No signals, but a file that the program has opened where it has closed ours.
+                if !(1..SIGNALS).contains(&signal) {
+                    return;
+                }
                 each(signal);
             }
         }
     }
+}
+
+/// A descriptor that counts what is in `set`.
+fn open(set: &libc::sigset_t) -> Result<OwnedFd, i32> {
+    // SAFETY: a reference is to what is initialised.
+    let number = unsafe { libc::signalfd(-1, set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    let number = crate::errno::checked(number as isize)?;
+    // SAFETY: the call has just made it, and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number as RawFd) })
 }
 
 /// Lets `signal`, which was added, be delivered to the calling thread.
