@@ -8,6 +8,7 @@ use corelane_seam::{Completion, Driver, Frame, FrameMemory, FrameOp, FrameOutcom
 use corelane_sim::{Random, SimPort};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 const OPEN: u8 = 1;
 const RECEIVE: u8 = 2;
@@ -218,7 +219,7 @@ impl Work for Exchange {
 
     fn serve(&mut self, kit: &mut Kit) {
         if let Some(port) = self.port.take() {
-            let limits = AbroadLimits { parcels_max: 8, overdue_nanoseconds: 20_000_000 };
+            let limits = AbroadLimits::default().parcels_max(8).overdue(Duration::from_millis(20));
             kit.arena.open_abroad(kit.lane() as u16, limits, &self.post);
             self.memory.open_abroad(kit.lane() as u16, limits, &self.post);
             kit.submit(Handle::new(OPEN, 0, 0), FrameOp::Open(Box::new(port)));

@@ -135,13 +135,16 @@ impl<K> Abroad<K> {
         let Some(line) = self.lines.get(lane as usize).filter(|line| line.first != NONE) else { return false };
         // reason: it leaves its line when it is back.
         let oldest = self.away[line.first as usize].as_ref().expect("a parcel in a line is away");
-        now.saturating_sub(oldest.sent) > self.limits.overdue_nanoseconds
+        self.is_late(oldest, now)
+    }
+
+    fn is_late(&self, away: &Away<K>, now: u64) -> bool {
+        u128::from(now.saturating_sub(away.sent)) > self.limits.overdue.as_nanos()
     }
 
     /// What is away, and how many of that are overdue at the time `now`.
     pub(crate) fn counts(&self, now: u64) -> AbroadCounts {
-        let due = self.limits.overdue_nanoseconds;
-        let is_overdue = |away: &&Away<K>| now.saturating_sub(away.sent) > due;
+        let is_overdue = |away: &&Away<K>| self.is_late(away, now);
         AbroadCounts { overdue: self.away.iter().flatten().filter(is_overdue).count(), ..self.counts }
     }
 

@@ -49,24 +49,38 @@ use std::fmt;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// How much of a region, and for how long, other lanes may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AbroadLimits {
-    /// Parcels that may be away at once, 1 to 1,048,576. Default 4,096.
+    /// See the function of this name.
     pub parcels_max: usize,
-    /// Nanoseconds after which a parcel is overdue: its lane is given no other until it has come home. Default 10 s.
-    pub overdue_nanoseconds: u64,
+    /// See the function of this name.
+    pub overdue: Duration,
 }
 
 impl AbroadLimits {
     /// The part of a region that may be abroad at once: an eighth.
     pub const PART: usize = 8;
+
+    /// Parcels that may be away at once, 1 to 1,048,576. Default 4,096.
+    pub fn parcels_max(mut self, parcels: usize) -> Self {
+        self.parcels_max = parcels;
+        self
+    }
+
+    /// How long a parcel may be away until it is overdue: its lane is given no other until it has come home. Default 10 s.
+    pub fn overdue(mut self, after: Duration) -> Self {
+        self.overdue = after;
+        self
+    }
 }
 
 impl Default for AbroadLimits {
     fn default() -> Self {
-        Self { parcels_max: 4096, overdue_nanoseconds: 10_000_000_000 }
+        Self { parcels_max: 4096, overdue: Duration::from_secs(10) }
     }
 }
 

@@ -16,7 +16,7 @@ struct Side {
 
 fn lane(number: u16, parcels_max: usize) -> Side {
     let (arena, post) = (Arena::new(8 * MIB).unwrap(), Post::default());
-    arena.open_abroad(number, AbroadLimits { parcels_max, overdue_nanoseconds: OVERDUE }, &post);
+    arena.open_abroad(number, AbroadLimits::default().parcels_max(parcels_max).overdue(Duration::from_nanos(OVERDUE)), &post);
     Side { arena, post, guests: Guests::default() }
 }
 
