@@ -1,6 +1,6 @@
-use super::{PATIENCE, ident, queue};
+use super::{PATIENCE, change, ident, queue};
 use corelane_event::{Change, Filter, Flags};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -281,6 +281,35 @@ fn what_arrives_while_a_call_tells_is_told_by_the_next() {
     let event = queue.one();
     assert_eq!((event.ident, event.data), (ident(&ours), 2));
     assert!(queue.now().is_empty());
+}
+
+#[test]
+fn what_is_asked_again_after_a_while_and_is_deleted_leaves_nothing_to_ask() {
+    let queue = queue();
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    (&ours).write_all(b"unread").unwrap();
+    let change = change(ident(&ours), Filter::Empty, Flags::ADD);
+    // Asked twice before the first while is over.
+    for _ in 0..2 {
+        queue.ok(change);
+        assert!(queue.now().is_empty());
+    }
+    queue.ok(Change { flags: Flags::DELETE, ..change });
+    queue.ok(Change::after(7, Duration::from_millis(5)));
+    assert_eq!(queue.told(1, Some(PATIENCE))[0].filter, Filter::Timer);
+}
+
+#[test]
+fn a_file_that_was_told_while_more_was_waited_for_is_told_again() {
+    let queue = queue();
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(b"abc").unwrap();
+    file.rewind().unwrap();
+    queue.ok(Change::readable(file.as_fd()));
+    queue.ok(Change::after(7, Duration::from_millis(5)));
+    let mut events = [corelane_event::Event::BLANK; 2];
+    assert_eq!(queue.take(&mut events, 2, Some(PATIENCE)), Ok(2));
+    assert_eq!(queue.one().data, 3);
 }
 
 #[test]
