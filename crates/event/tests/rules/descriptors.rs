@@ -1,4 +1,4 @@
-use super::{PATIENCE, change, ident, queue};
+use super::{Owned, PATIENCE, change, ident, queue};
 use corelane_event::{Change, Filter, Flags};
 use std::io::{Read, Seek, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -283,8 +283,8 @@ fn what_arrives_while_a_call_tells_is_told_by_the_next() {
     assert!(queue.now().is_empty());
 }
 
-#[test]
-fn what_is_asked_again_after_a_while_and_is_deleted_leaves_nothing_to_ask() {
+/// What goes off where nothing is asked any more would be a broken queue.
+fn asked_again_until(end: impl FnOnce(&Owned, UnixStream, Change)) {
     let queue = queue();
     let (ours, _theirs) = UnixStream::pair().unwrap();
     (&ours).write_all(b"unread").unwrap();
@@ -294,9 +294,22 @@ fn what_is_asked_again_after_a_while_and_is_deleted_leaves_nothing_to_ask() {
         queue.ok(change);
         assert!(queue.now().is_empty());
     }
-    queue.ok(Change { flags: Flags::DELETE, ..change });
+    end(&queue, ours, change);
     queue.ok(Change::after(7, Duration::from_millis(5)));
     assert_eq!(queue.told(1, Some(PATIENCE))[0].filter, Filter::Timer);
+}
+
+#[test]
+fn what_is_asked_again_after_a_while_and_is_deleted_leaves_nothing_to_ask() {
+    asked_again_until(|queue, _ours, change| queue.ok(Change { flags: Flags::DELETE, ..change }));
+}
+
+#[test]
+fn what_is_asked_again_after_a_while_and_is_closed_leaves_nothing_to_ask() {
+    asked_again_until(|_, ours, _| {
+        corelane_event::closed(super::number(&ours));
+        drop(ours);
+    });
 }
 
 #[test]
