@@ -1,4 +1,7 @@
 //! How things stand now: what an interest's origin says of itself when it is asked, at retrieval.
+//!
+//! All but the most frequent question, for bytes of a socket or pipe, are functions that are never inlined: the way of that one stays short (468 instructions an
+//! event, and not 475: `cargo xtask bench event --only event-instructions`).
 
 use corelane_os::events::descriptor::{self, Kind};
 use corelane_os::events::number;
