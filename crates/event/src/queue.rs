@@ -106,7 +106,15 @@ impl Queue {
     /// Interests that are registered; none of them is in a child of fork(2), to which no queue is passed on.
     pub fn registered(&self) -> usize {
         // What a child has of its parent's lock may be held by a thread that is not there.
-        if self.home.is_this_process() { self.state().len() } else { 0 }
+        if !self.home.is_this_process() {
+            return 0;
+        }
+        let mut state = self.state();
+        // A close that came while another thread had a lock is that one's to tell, in a moment.
+        if self.home.is_here() {
+            state.closed_meanwhile();
+        }
+        state.len()
     }
 
     /// Registers, updates, switches or removes an interest.
