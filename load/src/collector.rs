@@ -6,7 +6,7 @@ use crate::interval::Interval;
 use crate::kinds::{Errors, Kind};
 use crate::plan::{Extent, Plan};
 use crate::report::{Progress, Second};
-use crate::secure::Handshakes;
+use crate::secure::HandshakesTimed;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Collector {
     pending: BTreeMap<i64, Pending>,
     pub(crate) total: Interval,
     pub(crate) opening: Errors,
-    pub(crate) handshakes: Handshakes,
+    pub(crate) handshakes: HandshakesTimed,
     pub(crate) lanes: Vec<LaneSum>,
     pub(crate) series: Vec<Second>,
     /// Intervals that are complete and were not taken yet.
@@ -70,7 +70,7 @@ impl Collector {
             pending: BTreeMap::new(),
             total: Interval::default(),
             opening: Errors::default(),
-            handshakes: Handshakes::default(),
+            handshakes: HandshakesTimed::default(),
             lanes,
             series: Vec::new(),
             complete: Vec::new(),

@@ -8,7 +8,7 @@ use crate::interval::{Interval, Times};
 use crate::kinds::{Errors, Kind};
 use crate::pacer::Pacer;
 use crate::plan::{Extent, Mode, Plan, share};
-use crate::secure::Handshakes;
+use crate::secure::HandshakesTimed;
 use corelane::service::Says;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,7 +84,7 @@ pub enum Event {
         /// When it was not there.
         gaps: Gaps,
         /// What its connections did before they were open.
-        handshakes: Box<Handshakes>,
+        handshakes: Box<HandshakesTimed>,
     },
     /// The target cannot be had.
     Unreachable {
@@ -159,7 +159,7 @@ pub struct Course {
     /// What failed before the start.
     opening: Errors,
     pub(crate) peaks: Peaks,
-    handshakes: Box<Handshakes>,
+    handshakes: Box<HandshakesTimed>,
     /// When the last request that counts was answered or given up.
     ended: u64,
     /// When the lane was last back after it was away.
@@ -178,7 +178,7 @@ impl Course {
             Extent::Requests(requests) => share(requests, lane, plan.lanes),
         };
         let current = Box::new(empty(&plan.mode));
-        let handshakes = Box::new(Handshakes { times: Times::new(plan.secure.is_some()), ..Handshakes::default() });
+        let handshakes = Box::new(HandshakesTimed { times: Times::new(plan.secure.is_some()), ..HandshakesTimed::default() });
         Self {
             plan,
             lane,

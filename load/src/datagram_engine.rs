@@ -22,26 +22,26 @@ const REFUSAL_WITHIN: u64 = 1_000_000_000;
 pub struct DatagramEngine<W: DatagramWorkload> {
     course: Course,
     workload: W,
-    clients: Vec<Client<W::Socket>>,
+    clients: Vec<DatagramClient<W::Socket>>,
     /// Which client a socket belongs to.
     names: BTreeMap<SocketId, usize>,
     pace: Pace,
     open: usize,
     /// Something was answered at some time.
     was_answered: bool,
-    flood: Flood,
+    flood: FloodCounts,
 }
 
 /// What one lane's part of a flood has come to.
 #[derive(Default)]
-struct Flood {
+struct FloodCounts {
     sent: u64,
     returned: u64,
     /// When the last burst had left.
     left_at: u64,
 }
 
-struct Client<S> {
+struct DatagramClient<S> {
     socket: Option<SocketId>,
     state: Option<S>,
     flights: Flights,
@@ -55,7 +55,8 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     /// The clients of the lane that `course` is for.
     pub fn new(course: Course, workload: W) -> Self {
         let plan = course.plan.clone();
-        let client = |_| Client { socket: None, state: None, flights: Flights::default(), is_leaving: false, attempts: 0 };
+        let client =
+            |_| DatagramClient { socket: None, state: None, flights: Flights::default(), is_leaving: false, attempts: 0 };
         Self {
             workload,
             clients: (0..plan.connections_of(course.lane)).map(client).collect(),
@@ -63,7 +64,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
             pace: Pace::new(&plan, course.lane),
             open: 0,
             was_answered: false,
-            flood: Flood::default(),
+            flood: FloodCounts::default(),
             course,
         }
     }
@@ -272,7 +273,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
 
     /// All has left, and has come back or was waited for.
     fn flood_is_over(&self, now: u64) -> bool {
-        let Flood { sent, returned, left_at } = self.flood;
+        let FloodCounts { sent, returned, left_at } = self.flood;
         let patience = nanoseconds(self.course.plan.timeout);
         let has_left = !self.clients.iter().any(|client| client.is_leaving);
         has_left && (returned >= sent || now.saturating_sub(left_at) >= patience)

@@ -24,7 +24,7 @@ const TELL_EVERY: u32 = 256;
 pub struct Engine<W: Workload> {
     course: Course,
     workload: W,
-    clients: Vec<Client<W::Connection>>,
+    clients: Vec<StreamClient<W::Connection>>,
     pace: Pace,
     next_to_open: u32,
     opening: u32,
@@ -40,7 +40,7 @@ pub struct Engine<W: Workload> {
 }
 
 /// A client: it outlives its connections, of which it has one at a time.
-struct Client<C> {
+struct StreamClient<C> {
     id: Option<ConnectionId>,
     state: Option<C>,
     flights: Flights,
@@ -66,7 +66,7 @@ struct Client<C> {
     first_byte: Option<u64>,
 }
 
-impl<C> Default for Client<C> {
+impl<C> Default for StreamClient<C> {
     fn default() -> Self {
         Self {
             id: None,
@@ -87,7 +87,7 @@ impl<C> Default for Client<C> {
     }
 }
 
-impl<C> Client<C> {
+impl<C> StreamClient<C> {
     /// Whether requests may be written on its connection.
     fn takes_requests(&self) -> bool {
         self.is_open && !self.ends
@@ -101,7 +101,7 @@ impl<W: Workload> Engine<W> {
         let count = plan.connections_of(course.lane);
         Self {
             workload,
-            clients: (0..count).map(|_| Client::default()).collect(),
+            clients: (0..count).map(|_| StreamClient::default()).collect(),
             pace: Pace::new(&plan, course.lane),
             next_to_open: 0,
             opening: 0,

@@ -290,7 +290,7 @@ pub fn report_of(plan: &Plan, collector: &Collector, driver: &str) -> Report {
 }
 
 fn handshakes_of(collector: &Collector) -> Handshakes {
-    let crate::secure::Handshakes { full, resumed, .. } = collector.handshakes;
+    let crate::secure::HandshakesTimed { full, resumed, .. } = collector.handshakes;
     Handshakes { full, resumed }
 }
 

@@ -59,7 +59,7 @@ impl Secure {
 
 /// The handshakes of a whole run: those before the window are among them.
 #[derive(Clone, Debug, Default)]
-pub struct Handshakes {
+pub struct HandshakesTimed {
     /// Those in which the server has proved who it is.
     pub full: u64,
     /// Those that went on with a session.
@@ -68,7 +68,7 @@ pub struct Handshakes {
     pub times: Times,
 }
 
-impl Handshakes {
+impl HandshakesTimed {
     /// Adds all that another holds.
     pub fn merge(&mut self, other: &Self) {
         self.full += other.full;

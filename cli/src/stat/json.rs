@@ -15,12 +15,12 @@ pub fn json(snapshot: &Snapshot) -> String {
 
 #[derive(Serialize)]
 struct Whole<'a> {
-    process: Process<'a>,
+    process: ProcessShown<'a>,
     at_nanoseconds: u64,
     span_nanoseconds: Option<u64>,
     notes: &'a [String],
     notes_refused: u64,
-    total: Row<'a, LaneCounter>,
+    total: CountersShown<'a, LaneCounter>,
     services: Vec<Service<'a>>,
     lanes: Vec<Lane<'a>>,
 }
@@ -28,16 +28,16 @@ struct Whole<'a> {
 impl<'a> Whole<'a> {
     fn of(snapshot: &'a Snapshot) -> Self {
         let services = snapshot.services.iter().map(|service| {
-            let row = Row::of(&service.values);
+            let row = CountersShown::of(&service.values);
             Service { name: &service.name.name, url: Some(&service.name.url), row }
         });
         Self {
-            process: Process::of(snapshot),
+            process: ProcessShown::of(snapshot),
             at_nanoseconds: snapshot.at_nanoseconds,
             span_nanoseconds: snapshot.span_nanoseconds,
             notes: &snapshot.notes,
             notes_refused: snapshot.notes_refused,
-            total: Row::of(&snapshot.total),
+            total: CountersShown::of(&snapshot.total),
             services: services.collect(),
             lanes: snapshot.lanes.iter().map(|lane| Lane::of(snapshot, lane)).collect(),
         }
@@ -45,7 +45,7 @@ impl<'a> Whole<'a> {
 }
 
 #[derive(Serialize)]
-struct Process<'a> {
+struct ProcessShown<'a> {
     pid: u32,
     start_ticks: u64,
     pid_namespace: u64,
@@ -54,7 +54,7 @@ struct Process<'a> {
     started_unix_nanoseconds: u64,
 }
 
-impl<'a> Process<'a> {
+impl<'a> ProcessShown<'a> {
     fn of(snapshot: &'a Snapshot) -> Self {
         Self {
             pid: snapshot.process.pid,
@@ -77,7 +77,7 @@ struct Lane<'a> {
     #[serde(serialize_with = "histograms")]
     histograms: &'a [Histogram],
     #[serde(flatten)]
-    row: Row<'a, LaneCounter>,
+    row: CountersShown<'a, LaneCounter>,
     services: Vec<Service<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     packets: Option<Packets<'a>>,
@@ -88,28 +88,29 @@ struct Lane<'a> {
 struct Packets<'a> {
     is_whole: bool,
     #[serde(flatten)]
-    row: Row<'a, PacketCounter>,
-    protocols: Vec<Protocol<'a>>,
+    row: CountersShown<'a, PacketCounter>,
+    protocols: Vec<ProtocolShown<'a>>,
 }
 
 #[derive(Serialize)]
-struct Protocol<'a> {
+struct ProtocolShown<'a> {
     name: &'a str,
     #[serde(flatten)]
-    row: Row<'a, StreamCounter>,
+    row: CountersShown<'a, StreamCounter>,
 }
 
 impl<'a> Packets<'a> {
     fn of(packets: &'a PacketsSnapshot) -> Self {
-        let protocols = packets.streams.iter().map(|stream| Protocol { name: &stream.name, row: Row::of(&stream.values) });
-        Self { is_whole: packets.is_whole, row: Row::of(&packets.values), protocols: protocols.collect() }
+        let protocols =
+            packets.streams.iter().map(|stream| ProtocolShown { name: &stream.name, row: CountersShown::of(&stream.values) });
+        Self { is_whole: packets.is_whole, row: CountersShown::of(&packets.values), protocols: protocols.collect() }
     }
 }
 
 impl<'a> Lane<'a> {
     fn of(snapshot: &'a Snapshot, lane: &'a LaneSnapshot) -> Self {
         let rows = snapshot.services.iter().zip(&lane.services);
-        let services = rows.map(|(service, row)| Service { name: &service.name.name, url: None, row: Row::of(row) });
+        let services = rows.map(|(service, row)| Service { name: &service.name.name, url: None, row: CountersShown::of(row) });
         Self {
             cpu: lane.name.cpu,
             driver: &lane.name.driver,
@@ -117,7 +118,7 @@ impl<'a> Lane<'a> {
             state: lane.state().map_or("unknown", LaneState::name),
             is_whole: lane.is_whole,
             histograms: &lane.histograms,
-            row: Row::of(&lane.values),
+            row: CountersShown::of(&lane.values),
             services: services.collect(),
             packets: lane.packets.as_ref().map(Packets::of),
         }
@@ -131,18 +132,18 @@ struct Service<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<&'a str>,
     #[serde(flatten)]
-    row: Row<'a, ServiceCounter>,
+    row: CountersShown<'a, ServiceCounter>,
 }
 
 #[derive(Serialize)]
-struct Row<'a, C: Counter> {
+struct CountersShown<'a, C: Counter> {
     #[serde(serialize_with = "counters")]
     counters: &'a Values<C>,
     #[serde(serialize_with = "ratios")]
     ratios: &'a Values<C>,
 }
 
-impl<'a, C: Counter> Row<'a, C> {
+impl<'a, C: Counter> CountersShown<'a, C> {
     fn of(values: &'a Values<C>) -> Self {
         Self { counters: values, ratios: values }
     }

@@ -55,7 +55,7 @@ fn taken(values: &Values<ServiceCounter>) -> StreamCounts {
 #[derive(Serialize)]
 struct Whole<'a> {
     configuration: Configuration,
-    protocols: Vec<Protocol<'a>>,
+    protocols: Vec<ProtocolShown<'a>>,
     workstreams: Vec<Workstream<'a>>,
     services: Vec<Workstream<'a>>,
     ports: Vec<Port>,
@@ -78,7 +78,7 @@ struct Configuration {
 }
 
 #[derive(Serialize)]
-struct Protocol<'a> {
+struct ProtocolShown<'a> {
     name: &'a str,
     number: u8,
     queue_limit: usize,
@@ -120,8 +120,8 @@ fn json(report: &Report, services: &[StreamRow], ports: Vec<Port>) -> String {
     serde_json::to_string(&whole).expect("a report can be written") + "\n"
 }
 
-fn protocol(row: &ProtocolRow) -> Protocol<'_> {
-    Protocol {
+fn protocol(row: &ProtocolRow) -> ProtocolShown<'_> {
+    ProtocolShown {
         name: &row.name,
         number: row.number.number(),
         queue_limit: row.limit,

@@ -1,7 +1,7 @@
 //! Signals of the process, read once and counted for every queue.
 
 use corelane_os::events::polling::Bell;
-use corelane_os::events::signals::{self, SIGNALS, Signals};
+use corelane_os::events::signals::{self, SIGNALS, SignalFd};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::ThreadId;
@@ -12,7 +12,7 @@ use crate::per_process::PerProcess;
 pub type Counts = [u64; SIGNALS];
 
 struct Shared {
-    signals: Option<Signals>,
+    signals: Option<SignalFd>,
     counts: Counts,
     /// Interests of all queues in each signal, and the thread that did not block it before the first.
     uses: [(usize, Option<ThreadId>); SIGNALS],
@@ -33,7 +33,7 @@ pub fn watch(signal: i32) -> Result<u64, i32> {
     let mut shared = shared();
     let signals = match shared.signals.take() {
         Some(signals) => signals,
-        None => Signals::new()?,
+        None => SignalFd::new()?,
     };
     let signals = shared.signals.insert(signals);
     let newly = signals.add(signal)?;
@@ -57,7 +57,7 @@ pub fn leave(signal: usize) {
     }
     let blocked = thread.take_if(|thread| *thread == std::thread::current().id()).is_some();
     // A queue may end long after the program has closed all numbers, and opened files of its own under them.
-    if shared.signals.as_ref().is_some_and(Signals::is_open) {
+    if shared.signals.as_ref().is_some_and(SignalFd::is_open) {
         shared.read();
     }
     if let Some(signals) = &mut shared.signals {

@@ -15,7 +15,7 @@ use corelane_os::events::descriptor::{Identity, Kind};
 use corelane_os::events::home::Home;
 use corelane_os::events::number;
 use corelane_os::events::polling::{Bell, Readiness};
-use corelane_os::events::process::Process;
+use corelane_os::events::process::PidFd;
 use corelane_seam::slab::{Key, Slab};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -99,7 +99,7 @@ struct Origin {
 #[derive(Default)]
 struct Rest {
     /// Our own descriptor, of the process with this id.
-    process: Option<(u32, Process)>,
+    process: Option<(u32, PidFd)>,
     /// The watch on the file, if there is one.
     watch: Option<i32>,
     /// A file's size and links when last looked at.

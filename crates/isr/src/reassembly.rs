@@ -41,7 +41,7 @@ use corelane_seam::slab::Slab;
 use corelane_wire::packet::Ecn;
 use fragment::{Fragment, Key, NotOne};
 use pieces::Piece;
-use table::Table;
+use table::ReassemblyQueues;
 
 /// Datagrams that one call gives up at most, so that what came in one burst does not keep the lane when it expires.
 pub const EXPIRED_MAX: usize = 256;
@@ -89,7 +89,7 @@ struct Waiting {
 /// The table.
 pub struct Reassembly<M> {
     limits: Limits,
-    table: Table<Waiting>,
+    table: ReassemblyQueues<Waiting>,
     pieces: Slab<Piece<M>>,
     /// Bytes of memory in use by all pieces.
     held: usize,
@@ -100,7 +100,7 @@ impl<M: Memory> Reassembly<M> {
     /// An empty table. `secret` is random, and nobody else's: it decides who shares a bucket.
     #[must_use]
     pub fn new(limits: Limits, secret: u128) -> Self {
-        Self { limits, table: Table::new(secret), pieces: Slab::new(), held: 0, counts: Counts::default() }
+        Self { limits, table: ReassemblyQueues::new(secret), pieces: Slab::new(), held: 0, counts: Counts::default() }
     }
 
     /// What has been counted.

@@ -100,19 +100,19 @@ fn bounded(histogram: &Histogram, divisor: f64) -> (f64, Vec<(f64, u64)>) {
 }
 
 /// A service on a lane, or on all.
-struct Row<'a> {
+struct LabelledCounters<'a> {
     labels: Labels,
     service: &'a str,
     values: &'a Values<ServiceCounter>,
 }
 
-fn rows(snapshot: &Snapshot) -> Vec<Row<'_>> {
+fn rows(snapshot: &Snapshot) -> Vec<LabelledCounters<'_>> {
     let labels = |lane: String, service: usize| {
         let name = &snapshot.services[service].name;
         let pairs = [("lane", lane), ("service", name.name.clone()), ("url", name.url.clone())];
         pairs.map(|(label, value)| (label.to_owned(), value)).to_vec()
     };
-    let row = |lane: String, service: usize, values| Row {
+    let row = |lane: String, service: usize, values| LabelledCounters {
         labels: labels(lane, service),
         service: &snapshot.services[service].name.name,
         values,
@@ -129,7 +129,7 @@ fn rows(snapshot: &Snapshot) -> Vec<Row<'_>> {
 }
 
 /// What services count of their own: a family for each name, in which samples of all lanes stand together.
-fn own(to: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> Result<(), fmt::Error> {
+fn own(to: &mut DescriptorEncoder<'_>, rows: &[LabelledCounters<'_>]) -> Result<(), fmt::Error> {
     let mut told: Vec<String> = Vec::new();
     for row in rows {
         for Value { name, kind, unit, .. } in row.values.all().skip(ServiceCounter::ALL.len()) {

@@ -34,9 +34,9 @@ pub const PATIENCE: Duration = Duration::from_secs(1);
 const PANICS_APART: Duration = Duration::from_secs(1);
 
 /// The queue of the process for standard error.
-static REPORT: Report = Report::new();
+static REPORT: LineQueue = LineQueue::new();
 /// And the one for standard output.
-static OUTPUT: Report = Report::new();
+static OUTPUT: LineQueue = LineQueue::new();
 
 thread_local! {
     /// The lines of this lane that were lost; none on other threads.
@@ -151,7 +151,7 @@ enum Item {
 }
 
 /// A queue of lines, and the thread that writes them.
-struct Report {
+struct LineQueue {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -163,7 +163,7 @@ struct State {
     is_served: bool,
 }
 
-impl Report {
+impl LineQueue {
     const fn new() -> Self {
         let state = State { entries: VecDeque::new(), bytes: 0, is_writing: false, is_served: false };
         Self { state: Mutex::new(state), changed: Condvar::new() }
@@ -326,8 +326,8 @@ mod tests {
     }
 
     /// A queue of its own that is served, who says how a write goes, and what was written.
-    fn served() -> (&'static Report, Sender<bool>, Receiver<String>) {
-        let report: &'static Report = Box::leak(Box::new(Report::new()));
+    fn served() -> (&'static LineQueue, Sender<bool>, Receiver<String>) {
+        let report: &'static LineQueue = Box::leak(Box::new(LineQueue::new()));
         let (go, answers) = channel();
         let (took, written) = channel();
         thread::spawn(move || report.serve(&mut Slow { answers, took }));
@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn one_thread_writes() {
-        static ONE: Report = Report::new();
+        static ONE: LineQueue = LineQueue::new();
         assert!(ONE.start("report", io::sink()).unwrap());
         assert!(!ONE.start("report", io::sink()).unwrap(), "it runs already");
     }

@@ -89,23 +89,23 @@ fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
 }
 
 #[derive(Clone, Copy)]
-struct Label(usize);
+struct ClassicLabel(usize);
 
 /// Puts a program together. A conditional jump reaches over 255 instructions only, so it steps over one that reaches further.
 #[derive(Default)]
 struct Filter {
     instructions: Vec<sock_filter>,
     places: Vec<usize>,
-    jumps: Vec<(usize, Label)>,
+    jumps: Vec<(usize, ClassicLabel)>,
 }
 
 impl Filter {
-    fn label(&mut self) -> Label {
+    fn label(&mut self) -> ClassicLabel {
         self.places.push(0);
-        Label(self.places.len() - 1)
+        ClassicLabel(self.places.len() - 1)
     }
 
-    fn place(&mut self, label: Label) {
+    fn place(&mut self, label: ClassicLabel) {
         assert!(self.places[label.0] == 0, "a label has one place");
         self.places[label.0] = self.instructions.len();
     }
@@ -114,13 +114,13 @@ impl Filter {
         self.instructions.push(instruction(code, 0, 0, k));
     }
 
-    fn go(&mut self, label: Label) {
+    fn go(&mut self, label: ClassicLabel) {
         self.jumps.push((self.instructions.len(), label));
         self.one(libc::BPF_JMP | libc::BPF_JA, 0);
     }
 
     /// Goes there if the accumulator is `k`.
-    fn go_if(&mut self, k: u32, label: Label) {
+    fn go_if(&mut self, k: u32, label: ClassicLabel) {
         self.instructions.push(instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, k));
         self.go(label);
     }
@@ -156,7 +156,7 @@ impl Filter {
     }
 
     /// From the packet to its bucket in the accumulator.
-    fn hash(&mut self, family: Family, hash_type: HashType, masks: &[Mask], leave: Label) {
+    fn hash(&mut self, family: Family, hash_type: HashType, masks: &[Mask], leave: ClassicLabel) {
         let mut words = (family.addresses_bytes() / 4) as u32;
         for word in 0..words {
             self.load(libc::BPF_W, family.addresses_offset() + 4 * word);
@@ -236,7 +236,7 @@ impl Filter {
 
     /// Walks over the extension headers of IPv6 (RFC 8200, section 4; RFC 4302) and leaves the offset of what follows in X. A
     /// fragment has been put together; only the header of one that was alone is still there (RFC 6946).
-    fn walk(&mut self, leave: Label) {
+    fn walk(&mut self, leave: ClassicLabel) {
         let done = self.label();
         self.one(libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM, HEADER_V6);
         self.load(libc::BPF_B, NEXT_HEADER);
@@ -250,7 +250,7 @@ impl Filter {
     }
 
     /// One header of the walk: its kind is in the accumulator, its offset in X.
-    fn step(&mut self, done: Label) {
+    fn step(&mut self, done: ClassicLabel) {
         let [options, authentication, fragment, add] = [(); 4].map(|()| self.label());
         for (kind, label) in [(0, options), (43, options), (60, options), (51, authentication), (44, fragment)] {
             self.go_if(kind, label);

@@ -72,7 +72,7 @@ pub(super) fn program(hasher: &FlowHasher, buckets: Buckets, protocol: Protocol,
     };
     let masks = masks(hasher.toeplitz().key(), buckets.bits());
     assert!(maps.lanes > 0 && 1 << masks.len() == buckets.count(), "a bit of the bucket has a mask");
-    let mut writer = Writer { assembler, labels, maps };
+    let mut writer = SelectionWriter { assembler, labels, maps };
     writer.tuple_of_connection();
     writer.tuple_of_packet();
     for (family, label) in [(Family::V4, labels.v4), (Family::V6, labels.v6)] {
@@ -97,13 +97,13 @@ struct Labels {
     leave: Label,
 }
 
-struct Writer<'a> {
+struct SelectionWriter<'a> {
     assembler: Assembler,
     labels: Labels,
     maps: Maps<'a>,
 }
 
-impl Writer<'_> {
+impl SelectionWriter<'_> {
     /// Takes the tuple of the connection that migrates, if one does. One that came by IPv4 to a socket of IPv6 has its
     /// addresses mapped.
     fn tuple_of_connection(&mut self) {

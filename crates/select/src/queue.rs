@@ -85,12 +85,12 @@ fn program(hasher: &FlowHasher, masks: &[Mask], table: BorrowedFd<'_>) -> Vec<In
     a.branch(When::Equal, R1, i32::from(Family::V4.ether_type().to_be()), v4);
     a.branch(When::Equal, R1, i32::from(Family::V6.ether_type().to_be()), v6);
     a.jump(leave);
-    let mut writer = Writer { a, hasher, masks, select, leave };
+    let mut writer = QueueWriter { a, hasher, masks, select, leave };
     writer.a.place(v4);
     writer.v4();
     writer.a.place(v6);
     writer.v6();
-    let Writer { mut a, .. } = writer;
+    let QueueWriter { mut a, .. } = writer;
     a.place(select);
     a.store(Width::Four, R10, KEY, BUCKET);
     a.map(R1, table);
@@ -106,7 +106,7 @@ fn program(hasher: &FlowHasher, masks: &[Mask], table: BorrowedFd<'_>) -> Vec<In
     a.finish()
 }
 
-struct Writer<'a> {
+struct QueueWriter<'a> {
     a: Assembler,
     hasher: &'a FlowHasher,
     masks: &'a [Mask],
@@ -116,7 +116,7 @@ struct Writer<'a> {
     leave: Label,
 }
 
-impl Writer<'_> {
+impl QueueWriter<'_> {
     fn v4(&mut self) {
         let plain = self.a.label();
         self.load(0, V4_HEADER_BYTES, HEADER);

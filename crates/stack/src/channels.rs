@@ -11,7 +11,7 @@
 
 use crate::packet::{Ip, Packet};
 use corelane_channel::{HandedMemory, Producer};
-use corelane_wire::packet::Protocol;
+use corelane_wire::packet::IpProtocol;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -144,7 +144,7 @@ fn is_within(ip: IpAddr, network: IpAddr, bits: u8) -> bool {
 impl Filter {
     /// The one tuple that it matches, if it is one.
     fn only(&self) -> Option<Tuple> {
-        let has_ports = Protocol(self.protocol).header_with_ports().is_some();
+        let has_ports = IpProtocol(self.protocol).header_with_ports().is_some();
         let (source, destination) = (self.source.only()?, self.destination.only()?);
         has_ports.then_some(Tuple { protocol: self.protocol, source, destination, has_ports })
     }
@@ -168,9 +168,9 @@ impl FromStr for Filter {
             return Err(NoFilter);
         };
         let protocol = match protocol {
-            "udp" => Protocol::UDP.0,
-            "tcp" => Protocol::TCP.0,
-            "icmp" => Protocol::ICMP.0,
+            "udp" => IpProtocol::UDP.0,
+            "tcp" => IpProtocol::TCP.0,
+            "icmp" => IpProtocol::ICMP.0,
             number => number.parse().map_err(|_| NoFilter)?,
         };
         let end = |text| end_of(text).ok_or(NoFilter);

@@ -6,7 +6,7 @@ use corelane_wire::packet::ethernet::{self, Mac};
 use corelane_wire::packet::fragment;
 use corelane_wire::packet::ipv4::{self, Offset};
 use corelane_wire::packet::ipv6;
-use corelane_wire::packet::{EtherType, Protocol};
+use corelane_wire::packet::{EtherType, IpProtocol};
 use corelane_wire::xdr::Writer;
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ const HOPS_OF_LINK: u8 = 255;
 pub(crate) struct Ends {
     pub source: IpAddr,
     pub destination: IpAddr,
-    pub protocol: Protocol,
+    pub protocol: IpProtocol,
     /// Names the packet, if it has to be cut.
     pub identification: u32,
     pub from: Mac,
@@ -186,7 +186,7 @@ fn head(front: &mut [u8], ends: &Ends, start: usize, length: usize, more: bool) 
             ipv4::Header { traffic, identification, fragment, hops, protocol, source, destination, options }.emit(length, to)
         }
         (IpAddr::V6(source), IpAddr::V6(destination)) => {
-            let next = if is_cut { Protocol::FRAGMENT } else { ends.protocol };
+            let next = if is_cut { IpProtocol::FRAGMENT } else { ends.protocol };
             let before = if is_cut { fragment::Header::BYTES } else { 0 };
             let (traffic, label) = Default::default();
             ipv6::Header { traffic, label, next, hops, source, destination }.emit(before + length, to)?;

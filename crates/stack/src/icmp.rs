@@ -9,7 +9,7 @@ use corelane_seam::Frame;
 use corelane_wire::packet::checksum::Sum;
 use corelane_wire::packet::icmp::{self, Code};
 use corelane_wire::packet::icmpv6;
-use corelane_wire::packet::{EtherType, Packet as Walk, Protocol};
+use corelane_wire::packet::{EtherType, IpProtocol, Packet as Walk};
 use corelane_wire::xdr::Writer;
 use std::iter::once;
 use std::net::{IpAddr, SocketAddr};
@@ -44,7 +44,7 @@ impl Path {
 
     /// A message of ICMP for IPv6.
     pub fn icmpv6(&mut self, packet: Packet, ip: &Ip) {
-        let pseudo = ip.addresses().pseudo(Protocol::ICMPV6, ip.length).unwrap_or_default();
+        let pseudo = ip.addresses().pseudo(IpProtocol::ICMPV6, ip.length).unwrap_or_default();
         let Some(first) = self.checked(&packet, ip, pseudo) else { return };
         // Neighbours have not passed a router (RFC 4861, section 7.1).
         let is_of_link = packet.first.get(7) == Some(&255);
@@ -88,12 +88,12 @@ impl Path {
     }
 
     /// Sends the draft back to where a packet came from.
-    fn answer(&mut self, ip: &Ip, protocol: Protocol, sums: bool) {
+    fn answer(&mut self, ip: &Ip, protocol: IpProtocol, sums: bool) {
         let (source, destination) = (ip.destination, ip.source);
         let back = Ip { source, destination, protocol, ..*ip };
         if sums {
             let pseudo = match protocol {
-                Protocol::ICMPV6 => back.addresses().pseudo(protocol, self.draft.length()).unwrap_or_default(),
+                IpProtocol::ICMPV6 => back.addresses().pseudo(protocol, self.draft.length()).unwrap_or_default(),
                 _ => Sum::ZERO,
             };
             let checksum = pseudo.plus(self.draft.sum).checksum();
@@ -103,7 +103,7 @@ impl Path {
     }
 
     /// Sends the draft; where there is no way, it is dropped.
-    pub fn send_draft(&mut self, source: IpAddr, destination: IpAddr, protocol: Protocol) {
+    pub fn send_draft(&mut self, source: IpAddr, destination: IpAddr, protocol: IpProtocol) {
         self.identification = self.identification.wrapping_add(1);
         let identification = self.identification;
         let ends = Ends { source, destination, protocol, identification, from: self.mac, is_of_link: false };
@@ -138,8 +138,8 @@ impl Path {
     /// 2.4 (e)).
     fn error(&mut self, packet: &[u8], ip: &Ip, wrong: Wrong) {
         let is_error = match (ip.protocol, packet.get(ip.head)) {
-            (Protocol::ICMP, Some(kind)) => !matches!(kind, 0 | 8),
-            (Protocol::ICMPV6, Some(kind)) => *kind < 128,
+            (IpProtocol::ICMP, Some(kind)) => !matches!(kind, 0 | 8),
+            (IpProtocol::ICMPV6, Some(kind)) => *kind < 128,
             _ => false,
         };
         if is_error || !self.routes.is_own(ip.destination) {
@@ -160,7 +160,7 @@ impl Path {
         }
         self.draft.put(&bytes[..length]);
         self.counts.errors_out += 1;
-        self.answer(ip, if ip.source.is_ipv4() { Protocol::ICMP } else { Protocol::ICMPV6 }, false);
+        self.answer(ip, if ip.source.is_ipv4() { IpProtocol::ICMP } else { IpProtocol::ICMPV6 }, false);
     }
 
     /// Somebody says that what was sent did not arrive; the socket that it came from hears so.
@@ -206,7 +206,7 @@ fn sender_of(protocol: EtherType, quoted: &[u8]) -> Option<(SocketAddr, SocketAd
             (source.into(), destination.into(), 40, quoted[6])
         }
     };
-    let ports = quoted.get(head..)?.first_chunk::<4>().filter(|_| inner == Protocol::UDP.0)?;
+    let ports = quoted.get(head..)?.first_chunk::<4>().filter(|_| inner == IpProtocol::UDP.0)?;
     let port = |at: usize| u16::from_be_bytes([ports[at], ports[at + 1]]);
     Some((SocketAddr::new(source, port(0)), SocketAddr::new(destination, port(2))))
 }

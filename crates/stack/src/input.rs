@@ -7,7 +7,7 @@ use crate::path::{Leaving, Path};
 use corelane_isr::dispatch::Number;
 use corelane_isr::reassembly::{Admission, Datagram};
 use corelane_seam::{Checksum, Frame, Instant};
-use corelane_wire::packet::{Network, Packet as Walk, Protocol};
+use corelane_wire::packet::{IpProtocol, Network, Packet as Walk};
 use std::net::{IpAddr, SocketAddr};
 
 /// What a frame turned out to be.
@@ -118,7 +118,7 @@ impl Path {
         let IpAddr::V6(to) = ip.destination else {
             return self.routes.is_own(ip.destination) && !is_nobody(ip.source);
         };
-        let is_group_of_ours = ip.protocol == Protocol::ICMPV6 && (to == ALL_NODES || self.is_solicited(to));
+        let is_group_of_ours = ip.protocol == IpProtocol::ICMPV6 && (to == ALL_NODES || self.is_solicited(to));
         // Who looks whether an address is free has none (RFC 4862, section 5.4.2).
         let is_somebody = !is_nobody(ip.source) || (is_group_of_ours && ip.source.is_unspecified());
         (self.routes.is_own(ip.destination) || is_group_of_ours) && is_somebody
@@ -192,10 +192,10 @@ impl Path {
         }
         let Some(packet) = self.channel(packet, &ip) else { return };
         match ip.protocol {
-            Protocol::UDP => self.udp(packet, ip),
-            Protocol::ICMP if ip.source.is_ipv4() => self.icmp(packet, &ip),
-            Protocol::ICMPV6 if ip.source.is_ipv6() => self.icmpv6(packet, &ip),
-            Protocol::TCP => self.counts.drop(Drop::Protocol),
+            IpProtocol::UDP => self.udp(packet, ip),
+            IpProtocol::ICMP if ip.source.is_ipv4() => self.icmp(packet, &ip),
+            IpProtocol::ICMPV6 if ip.source.is_ipv6() => self.icmpv6(packet, &ip),
+            IpProtocol::TCP => self.counts.drop(Drop::Protocol),
             _ => {
                 self.counts.drop(Drop::Protocol);
                 self.no_such_protocol(&packet, &ip);

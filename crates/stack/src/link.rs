@@ -11,7 +11,7 @@ use corelane_wire::packet::checksum::Addresses;
 use corelane_wire::packet::ethernet::{self, Mac};
 use corelane_wire::packet::icmpv6;
 use corelane_wire::packet::neighbour::{AdvertisementFlags, Choice, Message, Options};
-use corelane_wire::packet::{EtherType, Protocol};
+use corelane_wire::packet::{EtherType, IpProtocol};
 use corelane_wire::xdr::Writer;
 use std::iter::once;
 use std::net::{IpAddr, Ipv6Addr};
@@ -201,7 +201,8 @@ impl Path {
         }
         self.draft.put(&bytes);
         let (source, destination) = (source.into(), destination.into());
-        let ends = Ends { source, destination, protocol: Protocol::ICMPV6, identification: 0, from: self.mac, is_of_link: true };
+        let ends =
+            Ends { source, destination, protocol: IpProtocol::ICMPV6, identification: 0, from: self.mac, is_of_link: true };
         let frame = self.draft.end(&ends).next();
         frame.into_iter().for_each(|frame| self.send_to(to, once(frame)));
     }

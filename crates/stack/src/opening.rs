@@ -14,7 +14,7 @@ use crate::path::Path;
 use crate::tunnels::Tunnel;
 use corelane_isr::dispatch::Number;
 use corelane_seam::{Checksum, Frame};
-use corelane_wire::packet::{EtherType, Packet as Walk, Protocol, TUNNELS_MAX, gre, udp, vxlan};
+use corelane_wire::packet::{EtherType, IpProtocol, Packet as Walk, TUNNELS_MAX, gre, udp, vxlan};
 
 /// What stands behind a tunnel's header.
 enum Carried {
@@ -26,10 +26,10 @@ impl Path {
     /// The tunnel that a packet came in, if it is one that is opened.
     pub fn tunnel_of(&self, packet: &Packet, ip: &Ip) -> Option<Tunnel> {
         let tunnel = match ip.protocol {
-            Protocol::GRE => Tunnel::Gre,
-            Protocol::IPV4 => Tunnel::IpInIp,
-            Protocol::IPV6 => Tunnel::Ipv6InIp,
-            Protocol::UDP if self.tunnels.has(Tunnel::Vxlan) && is_for_vxlan(packet, ip) => Tunnel::Vxlan,
+            IpProtocol::GRE => Tunnel::Gre,
+            IpProtocol::IPV4 => Tunnel::IpInIp,
+            IpProtocol::IPV6 => Tunnel::Ipv6InIp,
+            IpProtocol::UDP if self.tunnels.has(Tunnel::Vxlan) && is_for_vxlan(packet, ip) => Tunnel::Vxlan,
             _ => return None,
         };
         Some(tunnel).filter(|tunnel| self.tunnels.has(*tunnel) && !ip.is_part)

@@ -1,11 +1,11 @@
 //! A packet on its way through the stack.
 
 use corelane_isr::reassembly::Datagram;
-use corelane_rss::{FlowId, Protocol as HashProtocol, Tuple};
+use corelane_rss::{FlowId, Protocol, Tuple};
 use corelane_seam::Frame;
 use corelane_wire::packet::checksum::{Addresses, Sum};
 use corelane_wire::packet::extension::Chain;
-use corelane_wire::packet::{Network, Packet as Walk, Protocol, Transport};
+use corelane_wire::packet::{IpProtocol, Network, Packet as Walk, UpperLayer};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// All stations of the link (RFC 4291, section 2.7.1).
@@ -18,7 +18,7 @@ const EMPTIED_MAX: usize = 256;
 pub(crate) struct Ip {
     pub source: IpAddr,
     pub destination: IpAddr,
-    pub protocol: Protocol,
+    pub protocol: IpProtocol,
     /// Bytes of headers, in front of the transport's, in the first frame.
     pub head: usize,
     /// Bytes of the transport's, its header among them, in all frames.
@@ -40,7 +40,7 @@ impl Ip {
             Network::V6(view, _) => (ends(&view.addresses()), view.length() - view.bytes().len()),
             Network::Arp(_) | Network::Other(..) => return None,
         };
-        let (head, is_part) = (walk.transport_at - walk.network_at, matches!(walk.transport, Transport::Part(..)));
+        let (head, is_part) = (walk.transport_at - walk.network_at, matches!(walk.transport, UpperLayer::Part(..)));
         Some(Self { source, destination, protocol, head, length: bytes.len() + missing, is_part, is_good, tunnels: 0 })
     }
 
@@ -48,8 +48,8 @@ impl Ip {
     pub fn of_whole(datagram: &Datagram, first: &[u8], before: &Self) -> Option<Self> {
         let head = datagram.header_bytes;
         let protocol = match first.first()? >> 4 {
-            4 => Protocol(*first.get(9)?),
-            _ => Chain::walk(Protocol(*first.get(6)?), first.get(40..)?).ok()?.protocol,
+            4 => IpProtocol(*first.get(9)?),
+            _ => Chain::walk(IpProtocol(*first.get(6)?), first.get(40..)?).ok()?.protocol,
         };
         Some(Self { protocol, head, length: datagram.data_bytes, is_part: false, is_good: false, ..*before })
     }
@@ -118,6 +118,6 @@ impl Packet {
 }
 
 /// The flow from `source` to `destination`, as whoever receives it sees it.
-pub(crate) fn tuple(source: SocketAddr, destination: SocketAddr, protocol: Protocol) -> Option<Tuple> {
-    Tuple::new(source, destination, HashProtocol(protocol.0)).ok()
+pub(crate) fn tuple(source: SocketAddr, destination: SocketAddr, protocol: IpProtocol) -> Option<Tuple> {
+    Tuple::new(source, destination, Protocol(protocol.0)).ok()
 }

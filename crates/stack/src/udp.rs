@@ -6,10 +6,10 @@ use crate::fault;
 use crate::packet::{Ip, Packet, tuple};
 use crate::path::{Leaving, Path};
 use crate::sockets::{HEAD, Sending};
-use corelane_rss::{Outgoing, Protocol as HashProtocol, Way as Direction};
+use corelane_rss::{Outgoing, Protocol, Way as Direction};
 use corelane_seam::slab::Key;
 use corelane_seam::{Bind, Completion, Fault, FrameHash, Segment, Socket, Train, datagram_bytes_max};
-use corelane_wire::packet::Protocol;
+use corelane_wire::packet::IpProtocol;
 use std::net::{IpAddr, SocketAddr};
 
 /// Ports that are given to whoever asks for none (RFC 6335, section 6). Of a socket that has no peer each lane has its own, told by the
@@ -111,7 +111,7 @@ impl Path {
         let own = |port: &u16| lanes == 1 || usize::from(*port) % lanes == lane;
         let port = match peer {
             Some(peer) if lanes > 1 => {
-                let flow = Outgoing { local: ip, peer, protocol: HashProtocol::UDP, way: Direction::Home };
+                let flow = Outgoing { local: ip, peer, protocol: Protocol::UDP, way: Direction::Home };
                 let found = || flow.ports(&self.hasher, EPHEMERAL, |flow| self.lane_of(flow) == lane).ok();
                 let free =
                     |wanted: &dyn Fn(&u16) -> bool| found()?.map(|(port, _)| port).find(|port| wanted(port) && is_free(port));
@@ -220,24 +220,24 @@ impl Path {
         let ip = Ip {
             source: from.ip(),
             destination: to.ip(),
-            protocol: Protocol::UDP,
+            protocol: IpProtocol::UDP,
             head: 0,
             length,
             is_part: false,
             is_good: true,
             tunnels: 0,
         };
-        let pseudo = ip.addresses().pseudo(Protocol::UDP, length).unwrap_or_default();
+        let pseudo = ip.addresses().pseudo(IpProtocol::UDP, length).unwrap_or_default();
         self.draft.patch(6, pseudo.plus(self.draft.sum).checksum_of_udp());
         self.counts.datagrams_out += 1;
         self.is_untold = true;
         if self.draft.is_cut() {
             self.counts.fragments_out += self.draft.pieces() as u64;
             // A card that sends by hash does not see the ports of fragments.
-            let hashed = tuple(from, to, Protocol::UDP).and_then(|tuple| self.hasher.transmit(&tuple));
+            let hashed = tuple(from, to, IpProtocol::UDP).and_then(|tuple| self.hasher.transmit(&tuple));
             self.draft.set_hash(hashed.map(|hashed| FrameHash { flow: hashed.flow, hash_type: hashed.hash_type }));
         }
-        self.send_draft(from.ip(), to.ip(), Protocol::UDP);
+        self.send_draft(from.ip(), to.ip(), IpProtocol::UDP);
         Some(())
     }
 }

@@ -10,7 +10,7 @@ use corelane_stack::{Settings, Stack};
 use corelane_wire::packet::arp::{self, Operation};
 use corelane_wire::packet::ethernet::{self, Mac};
 use corelane_wire::packet::ipv4::{self, Fragment, Offset};
-use corelane_wire::packet::{EtherType, Protocol, udp};
+use corelane_wire::packet::{EtherType, IpProtocol, udp};
 use corelane_wire::xdr::Writer;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
@@ -175,7 +175,7 @@ fn datagram(bytes: usize, part: usize, name: u16) -> Vec<Vec<u8>> {
         identification: name,
         fragment: Fragment { offset, more, keep_whole: false },
         hops: 64,
-        protocol: Protocol::UDP,
+        protocol: IpProtocol::UDP,
         source: [10, 0, 0, 2].into(),
         destination: [10, 0, 0, 1].into(),
         options: Default::default(),

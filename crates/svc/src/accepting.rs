@@ -11,8 +11,8 @@ use crate::names::{Ending, Peer};
 use crate::places::{Sharing, TransportAddress};
 use crate::port::StreamPort;
 use crate::services::Services;
-use crate::state::{Arrived, ServiceState};
-use crate::table::Table;
+use crate::state::{AcceptedSocket, ServiceState};
+use crate::table::LaneTable;
 use corelane_lane::Kit;
 use corelane_rss::{Protocol, Transport};
 use corelane_seam::{Completion, Driver, Handle, Listen, Outcome, Reason, StreamOutcome};
@@ -43,7 +43,7 @@ impl Services {
 
     /// Starts accepting on every listener that has room and is not accepting.
     pub(crate) fn start_listening(&mut self, kit: &mut Kit) {
-        let Table { listeners, connections, services, .. } = &mut self.table;
+        let LaneTable { listeners, connections, services, .. } = &mut self.table;
         listeners.start(kit, |service| accepts(connections, &services[service as usize]));
     }
 
@@ -53,7 +53,7 @@ impl Services {
         match completion.outcome {
             Outcome::Stream(StreamOutcome::Accepted { socket, peer, local }) => {
                 self.table.listeners.accepted(index, kit.now());
-                self.table.services[service as usize].waiting.push_back(Arrived { socket, peer, local });
+                self.table.services[service as usize].waiting.push_back(AcceptedSocket { socket, peer, local });
                 self.admit_waiting(kit, service);
             }
             Outcome::Closed => {
@@ -105,8 +105,8 @@ impl Services {
         }
     }
 
-    fn admit(&mut self, kit: &mut Kit, service: u16, arrived: Arrived) {
-        let Table { connections, services, desk, .. } = &self.table;
+    fn admit(&mut self, kit: &mut Kit, service: u16, arrived: AcceptedSocket) {
+        let LaneTable { connections, services, desk, .. } = &self.table;
         if connections.peer_is_full(&services[service as usize], &desk.memory.accounts, &arrived.peer) {
             self.table.count(service, ServiceCounter::ConnectionsPerPeerMaxHits, 1);
             self.table.count(service, ServiceCounter::AcceptsRefused, 1);
@@ -122,7 +122,7 @@ impl Services {
         self.steering.note_selection(kit);
         let machine = Machine::accepted(self.table.draining);
         let connection = Connection::new(Some(arrived.socket), peer, service, machine, kit.now());
-        let Table { connections, services, desk, .. } = &mut self.table;
+        let LaneTable { connections, services, desk, .. } = &mut self.table;
         let index = connections.admit(services, desk, connection, &kit.arena);
         self.table.there(index).mark_dirty();
         self.begin(kit, index);

@@ -6,7 +6,7 @@ use crate::flows::Flow;
 use crate::machine::Phase;
 use crate::outgoing::{NOWHERE, TRIES, destination};
 use crate::services::Services;
-use crate::table::Table;
+use crate::table::LaneTable;
 use corelane_lane::Kit;
 use corelane_seam::{Address, Bind, Completion, DatagramOp, DatagramOutcome, Fault, Handle, Op, Outcome, Reason, StreamOp};
 use corelane_watch::ServiceCounter;
@@ -22,7 +22,7 @@ enum From {
     Any,
 }
 
-impl Table {
+impl LaneTable {
     /// Opens a connection that has just been admitted: `local` of its peer is what its service wants.
     pub(crate) fn begin_connect(&mut self, kit: &mut Kit, index: u32) {
         let connection = self.connections.there(index);

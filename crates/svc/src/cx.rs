@@ -17,7 +17,7 @@ use crate::post::Post;
 use crate::replies::Replies;
 use crate::requests::Watch;
 use crate::sockets::{DatagramSocket, datagram_socket};
-use crate::table::Table;
+use crate::table::LaneTable;
 use crate::talk::{Silent, Talk};
 use crate::ticket::Ticket;
 use crate::timers::Timer;
@@ -39,7 +39,7 @@ use std::time::Duration;
 /// Where a call into a service happens, before its type is known.
 pub(crate) struct Site<'a> {
     kit: &'a mut Kit,
-    table: &'a mut Table,
+    table: &'a mut LaneTable,
     service: u16,
     current: Option<ConnectionId>,
     socket: Option<SocketId>,
@@ -52,7 +52,7 @@ pub(crate) struct Site<'a> {
 /// `Cx<'_>` alone is for a service that says nothing. Code for any service takes `&mut Cx<'_, impl Talk>`.
 pub struct Cx<'a, T: Talk = Silent> {
     pub(crate) kit: &'a mut Kit,
-    table: &'a mut Table,
+    table: &'a mut LaneTable,
     pub(crate) post: &'a mut Post<T>,
     service: u16,
     pub(crate) current: Option<ConnectionId>,
@@ -74,7 +74,7 @@ pub(crate) struct Met {
 }
 
 impl<'a> Site<'a> {
-    pub(crate) fn new(kit: &'a mut Kit, table: &'a mut Table, service: u16, current: Option<ConnectionId>) -> Self {
+    pub(crate) fn new(kit: &'a mut Kit, table: &'a mut LaneTable, service: u16, current: Option<ConnectionId>) -> Self {
         // One store: for who asks why a turn takes so long.
         let connection = current.map_or(0, |id| u64::from(id.index) + 1);
         kit.row.set(LaneCounter::Serving, (u64::from(service) + 1) << 32 | connection);
@@ -216,7 +216,7 @@ impl<K: Talk> Cx<'_, K> {
             self.kit.now(),
         );
         let deadline = self.kit.now().saturating_add(nanoseconds(self.table.limits(self.service).connect_limit));
-        let Table { connections, services, desk, .. } = &mut *self.table;
+        let LaneTable { connections, services, desk, .. } = &mut *self.table;
         let index = connections.admit(services, desk, connection, &self.kit.arena);
         connections.keep_session(index, Box::new(session));
         let timer = self.kit.start_timer(deadline, connections.handle(class::DEADLINE, index));
@@ -395,7 +395,7 @@ impl<K: Talk> Cx<'_, K> {
     /// As for [`Cx::id`].
     pub fn start_timer(&mut self, after: Duration, token: u64) -> Result<Timer, Error> {
         let (id, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds(after)));
-        let Table { connections, services, timers, .. } = &mut *self.table;
+        let LaneTable { connections, services, timers, .. } = &mut *self.table;
         let Some(connection) = connections.find(id) else {
             return Err(Error::TimersFull { timers: 0 });
         };
@@ -410,7 +410,7 @@ impl<K: Talk> Cx<'_, K> {
 
     /// Stops a timer of this service. Does nothing to one that has come.
     pub fn stop_timer(&mut self, timer: Timer) {
-        let Table { connections, timers, .. } = &mut *self.table;
+        let LaneTable { connections, timers, .. } = &mut *self.table;
         let Some(owner) = timers.owner(timer) else { return };
         // reason: its timers end with it.
         let connection = connections.find(owner).expect("a connection takes its timers with it");

@@ -5,7 +5,7 @@ use crate::names::SocketId;
 use crate::places::TransportAddress;
 use crate::services::Services;
 use crate::sockets::{Bound, DatagramSocket, datagram_socket};
-use crate::table::Table;
+use crate::table::LaneTable;
 use corelane_lane::Kit;
 use corelane_rss::Transport;
 use corelane_seam::{Address, Completion, DatagramOutcome, Datagrams, Driver, Fault, Outcome, Socket, Trains};
@@ -20,7 +20,7 @@ impl Services {
         let failed = |fault| Error::Listen { address: bind.address.clone(), fault };
         let socket = self.steering.open_socket(driver, at, |driver| driver.bind(&bind).map_err(failed))?;
         let local = driver.local_address(socket).map_err(failed)?;
-        let Table { sockets, services, .. } = &mut self.table;
+        let LaneTable { sockets, services, .. } = &mut self.table;
         let waiting_max = services[service as usize].limits.datagrams_waiting_max;
         let id = sockets.admit(services, DatagramSocket::served(service, socket, local.clone(), waiting_max));
         sockets.bound()[index].socket = Some(id);
@@ -46,7 +46,7 @@ impl Services {
 
     /// Tells the service, unless it has closed the socket meanwhile. None if the name is void.
     fn socket_opened(&mut self, kit: &mut Kit, id: SocketId, outcome: Result<(Socket, Address), Fault>) -> Option<()> {
-        let Table { sockets, services, flows, draining, .. } = &mut self.table;
+        let LaneTable { sockets, services, flows, draining, .. } = &mut self.table;
         let mut found = sockets.found(services, id)?;
         let service = found.service();
         found.mark();
@@ -63,7 +63,7 @@ impl Services {
 
     /// A batch is handed to the service once, all of it together. None if the name is void.
     fn arrived(&mut self, kit: &mut Kit, id: SocketId, mut batch: Datagrams, fault: Option<Fault>) -> Option<()> {
-        let Table { sockets, services, flows, .. } = &mut self.table;
+        let LaneTable { sockets, services, flows, .. } = &mut self.table;
         let mut found = sockets.found(services, id)?;
         let (service, is_served) = (found.service(), found.is_served());
         if let Some(mut replies) = found.arrived(kit, flows.as_ref(), &batch, fault) {
@@ -108,7 +108,7 @@ impl Services {
 
     /// A socket is closed: its place is free. None if the name is void.
     fn datagrams_closed(&mut self, id: SocketId) -> Option<()> {
-        let Table { sockets, services, .. } = &mut self.table;
+        let LaneTable { sockets, services, .. } = &mut self.table;
         sockets.found(services, id)?;
         sockets.dismiss(services, id);
         if let Some(address) = sockets.unbind(id) {

@@ -5,9 +5,9 @@ use crate::class;
 use crate::found::Found;
 use crate::limits::SECOND;
 use crate::names::Ending;
-use crate::port::{Call, Port};
+use crate::port::{Callback, Port};
 use crate::services::Services;
-use crate::table::Table;
+use crate::table::LaneTable;
 use corelane_lane::{Kit, fenced};
 use corelane_seam::{Driver, Handle, Op, nanoseconds};
 use corelane_watch::ServiceCounter;
@@ -58,7 +58,7 @@ impl Services {
                 kit.submit(handle, Op::StopReceive { socket });
             }
         }
-        self.call(kit, index, Call::Draining);
+        self.call(kit, index, Callback::Draining);
         self.table.there(index).mark_dirty();
     }
 
@@ -87,7 +87,7 @@ impl Services {
 
     /// Closes the listeners for which nobody waits any more, or `all`.
     pub(crate) fn close_settled(&mut self, kit: &mut Kit, all: bool) {
-        let Table { listeners, connections, services, .. } = &mut self.table;
+        let LaneTable { listeners, connections, services, .. } = &mut self.table;
         listeners.close_settled(kit, all, |service| accepts(connections, &services[service as usize]));
     }
 

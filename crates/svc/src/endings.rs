@@ -6,9 +6,9 @@ use crate::found::Found;
 use crate::limits::{Limits, RATE_GRACE, SECOND};
 use crate::machine::{Draining, Machine, Phase};
 use crate::names::{ConnectionId, Ending, Peer};
-use crate::port::Call;
+use crate::port::Callback;
 use crate::services::Services;
-use crate::table::Table;
+use crate::table::LaneTable;
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
 use corelane_seam::{Address, Fault, Handle, Op, Socket, nanoseconds};
@@ -74,7 +74,7 @@ impl Services {
         if let Some(session) = session {
             self.connection_call(kit, index, |port, cx| port.closed(cx, session, ending));
         }
-        let Table { connections, timers, .. } = &mut self.table;
+        let LaneTable { connections, timers, .. } = &mut self.table;
         timers.end_all(kit, &mut connections.there(index).timers);
         let found = self.table.there(index);
         if let Some(busy) = found.connection.busy.take() {
@@ -105,7 +105,7 @@ impl Services {
         let connection = self.table.there(index).connection;
         assert!(connection.machine.has_ended(), "a socket was closed that nobody had asked to close");
         let service = connection.service();
-        let Table { connections, services, desk, .. } = &mut self.table;
+        let LaneTable { connections, services, desk, .. } = &mut self.table;
         let transform = connections.dismiss(services, desk, index, &kit.arena);
         self.discard(kit, service, transform);
         self.accept_again(kit);
@@ -220,7 +220,7 @@ impl Services {
         let busy = found.connection.busy.as_mut().expect("a ticket that expires is held in the box");
         // reason: as above; it came first of all deadlines.
         let (ticket, token) = busy.output.expire(kit.now()).expect("a ticket is held whose time has come");
-        self.call(kit, index, Call::Expired(ticket, token));
+        self.call(kit, index, Callback::Expired(ticket, token));
         // The call may have ended it.
         if let Some(mut found) = self.table.at(index) {
             found.set_deadline(kit);

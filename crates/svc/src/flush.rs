@@ -3,7 +3,7 @@
 use crate::found::Found;
 use crate::machine::{Facts, Pause, Phase, Step};
 use crate::names::{ConnectionId, Ending};
-use crate::port::Call;
+use crate::port::Callback;
 use crate::services::Services;
 use crate::streams::receive_op;
 use corelane_lane::Kit;
@@ -124,7 +124,7 @@ impl Services {
     fn call_drained(&mut self, kit: &mut Kit, index: u32) {
         let wanted = std::mem::take(&mut self.table.there(index).busy(&kit.arena).output.wants_drained);
         assert!(wanted, "who is told that all has left has asked for it");
-        self.call(kit, index, Call::Drained);
+        self.call(kit, index, Callback::Drained);
         let found = self.table.there(index);
         let is_starved = found.connection.is_starved;
         // Unless the call has ended it, its box is back.

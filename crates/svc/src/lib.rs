@@ -72,7 +72,7 @@ pub use names::{ConnectionId, Ending, Learned, Next, Order, Peer, SocketId};
 pub use nudge::Nudge;
 pub use output::{Output, OutputWriter};
 pub use places::{Sharing, TransportAddress};
-pub use remote::{Remote, Reply as RemoteReply, WakeOutside};
+pub use remote::{Remote, RemoteReply, WakeOutside};
 pub use replies::Replies;
 pub use requests::Watch;
 pub use service::{DatagramService, StreamService};

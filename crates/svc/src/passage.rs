@@ -4,7 +4,7 @@ use crate::connection::{Busy, Connection};
 use crate::found::Found;
 use crate::machine::{Machine, Phase};
 use crate::names::Ending;
-use crate::port::Call;
+use crate::port::Callback;
 use crate::services::Services;
 use crate::transform::{Passage, Progress, Side, Transform};
 use corelane_lane::{Kit, fenced};
@@ -46,7 +46,7 @@ impl Services {
         }
         let pair = self.table.there(index).connection.pair;
         self.adopt_session(kit, index);
-        self.call(kit, index, Call::Connected);
+        self.call(kit, index, Callback::Connected);
         self.table.there(index).mark_dirty();
         if let Some(mut other) = pair.and_then(|pair| self.table.found(pair)) {
             other.mark_dirty();

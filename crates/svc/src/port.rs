@@ -14,7 +14,7 @@ use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use std::any::Any;
 
 /// Which of a stream service's calls is meant.
-pub(crate) enum Call {
+pub(crate) enum Callback {
     Receive,
     Connected,
     Drained,
@@ -47,7 +47,7 @@ pub(crate) trait StreamPort: AnyPort {
     fn open(&mut self, site: &mut Site<'_>, peer: &Peer) -> u32;
     /// Takes over a session made before its connection was open; none if it is of another type.
     fn adopt(&mut self, session: Box<dyn Any>) -> Option<u32>;
-    fn call(&mut self, site: &mut Site<'_>, session: u32, call: Call, input: &mut Input, output: &mut Output) -> Next;
+    fn call(&mut self, site: &mut Site<'_>, session: u32, call: Callback, input: &mut Input, output: &mut Output) -> Next;
     fn closed(&mut self, site: &mut Site<'_>, session: u32, ending: Ending);
     /// The transform of a connection, if it is to have one.
     fn transform(&mut self, side: Side, peer: &Peer) -> Option<Box<dyn Transform>>;
@@ -122,12 +122,12 @@ impl<S: StreamService> Sessions<S> {
 }
 
 /// A service over datagrams, and its post.
-pub(crate) struct Sockets<S: DatagramService> {
+pub(crate) struct DatagramSockets<S: DatagramService> {
     service: S,
     post: Post<S::Talk>,
 }
 
-impl<S: DatagramService> Sockets<S> {
+impl<S: DatagramService> DatagramSockets<S> {
     pub(crate) fn new(service: S, post: Post<S::Talk>) -> Self {
         Self { service, post }
     }
@@ -191,7 +191,7 @@ macro_rules! any_port {
 }
 
 any_port!(Sessions, StreamService);
-any_port!(Sockets, DatagramService);
+any_port!(DatagramSockets, DatagramService);
 
 impl<S: StreamService> StreamPort for Sessions<S> {
     fn open(&mut self, site: &mut Site<'_>, peer: &Peer) -> u32 {
@@ -204,22 +204,22 @@ impl<S: StreamService> StreamPort for Sessions<S> {
         Some(self.sessions.insert(*session).index)
     }
 
-    fn call(&mut self, site: &mut Site<'_>, session: u32, call: Call, input: &mut Input, output: &mut Output) -> Next {
+    fn call(&mut self, site: &mut Site<'_>, session: u32, call: Callback, input: &mut Input, output: &mut Output) -> Next {
         let Self { service, sessions, post, .. } = self;
         // A connection keeps the place of its session until that is closed.
         let session = sessions.at_mut(session);
         let cx = &mut site.with(post);
         match call {
-            Call::Receive => service.receive(cx, session, input, output),
-            Call::Connected => service.connected(cx, session, output),
-            Call::Drained => service.drained(cx, session, output),
-            Call::Timer(token) => service.timer(cx, session, output, token),
-            Call::Message => {
+            Callback::Receive => service.receive(cx, session, input, output),
+            Callback::Connected => service.connected(cx, session, output),
+            Callback::Drained => service.drained(cx, session, output),
+            Callback::Timer(token) => service.timer(cx, session, output, token),
+            Callback::Message => {
                 let notice = cx.take_notice();
                 service.message(cx, session, output, notice)
             }
-            Call::Expired(ticket, token) => service.expired(cx, session, output, ticket, token),
-            Call::Draining => {
+            Callback::Expired(ticket, token) => service.expired(cx, session, output, ticket, token),
+            Callback::Draining => {
                 service.draining(cx, session, output);
                 Next::Continue
             }
@@ -257,7 +257,7 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     }
 }
 
-impl<S: DatagramService> DatagramPort for Sockets<S> {
+impl<S: DatagramService> DatagramPort for DatagramSockets<S> {
     fn receive(&mut self, site: &mut Site<'_>, batch: &Datagrams, replies: &mut Replies) {
         self.service.receive(&mut site.with(&mut self.post), batch, replies);
     }

@@ -7,7 +7,7 @@ use crate::limits::SECOND;
 use crate::memory::{Grant, LOOK_AGAIN, LOOK_SOON, LOOKS, Unsaid, Waiting};
 use crate::names::{ConnectionId, Ending};
 use crate::services::Services;
-use crate::table::Table;
+use crate::table::LaneTable;
 use corelane_lane::Kit;
 use corelane_seam::{Address, Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, RECEIVE_BYTES_LEAST};
 use corelane_watch::ServiceCounter;
@@ -19,7 +19,7 @@ const NEARLY_GONE_DIVISOR: usize = 4;
 /// How often the operator is told.
 const SAY_AGAIN: u64 = SECOND;
 
-impl Table {
+impl LaneTable {
     /// Calls those again to whom the lane would now lend what they were refused.
     #[inline]
     pub(crate) fn revive_starved(&mut self, arena: &Arena, now: u64) {
@@ -156,7 +156,7 @@ impl Services {
         let now = kit.now();
         let holders = self.holders(kit, |connection| connection.stands_still(now));
         let most = holders.iter().map(|holder| holder.peer_bytes).max().unwrap_or(0);
-        let held_by_peer = |table: &mut Table, id| {
+        let held_by_peer = |table: &mut LaneTable, id| {
             let account = table.find(id)?.peer();
             Some(table.desk.memory.accounts.held(account, &kit.arena))
         };

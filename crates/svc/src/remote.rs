@@ -122,11 +122,11 @@ impl<T: Talk> Remote<T> {
     }
 
     /// Asks the service on a lane, where `asked` is called. Await the reply, on any runtime, or block on
-    /// [`Reply::wait`].
+    /// [`RemoteReply::wait`].
     ///
     /// # Errors
     /// The question comes back as a message does, and also if `asks_max` questions, the service's limit, wait already.
-    pub fn ask(&self, lane: usize, question: T::Question) -> Result<Reply<T::Answer>, Unheard<T::Question>> {
+    pub fn ask(&self, lane: usize, question: T::Question) -> Result<RemoteReply<T::Answer>, Unheard<T::Question>> {
         let Some(waiting) = self.waiting.get(lane) else { return Err(Unheard { word: question, why: Silence::Gone }) };
         if waiting.fetch_add(1, Ordering::Relaxed) >= self.asks_max {
             waiting.fetch_sub(1, Ordering::Relaxed);
@@ -136,7 +136,7 @@ impl<T: Talk> Remote<T> {
         let awaited = Arc::new(Awaited { state, settled: Condvar::new(), wake: self.wake.clone() });
         let asked = Asked { awaited: Some(awaited.clone()), waiting: self.waiting.clone(), lane, is_taken: false };
         match self.tell.tell(lane, Outer::Question(question, asked)) {
-            Ok(()) => Ok(Reply { awaited }),
+            Ok(()) => Ok(RemoteReply { awaited }),
             Err(Unheard { word: Outer::Question(word, _), why }) => Err(Unheard { word, why }),
             Err(_) => unreachable!("what is refused comes back"),
         }
@@ -146,11 +146,11 @@ impl<T: Talk> Remote<T> {
 /// The reply to a question from outside the lanes: a future, to be awaited on any runtime, or to block on.
 /// Dropping it gives up the answer.
 #[must_use = "a reply comes to who awaits it"]
-pub struct Reply<A> {
+pub struct RemoteReply<A> {
     awaited: Arc<Awaited<A>>,
 }
 
-impl<A> Reply<A> {
+impl<A> RemoteReply<A> {
     /// Blocks the thread until the reply is there. Not for a lane's own thread.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl<A> Reply<A> {
     }
 }
 
-impl<A> Future for Reply<A> {
+impl<A> Future for RemoteReply<A> {
     type Output = Result<A, Lost>;
 
     /// # Panics
@@ -181,9 +181,9 @@ impl<A> Future for Reply<A> {
     }
 }
 
-impl<A> fmt::Debug for Reply<A> {
+impl<A> fmt::Debug for RemoteReply<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Reply")
+        f.write_str("RemoteReply")
     }
 }
 

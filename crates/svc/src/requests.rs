@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 /// For whom an operation is.
 #[derive(Clone, Copy)]
-pub(crate) enum Asker {
+pub(crate) enum Submitter {
     /// The service, which names it so.
     Service(u64),
     /// The output of a connection.
@@ -21,7 +21,7 @@ pub(crate) enum Asker {
 /// An operation that a service started itself, or sends a file by.
 struct Request {
     service: u16,
-    asker: Asker,
+    asker: Submitter,
     sort: Sort,
 }
 
@@ -87,7 +87,7 @@ impl Drop for Watch {
 /// One that has ended: whose it was, for whom, and how it ended.
 pub(crate) struct Ended {
     pub(crate) service: u16,
-    pub(crate) asker: Asker,
+    pub(crate) asker: Submitter,
     pub(crate) outcome: Outcome,
 }
 
@@ -109,12 +109,12 @@ impl Requests {
 
     /// Starts an operation of a service.
     pub(crate) fn begin(&mut self, kit: &mut Kit, service: u16, op: Op, token: u64) {
-        self.submit(kit, service, op, Asker::Service(token));
+        self.submit(kit, service, op, Submitter::Service(token));
     }
 
     /// Watches a directory for a service, as long as what is returned is kept.
     pub(crate) fn watch(&mut self, kit: &mut Kit, service: u16, directory: File, token: u64) -> Watch {
-        let handle = self.submit(kit, service, FileOp::Watch { directory }.into(), Asker::Service(token));
+        let handle = self.submit(kit, service, FileOp::Watch { directory }.into(), Submitter::Service(token));
         if self.ends_watches {
             self.unwatched.borrow_mut().push(handle);
         }
@@ -144,10 +144,10 @@ impl Requests {
 
     /// Reads a part of a file for a connection's output.
     pub(crate) fn fetch(&mut self, kit: &mut Kit, service: u16, id: ConnectionId, read: FileOp) {
-        self.submit(kit, service, read.into(), Asker::Output(id));
+        self.submit(kit, service, read.into(), Submitter::Output(id));
     }
 
-    fn submit(&mut self, kit: &mut Kit, service: u16, op: Op, asker: Asker) -> Handle {
+    fn submit(&mut self, kit: &mut Kit, service: u16, op: Op, asker: Submitter) -> Handle {
         let sort = Sort::of(&op);
         let is_file =
             matches!(op, Op::File(FileOp::Read { .. }) | Op::File(FileOp::Write { .. }) | Op::File(FileOp::Sync { .. }));

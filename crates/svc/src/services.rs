@@ -7,14 +7,14 @@ use crate::exchange::Exchange;
 use crate::limits::Limits;
 use crate::notices::{Note, Notice};
 use crate::places::Sharing;
-use crate::port::{Port, Sessions, Sockets};
+use crate::port::{DatagramSockets, Port, Sessions};
 use crate::post::Post;
-use crate::requests::{Asker, Ended};
+use crate::requests::{Ended, Submitter};
 use crate::service::{DatagramService, StreamService};
 use crate::sockets::Bound;
 use crate::state::ServiceState;
 use crate::steering::{Steer, Steering};
-use crate::table::Table;
+use crate::table::LaneTable;
 use crate::talk::Talk;
 use crate::timers::Timer;
 use crate::transform::MakeTransform;
@@ -31,7 +31,7 @@ pub const LANE_CONNECTIONS_MAX: u32 = 100_000;
 /// All services of one lane, their connections and sockets.
 pub struct Services {
     pub(crate) ports: Vec<Port>,
-    pub(crate) table: Table,
+    pub(crate) table: LaneTable,
     /// Handshake steps that this turn has taken or put off.
     pub(crate) handshake_steps: u32,
     pub(crate) drain_deadline: u64,
@@ -55,7 +55,7 @@ impl Services {
     pub fn new(connections_max: u32) -> Self {
         Self {
             ports: Vec::new(),
-            table: Table::new(connections_max),
+            table: LaneTable::new(connections_max),
             handshake_steps: 0,
             drain_deadline: u64::MAX,
             steering: Steering::default(),
@@ -130,7 +130,7 @@ impl Services {
     pub fn add_datagrams<S: DatagramService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
         assert_declared::<S>(S::COUNTERS, &row);
         let post = self.post();
-        self.add(Port::Datagram(Box::new(Sockets::new(service, post))), limits, row, None)
+        self.add(Port::Datagram(Box::new(DatagramSockets::new(service, post))), limits, row, None)
     }
 
     /// The post of the service that is added next.
@@ -235,8 +235,8 @@ impl Services {
             return kit.row.add(LaneCounter::CompletionsStale, 1);
         };
         let token = match asker {
-            Asker::Service(token) => token,
-            Asker::Output(id) => return self.fetched(kit, id, outcome),
+            Submitter::Service(token) => token,
+            Submitter::Output(id) => return self.fetched(kit, id, outcome),
         };
         self.tell_bursts(kit, service);
         let outcome = unfence(outcome);
@@ -288,7 +288,7 @@ impl Services {
 
     fn timer_expired(&mut self, handle: Handle) {
         let timer = Timer::of(handle);
-        let Table { connections, timers, notices, .. } = &mut self.table;
+        let LaneTable { connections, timers, notices, .. } = &mut self.table;
         // It may have been stopped since it came.
         let Some(to) = timers.owner(timer) else { return };
         // reason: its timers end with it.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// An accepted socket for which there is no room yet.
-pub(crate) struct Arrived {
+pub(crate) struct AcceptedSocket {
     pub(crate) socket: Socket,
     pub(crate) peer: Address,
     pub(crate) local: Address,
@@ -29,7 +29,7 @@ pub(crate) struct ServiceState {
     pub(crate) handshakes: Cell<u32>,
     /// Datagram sockets.
     pub(crate) sockets: u32,
-    pub(crate) waiting: VecDeque<Arrived>,
+    pub(crate) waiting: VecDeque<AcceptedSocket>,
     pub(crate) session_type: Option<TypeId>,
     /// When the service wants to be called, in nanoseconds; `u64::MAX` if it does not.
     pub(crate) alarms: Alarms,

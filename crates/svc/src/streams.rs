@@ -7,7 +7,7 @@ use crate::limits::Limits;
 use crate::machine::Phase;
 use crate::names::{ConnectionId, Ending, Next, Order};
 use crate::notices::{Note, Notice};
-use crate::port::Call;
+use crate::port::Callback;
 use crate::services::Services;
 use crate::ticket::Name;
 use corelane_lane::Kit;
@@ -97,27 +97,27 @@ impl Services {
                 found.connection.machine.tell_of_end();
             }
             let calling = found.begin_call(kit);
-            self.call_service(kit, calling, Call::Receive);
+            self.call_service(kit, calling, Callback::Receive);
         }
     }
 
     /// Calls into the service with the connection's input and output, and does what it wants next.
-    pub(crate) fn call(&mut self, kit: &mut Kit, index: u32, call: Call) {
+    pub(crate) fn call(&mut self, kit: &mut Kit, index: u32, call: Callback) {
         let calling = self.table.there(index).begin_call(kit);
         self.call_service(kit, calling, call);
     }
 
-    fn call_service(&mut self, kit: &mut Kit, calling: Calling, call: Call) {
+    fn call_service(&mut self, kit: &mut Kit, calling: Calling, call: Callback) {
         let Calling { id, service, session, about, mut busy } = calling;
         // It was given up before it was open, or has ended: only a notice to it may be left to drop.
         let Some(session) = session else {
             self.table.there(id.index).connection.busy = Some(busy);
-            if let Call::Message = call {
+            if let Callback::Message = call {
                 self.service_call(kit, service, |port, _| port.drop_notice());
             }
             return;
         };
-        let (before, receives) = (busy.input.len(), matches!(call, Call::Receive));
+        let (before, receives) = (busy.input.len(), matches!(call, Callback::Receive));
         let (input, output) = (&mut busy.input, &mut busy.output);
         let (next, met) = self.fenced_call(kit, &about, |port, cx| port.call(cx, session, call, input, output));
         let is_too_long = std::mem::take(&mut busy.input.is_too_long);
@@ -165,9 +165,9 @@ impl Services {
                 self.service_call(kit, from, |port, _| port.drop_notice());
             }
             _ if is_foreign => {}
-            Notice::Message => self.call(kit, id.index, Call::Message),
+            Notice::Message => self.call(kit, id.index, Callback::Message),
             Notice::Resume if open => self.table.there(id.index).resume(kit),
-            Notice::Timer(token) if open => self.call(kit, id.index, Call::Timer(token)),
+            Notice::Timer(token) if open => self.call(kit, id.index, Callback::Timer(token)),
             Notice::Finish if open => self.table.there(id.index).say_no_more(),
             Notice::Close if open => self.end(kit, id.index, Ending::Completed),
             Notice::Abort if found.is_some() => self.end(kit, id.index, Ending::Aborted),

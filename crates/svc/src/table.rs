@@ -23,7 +23,7 @@ use corelane_watch::ServiceCounter;
 use std::collections::VecDeque;
 
 /// Everything of the lane's services but their code.
-pub(crate) struct Table {
+pub(crate) struct LaneTable {
     pub(crate) connections: Connections,
     pub(crate) desk: Desk,
     pub(crate) services: Vec<ServiceState>,
@@ -42,7 +42,7 @@ pub(crate) struct Table {
     pub(crate) fault: Option<Fault>,
 }
 
-impl Table {
+impl LaneTable {
     pub(crate) fn new(connections_max: u32) -> Self {
         Self {
             connections: Connections::new(connections_max),
@@ -68,7 +68,7 @@ impl Table {
 
     /// The connection at an index, with what it needs of its lane.
     pub(crate) fn at(&mut self, index: u32) -> Option<Found<'_>> {
-        let Table { connections, services, desk, .. } = self;
+        let LaneTable { connections, services, desk, .. } = self;
         let (id, connection) = connections.named(index)?;
         let state = &services[connection.service() as usize];
         Some(Found { id, connection, state, desk })
@@ -76,7 +76,7 @@ impl Table {
 
     /// The connection of that name, with what it needs of its lane, if it is still there.
     pub(crate) fn found(&mut self, id: ConnectionId) -> Option<Found<'_>> {
-        let Table { connections, services, desk, .. } = self;
+        let LaneTable { connections, services, desk, .. } = self;
         let connection = connections.find(id)?;
         let state = &services[connection.service() as usize];
         Some(Found { id, connection, state, desk })

@@ -111,7 +111,7 @@ impl Client {
             ServerName::try_from(name.to_owned()).map_err(unfit)
         });
         let certificate = self.certificate.as_ref().map(|pem| pem.load(&self.provider)).transpose()?;
-        let program = Program {
+        let program = SharedClient {
             name: name.transpose()?,
             verifier: self.verifier()?,
             certificate: certificate.map(Arc::new),
@@ -159,7 +159,7 @@ fn of_this_system() -> Result<RootCertStore, Error> {
 }
 
 /// What all lanes of a program share.
-struct Program {
+struct SharedClient {
     name: Option<ServerName<'static>>,
     verifier: Arc<dyn ServerCertVerifier>,
     certificate: Option<Arc<CertifiedKey>>,
@@ -168,7 +168,7 @@ struct Program {
     provider: Arc<CryptoProvider>,
 }
 
-impl Program {
+impl SharedClient {
     /// A lane's configuration, with a store of sessions of its own: nobody else takes its lock.
     fn configured(&self, clock: &Arc<Clock>) -> Result<ClientConfig, Error> {
         let builder = ClientConfig::builder_with_details(self.provider.clone(), clock.clone());
@@ -197,7 +197,7 @@ impl Program {
 
 /// A client whose files have been read. A clone is the same one.
 #[derive(Clone)]
-pub struct Caller(Arc<Program>);
+pub struct Caller(Arc<SharedClient>);
 
 impl std::fmt::Debug for Caller {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

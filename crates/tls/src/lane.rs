@@ -1,7 +1,7 @@
 //! What one lane has of a server or a client: a configuration of its own.
 
 use crate::clock::Clock;
-use crate::program::Program;
+use crate::program::SharedServer;
 use crate::transform::Tls;
 use corelane::service::{Passage, Progress, Transform, TransformError};
 use rustls::server::ServerConnection;
@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 /// Makes the transforms of one lane for those whom it accepts; the configuration is made anew when the files have changed.
 pub(crate) struct Accepts {
-    program: Arc<Program>,
+    program: Arc<SharedServer>,
     clock: Arc<Clock>,
     config: Arc<ServerConfig>,
     generation: u64,
 }
 
 impl Accepts {
-    pub(crate) fn new(program: Arc<Program>) -> Self {
+    pub(crate) fn new(program: Arc<SharedServer>) -> Self {
         let clock = Arc::default();
         let (config, generation) = program.configured(&clock);
         Self { program, clock, config, generation }

@@ -75,13 +75,13 @@ pub(crate) struct Material {
 }
 
 /// What all lanes of a program share: read when a lane begins, and when the files have changed.
-pub(crate) struct Program {
+pub(crate) struct SharedServer {
     pub(crate) settings: Settings,
     generation: AtomicU64,
     material: Mutex<Material>,
 }
 
-impl Program {
+impl SharedServer {
     /// Reads the files.
     pub(crate) fn load(settings: Settings) -> Result<Self, Error> {
         let tried = ServerConfig::builder_with_provider(settings.provider.clone()).with_safe_default_protocol_versions();

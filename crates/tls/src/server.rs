@@ -1,7 +1,7 @@
 //! A server's TLS: whom it shows which certificate, what it speaks, whom it lets in.
 
 use crate::lane::Accepts;
-use crate::program::{Program, Settings};
+use crate::program::{Settings, SharedServer};
 use crate::provider::usual;
 use crate::transform::PlainAnswer;
 use crate::{Clients, Error, Pem, Watch};
@@ -56,7 +56,7 @@ impl Server {
     /// # Errors
     /// [`Error`]: what is wrong with which file.
     pub fn load(&self) -> Result<Served, Error> {
-        Program::load(self.0.clone()).map(|program| Served(Arc::new(program)))
+        SharedServer::load(self.0.clone()).map(|program| Served(Arc::new(program)))
     }
 
     /// Reads the files, has the service that was added last speak TLS, and looks after the files as long as the lanes run.
@@ -71,7 +71,7 @@ impl Server {
 
 /// A server whose files have been read. A clone is the same one.
 #[derive(Clone)]
-pub struct Served(Arc<Program>);
+pub struct Served(Arc<SharedServer>);
 
 impl Served {
     /// Has the service that was added last speak TLS, and looks after the files as long as the lanes run.

@@ -5,7 +5,7 @@
 
 use corelane_wire::Error;
 use corelane_wire::packet::checksum::{Addresses, Sum, replaced};
-use corelane_wire::packet::{EtherType, Packet, Protocol, ethernet, ipv4, udp};
+use corelane_wire::packet::{EtherType, IpProtocol, Packet, ethernet, ipv4, udp};
 use corelane_wire::xdr::Writer;
 use std::hint::black_box;
 use std::time::Instant;
@@ -55,7 +55,7 @@ fn frame(memory: &mut [u8]) -> Result<usize, Error> {
         identification: 1,
         fragment: Default::default(),
         hops: 64,
-        protocol: Protocol::UDP,
+        protocol: IpProtocol::UDP,
         source: [192, 0, 2, 1].into(),
         destination: [192, 0, 2, 2].into(),
         options: Default::default(),

@@ -57,7 +57,7 @@ pub mod udp;
 pub mod vlan;
 pub mod vxlan;
 
-pub use dissect::{Flow, FragmentFacts, Link, Network, Packet, Ports, TAGS_MAX, TUNNELS_MAX, Transport, Tunnel};
+pub use dissect::{Flow, FragmentFacts, Link, Network, Packet, Ports, TAGS_MAX, TUNNELS_MAX, Tunnel, UpperLayer};
 pub use options::{OPTIONS_BYTES_MAX, OptionView, OptionViews, Options};
-pub use protocol::{EtherType, Protocol};
+pub use protocol::{EtherType, IpProtocol};
 pub use traffic::{Ecn, Traffic};

@@ -4,7 +4,7 @@ use corelane_wire::http1::{
     Body, Coding, Condition, Date, Fields, Limits, Method, Part, Ranges, Refusal, Requests, Scratch, Status, Step, Validators,
     coding, condition, path, ranges, write_response,
 };
-use corelane_wire::packet::{Packet, Transport};
+use corelane_wire::packet::{Packet, UpperLayer};
 use corelane_wire::rpc::{Call, Owed, Program, success_head, write_record};
 use corelane_wire::xdr::{Encode, Writer};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -92,7 +92,7 @@ fn walk_all(frames: &[Vec<u8>], memory: &mut [u8]) -> usize {
             let mut next = Packet::of_frame(&frame[..length]).ok();
             while let Some(packet) = next {
                 let mut output = Writer::new(memory);
-                if let (Transport::Udp(view), Some(flow)) = (packet.transport, packet.flow()) {
+                if let (UpperLayer::Udp(view), Some(flow)) = (packet.transport, packet.flow()) {
                     written += usize::from(view.header().emit(&flow.addresses, view.payload(), &mut output).is_ok());
                 }
                 next = packet.inner().ok().flatten().map(|(_, inner)| inner);

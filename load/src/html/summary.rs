@@ -1,7 +1,7 @@
 //! What one needs to know first: what was run, whether to believe it, and the key figures.
 
 use super::number::measured;
-use super::tables::{self, Row, table};
+use super::tables::{self, Line, table};
 use crate::kinds::is_failure;
 use crate::report::{Generator, Quantiles, Report, Server, Settings};
 use crate::text::figures::{self, UNKNOWN, bytes, count, moment, number, percent, quantile, rate, trimmed};
@@ -159,7 +159,7 @@ fn payload(report: &Report) -> Key {
 
 fn times(report: &Report) -> Markup {
     let shown = ["50", "90", "99", "99.9", "max"];
-    let row = |(name, quantiles): (String, &Quantiles)| -> Row {
+    let row = |(name, quantiles): (String, &Quantiles)| -> Line {
         (name, shown.iter().map(|quantile| measured(quantiles.get(*quantile).copied())).collect())
     };
     let names = shown.map(quantile);

@@ -6,10 +6,10 @@ use crate::text::figures::{UNKNOWN, bytes, count, number, percent, quantile, qua
 use maud::{Markup, html};
 
 /// A row: its name and its cells.
-pub type Row = (String, Vec<String>);
+pub type Line = (String, Vec<String>);
 
 /// A table whose first column names the rows. Where it is too wide for the page, it scrolls by itself.
-pub fn table(caption: &str, heads: &[&str], rows: impl IntoIterator<Item = Row>) -> Markup {
+pub fn table(caption: &str, heads: &[&str], rows: impl IntoIterator<Item = Line>) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(caption) {
             table {
@@ -95,7 +95,7 @@ fn seconds(seconds: f64) -> String {
 }
 
 /// Those rows that have a value.
-fn named<const N: usize>(rows: [(&str, Option<String>); N]) -> impl Iterator<Item = Row> {
+fn named<const N: usize>(rows: [(&str, Option<String>); N]) -> impl Iterator<Item = Line> {
     rows.into_iter().filter_map(|(name, value)| Some((name.to_owned(), vec![value?])))
 }
 

@@ -12,7 +12,7 @@ use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::report::Report;
 use corelane_load::workloads::Particulars;
 use corelane_load::workloads::http::{
-    CLIENT_ERROR, CONTENT as OTHER_CONTENT, CUT, Content, Expect, MALFORMED, SERVER_ERROR, Settings, UNASKED, Wanted,
+    CLIENT_ERROR, CONTENT as OTHER_CONTENT, CUT, Content, Expect, HttpSettings, MALFORMED, SERVER_ERROR, UNASKED, Wanted,
 };
 use std::rc::Rc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn run(seed: u64, faults: Faults, plan: Plan, answers: Answers) -> (Outcome, Rc<
     (rig.generate(0).run(&mut Nobody), seen)
 }
 
-fn http(plan: Plan, settings: Settings) -> Plan {
+fn http(plan: Plan, settings: HttpSettings) -> Plan {
     Plan { workload: "http".into(), particulars: Particulars::of(settings), ..plan }
 }
 
@@ -35,7 +35,7 @@ fn counts_and_times_are_exact() {
         let plan = drawn(seed, streams(target(false)));
         let size = if seed % 2 == 0 { 0 } else { plan.size };
         // All requests have one length: the last of a connection does not say so.
-        let plan = http(Plan { size, ..plan }, Settings { says_close: false, ..Settings::default() });
+        let plan = http(Plan { size, ..plan }, HttpSettings { says_close: false, ..HttpSettings::default() });
         let by_connection = matches!(plan.mode, Mode::Connections { .. });
         let by_number = by_connection && matches!(plan.extent, Extent::Requests(_));
         let faults = match seed % 3 {
@@ -65,7 +65,7 @@ const REQUESTS: u64 = 60;
 /// A closed loop of 60 requests, up to four in flight on each of three connections.
 fn closed_loop() -> Plan {
     let extent = Extent::Requests(REQUESTS);
-    http(Plan { extent, connections: 3, lanes: 2, depth: 4, size: 0, ..streams(target(false)) }, Settings::default())
+    http(Plan { extent, connections: 3, lanes: 2, depth: 4, size: 0, ..streams(target(false)) }, HttpSettings::default())
 }
 
 fn failed(report: &Report) -> u64 {
@@ -125,7 +125,7 @@ fn who_answers_with_404_alone_is_no_silent_target() {
 
 #[test]
 fn answers_to_head_have_no_content() {
-    let settings = Settings { method: Some("HEAD".into()), ..Settings::default() };
+    let settings = HttpSettings { method: Some("HEAD".into()), ..HttpSettings::default() };
     let (outcome, seen) = run(1, Faults::none(), http(closed_loop(), settings), Answers::Right);
     all_answered(&outcome.report, &seen, "HEAD");
     assert_eq!(outcome.report.counted["content_bytes"], 0);
@@ -255,7 +255,7 @@ fn an_answer_before_any_request_is_told() {
 /// With any status an answer is an answer, and its class is counted.
 #[test]
 fn any_status_may_be_an_answer() {
-    let settings = Settings { any_status: true, ..Settings::default() };
+    let settings = HttpSettings { any_status: true, ..HttpSettings::default() };
     for (status, class) in [(404, "status_4xx"), (503, "status_5xx")] {
         let (outcome, seen) = run(1, Faults::none(), http(closed_loop(), settings.clone()), Answers::Failing(status));
         all_answered(&outcome.report, &seen, class);
@@ -273,7 +273,7 @@ fn contents_are_compared_with_what_is_given() {
         (Expect::Content(right), true),
         (Expect::Content(Content { hash: right.hash ^ 1, ..right }), false),
     ] {
-        let plan = http(closed_loop(), Settings { expect, ..Settings::default() });
+        let plan = http(closed_loop(), HttpSettings { expect, ..HttpSettings::default() });
         let (outcome, _) = run(1, Faults::none(), plan, Answers::Right);
         let errors = &outcome.report.errors;
         assert_eq!((outcome.report.requests == REQUESTS, errors[OTHER_CONTENT.name()] == 0), (is_right, is_right), "{expect:?}");
@@ -287,14 +287,14 @@ fn paths_are_mixed_by_weight() {
     let wanted = vec![path(0, 3), path(1, 1), path(2, 2)];
     let plan = Plan { lanes: 1, size: 1_000, ..closed_loop() };
     let (outcome, seen) =
-        run(1, Faults::none(), http(plan, Settings { wanted: wanted.clone(), ..Settings::default() }), Answers::Right);
+        run(1, Faults::none(), http(plan, HttpSettings { wanted: wanted.clone(), ..HttpSettings::default() }), Answers::Right);
     all_answered(&outcome.report, &seen, "mixed");
     assert_eq!(seen.content_bytes.get(), REQUESTS * 1_000);
     assert_eq!(seen.paths.each_ref().map(std::cell::Cell::get), [30, 10, 20, 0]);
     // What is asked again is what was asked.
     for_seeds(30, |seed| {
         let plan = Plan { lanes: 1, connections: 1 + (seed % 4) as u32, depth: 5, ..closed_loop() };
-        let settings = Settings { wanted: wanted.clone(), ..Settings::default() };
+        let settings = HttpSettings { wanted: wanted.clone(), ..HttpSettings::default() };
         let (outcome, seen) = run(seed, Faults::none(), http(plan, settings), Answers::ClosesAfter(3));
         all_answered(&outcome.report, &seen, "mixed, and closed");
         assert!(outcome.report.asked_again > 0);
@@ -348,7 +348,7 @@ fn whatever_the_server_does_each_request_is_answered_or_has_failed() {
         let plan = drawn(seed, streams(target(false)));
         let each = if plan.mode == Mode::Closed && random.below(2) == 0 { Some(random.one_to(4) as u32) } else { None };
         let size = if seed % 2 == 0 { 0 } else { plan.size };
-        let plan = http(Plan { requests_each: each, size, ..plan }, Settings::default());
+        let plan = http(Plan { requests_each: each, size, ..plan }, HttpSettings::default());
         let faults = if seed % 3 == 0 { Faults::none() } else { followed(seed) };
         let (outcome, seen) = run(seed, faults, plan, answers);
         let desk = outcome.desk.borrow();

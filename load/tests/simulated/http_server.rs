@@ -2,7 +2,7 @@
 
 use corelane::service::{Cx, Input, Next, Output, Peer, Silent, StreamService};
 use corelane_load::plan::Plan;
-use corelane_load::workloads::http::Settings;
+use corelane_load::workloads::http::HttpSettings;
 use corelane_wire::http1::{Body, Limits, Method, Part, Requests, Scratch, Step};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -101,7 +101,7 @@ fn with(line: &str, fields: &str, content: &str) -> String {
 
 /// Bytes of a request of a plan, and of a right answer.
 pub fn bytes_of(plan: &Plan) -> (u64, u64) {
-    let settings = Settings::in_plan(plan);
+    let settings = HttpSettings::in_plan(plan);
     let content = if plan.size > 0 { format!("Content-Length: {}\r\n", plan.size) } else { String::new() };
     let (method, path) = (settings.method(plan.size), &settings.wanted[0].path);
     let agent = settings.agent.as_ref().map_or(String::new(), |agent| format!("User-Agent: {agent}\r\n"));

@@ -9,7 +9,7 @@ use corelane::testing::{Faults, Nobody, Random};
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::workloads::Particulars;
-use corelane_load::workloads::rpc::{Caller, DENIED, FAILED, Settings, Split, UNAVAILABLE};
+use corelane_load::workloads::rpc::{Caller, DENIED, FAILED, RpcSettings, Split, UNAVAILABLE};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn calls(seed: u64, plan: Plan) -> Plan {
         _ => Split::Whole,
     };
     let size = if random.below(2) == 0 { 0 } else { plan.size };
-    Plan { workload: "rpc".into(), size, particulars: Particulars::of(Settings { split, ..Settings::default() }), ..plan }
+    Plan { workload: "rpc".into(), size, particulars: Particulars::of(RpcSettings { split, ..RpcSettings::default() }), ..plan }
 }
 
 fn over_streams(seed: u64) -> Plan {
@@ -180,7 +180,7 @@ fn a_stream_in_pieces_is_made_whole_again() {
     for_seeds(40, |seed| {
         let mut random = Random::new(seed);
         let (piece, size) = (random.one_to(50) as u32, [0, random.one_to(200)][random.below(2) as usize]);
-        let rpc = Settings { split: Split::Bytes(piece), ..Settings::default() };
+        let rpc = RpcSettings { split: Split::Bytes(piece), ..RpcSettings::default() };
         let faults = if seed % 2 == 0 { Faults::none() } else { Faults { reset: 0, ..steady(seed) } };
         let plan =
             Plan { particulars: Particulars::of(rpc), timeout: Duration::from_secs(20), ..closed_loop(Transport::Tcp, size) };
@@ -197,7 +197,7 @@ fn a_stream_in_pieces_is_made_whole_again() {
 
 #[test]
 fn records_in_fragments_are_joined_by_the_server() {
-    let rpc = Settings { split: Split::Fragments(3), ..Settings::default() };
+    let rpc = RpcSettings { split: Split::Fragments(3), ..RpcSettings::default() };
     let (outcome, seen) =
         run(3, Faults::none(), Plan { particulars: Particulars::of(rpc), ..closed_loop(Transport::Tcp, 0) }, Answers::Right);
     assert_eq!((outcome.report.requests, seen.records_joined.get()), (REQUESTS, REQUESTS));
@@ -208,7 +208,7 @@ fn records_in_fragments_are_joined_by_the_server() {
 fn who_calls_is_said() {
     let caller = Caller::User { machine: "m".repeat(300), uid: 5, gid: 6 };
     for transport in [Transport::Tcp, Transport::Udp] {
-        let rpc = Settings { caller: caller.clone(), ..Settings::default() };
+        let rpc = RpcSettings { caller: caller.clone(), ..RpcSettings::default() };
         let (outcome, _) =
             run(3, Faults::none(), Plan { particulars: Particulars::of(rpc), ..closed_loop(transport, 9) }, Answers::Right);
         assert_eq!(outcome.report.requests, REQUESTS);

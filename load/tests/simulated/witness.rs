@@ -11,7 +11,7 @@ use corelane_load::course::Event;
 use corelane_load::kinds::Kind;
 use corelane_load::plan::Plan;
 use corelane_load::workload::{Answers, DatagramWorkload, Workload};
-use corelane_load::workloads::rpc::{Settings, Split};
+use corelane_load::workloads::rpc::{RpcSettings, Split};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub fn request_bytes(plan: &Plan) -> u64 {
     match (&*plan.workload, plan.transport) {
         ("http", _) => http_server::bytes_of(plan).0,
         ("rpc", Transport::Udp) => 40 + payload,
-        ("rpc", Transport::Tcp) => match Settings::in_plan(plan).split {
+        ("rpc", Transport::Tcp) => match RpcSettings::in_plan(plan).split {
             Split::Fragments(count) => 4 * u64::from(count) + 40 + payload,
             _ => 44 + payload,
         },

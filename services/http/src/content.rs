@@ -18,7 +18,7 @@ const COLLECT_FACTOR: usize = 16;
 const COLLECT_FACTOR_MIN: usize = 2;
 
 /// What stands at the front of the input, within content.
-pub(crate) enum Found {
+pub(crate) enum ContentPart {
     /// So many bytes of content, which lie together.
     Data(usize),
     /// Its end; the next request begins behind.
@@ -28,26 +28,26 @@ pub(crate) enum Found {
 }
 
 /// Finds the next bytes of content, and drops the framing before them.
-pub(crate) fn next_part(input: &mut Input, body: &mut Body) -> Result<Found, Refusal> {
+pub(crate) fn next_part(input: &mut Input, body: &mut Body) -> Result<ContentPart, Refusal> {
     loop {
         if body.is_ended() {
-            return Ok(Found::End);
+            return Ok(ContentPart::End);
         }
         match body.next(input.first())? {
             Part::Data(range) => {
                 input.skip(range.start);
-                return Ok(Found::Data(range.len()));
+                return Ok(ContentPart::Data(range.len()));
             }
             Part::Trailers(range) => input.skip(range.end),
             Part::End(drop) => {
                 input.skip(drop);
-                return Ok(Found::End);
+                return Ok(ContentPart::End);
             }
             Part::More(drop) => {
                 input.skip(drop);
                 let (lies_together, there) = (input.first().len(), input.len());
                 if lies_together == there || input.contiguous(there.min(lies_together + JOIN_BYTES)).is_none() {
-                    return Ok(Found::More);
+                    return Ok(ContentPart::More);
                 }
             }
         }
@@ -59,17 +59,17 @@ impl<A: Application> Http<A> {
     pub(crate) fn pass_over(&mut self, session: &mut Session<A>, input: &mut Input, mut body: Body, mut left: u64) -> Look {
         loop {
             match next_part(input, &mut body) {
-                Ok(Found::Data(bytes)) if bytes as u64 <= left => {
+                Ok(ContentPart::Data(bytes)) if bytes as u64 <= left => {
                     left -= bytes as u64;
                     input.skip(bytes);
                 }
-                Ok(Found::End) => return Look::Again,
-                Ok(Found::More) => {
+                Ok(ContentPart::End) => return Look::Again,
+                Ok(ContentPart::More) => {
                     session.active = Some(self.boxed(Active::Unwanted { body, left }));
                     return Look::Over(Next::More);
                 }
                 // It was answered before: there is nothing more to be said.
-                Ok(Found::Data(_)) | Err(_) => return Look::Over(Next::Close),
+                Ok(ContentPart::Data(_)) | Err(_) => return Look::Over(Next::Close),
             }
         }
     }
@@ -85,21 +85,21 @@ impl<A: Application> Http<A> {
         while collected.whole.is_none() {
             let found = match std::mem::take(&mut collected.untaken) {
                 0 => next_part(input, &mut collected.body),
-                bytes => Ok(Found::Data(bytes)),
+                bytes => Ok(ContentPart::Data(bytes)),
             };
             let next = match found {
-                Ok(Found::Data(bytes)) => match collected.take(call.cx, input, bytes) {
+                Ok(ContentPart::Data(bytes)) => match collected.take(call.cx, input, bytes) {
                     Ok(()) => continue,
                     Err(refused) => {
                         collected.untaken = bytes;
                         refused_content(refused)
                     }
                 },
-                Ok(Found::End) => match collected.end(call.cx) {
+                Ok(ContentPart::End) => match collected.end(call.cx) {
                     Ok(()) => continue,
                     Err(_) => Next::Continue,
                 },
-                Ok(Found::More) => Next::More,
+                Ok(ContentPart::More) => Next::More,
                 Err(refusal) => {
                     let refuse = |http: &mut Self, note: &mut _| http.refuse_content(call, refusal, Trace::Noted(note));
                     return self.settle(session, refuse, collected, false);

@@ -7,10 +7,10 @@ use std::rc::Rc;
 /// One held answer's part of it. Dropped, nobody answers any more.
 pub(crate) struct Due {
     desk: Rc<Desk>,
-    kept: Kept,
+    kept: NotePlace,
 }
 
-enum Kept {
+enum NotePlace {
     /// Nobody else ends it.
     Here(Option<Note>),
     /// With this token at the desk, where the end of its time finds it.
@@ -21,10 +21,10 @@ impl Due {
     /// Of an answer that is held: for a time, if it has a token.
     pub fn new(desk: Rc<Desk>, token: Option<u64>, note: Option<Note>) -> Self {
         let kept = match token {
-            None => Kept::Here(note),
+            None => NotePlace::Here(note),
             Some(token) => {
                 desk.timed().keep(token, note);
-                Kept::Timed(token)
+                NotePlace::Timed(token)
             }
         };
         Self { desk, kept }
@@ -41,8 +41,8 @@ impl Due {
 
     fn end(&mut self) -> Option<Option<Note>> {
         match &mut self.kept {
-            Kept::Here(note) => Some(note.take()),
-            Kept::Timed(token) => self.desk.timed().take(*token),
+            NotePlace::Here(note) => Some(note.take()),
+            NotePlace::Timed(token) => self.desk.timed().take(*token),
         }
     }
 }

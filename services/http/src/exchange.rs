@@ -1,7 +1,7 @@
 //! Exchanges carried out: content in, the application, parts of the answer out.
 
 use crate::application::{Application, Flow, Goes, Produced};
-use crate::content::{Found, next_part};
+use crate::content::{ContentPart, next_part};
 use crate::counters::HttpCounter;
 use crate::deliver::{Answered, Begun, Done};
 use crate::facts::Framing;
@@ -124,7 +124,7 @@ impl<A: Application> Http<A> {
         settle(call.output, running);
         loop {
             match next_part(input, &mut running.body)? {
-                Found::Data(bytes) => {
+                ContentPart::Data(bytes) => {
                     // reason: what lies together needs no memory to be taken.
                     let piece = input.take_shared(bytes).expect("it lies together");
                     if running.exchange.content(&mut self.application, call.cx, piece) == Flow::Wait {
@@ -132,11 +132,11 @@ impl<A: Application> Http<A> {
                         return Ok(owe(call.output, running));
                     }
                 }
-                Found::End => {
+                ContentPart::End => {
                     running.stage = Stage::Application;
                     return Ok(After::Again);
                 }
-                Found::More => {
+                ContentPart::More => {
                     running.stage = Stage::Content;
                     return Ok(After::Wait(Next::More));
                 }

@@ -21,7 +21,7 @@ use corelane::service::entry::Beside;
 use corelane::service::journal::{Journal, Lines};
 use corelane::{Cx, Instant, Lanes, Talk};
 use corelane_wire::http1::Date;
-use note::Kept;
+use note::KeptLine;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -136,7 +136,7 @@ pub(crate) struct LaneLog {
     line: Vec<u8>,
     // Boxed: what is kept moves between notes and this list as it is.
     #[allow(clippy::vec_box)]
-    spare: Vec<Box<Kept>>,
+    spare: Vec<Box<KeptLine>>,
     counts: Counts,
 }
 
@@ -178,7 +178,7 @@ impl LaneLog {
     }
 
     /// Keeps of a request what its line will say.
-    fn keep(&mut self, asked: Asked<'_>) -> Box<Kept> {
+    fn keep(&mut self, asked: Asked<'_>) -> Box<KeptLine> {
         let mut kept = self.spare.pop().unwrap_or_default();
         kept.begin(self.now, &self.peer, |request, fields| {
             self.format.write_request(request, asked.bytes);
@@ -188,7 +188,7 @@ impl LaneLog {
     }
 
     /// A request that was noted has ended.
-    fn end(&mut self, kept: Box<Kept>, sent: Sent, ended: Ended) {
+    fn end(&mut self, kept: Box<KeptLine>, sent: Sent, ended: Ended) {
         let Self { format, time, line, now, .. } = self;
         let took = Duration::from_nanos(now.nanoseconds().saturating_sub(kept.began.nanoseconds()));
         line.clear();

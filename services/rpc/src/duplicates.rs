@@ -69,7 +69,7 @@ pub(crate) enum Found {
     Full,
 }
 
-struct Table {
+struct ReplyCache {
     places: BTreeMap<Key, State>,
     /// The answered calls by age, the oldest first, with those that were answered again since.
     ages: VecDeque<(Instant, Key)>,
@@ -78,7 +78,7 @@ struct Table {
     most: usize,
 }
 
-impl Table {
+impl ReplyCache {
     fn remove(&mut self, key: &Key) {
         if let Some(State::Answered { reply, .. }) = self.places.remove(key) {
             assert!(self.bytes >= reply.len(), "the bytes of a reply are counted from when it is kept");
@@ -132,12 +132,12 @@ fn is_old(at: Instant, now: Instant) -> bool {
 
 /// The calls of a lane that must not be carried out twice.
 #[derive(Clone)]
-pub(crate) struct Duplicates(Rc<RefCell<Table>>);
+pub(crate) struct Duplicates(Rc<RefCell<ReplyCache>>);
 
 impl Duplicates {
     /// Remembers nothing yet, and at most `most` calls.
     pub(crate) fn new(most: usize) -> Self {
-        Self(Rc::new(RefCell::new(Table { places: BTreeMap::new(), ages: VecDeque::new(), bytes: 0, most })))
+        Self(Rc::new(RefCell::new(ReplyCache { places: BTreeMap::new(), ages: VecDeque::new(), bytes: 0, most })))
     }
 
     /// Looks a call up, and takes it down as in progress if it is new.
@@ -161,7 +161,7 @@ impl Duplicates {
 
 /// A call in progress: to be kept with its reply, or else forgotten, so that it is carried out when it comes again.
 pub(crate) struct Memo {
-    table: Rc<RefCell<Table>>,
+    table: Rc<RefCell<ReplyCache>>,
     key: Key,
 }
 

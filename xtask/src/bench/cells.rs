@@ -2,7 +2,7 @@
 
 use super::bars::{BESIDE, Bar, Divisor, Figure, Limit, PARITY, cpu};
 use super::entrants::{Entrant, Peer};
-use super::load::{Asks, Load, Transport};
+use super::load::{Asks, Carrier, Load};
 
 /// A load that several servers are put under, and what is asked of the outcome.
 #[derive(Debug)]
@@ -142,7 +142,7 @@ pub const CELLS: &[Cell] = &[
     },
     Cell {
         name: "udp-510-trains",
-        load: udp(Transport::UdpTrains),
+        load: udp(Carrier::UdpTrains),
         entrants: UDP_ENTRANTS,
         bars: &[
             cpu(Divisor::One(Entrant::Peer(Peer::Tokio)), 0.07),
@@ -154,7 +154,7 @@ pub const CELLS: &[Cell] = &[
     },
     Cell {
         name: "udp-510-singles",
-        load: udp(Transport::UdpSingles),
+        load: udp(Carrier::UdpSingles),
         entrants: UDP_ENTRANTS,
         bars: &[cpu(Divisor::One(Entrant::Peer(Peer::Udp)), 0.85), OTHER_DRIVER],
         stand_in: Entrant::Peer(Peer::UdpGro),
@@ -162,7 +162,7 @@ pub const CELLS: &[Cell] = &[
     },
     Cell {
         name: "udp-1-socket-d1",
-        load: Load { connections: 1, depth: 1, ..udp(Transport::UdpSingles) },
+        load: Load { connections: 1, depth: 1, ..udp(Carrier::UdpSingles) },
         entrants: UDP_ENTRANTS,
         bars: &[cpu(Divisor::One(Entrant::Peer(Peer::UdpEpoll)), PARITY), cpu(Divisor::BestLoop, 1.15), OTHER_DRIVER],
         stand_in: Entrant::Peer(Peer::UdpEpoll),
@@ -199,7 +199,7 @@ pub const GENERATOR_CELLS: &[Cell] = &[
     },
     Cell {
         name: "load-udp-510-trains",
-        load: udp(Transport::UdpTrains),
+        load: udp(Carrier::UdpTrains),
         entrants: &[PLAIN_TRAINS],
         bars: &[saturates(PLAIN_TRAINS), as_cheap(PLAIN_TRAINS)],
         stand_in: PLAIN_TRAINS,
@@ -208,7 +208,7 @@ pub const GENERATOR_CELLS: &[Cell] = &[
     // Trains as long as a datagram may be: what a train costs beside its bytes weighs less.
     Cell {
         name: "load-udp-510-long-trains",
-        load: Load { connections: 4, depth: 128, ..udp(Transport::UdpTrains) },
+        load: Load { connections: 4, depth: 128, ..udp(Carrier::UdpTrains) },
         entrants: &[PLAIN_TRAINS],
         bars: &[saturates(PLAIN_TRAINS), as_cheap(PLAIN_TRAINS)],
         stand_in: PLAIN_TRAINS,
@@ -252,10 +252,10 @@ const fn as_cheap(server: Entrant) -> Bar {
 }
 
 const fn tcp(bytes: usize, connections: usize, depth: usize) -> Load {
-    Load { asks: Asks::Echo, transport: Transport::Tcp, bytes, connections, depth, spin: false }
+    Load { asks: Asks::Echo, transport: Carrier::Tcp, bytes, connections, depth, spin: false }
 }
 
-const fn udp(transport: Transport) -> Load {
+const fn udp(transport: Carrier) -> Load {
     Load { asks: Asks::Echo, transport, bytes: 510, connections: 8, depth: 32, spin: false }
 }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::load::Transport;
+use super::load::Carrier;
 
 /// A server's own counters at one moment, or their growth between two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -40,11 +40,11 @@ pub fn driver(stat: &Value) -> Option<String> {
 impl Counts {
     /// Looks for the counts of a service over `transport` in the output of `stat`. Streams and datagrams have counters of
     /// calls apart; one that is missing is `None`.
-    pub fn of(stat: &Value, transport: Transport) -> Self {
+    pub fn of(stat: &Value, transport: Carrier) -> Self {
         let number = |wanted: &str| find(stat, &|name, value| (name == wanted).then(|| value.as_f64()).flatten());
         let (sends, receives) = match transport {
-            Transport::Tcp | Transport::Tls => ("sends", "receives"),
-            Transport::UdpSingles | Transport::UdpTrains => ("datagram_sends", "datagram_receives"),
+            Carrier::Tcp | Carrier::Tls => ("sends", "receives"),
+            Carrier::UdpSingles | Carrier::UdpTrains => ("datagram_sends", "datagram_receives"),
         };
         Self {
             sends: number(sends),
@@ -92,7 +92,7 @@ mod tests {
     fn counts_are_found_at_any_depth_and_totals_first() {
         let lane = json!({"driver": "uring", "counters": {"sends": 3, "requests": 48, "bytes_in": 7}});
         let stat = json!({"lanes": [lane], "total": {"sends": 5}});
-        let counts = Counts::of(&stat, Transport::Tcp);
+        let counts = Counts::of(&stat, Carrier::Tcp);
         assert_eq!(counts.sends, Some(5.0));
         assert_eq!(counts.requests, Some(48.0));
         assert_eq!(counts.bytes_received, Some(7.0));
@@ -107,16 +107,16 @@ mod tests {
             let counts = Counts::of(&stat, transport);
             (counts.sends, counts.receives)
         };
-        assert_eq!(calls(Transport::Tcp), (Some(1.0), Some(2.0)));
-        assert_eq!(calls(Transport::UdpSingles), (Some(3.0), Some(4.0)));
-        assert_eq!(calls(Transport::UdpTrains), (Some(3.0), Some(4.0)));
+        assert_eq!(calls(Carrier::Tcp), (Some(1.0), Some(2.0)));
+        assert_eq!(calls(Carrier::UdpSingles), (Some(3.0), Some(4.0)));
+        assert_eq!(calls(Carrier::UdpTrains), (Some(3.0), Some(4.0)));
     }
 
     #[test]
     fn what_is_no_number_is_not_a_count() {
-        let counts = Counts::of(&json!({"sends": "many", "deeper": {"sends": 2}}), Transport::Tcp);
+        let counts = Counts::of(&json!({"sends": "many", "deeper": {"sends": 2}}), Carrier::Tcp);
         assert_eq!(counts.sends, Some(2.0));
-        assert_eq!(Counts::of(&json!([1, "a", null]), Transport::Tcp), Counts::default());
+        assert_eq!(Counts::of(&json!([1, "a", null]), Carrier::Tcp), Counts::default());
     }
 
     #[test]

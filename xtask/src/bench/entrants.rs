@@ -4,7 +4,7 @@ use std::fmt;
 
 use corelane_seam::Tuning;
 
-use super::load::Transport;
+use super::load::Carrier;
 
 /// Who takes part in a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl Entrant {
     }
 
     /// Bytes of a buffer of a peer, as it is told; `None` for one that chooses by itself, and for Corelane.
-    pub fn buffer_bytes(self, transport: Transport) -> Option<usize> {
+    pub fn buffer_bytes(self, transport: Carrier) -> Option<usize> {
         match self {
             Entrant::WithOurBlock(_) => Some(our_block(transport)),
             Entrant::Peer(peer) => peer.buffer(transport).map(|(bytes, _)| bytes),
@@ -161,7 +161,7 @@ impl Entrant {
     }
 
     /// What it receives into, for the tables: bytes, and what each such buffer is for.
-    pub fn buffer(self, transport: Transport) -> String {
+    pub fn buffer(self, transport: Carrier) -> String {
         let (bytes, each) = match self {
             Entrant::WithOurBlock(_) => (our_block(transport), Each::Connection),
             Entrant::Peer(peer) => match peer.buffer(transport) {
@@ -175,11 +175,11 @@ impl Entrant {
 }
 
 /// Bytes of the block that one receive of a lane is given.
-fn our_block(transport: Transport) -> usize {
+fn our_block(transport: Carrier) -> usize {
     let tuning = Tuning::default();
     match transport {
-        Transport::Tcp | Transport::Tls => tuning.receive_bytes,
-        Transport::UdpSingles | Transport::UdpTrains => tuning.datagram_bytes,
+        Carrier::Tcp | Carrier::Tls => tuning.receive_bytes,
+        Carrier::UdpSingles | Carrier::UdpTrains => tuning.datagram_bytes,
     }
 }
 
@@ -225,12 +225,12 @@ impl Peer {
     }
 
     /// What it is told to receive into; `None` if it has a choice of its own.
-    fn buffer(self, transport: Transport) -> Option<(usize, Each)> {
+    fn buffer(self, transport: Carrier) -> Option<(usize, Each)> {
         match self {
             Peer::Ganesha | Peer::Hyper | Peer::Nginx | Peer::H2o | Peer::Lighttpd | Peer::Evserver(_) => None,
             Peer::Libtirpc => Some((CONNECTION_BYTES, Each::Connection)),
             Peer::UdpBatch => Some((BATCHED_BYTES, Each::Datagram)),
-            _ if FRAMEWORKS.contains(&self) && transport == Transport::Tcp => Some((CONNECTION_BYTES, Each::Connection)),
+            _ if FRAMEWORKS.contains(&self) && transport == Carrier::Tcp => Some((CONNECTION_BYTES, Each::Connection)),
             _ => Some((HOT_BYTES, Each::Server)),
         }
     }
@@ -281,28 +281,28 @@ mod tests {
     #[test]
     fn what_is_stated_is_what_a_peer_is_told() {
         for (peer, transport, bytes, stated) in [
-            (Peer::Tokio, Transport::Tcp, 16 << 10, "16K/conn"),
-            (Peer::Tokio, Transport::UdpSingles, 64 << 10, "64K"),
-            (Peer::Epoll, Transport::Tcp, 64 << 10, "64K"),
-            (Peer::UdpBatch, Transport::UdpTrains, 2 << 10, "2K/datagram"),
-            (Peer::Libtirpc, Transport::Tcp, 16 << 10, "16K/conn"),
+            (Peer::Tokio, Carrier::Tcp, 16 << 10, "16K/conn"),
+            (Peer::Tokio, Carrier::UdpSingles, 64 << 10, "64K"),
+            (Peer::Epoll, Carrier::Tcp, 64 << 10, "64K"),
+            (Peer::UdpBatch, Carrier::UdpTrains, 2 << 10, "2K/datagram"),
+            (Peer::Libtirpc, Carrier::Tcp, 16 << 10, "16K/conn"),
         ] {
             let entrant = Entrant::Peer(peer);
             assert_eq!(entrant.buffer_bytes(transport), Some(bytes), "{entrant}");
             assert_eq!(entrant.buffer(transport), stated, "{entrant}");
         }
         let ganesha = Entrant::Peer(Peer::Ganesha);
-        assert_eq!((ganesha.buffer_bytes(Transport::Tcp), ganesha.buffer(Transport::Tcp).as_str()), (None, "its own"));
+        assert_eq!((ganesha.buffer_bytes(Carrier::Tcp), ganesha.buffer(Carrier::Tcp).as_str()), (None, "its own"));
     }
 
     #[test]
     fn our_block_is_the_lanes() {
         let block = Tuning::default().receive_bytes;
         for peer in FRAMEWORKS {
-            assert_eq!(Entrant::WithOurBlock(peer).buffer_bytes(Transport::Tcp), Some(block));
+            assert_eq!(Entrant::WithOurBlock(peer).buffer_bytes(Carrier::Tcp), Some(block));
         }
-        assert_eq!(Entrant::Corelane.buffer(Transport::Tcp), format!("{}K/receive", block >> 10));
-        assert_eq!(Entrant::Corelane.buffer_bytes(Transport::Tcp), None, "it is told nothing");
+        assert_eq!(Entrant::Corelane.buffer(Carrier::Tcp), format!("{}K/receive", block >> 10));
+        assert_eq!(Entrant::Corelane.buffer_bytes(Carrier::Tcp), None, "it is told nothing");
     }
 
     #[test]

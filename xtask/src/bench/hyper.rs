@@ -8,7 +8,7 @@ use clap::Args;
 use super::bars::{Bar, Divisor, PARITY, cpu};
 use super::cells::Cell;
 use super::entrants::{Entrant, Peer};
-use super::load::{Asks, HELLO_BYTES, Load, Page, Transport};
+use super::load::{Asks, Carrier, HELLO_BYTES, Load, Page};
 use super::report::Findings;
 use super::stage::Ours;
 use super::{BUILD, Manner, build_peers, cargo, measure_cell, run_cargo};
@@ -52,6 +52,6 @@ fn build(peers: &Path) -> Result<()> {
 
 const fn cell(name: &'static str, depth: usize) -> Cell {
     let asks = Asks::Get(Page::Hello);
-    let load = Load { asks, transport: Transport::Tcp, bytes: HELLO_BYTES, connections: 64, depth, spin: false };
+    let load = Load { asks, transport: Carrier::Tcp, bytes: HELLO_BYTES, connections: 64, depth, spin: false };
     Cell { name, load, entrants: &[Entrant::Hyper, ON_TOKIO], bars: BARS, stand_in: Entrant::Hyper, idle_cpu: false }
 }

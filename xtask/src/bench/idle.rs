@@ -13,7 +13,7 @@ use super::cells::Idle;
 use super::entrants::Entrant;
 use super::generator;
 use super::interrupt::Interrupt;
-use super::load::{Asks, Timing, Transport, words};
+use super::load::{Asks, Carrier, Timing, words};
 use super::rounds::Verdict;
 use super::stage::{Running, Stage};
 
@@ -73,7 +73,7 @@ pub fn raise_file_limit(connections: usize) -> Result<()> {
 /// # Errors
 /// When it does not start, does not echo, or when a signal asks for the end.
 pub fn run(entrant: Entrant, connections: usize, stage: &mut Stage, interrupt: &Interrupt) -> Result<IdleOutcome> {
-    let running = stage.start(entrant, Asks::Echo, Transport::Tcp)?;
+    let running = stage.start(entrant, Asks::Echo, Carrier::Tcp)?;
     let hold = |every, warm_up| {
         interrupt.check()?;
         let timing = Timing { warm_up, window: WATCH };

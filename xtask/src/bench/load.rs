@@ -13,7 +13,7 @@ pub struct Load {
     /// What it is asked for.
     pub asks: Asks,
     /// How the requests travel.
-    pub transport: Transport,
+    pub transport: Carrier,
     /// Bytes of one request as it travels; of an answer's content for [`Asks::Get`].
     pub bytes: usize,
     /// Connections, or sockets for datagrams.
@@ -70,7 +70,7 @@ pub enum Split {
 /// How requests travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Transport {
+pub enum Carrier {
     /// A stream; several requests may leave in one write.
     Tcp,
     /// The same behind TLS 1.3, each handshake a full one.
@@ -102,7 +102,7 @@ impl Load {
         match (self.asks, self.transport) {
             (Asks::Null(_), _) => "rpc",
             (Asks::Get(_), _) => "http",
-            (Asks::Echo, Transport::Tcp | Transport::Tls) => "echo",
+            (Asks::Echo, Carrier::Tcp | Carrier::Tls) => "echo",
             (Asks::Echo, _) => "udp",
         }
     }
@@ -119,9 +119,9 @@ impl Load {
         };
         options.extend(words(["--connections", &connections, "--depth", &depth]));
         match self.transport {
-            Transport::UdpSingles => options.push("--singles".to_owned()),
-            Transport::Tls => options.extend(words(["--trust-anybody", "--no-resumption"])),
-            Transport::Tcp | Transport::UdpTrains => {}
+            Carrier::UdpSingles => options.push("--singles".to_owned()),
+            Carrier::Tls => options.extend(words(["--trust-anybody", "--no-resumption"])),
+            Carrier::Tcp | Carrier::UdpTrains => {}
         }
         if self.spin {
             options.extend(words(["--spin", &SPIN_US.to_string()]));
@@ -156,13 +156,13 @@ impl Page {
     }
 }
 
-impl Transport {
+impl Carrier {
     /// What stands before a server's address.
     pub fn protocol(self) -> &'static str {
         match self {
-            Transport::Tcp => "tcp",
-            Transport::Tls => "tls",
-            Transport::UdpSingles | Transport::UdpTrains => "udp",
+            Carrier::Tcp => "tcp",
+            Carrier::Tls => "tls",
+            Carrier::UdpSingles | Carrier::UdpTrains => "udp",
         }
     }
 }
@@ -186,10 +186,10 @@ mod tests {
 
     #[test]
     fn a_load_is_told_to_the_generator() {
-        let load = Load { asks: Asks::Echo, transport: Transport::UdpSingles, bytes: 510, connections: 8, depth: 32, spin: true };
+        let load = Load { asks: Asks::Echo, transport: Carrier::UdpSingles, bytes: 510, connections: 8, depth: 32, spin: true };
         let told = "--size 510 --connections 8 --depth 32 --singles --spin 1000000";
         assert_eq!((load.workload(), load.options().join(" ").as_str()), ("udp", told));
-        let load = Load { transport: Transport::Tcp, spin: false, ..load };
+        let load = Load { transport: Carrier::Tcp, spin: false, ..load };
         assert_eq!((load.workload(), load.options().join(" ").as_str()), ("echo", "--size 510 --connections 8 --depth 32"));
         let told = |split| Load { asks: Asks::Null(split), ..load }.options().join(" ");
         assert_eq!(told(Split::Whole), "--connections 8 --depth 32");
@@ -199,7 +199,7 @@ mod tests {
         let get = |page| Load { asks: Asks::Get(page), ..load }.options().join(" ");
         assert_eq!(get(Page::Reply), "--path /reply --expect 510 --connections 8 --depth 32");
         assert_eq!(get(Page::FileAnew), "--path /510 --expect 510 --requests-per-connection 1 --connections 8 --depth 32");
-        let secure = Load { asks: Asks::Get(Page::File), transport: Transport::Tls, ..load }.options().join(" ");
+        let secure = Load { asks: Asks::Get(Page::File), transport: Carrier::Tls, ..load }.options().join(" ");
         assert_eq!(secure, "--path /510 --expect 510 --connections 8 --depth 32 --trust-anybody --no-resumption");
         let timing = Timing { warm_up: Duration::from_millis(200), window: Duration::from_secs_f64(0.3) };
         assert_eq!(timing.options().join(" "), "--warmup 200000us --duration 300000us");

@@ -309,7 +309,7 @@ mod tests {
 
     use super::super::bars::Limit;
     use super::super::generator::{self, Sample};
-    use super::super::load::{Asks, Timing, Transport};
+    use super::super::load::{Asks, Carrier, Timing};
     use super::super::rounds::Contender;
     use super::*;
 
@@ -334,7 +334,7 @@ mod tests {
 
     fn outcome() -> CellResult {
         let counts = Counts { sends: Some(25.0), bytes_sent: Some(6_400.0), bytes_received: Some(6_400.0), ..Counts::default() };
-        let load = Load { asks: Asks::Echo, transport: Transport::Tcp, bytes: 64, connections: 7, depth: 3, spin: false };
+        let load = Load { asks: Asks::Echo, transport: Carrier::Tcp, bytes: 64, connections: 7, depth: 3, spin: false };
         let contender = |name: &str| Contender {
             name: name.to_owned(),
             driver: "epoll".to_owned(),

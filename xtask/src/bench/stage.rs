@@ -13,7 +13,7 @@ use super::counts::{self, Counts};
 use super::cpus::SERVER_CPU;
 use super::entrants::{Entrant, Peer};
 use super::ganesha;
-use super::load::{Asks, HELLO_BYTES, Page, REPLY_BYTES, Transport};
+use super::load::{Asks, Carrier, HELLO_BYTES, Page, REPLY_BYTES};
 use super::server::{self, Server};
 use super::softirq;
 use super::web::{self, Folder};
@@ -73,7 +73,7 @@ pub struct Running {
     pub address: SocketAddr,
     /// For what.
     asks: Asks,
-    transport: Transport,
+    transport: Carrier,
     /// Its process.
     pub server: Server,
     /// The program that can read its counters.
@@ -83,9 +83,9 @@ pub struct Running {
 }
 
 /// What a transport is called in a server's address, for what is asked there.
-fn scheme(asks: Asks, transport: Transport) -> &'static str {
+fn scheme(asks: Asks, transport: Carrier) -> &'static str {
     match (asks, transport) {
-        (Asks::Get(_), Transport::Tls) => "https",
+        (Asks::Get(_), Carrier::Tls) => "https",
         (Asks::Get(_), _) => "http",
         _ => transport.protocol(),
     }
@@ -105,14 +105,14 @@ impl Stage {
     /// Starts Corelane once to see which driver `auto` is, so that the other one is known.
     pub fn find_other_driver(&mut self) -> Result<()> {
         if self.ours.driver == Driver::Auto {
-            let chosen = self.start(Entrant::Corelane, Asks::Echo, Transport::Tcp)?.driver;
+            let chosen = self.start(Entrant::Corelane, Asks::Echo, Carrier::Tcp)?.driver;
             self.other = Some(if chosen == "epoll" { Driver::Uring } else { Driver::Epoll });
         }
         Ok(())
     }
 
     /// Starts one server and waits until it listens.
-    pub fn start(&mut self, entrant: Entrant, asks: Asks, transport: Transport) -> Result<Running> {
+    pub fn start(&mut self, entrant: Entrant, asks: Asks, transport: Carrier) -> Result<Running> {
         let address = server::free_address(&mut self.last_port)?;
         let mut place = format!("{}://{address}", scheme(asks, transport));
         if entrant == Entrant::Peer(Peer::Ganesha) {
@@ -159,9 +159,9 @@ impl Stage {
     }
 
     /// What Corelane is to answer, behind its address.
-    fn place_options(&self, asks: Asks, transport: Transport) -> String {
+    fn place_options(&self, asks: Asks, transport: Carrier) -> String {
         let secure = match &self.web {
-            Some(folder) if transport == Transport::Tls => {
+            Some(folder) if transport == Carrier::Tls => {
                 format!("&certificate={}&key={}", folder.certificate().display(), folder.key().display())
             }
             _ => String::new(),
@@ -173,13 +173,13 @@ impl Stage {
         }
     }
 
-    fn ganesha(entrant: Entrant, asks: Asks, transport: Transport, address: SocketAddr) -> Result<Running> {
+    fn ganesha(entrant: Entrant, asks: Asks, transport: Carrier, address: SocketAddr) -> Result<Running> {
         let (server, surroundings) = ganesha::start(address)?;
         let driver = Peer::Ganesha.driver().to_owned();
         Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: Some(surroundings) })
     }
 
-    fn peer(&self, entrant: Entrant, peer: Peer, asks: Asks, transport: Transport, address: SocketAddr) -> Result<Command> {
+    fn peer(&self, entrant: Entrant, peer: Peer, asks: Asks, transport: Carrier, address: SocketAddr) -> Result<Command> {
         let mut command = server::on_cpu(SERVER_CPU, built(&self.peers, peer))?;
         command.arg(transport.protocol()).arg(address.to_string());
         let content = (peer == Peer::Hyper).then(|| if asks == Asks::Get(Page::Reply) { REPLY_BYTES } else { HELLO_BYTES });

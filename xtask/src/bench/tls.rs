@@ -10,7 +10,7 @@ use super::cells::Cell;
 use super::entrants::{Entrant, Peer};
 use super::http;
 use super::interrupt::Interrupt;
-use super::load::{Asks, Load, Page, Transport};
+use super::load::{Asks, Carrier, Load, Page};
 use super::report::Findings;
 use super::rounds::Extent;
 use super::stage::{Ours, Stage};
@@ -59,5 +59,5 @@ const fn cell(name: &'static str, load: Load) -> Cell {
 
 /// Files of so many bytes, 64 connections at a time.
 const fn get(page: Page, bytes: usize) -> Load {
-    Load { asks: Asks::Get(page), transport: Transport::Tls, bytes, connections: 64, depth: 1, spin: false }
+    Load { asks: Asks::Get(page), transport: Carrier::Tls, bytes, connections: 64, depth: 1, spin: false }
 }

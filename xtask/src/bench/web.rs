@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::bench::cpus::SERVER_CPU;
 use crate::bench::entrants::Peer;
-use crate::bench::load::Transport;
+use crate::bench::load::Carrier;
 use crate::bench::server::{self, Server, is_installed};
 
 /// The folder of what is served, and of configurations; gone when dropped.
@@ -85,12 +85,12 @@ pub fn missing(peer: Peer) -> Option<String> {
 ///
 /// # Errors
 /// When it does not start.
-pub fn start(peer: Peer, address: SocketAddr, folder: &Folder, transport: Transport) -> Result<Server> {
-    ensure!(transport == Transport::Tcp || peer == Peer::Nginx, "only nginx is set up for TLS");
+pub fn start(peer: Peer, address: SocketAddr, folder: &Folder, transport: Carrier) -> Result<Server> {
+    ensure!(transport == Carrier::Tcp || peer == Peer::Nginx, "only nginx is set up for TLS");
     let name = format!("{}-{}", peer.program(), address.port());
     let path = folder.0.join(format!("{name}.conf"));
     let text = match transport {
-        Transport::Tls => secure_nginx(address, folder),
+        Carrier::Tls => secure_nginx(address, folder),
         _ => configuration(peer, address, &folder.0, &folder.files()),
     };
     fs::write(&path, text).with_context(|| path.display().to_string())?;

@@ -11,7 +11,7 @@ use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};
 use corelane_load::report::{Opened, Quantiles, Report};
 use corelane_load::workloads::Particulars;
-use corelane_load::workloads::http::{self, Expect, Settings, Wanted};
+use corelane_load::workloads::http::{self, Expect, HttpSettings, Wanted};
 use std::time::Duration;
 
 pub const STYLE: Style = Style { name: "httperf", about: "HTTP: connections at a rate, and a page of figures", run };
@@ -114,8 +114,8 @@ impl Options {
     }
 
     /// What is asked for: any reply will do, and no request says that its connection ends.
-    fn settings(&self) -> Settings {
-        Settings {
+    fn settings(&self) -> HttpSettings {
+        HttpSettings {
             wanted: vec![Wanted::new(&self.uri)],
             host: self.server_name.clone().unwrap_or_else(|| self.server.clone()),
             method: Some(self.method.clone()),
@@ -123,7 +123,7 @@ impl Options {
             expect: Expect::Any,
             any_status: true,
             says_close: false,
-            ..Settings::default()
+            ..HttpSettings::default()
         }
     }
 }

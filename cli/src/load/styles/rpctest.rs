@@ -15,7 +15,7 @@ use corelane::admin::watch::LANES_MAX;
 use corelane_load::plan::{Extent, Plan};
 use corelane_load::report::Report;
 use corelane_load::workloads::Particulars;
-use corelane_load::workloads::rpc::{self, Caller, Settings, Split};
+use corelane_load::workloads::rpc::{self, Caller, RpcSettings, Split};
 use corelane_load::{Beside, Watched, buckets, curve, measure};
 use std::path::PathBuf;
 
@@ -160,8 +160,8 @@ impl Options {
         checked(&rpc::ENTRY, plan)
     }
 
-    fn settings(&self) -> Settings {
-        Settings {
+    fn settings(&self) -> RpcSettings {
+        RpcSettings {
             program: Some(rpc::NULL_PROGRAM),
             caller: if self.authentication == Authentication::Sys { this_user() } else { Caller::Nobody },
             split: if self.fragments { Split::Fragments(3) } else { Split::Whole },
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!((plan.connections, plan.lanes, plan.depth, plan.size), (1, 1, 1, 0));
         assert_eq!((plan.extent, plan.quantiles.len()), (Extent::Requests(1_000_000), 7));
         assert_eq!(plan.target, "127.0.0.1:62049".parse::<corelane::Address>().unwrap());
-        let settings = Settings::in_plan(&plan);
+        let settings = RpcSettings::in_plan(&plan);
         assert_eq!((settings.split, &settings.caller), (Split::Whole, &Caller::Nobody));
         assert_eq!(parsed("127.0.0.1").runs, 99);
     }
@@ -216,7 +216,7 @@ mod tests {
         let plan = plan("-A unix -a 8 -c 2k -f -j 3 -q 1,99 nobody@[::1]:2049");
         assert_eq!((plan.connections, plan.lanes, plan.depth), (3, 3, 8));
         assert_eq!((plan.extent, &plan.quantiles[..]), (Extent::Requests(3 * 2_048), &[1.0, 99.0][..]));
-        let settings = Settings::in_plan(&plan);
+        let settings = RpcSettings::in_plan(&plan);
         assert_eq!((settings.split, plan.target), (Split::Fragments(3), "[::1]:2049".parse().unwrap()));
         assert!(matches!(settings.caller, Caller::User { .. }));
         assert_eq!(parsed("-A sys h").authentication, parsed("-A unix h").authentication);

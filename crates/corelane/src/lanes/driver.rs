@@ -56,22 +56,22 @@ pub(crate) fn check(settings: &Tuning) -> Result<(), Error> {
 }
 
 /// A choice made, and what the operator should know of it.
-pub(crate) struct Chosen {
+pub(crate) struct ChosenDriver {
     pub(crate) kind: DriverKind,
     pub(crate) note: Option<String>,
 }
 
 /// Makes the choice by making a driver of the kind.
-pub(crate) fn choose(choice: DriverChoice) -> Result<Chosen, Error> {
+pub(crate) fn choose(choice: DriverChoice) -> Result<ChosenDriver, Error> {
     let (first, second) = match choice {
         DriverChoice::Uring => return only(DriverKind::Uring),
         DriverChoice::Epoll => return only(DriverKind::Epoll),
         DriverChoice::Auto if ring_is_favoured() => (DriverKind::Uring, DriverKind::Epoll),
         DriverChoice::Auto => (DriverKind::Epoll, DriverKind::Uring),
     };
-    let Err(why) = attempt(first) else { return Ok(Chosen { kind: first, note: None }) };
+    let Err(why) = attempt(first) else { return Ok(ChosenDriver { kind: first, note: None }) };
     match attempt(second) {
-        Ok(()) => Ok(Chosen {
+        Ok(()) => Ok(ChosenDriver {
             kind: second,
             note: Some(Degraded::DriverRefused.note(format_args!("{first} refused: {why}; serving with {second}"))),
         }),
@@ -80,9 +80,9 @@ pub(crate) fn choose(choice: DriverChoice) -> Result<Chosen, Error> {
 }
 
 /// The driver that was asked for by name.
-fn only(kind: DriverKind) -> Result<Chosen, Error> {
+fn only(kind: DriverKind) -> Result<ChosenDriver, Error> {
     match attempt(kind) {
-        Ok(()) => Ok(Chosen { kind, note: None }),
+        Ok(()) => Ok(ChosenDriver { kind, note: None }),
         Err(why) => Err(Error::Driver(format!("{kind} was asked for by name and is refused: {why}, or let auto choose"))),
     }
 }

@@ -3,7 +3,7 @@
 use corelane_os::events::descriptor::{self, Kind};
 use corelane_os::events::number;
 use corelane_os::events::polling::Readiness;
-use corelane_os::events::process::{self, Process};
+use corelane_os::events::process::{self, PidFd};
 use corelane_seam::slab::Key;
 use std::cell::Cell;
 use std::os::fd::RawFd;
@@ -68,7 +68,7 @@ impl State {
         if let Some(&key) = self.processes.get(&id) {
             return Ok(key);
         }
-        let process = Process::open(id).map_err(Refused::system)?;
+        let process = PidFd::open(id).map_err(Refused::system)?;
         let (kind, identity) = descriptor::identify(process.number()).map_err(Refused::system)?;
         let key = self.origins.insert(Origin {
             number: process.number(),

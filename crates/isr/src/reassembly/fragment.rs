@@ -3,7 +3,7 @@
 use super::counts::Reason;
 use super::memory::Memory;
 use corelane_wire::packet::extension::Chain;
-use corelane_wire::packet::{Ecn, EtherType, FragmentFacts, Network, Packet, Protocol, Transport};
+use corelane_wire::packet::{Ecn, EtherType, FragmentFacts, IpProtocol, Network, Packet, UpperLayer};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bytes of the longest datagram: of IPv4 with its header, of IPv6 without.
@@ -110,9 +110,9 @@ impl Facts {
 
 /// Whether the transport's header would be spread over fragments.
 fn is_headless(packet: &Packet<'_>, offset: usize) -> bool {
-    let Transport::Part(protocol, data) = packet.transport else { return false };
+    let UpperLayer::Part(protocol, data) = packet.transport else { return false };
     if offset > 0 {
-        return protocol == Protocol::TCP && protocol.header_with_ports().is_some_and(|least| offset < least);
+        return protocol == IpProtocol::TCP && protocol.header_with_ports().is_some_and(|least| offset < least);
     }
     let (protocol, length) = match packet.network {
         Network::V6(..) => match Chain::walk(protocol, data) {

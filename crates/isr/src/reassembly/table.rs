@@ -22,7 +22,7 @@ struct Ends {
     length: usize,
 }
 
-struct Row<T> {
+struct ReassemblyQueue<T> {
     key: Key,
     bucket: usize,
     value: T,
@@ -31,17 +31,17 @@ struct Row<T> {
 }
 
 /// The table.
-pub(super) struct Table<T> {
+pub(super) struct ReassemblyQueues<T> {
     secret: u128,
-    entries: Slab<Row<T>>,
+    entries: Slab<ReassemblyQueue<T>>,
     buckets: Box<[Ends]>,
     all: Ends,
 }
 
 /// Which of its two lists an entry is linked in.
-type Lists<T> = fn(&mut Row<T>) -> &mut Links;
+type Lists<T> = fn(&mut ReassemblyQueue<T>) -> &mut Links;
 
-impl<T> Table<T> {
+impl<T> ReassemblyQueues<T> {
     pub fn new(secret: u128) -> Self {
         Self { secret, entries: Slab::new(), buckets: vec![Ends::default(); BUCKETS].into(), all: Ends::default() }
     }
@@ -112,7 +112,7 @@ impl<T> Table<T> {
     /// Adds an entry, the newest, to the bucket of its key.
     pub fn insert(&mut self, bucket: usize, key: Key, value: T) -> u32 {
         let (in_bucket, in_all) = (Links::default(), Links::default());
-        let index = self.entries.insert(Row { key, bucket, value, in_bucket, in_all }).index;
+        let index = self.entries.insert(ReassemblyQueue { key, bucket, value, in_bucket, in_all }).index;
         link(&mut self.entries, &mut self.buckets[bucket], index, |entry| &mut entry.in_bucket);
         link(&mut self.entries, &mut self.all, index, |entry| &mut entry.in_all);
         index
@@ -128,7 +128,7 @@ impl<T> Table<T> {
 }
 
 /// Puts an entry in front of a list.
-fn link<T>(entries: &mut Slab<Row<T>>, ends: &mut Ends, index: u32, links: Lists<T>) {
+fn link<T>(entries: &mut Slab<ReassemblyQueue<T>>, ends: &mut Ends, index: u32, links: Lists<T>) {
     *links(entries.at_mut(index)) = Links { newer: None, older: ends.newest };
     match ends.newest {
         Some(newest) => links(entries.at_mut(newest)).newer = Some(index),
@@ -139,7 +139,7 @@ fn link<T>(entries: &mut Slab<Row<T>>, ends: &mut Ends, index: u32, links: Lists
 }
 
 /// Takes an entry out of a list.
-fn unlink<T>(entries: &mut Slab<Row<T>>, ends: &mut Ends, index: u32, links: Lists<T>) {
+fn unlink<T>(entries: &mut Slab<ReassemblyQueue<T>>, ends: &mut Ends, index: u32, links: Lists<T>) {
     let Links { newer, older } = std::mem::take(links(entries.at_mut(index)));
     match newer {
         Some(newer) => links(entries.at_mut(newer)).older = older,

@@ -3,7 +3,7 @@
 use super::checks::{Became, Rig};
 use super::parts::{IsV6, V4, v4_header, v4_part};
 use corelane_isr::reassembly::{Limits, Reason};
-use corelane_wire::packet::{Protocol, ipv4};
+use corelane_wire::packet::{IpProtocol, ipv4};
 use std::net::Ipv4Addr;
 
 /// The largest default.
@@ -29,7 +29,7 @@ fn arrive(rig: &mut Rig, limits: &Limits, packet: &[u8]) -> Became {
 
 #[test]
 fn f_04_a_ladder_of_fragments_costs_no_more_than_its_datagram_may_have() {
-    let header = v4_header(1, Protocol(253));
+    let header = v4_header(1, IpProtocol(253));
     let data = vec![0; 65_000];
     let rungs = || (0..8_000).map(|rung| rung * 8);
     let up: Vec<_> = rungs().map(|at| (at + 8, at + 16)).collect();
@@ -51,7 +51,7 @@ fn f_04_last_fragments_of_one_byte_are_charged_as_frames() {
     let limits = Limits::for_frames(32 * 64, 2048);
     let mut rig = Rig::new(limits);
     for name in 0..1_000 {
-        let last = v4_part(v4_header(name, Protocol(253)), &[0; 65], 64, 65, false);
+        let last = v4_part(v4_header(name, IpProtocol(253)), &[0; 65], 64, 65, false);
         assert_eq!(arrive(&mut rig, &limits, &last), Became::Held);
     }
     assert_eq!(rig.table.waiting().2, rig.table.waiting().1 * 2048);
@@ -75,7 +75,7 @@ fn f_04_first_fragments_in_turn_keep_the_first() {
     let limits = limits();
     let mut rig = Rig::new(limits);
     let (a, b) = (vec![0xaa; 256], vec![0xbb; 256]);
-    let header = v4_header(1, Protocol(253));
+    let header = v4_header(1, IpProtocol(253));
     assert_eq!(arrive(&mut rig, &limits, &v4_part(header, &a, 0, 64, true)), Became::Held);
     for _ in 0..1_000 {
         assert_eq!(arrive(&mut rig, &limits, &v4_part(header, &b, 0, 64, true)), Became::Dropped(Reason::Overlap));
@@ -89,7 +89,7 @@ fn f_04_first_fragments_in_turn_keep_the_first() {
 fn of_one_bucket(number: usize) -> Vec<Vec<u8>> {
     let data = vec![0; 64];
     let packet = |name: u32| {
-        let header = v4_header(name as u16, Protocol(253));
+        let header = v4_header(name as u16, IpProtocol(253));
         let source = Ipv4Addr::from(u32::from(V4[0]) + (name >> 16));
         v4_part(ipv4::Header { source, ..header }, &data, 0, 64, true)
     };

@@ -3,7 +3,7 @@
 use super::parts::{BOTH, IsV6, Owned, V4, in_front, seconds, v4_header, v4_part, v6_header, v6_part};
 use corelane_isr::reassembly::{Admission, Datagram, Limits, Memory, Reason, Reassembly};
 use corelane_wire::packet::extension::{Extension, Kind};
-use corelane_wire::packet::{Options, Protocol, Traffic, fragment, ipv4};
+use corelane_wire::packet::{IpProtocol, Options, Traffic, fragment, ipv4};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -110,9 +110,9 @@ fn a_whole_packet_is_given_back() {
 #[test]
 fn f_03_datagrams_are_told_apart_by_their_whole_key() {
     let data = IsV6(false).datagram(56);
-    let first = v4_header(1, Protocol::UDP);
-    let other_id = v4_header(2, Protocol::UDP);
-    let other_protocol = v4_header(1, Protocol(253));
+    let first = v4_header(1, IpProtocol::UDP);
+    let other_id = v4_header(2, IpProtocol::UDP);
+    let other_protocol = v4_header(1, IpProtocol(253));
     let other_source = ipv4::Header { source: V4[1], ..first };
     let other_destination = ipv4::Header { destination: V4[0], ..first };
     let mut rig = Rig::new(limits());
@@ -120,10 +120,10 @@ fn f_03_datagrams_are_told_apart_by_their_whole_key() {
     for other in [other_id, other_protocol, other_source, other_destination] {
         assert_eq!(rig.arrive(&v4_part(other, &data, 32, 64, false)), Became::Held, "{other:?}");
     }
-    assert_eq!(rig.arrive(&v6_part(1, Protocol::UDP, &data, 32, 64, false)), Became::Held);
+    assert_eq!(rig.arrive(&v6_part(1, IpProtocol::UDP, &data, 32, 64, false)), Became::Held);
     assert!(matches!(rig.arrive(&v4_part(first, &data, 32, 64, false)), Became::Whole(_)));
     // Of IPv6 the protocol is no part of the key (RFC 8200, section 4.5): the first fragment's holds.
-    assert!(matches!(rig.arrive(&v6_part(1, Protocol(253), &data, 0, 32, true)), Became::Whole(_)));
+    assert!(matches!(rig.arrive(&v6_part(1, IpProtocol(253), &data, 0, 32, true)), Became::Whole(_)));
     assert_eq!(rig.pieces[0].bytes()[6], 253);
     assert_eq!(rig.table.waiting().0, 4);
 }
@@ -171,7 +171,7 @@ fn long() -> Became {
 fn f_06_a_header_with_options_counts_into_the_length() {
     // Each fragment fits, but the first one's header is longer than the others'.
     let data = vec![1; 65_512];
-    let plain = v4_header(9, Protocol::UDP);
+    let plain = v4_header(9, IpProtocol::UDP);
     let options = Options::NONE.with(0x1e, &[0; 30]).unwrap();
     let mut rig = Rig::new(limits().with_fragments_each(100));
     assert_eq!(rig.arrive(&v4_part(ipv4::Header { options, ..plain }, &data, 0, 32_000, true)), Became::Held);
@@ -212,7 +212,7 @@ fn f_06_nothing_ends_behind_the_last() {
 
 #[test]
 fn f_06_of_ipv4_overlaps_are_cut() {
-    let header = v4_header(1, Protocol::UDP);
+    let header = v4_header(1, IpProtocol::UDP);
     let old = vec![0xaa; 128];
     let new = vec![0xbb; 128];
     // The one before keeps its bytes, the one that follows gives its own.
@@ -239,7 +239,7 @@ fn f_06_of_ipv4_overlaps_are_cut() {
 #[test]
 fn f_06_teardrop_and_its_relatives_leave_nothing_behind() {
     // Teardrop: the second fragment lies within the first. Newtear, bonk, boink, nestea: other lengths, other ends.
-    let header = v4_header(1, Protocol::UDP);
+    let header = v4_header(1, IpProtocol::UDP);
     let data = vec![0; 200];
     let attacks: [&[(usize, usize, bool)]; 6] = [
         &[(0, 40, true), (24, 28, false)],
@@ -332,19 +332,19 @@ fn f_06_congestion_is_kept_and_not_mixed() {
 #[test]
 fn f_06_the_first_fragment_has_the_whole_transport_header() {
     let data = vec![0; 200];
-    let tcp = v4_header(1, Protocol::TCP);
+    let tcp = v4_header(1, IpProtocol::TCP);
     let mut rig = Rig::new(limits());
     let headless = Became::Dropped(Reason::Headless);
     assert_eq!(rig.arrive(&v4_part(tcp, &data, 0, 16, true)), headless, "without flags");
     assert_eq!(rig.arrive(&v4_part(tcp, &data, 8, 64, true)), headless, "what would write over them (RFC 3128)");
     assert_eq!(rig.arrive(&v4_part(tcp, &data, 0, 24, true)), Became::Held);
-    assert_eq!(rig.arrive(&v6_part(1, Protocol::TCP, &data, 0, 16, true)), headless);
+    assert_eq!(rig.arrive(&v6_part(1, IpProtocol::TCP, &data, 0, 16, true)), headless);
     // RFC 7112: extension headers that the first fragment does not hold as a whole.
     let long = [&[17, 8][..], &[1, 68], &[0; 68]].concat();
-    assert_eq!(rig.arrive(&v6_part(2, Protocol::DESTINATION, &long, 0, 32, true)), headless);
+    assert_eq!(rig.arrive(&v6_part(2, IpProtocol::DESTINATION, &long, 0, 32, true)), headless);
     assert_eq!(rig.table.counts().of(Reason::Headless), 4);
     // Where the first is missing, the others wait all the same.
-    assert_eq!(rig.arrive(&v4_part(v4_header(7, Protocol::UDP), &data, 64, 128, true)), Became::Held);
+    assert_eq!(rig.arrive(&v4_part(v4_header(7, IpProtocol::UDP), &data, 64, 128, true)), Became::Held);
 }
 
 #[test]
@@ -368,26 +368,27 @@ fn headers_that_are_cut_or_lie_are_refused() {
 fn what_stands_in_front_of_the_fragment_header_stays() {
     let data = IsV6(true).datagram(120);
     let part = |start: usize, end: usize, more| {
-        let header = fragment::Header { next: Protocol::UDP, offset: ipv4::Offset::new(start).unwrap(), more, identification: 1 };
+        let header =
+            fragment::Header { next: IpProtocol::UDP, offset: ipv4::Offset::new(start).unwrap(), more, identification: 1 };
         let behind = in_front(&data[start..end], |to| header.emit(to));
-        let options = Extension::new(Kind::Destination, Protocol::FRAGMENT, &[1, 4, 0, 0, 0, 0]).unwrap();
+        let options = Extension::new(Kind::Destination, IpProtocol::FRAGMENT, &[1, 4, 0, 0, 0, 0]).unwrap();
         let behind = in_front(&behind, |to| options.emit(to));
-        in_front(&behind, |to| v6_header(Protocol::DESTINATION).emit(behind.len(), to))
+        in_front(&behind, |to| v6_header(IpProtocol::DESTINATION).emit(behind.len(), to))
     };
     let mut rig = Rig::new(limits());
     let whole = rig.all(&[part(64, 128, false), part(0, 64, true)]);
-    let options = Extension::new(Kind::Destination, Protocol::UDP, &[1, 4, 0, 0, 0, 0]).unwrap();
+    let options = Extension::new(Kind::Destination, IpProtocol::UDP, &[1, 4, 0, 0, 0, 0]).unwrap();
     let behind = in_front(&data, |to| options.emit(to));
-    assert_eq!(whole, in_front(&behind, |to| v6_header(Protocol::DESTINATION).emit(behind.len(), to)));
+    assert_eq!(whole, in_front(&behind, |to| v6_header(IpProtocol::DESTINATION).emit(behind.len(), to)));
 }
 
 #[test]
 fn the_first_fragments_header_is_kept() {
     let data = IsV6(false).datagram(120);
     let options = Options::NONE.with(0x1e, &[1, 2, 3, 4]).unwrap();
-    let first = ipv4::Header { options, hops: 9, traffic: Traffic(0x40), ..v4_header(3, Protocol::UDP) };
+    let first = ipv4::Header { options, hops: 9, traffic: Traffic(0x40), ..v4_header(3, IpProtocol::UDP) };
     let mut rig = Rig::new(limits());
-    let whole = rig.all(&[v4_part(v4_header(3, Protocol::UDP), &data, 64, 128, false), v4_part(first, &data, 0, 64, true)]);
+    let whole = rig.all(&[v4_part(v4_header(3, IpProtocol::UDP), &data, 64, 128, false), v4_part(first, &data, 0, 64, true)]);
     let view = ipv4::View::new(&whole).unwrap();
     assert_eq!((view.header(), view.is_checksum_right(), view.payload()), (Ok(first), true, &data[..]));
 }
@@ -397,28 +398,28 @@ fn f_06_no_hop_by_hop_options_hide_in_a_fragment() {
     // Once the fragment header is gone they would stand where only the sender's own may (RFC 8200, section 4).
     let data = [&[17, 0, 1, 4, 0, 0, 0, 0][..], &IsV6(true).datagram(120)].concat();
     let mut rig = Rig::new(limits());
-    assert_eq!(rig.arrive(&v6_part(1, Protocol::HOP_BY_HOP, &data, 0, 64, true)), Became::Dropped(Reason::Header));
+    assert_eq!(rig.arrive(&v6_part(1, IpProtocol::HOP_BY_HOP, &data, 0, 64, true)), Became::Dropped(Reason::Header));
     assert_eq!(
-        rig.arrive(&v6_part(1, Protocol::HOP_BY_HOP, &data, 64, 136, false)),
+        rig.arrive(&v6_part(1, IpProtocol::HOP_BY_HOP, &data, 64, 136, false)),
         Became::Held,
         "a later one's does not count"
     );
     let twice = [&[0, 0, 1, 4, 0, 0, 0, 0][..], &data[..]].concat();
-    assert_eq!(rig.arrive(&v6_part(1, Protocol::DESTINATION, &twice, 0, 64, true)), Became::Dropped(Reason::Headless));
+    assert_eq!(rig.arrive(&v6_part(1, IpProtocol::DESTINATION, &twice, 0, 64, true)), Became::Dropped(Reason::Headless));
 }
 
 #[test]
 fn f_06_the_same_bytes_elsewhere_are_no_duplicate() {
     let data = vec![7; 96];
     let mut rig = Rig::new(limits());
-    assert_eq!(rig.arrive(&v4_part(v4_header(1, Protocol(253)), &data, 0, 32, true)), Became::Held);
-    assert_eq!(rig.arrive(&v4_part(v4_header(1, Protocol(253)), &data, 16, 48, true)), Became::Held);
+    assert_eq!(rig.arrive(&v4_part(v4_header(1, IpProtocol(253)), &data, 0, 32, true)), Became::Held);
+    assert_eq!(rig.arrive(&v4_part(v4_header(1, IpProtocol(253)), &data, 16, 48, true)), Became::Held);
     assert_eq!((rig.table.counts().cut, rig.table.counts().of(Reason::Duplicate)), (1, 0));
-    assert!(matches!(rig.arrive(&v4_part(v4_header(1, Protocol(253)), &data, 48, 96, false)), Became::Whole(_)));
+    assert!(matches!(rig.arrive(&v4_part(v4_header(1, IpProtocol(253)), &data, 48, 96, false)), Became::Whole(_)));
     let overlap = Became::Dropped(Reason::Overlap);
-    assert_eq!(rig.arrive(&v6_part(1, Protocol(253), &data, 0, 32, true)), Became::Held);
-    assert_eq!(rig.arrive(&v6_part(1, Protocol(253), &data, 16, 48, true)), overlap, "of IPv6 it ends the datagram");
-    assert_eq!(rig.arrive(&v6_part(1, Protocol(253), &data, 32, 96, false)), overlap);
+    assert_eq!(rig.arrive(&v6_part(1, IpProtocol(253), &data, 0, 32, true)), Became::Held);
+    assert_eq!(rig.arrive(&v6_part(1, IpProtocol(253), &data, 16, 48, true)), overlap, "of IPv6 it ends the datagram");
+    assert_eq!(rig.arrive(&v6_part(1, IpProtocol(253), &data, 32, 96, false)), overlap);
 }
 
 #[test]
@@ -437,7 +438,7 @@ fn f_06_two_capable_code_points_do_not_become_congestion() {
 
 #[test]
 fn f_06_the_longest_datagram_passes_and_one_byte_more_does_not() {
-    let plain = v4_header(9, Protocol(253));
+    let plain = v4_header(9, IpProtocol(253));
     let options = Options::NONE.with(0x1e, &[0; 30]).unwrap();
     for (end, wanted) in [(65_483, true), (65_484, false)] {
         let data = vec![1; end];
@@ -456,8 +457,8 @@ fn f_06_no_fragment_begins_within_a_tcp_header() {
     for family in BOTH {
         let mut rig = Rig::new(limits());
         let mut arrive = |start| match family.0 {
-            false => rig.arrive(&v4_part(v4_header(1, Protocol::TCP), &data, start, 64, true)),
-            true => rig.arrive(&v6_part(1, Protocol::TCP, &data, start, 64, true)),
+            false => rig.arrive(&v4_part(v4_header(1, IpProtocol::TCP), &data, start, 64, true)),
+            true => rig.arrive(&v6_part(1, IpProtocol::TCP, &data, start, 64, true)),
         };
         let headless = || Became::Dropped(Reason::Headless);
         assert_eq!([arrive(8), arrive(16), arrive(24)], [headless(), headless(), Became::Held]);

@@ -2,7 +2,7 @@
 
 use super::parts::{IsV6, Owned, seconds, v4_header, v4_part};
 use corelane_isr::reassembly::{Admission, Limits, Reassembly};
-use corelane_wire::packet::{Protocol, ipv4};
+use corelane_wire::packet::{IpProtocol, ipv4};
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
@@ -29,7 +29,7 @@ fn f_04_a_flood_stays_within_the_cap_and_honest_datagrams_pass() {
         };
         let forged = ipv4::Header {
             source: Ipv4Addr::from(number.wrapping_mul(2_654_435_761)),
-            ..v4_header(number as u16, Protocol::UDP)
+            ..v4_header(number as u16, IpProtocol::UDP)
         };
         assert!(!arrive(&mut table, &v4_part(forged, &data, 0, 64, true)));
         let parts = &honest[number as usize / EVERY as usize % honest.len()];

@@ -6,7 +6,7 @@ use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placement, Registrati
 use corelane_isr::reassembly::{Memory, Reorders};
 use corelane_rss::{Buckets, FlowHasher, FlowId, HashType, HashTypes, Key, Table, Tuple, Verdict};
 use corelane_wire::packet::checksum::Addresses;
-use corelane_wire::packet::{EtherType, Flow, Network, Packet, Ports, Protocol, ethernet, gre, udp, vxlan};
+use corelane_wire::packet::{EtherType, Flow, IpProtocol, Network, Packet, Ports, ethernet, gre, udp, vxlan};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
@@ -70,12 +70,12 @@ fn f_08_the_inner_packet_of_a_tunnel_has_the_hash_of_its_own_flow() {
         let mac = ethernet::Mac::BROADCAST;
         let bridged = in_front(&inner, |to| ethernet::Header { destination: mac, source: mac, protocol }.emit(to));
         let bridged = in_front(&bridged, |to| vxlan::Header { network: vxlan::Network::new(5)? }.emit(to));
-        let addresses = v4_header(1, Protocol::UDP).addresses();
+        let addresses = v4_header(1, IpProtocol::UDP).addresses();
         let bridged = in_front(&bridged, |to| udp::Header { source: 1, destination: vxlan::PORT }.emit(&addresses, &bridged, to));
         let tunnels = [
-            outer(if family.0 { Protocol::IPV6 } else { Protocol::IPV4 }, &inner),
-            outer(Protocol::GRE, &routed),
-            outer(Protocol::UDP, &bridged),
+            outer(if family.0 { IpProtocol::IPV6 } else { IpProtocol::IPV4 }, &inner),
+            outer(IpProtocol::GRE, &routed),
+            outer(IpProtocol::UDP, &bridged),
         ];
         for (number, bytes) in tunnels.iter().enumerate() {
             assert_ne!(computed(hasher.packet(bytes, None)), wanted, "the tunnel hides the flow");
@@ -97,7 +97,7 @@ fn f_08_a_tunnel_in_fragments_is_opened_once_it_is_whole() {
     let inner = IsV6(true).whole(1, &IsV6(true).datagram(400));
     let parts = (0..inner.len()).step_by(128).map(|start| {
         let end = inner.len().min(start + 128);
-        super::parts::v4_part(v4_header(4, Protocol::IPV6), &inner, start, end, end < inner.len())
+        super::parts::v4_part(v4_header(4, IpProtocol::IPV6), &inner, start, end, end < inner.len())
     });
     let parts: Vec<_> = parts.collect();
     let mut rig = Rig::new(limits());
@@ -107,7 +107,7 @@ fn f_08_a_tunnel_in_fragments_is_opened_once_it_is_whole() {
     assert_eq!(flow.addresses, Addresses::V4 { source: V4[0], destination: V4[1] });
     let (_, opened) = packet.inner().unwrap().unwrap();
     assert_eq!(computed(hasher.packet(&inner, None)).1, HashType::Udp6);
-    assert_eq!(opened.flow().unwrap().protocol, Protocol::UDP);
+    assert_eq!(opened.flow().unwrap().protocol, IpProtocol::UDP);
 }
 
 #[test]

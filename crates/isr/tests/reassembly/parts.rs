@@ -4,7 +4,7 @@ use corelane_isr::reassembly::Memory;
 use corelane_seam::Instant;
 use corelane_wire::Error;
 use corelane_wire::packet::checksum::Addresses;
-use corelane_wire::packet::{Options, Protocol, Traffic, fragment, ipv4, ipv6, udp};
+use corelane_wire::packet::{IpProtocol, Options, Traffic, fragment, ipv4, ipv6, udp};
 use corelane_wire::xdr::Writer;
 use std::cell::Cell;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -73,7 +73,7 @@ pub fn in_front(behind: &[u8], emit: impl FnOnce(&mut Writer<'_>) -> Result<(), 
 pub const V4: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
 pub const V6: [Ipv6Addr; 2] = [Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2)];
 
-pub fn v4_header(identification: u16, protocol: Protocol) -> ipv4::Header {
+pub fn v4_header(identification: u16, protocol: IpProtocol) -> ipv4::Header {
     ipv4::Header {
         traffic: Traffic(0),
         identification,
@@ -86,7 +86,7 @@ pub fn v4_header(identification: u16, protocol: Protocol) -> ipv4::Header {
     }
 }
 
-pub fn v6_header(next: Protocol) -> ipv6::Header {
+pub fn v6_header(next: IpProtocol) -> ipv6::Header {
     let (source, destination) = (V6[0], V6[1]);
     ipv6::Header { traffic: Traffic(0), label: ipv6::Label::default(), next, hops: 64, source, destination }
 }
@@ -99,10 +99,10 @@ pub fn v4_part(header: ipv4::Header, data: &[u8], start: usize, end: usize, more
 }
 
 /// As [`v4_part`], of IPv6.
-pub fn v6_part(identification: u32, next: Protocol, data: &[u8], start: usize, end: usize, more: bool) -> Vec<u8> {
+pub fn v6_part(identification: u32, next: IpProtocol, data: &[u8], start: usize, end: usize, more: bool) -> Vec<u8> {
     let header = fragment::Header { next, offset: ipv4::Offset::new(start).unwrap(), more, identification };
     let behind = in_front(&data[start..end], |to| header.emit(to));
-    in_front(&behind, |to| v6_header(Protocol::FRAGMENT).emit(behind.len(), to))
+    in_front(&behind, |to| v6_header(IpProtocol::FRAGMENT).emit(behind.len(), to))
 }
 
 /// Whether a packet is of IPv6, for tests of both.
@@ -115,8 +115,8 @@ pub const BOTH: [IsV6; 2] = [IsV6(false), IsV6(true)];
 impl IsV6 {
     pub fn part(self, identification: u16, data: &[u8], start: usize, end: usize, more: bool) -> Vec<u8> {
         match self.0 {
-            false => v4_part(v4_header(identification, Protocol::UDP), data, start, end, more),
-            true => v6_part(identification.into(), Protocol::UDP, data, start, end, more),
+            false => v4_part(v4_header(identification, IpProtocol::UDP), data, start, end, more),
+            true => v6_part(identification.into(), IpProtocol::UDP, data, start, end, more),
         }
     }
 
@@ -131,8 +131,8 @@ impl IsV6 {
     /// The packet that `data` is of, whole.
     pub fn whole(self, identification: u16, data: &[u8]) -> Vec<u8> {
         match self.0 {
-            false => in_front(data, |to| v4_header(identification, Protocol::UDP).emit(data.len(), to)),
-            true => in_front(data, |to| v6_header(Protocol::UDP).emit(data.len(), to)),
+            false => in_front(data, |to| v4_header(identification, IpProtocol::UDP).emit(data.len(), to)),
+            true => in_front(data, |to| v6_header(IpProtocol::UDP).emit(data.len(), to)),
         }
     }
 

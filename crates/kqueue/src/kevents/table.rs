@@ -8,19 +8,19 @@ use corelane_event::{PerProcess, Queue};
 use corelane_kevent::{Kevents, Ring};
 
 #[derive(Default)]
-struct Table {
+struct QueuesAndRings {
     queues: BTreeMap<RawFd, Arc<Kevents>>,
     rings: BTreeMap<usize, Arc<Ring>>,
 }
 
-type Locked = RwLock<Table>;
+type Locked = RwLock<QueuesAndRings>;
 
 /// A child of fork(2) begins anew, and finds what its parents have, whose rings it shares.
 static TABLES: PerProcess<Locked> =
-    PerProcess::new(Locked::new(Table { queues: BTreeMap::new(), rings: BTreeMap::new() }), Locked::default);
+    PerProcess::new(Locked::new(QueuesAndRings { queues: BTreeMap::new(), rings: BTreeMap::new() }), Locked::default);
 
 /// Looks for something in the tables of this process and of those that it is a child of, the nearest first.
-fn find<T>(look: impl Fn(&Table) -> Option<T>) -> Option<T> {
+fn find<T>(look: impl Fn(&QueuesAndRings) -> Option<T>) -> Option<T> {
     let own = TABLES.mine();
     let found = look(&own.read().unwrap_or_else(PoisonError::into_inner));
     // One of a parent's that a thread had locked at the fork stays so.

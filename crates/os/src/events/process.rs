@@ -6,9 +6,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use super::borrowed;
 
 /// A process; its descriptor is readable when it has ended.
-pub struct Process(OwnedFd);
+pub struct PidFd(OwnedFd);
 
-impl Process {
+impl PidFd {
     /// The process of this id, also one that has ended and that its parent has not waited for.
     ///
     /// # Errors

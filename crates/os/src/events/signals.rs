@@ -10,12 +10,12 @@ pub const SIGNALS: usize = 65;
 const AT_ONCE: usize = 16;
 
 /// Signals that are read from a descriptor.
-pub struct Signals {
+pub struct SignalFd {
     descriptor: OwnedFd,
     set: libc::sigset_t,
 }
 
-impl Signals {
+impl SignalFd {
     /// None yet.
     ///
     /// # Errors

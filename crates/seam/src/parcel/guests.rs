@@ -13,10 +13,10 @@ use std::rc::Rc;
 
 /// The parcels of other lanes that are on this one. Cloning gives another name of the same.
 #[derive(Clone, Default)]
-pub struct Guests(Rc<RefCell<Table>>);
+pub struct Guests(Rc<RefCell<GuestList>>);
 
 #[derive(Default)]
-struct Table {
+struct GuestList {
     present: Slab<Present>,
     homeward: Vec<Parcel>,
 }

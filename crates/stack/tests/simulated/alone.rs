@@ -12,7 +12,7 @@ use corelane_stack::{Drop, Settings, Stack};
 use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::neighbour::Message;
-use corelane_wire::packet::{Network, Packet, Transport, icmp, icmpv6};
+use corelane_wire::packet::{Network, Packet, UpperLayer, icmp, icmpv6};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -171,7 +171,7 @@ fn our_addresses_are_answered_for_and_no_others() {
         other => panic!("{other:?}"),
     }
     match Packet::of_frame(&advertisement).unwrap().transport {
-        Transport::Icmpv6(view) => {
+        UpperLayer::Icmpv6(view) => {
             assert!(view.is_checksum_right(&frames::addresses(STACK_V6.into(), TEST_V6.into())));
             let Ok(icmpv6::Message::Neighbour(Message::Advertisement { target, flags, .. })) = view.message() else { panic!() };
             assert_eq!((target, flags.is_solicited, flags.is_router), (STACK_V6, true, false));
@@ -258,11 +258,11 @@ fn echoes_are_answered_in_both_families_in_fragments_too() {
         .unwrap()
         .transport
         {
-            Transport::Icmp(view) => {
+            UpperLayer::Icmp(view) => {
                 assert!(view.is_checksum_right());
                 assert_eq!(view.message(), Ok(icmp::Message::EchoReply(icmp::Echo { identification: 7, sequence: 9, data })));
             }
-            Transport::Icmpv6(view) => {
+            UpperLayer::Icmpv6(view) => {
                 assert!(view.is_checksum_right(&frames::addresses(STACK_V6.into(), TEST_V6.into())));
                 assert_eq!(view.message(), Ok(icmpv6::Message::EchoReply(icmp::Echo { identification: 7, sequence: 9, data })));
             }
@@ -329,7 +329,7 @@ fn a_port_that_nobody_has_is_told_and_at_most_so_often() {
     let question = udp(alone.mac(), from, to, b"anybody?");
     let answers = alone.ask(std::slice::from_ref(&question));
     match Packet::of_frame(&answers[0]).unwrap().transport {
-        Transport::Icmp(view) => {
+        UpperLayer::Icmp(view) => {
             assert!(view.is_checksum_right());
             match view.message().unwrap() {
                 icmp::Message::Unreachable { code, packet } => assert_eq!((code.number(), packet), (3, &question[14..])),
@@ -341,7 +341,7 @@ fn a_port_that_nobody_has_is_told_and_at_most_so_often() {
     let (from, to) = (SocketAddr::new(TEST_V6.into(), 5), SocketAddr::new(STACK_V6.into(), 6));
     let answers = alone.ask(&[udp(alone.mac(), from, to, b"anybody?")]);
     match Packet::of_frame(&answers[0]).unwrap().transport {
-        Transport::Icmpv6(view) => {
+        UpperLayer::Icmpv6(view) => {
             assert!(view.is_checksum_right(&frames::addresses(STACK_V6.into(), TEST_V6.into())));
             assert!(matches!(view.message(), Ok(icmpv6::Message::Unreachable { code, .. }) if code.number() == 4));
         }
@@ -363,7 +363,7 @@ fn icmp_about(mac: Mac, packet: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 8 + packet.len()];
     let mut writer = corelane_wire::xdr::Writer::new(&mut bytes);
     icmp::Message::Unreachable { code: icmp::Code::new(3).unwrap(), packet }.emit(&mut writer).unwrap();
-    let packets = frames::packets(TEST.into(), STACK.into(), corelane_wire::packet::Protocol::ICMP, &bytes, 65_528, 1);
+    let packets = frames::packets(TEST.into(), STACK.into(), corelane_wire::packet::IpProtocol::ICMP, &bytes, 65_528, 1);
     frames::ethernet(mac, corelane_wire::packet::EtherType::IPV4, &packets[0])
 }
 
@@ -382,7 +382,7 @@ fn a_datagram_whose_fragments_do_not_come_is_given_up_and_its_sender_told() {
     let told = alone.test.take();
     // He is asked for first: what he once asked is long ago.
     let told = told.iter().find_map(|frame| match Packet::of_frame(frame).unwrap().transport {
-        Transport::Icmp(view) => {
+        UpperLayer::Icmp(view) => {
             Some(matches!(view.message(), Ok(icmp::Message::TimeExceeded { code, .. }) if code.number() == 1))
         }
         _ => None,

@@ -6,7 +6,7 @@ use crate::program::{Card, Plan, Program};
 use corelane_channel::{Consumer, HandedMemory, PACKET_BYTES_MAX, ring};
 use corelane_sim::{WireFaults, for_seeds};
 use corelane_stack::{Drop, End, Filter, Policy, Target};
-use corelane_wire::packet::{EtherType, Packet, Transport};
+use corelane_wire::packet::{EtherType, Packet, UpperLayer};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -33,7 +33,7 @@ fn consume(consumers: &mut [Consumer], found: &mut BTreeMap<u16, Vec<u32>>) {
         while let Some(length) = consumer.take(&mut bytes).unwrap() {
             let kind = if bytes[0] >> 4 == 6 { EtherType::IPV6 } else { EtherType::IPV4 };
             let packet = Packet::of_network(kind, &bytes[..length]).unwrap();
-            let Transport::Udp(view) = packet.transport else { panic!("{packet:?}") };
+            let UpperLayer::Udp(view) = packet.transport else { panic!("{packet:?}") };
             assert!(view.is_checksum_right(&packet.flow().unwrap().addresses), "the packet as it came");
             let number = u32::from_be_bytes(*view.payload().first_chunk().unwrap());
             found.entry(view.header().source - 2000).or_default().push(number);

@@ -6,7 +6,7 @@ use corelane_wire::packet::ethernet::{self, Mac};
 use corelane_wire::packet::icmpv6;
 use corelane_wire::packet::ipv4::{self, Fragment, Offset};
 use corelane_wire::packet::neighbour::{Choice, Message, Options};
-use corelane_wire::packet::{EtherType, Network, Packet, Protocol, Transport, fragment, icmp, ipv6, udp};
+use corelane_wire::packet::{EtherType, IpProtocol, Network, Packet, UpperLayer, fragment, icmp, ipv6, udp};
 use corelane_wire::xdr::Writer;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -48,7 +48,7 @@ pub fn solicitation(target: Ipv6Addr, hops: u8) -> Vec<u8> {
     let head = ipv6::Header {
         traffic: Default::default(),
         label: Default::default(),
-        next: Protocol::ICMPV6,
+        next: IpProtocol::ICMPV6,
         hops,
         source: TEST_V6,
         destination: group,
@@ -61,7 +61,14 @@ pub fn solicitation(target: Ipv6Addr, hops: u8) -> Vec<u8> {
 }
 
 /// IP packets with `payload`, in fragments of at most `part` bytes.
-pub fn packets(source: IpAddr, destination: IpAddr, protocol: Protocol, payload: &[u8], part: usize, name: u16) -> Vec<Vec<u8>> {
+pub fn packets(
+    source: IpAddr,
+    destination: IpAddr,
+    protocol: IpProtocol,
+    payload: &[u8],
+    part: usize,
+    name: u16,
+) -> Vec<Vec<u8>> {
     let is_cut = payload.len() > part;
     let pieces = payload.chunks(part).enumerate();
     let count = payload.len().div_ceil(part);
@@ -82,7 +89,7 @@ pub fn packets(source: IpAddr, destination: IpAddr, protocol: Protocol, payload:
                     }
                     .emit(piece.len(), writer)?,
                     (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                        let next = if is_cut { Protocol::FRAGMENT } else { protocol };
+                        let next = if is_cut { IpProtocol::FRAGMENT } else { protocol };
                         let length = piece.len() + if is_cut { 8 } else { 0 };
                         let (traffic, label) = Default::default();
                         ipv6::Header { traffic, label, next, hops: 64, source, destination }.emit(length, writer)?;
@@ -115,7 +122,7 @@ pub fn udp_in(mac: Mac, from: SocketAddr, to: SocketAddr, payload: &[u8], part: 
         writer.put(payload)
     });
     let protocol = if from.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 };
-    let packets = packets(from.ip(), to.ip(), Protocol::UDP, &datagram, part, name);
+    let packets = packets(from.ip(), to.ip(), IpProtocol::UDP, &datagram, part, name);
     packets.into_iter().map(|packet| ethernet(mac, protocol, &packet)).collect()
 }
 
@@ -133,7 +140,7 @@ pub fn echo(mac: Mac, v6: bool, data: &[u8], part: usize) -> Vec<Vec<u8>> {
         false => icmp::Message::EchoRequest(request).emit(writer),
         true => icmpv6::Message::EchoRequest(request).emit(&addresses(source, destination), writer),
     });
-    let (protocol, kind) = if v6 { (Protocol::ICMPV6, EtherType::IPV6) } else { (Protocol::ICMP, EtherType::IPV4) };
+    let (protocol, kind) = if v6 { (IpProtocol::ICMPV6, EtherType::IPV6) } else { (IpProtocol::ICMP, EtherType::IPV4) };
     packets(source, destination, protocol, &message, part, 77).into_iter().map(|packet| ethernet(mac, kind, &packet)).collect()
 }
 
@@ -156,7 +163,7 @@ pub fn datagram(frame: &[u8]) -> Option<Datagram> {
         Network::V6(view, _) => ends(&view.addresses()),
         _ => return None,
     };
-    let Transport::Udp(view) = packet.transport else { return None };
+    let UpperLayer::Udp(view) = packet.transport else { return None };
     assert!(view.has_checksum() && view.is_checksum_right(&addresses(source, destination)), "a right checksum");
     let (from, to) = (SocketAddr::new(source, view.header().source), SocketAddr::new(destination, view.header().destination));
     Some(Datagram { from, to, payload: view.payload().to_vec() })

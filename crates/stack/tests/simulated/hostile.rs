@@ -6,7 +6,7 @@ use corelane_sim::Random;
 use corelane_stack::Drop;
 use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
-use corelane_wire::packet::{EtherType, Protocol};
+use corelane_wire::packet::{EtherType, IpProtocol};
 use std::net::{IpAddr, SocketAddr};
 
 /// One frame of each kind that the stack knows.
@@ -24,7 +24,7 @@ fn seeds(mac: Mac) -> Vec<Vec<u8>> {
     all.extend(echo(mac, true, &[3; 40], 65_528));
     all.extend(udp_in(mac, v4, to_v4, &[4; 100], 48, 9));
     all.extend(udp_in(mac, v6, to_v6, &[4; 100], 48, 9));
-    for protocol in [Protocol::TCP, Protocol::GRE, Protocol::IPV4, Protocol::IPV6, Protocol(200)] {
+    for protocol in [IpProtocol::TCP, IpProtocol::GRE, IpProtocol::IPV4, IpProtocol::IPV6, IpProtocol(200)] {
         for (source, destination) in [(IpAddr::from(TEST), IpAddr::from(STACK)), (TEST_V6.into(), STACK_V6.into())] {
             let packet = packets(source, destination, protocol, &[0x45; 64], 65_528, 1).remove(0);
             all.push(ethernet(mac, if source.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 }, &packet));
@@ -125,7 +125,7 @@ fn vlans_and_chains_of_headers_end() {
     }
     for headers in [1, 8, 9, 100, 180] {
         let chain: Vec<u8> = (0..headers).flat_map(|_| [60, 0, 1, 4, 0, 0, 0, 0]).collect();
-        let packet = packets(TEST_V6.into(), STACK_V6.into(), Protocol::DESTINATION, &chain, 65_528, 1).remove(0);
+        let packet = packets(TEST_V6.into(), STACK_V6.into(), IpProtocol::DESTINATION, &chain, 65_528, 1).remove(0);
         alone.ask(&[ethernet(mac, EtherType::IPV6, &packet)]);
     }
     let jumbo = vec![0x45; 1514];

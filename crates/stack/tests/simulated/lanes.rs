@@ -49,7 +49,7 @@ pub fn hear(program: &mut Program, heard: &mut BTreeMap<(u16, bool), Vec<u32>>) 
             }
             _ => {}
         }
-        if matches!(packet.transport, corelane_wire::packet::Transport::Udp(_)) && program.wire == WireFaults::default() {
+        if matches!(packet.transport, corelane_wire::packet::UpperLayer::Udp(_)) && program.wire == WireFaults::default() {
             let found = datagram(&frame).unwrap();
             let number = u32::from_be_bytes(*found.payload.first_chunk().unwrap());
             assert!(found.payload[4..].iter().all(|byte| *byte == number as u8), "what was sent comes back");
@@ -333,7 +333,7 @@ fn f_04_fragments_expire_after_30_seconds_though_nothing_arrives() {
     assert!(program.sleeps() > sleeps && program.counts(0).errors_out == 1, "{:?}", program.counts(0));
     let told = program.test.take().iter().any(|frame| {
         let packet = corelane_wire::packet::Packet::of_frame(frame).unwrap();
-        let corelane_wire::packet::Transport::Icmp(view) = packet.transport else { return false };
+        let corelane_wire::packet::UpperLayer::Icmp(view) = packet.transport else { return false };
         matches!(view.message(), Ok(icmp::Message::TimeExceeded { code, .. }) if code.number() == 1)
     });
     assert!(told, "by ICMP");

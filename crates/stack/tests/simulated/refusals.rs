@@ -10,7 +10,7 @@ use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::icmp::{self, Code};
 use corelane_wire::packet::neighbour::{AdvertisementFlags, Choice, Message, Options};
-use corelane_wire::packet::{EtherType, Packet, Protocol, Transport, icmpv6};
+use corelane_wire::packet::{EtherType, IpProtocol, Packet, UpperLayer, icmpv6};
 use std::net::{IpAddr, SocketAddr};
 
 const PORT: u16 = 60_007;
@@ -26,7 +26,7 @@ fn changed(alone: &Alone, ends: (IpAddr, IpAddr), change: impl FnOnce(&mut Vec<u
     let whole = udp(alone.mac(), SocketAddr::new(ends.0, 7), SocketAddr::new(ends.1, PORT), b"question");
     let mut bytes = whole[whole.len() - 16..].to_vec();
     change(&mut bytes);
-    ethernet(alone.mac(), kind(ends.0), &packets(ends.0, ends.1, Protocol::UDP, &bytes, 65_528, 0)[0])
+    ethernet(alone.mac(), kind(ends.0), &packets(ends.0, ends.1, IpProtocol::UDP, &bytes, 65_528, 0)[0])
 }
 
 #[test]
@@ -113,11 +113,11 @@ fn what_all_stations_hear_is_for_none_of_them_alone() {
 fn unreachable(alone: &Alone, ends: (IpAddr, IpAddr), code: u8, packet: &[u8]) -> Vec<u8> {
     let (protocol, message) = if ends.0.is_ipv4() {
         let message = icmp::Message::Unreachable { code: Code::new(code).unwrap(), packet };
-        (Protocol::ICMP, frames::written(8 + packet.len(), |writer| message.emit(writer)))
+        (IpProtocol::ICMP, frames::written(8 + packet.len(), |writer| message.emit(writer)))
     } else {
         let message = icmpv6::Message::Unreachable { code: Code::new(code).unwrap(), packet };
         let of = addresses(ends.0, ends.1);
-        (Protocol::ICMPV6, frames::written(8 + packet.len(), |writer| message.emit(&of, writer)))
+        (IpProtocol::ICMPV6, frames::written(8 + packet.len(), |writer| message.emit(&of, writer)))
     };
     ethernet(alone.mac(), kind(ends.0), &packets(ends.0, ends.1, protocol, &message, 65_528, 2)[0])
 }
@@ -158,7 +158,7 @@ fn who_has_sent_hears_that_nobody_is_there() {
         // Others' packets, other protocols, less than the ports, and a checksum that is wrong.
         let foreign = udp(alone.mac(), SocketAddr::new(ends.0, PORT), peer, b"x");
         let mut of_tcp = packet.to_vec();
-        of_tcp[if ends.0.is_ipv4() { 9 } else { 6 }] = Protocol::TCP.0;
+        of_tcp[if ends.0.is_ipv4() { 9 } else { 6 }] = IpProtocol::TCP.0;
         let head = if ends.0.is_ipv4() { 20 } else { 40 };
         for quoted in [&foreign[14..], &of_tcp[..], &packet[..head + 3], &packet[..head - 1], &[]] {
             let told = unreachable(&alone, ends, port, quoted);
@@ -208,7 +208,7 @@ fn echoes_are_answered_at_most_so_often() {
 }
 
 /// Sends the first fragment of a message, whose others never come; returns how many errors the stack has sent in the end.
-fn first_alone(ends: (IpAddr, IpAddr), protocol: Protocol, message: &[u8]) -> usize {
+fn first_alone(ends: (IpAddr, IpAddr), protocol: IpProtocol, message: &[u8]) -> usize {
     let mut alone = Alone::new();
     alone.meet();
     let first = packets(ends.0, ends.1, protocol, message, 1400, 5).remove(0);
@@ -223,7 +223,7 @@ fn first_alone(ends: (IpAddr, IpAddr), protocol: Protocol, message: &[u8]) -> us
 
 #[test]
 fn nothing_is_said_of_errors_that_were_not_put_together() {
-    for (ends, protocol, error, question) in [(ENDS[0], Protocol::ICMP, 3, 8), (ENDS[1], Protocol::ICMPV6, 1, 128)] {
+    for (ends, protocol, error, question) in [(ENDS[0], IpProtocol::ICMP, 3, 8), (ENDS[1], IpProtocol::ICMPV6, 1, 128)] {
         let message = |kind: u8| [&[kind, 0, 0, 0][..], &[7; 2000]].concat();
         assert_eq!(first_alone(ends, protocol, &message(error)), 0, "{protocol:?}");
         assert_eq!(first_alone(ends, protocol, &message(question)), 1, "{protocol:?}");
@@ -235,18 +235,18 @@ fn an_unknown_protocol_is_told_with_its_place() {
     for ends in ENDS {
         let mut alone = Alone::new();
         alone.meet();
-        let packet = packets(ends.0, ends.1, Protocol(200), &[1; 1400], 65_528, 3).remove(0);
+        let packet = packets(ends.0, ends.1, IpProtocol(200), &[1; 1400], 65_528, 3).remove(0);
         let frame = ethernet(alone.mac(), kind(ends.0), &packet);
         let told = alone.ask(&[frame]);
         assert_eq!(told.len(), 1);
         match Packet::of_frame(&told[0]).unwrap().transport {
-            Transport::Icmp(view) => match view.message().unwrap() {
+            UpperLayer::Icmp(view) => match view.message().unwrap() {
                 icmp::Message::Unreachable { code, packet: quoted } => {
                     assert_eq!((code.number(), quoted), (2, &packet[..576 - 28]), "as much as each link carries")
                 }
                 other => panic!("{other:?}"),
             },
-            Transport::Icmpv6(view) => match view.message().unwrap() {
+            UpperLayer::Icmpv6(view) => match view.message().unwrap() {
                 icmpv6::Message::ParameterProblem { code, at, packet: quoted } => {
                     assert_eq!((code.number(), at, quoted), (1, 6, &packet[..1280 - 48]))
                 }
@@ -384,7 +384,7 @@ fn a_neighbour_that_is_known_is_replaced_only_by_an_answer() {
         let message = Message::Advertisement { target: TEST_V6, flags, options: Options::new(&option).unwrap() };
         let of = addresses(ENDS[1].0, ENDS[1].1);
         let body = frames::written(32, |writer| icmpv6::Message::Neighbour(message).emit(&of, writer));
-        let mut packet = packets(ENDS[1].0, ENDS[1].1, Protocol::ICMPV6, &body, 65_528, 0).remove(0);
+        let mut packet = packets(ENDS[1].0, ENDS[1].1, IpProtocol::ICMPV6, &body, 65_528, 0).remove(0);
         packet[7] = 255;
         ethernet(alone.mac(), EtherType::IPV6, &packet)
     };
@@ -421,7 +421,7 @@ fn a_neighbour_that_is_known_is_replaced_only_by_an_answer() {
 fn mend(frame: &mut [u8]) {
     frame[56..58].fill(0);
     let length = frame.len() - 54;
-    let pseudo = addresses(ENDS[1].0, ENDS[1].1).pseudo(Protocol::ICMPV6, length).unwrap();
+    let pseudo = addresses(ENDS[1].0, ENDS[1].1).pseudo(IpProtocol::ICMPV6, length).unwrap();
     let sum = pseudo.and(&frame[54..]).checksum();
     frame[56..58].copy_from_slice(&sum.to_be_bytes());
 }
@@ -438,7 +438,7 @@ fn whoever_claims_our_address_in_ipv6_is_counted() {
     let of = addresses(ENDS[1].0, ENDS[1].1);
     let body = frames::written(32, |writer| icmpv6::Message::Neighbour(message).emit(&of, writer));
     for (hops, conflicts) in [(64, 0), (255, 1)] {
-        let mut packet = packets(ENDS[1].0, ENDS[1].1, Protocol::ICMPV6, &body, 65_528, 0).remove(0);
+        let mut packet = packets(ENDS[1].0, ENDS[1].1, IpProtocol::ICMPV6, &body, 65_528, 0).remove(0);
         packet[7] = hops;
         let frame = ethernet(alone.mac(), EtherType::IPV6, &packet);
         assert!(alone.ask(&[frame]).is_empty());
@@ -471,7 +471,7 @@ fn what_a_damaged_tunnel_carries_is_dropped() {
     });
     // Bytes of neither header that is looked at within: the first of the inner frame's sender.
     for (tunnel, protocol, body, at) in
-        [(Tunnel::Gre, Protocol::GRE, in_gre, 8 + 6), (Tunnel::Vxlan, Protocol::UDP, in_vxlan, 16 + 6)]
+        [(Tunnel::Gre, IpProtocol::GRE, in_gre, 8 + 6), (Tunnel::Vxlan, IpProtocol::UDP, in_vxlan, 16 + 6)]
     {
         for (flip, came) in [(0, 1), (0x10, 0)] {
             let mut body = body.clone();
@@ -580,7 +580,7 @@ fn what_is_said_of_neighbours_has_passed_no_router() {
     alone.send(socket, "[fd00::77]:9".parse().unwrap(), b"who?");
     let solicitation = alone.test.take().remove(0);
     for frame in [advertisement, solicitation] {
-        assert!(matches!(Packet::of_frame(&frame).unwrap().transport, Transport::Icmpv6(_)));
+        assert!(matches!(Packet::of_frame(&frame).unwrap().transport, UpperLayer::Icmpv6(_)));
         assert_eq!(frame[14 + 7], 255, "RFC 4861, section 7.1");
     }
 }

@@ -7,7 +7,7 @@ use crate::program::{Card, Plan, Program};
 use corelane_sim::{WireFaults, for_seeds};
 use corelane_stack::{Drop, Settings, Tunnel};
 use corelane_wire::packet::ethernet::Mac;
-use corelane_wire::packet::{EtherType, Protocol, gre, udp as udp_format, vxlan};
+use corelane_wire::packet::{EtherType, IpProtocol, gre, udp as udp_format, vxlan};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -24,8 +24,8 @@ fn into_tunnel(tunnel: Tunnel, frame: &[u8], ends: (IpAddr, IpAddr), part: usize
     let (mac, kind, packet) =
         (Mac(*frame.first_chunk().unwrap()), EtherType::new(u16::from_be_bytes([frame[12], frame[13]])).unwrap(), &frame[14..]);
     let (protocol, body) = match tunnel {
-        Tunnel::IpInIp if kind == EtherType::IPV4 => (Protocol::IPV4, packet.to_vec()),
-        Tunnel::Ipv6InIp if kind == EtherType::IPV6 => (Protocol::IPV6, packet.to_vec()),
+        Tunnel::IpInIp if kind == EtherType::IPV4 => (IpProtocol::IPV4, packet.to_vec()),
+        Tunnel::Ipv6InIp if kind == EtherType::IPV6 => (IpProtocol::IPV6, packet.to_vec()),
         Tunnel::IpInIp | Tunnel::Ipv6InIp => return None,
         Tunnel::Gre => {
             // With a frame, or with a packet, by its name.
@@ -40,7 +40,7 @@ fn into_tunnel(tunnel: Tunnel, frame: &[u8], ends: (IpAddr, IpAddr), part: usize
                 header.emit(carried, writer)?;
                 writer.put(carried)
             });
-            (Protocol::GRE, body)
+            (IpProtocol::GRE, body)
         }
         Tunnel::Vxlan => {
             let payload = written(8 + frame.len(), |writer| {
@@ -52,7 +52,7 @@ fn into_tunnel(tunnel: Tunnel, frame: &[u8], ends: (IpAddr, IpAddr), part: usize
                 header.emit(&addresses(ends.0, ends.1), &payload, writer)?;
                 writer.put(&payload)
             });
-            (Protocol::UDP, body)
+            (IpProtocol::UDP, body)
         }
     };
     let outer = if ends.0.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 };

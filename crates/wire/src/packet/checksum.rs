@@ -4,7 +4,7 @@
 //! it is put into network order once, at the end (RFC 1071, section 2 (B)).
 
 use super::bytes::length_u16;
-use super::protocol::Protocol;
+use super::protocol::IpProtocol;
 use crate::Error;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -180,7 +180,7 @@ impl Addresses {
     ///
     /// # Errors
     /// [`Error::Oversized`] for more than 65,535 bytes.
-    pub fn pseudo(&self, protocol: Protocol, length: usize) -> Result<Sum, Error> {
+    pub fn pseudo(&self, protocol: IpProtocol, length: usize) -> Result<Sum, Error> {
         let sum = match self {
             Self::V4 { source, destination } => Sum::of(&source.octets()).and(&destination.octets()),
             Self::V6 { source, destination } => Sum::of(&source.octets()).and(&destination.octets()),

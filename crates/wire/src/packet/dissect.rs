@@ -3,7 +3,7 @@
 
 use super::checksum::Addresses;
 use super::extension::Chain;
-use super::protocol::{EtherType, Protocol};
+use super::protocol::{EtherType, IpProtocol};
 use super::vlan::{self, Tag};
 use super::{arp, ethernet, gre, icmp, icmpv6, ipv4, ipv6, tcp, udp, vxlan};
 use crate::Error;
@@ -22,7 +22,7 @@ pub struct Packet<'a> {
     /// The network's part.
     pub network: Network<'a>,
     /// The transport's part.
-    pub transport: Transport<'a>,
+    pub transport: UpperLayer<'a>,
     /// Where the network's part begins, in bytes from the beginning of what was walked.
     pub network_at: usize,
     /// Where the transport's part begins, counted likewise.
@@ -59,7 +59,7 @@ pub enum Network<'a> {
 
 /// The transport's part.
 #[derive(Clone, Copy, Debug)]
-pub enum Transport<'a> {
+pub enum UpperLayer<'a> {
     /// UDP.
     Udp(udp::View<'a>),
     /// TCP.
@@ -69,11 +69,11 @@ pub enum Transport<'a> {
     /// ICMP for IPv6, in IPv6.
     Icmpv6(icmpv6::View<'a>),
     /// Another, tunnels among them.
-    Other(Protocol, &'a [u8]),
+    Other(IpProtocol, &'a [u8]),
     /// A fragment's data, the first one's as well.
-    Part(Protocol, &'a [u8]),
+    Part(IpProtocol, &'a [u8]),
     /// What should be there is not, or contradicts itself.
-    Broken(Protocol, &'a [u8], Error),
+    Broken(IpProtocol, &'a [u8], Error),
     /// The network has none.
     None,
 }
@@ -84,7 +84,7 @@ pub struct Flow {
     /// Who sends and who is meant.
     pub addresses: Addresses,
     /// The transport.
-    pub protocol: Protocol,
+    pub protocol: IpProtocol,
     /// Its ports.
     pub ports: Ports,
 }
@@ -130,13 +130,13 @@ impl<'a> Packet<'a> {
     /// Walks the frame in `bytes`.
     ///
     /// # Errors
-    /// What is wrong with a header of link or network; a fault of the transport's is told by [`Transport::Broken`].
+    /// What is wrong with a header of link or network; a fault of the transport's is told by [`UpperLayer::Broken`].
     pub fn of_frame(bytes: &'a [u8]) -> Result<Self, Error> {
         Self::of_front(bytes, 0)
     }
 
     /// Walks the front of a frame of which the last `missing` bytes lie elsewhere. The headers of link and network must be here; what they carry is as
-    /// much of it as is here, and a transport whose own length says more is [`Transport::Broken`].
+    /// much of it as is here, and a transport whose own length says more is [`UpperLayer::Broken`].
     ///
     /// # Errors
     /// As [`Packet::of_frame`].
@@ -161,7 +161,7 @@ impl<'a> Packet<'a> {
             Network::Arp(_) | Network::Other(..) => return None,
         };
         let (protocol, bytes) = self.carried()?;
-        let is_part = matches!(self.transport, Transport::Part(..));
+        let is_part = matches!(self.transport, UpperLayer::Part(..));
         let ports = match protocol.header_with_ports() {
             Some(least) if !is_part => match bytes.get(..least) {
                 Some([a, b, c, d, ..]) => Ports::Both(u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])),
@@ -175,7 +175,7 @@ impl<'a> Packet<'a> {
     /// Which fragment it is; none if it is whole.
     #[must_use]
     pub fn fragment(&self) -> Option<FragmentFacts> {
-        let Transport::Part(_, data) = self.transport else { return None };
+        let UpperLayer::Part(_, data) = self.transport else { return None };
         let (identification, offset, more) = match self.network {
             Network::V4(view) => (view.identification().into(), view.fragment().offset, view.fragment().more),
             Network::V6(_, chain) => {
@@ -189,7 +189,7 @@ impl<'a> Packet<'a> {
 
     /// Protocol and bytes of what the network carries; none if it is not IP.
     #[must_use]
-    pub fn carried(&self) -> Option<(Protocol, &'a [u8])> {
+    pub fn carried(&self) -> Option<(IpProtocol, &'a [u8])> {
         match self.network {
             Network::V4(view) => Some((view.protocol(), view.payload())),
             Network::V6(_, chain) => Some((chain.protocol, chain.payload)),
@@ -206,18 +206,18 @@ impl<'a> Packet<'a> {
         let depth = self.depth + 1;
         let network = |tunnel, protocol, bytes| Ok(Some((tunnel, Self::network(None, protocol, (bytes, 0), 0, depth)?)));
         match self.transport {
-            Transport::Udp(view) if view.header().destination == vxlan::PORT => {
+            UpperLayer::Udp(view) if view.header().destination == vxlan::PORT => {
                 allowed(depth)?;
                 let view = vxlan::View::new(view.payload())?;
                 Ok(Some((Tunnel::Vxlan(view.header()), Self::frame(view.payload(), 0, depth)?)))
             }
-            Transport::Other(Protocol::IPV4, bytes) => {
+            UpperLayer::Other(IpProtocol::IPV4, bytes) => {
                 allowed(depth).and_then(|()| network(Tunnel::IpInIp, EtherType::IPV4, bytes))
             }
-            Transport::Other(Protocol::IPV6, bytes) => {
+            UpperLayer::Other(IpProtocol::IPV6, bytes) => {
                 allowed(depth).and_then(|()| network(Tunnel::Ipv6InIp, EtherType::IPV6, bytes))
             }
-            Transport::Other(Protocol::GRE, bytes) => {
+            UpperLayer::Other(IpProtocol::GRE, bytes) => {
                 allowed(depth)?;
                 let view = gre::View::new(bytes)?;
                 let tunnel = Tunnel::Gre(view.header());
@@ -258,17 +258,17 @@ impl<'a> Packet<'a> {
         let (network, transport, header) = match protocol {
             EtherType::IPV4 => {
                 let view = ipv4::View::of_front(bytes, missing)?;
-                let transport = Transport::of(view.protocol(), view.payload(), view.fragment().is_part(), false);
+                let transport = UpperLayer::of(view.protocol(), view.payload(), view.fragment().is_part(), false);
                 (Network::V4(view), transport, view.header_bytes())
             }
             EtherType::IPV6 => {
                 let view = ipv6::View::of_front(bytes, missing)?;
                 let chain = Chain::walk(view.next(), view.payload())?;
-                let transport = Transport::of(chain.protocol, chain.payload, chain.is_part(), true);
+                let transport = UpperLayer::of(chain.protocol, chain.payload, chain.is_part(), true);
                 (Network::V6(view, chain), transport, ipv6::Header::BYTES + chain.walked())
             }
-            EtherType::ARP => (Network::Arp(arp::Message::parse(bytes)?), Transport::None, arp::Message::BYTES),
-            _ => (Network::Other(protocol, bytes), Transport::None, 0),
+            EtherType::ARP => (Network::Arp(arp::Message::parse(bytes)?), UpperLayer::None, arp::Message::BYTES),
+            _ => (Network::Other(protocol, bytes), UpperLayer::None, 0),
         };
         Ok(Self { link, network, transport, network_at, transport_at: network_at + header, depth })
     }
@@ -282,17 +282,17 @@ fn allowed(depth: usize) -> Result<(), Error> {
     Ok(())
 }
 
-impl<'a> Transport<'a> {
+impl<'a> UpperLayer<'a> {
     /// What an IP packet of that family carries; each ICMP is of one family alone.
-    fn of(protocol: Protocol, bytes: &'a [u8], is_part: bool, is_v6: bool) -> Self {
+    fn of(protocol: IpProtocol, bytes: &'a [u8], is_part: bool, is_v6: bool) -> Self {
         if is_part {
             return Self::Part(protocol, bytes);
         }
         let transport = match protocol {
-            Protocol::UDP => udp::View::new(bytes).map(Self::Udp),
-            Protocol::TCP => tcp::View::new(bytes).map(Self::Tcp),
-            Protocol::ICMP if !is_v6 => icmp::View::new(bytes).map(Self::Icmp),
-            Protocol::ICMPV6 if is_v6 => icmpv6::View::new(bytes).map(Self::Icmpv6),
+            IpProtocol::UDP => udp::View::new(bytes).map(Self::Udp),
+            IpProtocol::TCP => tcp::View::new(bytes).map(Self::Tcp),
+            IpProtocol::ICMP if !is_v6 => icmp::View::new(bytes).map(Self::Icmp),
+            IpProtocol::ICMPV6 if is_v6 => icmpv6::View::new(bytes).map(Self::Icmpv6),
             _ => Ok(Self::Other(protocol, bytes)),
         };
         transport.unwrap_or_else(|error| Self::Broken(protocol, bytes, error))

@@ -3,7 +3,7 @@
 use super::bytes::{split, split_at};
 use super::fragment::{self, Header as FragmentHeader};
 use super::ipv4::Offset;
-use super::protocol::Protocol;
+use super::protocol::IpProtocol;
 use crate::Error;
 use crate::xdr::Writer;
 
@@ -32,21 +32,21 @@ pub enum Kind {
 impl Kind {
     /// The number that announces it.
     #[must_use]
-    pub const fn protocol(self) -> Protocol {
+    pub const fn protocol(self) -> IpProtocol {
         match self {
-            Self::HopByHop => Protocol::HOP_BY_HOP,
-            Self::Routing => Protocol::ROUTING,
-            Self::Destination => Protocol::DESTINATION,
-            Self::Authentication => Protocol::AUTHENTICATION,
+            Self::HopByHop => IpProtocol::HOP_BY_HOP,
+            Self::Routing => IpProtocol::ROUTING,
+            Self::Destination => IpProtocol::DESTINATION,
+            Self::Authentication => IpProtocol::AUTHENTICATION,
         }
     }
 
-    const fn of(protocol: Protocol) -> Option<Self> {
+    const fn of(protocol: IpProtocol) -> Option<Self> {
         match protocol {
-            Protocol::HOP_BY_HOP => Some(Self::HopByHop),
-            Protocol::ROUTING => Some(Self::Routing),
-            Protocol::DESTINATION => Some(Self::Destination),
-            Protocol::AUTHENTICATION => Some(Self::Authentication),
+            IpProtocol::HOP_BY_HOP => Some(Self::HopByHop),
+            IpProtocol::ROUTING => Some(Self::Routing),
+            IpProtocol::DESTINATION => Some(Self::Destination),
+            IpProtocol::AUTHENTICATION => Some(Self::Authentication),
             _ => None,
         }
     }
@@ -83,7 +83,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension<'a> {
     kind: Kind,
-    next: Protocol,
+    next: IpProtocol,
     data: &'a [u8],
 }
 
@@ -92,7 +92,7 @@ impl<'a> Extension<'a> {
     ///
     /// # Errors
     /// [`Error::Malformed`] where no length field says so, or the options are no list; a routing header has its type and what is left at least.
-    pub fn new(kind: Kind, next: Protocol, data: &'a [u8]) -> Result<Self, Error> {
+    pub fn new(kind: Kind, next: IpProtocol, data: &'a [u8]) -> Result<Self, Error> {
         kind.units(data.len() + 2).ok_or(Error::Malformed { what: "length of an extension header" })?;
         if kind.has_options() {
             ExtensionOptions::new(data).try_for_each(|option| option.map(drop))?;
@@ -108,7 +108,7 @@ impl<'a> Extension<'a> {
         let (&[next, units], _) = split::<2>(bytes)?;
         let (header, rest) = split_at(bytes, kind.length(units))?;
         let (_, data) = split_at(header, 2)?;
-        Ok((Self::new(kind, Protocol(next), data)?, rest))
+        Ok((Self::new(kind, IpProtocol(next), data)?, rest))
     }
 
     /// Its kind.
@@ -119,7 +119,7 @@ impl<'a> Extension<'a> {
 
     /// What follows.
     #[must_use]
-    pub const fn next(&self) -> Protocol {
+    pub const fn next(&self) -> IpProtocol {
         self.next
     }
 
@@ -220,7 +220,7 @@ pub struct FragmentPlace {
 #[derive(Clone, Copy, Debug)]
 pub struct Chain<'a> {
     /// What follows the last extension header.
-    pub protocol: Protocol,
+    pub protocol: IpProtocol,
     /// That, as it lies.
     pub payload: &'a [u8],
     /// The fragment header, if there was one.
@@ -240,7 +240,7 @@ impl<'a> Chain<'a> {
     /// # Errors
     /// [`Error::Truncated`], also of a jumbogram, whose length field is 0; [`Error::Malformed`], also where hop-by-hop options are announced by
     /// any but the packet's own header (RFC 8200, section 4); [`Error::TooLong`] for more than [`EXTENSIONS_MAX`].
-    pub fn walk(next: Protocol, bytes: &'a [u8]) -> Result<Self, Error> {
+    pub fn walk(next: IpProtocol, bytes: &'a [u8]) -> Result<Self, Error> {
         let mut chain = Self { protocol: next, payload: bytes, fragment: None, headers: 0, walked: 0, announced_at: None };
         while chain.protocol.is_extension() && !chain.is_part() {
             if chain.headers == EXTENSIONS_MAX {
@@ -272,7 +272,7 @@ impl<'a> Chain<'a> {
                 (header.next(), rest)
             }
             None => {
-                assert_eq!(self.protocol, Protocol::FRAGMENT, "each extension header but this has a kind");
+                assert_eq!(self.protocol, IpProtocol::FRAGMENT, "each extension header but this has a kind");
                 let view = fragment::View::new(self.payload)?;
                 fragment = Some(FragmentPlace { header: view.header(), at: self.walked, announced_at: self.announced_at });
                 (view.header().next, view.payload())
@@ -280,7 +280,7 @@ impl<'a> Chain<'a> {
         };
         // What the later fragments announce does not count (RFC 8200, section 4.5).
         let counts = fragment.is_none_or(|place| place.header.offset == Offset::START);
-        if next == Protocol::HOP_BY_HOP && counts {
+        if next == IpProtocol::HOP_BY_HOP && counts {
             return Err(Error::Malformed { what: "place of hop-by-hop options" });
         }
         let (headers, announced_at) = (self.headers + 1, Some(self.walked));

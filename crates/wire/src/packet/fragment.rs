@@ -2,7 +2,7 @@
 
 use super::bytes::{set, split, u16_at, u32_at};
 use super::ipv4::Offset;
-use super::protocol::Protocol;
+use super::protocol::IpProtocol;
 use crate::Error;
 use crate::xdr::Writer;
 
@@ -22,7 +22,7 @@ impl<'a> View<'a> {
         let (head, payload) = split::<{ Header::BYTES }>(bytes)?;
         let field = u16_at::<2, _>(head);
         let (offset, more) = (Offset::of_units(field >> 3), field & 1 == 1);
-        Ok(Self { header: Header { next: Protocol(head[0]), offset, more, identification: u32_at::<4, _>(head) }, payload })
+        Ok(Self { header: Header { next: IpProtocol(head[0]), offset, more, identification: u32_at::<4, _>(head) }, payload })
     }
 
     /// The header.
@@ -42,7 +42,7 @@ impl<'a> View<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
     /// What follows in the whole packet.
-    pub next: Protocol,
+    pub next: IpProtocol,
     /// Where the fragment begins.
     pub offset: Offset,
     /// Whether others follow.

@@ -4,7 +4,7 @@ use super::bytes::{set, split, u16_at, u32_at};
 use super::checksum::Addresses;
 use super::icmp::{Code, Echo};
 use super::neighbour;
-use super::protocol::Protocol;
+use super::protocol::IpProtocol;
 use crate::Error;
 use crate::xdr::Writer;
 
@@ -45,7 +45,7 @@ impl<'a> View<'a> {
     /// Whether its checksum is right.
     #[must_use]
     pub fn is_checksum_right(&self, addresses: &Addresses) -> bool {
-        addresses.pseudo(Protocol::ICMPV6, self.bytes.len()).is_ok_and(|sum| sum.and(self.bytes).is_right())
+        addresses.pseudo(IpProtocol::ICMPV6, self.bytes.len()).is_ok_and(|sum| sum.and(self.bytes).is_right())
     }
 
     /// What it says.
@@ -124,7 +124,7 @@ impl<'a> Message<'a> {
         if to.room() < length {
             return Err(Error::NoRoom { expected: length, got: to.room() });
         }
-        let sum = addresses.pseudo(Protocol::ICMPV6, length)?.and(&front).and(body.bytes()).and(tail);
+        let sum = addresses.pseudo(IpProtocol::ICMPV6, length)?.and(&front).and(body.bytes()).and(tail);
         set::<2, 2, _>(&mut front, sum.checksum().to_be_bytes());
         to.put(&front)?;
         to.put(body.bytes())?;

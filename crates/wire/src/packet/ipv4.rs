@@ -3,7 +3,7 @@
 use super::bytes::{set, split, split_at, split_front, u16_at, v4_at};
 use super::checksum::{Addresses, Sum};
 use super::options::{OPTIONS_BYTES_MAX, OptionViews, Options};
-use super::protocol::Protocol;
+use super::protocol::IpProtocol;
 use super::traffic::Traffic;
 use crate::Error;
 use crate::xdr::Writer;
@@ -77,8 +77,8 @@ impl<'a> View<'a> {
 
     /// What follows the header.
     #[must_use]
-    pub const fn protocol(&self) -> Protocol {
-        Protocol(self.head[9])
+    pub const fn protocol(&self) -> IpProtocol {
+        IpProtocol(self.head[9])
     }
 
     /// How it is to be treated.
@@ -209,7 +209,7 @@ pub struct Header {
     /// Routers that may still pass it on (time to live).
     pub hops: u8,
     /// What follows.
-    pub protocol: Protocol,
+    pub protocol: IpProtocol,
     /// Who sends.
     pub source: Ipv4Addr,
     /// Who is meant.

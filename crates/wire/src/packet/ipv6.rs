@@ -3,7 +3,7 @@
 
 use super::bytes::{length_u16, set, split, split_at, split_front, u16_at, u32_at, v6_at};
 use super::checksum::Addresses;
-use super::protocol::Protocol;
+use super::protocol::IpProtocol;
 use super::traffic::Traffic;
 use crate::Error;
 use crate::xdr::Writer;
@@ -69,8 +69,8 @@ impl<'a> View<'a> {
 
     /// What follows the header.
     #[must_use]
-    pub const fn next(&self) -> Protocol {
-        Protocol(self.head[6])
+    pub const fn next(&self) -> IpProtocol {
+        IpProtocol(self.head[6])
     }
 
     /// What follows the header: extension headers, if there are any, and what the packet carries.
@@ -121,7 +121,7 @@ pub struct Header {
     /// The flow label.
     pub label: Label,
     /// What follows.
-    pub next: Protocol,
+    pub next: IpProtocol,
     /// Routers that may still pass it on (hop limit).
     pub hops: u8,
     /// Who sends.

@@ -5,9 +5,9 @@ use std::fmt;
 
 /// What stands behind an IP header (the registry "Protocol Numbers").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Protocol(pub u8);
+pub struct IpProtocol(pub u8);
 
-impl Protocol {
+impl IpProtocol {
     /// Options that every router reads (RFC 8200, section 4.3).
     pub const HOP_BY_HOP: Self = Self(0);
     /// ICMP (RFC 792).
@@ -52,7 +52,7 @@ impl Protocol {
     }
 }
 
-impl fmt::Display for Protocol {
+impl fmt::Display for IpProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }

@@ -3,7 +3,7 @@
 use super::bytes::{field, set, split, split_at, u16_at, u32_at};
 use super::checksum::Addresses;
 use super::options::{OPTIONS_BYTES_MAX, OptionView, OptionViews, Options};
-use super::protocol::Protocol;
+use super::protocol::IpProtocol;
 use crate::Error;
 use crate::xdr::Writer;
 
@@ -56,7 +56,7 @@ impl<'a> View<'a> {
     /// Whether its checksum is right.
     #[must_use]
     pub fn is_checksum_right(&self, addresses: &Addresses) -> bool {
-        addresses.pseudo(Protocol::TCP, self.bytes.len()).is_ok_and(|sum| sum.and(self.bytes).is_right())
+        addresses.pseudo(IpProtocol::TCP, self.bytes.len()).is_ok_and(|sum| sum.and(self.bytes).is_right())
     }
 
     /// Its header. The three bits that are reserved are not kept.
@@ -239,7 +239,7 @@ impl Header {
     /// [`Error::Oversized`] for more than 65,535 bytes; [`Error::NoRoom`]. Nothing was written then.
     pub fn emit(&self, addresses: &Addresses, payload: &[u8], to: &mut Writer<'_>) -> Result<(), Error> {
         let (mut head, options) = (self.head(), self.options.bytes());
-        let sum = addresses.pseudo(Protocol::TCP, self.header_bytes() + payload.len())?;
+        let sum = addresses.pseudo(IpProtocol::TCP, self.header_bytes() + payload.len())?;
         let checksum = sum.and(&head).and(options).and(payload).checksum();
         set::<16, 2, _>(&mut head, checksum.to_be_bytes());
         let mut whole = [0; Self::BYTES + OPTIONS_BYTES_MAX];

@@ -2,7 +2,7 @@
 
 use super::bytes::{length_u16, set, split, split_at, u16_at};
 use super::checksum::{Addresses, Sum};
-use super::protocol::Protocol;
+use super::protocol::IpProtocol;
 use crate::Error;
 use crate::xdr::Writer;
 
@@ -53,7 +53,7 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn is_checksum_right(&self, addresses: &Addresses) -> bool {
         let has_none = !self.has_checksum();
-        let pseudo = addresses.pseudo(Protocol::UDP, self.bytes.len());
+        let pseudo = addresses.pseudo(IpProtocol::UDP, self.bytes.len());
         match addresses {
             Addresses::V4 { .. } if has_none => true,
             Addresses::V6 { .. } if has_none => false,
@@ -81,7 +81,7 @@ impl Header {
     /// [`Error::Oversized`] for more than 65,535 bytes; [`Error::NoRoom`]. Nothing was written then.
     pub fn emit(&self, addresses: &Addresses, payload: &[u8], to: &mut Writer<'_>) -> Result<(), Error> {
         let head = self.head(payload.len())?;
-        let sum = addresses.pseudo(Protocol::UDP, Self::BYTES.saturating_add(payload.len()))?;
+        let sum = addresses.pseudo(IpProtocol::UDP, Self::BYTES.saturating_add(payload.len()))?;
         Self::put(head, sum.and(&head).and(payload).checksum_of_udp(), to)
     }
 
@@ -98,7 +98,7 @@ impl Header {
     /// # Errors
     /// As [`Header::emit`].
     pub fn emit_partial(&self, addresses: &Addresses, payload: usize, to: &mut Writer<'_>) -> Result<(), Error> {
-        let pseudo: Sum = addresses.pseudo(Protocol::UDP, Self::BYTES.saturating_add(payload))?;
+        let pseudo: Sum = addresses.pseudo(IpProtocol::UDP, Self::BYTES.saturating_add(payload))?;
         Self::put(self.head(payload)?, pseudo.partial(), to)
     }
 

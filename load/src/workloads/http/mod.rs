@@ -28,7 +28,7 @@ use mix::Mix;
 use request::Path;
 
 pub use expect::{Content, Expect};
-pub use settings::{Settings, Wanted, check_method, header, wanted};
+pub use settings::{HttpSettings, Wanted, check_method, header, wanted};
 
 /// Where HTTP is served unless said otherwise.
 pub const DEFAULT_PORT: u16 = 80;
@@ -131,8 +131,8 @@ pub const ENTRY: WorkloadEntry = WorkloadEntry {
     ],
     kinds: KINDS,
     counts: COUNTS,
-    particulars: |chosen, place| Settings::of(chosen, place).map(Particulars::of),
-    call: |plan| Some(Settings::in_plan(plan).call(plan.size)),
+    particulars: |chosen, place| HttpSettings::of(chosen, place).map(Particulars::of),
+    call: |plan| Some(HttpSettings::in_plan(plan).call(plan.size)),
     ..WorkloadEntry::plain(
         ("http", "HTTP/1.1 requests: answers are read in full, contents compared, redirects counted and not followed"),
         &[HTTP, Scheme { name: "https", port: Some(SECURE_PORT), secure: Some(&[b"http/1.1"]), ..HTTP }],
@@ -146,7 +146,7 @@ fn check(plan: &Plan) -> Result<(), Error> {
         let why = format!("{} bytes, {} of them in flight, are over {SIZE_MAX} bytes a connection", plan.size, plan.depth);
         return Err(Error::Setting { name: "size", why });
     }
-    let settings = Settings::in_plan(plan);
+    let settings = HttpSettings::in_plan(plan);
     request::paths(&settings, plan.size)?;
     Mix::check(&settings.wanted)
 }
@@ -169,7 +169,7 @@ pub struct Http {
 impl Http {
     /// The requests of a plan that passed its check, on lane `lane`.
     pub fn new(plan: &Plan, lane: usize) -> Self {
-        let settings = Settings::in_plan(plan);
+        let settings = HttpSettings::in_plan(plan);
         // reason: the plan was checked, and heads follow from it alone.
         let paths = request::paths(&settings, plan.size).expect("the requests of a plan can be written");
         let each = match plan.mode {

@@ -1,6 +1,6 @@
 //! Requests: a head a path, written once, and content from the pattern.
 
-use super::Settings;
+use super::HttpSettings;
 use super::answer::Head;
 use super::expect::Expect;
 use crate::error::Error;
@@ -26,7 +26,7 @@ pub struct Path {
 ///
 /// # Errors
 /// [`Error::Setting`] with what cannot be written.
-pub fn paths(settings: &Settings, size: usize) -> Result<Vec<Path>, Error> {
+pub fn paths(settings: &HttpSettings, size: usize) -> Result<Vec<Path>, Error> {
     let path = |wanted: &super::Wanted| {
         let head = |is_last| head(settings, &wanted.path, size, is_last);
         let expect = wanted.expect.unwrap_or(settings.expect);
@@ -35,7 +35,7 @@ pub fn paths(settings: &Settings, size: usize) -> Result<Vec<Path>, Error> {
     settings.wanted.iter().map(path).collect()
 }
 
-fn head(settings: &Settings, path: &str, size: usize, is_last: bool) -> Result<Vec<u8>, Error> {
+fn head(settings: &HttpSettings, path: &str, size: usize, is_last: bool) -> Result<Vec<u8>, Error> {
     let mut memory = vec![0; HEAD_MAX];
     let mut writer = Writer::new(&mut memory);
     let fields = |lines: &mut FieldLines<'_, '_>| {
@@ -99,20 +99,24 @@ mod tests {
     use super::*;
     use crate::workloads::http::Wanted;
 
-    fn written(settings: &Settings, size: usize, is_last: bool) -> String {
+    fn written(settings: &HttpSettings, size: usize, is_last: bool) -> String {
         String::from_utf8(head(settings, "/a?b", size, is_last).unwrap()).unwrap()
     }
 
     #[test]
     fn a_head_has_what_a_server_needs() {
-        let settings =
-            Settings { host: "h:1".into(), agent: Some("me".into()), wanted: vec![Wanted::new("/a?b")], ..Settings::default() };
+        let settings = HttpSettings {
+            host: "h:1".into(),
+            agent: Some("me".into()),
+            wanted: vec![Wanted::new("/a?b")],
+            ..HttpSettings::default()
+        };
         assert_eq!(written(&settings, 0, false), "GET /a?b HTTP/1.1\r\nHost: h:1\r\nUser-Agent: me\r\n\r\n");
         assert_eq!(
             written(&settings, 9, true),
             "POST /a?b HTTP/1.1\r\nHost: h:1\r\nUser-Agent: me\r\nContent-Length: 9\r\nConnection: close\r\n\r\n"
         );
-        let put = Settings { method: Some("PUT".into()), agent: None, ..settings };
+        let put = HttpSettings { method: Some("PUT".into()), agent: None, ..settings };
         assert_eq!(written(&put, 0, false), "PUT /a?b HTTP/1.1\r\nHost: h:1\r\nContent-Length: 0\r\n\r\n");
     }
 
@@ -120,7 +124,7 @@ mod tests {
     fn what_the_user_says_takes_the_place_of_what_the_generator_says() {
         let headers = [("host", "x"), ("USER-AGENT", "y"), ("Connection", "keep-alive"), ("A", "")];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        let settings = Settings { headers, agent: Some("me".into()), ..Settings::default() };
+        let settings = HttpSettings { headers, agent: Some("me".into()), ..HttpSettings::default() };
         assert_eq!(
             written(&settings, 0, true),
             "GET /a?b HTTP/1.1\r\nhost: x\r\nUSER-AGENT: y\r\nConnection: keep-alive\r\nA: \r\n\r\n"
@@ -129,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_is_no_request_is_said() {
-        let settings = Settings::default();
+        let settings = HttpSettings::default();
         for (path, words) in
             [("/a b", "request target"), ("/\u{e4}", "request target"), (&*"/a".repeat(40_000), "over 65536 bytes")]
         {

@@ -9,7 +9,7 @@ use corelane::service::entry::choice::Chosen;
 
 /// What a plan says of requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct HttpSettings {
     /// The paths, at least one.
     pub wanted: Vec<Wanted>,
     /// What `Host` says.
@@ -46,7 +46,7 @@ impl Wanted {
     }
 }
 
-impl Default for Settings {
+impl Default for HttpSettings {
     fn default() -> Self {
         Self {
             wanted: vec![Wanted::new("/")],
@@ -61,7 +61,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl HttpSettings {
     /// What was chosen, at a place.
     pub(super) fn of(chosen: &Chosen, place: &Destination) -> Result<Self, Error> {
         let wrong = |name, why| Error::Setting { name, why };
@@ -186,12 +186,12 @@ mod tests {
     use super::*;
     use crate::workloads::http::ENTRY;
 
-    fn settings(url: &str, options: &[(&str, &str)]) -> Result<Settings, Error> {
+    fn settings(url: &str, options: &[(&str, &str)]) -> Result<HttpSettings, Error> {
         let mut chosen = Chosen::default();
         for (name, value) in options {
             chosen.choose(ENTRY.options, name, Some(value)).unwrap();
         }
-        Settings::of(&chosen, &ENTRY.place(Some(url))?)
+        HttpSettings::of(&chosen, &ENTRY.place(Some(url))?)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One call as bytes, and what a reply says of it.
 
-use super::{Caller, DENIED, FAILED, Numbers, Settings, UNAVAILABLE};
+use super::{Caller, DENIED, FAILED, Numbers, RpcSettings, UNAVAILABLE};
 use crate::kinds::Kind;
 use crate::pattern;
 use crate::plan::Plan;
@@ -46,7 +46,7 @@ impl Message {
     pub fn new(plan: &Plan) -> Self {
         let mut body = [0; BODY_BYTES_MAX as usize];
         let mut memory = [0; Self::FRAME_MAX];
-        let settings = Settings::in_plan(plan);
+        let settings = RpcSettings::in_plan(plan);
         let program = settings.program(plan.size);
         let head = CallHead {
             xid: 0,

@@ -80,7 +80,7 @@ const RECORD_BYTES_MAX: usize = LEASE_BYTES_MAX - 4 * SPLIT_MAX as usize;
 
 /// What a plan says of calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct RpcSettings {
     /// What is called; none leaves it to whether there is a payload: [`ECHO_PROGRAM`] or [`NULL_PROGRAM`].
     pub program: Option<Program>,
     /// Who calls.
@@ -89,7 +89,7 @@ pub struct Settings {
     pub split: Split,
 }
 
-impl Settings {
+impl RpcSettings {
     fn of(chosen: &Chosen) -> Self {
         Self {
             program: chosen.text(&PROGRAM).and_then(|text| program(text).ok()),
@@ -163,8 +163,8 @@ pub const ENTRY: WorkloadEntry = WorkloadEntry {
     default_size: 0,
     options: &[Choice::Text(PROGRAM), Choice::Text(SPLIT)],
     kinds: &[UNAVAILABLE, DENIED, FAILED],
-    particulars: |chosen, _| Ok(Particulars::of(Settings::of(chosen))),
-    call: |plan| Some(Settings::in_plan(plan).call(plan.size)),
+    particulars: |chosen, _| Ok(Particulars::of(RpcSettings::of(chosen))),
+    call: |plan| Some(RpcSettings::in_plan(plan).call(plan.size)),
     ..WorkloadEntry::plain(
         ("rpc", "ONC RPC calls over TCP or UDP: of the null procedure, or with --size of one that gives back its bytes"),
         &[Scheme::TCP, Scheme::UDP],
@@ -206,7 +206,7 @@ fn check(plan: &Plan) -> Result<(), Error> {
 
 fn check_split(plan: &Plan) -> Result<(), Error> {
     let wrong = |why: String| Err(Error::Setting { name: "split", why });
-    match Settings::in_plan(plan).split {
+    match RpcSettings::in_plan(plan).split {
         Split::Whole => Ok(()),
         _ if plan.transport == Transport::Udp => wrong("a datagram holds one call, which cannot be split: use tcp://".to_owned()),
         Split::Fragments(count) | Split::Bytes(count) if !(1..=SPLIT_MAX).contains(&count) => {

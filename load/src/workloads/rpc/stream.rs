@@ -1,7 +1,7 @@
 //! Calls over a connection: records, one behind the other, and the replies in whatever order they come.
 
 use super::message::{Message, Said};
-use super::{Numbers, Settings, Split};
+use super::{Numbers, RpcSettings, Split};
 use crate::kinds::Kind;
 use crate::plan::Plan;
 use crate::workload::{Answers, Workload};
@@ -42,7 +42,7 @@ pub struct Stream {
 impl RpcStream {
     /// The calls of a plan.
     pub fn new(plan: &Plan) -> Self {
-        Self { message: Message::new(plan), split: Settings::in_plan(plan).split, record: Vec::new(), marked: Vec::new() }
+        Self { message: Message::new(plan), split: RpcSettings::in_plan(plan).split, record: Vec::new(), marked: Vec::new() }
     }
 
     /// Writes one call, or nothing if the lane's memory does not suffice.

@@ -64,7 +64,7 @@ impl<'a> Asked<'a> {
     }
 
     /// The field lines that concern files, to be kept.
-    pub fn keep(&self) -> Kept {
+    pub fn keep(&self) -> KeptFields {
         let mut lines = Vec::new();
         for (name, value) in self.fields.iter().filter(|(name, _)| !matches!(concern(name), Concern::None)) {
             for part in [name.as_bytes(), b": ", value, b"\r\n"] {
@@ -72,17 +72,17 @@ impl<'a> Asked<'a> {
             }
         }
         lines.extend_from_slice(b"\r\n");
-        Kept { is_head: self.method == Method::Head, lines }
+        KeptFields { is_head: self.method == Method::Head, lines }
     }
 }
 
 /// What a request asks, kept after the call that it came in.
-pub(super) struct Kept {
+pub(super) struct KeptFields {
     is_head: bool,
     lines: Vec<u8>,
 }
 
-impl Kept {
+impl KeptFields {
     /// As it was asked.
     pub fn asked<'a, 'b: 'a>(&'b self, scratch: &'a mut Scratch<'b>) -> Result<Asked<'a>, Refusal> {
         let method = if self.is_head { Method::Head } else { Method::Get };

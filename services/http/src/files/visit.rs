@@ -1,7 +1,7 @@
 //! A request whose file, or the page of whose refusal, is not in memory: it waits for that to be looked up, and is answered then.
 
 use super::Files;
-use super::asked::{Asked, Codings, Kept};
+use super::asked::{Asked, Codings, KeptFields};
 use super::entity::Entity;
 use super::lookup::{Found, Promise};
 use super::place::Where;
@@ -18,7 +18,7 @@ use std::time::Duration;
 pub(super) struct Visit {
     name: Vec<u8>,
     query: Option<Vec<u8>>,
-    kept: Kept,
+    kept: KeptFields,
     codings: Codings,
     /// Codings that were looked for, and are not there.
     missing: usize,

@@ -28,11 +28,11 @@ pub(crate) enum Trace<'a> {
 pub(crate) struct Note {
     log: Rc<RefCell<LaneLog>>,
     /// None once its line is written.
-    kept: Option<Box<Kept>>,
+    kept: Option<Box<KeptLine>>,
 }
 
 /// What is kept of it.
-pub(crate) struct Kept {
+pub(crate) struct KeptLine {
     pub began: Instant,
     pub peer: Vec<u8>,
     pub request: Vec<u8>,
@@ -41,14 +41,14 @@ pub(crate) struct Kept {
     sent: Option<Sent>,
 }
 
-impl Default for Kept {
+impl Default for KeptLine {
     fn default() -> Self {
         let began = Instant::from_nanoseconds(0);
         Self { began, peer: Vec::new(), request: Vec::new(), fields: Vec::new(), sent: None }
     }
 }
 
-impl Kept {
+impl KeptLine {
     pub fn begin(&mut self, now: Instant, peer: &[u8], write: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) {
         let Self { began, peer: of, request, fields, sent } = self;
         [&mut *of, request, fields].into_iter().for_each(|text| text.clear());

@@ -3,7 +3,7 @@
 use crate::bench::bars::{Bar, Divisor, Limit, PARITY, cpu};
 use crate::bench::cells::Cell;
 use crate::bench::entrants::{Entrant, Peer, ServerSystem};
-use crate::bench::load::{Asks, Load, Page, Transport};
+use crate::bench::load::{Asks, Carrier, Load, Page};
 
 /// Bytes of the page.
 const PAGE: usize = 3_931;
@@ -14,14 +14,7 @@ const EPOLL: Entrant = Entrant::Peer(Peer::Evserver(ServerSystem::Epoll));
 /// All of them under one load.
 pub const CELL: Cell = Cell {
     name: "evserver-new",
-    load: Load {
-        asks: Asks::Get(Page::FileAnew),
-        transport: Transport::Tcp,
-        bytes: PAGE,
-        connections: 64,
-        depth: 1,
-        spin: false,
-    },
+    load: Load { asks: Asks::Get(Page::FileAnew), transport: Carrier::Tcp, bytes: PAGE, connections: 64, depth: 1, spin: false },
     entrants: &[
         KQUEUE,
         EPOLL,

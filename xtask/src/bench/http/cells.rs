@@ -3,7 +3,7 @@
 use crate::bench::bars::{Bar, Divisor, PARITY, cpu};
 use crate::bench::cells::Cell;
 use crate::bench::entrants::{Entrant, Peer};
-use crate::bench::load::{Asks, Load, Page, REPLY_BYTES, Transport};
+use crate::bench::load::{Asks, Carrier, Load, Page, REPLY_BYTES};
 
 const NGINX: Entrant = Entrant::Peer(Peer::Nginx);
 
@@ -45,5 +45,5 @@ const fn cell(name: &'static str, load: Load) -> Cell {
 
 /// Files of so many bytes.
 const fn get(bytes: usize, connections: usize, depth: usize) -> Load {
-    Load { asks: Asks::Get(Page::File), transport: Transport::Tcp, bytes, connections, depth, spin: false }
+    Load { asks: Asks::Get(Page::File), transport: Carrier::Tcp, bytes, connections, depth, spin: false }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::bench::bars::Limit;
-use crate::bench::load::{Asks, Load, Transport};
+use crate::bench::load::{Asks, Carrier, Load};
 
 /// Who echoes datagrams at the far end of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -39,7 +39,7 @@ impl Echo {
 
     /// What it is asked.
     pub fn load(self, bytes: usize) -> Load {
-        let transport = if self == Self::Trains { Transport::UdpTrains } else { Transport::UdpSingles };
+        let transport = if self == Self::Trains { Carrier::UdpTrains } else { Carrier::UdpSingles };
         Load { asks: Asks::Echo, transport, bytes, connections: CONNECTIONS, depth: DEPTH, spin: false }
     }
 }

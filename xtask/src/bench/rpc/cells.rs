@@ -3,7 +3,7 @@
 use crate::bench::bars::{Bar, Divisor, Figure, Limit, cpu};
 use crate::bench::cells::Cell;
 use crate::bench::entrants::{Entrant, Peer};
-use crate::bench::load::{Asks, Load, Split, Transport};
+use crate::bench::load::{Asks, Carrier, Load, Split};
 
 const LIBTIRPC: Entrant = Entrant::Peer(Peer::Libtirpc);
 const GANESHA: Entrant = Entrant::Peer(Peer::Ganesha);
@@ -29,8 +29,8 @@ pub const CELLS: &[Cell] = &[
         bars: &[cpu(Divisor::One(LIBTIRPC), 0.07), sends_under(0.05), NEARLY_ECHO],
         ..cell("rpc-c1-d128", tcp(1, 128), &[Entrant::Corelane, LIBTIRPC, Entrant::Echo])
     },
-    Cell { bars: &[cpu(Divisor::One(LIBTIRPC), 0.8)], ..cell("rpc-udp-singles", udp(Transport::UdpSingles), BOTH) },
-    Cell { bars: &[cpu(Divisor::One(LIBTIRPC), 0.12)], ..cell("rpc-udp-trains", udp(Transport::UdpTrains), BOTH) },
+    Cell { bars: &[cpu(Divisor::One(LIBTIRPC), 0.8)], ..cell("rpc-udp-singles", udp(Carrier::UdpSingles), BOTH) },
+    Cell { bars: &[cpu(Divisor::One(LIBTIRPC), 0.12)], ..cell("rpc-udp-trains", udp(Carrier::UdpTrains), BOTH) },
     cell("rpc-split-3", split(Split::Fragments(FRAGMENTS), FRAGMENTS), BOTH),
     cell("rpc-split-bytes", split(Split::Bytes, 1), BOTH),
 ];
@@ -55,10 +55,10 @@ const fn cell(name: &'static str, load: Load, entrants: &'static [Entrant]) -> C
 
 const fn tcp(connections: usize, depth: usize) -> Load {
     let (asks, bytes) = (Asks::Null(Split::Whole), MARK_BYTES + CALL_BYTES);
-    Load { asks, transport: Transport::Tcp, bytes, connections, depth, spin: false }
+    Load { asks, transport: Carrier::Tcp, bytes, connections, depth, spin: false }
 }
 
-const fn udp(transport: Transport) -> Load {
+const fn udp(transport: Carrier) -> Load {
     Load { asks: Asks::Null(Split::Whole), transport, bytes: CALL_BYTES, connections: 8, depth: 32, spin: false }
 }
 
@@ -66,5 +66,5 @@ const fn udp(transport: Transport) -> Load {
 /// beginnings of records come together.
 const fn split(how: Split, fragments: usize) -> Load {
     let bytes = fragments * MARK_BYTES + CALL_BYTES;
-    Load { asks: Asks::Null(how), transport: Transport::Tcp, bytes, connections: 16, depth: 4, spin: false }
+    Load { asks: Asks::Null(how), transport: Carrier::Tcp, bytes, connections: 16, depth: 4, spin: false }
 }

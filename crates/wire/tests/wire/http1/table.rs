@@ -3,7 +3,7 @@
 use crate::parsers::http1::exchange::{Event, Listener};
 
 /// A row.
-pub struct Row {
+pub struct HostileHead {
     pub what: String,
     pub sent: Vec<u8>,
     here: String,
@@ -12,12 +12,18 @@ pub struct Row {
 }
 
 /// All rows.
-pub fn rows() -> Vec<Row> {
+pub fn rows() -> Vec<HostileHead> {
     let lines = include_str!("../../data/http1-heads.tsv").lines().filter(|line| !line.starts_with('#'));
     let row = |line: &str| {
         let cells: Vec<_> = line.split('\t').map(str::to_owned).collect();
         let [section, what, sent, here, node, go, h11, why] = cells.try_into().unwrap();
-        Row { what: format!("{section}, {what}"), sent: unescaped(&repeated(&sent)), here, theirs: vec![node, go, h11], why }
+        HostileHead {
+            what: format!("{section}, {what}"),
+            sent: unescaped(&repeated(&sent)),
+            here,
+            theirs: vec![node, go, h11],
+            why,
+        }
     };
     lines.skip(1).map(row).collect()
 }
@@ -80,7 +86,7 @@ fn each_head_comes_to_what_the_table_says() {
 
 #[test]
 fn where_others_judge_otherwise_the_table_says_why() {
-    for Row { what, here, theirs, why, .. } in rows() {
+    for HostileHead { what, here, theirs, why, .. } in rows() {
         let differs = theirs.iter().any(|theirs| essence(theirs) != essence(&here));
         assert_eq!(differs, !why.is_empty(), "{what}: here {here}, elsewhere {theirs:?}, because {why:?}");
     }

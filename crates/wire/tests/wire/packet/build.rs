@@ -6,7 +6,7 @@ use corelane_wire::packet::checksum::Addresses;
 use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::icmp::{self, Code, Echo};
 use corelane_wire::packet::{
-    EtherType, Options, Protocol, Traffic, arp, ethernet, extension, fragment, gre, icmpv6, ipv4, ipv6, neighbour, tcp, udp,
+    EtherType, IpProtocol, Options, Traffic, arp, ethernet, extension, fragment, gre, icmpv6, ipv4, ipv6, neighbour, tcp, udp,
     vlan, vxlan,
 };
 use corelane_wire::xdr::Writer;
@@ -99,7 +99,7 @@ fn v4(random: &mut Random, depth: usize) -> Vec<u8> {
     let mut part = ipv4::Fragment { keep_whole: random.coin(), ..ipv4::Fragment::default() };
     let (protocol, behind) = if random.below(8) == 0 {
         part = ipv4::Fragment { offset: ipv4::Offset::new(8 * random.below(8000)).unwrap(), more: true, keep_whole: false };
-        (Protocol::UDP, random.number::<64>()[..8 * (1 + random.below(8))].to_vec())
+        (IpProtocol::UDP, random.number::<64>()[..8 * (1 + random.below(8))].to_vec())
     } else {
         carried(random, &addresses, depth)
     };
@@ -141,18 +141,18 @@ fn v6(random: &mut Random, depth: usize) -> Vec<u8> {
 }
 
 /// A fragment, atomic ones among them.
-fn part(random: &mut Random) -> (Protocol, Vec<u8>) {
+fn part(random: &mut Random) -> (IpProtocol, Vec<u8>) {
     let offset = ipv4::Offset::new(8 * random.below(8000)).unwrap();
-    let header = fragment::Header { next: Protocol::UDP, offset, more: true, identification: random.u32() };
+    let header = fragment::Header { next: IpProtocol::UDP, offset, more: true, identification: random.u32() };
     let behind = random.bytes(64);
     let bytes = in_front(&behind, |to| header.emit(to));
     let view = fragment::View::new(&bytes).unwrap();
     assert_eq!((view.header(), view.payload()), (header, &behind[..]));
-    (Protocol::FRAGMENT, bytes)
+    (IpProtocol::FRAGMENT, bytes)
 }
 
 /// `behind` with one extension header in front. What every router reads stands outermost alone.
-fn extended(random: &mut Random, next: Protocol, behind: &[u8], is_outermost: bool) -> (Protocol, Vec<u8>) {
+fn extended(random: &mut Random, next: IpProtocol, behind: &[u8], is_outermost: bool) -> (IpProtocol, Vec<u8>) {
     let kind = if random.coin() && is_outermost { extension::Kind::HopByHop } else { extension::Kind::Destination };
     let value = random.bytes(20);
     let mut data = [&[0x1e, value.len() as u8], &value[..]].concat();
@@ -169,18 +169,18 @@ fn extended(random: &mut Random, next: Protocol, behind: &[u8], is_outermost: bo
 }
 
 /// What an IP header carries.
-fn carried(random: &mut Random, addresses: &Addresses, depth: usize) -> (Protocol, Vec<u8>) {
+fn carried(random: &mut Random, addresses: &Addresses, depth: usize) -> (IpProtocol, Vec<u8>) {
     let is_v6 = matches!(addresses, Addresses::V6 { .. });
     match random.below(if depth < 2 { 9 } else { 5 }) {
-        0 | 1 => (Protocol::UDP, datagram(random, addresses)),
-        2 => (Protocol::TCP, segment(random, addresses)),
-        3 if is_v6 => (Protocol::ICMPV6, message_v6(random, addresses)),
-        3 => (Protocol::ICMP, message_v4(random)),
-        4 => (Protocol(253), random.bytes(64)),
-        5 => (Protocol::IPV4, v4(random, depth + 1)),
-        6 => (Protocol::IPV6, v6(random, depth + 1)),
-        7 => (Protocol::GRE, routed(random, depth)),
-        _ => (Protocol::UDP, bridged(random, addresses, depth)),
+        0 | 1 => (IpProtocol::UDP, datagram(random, addresses)),
+        2 => (IpProtocol::TCP, segment(random, addresses)),
+        3 if is_v6 => (IpProtocol::ICMPV6, message_v6(random, addresses)),
+        3 => (IpProtocol::ICMP, message_v4(random)),
+        4 => (IpProtocol(253), random.bytes(64)),
+        5 => (IpProtocol::IPV4, v4(random, depth + 1)),
+        6 => (IpProtocol::IPV6, v6(random, depth + 1)),
+        7 => (IpProtocol::GRE, routed(random, depth)),
+        _ => (IpProtocol::UDP, bridged(random, addresses, depth)),
     }
 }
 

@@ -5,8 +5,8 @@ use corelane_wire::Error;
 use corelane_wire::packet::checksum::Addresses;
 use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::{
-    EtherType, Network, Options, Packet, Ports, Protocol, Transport, Tunnel, arp, fragment, gre, icmp, icmpv6, ipv4, neighbour,
-    tcp, udp, vxlan,
+    EtherType, IpProtocol, Network, Options, Packet, Ports, Tunnel, UpperLayer, arp, fragment, gre, icmp, icmpv6, ipv4,
+    neighbour, tcp, udp, vxlan,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -20,7 +20,7 @@ fn an_ipv4_header_whose_checksum_is_known() {
     let packet = [bytes("4500 0073 0000 4000 4011 b861 c0a80001 c0a800c7"), vec![0; 95]].concat();
     let view = ipv4::View::new(&packet).unwrap();
     let header = view.header().unwrap();
-    assert_eq!((header.protocol, header.hops, view.is_checksum_right()), (Protocol::UDP, 64, true));
+    assert_eq!((header.protocol, header.hops, view.is_checksum_right()), (IpProtocol::UDP, 64, true));
     assert_eq!((header.source, header.destination), ([192, 168, 0, 1].into(), [192, 168, 0, 199].into()));
     assert!(header.fragment.keep_whole && !header.fragment.is_part());
     assert_eq!(in_front(view.payload(), |to| header.emit(95, to)), packet);
@@ -128,7 +128,7 @@ fn the_options_of_a_first_segment() {
 #[test]
 fn a_fragment_header_of_rfc_8200() {
     let header = fragment::Header {
-        next: Protocol::UDP,
+        next: IpProtocol::UDP,
         offset: ipv4::Offset::new(1448).unwrap(),
         more: true,
         identification: 0x1234_5678,
@@ -168,6 +168,6 @@ fn six_in_four_of_rfc_4213() {
     let packet = Packet::of_network(EtherType::IPV4, &outer).unwrap();
     let (tunnel, inner) = packet.inner().unwrap().unwrap();
     assert_eq!((tunnel, inner.flow().unwrap().ports), (Tunnel::Ipv6InIp, Ports::Both(7, 9)));
-    let Transport::Udp(view) = inner.transport else { panic!("{:?}", inner.transport) };
+    let UpperLayer::Udp(view) = inner.transport else { panic!("{:?}", inner.transport) };
     assert_eq!(view.header(), udp::Header { source: 7, destination: 9 });
 }

@@ -2,7 +2,7 @@
 
 use crate::hostile::Random;
 use corelane_wire::Error;
-use corelane_wire::packet::Protocol;
+use corelane_wire::packet::IpProtocol;
 use corelane_wire::packet::checksum::{Addresses, Sum, complete, replaced};
 use corelane_wire::packet::udp;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -112,12 +112,12 @@ fn a_place_outside_of_the_frame_is_refused() {
 fn pseudo_headers_are_as_their_rfcs_have_them() {
     let v4 = Addresses::V4 { source: Ipv4Addr::new(1, 2, 3, 4), destination: Ipv4Addr::new(5, 6, 7, 8) };
     let bytes = [1, 2, 3, 4, 5, 6, 7, 8, 0, 17, 0x12, 0x34];
-    assert_eq!(v4.pseudo(Protocol::UDP, 0x1234).unwrap().partial(), plain(&bytes));
+    assert_eq!(v4.pseudo(IpProtocol::UDP, 0x1234).unwrap().partial(), plain(&bytes));
     let (source, destination) = (Ipv6Addr::from([7; 16]), Ipv6Addr::from([9; 16]));
     let v6 = Addresses::V6 { source, destination };
     let bytes = [&[7; 16][..], &[9; 16], &[0, 0, 0x12, 0x34], &[0, 0, 0, 6]].concat();
-    assert_eq!(v6.pseudo(Protocol::TCP, 0x1234).unwrap().partial(), plain(&bytes));
-    assert!(v4.pseudo(Protocol::UDP, 65_536).is_err());
+    assert_eq!(v6.pseudo(IpProtocol::TCP, 0x1234).unwrap().partial(), plain(&bytes));
+    assert!(v4.pseudo(IpProtocol::UDP, 65_536).is_err());
 }
 
 #[test]

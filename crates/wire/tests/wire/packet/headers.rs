@@ -6,8 +6,8 @@ use corelane_wire::Error;
 use corelane_wire::packet::checksum::Addresses;
 use corelane_wire::packet::extension::{EXTENSIONS_MAX, Extension, Kind};
 use corelane_wire::packet::{
-    Ecn, EtherType, Network, OptionView, Options, Packet, Protocol, TAGS_MAX, Traffic, Transport, arp, ethernet, fragment, gre,
-    icmp, icmpv6, ipv4, ipv6, neighbour, tcp, udp, vlan, vxlan,
+    Ecn, EtherType, IpProtocol, Network, OptionView, Options, Packet, TAGS_MAX, Traffic, UpperLayer, arp, ethernet, fragment,
+    gre, icmp, icmpv6, ipv4, ipv6, neighbour, tcp, udp, vlan, vxlan,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -16,13 +16,13 @@ const V4: ipv4::Header = ipv4::Header {
     identification: 1,
     fragment: ipv4::Fragment { offset: ipv4::Offset::START, more: false, keep_whole: true },
     hops: 64,
-    protocol: Protocol::UDP,
+    protocol: IpProtocol::UDP,
     source: Ipv4Addr::new(192, 0, 2, 1),
     destination: Ipv4Addr::new(192, 0, 2, 2),
     options: Options::NONE,
 };
 
-fn v6(next: Protocol) -> ipv6::Header {
+fn v6(next: IpProtocol) -> ipv6::Header {
     let (source, destination) = (Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED);
     ipv6::Header { traffic: Traffic(0), label: ipv6::Label::default(), next, hops: 64, source, destination }
 }
@@ -55,8 +55,8 @@ fn a_header_that_is_cut_short_is_said_to_be_so() {
     let mut with_options = V4;
     with_options.options = Options::NONE.with(0x1e, &[1; 6]).unwrap();
     let gre = gre::Header { has_checksum: true, key: Some(1), sequence: Some(2), protocol: EtherType::IPV4 };
-    let extension = Extension::new(Kind::Destination, Protocol::UDP, &[1, 4, 0, 0, 0, 0]).unwrap();
-    let part = fragment::Header { next: Protocol::UDP, offset: ipv4::Offset::START, more: true, identification: 1 };
+    let extension = Extension::new(Kind::Destination, IpProtocol::UDP, &[1, 4, 0, 0, 0, 0]).unwrap();
+    let part = fragment::Header { next: IpProtocol::UDP, offset: ipv4::Offset::START, more: true, identification: 1 };
     let arp = arp::Message {
         operation: arp::Operation::Request,
         sender_mac: ethernet::Mac::BROADCAST,
@@ -77,7 +77,7 @@ fn a_header_that_is_cut_short_is_said_to_be_so() {
         }),
         ("arp", in_front(&[], |to| arp.emit(to)), |b| arp::Message::parse(b).map(drop)),
         ("ipv4", in_front(&[], |to| with_options.emit(0, to)), |b| ipv4::View::new(b).map(drop)),
-        ("ipv6", in_front(&[], |to| v6(Protocol::NONE).emit(0, to)), |b| ipv6::View::new(b).map(drop)),
+        ("ipv6", in_front(&[], |to| v6(IpProtocol::NONE).emit(0, to)), |b| ipv6::View::new(b).map(drop)),
         ("extension", in_front(&[], |to| extension.emit(to)), |b| Extension::parse(Kind::Destination, b).map(drop)),
         ("fragment", in_front(&[], |to| part.emit(to)), |b| fragment::View::new(b).map(drop)),
         ("udp", in_front(&[], |to| udp::Header { source: 1, destination: 2 }.emit(&addresses, &[], to)), |b| {
@@ -171,7 +171,7 @@ fn frames_of_no_length_and_of_any_are_walked() {
         writer.put(&data).unwrap();
         writer.put(&[0; 20]).unwrap(); // what fills a short frame
         let packet = Packet::of_frame(writer.written()).unwrap();
-        let Transport::Udp(view) = packet.transport else { panic!("{length}: {:?}", packet.transport) };
+        let UpperLayer::Udp(view) = packet.transport else { panic!("{length}: {:?}", packet.transport) };
         assert_eq!((view.payload().len(), view.is_checksum_right(&V4.addresses())), (length, true));
     }
     let mut room = [0; 100];
@@ -206,18 +206,18 @@ fn tags_are_walked_past_up_to_their_bound() {
 #[test]
 fn extension_headers_are_walked_past_up_to_their_bound() {
     let chained = |headers: usize| {
-        let (mut next, mut bytes) = (Protocol::NONE, Vec::new());
+        let (mut next, mut bytes) = (IpProtocol::NONE, Vec::new());
         for _ in 0..headers {
             let extension = Extension::new(Kind::Destination, next, &[1, 4, 0, 0, 0, 0]).unwrap();
             bytes = in_front(&bytes, |to| extension.emit(to));
-            next = Protocol::DESTINATION;
+            next = IpProtocol::DESTINATION;
         }
         in_front(&bytes, |to| v6(next).emit(bytes.len(), to))
     };
     let bytes = chained(EXTENSIONS_MAX);
     let packet = Packet::of_network(EtherType::IPV6, &bytes).unwrap();
     let Network::V6(_, chain) = packet.network else { panic!() };
-    assert_eq!((chain.headers, chain.protocol, packet.transport_at), (EXTENSIONS_MAX, Protocol::NONE, 40 + 8 * EXTENSIONS_MAX));
+    assert_eq!((chain.headers, chain.protocol, packet.transport_at), (EXTENSIONS_MAX, IpProtocol::NONE, 40 + 8 * EXTENSIONS_MAX));
     let refused = Packet::of_network(EtherType::IPV6, &chained(EXTENSIONS_MAX + 1)).map(drop);
     assert_eq!(refused, Err(Error::TooLong { what: "chain of extension headers", limit: 8, got: 9 }));
 }
@@ -229,8 +229,8 @@ fn values_that_are_not_legal_cannot_be_made() {
     assert!(ipv4::Offset::new(4).is_err() && ipv4::Offset::new(65_536).is_err());
     assert_eq!(ipv4::Offset::new(65_528).unwrap().bytes(), 65_528);
     assert!(Options::NONE.with(1, &[]).is_err() && Options::NONE.with(2, &[0; 39]).is_err());
-    assert!(Extension::new(Kind::Destination, Protocol::UDP, &[1, 5, 0, 0, 0, 0]).is_err(), "an option behind the end");
-    assert!(Extension::new(Kind::Routing, Protocol::UDP, &[0; 7]).is_err(), "no length field says so");
+    assert!(Extension::new(Kind::Destination, IpProtocol::UDP, &[1, 5, 0, 0, 0, 0]).is_err(), "an option behind the end");
+    assert!(Extension::new(Kind::Routing, IpProtocol::UDP, &[0; 7]).is_err(), "no length field says so");
     assert!(tcp::Choice::WindowShift(15).put(Options::NONE).is_err());
     let mut part = V4;
     part.fragment = ipv4::Fragment { offset: ipv4::Offset::new(65_512).unwrap(), more: false, keep_whole: false };
@@ -251,12 +251,12 @@ fn a_datagram_without_checksum_is_legal_over_v4_alone() {
 }
 
 /// An IPv6 packet with these bytes behind its header.
-fn in_v6(next: Protocol, behind: &[u8]) -> Vec<u8> {
+fn in_v6(next: IpProtocol, behind: &[u8]) -> Vec<u8> {
     in_front(behind, |to| v6(next).emit(behind.len(), to))
 }
 
 /// What stands behind the extension headers, or why they are refused.
-fn walked(packet: &[u8]) -> Result<Protocol, Error> {
+fn walked(packet: &[u8]) -> Result<IpProtocol, Error> {
     Packet::of_network(EtherType::IPV6, packet).map(|packet| packet.flow().unwrap().protocol)
 }
 
@@ -266,39 +266,39 @@ fn hop_by_hop_options_stand_right_behind_the_packets_own_header() {
         let extension = Extension::new(kind, next, &[1, 4, 0, 0, 0, 0]).unwrap();
         in_front(behind, |to| extension.emit(to))
     };
-    let hop = in_front_of(Kind::HopByHop, Protocol::NONE, &[]);
-    assert_eq!(walked(&in_v6(Protocol::HOP_BY_HOP, &hop)), Ok(Protocol::NONE));
+    let hop = in_front_of(Kind::HopByHop, IpProtocol::NONE, &[]);
+    assert_eq!(walked(&in_v6(IpProtocol::HOP_BY_HOP, &hop)), Ok(IpProtocol::NONE));
     let refused = Err(Error::Malformed { what: "place of hop-by-hop options" });
     for kind in [Kind::HopByHop, Kind::Routing, Kind::Destination] {
-        let second = in_front_of(kind, Protocol::HOP_BY_HOP, &hop);
+        let second = in_front_of(kind, IpProtocol::HOP_BY_HOP, &hop);
         assert_eq!(walked(&in_v6(kind.protocol(), &second)), refused, "behind {kind:?}");
     }
     let part = |offset, more| {
         let offset = ipv4::Offset::new(offset).unwrap();
-        let part = fragment::Header { next: Protocol::HOP_BY_HOP, offset, more, identification: 1 };
-        walked(&in_v6(Protocol::FRAGMENT, &in_front(&hop, |to| part.emit(to))))
+        let part = fragment::Header { next: IpProtocol::HOP_BY_HOP, offset, more, identification: 1 };
+        walked(&in_v6(IpProtocol::FRAGMENT, &in_front(&hop, |to| part.emit(to))))
     };
     assert_eq!((part(0, false), part(0, true)), (refused, refused), "atomic, and the first of several");
-    assert_eq!(part(8, true), Ok(Protocol::HOP_BY_HOP), "what a later one announces does not count");
+    assert_eq!(part(8, true), Ok(IpProtocol::HOP_BY_HOP), "what a later one announces does not count");
 }
 
 #[test]
 fn a_jumbogram_is_refused() {
     let jumbo = [&[59, 0, 0xc2, 4, 0, 1, 0, 0][..], &[0; 32]].concat();
-    let mut packet = in_v6(Protocol::HOP_BY_HOP, &jumbo);
+    let mut packet = in_v6(IpProtocol::HOP_BY_HOP, &jumbo);
     assert!(walked(&packet).is_ok(), "with a length of its own it is none");
     packet[4..6].fill(0);
     assert_eq!(walked(&packet), Err(Error::Truncated { expected: 2, got: 0 }));
-    assert_eq!(walked(&in_v6(Protocol::NONE, &[])), Ok(Protocol::NONE), "a packet of nothing is legal");
+    assert_eq!(walked(&in_v6(IpProtocol::NONE, &[])), Ok(IpProtocol::NONE), "a packet of nothing is legal");
 }
 
 #[test]
 fn each_icmp_is_of_one_family_alone() {
     let echo = in_front(&[], |to| icmp::Message::EchoRequest(icmp::Echo { identification: 1, sequence: 2, data: b"x" }).emit(to));
-    for (protocol, is_right_in_v4) in [(Protocol::ICMP, true), (Protocol::ICMPV6, false)] {
+    for (protocol, is_right_in_v4) in [(IpProtocol::ICMP, true), (IpProtocol::ICMPV6, false)] {
         let over_v4 = in_front(&echo, |to| ipv4::Header { protocol, ..V4 }.emit(echo.len(), to));
         let over_v6 = in_v6(protocol, &echo);
-        let is_other = |family, bytes: &[u8]| matches!(Packet::of_network(family, bytes).unwrap().transport, Transport::Other(got, _) if got == protocol);
+        let is_other = |family, bytes: &[u8]| matches!(Packet::of_network(family, bytes).unwrap().transport, UpperLayer::Other(got, _) if got == protocol);
         let others = (is_other(EtherType::IPV4, &over_v4), is_other(EtherType::IPV6, &over_v6));
         assert_eq!(others, (!is_right_in_v4, is_right_in_v4), "{protocol}");
     }
@@ -311,7 +311,7 @@ fn extension_headers_have_the_lengths_that_their_fields_can_say() {
         for length in 2..2_100_usize {
             let data = vec![0; length - 2];
             let can_be = length >= least && length.is_multiple_of(unit) && (length - 8) / unit <= 255;
-            let header = Extension::new(kind, Protocol::NONE, &data);
+            let header = Extension::new(kind, IpProtocol::NONE, &data);
             assert_eq!(header.is_ok(), can_be, "{kind:?} of {length} bytes");
             if let Ok(header) = header {
                 let bytes = in_front(b"behind", |to| header.emit(to));

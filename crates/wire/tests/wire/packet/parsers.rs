@@ -4,7 +4,7 @@ use corelane_wire::Error;
 use corelane_wire::packet::checksum::Addresses;
 use corelane_wire::packet::extension::{EXTENSIONS_MAX, Extension, Kind};
 use corelane_wire::packet::{
-    EtherType, Network, Packet, Ports, TAGS_MAX, TUNNELS_MAX, Transport, arp, ethernet, fragment, gre, icmp, icmpv6, ipv4, ipv6,
+    EtherType, Network, Packet, Ports, TAGS_MAX, TUNNELS_MAX, UpperLayer, arp, ethernet, fragment, gre, icmp, icmpv6, ipv4, ipv6,
     neighbour, tcp, udp, vlan, vxlan,
 };
 use corelane_wire::xdr::Writer;
@@ -49,7 +49,7 @@ fn look(packet: &Packet<'_>) {
     }
     let is_ip = matches!(packet.network, Network::V4(_) | Network::V6(..));
     assert_eq!((packet.flow().is_some(), packet.carried().is_some()), (is_ip, is_ip));
-    assert_eq!(packet.fragment().is_some(), matches!(packet.transport, Transport::Part(..)));
+    assert_eq!(packet.fragment().is_some(), matches!(packet.transport, UpperLayer::Part(..)));
     if let Some(flow) = packet.flow().filter(|_| packet.fragment().is_some()) {
         assert_eq!(flow.ports, Ports::None, "a fragment is hashed by its addresses");
     }

@@ -2,7 +2,7 @@
 
 use corelane_wire::packet::extension::{Extension, Kind};
 use corelane_wire::packet::{
-    EtherType, Network, Packet, Protocol, Transport, Tunnel, ethernet, icmp, icmpv6, ipv4, ipv6, neighbour, tcp, vlan,
+    EtherType, IpProtocol, Network, Packet, Tunnel, UpperLayer, ethernet, icmp, icmpv6, ipv4, ipv6, neighbour, tcp, vlan,
 };
 use std::net::Ipv6Addr;
 
@@ -96,9 +96,9 @@ fn v6(view: &ipv6::View<'_>, layers: &mut Vec<String>) {
     let (mut next, mut rest) = (view.next(), view.payload());
     loop {
         let (kind, name) = match next {
-            Protocol::HOP_BY_HOP => (Kind::HopByHop, "hop"),
-            Protocol::DESTINATION => (Kind::Destination, "dst"),
-            Protocol::FRAGMENT => {
+            IpProtocol::HOP_BY_HOP => (Kind::HopByHop, "hop"),
+            IpProtocol::DESTINATION => (Kind::Destination, "dst"),
+            IpProtocol::FRAGMENT => {
                 let header = corelane_wire::packet::fragment::View::new(rest).unwrap().header();
                 let (offset, more) = (header.offset.bytes() / 8, u8::from(header.more));
                 return layers.push(format!("frag:{},{offset},{more},{}", header.next, header.identification));
@@ -115,24 +115,24 @@ fn v6(view: &ipv6::View<'_>, layers: &mut Vec<String>) {
 fn transport(packet: &Packet<'_>, layers: &mut Vec<String>) {
     let addresses = packet.flow().unwrap().addresses;
     match packet.transport {
-        Transport::Udp(view) => {
+        UpperLayer::Udp(view) => {
             assert!(view.is_checksum_right(&addresses));
             layers.push(format!("udp:{},{}", view.header().source, view.header().destination));
         }
-        Transport::Tcp(view) => {
+        UpperLayer::Tcp(view) => {
             assert!(view.is_checksum_right(&addresses));
             layers.push(segment(&view));
         }
-        Transport::Icmp(view) => {
+        UpperLayer::Icmp(view) => {
             assert!(view.is_checksum_right());
             layers.push(message_v4(&view));
         }
-        Transport::Icmpv6(view) => {
+        UpperLayer::Icmpv6(view) => {
             assert!(view.is_checksum_right(&addresses));
             layers.push(message_v6(&view));
         }
-        Transport::Other(..) | Transport::Part(..) => {}
-        Transport::Broken(..) | Transport::None => unreachable!("no such packet is made: {:?}", packet.transport),
+        UpperLayer::Other(..) | UpperLayer::Part(..) => {}
+        UpperLayer::Broken(..) | UpperLayer::None => unreachable!("no such packet is made: {:?}", packet.transport),
     }
 }
 
@@ -243,10 +243,10 @@ fn opened(tunnel: Tunnel, packet: &Packet<'_>, layers: &mut Vec<String>) {
 /// What the last header carries.
 fn data<'a>(packet: &Packet<'a>) -> &'a [u8] {
     match packet.transport {
-        Transport::Udp(view) => view.payload(),
-        Transport::Tcp(view) => view.payload(),
-        Transport::Other(_, data) | Transport::Part(_, data) => data,
-        Transport::Icmp(view) => match view.message().unwrap() {
+        UpperLayer::Udp(view) => view.payload(),
+        UpperLayer::Tcp(view) => view.payload(),
+        UpperLayer::Other(_, data) | UpperLayer::Part(_, data) => data,
+        UpperLayer::Icmp(view) => match view.message().unwrap() {
             icmp::Message::EchoRequest(echo) | icmp::Message::EchoReply(echo) => echo.data,
             icmp::Message::Unreachable { packet, .. }
             | icmp::Message::TooBig { packet, .. }
@@ -254,7 +254,7 @@ fn data<'a>(packet: &Packet<'a>) -> &'a [u8] {
             | icmp::Message::TimeExceeded { packet, .. }
             | icmp::Message::ParameterProblem { packet, .. } => packet,
         },
-        Transport::Icmpv6(view) => match view.message().unwrap() {
+        UpperLayer::Icmpv6(view) => match view.message().unwrap() {
             icmpv6::Message::EchoRequest(echo) | icmpv6::Message::EchoReply(echo) => echo.data,
             icmpv6::Message::Unreachable { packet, .. }
             | icmpv6::Message::TooBig { packet, .. }
@@ -262,6 +262,6 @@ fn data<'a>(packet: &Packet<'a>) -> &'a [u8] {
             | icmpv6::Message::ParameterProblem { packet, .. } => packet,
             icmpv6::Message::Neighbour(_) => &[],
         },
-        Transport::Broken(..) | Transport::None => &[],
+        UpperLayer::Broken(..) | UpperLayer::None => &[],
     }
 }

@@ -6,11 +6,11 @@ use corelane_wire::Error;
 use corelane_wire::packet::checksum::Addresses;
 use corelane_wire::packet::extension::{Extension, Kind};
 use corelane_wire::packet::{
-    EtherType, Options, Packet, Ports, Protocol, TUNNELS_MAX, Traffic, Transport, Tunnel, fragment, gre, ipv4, ipv6, tcp, udp,
+    EtherType, IpProtocol, Options, Packet, Ports, TUNNELS_MAX, Traffic, Tunnel, UpperLayer, fragment, gre, ipv4, ipv6, tcp, udp,
 };
 use std::net::Ipv6Addr;
 
-fn v4(protocol: Protocol, behind: &[u8]) -> Vec<u8> {
+fn v4(protocol: IpProtocol, behind: &[u8]) -> Vec<u8> {
     let header = ipv4::Header {
         traffic: Traffic(0),
         identification: 1,
@@ -26,13 +26,13 @@ fn v4(protocol: Protocol, behind: &[u8]) -> Vec<u8> {
 
 #[test]
 fn tunnels_are_opened_up_to_their_bound() {
-    let mut bytes = v4(Protocol(253), &[]);
+    let mut bytes = v4(IpProtocol(253), &[]);
     for depth in 0..6 {
         bytes = match depth % 2 {
-            0 => v4(Protocol::IPV4, &bytes),
+            0 => v4(IpProtocol::IPV4, &bytes),
             _ => {
                 let header = gre::Header { has_checksum: false, key: Some(depth), sequence: None, protocol: EtherType::IPV4 };
-                v4(Protocol::GRE, &in_front(&bytes, |to| header.emit(&bytes, to)))
+                v4(IpProtocol::GRE, &in_front(&bytes, |to| header.emit(&bytes, to)))
             }
         };
     }
@@ -47,9 +47,9 @@ fn tunnels_are_opened_up_to_their_bound() {
 
 #[test]
 fn a_tunnel_whose_inside_is_cut_is_refused_at_each_length() {
-    let inner = v4(Protocol(253), b"x");
+    let inner = v4(IpProtocol(253), b"x");
     for length in 0..inner.len() {
-        let outer = v4(Protocol::IPV4, &inner[..length]);
+        let outer = v4(IpProtocol::IPV4, &inner[..length]);
         let packet = Packet::of_network(EtherType::IPV4, &outer).unwrap();
         assert!(matches!(packet.inner(), Err(Error::Truncated { .. })), "{length}");
     }
@@ -58,7 +58,7 @@ fn a_tunnel_whose_inside_is_cut_is_refused_at_each_length() {
 #[test]
 fn a_packet_that_carries_itself_ends() {
     // 65,515 bytes of headers, each announcing an IPv4 packet: no more than the bound is ever opened.
-    let head = v4(Protocol::IPV4, &[]);
+    let head = v4(IpProtocol::IPV4, &[]);
     let mut bytes = head.repeat(3_000);
     let total = bytes.len();
     for (at, place) in (0..total).step_by(20).enumerate() {
@@ -87,7 +87,7 @@ fn cut_segment(length: usize) -> Ports {
         options: Options::NONE,
     };
     let segment = in_front(&[], |to| header.emit(&addresses, &[], to));
-    let bytes = v4(Protocol::TCP, &segment[..length]);
+    let bytes = v4(IpProtocol::TCP, &segment[..length]);
     Packet::of_network(EtherType::IPV4, &bytes).unwrap().flow().unwrap().ports
 }
 
@@ -102,14 +102,14 @@ fn an_atomic_fragment_is_whole_and_a_first_one_is_not() {
     let addresses = Addresses::V6 { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::LOCALHOST };
     let datagram = in_front(b"12345678", |to| udp::Header { source: 7, destination: 9 }.emit(&addresses, b"12345678", to));
     for more in [false, true] {
-        let part = fragment::Header { next: Protocol::UDP, offset: ipv4::Offset::START, more, identification: 77 };
+        let part = fragment::Header { next: IpProtocol::UDP, offset: ipv4::Offset::START, more, identification: 77 };
         let behind = in_front(&datagram, |to| part.emit(to));
-        let extension = Extension::new(Kind::HopByHop, Protocol::FRAGMENT, &[1, 4, 0, 0, 0, 0]).unwrap();
+        let extension = Extension::new(Kind::HopByHop, IpProtocol::FRAGMENT, &[1, 4, 0, 0, 0, 0]).unwrap();
         let behind = in_front(&behind, |to| extension.emit(to));
         let header = ipv6::Header {
             traffic: Traffic(0),
             label: ipv6::Label::default(),
-            next: Protocol::HOP_BY_HOP,
+            next: IpProtocol::HOP_BY_HOP,
             hops: 1,
             source: Ipv6Addr::LOCALHOST,
             destination: Ipv6Addr::LOCALHOST,
@@ -121,7 +121,7 @@ fn an_atomic_fragment_is_whole_and_a_first_one_is_not() {
         assert_eq!((place.header, place.at, place.announced_at, packet.transport_at), (part, 8, Some(0), 56));
         let ports = if more { Ports::None } else { Ports::Both(7, 9) };
         assert_eq!((packet.flow().unwrap().ports, packet.fragment().is_some()), (ports, more));
-        assert_eq!(matches!(packet.transport, Transport::Part(..)), more);
+        assert_eq!(matches!(packet.transport, UpperLayer::Part(..)), more);
     }
 }
 
