@@ -95,6 +95,24 @@ struct Origin {
     dozing: bool,
 }
 
+impl Origin {
+    /// One in which nobody is interested yet, and whose number nobody watches.
+    fn new(number: RawFd, kind: Kind, identity: Identity) -> Self {
+        Self {
+            number,
+            kind,
+            identity,
+            watch: Watch::NONE,
+            registered: None,
+            listens: Cell::new(false),
+            interests: Interests::default(),
+            rest: None,
+            reported: (0, Readiness::empty()),
+            dozing: false,
+        }
+    }
+}
+
 /// What few origins have: a process, a file, operations. It is apart because an event looks at the others' origins alone, of which there are many.
 #[derive(Default)]
 struct Rest {

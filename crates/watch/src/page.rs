@@ -281,30 +281,29 @@ impl<C: Counter, const WORDS: usize> Row<C, WORDS> {
     /// Counts `n` more. A build with debug assertions panics if the catalogue does not call it a counter.
     #[inline]
     pub fn add(&self, counter: C, n: u64) {
-        debug_assert_eq!(counter.declaration().kind, Kind::Counter, "{} is set, not added to", counter.declaration().name);
-        add(self.word(counter), n);
+        self.writer().add(counter, n);
     }
 
     /// Sets a gauge or mark, or a counter to a count that is kept elsewhere (by a driver).
     #[inline]
     pub fn set(&self, counter: C, value: u64) {
-        self.word(counter).store(value, Ordering::Relaxed);
+        self.writer().set(counter, value);
     }
 
     /// Raises a gauge to `value` if it is lower: for the highest value seen. Gauges only, as in [`Row::add`].
     #[inline]
     pub fn raise(&self, gauge: C, value: u64) {
         debug_assert_eq!(gauge.declaration().kind, Kind::Gauge, "{} has no highest value", gauge.declaration().name);
-        let word = self.word(gauge);
-        if value > word.load(Ordering::Relaxed) {
-            word.store(value, Ordering::Relaxed);
+        let writer = self.writer();
+        if value > writer.get(gauge) {
+            writer.set(gauge, value);
         }
     }
 
     /// What was written last.
     #[inline]
     pub fn get(&self, counter: C) -> u64 {
-        self.word(counter).load(Ordering::Relaxed)
+        self.writer().get(counter)
     }
 
     /// The same row, of which the place in the page has been looked up: for who writes several counters at a time.
@@ -313,11 +312,6 @@ impl<C: Counter, const WORDS: usize> Row<C, WORDS> {
         let words = self.memory.words()[self.first..].first_chunk();
         // reason: a row lies in its page.
         RowWriter { words: words.expect("a row lies in its page"), counters: PhantomData }
-    }
-
-    #[inline(always)]
-    fn word(&self, counter: C) -> &AtomicU64 {
-        &self.memory.words()[self.first..self.first + WORDS][counter.index()]
     }
 }
 

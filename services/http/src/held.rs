@@ -11,7 +11,9 @@ use corelane_wire::http1::Status;
 
 /// What is answered where no memory is lent for the answer that was meant.
 const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
-const UNAVAILABLE_AND_CLOSED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+/// The same, and what is answered to a request that was held for longer than it might.
+pub(crate) const UNAVAILABLE_AND_CLOSED: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// The right, and the duty, to answer one request later. Dropped without that, its connection is broken off, and counted (`tickets_dropped`).
 pub struct Held {

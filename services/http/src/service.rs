@@ -3,6 +3,7 @@
 use crate::application::Application;
 use crate::counters::HttpCounter;
 use crate::desk::Desk;
+use crate::held::UNAVAILABLE_AND_CLOSED;
 use crate::log::{AccessLog, Ended, Sent};
 use crate::session::{Active, Look, Session};
 use crate::settings::Settings;
@@ -15,9 +16,6 @@ use std::rc::Rc;
 
 /// Boxes kept for what connections have under way next.
 const SPARE_MAX: usize = 64;
-
-/// What is answered to a request that was held for longer than it might.
-const TOO_LATE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// HTTP/1.1 over connections, for one application.
 ///
@@ -174,7 +172,7 @@ impl<A: Application> StreamService for Http<A> {
     ) -> Next {
         self.desk.look(cx);
         let mut answer = Chain::new();
-        answer.push(TOO_LATE);
+        answer.push(UNAVAILABLE_AND_CLOSED);
         let answered = output.answer(ticket, answer);
         assert!(answered.is_ok(), "the ticket is of this connection");
         let sent = Sent { status: Status::SERVICE_UNAVAILABLE.code(), bytes: 0 };

@@ -4,8 +4,6 @@ use crate::call::Source;
 use crate::counters::RpcCounter;
 use crate::desk::To;
 use crate::dispatch::{Dispatcher, Served};
-use crate::duplicates::Duplicates;
-use crate::held::Room;
 use crate::program::Programs;
 use corelane::service::{Asking, Call as LaneCall, Declaration, Lost, Origin, Outcome, OwnCounter, Silent, Talk};
 use corelane::{Cx, DatagramService, Datagrams, Replies};
@@ -34,13 +32,13 @@ impl<T: Talk, P: Programs<T>> RpcDatagrams<P, T> {
 
     /// Has the service hold so many calls at most, instead of [`HELD_MAX`](crate::HELD_MAX).
     pub fn held_max(mut self, calls: u32) -> Self {
-        self.dispatcher.room = Room::new(calls);
+        self.dispatcher.hold_at_most(calls);
         self
     }
 
     /// Has the service remember so many once-only calls at most, instead of [`DUPLICATES_MAX`](crate::DUPLICATES_MAX). At least 1.
     pub fn duplicates_max(mut self, calls: usize) -> Self {
-        self.dispatcher.duplicates = Duplicates::new(calls.max(1));
+        self.dispatcher.remember_at_most(calls);
         self
     }
 

@@ -38,6 +38,16 @@ impl<T: Talk, P: Programs<T>> Dispatcher<P, T> {
         Self { programs, talk: PhantomData, desk: Desk::new(), duplicates, room }
     }
 
+    /// Instead of [`HELD_MAX`].
+    pub(crate) fn hold_at_most(&mut self, calls: u32) {
+        self.room = Room::new(calls);
+    }
+
+    /// Instead of [`DUPLICATES_MAX`]; at least 1.
+    pub(crate) fn remember_at_most(&mut self, calls: usize) {
+        self.duplicates = Duplicates::new(calls.max(1));
+    }
+
     /// Serves one message of `peer`.
     #[inline]
     pub(crate) fn serve(

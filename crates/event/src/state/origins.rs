@@ -5,12 +5,10 @@ use corelane_os::events::number;
 use corelane_os::events::polling::Readiness;
 use corelane_os::events::process::{self, PidFd};
 use corelane_seam::slab::Key;
-use std::cell::Cell;
 use std::os::fd::RawFd;
 
-use super::interests::Interests;
 use super::{Origin, Rest, State};
-use crate::closing::{self, Watch};
+use crate::closing;
 use crate::interest::{Interest, Source};
 use crate::record::{Filter, Flags, Manner};
 use crate::refused::Refused;
@@ -46,18 +44,8 @@ impl State {
         // Nobody asks for a socket's size.
         let is_file = matches!(kind, Kind::File | Kind::Directory);
         let seen = is_file.then(|| descriptor::size_and_links(number).unwrap_or((0, 1)));
-        let key = self.origins.insert(Origin {
-            number,
-            kind,
-            identity,
-            watch,
-            registered: None,
-            listens: Cell::new(false),
-            interests: Interests::default(),
-            rest: seen.map(|seen| Box::new(Rest { seen, ..Rest::default() })),
-            reported: (0, Readiness::empty()),
-            dozing: false,
-        });
+        let rest = seen.map(|seen| Box::new(Rest { seen, ..Rest::default() }));
+        let key = self.origins.insert(Origin { watch, rest, ..Origin::new(number, kind, identity) });
         let before = self.numbers.insert(number, key);
         assert!(before.is_none(), "a number has one origin");
         Ok(key)
@@ -70,19 +58,11 @@ impl State {
         }
         let process = PidFd::open(id).map_err(Refused::system)?;
         let (kind, identity) = descriptor::identify(process.number()).map_err(Refused::system)?;
-        let key = self.origins.insert(Origin {
-            number: process.number(),
-            kind,
-            identity,
-            watch: Watch::NONE,
-            registered: None,
-            listens: Cell::new(false),
-            interests: Interests::default(),
-            rest: Some(Box::new(Rest { process: Some((id, process)), ..Rest::default() })),
-            reported: (0, Readiness::empty()),
-            dozing: false,
-        });
-        self.processes.insert(id, key);
+        let origin = Origin::new(process.number(), kind, identity);
+        let rest = Some(Box::new(Rest { process: Some((id, process)), ..Rest::default() }));
+        let key = self.origins.insert(Origin { rest, ..origin });
+        let before = self.processes.insert(id, key);
+        assert!(before.is_none(), "a process has one origin");
         Ok(key)
     }
 

@@ -9,6 +9,7 @@ use super::directories::{Directory, VOUCHED_FOR};
 use super::entity::Entity;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hasher};
 use std::rc::Rc;
 
 /// Bytes counted for an entry, beside its name and its content.
@@ -214,9 +215,11 @@ impl Cache {
     }
 }
 
-/// FNV-1a. Whoever finds two names with the same only has one of them kept longer.
+/// Whoever finds two names with the same only has one of them kept longer.
 fn hash(key: &[u8]) -> u64 {
-    key.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    let mut hasher = DefaultHasher::new();
+    hasher.write(key);
+    hasher.finish()
 }
 
 #[cfg(test)]
