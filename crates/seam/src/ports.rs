@@ -241,7 +241,8 @@ impl<T: Copy> Open<T> {
     }
 
     fn end_send(&mut self, now: u64, fault: Option<Fault>, ended: &mut Vec<PortEnd<T>>) {
-        let Some(Send { asked, frames, taken, refused }) = self.send.take() else { return };
+        // reason: whoever ends it has just looked at it.
+        let Send { asked, frames, taken, refused } = self.send.take().expect("a send that ends is under way");
         let is_released = taken == 0 || self.port.released(now) >= self.taken;
         if !is_released {
             self.unreleased.push_back((self.taken, asked));
@@ -276,7 +277,9 @@ impl<T: Copy> Open<T> {
 
     fn close(&mut self, now: u64, asked: T, ended: &mut Vec<PortEnd<T>>) {
         self.cancel_receive(ended);
-        self.end_send(now, Some(Fault::CANCELLED), ended);
+        if self.send.is_some() {
+            self.end_send(now, Some(Fault::CANCELLED), ended);
+        }
         self.closing = Some(asked);
     }
 }

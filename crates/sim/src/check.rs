@@ -300,7 +300,8 @@ impl Ledger {
     }
 
     fn end(&mut self, number: u64, completion: &Completion) {
-        let Some(ended) = self.underway.remove(&number) else { return };
+        // reason: whoever ends an operation has just looked at it.
+        let ended = self.underway.remove(&number).expect("an operation that ends was under way");
         if let (Some(socket), Some(direction)) = (ended.socket, ended.kind.direction()) {
             self.busy.remove(&(ended.lane, socket, direction));
         }

@@ -67,7 +67,7 @@ impl Peer {
     pub fn send(&self, bytes: &[u8]) -> usize {
         let state = &mut *self.world.0.borrow_mut();
         let Some((name, side)) = state.peers[self.id].at else { return 0 };
-        let Some(stream) = state.net.streams.get_mut(&name) else { return 0 };
+        let stream = state.net.held(name);
         let wanted = bytes.len();
         let bytes = &bytes[..wanted.min(stream.room(side))];
         state.peers[self.id].wants_room = bytes.len() < wanted;
@@ -81,7 +81,7 @@ impl Peer {
     pub fn read(&self, most: usize) -> Vec<u8> {
         let state = &mut *self.world.0.borrow_mut();
         let Some((name, side)) = state.peers[self.id].at else { return Vec::new() };
-        let Some(stream) = state.net.streams.get_mut(&name) else { return Vec::new() };
+        let stream = state.net.held(name);
         let pipe = &mut stream.pipes[1 - side];
         let mut bytes = vec![0; most.min(pipe.readable())];
         pipe.read(&mut bytes);

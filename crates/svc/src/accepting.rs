@@ -15,7 +15,7 @@ use crate::state::{AcceptedSocket, ServiceState};
 use crate::table::LaneTable;
 use corelane_lane::Kit;
 use corelane_rss::{Protocol, Transport};
-use corelane_seam::{Completion, Driver, Handle, Listen, Outcome, Reason, StreamOutcome};
+use corelane_seam::{Address, Completion, Driver, Handle, Listen, Outcome, Reason, StreamOutcome};
 use corelane_watch::{LaneCounter, ServiceCounter};
 
 /// When accepting is tried again after the system had no descriptor, unless a connection ends before.
@@ -27,7 +27,7 @@ const HANDSHAKES: u32 = 1;
 
 impl Services {
     /// Makes the socket of a listener that has none.
-    pub(crate) fn open_listener(&mut self, driver: &mut dyn Driver, index: usize) -> Result<(), Error> {
+    pub(crate) fn open_listener(&mut self, driver: &mut dyn Driver, index: usize) -> Result<Address, Error> {
         let Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners.at(index);
         let (share_port, v6_only) = (*share_port, *v6_only);
         let limits = self.table.limits(*service);
@@ -37,8 +37,10 @@ impl Services {
         let at = TransportAddress::of(Transport::Tcp, address);
         let failed = |fault| Error::Listen { address: listen.address.clone(), fault };
         let socket = self.steering.open_socket(driver, at, |driver| driver.listen(&listen).map_err(failed))?;
+        // What was asked for may have left the port to the system.
+        let local = driver.local_address(socket).map_err(failed)?;
         self.table.listeners.open(index, socket);
-        Ok(())
+        Ok(local)
     }
 
     /// Starts accepting on every listener that has room and is not accepting.

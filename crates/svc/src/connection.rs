@@ -244,6 +244,7 @@ impl Facts for Holdings<'_> {
     }
 
     fn is_too_long(&self) -> bool {
+        // One at rest holds nothing.
         let Some(busy) = self.busy else { return false };
         let is_raw_too_long = !busy.raw.is_empty() && busy.raw.len() > self.limits.record_max.max(PASS_BYTES);
         busy.is_too_long(self.limits) || is_raw_too_long && !self.is_due()

@@ -306,6 +306,7 @@ impl<K: Talk> Cx<'_, K> {
     }
 
     fn uncouple(&mut self, one: ConnectionId) {
+        // Most are coupled with none.
         let Some(other) = self.table.connections.there(one.index).pair.take() else { return };
         // It may have ended just now, with its service being told.
         if let Some(connection) = self.table.find(other).filter(|connection| connection.pair == Some(one)) {

@@ -24,6 +24,7 @@ impl Services {
     /// Has the next piece of a file read if one is due to the connection's transform. False if that has ended the connection: the file has no more, and all before it has left.
     pub(crate) fn fetch(&mut self, kit: &mut Kit, index: u32) -> bool {
         let found = self.table.there(index);
+        // Without a box there is nothing to be sent.
         let Some(busy) = found.connection.busy.as_ref() else { return true };
         let (fetch, has_left) = (busy.fetch, busy.wire.is_empty() && !found.connection.machine.is_sending());
         let Some(part) = busy.output.file_at_front().cloned() else { return true };

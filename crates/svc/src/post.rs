@@ -98,6 +98,7 @@ impl<T: Talk> Post<T> {
             kit.row.add(LaneCounter::MessagesRefused, 1);
             Err(Unheard { word, why })
         };
+        // A service that is alone has nobody to say it to.
         let Some(Ends { mesh, .. }) = &mut self.ends else { return refuse(letter, Silence::Gone) };
         // Replies that wait go first.
         if self.unsent.iter().any(|(lane, _)| *lane == to) {

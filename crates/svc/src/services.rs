@@ -179,14 +179,10 @@ impl Services {
         address: impl Into<Address>,
         sharing: Sharing,
     ) -> Result<Address, Error> {
-        let address = address.into();
-        let index = self.table.listeners.add(service, address.clone(), sharing);
-        self.open_listener(driver, index).inspect_err(|_| self.table.listeners.forget(index))?;
-        // What was asked for may have left the port to the system.
-        let local = self.table.listeners.at(index).socket.and_then(|socket| driver.local_address(socket).ok());
-        let address = local.unwrap_or(address);
-        self.table.listeners.set_address(index, address.clone());
-        Ok(address)
+        let index = self.table.listeners.add(service, address.into(), sharing);
+        let local = self.open_listener(driver, index).inspect_err(|_| self.table.listeners.forget(index))?;
+        self.table.listeners.set_address(index, local.clone());
+        Ok(local)
     }
 
     /// Binds a datagram socket for the service; returns the address with the port that the system chose.

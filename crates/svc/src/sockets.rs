@@ -495,6 +495,7 @@ impl FoundSocket<'_> {
     fn receive(&mut self, kit: &mut Kit) {
         let handle = self.handle();
         let entry = &mut *self.entry;
+        // One that is being opened begins when it is open, one with answers goes on when they have left.
         let Some(socket) = entry.socket.filter(|_| !entry.is_waiting()) else { return };
         if entry.closing {
             // The storage of a send comes back when it has ended.

@@ -133,6 +133,7 @@ impl Services {
             return Err(Error::Draining);
         }
         for index in self.table.listeners.without_socket() {
+            // The port was chosen as it was opened first.
             self.open_listener(driver, index)?;
         }
         for index in 0..self.table.sockets.bound().len() {

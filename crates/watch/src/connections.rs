@@ -122,6 +122,7 @@ impl ConnectionRows {
     }
 
     fn write(&self, row: ConnectionRow) {
+        // Connections whose number is beyond the rows have none.
         let Some(place) = usize::try_from(row.number).ok().filter(|place| *place < self.count) else { return };
         let words = &self.memory.words()[self.first..self.first + at::words(self.count)];
         words[at::ROWS + place].store(row.word(), Ordering::Relaxed);

@@ -115,6 +115,7 @@ impl<S: Source> ReadinessDriver<S> {
 
     /// Has the source let go of a port that is closed and released.
     fn begin_close(&mut self, id: PortId) {
+        // Asked of every port in every turn: most are open, or something of theirs is under way.
         let Some((asked, port)) = self.ports.table.take_closed(id) else { return };
         // reason: both tables have the same ports.
         let watched = self.ports.watched.remove(&id).expect("an open port is watched");

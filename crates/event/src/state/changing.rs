@@ -357,6 +357,7 @@ impl State {
     pub(super) fn hear_posted(&mut self) {
         let posted = self.posted.as_ref().map(Posted::take).unwrap_or_default();
         for (user, data) in posted {
+            // It may have been deleted since it was triggered.
             let Some(&key) = self.keys.get(&(Filter::User.number(), user)) else { continue };
             let interest = &mut self.interests[key];
             if let Source::User(trigger) = &mut interest.source {

@@ -201,8 +201,7 @@ impl State {
 
     /// Names of entries may have been lost, if somebody asks for those of an origin.
     fn lose_names(&mut self, key: Key) {
-        let interests = self.origins.get(key).map(|origin| origin.interests.iter());
-        for key in interests.into_iter().flatten() {
+        for key in self.origins[key].interests.iter() {
             let interest = &mut self.interests[key];
             if let Source::File(_, came) = &mut interest.source
                 && interest.notes & notes::NAMES != 0
@@ -215,7 +214,8 @@ impl State {
 
     /// Something has happened to the file of an origin, or in a directory to the entry `name`.
     fn changed(&mut self, key: Key, happened: Happened, name: Option<&OsStr>) {
-        let Some(origin) = self.origins.get_mut(key) else { return };
+        // Who shares a watch is there: an origin leaves its list as it is forgotten.
+        let origin = &mut self.origins[key];
         let before = origin.rest().seen;
         let after = descriptor::size_and_links(origin.number).unwrap_or(before);
         origin.rest().seen = after;

@@ -104,8 +104,7 @@ impl State {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
         let (name, side) = (at.stream, at.side);
         let Some(receiving) = at.receive.take() else { return 0 };
-        // reason: a stream goes with the last of its ends.
-        let stream = self.net.streams.get_mut(&name).expect("an open socket has its stream");
+        let stream = self.net.held(name);
         match stream.incoming(side) {
             Incoming::Nothing => self.put_back(lane, socket, receiving),
             Incoming::Bytes(readable) => return self.receive_bytes(lane, socket, receiving, readable),
@@ -186,7 +185,7 @@ impl State {
         if bytes > 1 && self.strikes(FaultKind::ShortRead) {
             bytes = self.random.one_to(bytes - 1);
         }
-        let Some(stream) = self.net.streams.get_mut(&name) else { return 0 };
+        let stream = self.net.held(name);
         stream.pipes[1 - side].read(&mut lease.spare()[..bytes]);
         if bytes > 0 && self.plants(Planted::CorruptByte) {
             lease.spare()[bytes - 1] ^= 0x20;
@@ -201,8 +200,7 @@ impl State {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return };
         let (name, side) = (at.stream, at.side);
         let Some((asked, chain)) = at.send.take() else { return };
-        // reason: a stream goes with the last of its ends.
-        let stream = self.net.streams.get_mut(&name).expect("an open socket has its stream");
+        let stream = self.net.held(name);
         match stream.outgoing(side) {
             Ok(0) => {
                 if let Some(at) = self.lanes[lane].sockets.stream(socket) {
@@ -245,9 +243,7 @@ impl State {
         let is_cut = !meant.is_empty() && self.plants(Planted::LostByte);
         let left = &meant[..meant.len() - usize::from(is_cut)];
         let overwritten = self.plants(Planted::EarlyRelease).then(|| vec![0xa5; left.len()]);
-        if let Some(stream) = self.net.streams.get_mut(&name) {
-            stream.pipes[side].put(meant, overwritten.as_deref().unwrap_or(left));
-        }
+        self.net.held(name).pipes[side].put(meant, overwritten.as_deref().unwrap_or(left));
         self.pump(name, side);
         self.let_break(name);
         if meant.is_empty() || !self.plants(Planted::RepeatedByte) {

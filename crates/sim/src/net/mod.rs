@@ -110,6 +110,12 @@ impl Network {
         }
     }
 
+    /// A connection of which somebody has an end.
+    pub(crate) fn held(&mut self, name: u64) -> &mut Stream {
+        // reason: it is forgotten when both ends are closed.
+        self.streams.get_mut(&name).expect("a connection goes with the last of its ends")
+    }
+
     /// A name that was never used.
     pub(crate) fn name(&mut self) -> u64 {
         self.named += 1;

@@ -188,7 +188,7 @@ impl State {
 
     /// Makes the peer that answers at end 1 of a new connection.
     pub(crate) fn meet_peer(&mut self, stream: u64) {
-        let Some(entry) = self.net.streams.get_mut(&stream) else { return };
+        let entry = self.net.held(stream);
         let id = self.peers.len();
         entry.ends[1].owner = Owner::Peer(id);
         let mut peer = PeerState::new(entry.addresses[1], entry.addresses[0]);

@@ -36,6 +36,7 @@ impl State {
 
     /// An attempt reaches the other host.
     pub(crate) fn syn(&mut self, name: u64) {
+        // It may have been given up while it was on its way; so below.
         let Some(attempt) = self.net.attempts.get(&name) else { return };
         let host = self.net.host_of(attempt.host, attempt.to.ip());
         let places = self.net.listeners.iter().map(|(&name, listener)| (name, &listener.place));
@@ -60,7 +61,8 @@ impl State {
     }
 
     fn retry(&mut self, name: u64) {
-        let Some(attempt) = self.net.attempts.get_mut(&name) else { return };
+        // reason: it has just been looked at.
+        let attempt = self.net.attempts.get_mut(&name).expect("an attempt that has arrived is there");
         attempt.retries += 1;
         if attempt.retries > RETRIES {
             return self.fail_attempt(name, TIMED_OUT);
@@ -71,10 +73,11 @@ impl State {
     /// The listener `port` answers an attempt: the connection exists.
     fn open_stream(&mut self, attempt: u64, port: u64) {
         let name = self.net.name();
-        let (Some(attempt_entry), Some(listener)) = (self.net.attempts.get_mut(&attempt), self.net.listeners.get_mut(&port))
-        else {
-            return;
-        };
+        let (attempts, listeners) = (&mut self.net.attempts, &mut self.net.listeners);
+        // reason: it has just been looked at.
+        let attempt_entry = attempts.get_mut(&attempt).expect("an attempt that has arrived is there");
+        // reason: so has this.
+        let listener = listeners.get_mut(&port).expect("it has arrived at a listener");
         attempt_entry.stream = Some(name);
         let (near, far) = (attempt_entry.options, listener.options);
         let pipe = |from: StreamOptions, to: StreamOptions| {
@@ -100,12 +103,15 @@ impl State {
 
     /// The answer reaches who opened the connection.
     pub(crate) fn opened(&mut self, name: u64) {
-        let Some(Attempt { opener, stream: Some(stream), .. }) = self.net.attempts.remove(&name) else { return };
-        let Some([local, peer]) = self.net.streams.get(&stream).map(|entry| entry.addresses) else { return };
+        // It may have been given up, and what came of it reset.
+        let Some(Attempt { opener, stream, .. }) = self.net.attempts.remove(&name) else { return };
+        // reason: only a listener answers, and that makes one.
+        let stream = stream.expect("an attempt that was answered has its connection");
+        let [local, peer] = self.net.held(stream).addresses;
         let (own, other) = (self.net.own(local), self.net.peer(peer));
         match opener {
             Opener::Peer(id) => {
-                self.net.streams.entry(stream).and_modify(|entry| entry.ends[0].owner = Owner::Peer(id));
+                self.net.held(stream).ends[0].owner = Owner::Peer(id);
                 self.peers[id].open(stream, 0);
                 self.notify(id);
             }

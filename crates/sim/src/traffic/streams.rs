@@ -18,14 +18,14 @@ impl State {
 
     fn schedule_arrival(&mut self, name: u64, side: usize) {
         let time = self.clock.now() + self.latency();
-        let Some(stream) = self.net.streams.get_mut(&name) else { return };
-        let pipe = &mut stream.pipes[side];
+        let pipe = &mut self.net.held(name).pipes[side];
         pipe.last_arrival = pipe.last_arrival.max(time);
         self.clock.at(pipe.last_arrival, Event::Arrival { stream: name, side });
     }
 
     /// A piece that end `side` sent arrives.
     pub(crate) fn arrive(&mut self, name: u64, side: usize) {
+        // Both ends may have been closed while it was on its way; or it was taken before its time.
         let Some(stream) = self.net.streams.get_mut(&name) else { return };
         let Some(piece) = stream.pipes[side].arrive() else { return };
         let (receiver, pipe) = (&stream.ends[1 - side], &mut stream.pipes[side]);
@@ -57,7 +57,7 @@ impl State {
     }
 
     fn send_reset(&mut self, name: u64, side: usize) {
-        let Some(stream) = self.net.streams.get_mut(&name) else { return };
+        let stream = self.net.held(name);
         if !std::mem::replace(&mut stream.ends[side].has_reset, true) {
             stream.pipes[side].depart_reset();
             self.schedule_arrival(name, side);
@@ -66,7 +66,7 @@ impl State {
 
     /// End `side` will send no more (shutdown(2) with SHUT_WR).
     pub(crate) fn finish_end(&mut self, name: u64, side: usize) {
-        let Some(stream) = self.net.streams.get_mut(&name) else { return };
+        let stream = self.net.held(name);
         if !stream.ends[side].dead && stream.pipes[side].finish == Finish::No {
             stream.pipes[side].finish = Finish::Asked;
             self.pump(name, side);
@@ -75,6 +75,7 @@ impl State {
 
     /// End `side` is closed. With bytes that it did not receive, or if asked for, that is a reset (RFC 9293, 3.6.1).
     pub(crate) fn leave(&mut self, name: u64, side: usize, reset: bool) {
+        // What a lane was closing is closed once more when the lane has gone, and may be forgotten by then.
         let Some(stream) = self.net.streams.get_mut(&name) else { return };
         let unread = stream.pipes[1 - side].readable() > 0;
         stream.pipes[1 - side].discard_arrived();
@@ -107,14 +108,14 @@ impl State {
 
     /// The network breaks a connection, for both ends.
     fn cut(&mut self, name: u64) {
-        let Some(stream) = self.net.streams.get_mut(&name) else { return };
+        let stream = self.net.held(name);
         [0, 1].into_iter().for_each(|side| stream.break_end(side));
         [0, 1].into_iter().for_each(|side| self.wake_end(name, side));
     }
 
     /// Forgets a connection that both ends have closed.
     fn reap(&mut self, name: u64) {
-        let Some(stream) = self.net.streams.get(&name) else { return };
+        let stream = &*self.net.held(name);
         if stream.ends.iter().any(|end| end.owner != Owner::Gone) {
             return;
         }
