@@ -18,7 +18,8 @@ impl State {
 
     fn schedule_arrival(&mut self, name: u64, side: usize) {
         let time = self.clock.now() + self.latency();
-        let Some(stream) = self.net.streams.get_mut(&name) else { return };
+        // reason: something has just departed there.
+        let stream = self.net.streams.get_mut(&name).expect("what departs has a connection");
         let pipe = &mut stream.pipes[side];
         pipe.last_arrival = pipe.last_arrival.max(time);
         self.clock.at(pipe.last_arrival, Event::Arrival { stream: name, side });
@@ -79,6 +80,7 @@ impl State {
         let unread = stream.pipes[1 - side].readable() > 0;
         stream.pipes[1 - side].discard_arrived();
         let end = &mut stream.ends[side];
+        assert!(end.owner != Owner::Gone, "an end is left once");
         end.owner = Owner::Gone;
         if (reset || unread) && !end.dead {
             self.send_reset(name, side);
