@@ -22,7 +22,7 @@ pub struct Arguments {
     /// Check this configuration of `serve` against the machine as well; the exit code is then that of its lines
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The same for flags and services of `serve`, given behind --
+    /// Check these flags and services of `serve` against the machine as well, given behind --
     #[arg(last = true, value_name = "SERVE")]
     serve: Vec<OsString>,
 }

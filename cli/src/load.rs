@@ -53,7 +53,7 @@ fn after_help() -> String {
 /// A workload, with what holds for it unless something else is said, and with how only its requests can fail.
 fn about(entry: &WorkloadEntry) -> String {
     let WorkloadEntry { name, about, schemes, default_port, default_size, default_connections, default_duration, .. } = entry;
-    let duration = default_duration.as_secs();
+    let duration = humantime::format_duration(*default_duration);
     let mut help = format!("  {name:8} {about}\n");
     let ways: Vec<String> =
         schemes.iter().map(|Scheme { name, port, .. }| format!("{name}:// (port {})", port.unwrap_or(*default_port))).collect();

@@ -9,6 +9,7 @@ use crate::stat;
 use anyhow::{Result, bail};
 use corelane::admin::profile::{Profile, lanes, profile};
 use corelane::admin::watch::Liveness;
+use corelane_load::amounts;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,15 +26,21 @@ pub struct Arguments {
     /// Only this lane; by default all
     #[arg(long, value_name = "N")]
     lane: Option<usize>,
-    /// For how long, 1 to 3600
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    seconds: u64,
+    /// For how long, such as 30s or 5m, 1s to 1h; a number alone is of seconds
+    #[arg(long, alias = "seconds", value_name = "TIME", default_value = "10s", value_parser = extent)]
+    duration: Duration,
     /// A picture to open in a browser, or one line a stack with its count, as tools for flame graphs read it
     #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Svg)]
     format: Form,
     /// Where it is written; by default on standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+}
+
+/// For how long a profile is made.
+fn extent(text: &str) -> Result<Duration, String> {
+    let fits = |time: &Duration| (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(time);
+    amounts::time(text).ok().filter(fits).ok_or_else(|| "write a time from 1s to 1h, or seconds from 1 to 3600".to_owned())
 }
 
 /// How a profile is written.
@@ -48,10 +55,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
     let process = process(arguments.pid)?;
     let threads = chosen(process, arguments.lane)?;
     let failed = |error| Late::of(&format!("profiling process {process}"), error);
-    let found = profile(process, &threads, Duration::from_secs(arguments.seconds)).map_err(failed)?;
+    let found = profile(process, &threads, arguments.duration).map_err(failed)?;
     say(&found);
     let words = match arguments.format {
-        Form::Svg => flames::svg(&found, &format!("process {process}, {} s", arguments.seconds)),
+        Form::Svg => flames::svg(&found, &format!("process {process}, {}", humantime::format_duration(arguments.duration))),
         Form::Collapsed => found.collapsed(),
     };
     match &arguments.out {

@@ -20,6 +20,7 @@ use corelane::lanes::{DriverChoice, DriverSettings, Running, Signals};
 use corelane::service::entry::find;
 use corelane::service::{ARENA_BYTES_MAX, Limits};
 use corelane::{Error, Lanes};
+use corelane_load::amounts;
 use corelane_metrics::{Listen, Server};
 use corelane_services as services;
 use log::{Log, LogFormat, LogLevel};
@@ -34,7 +35,7 @@ use supervisor::Supervisor;
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
-/// At the end it prints how many connections ended in order while it drained, and how many were cut. SIGHUP has log files opened anew and the settings read again: limits of time change, and what counts from the next start on is named. Other files, such as certificates, are read again by themselves when they change.
+/// At the end it prints how many connections ended in order while it drained, and how many were cut. At SIGHUP it opens its log files anew and reads its settings again: limits of time change at once, and it names the settings that count only from the next start on. Other files, such as certificates, are read again by themselves when they change.
 ///
 /// Without a SERVICE, all built-in ones are served on loopback at their default ports.
 #[derive(clap::Args)]
@@ -42,7 +43,7 @@ use supervisor::Supervisor;
 pub struct Arguments {
     #[arg(value_name = "SERVICE=URL", help = places())]
     services: Vec<String>,
-    /// Read settings from a TOML file: its keys are the long names of these flags, and services. A flag that is given here counts before the file
+    /// Read settings from a TOML file. Its keys are the long names of these flags, and services. A flag on the command line precedes the file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Start nothing: say whether all settings are right, and what stands in the way
@@ -60,9 +61,9 @@ pub struct Arguments {
     /// Report each turn of a lane that takes this long (10ms to 1h), once, while it lasts: for which service and connection, and in which functions; or off. This uses the signal SIGRTMIN+5
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = stall)]
     stall: Stall,
-    /// Microseconds that a lane goes on looking for work before it sleeps, up to 1000000
-    #[arg(long, value_name = "US", default_value_t = 0)]
-    spin: u64,
+    /// How long a lane goes on looking for work before it sleeps, such as 50us, up to 1s; a number alone is of microseconds
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = amounts::short_time)]
+    spin: Duration,
     /// Take the frames of an interface, and serve UDP over them at the addresses that are given: eth1,ip=10.0.0.2/24 (tap:tap0 for a tap, whose near end is the kernel's); then, as needed, more ,ip=ADDRESS/BITS, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan (a tunnel to open), ,channels=PATH (a socket at which other processes take packets), and ,poll (lanes take packets in by themselves, Linux 6.13). The kernel must not have these addresses. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
     #[arg(long, value_name = "PORT")]
     packet: Option<corelane::lanes::PacketPort>,
@@ -82,7 +83,7 @@ pub struct Arguments {
     /// Share ports with other processes of this user that allow it. With --steering program all new connections come here from then on; otherwise both processes get some
     #[arg(long)]
     join: bool,
-    /// Take over from the process of this user that serves now, or the one named (--take-over=PID): its sockets, lanes, table and keys of tickets. When all serves here, that one finishes what is open there and ends; no connection is refused meanwhile. If this process does not come to that, the other one serves on
+    /// Take over from the process of this user that serves now, or the one named (--take-over=PID): its sockets, lanes, table and keys of tickets. When all is served here, the other process finishes what is open there and ends. No connection is refused meanwhile. If the start fails here, the other process serves on
     #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, default_missing_value = THE_ONE)]
     take_over: Option<String>,
     /// Let [::] take IPv6 only
@@ -97,19 +98,19 @@ pub struct Arguments {
     /// The key of the flows' hash: default, random, or its 40 or 52 bytes as 6d:5a:...
     #[arg(long, value_name = "KEY", default_value = "default")]
     key: String,
-    /// Hash UDP by 4, addresses and ports, or by 2, addresses only
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(2..=4))]
-    udp_hash: u8,
+    /// What of a datagram is hashed: 4 parts, its addresses and ports, or 2, its addresses
+    #[arg(long, value_enum, value_name = "N", default_value_t = UdpHash::Four)]
+    udp_hash: UdpHash,
     /// Buckets of the table that gives flows to lanes: a power of two up to 1024, at least as many as lanes [default: 128, or 256 for more lanes]
     #[arg(long, value_name = "N")]
     buckets: Option<usize>,
     /// MiB of memory for each lane, 4 to 65536 [default: 64, or what fits for all lanes into a half of what the control group allows]
     #[arg(long, value_name = "MIB")]
     memory: Option<usize>,
-    /// Threads beside each lane for what would have to wait, such as reading files, 2 to 256, started when needed; with uring as many of the kernel's for files [default: 4]
+    /// Threads beside each lane for work that waits, such as reading files, 2 to 256; they are started when needed. With uring the kernel may have as many more for files [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=256))]
     offload_threads: Option<u16>,
-    /// Set a limit, such as idle_limit=30000; may be repeated
+    /// Set a limit, such as idle_limit=30s; may be repeated
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     limits: Vec<String>,
     /// Serve metrics for Prometheus, and /livez and /readyz, at this address, such as 127.0.0.1:9100; whoever reaches it may read
@@ -126,6 +127,17 @@ pub struct Arguments {
     json: bool,
 }
 
+/// What of a datagram its flow's hash is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum UdpHash {
+    /// Addresses and ports
+    #[value(name = "4")]
+    Four,
+    /// Addresses only
+    #[value(name = "2")]
+    Two,
+}
+
 /// How long a turn may take; none if nobody watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stall(Option<Duration>);
@@ -133,9 +145,7 @@ struct Stall(Option<Duration>);
 fn stall(text: &str) -> Result<Stall, String> {
     match text {
         "off" => Ok(Stall(None)),
-        time => corelane_load::amounts::time(time)
-            .map(|limit| Stall(Some(limit)))
-            .map_err(|_| "write a time such as 250ms, or off".to_owned()),
+        time => amounts::time(time).map(|limit| Stall(Some(limit))).map_err(|_| "write a time such as 250ms, or off".to_owned()),
     }
 }
 
@@ -157,7 +167,8 @@ fn after_help() -> String {
     let codes = Exit::help(&[Exit::Done, Exit::Late, Exit::Usage, Exit::Broken]);
     format!(
         "Services, and their options, which stand behind the URL as ?name=value&name=value:\n{services}\n\
-         Limits and their defaults, for each service on each lane:\n{limits}\n{RUN_DIRECTORY}\n\n{codes}"
+         Limits and their defaults, for each service on each lane; a time takes a unit, and a number alone is of milliseconds, for keep_alive of \
+         seconds:\n{limits}\n{RUN_DIRECTORY}\n\n{codes}"
     )
 }
 
@@ -165,8 +176,8 @@ fn after_help() -> String {
 const RUN_DIRECTORY: &str = "\
 Environment:
   CORELANE_CONFIG   The file of settings where --config names none.
-  CORELANE_KEY      A setting of the flag --key, and so for every flag: CORELANE_LANES, CORELANE_V6_ONLY=true; CORELANE_SERVICES and
-                    CORELANE_LIMIT take several, apart by spaces. They precede the file, and the command line precedes them.
+  CORELANE_LANES    What --lanes is to say, and so for every flag: CORELANE_V6_ONLY=true, CORELANE_LIMIT=idle_limit=30s. CORELANE_SERVICES
+                    and CORELANE_LIMIT take several, with spaces between. The command line precedes these, and they precede the file.
   CORELANE_RUN_DIR  The folder for the counter page and the control socket, made if it is not there; it must be yours alone, and in memory.
                     By default the first that works of $XDG_RUNTIME_DIR/corelane, /run/user/UID/corelane, for root /run/corelane if /run is in
                     memory, and /dev/shm/corelane-UID, or that name with a number if somebody else has taken it. stat and rss look there, too.";
@@ -258,7 +269,7 @@ fn lanes(arguments: Arguments) -> Result<Lanes> {
         .v6_only(arguments.v6_only)
         .own_descriptors(!arguments.share_descriptors)
         .steering(steering(&arguments)?)
-        .spin(Duration::from_micros(arguments.spin));
+        .spin(arguments.spin);
     if let Some(limit) = arguments.stall.0 {
         lanes = lanes.stall(limit);
     }
@@ -302,9 +313,8 @@ fn page_of(process: &str) -> Result<PathBuf> {
 
 fn steering(arguments: &Arguments) -> Result<SteeringSettings> {
     let types = match arguments.udp_hash {
-        4 => HashTypes::ALL,
-        2 => HashTypes::DEFAULT,
-        other => bail!("--udp-hash: {other} is neither 4 nor 2"),
+        UdpHash::Four => HashTypes::ALL,
+        UdpHash::Two => HashTypes::DEFAULT,
     };
     let buckets = arguments.buckets.map(Buckets::new).transpose().map_err(|error| anyhow!("--buckets: {error}"))?;
     let settings = SteeringSettings::default().by(arguments.steering.parse()?).key(key(&arguments.key)?).types(types);

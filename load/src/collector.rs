@@ -82,11 +82,15 @@ impl Collector {
     pub fn take(&mut self, event: Event) {
         match event {
             Event::Opened { lane, connections } => self.lanes[lane].connections = connections,
-            Event::Started { from, until } => self.window = Some((from, until)),
+            Event::Started { from, until } => {
+                assert!(from <= until, "a window ends after it has begun");
+                self.window = Some((from, until));
+            }
             Event::Interval { lane, index, length, interval } => self.take_interval(lane, index, length, &interval),
             Event::Over { lane, early, connections, ended, opening, peaks, gaps, handshakes } => {
                 self.handshakes.merge(&handshakes);
                 let sum = &mut self.lanes[lane];
+                assert!(!sum.is_over, "a lane is over once");
                 (sum.early, sum.connections, sum.ended, sum.is_over) = (early, connections, ended, true);
                 (sum.peaks, sum.gaps) = (peaks, gaps);
                 sum.errors += opening.failures();
@@ -103,6 +107,7 @@ impl Collector {
     }
 
     fn take_interval(&mut self, lane: usize, index: i64, length: u64, interval: &Interval) {
+        assert!(!self.lanes[lane].is_over, "a lane that is over tells no more: its intervals may be closed");
         let lanes = self.lanes.len();
         let pending = self.pending.entry(index).or_insert_with(|| Pending {
             interval: Interval::default(),

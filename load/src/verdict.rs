@@ -140,7 +140,7 @@ fn failed(plan: &Plan, report: &Report) -> Option<String> {
     let share = failed as f64 / (failed + report.requests).max(1) as f64;
     (share > FAILED).then(|| {
         format!(
-            "{:.1} % of what was tried failed: the rate, and the latency but for what was waited for in vain, are of the rest",
+            "{:.1} % of what was tried failed: the rate counts only what succeeded; the latency counts that, and requests that timed out",
             share * 100.0
         )
     })

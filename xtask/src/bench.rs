@@ -2,6 +2,7 @@
 
 mod attack;
 mod bars;
+mod callgrind;
 mod cells;
 mod contention;
 mod counts;
@@ -15,6 +16,7 @@ mod host;
 mod http;
 mod hyper;
 mod idle;
+mod instructions;
 mod interrupt;
 mod load;
 mod open_loop;
@@ -87,6 +89,9 @@ enum Subject {
     /// Whether honest clients are answered while 3,900 connections from 64 addresses hold what memory they are lent, on both drivers. Needs
     /// CPU 0 (server) and CPU 1 (everybody else).
     Attack(Manner),
+    /// Instructions that the server takes for a request outside of the kernel, of echoes and of calls of ONC RPC, by callgrind; with --beside against another
+    /// build. Needs valgrind. Nothing is timed: the machine may be busy.
+    Instructions(instructions::Arguments),
     /// What an operator waits for: `serve` until it is ready, `stat` while a server is stopped, busy or dead and with 10,000 connections, what `top` takes, and how
     /// large the program is. Needs CPU 0 (server), and CPU 1 (tools).
     Operator(Manner),
@@ -154,6 +159,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Subject::Http(http) => http.run()?,
         Subject::Tls(tls) => tls.run()?,
         Subject::Hyper(hyper) => hyper.run()?,
+        Subject::Instructions(instructions) => instructions.run()?,
         Subject::Event(event) => {
             event.manner.conduct("event", &Ours::ALONE, event::build, |stage, extent, interrupt| {
                 measure_events(event, stage, extent, interrupt)

@@ -25,7 +25,7 @@ use std::time::Duration;
 /// The options, as data.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// What to ask for: one of the workloads below. Before a URL it may be left out: then it is the first below for URLs that begin so
+    /// What to ask for: one of the workloads below. It may be left out before a URL: then it is the first workload below that takes such a URL
     #[arg(value_name = "WORKLOAD", default_value = workloads::ALL[0].name)]
     workload: String,
     /// Where: tcp://HOST:PORT, udp://HOST:PORT, http://HOST:PORT/PATH, behind TLS tls:// and https://, or a Unix socket: unix:PATH for connections, unixgram:PATH for datagrams, @NAME for an abstract name; by default the workload's port on 127.0.0.1
@@ -63,7 +63,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     seed: u64,
 
-    /// How long to measure: seconds, or with a unit, such as 3, 500ms, 10m [default: as the workload says below]
+    /// How long to measure, such as 500ms, 3s or 10m; a number alone is of seconds [default: as the workload says below]
     #[arg(long, value_name = "TIME", value_parser = amounts::time, conflicts_with = "requests", help_heading = "Extent")]
     duration: Option<Duration>,
     /// Measure so many requests (connections, with --connection-rate), however long they take
@@ -72,7 +72,7 @@ pub struct Options {
     /// How long to load the server before measuring begins [default: 1s; none with --requests or a file of arrivals]
     #[arg(long, value_name = "TIME", value_parser = amounts::time, help_heading = "Extent")]
     warmup: Option<Duration>,
-    /// How long an answer, or a connection, is waited for [default: 5s; 1s for datagrams]
+    /// How long to wait for an answer, or for a connection [default: 5s; 1s for datagrams]
     #[arg(long, value_name = "TIME", value_parser = amounts::time, help_heading = "Extent")]
     timeout: Option<Duration>,
     /// Make so many runs and report medians and spread; with --against so many rounds [default: 1; 15 to 40 rounds]
@@ -91,9 +91,9 @@ pub struct Options {
     /// How the lanes do their input and output: by uring, by epoll, or, with auto, by whichever is better here
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Generator")]
     driver: String,
-    /// Microseconds that a lane goes on looking for work before it sleeps, up to 1000000
-    #[arg(long, value_name = "US", default_value_t = 0, help_heading = "Generator")]
-    spin: u64,
+    /// How long a lane goes on looking for work before it sleeps, such as 50us, up to 1s; a number alone is of microseconds
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = amounts::short_time, help_heading = "Generator")]
+    spin: Duration,
     /// An address of this machine to connect from; may be repeated, they take turns
     #[arg(long = "source", value_name = "ADDRESS", help_heading = "Generator")]
     sources: Vec<IpAddr>,
@@ -239,7 +239,7 @@ impl Options {
             lanes: self.lanes()?,
             cpus: self.cpus.as_deref().map(corelane::lanes::parse_cpus).transpose().map_err(|why| anyhow!("--cpus: {why}"))?,
             driver: self.driver.parse()?,
-            spin: Duration::from_micros(self.spin),
+            spin: self.spin,
             sources: if aim.is_some() { self.named_sources(&default.target)? } else { self.sources.clone() },
             aim,
             secure: self.secure(&place)?,

@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 
 /// Sends flows to a running process, and reports those that arrive on another lane than its table says
 ///
-/// To each bucket go some new connections, or datagrams, and the lanes' counters tell where they arrived. It is no load, but who else
-/// uses the process disturbs the counts.
+/// It sends some new connections or datagrams to each bucket, and reads from the lanes' counters where they arrived. They are few, and no load for the
+/// process; but if others use it meanwhile, that disturbs the counts.
 #[derive(clap::Args)]
 #[command(after_help = Exit::help(&[Exit::Done, Exit::Late, Exit::Usage, Exit::Wrong]))]
 pub struct Arguments {

@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 /// Shows the key, table, queues, interrupts and CPUs of network interfaces
 ///
-/// Of all interfaces unless one is named; then of what steers the flows of running processes too.
+/// Where no interface is named it shows all, and how running processes steer their flows.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Only this one, such as eth0

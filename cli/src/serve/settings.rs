@@ -111,7 +111,9 @@ fn keys() -> String {
 fn parsed(words: impl Iterator<Item = OsString>) -> Result<ArgMatches> {
     command().try_get_matches_from(words).map_err(|error| {
         let words = error.render().to_string();
-        anyhow!("{}", words.lines().next().unwrap_or_default().trim_start_matches("error: "))
+        // With the values that are possible, which stand in a line of their own.
+        let lines: Vec<&str> = words.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+        anyhow!("{}", lines.join(" ").trim_start_matches("error: "))
     })
 }
 

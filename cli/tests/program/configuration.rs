@@ -21,8 +21,9 @@ fn serve(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
 
 #[test]
 fn a_file_serves_as_the_flags_would() {
-    let (_folder, file) =
-        written("services = [\"echo=tcp://127.0.0.1:0\"]\nlanes = 1\ndriver = \"epoll\"\n[limit]\nidle_limit = 30000\n");
+    let (_folder, file) = written(
+        "services = [\"echo=tcp://127.0.0.1:0\"]\nlanes = 1\ndriver = \"epoll\"\nspin = \"50us\"\n[limit]\nidle_limit = \"30s\"\nread_limit = 30000\n",
+    );
     let server = Server::start(&["--config", &file]);
     assert_eq!(server.urls.len(), 1, "{:?}", server.urls);
     assert!(server.driver_line.starts_with("epoll, 1 lane on"), "{}", server.driver_line);
@@ -42,6 +43,9 @@ fn what_is_wrong_is_said_with_its_place() {
         ("lanes = true\n", "c.toml:1:9: lanes: true and false are no values of it"),
         ("join = \"yes\"\n", "c.toml:1:8: join: \"yes\" is neither true nor false"),
         ("driver = \"select\"\n", "c.toml:1:10: "),
+        ("udp-hash = 3\n", "c.toml:1:12: invalid value '3' for '--udp-hash <N>' [possible values: 4, 2]"),
+        ("spin = \"soon\"\n", "c.toml:1:8: invalid value 'soon' for '--spin <TIME>': \"soon\" is no time"),
+        ("[limit]\nidle_limit = \"30 apples\"\n", "c.toml:2:1: --limit: idle_limit: \"30 apples\" is no time"),
         ("memory = 1\n", "c.toml:1:10: --memory: a lane cannot work with 1 MiB"),
         ("services = [\n  \"echo=tcp://127.0.0.1:0\",\n  \"echo=tcp://127.0.0.1:0?reflekt\",\n]\n", "c.toml:3:3: "),
         ("services = [\"--join\"]\n", "c.toml:1:13: services: \"--join\" is not SERVICE=URL"),

@@ -31,7 +31,7 @@ fn profile(server: &Server, arguments: &[&str]) -> Command {
 fn the_functions_of_a_lane_under_load_are_named() {
     let server = Server::start(&["--lanes", "1", TCP]);
     let pid = server.pid().to_string();
-    let done = profiled(&server, &["--pid", &pid, "--lane", "0", "--seconds", "2", "--format", "collapsed"]);
+    let done = profiled(&server, &["--pid", &pid, "--lane", "0", "--duration", "2s", "--format", "collapsed"]);
     let (words, said) = (String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap());
     assert!(done.status.success(), "{said}");
     assert!(!words.is_empty() && words.lines().all(|line| line.starts_with("lane 0;")), "{words}\n{said}");
@@ -57,7 +57,7 @@ fn what_cannot_be_profiled_is_named() {
     for (arguments, words) in [
         (["--pid", &pid, "--lane", "7"], format!("--lane: process {pid} has no lane 7, but lanes 0 to 1")),
         (["--pid", &own, "--seconds", "1"], format!("process {own} has no counter page: is it a corelane process")),
-        (["--pid", &pid, "--seconds", "0"], "0 is not in 1..=3600".to_owned()),
+        (["--pid", &pid, "--duration", "500ms"], "write a time from 1s to 1h".to_owned()),
     ] {
         let said = refused(&server, &arguments);
         assert!(said.contains(&words), "{said}");

@@ -68,13 +68,15 @@ fn bad_settings_are_named() {
         (&["--cpus", ""], &["--cpus", "\"\"", "like 0-3"]),
         (&["--driver", "nonsense"], &["driver", "\"nonsense\"", "use auto, uring or epoll"]),
         (&["--limit", "nonsense=1"], &["--limit", "no limit \"nonsense\"", "idle_limit", "no_delay"]),
-        (&["--limit", "idle_limit=soon"], &["--limit", "idle_limit", "\"soon\" is not a number of milliseconds"]),
+        (&["--limit", "idle_limit=soon"], &["--limit", "idle_limit", "\"soon\" is no time", "such as 500ms, 30s or 10m"]),
+        (&["--limit", "drain_limit=0s"], &["--limit", "drain_limit: 0s is too little: 1ms or more"]),
         (&["--limit", "no_delay=1"], &["--limit", "\"1\" is neither true nor false"]),
         (&["--memory", "0"], &["--memory", " 0 MiB", "use 4 to 65536"]),
         (&["--memory", "65537"], &["--memory", "65537 MiB", "use 4 to 65536"]),
         (&["--memory", "99999999999"], &["--memory", "99999999999 MiB", "use 4 to 65536"]),
         (&["--stall", "1ms"], &["stall", "1ms is no limit", "use 10 ms to an hour"]),
-        (&["--spin", "1000001"], &["spin", "1000001 microseconds are too long", "use 0 to 1000000"]),
+        (&["--spin", "1000001"], &["spin", "1.000001s is too long", "use 0 to 1s"]),
+        (&["--spin", "2s"], &["spin", "2s is too long", "use 0 to 1s"]),
     ];
     for (settings, words) in cases {
         refuses(&[], &[settings, [TCP].as_slice()].concat(), words);
@@ -83,7 +85,7 @@ fn bad_settings_are_named() {
 
 #[test]
 fn a_limit_without_a_value_is_refused_with_the_form() {
-    refuses(&[], &["--limit", "idle_limit", TCP], &["--limit", "\"idle_limit\" is not NAME=VALUE", "idle_limit=30000"]);
+    refuses(&[], &["--limit", "idle_limit", TCP], &["--limit", "\"idle_limit\" is not NAME=VALUE", "idle_limit=30s"]);
 }
 
 #[test]
@@ -105,6 +107,10 @@ fn what_the_command_line_does_not_know_is_refused() {
         let output = refused(&[], &["--offload-threads", threads]);
         let text = String::from_utf8(output.stderr).unwrap();
         assert!(text.contains("--offload-threads") && text.contains(threads) && text.contains("2..=256"), "{text}");
+    }
+    for (arguments, words) in [(["--udp-hash", "3"], "[possible values: 4, 2]"), (["--spin", "soon"], "such as 50us or 1ms")] {
+        let text = String::from_utf8(refused(&[], &arguments).stderr).unwrap();
+        assert!(text.contains(arguments[0]) && text.contains(words), "{text}");
     }
     for arguments in [["--lanes", "many"], ["--spin", "soon"], ["--nonsense", TCP]] {
         let output = refused(&[], &arguments);

@@ -247,7 +247,6 @@ fn what_cannot_be_is_refused_with_the_remedy() {
         (["--key", "6d:5a"], "--key: "),
         (["--key", &zeros], "--key: "),
         (["--key", "secret"], "--key: "),
-        (["--udp-hash", "3"], "3 is neither 4 nor 2"),
         (["--buckets", "100"], "--buckets: "),
         (["--buckets", "2"], "3 lanes"),
     ] {

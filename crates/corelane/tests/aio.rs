@@ -388,6 +388,28 @@ fn a_drain_answers_who_is_at_work_and_ends_who_waits() {
 }
 
 #[test]
+fn who_may_hold_one_ticket_is_at_work_while_it_writes() {
+    let (_world, mut rig) = served(patient().requests_in_flight_max(1), || {
+        aio::each(async |lane: Lane, connection: Connection| -> aio::Result<()> {
+            connection.fill(1).await?;
+            for part in ["one ", "two ", "three"] {
+                connection.write(part.as_bytes()).await?;
+                lane.sleep(Duration::from_millis(500)).await;
+            }
+            Ok(())
+        })
+    });
+    let peer = rig.connect(0);
+    rig.wait(MS);
+    peer.send(b"asked");
+    rig.wait(50 * MS);
+    rig.begin_drain();
+    rig.wait(2 * S);
+    assert_eq!((peer.read(100).as_slice(), peer.status()), (&b"one two three"[..], Status::Ended));
+    rig.close(&mut Nobody);
+}
+
+#[test]
 fn who_outlives_a_drain_reads_on_until_it_is_content() {
     let (_world, mut rig) = served(patient(), || {
         aio::each(async |_lane: Lane, connection: Connection| -> aio::Result<()> {

@@ -9,7 +9,7 @@ const FROM: Text = Text::new(
     "proxy-from",
     "ADDRESS/PREFIX,..",
     networks_are_known,
-    "serve only these, or unix, each of which says in a PROXY header whom it stands for; clients that come without are refused",
+    "serve only connections from proxies in these networks (unix: over Unix sockets), each of which begins with a PROXY header; all others are refused",
 );
 
 /// What a scheme can be told.

@@ -4,28 +4,34 @@ use crate::limits::Limits;
 use corelane_seam::nanoseconds;
 use std::time::Duration;
 
-/// A limit's name, its unit, and how it is set.
+/// A limit's name, what it is a number of, and how it is set.
 struct Setting {
     name: &'static str,
-    unit: &'static str,
+    unit: Unit,
     /// The least that makes sense; 0 only where it means "no limit", or nothing.
     least: u64,
-    /// False if the value does not fit.
+    /// False if the value does not fit. Times are in nanoseconds.
     set: fn(&mut Limits, u64) -> bool,
     get: fn(&Limits) -> u64,
 }
 
+/// What a limit is a number of.
+#[derive(Clone, Copy)]
+enum Unit {
+    /// So many of these.
+    Of(&'static str),
+    /// A time, of which the unit is written. A number without one is of these, each so many nanoseconds long.
+    Time(&'static str, u64),
+}
+
 macro_rules! settings {
-    ($($name:ident $($field:ident).+ as $type:ty, $scale:expr, $unit:literal, from $least:literal;)*) => {
+    ($($name:ident $($field:ident).+ as $type:ty, $unit:expr, from $least:expr;)*) => {
         const SETTINGS: &[Setting] = &[$(Setting {
             name: stringify!($name),
             unit: $unit,
             least: $least,
-            set: |limits, value| {
-                let fitting = value.checked_mul($scale).and_then(<$type>::of);
-                fitting.map(|value| limits.$($field).+ = value).is_some()
-            },
-            get: |limits| limits.$($field).+.number() / $scale,
+            set: |limits, value| <$type>::of(value).map(|value| limits.$($field).+ = value).is_some(),
+            get: |limits| limits.$($field).+.number(),
         }),*];
     };
 }
@@ -80,63 +86,101 @@ impl Value for Duration {
 
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MILLISECOND;
+const MILLISECONDS: Unit = Unit::Time("milliseconds", MILLISECOND);
+const SECONDS: Unit = Unit::Time("seconds", SECOND);
 
 settings! {
-    connections_max connections_max as u32, 1, "connections", from 1;
-    connections_per_peer_max connections_per_peer_max as u32, 1, "connections", from 0;
-    handshakes_max handshakes_max as u32, 1, "handshakes", from 1;
-    requests_in_flight_max requests_in_flight_max as u32, 1, "requests", from 1;
-    timers_per_connection_max timers_per_connection_max as u32, 1, "timers", from 1;
-    alarms_max alarms_max as u32, 1, "alarms", from 1;
-    asks_max asks_max as u32, 1, "questions", from 1;
-    record_max record_max as usize, 1, "bytes", from 1;
-    output_high output_high as usize, 1, "bytes", from 1;
-    output_max output_max as usize, 1, "bytes", from 1;
-    receive_rate_min receive_rate_min as u64, 1, "bytes per second", from 0;
-    idle_limit idle_limit as Duration, MILLISECOND, "milliseconds", from 0;
-    read_limit read_limit as Duration, MILLISECOND, "milliseconds", from 0;
-    send_limit send_limit as Duration, MILLISECOND, "milliseconds", from 0;
-    answer_limit answer_limit as Duration, MILLISECOND, "milliseconds", from 0;
-    linger_limit linger_limit as Duration, MILLISECOND, "milliseconds", from 1;
-    connect_limit connect_limit as Duration, MILLISECOND, "milliseconds", from 1;
-    handshake_limit handshake_limit as Duration, MILLISECOND, "milliseconds", from 1;
-    drain_limit drain_limit as Duration, MILLISECOND, "milliseconds", from 1;
-    backlog backlog as u32, 1, "connections", from 1;
-    datagram_sockets_max datagram_sockets_max as u32, 1, "sockets", from 1;
-    datagrams_waiting_max datagrams_waiting_max as u32, 1, "datagrams", from 1;
-    keep_alive stream.keep_alive as Duration, SECOND, "seconds", from 0;
-    user_timeout stream.user_timeout as Duration, MILLISECOND, "milliseconds", from 0;
-    send_buffer stream.send_buffer_bytes as u32, 1, "bytes", from 0;
-    receive_buffer stream.receive_buffer_bytes as u32, 1, "bytes", from 0;
+    connections_max connections_max as u32, Unit::Of("connections"), from 1;
+    connections_per_peer_max connections_per_peer_max as u32, Unit::Of("connections"), from 0;
+    handshakes_max handshakes_max as u32, Unit::Of("handshakes"), from 1;
+    requests_in_flight_max requests_in_flight_max as u32, Unit::Of("requests"), from 1;
+    timers_per_connection_max timers_per_connection_max as u32, Unit::Of("timers"), from 1;
+    alarms_max alarms_max as u32, Unit::Of("alarms"), from 1;
+    asks_max asks_max as u32, Unit::Of("questions"), from 1;
+    record_max record_max as usize, Unit::Of("bytes"), from 1;
+    output_high output_high as usize, Unit::Of("bytes"), from 1;
+    output_max output_max as usize, Unit::Of("bytes"), from 1;
+    receive_rate_min receive_rate_min as u64, Unit::Of("bytes per second"), from 0;
+    idle_limit idle_limit as Duration, MILLISECONDS, from 0;
+    read_limit read_limit as Duration, MILLISECONDS, from 0;
+    send_limit send_limit as Duration, MILLISECONDS, from 0;
+    answer_limit answer_limit as Duration, MILLISECONDS, from 0;
+    linger_limit linger_limit as Duration, MILLISECONDS, from MILLISECOND;
+    connect_limit connect_limit as Duration, MILLISECONDS, from MILLISECOND;
+    handshake_limit handshake_limit as Duration, MILLISECONDS, from MILLISECOND;
+    drain_limit drain_limit as Duration, MILLISECONDS, from MILLISECOND;
+    backlog backlog as u32, Unit::Of("connections"), from 1;
+    datagram_sockets_max datagram_sockets_max as u32, Unit::Of("sockets"), from 1;
+    datagrams_waiting_max datagrams_waiting_max as u32, Unit::Of("datagrams"), from 1;
+    keep_alive stream.keep_alive as Duration, SECONDS, from 0;
+    user_timeout stream.user_timeout as Duration, MILLISECONDS, from 0;
+    send_buffer stream.send_buffer_bytes as u32, Unit::Of("bytes"), from 0;
+    receive_buffer stream.receive_buffer_bytes as u32, Unit::Of("bytes"), from 0;
+}
+
+impl Unit {
+    /// The number that a text stands for; none if it is more than any limit.
+    fn read(self, text: &str) -> Result<Option<u64>, String> {
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        match self {
+            Self::Of(what) if !is_number => Err(format!("{text:?} is not a number of {what}")),
+            Self::Of(_) => Ok(text.parse().ok()),
+            Self::Time(_, length) if is_number => Ok(text.parse().ok().and_then(|number: u64| number.checked_mul(length))),
+            Self::Time(bare, _) => match humantime::parse_duration(text) {
+                Ok(time) => Ok(time.as_nanos().try_into().ok()),
+                Err(why) => {
+                    Err(format!("{text:?} is no time: {why}; write a unit, such as 500ms, 30s or 10m, or a number of {bare}"))
+                }
+            },
+        }
+    }
+
+    /// The text that stands for a number, without what it is a number of.
+    fn value(self, number: u64) -> String {
+        match self {
+            Self::Of(_) => number.to_string(),
+            // A limit is one word, in a variable of the environment as well.
+            Self::Time(..) => humantime::format_duration(Duration::from_nanos(number)).to_string().replace(' ', ""),
+        }
+    }
+
+    /// The same for people.
+    fn words(self, number: u64) -> String {
+        match self {
+            Self::Of(what) => format!("{number} {what}"),
+            Self::Time(..) => self.value(number),
+        }
+    }
 }
 
 impl Limits {
-    /// Sets a limit from `NAME=VALUE`, in the unit that [`Limits::describe`] gives.
+    /// Sets a limit from `NAME=VALUE`. A time has a unit, as in `idle_limit=30s`, `500ms` or `1m30s`; a number alone is of milliseconds, for
+    /// `keep_alive` of seconds.
     ///
     /// # Errors
     /// What is wrong with the text, in words.
     pub fn set(&mut self, text: &str) -> Result<(), String> {
         let (name, value) =
-            text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=VALUE: write for example idle_limit=30000"))?;
+            text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=VALUE: write for example idle_limit=30s"))?;
         if name == "no_delay" {
             self.stream.no_delay = value.parse().map_err(|_| format!("no_delay: {value:?} is neither true nor false"))?;
             return Ok(());
         }
         let setting = SETTINGS.iter().find(|setting| setting.name == name);
         let setting = setting.ok_or_else(|| format!("there is no limit {name:?}; there are {}", names().join(", ")))?;
-        let value: u64 = value.parse().map_err(|_| format!("{name}: {value:?} is not a number of {}", setting.unit))?;
-        match value >= setting.least && (setting.set)(self, value) {
-            true => Ok(()),
-            false if value < setting.least => {
-                Err(format!("{name}: {value} {} is too little: {} or more", setting.unit, setting.least))
+        match setting.unit.read(value).map_err(|why| format!("{name}: {why}"))? {
+            Some(number) if number < setting.least => {
+                let (little, least) = (setting.unit.words(number), setting.unit.value(setting.least));
+                Err(format!("{name}: {little} is too little: {least} or more"))
             }
-            false => Err(format!("{name}: {value} {} is more than a limit can be", setting.unit)),
+            Some(number) if (setting.set)(self, number) => Ok(()),
+            _ => Err(format!("{name}: {value} is more than a limit can be")),
         }
     }
 
-    /// All limits with their values and units, a line each.
+    /// All limits with their values, a line each: what [`Limits::set`] takes, and for a number what it counts.
     pub fn describe(&self) -> String {
-        let line = |setting: &Setting| format!("{}={} {}", setting.name, (setting.get)(self), setting.unit);
+        let line = |setting: &Setting| format!("{}={}", setting.name, setting.unit.words((setting.get)(self)));
         let mut lines: Vec<String> = SETTINGS.iter().map(line).collect();
         lines.push(format!("no_delay={}", self.stream.no_delay));
         lines.join("\n")
@@ -165,6 +209,48 @@ mod tests {
     }
 
     #[test]
+    fn a_time_has_a_unit_or_is_a_number_of_its_usual_one() {
+        let mut limits = Limits::default();
+        let mut idle = |text: &str| limits.set(&format!("idle_limit={text}")).map(|()| limits.idle_limit);
+        for (text, milliseconds) in [
+            ("30s", 30_000),
+            ("500ms", 500),
+            ("1m30s", 90_000),
+            ("1m 30s", 90_000),
+            ("1.5s", 1_500),
+            ("0", 0),
+            ("0s", 0),
+            ("7", 7),
+        ] {
+            assert_eq!(idle(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        assert_eq!(idle("50us"), Ok(Duration::from_micros(50)));
+        for (text, seconds) in [("keep_alive=60", 60), ("keep_alive=2m", 120)] {
+            limits.set(text).unwrap();
+            assert_eq!(limits.stream.keep_alive, Duration::from_secs(seconds), "{text}");
+        }
+        limits.set("idle_limit=90s").unwrap();
+        assert!(limits.describe().lines().any(|line| line == "idle_limit=1m30s"), "{}", limits.describe());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_time_is_said_with_how_one_is_written() {
+        for (text, words) in [
+            ("idle_limit=soon", "idle_limit: \"soon\" is no time: "),
+            ("idle_limit=soon", "write a unit, such as 500ms, 30s or 10m, or a number of milliseconds"),
+            ("keep_alive=1x", "or a number of seconds"),
+            ("drain_limit=0", "drain_limit: 0s is too little: 1ms or more"),
+            ("drain_limit=999us", "drain_limit: 999us is too little: 1ms or more"),
+            ("idle_limit=1000years", "idle_limit: 1000years is more than a limit can be"),
+            ("backlog=0", "backlog: 0 connections is too little: 1 or more"),
+            ("backlog=1s", "backlog: \"1s\" is not a number of connections"),
+        ] {
+            let why = Limits::default().set(text).unwrap_err();
+            assert!(why.contains(words), "{text}: {why}");
+        }
+    }
+
+    #[test]
     fn what_a_lane_cannot_keep_is_refused_with_a_remedy() {
         let limits = Limits::default();
         assert_eq!(limits.check(usize::MAX), Ok(()), "too much memory is refused elsewhere");
@@ -185,6 +271,7 @@ mod tests {
             "idle_limit",
             "idle_limit=x",
             "idle_limit=-1",
+            "idle_limit=",
             "no_delay=maybe",
             "output_high=0",
             "connections_max=0",

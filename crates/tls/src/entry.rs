@@ -45,7 +45,7 @@ const CERTIFICATE: Text = Text::new(
     "certificate",
     "FILE,..",
     any,
-    "PEM files with the certificates to show, each the server's own first, then those that signed it; who asks for a name gets the first file \
+    "PEM files with the certificates to show, each the server's own first, then those that signed it; a client that asks for a name gets the first file \
      that has it, or the first of all",
 )
 .reading();
@@ -57,8 +57,9 @@ const KEY: Text = Text::new(
 )
 .reading();
 const CLIENTS: Text =
-    Text::new("clients", "FILE", any, "let only those in whose certificate an authority in this PEM file has signed").reading();
-const STRANGERS: Flag = Flag::new("strangers", "with clients=FILE, let in who shows no certificate, too");
+    Text::new("clients", "FILE", any, "let in only clients whose certificate was signed by an authority in this PEM file")
+        .reading();
+const STRANGERS: Flag = Flag::new("strangers", "with clients=FILE, let in clients that show no certificate, too");
 
 /// What a scheme behind TLS can be told.
 pub const OPTIONS: &[Choice] = &[Choice::Text(CERTIFICATE), Choice::Text(KEY), Choice::Text(CLIENTS), Choice::Flag(STRANGERS)];

@@ -25,6 +25,7 @@ pub struct Mapped {
 impl Mapped {
     /// The address in the file's own numbers.
     pub fn stated(&self, address: u64) -> u64 {
+        assert!(self.range.contains(&address), "an address of this file");
         address - self.range.start + self.least
     }
 

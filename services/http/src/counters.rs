@@ -12,7 +12,7 @@ corelane::counters! {
         Answers5xx "answers_5xx" Counter "answers" "Answers with a status from 500 to 599: the server is at fault, or at a bound.";
         HeadsRefused "heads_refused" Counter "requests" "Requests refused because their head is none of HTTP/1.1, or at a bound.";
         ContentsRefused "contents_refused" Counter "requests" "Requests refused because their content is badly framed, or at a bound.";
-        ContentsUnwanted "contents_unwanted" Counter "requests" "Requests answered without their content, which was passed over, or ended the connection.";
+        ContentsUnwanted "contents_unwanted" Counter "requests" "Requests that were answered though their content was not wanted: it was read and dropped, or the connection ended.";
         FilesCold "files_cold" Counter "parts" "Parts of large files that were not in the system's memory: a helper thread read them before they were sent.";
         AnswersCutShort "answers_cut_short" Counter "answers" "Answers whose content ended before its announced length: the connection was broken off.";
         LogLines "log_lines" Counter "lines" "Lines of the access log.";

@@ -35,7 +35,7 @@ const ERRORS: Text = Text::new(
     "errors",
     "DIR",
     is_errors,
-    "show what is refused by the pages of this directory: 404.html, or 40x.html for all that begin so",
+    "show pages of this directory for what is refused: 404.html, or 40x.html for all codes that begin with 40",
 )
 .reading();
 const CACHE_BYTES: Number = Number::new(

@@ -132,6 +132,7 @@ const TAKEN: &[(&str, &[&str], &str)] = &[
         &["httparse", "httpdate", "memchr"],
         "small parsers without dependencies, which more people look at than would at ours",
     ),
+    ("crates/svc", &["humantime"], "times as people write them, in limits that are set by text: before anything is served"),
     (
         "services/http",
         &["matchit", "mime_guess"],

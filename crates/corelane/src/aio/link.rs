@@ -210,6 +210,7 @@ impl Link {
     pub(super) fn opened(self: &Rc<Self>, id: ConnectionId, peer: &Peer, payer: Payer) {
         self.named(id);
         let own = &mut *self.own.borrow_mut();
+        assert!(own.peer.is_none() && own.end.is_none(), "a connection is opened once, and before its end");
         (own.peer, own.payer) = (Some(peer.clone()), payer);
         self.touch(own);
     }
@@ -460,6 +461,7 @@ impl Own {
         // reason: it was there, or has just come.
         let lease = self.gather.as_mut().expect("what is written is gathered in a lease");
         let copied = piece.len().min(lease.room());
+        assert!(copied > 0 || piece.is_empty(), "a lease that is gathered in has room");
         lease.append(&piece[..copied]);
         (self.room, self.wants_memory, self.asks_memory) = (self.room.saturating_sub(copied), 0, false);
         Some(copied)
@@ -488,6 +490,7 @@ impl Link {
     /// Bytes have come, or the service is called again with what it left.
     pub(super) fn take_in<T: Talk>(self: &Rc<Self>, cx: &mut Cx<'_, T>, input: &mut Input) -> Next {
         let own = &mut *self.own.borrow_mut();
+        assert!(own.end.is_none(), "nothing comes after the end");
         if own.wants_memory > 0 {
             own.ask_memory(cx);
         }
@@ -519,6 +522,7 @@ impl Link {
     /// All output has left.
     pub(super) fn drained<T: Talk>(&self, cx: &mut Cx<'_, T>, output: &Output) {
         let own = &mut *self.own.borrow_mut();
+        assert!(own.end.is_none(), "nothing leaves after the end");
         own.has_left = true;
         if std::mem::take(&mut own.awaits_leave) {
             own.writer.iter().for_each(|waker| cx.wake(waker));
@@ -587,7 +591,9 @@ impl Own {
 
     /// Hands what was written over to the connection's output.
     fn hand_over<T: Talk>(&mut self, cx: &mut Cx<'_, T>, id: ConnectionId) {
+        assert!(self.end.is_none(), "after the end nothing is handed over");
         self.seal();
+        // It is being opened still, or closes already: what is left here is dropped when it is told of its end.
         let Some(output) = cx.connection(id) else { return };
         let wrote = !self.chain.is_empty();
         if wrote {
@@ -600,10 +606,10 @@ impl Own {
         }
         output.read_on(self.wanted > 0 && !self.holds_input);
         let is_at_work = (self.wanted == 0 || self.works > 0) && self.fate == Fate::Lives;
-        let before = if wrote || !is_at_work { self.ticket.take() } else { None };
+        let mut before = if wrote || !is_at_work { self.ticket.take() } else { None };
         if is_at_work && self.ticket.is_none() {
-            // What has moved is young again.
-            self.ticket = output.hold(Order::Any).ok();
+            // What has moved is young again. Where only one ticket may be held (`requests_in_flight_max`, which counts this), the one before is kept.
+            self.ticket = output.hold(Order::Any).ok().or_else(|| before.take());
         }
         if let Some(ticket) = before {
             cx.answer_chain(ticket, Chain::new());

@@ -111,7 +111,7 @@ pub const SUBJECTS: &[Subject] = &[
     Subject {
         number: 1014,
         name: "holders",
-        cost: "that a port is somebody else's is found out later, and not whose it is",
+        cost: "a port that another program has is refused later, when lanes listen, and the error cannot say which program it is",
         remedy: "let the container's seccomp profile allow NETLINK_SOCK_DIAG, on a kernel with CONFIG_INET_DIAG",
         command: "ss -ltnp",
         examine: Examine::Machine(features::holders),

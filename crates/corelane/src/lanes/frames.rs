@@ -176,6 +176,8 @@ pub(crate) fn open(port: &PacketPort, control: &Arc<Control>, steering: &Steerin
     let notes = choice.lost.iter().map(|lost| format!("packet {}: {lost}", port.interface)).collect();
     let meshes = Mesh::between(control, messages).into_iter().zip(Mesh::between(control, messages));
     let (tell, ears) = control.words();
+    let complete = choice.queues.len() == lanes && meshes.len() == lanes && ears.len() == lanes;
+    assert!(complete, "each lane has a queue, its mailboxes and an ear");
     let each = choice.queues.into_iter().zip(meshes).zip(ears).enumerate();
     let frames = each.map(|(lane, ((queue, (crossing, homing)), ear))| LaneFrames {
         lane,

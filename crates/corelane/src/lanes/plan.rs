@@ -51,9 +51,7 @@ fn check_spin(spin: Duration) -> Result<(), Error> {
     if spin <= SPIN_MAX {
         return Ok(());
     }
-    let microseconds = spin.as_nanos().div_ceil(1000);
-    let why = format!("{microseconds} microseconds are too long: use 0 to {}", SPIN_MAX.as_micros());
-    Err(Error::Setting { name: "spin", why })
+    Err(Error::Setting { name: "spin", why: format!("{spin:?} is too long: use 0 to {SPIN_MAX:?}") })
 }
 
 /// What may be taken for a stall: a shorter turn may be the system's doing, and after a longer one nobody asks any more.
@@ -197,7 +195,7 @@ mod tests {
         assert_eq!(refused(client(1025)), "lanes: 1025 is not a number of lanes: use 1 to 1024");
         assert_eq!(refused(serving(1).spin(Duration::from_secs(1))), "Ok(())");
         let too_long = refused(serving(1).spin(Duration::from_micros(1_000_001)));
-        assert_eq!(too_long, "spin: 1000001 microseconds are too long: use 0 to 1000000");
+        assert_eq!(too_long, "spin: 1.000001s is too long: use 0 to 1s");
         assert!(refused(serving(1).spin(Duration::MAX)).starts_with("spin: "));
     }
 

@@ -203,8 +203,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
         beside,
         taken: None,
     };
-    let ports = ports.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
-    let each = ears.into_iter().zip(rows).zip(ports);
+    let each = each_of(running.cpus.len(), ears, rows, ports);
     let given = taken.as_ref().map_or_else(Vec::new, Taken::numbers);
     let begun = running.start_lanes(lanes, each, given, (settings, tuning, descriptors));
     running.waiter.start(begun).inspect_err(|_| running.page.withdraw())?;
@@ -212,6 +211,19 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let mut running = running.with_socket(lanes, packets).with_beside(lanes);
     running.taken = taken;
     Ok(running)
+}
+
+/// What each lane is started with, lane by lane: all have a port, or none has.
+fn each_of(
+    lanes: usize,
+    ears: Vec<Ear<Steer>>,
+    rows: Vec<LaneRows>,
+    ports: Vec<LaneFrames>,
+) -> impl Iterator<Item = ((Ear<Steer>, LaneRows), Option<LaneFrames>)> {
+    assert!(ears.len() == lanes && rows.len() == lanes, "each lane has an ear and its rows");
+    assert!(ports.is_empty() || ports.len() == lanes, "a lane without a port among others would serve nobody");
+    let ports = ports.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+    ears.into_iter().zip(rows).zip(ports)
 }
 
 /// Steers as another process does, or anew.
@@ -268,6 +280,7 @@ impl Running {
                 own: Vec::new(),
             })?;
         }
+        assert!(self.threads.len() == self.cpus.len(), "each lane has its thread");
         Ok(())
     }
 
@@ -569,6 +582,7 @@ impl LaneStart {
     /// Takes its own of the sockets that were handed over; the copies of all in its own table go, so that a socket that it closes is closed.
     fn take_given(&mut self) -> Result<(), Error> {
         for (lane, address, number) in std::mem::take(&mut self.given) {
+            assert!(lane < self.control.lanes(), "there are as many lanes as there were sockets for");
             if lane == self.lane {
                 let own = sockets::duplicate(number);
                 let own = own.map_err(|fault| Error::Listen { url: address.to_string(), fault })?;
@@ -588,6 +602,7 @@ impl LaneStart {
         services.set_ear(self.ear);
         services.set_connection_rows(self.connections);
         self.steered.equip(&mut services, self.lane, self.cpu);
+        assert!(self.served.len() == self.rows.len(), "each service has its row");
         for (served, row) in self.served.iter().zip(self.rows) {
             (served.add)(self.lane, &mut services, served.limits, row);
         }
@@ -596,6 +611,7 @@ impl LaneStart {
             driver.give(&address, socket);
         }
         for place in self.places.iter().filter(|place| place.is_for(number)) {
+            assert!(place.served < self.served.len(), "a place is a service's");
             let service = place.served as u16;
             if let Some(named) = place.named {
                 driver.lend(&place.address, named, place.outlives);

@@ -80,6 +80,7 @@ impl State {
         let unread = stream.pipes[1 - side].readable() > 0;
         stream.pipes[1 - side].discard_arrived();
         let end = &mut stream.ends[side];
+        assert!(end.owner != Owner::Gone, "an end is left once");
         end.owner = Owner::Gone;
         if (reset || unread) && !end.dead {
             self.send_reset(name, side);

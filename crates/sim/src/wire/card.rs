@@ -87,6 +87,7 @@ impl Queue {
     /// Takes the next packet that has arrived out.
     pub(crate) fn hand_over(&mut self) -> Option<Arrived> {
         let arrived = self.arrived.pop_front()?;
+        assert!(self.filled >= arrived.pieces, "what is handed over was taken in");
         self.filled -= arrived.pieces;
         Some(arrived)
     }

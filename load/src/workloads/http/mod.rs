@@ -51,8 +51,8 @@ macro_rules! own_kinds {
 }
 
 own_kinds! {
-    CLIENT_ERROR = 0 "http_4xx" "the server answered with a status from 400 to 499; with --any-status that is an answer as any other";
-    SERVER_ERROR = 1 "http_5xx" "the server answered with a status from 500 to 599; with --any-status that is an answer as any other";
+    CLIENT_ERROR = 0 "http_4xx" "the server answered with a status from 400 to 499; with --any-status that is a right answer";
+    SERVER_ERROR = 1 "http_5xx" "the server answered with a status from 500 to 599; with --any-status that is a right answer";
     CONTENT = 2 "http_content" "the content of a 2xx answer has another length or hash than --expect says";
     MALFORMED = 3 "http_malformed" "what came breaks RFC 9112, or its head is over 16 KiB; the connection is broken off";
     CUT = 4 "http_cut" "the server ended the connection in the middle of an answer";
@@ -115,7 +115,7 @@ const EXPECT: Text = Text::new(
     "what the content of 2xx answers must be: as the first one of its path on each lane (first), BYTES long, BYTES:HASH with its XXH64 as xxh64sum prints it, or any [default: first]",
 );
 
-const ANY_STATUS: Flag = Flag::new("any-status", "take 4xx and 5xx for answers as any other, not for failures");
+const ANY_STATUS: Flag = Flag::new("any-status", "count 4xx and 5xx as right answers, not as failures");
 
 /// HTTP/1.1 over connections.
 pub const ENTRY: WorkloadEntry = WorkloadEntry {

@@ -35,8 +35,8 @@ fn check(plan: &Plan) -> Result<(), Error> {
     let most = mask(plan.size) / 2 + 1;
     if u64::from(plan.depth) > most {
         let why = format!(
-            "{} in flight cannot be told apart by {} bytes: {most} can, or use datagrams of {NUMBER} bytes",
-            plan.depth, plan.size
+            "datagrams of {} bytes cannot bear numbers for {} in flight: use --depth {most} or less, or --size {NUMBER} or more",
+            plan.size, plan.depth
         );
         return Err(Error::Setting { name: "size", why });
     }

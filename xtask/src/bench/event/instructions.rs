@@ -3,17 +3,17 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 use super::programs::{Programs, System};
 use crate::bench::bars::Limit;
+use crate::bench::callgrind;
 use crate::bench::cpus::GENERATOR_CPU;
 use crate::bench::interrupt::Interrupt;
 use crate::bench::rounds::Verdict;
-use crate::bench::server::is_installed;
 
 /// What `--only` and the tables call it.
 pub const NAME: &str = "event-instructions";
@@ -40,7 +40,7 @@ pub struct Count {
 
 /// Why nothing can be counted, if nothing can.
 pub fn missing() -> Option<String> {
-    (!is_installed("valgrind")).then(|| format!("{NAME}: valgrind is not installed: apt-get install -y valgrind"))
+    callgrind::missing().map(|why| format!("{NAME}: {why}"))
 }
 
 /// Counts an event of each system, and a request of evserver on kqueue, on epoll, and on the least that kqueue(2) needs: below that no library comes.
@@ -77,34 +77,27 @@ fn request_of(system: &str) -> String {
 fn per_event(programs: &Programs, system: System) -> Result<f64> {
     let (program, word) = programs.command(system);
     let run = |rounds: u64| {
-        let mut command = callgrind(&program);
+        let mut command = callgrind::command(&program);
         let [active, rounds, cpu] = [ACTIVE, rounds, GENERATOR_CPU as u64].map(|number| number.to_string());
         command.args([word, "rounds", &active, &active, &rounds, &cpu]);
         let mut child = command.stdout(Stdio::null()).spawn().context("valgrind")?;
-        collected(&mut child)
+        callgrind::collected(&mut child)
     };
     Ok((run(2 * ROUNDS)? - run(ROUNDS)?) as f64 / (ACTIVE * ROUNDS) as f64)
 }
 
 fn per_request(program: &Path, system: &str) -> Result<f64> {
     let run = |times: u64| {
-        let mut command = callgrind(program);
+        let mut command = callgrind::command(program);
         command.args([system, "0", &(times * AT_ONCE).to_string()]).stdout(Stdio::piped());
         let mut child = command.spawn().context("valgrind")?;
         let out = child.stdout.take().context("its output is not piped")?;
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line).context("its port")?;
         ask(line.trim().parse().with_context(|| format!("a port, not {line:?}"))?, times)?;
-        collected(&mut child)
+        callgrind::collected(&mut child)
     };
     Ok((run(2 * TIMES)? - run(TIMES)?) as f64 / (TIMES * AT_ONCE) as f64)
-}
-
-fn callgrind(program: &Path) -> Command {
-    let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
-    command.stdin(Stdio::null()).stderr(Stdio::piped());
-    command
 }
 
 /// Asks for the page on some connections at once, and again.
@@ -124,21 +117,6 @@ fn ask(port: u16, times: u64) -> Result<()> {
     Ok(())
 }
 
-/// What callgrind has counted of the process itself, when it has ended: a line `==PID== Collected : N`.
-fn collected(child: &mut Child) -> Result<u64> {
-    let mut words = String::new();
-    child.stderr.take().context("its words are not piped")?.read_to_string(&mut words).context("its words")?;
-    let status = child.wait().context("waiting for it")?;
-    ensure!(status.success(), "{status}: {words}");
-    count_of(&words, child.id()).with_context(|| format!("no count in: {words}"))
-}
-
-fn count_of(words: &str, pid: u32) -> Option<u64> {
-    let head = format!("=={pid}== Collected");
-    let line = words.lines().find(|line| line.starts_with(&head))?;
-    line.rsplit(' ').next()?.parse().ok()
-}
-
 /// What came of the bar.
 pub fn judge(counts: &[Count]) -> Option<Verdict> {
     let of = |system: &str| counts.iter().find(|count| count.what == request_of(system)).map(|count| count.instructions);
@@ -155,12 +133,6 @@ pub fn table(counts: &[Count]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_count_is_the_processs_own() {
-        let words = "==8== Collected : 7\n==12== Events    : Ir\n==12== Collected : 345\n==12== \n";
-        assert_eq!((count_of(words, 12), count_of(words, 8), count_of(words, 1)), (Some(345), Some(7), None));
-    }
 
     #[test]
     fn a_request_on_kqueue_is_held_against_one_on_epoll() {

@@ -9,7 +9,7 @@ use corelane_os::{passing, report, sockets};
 use corelane_steer::{GroupShown, InForce, Steered};
 use corelane_svc::TransportAddress;
 use serde::{Deserialize, Serialize};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -68,10 +68,20 @@ impl Passage {
         Ok(Arc::new(Self { lanes, process }))
     }
 
-    /// What arrived, as long as there is something.
-    fn next(&self) -> Option<OwnedFd> {
-        let (_, mut with) = passing::receive(self.process.as_fd(), &mut [0]).ok()?;
-        with.pop()
+    /// The next socket that has arrived, if there is one.
+    fn next(&self) -> io::Result<Option<OwnedFd>> {
+        match passing::receive(self.process.as_fd(), &mut [0]) {
+            Ok((bytes, mut with)) => {
+                assert!((bytes, with.len()) == (1, 1), "lanes send their sockets one by one");
+                Ok(with.pop())
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            // The system leaves out what the table has no room for.
+            Err(error) if error.kind() == ErrorKind::InvalidData => Err(io::Error::other(
+                "the process has as many descriptors open as it may: raise its limit (ulimit -n), or restart without --take-over",
+            )),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -94,6 +104,12 @@ impl Giver {
     fn state(&self) -> MutexGuard<'_, State> {
         // What a panic left behind is whole: it is one word.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Goes from one state to the next: nobody else has changed it meanwhile.
+    fn turn(&self, from: State, to: State) {
+        let before = std::mem::replace(&mut *self.state(), to);
+        assert!(before == from, "{before:?} becomes {to:?}, not {from:?}");
     }
 
     /// Carries out a request of the control socket. Nothing is changed while somebody takes over, or after.
@@ -119,7 +135,7 @@ impl Giver {
             Ok(to) => match self.give(stream) {
                 Ok(()) => self.release(stream, to),
                 Err(why) => {
-                    *self.state() = State::Serving;
+                    self.turn(State::Giving { to }, State::Serving);
                     refuse(why);
                 }
             },
@@ -199,8 +215,9 @@ impl Giver {
 
     /// Has a lane send its sockets from its table to the process's, and passes them on.
     fn say_sockets(&self, talk: &Talk<'_>, lane: usize) -> Result<(), Refused> {
+        let cannot = |error: io::Error| format!("lane {lane}'s sockets cannot be taken: {error}");
         // Of an earlier attempt.
-        while self.passage.next().is_some() {}
+        while self.passage.next().map_err(cannot)?.is_some() {}
         let shown: Arc<Mutex<Vec<TransportAddress>>> = Arc::default();
         let (told, passage, shared) = (shown.clone(), self.passage.clone(), self.shared_addresses());
         let visit = move |at: TransportAddress, socket: std::os::fd::BorrowedFd<'_>| {
@@ -215,7 +232,8 @@ impl Giver {
         self.steered.show(lane, Box::new(visit)).map_err(|error| error.to_string())?;
         let shown = std::mem::take(&mut *shown.lock().unwrap_or_else(PoisonError::into_inner));
         for at in shown {
-            let socket = self.passage.next().ok_or_else(|| format!("lane {lane} cannot send its socket at {}", at.address))?;
+            // reason: it was sent before its address was shown, and nobody else receives here.
+            let socket = self.passage.next().map_err(cannot)?.expect("a socket that is shown has arrived");
             let message = Message::Socket { transport: word(at.transport), address: at.address, lane };
             talk.say(message, &[socket.as_fd()]).map_err(|error| format!("the new process has gone: {error}"))?;
         }
@@ -241,7 +259,7 @@ impl Giver {
 
     /// The new process serves: this one does not any more, and drains when what it accepted last has had time to ask.
     fn release(&self, stream: &UnixStream, to: u32) {
-        *self.state() = State::Given { to };
+        self.turn(State::Giving { to }, State::Given { to });
         // Who looks for a process to ask finds the new one alone; and the next take-over, too.
         let _ = std::fs::remove_file(&self.path);
         self.names.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(NamedSocket::leave_behind);
@@ -260,4 +278,32 @@ impl Giver {
 /// Whether flows are steered in a way that another process can be asked for by this word.
 pub(crate) fn in_force(word: &str) -> Option<InForce> {
     word.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_os::runner::own_descriptors;
+    use std::fs::File;
+
+    /// On a thread with a table of its own, which is filled.
+    #[test]
+    fn a_full_table_is_told_and_is_not_taken_for_nothing_to_come() {
+        let filled = std::thread::spawn(|| {
+            own_descriptors().unwrap();
+            let passage = Passage::new().unwrap();
+            assert!(passage.next().unwrap().is_none(), "nothing was sent");
+            let null = File::open("/dev/null").unwrap();
+            let send = || passing::send(passage.lanes.as_fd(), &[0], &[null.as_fd()]).unwrap();
+            (send(), send());
+            assert!(passage.next().unwrap().is_some());
+            let all: Vec<File> = std::iter::from_fn(|| null.try_clone().ok()).collect();
+            let why = passage.next().unwrap_err().to_string();
+            assert!(why.contains("descriptors") && why.contains("ulimit -n"), "{why}");
+            drop(all);
+            send();
+            assert!(passage.next().unwrap().is_some(), "there is room again");
+        });
+        filled.join().unwrap();
+    }
 }

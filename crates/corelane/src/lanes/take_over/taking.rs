@@ -126,12 +126,15 @@ impl Taken {
         // reason: it is used only when all has been heard.
         let steering = self.steering.as_mut().expect("nothing is used before all is heard");
         match message {
-            Message::Maps => {
+            Message::Maps if steering.maps.is_none() => {
                 let [table, counts] = with.try_into().map_err(|_| wrong())?;
                 steering.maps = Some(HandedMaps { table, counts });
             }
             Message::Group { transport: word, address, members } => {
                 let at = TransportAddress { transport: transport(&word).ok_or_else(wrong)?, address };
+                if steering.groups.iter().any(|group| group.at == at) {
+                    return Err(wrong());
+                }
                 let mut with = with.into_iter();
                 let program = match (with.next(), with.next()) {
                     (Some(program), Some(sockets)) => Some(HandedProgram { program, sockets }),
@@ -147,6 +150,9 @@ impl Taken {
             }
             Message::Shared { transport: word, address, outlives } => {
                 let (transport, address) = transport(&word).zip(address.address()).ok_or_else(wrong)?;
+                if self.shared.iter().any(|shared| shared.transport == transport && shared.address == address) {
+                    return Err(wrong());
+                }
                 let [socket] = with.try_into().map_err(|_| wrong())?;
                 self.shared.push(SharedSocket { transport, address, outlives, socket });
             }
@@ -226,6 +232,7 @@ impl Taken {
 
     /// This process serves: the other one leaves its sockets, and their names are ours.
     pub(crate) fn ready(self, names: &Names, unix: &[Unix]) {
+        assert!(self.steering.is_none(), "who serves has taken what was handed over into use");
         let mut talk = Talk::new(&self.stream);
         let released = talk.say(Message::Ready, &[]).and_then(|()| {
             loop {
@@ -246,5 +253,54 @@ impl Drop for Taken {
     fn drop(&mut self) {
         // Lanes have copies of it in their tables.
         let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lanes::take_over::message::{WrittenAddress, word};
+    use corelane_rss::{Buckets, HashTypes, Key, Table};
+
+    fn taken() -> Taken {
+        let (stream, _) = UnixStream::pair().unwrap();
+        let offer = Message::Offer {
+            version: VERSION,
+            process: 7,
+            lanes: 1,
+            steering: "kernel".to_owned(),
+            key: Key::MICROSOFT.to_string(),
+            hash_types: HashTypes::ALL.to_string(),
+            table: Table::even(Buckets::DEFAULT, 1).unwrap().to_string(),
+        };
+        Taken::offered(stream, offer).unwrap()
+    }
+
+    fn sockets<const N: usize>() -> Vec<OwnedFd> {
+        (0..N).map(|_| UnixStream::pair().unwrap().0.into()).collect()
+    }
+
+    #[test]
+    fn what_is_handed_over_once_is_not_handed_over_twice() {
+        let at: SocketAddr = "127.0.0.1:7".parse().unwrap();
+        let transport = word(Transport::Tcp);
+        let shared = || Message::Shared {
+            transport: transport.clone(),
+            address: WrittenAddress::of(&at.into()).unwrap(),
+            outlives: false,
+        };
+        let group = || Message::Group { transport: transport.clone(), address: at, members: Vec::new() };
+        let mut taken = taken();
+        for (first, again) in [
+            ((Message::Maps, sockets::<2>()), (Message::Maps, sockets::<2>())),
+            ((group(), Vec::new()), (group(), Vec::new())),
+            ((shared(), sockets::<1>()), (shared(), sockets::<1>())),
+        ] {
+            assert!(taken.hears(first).unwrap());
+            let why = taken.hears(again).unwrap_err().to_string();
+            assert!(why.contains("cannot be read"), "{why}");
+        }
+        assert!(!taken.hears((Message::Complete, Vec::new())).unwrap());
+        assert!(taken.shared(Transport::Tcp, &at.into()).is_some() && taken.shared(Transport::Tcp, &at.into()).is_none());
     }
 }
