@@ -12,6 +12,7 @@ mod echo;
 mod faults;
 mod generate;
 mod helpers;
+mod http_clients;
 mod http_hosts;
 mod http_log;
 mod load;

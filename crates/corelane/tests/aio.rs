@@ -12,6 +12,7 @@ use corelane::service::{Address, Asks, Ending, Input, Limits, OpenOptions, Rando
 use corelane::testing::{Faults, MS, Nobody, Peer, Rig, RigPlan, S, Scene, Status, World, at, patient};
 use corelane_watch::LaneCounter;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -458,6 +459,45 @@ fn a_file_is_sent_by_its_path_and_no_other_is() {
     world.write_file("/secret", b"secret");
     let peer = rig.connect(0);
     assert_eq!(rig.hear(&peer), "bytes=5\nno\nno\n");
+    rig.close(&mut Nobody);
+}
+
+/// Sends /srv/large, and says how that ended.
+async fn send_large(lane: Lane, connection: Connection) -> aio::Result<()> {
+    let (directory, _) = lane.open("/srv", OpenOptions::new().read(true).directory(true)).await?;
+    match lane.send_file(&connection, &directory, "large").await {
+        Ok(facts) => connection.write(format!("={}\n", facts.length).as_bytes()).await,
+        Err(Error::Failed(_)) => connection.write(b"no\n").await,
+        Err(error) => Err(error),
+    }
+}
+
+#[test]
+fn a_file_is_brought_from_the_disk_before_it_is_sent() {
+    const LENGTH: usize = 2_500_000;
+    let (world, mut rig) = served(patient(), || aio::each(send_large));
+    world.write_file("/srv/large", &[b'x'; LENGTH]);
+    world.slow_disk(50 * MS);
+    let peer = rig.connect(0);
+    let mut heard = String::new();
+    // How much had come whenever nothing more came.
+    let mut pauses = BTreeSet::new();
+    for _ in 0..500 {
+        let piece = rig.hear(&peer);
+        if piece.is_empty() {
+            pauses.insert(heard.len());
+        }
+        heard += &piece;
+    }
+    assert!(
+        [0, 1 << 20, 2 << 20].iter().all(|window| pauses.contains(window)),
+        "before each window the disk is awaited: {pauses:?}"
+    );
+    assert!(heard.trim_start_matches('x') == format!("={LENGTH}\n") && heard.len() == LENGTH + "=2500000\n".len());
+    world.break_disk(true);
+    let peer = rig.connect(1);
+    rig.wait(100 * MS);
+    assert_eq!(rig.hear(&peer), "no\n", "nothing is sent of what cannot be read");
     rig.close(&mut Nobody);
 }
 

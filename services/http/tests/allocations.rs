@@ -64,8 +64,9 @@ fn of_requests(running: &Running, depth: usize, request: &[u8], times: usize) ->
     found
 }
 
-/// Files in memory: whole, of several lengths, compressed, a part, and not changed. Once in a second it is seen whether they have changed, which allocates; so of
-/// several times the best one counts.
+/// Files in memory: whole, of several lengths, compressed, a part, and not changed. Once in a second it is seen whether the root, and what is not watched, has changed, which
+/// allocates. The 500 requests of one try take far less than a second, so most of 20 tries meet no such look, and one that meets none must allocate nothing: the best one counts. What
+/// each request allocated would be in all of them.
 fn of_files(driver: DriverChoice) {
     let root = std::env::temp_dir().join(format!("corelane-http-allocations-{}", std::process::id()));
     std::fs::create_dir_all(root.join("sub")).unwrap();

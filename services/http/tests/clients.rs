@@ -4,6 +4,8 @@
 #[allow(dead_code)] // its main
 #[path = "../examples/hello.rs"]
 mod hello;
+#[path = "foreign/measuring.rs"]
+mod measuring;
 #[allow(dead_code)] // its main
 #[path = "../examples/upload.rs"]
 mod upload;
@@ -82,28 +84,10 @@ fn curl_sends_files_that_arrive_whole() {
     }
 }
 
-/// Programs that measure, and what each says when all was well.
 #[test]
 fn programs_that_measure_find_no_fault() {
     let running = served(|_| Http::new(Fixed::new(8)));
-    let url = format!("http://{}/", running.address());
-    let table: [(&str, &str, Vec<&str>, &str, &str); 5] = [
-        ("ab", "apache2-utils", vec!["-q", "-k", "-n", "2000", "-c", "8", &url], "Failed requests:        0", "Non-2xx"),
-        ("wrk", "wrk", vec!["-t1", "-c8", "-d1", &url], "requests in", "Socket errors"),
-        ("h2load", "nghttp2-client", vec!["--h1", "-n2000", "-c8", &url], "2000 succeeded, 0 failed, 0 errored", "panic"),
-        ("siege", "siege", vec!["-b", "-q", "-c4", "-r100", "--no-parser", &url], "", "panic"),
-        ("httperf", "httperf", vec!["--server=127.0.0.1", "--num-conns=200", "--num-calls=5"], "Errors: total 0", "panic"),
-    ];
-    let port = format!("--port={}", running.address().inet().unwrap().port());
-    for (name, package, mut arguments, right, wrong) in table {
-        let Some(mut command) = program(name, package) else { continue };
-        if name == "httperf" {
-            arguments.push(&port);
-        }
-        let output = command.args(&arguments).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        assert!(text.contains(right) && !text.contains(wrong), "{name}: {text}");
-    }
+    measuring::find_no_fault("programs_that_measure_find_no_fault", running.address().inet().unwrap(), "/");
 }
 
 #[test]

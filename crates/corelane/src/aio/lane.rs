@@ -17,6 +17,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+/// Bytes of a file that are brought and sent at once.
+const WINDOW_BYTES: u64 = 1 << 20;
+
 /// The lane as the tasks of one service see it: time, tasks, connections, files, other lanes. Clones are the same; it stays on its lane.
 ///
 /// Everything that waits may be dropped meanwhile: then what comes of it is dropped, and nothing is left behind.
@@ -172,17 +175,35 @@ impl<T: Talk> Lane<T> {
         opened(self.operation(move |cx, token| cx.open_beneath(&directory, path, options, token)).await)
     }
 
-    /// Sends a whole file by its path beneath a directory, in one: it is opened, and what it holds then leaves from it without passing through the
-    /// program. Whole or not at all; dropped, nothing is sent.
+    /// Sends a whole file by its path beneath a directory: it is opened, and what it holds then leaves from it without passing through the program, a
+    /// window of 1 MiB behind the other. Each is brought from the disk first, by a helper thread if need be, so that a cold disk holds nobody else up. Given up
+    /// or failed, as many windows have been sent as had been brought by then, each whole: of a file of up to 1 MiB nothing.
     ///
     /// # Errors
-    /// [`Error::Failed`] if it cannot be opened, [`Error::Ended`].
+    /// [`Error::Failed`] if it cannot be opened or read, [`Error::Ended`].
     pub async fn send_file(&self, to: &Connection, directory: &File, path: impl Into<PathBuf>) -> Result<FileFacts> {
         let (file, facts) = self.open_beneath(directory, path, OpenOptions::new().read(true)).await?;
-        if facts.length > 0 {
-            to.send(FilePart { file, offset: 0, length: facts.length }).await?;
+        let mut offset = 0;
+        while offset < facts.length {
+            // What is brought before there is room for it could be gone from memory again by then.
+            to.room().await?;
+            let length = self.warm(&file, offset, WINDOW_BYTES.min(facts.length - offset)).await?;
+            to.send(FilePart { file: file.clone(), offset, length }).await?;
+            offset += length;
         }
         Ok(facts)
+    }
+
+    /// Has bytes of a file brought where a send of them does not wait for the disk; how many may be sent.
+    async fn warm(&self, file: &File, offset: u64, length: u64) -> Result<u64> {
+        let file = file.clone();
+        match self.operation(move |cx, token| cx.warm_file(&file, offset, length, token)).await {
+            // It has become shorter: whoever sends what is not there any more is told, and breaks off.
+            Outcome::File(FileOutcome::Warm { bytes: 0, .. }) => Ok(length),
+            Outcome::File(FileOutcome::Warm { bytes, .. }) => Ok(bytes),
+            Outcome::Failed(fault) => Err(fault.into()),
+            other => unreachable!("a file is warm, or is not: {other:?}"),
+        }
     }
 }
 

@@ -35,27 +35,43 @@ pub(super) struct Seen {
     at: u64,
     /// Where it lies, if that is watched, or is to be.
     directory: Option<Rc<Directory>>,
-    /// It stood all the while that was looked.
-    is_vouched: bool,
+    standing: Standing,
+}
+
+/// Whether the directory stood while something in it was seen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// All the while.
+    Vouches,
+    /// Not yet: what happened between the look and its watch nobody tells.
+    Comes,
+    /// It says nothing of this.
+    Irrelevant,
 }
 
 impl Seen {
-    /// It is true for a second, and no longer than nothing is told of the directory, if there is one.
+    /// It is true for a second, and no longer than nothing is told of the directory, if there is one, nor than until that stands, if it does not yet: then a look
+    /// is vouched for.
     pub fn at(at: u64, directory: Option<Rc<Directory>>) -> Self {
-        Self { at, directory, is_vouched: false }
+        let comes = directory.as_ref().is_some_and(|directory| !directory.stands());
+        Self { at, directory, standing: if comes { Standing::Comes } else { Standing::Irrelevant } }
     }
 
     /// It is true until something is told of the directory, which stood while it was seen.
     pub fn vouched(at: u64, directory: Rc<Directory>) -> Self {
         assert!(directory.stands(), "nobody else would tell of a change");
-        Self { at, directory: Some(directory), is_vouched: true }
+        Self { at, directory: Some(directory), standing: Standing::Vouches }
     }
 
     fn holds(&self, now: u64) -> bool {
         let age = now.saturating_sub(self.at);
         match &self.directory {
             Some(directory) if directory.is_told() => false,
-            Some(directory) if self.is_vouched && directory.stands() => age <= VOUCHED_FOR,
+            Some(directory) if directory.stands() => match self.standing {
+                Standing::Vouches => age <= VOUCHED_FOR,
+                Standing::Comes => false,
+                Standing::Irrelevant => age <= TRUE_FOR,
+            },
             _ => age <= TRUE_FOR,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! the root -> a -> a/b      each is opened beneath the root, through no link, once that above it stands, and stands itself once it is watched
-//! told -> it and all beneath it: what was seen there is looked at again, and they are watched anew, once a second at the most
+//! told -> it and all beneath it: what was seen there is looked at again, and they are watched anew, four times a second at the most
 //! ```
 //!
 //! So a file that was opened, through no link, while its directory stood is what its name means until something is told: whatever changes that happens in one of these directories.
@@ -22,6 +22,9 @@ use std::rc::{Rc, Weak};
 
 /// How long what was seen of a file is taken for true while its directory stands, in nanoseconds: a minute.
 pub(super) const VOUCHED_FOR: u64 = 60 * TRUE_FOR;
+/// How many watches of a directory may end within a second; then it rests for one, and what lies in it is looked at again each second. Something may
+/// happen there all the time, and a watch costs more than a look.
+const ENDS_MAX: u32 = 4;
 /// Directories above each other that are watched; what lies deeper is looked at again each second.
 const DEPTH_MAX: usize = 16;
 
@@ -73,6 +76,25 @@ struct Tracked {
     directory: Weak<Directory>,
     /// When it ended; 0: it has not.
     ended: u64,
+    ends: Ends,
+}
+
+/// How many watches under a path ended within a second.
+#[derive(Clone, Copy, Default)]
+struct Ends {
+    /// When the first of them did.
+    since: u64,
+    number: u32,
+}
+
+impl Ends {
+    fn note(&mut self, now: u64, state: State) {
+        if now.saturating_sub(self.since) >= TRUE_FOR {
+            *self = Self { since: now, number: 0 };
+        }
+        // What could not be watched cannot be right afterwards.
+        self.number = if state == State::Failed { ENDS_MAX } else { self.number + 1 };
+    }
 }
 
 /// The directories beneath one root.
@@ -111,16 +133,17 @@ impl Directories {
         self.all.get(path).filter(|place| place.ended == 0)?.directory.upgrade()
     }
 
-    /// Whether none is begun here for now: it has just ended, or another was refused.
+    /// Whether none is begun here for now: as many as may have just ended, or another was refused.
     fn rests(&self, path: &[u8], now: u64) -> bool {
         let is_recent = |time: u64| time > 0 && now.saturating_sub(time) < TRUE_FOR;
-        is_recent(self.refused) || self.all.get(path).is_some_and(|place| is_recent(place.ended))
+        is_recent(self.refused) || self.all.get(path).is_some_and(|place| place.ends.number >= ENDS_MAX && is_recent(place.ended))
     }
 
     fn add(&mut self, path: &[u8], above: Option<Rc<Directory>>, now: u64) -> Rc<Directory> {
         let (state, watch) = (Cell::new(State::Waits), RefCell::default());
         let directory = Rc::new(Directory { path: path.into(), above, state, watch });
-        let before = self.all.insert(path.into(), Tracked { directory: Rc::downgrade(&directory), ended: 0 });
+        let ends = self.all.get(path).map(|place| place.ends).unwrap_or_default();
+        let before = self.all.insert(path.into(), Tracked { directory: Rc::downgrade(&directory), ended: 0, ends });
         assert!(before.is_none_or(|place| place.ended > 0 || place.directory.strong_count() == 0), "one path, one directory");
         if self.all.len() >= self.sweep_at {
             self.all.retain(|_, place| match place.ended {
@@ -138,6 +161,7 @@ impl Directories {
         let same = self.all.range_mut::<[u8], _>(from).take_while(|(other, _)| other.starts_with(path));
         for (_, place) in same.filter(|(other, place)| place.ended == 0 && is_at_or_beneath(other, path)) {
             place.ended = now.max(1);
+            place.ends.note(now, state);
             if let Some(directory) = place.directory.upgrade() {
                 directory.end(state);
             }
@@ -274,10 +298,27 @@ mod tests {
             for (path, directory) in paths.iter().zip(kept) {
                 assert_eq!(directory.is_told(), ended.contains(path), "{path} as {told} was told of");
                 assert_eq!(directories.standing(path.as_bytes()).is_none(), ended.contains(path));
-                assert_eq!(directories.rests(path.as_bytes(), 2 * TRUE_FOR - 1), ended.contains(path));
-                assert!(!directories.rests(path.as_bytes(), 2 * TRUE_FOR));
+                assert!(!directories.rests(path.as_bytes(), TRUE_FOR), "it may be watched again");
             }
         }
+    }
+
+    #[test]
+    fn what_is_told_of_too_often_rests() {
+        let mut directories = Directories::default();
+        let mut end = |now: u64| {
+            let directory = directories.add(b"a", None, now);
+            directory.state.set(State::Stands);
+            directories.end(b"a", State::Told, now);
+            directories.rests(b"a", now)
+        };
+        for second in 1..4 {
+            // A second after the last of those before, that is over.
+            let begin = 2 * second * TRUE_FOR;
+            let rested: Vec<_> = (0..4).map(|number| end(begin + number)).collect();
+            assert_eq!(rested, [false, false, false, true]);
+        }
+        assert!(directories.rests(b"a", 7 * TRUE_FOR) && !directories.rests(b"a", 7 * TRUE_FOR + 3));
     }
 
     #[test]
@@ -296,7 +337,9 @@ mod tests {
     fn a_refusal_is_for_all_and_a_link_for_one() {
         let (mut directories, kept) = with(&["a", "b"]);
         directories.failed(b"a", Fault::of(Reason::Outside), TRUE_FOR);
-        assert!(directories.rests(b"a", TRUE_FOR) && !directories.rests(b"c", TRUE_FOR));
+        assert!(
+            directories.rests(b"a", TRUE_FOR) && !directories.rests(b"c", TRUE_FOR) && !directories.rests(b"a", 2 * TRUE_FOR)
+        );
         assert!(!kept[0].is_told() && !kept[0].stands() && kept[1].stands());
         directories.failed(b"b", Fault::of(Reason::Busy), TRUE_FOR);
         assert!(directories.rests(b"c", TRUE_FOR) && !directories.rests(b"c", 2 * TRUE_FOR));

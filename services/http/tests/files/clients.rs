@@ -1,11 +1,13 @@
 //! Other people's clients, on real lanes.
 
+pub use crate::fetching::{curl, large, run};
+
+use crate::fetching;
 use corelane::Lanes;
 use corelane::admin::watch::Reader;
 use corelane::lanes::{DriverChoice, Running};
 use corelane_http::{Files, Http};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use tempfile::TempDir;
 
 /// A directory of the test's own, which goes with it.
@@ -38,23 +40,9 @@ pub fn url(running: &Running, path: &str) -> String {
     format!("http://{}{path}", running.address())
 }
 
-fn run(program: &str, at: &Path, arguments: &[&str]) -> Output {
-    Command::new(program).current_dir(at).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"))
-}
-
-pub fn curl(arguments: &[&str]) -> Vec<u8> {
-    let output = run("curl", Path::new("/"), &[&["-sS", "--max-time", "60"], arguments].concat());
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    output.stdout
-}
-
 fn status(running: &Running, path: &str) -> String {
     let code = curl(&["-o", "/dev/null", "-w", "%{http_code}", "--path-as-is", &url(running, path)]);
     String::from_utf8(code).unwrap()
-}
-
-pub fn large() -> Vec<u8> {
-    (0..5_000_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
 pub fn on_each_driver(body: impl Fn(&Site, &Running)) {
@@ -70,20 +58,7 @@ pub fn on_each_driver(body: impl Fn(&Site, &Running)) {
 #[test]
 fn curl_gets_whole_files_and_parts() {
     on_each_driver(|site, running| {
-        let large = large();
-        site.write("a.txt", "0123456789");
-        site.write("large.bin", &large);
-        for _ in 0..2 {
-            assert_eq!(curl(&[&url(running, "/a.txt")]), b"0123456789");
-            assert_eq!(curl(&["-r", "2-4", &url(running, "/a.txt")]), b"234");
-            assert!(curl(&[&url(running, "/large.bin")]) == large);
-            assert!(curl(&["-r", "-3000000", &url(running, "/large.bin")]) == large[2_000_000..]);
-        }
-        let parts = curl(&["-r", "0-1,1000000-1000001", &url(running, "/large.bin")]);
-        let has = |part: &[u8]| parts.windows(part.len()).any(|window| window == part);
-        assert!(has(&large[..2]) && has(&large[1_000_000..1_000_002]) && has(b"Content-Range: bytes 1000000-1000001/5000000"));
-        assert!(String::from_utf8(curl(&[&url(running, "/sub/")])).unwrap().contains("<title>/sub/</title>"));
-        assert!(curl(&["-L", &url(running, "/sub")]).starts_with(b"<!doctype"));
+        fetching::curl_gets_whole_files_and_parts(&site.0.path().join("site"), |path| url(running, path))
     });
 }
 
@@ -150,12 +125,7 @@ fn curl_takes_compressed_files() {
 #[test]
 fn wget_goes_on_where_it_stopped() {
     on_each_driver(|site, running| {
-        let large = large();
-        site.write("large.bin", &large);
-        std::fs::write(site.got().join("large.bin"), &large[..1_234_567]).unwrap();
-        let output = run("wget", &site.got(), &["-c", "-nv", &url(running, "/large.bin")]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        assert!(std::fs::read(site.got().join("large.bin")).unwrap() == large);
+        fetching::wget_goes_on_where_it_stopped(&site.0.path().join("site"), &site.got(), |path| url(running, path));
     });
 }
 

@@ -8,6 +8,8 @@ mod changes;
 mod clients;
 mod disk;
 mod errors;
+#[path = "../foreign/fetching.rs"]
+mod fetching;
 mod found;
 mod hostile;
 mod parts;

@@ -1,9 +1,6 @@
-//! Files asked for by clients that do more than one request in a way of their own: rclone, apt, git, a browser.
-#![allow(missing_docs, clippy::unwrap_used)]
+//! Files asked for by clients that do more than one request in a way of their own: rclone, apt, git, a browser. Who serves them is told by the module around.
 
-use corelane::Lanes;
-use corelane::lanes::Running;
-use corelane_http::{AccessLog, Files, Http, LogFormat};
+use super::{Server, measuring};
 use corelane_testkit::{is_installed, skip};
 use std::ffi::OsStr;
 use std::fs;
@@ -37,11 +34,8 @@ impl Site {
 
     /// Serves it, and logs what is answered to `log`.
     fn serve(&self) -> Served {
-        let log = AccessLog::open(self.path("log"), LogFormat::Combined).unwrap();
-        let (root, of_lanes) = (self.path("site"), log.clone());
-        let files = move |_lane| Http::new(Files::new(&root).listing(true)).log(&of_lanes);
-        let running = Lanes::per_core().lanes(2).serve("tcp://127.0.0.1:0", files).unwrap().start().unwrap();
-        Served { running, log, path: self.path("log") }
+        let log = self.path("log");
+        Served { server: Server::start(&self.path("site"), &log), log }
     }
 
     /// Runs a client in a directory of its own, without the settings of whoever runs the test.
@@ -64,20 +58,19 @@ impl Site {
 }
 
 struct Served {
-    running: Running,
-    log: AccessLog,
-    path: PathBuf,
+    server: Server,
+    log: PathBuf,
 }
 
 impl Served {
     fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.running.address())
+        format!("http://{}{path}", self.server.address())
     }
 
     /// The statuses of what was answered for this path, in their order.
     fn statuses(&self, path: &str) -> Vec<u16> {
-        self.log.journal().flush();
-        let text = fs::read_to_string(&self.path).unwrap();
+        self.server.write_log();
+        let text = fs::read_to_string(&self.log).unwrap();
         let of = |line: &str| {
             let mut quoted = line.split('"').skip(1);
             let asked = quoted.next()?.split(' ').nth(1)?.split('?').next()?.to_owned();
@@ -88,8 +81,7 @@ impl Served {
     }
 
     fn end(self) {
-        self.running.drain();
-        self.running.wait().unwrap();
+        self.server.end();
     }
 }
 
@@ -331,5 +323,14 @@ fn a_browser_shows_a_page_with_all_that_it_needs() {
     assert!(parts.len() > 1 && parts.iter().all(|status| *status == 206), "{parts:?}");
     let listing = shown("/look/");
     assert!(listing.contains("<title>/look/</title>") && listing.contains(">a &lt;b&gt; &amp; \"c\" ä.txt</a>"), "{listing}");
+    served.end();
+}
+
+#[test]
+fn programs_that_measure_find_no_fault() {
+    let site = Site::new();
+    site.write("site/file", noise(4096));
+    let served = site.serve();
+    measuring::find_no_fault("programs_that_measure_find_no_fault", served.server.address(), "/file");
     served.end();
 }
