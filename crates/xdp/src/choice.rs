@@ -6,7 +6,7 @@ use crate::ours::Ours;
 use crate::packet::{self, PacketQueue};
 use crate::tap::{self, TapQueue};
 use corelane_rss::{FlowHasher, Table};
-use corelane_seam::{FrameMemory, Port};
+use corelane_seam::{FRAMES_MAX, FrameMemory, Port};
 use corelane_select::QueueSelector;
 use corelane_select::bpf::XdpMode;
 use std::fmt;
@@ -110,6 +110,12 @@ pub fn ports_for(interface: &str, ours: &Ours, queues: usize) -> Result<Choice, 
 }
 
 impl Choice {
+    /// Frames of so many bytes that each of the ports can have at the most: those of AF_XDP are locked, and that is limited ([`afxdp::frames_max`]).
+    pub fn frames_max(&self, frame_bytes: usize) -> usize {
+        let is_locked = self.queues.iter().any(|queue| matches!(queue, Queue::Xdp(_)));
+        if is_locked { afxdp::frames_max(frame_bytes, self.queues.len()) } else { FRAMES_MAX }
+    }
+
     /// Has lanes take packets in by themselves ([`afxdp::poll`]); where that cannot be, it is noted as lost.
     pub fn poll(&mut self) {
         let queues = self.queues.iter_mut().filter_map(|queue| match queue {

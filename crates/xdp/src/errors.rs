@@ -165,8 +165,8 @@ impl fmt::Display for Error {
             Self::Range { what, got, most } => write!(f, "{what} must be 1 to {most}, not {got}: change the setting"),
             Self::LockedMemory { bytes, limit } => write!(
                 f,
-                "{bytes} bytes of frames are more than this process may lock ({limit}): give the port fewer or smaller frames, or \
-                 raise the limit (ulimit -l, LimitMEMLOCK=)"
+                "{bytes} bytes of frames are more than this process may lock ({limit}): have fewer frames (,frames=N of --packet), \
+                 or raise the limit (ulimit -l, LimitMEMLOCK=)"
             ),
             Self::FrameShort { name, needed, got } => write!(
                 f,
