@@ -282,7 +282,16 @@ fn a_second_server_at_an_interface_is_refused(driver: Driver) {
     let test = "packet::a_second_server_at_an_interface_is_refused";
     let Some(server) = echoes(driver, test, "", PORT) else { return };
     let mut other = Command::new(PROGRAM);
-    other.args(["serve", "--driver", driver.name(), "--lanes", "1", "--packet", "va,ip=10.9.0.3/24", "echo=udp://10.9.0.3:60007"]);
+    other.args([
+        "serve",
+        "--driver",
+        driver.name(),
+        "--lanes",
+        "1",
+        "--packet",
+        "va,ip=10.9.0.3/24",
+        "echo=udp://10.9.0.3:60007",
+    ]);
     let run = Scratch::new();
     other.env("CORELANE_RUN_DIR", run.path());
     let refused = in_network_of(server.pid(), || output(&mut other));
