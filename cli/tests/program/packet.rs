@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 on_each_driver!(
+    a_second_server_at_an_interface_is_refused,
     datagrams_over_frames_come_back,
     datagrams_longer_than_a_frame_are_not_cut,
+    frames_are_as_many_as_may_be_locked,
     c_03_another_process_takes_what_its_filter_names,
     f_08_the_kernels_own_vxlan_is_opened,
     n_08_n_09_each_look_from_outside_adds_up,
@@ -250,7 +252,53 @@ fn without_programs_there_are_packet_sockets(driver: Driver) {
     // The kernel gives nobody programs who has neither of these.
     let Some(server) = echoes(driver, test, "setpriv --bounding-set=-bpf,-sys_admin", POLLING) else { return };
     let lost = server.notes.iter().find(|note| note.contains("no AF_XDP but packet sockets"));
-    assert!(lost.is_some(), "{:?}", server.notes);
+    assert!(lost.is_some_and(|lost| lost.contains("CAP_BPF") && !lost.contains("classic")), "{:?}", server.notes);
+    ends(server);
+}
+
+/// A process that may lock little has as many frames as that holds, says so, and serves; one that asks for more is told the remedies.
+fn frames_are_as_many_as_may_be_locked(driver: Driver) {
+    let test = "packet::frames_are_as_many_as_may_be_locked";
+    let limited = "setpriv --bounding-set=-ipc_lock prlimit --memlock=1048576";
+    if !have(&driver.case(test), &["prlimit"]) {
+        return;
+    }
+    let Some(server) = echoes(driver, test, limited, PORT) else { return };
+    assert!(server.notes.iter().any(|note| note.contains("512 frames a lane and not 4096")), "{:?}", server.notes);
+    let script = format!("exec {limited} \"$0\" \"$@\"");
+    for (more, words) in [(",frames=513", "1050624 bytes of frames"), (",frames=255", "no number of frames from 256 to 65536")] {
+        let mut other = Command::new("unshare");
+        other.args(["--net", "sh", "-c", &format!("{WIRE} && {script}"), PROGRAM, "serve", "--driver", driver.name()]);
+        other.args(["--lanes", "1", "--packet", &format!("{PORT}{more}"), V4]).env("CORELANE_RUN_DIR", server.run.path());
+        let refused = output(&mut other);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(2) && said.contains(words) && said.contains("frames=N"), "{refused:?}");
+    }
+    ends(server);
+}
+
+/// A second server at an interface would hear nothing, so it is refused, and told who has the interface.
+fn a_second_server_at_an_interface_is_refused(driver: Driver) {
+    let test = "packet::a_second_server_at_an_interface_is_refused";
+    let Some(server) = echoes(driver, test, "", PORT) else { return };
+    let mut other = Command::new(PROGRAM);
+    other.args([
+        "serve",
+        "--driver",
+        driver.name(),
+        "--lanes",
+        "1",
+        "--packet",
+        "va,ip=10.9.0.3/24",
+        "echo=udp://10.9.0.3:60007",
+    ]);
+    let run = Scratch::new();
+    other.env("CORELANE_RUN_DIR", run.path());
+    let refused = in_network_of(server.pid(), || output(&mut other));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let holder = format!("process {}", server.pid());
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(said.contains("va has an XDP program already") && said.contains(&holder) && said.contains("end it"), "{said}");
     ends(server);
 }
 

@@ -6,6 +6,7 @@ use corelane_seam::Fault;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 
 /// The capabilities that something of ours asks for (capabilities(7)), with their names.
 const CAPABILITIES: [(CapabilitySet, &str); 4] = [
@@ -55,9 +56,18 @@ pub fn descriptors_max() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
 }
 
-/// Bytes that the process may lock without CAP_IPC_LOCK (`RLIMIT_MEMLOCK`, getrlimit(2)).
+/// Bytes that the calling thread may have the kernel lock: `RLIMIT_MEMLOCK` (getrlimit(2)); as many as it likes, which is `u64::MAX`, with CAP_IPC_LOCK.
 pub fn locked_bytes_max() -> u64 {
-    getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX)
+    let limit = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
+    if passes_lock_limit() { u64::MAX } else { limit }
+}
+
+/// Whether the calling thread has CAP_IPC_LOCK, and that of the machine's own user namespace: the kernel looks at no other where it counts pages.
+fn passes_lock_limit() -> bool {
+    /// The first user namespace's number (`PROC_USER_INIT_INO`).
+    const FIRST: u64 = 0xefff_fffd;
+    let has_it = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
+    has_it && std::fs::metadata("/proc/thread-self/ns/user").is_ok_and(|namespace| namespace.ino() == FIRST)
 }
 
 /// Binds a thread of its own to a CPU that it may use, and gives another a descriptor table of its own: what each lane does as it starts.

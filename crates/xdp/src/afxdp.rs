@@ -24,14 +24,21 @@
 //!
 //! What lies in the ring when the interface goes down leaves when that is up again.
 //!
+//! A packet's checksum is what nobody knows, and its time that of the lane's look. What the card says beside its bytes is known where the driver tells a
+//! program of it (Linux 6.8): a packet of a VLAN is the kernel's, and the hash by which the card chose the queue is a fact of the frame.
+//!
 //! **A trap.** Between virtual interfaces of one machine (veth) the kernel leaves checksums out, and AF_XDP does not tell: what the machine itself
 //! sends arrives with a wrong one, unless the sending end computes them (`ethtool -K INTERFACE tx off`).
 //!
 //! The program is gone with the last of those that hold it, the queues and their ports, and with the process, however it ends; from
 //! then on the kernel has its packets again. It stays while one queue has a port; a queue without one leaves its packets to the kernel.
 
+use crate::card::{self, Functions};
 use crate::errors::Error;
+use crate::groups::Groups;
+use crate::holder;
 use crate::link::{Interface, TAG_BYTES, Watch};
+use crate::losses::Losses;
 use crate::ours::{self, Ours};
 use crate::outgoing::{PIECES_MAX, pieces, settle};
 use crate::polling::{self, Polling, Receiver};
@@ -66,7 +73,7 @@ const ENDS_MAX: u64 = 200_000_000;
 /// More of a packet follows with the next entry (`XDP_PKT_CONTD`).
 const CONTINUES: u32 = 1;
 
-/// Frames of `frame_bytes` that `ports` ports can have each, by what the process may lock.
+/// Frames of `frame_bytes` that `ports` ports can have each, by what the calling thread may lock, if nothing else of its user's is locked.
 pub fn frames_max(frame_bytes: usize, ports: usize) -> usize {
     assert!(frame_bytes > 0 && ports > 0, "there is something to divide");
     let frames = locked_bytes_max() / (frame_bytes * ports) as u64;
@@ -80,8 +87,11 @@ struct Attachment {
     mode: XdpMode,
     /// The program is given packets that lie in several pieces.
     has_pieces: bool,
+    /// The card tells the program of tags and hashes.
+    tells: bool,
     // Behind the map, which the program has as long as it is there.
     _link: XdpLink,
+    _groups: Option<Groups>,
 }
 
 /// One queue of an interface, not yet a port: it can go to its lane's thread.
@@ -98,7 +108,7 @@ pub struct XdpQueue {
 /// which costs more. Call it before lanes take descriptor tables of their own.
 ///
 /// # Errors
-/// [`Error::Busy`] if the interface has a program, [`Error::AddressTaken`] if the kernel has an address of ours, [`Error::Forbidden`] and [`Error::Program`] without CAP_NET_ADMIN and CAP_BPF,
+/// [`Error::ProgramThere`] if the interface has a program, [`Error::AddressTaken`] if the kernel has an address of ours, [`Error::Forbidden`] and [`Error::Program`] without CAP_NET_ADMIN and CAP_BPF,
 /// [`Error::NoQueue`], [`Error::NoSendQueue`], and others.
 pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Error> {
     ours.check()?;
@@ -113,9 +123,10 @@ pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Err
         return Err(Error::NoSendQueue { name: name.into(), got: interface.send_queues, needed: queues });
     }
     let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), queues, "corelane_queues")?;
-    let (program, has_pieces) = load(ours, &sockets, &interface)?;
-    let (link, mode) = attach(&program, &interface)?;
-    let attachment = Arc::new(Attachment { sockets, mode, has_pieces, _link: link });
+    let groups = Groups::join(&interface, ours)?;
+    let functions = card::functions(interface.link.interface);
+    let Attached { link, mode, has_pieces, tells } = attach_best(ours, &sockets, &interface, functions.as_ref())?;
+    let attachment = Arc::new(Attachment { sockets, mode, has_pieces, tells, _link: link, _groups: groups });
     Ok((0..queues as u32)
         .map(|queue| XdpQueue { attachment: attachment.clone(), name: name.into(), queue, receiver: None })
         .collect())
@@ -158,24 +169,53 @@ pub fn poll<'a>(queues: impl IntoIterator<Item = &'a mut XdpQueue>) -> Result<()
 /// [`Error::Forbidden`] and [`Error::Program`] without CAP_NET_RAW and CAP_BPF, [`Error::LockedMemory`], [`Error::Absent`].
 pub fn probe(memory: &FrameMemory) -> Result<(), Error> {
     let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), 1, "corelane_queues")?;
-    Program::load(ProgramKind::Xdp, &ours::program(&Ours::All, sockets.as_fd()), "corelane_ours")?;
+    Program::load(ProgramKind::Xdp, &ours::program(&Ours::All, sockets.as_fd(), None), "corelane_ours")?;
     socket::probe(memory)
 }
 
+/// A program at its interface.
+struct Attached {
+    link: XdpLink,
+    mode: XdpMode,
+    has_pieces: bool,
+    tells: bool,
+}
+
+/// The program that knows most of what the interface can: one that calls these functions, if its driver runs that, or else one that goes by bytes alone.
+fn attach_best(ours: &Ours, sockets: &Map, interface: &Interface, functions: Option<&Functions>) -> Result<Attached, Error> {
+    if functions.is_some()
+        && let Ok((program, has_pieces)) = load(ours, sockets, interface, functions)
+        && let Ok(link) = XdpLink::attach(&program, interface.link.interface, XdpMode::Native)
+    {
+        return Ok(Attached { link, mode: XdpMode::Native, has_pieces, tells: true });
+    }
+    let (program, has_pieces) = load(ours, sockets, interface, None)?;
+    let (link, mode) = attach(&program, interface)?;
+    Ok(Attached { link, mode, has_pieces, tells: false })
+}
+
 /// The program; and whether it is given packets in several pieces, which it is where frames may be too short for one.
-fn load(ours: &Ours, sockets: &Map, interface: &Interface) -> Result<(Program, bool), Error> {
-    let instructions = ours::program(ours, sockets.as_fd());
+fn load(ours: &Ours, sockets: &Map, interface: &Interface, functions: Option<&Functions>) -> Result<(Program, bool), Error> {
+    const NAME: &str = "corelane_ours";
+    let instructions = ours::program(ours, sockets.as_fd(), functions);
+    let load = |kind| match functions {
+        Some(_) => Program::load_for(kind, &instructions, NAME, interface.link.interface),
+        None => Program::load(kind, &instructions, NAME),
+    };
     if interface.frame_bytes_max() + TAG_BYTES > FRAME_BYTES_LEAST - HEADROOM
-        && let Ok(program) = Program::load(ProgramKind::XdpPieces, &instructions, "corelane_ours")
+        && let Ok(program) = load(ProgramKind::XdpPieces)
     {
         return Ok((program, true));
     }
-    Ok((Program::load(ProgramKind::Xdp, &instructions, "corelane_ours")?, false))
+    Ok((load(ProgramKind::Xdp)?, false))
 }
 
 fn attach(program: &Program, interface: &Interface) -> Result<(XdpLink, XdpMode), Error> {
     let index = interface.link.interface;
-    let refused = |fault: Fault| Error::of("BPF_LINK_CREATE", fault.number, &interface.name);
+    let refused = |fault: Fault| match fault.number {
+        libc::EBUSY | libc::EEXIST => there(interface),
+        number => Error::of("BPF_LINK_CREATE", number, &interface.name),
+    };
     match XdpLink::attach(program, index, XdpMode::Native) {
         Ok(link) => Ok((link, XdpMode::Native)),
         // A driver that runs programs may not run them as the interface is set up now, such as with fewer queues than the other end has.
@@ -185,6 +225,13 @@ fn attach(program: &Program, interface: &Interface) -> Result<(XdpLink, XdpMode)
         }
         Err(fault) => Err(refused(fault)),
     }
+}
+
+/// The interface has a program: whose, as far as that is to be seen.
+fn there(interface: &Interface) -> Error {
+    // What it has now, and not before we tried.
+    let program = Interface::find(&interface.name).map_or(interface.program, |found| found.program);
+    Error::ProgramThere { name: interface.name.clone(), holder: program.and_then(holder::of_program).map(Into::into) }
 }
 
 impl XdpQueue {
@@ -240,6 +287,11 @@ impl XdpQueue {
     /// Its number, from 0.
     pub fn queue(&self) -> u32 {
         self.queue
+    }
+
+    /// Whether packets of a VLAN whose tag the card takes out are the kernel's; otherwise they cannot be told from others.
+    pub fn tells_tags(&self) -> bool {
+        self.attachment.tells
     }
 
     /// Whether the interface's driver runs the program, or the kernel behind it.
@@ -303,6 +355,13 @@ impl XdpPort {
         self.counts.too_long
     }
 
+    /// What it has lost so far; asks the kernel.
+    pub fn losses(&self) -> Losses {
+        // At the end there is nothing to be asked any more.
+        let drops = self.socket.as_ref().and_then(|socket| socket.drops().ok()).unwrap_or_default();
+        Losses { no_frame: drops.dropped, ring_full: drops.ring_full, too_long: self.counts.too_long, send_lost: 0 }
+    }
+
     /// Whether the card itself reads and writes frames, and nobody copies.
     pub fn is_zero_copy(&self) -> bool {
         self.is_zero_copy
@@ -320,6 +379,10 @@ impl XdpPort {
 
     /// Lets the program find the socket.
     fn enter(&self) -> Result<(), Error> {
+        assert!(
+            (self.queue.queue as usize) < QUEUES_MAX && self.lent.len() == self.memory.frames(),
+            "a port of a queue, with all of its frames"
+        );
         let number = self.socket().as_fd().as_raw_fd().unsigned_abs();
         let entered = self.queue.attachment.sockets.update(self.queue.queue as usize, &number.to_ne_bytes());
         entered.map_err(|fault| Error::of("BPF_MAP_UPDATE_ELEM", fault.number, &self.queue.name))
@@ -337,12 +400,16 @@ impl XdpPort {
         let was_empty = self.socket().fill.untaken() == 0;
         let (before, room) = (self.receiving, self.lendable().min(self.socket().fill.room() as usize));
         while self.receiving - before < room {
-            let Some(frame) = self.memory.frame() else { break };
+            let Some(mut frame) = self.memory.frame() else { break };
+            if self.queue.attachment.tells {
+                card::clear(&mut frame, HEADROOM);
+            }
             let (index, _) = self.lend(frame, Lent::ToReceive);
             self.receiving += 1;
             let chunk = u64::from(index) * self.memory.frame_bytes() as u64;
             self.socket_mut().fill.put(chunk);
         }
+        assert!(self.receiving <= self.memory.frames(), "no more frames are lent to be received into than there are");
         self.socket_mut().fill.publish();
         if self.is_zero_copy() && self.receiving > before {
             self.tell_of_frames(now, was_empty);
@@ -387,14 +454,18 @@ impl XdpPort {
         }
     }
 
-    /// The frame that the kernel names with this address; none if it did not have it for that.
-    fn returned(&mut self, address: u64, was: Lent) -> Option<(u32, usize)> {
+    /// The frame that the kernel names with this address, and where in it. Nothing can be done with frames of which the kernel has others than we know, so
+    /// that is not gone on from.
+    fn returned(&mut self, address: u64, was: Lent) -> (u32, usize) {
         let bytes = self.memory.frame_bytes() as u64;
         let (index, start) = (address / bytes, (address % bytes) as usize);
-        let place = self.lent.get_mut(index as usize).filter(|lent| **lent == was)?;
-        *place = Lent::No;
-        self.receiving -= usize::from(was == Lent::ToReceive);
-        Some((index as u32, start))
+        let lent = self.lent.get_mut(index as usize).map(|lent| std::mem::replace(lent, Lent::No));
+        assert!(lent == Some(was), "the kernel gives frame {index} back as one {was:?}, which is {lent:?}");
+        if was == Lent::ToReceive {
+            assert!(self.receiving > 0, "frame {index} was lent and not counted");
+            self.receiving -= 1;
+        }
+        (index as u32, start)
     }
 
     /// How many frames the next packet that has come lies in; none if none has come whole.
@@ -415,37 +486,48 @@ impl XdpPort {
         self.receiving < self.least && self.lendable() > 0 && self.memory.counts().free > 0
     }
 
-    fn take_received(&mut self, now: u64) -> Result<Option<Frame>, Fault> {
-        let Some(packet) = self.socket_mut().received.take() else { return Ok(None) };
-        let returned = self.returned(packet.addr, Lent::ToReceive);
-        let frame = returned.and_then(|(index, start)| self.memory.take_back(index, start, packet.len as usize).ok());
-        let mut frame = frame.ok_or(Fault::of(Reason::Other))?;
+    fn take_received(&mut self, now: u64) -> Frame {
+        // reason: whoever calls has seen it in the ring.
+        let packet = self.socket_mut().received.take().expect("a piece that was seen");
+        let (index, start) = self.returned(packet.addr, Lent::ToReceive);
+        // Elsewhere no mark was cleared.
+        let noted = if self.queue.attachment.tells && start == HEADROOM { card::NOTE_BYTES } else { 0 };
+        let frame = self.memory.take_back(index, start - noted, noted + packet.len as usize);
+        // reason: it stood in the table of those that are lent, and the kernel writes into one frame.
+        let mut frame = frame.expect("a packet lies in a frame that was lent");
+        if noted > 0 {
+            frame.facts.hash = card::hash(&frame[..noted]);
+            frame.skip(noted);
+        }
         frame.facts.time = now;
         frame.facts.continues = packet.options & CONTINUES != 0;
-        Ok(Some(frame))
+        frame
     }
 
     /// Moves the next packet behind the frames in `into`, which may become so many; false if there is none, or it comes with the next batch.
-    fn take_packet(&mut self, now: u64, first: usize, at_most: usize, into: &mut Vec<Frame>) -> Result<bool, Fault> {
-        let Some(pieces) = self.next_pieces() else { return Ok(false) };
+    fn take_packet(&mut self, now: u64, first: usize, at_most: usize, into: &mut Vec<Frame>) -> bool {
+        let Some(pieces) = self.next_pieces() else { return false };
         let is_lost = pieces > self.pieces_max.min(at_most);
         if !is_lost && pieces > at_most - (into.len() - first) {
-            return Ok(false);
+            return false;
         }
         self.counts.too_long += u64::from(is_lost);
-        for _ in 0..pieces {
-            let frame = self.take_received(now)?;
-            into.extend(frame.filter(|_| !is_lost));
+        for number in 1..=pieces {
+            let frame = self.take_received(now);
+            assert!(frame.facts.continues == (number < pieces), "piece {number} of {pieces} ends the packet or does not");
+            if !is_lost {
+                into.push(frame);
+            }
         }
-        Ok(true)
+        assert!(into.len() - first <= at_most, "a receive brings no more than it is for");
+        true
     }
 
     /// Takes back what the kernel has sent.
     fn reap(&mut self) {
         while let Some(address) = self.socket_mut().completion.take() {
-            if let Some((index, _)) = self.returned(address, Lent::ToSend) {
-                self.sent(index);
-            }
+            let (index, _) = self.returned(address, Lent::ToSend);
+            self.sent(index);
         }
     }
 
@@ -503,6 +585,7 @@ impl XdpPort {
                 counts.taken += 1;
             }
         }
+        assert!(counts.taken + counts.refused == acceptable as u64, "each frame is taken or refused");
         self.socket_mut().sending.publish();
         counts
     }
@@ -556,7 +639,8 @@ impl XdpPort {
     fn take_all_back(&mut self) {
         let lent = std::mem::take(&mut self.lent);
         for (index, _) in lent.iter().enumerate().filter(|(_, lent)| **lent != Lent::No) {
-            drop(self.memory.take_back(index as u32, 0, 0));
+            // reason: it stood in the table of those that are lent.
+            drop(self.memory.take_back(index as u32, 0, 0).expect("a frame that was lent"));
         }
     }
 
@@ -608,7 +692,7 @@ impl Port for XdpPort {
     fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
         let first = into.len();
         self.look();
-        while into.len() - first < at_most && self.take_packet(now, first, at_most, into)? {}
+        while into.len() - first < at_most && self.take_packet(now, first, at_most, into) {}
         self.give(now);
         if let Some(polling) = &mut self.polling {
             polling.goes_on = into.len() > first;
@@ -662,5 +746,75 @@ impl Drop for XdpPort {
         if self.ends_until.is_none() {
             self.end(0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_os::testing::network::{ip, on_thread, unshared_and_quiet};
+    use corelane_os::testing::skip;
+
+    /// `XDP_RSS_L4`: a hash of ports, which is all that veth says of its own.
+    const OF_PORTS: u32 = 1 << 3;
+
+    /// An IPv4 packet with UDP, whose ports make it one of a flow.
+    const PACKET: [u8; 46] = {
+        let mut packet = [0; 46];
+        (packet[0], packet[6], packet[12]) = (2, 2, 8);
+        (packet[14], packet[17], packet[22], packet[23]) = (0x45, 32, 64, 17);
+        (packet[26], packet[30], packet[35], packet[37], packet[39]) = (10, 10, 7, 8, 12);
+        packet
+    };
+
+    /// What the program puts in front of a packet comes with it, also where the kernel copies; and no mark of an earlier packet is taken for one.
+    #[test]
+    fn what_the_card_says_comes_with_the_packet() {
+        const NAME: &str = "afxdp::tests::what_the_card_says_comes_with_the_packet";
+        on_thread(NAME, || {
+            if let Err(why) = unshared_and_quiet() {
+                return skip(NAME, &why);
+            }
+            ip(&["link add near type veth peer name far".into(), "link set near up".into(), "link set far up".into()]).unwrap();
+            let interface = Interface::find("near").unwrap();
+            let Some(functions) = card::functions(interface.link.interface) else {
+                return skip(NAME, "this kernel or veth tells programs nothing (Linux 6.8)");
+            };
+            for (types, is_noted) in [(OF_PORTS, true), (functions.types, false)] {
+                let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), 1, "corelane_queues").unwrap();
+                let functions = Functions { types, ..functions };
+                let Attached { link, mode, has_pieces, tells } =
+                    attach_best(&Ours::All, &sockets, &interface, Some(&functions)).unwrap();
+                assert!(tells && mode == XdpMode::Native);
+                let attachment = Arc::new(Attachment { sockets, mode, has_pieces, tells, _link: link, _groups: None });
+                let queue = XdpQueue { attachment, name: "near".into(), queue: 0, receiver: None };
+                let memory = FrameMemory::new(4, FRAME_BYTES_LEAST).unwrap();
+                let mut near = queue.port(memory.clone(), 4).unwrap();
+                let far = crate::packet::open("far", 1).unwrap().remove(0);
+                let mut far = far.port(FrameMemory::new(4, FRAME_BYTES_LEAST).unwrap()).unwrap();
+                // Each frame is used more than once.
+                for _ in 0..10 {
+                    let mut frame = far.memory().frame().unwrap();
+                    frame.append(&PACKET);
+                    assert_eq!(far.send(1, &mut vec![frame]).unwrap().taken, 1);
+                    let mut frames = Vec::new();
+                    while frames.is_empty() {
+                        near.receive(1, 4, &mut frames).unwrap();
+                    }
+                    assert_eq!(*frames[0], PACKET);
+                    assert_eq!(frames[0].facts.hash, None, "of no addresses, so of no use");
+                    assert_eq!(note_of(&frames[0]) & card::MARK != 0, is_noted, "{:#x}", note_of(&frames[0]));
+                }
+                near.end(1);
+            }
+        });
+    }
+
+    /// The word in front of a packet that came.
+    fn note_of(frame: &Frame) -> u32 {
+        assert!(frame.headroom() == HEADROOM);
+        // SAFETY: there are so many bytes of the same frame in front of it, which is ours alone.
+        let bytes = unsafe { std::slice::from_raw_parts(frame.as_ptr().sub(4), 4) };
+        u32::from_ne_bytes(bytes.try_into().unwrap())
     }
 }

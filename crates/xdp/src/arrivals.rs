@@ -77,8 +77,12 @@ impl Arrivals {
         }
         // SAFETY: the kernel has written the header before the word that says so, and leaves the place alone until we give it back.
         let header = unsafe { place.cast::<libc::tpacket2_hdr>().read() };
-        let start = usize::from(header.tp_mac).min(self.place_bytes);
-        let length = (header.tp_snaplen as usize).min(self.place_bytes - start);
+        let (start, length) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
+        assert!(
+            start + length <= self.place_bytes,
+            "the kernel puts {length} bytes at {start} of a place of {}",
+            self.place_bytes
+        );
         // SAFETY: within the place, and nobody writes there until it is given back, when this is dropped.
         let bytes = unsafe { std::slice::from_raw_parts(place.add(start).as_ptr(), length) };
         self.next = (self.next + 1) % (RING_BYTES / self.place_bytes);

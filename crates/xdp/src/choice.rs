@@ -1,12 +1,13 @@
 //! The best ports that an interface can have, and what was lost where they are not the best.
 
 use crate::afxdp::{self, XdpQueue};
+use crate::card;
 use crate::errors::Error;
 use crate::ours::Ours;
 use crate::packet::{self, PacketQueue};
 use crate::tap::{self, TapQueue};
 use corelane_rss::{FlowHasher, Table};
-use corelane_seam::{FrameMemory, Port};
+use corelane_seam::{FRAMES_MAX, FrameMemory, Port};
 use corelane_select::QueueSelector;
 use corelane_select::bpf::XdpMode;
 use std::fmt;
@@ -54,6 +55,8 @@ pub enum Loss {
     /// There is no AF_XDP for this reason, so there are packet sockets: they bring every packet of the interface, and the kernel has it as
     /// well.
     Xdp(Error),
+    /// The interface takes VLAN tags out of packets, and its driver does not tell of them: what comes for a VLAN is taken to have none.
+    Tags,
     /// Lanes do not take packets in by themselves, for this reason: the kernel does, and takes their CPU for it.
     Polling(Error),
     /// The kernel chooses a tap's queue for a packet by a hash of its own, for this reason.
@@ -70,6 +73,10 @@ impl fmt::Display for Loss {
             Self::Steering(why) => {
                 write!(f, "the kernel gives packets to queues as it likes, so some change lanes on their way: {why}")
             }
+            Self::Tags => f.write_str(
+                "the interface takes VLAN tags out of packets and tells no program, so packets of VLANs are served as if they had none: have it \
+                 leave them in (ethtool -K INTERFACE rxvlan off)",
+            ),
             Self::Polling(why) => write!(f, "lanes do not poll, so the kernel receives for them by itself: {why}"),
             Self::Xdp(why) => write!(
                 f,
@@ -92,17 +99,19 @@ pub struct Choice {
 /// Opens the first `queues` queues of the interface for what is `ours`: with AF_XDP, or else with packet sockets.
 ///
 /// # Errors
-/// What no other kind of port would cure: [`Error::NoInterface`], [`Error::NoQueue`], [`Error::Range`] and the like; what
+/// What no other kind of port would cure: [`Error::NoInterface`], [`Error::ProgramThere`], [`Error::NoQueue`], [`Error::Range`] and the like; what
 /// [`packet::open`] says where there is no AF_XDP.
 pub fn ports_for(interface: &str, ours: &Ours, queues: usize) -> Result<Choice, Error> {
     match afxdp::open(interface, ours, queues) {
         Ok(opened) => {
             let is_native = opened.iter().all(|queue| queue.mode() == XdpMode::Native);
-            let lost = if is_native { Vec::new() } else { vec![Loss::Native] };
+            let is_blind = !opened.iter().all(XdpQueue::tells_tags) && card::takes_tags_out(interface).unwrap_or(false);
+            let lost = [(!is_native).then_some(Loss::Native), is_blind.then_some(Loss::Tags)].into_iter().flatten().collect();
             Ok(Choice { queues: opened.into_iter().map(Queue::Xdp).collect(), lost })
         }
         Err(why) if may_do_without(&why) => {
-            let opened = packet::open(interface, queues)?;
+            let mut opened = packet::open(interface, queues)?;
+            packet::hear_groups(&mut opened, ours)?;
             Ok(Choice { queues: opened.into_iter().map(Queue::Packet).collect(), lost: vec![Loss::Xdp(why)] })
         }
         Err(why) => Err(why),
@@ -110,6 +119,12 @@ pub fn ports_for(interface: &str, ours: &Ours, queues: usize) -> Result<Choice, 
 }
 
 impl Choice {
+    /// Frames of so many bytes that each of the ports can have at the most: those of AF_XDP are locked, and that is limited ([`afxdp::frames_max`]).
+    pub fn frames_max(&self, frame_bytes: usize) -> usize {
+        let is_locked = self.queues.iter().any(|queue| matches!(queue, Queue::Xdp(_)));
+        if is_locked { afxdp::frames_max(frame_bytes, self.queues.len()) } else { FRAMES_MAX }
+    }
+
     /// Has lanes take packets in by themselves ([`afxdp::poll`]); where that cannot be, it is noted as lost.
     pub fn poll(&mut self) {
         let queues = self.queues.iter_mut().filter_map(|queue| match queue {
@@ -143,5 +158,5 @@ pub fn taps_for(name: &str, hasher: &FlowHasher, table: &Table, queues: usize) -
 
 /// Whether a packet socket may do what AF_XDP could not.
 fn may_do_without(why: &Error) -> bool {
-    matches!(why, Error::Program(_) | Error::Absent { .. } | Error::Forbidden { .. } | Error::Busy { .. } | Error::Refused { .. })
+    matches!(why, Error::Program(_) | Error::Absent { .. } | Error::Forbidden { .. } | Error::Refused { .. })
 }

@@ -2,9 +2,10 @@
 
 use crate::errors::Error;
 use crate::link::{DOWN, GONE, TAG_BYTES, Watch};
+use crate::losses::Losses;
 use crate::outgoing::{self, PIECES_MAX, pieces, settle};
 use corelane_os::errno::{self, would_block};
-use corelane_seam::{Fault, Frame, FrameMemory, Link, Port, PortFacts, PortKind, Taken};
+use corelane_seam::{Checksum, Fault, Frame, FrameMemory, Link, Port, PortFacts, PortKind, Taken};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -34,7 +35,7 @@ pub trait Calls: fmt::Debug {
     fn descriptor(&self) -> BorrowedFd<'_>;
 
     /// Receives one packet into the frames, whose data is all of their room and of which there are at most 17; notes what is known of the
-    /// packet in the facts of the first.
+    /// packet in the facts of the first: its time by the lane's clock, too, if that is known; a checksum that is only partly there is completed.
     ///
     /// # Errors
     /// The system's number; `EAGAIN` if there is none.
@@ -45,6 +46,11 @@ pub trait Calls: fmt::Debug {
     /// # Errors
     /// The system's number; `EAGAIN` if there is no room, `EINVAL` and `EMSGSIZE` for what is never taken.
     fn send(&mut self, packet: &[Frame]) -> Result<(), i32>;
+
+    /// What was lost within the calls.
+    fn losses(&self) -> Losses {
+        Losses::default()
+    }
 }
 
 /// A port of such calls.
@@ -86,6 +92,11 @@ impl<C: Calls> CopyingPort<C> {
         self.too_long
     }
 
+    /// What it has lost so far; asks the kernel.
+    pub fn losses(&self) -> Losses {
+        Losses { too_long: self.too_long, ..self.calls.losses() }
+    }
+
     /// Whether there are frames for the longest packet.
     fn has_frames(&self) -> bool {
         self.memory.counts().free >= self.pieces
@@ -99,13 +110,14 @@ impl<C: Calls> CopyingPort<C> {
         let mut frames = std::mem::take(&mut self.blank);
         frames.extend(std::iter::from_fn(|| self.memory.frame()).take(self.pieces));
         frames.iter_mut().for_each(|frame| frame.set_length(frame.room()));
-        let received = self.calls.receive(&mut frames);
+        let (received, before) = (self.calls.receive(&mut frames), into.len());
         let is_handed_over = match received {
             Ok(Received::Packet { length }) => hand_over(now, length, left, &mut frames, into),
             _ => false,
         };
         frames.clear();
         self.blank = frames;
+        complete(&mut into[before..]);
         match received {
             Ok(Received::Packet { .. } | Received::TooLong) => self.too_long += u64::from(!is_handed_over),
             Ok(Received::Nothing) | Err(libc::EINTR) => {}
@@ -154,7 +166,8 @@ fn hand_over(now: u64, length: usize, left: usize, frames: &mut Vec<Frame>, into
     if pieces > left {
         return false;
     }
-    frames[0].facts.time = now;
+    let time = &mut frames[0].facts.time;
+    *time = if *time == 0 { now } else { now.min(*time) };
     let mut rest = length;
     for mut frame in frames.drain(..pieces) {
         frame.set_length(rest.min(frame.len()));
@@ -164,6 +177,13 @@ fn hand_over(now: u64, length: usize, left: usize, frames: &mut Vec<Frame>, into
     }
     assert!(rest == 0, "{length} bytes lie in {pieces} frames");
     true
+}
+
+/// Computes a checksum that the kernel has left to whoever reads the packet, so that its bytes are those of the wire.
+fn complete(packet: &mut [Frame]) {
+    if packet.first().is_some_and(|first| matches!(first.facts.checksum, Checksum::Partial { .. })) && !outgoing::sum(packet) {
+        packet[0].facts.checksum = Checksum::Unknown;
+    }
 }
 
 /// Where a packet lies, for calls that take more than one place; and in how many of these.

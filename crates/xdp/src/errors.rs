@@ -2,6 +2,7 @@
 
 use corelane_os::errno::{self, refusal};
 use corelane_seam::{Fault, Reason};
+use corelane_select::Error as Steering;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -49,7 +50,14 @@ pub enum Error {
         /// Queues asked for.
         needed: usize,
     },
-    /// Somebody else has the interface's queue, or a program on the interface (EBUSY).
+    /// The interface has a program for what comes (XDP): another would hear nothing.
+    ProgramThere {
+        /// The interface.
+        name: Box<str>,
+        /// The process that has it, where that is to be seen.
+        holder: Option<Box<str>>,
+    },
+    /// Somebody else has the interface's queue (EBUSY).
     Busy {
         /// The interface.
         name: Box<str>,
@@ -116,12 +124,10 @@ impl Error {
             Self::NoInterface { .. } | Self::NoQueue { .. } | Self::NoSendQueue { .. } => {
                 Fault { reason: Reason::NoInterface, number: libc::ENODEV }
             }
-            Self::Busy { .. } => Fault { reason: Reason::Busy, number: libc::EBUSY },
+            Self::Busy { .. } | Self::ProgramThere { .. } => Fault { reason: Reason::Busy, number: libc::EBUSY },
             Self::LockedMemory { .. } => Fault { reason: Reason::NoMemory, number: libc::ENOMEM },
             Self::Absent { .. } => Fault::of(Reason::Unsupported),
-            Self::Program(corelane_select::Error::BpfForbidden { .. }) => {
-                Fault { reason: Reason::Permission, number: libc::EPERM }
-            }
+            Self::Program(Steering::BpfForbidden { .. }) => Fault { reason: Reason::Permission, number: libc::EPERM },
             _ => Fault::of(Reason::Other),
         }
     }
@@ -157,6 +163,17 @@ impl fmt::Display for Error {
             Self::Busy { name, what } => {
                 write!(f, "{name}: {what}: another process has it: end that one, or use another queue or interface")
             }
+            Self::ProgramThere { name, holder: Some(holder) } => {
+                write!(
+                    f,
+                    "{name} has an XDP program already, of {holder}, which gets what comes: end it, or use another interface"
+                )
+            }
+            Self::ProgramThere { name, holder: None } => write!(
+                f,
+                "{name} has an XDP program already, which gets what comes: end the process that has it (bpftool link), or take it away \
+                 (ip link set dev {name} xdp off), or use another interface"
+            ),
             Self::AddressTaken { address } => write!(
                 f,
                 "the kernel has {address} itself, and one of us only can answer for it: take it away (ip addr del), or serve ports of it"
@@ -165,14 +182,27 @@ impl fmt::Display for Error {
             Self::Range { what, got, most } => write!(f, "{what} must be 1 to {most}, not {got}: change the setting"),
             Self::LockedMemory { bytes, limit } => write!(
                 f,
-                "{bytes} bytes of frames are more than this process may lock ({limit}): give the port fewer or smaller frames, or \
-                 raise the limit (ulimit -l, LimitMEMLOCK=)"
+                "{bytes} bytes of frames are more than this process may lock ({limit}): have fewer frames (,frames=N of --packet), \
+                 or raise the limit (ulimit -l, LimitMEMLOCK=)"
             ),
             Self::FrameShort { name, needed, got } => write!(
                 f,
                 "packets of {name} have up to {needed} bytes, and the frames of one have room for {got}: use larger frames, or a smaller \
                  MTU (ip link set {name} mtu)"
             ),
+            Self::Program(Steering::BpfForbidden { call }) => write!(
+                f,
+                "{call} is forbidden: give the process CAP_BPF and CAP_NET_ADMIN, and let the container's seccomp profile allow bpf"
+            ),
+            Self::Program(Steering::BpfAbsent { call }) => {
+                write!(
+                    f,
+                    "{call} lacks what the program needs: use a kernel from 5.9 with CONFIG_BPF_SYSCALL and CONFIG_XDP_SOCKETS"
+                )
+            }
+            Self::Program(Steering::BpfVerifier { number, log }) => {
+                write!(f, "the verifier refused a program (error {number}): report this with its words:\n{log}")
+            }
             Self::Program(error) => error.fmt(f),
         }
     }

@@ -19,10 +19,15 @@
 
 pub mod afxdp;
 mod arrivals;
+mod btf;
+mod card;
 mod choice;
 mod copying;
 mod errors;
+mod groups;
+mod holder;
 mod link;
+mod losses;
 mod ours;
 mod outgoing;
 pub mod packet;
@@ -35,4 +40,5 @@ pub use choice::{Choice, Loss, Queue, ports_for, taps_for};
 pub use copying::{Calls, CopyingPort, Received};
 pub use errors::Error;
 pub use link::Interface;
+pub use losses::Losses;
 pub use ours::{OURS_MAX, Ours};

@@ -37,7 +37,12 @@ pub struct Interface {
     pub is_up: bool,
     /// Whether it is a tap or a tun: one whose other end is a process.
     pub is_tun: bool,
+    /// The number of the program that it runs on each packet that comes (XDP); none without one.
+    pub program: Option<u32>,
 }
+
+/// Within `IFLA_XDP`: the program's number.
+const IFLA_XDP_PROG_ID: u16 = 4;
 
 impl Interface {
     /// Looks one up by its name.
@@ -58,6 +63,7 @@ impl Interface {
         let attributes = Attributes::behind(body, HEAD_BYTES)?;
         let mac = attributes.get(libc::IFLA_ADDRESS).and_then(|bytes| bytes.first_chunk().copied()).unwrap_or_default();
         let number = |at| word(body, at).unwrap_or_default();
+        let programs = Attributes::of(attributes.get(libc::IFLA_XDP).unwrap_or_default())?;
         let details = Attributes::of(attributes.get(libc::IFLA_LINKINFO).unwrap_or_default())?;
         Ok(Self {
             name: name.into(),
@@ -67,6 +73,7 @@ impl Interface {
             send_queues: attributes.number(libc::IFLA_NUM_TX_QUEUES).unwrap_or(1).max(1),
             is_up: number(8) & libc::IFF_UP as u32 != 0,
             is_tun: details.text(libc::IFLA_INFO_KIND).is_some_and(|kind| kind == "tun"),
+            program: programs.number(IFLA_XDP_PROG_ID).filter(|number| *number > 0),
         })
     }
 

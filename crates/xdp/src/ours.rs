@@ -3,8 +3,11 @@
 //! Whoever has an address answers for all of it: the packets to it, and who asks for it by ARP and neighbour discovery. So with
 //! [`Ours::Addresses`] we answer ARP, neighbour discovery and ICMP for those addresses, and the kernel never hears of them; one that it has itself
 //! is refused. With [`Ours::Ports`] the address is the kernel's, who goes on answering all three, and we have UDP to these ports alone; a
-//! fragment of such a packet, which has no port to go by, is the kernel's. Packets with VLAN tags are the kernel's.
+//! fragment of such a packet, which has no port to go by, is the kernel's. Packets with VLAN tags are the kernel's: those with a tag in their bytes, and those
+//! whose tag the card has taken out, where its driver tells (`card`). Where it does not, nobody can tell such a packet from one without a tag, so have
+//! the card leave tags in (`ethtool -K INTERFACE rxvlan off`; of veth, `txvlan off` at the other end).
 
+use crate::card::{Functions, MARK, NOTE_BYTES};
 use crate::errors::Error;
 use crate::link;
 use corelane_os::errno;
@@ -12,7 +15,7 @@ use corelane_select::bpf::assembly::{Alu, Assembler, Instruction, Label, Registe
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
-use Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8};
+use Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R10};
 
 /// Addresses, or addresses with ports, at the most.
 pub const OURS_MAX: usize = 32;
@@ -55,8 +58,9 @@ impl Ours {
     }
 }
 
-/// A function of the kernel (bpf-helpers(7)).
+/// Functions of the kernel (bpf-helpers(7)).
 const REDIRECT_MAP: i32 = 51;
+const ADJUST_META: i32 = 54;
 /// `XDP_PASS`.
 const PASS: i32 = 2;
 const CONTEXT: Register = R6;
@@ -67,6 +71,7 @@ const END: Register = R3;
 mod context {
     pub const DATA: i16 = 0;
     pub const DATA_END: i16 = 4;
+    pub const NOTE: i16 = 8;
     pub const QUEUE: i16 = 16;
 }
 
@@ -98,10 +103,11 @@ const NEIGHBOUR_SOLICITATION: i32 = 135;
 /// More fragments follow, or this one is not the first.
 const FRAGMENT: u16 = 0x3fff;
 
-/// The program: what is ours goes to the socket that the map has for the packet's queue, or to the kernel if there is none.
-pub fn program(ours: &Ours, sockets: BorrowedFd<'_>) -> Vec<Instruction> {
+/// The program: what is ours goes to the socket that the map has for the packet's queue, or to the kernel if there is none; with these functions,
+/// the kernel gets what has a tag beside its bytes, and the socket what is known of a packet.
+pub fn program(ours: &Ours, sockets: BorrowedFd<'_>, functions: Option<&Functions>) -> Vec<Instruction> {
     let mut a = Assembler::new();
-    let (take, pass) = (a.label(), a.label());
+    let (take, pass, hand_over) = (a.label(), a.label(), a.label());
     a.alu(Alu::Move, CONTEXT, R1);
     a.load(Width::Four, START, CONTEXT, context::DATA);
     a.load(Width::Four, END, CONTEXT, context::DATA_END);
@@ -116,6 +122,11 @@ pub fn program(ours: &Ours, sockets: BorrowedFd<'_>) -> Vec<Instruction> {
     }
     let Writer { mut a, .. } = writer;
     a.place(take);
+    if let Some(functions) = functions {
+        ask_for_tag(&mut a, functions, pass);
+        note_hash(&mut a, functions, hand_over);
+    }
+    a.place(hand_over);
     a.map(R1, sockets);
     a.load(Width::Four, R2, CONTEXT, context::QUEUE);
     a.alu(Alu::Move, R3, PASS);
@@ -125,6 +136,50 @@ pub fn program(ours: &Ours, sockets: BorrowedFd<'_>) -> Vec<Instruction> {
     a.alu(Alu::Move, R0, PASS);
     a.exit();
     a.finish()
+}
+
+/// Where a function writes two values, from the end of the stack.
+const FIRST: i16 = -8;
+const SECOND: i16 = -16;
+
+/// Calls a function that writes two values, and goes to the label if its answer, of 32 bits, is that.
+fn ask(a: &mut Assembler, function: u32, when: When, label: Label) {
+    a.alu(Alu::Move, R1, CONTEXT);
+    for (register, place) in [(R2, FIRST), (R3, SECOND)] {
+        a.store(Width::Eight, R10, place, 0);
+        a.alu(Alu::Move, register, R10);
+        a.alu(Alu::Add, register, i32::from(place));
+    }
+    a.call_kernel(function);
+    a.alu(Alu::ShiftLeft, R0, 32);
+    a.branch(when, R0, 0, label);
+}
+
+/// Leaves a packet that has a tag beside its bytes to the kernel.
+fn ask_for_tag(a: &mut Assembler, functions: &Functions, pass: Label) {
+    ask(a, functions.vlan_tag, When::Equal, pass);
+}
+
+/// Writes the packet's hash in front of it, if there is one of use and room for it.
+fn note_hash(a: &mut Assembler, functions: &Functions, without: Label) {
+    ask(a, functions.hash, When::NotEqual, without);
+    a.load(Width::Four, R7, R10, FIRST);
+    a.load(Width::Four, R8, R10, SECOND);
+    a.alu(Alu::Move, R4, R8);
+    a.alu(Alu::And, R4, functions.types.cast_signed());
+    a.branch(When::Equal, R4, 0, without);
+    a.alu(Alu::Or, R8, MARK.cast_signed());
+    a.alu(Alu::Move, R1, CONTEXT);
+    a.alu(Alu::Move, R2, -(NOTE_BYTES as i32));
+    a.call(ADJUST_META);
+    a.branch(When::NotEqual, R0, 0, without);
+    a.load(Width::Four, R2, CONTEXT, context::NOTE);
+    a.load(Width::Four, R3, CONTEXT, context::DATA);
+    a.alu(Alu::Move, R4, R2);
+    a.alu(Alu::Add, R4, NOTE_BYTES as i32);
+    a.branch(When::Greater, R4, R3, without);
+    a.store(Width::Four, R2, 0, R7);
+    a.store(Width::Four, R2, 4, R8);
 }
 
 struct Writer {

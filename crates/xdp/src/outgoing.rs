@@ -12,6 +12,7 @@ pub const PIECES_MAX: usize = 17;
 
 /// Frames of which each has `room`, for a packet of so many bytes; 1 at the least.
 pub fn pieces(bytes: usize, room: usize) -> usize {
+    assert!(room > 0, "a frame has room");
     bytes.div_ceil(room).max(1)
 }
 
@@ -27,8 +28,8 @@ pub fn settle(packet: &mut [Frame], most: usize, pieces_max: usize) -> bool {
     packet[0].facts.vlan.take().is_none_or(|tag| put_in(&mut packet[0], tag))
 }
 
-/// Computes the checksum that the facts ask for.
-fn sum(packet: &mut [Frame]) -> bool {
+/// Computes the checksum that the facts ask for; false if it belongs outside of the first frame.
+pub fn sum(packet: &mut [Frame]) -> bool {
     let Checksum::Partial { start, offset } = packet[0].facts.checksum else { return true };
     let (start, place) = (usize::from(start), usize::from(start) + usize::from(offset));
     if place + 2 > packet[0].len() {

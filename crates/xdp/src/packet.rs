@@ -4,14 +4,25 @@
 //! must not be one of its addresses. Several sockets of one interface share what comes by the queue that it came on.
 //!
 //! What comes lies in a ring that the kernel shares with us (`arrivals`), and is copied into a frame; what leaves is sent by a call each.
+//!
+//! The kernel says when a packet came, by the wall clock. That is told by the lane's clock, as far apart as the two are when the ring is looked at: so it is wrong
+//! by as much as the wall clock was set in between, which is moments, and never later than the look.
+//!
+//! What a peer on this machine sends as a train of datagrams (`UDP_SEGMENT`), and nobody has cut, is too long, and counted as that.
 
 use crate::arrivals::Arrivals;
 use crate::copying::{Calls, CopyingPort, Received, places};
 use crate::errors::Error;
+use crate::groups::Groups;
 use crate::link::{Interface, TAG_BYTES, Watch};
+use crate::losses::Losses;
+use crate::ours::Ours;
+use corelane_os::clock;
 use corelane_os::errno::checked;
 use corelane_seam::{Checksum, Frame, FrameMemory, PortKind, VlanTag};
+use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 
 /// Sockets of one interface at the most (`PACKET_FANOUT_MAX` of the oldest kernels).
 pub const QUEUES_MAX: usize = 256;
@@ -46,12 +57,16 @@ pub fn open(name: &str, queues: usize) -> Result<Vec<PacketQueue>, Error> {
         if queues > 1 {
             group = Some(join(&descriptor, group).map_err(refused("PACKET_FANOUT"))?);
         }
-        opened.push(PacketQueue { calls: PacketCalls { descriptor, arrivals }, name: name.into(), queue });
+        opened.push(PacketQueue { calls: PacketCalls::new(descriptor, arrivals), name: name.into(), queue });
     }
     Ok(opened)
 }
 
-fn create() -> Result<OwnedFd, i32> {
+/// A packet socket that hears nothing yet.
+///
+/// # Errors
+/// The system's number.
+pub(crate) fn create() -> Result<OwnedFd, i32> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // Without a protocol nothing arrives before it is bound. SAFETY: the call takes no memory.
     let number = checked(unsafe { libc::socket(libc::AF_PACKET, kind, 0) } as isize)?;
@@ -59,6 +74,17 @@ fn create() -> Result<OwnedFd, i32> {
     let descriptor = unsafe { OwnedFd::from_raw_fd(number as i32) };
     set(&descriptor, IGNORE_OUTGOING, 1)?;
     Ok(descriptor)
+}
+
+/// Has the interface let through what asks for the IPv6 addresses of ours, as long as one of the sockets is there.
+///
+/// # Errors
+/// As [`open`].
+pub fn hear_groups(queues: &mut [PacketQueue], ours: &Ours) -> Result<(), Error> {
+    let Some(first) = queues.first() else { return Ok(()) };
+    let groups = Groups::join(&Interface::find(&first.name)?, ours)?.map(Arc::new);
+    queues.iter_mut().for_each(|queue| queue.calls.groups.clone_from(&groups));
+    Ok(())
 }
 
 fn bind(descriptor: &OwnedFd, interface: u32) -> Result<(), i32> {
@@ -115,6 +141,59 @@ pub type PacketPort = CopyingPort<PacketCalls>;
 pub struct PacketCalls {
     descriptor: OwnedFd,
     arrivals: Arrivals,
+    groups: Option<Arc<Groups>>,
+    clocks: Clocks,
+    send_lost: u64,
+    /// What the ring had no place for, as far as the kernel was asked, which then counts from 0.
+    ring_full: Cell<u64>,
+}
+
+impl PacketCalls {
+    fn new(descriptor: OwnedFd, arrivals: Arrivals) -> Self {
+        let (groups, clocks, ring_full) = (None, Clocks::default(), Cell::new(0));
+        Self { descriptor, arrivals, groups, clocks, send_lost: 0, ring_full }
+    }
+}
+
+/// How the wall clock, by which the kernel says when a packet came, stands to the lane's.
+#[derive(Debug, Default)]
+struct Clocks {
+    seen: Option<Seen>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// By so much the wall clock is ahead.
+    ahead: u64,
+    /// What came before was not waiting until now: the wall clock was set.
+    earliest: u64,
+    /// Packets for which this still holds.
+    packets: u32,
+}
+
+/// Packets whose times are told by one look at both clocks.
+const LOOK_HOLDS: u32 = 64;
+/// How long a packet waits in the ring at the most, in nanoseconds.
+const WAITS_MAX: u64 = 1_000_000_000;
+
+impl Clocks {
+    /// When that was by the lane's clock, in nanoseconds; 0 if it cannot be told.
+    fn time_of(&mut self, stamp: u64) -> u64 {
+        let seen = self.seen.take().unwrap_or_else(Self::look);
+        self.seen = Some(Seen { packets: seen.packets - 1, ..seen }).filter(|seen| seen.packets > 0);
+        stamp.checked_sub(seen.ahead).filter(|time| *time >= seen.earliest).unwrap_or(0)
+    }
+
+    /// Looks at both. What comes between makes packets seem to have come later, and nothing later than now.
+    fn look() -> Seen {
+        let (wall, now) = (clock::wall_clock(), clock::now());
+        Seen { ahead: wall.saturating_sub(now), earliest: now.saturating_sub(WAITS_MAX).max(1), packets: LOOK_HOLDS }
+    }
+
+    /// The next packet is looked at another time.
+    fn forget(&mut self) {
+        self.seen = None;
+    }
 }
 
 impl Calls for PacketCalls {
@@ -127,7 +206,10 @@ impl Calls for PacketCalls {
     }
 
     fn receive(&mut self, frames: &mut [Frame]) -> Result<Received, i32> {
-        let Some(arrival) = self.arrivals.next() else { return Err(libc::EAGAIN) };
+        let Some(arrival) = self.arrivals.next() else {
+            self.clocks.forget();
+            return Err(libc::EAGAIN);
+        };
         let room: usize = frames.iter().map(|frame| frame.len()).sum();
         let Some(bytes) = arrival.bytes().filter(|bytes| bytes.len() <= room) else { return Ok(Received::TooLong) };
         let mut rest = bytes;
@@ -136,7 +218,9 @@ impl Calls for PacketCalls {
             frame[..piece.len()].copy_from_slice(piece);
             rest = behind;
         }
-        note(&mut frames[0], arrival.header());
+        let header = arrival.header();
+        note(&mut frames[0], header);
+        frames[0].facts.time = self.clocks.time_of(u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec));
         Ok(Received::Packet { length: bytes.len() })
     }
 
@@ -148,10 +232,25 @@ impl Calls for PacketCalls {
         // SAFETY: the places are readable, and stay for the call.
         let sent = unsafe { libc::sendmsg(self.descriptor.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT) };
         match checked(sent) {
+            Ok(_) => Ok(()),
             // The interface's own queue is full: as on a card, the frame is lost there.
-            Ok(_) | Err(libc::ENOBUFS) => Ok(()),
+            Err(libc::ENOBUFS) => {
+                self.send_lost += 1;
+                Ok(())
+            }
             Err(number) => Err(number),
         }
+    }
+
+    fn losses(&self) -> Losses {
+        let mut seen = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let (number, mut length) = (self.descriptor.as_raw_fd(), size_of::<libc::tpacket_stats>() as u32);
+        let option = libc::PACKET_STATISTICS;
+        // SAFETY: the value is writable, and of that length.
+        let asked = unsafe { libc::getsockopt(number, libc::SOL_PACKET, option, (&raw mut seen).cast(), &raw mut length) };
+        assert!(checked(asked as isize).is_ok(), "a packet socket counts");
+        self.ring_full.set(self.ring_full.get() + u64::from(seen.tp_drops));
+        Losses { ring_full: self.ring_full.get(), send_lost: self.send_lost, ..Losses::default() }
     }
 }
 
@@ -164,5 +263,24 @@ fn note(frame: &mut Frame, data: &libc::tpacket2_hdr) {
     if has(libc::TP_STATUS_VLAN_VALID) {
         let protocol = if has(libc::TP_STATUS_VLAN_TPID_VALID) { data.tp_vlan_tpid } else { libc::ETH_P_8021Q as u16 };
         frame.facts.vlan = Some(VlanTag { protocol, control: data.tp_vlan_tci });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_told_by_the_lanes_clock() {
+        let mut clocks = Clocks { seen: Some(Seen { ahead: 1000, earliest: 50, packets: 4 }) };
+        // As it was; before the ring was looked at for the first time; before the machine began; and another look.
+        assert_eq!([1060, 1049, 999].map(|stamp| clocks.time_of(stamp)), [60, 0, 0]);
+        assert_eq!((clocks.time_of(1050), clocks.seen.is_none()), (50, true));
+        let before = clock::now();
+        let time = clocks.time_of(clock::wall_clock());
+        assert!(time > 0 && time.abs_diff(before) < WAITS_MAX, "{time}, {before}");
+        assert_eq!(clocks.seen.unwrap().packets, LOOK_HOLDS - 1);
+        clocks.forget();
+        assert!(clocks.seen.is_none());
     }
 }

@@ -123,6 +123,7 @@ impl Polling {
     /// What the kernel says; then it receives by itself.
     pub fn renew(&mut self, interface: u32, queue: usize) -> io::Result<()> {
         let receivers = Receiver::of_queues(interface, queue + 1)?;
+        assert!(receivers.len() > queue, "as many as were asked for");
         let receiver = receivers[queue];
         if receiver.id == self.receiver.id {
             return Ok(());

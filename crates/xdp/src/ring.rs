@@ -72,14 +72,20 @@ impl<T: Copy> Ring<T> {
         self.load(self.flags) & NEEDS_CALL != 0
     }
 
-    /// Entries that can be put in; none if the kernel's index makes no sense.
+    /// Entries that can be put in.
     pub fn room(&self) -> u32 {
-        self.size.saturating_sub(self.untaken())
+        self.size - self.untaken()
     }
 
     /// Entries put in that the kernel has not taken.
     pub fn untaken(&self) -> u32 {
-        self.own.wrapping_sub(self.load(self.consumer))
+        self.checked(self.own.wrapping_sub(self.load(self.consumer)))
+    }
+
+    /// A number of entries, which the kernel's index says. One that makes no sense would have us use entries that are the kernel's.
+    fn checked(&self, entries: u32) -> u32 {
+        assert!(entries <= self.size, "the kernel counts {entries} entries in a ring of {}", self.size);
+        entries
     }
 
     /// Puts one in; the kernel sees it with [`Ring::publish`].
@@ -98,9 +104,9 @@ impl<T: Copy> Ring<T> {
         self.store(self.producer, self.own);
     }
 
-    /// Entries that the kernel has put in and we have not taken; never more than the ring holds.
+    /// Entries that the kernel has put in and we have not taken.
     pub fn ready(&self) -> u32 {
-        self.load(self.producer).wrapping_sub(self.own).min(self.size)
+        self.checked(self.load(self.producer).wrapping_sub(self.own))
     }
 
     /// The one behind so many others, which stays; none if the kernel has not put it in.

@@ -1,7 +1,7 @@
 //! What lanes ask of the kernel, each tried by the crate that uses it.
 
 use super::Found;
-use crate::lanes::frames::{FRAME_BYTES, FRAMES};
+use crate::lanes::frames::{FRAME_BYTES, FRAMES_LEAST};
 use crate::lanes::{DriverKind, attempt};
 use corelane_drivers::{Probes, tried};
 use corelane_machine::ethtool::Ethtool;
@@ -96,7 +96,7 @@ pub(super) fn holders() -> Found {
 }
 
 pub(super) fn afxdp() -> Found {
-    let memory = match FrameMemory::new(FRAMES, FRAME_BYTES) {
+    let memory = match FrameMemory::new(FRAMES_LEAST, FRAME_BYTES) {
         Ok(memory) => memory,
         Err(error) => return Found::missing(error.to_string()),
     };

@@ -80,7 +80,7 @@ pub(super) fn capabilities() -> Found {
     }
 }
 
-/// Bytes of locked memory that the frames of one lane take.
+/// Bytes of locked memory that the frames of one lane take where all are to be had.
 const LOCKED_BYTES: u64 = (FRAMES * FRAME_BYTES) as u64;
 
 pub(super) fn locked_memory() -> Found {

@@ -159,7 +159,7 @@ pub const SUBJECTS: &[Subject] = &[
     Subject {
         number: 1020,
         name: "locked memory",
-        cost: "with --packet some lanes have no port of AF_XDP",
+        cost: "with --packet lanes have fewer frames of AF_XDP, in which fewer packets and fragments can wait",
         remedy: "raise the limit of locked memory (LimitMEMLOCK= of a unit)",
         command: "ulimit -l unlimited",
         examine: Examine::Machine(limits::locked_memory),

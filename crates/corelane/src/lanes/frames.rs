@@ -3,6 +3,7 @@
 use crate::error::Error;
 use corelane_lane::{Control, Ear, Homing, Mesh, Tell};
 use corelane_os::random::secret;
+use corelane_os::rights::locked_bytes_max;
 use corelane_rss::{FlowHasher, Table};
 use corelane_seam::parcel::{AbroadLimits, Parcel, Post};
 use corelane_seam::{Arena, Driver, FrameMemory, Tuning};
@@ -15,10 +16,14 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Frames of each lane's port, and bytes of each: 2 MiB a lane, which are locked.
-pub(crate) const FRAMES: usize = 1024;
+/// Frames of each lane's port where nobody says how many and they can be had, and bytes of each: 8 MiB a lane, which AF_XDP has locked. How
+/// many datagrams and fragments may wait follows from their number.
+pub(crate) const FRAMES: usize = 4096;
 pub(crate) const FRAME_BYTES: usize = 2048;
-/// Frames in each of a port's rings.
+/// Frames of a port at the least and at the most.
+pub(crate) const FRAMES_LEAST: usize = 256;
+const FRAMES_MOST: usize = 1 << 16;
+/// Frames in each of a port's rings at the most.
 const RING: usize = 256;
 
 /// An interface whose frames lanes have, and the addresses that are theirs and no longer the kernel's.
@@ -28,6 +33,7 @@ const RING: usize = 256;
 /// `6in4`, `vxlan`), each as often as needed, has tunnels to these addresses opened. `channels=PATH` has other
 /// processes take packets at that Unix socket. `poll` has each lane take its packets in by itself (AF_XDP, Linux 6.13), so
 /// that under a flood nothing takes its CPU from it; a packet that comes just after a lane has found none waits up to 0.2 milliseconds.
+/// `frames=N` gives each lane so many frames of 2 KiB, 256 to 65,536; else it has 4,096, or with AF_XDP as many as may be locked.
 ///
 /// `tap:tap0` instead of an interface is a tap of that name: lanes are at the other end of a wire whose near end is the kernel's. One that is not there
 /// is made, is down until somebody gives it an address and sets it up, and is gone with the process.
@@ -40,6 +46,8 @@ pub struct PacketPort {
     tunnels: Vec<Tunnel>,
     channels: Option<PathBuf>,
     polls: bool,
+    /// As many as can be had if none.
+    frames: Option<usize>,
 }
 
 impl PacketPort {
@@ -87,7 +95,7 @@ impl FromStr for PacketPort {
         let wrong = |what: &str| Error::Setting {
             name: "packet",
             why: format!(
-                "{text:?}: {what}: write eth1,ip=10.0.0.2/24, or tap:NAME for a tap, and behind it ,ip=.. for each further address, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan, ,channels=PATH, and ,poll"
+                "{text:?}: {what}: write eth1,ip=10.0.0.2/24, or tap:NAME for a tap, and behind it ,ip=.. for each further address, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan, ,channels=PATH, ,frames=N, and ,poll"
             ),
         };
         let mut parts = text.split(',');
@@ -101,6 +109,7 @@ impl FromStr for PacketPort {
             tunnels: Vec::new(),
             channels: None,
             polls: false,
+            frames: None,
         };
         for part in parts {
             match part.split_once('=') {
@@ -108,9 +117,16 @@ impl FromStr for PacketPort {
                 Some(("via", router)) => port.routers.push(router.parse().map_err(|_| wrong("no address of a router"))?),
                 Some(("tunnel", name)) => port.tunnels.push(Tunnel::named(name).ok_or(wrong("no kind of tunnel"))?),
                 Some(("channels", path)) if !path.is_empty() => port.channels = Some(path.into()),
+                Some(("frames", number)) => {
+                    port.frames = Some(frames_of(number).ok_or(wrong("no number of frames from 256 to 65536"))?)
+                }
                 None if part == "poll" && !port.is_tap => port.polls = true,
                 None if part == "poll" => return Err(wrong("a tap is not polled")),
-                _ => return Err(wrong(&format!("{part:?} is neither ip= nor via= nor tunnel= nor channels= nor poll"))),
+                _ => {
+                    return Err(wrong(&format!(
+                        "{part:?} is neither ip= nor via= nor tunnel= nor channels= nor frames= nor poll"
+                    )));
+                }
             }
         }
         if port.networks.is_empty() { Err(wrong("no address")) } else { Ok(port) }
@@ -122,9 +138,35 @@ fn network_of(text: &str) -> Option<(IpAddr, u8)> {
     Some((address.parse().ok()?, bits.parse().ok()?))
 }
 
+fn frames_of(text: &str) -> Option<usize> {
+    text.parse().ok().filter(|frames| (FRAMES_LEAST..=FRAMES_MOST).contains(frames))
+}
+
+/// How many frames each lane has of those that it can have at the most, and what the operator should know; none if these are too few.
+fn frames_had(asked: Option<usize>, most: usize) -> Option<(usize, Option<String>)> {
+    match asked {
+        Some(asked) => (asked <= most).then_some((asked, None)),
+        None if most < FRAMES_LEAST => None,
+        None if most < FRAMES => {
+            let note = format!(
+                "{most} frames a lane and not {FRAMES}, for no more may be locked, so fewer packets can wait: raise the limit (ulimit -l, LimitMEMLOCK=), \
+                 or say how many are enough (,frames=N)"
+            );
+            Some((most, Some(note)))
+        }
+        None => Some((FRAMES, None)),
+    }
+}
+
+/// Frames in each ring of a port with so many: half of all at the most, so that a full ring leaves some to send.
+fn ring_of(frames: usize) -> usize {
+    RING.min(1 << (frames / 2).ilog2())
+}
+
 /// What one lane's thread makes its port and its stack of.
 pub(crate) struct LaneFrames {
     lane: usize,
+    frames: usize,
     queue: Queue,
     settings: Settings,
     crossing: Mesh<Crossing>,
@@ -173,21 +215,27 @@ pub(crate) fn open(port: &PacketPort, control: &Arc<Control>, steering: &Steerin
     if port.polls {
         choice.poll();
     }
-    let notes = choice.lost.iter().map(|lost| format!("packet {}: {lost}", port.interface)).collect();
+    let (frames, fewer) = frames_had(port.frames, choice.frames_max(FRAME_BYTES)).ok_or_else(|| {
+        let bytes = port.frames.unwrap_or(FRAMES_LEAST) * FRAME_BYTES * lanes;
+        refused(corelane_xdp::Error::LockedMemory { bytes, limit: locked_bytes_max() }.to_string())
+    })?;
+    let lost = choice.lost.iter().map(ToString::to_string).chain(fewer);
+    let notes = lost.map(|lost| format!("packet {}: {lost}", port.interface)).collect();
     let meshes = Mesh::between(control, messages).into_iter().zip(Mesh::between(control, messages));
     let (tell, ears) = control.words();
     let complete = choice.queues.len() == lanes && meshes.len() == lanes && ears.len() == lanes;
     assert!(complete, "each lane has a queue, its mailboxes and an ear");
     let each = choice.queues.into_iter().zip(meshes).zip(ears).enumerate();
-    let frames = each.map(|(lane, ((queue, (crossing, homing)), ear))| LaneFrames {
+    let each = each.map(|(lane, ((queue, (crossing, homing)), ear))| LaneFrames {
         lane,
+        frames,
         queue,
         settings: settings(lane),
         crossing,
         homing,
         ear,
     });
-    Ok((frames.collect(), Placing { tell, lanes, selector }, notes))
+    Ok((each.collect(), Placing { tell, lanes, selector }, notes))
 }
 
 impl LaneFrames {
@@ -199,10 +247,10 @@ impl LaneFrames {
         tuning: Tuning,
     ) -> Result<(Stack<D>, Packets, Homing), Error> {
         let refused = |why: String| Error::Setting { name: "packet", why };
-        let (memory, post) = (FrameMemory::new(FRAMES, FRAME_BYTES)?, Post::default());
+        let (memory, post) = (FrameMemory::new(self.frames, FRAME_BYTES)?, Post::default());
         let number = u16::try_from(self.lane).map_err(|_| refused(format!("lane {} has no port", self.lane)))?;
         memory.open_abroad(number, AbroadLimits::default(), &post);
-        let port = self.queue.port(memory, RING).map_err(|why| refused(why.to_string()))?;
+        let port = self.queue.port(memory, ring_of(self.frames)).map_err(|why| refused(why.to_string()))?;
         let stack = Stack::new(driver, arena.clone(), tuning, port, &self.settings).map_err(|why| refused(why.to_string()))?;
         let mut packets = stack.packets(self.crossing);
         packets.set_ear(self.ear);
@@ -235,6 +283,22 @@ mod tests {
     }
 
     #[test]
+    fn frames_are_as_many_as_are_asked_for_or_can_be_had() {
+        let asked = |text: &str| text.parse::<PacketPort>().unwrap().frames;
+        assert_eq!((asked("eth1,ip=10.0.0.2/24,frames=512"), asked("eth1,ip=10.0.0.2/24")), (Some(512), None));
+        assert_eq!(frames_had(None, FRAMES), Some((FRAMES, None)));
+        assert_eq!(frames_had(Some(FRAMES_MOST), FRAMES_MOST), Some((FRAMES_MOST, None)));
+        let (had, note) = frames_had(None, FRAMES - 1).unwrap();
+        assert!(had == FRAMES - 1 && note.unwrap().contains("4095 frames a lane and not 4096"));
+        assert_eq!((frames_had(None, FRAMES_LEAST - 1), frames_had(Some(512), 511)), (None, None));
+    }
+
+    #[test]
+    fn a_ring_leaves_half_of_the_frames_to_send() {
+        assert_eq!([256, 511, 512, 4096].map(ring_of), [128, 128, 256, 256]);
+    }
+
+    #[test]
     fn what_cannot_be_read_is_told_with_an_example() {
         for (text, words) in [
             ("", "no interface"),
@@ -243,7 +307,9 @@ mod tests {
             ("eth1,ip=10.0.0.2", "no address with its bits"),
             ("eth1,ip=ten/24", "no address with its bits"),
             ("eth1,ip=10.0.0.2/24,via=there", "no address of a router"),
-            ("eth1,mtu=9000", "\"mtu=9000\" is neither ip= nor via= nor tunnel= nor channels= nor poll"),
+            ("eth1,mtu=9000", "\"mtu=9000\" is neither ip= nor via= nor tunnel= nor channels= nor frames= nor poll"),
+            ("eth1,ip=10.0.0.2/24,frames=255", "no number of frames from 256 to 65536"),
+            ("eth1,ip=10.0.0.2/24,frames=65537", "no number of frames from 256 to 65536"),
             ("tap:tap0,ip=10.0.0.2/24,poll", "a tap is not polled"),
             ("eth1,ip=10.0.0.2/24,tunnel=ssh", "no kind of tunnel"),
         ] {

@@ -115,6 +115,8 @@ const SOURCE_REGISTER: u8 = 0x08;
 const JUMP_ALWAYS: u8 = 0x00;
 const JUMP_CALL: u8 = 0x80;
 const JUMP_EXIT: u8 = 0x90;
+/// What is called has its number in the kernel's description (`BPF_PSEUDO_KFUNC_CALL`).
+const DESCRIBED: u8 = 2;
 const TO_BIG_ENDIAN: u8 = 0xdc;
 
 /// A place in a program.
@@ -191,6 +193,11 @@ impl Assembler {
     /// Calls a function of the kernel by its number (bpf-helpers(7)).
     pub fn call(&mut self, function: i32) {
         self.push(Instruction::new(CLASS_JUMP | JUMP_CALL, Register::R0, 0, 0, function));
+    }
+
+    /// Calls a function of the kernel by its number in the kernel's own description (`/sys/kernel/btf/vmlinux`; a kfunc).
+    pub fn call_kernel(&mut self, function: u32) {
+        self.push(Instruction::new(CLASS_JUMP | JUMP_CALL, Register::R0, DESCRIBED, 0, function.cast_signed()));
     }
 
     /// Goes to `label`.
@@ -274,6 +281,7 @@ mod tests {
         a.to_big_endian_16(R2);
         a.wide(R1, 0x1122_3344_5566_7788);
         a.call(82);
+        a.call_kernel(0x1_2345);
         a.exit();
         let expected = [
             [0xbf, 0x16, 0, 0, 0, 0, 0, 0],
@@ -289,6 +297,7 @@ mod tests {
             [0x18, 0x01, 0, 0, 0x88, 0x77, 0x66, 0x55],
             [0x00, 0x00, 0, 0, 0x44, 0x33, 0x22, 0x11],
             [0x85, 0x00, 0, 0, 82, 0, 0, 0],
+            [0x85, 0x20, 0, 0, 0x45, 0x23, 1, 0],
             [0x95, 0x00, 0, 0, 0, 0, 0, 0],
         ];
         assert_eq!(bytes(&a.finish()), expected);

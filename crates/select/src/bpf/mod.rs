@@ -199,6 +199,8 @@ impl ProgramKind {
 const ATTACH_XDP: u32 = 37;
 /// `BPF_F_XDP_HAS_FRAGS`.
 const HAS_PIECES: u32 = 1 << 5;
+/// `BPF_F_XDP_DEV_BOUND_ONLY`.
+const OF_ONE_INTERFACE: u32 = 1 << 6;
 
 /// How an interface runs a program (`XDP_FLAGS_DRV_MODE`, `XDP_FLAGS_SKB_MODE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -303,20 +305,37 @@ impl Program {
     /// # Panics
     /// If the name is too long.
     pub fn load(kind: ProgramKind, instructions: &[Instruction], name: &str) -> Result<Self, Error> {
+        Self::load_with(kind, instructions, name, None)
+    }
+
+    /// Loads an XDP program for the interface of this index alone, whose driver's functions it calls ([`assembly::Assembler::call_kernel`]; Linux 6.3). The
+    /// kernel gives such functions to programs that are under the GPL as well, so this one is, beside our licence.
+    ///
+    /// # Errors
+    /// As [`Program::load`], which say so of a driver without such functions, too.
+    ///
+    /// # Panics
+    /// If the name is too long, or the program is of another kind.
+    pub fn load_for(kind: ProgramKind, instructions: &[Instruction], name: &str, interface: u32) -> Result<Self, Error> {
+        assert!(matches!(kind, ProgramKind::Xdp | ProgramKind::XdpPieces), "only these are an interface's");
+        Self::load_with(kind, instructions, name, Some(interface))
+    }
+
+    fn load_with(kind: ProgramKind, instructions: &[Instruction], name: &str, interface: Option<u32>) -> Result<Self, Error> {
         assert!(!instructions.is_empty(), "a program has an instruction that ends it");
         let (number, attach_to) = kind.numbers();
         let attribute = LoadProgram {
             kind: number,
             count: instructions.len() as u32,
             instructions: instructions.as_ptr().expose_provenance() as u64,
-            licence: c"MIT".as_ptr().expose_provenance() as u64,
+            licence: if interface.is_some() { c"Dual MIT/GPL" } else { c"MIT" }.as_ptr().expose_provenance() as u64,
             log_level: 0,
             log_bytes: 0,
             log: 0,
             kernel_version: 0,
-            flags: kind.flags(),
+            flags: kind.flags() | if interface.is_some() { OF_ONE_INTERFACE } else { 0 },
             name: named(name),
-            interface: 0,
+            interface: interface.unwrap_or(0),
             attach_to,
         };
         let loaded = Self::load_once(&attribute);

@@ -10,6 +10,7 @@ use corelane_os::netlink::generic::{Family, ask, attributes};
 use corelane_os::testing::skip;
 use corelane_seam::{CapturedPort, FRAMES_MAX, FaultyPort, Frame, FrameMemory, PortFaults, Reason};
 use corelane_xdp::{Error, Interface, Loss, Ours, Queue, afxdp, packet, ports_for, tap};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv6Addr, UdpSocket};
 use std::process::{Command, Stdio};
@@ -270,12 +271,19 @@ fn the_best_port_is_chosen_and_losses_are_told() {
         let ours = Ours::Addresses(vec![OURS.into()]);
         let best = ports_for("near", &ours, 1).unwrap();
         assert!(matches!(best.queues[..], [Queue::Xdp(_)]) && best.lost.is_empty());
+        assert!(best.frames_max(2048) >= 256);
+        let second = ports_for("near", &ours, 1).unwrap_err();
+        assert!(matches!(second, Error::ProgramThere { .. }), "it would hear nothing: {second}");
+        assert!(second.to_string().contains("end it, or use another interface"), "{second}");
+        drop(best);
+        without(CapabilitySet::BPF | CapabilitySet::SYS_ADMIN);
         let mut second = ports_for("near", &ours, 1).unwrap();
-        assert!(matches!(second.queues[..], [Queue::Packet(_)]) && matches!(second.lost[..], [Loss::Xdp(Error::Busy { .. })]));
-        assert!(second.lost[0].to_string().contains("another process has it"), "{}", second.lost[0]);
+        assert!(matches!(second.queues[..], [Queue::Packet(_)]) && matches!(second.lost[..], [Loss::Xdp(Error::Program(_))]));
+        assert_eq!(second.frames_max(2048), FRAMES_MAX, "nothing of it is locked");
+        let words = second.lost[0].to_string();
+        assert!(words.contains("give the process CAP_BPF") && !words.contains("classic"), "{words}");
         let memory = memory();
         let mut near = Node::new(second.queues.remove(0).port(memory.clone(), 64).unwrap(), memory);
-        drop(best);
         far().send(&[datagram(OURS, 7, b"by a packet socket")]).unwrap();
         assert!(near.frames(1)[0].ends_with(b"by a packet socket"));
         near.close();
@@ -610,7 +618,9 @@ fn what_cannot_be_opened_is_said() {
         assert!(matches!(refused, Error::Range { got: 8192, .. }), "{refused}");
         assert!(matches!(queue().port(memory(), 48), Err(Error::Range { got: 48, .. })));
         let taken = queue();
-        assert!(matches!(afxdp::open("near", &Ours::All, 1), Err(Error::Busy { .. })), "the interface has a program");
+        let there = afxdp::open("near", &Ours::All, 1).unwrap_err();
+        let process = format!("process {} ", std::process::id());
+        assert!(matches!(&there, Error::ProgramThere { holder: Some(holder), .. } if holder.starts_with(&process)), "{there}");
         drop(taken);
         let opened_before = queue();
         run(&["link set near mtu 3000"]);
@@ -678,7 +688,7 @@ fn a_region_beyond_the_limit_is_refused_in_words() {
     on_network("afxdp::a_region_beyond_the_limit_is_refused_in_words", || {
         wire(1);
         let queues = afxdp::open("near", &Ours::All, 1).unwrap();
-        without_lock_capability();
+        without(CapabilitySet::IPC_LOCK);
         let most = afxdp::frames_max(4096, 1);
         if most >= FRAMES_MAX {
             return skip("afxdp::a_region_beyond_the_limit_is_refused_in_words", "this process may lock any amount (ulimit -l)");
@@ -689,18 +699,16 @@ fn a_region_beyond_the_limit_is_refused_in_words() {
     });
 }
 
-/// Takes CAP_IPC_LOCK from this thread, which is the test's own.
-fn without_lock_capability() {
-    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+/// Takes these from this thread, which is the test's own.
+fn without(some: CapabilitySet) {
     let mut sets = capabilities(None).unwrap();
-    sets.effective.remove(CapabilitySet::IPC_LOCK);
+    sets.effective.remove(some);
     set_capabilities(None, sets).unwrap();
 }
 
 #[test]
 fn who_may_not_is_told_what_is_missing() {
     on_network("afxdp::who_may_not_is_told_what_is_missing", || {
-        use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
         wire(1);
         let mut sets = capabilities(None).unwrap();
         sets.effective = CapabilitySet::empty();

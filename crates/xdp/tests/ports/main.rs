@@ -1,9 +1,10 @@
 //! Ports of real interfaces, in network namespaces that the tests make and that are gone with them.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, unsafe_code)]
 
 mod afxdp;
 mod card;
 mod ends;
+mod facts;
 mod node;
 mod packet;
 mod stack;

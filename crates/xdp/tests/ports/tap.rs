@@ -1,10 +1,10 @@
 //! Taps: the kernel is at the other end.
 
 use crate::node::{Node, memory};
-use crate::wire::{on_network, run};
+use crate::wire::{on_network, run, sum};
 use corelane_os::testing::network::sysctl;
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
-use corelane_seam::{Frame, Port, Reason};
+use corelane_seam::{Checksum, Frame, Port, Reason};
 use corelane_select::QueueSelector;
 use corelane_xdp::{Error, Interface, tap};
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
@@ -24,6 +24,9 @@ fn a_tap_is_the_other_end_of_a_wire_to_the_kernel() {
         assert_eq!(socket.send_to(b"from the kernel", "10.8.0.2:7001").unwrap(), 15);
         let frame = near.frames(1).remove(0);
         assert!(frame.ends_with(b"from the kernel"));
+        assert_eq!(frame.facts.checksum, Checksum::Good, "the kernel has left it to us");
+        let pseudo = [&frame[26..34], &[0, 17], &frame[38..40], &frame[34..]].concat();
+        assert_eq!(sum(&pseudo), [0, 0], "what is read has its checksum");
         // Addresses and ports change places, and the datagram goes back.
         let mut back = frame.to_vec();
         drop(frame);

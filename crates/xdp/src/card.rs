@@ -1,0 +1,179 @@
+//! What a card says of a packet beside its bytes, as far as the interface's program can ask: the VLAN tag that it has taken out, and the hash by which it
+//! has chosen the queue (`Documentation/networking/xdp-rx-metadata.rst`; Linux 6.8, and drivers that can).
+//!
+//! ```text
+//! program: a tag? -> the kernel's    a hash of the fields of a flow? -> [hash, types | MARK] in front of the packet -> the socket copies both
+//! port:    each frame that is lent has no mark -> a packet with one has a hash
+//! ```
+//!
+//! A hash of which the card does not say that it is of addresses is left where it is: veth has one of the kernel's own, which is of no use to find a bucket.
+//! Time stamps are not asked for: a card's are those of its own clock, which nothing here relates to the lane's, and each would cost a call.
+
+use crate::btf;
+use corelane_os::errno::checked;
+use corelane_os::netlink::generic::{Family, ask, attributes};
+use corelane_os::netlink::word;
+use corelane_rss::{FlowId, HashType};
+use corelane_seam::{Frame, FrameHash};
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsRawFd;
+
+/// Bytes in front of a packet: the hash, and what it is of with the mark.
+pub const NOTE_BYTES: usize = 8;
+/// In the second word: there is a hash.
+pub const MARK: u32 = 1 << 30;
+
+/// What a hash is of (`enum xdp_rss_hash_type`).
+mod of {
+    pub const V4: u32 = 1 << 0;
+    pub const V6: u32 = 1 << 1;
+    pub const EXTENDED: u32 = 1 << 2;
+    pub const PORTS: u32 = 1 << 3;
+    pub const TCP: u32 = 1 << 4;
+    pub const UDP: u32 = 1 << 5;
+}
+
+/// Functions of the kernel that tell a program of its packet, and hashes of which it tells the port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Functions {
+    pub vlan_tag: u32,
+    pub hash: u32,
+    /// One of these bits says that the hash is of use.
+    pub types: u32,
+}
+
+/// The kernel's family of messages on network devices, what it is asked, and what it tells (`linux/netdev.h`).
+const DEVICE_GET: u8 = 1;
+const INTERFACE: u16 = 1;
+const METADATA: u16 = 5;
+/// `NETDEV_XDP_RX_METADATA_VLAN_TAG`.
+const TELLS_TAG: u8 = 1 << 2;
+
+/// The functions, if the interface's driver tells of tags and the kernel has them.
+pub fn functions(interface: u32) -> Option<Functions> {
+    if !tells_tags(interface).unwrap_or(false) {
+        return None;
+    }
+    let description = std::fs::read(btf::KERNEL).ok()?;
+    let names = ["bpf_xdp_metadata_rx_vlan_tag", "bpf_xdp_metadata_rx_hash"];
+    let [vlan_tag, hash] = btf::functions(&description, names)?;
+    Some(Functions { vlan_tag, hash, types: of::V4 | of::V6 })
+}
+
+fn tells_tags(interface: u32) -> io::Result<bool> {
+    let request = Family::find(c"netdev")?.one(DEVICE_GET).attribute(INTERFACE, &interface.to_ne_bytes());
+    let bodies = ask(request)?;
+    let Some(body) = bodies.first() else { return Ok(false) };
+    let told = attributes(body)?.get(METADATA).and_then(|bytes| bytes.first_chunk().copied()).map(u64::from_ne_bytes);
+    Ok(told.is_some_and(|told| told & u64::from(TELLS_TAG) != 0))
+}
+
+/// Whether the interface takes VLAN tags out of packets (`ethtool -k`, rx-vlan-offload).
+///
+/// # Errors
+/// What the system says.
+pub fn takes_tags_out(name: &str) -> io::Result<bool> {
+    // `SIOCETHTOOL`, `ETHTOOL_GFLAGS` and `ETH_FLAG_RXVLAN`.
+    const ETHTOOL: u64 = 0x8946;
+    const GET_FLAGS: u32 = 0x25;
+    const TAKES_OUT: u32 = 1 << 8;
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    let mut flags = [GET_FLAGS, 0];
+    // SAFETY: the structure is plain numbers and a pointer, for which zeros are good.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    assert!(name.len() < request.ifr_name.len(), "the name was checked");
+    request.ifr_name.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte as libc::c_char);
+    request.ifr_ifru.ifru_data = flags.as_mut_ptr().cast();
+    // SAFETY: the request takes a `struct ifreq`, which names a `struct ethtool_value`: both stay for the call.
+    let asked = unsafe { libc::ioctl(socket.as_raw_fd(), ETHTOOL as _, &raw mut request) };
+    checked(asked as isize).map_err(io::Error::from_raw_os_error)?;
+    Ok(flags[1] & TAKES_OUT != 0)
+}
+
+/// Takes the mark away where one may have been, in a free frame whose packet will begin at `start`.
+pub fn clear(frame: &mut Frame, start: usize) {
+    let length = start - frame.headroom();
+    frame.set_length(length);
+    frame[length - size_of::<u32>()..].fill(0);
+    frame.set_length(0);
+}
+
+/// The hash that the program has put there, if it has.
+pub fn hash(note: &[u8]) -> Option<FrameHash> {
+    let types = word(note, 4).filter(|types| types & MARK != 0)?;
+    Some(FrameHash { flow: FlowId(word(note, 0)?), hash_type: hash_type(types)? })
+}
+
+fn hash_type(types: u32) -> Option<HashType> {
+    let has = |bits: u32| types & bits == bits;
+    let of_transport = [of::PORTS | of::TCP, of::PORTS | of::UDP].map(has);
+    if types & of::PORTS != 0 && !of_transport.contains(&true) {
+        return None;
+    }
+    let (is_v4, is_extended) = (has(of::V4), has(of::EXTENDED));
+    Some(match (is_v4, is_extended, of_transport) {
+        (true, _, [true, _]) => HashType::Tcp4,
+        (true, _, [_, true]) => HashType::Udp4,
+        (true, ..) => HashType::Ipv4,
+        _ if !has(of::V6) => return None,
+        (_, false, [true, _]) => HashType::Tcp6,
+        (_, false, [_, true]) => HashType::Udp6,
+        (_, false, _) => HashType::Ipv6,
+        (_, true, [true, _]) => HashType::Tcp6Ex,
+        (_, true, [_, true]) => HashType::Udp6Ex,
+        (_, true, _) => HashType::Ipv6Ex,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_os::errno;
+    use corelane_seam::FrameMemory;
+
+    /// The numbers are those of the kernel's `enum xdp_rss_hash_type`.
+    #[test]
+    fn a_hash_is_of_what_the_card_says() {
+        let of = |types: u32| hash(&[7_u32.to_ne_bytes(), (MARK | types).to_ne_bytes()].concat()).map(|hash| hash.hash_type);
+        use HashType::*;
+        let known = [
+            (1, Ipv4),
+            (2, Ipv6),
+            (6, Ipv6Ex),
+            (0x19, Tcp4),
+            (0x29, Udp4),
+            (0x1a, Tcp6),
+            (0x2a, Udp6),
+            (0x1e, Tcp6Ex),
+            (0x2e, Udp6Ex),
+        ];
+        for (types, hash_type) in known {
+            assert_eq!(of(types), Some(hash_type), "{types:#x}");
+        }
+        // Nothing; ports of nobody knows what, as veth says; ports of SCTP.
+        assert_eq!([0, 8, 0x49].map(of), [None; 3]);
+    }
+
+    #[test]
+    fn without_a_mark_there_is_no_hash() {
+        let memory = FrameMemory::new(1, 2048).unwrap();
+        let mut frame = memory.frame().unwrap();
+        frame.set_length(256 - Frame::HEADROOM);
+        let end = frame.len();
+        frame[end - NOTE_BYTES..].copy_from_slice(&[7_u32.to_ne_bytes(), (MARK | 1).to_ne_bytes()].concat());
+        assert_eq!(hash(&frame[end - NOTE_BYTES..]), Some(FrameHash { flow: FlowId(7), hash_type: HashType::Ipv4 }));
+        frame.set_length(0);
+        clear(&mut frame, 256);
+        assert_eq!((frame.len(), frame.headroom()), (0, Frame::HEADROOM));
+        frame.set_length(end);
+        assert_eq!(hash(&frame[end - NOTE_BYTES..]), None);
+    }
+
+    #[test]
+    fn loopback_takes_no_tags_out() {
+        assert!(!takes_tags_out("lo").unwrap());
+        let nobody = takes_tags_out("nobody0").unwrap_err();
+        assert_eq!(errno::of(&nobody), libc::ENODEV);
+    }
+}
