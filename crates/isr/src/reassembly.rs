@@ -19,7 +19,8 @@
 //! with it, but counted where they run: [`Datagram::arrived`] and [`Reorders`].
 //!
 //! At a limit the oldest datagram goes, of the same bucket where that is full, else of all: so a flood of what is never completed pushes out
-//! mostly itself, and an honest datagram, whose fragments arrive close together, passes. Each limit has its counter in [`Counts`].
+//! mostly itself, and an honest datagram, whose fragments arrive close together, passes. A source that has more than a quarter of what may wait
+//! loses its own oldest, and nobody else's: so one that floods takes nothing of others. Each limit has its counter in [`Counts`].
 
 mod counts;
 mod fragment;
@@ -46,6 +47,9 @@ use table::ReassemblyQueues;
 /// Datagrams that one call gives up at most, so that what came in one burst does not keep the lane when it expires.
 pub const EXPIRED_MAX: usize = 256;
 
+/// The part of a limit that one source may have, before it loses its own at the limit.
+const SOURCE_PART: usize = 4;
+
 /// Datagrams that one fragment pushes out at most; where that makes no room for it, it is dropped itself.
 const EVICTED_MAX: usize = 16;
 
@@ -66,6 +70,8 @@ pub enum Admission<M> {
 #[derive(Debug)]
 struct Waiting {
     key: Key,
+    /// Whose it is, by its number in the table.
+    source: usize,
     /// When its first fragment arrived.
     arrived: Instant,
     /// When it is given up.
@@ -245,19 +251,22 @@ impl<M: Memory> Reassembly<M> {
 
     /// Makes room in the table for the datagram of `fragment`.
     fn open(&mut self, now: Instant, fragment: &Fragment<M>) -> u32 {
-        let bucket = self.table.bucket(&fragment.key);
+        let (bucket, source) = (self.table.bucket(&fragment.key), self.table.source(&fragment.key));
         while self.table.length(bucket) >= self.limits.each_bucket() {
-            let oldest = self.table.oldest_of(bucket);
+            let own = self.table.oldest_of_both(bucket, source).filter(|_| self.is_greedy(source));
+            let oldest = own.or(self.table.oldest_of(bucket));
             assert!(oldest.is_some(), "a bucket that is full has an oldest datagram");
             oldest.into_iter().for_each(|oldest| self.drop_datagram(oldest, Reason::Bucket));
         }
         while self.table.len() >= self.limits.datagrams {
-            let oldest = self.table.oldest_of(bucket).or_else(|| self.table.oldest());
+            let own = self.table.oldest_of_source(source, None).filter(|_| self.is_greedy(source));
+            let oldest = own.or(self.table.oldest_of(bucket)).or(self.table.oldest());
             assert!(oldest.is_some(), "a table that is full has an oldest datagram");
             oldest.into_iter().for_each(|oldest| self.drop_datagram(oldest, Reason::Datagrams));
         }
         let waiting = Waiting {
             key: fragment.key,
+            source,
             arrived: now,
             expires: now + self.limits.keep,
             first: None,
@@ -268,7 +277,13 @@ impl<M: Memory> Reassembly<M> {
             ecn: fragment.ecn,
             is_spoilt: false,
         };
-        self.table.insert(bucket, fragment.key, waiting)
+        self.table.insert(bucket, source, fragment.key, waiting)
+    }
+
+    /// Whether a source has so much that it loses its own at a limit.
+    fn is_greedy(&self, source: usize) -> bool {
+        let (datagrams, pieces) = self.table.share(source);
+        datagrams > self.limits.datagrams / SOURCE_PART || pieces > self.limits.fragments / SOURCE_PART
     }
 
     /// Lets the oldest datagrams but `index` go until one more fragment that keeps `bytes` in use is within the limits. Datagrams that an overlap
@@ -285,7 +300,9 @@ impl<M: Memory> Reassembly<M> {
             } else {
                 return None;
             };
-            let oldest = self.table.oldest_but(index).filter(|_| evicted < EVICTED_MAX);
+            let source = self.table.at(index).source;
+            let own = self.table.oldest_of_source(source, Some(index)).filter(|_| self.is_greedy(source));
+            let oldest = own.or(self.table.oldest_but(index)).filter(|_| evicted < EVICTED_MAX);
             let Some(oldest) = oldest else { return Some(reason) };
             self.drop_datagram(oldest, reason);
         }

@@ -17,6 +17,14 @@ pub(super) enum Key {
 }
 
 impl Key {
+    /// Whose fragments these are, as far as one can be told from others: an address of IPv4, a network of 64 bits of IPv6.
+    pub fn source(&self) -> u64 {
+        match self {
+            Self::V4 { source, .. } => u64::from(source.to_bits()),
+            Self::V6 { source, .. } => (source.to_bits() >> 64) as u64,
+        }
+    }
+
     pub fn is_v6(&self) -> bool {
         matches!(self, Self::V6 { .. })
     }

@@ -35,6 +35,17 @@ impl Limits {
         Self { fragments, datagrams, fragments_each: 16, bytes, keep: Duration::from_secs(30) }
     }
 
+    /// The limits for a lane that keeps what waits in memory of its own, frames of `frame_bytes`: [`Limits::LANE_BYTES`], as many datagrams as
+    /// these are frames, and the rest as for frames.
+    #[must_use]
+    pub const fn for_lane(frame_bytes: usize) -> Self {
+        let (frames, least) = (Self::LANE_BYTES / frame_bytes, 64);
+        Self::for_frames(if frames < least { least } else { frames } * FRAMES_PART, frame_bytes)
+    }
+
+    /// Bytes of memory that a lane has for fragments: those that Linux gives all of a namespace (`ipfrag_high_thresh`).
+    pub const LANE_BYTES: usize = 4 << 20;
+
     /// With so many fragments of all datagrams.
     #[must_use]
     pub const fn with_fragments(self, fragments: usize) -> Self {

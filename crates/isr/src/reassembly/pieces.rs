@@ -27,6 +27,7 @@ pub(super) struct Gap {
 impl<M: Memory> Reassembly<M> {
     /// Takes all pieces of a datagram that has been removed.
     pub(super) fn take_pieces(&mut self, waiting: &Waiting) -> impl Iterator<Item = Piece<M>> {
+        self.table.take_pieces(waiting.source, waiting.pieces);
         let mut at = waiting.first;
         std::iter::from_fn(move || {
             let piece = self.remove_piece(at?);
@@ -63,6 +64,8 @@ impl<M: Memory> Reassembly<M> {
         waiting.pieces += 1;
         waiting.covered += end - start;
         waiting.reaches = waiting.reaches.max(end);
+        let source = waiting.source;
+        self.table.add_piece(source);
     }
 
     /// Where a fragment that begins at `start` belongs, and how many pieces were walked past.
@@ -112,6 +115,8 @@ impl<M: Memory> Reassembly<M> {
             let waiting = self.table.at_mut(index);
             waiting.pieces -= 1;
             waiting.covered -= piece.end - piece.start;
+            let source = waiting.source;
+            self.table.take_pieces(source, 1);
             self.counts.covered += 1;
             self.counts.dropped += 1;
         }

@@ -1,4 +1,4 @@
-//! Datagrams by their keys: buckets, the newest first in each, and all of them by age.
+//! Datagrams by their keys: buckets, the newest first in each, and all of them by age, as well as those of each source.
 
 use super::fragment::Key;
 use corelane_seam::slab::Slab;
@@ -6,6 +6,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Buckets.
 pub(super) const BUCKETS: usize = 1024;
+
+/// Sources that are told apart: what falls together is counted together.
+const SOURCES: usize = 1024;
 
 /// Neighbours in a list.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,11 +25,20 @@ struct Ends {
     length: usize,
 }
 
+/// What a source has here.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    datagrams: Ends,
+    pieces: usize,
+}
+
 struct ReassemblyQueue<T> {
     key: Key,
     bucket: usize,
+    source: usize,
     value: T,
     in_bucket: Links,
+    in_source: Links,
     in_all: Links,
 }
 
@@ -35,15 +47,17 @@ pub(super) struct ReassemblyQueues<T> {
     secret: u128,
     entries: Slab<ReassemblyQueue<T>>,
     buckets: Box<[Ends]>,
+    sources: Box<[Share]>,
     all: Ends,
 }
 
-/// Which of its two lists an entry is linked in.
+/// Which of its three lists an entry is linked in.
 type Lists<T> = fn(&mut ReassemblyQueue<T>) -> &mut Links;
 
 impl<T> ReassemblyQueues<T> {
     pub fn new(secret: u128) -> Self {
-        Self { secret, entries: Slab::new(), buckets: vec![Ends::default(); BUCKETS].into(), all: Ends::default() }
+        let (buckets, sources) = (vec![Ends::default(); BUCKETS].into(), vec![Share::default(); SOURCES].into());
+        Self { secret, entries: Slab::new(), buckets, sources, all: Ends::default() }
     }
 
     pub fn len(&self) -> usize {
@@ -66,10 +80,57 @@ impl<T> ReassemblyQueues<T> {
 
     /// The bucket of a key. What is hashed begins with the secret, so nobody who lacks that can aim at a bucket.
     pub fn bucket(&self, key: &Key) -> usize {
+        self.hash(key) % BUCKETS
+    }
+
+    /// The source of a key; nobody can aim at another's, likewise.
+    pub fn source(&self, key: &Key) -> usize {
+        self.hash(&key.source()) % SOURCES
+    }
+
+    fn hash(&self, what: &impl Hash) -> usize {
         let mut hasher = DefaultHasher::new();
         self.secret.hash(&mut hasher);
-        key.hash(&mut hasher);
-        hasher.finish() as usize % BUCKETS
+        what.hash(&mut hasher);
+        hasher.finish() as usize
+    }
+
+    /// Datagrams and pieces of a source.
+    pub fn share(&self, source: usize) -> (usize, usize) {
+        let Share { datagrams, pieces } = &self.sources[source];
+        (datagrams.length, *pieces)
+    }
+
+    /// Counts a piece of a source.
+    pub fn add_piece(&mut self, source: usize) {
+        self.sources[source].pieces += 1;
+    }
+
+    /// Counts pieces of a source that are gone.
+    pub fn take_pieces(&mut self, source: usize, pieces: usize) {
+        assert!(self.sources[source].pieces >= pieces, "what a source has was counted");
+        self.sources[source].pieces -= pieces;
+    }
+
+    /// The oldest of a source but `index`.
+    pub fn oldest_of_source(&self, source: usize, but: Option<u32>) -> Option<u32> {
+        match self.sources[source].datagrams.oldest {
+            Some(oldest) if Some(oldest) == but => self.entries.at(oldest).in_source.newer,
+            oldest => oldest,
+        }
+    }
+
+    /// The oldest of a bucket that is of that source.
+    pub fn oldest_of_both(&self, bucket: usize, source: usize) -> Option<u32> {
+        let mut at = self.buckets[bucket].oldest;
+        while let Some(index) = at {
+            let entry = self.entries.at(index);
+            if entry.source == source {
+                break;
+            }
+            at = entry.in_bucket.newer;
+        }
+        at
     }
 
     /// Entries of a bucket.
@@ -109,10 +170,11 @@ impl<T> ReassemblyQueues<T> {
         (at, looked)
     }
 
-    /// Adds an entry, the newest, to the bucket of its key.
-    pub fn insert(&mut self, bucket: usize, key: Key, value: T) -> u32 {
-        let (in_bucket, in_all) = (Links::default(), Links::default());
-        let index = self.entries.insert(ReassemblyQueue { key, bucket, value, in_bucket, in_all }).index;
+    /// Adds an entry, the newest, to the bucket and the source of its key.
+    pub fn insert(&mut self, bucket: usize, source: usize, key: Key, value: T) -> u32 {
+        let [in_bucket, in_source, in_all] = [Links::default(); 3];
+        let index = self.entries.insert(ReassemblyQueue { key, bucket, source, value, in_bucket, in_source, in_all }).index;
+        link(&mut self.entries, &mut self.sources[source].datagrams, index, |entry| &mut entry.in_source);
         link(&mut self.entries, &mut self.buckets[bucket], index, |entry| &mut entry.in_bucket);
         link(&mut self.entries, &mut self.all, index, |entry| &mut entry.in_all);
         index
@@ -120,7 +182,8 @@ impl<T> ReassemblyQueues<T> {
 
     /// Removes an entry that must be there.
     pub fn remove(&mut self, index: u32) -> T {
-        let bucket = self.entries.at(index).bucket;
+        let Row { bucket, source, .. } = *self.entries.at(index);
+        unlink(&mut self.entries, &mut self.sources[source].datagrams, index, |entry| &mut entry.in_source);
         unlink(&mut self.entries, &mut self.buckets[bucket], index, |entry| &mut entry.in_bucket);
         unlink(&mut self.entries, &mut self.all, index, |entry| &mut entry.in_all);
         self.entries.remove_at(index).value

@@ -12,9 +12,36 @@ const FLOOD: u32 = 1_000_000;
 const EVERY: u32 = 500;
 const BETWEEN: u32 = 200;
 
+/// Where a forged fragment says that it is from.
+type Forged = fn(u32) -> Ipv4Addr;
+
+fn from_anywhere(number: u32) -> Ipv4Addr {
+    Ipv4Addr::from(number.wrapping_mul(2_654_435_761))
+}
+
+fn from_one(_number: u32) -> Ipv4Addr {
+    Ipv4Addr::new(10, 66, 66, 66)
+}
+
 #[test]
 fn f_04_a_flood_stays_within_the_cap_and_honest_datagrams_pass() {
-    let limits = Limits::for_frames(32 * 1024, 2048);
+    for limits in [Limits::for_frames(32 * 1024, 2048), Limits::for_lane(2048)] {
+        assert!(half_pass(limits, from_anywhere, BETWEEN));
+        assert!(half_pass(limits, from_one, BETWEEN));
+    }
+}
+
+/// Between its fragments there are more of one source's than may wait at all.
+#[test]
+fn f_05_a_source_that_floods_takes_nothing_of_others() {
+    let limits = Limits::for_lane(2048);
+    let between = 4 * u32::try_from(limits.datagrams).unwrap();
+    assert!(half_pass(limits, from_one, between));
+}
+
+/// Whether half of the honest datagrams pass, with so many forged ones between the two fragments of each.
+fn half_pass(limits: Limits, forged: Forged, between: u32) -> bool {
+    let every = EVERY.max(between + 1);
     let mut table = Reassembly::new(limits, 0x5eed);
     let (alive, mut pieces) = (Rc::default(), Vec::new());
     let data = IsV6(false).datagram(120);
@@ -27,24 +54,21 @@ fn f_04_a_flood_stays_within_the_cap_and_honest_datagrams_pass() {
             pieces.clear();
             matches!(outcome, Admission::Whole(_))
         };
-        let forged = ipv4::Header {
-            source: Ipv4Addr::from(number.wrapping_mul(2_654_435_761)),
-            ..v4_header(number as u16, IpProtocol::UDP)
-        };
+        let forged = ipv4::Header { source: forged(number), ..v4_header(number as u16, IpProtocol::UDP) };
         assert!(!arrive(&mut table, &v4_part(forged, &data, 0, 64, true)));
-        let parts = &honest[number as usize / EVERY as usize % honest.len()];
-        if number % EVERY == 0 {
+        let parts = &honest[number as usize / every as usize % honest.len()];
+        if number % every == 0 {
             sent += 1;
             assert!(!arrive(&mut table, &parts[0]));
-        } else if number % EVERY == BETWEEN {
+        } else if number % every == between {
             passed += usize::from(arrive(&mut table, &parts[1]));
         }
         most = most.max(table.waiting().2);
         assert!(table.waiting().2 <= limits.bytes && table.waiting().0 <= limits.datagrams);
     }
     println!("{passed} of {sent} honest datagrams passed; at most {most} of {} bytes in use", limits.bytes);
-    assert!(2 * passed >= sent, "{passed} of {sent} honest datagrams passed");
     let counts = table.counts();
     assert_eq!(counts.fragments, counts.dropped + counts.joined + table.waiting().1 as u64);
     assert_eq!(alive.get(), table.waiting().1, "what was dropped was let go");
+    2 * passed >= sent
 }
