@@ -8,10 +8,12 @@
 
 mod debian;
 mod image;
+mod parts;
 mod staged;
 
 use crate::workspace::{Workspace, cargo};
 use anyhow::{Context, Result, bail, ensure};
+use parts::{Parts, said};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -24,17 +26,6 @@ pub struct Arguments {
     /// The folder that the packages go to; by default target/package
     #[arg(long, value_name = "FOLDER")]
     into: Option<PathBuf>,
-}
-
-/// What is packaged.
-struct Parts<'a> {
-    root: &'a Path,
-    program: &'a Path,
-    /// Of the program, as it says itself.
-    version: String,
-    /// As Debian calls it: amd64, arm64.
-    architecture: String,
-    into: &'a Path,
 }
 
 /// Writes both packages, and prints where they are.
@@ -74,12 +65,4 @@ fn version(program: &Path) -> Result<String> {
         Some(("corelane", version)) => Ok(version.to_owned()),
         _ => bail!("{} is not the corelane program: it says {line:?}", program.display()),
     }
-}
-
-/// What a command prints, without the line's end.
-fn said(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("cannot start {}", command.get_program().display()))?;
-    let words = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{} failed: {}: {words}", command.get_program().display(), output.status);
-    Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
 }

@@ -5,6 +5,7 @@
 
 mod circles;
 mod density;
+mod finding;
 mod habits;
 mod layering;
 mod leftovers;
@@ -17,10 +18,10 @@ mod tree;
 mod unsafety;
 mod words;
 
-use std::fmt;
 use std::process::ExitCode;
 
 use crate::workspace::Workspace;
+use finding::Finding;
 use tree::Tree;
 
 /// Options of `cargo xtask tidy`.
@@ -29,26 +30,6 @@ pub struct Arguments {
     /// Print the function lengths and the assertion density too
     #[arg(long)]
     verbose: bool,
-}
-
-/// Name of a rule, as findings print it.
-type Rule = &'static str;
-
-/// One place that breaks a rule.
-#[derive(Debug, PartialEq)]
-pub struct Finding {
-    path: String,
-    line: usize,
-    rule: Rule,
-    what: String,
-    remedy: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, line, rule, what, remedy } = self;
-        write!(f, "{path}:{line}: {rule}: {what}; {remedy}")
-    }
 }
 
 type Check = fn(&Tree, &mut Vec<Finding>);
@@ -93,12 +74,6 @@ fn findings(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether `text` holds `tidy: allow(word)` followed by a reason.
-fn allows(text: &str, word: &str) -> bool {
-    let reason = text.split_once(&format!("tidy: allow({word})")).map(|(_, reason)| reason);
-    reason.is_some_and(|reason| reason.contains(char::is_alphanumeric))
-}
-
 /// `path:line what` of each finding of one check on a made-up tree.
 #[cfg(test)]
 fn found(check: Check, files: &[(&str, &str)]) -> Vec<String> {
@@ -109,6 +84,7 @@ fn found(check: Check, files: &[(&str, &str)]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::finding::allows;
     use super::*;
 
     #[test]

@@ -1,10 +1,12 @@
 //! The page in the browser: what the last second was, and the last hour second by second.
 
 mod look;
+mod sample;
 
-use corelane::admin::watch::{ConnectionRow, Histogram, LaneHistogram, ServiceCounter, Snapshot};
+use corelane::admin::watch::{ConnectionRow, Snapshot};
 use hyper::body::Bytes;
 use look::Look;
+use sample::{Sample, sample};
 use serde::Serialize;
 use std::collections::VecDeque;
 
@@ -17,24 +19,6 @@ pub(crate) const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline';
 
 /// Seconds of the past that are kept: an hour.
 const SAMPLES_MAX: usize = 3600;
-
-/// One second, as the graphs need it. In the page's script the fields are numbered in this order.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct Sample(
-    /// When it ended, in milliseconds since 1970.
-    u64,
-    /// Requests.
-    f64,
-    /// Connections that are open.
-    u64,
-    /// Microseconds that half, and 99 of 100, of its requests took.
-    Option<f64>,
-    Option<f64>,
-    /// Strays.
-    f64,
-    /// The share of their time in which the lanes worked.
-    f64,
-);
 
 /// What is known: the last look, and the past.
 #[derive(Debug, Default)]
@@ -83,31 +67,10 @@ fn json(what: &impl Serialize) -> Bytes {
     Bytes::from(serde_json::to_vec(what).expect("a look can be written"))
 }
 
-fn sample(since: &Snapshot, unix_milliseconds: u64) -> Sample {
-    let all = |counter| since.services.iter().fold(0, |sum: u64, one| sum.saturating_add(one.values.get(counter)));
-    let rate = |counter| since.per_second(all(counter)).unwrap_or(0.0);
-    let requests = since.histogram(LaneHistogram::RequestNanoseconds);
-    let worked: f64 = since.lanes.iter().filter_map(|lane| since.shares(lane)).map(|shares| shares.productive).sum();
-    Sample(
-        unix_milliseconds,
-        rate(ServiceCounter::Requests),
-        all(ServiceCounter::ConnectionsOpen),
-        microseconds(&requests, 500),
-        microseconds(&requests, 990),
-        rate(ServiceCounter::Strays),
-        worked / since.lanes.len().max(1) as f64,
-    )
-}
-
-/// A quantile, in microseconds.
-fn microseconds(histogram: &Histogram, thousandths: u32) -> Option<f64> {
-    histogram.quantile(thousandths).map(|nanoseconds| nanoseconds as f64 / 1e3)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane::admin::watch::{Description, LaneName, Page, Reader, ServiceName};
+    use corelane::admin::watch::{Description, LaneName, Page, Reader, ServiceCounter, ServiceName};
 
     #[test]
     fn an_hour_is_kept_and_no_more() {

@@ -9,7 +9,7 @@ use corelane::admin::watch::Reader;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use pages::Pages;
+use pages::{Pages, Parts};
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -48,13 +48,6 @@ pub struct Listen {
     pub metrics: Option<SocketAddr>,
     /// For the dashboard: `/`. May be the same as that for metrics.
     pub dashboard: Option<SocketAddr>,
-}
-
-/// What is served at one address.
-#[derive(Clone, Copy, Debug)]
-struct Parts {
-    metrics: bool,
-    dashboard: bool,
 }
 
 impl Listen {

@@ -20,7 +20,7 @@ mod file;
 
 use crate::report;
 use bell::Bell;
-use file::LogFile;
+use file::{LOG_NOT_WRITTEN, LogFile};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::io;
 use std::path::PathBuf;
@@ -36,8 +36,6 @@ pub const RING_BYTES: usize = 256 << 10;
 pub const LINE_BYTES_MAX: usize = 16 << 10;
 /// How long the thread leaves lines where they are after it has taken some.
 pub const NAP: Duration = Duration::from_millis(50);
-/// The code of a log that cannot be written (docs/messages.md, `Degraded::LogNotWritten` of the facade).
-const LOG_NOT_WRITTEN: &str = "CL-0024";
 /// How long the end of a program waits for what is not written yet.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 

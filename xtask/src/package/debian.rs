@@ -1,7 +1,7 @@
 //! The Debian package (deb-control(5), deb-postinst(5), Debian Policy 4.6).
 
+use super::parts::{Parts, said};
 use super::staged::Staged;
-use super::{Parts, said};
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

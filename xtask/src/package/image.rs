@@ -1,7 +1,7 @@
 //! The root file system of a container: the program, the libraries that it loads, and nothing to log in with.
 
+use super::parts::{Parts, said};
 use super::staged::Staged;
-use super::{Parts, said};
 use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;

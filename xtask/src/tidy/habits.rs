@@ -1,8 +1,8 @@
 //! Calls that hide a failure or a wait: each needs its reason beside it.
 
+use super::finding::{Finding, Rule};
 use super::source::Source;
 use super::tree::Tree;
-use super::{Finding, Rule};
 
 const RULE: Rule = "habits";
 

@@ -1,8 +1,8 @@
 //! Which crate may depend on which, and who may use code from elsewhere.
 
+use super::finding::{Finding, Rule};
 use super::manifest::line_of;
 use super::tree::Tree;
-use super::{Finding, Rule};
 use crate::workspace::{Dependency, Member};
 
 const RULE: Rule = "layering";

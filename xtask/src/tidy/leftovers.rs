@@ -1,8 +1,8 @@
 //! Nothing in the files belongs to one machine, names where packages come from, or was left for later.
 
+use super::finding::{Finding, Rule};
 use super::lexer::is_word;
 use super::tree::Tree;
-use super::{Finding, Rule};
 
 const RULE: Rule = "leftovers";
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::finding::{Finding, Rule};
 use super::source::{Function, Source};
 use super::tree::Tree;
-use super::{Finding, Rule};
 
 const RULE: Rule = "lengths";
 const FUNCTION_LINES: usize = 60;

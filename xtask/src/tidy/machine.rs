@@ -1,9 +1,9 @@
 //! Above the seam nothing reaches for the real machine: the clock, threads, sockets, files and random state come from
 //! the driver, so that a simulated run repeats itself.
 
+use super::finding::{Finding, Rule};
 use super::source::Source;
 use super::tree::Tree;
-use super::{Finding, Rule};
 
 const RULE: Rule = "machine";
 

@@ -1,7 +1,7 @@
 //! Every member takes the lints of the workspace, and those ask for documentation.
 
+use super::finding::{Finding, Rule};
 use super::tree::Tree;
-use super::{Finding, Rule};
 
 const RULE: Rule = "manifest";
 

@@ -1,7 +1,7 @@
 //! One Rust file as the rules see it: tokens, comments, which lines are test code, which functions there are.
 
+use super::finding::{Finding, Rule};
 use super::lexer::{Lexed, is_word};
-use super::{Finding, Rule};
 
 /// A Rust file.
 #[derive(Debug, Default)]

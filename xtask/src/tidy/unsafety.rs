@@ -1,9 +1,9 @@
 //! Where `unsafe` may stand: in the crates that call the system, and in marked cells of `seam`, `lane`, `watch` and `kqueue`.
 
+use super::finding::{Finding, Rule};
 use super::layering::SYSTEM;
 use super::source::Source;
 use super::tree::Tree;
-use super::{Finding, Rule};
 
 const RULE: Rule = "unsafe";
 const CELLS: [&str; 4] = ["crates/seam", "crates/lane", "crates/watch", "crates/kqueue"];

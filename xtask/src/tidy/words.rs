@@ -1,8 +1,8 @@
 //! One word for one thing: the synonyms that the vocabulary rules out.
 
+use super::finding::{Finding, Rule, allows};
 use super::source::Source;
 use super::tree::{Text, Tree};
-use super::{Finding, Rule, allows};
 
 const RULE: Rule = "words";
 

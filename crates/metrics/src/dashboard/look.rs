@@ -1,6 +1,6 @@
 //! One look, as the page in the browser needs it.
 
-use super::{Sample, microseconds};
+use super::sample::{Sample, microseconds};
 use corelane::admin::watch::{
     ConnectionRow, ConnectionState, Counter, Kind, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter,
     ServiceSnapshot, Snapshot, Values, is_wrong,

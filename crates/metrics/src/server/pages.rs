@@ -1,6 +1,5 @@
 //! What is answered to which question.
 
-use super::Parts;
 use super::clients::{Client, Clients, STREAMS_MAX};
 use crate::dashboard::{Dashboard, PAGE, POLICY};
 use crate::health::{self, Health};
@@ -13,6 +12,13 @@ use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
 use hyper::{Method, Request, Response, StatusCode};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What is served at one address.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts {
+    pub(super) metrics: bool,
+    pub(super) dashboard: bool,
+}
 
 /// What is sent: all at once, or as it comes.
 pub(super) type Body = Either<Full<Bytes>, Channel<Bytes>>;

@@ -1,6 +1,5 @@
 //! The file behind a journal: opened, looked after, written to.
 
-use super::LOG_NOT_WRITTEN;
 use crate::report;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -9,6 +8,9 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+/// The code of a log that cannot be written (docs/messages.md, `Degraded::LogNotWritten` of the facade).
+pub(super) const LOG_NOT_WRITTEN: &str = "CL-0024";
 
 /// How often it is looked whether the name is still that of the file.
 const LOOKS_APART: Duration = Duration::from_secs(1);

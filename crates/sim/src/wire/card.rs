@@ -1,10 +1,12 @@
 //! Interfaces: queues, RSS, and their books.
 
-use super::ETHERNET_BYTES;
 use crate::check::Violation;
 use corelane_rss::{FlowHasher, Table, Verdict};
 use corelane_seam::{Checksum, FrameFacts, FrameHash};
 use std::collections::VecDeque;
+
+/// Bytes of an Ethernet header: two addresses and a type (IEEE 802.3).
+const ETHERNET_BYTES: usize = 14;
 
 /// Types of Ethernet whose packets are hashed: IPv4 and IPv6.
 const HASHED: [[u8; 2]; 2] = [[0x08, 0x00], [0x86, 0xdd]];

@@ -17,9 +17,6 @@ use card::Card;
 pub(crate) use card::{Outgoing, Queue};
 use std::collections::BTreeMap;
 
-/// Bytes of an Ethernet header: two addresses and a type (IEEE 802.3).
-const ETHERNET_BYTES: usize = 14;
-
 /// All interfaces of a world, and how they are joined.
 #[derive(Default)]
 pub(crate) struct Wire {

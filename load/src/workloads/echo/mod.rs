@@ -1,6 +1,6 @@
 //! Echo over connections (RFC 862): what comes back is what was sent, checked byte for byte.
 
-use super::WorkloadEntry;
+use super::entry::WorkloadEntry;
 use crate::ends::Ends;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -11,8 +11,7 @@ use crate::plan::Plan;
 use crate::workload::{Answers, Workload};
 use corelane::{Input, Lanes, Output};
 
-/// Where echo is served unless said otherwise.
-pub const DEFAULT_PORT: u16 = 60007;
+pub use super::entry::DEFAULT_PORT;
 
 /// Connections whose patterns start this far apart, so that bytes of another connection are wrong bytes.
 const STRIDE: u64 = 1_013;

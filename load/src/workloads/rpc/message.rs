@@ -1,23 +1,16 @@
 //! One call as bytes, and what a reply says of it.
 
-use super::{Caller, DENIED, FAILED, Numbers, RpcSettings, UNAVAILABLE};
+use super::kinds::{DENIED, FAILED, UNAVAILABLE};
+use super::numbers::Numbers;
+use super::settings::{Caller, RpcSettings, procedure};
 use crate::kinds::Kind;
 use crate::pattern;
 use crate::plan::Plan;
-use corelane_wire::rpc::{Acceptance, Auth, AuthSys, BODY_BYTES_MAX, CallHead, MACHINE_NAME_BYTES_MAX, NULL, Reply, Verdict};
+use corelane_wire::rpc::{Acceptance, Auth, AuthSys, BODY_BYTES_MAX, CallHead, MACHINE_NAME_BYTES_MAX, Reply, Verdict};
 use corelane_wire::xdr::{Array, Encode, Opaque, Writer};
 
-/// The procedure that gives its bytes back.
-const ECHO: u32 = 1;
-
-/// Calls, and connections or sockets, whose payloads start so far apart that bytes of another one are wrong bytes.
+/// Calls whose payloads start so far apart that bytes of another one are wrong bytes.
 const CALL_STRIDE: u64 = 17;
-pub const PLACE_STRIDE: u64 = 1_013;
-
-/// What is called with payloads of `size` bytes.
-pub fn procedure(size: usize) -> u32 {
-    if size == 0 { NULL } else { ECHO }
-}
 
 /// All calls of a run but for their numbers and payloads.
 pub struct Message {

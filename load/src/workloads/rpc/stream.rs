@@ -1,7 +1,8 @@
 //! Calls over a connection: records, one behind the other, and the replies in whatever order they come.
 
 use super::message::{Message, Said};
-use super::{Numbers, RpcSettings, Split};
+use super::numbers::Numbers;
+use super::settings::{RpcSettings, Split};
 use crate::kinds::Kind;
 use crate::plan::Plan;
 use crate::workload::{Answers, Workload};

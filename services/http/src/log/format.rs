@@ -1,6 +1,5 @@
 //! What stands in a line, and how.
 
-use super::{LogFormat, Sent};
 use corelane::service::Address;
 use corelane::service::journal::LINE_BYTES_MAX;
 use corelane_wire::http1::{DIGITS_MAX, Date, Request as Head, decimal};
@@ -26,6 +25,32 @@ const _: () = assert!(
 
 /// Memory for a line at first: most are shorter.
 pub(super) const LINE_BYTES: usize = 1024;
+
+/// What a line of an access log looks like.
+///
+/// Whatever a client has sent stands in quotes with each byte written as `\xHH` that is no printable ASCII, a quote or a backslash: so nobody can forge a
+/// line, or tell a terminal anything. Of the request line 1,536 bytes are shown, of Referer 768, of User-Agent 512, of the host 255, and `...` behind them if
+/// there were more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// `PEER - - [TIME] "REQUEST" STATUS BYTES "REFERER" "USER AGENT" "HOST" SECONDS END`: the combined format, and three values more. BYTES are those of
+    /// content that were written for the peer. SECONDS are from the request's head to the end of the answer, by the lane's turns: an answer
+    /// that is given at once takes none. END is `+` if the connection goes on, `-` if it closes behind the answer, and `X` if the answer was cut short; one that
+    /// had not begun by then has status 499.
+    #[default]
+    Combined,
+    /// The same as an object of JSON a line (RFC 8259), whose texts are written as in the combined format.
+    Json,
+}
+
+/// What was answered: a status, and so many bytes of content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The status code.
+    pub status: u16,
+    /// Bytes of content.
+    pub bytes: u64,
+}
 
 /// How an answer has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,20 +1,10 @@
 //! What is kept of a request whose answer comes later, until its line can be written.
 
-use super::format::GONE;
-use super::{Ended, LaneLog, Sent};
-use corelane::Instant;
-use corelane_wire::http1::Request as Head;
+use super::format::{Ended, GONE, Sent};
+use super::kept::{Asked, KeptLine};
+use super::lane::LaneLog;
 use std::cell::RefCell;
 use std::rc::Rc;
-
-/// A request as its line shows it.
-#[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    /// The bytes of its head, or what came in place of one.
-    pub bytes: &'a [u8],
-    /// Its head, if it has one.
-    pub head: Option<&'a Head<'a>>,
-}
 
 /// Where the line of a request comes from.
 pub(crate) enum Trace<'a> {
@@ -29,33 +19,6 @@ pub(crate) struct Note {
     log: Rc<RefCell<LaneLog>>,
     /// None once its line is written.
     kept: Option<Box<KeptLine>>,
-}
-
-/// What is kept of it.
-pub(crate) struct KeptLine {
-    pub began: Instant,
-    pub peer: Vec<u8>,
-    pub request: Vec<u8>,
-    pub fields: Vec<u8>,
-    /// What was sent so far; none before an answer has begun.
-    sent: Option<Sent>,
-}
-
-impl Default for KeptLine {
-    fn default() -> Self {
-        let began = Instant::from_nanoseconds(0);
-        Self { began, peer: Vec::new(), request: Vec::new(), fields: Vec::new(), sent: None }
-    }
-}
-
-impl KeptLine {
-    pub fn begin(&mut self, now: Instant, peer: &[u8], write: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) {
-        let Self { began, peer: of, request, fields, sent } = self;
-        [&mut *of, request, fields].into_iter().for_each(|text| text.clear());
-        (*began, *sent) = (now, None);
-        of.extend_from_slice(peer);
-        write(request, fields);
-    }
 }
 
 impl<'a> Trace<'a> {

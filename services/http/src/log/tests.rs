@@ -1,7 +1,8 @@
 //! Lines as they are written: of what the format is made.
 
 use super::*;
-use corelane_wire::http1::{Limits, Requests, Scratch, Step};
+use corelane::service::Address;
+use corelane_wire::http1::{Date, Limits, Requests, Scratch, Step};
 
 const SENT: Sent = Sent { status: 200, bytes: 12 };
 
