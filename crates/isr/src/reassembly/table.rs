@@ -182,7 +182,7 @@ impl<T> ReassemblyQueues<T> {
 
     /// Removes an entry that must be there.
     pub fn remove(&mut self, index: u32) -> T {
-        let Row { bucket, source, .. } = *self.entries.at(index);
+        let ReassemblyQueue { bucket, source, .. } = *self.entries.at(index);
         unlink(&mut self.entries, &mut self.sources[source].datagrams, index, |entry| &mut entry.in_source);
         unlink(&mut self.entries, &mut self.buckets[bucket], index, |entry| &mut entry.in_bucket);
         unlink(&mut self.entries, &mut self.all, index, |entry| &mut entry.in_all);
