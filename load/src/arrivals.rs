@@ -19,6 +19,8 @@ pub enum Arrivals {
     Poisson,
     /// As recorded: nanoseconds from the first request on, ascending. The rate is theirs.
     Recorded(Arc<[u64]>),
+    /// Each as soon as there is room for it: no rate says when.
+    AsTheyCan,
 }
 
 impl Arrivals {
@@ -28,6 +30,7 @@ impl Arrivals {
             Self::Fixed => "fixed",
             Self::Poisson => "poisson",
             Self::Recorded(_) => "recorded",
+            Self::AsTheyCan => "as they can",
         }
     }
 
@@ -91,6 +94,8 @@ impl Schedule {
     pub fn count_within(mut self, from: u64, until: u64) -> u64 {
         match &self.arrivals {
             Arrivals::Fixed => self.numbers_before(until).saturating_sub(self.numbers_before(from)),
+            // None of them has a time to be counted by.
+            Arrivals::AsTheyCan => 0,
             Arrivals::Recorded(_) => self.skip_while(|&at| at < from).take_while(|&at| at < until).count() as u64,
             Arrivals::Poisson => {
                 let (mut counted, mut at) = (0, self.start);
@@ -123,6 +128,7 @@ impl Iterator for Schedule {
         self.next += self.lanes;
         let since = match &self.arrivals {
             Arrivals::Fixed => (number as f64 / self.rate * SECOND) as u64,
+            Arrivals::AsTheyCan => 0,
             Arrivals::Poisson => {
                 let rate = self.rate / self.lanes as f64;
                 self.at += -(1.0 - self.random.unit()).ln() / rate * SECOND;

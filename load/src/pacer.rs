@@ -23,6 +23,8 @@ pub struct Pacer {
     /// In an open loop, which client was taken last, and when.
     taken: Option<(u32, u64)>,
     is_open_loop: bool,
+    /// What is due has no time of its own: it is due when it can go.
+    is_unpaced: bool,
     /// The first of the free clients is there for what was due when it was taken.
     is_kept: bool,
 }
@@ -58,6 +60,7 @@ impl Pacer {
             emptied_at: u64::MAX,
             taken: None,
             is_open_loop: matches!(plan.mode, Mode::Open { .. }),
+            is_unpaced: matches!(plan.mode, Mode::Connections { arrivals: Arrivals::AsTheyCan, .. }),
             is_kept: false,
         }
     }
@@ -78,7 +81,7 @@ impl Pacer {
         if self.has_room.is_empty() || std::mem::replace(&mut self.has_room[client as usize], true) {
             return;
         }
-        if self.rooms == 0 && now != self.emptied_at {
+        if self.rooms == 0 && (now != self.emptied_at || self.is_unpaced) {
             self.room_since = now;
         }
         self.rooms += 1;
@@ -145,7 +148,8 @@ impl Pacer {
             if can_use(client) {
                 self.head = self.schedule.as_mut().and_then(Iterator::next);
                 self.taken = self.is_open_loop.then_some((client, now));
-                return Some((intended, intended.max(self.room_since), client));
+                let could = intended.max(self.room_since);
+                return Some((if self.is_unpaced { could } else { intended }, could, client));
             }
         }
         None
@@ -211,6 +215,19 @@ mod tests {
         pacer.offer(0, 1_200_000);
         pacer.offer(1, 1_200_000);
         assert_eq!(pacer.take_due(1_300_000, |client| client == 1), Some((1_000_000, 1_200_000, 1)));
+    }
+
+    #[test]
+    fn without_a_rate_each_is_due_when_there_is_room_for_it() {
+        let mut plan = Plan::new("echo", "tcp://127.0.0.1:7", "127.0.0.1:7".parse::<corelane::Address>().unwrap());
+        plan.mode = Mode::Connections { rate: 0.0, arrivals: Arrivals::AsTheyCan, requests: 1 };
+        let mut pacer = Pacer::new(&plan, 0);
+        pacer.start(1_000_000);
+        for now in [2_000_000, 5_000_000] {
+            assert_eq!(pacer.take_due(now, all), None);
+            pacer.offer(0, now);
+            assert_eq!((pacer.next_due(), pacer.take_due(now + 7, all)), (1_000_000, Some((now, now, 0))));
+        }
     }
 
     #[test]

@@ -81,6 +81,10 @@ pub struct Plan {
     pub warm_up: Duration,
     /// How long an answer, or a connection, is waited for.
     pub timeout: Duration,
+    /// Whether it is over where nothing can be had of the target at all; else each connection is tried, and what it came to is counted.
+    pub gives_up: bool,
+    /// Bytes of the kernel's buffers of each connection, to send from and to receive into (SO_SNDBUF, SO_RCVBUF); 0 leaves them to the kernel.
+    pub buffers: (u32, u32),
     /// Lanes; more than connections are not used.
     pub lanes: usize,
     /// The CPUs of the lanes.
@@ -131,6 +135,8 @@ impl Plan {
             extent: Extent::For(Duration::from_secs(3)),
             warm_up: Duration::ZERO,
             timeout: Duration::from_secs(5),
+            gives_up: true,
+            buffers: (0, 0),
             lanes: 1,
             cpus: None,
             driver: DriverChoice::Auto,
@@ -155,6 +161,7 @@ impl Plan {
                 let length = *times.last()? as f64 / 1e9;
                 Some(if length > 0.0 { times.len() as f64 / length } else { times.len() as f64 })
             }
+            Mode::Open { arrivals: Arrivals::AsTheyCan, .. } | Mode::Connections { arrivals: Arrivals::AsTheyCan, .. } => None,
             Mode::Open { rate, .. } | Mode::Connections { rate, .. } => Some(*rate),
         }
     }

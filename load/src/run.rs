@@ -79,6 +79,8 @@ pub fn measure(entry: &WorkloadEntry, plan: Plan, beside: Beside<'_>) -> Result<
 
 /// The bounds of a client: only the plan bounds it, and it breaks nothing off by itself.
 pub fn limits(plan: &Plan) -> Limits {
+    let (send, receive) = plan.buffers;
+    let stream = StreamOptions::new().keep_alive(Duration::ZERO).send_buffer_bytes(send).receive_buffer_bytes(receive);
     Limits::new()
         .connections_max(u32::MAX)
         .receive_rate_min(0)
@@ -91,7 +93,7 @@ pub fn limits(plan: &Plan) -> Limits {
         .output_max(usize::MAX)
         .datagram_sockets_max(u32::MAX)
         .datagrams_waiting_max(u32::MAX)
-        .stream(StreamOptions::new().keep_alive(Duration::ZERO))
+        .stream(stream)
 }
 
 /// The lanes that a plan asks for.
@@ -133,7 +135,7 @@ impl Conduct<'_> {
             }
             self.read_clocks(&ends.plan);
             self.write_log()?;
-            if let Some((kind, fault)) = self.collector.unreachable() {
+            if let Some((kind, fault)) = self.collector.unreachable().filter(|_| ends.plan.gives_up) {
                 return Err(Error::Unreachable { url: ends.plan.url.clone(), kind: *kind, fault: fault.clone() });
             }
             let now = corelane::now().nanoseconds();

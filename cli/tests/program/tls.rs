@@ -92,13 +92,23 @@ fn what_is_missing_or_wrong_is_named() {
     for (place, words) in [
         ("echo=tls://127.0.0.1:0".to_owned(), "write ?certificate=FILE&key=FILE behind the URL"),
         (format!("echo=tls://127.0.0.1:0?certificate={certificate}"), "c.pem: holds no private key in PEM"),
+        (format!("echo=tls://127.0.0.1:0?certificate=/nowhere&key={key}"), "option \"certificate\": /nowhere: "),
+        (format!("echo=tls://127.0.0.1:0?certificate={certificate}&key=/nowhere"), "option \"key\": /nowhere: "),
+        (
+            format!("echo=tls://127.0.0.1:0?certificate={certificate}&key={key}&clients=/nowhere"),
+            "option \"clients\": /nowhere: ",
+        ),
+        (format!("http=https://127.0.0.1:0?reply=8&certificate={certificate}&key={key}&clients={key}"), "option \"clients\": "),
         (format!("echo=tls://127.0.0.1:0?certificate={key}&key={key}"), "k.pem: holds no certificate in PEM"),
         (format!("echo=tls://127.0.0.1:0?certificate={certificate}&key={key},{key}"), "as many files as for certificate"),
         (
             format!("echo=tls://127.0.0.1:0?certificate={certificate}&key={key}&strangers"),
             "it means nothing without clients=FILE",
         ),
-        (format!("echo=tcp://127.0.0.1:0?certificate={certificate}"), "there is no such option; there are reflect"),
+        (
+            format!("echo=tcp://127.0.0.1:0?certificate={certificate}"),
+            "there is no such option; there are reflect; at tls:// there is",
+        ),
     ] {
         let ended = output(Command::new(PROGRAM).args(["serve", &place]).env("CORELANE_RUN_DIR", folder.path().join("run")));
         let said = String::from_utf8(ended.stderr).unwrap();

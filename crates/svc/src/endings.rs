@@ -205,12 +205,25 @@ impl Services {
         let service = found.connection.service();
         match limit {
             Limit::Linger => self.close_now(kit, index, ending),
+            Limit::Read | Limit::Rate => self.end_overdue(kit, index),
             _ => self.end(kit, index, ending),
         }
         if limit == Limit::Answer {
             self.tell_of_unanswered(kit, service);
         }
         self.table.there(index).set_deadline(kit);
+    }
+
+    /// What the peer has begun to send did not come in time: the service may say so to it.
+    fn end_overdue(&mut self, kit: &mut Kit, index: u32) {
+        if self.table.there(index).connection.machine.phase() == Phase::Open {
+            self.call(kit, index, Call::Overdue);
+        }
+        // It goes on no more, whatever the service wants.
+        let phase = self.table.there(index).connection.machine.phase();
+        if matches!(phase, Phase::Handshake | Phase::Open) {
+            self.end(kit, index, Ending::Aborted);
+        }
     }
 
     /// A ticket of the connection has expired: its service decides what follows.
@@ -318,7 +331,8 @@ impl Connection {
         if self.has_output() || is_leaving {
             return after(busy.progress_at, limits.send_limit, Limit::Send);
         }
-        if self.waits_for_record() {
+        // Nobody waits for the rest of a record on a connection that is being closed: its answers go first, however long they take.
+        if self.machine.phase() == Phase::Open && self.waits_for_record() {
             return self.record_deadline(busy, limits);
         }
         if busy.output.held() > 0 || busy.awaits_offload { None } else { self.quiet_deadline(limits) }

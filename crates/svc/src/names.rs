@@ -81,8 +81,8 @@ pub enum Next {
     /// Take nothing more from the peer, and leave the input as it is: the service waits for something else, and says so with
     /// [`Cx::resume`](crate::Cx::resume). It may be called before that, too. While it waits the connection counts as idle, unless a request is held.
     Wait,
-    /// Call again when there are more bytes, as [`Next::Continue`]: they belong to a message that has begun, though nothing of it is left in
-    /// the input. So they must come: a pause of `read_limit` ends the connection as aborted, and so do fewer bytes than `receive_rate_min` asks for in
+    /// Call again when there are more bytes, as [`Next::Continue`]: they belong to a message that has begun, also where nothing of it is left
+    /// in the input. So they must come, and have more time than the rate alone would give them: a pause of `read_limit` ends the connection as aborted, and so do fewer bytes than `receive_rate_min` asks for in
     /// that time.
     More,
     /// Put the next bytes straight into this lease until it holds `until` bytes, then call again with

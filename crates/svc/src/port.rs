@@ -24,6 +24,8 @@ pub(crate) enum Callback {
     Draining,
     /// A ticket has expired: another one for the same request, and the token of its hold.
     Expired(Ticket, u64),
+    /// What has begun to come did not come in time.
+    Overdue,
 }
 
 /// A service of either kind, its type erased: calls that are about no connection and no socket.
@@ -219,6 +221,7 @@ impl<S: StreamService> StreamPort for Sessions<S> {
                 service.message(cx, session, output, notice)
             }
             Callback::Expired(ticket, token) => service.expired(cx, session, output, ticket, token),
+            Callback::Overdue => service.overdue(cx, session, input, output),
             Callback::Draining => {
                 service.draining(cx, session, output);
                 Next::Continue

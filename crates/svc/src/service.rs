@@ -92,6 +92,18 @@ pub trait StreamService: Sized + 'static {
         Next::Abort
     }
 
+    /// What the peer has begun to send did not come in time (`read_limit`), or too slowly (`receive_rate_min`): the connection ends after this call, whatever
+    /// it returns. The place to tell the peer so, and to return [`Next::Close`], so that it hears that. By default the connection is broken off.
+    fn overdue(
+        &mut self,
+        _cx: &mut Cx<'_, Self::Talk>,
+        _session: &mut Self::Session,
+        _input: &mut Input,
+        _output: &mut Output,
+    ) -> Next {
+        Next::Abort
+    }
+
     /// The lane has begun to drain; what has arrived is still answered. Called for each connection.
     fn draining(&mut self, _cx: &mut Cx<'_, Self::Talk>, _session: &mut Self::Session, _output: &mut Output) {}
 

@@ -122,7 +122,8 @@ impl Services {
         let (next, met) = self.fenced_call(kit, &about, |port, cx| port.call(cx, session, call, input, output));
         let is_too_long = std::mem::take(&mut busy.input.is_too_long);
         let mut found = self.table.there(id.index);
-        found.end_call(kit, busy, &Called { receives, before, met });
+        let is_amid = matches!(next, Some(Next::More));
+        found.end_call(kit, busy, &Called { receives, before, is_amid, met });
         match next {
             Some(_) if is_too_long => self.break_off_record(kit, id.index),
             Some(Next::Close) => self.end(kit, id.index, Ending::Completed),
@@ -216,6 +217,8 @@ struct Called {
     receives: bool,
     /// Bytes of input before it.
     before: usize,
+    /// It has left a message that has begun.
+    is_amid: bool,
     met: Met,
 }
 
@@ -366,6 +369,9 @@ impl Found<'_> {
             busy.restart_rate(kit.now());
         }
         busy.note_taken(called.before, kit.now());
+        if called.receives {
+            busy.amid = called.is_amid;
+        }
         let is_served = called.receives && busy.input.len() < called.before && !busy.in_record();
         busy.count(kit, &self.state.row);
         assert!(!self.connection.machine.has_ended(), "a call ends nothing itself: that comes behind it");

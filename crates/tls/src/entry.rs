@@ -36,10 +36,12 @@
 //! Scheme::connections::<Http>("https", 443, https).options(tls::OPTIONS).when_named()
 //! ```
 
+use crate::identity::authorities;
 use crate::{Clients, Pem, Server};
 use corelane::service::entry::choice::{Choice, Flag, Text};
 use corelane::service::entry::{Asked, Scheme};
 use corelane::{Error, Lanes};
+use std::path::Path;
 
 const CERTIFICATE: Text = Text::new(
     "certificate",
@@ -80,8 +82,21 @@ fn any(_: &str) -> Result<(), String> {
 /// [`Error::Option`] with what is missing, or wrong with a file.
 pub fn before(lanes: Lanes, asked: &Asked, tune: impl FnOnce(Server) -> Server) -> Result<Lanes, Error> {
     let server = tune(Server::new(files(asked)?).clients(clients(asked)?));
-    let served = server.load().map_err(|error| asked.refuse(CERTIFICATE.name, error.to_string()))?;
+    let served = server.load().map_err(|error| asked.refuse(at_fault(asked, &error), error.to_string()))?;
     served.before(lanes)
+}
+
+/// The option that named what is wrong; the file of `clients` is looked at before.
+fn at_fault(asked: &Asked, error: &crate::Error) -> &'static str {
+    let names = |option: &Text, path: &Path| {
+        asked.chosen().text(option).is_some_and(|files| files.split(',').any(|file| Path::new(file) == path))
+    };
+    match error {
+        crate::Error::File { path, .. } if names(&CERTIFICATE, path) => CERTIFICATE.name,
+        crate::Error::File { path, .. } if names(&KEY, path) => KEY.name,
+        crate::Error::Pair { .. } if asked.chosen().text(&KEY).is_some() => KEY.name,
+        _ => CERTIFICATE.name,
+    }
 }
 
 fn files(asked: &Asked) -> Result<Vec<Pem>, Error> {
@@ -97,6 +112,9 @@ fn files(asked: &Asked) -> Result<Vec<Pem>, Error> {
 }
 
 fn clients(asked: &Asked) -> Result<Clients, Error> {
+    if let Some(path) = asked.chosen().text(&CLIENTS) {
+        authorities(path.as_ref()).map_err(|error| asked.refuse(CLIENTS.name, error.to_string()))?;
+    }
     match (asked.chosen().text(&CLIENTS), asked.chosen().flag(&STRANGERS)) {
         (None, false) => Ok(Clients::Anybody),
         (None, true) => Err(asked.refuse(STRANGERS.name, "it means nothing without clients=FILE: all are let in then")),

@@ -39,6 +39,9 @@ fn uncertified(error: &CertificateError, them: &str) -> String {
             format!("{them}'s certificate is not for {}: it is for {}", expected.to_str(), names.join(", "))
         }
         Why::InvalidPurpose | Why::InvalidPurposeContext { .. } => format!("{them}'s certificate is not for this use"),
+        Why::Other(other) if is_of_old_version(other) => format!(
+            "{them}'s certificate is of an old version: it needs one of version 3, which openssl x509 -req makes only with -extfile"
+        ),
         Why::Other(other) if is_authority(other) => format!(
             "{them}'s certificate is an authority's own, and none that a server or client may show: it needs one with basicConstraints=CA:FALSE"
         ),
@@ -49,6 +52,11 @@ fn uncertified(error: &CertificateError, them: &str) -> String {
 /// Whether a certificate says of itself that it signs others, as those do that openssl-req(1) makes unless it is told otherwise (RFC 5280 section 4.2.1.9).
 fn is_authority(error: &OtherError) -> bool {
     matches!(error.0.downcast_ref::<webpki::Error>(), Some(webpki::Error::CaUsedAsEndEntity))
+}
+
+/// Whether a certificate is of version 1 or 2, in which nothing says what it is for (RFC 5280 section 4.1.2.1).
+fn is_of_old_version(error: &OtherError) -> bool {
+    matches!(error.0.downcast_ref::<webpki::Error>(), Some(webpki::Error::UnsupportedCertVersion))
 }
 
 fn alerted(alert: AlertDescription) -> String {
@@ -68,4 +76,22 @@ fn alerted(alert: AlertDescription) -> String {
         other => return format!("alert {other:?}"),
     };
     words.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn what_is_unfit_in_a_certificate_is_said_without_the_names_of_its_errors() {
+        for (error, words) in [
+            (webpki::Error::UnsupportedCertVersion, "it needs one of version 3"),
+            (webpki::Error::CaUsedAsEndEntity, "basicConstraints=CA:FALSE"),
+        ] {
+            let other = CertificateError::Other(OtherError(Arc::new(error)));
+            let said = said(&Error::InvalidCertificate(other), "the client");
+            assert!(said.starts_with("the client's certificate is ") && said.contains(words), "{said}");
+        }
+    }
 }

@@ -92,7 +92,8 @@ impl<A: Application> Http<A> {
                 session.active = Some(self.boxed(Active::Head(begun)));
                 match self.join_head(input) {
                     true => Look::Again,
-                    false => Look::Over(Next::Continue),
+                    // Not the rate but the time for a head says how long the rest of it may take.
+                    false => Look::Over(Next::More),
                 }
             }
         }
@@ -172,7 +173,7 @@ impl<A: Application> Http<A> {
 
     /// Logs an answer that is written whole.
     #[inline]
-    fn log_answer(&self, trace: Trace<'_>, answered: &Answered, facts: Facts) {
+    pub(crate) fn log_answer(&self, trace: Trace<'_>, answered: &Answered, facts: Facts) {
         if let (Done::Written(sent), Some(log)) = (&answered.0, self.desk.log()) {
             trace.answered(log, *sent, facts.persists);
         }

@@ -39,6 +39,7 @@ mod held;
 mod hosts;
 mod log;
 mod matched;
+mod overdue;
 mod parts;
 mod prepared;
 mod reply;

@@ -78,7 +78,7 @@ impl<A: Application> Http<A> {
     }
 
     /// Takes out what is under way, and keeps its box.
-    fn unboxed(&mut self, mut active: Box<Active<A>>) -> Active<A> {
+    pub(crate) fn unboxed(&mut self, mut active: Box<Active<A>>) -> Active<A> {
         let inside = std::mem::replace(&mut *active, Active::Head(self.begin_head()));
         if self.spare.len() < SPARE_MAX {
             self.spare.push(active);
@@ -184,6 +184,13 @@ impl<A: Application> StreamService for Http<A> {
         }
         self.count_answers(cx);
         Next::Close
+    }
+
+    fn overdue(&mut self, cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, input: &mut Input, output: &mut Output) -> Next {
+        self.desk.begin_call(cx);
+        let next = self.give_up(&mut Call { cx, output }, session, input);
+        self.count_answers(cx);
+        next
     }
 
     fn draining(&mut self, _cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, _output: &mut Output) {

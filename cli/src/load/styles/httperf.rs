@@ -44,11 +44,11 @@ struct Options {
     /// How
     #[arg(long, value_name = "NAME", default_value = "GET", value_parser = method)]
     method: String,
-    /// Header lines for each call, each ended by \\n
+    /// Header lines for each call, each ended by a backslash and an n, or by a line feed
     #[arg(long, value_name = "LINES", value_parser = headers, default_value = "", hide_default_value = true)]
     add_header: Headers,
-    /// Connections a second, at equal distances
-    #[arg(long, value_name = "R")]
+    /// Connections a second, at equal distances; with 0 each follows the one before it
+    #[arg(long, value_name = "R", default_value_t = 0.0)]
     rate: f64,
     /// Connections to make
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -59,6 +59,12 @@ struct Options {
     /// Seconds that a connection, or an answer, is waited for
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     timeout: f64,
+    /// Bytes of the socket's send buffer (SO_SNDBUF) [default: the kernel's]
+    #[arg(long, value_name = "BYTES", default_value_t = 0, hide_default_value = true)]
+    send_buffer: u32,
+    /// Bytes of its receive buffer (SO_RCVBUF) [default: the kernel's]
+    #[arg(long, value_name = "BYTES", default_value_t = 0, hide_default_value = true)]
+    recv_buffer: u32,
 }
 
 /// Header lines by name and value.
@@ -101,9 +107,16 @@ impl Options {
         let place = http::ENTRY.place(Some(&with_port))?;
         let timeout = Duration::try_from_secs_f64(self.timeout)
             .map_err(|error| anyhow!("--timeout: {} is no number of seconds: {error}", self.timeout))?;
+        let (arrivals, at_once) = match self.rate {
+            0.0 => (Arrivals::AsTheyCan, 1),
+            _ => (Arrivals::Fixed, AT_ONCE),
+        };
         let plan = Plan {
-            mode: Mode::Connections { rate: self.rate, arrivals: Arrivals::Fixed, requests: self.num_calls },
-            connections: self.num_conns.clamp(1, AT_ONCE) as u32,
+            mode: Mode::Connections { rate: self.rate, arrivals, requests: self.num_calls },
+            connections: self.num_conns.clamp(1, at_once) as u32,
+            // A server that is not there has its page, too: that of what was refused.
+            gives_up: false,
+            buffers: (self.send_buffer, self.recv_buffer),
             size: 0,
             particulars: Particulars::of(self.settings()),
             extent: Extent::Requests(self.num_conns),
@@ -399,10 +412,14 @@ Errors: fd-unavail 0 addrunavail 0 ftab-full 0 other 3
         assert_eq!(plan.mode, Mode::Connections { rate: 2_500.5, arrivals: Arrivals::Fixed, requests: 3 });
         assert_eq!((plan.extent, plan.connections, plan.size), (Extent::Requests(20_000), 10_000, 0));
         assert_eq!((plan.timeout, plan.target), (Duration::from_millis(250), "127.0.0.1:7".parse().unwrap()));
-        for words in ["--num-conns 5", "--rate fast", "--rate 5 --num-calls 0", "--rate 5 --port 65536"] {
+        for words in ["--rate fast", "--send-buffer big", "--rate 5 --num-calls 0", "--rate 5 --port 65536"] {
             assert!(Options::try_parse_from(words.split_whitespace()).is_err(), "{words}");
         }
-        for (words, why) in [("--rate 5 --timeout=-1", "--timeout"), ("--rate 5 --timeout 0", "timeout"), ("--rate 0", "rate")] {
+        let words = "--uri=/ --num-calls=1 --send-buffer=4096 --recv-buffer=16384 --timeout=1 --num-conns=10000";
+        let unpaced = Options::try_parse_from(words.split_whitespace()).unwrap().plan().unwrap();
+        assert_eq!(unpaced.mode, Mode::Connections { rate: 0.0, arrivals: Arrivals::AsTheyCan, requests: 1 });
+        assert_eq!((unpaced.connections, unpaced.buffers, unpaced.rate()), (1, (4_096, 16_384), None));
+        for (words, why) in [("--rate 5 --timeout=-1", "--timeout"), ("--rate 5 --timeout 0", "timeout"), ("--rate=-1", "rate")] {
             let error = Options::try_parse_from(words.split_whitespace()).unwrap().plan().unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }

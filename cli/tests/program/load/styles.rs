@@ -333,6 +333,91 @@ fn httperf_sorts_what_failed() {
     assert!(figure(&text, "Errors: total") == 10 && text.contains(" other 10\n"), "{text}");
 }
 
+/// What httperf prints with these words, run by `wrapper`, when there were failures.
+fn failed_under(wrapper: &[&str], words: &[&str]) -> String {
+    let output = ended(wrapper, &[&["--style", "httperf"], words].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), said.as_str()), (Some(FAILURES), ""), "{words:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The number behind a word of the lines of errors.
+fn errors(text: &str, kind: &str) -> u64 {
+    let lines = text.split_once("\nErrors:").map_or("", |(_, lines)| lines);
+    let behind = lines.split_once(&format!(" {kind} ")).unwrap_or_else(|| panic!("no {kind} in {text}")).1;
+    behind.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn httperf_counts_what_is_refused() {
+    let port = nobody();
+    for rate in [&["--rate=500"][..], &[]] {
+        let words = [&["--server=127.0.0.1", "--port", &port, "--num-conns=20", "--num-calls=5"][..], rate].concat();
+        let text = failed_under(&[], &words);
+        assert_eq!([errors(&text, "total"), errors(&text, "connrefused")], [20, 20], "{text}");
+        assert!(text.contains("Total: connections 20 requests 0 replies 0 ") && labels(&text) == labels(PAGE), "{text}");
+    }
+}
+
+#[test]
+fn httperf_counts_connections_for_which_there_is_no_descriptor() {
+    if !have("load::styles::httperf_counts_connections_for_which_there_is_no_descriptor", &["prlimit"]) {
+        return;
+    }
+    let host = hosts::Host::start(hosts::swallow);
+    let port = host.address.port().to_string();
+    let words = ["--server=127.0.0.1", "--port", &port, "--rate=2000", "--num-conns=100", "--timeout=0.5"];
+    let text = failed_under(&["prlimit", "--nofile=64"], &words);
+    let [none, waited, all] = ["fd-unavail", "client-timo", "total"].map(|kind| errors(&text, kind));
+    assert!(none >= 36 && waited > 0 && none + waited == all && all == 100, "{text}");
+}
+
+#[test]
+fn httperf_counts_connections_for_which_there_is_no_address() {
+    let test = "load::styles::httperf_counts_connections_for_which_there_is_no_address";
+    if !is_root(test) || !have(test, &["unshare", "nsenter", "ip"]) {
+        return;
+    }
+    let script = "ip link set lo up && echo 50000 50019 > /proc/sys/net/ipv4/ip_local_port_range && exec \"$0\" \"$@\"";
+    let server = Server::start_under(&["unshare", "--net", "sh", "-c", script], &["http=http://127.0.0.1:7?reply=8"]);
+    let network = format!("--net=/proc/{}/ns/net", server.pid());
+    // Not so fast that other addresses of loopback would be used, too; the ports rest for a second at least.
+    let words = ["--server=127.0.0.1", "--port=7", "--rate=150", "--num-conns=60", "--timeout=5"];
+    let text = failed_under(&["nsenter", &network], &words);
+    let [none, all] = ["addrunavail", "total"].map(|kind| errors(&text, kind));
+    assert!(none >= 40 && none == all, "{text}");
+}
+
+#[test]
+fn httperf_tells_who_gave_up_waiting() {
+    let test = "load::styles::httperf_tells_who_gave_up_waiting";
+    if !is_root(test) || !have(test, &["unshare", "ip"]) {
+        return;
+    }
+    // The system asks twice and gives up after about three seconds.
+    let script = "ip link set lo up && ip link add here type veth peer name there && ip address add 192.0.2.1/24 dev here && \
+                  ip link set here up && ip link set there up && ip neighbour add 192.0.2.7 lladdr 02:00:00:00:00:07 dev here && \
+                  cd /proc/sys/net/ipv4 && echo 1 > tcp_syn_retries && { [ ! -e tcp_syn_linear_timeouts ] || echo 0 > tcp_syn_linear_timeouts; } && \
+                  exec \"$0\" \"$@\"";
+    for (timeout, kind) in [("--timeout=0.2", "client-timo"), ("--timeout=50", "socket-timo")] {
+        let words = ["--server=192.0.2.7", "--port=7", "--rate=100", "--num-conns=5", timeout];
+        let text = failed_under(&["unshare", "--net", "sh", "-c", script], &words);
+        assert_eq!([errors(&text, kind), errors(&text, "total")], [5, 5], "{text}");
+    }
+}
+
+/// The command line of the measurements that httperf is known from, and what it does: one connection behind the other.
+#[test]
+fn httperf_goes_one_by_one_without_a_rate_with_the_buffers_that_it_is_told() {
+    let host = hosts::Host::start(hosts::answering(ANSWER));
+    let port = host.address.port().to_string();
+    let words = ["httperf", "--server=127.0.0.1", "--port", &port, "--uri=/", "--num-calls=1", "--send-buffer=4096"];
+    let text = printed(&[&words[..], &["--recv-buffer=16384", "--timeout=30", "--num-conns=50"]].concat(), GOOD);
+    assert!(text.contains("Maximum connect burst length: 1\n") && text.contains("<=1 concurrent connections"), "{text}");
+    assert!(text.contains("Total: connections 50 requests 50 replies 50 "), "{text}");
+    assert_eq!(host.accepted(), 50);
+}
+
 #[test]
 fn who_is_not_there_is_said_in_a_line() {
     let port = nobody();
@@ -340,7 +425,6 @@ fn who_is_not_there_is_said_in_a_line() {
         &["udp-clt", "-l", "127.0.0.1", "-r", "127.0.0.1", "-p", &port, "-n", "1000000", "-s", "10"],
         &["echotest", "-u", "-p", &port, "127.0.0.1"],
         &["echotest", "-p", &port, "127.0.0.1"],
-        &["httperf", "--server", "127.0.0.1", "--port", &port, "--rate", "10", "--num-conns", "10"],
     ];
     for words in cases {
         let output = styled(words);
@@ -369,7 +453,7 @@ fn what_cannot_be_met_is_refused() {
         says_in_a_line(styled(words), words, REFUSED, &[why]);
     }
     // These are refused by the parser of the command line, in its form.
-    for words in [&["echotest"][..], &["httperf"], &["udp-clt", "-l", "x"], &["udp-clt", "--nonsense"]] {
+    for words in [&["echotest"][..], &["httperf", "--rate"], &["udp-clt", "-l", "x"], &["udp-clt", "--nonsense"]] {
         let output = styled(words);
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(REFUSED), "{words:?}: {said}");

@@ -268,8 +268,19 @@ impl Entry {
         let query = query.as_deref();
         let options = [self.options, found.options].concat();
         let chosen = query.map_or(Ok(Chosen::default()), |query| Chosen::read(&options, query));
-        let chosen = chosen.map_err(|choice::Wrong { option, why }| Error::Option { service: self.name, option, why })?;
+        let chosen = chosen.map_err(|choice::Wrong { option, why }| {
+            let why = why + &self.elsewhere(found, &options, &option);
+            Error::Option { service: self.name, option, why }
+        })?;
         Ok((found, Asked { service: self.name, url, chosen }))
+    }
+
+    /// Where there is an option that a scheme has not, if there is.
+    fn elsewhere(&self, found: &Scheme, options: &[Choice], option: &str) -> String {
+        let has = |options: &[Choice]| options.iter().any(|choice| choice.name() == option);
+        let others = self.schemes.iter().filter(|scheme| scheme.name != found.name && has(scheme.options));
+        let names: Vec<String> = others.map(|scheme| format!("{}://", scheme.name)).collect();
+        if names.is_empty() || has(options) { String::new() } else { format!("; at {} there is", names.join(" and ")) }
     }
 
     /// How it can be served, with what may stand behind each scheme.

@@ -48,6 +48,9 @@ impl Url {
     /// Reads `rest`, which is what follows the :// of `text`.
     pub(crate) fn of(transport: Transport, text: &str, rest: &str, default_port: u16) -> Result<Self, Error> {
         let wrong = |why: &str| unfit(text, why);
+        if rest.find('/').is_some_and(|at| at > 0) {
+            return Err(wrong("what follows :// must be HOST:PORT, and a path behind it means nothing"));
+        }
         let (host, port) = split(rest).ok_or_else(|| wrong("an IPv6 address must stand in brackets"))?;
         let is_odd = |byte: char| byte.is_control() || byte.is_whitespace() || "/?#@[]".contains(byte);
         if host.is_empty() || host.contains(is_odd) {

@@ -430,6 +430,23 @@ fn a_record_that_takes_too_long_ends_its_connection() {
 }
 
 #[test]
+fn a_service_may_say_that_a_record_takes_too_long() {
+    let mut case = Case::new(Limits::new().receive_rate_min(0).read_limit(Duration::from_secs(3)));
+    // (what is said at the end, how the connection ends; it does in any case)
+    for (number, (words, status)) in [("say sorry", Status::Ended), ("more", RESET)].into_iter().enumerate() {
+        let peer = case.connect(1 + number);
+        peer.send(format!("overdue {words}\nsay").as_bytes());
+        case.wait(4 * S);
+        let heard = String::from_utf8(peer.read(usize::MAX)).unwrap();
+        assert_eq!((heard.as_str(), peer.status()), (if number == 0 { "sorry\n" } else { "" }, status), "{words}");
+        assert_eq!(case.count(C::ReadLimitHits), 1 + number as u64, "{words}");
+        peer.close();
+    }
+    case.wait(S);
+    case.close();
+}
+
+#[test]
 fn a_transform_that_waits_for_its_header_is_bounded_as_a_record_is() {
     let world = World::new(1, Faults::none());
     let limits = Limits::new().receive_rate_min(0).read_limit(Duration::from_secs(3));

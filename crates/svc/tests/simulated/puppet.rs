@@ -66,6 +66,8 @@ pub struct Session {
     number: Option<usize>,
     on_connected: String,
     on_drained: String,
+    /// Done when what was begun does not come; nothing: it is broken off.
+    on_overdue: String,
     timers: Vec<String>,
     last_timer: Option<Timer>,
     /// Bytes of a flood that have been written: it goes on where the memory was used up.
@@ -171,6 +173,7 @@ impl Puppet {
                 }
             }
             "stop" => cx.stop_timer(session.last_timer.unwrap()),
+            "overdue" => session.on_overdue = rest.to_string(),
             "produce" => produce(session, output, rest.parse().unwrap()),
             "pair" => cx.pair(cx.id(), self.tickets[rest].connection()),
             "closing" => session.panics_when_closed = true,
@@ -307,6 +310,17 @@ impl StreamService for Puppet {
     fn expired(&mut self, cx: &mut Cx<'_>, _: &mut Session, _: &mut Output, ticket: Ticket, token: u64) -> Next {
         cx.answer_bytes(ticket, format!("late {token}\n").as_bytes()).unwrap();
         Next::Continue
+    }
+
+    fn overdue(&mut self, cx: &mut Cx<'_>, session: &mut Session, _: &mut Input, output: &mut Output) -> Next {
+        let line = std::mem::take(&mut session.on_overdue);
+        match line.is_empty() {
+            true => Next::Abort,
+            false => match self.obey(cx, session, output, &line).unwrap() {
+                Next::Continue => Next::Close,
+                next => next,
+            },
+        }
     }
 
     fn draining(&mut self, _cx: &mut Cx<'_>, session: &mut Session, _output: &mut Output) {

@@ -34,7 +34,7 @@ pub(super) const LINE_BYTES: usize = 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// `PEER - - [TIME] "REQUEST" STATUS BYTES "REFERER" "USER AGENT" "HOST" SECONDS END`: the combined format, and three values more. BYTES are those of
-    /// content that were written for the peer. SECONDS are from the request's head to the end of the answer, by the lane's turns: an answer
+    /// content that were written for the peer, which may have got fewer if the answer was cut short. SECONDS are from the request's head to the end of the answer, by the lane's turns: an answer
     /// that is given at once takes none. END is `+` if the connection goes on, `-` if it closes behind the answer, and `X` if the answer was cut short; one that
     /// had not begun by then has status 499.
     #[default]

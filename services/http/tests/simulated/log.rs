@@ -2,13 +2,15 @@
 
 use crate::answers::answers;
 use crate::for_seeds;
-use crate::rig::{MS, Peer, Rig, RigPlan, Talker, patient};
+use crate::rig::{MS, Peer, Rig, RigPlan, S, Talker, patient};
 use crate::shop::Shop;
+use corelane::service::Limits;
 use corelane::testing::{Faults, Random, World};
 use corelane_http::http1::Method;
 use corelane_http::{AccessLog, Http, LogFormat};
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A log that goes with its test.
@@ -26,8 +28,12 @@ impl Logged {
     }
 
     fn rig(&self, world: &World, lanes: usize) -> Rig {
+        self.rig_within(world, lanes, patient())
+    }
+
+    fn rig_within(&self, world: &World, lanes: usize, limits: Limits) -> Rig {
         let plan = RigPlan::lanes(lanes).memory(16 << 20);
-        Rig::serving(world, &plan, patient(), |_| Http::new(Shop::default()).log(&self.log))
+        Rig::serving(world, &plan, limits, |_| Http::new(Shop::default()).log(&self.log))
     }
 
     /// What was logged so far.
@@ -114,6 +120,34 @@ fn who_is_refused_or_cut_short_has_a_line_that_says_so() {
         assert_eq!(lines.len(), before + 1, "{text:?}: {lines:#?}");
         let (request, heard, sent, ending) = parts(&lines[before]);
         assert!(request == line && heard == status && bytes.contains(&sent) && end.contains(&ending), "{}", lines[before]);
+    }
+}
+
+#[test]
+fn who_does_not_send_the_rest_has_a_line() {
+    let logged = Logged::new(LogFormat::Combined);
+    let world = World::new(3, Faults::none());
+    let mut rig = logged.rig_within(&world, 1, patient().read_limit(Duration::from_secs(30)));
+    for (number, text) in [
+        "GET /a HTTP/1.1\r\nHost: a\r\n",
+        "GE",
+        "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab",
+        "PUT /sum HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let peer = rig.connect(number);
+        rig.wait(MS);
+        peer.send(text.as_bytes());
+        rig.wait(29 * S);
+        assert_eq!((logged.lines().len(), peer.read(usize::MAX).len()), (number, 0), "{text:?}");
+        rig.wait(2 * S);
+        let heard = String::from_utf8(peer.read(usize::MAX)).unwrap();
+        assert!(heard.starts_with("HTTP/1.1 408 Request Timeout\r\n") && heard.contains("Connection: close"), "{heard}");
+        let content = heard.split_once("\r\n\r\n").unwrap().1.len() as u64;
+        is(&logged.lines()[number], text.split("\r\n").next().unwrap(), 408, content, "-");
+        peer.close();
     }
 }
 

@@ -317,24 +317,47 @@ fn a_drain_answers_what_was_asked_and_says_that_it_was_the_last() {
 
 #[test]
 fn who_is_slow_is_given_up() {
-    // (what is sent at first, what then each second, which limit ends it)
+    // (what is sent at first, what then each second, which limit ends it, whether it is answered)
+    let sized = |request: &str| format!("{request} HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+    let get = "GET /now/1 HTTP/1.1\r\nHost: a\r\n";
     let table = [
-        ("GET / HTTP/1.1\r\nHost: a\r\nA: ", "a", C::ReceiveRateMinHits),
-        ("PUT /sum HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n", "a", C::ReceiveRateMinHits),
-        ("PUT /sum HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n", "", C::ReadLimitHits),
-        ("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n", "a", C::ReceiveRateMinHits),
-        ("POST /ignore HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n", "a", C::ReceiveRateMinHits),
-        ("GET /now/1 HTTP/1.1\r\nHost: a\r\n\r\n", "", C::IdleLimitHits),
+        // The time for a head is one, however it comes.
+        (format!("{get}A: "), "a", C::ReadLimitHits, "408"),
+        (get.to_owned(), "", C::ReadLimitHits, "408"),
+        ("G".to_owned(), "", C::ReadLimitHits, "408"),
+        (format!("{get}\r\n{get}"), "", C::ReadLimitHits, "200 408"),
+        (sized("PUT /sum"), "a", C::ReceiveRateMinHits, "408"),
+        (sized("PUT /sum"), "", C::ReadLimitHits, "408"),
+        (sized("POST /echo"), "a", C::ReceiveRateMinHits, "408"),
+        // It was answered before.
+        (sized("POST /ignore"), "a", C::ReceiveRateMinHits, "200"),
+        (format!("{get}\r\n"), "", C::IdleLimitHits, "200"),
     ];
-    for (first, then, limit) in table {
+    for (first, then, limit, statuses) in table {
         let mut case = Case::with(Limits::new().idle_limit(Duration::from_secs(40)));
         case.peer.send(first.as_bytes());
+        let mut heard = Vec::new();
+        let mut lasted = 0_u32;
         for _ in 0..45 {
             case.rig.wait(S);
+            heard.extend(case.peer.read(usize::MAX));
+            if case.peer.status() != Status::Open {
+                break;
+            }
             case.peer.send(then.as_bytes());
+            lasted += 1;
         }
-        case.peer.read(usize::MAX);
-        assert_ne!(case.peer.status(), Status::Open, "{first}{then}");
+        let heard = String::from_utf8_lossy(&heard);
+        let answered: Vec<_> = heard.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+        assert_eq!(answered.join(" "), statuses, "{first}{then}: {heard}");
+        assert!((29..=41).contains(&lasted), "{first}{then}: {lasted} s");
+        let is_in_order = case.peer.status() == Status::Ended;
+        assert_eq!(
+            is_in_order,
+            statuses.ends_with("408") || limit == C::IdleLimitHits,
+            "{first}{then}: {:?}",
+            case.peer.status()
+        );
         assert_eq!(case.rig.count(limit), 1, "{first}{then}");
         case.close();
     }

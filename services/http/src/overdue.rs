@@ -1,0 +1,49 @@
+//! Requests of which the rest does not come: answered with 408 (Request Timeout, RFC 9110 section 15.5.9) where nothing of the answer was sent.
+
+use crate::Reply;
+use crate::application::Application;
+use crate::deliver::Answered;
+use crate::facts::Facts;
+use crate::log::{Asked, Trace};
+use crate::service::{Call, Http};
+use crate::session::{Active, Session, Stage};
+use corelane::Next;
+use corelane::service::Input;
+use corelane_wire::http1::Status;
+
+const HEAD: &str = "408 Request Timeout\nthe head of the request did not come whole in time\n";
+const CONTENT: &str = "408 Request Timeout\nthe content of the request did not come whole in time\n";
+
+impl<A: Application> Http<A> {
+    /// Gives up a request that does not come whole.
+    pub(crate) fn give_up(&mut self, call: &mut Call<'_, '_, A::Talk>, session: &mut Session<A>, input: &Input) -> Next {
+        match session.active.take().map(|active| self.unboxed(active)) {
+            Some(Active::Head(_)) => {
+                let asked = Asked { bytes: input.first(), head: None };
+                self.answer_overdue(call, HEAD, Trace::Asked(asked))
+            }
+            Some(Active::Collected(mut collected)) => self.answer_overdue(call, CONTENT, Trace::Noted(&mut collected.note)),
+            Some(Active::Running(mut running)) if running.stage == Stage::Content && running.sent.status == 0 => {
+                running.exchange.gone(&mut self.application, call.cx);
+                self.answer_overdue(call, CONTENT, Trace::Noted(&mut running.note))
+            }
+            // Nothing is asked, or it is answered already; the end of the connection is told as any other.
+            other => {
+                session.active = other.map(|active| self.boxed(active));
+                Next::Abort
+            }
+        }
+    }
+
+    fn answer_overdue(&mut self, call: &mut Call<'_, '_, A::Talk>, words: &str, mut trace: Trace<'_>) -> Next {
+        let reply = Reply::new(call.output, &self.desk, Facts::LAST, trace.again());
+        let answer = reply.answer(Status::REQUEST_TIMEOUT).media("text/plain; charset=utf-8");
+        match answer.bytes::<Answered>(words.as_bytes()) {
+            Ok(answered) => {
+                self.log_answer(trace, &answered, Facts::LAST);
+                Next::Close
+            }
+            Err(_) => Next::Abort,
+        }
+    }
+}
