@@ -2,12 +2,15 @@
 
 `python3 slow_device.py FOLDER BYTES PROGRAM ARGUMENTS..`: mounts a file system of its own (fuse(4)) at FOLDER/site, for this mount namespace alone. There lie `warm.txt`, which is read at once,
 and `cold.bin` of BYTES, of which nothing can be read until somebody opens the fifo FOLDER/release to write. The first read of it makes the file FOLDER/asked.
+`warm.txt` becomes another one as long when FOLDER/changed is there: as on a machine far away, of which nobody tells here.
 """
 
 import ctypes, os, signal, stat, struct, sys, threading
 
 folder, length = sys.argv[1], int(sys.argv[2])
-site, WARM = folder + "/site", b"warm\n"
+# Without a length it says of itself what any does (statfs(2)); with one it has no answer to that.
+answers_statfs = length == 0
+site, WARM, CHANGED = folder + "/site", b"warm\n", b"cool\n"
 libc = ctypes.CDLL(None, use_errno=True)
 # Operations of fuse(4), as <linux/fuse.h> numbers them.
 LOOKUP, FORGET, GETATTR, OPEN, READ, STATFS, RELEASE, FLUSH, INIT = 1, 2, 3, 14, 15, 17, 18, 25, 26
@@ -17,14 +20,19 @@ NODES = {1: (stat.S_IFDIR | 0o755, 0), 2: (stat.S_IFREG | 0o644, len(WARM)), 3: 
 NAMES = {b"warm.txt": 2, b"cold.bin": 3}
 
 
+def has_changed():
+    return os.path.exists(folder + "/changed")
+
+
 def attributes(node):
     mode, size = NODES[node]
-    return struct.pack("<6Q10I", node, size, size // 512 + 1, 1000, 1000, 1000, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
+    time = 2000 if node == 2 and has_changed() else 1000
+    return struct.pack("<6Q10I", node, size, size // 512 + 1, time, time, time, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 
 
 def content(node, offset, size):
     if node == 2:
-        return WARM[offset : offset + size]
+        return (CHANGED if has_changed() else WARM)[offset : offset + size]
     # Each eight bytes say where they lie.
     begin, end = offset & ~7, min(offset + size, length)
     words = b"".join(struct.pack(">Q", at) for at in range(begin, end, 8))
@@ -73,8 +81,10 @@ class Device:
             elif operation == GETATTR:
                 self.answer(unique, struct.pack("<Q2I", 1, 0, 0) + attributes(node))
             elif operation in (OPEN, OPENDIR):
-                # What was read stays in the system's memory (FOPEN_KEEP_CACHE).
-                self.answer(unique, struct.pack("<Q2I", 0, 2, 0))
+                # What was read stays in the system's memory (FOPEN_KEEP_CACHE), but of what may change.
+                self.answer(unique, struct.pack("<Q2I", 0, 0 if node == 2 else 2, 0))
+            elif operation == STATFS and answers_statfs:
+                self.answer(unique, struct.pack("<5Q10I", 0, 0, 0, 0, 0, 4096, 255, 4096, 0, 0, 0, 0, 0, 0, 0))
             elif operation == READ:
                 _, offset, size = struct.unpack_from("<QQI", body)
                 self.read(unique, node, offset, size)

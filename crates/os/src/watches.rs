@@ -43,9 +43,15 @@ pub fn open() -> Result<OwnedFd, Fault> {
 /// Watches an open directory; returns the watch's number. A directory that is watched already has the same.
 ///
 /// # Errors
-/// `Unsupported` on a file system that does not tell all, `Busy` where the user has `fs.inotify.max_user_watches` of them, else the system's.
+/// `Unsupported` on a file system that does not tell all, or that does not say what it is, `Busy` where the user has `fs.inotify.max_user_watches` of them, else the system's.
 pub fn watch(notices: BorrowedFd<'_>, directory: BorrowedFd<'_>) -> Result<i32, Fault> {
-    if !tells_all(fstatfs(directory).map_err(errno::fault_of)?.f_type) {
+    let is_known = match fstatfs(directory) {
+        Ok(facts) => tells_all(facts.f_type),
+        // Of a device that has no answer to that (fuse(4)).
+        Err(Errno::NOSYS) => false,
+        Err(error) => return Err(errno::fault_of(error)),
+    };
+    if !is_known {
         return Err(Fault::of(Reason::Unsupported));
     }
     // By its name it could be another one by now. The thread's own table need not be the process's.

@@ -217,7 +217,7 @@ impl Services {
     /// What the peer has begun to send did not come in time: the service may say so to it.
     fn end_overdue(&mut self, kit: &mut Kit, index: u32) {
         if self.table.there(index).connection.machine.phase() == Phase::Open {
-            self.call(kit, index, Call::Overdue);
+            self.call(kit, index, Callback::Overdue);
         }
         // It goes on no more, whatever the service wants.
         let phase = self.table.there(index).connection.machine.phase();

@@ -92,6 +92,10 @@ pub enum Handled<A: Application> {
 pub enum First {
     /// It takes the content, of so many bytes at the most, piece by piece: [`Exchange::content`], and [`Exchange::go_on`] behind the last one.
     Receive(u64),
+    /// It takes content, of so many bytes at the most, while it answers: [`Exchange::go_on`] is called at once to begin the answer, and content comes as
+    /// [`Produced::Content`] asks for it. For clients that read while they send; who sends all first and is answered much waits for ever. A drain reads no more
+    /// of the content, as of any, and cuts the answer short.
+    Converse(u64),
     /// It waits for something: [`Exchange::go_on`] is called after [`Cx::resume`].
     Wait,
     /// The answer has begun, and its content comes from [`Exchange::produce`].
@@ -110,9 +114,9 @@ impl<A: Application, E: Exchange<A>> From<(E, First)> for Handled<A> {
     }
 }
 
-/// One request and its answer that take more than a call: what is kept for them. A connection has one at a time, and that goes one way at a time: content is
-/// read before the answer begins, for most clients read no answer before they have sent all. What answers while it reads is written by `async fn`
-/// ([`corelane::aio`], or hyper on lanes), where a connection is read and written at once.
+/// One request and its answer that take more than a call: what is kept for them. A connection has one at a time. Content is read before the answer begins
+/// ([`First::Receive`]), for most clients read no answer before they have sent all; or while it is written ([`First::Converse`]): then what the client does not read is not
+/// written, and as long as there is no room for the answer the content waits with the client.
 pub trait Exchange<A: Application>: 'static {
     /// A piece of the content has come, as it lies in the lane's memory.
     fn content(&mut self, _application: &mut A, _cx: &mut Cx<'_, A::Talk>, _piece: Shared) -> Flow {
@@ -140,7 +144,7 @@ pub trait Exchange<A: Application>: 'static {
 pub enum Flow {
     /// More, as it comes.
     More,
-    /// None until [`Cx::resume`] is called for the connection.
+    /// None until [`Cx::resume`] is called for the connection, or in an answer that has begun until [`Produced::Content`] asks for more.
     Wait,
 }
 
@@ -171,6 +175,9 @@ pub enum Produced {
     Drained,
     /// Nothing until [`Cx::resume`] is called for the connection; it may be asked before that.
     Wait,
+    /// Nothing until more content has come ([`First::Converse`]): [`Exchange::content`] takes what has, and then the exchange is asked again, as it is when the content has ended
+    /// ([`Parts::has_all_content`]).
+    Content,
     /// All was written. If that is less than was announced, the connection is broken off.
     End,
 }

@@ -1,6 +1,6 @@
 //! That docs/http.md has the bounds as they are.
 
-use crate::files::{LISTED_MAX, LISTING_BYTES_MAX, LISTINGS_BYTES_MAX, LOOKUPS_MAX, PATH_BYTES_MAX, SMALL_BYTES};
+use crate::files::{LISTED_MAX, LISTING_BYTES_MAX, LISTINGS_BYTES_MAX, LOOKUPS_MAX, PATH_BYTES_MAX, SMALL_BYTES, WARMINGS_MAX};
 use crate::{ENTRY, Files, HEAD_BYTES_MAX, HttpCounter, SITES_MAX, Settings};
 use corelane::admin::watch::{Counter, ServiceCounter};
 use corelane::service::{LEASE_BYTES_MAX, OwnCounter};
@@ -36,6 +36,7 @@ fn of_http() -> Vec<(&'static str, usize)> {
         ("bytes of such a list", LISTING_BYTES_MAX),
         ("bytes of lists that are being sent", LISTINGS_BYTES_MAX),
         ("names that are looked up at once", LOOKUPS_MAX),
+        ("parts of files that are read ahead at once", WARMINGS_MAX),
         ("bytes of memory for small files", Files::CACHE_BYTES),
         ("bytes of a file that is kept in memory", SMALL_BYTES as usize),
         ("sites", SITES_MAX - 1),

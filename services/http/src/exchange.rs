@@ -63,6 +63,7 @@ impl<A: Application> Http<A> {
                     After::Wait(Next::Wait)
                 }
                 Stage::Room(framing) => self.produce(call, &mut running, framing),
+                Stage::Converse(framing) => self.converse(call, input.as_deref_mut(), &mut running, framing),
                 Stage::Leaving if has_left => After::Over,
                 Stage::Leaving => {
                     call.output.notify_drained();
@@ -144,6 +145,44 @@ impl<A: Application> Http<A> {
         }
     }
 
+    /// Hands over what has come of the content, with which the answer that has begun goes on.
+    fn converse(
+        &mut self,
+        call: &mut Call<'_, '_, A::Talk>,
+        input: Option<&mut Input>,
+        running: &mut Running<A>,
+        framing: Framing,
+    ) -> After {
+        let Some(input) = input else {
+            // What has come meanwhile lies with the connection.
+            call.cx.resume(call.cx.id());
+            return After::Wait(Next::Continue);
+        };
+        let mut has_come = false;
+        loop {
+            match next_part(input, &mut running.body) {
+                Ok(Found::Data(bytes)) => {
+                    // reason: what lies together needs no memory to be taken.
+                    let piece = input.take_shared(bytes).expect("it lies together");
+                    has_come = true;
+                    if running.exchange.content(&mut self.application, call.cx, piece) == Flow::Wait {
+                        break;
+                    }
+                }
+                Ok(Found::More) if !has_come => return After::Wait(Next::More),
+                Ok(Found::End | Found::More) => break,
+                // The answer has begun: nothing else can be said.
+                Err(_) => {
+                    call.cx.count(HttpCounter::ContentsRefused, 1);
+                    running.exchange.gone(&mut self.application, call.cx);
+                    return After::Broken;
+                }
+            }
+        }
+        running.stage = Stage::Room(framing);
+        After::Again
+    }
+
     fn go_on(&mut self, call: &mut Call<'_, '_, A::Talk>, running: &mut Running<A>) -> After {
         settle(call.output, running);
         let reply = Reply::new(call.output, &self.desk, running.facts, Trace::Noted(&mut running.note));
@@ -179,7 +218,7 @@ impl<A: Application> Http<A> {
                 return After::Wait(Next::Wait);
             }
             let mut sent = running.sent;
-            let mut parts = Parts::new(call.output, &mut framing, &mut sent.bytes);
+            let mut parts = Parts::new(call.output, &mut framing, &mut sent.bytes, running.body.is_ended());
             let produced = running.exchange.produce(&mut self.application, call.cx, &mut parts);
             running.note_sent(sent);
             running.stage = Stage::Room(framing);
@@ -193,6 +232,11 @@ impl<A: Application> Http<A> {
                     return After::Wait(Next::Wait);
                 }
                 Produced::Wait => return owe(call.output, running),
+                Produced::Content => {
+                    assert!(!running.body.is_ended(), "no more content comes: Parts::has_all_content says so");
+                    running.stage = Stage::Converse(framing);
+                    return After::Again;
+                }
                 Produced::End => return end_content(call.output, running, framing),
             }
         }

@@ -49,6 +49,7 @@ pub(crate) use {
     listings::{LISTING_BYTES_MAX, LISTINGS_BYTES_MAX},
     lookup::{LISTED_MAX, LOOKUPS_MAX, SMALL_BYTES},
     name::PATH_BYTES_MAX,
+    warming::WARMINGS_MAX,
 };
 
 /// What may be done with files.

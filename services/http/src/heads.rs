@@ -210,21 +210,22 @@ impl<A: Application> Http<A> {
         (exchange, first): (Box<dyn crate::Exchange<A>>, First),
         trace: Trace<'_>,
     ) -> Served<A> {
-        let most = if let First::Receive(most) = first { most } else { u64::MAX };
+        let most = if let First::Receive(most) | First::Converse(most) = first { most } else { u64::MAX };
         let body = match Body::new(arrived.framing(), most) {
             Ok(body) => body,
             Err(refusal) => return self.refuse_content(call, refusal, trace),
         };
         let stage = match first {
             First::Receive(_) if !body.is_ended() => Stage::Content,
-            First::Receive(_) | First::Wait => Stage::Application,
+            First::Receive(_) | First::Converse(_) | First::Wait => Stage::Application,
             First::Produce(Begun { framing, .. }) => Stage::Room(framing),
         };
-        let is_invited = stage == Stage::Content || !arrived.head.expects_continue;
-        if stage == Stage::Content {
+        let is_wanted = matches!(first, First::Receive(_) | First::Converse(_)) && !body.is_ended();
+        if is_wanted {
             self.invite(call, arrived.head);
         }
-        let facts = if stage == Stage::Content { arrived.facts } else { self.facts_unread(&arrived) };
+        let is_invited = is_wanted || !arrived.head.expects_continue;
+        let facts = if is_wanted { arrived.facts } else { self.facts_unread(&arrived) };
         let (note, nothing) = (trace.into_note(self.desk.log()), Sent { status: 0, bytes: 0 });
         let mut running = Running { exchange, facts, body, is_invited, stage, owed: None, sent: nothing, note };
         if let First::Produce(Begun { status, .. }) = first {

@@ -14,11 +14,17 @@ pub struct Parts<'o> {
     framing: &'o mut Framing,
     /// Bytes of content that were written.
     sent: &'o mut u64,
+    has_all_content: bool,
 }
 
 impl<'o> Parts<'o> {
-    pub(crate) fn new(output: &'o mut Output, framing: &'o mut Framing, sent: &'o mut u64) -> Self {
-        Self { output, framing, sent }
+    pub(crate) fn new(output: &'o mut Output, framing: &'o mut Framing, sent: &'o mut u64, has_all_content: bool) -> Self {
+        Self { output, framing, sent, has_all_content }
+    }
+
+    /// Whether the request's content has come to its end: more of it may not be asked for ([`Produced::Content`](crate::Produced::Content)).
+    pub fn has_all_content(&self) -> bool {
+        self.has_all_content
     }
 
     /// Bytes that are still owed, where a length was announced.

@@ -79,6 +79,8 @@ pub(crate) enum Stage {
     Application,
     /// Room for more of the answer, or its application.
     Room(Framing),
+    /// More content, with which the answer goes on.
+    Converse(Framing),
     /// All that was written to leave.
     Drained(Framing),
     /// The same, behind the whole answer: what is sent in parts may hold files open, so the next request waits for its end.

@@ -232,8 +232,14 @@ impl Link {
         self.own.borrow().id
     }
 
-    pub(super) fn with_input<R>(&self, with: impl FnOnce(&mut Input) -> R) -> R {
-        with(&mut self.own.borrow_mut().input)
+    /// What has come and was not read; where more waits with the connection it comes as soon as that is taken, whether or not it is waited for.
+    pub(super) fn with_input<R>(self: &Rc<Self>, with: impl FnOnce(&mut Input) -> R) -> R {
+        let own = &mut *self.own.borrow_mut();
+        let output = with(&mut own.input);
+        if own.is_paused && own.input.is_empty() {
+            self.touch(own);
+        }
+        output
     }
 
     pub(super) fn is_truncated(&self) -> bool {
@@ -287,7 +293,7 @@ impl Link {
             self.stop_waiting(own);
             return outcome;
         }
-        if own.wanted == 0 || own.is_paused {
+        if own.wanted == 0 {
             self.touch(own);
         }
         own.wanted = bytes.max(1);
@@ -537,7 +543,6 @@ impl Link {
         own.end = Some(End { ending, fault: cx.fault() });
         own.chain.clear();
         (own.gather, own.spare, own.ticket, own.drainer) = (None, None, None, None);
-        own.wanted = 0;
         [own.reader.take(), own.writer.take()].iter().flatten().for_each(|waker| cx.wake(waker));
     }
 

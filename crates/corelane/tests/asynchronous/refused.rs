@@ -3,6 +3,7 @@
 use crate::aio_parts::served;
 use corelane::aio::{self, Connection, Lane};
 use corelane::testing::{Faults, MS, Nobody, Rig, RigPlan, S, World, at, patient};
+use corelane_watch::LaneCounter;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,7 +15,7 @@ use std::time::Duration;
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// Lets a turn pass.
-async fn next_turn() {
+pub async fn next_turn() {
     let mut has_passed = false;
     poll_fn(|context: &mut Context<'_>| {
         if std::mem::replace(&mut has_passed, true) {
@@ -26,7 +27,7 @@ async fn next_turn() {
     .await;
 }
 
-async fn poll_once<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> bool {
+pub async fn poll_once<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> bool {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
 }
 
@@ -72,7 +73,7 @@ fn a_writer_that_was_refused_memory_is_woken_when_there_is_some() {
 }
 
 /// A lane whose helper threads have room for so many calls.
-fn with_helpers(offload_max: usize, make: impl Fn() -> aio::Serve) -> Rig {
+pub fn with_helpers(offload_max: usize, make: impl Fn() -> aio::Serve) -> Rig {
     let mut plan = RigPlan::lanes(1);
     plan.tuning.offload_max = offload_max;
     let world = World::new(1, Faults::none());
@@ -121,6 +122,75 @@ fn a_call_that_waits_for_a_helper_is_begun_though_only_others_had_them() {
     }
     rig.wait(S);
     assert_eq!(peers.each_ref().map(|peer| rig.hear(peer)), ["done", "done"]);
+    rig.close(&mut Nobody);
+}
+
+/// Gives up twice: a write that has not been told of memory yet, and one that memory is kept for.
+async fn gives_up_writing(lane: &Lane, connection: &Connection) {
+    let all = all_memory(lane);
+    for _ in 0..3 {
+        let mut write = Box::pin(connection.write(b"given up"));
+        assert!(!poll_once(&mut write).await, "there is no memory");
+        next_turn().await;
+        next_turn().await;
+        drop(write);
+        lane.sleep(10 * MILLISECOND).await;
+    }
+    let mut write = Box::pin(connection.write(b"given up"));
+    assert!(!poll_once(&mut write).await, "there is no memory");
+    next_turn().await;
+    drop(all);
+    lane.sleep(100 * MILLISECOND).await;
+    drop(write);
+}
+
+#[test]
+fn a_write_that_was_given_up_keeps_no_memory_and_no_other_write_waiting() {
+    let (_world, mut rig) = served(patient(), || {
+        aio::each(async |lane: Lane, connection: Connection| -> aio::Result<()> {
+            drop(connection.read().await?);
+            gives_up_writing(&lane, &connection).await;
+            lane.sleep(1000 * MILLISECOND).await;
+            let all = all_memory(&lane);
+            let later = lane.clone();
+            lane.spawn(async move {
+                later.sleep(1000 * MILLISECOND).await;
+                drop(all);
+            })?;
+            connection.write(b"written").await?;
+            lane.sleep(10_000 * MILLISECOND).await;
+            Ok(())
+        })
+    });
+    let peer = rig.connect(0);
+    rig.wait(MS);
+    peer.send(b"?");
+    rig.wait(700 * MS);
+    assert_eq!(rig.lane_count(LaneCounter::MemoryUsed), 0, "nobody writes");
+    rig.wait(600 * MS);
+    let before = rig.lane_count(LaneCounter::TurnsProductive);
+    rig.wait(500 * MS);
+    let turns = rig.lane_count(LaneCounter::TurnsProductive) - before;
+    assert!(turns < 100, "{turns} turns, in which nothing came");
+    rig.wait(2 * S);
+    assert_eq!((rig.hear(&peer).as_str(), rig.lane_count(LaneCounter::MemoryUsed)), ("written", 0));
+    rig.wait(10 * S);
+    rig.close(&mut Nobody);
+}
+
+#[test]
+fn who_waits_for_room_waits_and_does_nothing_else() {
+    let (_world, mut rig) = served(patient().output_high(4096), || {
+        aio::each(async |_lane: Lane, connection: Connection| connection.write(&[7; 1 << 20]).await)
+    });
+    let peer = rig.connect(0);
+    rig.wait(S);
+    let before = rig.lane_count(LaneCounter::TurnsProductive);
+    rig.wait(S);
+    let turns = rig.lane_count(LaneCounter::TurnsProductive) - before;
+    assert!(turns < 100, "{turns} turns, in which nothing came");
+    peer.reset();
+    rig.wait(S);
     rig.close(&mut Nobody);
 }
 

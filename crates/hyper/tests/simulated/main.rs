@@ -1,9 +1,11 @@
 //! hyper on simulated lanes: both of its sides over a network with faults, how it drains, and peers that mean no good.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod answers;
 mod attack;
 mod drain;
 mod frames;
+mod runtime;
 mod talk;
 
 use corelane::aio;

@@ -90,7 +90,7 @@ impl Entity {
     /// Whether a file that is `facts` now is what it was, so that its content is. One that had just changed when it was opened may have changed again since
     /// with the same date: file systems note that by a clock with ticks. Its own date says nothing of that, which its owner may set.
     pub fn is_still(&self, facts: &FileFacts) -> bool {
-        self.facts == *facts && facts.changed() + TICK < self.opened
+        self.facts == *facts && facts.changed() + tick(facts.changed()) < self.opened
     }
 
     /// Bytes of memory that it keeps in use.
@@ -108,7 +108,12 @@ fn tag(facts: &FileFacts) -> String {
 /// After so long no other change can bear the same date, to the second (RFC 9110 section 8.8.2.2).
 const STRONG_AGE: Duration = Duration::from_secs(2);
 
-/// No clock of a file system has longer ticks, but that of FAT.
+/// How long another change may bear the same date: file systems that write down whole seconds, or every other one (FAT, sshfs, old ext4), are known by that.
+fn tick(changed: Duration) -> Duration {
+    if changed.subsec_nanos() == 0 { STRONG_AGE } else { TICK }
+}
+
+/// No clock of a file system that notes fractions of seconds has longer ticks.
 const TICK: Duration = Duration::from_millis(20);
 
 fn push(lines: &mut Vec<u8>, name: &str, value: &[u8]) {
@@ -152,6 +157,11 @@ mod tests {
         assert!(entity(facts).is_still(&facts));
         let set_back = facts.changed_at(now - Duration::from_millis(5));
         assert!(!entity(set_back).is_still(&set_back), "it may change again in the same tick, and bear the same old date");
+        // Where whole seconds are noted, or every other one, the same date may be borne for as long.
+        for (seconds, is_settled) in [(1, false), (2, false), (3, true)] {
+            let coarse = facts.changed_at(now - Duration::from_secs(seconds));
+            assert_eq!(entity(coarse).is_still(&coarse), is_settled, "{seconds} seconds after a date without a fraction");
+        }
     }
 
     #[test]

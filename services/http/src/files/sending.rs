@@ -87,7 +87,7 @@ impl Sending {
                 // While these leave the next ones are looked after.
                 Produced::Drained
             }
-            Warmth::Unknown | Warmth::Asked => Produced::Wait,
+            Warmth::Unknown | Warmth::Asked | Warmth::Waits => Produced::Wait,
         };
         if self.warmth.get() == Warmth::Unknown {
             files.warm(cx, file, span.begin, span.bytes(), &self.warmth);

@@ -5,7 +5,7 @@ use crate::HttpCounter;
 use corelane::Cx;
 use corelane::service::{ConnectionId, File, FileOutcome, Outcome};
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// Bytes of a file that are handed over at once, at the most: more than the output of a connection holds, so that it does not run dry meanwhile.
@@ -18,27 +18,64 @@ pub(super) enum Warmth {
     Unknown,
     /// It was asked.
     Asked,
+    /// It is to be asked when there is room.
+    Waits,
     /// So many bytes may. None: the file ends there, or cannot be read.
     Warm(u64),
 }
 
-/// Windows that were asked for.
+/// Who waits for a window, and what it is told.
+type Asker = (ConnectionId, Rc<Cell<Warmth>>);
+
+/// Windows that are asked for at once, at the most: clients may have gone that asked for them, and the disk answers when it likes. One more waits for the end of another.
+pub(crate) const WARMINGS_MAX: usize = 1024;
+
+/// Windows that were asked for, and those for which there was no room.
 #[derive(Default)]
-pub(super) struct Warmings(BTreeMap<u64, (ConnectionId, Rc<Cell<Warmth>>)>);
+pub(super) struct Warmings {
+    asked: BTreeMap<u64, Asker>,
+    waiting: VecDeque<Asker>,
+    /// As many wait when those are taken out that are wanted no more.
+    sweep_at: usize,
+}
+
+impl Warmings {
+    fn wait(&mut self, asker: Asker) {
+        self.waiting.push_back(asker);
+        if self.waiting.len() >= self.sweep_at {
+            self.waiting.retain(is_wanted);
+            self.sweep_at = 2 * self.waiting.len() + 64;
+        }
+    }
+
+    /// The first that waits for room, and is wanted still.
+    fn next(&mut self) -> Option<Asker> {
+        std::iter::from_fn(|| self.waiting.pop_front()).find(is_wanted)
+    }
+}
+
+/// Whether somebody else than this list still has it.
+fn is_wanted((_, warmth): &Asker) -> bool {
+    Rc::strong_count(warmth) > 1
+}
 
 impl Files {
     /// Asks for the next window of a file, at `offset` and of `length` at the most; the connection is resumed when it is warm.
     pub(super) fn warm(&mut self, cx: &mut Cx<'_>, file: &File, offset: u64, length: u64, warmth: &Rc<Cell<Warmth>>) {
         assert!(length > 0 && warmth.get() == Warmth::Unknown, "one window is asked for at a time");
+        if self.warmings.asked.len() >= WARMINGS_MAX {
+            warmth.set(Warmth::Waits);
+            return self.warmings.wait((cx.id(), warmth.clone()));
+        }
         warmth.set(Warmth::Asked);
         let token = self.next_token();
         cx.warm_file(file, offset, length.min(WINDOW_BYTES), token);
-        self.warmings.0.insert(token, (cx.id(), warmth.clone()));
+        self.warmings.asked.insert(token, (cx.id(), warmth.clone()));
     }
 
     /// Takes what came of it; false if that was nobody's window.
     pub(super) fn take_warmed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: &Outcome) -> bool {
-        let Some((id, warmth)) = self.warmings.0.remove(&token) else { return false };
+        let Some((id, warmth)) = self.warmings.asked.remove(&token) else { return false };
         assert_eq!(warmth.get(), Warmth::Asked, "what was asked is answered once");
         warmth.set(match outcome {
             Outcome::File(FileOutcome::Warm { bytes, was_cold }) => {
@@ -48,6 +85,10 @@ impl Files {
             _ => Warmth::Warm(0),
         });
         cx.resume(id);
+        if let Some((id, warmth)) = self.warmings.next() {
+            warmth.set(Warmth::Unknown);
+            cx.resume(id);
+        }
         true
     }
 }

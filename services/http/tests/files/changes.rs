@@ -53,6 +53,37 @@ fn begin(server: &mut Server) -> String {
     heard
 }
 
+/// The disk answers when it likes, and clients come and go meanwhile: what waits for it is bounded.
+#[test]
+fn of_more_windows_than_may_be_asked_for_the_rest_is_asked_for_afterwards() {
+    const CLIENTS: usize = 1500;
+    const AT_ONCE: usize = 1024;
+    let mut server = with_large_file();
+    server.world.slow_disk(S);
+    let mut clients = Vec::new();
+    for many in 0..CLIENTS / 100 {
+        clients.extend((0..100).map(|number| server.rig.connect(1 + many * 100 + number)));
+        server.rig.wait(20 * MS);
+    }
+    for client in &clients {
+        client.send(b"GET /large.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=0-9\r\n\r\n");
+    }
+    server.rig.wait(500 * MS);
+    // Some that wait leave.
+    clients.drain(AT_ONCE + 100..AT_ONCE + 200).for_each(|client| client.reset());
+    let mut answered = 0;
+    let mut answers = |server: &mut Server, nanoseconds| {
+        server.rig.wait(nanoseconds);
+        let heard = clients.iter().filter(|client| client.read(usize::MAX).ends_with(b"1111111111")).count();
+        answered += heard;
+        answered
+    };
+    assert_eq!(answers(&mut server, 0), 0);
+    assert_eq!(answers(&mut server, S), AT_ONCE);
+    assert_eq!(answers(&mut server, S), CLIENTS - 100);
+    server.end();
+}
+
 #[test]
 fn a_cold_disk_holds_nobody_else_up() {
     let mut server = with_large_file();

@@ -71,7 +71,10 @@ fn question(random: &mut Random, number: u64) -> Question {
             let due = format!("{} {:x}", content.len(), sum(0, &content)).into_bytes();
             whole(Method::Put, framed(random, &head("PUT", path), &content), 200, due)
         }
-        10 | 11 => whole(Method::Post, framed(random, &head("POST", "/echo"), &content), 200, content),
+        10 | 11 => {
+            let path = if random.below(2) == 0 { "/echo" } else { "/talk" };
+            whole(Method::Post, framed(random, &head("POST", path), &content), 200, content)
+        }
         12 => {
             let content = &content[..bytes.min(60_000)];
             whole(Method::Post, framed(random, &head("POST", "/ignore"), content), 200, b"ignored".to_vec())

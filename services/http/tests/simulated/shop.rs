@@ -1,20 +1,22 @@
 //! An application with an answer of every kind.
 //!
 //! `GET /now/N` N bytes at once · `/later/N` held, answered by a helper · `/slow/N` held, with memory kept, and 50 ms at most · `/wait/N` an exchange that waits for a helper ·
-//! `/sized/N`, `/chunks/N` in parts · `/short/N` of which half comes · `PUT /sum` content in pieces, `/drip` the same, with a pause behind each · `POST /echo` content collected · `/ignore` content that
+//! `/sized/N`, `/chunks/N` in parts · `/short/N` of which half comes · `PUT /sum` content in pieces, `/drip` the same, with a pause behind each · `PUT /talk` content answered with itself as it comes, `/talk/N` after N pieces no more of it · `POST /echo` content collected · `/ignore` content that
 //! nobody reads · `/words/N`, `/parts/N`, `/empty/N` the status N with and without content · `/hoard` content of any length collected · `/gone` how many exchanges were told of their connection's end · `/fat/N` a field of N bytes · `/ours/N` a field line that is not the application's · `/flood/N` in parts, as fast as there is room · `/never` held and not answered in time · `/release` answers those after all · `/panic`.
 
 use corelane::service::{OffloadResult, Outcome, Refused, Shared};
 use corelane::{Cx, Silent};
 use corelane_http::http1::Status;
 use corelane_http::{Application, Exchange, First, Flow, Goes, Handled, Held, Parts, Produced, Reply, Request};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Bytes of content that are collected.
 pub const COLLECT_BYTES: u64 = 300_000;
 /// Bytes that are taken in pieces.
 pub const RECEIVE_BYTES: u64 = 1 << 20;
+/// Bytes that are answered with themselves.
+pub const TALK_BYTES: u64 = 1 << 30;
 
 /// Field lines that are not the application's.
 pub const OURS: [&str; 4] = ["content-length", "Transfer-Encoding", "connection", "DATE"];
@@ -93,6 +95,44 @@ impl Exchange<Shop> for Sum {
 
     fn go_on(&mut self, _shop: &mut Shop, _cx: &mut Cx<'_>, reply: Reply<'_>) -> Result<Goes, Refused> {
         reply.text(&format!("{} {:x}", self.bytes, self.sum))
+    }
+
+    fn gone(&mut self, shop: &mut Shop, _cx: &mut Cx<'_>) {
+        shop.gone += 1;
+    }
+}
+
+/// Answers content with itself while it comes.
+#[derive(Default)]
+struct Talk {
+    waiting: VecDeque<Shared>,
+    /// Pieces after which it ends though more may come; 0: none.
+    pieces_max: usize,
+    pieces: usize,
+}
+
+impl Exchange<Shop> for Talk {
+    fn content(&mut self, _shop: &mut Shop, _cx: &mut Cx<'_>, piece: Shared) -> Flow {
+        assert!(!piece.is_empty());
+        self.waiting.push_back(piece);
+        self.pieces += 1;
+        if self.waiting.len() < 3 { Flow::More } else { Flow::Wait }
+    }
+
+    fn go_on(&mut self, _shop: &mut Shop, _cx: &mut Cx<'_>, reply: Reply<'_>) -> Result<Goes, Refused> {
+        reply.answer(Status::OK).begin(None).map(Goes::Produce)
+    }
+
+    fn produce(&mut self, _shop: &mut Shop, _cx: &mut Cx<'_>, parts: &mut Parts<'_>) -> Produced {
+        assert!(self.waiting.len() <= 3, "no more is taken than was asked for");
+        if let Some(piece) = self.waiting.front() {
+            if parts.push(piece.clone()).is_ok() {
+                self.waiting.pop_front();
+            }
+            return Produced::More;
+        }
+        let ends = parts.has_all_content() || self.pieces_max > 0 && self.pieces >= self.pieces_max;
+        if ends { Produced::End } else { Produced::Content }
     }
 
     fn gone(&mut self, shop: &mut Shop, _cx: &mut Cx<'_>) {
@@ -214,6 +254,7 @@ impl Application for Shop {
                 Ok((Flood(bytes as u64), First::Produce(begun)).into())
             }
             "sum" | "drip" => Ok((Sum { sum: 0, bytes: 0, drips: word == "drip" }, First::Receive(RECEIVE_BYTES)).into()),
+            "talk" => Ok((Talk { pieces_max: bytes, ..Talk::default() }, First::Converse(TALK_BYTES)).into()),
             "echo" => match request.content() {
                 Some(content) => reply.answer(Status::OK).segment(content.clone()),
                 None => Ok(Handled::Collect(COLLECT_BYTES)),
