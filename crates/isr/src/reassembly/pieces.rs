@@ -63,6 +63,7 @@ impl<M: Memory> Reassembly<M> {
         waiting.pieces += 1;
         waiting.covered += end - start;
         waiting.reaches = waiting.reaches.max(end);
+        assert!(waiting.covered <= waiting.reaches, "no byte of a datagram is held twice");
     }
 
     /// Where a fragment that begins at `start` belongs, and how many pieces were walked past.
