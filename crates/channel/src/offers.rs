@@ -8,20 +8,21 @@
 use crate::memory::HandedMemory;
 use crate::ring::Consumer;
 use corelane_os::local::{end_listening, is_ours};
+use corelane_os::named::{NameError, NamedSocket};
 use corelane_os::passing::{self, DESCRIPTORS_MAX};
-use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle, Scope, scope, sleep};
 use std::time::Duration;
 
 /// Clients that have channels at one time, at most.
 pub const CLIENTS_MAX: usize = 16;
+/// Clients that wait to be accepted, at most.
+const QUEUED_MAX: u32 = 16;
 /// How long a client may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long nobody is accepted where the system has no descriptor for one.
@@ -43,7 +44,8 @@ pub trait Opens: Send + Sync + 'static {
 
 /// An open socket. Dropping it removes the socket, closes all channels, and ends its threads.
 pub struct Offers {
-    path: PathBuf,
+    /// None once it is dropped: the path goes first.
+    named: Option<NamedSocket>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -61,23 +63,24 @@ struct Clients {
 }
 
 impl Offers {
-    /// Opens the socket at `path`. One that a process has left behind there is replaced.
+    /// Opens the socket at `path`, for this user alone. One that a process of this user has left behind there is replaced, and nothing else is.
     ///
     /// # Errors
-    /// The system's; `AddrInUse` where somebody answers at it.
+    /// [`NameError`]: somebody answers there, something else lies there, or what the system says, in words and with the remedy.
     pub fn open(path: &Path, opens: impl Opens) -> io::Result<Self> {
-        let listener = listen(path)?;
+        let named = |why: NameError| io::Error::new(ErrorKind::AddrInUse, why);
+        let (name, listener) = NamedSocket::listening_at(path, QUEUED_MAX).map_err(named)?;
         let shared = Arc::new(Shared { listener, opens: Box::new(opens), clients: Mutex::default() });
         let accepting = shared.clone();
         let thread = Builder::new().name("channels".to_string()).spawn(move || scope(|scope| accepting.accept(scope)))?;
-        Ok(Self { path: path.to_owned(), shared, thread: Some(thread) })
+        Ok(Self { named: Some(name), shared, thread: Some(thread) })
     }
 }
 
 impl Drop for Offers {
     fn drop(&mut self) {
-        // First, so that nobody comes who would wait in vain. A drop cannot report; a socket left behind is found as dead.
-        let _ = fs::remove_file(&self.path);
+        // First, so that nobody comes who would wait in vain.
+        self.named = None;
         let mut clients = self.shared.lock();
         clients.is_closed = true;
         // One that has gone meanwhile is none.
@@ -89,23 +92,6 @@ impl Drop for Offers {
             let _ = thread.join();
         }
     }
-}
-
-/// Listens where nobody else does, for this user alone.
-fn listen(path: &Path) -> io::Result<UnixListener> {
-    let listener = match UnixListener::bind(path) {
-        Err(error) if error.kind() == ErrorKind::AddrInUse && is_left_behind(path) => {
-            fs::remove_file(path)?;
-            UnixListener::bind(path)?
-        }
-        bound => bound?,
-    };
-    fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    Ok(listener)
-}
-
-fn is_left_behind(path: &Path) -> bool {
-    UnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
 impl Shared {
@@ -146,11 +132,15 @@ impl Shared {
         }
         let stream = Arc::new(stream);
         clients.streams.push(stream.clone());
+        assert!(clients.streams.len() <= CLIENTS_MAX, "who comes when there are as many as may be is refused above");
         Some(stream)
     }
 
     fn leave(&self, stream: &Arc<UnixStream>) {
-        self.lock().streams.retain(|known| !Arc::ptr_eq(known, stream));
+        let mut clients = self.lock();
+        let before = clients.streams.len();
+        clients.streams.retain(|known| !Arc::ptr_eq(known, stream));
+        assert_eq!(before, clients.streams.len() + 1, "a client leaves once");
     }
 
     fn serve(&self, mut stream: &UnixStream) -> io::Result<()> {

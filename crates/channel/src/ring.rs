@@ -34,6 +34,14 @@ const TAKEN: usize = 2 * LINE_WORDS;
 const ASLEEP: usize = TAKEN + 1;
 const FIRST_SLOT: usize = 3 * LINE_WORDS;
 
+const _: () = assert!(ENDED < TAKEN && ASLEEP < FIRST_SLOT, "what one side writes ends before what the other does begins");
+const _: () = assert!(
+    SLOT_WORDS.is_multiple_of(LINE_WORDS) && PACKET_BYTES_MAX.is_multiple_of(8),
+    "slots share no line, and hold whole words"
+);
+const _: () =
+    assert!(PACKETS.start().is_power_of_two() && PACKETS.end().is_power_of_two(), "an index finds its slot by its low bits");
+
 /// The memory of a ring makes no sense: the other process has written over it, or it is no ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken;
@@ -70,6 +78,7 @@ fn slots_of(words: &[AtomicU64]) -> Result<usize, Broken> {
 
 /// Words of the slot that an index is of.
 fn slot(words: &[AtomicU64], slots: usize, index: u64) -> &[AtomicU64] {
+    assert!(slots.is_power_of_two(), "the other process cannot change how many there are: the number was read once");
     let first = FIRST_SLOT + (index as usize & (slots - 1)) * SLOT_WORDS;
     &words[first..first + SLOT_WORDS]
 }
@@ -106,6 +115,7 @@ impl Producer {
             slot[0].store(length as u64, Ordering::Relaxed);
             write(&slot[1..], pieces);
             self.put = self.put.wrapping_add(1);
+            assert!(self.put.wrapping_sub(self.taken) <= self.slots as u64, "nothing is written over before it was taken");
         } else {
             self.dropped += 1;
             self.memory.words()[DROPPED].store(self.dropped, Ordering::Relaxed);
@@ -138,6 +148,8 @@ impl Producer {
         if self.shown == self.put {
             return false;
         }
+        let unseen = self.put.wrapping_sub(self.shown);
+        assert!(unseen <= self.slots as u64, "{unseen} packets in {} slots", self.slots);
         self.shown = self.put;
         let words = self.memory.words();
         // Release: who sees the number sees the packets.

@@ -30,7 +30,7 @@ mod queues;
 mod report;
 
 pub use counts::StreamCounts;
-pub use policy::{Dispatch, LIMIT_DEFAULT, LIMIT_MAX, Placement};
+pub use policy::{Dispatch, LIMIT_DEFAULT, LIMIT_MAX, NoDispatch, Placement};
 pub use protocol::{Ask, Number, Refused, Registration};
 pub use queues::BUCKETS_MAX;
 pub use report::{ProtocolRow, Report, StreamNow, StreamRow};
@@ -114,7 +114,7 @@ pub enum Step<P> {
     Dropped(P),
     /// No handler is registered.
     Unregistered(P),
-    /// What was queued of the protocol, or of one of its buckets, has been run: its hook is due.
+    /// What was queued of the protocol, or of one of its buckets, has been run: its hook is due, if it has one ([`Registration::has_hook`]).
     Drained(Number),
 }
 
@@ -242,7 +242,7 @@ impl<P> Isr<P> {
 
     /// How many queued packets may run after one that was dispatched at once ([`Isr::help`]); 0 at first.
     pub fn set_share(&mut self, share: usize) {
-        self.share = share;
+        (self.share, self.credit) = (share, self.credit.min(share));
     }
 
     /// What is registered, lowest number first, with the policy in force and what was counted.
@@ -312,6 +312,7 @@ impl<P> Isr<P> {
         if matches!(mark.kind, Kind::Direct | Kind::Hybrid) {
             self.credit = self.share;
         }
+        assert!(self.credit <= self.share, "a share that was not used is not saved up");
         if mark.placed.lane == self.lane {
             self.settled(mark.number, mark.placed, 1);
         }
@@ -331,6 +332,7 @@ impl<P> Isr<P> {
             self.batch = None;
             return Some(Step::Drained(number));
         };
+        assert!(placed.lane < self.lanes, "who placed a packet is a lane of the program");
         self.batch = Some(Batch { number, bucket, left: left - 1 });
         self.marked += 1;
         let mark = Mark { number, kind: Kind::Queued, placed };

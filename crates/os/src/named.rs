@@ -6,12 +6,15 @@
 
 use crate::sockets;
 use corelane_rss::Transport;
-use corelane_seam::{Address, Fault, Reason, Unix};
-use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, chmod, fchmod, flock, fstat, open, statat, unlink};
+use corelane_seam::{Address, AddressError, Fault, Reason, Unix};
+use rustix::fs::{
+    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, chmod, fchmod, fcntl_setfl, flock, fstat, open, statat, unlink,
+};
 use rustix::io::Errno;
 use rustix::process::{Pid, geteuid, test_kill_process};
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -51,8 +54,18 @@ pub enum NameError {
     ),
     /// What lies there is no socket, and not ours to remove.
     NoSocket,
+    /// Nobody is at the socket that lies there, but another user has made it.
+    Foreign {
+        /// Which.
+        user: u32,
+    },
     /// The socket was made, and then something else was put in its place.
     Replaced,
+    /// No socket can have that path.
+    Path(
+        /// Why not.
+        AddressError,
+    ),
     /// What was asked of the name is of no use with it.
     Unfit(
         /// Why.
@@ -81,7 +94,14 @@ impl fmt::Display for NameError {
             Self::Replaced => {
                 f.write_str("somebody put something else in the socket's place: choose a directory that nobody else can write to")
             }
+            Self::Foreign { user } => {
+                write!(
+                    f,
+                    "user {user} has left the socket behind that lies there: have that user remove it, or choose another path"
+                )
+            }
             Self::NoSocket => f.write_str("what lies there is no socket: remove it, or choose another path"),
+            Self::Path(why) => why.fmt(f),
             Self::Unfit(why) => f.write_str(why),
             Self::System(Fault { reason: Reason::Permission, .. }) => f.write_str(
                 "permission denied: this user must be allowed to read and write the directory, and to pass each before it",
@@ -143,6 +163,18 @@ impl NamedSocket {
     /// The number by which lanes know it, which copy the table of descriptors.
     pub fn number(&self) -> i32 {
         self.socket.as_raw_fd()
+    }
+
+    /// Makes the socket of a path for this user alone, with its listener for threads that wait to accept.
+    ///
+    /// # Errors
+    /// [`NameError`].
+    pub fn listening_at(path: &Path, backlog: u32) -> Result<(Self, UnixListener), NameError> {
+        let name = Unix::path(path.as_os_str().as_encoded_bytes()).map_err(NameError::Path)?;
+        let named = Self::new(Transport::Tcp, &name, Some(0o600), backlog)?;
+        let listener = UnixListener::from(sockets::duplicate(named.number())?);
+        fcntl_setfl(&listener, OFlags::empty())?;
+        Ok((named, listener))
     }
 
     /// One that another process made: its path is that one's, until this one [owns](NamedSocket::own) it.
@@ -240,6 +272,9 @@ fn remove_stale(transport: Transport, name: &Unix, path: &Path) -> Result<(), Na
     if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
         return Err(NameError::NoSocket);
     }
+    if found.st_uid != geteuid().as_raw() {
+        return Err(foreign(transport, name, found.st_uid));
+    }
     let deadline = Instant::now() + PATIENCE;
     loop {
         match asked(transport, name)? {
@@ -256,6 +291,15 @@ fn remove_stale(transport: Transport, name: &Unix, path: &Path) -> Result<(), Na
 fn has_ended(asking: &OwnedFd) -> bool {
     let process = sockets::peer_process(asking.as_fd()).and_then(|(_, process)| Pid::from_raw(process));
     process.is_some_and(|process| test_kill_process(process) == Err(Errno::SRCH))
+}
+
+/// Whoever is at the socket of another user, or nobody any more: it is not ours to remove.
+fn foreign(transport: Transport, name: &Unix, user: u32) -> NameError {
+    match asked(transport, name) {
+        Ok((_, Err(Fault { reason: Reason::Refused, .. }))) => NameError::Foreign { user },
+        Ok((_, Err(fault))) if fault.reason == Reason::Permission => fault.into(),
+        _ => served(transport, name),
+    }
 }
 
 /// Somebody is at that name.
@@ -276,7 +320,7 @@ fn asked(transport: Transport, name: &Unix) -> Result<(OwnedFd, Result<bool, Fau
 mod tests {
     use super::*;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
-    use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+    use std::os::unix::net::{UnixDatagram, UnixStream};
     use tempfile::TempDir;
 
     /// A directory of the test's own, which goes with it.
@@ -353,6 +397,37 @@ mod tests {
         std::fs::write(&path, b"kept").unwrap();
         assert_eq!(listening(&unix).unwrap_err(), NameError::NoSocket);
         assert_eq!(std::fs::read(&path).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn a_dead_socket_of_another_user_stays() {
+        let directory = Directory::new();
+        let (path, unix) = directory.at("stream");
+        drop(UnixListener::bind(&path).unwrap());
+        if std::os::unix::fs::lchown(&path, Some(65_534), None).is_err() {
+            return crate::testing::skip("named::a_dead_socket_of_another_user_stays", "only root gives files away");
+        }
+        assert_eq!(listening(&unix).unwrap_err(), NameError::Foreign { user: 65_534 });
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_listener_for_threads_that_wait_is_this_users_alone() {
+        let directory = Directory::new();
+        let (path, _) = directory.at("stream");
+        let (named, listener) = NamedSocket::listening_at(&path, 8).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        // It waits, rather than say that nobody is there.
+        let asking = std::thread::spawn({
+            let path = path.clone();
+            move || UnixStream::connect(path).map(drop)
+        });
+        assert!(listener.accept().is_ok());
+        asking.join().unwrap().unwrap();
+        drop(named);
+        assert!(!path.exists());
+        let long = NamedSocket::listening_at(&directory.0.path().join("x".repeat(200)), 8).map(drop).unwrap_err();
+        assert!(matches!(long, NameError::Path(_)) && long.to_string().contains("choose a shorter path"), "{long}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use corelane_channel::{CLIENTS_MAX, Offers, Opens, PACKET_BYTES_MAX, Producer, ring, take};
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -200,6 +201,46 @@ fn so_many_processes_and_no_more_have_channels() {
     let mut closed: Vec<u64> = producers.iter().map(|_| rig.closed()).collect();
     closed.sort_unstable();
     assert!(closed.iter().eq(producers.iter().map(|(number, _)| number)));
+    rig.ends();
+}
+
+/// Nobody asked for channels to be offered there.
+struct Nobody;
+
+impl Opens for Nobody {
+    fn open(&self, request: &str) -> Result<(u64, Vec<OwnedFd>), String> {
+        panic!("{request:?} was asked of nobody");
+    }
+
+    fn close(&self, number: u64) {
+        panic!("channel {number} was never open");
+    }
+}
+
+#[test]
+fn only_a_socket_that_was_left_behind_makes_room_and_only_its_own_goes() {
+    let rig = Rig::new("room");
+    let refused = |path: &Path| Offers::open(path, Nobody).err().unwrap().to_string();
+    assert!(refused(&rig.socket()).contains(&format!("process {} of user", std::process::id())), "it is served");
+    assert!(rig.socket().exists());
+    let file = rig.directory.join("notes.txt");
+    std::fs::write(&file, "kept").unwrap();
+    let link = rig.directory.join("link");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for path in [&file, &link, &rig.directory] {
+        let why = refused(path);
+        assert!(why.contains("no socket: remove it, or choose another path"), "{}: {why}", path.display());
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), b"kept");
+    assert!(link.is_symlink());
+    let dead = rig.directory.join("dead");
+    drop(UnixListener::bind(&dead).unwrap());
+    let offers = Offers::open(&dead, Nobody).unwrap();
+    // Somebody else's by the time it ends.
+    std::fs::rename(&dead, rig.directory.join("elsewhere")).unwrap();
+    std::fs::write(&dead, "another's").unwrap();
+    drop(offers);
+    assert_eq!(std::fs::read(&dead).unwrap(), b"another's");
     rig.ends();
 }
 

@@ -1,6 +1,7 @@
 //! Where and when.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// Packets that a protocol's queue holds, unless it says otherwise.
 pub const LIMIT_DEFAULT: usize = 256;
@@ -28,6 +29,26 @@ impl fmt::Display for Dispatch {
         })
     }
 }
+
+impl FromStr for Dispatch {
+    type Err = NoDispatch;
+
+    fn from_str(text: &str) -> Result<Self, NoDispatch> {
+        [Self::Deferred, Self::Hybrid, Self::Direct].into_iter().find(|dispatch| dispatch.to_string() == text).ok_or(NoDispatch)
+    }
+}
+
+/// A word that is no policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoDispatch;
+
+impl fmt::Display for NoDispatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a policy of dispatch is direct, hybrid or deferred")
+    }
+}
+
+impl std::error::Error for NoDispatch {}
 
 /// How a lane is chosen. Written as `source`, `flow` and `cpu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

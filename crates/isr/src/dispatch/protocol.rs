@@ -105,6 +105,8 @@ pub struct Registration<P> {
     /// Tells a packet's bucket, taken modulo [`BUCKETS_MAX`]; 0 where it has none. Then each bucket has a queue of its own on a lane, which
     /// another's flood does not fill. Without it, all packets of a lane share one. The bucket of a flow never changes.
     pub bucket: Option<Ask<P, usize>>,
+    /// Whether something is done when what was queued of it has been run ([`Step::Drained`]): the flag D of the report. Who carries steps out does it.
+    pub has_hook: bool,
 }
 
 impl<P> Registration<P> {
@@ -112,7 +114,7 @@ impl<P> Registration<P> {
     #[must_use]
     pub const fn new(name: &'static str, number: Number) -> Self {
         let (limit, placement) = (LIMIT_DEFAULT, Placement::Source);
-        Self { name, number, limit, placement, dispatch: None, flow: None, choose: None, bucket: None }
+        Self { name, number, limit, placement, dispatch: None, flow: None, choose: None, bucket: None, has_hook: false }
     }
 }
 
@@ -291,6 +293,7 @@ impl<P> Stream<P> {
         if !self.may_unpark() {
             return None;
         }
+        assert!(self.dispatch == self.wanted, "what was parked is placed by the policy for which it waited");
         let next = self.parked.pop_front();
         assert!(next.is_some(), "what is parked is placed until nothing is");
         if self.parked.is_empty() {
@@ -322,6 +325,7 @@ impl<P> Stream<P> {
                 chosen => chosen,
             },
         };
+        assert!(this < lanes, "lane {this} of {lanes}");
         chosen.unwrap_or(facts.source) % lanes
     }
 }

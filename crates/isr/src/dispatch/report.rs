@@ -74,14 +74,14 @@ impl<P> Isr<P> {
     /// What is registered on this lane, lowest number first.
     pub fn now(&self) -> impl Iterator<Item = StreamNow> {
         self.streams.iter().flatten().map(|stream| {
-            let Registration { name, number, placement, choose, flow, .. } = stream.registration();
+            let Registration { name, number, placement, choose, flow, has_hook, .. } = stream.registration();
             StreamNow {
                 name,
                 number: *number,
                 limit: stream.limit,
                 placement: *placement,
                 dispatch: stream.own_dispatch,
-                asks: [choose.is_some(), false, flow.is_some()],
+                asks: [choose.is_some(), *has_hook, flow.is_some()],
                 counts: stream.counts(),
             }
         })

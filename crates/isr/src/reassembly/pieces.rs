@@ -64,6 +64,7 @@ impl<M: Memory> Reassembly<M> {
         waiting.pieces += 1;
         waiting.covered += end - start;
         waiting.reaches = waiting.reaches.max(end);
+        assert!(waiting.covered <= waiting.reaches, "no byte of a datagram is held twice");
         let source = waiting.source;
         self.table.add_piece(source);
     }

@@ -45,13 +45,14 @@ fn n_09_the_report_is_the_originals_to_the_letter() {
 #[test]
 fn n_09_a_lane_tells_its_own_rows() {
     let mut isr: Isr<u8> = Isr::new(1, 2, Dispatch::Direct);
-    isr.register(Registration { dispatch: Some(Dispatch::Deferred), ..Registration::new("ip6", Number::IP6) }).unwrap();
+    let deferred = Some(Dispatch::Deferred);
+    isr.register(Registration { dispatch: deferred, has_hook: true, ..Registration::new("ip6", Number::IP6) }).unwrap();
     let choose = Some(Box::new(|_: &u8| None) as _);
     isr.register(Registration { placement: Placement::Lane, choose, ..Registration::new("ip", Number::IP) }).unwrap();
     let Step::Run(run) = isr.arrive(Number::IP, 0, Facts::default()) else { panic!() };
     isr.finished(run.mark);
     let told: Vec<_> = isr.protocol_rows().iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["ip         1    256    cpu  default   C--", "ip6        6    256 source deferred   ---"]);
+    assert_eq!(told, ["ip         1    256    cpu  default   C--", "ip6        6    256 source deferred   -D-"]);
     let rows: Vec<_> = isr.rows(3).iter().map(ToString::to_string).collect();
     let wanted = "   1   3   ip         0     0        1        0        0        0        1";
     assert_eq!((rows.len(), rows[0].as_str()), (2, wanted));
