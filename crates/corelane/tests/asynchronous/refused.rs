@@ -136,6 +136,10 @@ async fn gives_up_writing(lane: &Lane, connection: &Connection) {
         drop(write);
         lane.sleep(10 * MILLISECOND).await;
     }
+    // Now nobody writes, as there is memory again.
+    drop(all);
+    lane.sleep(200 * MILLISECOND).await;
+    let all = all_memory(lane);
     let mut write = Box::pin(connection.write(b"given up"));
     assert!(!poll_once(&mut write).await, "there is no memory");
     next_turn().await;
@@ -165,9 +169,11 @@ fn a_write_that_was_given_up_keeps_no_memory_and_no_other_write_waiting() {
     let peer = rig.connect(0);
     rig.wait(MS);
     peer.send(b"?");
-    rig.wait(700 * MS);
+    rig.wait(150 * MS);
     assert_eq!(rig.lane_count(LaneCounter::MemoryUsed), 0, "nobody writes");
-    rig.wait(600 * MS);
+    rig.wait(650 * MS);
+    assert_eq!(rig.lane_count(LaneCounter::MemoryUsed), 0, "nobody writes");
+    rig.wait(700 * MS);
     let before = rig.lane_count(LaneCounter::TurnsProductive);
     rig.wait(500 * MS);
     let turns = rig.lane_count(LaneCounter::TurnsProductive) - before;
