@@ -1,6 +1,6 @@
 //! Interfaces: queues, RSS, and their books.
 
-use super::ETHERNET_BYTES;
+use super::{ETHERNET_BYTES, offloads};
 use crate::check::Violation;
 use corelane_rss::{FlowHasher, Table, Verdict};
 use corelane_seam::{Checksum, FrameFacts, FrameHash};
@@ -18,11 +18,13 @@ pub struct CardSetup {
     pub rss: Option<(FlowHasher, Table)>,
     /// Bytes of the longest frame.
     pub frame_bytes_max: usize,
+    /// It takes VLAN tags out of frames, and vouches for the checksums of some that it looks at: which, is drawn.
+    pub offloads: bool,
 }
 
 impl Default for CardSetup {
     fn default() -> Self {
-        Self { queues: 1, rss: None, frame_bytes_max: 1514 }
+        Self { queues: 1, rss: None, frame_bytes_max: 1514, offloads: false }
     }
 }
 
@@ -135,15 +137,17 @@ impl Card {
         [0x02, 0, 0, 0, number[0], number[1]]
     }
 
-    /// What the card says of a frame.
-    pub(crate) fn facts(&self, bytes: &[u8], now: u64) -> FrameFacts {
-        let facts = FrameFacts { time: now, ..FrameFacts::default() };
+    /// What the card says of a frame, out of which it takes what it says beside it. It looks at the checksum, or does not.
+    pub(crate) fn facts(&self, bytes: &mut Vec<u8>, now: u64, looks: bool) -> FrameFacts {
+        let vlan = if self.setup.offloads { offloads::take_tag(bytes) } else { None };
+        let checksum = if looks && offloads::is_good(bytes) { Checksum::Good } else { Checksum::Unknown };
+        let facts = FrameFacts { time: now, checksum, vlan, ..FrameFacts::default() };
         let Some((hasher, _)) = &self.setup.rss else { return facts };
         let is_hashed = bytes.len() > ETHERNET_BYTES && HASHED.iter().any(|kind| bytes[12..ETHERNET_BYTES] == *kind);
         match is_hashed.then(|| hasher.packet(&bytes[ETHERNET_BYTES..], None)) {
             Some(Verdict::Computed(hashed)) => {
                 let hash = Some(FrameHash { flow: hashed.flow, hash_type: hashed.hash_type });
-                FrameFacts { hash, checksum: Checksum::Unknown, ..facts }
+                FrameFacts { hash, ..facts }
             }
             _ => facts,
         }
