@@ -3,8 +3,8 @@
 
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane_seam::{
-    Arena, Completion, Driver, Fault, FaultyPort, Frame, FrameMemory, FrameOp, FrameOutcome, Handle, Op, Outcome, Port,
-    PortFaults, PortId, Reason, Tuning, Wait,
+    Arena, Checksum, Completion, Driver, Fault, FaultyPort, Frame, FrameMemory, FrameOp, FrameOutcome, Handle, Op, Outcome, Port,
+    PortFaults, PortId, Reason, Tuning, VlanTag, Wait,
 };
 use corelane_sim::{
     CardSetup, Faults, Interface, Planted, Random, SimDriver, SimPort, Turn, Violation, WireCounts, WireFaults, World,
@@ -263,6 +263,58 @@ fn a_card_spreads_flows_over_its_queues_by_hash_and_table() {
         }
     }
     assert_eq!(seen, RING + 1);
+}
+
+/// A checksum that makes the sum of these words all ones.
+fn checksum(parts: &[&[u8]]) -> [u8; 2] {
+    let bytes = parts.concat();
+    let total: u32 = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0))).sum();
+    let folded = (0..3).fold(total, |total, _| (total & 0xffff) + (total >> 16));
+    (!(folded as u16)).to_be_bytes()
+}
+
+/// A packet with the checksums that it should have.
+fn summed(to: [u8; 6], source: u16) -> Vec<u8> {
+    let mut bytes = packet(to, source, 7);
+    let header = checksum(&[&bytes[14..34]]);
+    bytes[24..26].copy_from_slice(&header);
+    let transport = checksum(&[&bytes[26..34], &[0, 17, 0, 9], &bytes[34..]]);
+    bytes[40..42].copy_from_slice(&transport);
+    bytes
+}
+
+/// It takes tags out, and vouches for checksums that are right, if it has looked: for others never.
+#[test]
+fn a_card_takes_tags_out_and_vouches_for_checksums() {
+    let world = World::new(11, Faults::none());
+    let card = world.interface(CardSetup { offloads: true, ..CardSetup::default() });
+    let test = world.interface(CardSetup { queues: 0, ..CardSetup::default() });
+    world.join(&[&card, &test]);
+    let mut node = Node::new(&world, &card, 0);
+    let (mut seen, mut vouched) = (0, 0);
+    for round in 0..20_u16 {
+        let good = summed(card.link_address(), round);
+        let tagged = [&good[..12], &[0x81, 0, 0x60, 5], &good[12..]].concat();
+        let mut wrong = good.clone();
+        wrong[42] ^= 1;
+        let without = packet(card.link_address(), round, 1);
+        let packets = [&good, &tagged, &wrong, &without, &vec![0xff; 15]];
+        packets.iter().for_each(|packet| test.send(packet));
+        world.pass(1_000_000);
+        let receive = node.receive(64);
+        let (frames, _) = arrived(end(&world, &mut node, receive));
+        assert_eq!(frames.len(), packets.len());
+        for (number, frame) in frames.iter().enumerate() {
+            let is_tagged = number == 1;
+            assert_eq!(frame.facts.vlan, is_tagged.then_some(VlanTag { protocol: 0x8100, control: 0x6005 }));
+            assert_eq!(**frame, **if is_tagged { &good } else { packets[number] });
+            let is_good = frame.facts.checksum == Checksum::Good;
+            assert!(!is_good || number < 2, "it vouches for what is wrong");
+            (seen, vouched) = (seen + usize::from(number < 2), vouched + usize::from(is_good));
+        }
+    }
+    assert!(vouched > 0 && vouched < seen, "{vouched} of {seen}");
+    close(&world, &mut node);
 }
 
 #[test]

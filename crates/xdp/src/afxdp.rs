@@ -33,10 +33,10 @@
 //! The program is gone with the last of those that hold it, the queues and their ports, and with the process, however it ends; from
 //! then on the kernel has its packets again. It stays while one queue has a port; a queue without one leaves its packets to the kernel.
 
-use crate::card::{self, Functions};
+use crate::attaching::{Attached, attach_best};
+use crate::card;
 use crate::errors::Error;
 use crate::groups::Groups;
-use crate::holder;
 use crate::link::{Interface, TAG_BYTES, Watch};
 use crate::losses::Losses;
 use crate::ours::{self, Ours};
@@ -45,7 +45,7 @@ use crate::polling::{self, Polling, Receiver};
 use crate::socket::{self, HEADROOM, Socket, Wanted, is_passing};
 use corelane_os::errno;
 use corelane_os::rights::locked_bytes_max;
-use corelane_seam::{FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Port, PortFacts, PortKind, Reason, Taken};
+use corelane_seam::{FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Port, PortFacts, PortKind, Taken};
 use corelane_select::bpf::{Map, MapKind, Program, ProgramKind, XdpLink, XdpMode};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -124,7 +124,7 @@ pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Err
     }
     let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), queues, "corelane_queues")?;
     let groups = Groups::join(&interface, ours)?;
-    let functions = card::functions(interface.link.interface);
+    let functions = card::functions(&interface);
     let Attached { link, mode, has_pieces, tells } = attach_best(ours, &sockets, &interface, functions.as_ref())?;
     let attachment = Arc::new(Attachment { sockets, mode, has_pieces, tells, _link: link, _groups: groups });
     Ok((0..queues as u32)
@@ -171,67 +171,6 @@ pub fn probe(memory: &FrameMemory) -> Result<(), Error> {
     let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), 1, "corelane_queues")?;
     Program::load(ProgramKind::Xdp, &ours::program(&Ours::All, sockets.as_fd(), None), "corelane_ours")?;
     socket::probe(memory)
-}
-
-/// A program at its interface.
-struct Attached {
-    link: XdpLink,
-    mode: XdpMode,
-    has_pieces: bool,
-    tells: bool,
-}
-
-/// The program that knows most of what the interface can: one that calls these functions, if its driver runs that, or else one that goes by bytes alone.
-fn attach_best(ours: &Ours, sockets: &Map, interface: &Interface, functions: Option<&Functions>) -> Result<Attached, Error> {
-    if functions.is_some()
-        && let Ok((program, has_pieces)) = load(ours, sockets, interface, functions)
-        && let Ok(link) = XdpLink::attach(&program, interface.link.interface, XdpMode::Native)
-    {
-        return Ok(Attached { link, mode: XdpMode::Native, has_pieces, tells: true });
-    }
-    let (program, has_pieces) = load(ours, sockets, interface, None)?;
-    let (link, mode) = attach(&program, interface)?;
-    Ok(Attached { link, mode, has_pieces, tells: false })
-}
-
-/// The program; and whether it is given packets in several pieces, which it is where frames may be too short for one.
-fn load(ours: &Ours, sockets: &Map, interface: &Interface, functions: Option<&Functions>) -> Result<(Program, bool), Error> {
-    const NAME: &str = "corelane_ours";
-    let instructions = ours::program(ours, sockets.as_fd(), functions);
-    let load = |kind| match functions {
-        Some(_) => Program::load_for(kind, &instructions, NAME, interface.link.interface),
-        None => Program::load(kind, &instructions, NAME),
-    };
-    if interface.frame_bytes_max() + TAG_BYTES > FRAME_BYTES_LEAST - HEADROOM
-        && let Ok(program) = load(ProgramKind::XdpPieces)
-    {
-        return Ok((program, true));
-    }
-    Ok((load(ProgramKind::Xdp)?, false))
-}
-
-fn attach(program: &Program, interface: &Interface) -> Result<(XdpLink, XdpMode), Error> {
-    let index = interface.link.interface;
-    let refused = |fault: Fault| match fault.number {
-        libc::EBUSY | libc::EEXIST => there(interface),
-        number => Error::of("BPF_LINK_CREATE", number, &interface.name),
-    };
-    match XdpLink::attach(program, index, XdpMode::Native) {
-        Ok(link) => Ok((link, XdpMode::Native)),
-        // A driver that runs programs may not run them as the interface is set up now, such as with fewer queues than the other end has.
-        Err(fault) if fault.reason == Reason::Unsupported || [libc::EINVAL, libc::ENOSPC].contains(&fault.number) => {
-            let link = XdpLink::attach(program, index, XdpMode::Generic).map_err(refused)?;
-            Ok((link, XdpMode::Generic))
-        }
-        Err(fault) => Err(refused(fault)),
-    }
-}
-
-/// The interface has a program: whose, as far as that is to be seen.
-fn there(interface: &Interface) -> Error {
-    // What it has now, and not before we tried.
-    let program = Interface::find(&interface.name).map_or(interface.program, |found| found.program);
-    Error::ProgramThere { name: interface.name.clone(), holder: program.and_then(holder::of_program).map(Into::into) }
 }
 
 impl XdpQueue {
@@ -752,6 +691,7 @@ impl Drop for XdpPort {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::card::Functions;
     use corelane_os::testing::network::{ip, on_thread, unshared_and_quiet};
     use corelane_os::testing::skip;
 
@@ -777,7 +717,7 @@ mod tests {
             }
             ip(&["link add near type veth peer name far".into(), "link set near up".into(), "link set far up".into()]).unwrap();
             let interface = Interface::find("near").unwrap();
-            let Some(functions) = card::functions(interface.link.interface) else {
+            let Some(functions) = card::functions(&interface) else {
                 return skip(NAME, "this kernel or veth tells programs nothing (Linux 6.8)");
             };
             for (types, is_noted) in [(OF_PORTS, true), (functions.types, false)] {

@@ -6,10 +6,12 @@
 //! port:    each frame that is lent has no mark -> a packet with one has a hash
 //! ```
 //!
-//! A hash of which the card does not say that it is of addresses is left where it is: veth has one of the kernel's own, which is of no use to find a bucket.
+//! A hash of which the card does not say that it is of addresses is left where it is. Veth is not even asked: it would have one of the kernel's own computed, which
+//! is of no use to find a bucket.
 //! Time stamps are not asked for: a card's are those of its own clock, which nothing here relates to the lane's, and each would cost a call.
 
 use crate::btf;
+use crate::link::Interface;
 use corelane_os::errno::checked;
 use corelane_os::netlink::generic::{Family, ask, attributes};
 use corelane_os::netlink::word;
@@ -39,7 +41,7 @@ mod of {
 pub struct Functions {
     pub vlan_tag: u32,
     pub hash: u32,
-    /// One of these bits says that the hash is of use.
+    /// One of these bits says that the hash is of use; none if none is.
     pub types: u32,
 }
 
@@ -51,14 +53,14 @@ const METADATA: u16 = 5;
 const TELLS_TAG: u8 = 1 << 2;
 
 /// The functions, if the interface's driver tells of tags and the kernel has them.
-pub fn functions(interface: u32) -> Option<Functions> {
-    if !tells_tags(interface).unwrap_or(false) {
+pub fn functions(interface: &Interface) -> Option<Functions> {
+    if !tells_tags(interface.link.interface).unwrap_or(false) {
         return None;
     }
     let description = std::fs::read(btf::KERNEL).ok()?;
     let names = ["bpf_xdp_metadata_rx_vlan_tag", "bpf_xdp_metadata_rx_hash"];
     let [vlan_tag, hash] = btf::functions(&description, names)?;
-    Some(Functions { vlan_tag, hash, types: of::V4 | of::V6 })
+    Some(Functions { vlan_tag, hash, types: if interface.is_veth { 0 } else { of::V4 | of::V6 } })
 }
 
 fn tells_tags(interface: u32) -> io::Result<bool> {

@@ -163,17 +163,7 @@ impl fmt::Display for Error {
             Self::Busy { name, what } => {
                 write!(f, "{name}: {what}: another process has it: end that one, or use another queue or interface")
             }
-            Self::ProgramThere { name, holder: Some(holder) } => {
-                write!(
-                    f,
-                    "{name} has an XDP program already, of {holder}, which gets what comes: end it, or use another interface"
-                )
-            }
-            Self::ProgramThere { name, holder: None } => write!(
-                f,
-                "{name} has an XDP program already, which gets what comes: end the process that has it (bpftool link), or take it away \
-                 (ip link set dev {name} xdp off), or use another interface"
-            ),
+            Self::ProgramThere { name, holder } => there(f, name, holder.as_deref()),
             Self::AddressTaken { address } => write!(
                 f,
                 "the kernel has {address} itself, and one of us only can answer for it: take it away (ip addr del), or serve ports of it"
@@ -190,25 +180,42 @@ impl fmt::Display for Error {
                 "packets of {name} have up to {needed} bytes, and the frames of one have room for {got}: use larger frames, or a smaller \
                  MTU (ip link set {name} mtu)"
             ),
-            Self::Program(Steering::BpfForbidden { call }) => write!(
-                f,
-                "{call} is forbidden: give the process CAP_BPF and CAP_NET_ADMIN, and let the container's seccomp profile allow bpf"
-            ),
-            Self::Program(Steering::BpfAbsent { call }) => {
-                write!(
-                    f,
-                    "{call} lacks what the program needs: use a kernel from 5.9 with CONFIG_BPF_SYSCALL and CONFIG_XDP_SOCKETS"
-                )
-            }
-            Self::Program(Steering::BpfVerifier { number, log }) => {
-                write!(f, "the verifier refused a program (error {number}): report this with its words:\n{log}")
-            }
-            Self::Program(error) => error.fmt(f),
+            Self::Program(error) => program(f, error),
         }
     }
 }
 
 impl std::error::Error for Error {}
+
+fn there(f: &mut fmt::Formatter<'_>, name: &str, holder: Option<&str>) -> fmt::Result {
+    match holder {
+        Some(holder) => {
+            write!(f, "{name} has an XDP program already, of {holder}, which gets what comes: end it, or use another interface")
+        }
+        None => write!(
+            f,
+            "{name} has an XDP program already, which gets what comes: end the process that has it (bpftool link), or take it away \
+             (ip link set dev {name} xdp off), or use another interface"
+        ),
+    }
+}
+
+/// What stands in the way of a program here, where there is no other to steer by.
+fn program(f: &mut fmt::Formatter<'_>, error: &Steering) -> fmt::Result {
+    match error {
+        Steering::BpfForbidden { call } => write!(
+            f,
+            "{call} is forbidden: give the process CAP_BPF and CAP_NET_ADMIN, and let the container's seccomp profile allow bpf"
+        ),
+        Steering::BpfAbsent { call } => {
+            write!(f, "{call} lacks what the program needs: use a kernel from 5.9 with CONFIG_BPF_SYSCALL and CONFIG_XDP_SOCKETS")
+        }
+        Steering::BpfVerifier { number, log } => {
+            write!(f, "the verifier refused a program (error {number}): report this with its words:\n{log}")
+        }
+        error => write!(f, "{error}"),
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -6,10 +6,9 @@
 use crate::errors::Error;
 use crate::link::Interface;
 use crate::ours::Ours;
-use crate::packet;
 use corelane_os::errno::checked;
 use std::net::{IpAddr, Ipv6Addr};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// All stations that speak IPv6.
 const ALL: [u8; 6] = [0x33, 0x33, 0, 0, 0, 1];
@@ -32,7 +31,7 @@ impl Groups {
             return Ok(None);
         }
         let refused = |call| move |number| Error::of(call, number, &interface.name);
-        let member = packet::create().map_err(refused("socket AF_PACKET"))?;
+        let member = create().map_err(refused("socket AF_PACKET"))?;
         for group in solicited.into_iter().chain([ALL]) {
             join(&member, interface.link.interface, group).map_err(refused("PACKET_ADD_MEMBERSHIP"))?;
         }
@@ -50,6 +49,14 @@ fn solicited(address: &IpAddr) -> Option<[u8; 6]> {
 fn group_of(address: Ipv6Addr) -> [u8; 6] {
     let [.., a, b, c] = address.octets();
     [0x33, 0x33, 0xff, a, b, c]
+}
+
+/// A packet socket that hears nothing.
+fn create() -> Result<OwnedFd, i32> {
+    // SAFETY: the call takes no memory.
+    let number = checked(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) } as isize)?;
+    // SAFETY: the call has just made this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number as i32) })
 }
 
 fn join(member: &OwnedFd, interface: u32, group: [u8; 6]) -> Result<(), i32> {

@@ -19,6 +19,7 @@
 
 pub mod afxdp;
 mod arrivals;
+mod attaching;
 mod btf;
 mod card;
 mod choice;

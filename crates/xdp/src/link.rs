@@ -37,6 +37,8 @@ pub struct Interface {
     pub is_up: bool,
     /// Whether it is a tap or a tun: one whose other end is a process.
     pub is_tun: bool,
+    /// Whether it is one end of a wire within the machine, and no card.
+    pub is_veth: bool,
     /// The number of the program that it runs on each packet that comes (XDP); none without one.
     pub program: Option<u32>,
 }
@@ -65,6 +67,7 @@ impl Interface {
         let number = |at| word(body, at).unwrap_or_default();
         let programs = Attributes::of(attributes.get(libc::IFLA_XDP).unwrap_or_default())?;
         let details = Attributes::of(attributes.get(libc::IFLA_LINKINFO).unwrap_or_default())?;
+        let kind = details.text(libc::IFLA_INFO_KIND);
         Ok(Self {
             name: name.into(),
             link: Link { interface: number(4), mac },
@@ -72,7 +75,8 @@ impl Interface {
             queues: attributes.number(libc::IFLA_NUM_RX_QUEUES).unwrap_or(1).max(1),
             send_queues: attributes.number(libc::IFLA_NUM_TX_QUEUES).unwrap_or(1).max(1),
             is_up: number(8) & libc::IFF_UP as u32 != 0,
-            is_tun: details.text(libc::IFLA_INFO_KIND).is_some_and(|kind| kind == "tun"),
+            is_tun: kind.as_deref() == Some("tun"),
+            is_veth: kind.as_deref() == Some("veth"),
             program: programs.number(IFLA_XDP_PROG_ID).filter(|number| *number > 0),
         })
     }

@@ -124,7 +124,9 @@ pub fn program(ours: &Ours, sockets: BorrowedFd<'_>, functions: Option<&Function
     a.place(take);
     if let Some(functions) = functions {
         ask_for_tag(&mut a, functions, pass);
-        note_hash(&mut a, functions, hand_over);
+        if functions.types != 0 {
+            note_hash(&mut a, functions, hand_over);
+        }
     }
     a.place(hand_over);
     a.map(R1, sockets);

@@ -62,11 +62,7 @@ pub fn open(name: &str, queues: usize) -> Result<Vec<PacketQueue>, Error> {
     Ok(opened)
 }
 
-/// A packet socket that hears nothing yet.
-///
-/// # Errors
-/// The system's number.
-pub(crate) fn create() -> Result<OwnedFd, i32> {
+fn create() -> Result<OwnedFd, i32> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // Without a protocol nothing arrives before it is bound. SAFETY: the call takes no memory.
     let number = checked(unsafe { libc::socket(libc::AF_PACKET, kind, 0) } as isize)?;

@@ -107,7 +107,7 @@ impl State {
     }
 
     /// A frame reaches an interface.
-    pub(crate) fn frame_arrives(&mut self, card: usize, bytes: Vec<u8>) {
+    pub(crate) fn frame_arrives(&mut self, card: usize, mut bytes: Vec<u8>) {
         if self.wire_strikes(|faults| faults.down) && self.wire.cards[card].is_up {
             self.wire.counts.downs += 1;
             self.set_up(card, false);
@@ -120,7 +120,9 @@ impl State {
             self.wire.counts.down += 1;
             return;
         }
-        let facts = own.facts(&bytes, now);
+        // A card that looks at none draws nothing, so that its runs stay what they were.
+        let looks = own.setup.offloads && self.random.below(2) == 0;
+        let facts = own.facts(&mut bytes, now, looks);
         let queue = own.queue_of(&facts);
         let Some(lane) = own.queues[queue].take_in(bytes, facts) else {
             self.wire.counts.missed += 1;

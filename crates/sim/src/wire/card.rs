@@ -1,12 +1,10 @@
 //! Interfaces: queues, RSS, and their books.
 
+use super::offloads::{self, ETHERNET_BYTES};
 use crate::check::Violation;
 use corelane_rss::{FlowHasher, Table, Verdict};
 use corelane_seam::{Checksum, FrameFacts, FrameHash};
 use std::collections::VecDeque;
-
-/// Bytes of an Ethernet header: two addresses and a type (IEEE 802.3).
-const ETHERNET_BYTES: usize = 14;
 
 /// Types of Ethernet whose packets are hashed: IPv4 and IPv6.
 const HASHED: [[u8; 2]; 2] = [[0x08, 0x00], [0x86, 0xdd]];
@@ -20,11 +18,13 @@ pub struct CardSetup {
     pub rss: Option<(FlowHasher, Table)>,
     /// Bytes of the longest frame.
     pub frame_bytes_max: usize,
+    /// It takes VLAN tags out of frames, and vouches for the checksums of some that it looks at: which, is drawn.
+    pub offloads: bool,
 }
 
 impl Default for CardSetup {
     fn default() -> Self {
-        Self { queues: 1, rss: None, frame_bytes_max: 1514 }
+        Self { queues: 1, rss: None, frame_bytes_max: 1514, offloads: false }
     }
 }
 
@@ -138,15 +138,17 @@ impl Card {
         [0x02, 0, 0, 0, number[0], number[1]]
     }
 
-    /// What the card says of a frame.
-    pub(crate) fn facts(&self, bytes: &[u8], now: u64) -> FrameFacts {
-        let facts = FrameFacts { time: now, ..FrameFacts::default() };
+    /// What the card says of a frame, out of which it takes what it says beside it. It looks at the checksum, or does not.
+    pub(crate) fn facts(&self, bytes: &mut Vec<u8>, now: u64, looks: bool) -> FrameFacts {
+        let vlan = if self.setup.offloads { offloads::take_tag(bytes) } else { None };
+        let checksum = if looks && offloads::is_good(bytes) { Checksum::Good } else { Checksum::Unknown };
+        let facts = FrameFacts { time: now, checksum, vlan, ..FrameFacts::default() };
         let Some((hasher, _)) = &self.setup.rss else { return facts };
         let is_hashed = bytes.len() > ETHERNET_BYTES && HASHED.iter().any(|kind| bytes[12..ETHERNET_BYTES] == *kind);
         match is_hashed.then(|| hasher.packet(&bytes[ETHERNET_BYTES..], None)) {
             Some(Verdict::Computed(hashed)) => {
                 let hash = Some(FrameHash { flow: hashed.flow, hash_type: hashed.hash_type });
-                FrameFacts { hash, checksum: Checksum::Unknown, ..facts }
+                FrameFacts { hash, ..facts }
             }
             _ => facts,
         }

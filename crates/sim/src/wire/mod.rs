@@ -8,6 +8,7 @@
 
 mod card;
 mod faults;
+mod offloads;
 
 pub use card::CardSetup;
 pub use faults::{WireCounts, WireFaults};

@@ -47,9 +47,14 @@ impl Alone {
 
     /// On a wire whose packets have so many bytes at the most.
     pub fn on_wire(frame_bytes_max: usize, frames: usize, change: impl FnOnce(Settings) -> Settings) -> Self {
+        Self::at(CardSetup { frame_bytes_max, ..CardSetup::default() }, frames, change)
+    }
+
+    /// At such a card.
+    pub fn at(card: CardSetup, frames: usize, change: impl FnOnce(Settings) -> Settings) -> Self {
         let world = World::new(1, Faults::none());
         let test = world.interface(CardSetup { queues: 0, ..CardSetup::default() });
-        let card = world.interface(CardSetup { frame_bytes_max, ..CardSetup::default() });
+        let card = world.interface(card);
         world.join(&[&test, &card]);
         let arena = Arena::new(8 << 20).unwrap();
         let below = world.driver(arena.clone(), Tuning::default());

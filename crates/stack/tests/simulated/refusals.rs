@@ -1,10 +1,11 @@
 //! What is damaged, unwanted or too much: it is dropped and counted, and whoever is to hear of it does.
 
-use crate::alone::Alone;
+use crate::alone::{Alone, FRAMES};
 use crate::frames::{
     self, STACK, STACK_V6, TEST, TEST_MAC, TEST_V6, addresses, arp, datagram, echo, ethernet, packets, udp, udp_in,
 };
 use corelane_seam::{Address, Bind, DatagramOp, DatagramOutcome, Datagrams, Driver, Fault, Op, Outcome, Reason, Socket};
+use corelane_sim::CardSetup;
 use corelane_stack::Drop;
 use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
@@ -540,6 +541,26 @@ fn a_checksum_that_comes_to_nothing_is_sent_as_all_ones() {
         let bytes = sum(&alone);
         assert_eq!(alone.send(socket, to, &bytes), (1, 0));
         assert_eq!(sum(&alone), [0xff; 2]);
+    }
+}
+
+/// Behind a card that takes tags out and vouches for checksums: what is of a VLAN is not ours, and what is damaged is found, whether the card has looked or not.
+#[test]
+fn a_tag_that_the_card_took_out_and_checksums_that_it_looked_at() {
+    for ends in ENDS {
+        let mut alone = Alone::at(CardSetup { offloads: true, ..CardSetup::default() }, FRAMES, |settings| settings);
+        alone.meet();
+        let (socket, _) = alone.bind(ends.1, PORT, None);
+        for round in 1..=20 {
+            let good = changed(&alone, ends, |_| {});
+            let tagged = [&good[..12], &[0x81, 0, 0, 5], &good[12..]].concat();
+            let damaged = changed(&alone, ends, |bytes| bytes[8] ^= 1);
+            [tagged, damaged, good].iter().for_each(|frame| alone.test.send(frame));
+            assert_eq!(alone.receive(socket), [(Address::from(SocketAddr::new(ends.0, 7)), b"question".to_vec())]);
+            let counts = alone.stack.counts();
+            assert_eq!(counts.of(Drop::NotOurs), round, "{ends:?}");
+        }
+        assert!(alone.test.take().is_empty());
     }
 }
 
