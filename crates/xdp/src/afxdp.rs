@@ -38,7 +38,7 @@ use crate::polling::{self, Polling, Receiver};
 use crate::socket::{self, HEADROOM, Socket, Wanted, is_passing};
 use corelane_os::errno;
 use corelane_os::rights::locked_bytes_max;
-use corelane_seam::{FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Port, PortFacts, PortKind, Reason, Taken};
+use corelane_seam::{FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Lost, Port, PortFacts, PortKind, Reason, Taken};
 use corelane_select::bpf::{Map, MapKind, Program, ProgramKind, XdpLink, XdpMode};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -261,6 +261,10 @@ struct Counts {
     taken: u64,
     released: u64,
     too_long: u64,
+    /// What the kernel has dropped, as far as it was asked.
+    drops: Drops,
+    /// Packets that it found too long, likewise.
+    kernel_too_long: u64,
 }
 
 /// One queue of an interface, as a port.
@@ -639,6 +643,18 @@ impl Port for XdpPort {
             self.ask_again(now);
         }
         self.counts.released
+    }
+
+    /// Where the kernel copies, what found no frame is among what it has dropped, and the others are longer than a frame. A card drops what finds no
+    /// frame by itself, and says so at the interface (`ethtool -S`): then it is only told how often that was.
+    fn lost(&mut self) -> Lost {
+        if let Some(Ok(drops)) = self.socket.as_ref().map(Socket::drops) {
+            self.counts.drops = drops;
+        }
+        let Drops { dropped, ring_full, no_frame } = self.counts.drops;
+        let kernel_too_long = dropped.saturating_sub(no_frame);
+        self.counts.kernel_too_long = self.counts.kernel_too_long.max(kernel_too_long);
+        Lost { no_frame, ring_full, too_long: self.counts.too_long + self.counts.kernel_too_long, send_lost: 0 }
     }
 
     fn end(&mut self, now: u64) -> bool {

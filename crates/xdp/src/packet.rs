@@ -46,7 +46,7 @@ pub fn open(name: &str, queues: usize) -> Result<Vec<PacketQueue>, Error> {
         if queues > 1 {
             group = Some(join(&descriptor, group).map_err(refused("PACKET_FANOUT"))?);
         }
-        opened.push(PacketQueue { calls: PacketCalls { descriptor, arrivals }, name: name.into(), queue });
+        opened.push(PacketQueue { calls: PacketCalls { descriptor, arrivals, send_lost: 0 }, name: name.into(), queue });
     }
     Ok(opened)
 }
@@ -115,6 +115,8 @@ pub type PacketPort = CopyingPort<PacketCalls>;
 pub struct PacketCalls {
     descriptor: OwnedFd,
     arrivals: Arrivals,
+    /// Packets that the interface's own queue had no room for.
+    send_lost: u64,
 }
 
 impl Calls for PacketCalls {
@@ -148,10 +150,28 @@ impl Calls for PacketCalls {
         // SAFETY: the places are readable, and stay for the call.
         let sent = unsafe { libc::sendmsg(self.descriptor.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT) };
         match checked(sent) {
+            Ok(_) => Ok(()),
             // The interface's own queue is full: as on a card, the frame is lost there.
-            Ok(_) | Err(libc::ENOBUFS) => Ok(()),
+            Err(libc::ENOBUFS) => {
+                self.send_lost += 1;
+                Ok(())
+            }
             Err(number) => Err(number),
         }
+    }
+
+    /// The kernel counts what the ring had no room for from one question to the next.
+    fn overflowed(&mut self) -> Result<u64, i32> {
+        let mut seen = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let (number, mut length) = (self.descriptor.as_raw_fd(), size_of::<libc::tpacket_stats>() as u32);
+        let (option, place) = (libc::PACKET_STATISTICS, (&raw mut seen).cast());
+        // SAFETY: the value is writable, of that length, and numbers only.
+        let got = unsafe { libc::getsockopt(number, libc::SOL_PACKET, option, place, &raw mut length) };
+        checked(got as isize).map(|_| u64::from(seen.tp_drops))
+    }
+
+    fn send_lost(&self) -> u64 {
+        self.send_lost
     }
 }
 
