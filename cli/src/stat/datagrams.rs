@@ -5,17 +5,39 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What is told of the packet path, in this order, in the words that stand behind a number.
+/// What was lost before and behind the packet path, in the words that stand behind a number.
+const PORT: [(PacketCounter, &str); 4] = [
+    (PacketCounter::PortNoFrame, "packets lost due to no free frame"),
+    (PacketCounter::PortRingFull, "lost due to a full ring"),
+    (PacketCounter::PortTooLong, "lost because too long"),
+    (PacketCounter::PortSendLost, "lost when sent, due to the interface's full queue"),
+];
+/// What is told of the packet path, in this order.
 const IP: [(PacketCounter, &str); 9] = [
     (PacketCounter::FramesIn, "frames received"),
     (PacketCounter::FramesNotOurs, "for somebody else"),
     (PacketCounter::FramesMalformed, "with a malformed header"),
     (PacketCounter::FramesChecksum, "with a bad checksum"),
-    (PacketCounter::Fragments, "fragments received"),
-    (PacketCounter::FragmentsDropped, "fragments dropped"),
-    (PacketCounter::Reassembled, "datagrams reassembled"),
+    (PacketCounter::FramesDropped, "dropped, these and for other reasons"),
     (PacketCounter::PacketsCrossed, "sent to the lane of their bucket"),
     (PacketCounter::FramesOut, "frames sent"),
+    (PacketCounter::EchoesAnswered, "echo requests answered"),
+    (PacketCounter::ErrorsSent, "ICMP errors sent"),
+];
+/// The first is the sum of the next three.
+const FRAGMENTS: [(PacketCounter, &str); 12] = [
+    (PacketCounter::Fragments, "fragments received"),
+    (PacketCounter::FragmentsJoined, "put together"),
+    (PacketCounter::FragmentsWaiting, "waiting for others"),
+    (PacketCounter::FragmentsDropped, "dropped"),
+    (PacketCounter::FragmentsTooSmall, "too small"),
+    (PacketCounter::FragmentsTooLong, "too long"),
+    (PacketCounter::FragmentsTwice, "there already"),
+    (PacketCounter::FragmentsAtOdds, "at odds with others, or in their headers"),
+    (PacketCounter::FragmentsTimedOut, "datagrams timed out"),
+    (PacketCounter::FragmentsNoRoom, "datagrams dropped due to no room"),
+    (PacketCounter::Reassembled, "datagrams reassembled"),
+    (PacketCounter::Reorders, "datagrams run behind a later one of their flow"),
 ];
 /// The first is the sum of those up to the last but one.
 const UDP: [(PacketCounter, &str); 7] = [
@@ -44,7 +66,9 @@ pub fn datagrams(snapshot: &Snapshot, as_json: bool) -> String {
 fn text(snapshot: &Snapshot, packets: Option<&Values<PacketCounter>>) -> String {
     let mut out = String::new();
     if let Some(values) = packets {
+        block(&mut out, "port", values, &PORT);
         block(&mut out, "ip", values, &IP);
+        block(&mut out, "fragments", values, &FRAGMENTS);
         block(&mut out, "udp", values, &UDP);
     }
     for service in &snapshot.services {
@@ -80,7 +104,7 @@ fn json(snapshot: &Snapshot, packets: Option<&Values<PacketCounter>>) -> String 
         datagrams: SERVICE.iter().map(|(counter, _)| (counter.declaration().name, service.values.get(*counter))).collect(),
     });
     let counted = packets.map(|values| {
-        let counted = values.iter().filter(|(counter, _)| counter.declaration().kind == Kind::Counter);
+        let counted = values.iter().filter(|(counter, _)| counter.declaration().kind != Kind::Mark);
         counted.map(|(counter, value)| (counter.declaration().name, value)).collect()
     });
     let whole = Whole { packets: counted, services: services.collect() };
@@ -125,6 +149,29 @@ mod tests {
         let [(_, received), middle @ .., _] = &UDP;
         assert_eq!(udp[received], middle.iter().map(|(_, words)| udp[words]).sum::<u64>());
         assert_eq!(numbers(&text, "echo at udp://[::]:7:")["datagrams received"], 7);
+    }
+
+    #[test]
+    fn what_was_lost_at_ports_is_told_and_fragments_are_accounted_for() {
+        let page = Page::heap(&Description { lanes: vec![LaneName::default()], ..Description::default() }).unwrap();
+        page.packets(0).unwrap().together(|row| {
+            row.set_protocols(1);
+            let counted = [
+                (PacketCounter::PortRingFull, 7),
+                (PacketCounter::Fragments, 10),
+                (PacketCounter::FragmentsJoined, 4),
+                (PacketCounter::FragmentsWaiting, 1),
+                (PacketCounter::FragmentsDropped, 5),
+                (PacketCounter::Reorders, 3),
+            ];
+            counted.into_iter().for_each(|(counter, value)| row.set(counter, value));
+        });
+        let text = datagrams(&Reader::of(&page).unwrap().snapshot(0), false);
+        assert_eq!(numbers(&text, "port:")["lost due to a full ring"], 7);
+        let fragments = numbers(&text, "fragments:");
+        let parts = ["put together", "waiting for others", "dropped"].map(|words| fragments[words]);
+        assert_eq!((fragments["fragments received"], parts.iter().sum()), (10, 10));
+        assert_eq!(fragments["datagrams run behind a later one of their flow"], 3);
     }
 
     #[test]

@@ -1,15 +1,19 @@
 //! Queues and dispatch of packets: the three blocks of FreeBSD's `netstat -Q`, and behind them what services took, in the same
 //! columns, and how packets come to each lane.
 
-use corelane::admin::packets::{ProtocolRow, Report, StreamCounts, StreamRow, ports_of, report_of};
+use corelane::admin::packets::{PortState, ProtocolRow, Report, StreamCounts, StreamRow, port_states_of, ports_of, report_of};
 use corelane::admin::watch::{ServiceCounter, Snapshot, Values};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The report as text, or as one JSON object.
 pub fn workstreams(snapshot: &Snapshot, as_json: bool) -> String {
     let (report, services) = (report_of(snapshot), services(snapshot));
-    let ports: Vec<Port> = ports_of(snapshot).map(|(lane, kind)| Port { lane, packets: kind.words() }).collect();
+    let states: BTreeMap<usize, PortState> = port_states_of(snapshot).collect();
+    let state = |lane| states.get(&lane).map(|state| state.word());
+    let ports: Vec<Port> =
+        ports_of(snapshot).map(|(lane, kind)| Port { lane, packets: kind.words(), state: state(lane) }).collect();
     if as_json {
         return json(&report, &services, ports);
     }
@@ -21,9 +25,9 @@ pub fn workstreams(snapshot: &Snapshot, as_json: bool) -> String {
         });
     }
     if !ports.is_empty() {
-        out += "\nPorts:\nWSID Packets by\n";
-        ports.iter().for_each(|Port { lane, packets }| {
-            let _ = writeln!(out, "{lane:4} {packets}");
+        out += "\nPorts:\nWSID State Packets by\n";
+        ports.iter().for_each(|Port { lane, packets, state }| {
+            let _ = writeln!(out, "{lane:4} {:5} {packets}", state.unwrap_or("-"));
         });
     }
     out
@@ -65,6 +69,7 @@ struct Whole<'a> {
 struct Port {
     lane: usize,
     packets: &'static str,
+    state: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -162,6 +167,7 @@ mod tests {
             page.packets(1).unwrap().together(|row| {
                 row.set_protocols(1);
                 row.set(PacketCounter::PortKind, 4);
+                row.set(PacketCounter::PortState, 2);
                 row.name(0, "ip");
                 use StreamCounter as C;
                 for (counter, value) in
@@ -198,8 +204,8 @@ WSID CPU   Name     Len WMark   Disp'd  HDisp'd   QDrops   Queued  Handled
    1   3   echo       0     0        7        0        0        0        7
 
 Ports:
-WSID Packets by
-   1 AF_XDP, copied by the kernel
+WSID State Packets by
+   1 down  AF_XDP, copied by the kernel
 ";
         assert_eq!(text, wanted);
     }
@@ -219,5 +225,6 @@ WSID Packets by
         assert_eq!((&value["workstreams"][0]["cpu"], &value["workstreams"][0]["handled"]), (&3.into(), &5.into()));
         assert_eq!(value["services"][1]["dispatched"], 7);
         assert_eq!(value["ports"][0]["packets"], "AF_XDP, copied by the kernel");
+        assert_eq!(value["ports"][0]["state"], "down");
     }
 }

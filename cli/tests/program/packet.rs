@@ -25,19 +25,19 @@ on_each_driver!(
 
 /// A wire whose near end, `va`, is the program's, and whose far end, `vb`, is the kernel's. What the kernel sends there has its checksums: a wire of
 /// this kind would leave them out.
-const WIRE: &str = "ip link set lo up && ip link add va type veth peer name vb && ip link set va up && ip link set vb up \
+pub const WIRE: &str = "ip link set lo up && ip link add va type veth peer name vb && ip link set va up && ip link set vb up \
     && ip addr add 10.9.0.1/24 dev vb && ip -6 addr add fd09::1/64 dev vb nodad && python3 -c '
 import ctypes, fcntl, socket, struct
 wish = (ctypes.c_uint32 * 2)(0x17, 0)  # ETHTOOL_STXCSUM
 fcntl.ioctl(socket.socket(), 0x8946, struct.pack(\"16sP16x\", b\"vb\", ctypes.addressof(wish)))  # SIOCETHTOOL
 '";
-const V4: &str = "echo=udp://10.9.0.2:60007?reflect";
+pub const V4: &str = "echo=udp://10.9.0.2:60007?reflect";
 const V6: &str = "echo=udp://[fd09::2]:60007?reflect";
 /// At a socket.
 const BESIDE: &str = "echo=udp://127.0.0.1:60007?reflect";
 const PORT: &str = "va,ip=10.9.0.2/24,ip=fd09::2/64";
 
-fn can_run(test: &str) -> bool {
+pub fn can_run(test: &str) -> bool {
     is_root(test) && have(test, &["unshare", "ip", "python3", "setpriv"])
 }
 
@@ -74,7 +74,7 @@ fn echoes(driver: Driver, test: &str, command: &str, port: &str) -> Option<Serve
     Some(server)
 }
 
-fn ends(mut server: Server) {
+pub fn ends(mut server: Server) {
     server.signal(Signal::SIGTERM);
     assert_eq!(server.ended().code(), Some(0), "{}", server.words());
 }
@@ -241,7 +241,7 @@ fn n_08_n_09_each_look_from_outside_adds_up(driver: Driver) {
     ends(server);
 }
 
-fn json_of(server: &Server, flag: &str) -> Value {
+pub fn json_of(server: &Server, flag: &str) -> Value {
     let output = server.stat(&[flag, "--json"]);
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
@@ -303,7 +303,7 @@ fn a_second_server_at_an_interface_is_refused(driver: Driver) {
 }
 
 /// A counter of each lane's stack.
-fn of_lanes(server: &Server, counter: &str) -> Vec<u64> {
+pub fn of_lanes(server: &Server, counter: &str) -> Vec<u64> {
     let snapshot: Value = serde_json::from_slice(&server.stat(&["--json"]).stdout).unwrap();
     let counted = |lane: &Value| lane["packets"]["counters"][counter].as_u64().unwrap();
     snapshot["lanes"].as_array().unwrap().iter().map(counted).collect()

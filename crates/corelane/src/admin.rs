@@ -19,8 +19,8 @@ pub use corelane_watch as watch;
 pub mod packets {
     pub use corelane_channel::{Broken, Consumer, PACKET_BYTES_MAX, Taken, take};
     pub use corelane_isr::dispatch::{Dispatch, Number, Placement, ProtocolRow, Refused, Report, StreamCounts, StreamRow};
-    pub use corelane_seam::PortKind;
-    pub use corelane_stack::{ports_of, report_of};
+    pub use corelane_seam::{PortKind, PortState};
+    pub use corelane_stack::{port_states_of, ports_of, report_of};
 }
 
 /// Serving as another user than root, who starts the program.

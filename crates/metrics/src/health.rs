@@ -1,5 +1,6 @@
 //! Whether the program lives, and whether it is to be sent work: both from its page.
 
+use corelane::admin::packets::{PortState, port_states_of};
 use corelane::admin::watch::{LaneCounter, LaneState, Snapshot};
 use std::fmt::Write;
 
@@ -25,7 +26,7 @@ pub fn live(snapshot: &Snapshot) -> Health {
     health.finish("live")
 }
 
-/// Whether it is to be sent work: every lane serves, and none drains. A lane that has left its buckets to others serves.
+/// Whether it is to be sent work: every lane serves, none drains, and no interface whose packets lanes have is down. A lane that has left its buckets to others serves.
 pub fn ready(snapshot: &Snapshot) -> Health {
     let mut health = Health { is_good: true, words: String::new() };
     for (number, lane) in snapshot.lanes.iter().enumerate() {
@@ -36,6 +37,10 @@ pub fn ready(snapshot: &Snapshot) -> Health {
             health.is_good = false;
             let _ = writeln!(health.words, "lane {number} is {state}");
         }
+    }
+    for (number, state) in port_states_of(snapshot).filter(|(_, state)| *state != PortState::Up) {
+        health.is_good = false;
+        let _ = writeln!(health.words, "lane {number}: its interface is {}: {}", state.word(), state.remedy());
     }
     health.finish("ready")
 }

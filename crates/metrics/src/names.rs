@@ -99,7 +99,12 @@ impl Told {
 
     pub fn family(self) -> Family {
         let (scope, name, unit, meaning) = match self {
-            Self::Ready => ("process", "ready", "1", "1 while every lane serves and none drains, as /readyz; else 0."),
+            Self::Ready => (
+                "process",
+                "ready",
+                "1",
+                "1 while every lane serves, none drains, and no interface of theirs is down, as /readyz; else 0.",
+            ),
             Self::Started => ("process", "start_time_nanoseconds", NANOSECONDS, "When the process started, since 1970."),
             Self::State => (
                 "lane",

@@ -34,6 +34,7 @@ mod handle;
 mod instant;
 mod lease;
 mod ledger;
+mod losses;
 mod operation;
 pub mod parcel;
 mod payer;
@@ -65,13 +66,14 @@ pub use handle::{File, Handle, Socket, Unheld};
 pub use instant::{Instant, nanoseconds};
 pub use lease::{ARENA_BYTES_MAX, Arena, Lease, Shared};
 pub use ledger::{Holder, Role};
+pub use losses::{LOOK_AFTER, LossPort};
 pub use operation::{
     Bind, Completion, DatagramOp, DatagramOutcome, FileFacts, FileKind, FileName, FileOp, FileOutcome, FrameOp, FrameOutcome,
     Interest, Listen, OffloadCall, OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions,
     StreamOutcome, WARM_BYTES_MAX,
 };
 pub use payer::Payer;
-pub use port::{Port, PortFacts, PortId, PortKind, Taken};
+pub use port::{Lost, Port, PortFacts, PortId, PortKind, PortState, Taken};
 pub use ports::{Attention, PortEnd, PortTable};
 pub use random::{Random, mix};
 pub use tuning::Tuning;

@@ -18,6 +18,8 @@
 //!   region cannot be locked) or `Unsupported`. An open port fails with `Down` as long as its interface is down, and with `NoInterface` when
 //!   it is gone: then the work closes it, and may open another.
 //!
+//! * **Losses** are the interface's and the kernel's; [`Port::lost`] is what they say of them. A [`LossPort`](crate::LossPort) looks at it now and then.
+//!
 //! Who uses it, as signatures (polling and the gateway are still to come):
 //!
 //! ```text
@@ -94,6 +96,40 @@ impl PortKind {
 const _: () =
     assert!(PortKind::ALL[PortKind::XdpZeroCopy as usize] as usize + 1 == PortKind::ALL.len(), "each kind has its number");
 
+/// Whether packets can come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortState {
+    /// They can.
+    Up,
+    /// The interface is down: it is tried again.
+    Down,
+    /// The interface is gone, and with it the port.
+    Gone,
+}
+
+impl PortState {
+    /// All of them, in the order of their numbers in the counter page, from 1.
+    pub const ALL: [Self; 3] = [Self::Up, Self::Down, Self::Gone];
+
+    /// What it is, in a word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::Gone => "gone",
+        }
+    }
+
+    /// What it means and what to do, in words.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Up => "packets come and go",
+            Self::Down => "no packet comes or goes until it is set up (ip link set INTERFACE up)",
+            Self::Gone => "no packet comes or goes any more: make it again, and start the program anew",
+        }
+    }
+}
+
 /// What became of frames that were to be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
@@ -101,6 +137,19 @@ pub struct Taken {
     pub taken: u64,
     /// Frames that it never will (too long, or empty); they are dropped.
     pub refused: u64,
+}
+
+/// What a port has lost since it was opened, and nobody else counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Packets that came when there was no frame to receive them into.
+    pub no_frame: u64,
+    /// Packets that came when the ring of received ones was full.
+    pub ring_full: u64,
+    /// Packets that came and were longer than the frames that they may lie in.
+    pub too_long: u64,
+    /// Packets that the interface took, and lost because its own queue was full.
+    pub send_lost: u64,
 }
 
 /// One queue of one interface. It belongs to one lane and is used on that lane's thread only; no call waits.
@@ -150,6 +199,11 @@ pub trait Port: fmt::Debug {
     /// order.
     fn released(&mut self, now: u64) -> u64;
 
+    /// What was lost; no number is ever less than it was. It may cost a system call, so it is asked for rarely.
+    fn lost(&mut self) -> Lost {
+        Lost::default()
+    }
+
     /// Ends it, when all that was sent is released and nobody watches its descriptors: whether the interface is done with its memory. Until it is, this is
     /// asked again at the time of [`Port::wakes_at`], and nothing else is. One that is dropped before leaves lent what the interface still has.
     fn end(&mut self, _now: u64) -> bool {
@@ -197,6 +251,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn released(&mut self, now: u64) -> u64 {
         (**self).released(now)
+    }
+
+    fn lost(&mut self) -> Lost {
+        (**self).lost()
     }
 
     fn end(&mut self, now: u64) -> bool {

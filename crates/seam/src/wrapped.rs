@@ -2,7 +2,7 @@
 
 use crate::error::Fault;
 use crate::frame::{Frame, FrameMemory};
-use crate::port::{Port, PortFacts, Taken};
+use crate::port::{Lost, Port, PortFacts, Taken};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -33,6 +33,10 @@ macro_rules! of_inner {
 
         fn has_more(&self) -> bool {
             self.inner.has_more()
+        }
+
+        fn lost(&mut self) -> Lost {
+            self.inner.lost()
         }
 
         fn end(&mut self, now: u64) -> bool {

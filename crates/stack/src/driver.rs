@@ -168,6 +168,7 @@ impl<D: Driver> Stack<D> {
             path.now = self.below.now();
             path.expire();
             path.run();
+            self.gate.borrow_mut().look(&mut path);
         }
         self.send_on();
         self.hand_over(at_most);
@@ -196,6 +197,7 @@ impl<D: Driver> Stack<D> {
             completions.extract_if(start.., |completion| gate::is_own(completion)).for_each(|own| gate.complete(&mut path, own));
             path.run();
         }
+        self.gate.borrow_mut().look(&mut self.path.borrow_mut());
         self.send_on();
         let left = at_most.saturating_sub(completions.len() - start + self.done.len());
         if left > 0 {

@@ -2,7 +2,11 @@
 
 use crate::counts::Drop;
 use crate::path::Path;
-use corelane_seam::{Completion, Driver, Fault, Frame, FrameOp, FrameOutcome, Handle, Outcome, Port, PortId, Reason};
+use corelane_seam::{
+    Completion, Driver, Fault, Frame, FrameOp, FrameOutcome, Handle, LossPort, Lost, Outcome, Port, PortId, PortState, Reason,
+};
+use std::cell::Cell;
+use std::rc::Rc;
 
 /// The class of the stack's own operations, which are of no work.
 const CLASS: u8 = Handle::CLASSES - 1;
@@ -34,6 +38,10 @@ pub(crate) struct Gate {
     is_sending: bool,
     /// The interface was down: it is tried again then.
     again: Option<u64>,
+    /// It was down, and was tried again: if it has not said by then that it is still, it is up.
+    up_at: Option<u64>,
+    /// What was lost at the port.
+    lost: Rc<Cell<Lost>>,
     /// Why the port is closed, if nobody wanted that.
     pub fault: Option<Fault>,
     wants_close: bool,
@@ -50,13 +58,16 @@ pub(crate) fn is_own(completion: &Completion) -> bool {
 impl Gate {
     /// Opens `port` on the driver.
     pub fn open(driver: &mut impl Driver, port: Box<dyn Port>) -> Self {
-        driver.push(name(OPEN), FrameOp::Open(port).into());
+        let (port, lost) = LossPort::new(port);
+        driver.push(name(OPEN), FrameOp::Open(Box::new(port)).into());
         let storage = || Vec::with_capacity(FRAMES_EACH);
         Self {
             state: State::Opening,
             is_receiving: false,
             is_sending: false,
             again: None,
+            up_at: None,
+            lost,
             fault: None,
             wants_close: false,
             incoming: storage(),
@@ -74,9 +85,18 @@ impl Gate {
         self.state == State::Closed && !self.is_receiving && !self.is_sending
     }
 
-    /// When an interface that was down is tried again.
+    /// When an interface that was down is tried again, or taken to be up.
     pub fn due(&self) -> Option<u64> {
-        self.again
+        self.again.or(self.up_at).filter(|_| matches!(self.state, State::Open(_)))
+    }
+
+    /// Takes in what can be known of the port without asking the driver.
+    pub fn look(&mut self, path: &mut Path) {
+        path.note_lost(self.lost.get());
+        if self.up_at.is_some_and(|time| time <= path.now) {
+            self.up_at = None;
+            path.note_port(PortState::Up);
+        }
     }
 
     /// Asks the driver for what is to be asked for now.
@@ -99,7 +119,10 @@ impl Gate {
         if self.is_receiving || self.again.is_some_and(|again| again > path.now) {
             return;
         }
-        (self.is_receiving, self.again) = (true, None);
+        if self.again.take().is_some() {
+            self.up_at = Some(path.now + AGAIN);
+        }
+        self.is_receiving = true;
         let into = std::mem::take(&mut self.incoming);
         driver.push(name(RECEIVE), FrameOp::Receive { port, at_most: FRAMES_EACH, into }.into());
     }
@@ -115,7 +138,7 @@ impl Gate {
             (SEND, Outcome::Frame(FrameOutcome::Departed { frames, fault, .. })) => self.departed(path, frames, fault),
             (_, Outcome::Released) => {}
             (CLOSE, _) => self.state = State::Closed,
-            (_, Outcome::Failed(fault)) => self.gone(fault),
+            (_, Outcome::Failed(fault)) => self.gone(path, fault),
             (_, other) => unreachable!("{other:?} is no end of what the stack asks for"),
         }
     }
@@ -123,6 +146,10 @@ impl Gate {
     fn arrived(&mut self, path: &mut Path, mut frames: Vec<Frame>, fault: Option<Fault>) {
         assert!(self.is_receiving, "a receive ends once");
         self.is_receiving = false;
+        if !frames.is_empty() && fault.is_none() {
+            self.up_at = None;
+            path.note_port(PortState::Up);
+        }
         frames.drain(..).for_each(|frame| path.frame(frame));
         path.end_batch();
         self.incoming = frames;
@@ -145,15 +172,18 @@ impl Gate {
             Reason::NoInterface => {
                 self.fault = Some(fault);
                 self.wants_close = true;
+                path.note_port(PortState::Gone);
             }
             _ => {
                 path.counts.downs += 1;
-                self.again = Some(path.now + AGAIN);
+                (self.again, self.up_at) = (Some(path.now + AGAIN), None);
+                path.note_port(PortState::Down);
             }
         }
     }
 
-    fn gone(&mut self, fault: Fault) {
+    fn gone(&mut self, path: &mut Path, fault: Fault) {
+        path.note_port(PortState::Gone);
         (self.state, self.fault) = (State::Closed, Some(fault));
     }
 }

@@ -126,8 +126,11 @@ impl Path {
 
     /// A fragment: held until the others are there.
     pub fn fragment(&mut self, packet: Packet, ip: Ip) {
+        let Some(fragment) = self.shelf.keep(packet.first, self.fragments.waiting().1) else {
+            return self.counts.drop(Drop::Frames);
+        };
         let mut pieces = std::mem::take(&mut self.pieces);
-        let outcome = self.fragments.arrive(Instant::from_nanoseconds(self.now), packet.first, &mut pieces);
+        let outcome = self.fragments.arrive(Instant::from_nanoseconds(self.now), fragment, &mut pieces);
         if let Admission::Whole(datagram) = outcome {
             self.whole(&datagram, &mut pieces, &ip);
         }

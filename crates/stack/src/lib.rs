@@ -18,7 +18,7 @@
 //! | --- | --- |
 //! | neighbours that are known, asked for, have asked | [`KNOWN_MAX`], [`ASKED_MAX`], [`MET_MAX`]; frames that wait for one [`WAITING_MAX`], for all an eighth of the port's |
 //! | datagrams that wait for a socket | the receive buffer that it was bound with, by whole frames; all sockets half of the port's frames |
-//! | fragments | [`corelane_isr::reassembly::Limits`]; each lies in one frame, others are dropped |
+//! | fragments | [`corelane_isr::reassembly::Limits::for_lane`]: 4 MiB of the lane's own, into which they are copied once a 32nd part of the port's frames waits; each lies in one frame, others are dropped |
 //! | frames of a packet | those that the port takes for one ([`corelane_seam::PortFacts::pieces_max`]) |
 //! | packets queued for a lane, by protocol | 256 each (`ip`, `ip6`, ..) |
 //! | ICMP errors; echoes | 1,000 a second and 50 at once; 10,000 and 500 |
@@ -28,6 +28,11 @@
 //!
 //! **Who answers.** The stack answers ARP, neighbour discovery and echoes for its addresses, and for no other. So the kernel must not have them: whoever
 //! opens the port sees to that.
+//!
+//! **Shares of a turn.** Whoever brings a batch also runs what is queued on its lane, 256 packets before it and as many behind it: so the lane's own turn
+//! gives what was deferred its bounded share, and [`help`](corelane_isr::dispatch::Isr::help), for dispatchers without such turns, is not called. A
+//! protocol has one queue a lane here, and none a bucket ([`bucket`](corelane_isr::dispatch::Registration::bucket)): what one flow may fill is bounded
+//! by its socket.
 //!
 //! **Sockets and lanes.** Each lane has its own socket for an address that a service is bound to, and gets the flows of its buckets. A socket with a peer
 //! and without a port gets a port whose answers come to its lane. One without either gets a port of its lane's own (by the remainder of its number): what
@@ -69,6 +74,7 @@ mod path;
 mod published;
 mod routes;
 mod settings;
+mod shelf;
 mod sockets;
 mod tunnels;
 mod udp;
@@ -78,8 +84,8 @@ pub use channels::{CHANNELS_MAX, ChannelRefused, End, Filter, NoFilter, Target};
 pub use counts::{Counts, Drop};
 pub use driver::Stack;
 pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
-pub use published::{ports_of, report_of};
+pub use published::{port_states_of, ports_of, report_of};
 pub use routes::check_addresses;
 pub use settings::{Error, Network, ROUTES_MAX, Route, Settings};
 pub use tunnels::{Tunnel, TunnelCounts};
-pub use work::{Crossing, Packets, Policy};
+pub use work::{Crossing, Lookout, Packets, Policy};

@@ -8,12 +8,13 @@ use crate::neighbours::{Neighbours, Word};
 use crate::packet::{Ip, Packet};
 use crate::routes::Routes;
 use crate::settings::{Error, Settings};
+use crate::shelf::Shelf;
 use crate::sockets::Sockets;
 use crate::tunnels::Opened;
 use corelane_isr::dispatch::{Facts, Isr, Number, Placed, Placement, Registration, Report, Step};
 use corelane_isr::reassembly::{Limits, Reassembly, Reorders};
 use corelane_rss::{FlowHasher, FlowId, Table, Verdict};
-use corelane_seam::{Frame, FrameMemory, Instant, PortFacts, PortKind};
+use corelane_seam::{Frame, FrameMemory, Instant, Lost, PortFacts, PortKind, PortState};
 use corelane_wire::packet::ethernet::Mac;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -53,6 +54,7 @@ pub(crate) struct Path {
     pub neighbours: Neighbours,
     pub isr: Isr<Packet>,
     pub fragments: Reassembly<Frame>,
+    pub shelf: Shelf,
     pub reorders: Reorders,
     pub sockets: Sockets,
     pub memory: FrameMemory,
@@ -61,6 +63,11 @@ pub(crate) struct Path {
     pub packet_bytes: usize,
     pub pieces_max: usize,
     pub kind: PortKind,
+    /// Whether packets can come and go; what was said of that to the operator; and what was lost at the port.
+    pub state: PortState,
+    pub state_told: PortState,
+    pub lost: Lost,
+    interface: Box<str>,
     queue: usize,
     pub lane: (usize, usize),
     pub hasher: Arc<FlowHasher>,
@@ -101,7 +108,8 @@ impl Path {
             return Err(Error::Frames { got: facts.frame_bytes_max });
         }
         let table = Rc::new(RefCell::new(settings.table.clone()));
-        let limits = settings.fragments.unwrap_or(Limits::for_frames(memory.frames(), memory.frame_bytes()));
+        let limits = settings.fragments.unwrap_or(Limits::for_lane(memory.frame_bytes()));
+        let shelf = Shelf::new(&limits, &memory).map_err(|why| Error::Memory { why: why.to_string() })?;
         let all = memory.frames() * memory.frame_bytes();
         Ok(Self {
             now: 0,
@@ -111,6 +119,7 @@ impl Path {
             neighbours: Neighbours::new(memory.frames()),
             isr: workstreams(settings, &table),
             fragments: Reassembly::new(limits, settings.secret),
+            shelf,
             reorders: Reorders::default(),
             sockets: Sockets::new(all / 2),
             memory,
@@ -118,6 +127,10 @@ impl Path {
             packet_bytes,
             pieces_max: facts.pieces_max,
             kind: facts.kind,
+            state: PortState::Up,
+            state_told: PortState::Up,
+            lost: Lost::default(),
+            interface: settings.interface.clone(),
             queue: facts.queue as usize,
             lane: settings.lane,
             hasher: settings.hasher.clone(),
@@ -146,6 +159,34 @@ impl Path {
     /// Whether more than one lane serves the stack's addresses.
     pub fn is_shared(&self) -> bool {
         self.lane.1 > 1
+    }
+
+    /// Notes whether packets can come and go. One that is gone does not come back.
+    pub fn note_port(&mut self, state: PortState) {
+        if self.state != state && self.state != PortState::Gone {
+            self.state = state;
+            self.is_untold = true;
+        }
+    }
+
+    /// What the operator is to hear of the port, if that has changed since this was asked last.
+    pub fn take_port_words(&mut self) -> Option<String> {
+        let (before, state) = (std::mem::replace(&mut self.state_told, self.state), self.state);
+        let (lane, interface) = (self.lane.0, &self.interface);
+        match state {
+            state if state == before => None,
+            PortState::Up => Some(format!("lane {lane}: interface {interface} is up again")),
+            // The code is of docs/messages.md, where a test of the facade looks for it.
+            _ => Some(format!("lane {lane}: [CL-0026] interface {interface} is {}: {}", state.word(), state.remedy())),
+        }
+    }
+
+    /// Notes what was lost at the port.
+    pub fn note_lost(&mut self, lost: Lost) {
+        if self.lost != lost {
+            self.lost = lost;
+            self.is_untold = true;
+        }
     }
 
     /// From now on flows are of the lanes that `table` says. Flows whose bucket moves wait until what was placed before is handled; all others go on.

@@ -1,11 +1,11 @@
 //! What a lane's packet path counts, as it stands in the counter page: written by the lane, read by whoever looks.
 
 use crate::counts::{Counts, Drop};
-use crate::packet::Packet;
+use crate::path::Path;
 use crate::tunnels::Tunnel;
-use corelane_isr::dispatch::{Dispatch, Isr, Number, Placement, ProtocolRow, Report, StreamCounts, StreamNow, StreamRow};
-use corelane_isr::reassembly::Counts as FragmentCounts;
-use corelane_seam::PortKind;
+use corelane_isr::dispatch::{Dispatch, Number, Placement, ProtocolRow, Report, StreamCounts, StreamNow, StreamRow};
+use corelane_isr::reassembly::{Counts as FragmentCounts, Reason};
+use corelane_seam::{Lost, PortKind, PortState};
 use corelane_watch::{
     LaneSnapshot, PacketCounter, PacketsRow, PacketsSnapshot, PacketsWriter, Snapshot, StreamCounter, StreamSnapshot,
 };
@@ -18,14 +18,18 @@ const PLACEMENTS: [Placement; 3] = [Placement::Source, Placement::Flow, Placemen
 const _: () = assert!(Number::COUNT == corelane_watch::PROTOCOLS_MAX, "each protocol has its place in a row");
 
 /// Writes all of it as of one moment.
-pub(crate) fn write(row: &PacketsRow, kind: PortKind, counts: &Counts, fragments: &FragmentCounts, isr: &Isr<Packet>) {
+pub(crate) fn write(row: &PacketsRow, path: &Path) {
+    let counts = &path.counts;
     assert!(counts.datagrams_add_up(), "{counts:?}");
     row.together(|to| {
-        write_counts(to, counts, fragments);
-        to.set(PacketCounter::DispatchOfAll, word_of(isr.dispatch(), &DISPATCHES));
-        to.set(PacketCounter::PortKind, word_of(kind, &PortKind::ALL));
+        write_counts(to, counts);
+        write_fragments(to, path.fragments.counts(), path.fragments.waiting().1, path.reorders.counted());
+        write_lost(to, &path.lost);
+        to.set(PacketCounter::DispatchOfAll, word_of(path.isr.dispatch(), &DISPATCHES));
+        to.set(PacketCounter::PortState, word_of(path.state, &PortState::ALL));
+        to.set(PacketCounter::PortKind, word_of(path.kind, &PortKind::ALL));
         let mut protocols = 0;
-        for stream in isr.now() {
+        for stream in path.isr.now() {
             write_stream(to, protocols, &stream);
             protocols += 1;
         }
@@ -33,7 +37,41 @@ pub(crate) fn write(row: &PacketsRow, kind: PortKind, counts: &Counts, fragments
     });
 }
 
-fn write_counts(to: &PacketsWriter<'_>, counts: &Counts, fragments: &FragmentCounts) {
+fn write_fragments(to: &PacketsWriter<'_>, counts: &FragmentCounts, waiting: usize, reorders: u64) {
+    use PacketCounter as C;
+    assert_eq!(counts.fragments, counts.joined + counts.dropped + waiting as u64, "{counts:?}");
+    let of = |reasons: &[Reason]| reasons.iter().map(|reason| counts.of(*reason)).sum();
+    for (counter, value) in [
+        (C::Fragments, counts.fragments),
+        (C::Reassembled, counts.reassembled),
+        (C::FragmentsJoined, counts.joined),
+        (C::FragmentsWaiting, waiting as u64),
+        (C::FragmentsDropped, counts.dropped),
+        (C::FragmentsTooSmall, of(&[Reason::TooSmall])),
+        (C::FragmentsTooLong, of(&[Reason::TooLong])),
+        (C::FragmentsTwice, of(&[Reason::Duplicate])),
+        (C::FragmentsAtOdds, of(&[Reason::Header, Reason::Headless, Reason::End, Reason::Overlap, Reason::Congestion])),
+        (C::FragmentsTimedOut, counts.timed_out),
+        (C::FragmentsNoRoom, of(&[Reason::Each, Reason::Bucket, Reason::Datagrams, Reason::Fragments, Reason::Bytes])),
+        (C::Reorders, reorders),
+    ] {
+        to.set(counter, value);
+    }
+}
+
+fn write_lost(to: &PacketsWriter<'_>, lost: &Lost) {
+    use PacketCounter as C;
+    for (counter, value) in [
+        (C::PortNoFrame, lost.no_frame),
+        (C::PortRingFull, lost.ring_full),
+        (C::PortTooLong, lost.too_long),
+        (C::PortSendLost, lost.send_lost),
+    ] {
+        to.set(counter, value);
+    }
+}
+
+fn write_counts(to: &PacketsWriter<'_>, counts: &Counts) {
     use PacketCounter as C;
     for (counter, value) in [
         (C::FramesIn, counts.frames_in),
@@ -52,9 +90,6 @@ fn write_counts(to: &PacketsWriter<'_>, counts: &Counts, fragments: &FragmentCou
         (C::PacketsCrossed, counts.crossed),
         (C::ChannelPut, counts.channelled),
         (C::ChannelDropped, counts.of(Drop::Channel)),
-        (C::Fragments, fragments.fragments),
-        (C::Reassembled, fragments.reassembled),
-        (C::FragmentsDropped, fragments.dropped),
         (C::EchoesAnswered, counts.echoes),
         (C::ErrorsSent, counts.errors_out),
     ] {
@@ -109,8 +144,17 @@ fn choice_of<T: Copy>(word: u64, all: &[T]) -> Option<T> {
 
 /// How the packets of each lane come, by its number in the snapshot; lanes without a packet path are left out, and what no version known here writes.
 pub fn ports_of(snapshot: &Snapshot) -> impl Iterator<Item = (usize, PortKind)> {
-    let kind = |lane: &LaneSnapshot| choice_of(lane.packets.as_ref()?.values.get(PacketCounter::PortKind), &PortKind::ALL);
-    snapshot.lanes.iter().enumerate().filter_map(move |(number, lane)| Some((number, kind(lane)?)))
+    chosen(snapshot, PacketCounter::PortKind, &PortKind::ALL)
+}
+
+/// Whether packets can come to each lane and go, as [`ports_of`].
+pub fn port_states_of(snapshot: &Snapshot) -> impl Iterator<Item = (usize, PortState)> {
+    chosen(snapshot, PacketCounter::PortState, &PortState::ALL)
+}
+
+fn chosen<'a, T: Copy>(snapshot: &'a Snapshot, mark: PacketCounter, all: &'a [T]) -> impl Iterator<Item = (usize, T)> + 'a {
+    let one = move |lane: &LaneSnapshot| choice_of(lane.packets.as_ref()?.values.get(mark), all);
+    snapshot.lanes.iter().enumerate().filter_map(move |(number, lane)| Some((number, one(lane)?)))
 }
 
 /// The report of the workstreams of all lanes of a process. Without a packet path it has no protocols and no workstreams. What no version known here

@@ -49,10 +49,12 @@ pub struct Settings {
     pub is_card_of_key: bool,
     /// When handlers run. Default: hybrid, as the original has it for IP.
     pub dispatch: Dispatch,
-    /// What waits for fragments; none: a 32nd part of the port's frames.
+    /// What waits for fragments; none: [`Limits::for_lane`].
     pub fragments: Option<Limits>,
     /// Tunnels that are opened.
     pub tunnels: Vec<Tunnel>,
+    /// The name of the interface, as the operator is told it.
+    pub interface: Box<str>,
     /// Random, and nobody else's: the names of fragments and the places of tables come of it.
     pub secret: u128,
 }
@@ -83,6 +85,11 @@ pub enum Error {
         /// How many.
         got: usize,
     },
+    /// The system gives no memory for what waits.
+    Memory {
+        /// What it says.
+        why: String,
+    },
     /// The port takes frames that hold no packet.
     Frames {
         /// Bytes of the longest.
@@ -101,6 +108,7 @@ impl std::fmt::Display for Error {
                 write!(f, "the router {router} is in no network of the stack's addresses: give an address beside it first")
             }
             Self::Routes { got } => write!(f, "{got} addresses and routes: there may be {ROUTES_MAX}"),
+            Self::Memory { why } => write!(f, "no memory for fragments that wait: {why}"),
             Self::Frames { got } => {
                 write!(
                     f,
@@ -118,8 +126,8 @@ impl Settings {
     #[must_use]
     pub fn new(hasher: Arc<FlowHasher>, table: Table, lane: (usize, usize), secret: u128) -> Self {
         let (networks, routes, tunnels) = Default::default();
-        let (is_card_of_key, dispatch, fragments) = (false, Dispatch::Hybrid, None);
-        Self { networks, routes, hasher, table, lane, is_card_of_key, dispatch, fragments, tunnels, secret }
+        let (is_card_of_key, dispatch, fragments, interface) = (false, Dispatch::Hybrid, None, Box::default());
+        Self { networks, routes, hasher, table, lane, is_card_of_key, dispatch, fragments, tunnels, interface, secret }
     }
 
     /// With one more address.
@@ -153,6 +161,12 @@ impl Settings {
     pub fn with_tunnel(mut self, tunnel: Tunnel) -> Self {
         self.tunnels.push(tunnel);
         self
+    }
+
+    /// With the interface's name.
+    #[must_use]
+    pub fn with_interface(self, name: &str) -> Self {
+        Self { interface: name.into(), ..self }
     }
 
     /// With other limits for fragments.

@@ -60,12 +60,20 @@ pub struct Packets {
     mesh: Mesh<Crossing>,
     ear: Option<Ear<Policy>>,
     row: Option<PacketsRow>,
+    /// What to ask what the operator is to hear, and when.
+    lookout: Option<(u64, Lookout)>,
     is_draining: bool,
 }
 
+/// Says what the operator is to hear.
+pub type Lookout = Box<dyn FnMut() -> Vec<String>>;
+
+/// Nanoseconds between two questions to who looks out.
+const LOOKS_AGAIN: u64 = 1_000_000_000;
+
 impl Packets {
     pub(crate) fn new(path: Rc<RefCell<Path>>, gate: Rc<RefCell<Gate>>, mesh: Mesh<Crossing>) -> Self {
-        Self { path, gate, mesh, ear: None, row: None, is_draining: false }
+        Self { path, gate, mesh, ear: None, row: None, lookout: None, is_draining: false }
     }
 
     /// From now on policies are heard.
@@ -76,6 +84,20 @@ impl Packets {
     /// From now on what is counted is written into the lane's row of the page, whenever a turn has changed it.
     pub fn set_row(&mut self, row: PacketsRow) {
         self.row = Some(row);
+    }
+
+    /// From now on this is asked once a second at the most, while packets come or go, and the operator hears what it says.
+    pub fn set_lookout(&mut self, lookout: Lookout) {
+        self.lookout = Some((0, lookout));
+    }
+
+    fn look_out(&mut self, kit: &mut Kit) {
+        let now = kit.now();
+        if let Some((at, lookout)) = self.lookout.as_mut().filter(|(at, _)| *at <= now) {
+            *at = now + LOOKS_AGAIN;
+            let lane = kit.lane();
+            lookout().into_iter().for_each(|words| kit.report(&format!("lane {lane}: {words}")));
+        }
     }
 
     /// What was counted on its lane.
@@ -117,8 +139,14 @@ impl Packets {
     fn publish(&self) {
         let path = &mut *self.path.borrow_mut();
         if let Some(row) = self.row.as_ref().filter(|_| std::mem::take(&mut path.is_untold)) {
-            published::write(row, path.kind, &path.counts, path.fragments.counts(), &path.isr);
+            published::write(row, path);
         }
+    }
+
+    /// Tells the operator whether packets can come and go, when that has changed.
+    fn tell_of_port(&self, kit: &mut Kit) {
+        let words = self.path.borrow_mut().take_port_words();
+        words.into_iter().for_each(|words| kit.report(&words));
     }
 
     /// Tells other lanes how many of their packets were handled here. What finds a channel full is told later: it is never lost.
@@ -168,10 +196,10 @@ fn parcels(packet: Packet, memory: &FrameMemory, to: usize, now: u64) -> Option<
     Some(Sent { first, rest, ip, flow, arrived })
 }
 
-/// The frame in this lane's memory. One that has arrived from another lane does not travel on: it is copied, for what goes on from here went to its
-/// bucket's lane first, and is rare.
+/// The frame in the port's memory. One that has arrived from another lane does not travel on, nor does one that waited for fragments on the shelf: it is
+/// copied, for what goes on from here went to its bucket's lane first, or came in a flood, and is rare.
 fn own(frame: Frame, memory: &FrameMemory) -> Option<Frame> {
-    if !frame.is_abroad() {
+    if frame.is_of(memory) {
         return Some(frame);
     }
     let mut copy = memory.frame().filter(|copy| copy.room() >= frame.len())?;
@@ -255,6 +283,8 @@ impl Work for Packets {
         self.spread(kit);
         self.settle(kit);
         self.path.borrow_mut().channels.publish();
+        self.tell_of_port(kit);
+        self.look_out(kit);
         self.publish();
     }
 
@@ -265,7 +295,7 @@ impl Work for Packets {
 
     fn has_news(&self) -> bool {
         let path = self.path.borrow();
-        path.has_leaving() || (path.is_untold && self.row.is_some())
+        path.has_leaving() || path.state != path.state_told || (path.is_untold && self.row.is_some())
     }
 
     fn has_ended(&self) -> bool {

@@ -38,14 +38,13 @@ use crate::card;
 use crate::errors::Error;
 use crate::groups::Groups;
 use crate::link::{Interface, TAG_BYTES, Watch};
-use crate::losses::Losses;
 use crate::ours::{self, Ours};
 use crate::outgoing::{PIECES_MAX, pieces, settle};
 use crate::polling::{self, Polling, Receiver};
 use crate::socket::{self, HEADROOM, Socket, Wanted, is_passing};
 use corelane_os::errno;
 use corelane_os::rights::locked_bytes_max;
-use corelane_seam::{FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Port, PortFacts, PortKind, Taken};
+use corelane_seam::{FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Lost, Port, PortFacts, PortKind, Taken};
 use corelane_select::bpf::{Map, MapKind, Program, ProgramKind, XdpLink, XdpMode};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -252,6 +251,10 @@ struct Counts {
     taken: u64,
     released: u64,
     too_long: u64,
+    /// What the kernel has dropped, as far as it was asked.
+    drops: Drops,
+    /// Packets that it found too long, likewise.
+    kernel_too_long: u64,
 }
 
 /// One queue of an interface, as a port.
@@ -292,13 +295,6 @@ impl XdpPort {
     /// Packets that were lost because they came in more pieces than a packet may, or than a receive was for.
     pub fn too_long(&self) -> u64 {
         self.counts.too_long
-    }
-
-    /// What it has lost so far; asks the kernel.
-    pub fn losses(&self) -> Losses {
-        // At the end there is nothing to be asked any more.
-        let drops = self.socket.as_ref().and_then(|socket| socket.drops().ok()).unwrap_or_default();
-        Losses { no_frame: drops.dropped, ring_full: drops.ring_full, too_long: self.counts.too_long, send_lost: 0 }
     }
 
     /// Whether the card itself reads and writes frames, and nobody copies.
@@ -662,6 +658,18 @@ impl Port for XdpPort {
             self.ask_again(now);
         }
         self.counts.released
+    }
+
+    /// Where the kernel copies, what found no frame is among what it has dropped, and the others are longer than a frame. A card drops what finds no
+    /// frame by itself, and says so at the interface (`ethtool -S`): then it is only told how often that was.
+    fn lost(&mut self) -> Lost {
+        if let Some(Ok(drops)) = self.socket.as_ref().map(Socket::drops) {
+            self.counts.drops = drops;
+        }
+        let Drops { dropped, ring_full, no_frame } = self.counts.drops;
+        let kernel_too_long = dropped.saturating_sub(no_frame);
+        self.counts.kernel_too_long = self.counts.kernel_too_long.max(kernel_too_long);
+        Lost { no_frame, ring_full, too_long: self.counts.too_long + self.counts.kernel_too_long, send_lost: 0 }
     }
 
     fn end(&mut self, now: u64) -> bool {

@@ -3,6 +3,7 @@
 use crate::afxdp::{self, XdpQueue};
 use crate::card;
 use crate::errors::Error;
+use crate::kernel;
 use crate::ours::Ours;
 use crate::packet::{self, PacketQueue};
 use crate::tap::{self, TapQueue};
@@ -59,6 +60,13 @@ pub enum Loss {
     Tags,
     /// Lanes do not take packets in by themselves, for this reason: the kernel does, and takes their CPU for it.
     Polling(Error),
+    /// There are packet sockets, and the kernel forwards what comes in by the interface, of this family (`ipv4`, `ipv6`).
+    Forwarding {
+        /// The interface.
+        name: Box<str>,
+        /// The family, as sysctl(8) names it.
+        family: &'static str,
+    },
     /// The kernel chooses a tap's queue for a packet by a hash of its own, for this reason.
     Steering(Error),
 }
@@ -78,6 +86,11 @@ impl fmt::Display for Loss {
                  leave them in (ethtool -K INTERFACE rxvlan off)",
             ),
             Self::Polling(why) => write!(f, "lanes do not poll, so the kernel receives for them by itself: {why}"),
+            Self::Forwarding { name, family } => write!(
+                f,
+                "the kernel forwards what comes in by {name}, and sees every packet, for these are packet sockets: it tells senders that our \
+                 addresses cannot be reached, or are elsewhere: turn that off (sysctl net.{family}.conf.{name}.forwarding=0)"
+            ),
             Self::Xdp(why) => write!(
                 f,
                 "no AF_XDP but packet sockets, which are slower and leave every packet to the kernel as well, so it must not have \
@@ -112,7 +125,11 @@ pub fn ports_for(interface: &str, ours: &Ours, queues: usize) -> Result<Choice, 
         Err(why) if may_do_without(&why) => {
             let mut opened = packet::open(interface, queues)?;
             packet::hear_groups(&mut opened, ours)?;
-            Ok(Choice { queues: opened.into_iter().map(Queue::Packet).collect(), lost: vec![Loss::Xdp(why)] })
+            let addresses = if let Ours::Addresses(addresses) = ours { &addresses[..] } else { &[] };
+            let forwards = kernel::forwards(interface, addresses);
+            let forwards = forwards.map(|family| Loss::Forwarding { name: interface.into(), family });
+            let lost = [Loss::Xdp(why)].into_iter().chain(forwards).collect();
+            Ok(Choice { queues: opened.into_iter().map(Queue::Packet).collect(), lost })
         }
         Err(why) => Err(why),
     }

@@ -2,10 +2,9 @@
 
 use crate::errors::Error;
 use crate::link::{DOWN, GONE, TAG_BYTES, Watch};
-use crate::losses::Losses;
 use crate::outgoing::{self, PIECES_MAX, pieces, settle};
 use corelane_os::errno::{self, would_block};
-use corelane_seam::{Checksum, Fault, Frame, FrameMemory, Link, Port, PortFacts, PortKind, Taken};
+use corelane_seam::{Checksum, Fault, Frame, FrameMemory, Link, Lost, Port, PortFacts, PortKind, Taken};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -47,9 +46,17 @@ pub trait Calls: fmt::Debug {
     /// The system's number; `EAGAIN` if there is no room, `EINVAL` and `EMSGSIZE` for what is never taken.
     fn send(&mut self, packet: &[Frame]) -> Result<(), i32>;
 
-    /// What was lost within the calls.
-    fn losses(&self) -> Losses {
-        Losses::default()
+    /// Packets that the kernel has lost since this was asked last, because nobody took those before them; 0 where it does not say.
+    ///
+    /// # Errors
+    /// The system's number.
+    fn overflowed(&mut self) -> Result<u64, i32> {
+        Ok(0)
+    }
+
+    /// Packets that the interface took to be sent, and lost, since this was made.
+    fn send_lost(&self) -> u64 {
+        0
     }
 }
 
@@ -68,6 +75,7 @@ pub struct CopyingPort<C: Calls> {
     has_more: bool,
     taken: u64,
     too_long: u64,
+    overflowed: u64,
 }
 
 impl<C: Calls> CopyingPort<C> {
@@ -83,18 +91,13 @@ impl<C: Calls> CopyingPort<C> {
             return Err(Error::FrameShort { name: interface.name.clone(), needed, got: room * PIECES_MAX });
         }
         let blank = Vec::with_capacity(pieces);
-        Ok(Self { calls, link, queue, watch, memory, pieces, blank, has_more: true, taken: 0, too_long: 0 })
+        Ok(Self { calls, link, queue, watch, memory, pieces, blank, has_more: true, taken: 0, too_long: 0, overflowed: 0 })
     }
 
     /// Packets that were lost because they are longer than what the interface had when the port was opened, and its MTU was raised; or because they
     /// need more frames than a receive was for.
     pub fn too_long(&self) -> u64 {
         self.too_long
-    }
-
-    /// What it has lost so far; asks the kernel.
-    pub fn losses(&self) -> Losses {
-        Losses { too_long: self.too_long, ..self.calls.losses() }
     }
 
     /// Whether there are frames for the longest packet.
@@ -264,6 +267,12 @@ impl<C: Calls> Port for CopyingPort<C> {
             Some(fault) => Err(fault),
             None => Ok(counts),
         }
+    }
+
+    fn lost(&mut self) -> Lost {
+        // What is not told now is told by the next call.
+        self.overflowed += self.calls.overflowed().unwrap_or_default();
+        Lost { no_frame: 0, ring_full: self.overflowed, too_long: self.too_long, send_lost: self.calls.send_lost() }
     }
 
     /// The call has copied it.

@@ -98,12 +98,21 @@ pub fn addresses_of_kernel() -> io::Result<Vec<IpAddr>> {
     let bodies = Request::list(libc::RTM_GETADDR, &[0; ADDRESS_HEAD_BYTES]).ask(libc::NETLINK_ROUTE)?;
     let mut addresses = Vec::with_capacity(bodies.len());
     for body in &bodies {
-        let attributes = Attributes::behind(body, ADDRESS_HEAD_BYTES)?;
-        // On a link between two ends the first is the other end's.
-        let own = attributes.get(libc::IFA_LOCAL).or_else(|| attributes.get(libc::IFA_ADDRESS));
-        addresses.extend(own.and_then(address));
+        addresses.extend(own_address(body)?);
     }
     Ok(addresses)
+}
+
+/// The kernel's own address in a message of its addresses.
+pub fn address_in(body: &[u8]) -> Option<IpAddr> {
+    own_address(body).ok().flatten()
+}
+
+fn own_address(body: &[u8]) -> io::Result<Option<IpAddr>> {
+    let attributes = Attributes::behind(body, ADDRESS_HEAD_BYTES)?;
+    // On a link between two ends the first is the other end's.
+    let own = attributes.get(libc::IFA_LOCAL).or_else(|| attributes.get(libc::IFA_ADDRESS));
+    Ok(own.and_then(address))
 }
 
 fn address(bytes: &[u8]) -> Option<IpAddr> {

@@ -15,12 +15,10 @@ use crate::copying::{Calls, CopyingPort, Received, places};
 use crate::errors::Error;
 use crate::groups::Groups;
 use crate::link::{Interface, TAG_BYTES, Watch};
-use crate::losses::Losses;
 use crate::ours::Ours;
 use corelane_os::clock;
 use corelane_os::errno::checked;
 use corelane_seam::{Checksum, Frame, FrameMemory, PortKind, VlanTag};
-use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
@@ -139,15 +137,13 @@ pub struct PacketCalls {
     arrivals: Arrivals,
     groups: Option<Arc<Groups>>,
     clocks: Clocks,
+    /// Packets that the interface's own queue had no room for.
     send_lost: u64,
-    /// What the ring had no place for, as far as the kernel was asked, which then counts from 0.
-    ring_full: Cell<u64>,
 }
 
 impl PacketCalls {
     fn new(descriptor: OwnedFd, arrivals: Arrivals) -> Self {
-        let (groups, clocks, ring_full) = (None, Clocks::default(), Cell::new(0));
-        Self { descriptor, arrivals, groups, clocks, send_lost: 0, ring_full }
+        Self { descriptor, arrivals, groups: None, clocks: Clocks::default(), send_lost: 0 }
     }
 }
 
@@ -238,15 +234,18 @@ impl Calls for PacketCalls {
         }
     }
 
-    fn losses(&self) -> Losses {
+    /// The kernel counts what the ring had no room for from one question to the next.
+    fn overflowed(&mut self) -> Result<u64, i32> {
         let mut seen = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let (number, mut length) = (self.descriptor.as_raw_fd(), size_of::<libc::tpacket_stats>() as u32);
-        let option = libc::PACKET_STATISTICS;
-        // SAFETY: the value is writable, and of that length.
-        let asked = unsafe { libc::getsockopt(number, libc::SOL_PACKET, option, (&raw mut seen).cast(), &raw mut length) };
-        assert!(checked(asked as isize).is_ok(), "a packet socket counts");
-        self.ring_full.set(self.ring_full.get() + u64::from(seen.tp_drops));
-        Losses { ring_full: self.ring_full.get(), send_lost: self.send_lost, ..Losses::default() }
+        let (option, place) = (libc::PACKET_STATISTICS, (&raw mut seen).cast());
+        // SAFETY: the value is writable, of that length, and numbers only.
+        let got = unsafe { libc::getsockopt(number, libc::SOL_PACKET, option, place, &raw mut length) };
+        checked(got as isize).map(|_| u64::from(seen.tp_drops))
+    }
+
+    fn send_lost(&self) -> u64 {
+        self.send_lost
     }
 }
 

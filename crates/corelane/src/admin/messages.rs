@@ -63,6 +63,8 @@ degraded! {
     SettingsKept "CL-0023" "Settings that were read again are wrong: those before are in force.",
     LogNotWritten "CL-0024" "A log cannot be written.",
     WorkBroken "CL-0025" "A part of a lane has broken and left it.",
+    PortDown "CL-0026" "An interface whose packets lanes have is down, or gone.",
+    KernelAnswers "CL-0027" "The kernel answers for addresses of lanes, beside them.",
 }
 
 impl Degraded {
@@ -141,6 +143,7 @@ mod tests {
         let said = |source: &str, degraded: Degraded| assert!(source.contains(degraded.code()), "{degraded:?}");
         said(include_str!("../../../os/src/journal.rs"), Degraded::LogNotWritten);
         said(include_str!("../../../lane/src/turn.rs"), Degraded::WorkBroken);
+        said(include_str!("../../../stack/src/path.rs"), Degraded::PortDown);
     }
 
     #[test]

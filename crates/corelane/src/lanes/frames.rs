@@ -1,5 +1,6 @@
 //! Lanes that start at the frame: a port for each, and a stack of its own over it.
 
+use crate::admin::messages::Degraded;
 use crate::error::Error;
 use corelane_lane::{Control, Ear, Homing, Mesh, Tell};
 use corelane_os::random::secret;
@@ -10,7 +11,7 @@ use corelane_seam::{Arena, Driver, FrameMemory, Tuning};
 use corelane_select::QueueSelector;
 use corelane_stack::{Crossing, Packets, Policy, Settings, Stack, Tunnel, check_addresses};
 use corelane_steer::Settings as Steering;
-use corelane_xdp::{Choice, Ours, Queue, ports_for, taps_for};
+use corelane_xdp::{Choice, KernelAddresses, Loss, Ours, Queue, ports_for, taps_for};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -78,7 +79,7 @@ impl PacketPort {
 
     /// What a lane's stack is told.
     fn settings(&self, hasher: &Arc<FlowHasher>, table: &Table, lane: (usize, usize), secret: u128) -> Settings {
-        let own = Settings::new(hasher.clone(), table.clone(), lane, secret);
+        let own = Settings::new(hasher.clone(), table.clone(), lane, secret).with_interface(&self.interface);
         let own = self.networks.iter().fold(own, |own, (address, bits)| own.with_network(*address, *bits));
         let own = self.tunnels.iter().fold(own, |own, tunnel| own.with_tunnel(*tunnel));
         self.routers.iter().fold(own, |own, router| {
@@ -172,6 +173,8 @@ pub(crate) struct LaneFrames {
     crossing: Mesh<Crossing>,
     homing: Mesh<Parcel>,
     ear: Ear<Policy>,
+    /// With the first lane: who hears which addresses the kernel is given.
+    addresses: Option<KernelAddresses>,
 }
 
 /// Who brings packets to the lanes of their buckets, and is told of another table.
@@ -207,6 +210,7 @@ pub(crate) fn open(port: &PacketPort, control: &Arc<Control>, steering: &Steerin
     let settings = |lane: usize| port.settings(&hasher, &table, (lane, lanes), secret.wrapping_add(lane as u128));
     // Before anything is opened.
     check_addresses(&settings(0)).map_err(|why| refused(why.to_string()))?;
+    let mut addresses = Some(KernelAddresses::hear(port.addresses().collect()).map_err(|why| refused(why.to_string()))?);
     let opened = match port.is_tap {
         true => taps_for(&port.interface, &hasher, &table, lanes),
         false => ports_for(&port.interface, &Ours::Addresses(port.addresses().collect()), lanes).map(|choice| (choice, None)),
@@ -219,8 +223,9 @@ pub(crate) fn open(port: &PacketPort, control: &Arc<Control>, steering: &Steerin
         let bytes = port.frames.unwrap_or(FRAMES_LEAST) * FRAME_BYTES * lanes;
         refused(corelane_xdp::Error::LockedMemory { bytes, limit: locked_bytes_max() }.to_string())
     })?;
-    let lost = choice.lost.iter().map(ToString::to_string).chain(fewer);
-    let notes = lost.map(|lost| format!("packet {}: {lost}", port.interface)).collect();
+    let lost = choice.lost.iter().map(|lost| (code_of(lost), lost.to_string()));
+    let fewer = fewer.map(|fewer| (Degraded::Packet, fewer));
+    let notes = lost.chain(fewer).map(|(code, lost)| code.note(format_args!("packet {}: {lost}", port.interface))).collect();
     let meshes = Mesh::between(control, messages).into_iter().zip(Mesh::between(control, messages));
     let (tell, ears) = control.words();
     let complete = choice.queues.len() == lanes && meshes.len() == lanes && ears.len() == lanes;
@@ -234,8 +239,24 @@ pub(crate) fn open(port: &PacketPort, control: &Arc<Control>, steering: &Steerin
         crossing,
         homing,
         ear,
+        addresses: addresses.take(),
     });
     Ok((each.collect(), Placing { tell, lanes, selector }, notes))
+}
+
+/// The code of what an interface's ports lack.
+fn code_of(lost: &Loss) -> Degraded {
+    if matches!(lost, Loss::Forwarding { .. }) { Degraded::KernelAnswers } else { Degraded::Packet }
+}
+
+/// What the operator hears of addresses of ours that the kernel is given, and loses.
+fn words_of(changes: Vec<(IpAddr, bool)>) -> Vec<String> {
+    let words = |(address, has)| match has {
+        true => Degraded::KernelAnswers
+            .note(format_args!("the kernel has {address} as well now, and both answer for it: take it away (ip addr del)")),
+        false => format!("the kernel has {address} no longer"),
+    };
+    changes.into_iter().map(words).collect()
 }
 
 impl LaneFrames {
@@ -254,6 +275,9 @@ impl LaneFrames {
         let stack = Stack::new(driver, arena.clone(), tuning, port, &self.settings).map_err(|why| refused(why.to_string()))?;
         let mut packets = stack.packets(self.crossing);
         packets.set_ear(self.ear);
+        if let Some(mut addresses) = self.addresses {
+            packets.set_lookout(Box::new(move || words_of(addresses.take())));
+        }
         Ok((stack, packets, Homing::new(post, self.homing)))
     }
 }

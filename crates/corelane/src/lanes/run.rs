@@ -169,7 +169,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let ports =
         lanes.packet.as_ref().map(|port| frames::open(port, &control, &lanes.steering, settings.channel_messages)).transpose()?;
     let (ports, packets, told) = ports.map_or_else(Default::default, |(ports, placing, told)| (ports, Some(placing), told));
-    notes.extend(told.into_iter().map(|note| Degraded::Packet.note(note)));
+    notes.extend(told);
     let page = make_page(lanes, &cpus, (chosen.kind, &steered), &places, &mut notes)?;
     tell_of_table(&page, &steered);
     let rows: Vec<LaneRows> = (0..cpus.len()).map(|lane| rows_of(&page, lane, lanes.services.len())).collect::<Result<_, _>>()?;

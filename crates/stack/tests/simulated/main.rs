@@ -3,6 +3,7 @@
 
 mod alone;
 mod channels;
+mod flood;
 mod frames;
 mod hostile;
 mod lanes;

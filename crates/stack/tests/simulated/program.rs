@@ -19,7 +19,9 @@ struct Nobody;
 
 impl Operator for Nobody {
     fn line(&mut self, line: &str) {
-        panic!("a lane has something to tell: {line}");
+        // Wires of a simulation may be down for a while.
+        let is_of_port = line.contains("[CL-0026]") || line.ends_with("is up again");
+        assert!(is_of_port, "a lane has something to tell: {line}");
     }
 
     fn dropped(&self) -> u64 {

@@ -25,7 +25,16 @@ catalogue! {
         ChannelDropped "channel_dropped" Counter "packets" "Packets dropped because the ring of their channel was full, or they were too long for one.";
         Fragments "fragments" Counter "fragments" "Fragments that arrived.";
         Reassembled "reassembled" Counter "datagrams" "Datagrams put together of fragments.";
+        FragmentsJoined "fragments_joined" Counter "fragments" "Fragments of which datagrams were put together.";
+        FragmentsWaiting "fragments_waiting" Gauge "fragments" "Fragments that wait for others now.";
         FragmentsDropped "fragments_dropped" Counter "fragments" "Fragments dropped: no room, too late, or at odds with others.";
+        FragmentsTooSmall "fragments_too_small" Counter "fragments" "Fragments dropped because they had no data, or others were to follow a number of bytes that none can.";
+        FragmentsTooLong "fragments_too_long" Counter "fragments" "Fragments dropped because their datagram would be longer than there are.";
+        FragmentsTwice "fragments_twice" Counter "fragments" "Fragments dropped because they were there already.";
+        FragmentsAtOdds "fragments_at_odds" Counter "fragments" "Fragments dropped because of a header, or because they overlapped others, or ended or met congestion where those did not.";
+        FragmentsTimedOut "fragments_timed_out" Counter "datagrams" "Datagrams in fragments given up because the others did not come in time.";
+        FragmentsNoRoom "fragments_no_room" Counter "datagrams" "Datagrams in fragments given up for others, or because no more of their fragments may wait.";
+        Reorders "reorders" Counter "datagrams" "Datagrams that ran behind a later one of their flow, because they waited for fragments.";
         EchoesAnswered "echoes_answered" Counter "packets" "Echo requests answered.";
         ErrorsSent "errors_sent" Counter "packets" "ICMP errors sent.";
         GreOpened "gre_opened" Counter "packets" "Packets taken out of tunnels of GRE.";
@@ -37,6 +46,11 @@ catalogue! {
         VxlanOpened "vxlan_opened" Counter "packets" "Packets taken out of tunnels of VXLAN.";
         VxlanDropped "vxlan_dropped" Counter "packets" "Packets dropped with what they carried in tunnels of VXLAN.";
         DispatchOfAll "dispatch_of_all" Mark "state" "When handlers run of protocols that do not say otherwise: 1 deferred, 2 hybrid, 3 direct.";
+        PortNoFrame "port_no_frame" Counter "packets" "Packets lost at the port because no frame was free to receive them into.";
+        PortRingFull "port_ring_full" Counter "packets" "Packets lost at the port because its ring of received ones was full.";
+        PortTooLong "port_too_long" Counter "packets" "Packets lost at the port because they were longer than the frames that one may lie in.";
+        PortSendLost "port_send_lost" Counter "packets" "Packets that the interface took, and lost because its own queue was full.";
+        PortState "port_state" Mark "state" "What the interface is: 1 up, 2 down, 3 gone: then nothing comes or goes until the program is started anew.";
         PortKind "port_kind" Mark "state" "How packets come into the port's memory: 1 simulated, 2 by a tap, 3 by a packet socket, 4 by AF_XDP, copied by the kernel, 5 by AF_XDP, zero-copy.";
     }
     ratios {}

@@ -151,7 +151,7 @@ fn a_train_of_datagrams_is_counted_as_too_long() {
             frames.clear();
             port.receive(1, 64, &mut frames).unwrap();
         }
-        let losses = port.losses();
+        let losses = port.lost();
         assert_eq!((losses.too_long, losses.ring_full, losses.send_lost), (1, 0, 0));
     });
 }

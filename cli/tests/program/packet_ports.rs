@@ -1,0 +1,242 @@
+//! What becomes of a lane's port, as the operator is told it: its interface goes away, it loses packets, the kernel answers beside it.
+
+use crate::common::*;
+use crate::packet::{V4, WIRE, can_run, ends, json_of, of_lanes};
+use nix::sys::signal::Signal;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::process::Command;
+
+on_each_driver!(
+    a_flood_of_fragments_leaves_honest_datagrams,
+    an_interface_that_is_down_or_gone_is_told_to_all_who_ask,
+    what_a_stopped_lane_loses_is_counted,
+    what_the_kernel_answers_beside_lanes_is_told,
+    wrong_checksums_are_told_with_their_remedy
+);
+
+const ADDRESS: &str = "va,ip=10.9.0.2/24";
+/// Without these nobody is given programs, so there are packet sockets.
+const NO_PROGRAMS: &str = "setpriv --bounding-set=-bpf,-sys_admin";
+/// The ways that packets come.
+const WAYS: [&str; 2] = ["", NO_PROGRAMS];
+
+fn start(driver: Driver, test: &str, before: &str, command: &str, more: &[&str]) -> Option<Server> {
+    let script = format!("{before} && exec {command} \"$0\" \"$@\"");
+    let wrapper = ["unshare", "--net", "sh", "-c", &script];
+    driver.start_under(test, &wrapper, &[&["--lanes", "1", "--packet", ADDRESS, V4][..], more].concat())
+}
+
+/// Runs a line of shell where the server is.
+fn run(server: &Server, line: &str) -> String {
+    let output = in_network_of(server.pid(), || output(Command::new("sh").args(["-c", line])));
+    assert!(output.status.success(), "{line}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn client(server: &Server, port: u16) -> UdpSocket {
+    let socket = in_network_of(server.pid(), || UdpSocket::bind(("10.9.0.1", port)).unwrap());
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.connect("10.9.0.2:60007").unwrap();
+    socket
+}
+
+fn probe(server: &Server, path: &str) -> String {
+    let address = server.address("http");
+    in_network_of(server.pid(), || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    })
+}
+
+fn text_of(server: &Server) -> String {
+    String::from_utf8(server.stat(&[]).stdout).unwrap()
+}
+
+fn an_interface_that_is_down_or_gone_is_told_to_all_who_ask(driver: Driver) {
+    let test = "packet_ports::an_interface_that_is_down_or_gone_is_told_to_all_who_ask";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    for way in WAYS {
+        let before = format!("{WIRE} && ip link set va down");
+        let Some(server) = start(driver, test, &before, way, &["--metrics", "127.0.0.1:0"]) else { return };
+        let ready = |code: &str| until(code, || probe(&server, "/readyz").starts_with(&format!("HTTP/1.0 {code}")));
+        ready("503");
+        until("it is said", || server.words().contains("[CL-0026] interface va is down"));
+        run(&server, "ip link set va up");
+        ready("200");
+        echo_datagram(&client(&server, 0), b"up");
+        run(&server, "ip link set va down");
+        ready("503");
+        assert!(text_of(&server).contains("lane 0: its interface is down: "), "{}", text_of(&server));
+        assert_eq!(json_of(&server, "-Q")["ports"][0]["state"], "down");
+        run(&server, "ip link set va up");
+        ready("200");
+        assert!(server.words().contains("interface va is up again"), "{}", server.words());
+        run(&server, "ip link delete va");
+        ready("503");
+        until("it is said", || server.words().contains("[CL-0026] interface va is gone"));
+        assert!(text_of(&server).contains("its interface is gone: "), "{}", text_of(&server));
+        assert_eq!(json_of(&server, "-Q")["ports"][0]["state"], "gone");
+        ends(server);
+    }
+}
+
+fn lost(server: &Server) -> u64 {
+    ["port_no_frame", "port_ring_full", "port_too_long"].iter().flat_map(|counter| of_lanes(server, counter)).sum()
+}
+
+fn what_a_stopped_lane_loses_is_counted(driver: Driver) {
+    let test = "packet_ports::what_a_stopped_lane_loses_is_counted";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    for way in WAYS {
+        let Some(server) = start(driver, test, WIRE, way, &[]) else { return };
+        let socket = client(&server, 0);
+        echo_datagram(&socket, b"awake");
+        let before = of_lanes(&server, "frames_in")[0];
+        server.signal(Signal::SIGSTOP);
+        (0..6000).for_each(|_| assert_eq!(socket.send(&[1; 64]).unwrap(), 64));
+        server.signal(Signal::SIGCONT);
+        until("what was lost is counted", || lost(&server) > 0);
+        until("what was kept is answered", || of_lanes(&server, "udp_sent")[0] > before);
+        let (came, lost) = (of_lanes(&server, "frames_in")[0] - before, lost(&server));
+        assert!(came + lost <= 6000 + 16, "{came} came and {lost} were lost");
+        assert!(text_of(&server).contains("packets lost at ports"), "{}", text_of(&server));
+        let packets = &json_of(&server, "-s")["packets"];
+        assert!(packets["port_ring_full"].as_u64().unwrap() + packets["port_no_frame"].as_u64().unwrap() > 0, "{packets}");
+        ends(server);
+    }
+}
+
+fn wrong_checksums_are_told_with_their_remedy(driver: Driver) {
+    let test = "packet_ports::wrong_checksums_are_told_with_their_remedy";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    // The kernel leaves them out on such a wire, unless it is told not to.
+    let (bare, _) = WIRE.split_once(" && python3").unwrap();
+    let Some(server) = start(driver, test, bare, "", &[]) else { return };
+    let socket = client(&server, 0);
+    until("it is told", || {
+        socket.send(b"without a sum").unwrap();
+        text_of(&server).contains("packets with wrong checksums: ") && text_of(&server).contains("ethtool -K PEER tx off")
+    });
+    ends(server);
+}
+
+/// Has somebody on the wire ask whose the address is.
+const ASKED_FOR: &str = "python3 -c '
+import socket
+wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+wire.bind((\"vb\", 0))
+wire.send(bytes.fromhex(\"ffffffffffff0200000000010806\" + \"00010800060400010200000000010a0900010000000000000a090002\"))
+'";
+
+fn what_the_kernel_answers_beside_lanes_is_told(driver: Driver) {
+    let test = "packet_ports::what_the_kernel_answers_beside_lanes_is_told";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    let before = format!("{WIRE} && echo 1 > /proc/sys/net/ipv4/ip_forward");
+    for way in WAYS {
+        let Some(server) = start(driver, test, &before, way, &[]) else { return };
+        let is_told =
+            server.notes.iter().any(|note| note.contains("[CL-0027]") && note.contains("net.ipv4.conf.va.forwarding=0"));
+        assert_eq!(is_told, way == NO_PROGRAMS, "the kernel sees nothing under AF_XDP: {:?}", server.notes);
+        let socket = client(&server, 0);
+        echo_datagram(&socket, b"alone");
+        run(&server, "ip link add dummy0 type dummy && ip addr add 10.9.0.2/32 dev dummy0");
+        let said = |words: &str| {
+            until(words, || {
+                // Only a lane that is awake looks, and from here the address is the kernel's own.
+                run(&server, ASKED_FOR);
+                server.words().contains(words)
+            });
+        };
+        said("[CL-0027] the kernel has 10.9.0.2 as well now");
+        run(&server, "ip addr delete 10.9.0.2/32 dev dummy0");
+        said("the kernel has 10.9.0.2 no longer");
+        ends(server);
+    }
+}
+
+/// Sends honest datagrams in two fragments with forged ones between, and prints how many of how many came back. Each few of the forged ones are followed by
+/// a datagram that is waited for, so that none is lost on the way.
+const FLOOD: &str = r#"
+import random, socket, struct, sys
+mac, is_one, rounds, between = bytes.fromhex(sys.argv[1].replace(":", "")), sys.argv[2] == "one", 20, 200
+wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+wire.bind(("vb", 0))
+peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+peer.bind(("10.9.0.1", 5000))
+peer.connect(("10.9.0.2", 60007))
+peer.settimeout(10)
+
+def sum_of(data):
+    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+def part(source, name, offset, more, data):
+    head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(data), name, more << 13 | offset >> 3, 64, 17, 0,
+                       socket.inet_aton(source), socket.inet_aton("10.9.0.2"))
+    head = head[:10] + struct.pack("!H", sum_of(head)) + head[12:]
+    wire.send(mac + bytes.fromhex("020000000001") + b"\x08\x00" + head + data)
+
+def echo(data):
+    peer.send(data)
+    return peer.recv(9000) == data
+
+assert echo(b"who is there")
+passed = 0
+for turn in range(rounds):
+    payload = bytes([turn]) * 2000
+    whole = struct.pack("!HHHH", 5000, 60007, 8 + len(payload), 0) + payload
+    part("10.9.0.1", 40000 + turn, 0, True, whole[:1480])
+    for forged in range(between):
+        source = "10.66.66.66" if is_one else "10.%d.%d.%d" % tuple(random.randrange(1, 255) for _ in range(3))
+        part(source, (turn * between + forged) & 0xffff, 0, True, b"f" * 64)
+        if forged % 20 == 19:
+            assert echo(b"still there")
+    part("10.9.0.1", 40000 + turn, 1480, False, whole[1480:])
+    # Both come back in order: the honest one first, if it does at all.
+    peer.send(b"the next")
+    answer = peer.recv(9000)
+    if answer == payload:
+        passed += 1
+        answer = peer.recv(9000)
+    assert answer == b"the next"
+print(passed, rounds)
+"#;
+
+fn a_flood_of_fragments_leaves_honest_datagrams(driver: Driver) {
+    let test = "packet_ports::a_flood_of_fragments_leaves_honest_datagrams";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    for way in WAYS {
+        let Some(server) = start(driver, test, WIRE, way, &[]) else { return };
+        let mac = run(&server, "ip -o link show va | sed 's/.*ether \\([0-9a-f:]*\\).*/\\1/'");
+        for from in ["anywhere", "one"] {
+            let mut flood = Command::new("python3");
+            flood.args(["-c", FLOOD, mac.trim(), from]);
+            let output = in_network_of(server.pid(), || output(&mut flood));
+            assert!(output.status.success(), "{output:?}");
+            let counts = String::from_utf8(output.stdout).unwrap();
+            let (passed, of) = counts.trim().split_once(' ').unwrap();
+            let [passed, of] = [passed, of].map(|count| count.parse::<u32>().unwrap());
+            assert!(2 * passed >= of, "{passed} of {of} honest datagrams passed a flood from {from}");
+        }
+        let packets = &json_of(&server, "-s")["packets"];
+        let of = |name: &str| packets[name].as_u64().unwrap();
+        assert_eq!(of("fragments"), of("fragments_joined") + of("fragments_waiting") + of("fragments_dropped"), "{packets}");
+        ends(server);
+    }
+}

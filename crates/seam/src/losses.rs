@@ -1,0 +1,106 @@
+//! A port around a port that looks now and then what was lost at it.
+
+use crate::error::Fault;
+use crate::frame::{Frame, FrameMemory};
+use crate::port::{Lost, Port, PortFacts, Taken};
+use std::cell::Cell;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+
+/// Nanoseconds between something that came or left and the look, so that there are ten a second at most, and none while nothing happens.
+pub const LOOK_AFTER: u64 = 100_000_000;
+
+/// Looks what was lost, soon after something came or left.
+#[derive(Debug)]
+pub struct LossPort {
+    inner: Box<dyn Port>,
+    lost: Rc<Cell<Lost>>,
+    /// When it looks next.
+    look_at: Option<u64>,
+}
+
+impl LossPort {
+    /// Around `inner`; what was lost is read from the second value, on the same lane.
+    pub fn new(inner: Box<dyn Port>) -> (Self, Rc<Cell<Lost>>) {
+        let lost: Rc<Cell<Lost>> = Rc::default();
+        (Self { inner, lost: lost.clone(), look_at: None }, lost)
+    }
+
+    fn look(&mut self) {
+        let (before, lost) = (self.lost.get(), self.inner.lost());
+        let has_less = [
+            lost.no_frame < before.no_frame,
+            lost.ring_full < before.ring_full,
+            lost.too_long < before.too_long,
+            lost.send_lost < before.send_lost,
+        ];
+        assert!(!has_less.contains(&true), "{lost:?} after {before:?}: what was lost stays lost");
+        self.lost.set(lost);
+    }
+}
+
+impl Port for LossPort {
+    fn facts(&self) -> PortFacts {
+        self.inner.facts()
+    }
+
+    fn memory(&self) -> &FrameMemory {
+        self.inner.memory()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.descriptor()
+    }
+
+    fn news(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.news()
+    }
+
+    fn take_news(&mut self) {
+        self.inner.take_news();
+    }
+
+    fn has_more(&self) -> bool {
+        self.inner.has_more()
+    }
+
+    fn wakes_at(&self) -> Option<u64> {
+        self.inner.wakes_at().into_iter().chain(self.look_at).min()
+    }
+
+    fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
+        let before = into.len();
+        let result = self.inner.receive(now, at_most, into);
+        if into.len() > before {
+            self.look_at.get_or_insert(now + LOOK_AFTER);
+        }
+        result
+    }
+
+    fn send(&mut self, now: u64, frames: &mut Vec<Frame>) -> Result<Taken, Fault> {
+        self.look_at.get_or_insert(now + LOOK_AFTER);
+        self.inner.send(now, frames)
+    }
+
+    /// Drivers ask for this whenever they attend to the port.
+    fn released(&mut self, now: u64) -> u64 {
+        if self.look_at.is_some_and(|time| time <= now) {
+            self.look_at = None;
+            self.look();
+        }
+        self.inner.released(now)
+    }
+
+    fn lost(&mut self) -> Lost {
+        self.look();
+        self.lost.get()
+    }
+
+    fn end(&mut self, now: u64) -> bool {
+        // From now on only the end is waited for.
+        if self.look_at.take().is_some() {
+            self.look();
+        }
+        self.inner.end(now)
+    }
+}
