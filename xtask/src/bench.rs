@@ -90,7 +90,7 @@ enum Subject {
     /// CPU 0 (server) and CPU 1 (everybody else).
     Attack(Manner),
     /// Instructions that the server takes for a request outside of the kernel, of echoes and of calls of ONC RPC, by callgrind; with --beside against another
-    /// build. Needs valgrind. Nothing is timed: the machine may be busy.
+    /// build. Needs valgrind. Nothing is timed, so the machine may be busy.
     Instructions(instructions::Arguments),
     /// What an operator waits for: `serve` until it is ready, `stat` while a server is stopped, busy or dead and with 10,000 connections, what `top` takes, and how
     /// large the program is. Needs CPU 0 (server), and CPU 1 (tools).

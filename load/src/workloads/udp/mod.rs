@@ -35,7 +35,7 @@ fn check(plan: &Plan) -> Result<(), Error> {
     let most = mask(plan.size) / 2 + 1;
     if u64::from(plan.depth) > most {
         let why = format!(
-            "datagrams of {} bytes cannot bear numbers for {} in flight: use --depth {most} or less, or --size {NUMBER} or more",
+            "datagrams of {} bytes cannot be told apart with {} in flight: have at most {most} in flight, or use datagrams of {NUMBER} bytes or more",
             plan.size, plan.depth
         );
         return Err(Error::Setting { name: "size", why });

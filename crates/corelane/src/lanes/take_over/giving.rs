@@ -295,7 +295,8 @@ mod tests {
             assert!(passage.next().unwrap().is_none(), "nothing was sent");
             let null = File::open("/dev/null").unwrap();
             let send = || passing::send(passage.lanes.as_fd(), &[0], &[null.as_fd()]).unwrap();
-            (send(), send());
+            send();
+            send();
             assert!(passage.next().unwrap().is_some());
             let all: Vec<File> = std::iter::from_fn(|| null.try_clone().ok()).collect();
             let why = passage.next().unwrap_err().to_string();

@@ -268,7 +268,7 @@ mod tests {
             version: VERSION,
             process: 7,
             lanes: 1,
-            steering: "kernel".to_owned(),
+            steering: corelane_steer::InForce::Kernel.to_string(),
             key: Key::MICROSOFT.to_string(),
             hash_types: HashTypes::ALL.to_string(),
             table: Table::even(Buckets::DEFAULT, 1).unwrap().to_string(),
