@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod connections;
+mod dispatch;
 mod doctor;
 mod exit;
 mod generate;
@@ -33,6 +34,7 @@ enum Command {
     Serve(serve::Arguments),
     Load(Box<load::Arguments>),
     Rss(rss::Arguments),
+    Dispatch(dispatch::Arguments),
     Stat(stat::Arguments),
     Top(top::Arguments),
     Profile(profile::Arguments),
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Load(arguments) => load::run(*arguments),
         Command::Rss(arguments) => rss::run(&arguments),
+        Command::Dispatch(arguments) => dispatch::run(&arguments).map(|()| Exit::Done),
         Command::Stat(arguments) => stat::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),

@@ -9,6 +9,8 @@ pub mod text;
 mod workstreams;
 pub mod wrong;
 
+pub use workstreams::workstreams;
+
 use crate::exit::Exit;
 use crate::print::print_some;
 use anyhow::{Result, bail};
@@ -62,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
                 None => now.clone(),
             };
             let view = match arguments {
-                Arguments { queues: true, json, .. } => workstreams::workstreams(&now, *json),
+                Arguments { queues: true, json, .. } => workstreams(&now, *json),
                 Arguments { datagrams: true, json, .. } => datagrams::datagrams(&now, *json),
                 _ => view(arguments, &shown),
             };

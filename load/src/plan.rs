@@ -5,7 +5,7 @@ use crate::arrivals::Arrivals;
 use crate::particulars::Particulars;
 use crate::secure::Secure;
 use corelane::Address;
-use corelane::lanes::{DriverChoice, Transport};
+use corelane::lanes::{DriverChoice, PacketPort, Transport};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,6 +91,8 @@ pub struct Plan {
     pub cpus: Option<Vec<usize>>,
     /// What the lanes ask the operating system through.
     pub driver: DriverChoice,
+    /// The interface by whose frames requests travel; none: by the kernel's sockets.
+    pub packet: Option<PacketPort>,
     /// How long a lane looks for work before it sleeps. `Duration::MAX` for ever.
     pub spin: Duration,
     /// Addresses to connect from, in turn; none leaves it to the system.
@@ -140,6 +142,7 @@ impl Plan {
             lanes: 1,
             cpus: None,
             driver: DriverChoice::Auto,
+            packet: None,
             spin: Duration::ZERO,
             sources: Vec::new(),
             seed: 1,

@@ -105,6 +105,9 @@ fn lanes(plan: &Plan) -> Lanes {
     if let Some(cpus) = &plan.cpus {
         lanes = lanes.cpus(cpus.clone());
     }
+    if let Some(port) = &plan.packet {
+        lanes = lanes.packet(port.clone());
+    }
     lanes.connections_max(u32::MAX)
 }
 

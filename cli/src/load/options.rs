@@ -5,7 +5,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use corelane::Address;
 use corelane::admin::control::{Command, ask, ask_hasher};
 use corelane::admin::rss::{Buckets, FlowHasher, HashTypes, Key, Table};
-use corelane::lanes::{Transport, Url};
+use corelane::lanes::{PacketPort, Transport, Url};
 use corelane_load::aim::{self, Aim};
 use corelane_load::amounts;
 use corelane_load::arrivals::Arrivals;
@@ -91,6 +91,9 @@ pub struct Options {
     /// How the lanes do their input and output: by uring, by epoll, or, with auto, by whichever is better here
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Generator")]
     driver: String,
+    /// Send requests over UDP as frames of an interface, and take answers from there: eth1,ip=10.0.0.1/24, and what else `serve --packet` has. The kernel must not have these addresses. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
+    #[arg(long, value_name = "INTERFACE,ip=..", help_heading = "Generator")]
+    packet: Option<PacketPort>,
     /// How long a lane goes on looking for work before it sleeps, such as 50us, up to 1s; a number alone is of microseconds
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = amounts::short_time, help_heading = "Generator")]
     spin: Duration,
@@ -239,6 +242,7 @@ impl Options {
             lanes: self.lanes()?,
             cpus: self.cpus.as_deref().map(corelane::lanes::parse_cpus).transpose().map_err(|why| anyhow!("--cpus: {why}"))?,
             driver: self.driver.parse()?,
+            packet: self.packet(&default)?,
             spin: self.spin,
             sources: if aim.is_some() { self.named_sources(&default.target)? } else { self.sources.clone() },
             aim,
@@ -252,6 +256,27 @@ impl Options {
         };
         let settled = plan.settled();
         settled.and_then(|plan| (entry.check)(&plan).map(|()| plan)).map_err(|error| anyhow!("{error}"))
+    }
+
+    /// The interface by whose frames requests travel, where that can be: else they would go by the kernel's sockets, and nobody would notice.
+    fn packet(&self, plan: &Plan) -> Result<Option<PacketPort>> {
+        let Some(port) = &self.packet else { return Ok(None) };
+        let (url, interface) = (&plan.url, port.interface());
+        match plan.target.ip() {
+            Some(_) if plan.transport != Transport::Udp => {
+                bail!(
+                    "--packet: {url}: over the frames of {interface} there is UDP so far: load it without --packet, or name a udp:// URL"
+                )
+            }
+            None => bail!("--packet: {url}: a Unix socket has no frames: leave out --packet"),
+            Some(ip) if port.has(ip) => bail!("--packet: {url} is the generator's own address: give it another with ip="),
+            Some(ip) if !port.reaches(ip) => {
+                bail!(
+                    "--packet: {url} is in no network of {interface}: give an address beside it with ip=, or a router with via="
+                )
+            }
+            Some(_) => Ok(Some(port.clone())),
+        }
     }
 
     /// How TLS is to be spoken, where it is.

@@ -3,6 +3,7 @@
 pub mod control;
 pub(crate) mod control_client;
 pub(crate) mod control_socket;
+pub mod dispatch;
 pub mod machine;
 pub mod messages;
 pub mod profile;

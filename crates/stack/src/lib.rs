@@ -84,6 +84,7 @@ pub use channels::{CHANNELS_MAX, ChannelRefused, End, Filter, NoFilter, Target};
 pub use counts::{Counts, Drop};
 pub use driver::Stack;
 pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
+pub use path::PROTOCOLS;
 pub use published::{port_states_of, ports_of, report_of};
 pub use routes::check_addresses;
 pub use settings::{Error, Network, ROUTES_MAX, Route, Settings};

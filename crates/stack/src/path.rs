@@ -11,7 +11,7 @@ use crate::settings::{Error, Settings};
 use crate::shelf::Shelf;
 use crate::sockets::Sockets;
 use crate::tunnels::Opened;
-use corelane_isr::dispatch::{Facts, Isr, Number, Placed, Placement, Registration, Report, Step};
+use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placed, Placement, Registration, Report, Step};
 use corelane_isr::reassembly::{Limits, Reassembly, Reorders};
 use corelane_rss::{FlowHasher, FlowId, Table, Verdict};
 use corelane_seam::{Frame, FrameMemory, Instant, Lost, PortFacts, PortKind, PortState};
@@ -358,6 +358,16 @@ impl Path {
     }
 }
 
+/// Name and number of each protocol that a lane has, the lowest number first.
+pub const PROTOCOLS: [(&str, Number); 6] = [
+    ("ip", Number::IP),
+    ("arp", Number::ARP),
+    ("ether", Number::ETHER),
+    ("ip6", Number::IP6),
+    ("ip_direct", Number::IP_DIRECT),
+    ("ip6_direct", Number::IP6_DIRECT),
+];
+
 /// The protocols of a lane, as the original registers them with RSS: `ether` at once, `ip` by its bucket.
 fn workstreams(settings: &Settings, table: &Rc<RefCell<Table>>) -> Isr<Packet> {
     let (lane, lanes) = settings.lane;
@@ -366,17 +376,17 @@ fn workstreams(settings: &Settings, table: &Rc<RefCell<Table>>) -> Isr<Packet> {
         let registered = isr.register(registration);
         assert!(registered.is_ok(), "each protocol is registered once");
     };
-    let direct = Some(corelane_isr::dispatch::Dispatch::Direct);
-    register(Registration { dispatch: direct, ..Registration::new("ether", Number::ETHER) });
-    register(Registration { dispatch: direct, ..Registration::new("arp", Number::ARP) });
-    let streams =
-        [("ip", Number::IP), ("ip6", Number::IP6), ("ip_direct", Number::IP_DIRECT), ("ip6_direct", Number::IP6_DIRECT)];
-    for (name, number) in streams {
+    for (name, number) in PROTOCOLS {
+        let registration = Registration::new(name, number);
+        if matches!(number, Number::ETHER | Number::ARP) {
+            register(Registration { dispatch: Some(Dispatch::Direct), ..registration });
+            continue;
+        }
         let table = table.clone();
         // Fragments are put together where they arrive: their flow is not known before.
         let of_flow = move |flow: FlowId| table.borrow().lane_of(flow) % lanes;
         let choose = move |packet: &Packet| Some(packet.flow.map_or(lane, &of_flow));
-        register(Registration { placement: Placement::Lane, choose: Some(Box::new(choose)), ..Registration::new(name, number) });
+        register(Registration { placement: Placement::Lane, choose: Some(Box::new(choose)), ..registration });
     }
     isr
 }

@@ -12,8 +12,10 @@ use corelane_lane::{Channels, Ear, Kit, Mesh, Work};
 use corelane_rss::{FlowId, Table};
 use corelane_seam::{Completion, Driver, Frame, FrameMemory, FrameParcel};
 use corelane_watch::PacketsRow;
+use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What one lane's stack says to another's.
 #[derive(Debug)]
@@ -45,12 +47,16 @@ pub enum Policy {
     DispatchOf(Number, Option<Dispatch>),
     /// Packets that each queue of a protocol holds.
     Limit(Number, usize),
+    /// Sets a protocol's count of drops to 0.
+    ClearDrops(Number),
     /// Which lane has which bucket.
     Table(Table),
     /// Opens a channel. Its number is the caller's; of a ring this lane becomes the one producer.
     OpenChannel(u64, Filter, Target),
     /// Takes it away: its packets are the lane's again.
     CloseChannel(u64),
+    /// Is dropped once all that was said before is in force and in the page: whoever said it may wait for that.
+    Noted(Arc<dyn Any + Send + Sync>),
 }
 
 /// The work. It asks nothing of the driver itself: what the driver's face of the stack brings it hands on, and what comes it hands to that.
@@ -208,6 +214,34 @@ fn own(frame: Frame, memory: &FrameMemory) -> Option<Frame> {
     Some(copy)
 }
 
+/// Changes something on this lane, one of so many.
+fn obey(path: &mut Path, policy: Policy, lanes: usize) -> Result<(), String> {
+    let isr = &mut path.isr;
+    let refused = match policy {
+        Policy::Dispatch(dispatch) => {
+            isr.set_dispatch(dispatch);
+            return Ok(());
+        }
+        Policy::DispatchOf(number, dispatch) => isr.set_dispatch_of(number, dispatch),
+        Policy::Limit(number, limit) => isr.set_limit(number, limit),
+        Policy::ClearDrops(number) => isr.clear_drops(number).map(drop),
+        Policy::OpenChannel(number, filter, target) => {
+            return path.channels.open(number, &filter, target, lanes).map_err(|why| why.to_string());
+        }
+        Policy::CloseChannel(number) => {
+            // One that was refused is closed as well.
+            let _was_open = path.channels.close(number);
+            return Ok(());
+        }
+        Policy::Table(table) => {
+            path.set_table(table);
+            return Ok(());
+        }
+        Policy::Noted(_) => unreachable!("what is noted is kept by whoever hears it"),
+    };
+    refused.map_err(|why| why.to_string())
+}
+
 impl Work for Packets {
     fn name(&self) -> &'static str {
         "packets"
@@ -246,34 +280,24 @@ impl Work for Packets {
     }
 
     fn hear(&mut self, kit: &mut Kit, _driver: &mut dyn Driver) {
-        let Some(ear) = &mut self.ear else { return };
-        let path = &mut *self.path.borrow_mut();
+        let Self { path, ear: Some(ear), .. } = self else { return };
+        let mut noted = Vec::new();
         for policy in ear.take() {
-            path.is_untold = true;
-            let heard: Result<(), String> = match policy {
-                Policy::Dispatch(dispatch) => {
-                    path.isr.set_dispatch(dispatch);
+            let heard = match policy {
+                Policy::Noted(note) => {
+                    noted.push(note);
                     Ok(())
                 }
-                Policy::DispatchOf(number, dispatch) => path.isr.set_dispatch_of(number, dispatch).map_err(|why| why.to_string()),
-                Policy::Limit(number, limit) => path.isr.set_limit(number, limit).map_err(|why| why.to_string()),
-                Policy::OpenChannel(number, filter, target) => {
-                    path.channels.open(number, &filter, target, kit.lanes()).map_err(|why| why.to_string())
-                }
-                Policy::CloseChannel(number) => {
-                    // One that was refused is closed as well.
-                    let _was_open = path.channels.close(number);
-                    Ok(())
-                }
-                Policy::Table(table) => {
-                    path.set_table(table);
-                    Ok(())
-                }
+                policy => obey(&mut path.borrow_mut(), policy, kit.lanes()),
             };
             if let Err(why) = heard {
                 kit.report(&format!("lane {}: a change of the packet path was refused: {why}", kit.lane()));
             }
         }
+        path.borrow_mut().is_untold = true;
+        // Now: the lane may go to sleep without another flush, and who has told it something may look at the page.
+        self.publish();
+        drop(noted);
     }
 
     fn flush(&mut self, kit: &mut Kit) {

@@ -161,7 +161,7 @@ impl<A: Application> Http<A> {
         let mut has_come = false;
         loop {
             match next_part(input, &mut running.body) {
-                Ok(Found::Data(bytes)) => {
+                Ok(ContentPart::Data(bytes)) => {
                     // reason: what lies together needs no memory to be taken.
                     let piece = input.take_shared(bytes).expect("it lies together");
                     has_come = true;
@@ -169,8 +169,8 @@ impl<A: Application> Http<A> {
                         break;
                     }
                 }
-                Ok(Found::More) if !has_come => return After::Wait(Next::More),
-                Ok(Found::End | Found::More) => break,
+                Ok(ContentPart::More) if !has_come => return After::Wait(Next::More),
+                Ok(ContentPart::End | ContentPart::More) => break,
                 // The answer has begun: nothing else can be said.
                 Err(_) => {
                     call.cx.count(HttpCounter::ContentsRefused, 1);

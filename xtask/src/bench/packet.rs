@@ -1,5 +1,5 @@
 //! `cargo xtask bench packet`: what a datagram's echo costs on a packet lane, beside sockets, the kernel's own echo and DPDK's; what is left of it
-//! under a flood; and what the packet path costs in nanoseconds.
+//! under a flood; whether any flow is reordered; and what the packet path costs in nanoseconds.
 //!
 //! ```text
 //! near, CPU 1                                          far, CPU 0
@@ -13,6 +13,7 @@
 mod cells;
 mod flood;
 mod nanoseconds;
+mod order;
 mod programs;
 mod rounds;
 mod servers;
@@ -27,7 +28,7 @@ use super::server;
 use super::stage::Stage;
 use super::{Manner, wants};
 use crate::workspace::Workspace;
-use cells::{CELLS, Echo, FLOOD, NANOSECONDS};
+use cells::{CELLS, Echo, FLOOD, NANOSECONDS, ORDER};
 
 pub use flood::Floods;
 pub use rounds::CellRounds;
@@ -78,6 +79,11 @@ impl Arguments {
             found.verdicts.extend(flood::judge(&floods));
             found.flood = Some(floods);
         }
+        if wants(&self.only, ORDER) {
+            let (lines, verdicts) = order::run(Workspace::load()?.root.as_path())?;
+            println!("{}\n", lines.join("\n"));
+            found.verdicts.extend(verdicts);
+        }
         if wants(&self.only, NANOSECONDS) {
             found.nanoseconds = nanoseconds::run(Workspace::load()?.root.as_path())?;
             println!("{}\n", found.nanoseconds.join("\n"));
@@ -87,5 +93,5 @@ impl Arguments {
 }
 
 fn cell_names() -> clap::builder::PossibleValuesParser {
-    CELLS.iter().map(|cell| cell.name).chain([FLOOD, NANOSECONDS]).into()
+    CELLS.iter().map(|cell| cell.name).chain([FLOOD, ORDER, NANOSECONDS]).into()
 }

@@ -62,7 +62,7 @@ impl<'a> Command<'a> {
             (Some("lane"), Some("leave"), Some(lane)) => Ok(Self::Leave(number(lane)?)),
             (Some("lane"), Some("enter"), Some(lane)) => Ok(Self::Enter(number(lane)?)),
             _ => Err("there is no such command: write hasher, table, table set|move ENTRIES, table weights LIST, table even, \
-                      lane leave|enter LANE"
+                      lane leave|enter LANE, packets dispatch|limit|clear .."
                 .to_string()),
         }
     }

@@ -1,8 +1,9 @@
 //! Lanes that start at the frame: a port for each, and a stack of its own over it.
 
+use crate::admin::dispatch;
 use crate::admin::messages::Degraded;
 use crate::error::Error;
-use corelane_lane::{Control, Ear, Homing, Mesh, Tell};
+use corelane_lane::{Control, Ear, Homing, Mesh, Silence, Tell, Unheard};
 use corelane_os::random::secret;
 use corelane_os::rights::locked_bytes_max;
 use corelane_rss::{FlowHasher, Table};
@@ -12,10 +13,13 @@ use corelane_select::QueueSelector;
 use corelane_stack::{Crossing, Packets, Policy, Settings, Stack, Tunnel, check_addresses};
 use corelane_steer::Settings as Steering;
 use corelane_xdp::{Choice, KernelAddresses, Loss, Ours, Queue, ports_for, taps_for};
+use std::any::Any;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 /// Frames of each lane's port where nobody says how many and they can be had, and bytes of each: 8 MiB a lane, which AF_XDP has locked. How
 /// many datagrams and fragments may wait follows from their number.
@@ -65,6 +69,16 @@ impl PacketPort {
     /// Whether an address is theirs.
     pub fn has(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|(own, _)| *own == address)
+    }
+
+    /// Whether an address is reached by its frames: in a network of its own, or by a router.
+    pub fn reaches(&self, address: IpAddr) -> bool {
+        let is_near = |&(own, bits): &(IpAddr, u8)| match (own, address) {
+            (IpAddr::V4(own), IpAddr::V4(to)) => (own.to_bits() ^ to.to_bits()).leading_zeros() >= bits.into(),
+            (IpAddr::V6(own), IpAddr::V6(to)) => (own.to_bits() ^ to.to_bits()).leading_zeros() >= bits.into(),
+            _ => false,
+        };
+        self.networks.iter().any(is_near) || self.routers.iter().any(|router| router.is_ipv4() == address.is_ipv4())
     }
 
     /// Where other processes may take packets.
@@ -197,6 +211,42 @@ impl Placing {
     }
 }
 
+/// How long lanes may take to put a change in force: each does it in its next turn.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Carries out a request of [`dispatch`], on all lanes of a process that may have none.
+pub(crate) fn change(lanes: Option<&Placing>, request: &str) -> Result<String, String> {
+    let change: dispatch::Change = request.parse()?;
+    let lanes = lanes.ok_or("no lane of this process has packets: start it with `serve --packet`")?;
+    lanes.tell_all(&change.into())
+}
+
+impl Placing {
+    /// Tells all lanes, and waits until it is in force and the page says so.
+    fn tell_all(&self, policy: &Policy) -> Result<String, String> {
+        let (note, heard) = mpsc::channel::<()>();
+        let note: Arc<dyn Any + Send + Sync> = Arc::new(note);
+        for lane in 0..self.lanes {
+            let told = self.tell.tell(lane, policy.clone()).and_then(|()| self.tell.tell(lane, Policy::Noted(note.clone())));
+            match told {
+                // A lane that has ended has no packets.
+                Err(Unheard { why: Silence::Gone, .. }) | Ok(()) => {}
+                Err(Unheard { why: Silence::Full, .. }) => {
+                    return Err(format!("lane {lane} has not taken what it was told before: ask again"));
+                }
+            }
+        }
+        drop(note);
+        match heard.recv_timeout(PATIENCE) {
+            Err(RecvTimeoutError::Timeout) => {
+                Err("a lane has not taken the change yet, and will when its turn ends: `corelane stat` shows which".to_owned())
+            }
+            // Nobody says anything: all have dropped the note.
+            _ => Ok(format!("{} lanes", self.lanes)),
+        }
+    }
+}
+
 /// What each lane is given, who speaks to all, and what the operator should know.
 pub(crate) type OpenedPort = (Vec<LaneFrames>, Placing, Vec<String>);
 
@@ -297,6 +347,17 @@ mod tests {
         assert!(port.has([10, 0, 0, 2].into()) && port.has("fd00::2".parse().unwrap()) && !port.has([10, 0, 0, 1].into()));
         assert_eq!(port.tunnels, [Tunnel::Gre, Tunnel::Ipv6InIp]);
         assert_eq!(port.routers, ["10.0.0.1".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn what_is_reached_is_in_a_network_of_its_own_or_behind_a_router() {
+        let reached = |port: &str, to: &str| port.parse::<PacketPort>().unwrap().reaches(to.parse().unwrap());
+        let near = "eth1,ip=10.0.0.2/24,ip=fd00::2/64";
+        assert!(reached(near, "10.0.0.255") && reached(near, "fd00::9"));
+        assert!(!reached(near, "10.0.1.1") && !reached(near, "fd01::9") && !reached(near, "127.0.0.1"));
+        assert!(reached("eth1,ip=10.0.0.2/24,via=10.0.0.1", "192.0.2.1"), "a router for its family");
+        assert!(!reached("eth1,ip=10.0.0.2/24,via=10.0.0.1", "fd00::9"));
+        assert!(reached("eth1,ip=10.0.0.2/32", "10.0.0.2") && reached("eth1,ip=10.0.0.2/0", "192.0.2.1"));
     }
 
     #[test]

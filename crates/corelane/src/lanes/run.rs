@@ -3,6 +3,7 @@
 use crate::admin::control;
 use crate::admin::control_client::SUFFIX;
 use crate::admin::control_socket::ControlSocket;
+use crate::admin::dispatch;
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::channels;
@@ -238,10 +239,8 @@ fn steer(lanes: &Lanes, server: &Server, taken: &mut Option<Taken>, tell: Tell<S
 fn offers_of(lanes: &Lanes, packets: Option<&Tell<Policy>>, count: usize) -> Result<Vec<Box<dyn Any + Send>>, Error> {
     let path = lanes.packet.as_ref().and_then(PacketPort::channels);
     let Some((path, tell)) = path.zip(packets) else { return Ok(Vec::new()) };
-    let offers = channels::offer(path, tell.clone(), count).map_err(|error| Error::Setting {
-        name: "packet",
-        why: format!("channels={}: {error}: name a place for a socket that nobody has", path.display()),
-    })?;
+    let offers = channels::offer(path, tell.clone(), count)
+        .map_err(|error| Error::Setting { name: "packet", why: format!("channels={}: {error}", path.display()) })?;
     Ok(vec![Box::new(offers)])
 }
 
@@ -307,6 +306,9 @@ impl Running {
         let opened = giver.zip(self.page.path()).map(|(giver, page)| {
             let answering = giver.clone();
             let answer = move |request: &str| {
+                if dispatch::is_meant(request) {
+                    return answering.unless_giving(true, || frames::change(packets.as_ref(), request));
+                }
                 let answer = answering.unless_giving(control::changes(request), || control::answer(&*answering.steered, request));
                 let now = answering.steered.table();
                 packets.iter().filter(|_| now != table).for_each(|placing| placing.follow(&now));

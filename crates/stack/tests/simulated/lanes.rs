@@ -5,7 +5,7 @@ use crate::program::{Card, PORT, Plan, Program};
 use corelane_isr::dispatch::{Dispatch, Number};
 use corelane_rss::{Buckets, Table};
 use corelane_sim::{Faults, WireFaults, for_seeds};
-use corelane_stack::{Drop, Policy};
+use corelane_stack::{Drop, PROTOCOLS, Packets, Policy};
 use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::icmp;
@@ -315,6 +315,34 @@ fn x_07_a_flooded_lane_sleeps_once_for_many_datagrams() {
     let (calm, flooded) = (sleeps(500, 1), sleeps(20, 256));
     println!("{calm} sleeps a datagram one by one, {flooded} under a flood");
     assert!(calm >= 1.0 && flooded <= calm / 10.0, "{calm} sleeps a datagram one by one, {flooded} under a flood");
+}
+
+/// The stack's registrations beside the original's with RSS: IP by the protocol's own choice, under the policy of all, which is hybrid; Ethernet at once, so that
+/// it is never asked where, while the original has the card's hash for it; ARP, which the original queues, at once as well. IPv6 is as IPv4 here.
+#[test]
+fn n_10_the_stacks_protocols_are_registered_as_the_originals_are() {
+    let mut program = Program::new(&plan(2, 3), &ADDRESSES);
+    meet(&mut program);
+    for lane in program.lanes.iter().flatten() {
+        let report = lane.work::<Packets>().unwrap().workstreams();
+        assert_eq!(report.dispatch, Dispatch::Hybrid);
+        let rows = report.protocols.iter().map(|row| row.to_string().split_whitespace().collect::<Vec<_>>().join(" "));
+        let wanted = [
+            "ip 1 256 cpu default C--",
+            "arp 4 256 source direct ---",
+            "ether 5 256 source direct ---",
+            "ip6 6 256 cpu default C--",
+            "ip_direct 9 256 cpu default C--",
+            "ip6_direct 10 256 cpu default C--",
+        ];
+        assert_eq!(rows.collect::<Vec<_>>(), wanted);
+        assert!(report.protocols.iter().map(|row| (row.name.as_str(), row.number)).eq(PROTOCOLS));
+        // What was asked by ARP and by IPv6 was dispatched so.
+        let counted = |name: &str| report.streams.iter().find(|row| row.name == name).unwrap().counts;
+        assert!(counted("ether").queued + counted("ether").hybrid + counted("arp").queued + counted("arp").hybrid == 0);
+        assert_eq!((counted("ip6").dispatched, counted("ip").dispatched), (0, 0));
+    }
+    program.close();
 }
 
 /// A lane that sleeps, with nothing arriving, wakes when a datagram in fragments has waited for 30 seconds, once and not before; then its sender is told.

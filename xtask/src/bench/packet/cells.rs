@@ -85,5 +85,7 @@ pub const GOAL: Limit = Limit::AtMost(0.5);
 
 /// The flood of one CPU.
 pub const FLOOD: &str = "packet-flood";
+/// Whether any flow is reordered.
+pub const ORDER: &str = "packet-order";
 /// What is counted in nanoseconds, without a wire.
 pub const NANOSECONDS: &str = "packet-ns";

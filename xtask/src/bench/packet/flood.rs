@@ -26,8 +26,11 @@ use crate::bench::interrupt::Interrupt;
 use crate::bench::rounds::{Extent, Verdict};
 use crate::bench::stage::Stage;
 
-/// Who is flooded; the first one is judged, by the second where it is by sockets.
+/// Who is flooded.
 const FLOODED: [Echo; 3] = [Echo::Polling, Echo::Sockets, Echo::Packet];
+/// Places of those among them that are judged, the lane that somebody gets who asks for nothing else and one that polls, and of the sockets.
+const JUDGED: [usize; 2] = [2, 0];
+const SOCKETS: usize = 1;
 /// Bytes of a datagram's payload.
 const BYTES: usize = 64;
 /// Datagrams a second that are offered, before as many as can be.
@@ -204,22 +207,26 @@ fn switches_of(status: &str) -> u64 {
     lines.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum()
 }
 
-/// What comes of the bars.
+/// What comes of the bars, for each lane over frames.
 pub fn judge(floods: &Floods) -> Vec<Verdict> {
-    let [goodput, highest] =
-        [|one: &Flooded| one.highest().answered_per_s / one.peak(), |one: &Flooded| one.highest().offered_per_s / one.peak()]
-            .map(|of| floods.rounds.iter().map(|round| of(&round[0])).collect::<Vec<f64>>());
-    let beside: Vec<f64> = floods.rounds.iter().map(|round| round[0].beside).collect();
+    JUDGED.into_iter().flat_map(|place| judge_one(floods, place)).collect()
+}
+
+fn judge_one(floods: &Floods, place: usize) -> Vec<Verdict> {
+    let echo = FLOODED[place];
+    let of = |figure: fn(&Flooded) -> f64| floods.rounds.iter().map(|round| figure(&round[place])).collect::<Vec<f64>>();
+    let goodput = of(|one| one.highest().answered_per_s / one.peak());
+    let highest = of(|one| one.highest().offered_per_s / one.peak());
     let switched = |one: &Flooded| one.highest().switches_per_s;
-    let switches: Vec<f64> = floods.rounds.iter().map(|round| switched(&round[0]) / switched(&round[1]).max(1.0)).collect();
+    let by_sockets = |round: &Vec<Flooded>| switched(&round[place]) / switched(&round[SOCKETS]).max(1.0);
     [
-        ("packet lane: answered of the highest offer / of the best", goodput, GOODPUT),
-        ("packet lane: highest offer / most answered", highest, HIGHEST),
-        ("socket service on the packet lane: answered of what was due", beside, BESIDE),
-        ("packet lane / sockets, switches a second at the highest offer", switches, SWITCHES),
+        (format!("{echo}: answered of the highest offer / of the best"), goodput, GOODPUT),
+        (format!("{echo}: highest offer / most answered"), highest, HIGHEST),
+        (format!("{echo}: TCP service on it, answered of what was due"), of(|one| one.beside), BESIDE),
+        (format!("{echo} / sockets, switches a second"), floods.rounds.iter().map(by_sockets).collect(), SWITCHES),
     ]
     .into_iter()
-    .filter_map(|(what, values, bar)| Verdict::of_rounds(FLOOD, what.to_owned(), &values, bar))
+    .filter_map(|(what, values, bar)| Verdict::of_rounds(FLOOD, what, &values, bar))
     .collect()
 }
 
@@ -254,13 +261,22 @@ mod tests {
 
     #[test]
     fn x_07_what_is_left_under_the_flood_is_held_against_the_most_that_was_answered() {
-        let floods =
-            |ours, theirs: Flooded| Floods { echoes: FLOODED.to_vec(), rounds: vec![vec![ours, theirs.clone(), theirs]; 5] };
-        let words = |floods| judge(&floods).iter().map(|verdict| verdict.word).collect::<Vec<_>>();
+        let round = |polls: &Flooded, sockets: &Flooded, plain: &Flooded| vec![polls.clone(), sockets.clone(), plain.clone()];
+        let words = |polls, sockets, plain| {
+            let floods = Floods { echoes: FLOODED.to_vec(), rounds: vec![round(polls, sockets, plain); 5] };
+            let verdicts = judge(&floods);
+            assert!(
+                verdicts[..4].iter().all(|verdict| verdict.what.starts_with("packet lane") && !verdict.what.contains("polls"))
+            );
+            assert!(verdicts[4..].iter().all(|verdict| verdict.what.starts_with("packet lane, polls")), "each by its name");
+            verdicts.iter().map(|verdict| verdict.word).collect::<Vec<_>>()
+        };
         let sockets = flooded([100.0, 50.0], 1_000.0);
-        assert_eq!(words(floods(flooded([100.0, 95.0], 90.0), sockets.clone())), [Word::Met; 4]);
-        let missed = words(floods(flooded([400.0, 95.0], 110.0), sockets));
-        assert_eq!(missed, [Word::Missed, Word::Missed, Word::Met, Word::Missed]);
+        let (calm, torn) = (flooded([100.0, 95.0], 90.0), flooded([400.0, 95.0], 110.0));
+        let missed = [Word::Missed, Word::Missed, Word::Met, Word::Missed];
+        assert_eq!(words(&calm, &sockets, &calm), [Word::Met; 8]);
+        assert_eq!(words(&calm, &sockets, &torn), [&missed[..], &[Word::Met; 4]].concat());
+        assert_eq!(words(&torn, &sockets, &calm), [&[Word::Met; 4][..], &missed].concat());
     }
 
     #[test]
