@@ -30,7 +30,7 @@ pub fn functions<const N: usize>(bytes: &[u8], names: [&str; N]) -> Option<[u32;
         if info >> 24 & 0x1f == FUNCTION {
             let words = strings.get(name..)?;
             let is = |name: &&str| words.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0));
-            if let Some(place) = names.iter().position(|name| is(&name)) {
+            if let Some(place) = names.iter().position(is) {
                 found[place] = number;
             }
         }

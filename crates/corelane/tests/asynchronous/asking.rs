@@ -145,7 +145,8 @@ fn a_connection_beyond_the_bound_is_refused_and_one_that_is_given_up_is_no_more(
             let mut first = Box::pin(lane.connect(nobody.clone()));
             assert!(!poll_once(&mut first).await);
             next_turn().await;
-            log.borrow_mut().push(matches!(lane.connect(nobody.clone()).await, Err(Error::Refused(_))));
+            let is_refused = matches!(lane.connect(nobody.clone()).await, Err(Error::Refused(_)));
+            log.borrow_mut().push(is_refused);
             drop(first);
             lane.sleep(SECOND).await;
             let third = select(lane.connect(nobody), lane.sleep(SECOND)).await;
