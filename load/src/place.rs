@@ -164,7 +164,7 @@ mod tests {
             (ECHO, "unixgram:/x", "echo is asked for by tcp:// or tls:// or unix:"),
             (RPC, "http://a", "rpc is asked for by tcp:// or udp:// or unix: or unixgram:"),
             (ECHO, "localhost:1", "there is no ://; write tcp://HOST:PORT or tls://HOST:PORT or unix:PATH"),
-            (ECHO, "tcp://a:1/x", "the port must be a number"),
+            (ECHO, "tcp://a:1/x", "a path behind it means nothing"),
             (ECHO, "tcp://127.0.0.1:99999", "from 0 to 65535"),
         ] {
             let said = Destination::parse(ways, Some(text)).unwrap_err().to_string();

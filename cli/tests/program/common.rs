@@ -176,7 +176,8 @@ pub struct Server {
     /// The notes it prints.
     pub notes: Vec<String>,
     pub run: Arc<Scratch>,
-    wrapper: Vec<String>,
+    /// By which it was started, and looks at it are.
+    pub wrapper: Vec<String>,
     program: String,
     words: Arc<Mutex<String>>,
     /// What it prints after it is ready.

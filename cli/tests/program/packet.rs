@@ -266,7 +266,10 @@ fn frames_are_as_many_as_may_be_locked(driver: Driver) {
         return;
     }
     let Some(server) = echoes(driver, test, limited, PORT) else { return };
-    assert!(server.notes.iter().any(|note| note.contains("512 frames a lane and not 4096")), "{:?}", server.notes);
+    // io_uring's rings are locked as well.
+    let frames = if matches!(driver, Driver::Uring) { 320 } else { 512 };
+    let words = format!("{frames} frames a lane and not 4096");
+    assert!(server.notes.iter().any(|note| note.contains(&words)), "{:?}", server.notes);
     let script = format!("exec {limited} \"$0\" \"$@\"");
     for (more, words) in [(",frames=513", "1050624 bytes of frames"), (",frames=255", "no number of frames from 256 to 65536")] {
         let mut other = Command::new("unshare");
@@ -279,7 +282,7 @@ fn frames_are_as_many_as_may_be_locked(driver: Driver) {
     ends(server);
 }
 
-/// A second server at an interface would hear nothing, so it is refused, and told who has the interface.
+/// A second server at an interface would hear nothing, so it is refused, and told what to do. Who has the interface a confined process cannot see.
 fn a_second_server_at_an_interface_is_refused(driver: Driver) {
     let test = "packet::a_second_server_at_an_interface_is_refused";
     let Some(server) = echoes(driver, test, "", PORT) else { return };
@@ -292,15 +295,14 @@ fn a_second_server_at_an_interface_is_refused(driver: Driver) {
         "1",
         "--packet",
         "va,ip=10.9.0.3/24",
-        "echo=udp://10.9.0.3:60007",
+        "echo=udp://10.9.0.3:60007?reflect",
     ]);
     let run = Scratch::new();
     other.env("CORELANE_RUN_DIR", run.path());
     let refused = in_network_of(server.pid(), || output(&mut other));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    let holder = format!("process {}", server.pid());
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-    assert!(said.contains("va has an XDP program already") && said.contains(&holder) && said.contains("end it"), "{said}");
+    assert!(said.contains("va has an XDP program already") && said.contains("bpftool link"), "{said}");
     ends(server);
 }
 

@@ -151,7 +151,7 @@ fn what_the_kernel_answers_beside_lanes_is_told(driver: Driver) {
         assert_eq!(is_told, way == NO_PROGRAMS, "the kernel sees nothing under AF_XDP: {:?}", server.notes);
         let socket = client(&server, 0);
         echo_datagram(&socket, b"alone");
-        run(&server, "ip link add dummy0 type dummy && ip addr add 10.9.0.2/32 dev dummy0");
+        run(&server, "ip addr add 10.9.0.2/32 dev lo");
         let said = |words: &str| {
             until(words, || {
                 // Only a lane that is awake looks, and from here the address is the kernel's own.
@@ -160,7 +160,7 @@ fn what_the_kernel_answers_beside_lanes_is_told(driver: Driver) {
             });
         };
         said("[CL-0027] the kernel has 10.9.0.2 as well now");
-        run(&server, "ip addr delete 10.9.0.2/32 dev dummy0");
+        run(&server, "ip addr delete 10.9.0.2/32 dev lo");
         said("the kernel has 10.9.0.2 no longer");
         ends(server);
     }
@@ -192,7 +192,9 @@ def part(source, name, offset, more, data):
 
 def echo(data):
     peer.send(data)
-    return peer.recv(9000) == data
+    got = peer.recv(9000)
+    assert got == data, (len(got), got[:30])
+    return True
 
 assert echo(b"who is there")
 passed = 0

@@ -107,7 +107,7 @@ fn what_is_missing_or_wrong_is_named() {
         ),
         (
             format!("echo=tcp://127.0.0.1:0?certificate={certificate}"),
-            "there is no such option; there are reflect; at tls:// there is",
+            "there is no such option; there are reflect, async; at tls:// there is",
         ),
     ] {
         let ended = output(Command::new(PROGRAM).args(["serve", &place]).env("CORELANE_RUN_DIR", folder.path().join("run")));

@@ -19,7 +19,9 @@ pub use corelane_watch as watch;
 /// What the packet paths of a process's lanes count, as its page tells it; and packets taken from them by another process (`channels=` in `--packet`).
 pub mod packets {
     pub use corelane_channel::{Broken, Consumer, PACKET_BYTES_MAX, Taken, take};
-    pub use corelane_isr::dispatch::{Dispatch, Number, Placement, ProtocolRow, Refused, Report, StreamCounts, StreamRow};
+    pub use corelane_isr::dispatch::{
+        Dispatch, NoDispatch, Number, Placement, ProtocolRow, Refused, Report, StreamCounts, StreamRow,
+    };
     pub use corelane_seam::{PortKind, PortState};
     pub use corelane_stack::{port_states_of, ports_of, report_of};
 }

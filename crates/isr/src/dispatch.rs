@@ -139,6 +139,8 @@ pub struct Isr<P> {
     marked: usize,
     /// The queue that is being run.
     batch: Option<Batch>,
+    /// All that is queued was passed on by a handler that the hybrid policy had dispatched: nothing else was waiting then.
+    has_passed_on: bool,
     /// Queued packets that may run after one that was dispatched at once.
     share: usize,
     credit: usize,
@@ -153,7 +155,7 @@ impl<P> Isr<P> {
     pub fn new(lane: usize, lanes: usize, dispatch: Dispatch) -> Self {
         assert!(lane < lanes, "lane {lane} of {lanes}");
         let (streams, outstanding) = (std::array::from_fn(|_| None), [Outstanding::default(); Number::COUNT]);
-        Self { lane, lanes, dispatch, streams, outstanding, marked: 0, batch: None, share: 0, credit: 0 }
+        Self { lane, lanes, dispatch, streams, outstanding, marked: 0, batch: None, has_passed_on: false, share: 0, credit: 0 }
     }
 
     /// Registers a protocol. Returns the limit of its queue: [`LIMIT_MAX`] for one that asks for more.
@@ -346,6 +348,17 @@ impl<P> Isr<P> {
         self.batch.is_some() || may_unpark || self.waiting().is_some()
     }
 
+    /// As [`Isr::next_step`], for who has just run a handler at once: what that has passed on, if the hybrid policy queued it for no other reason than
+    /// that the handler was running. It comes so before whatever arrives next, of its flow as of others. Nothing while a handler runs.
+    pub fn next_passed_on(&mut self) -> Option<Step<P>> {
+        if self.marked > 0 || !self.has_passed_on {
+            return None;
+        }
+        let step = self.next_step();
+        self.has_passed_on = step.is_some();
+        step
+    }
+
     /// As [`Isr::next_step`], for who has just dispatched a packet at once: nothing once his share is used up.
     pub fn help(&mut self) -> Option<Step<P>> {
         self.credit = self.credit.checked_sub(1)?;
@@ -380,7 +393,8 @@ impl<P> Isr<P> {
 
     /// Places a packet by the policy that is in force.
     fn place(&mut self, number: Number, packet: P, facts: Facts) -> Step<P> {
-        let is_idle = self.marked == 0 && self.batch.is_none() && self.waiting().is_none();
+        let is_empty = self.batch.is_none() && self.waiting().is_none();
+        let is_idle = self.marked == 0 && is_empty;
         let Some(stream) = &mut self.streams[number.index()] else { unreachable!("a packet is placed of what is registered") };
         let (outstanding, from) = (&mut self.outstanding[number.index()], self.lane);
         let placed = Placed { lane: from, generation: stream.generation() };
@@ -392,7 +406,9 @@ impl<P> Isr<P> {
             Dispatch::Direct => Kind::Direct,
             Dispatch::Hybrid if is_idle && lane == from => Kind::Hybrid,
             _ if lane == from => {
+                let is_hybrid = stream.dispatch == Dispatch::Hybrid;
                 let step = stream.queue(packet, placed);
+                self.has_passed_on |= is_hybrid && is_empty && matches!(step, Step::Queued);
                 outstanding.more(placed.generation, matches!(step, Step::Queued).into());
                 return step;
             }

@@ -56,6 +56,12 @@ impl<D: Driver> Stack<D> {
         Ref::map(self.path.borrow(), |path| &path.counts)
     }
 
+    /// Datagrams that ran behind a later one of their flow, because they waited for fragments.
+    #[must_use]
+    pub fn reorders(&self) -> u64 {
+        self.path.borrow().reorders.counted()
+    }
+
     /// Neighbours that are known, and those that are asked for.
     #[must_use]
     pub fn neighbours(&self) -> (usize, usize) {
@@ -178,7 +184,8 @@ impl<D: Driver> Stack<D> {
     /// How long the driver below may wait, if we may wait for so long.
     fn wait(&self, wait: Wait) -> Wait {
         let path = self.path.borrow();
-        if !self.done.is_empty() || self.is_cut_short || path.has_queued() || path.has_leaving() {
+        let has_news = path.has_leaving() || path.state != path.state_told;
+        if !self.done.is_empty() || self.is_cut_short || path.has_queued() || has_news {
             return Wait::No;
         }
         match (path.due().into_iter().chain(self.gate.borrow().due()).min(), wait) {

@@ -30,7 +30,9 @@ impl Path {
                 packet
             }
             None => {
-                let arrived = if frame.facts.time > 0 { frame.facts.time } else { self.now };
+                let told = if frame.facts.time > 0 { frame.facts.time.min(self.now) } else { self.now };
+                let arrived = told.max(self.came + 1);
+                self.came = arrived;
                 let rest = if continues { self.storage() } else { Vec::new() };
                 Packet { rest, ..Packet::new(frame, None, None, arrived) }
             }
@@ -126,11 +128,12 @@ impl Path {
 
     /// A fragment: held until the others are there.
     pub fn fragment(&mut self, packet: Packet, ip: Ip) {
+        let arrived = Instant::from_nanoseconds(packet.arrived);
         let Some(fragment) = self.shelf.keep(packet.first, self.fragments.waiting().1) else {
             return self.counts.drop(Drop::Frames);
         };
         let mut pieces = std::mem::take(&mut self.pieces);
-        let outcome = self.fragments.arrive(Instant::from_nanoseconds(self.now), fragment, &mut pieces);
+        let outcome = self.fragments.arrive(arrived, fragment, &mut pieces);
         if let Admission::Whole(datagram) = outcome {
             self.whole(&datagram, &mut pieces, &ip);
         }

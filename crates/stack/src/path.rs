@@ -96,6 +96,8 @@ pub(crate) struct Path {
     pub pieces: Vec<Frame>,
     /// The packet of which not all frames have come out of their batch; and whether these are too many already.
     pub begun: Option<Packet>,
+    /// When the last packet came, and each a little later than the one before it: so datagrams that ran in another order are told apart.
+    pub came: u64,
     pub is_spilt: bool,
 }
 
@@ -152,6 +154,7 @@ impl Path {
             words: Limiter::new(WORDS.0, WORDS.1),
             pieces: Vec::new(),
             begun: None,
+            came: 0,
             is_spilt: false,
         })
     }
@@ -319,6 +322,9 @@ impl Path {
                 self.isr.finished(run.mark);
                 if run.placed.lane != self.lane.0 {
                     self.owe(run.placed, run.number);
+                }
+                while let Some(step) = self.isr.next_passed_on() {
+                    self.carry_out(step);
                 }
             }
             Step::Queued | Step::Parked | Step::Drained(_) => {}

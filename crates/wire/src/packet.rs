@@ -17,12 +17,12 @@
 //! (`is_checksum_right`), for a card may have said so already ([`checksum`] has it whole, in part, and after a change).
 //!
 //! ```
-//! use corelane_wire::packet::{Ports, Packet, checksum::Addresses, ethernet::Mac, ethernet, ipv4, udp, EtherType, Protocol};
+//! use corelane_wire::packet::{Ports, Packet, checksum::Addresses, ethernet::Mac, ethernet, ipv4, udp, EtherType, IpProtocol};
 //! use corelane_wire::xdr::Writer;
 //! # use corelane_wire::Error;
 //!
 //! let ip = ipv4::Header {
-//!     traffic: Default::default(), identification: 1, fragment: Default::default(), hops: 64, protocol: Protocol::UDP,
+//!     traffic: Default::default(), identification: 1, fragment: Default::default(), hops: 64, protocol: IpProtocol::UDP,
 //!     source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into(), options: Default::default(),
 //! };
 //! let (data, mut memory) = (b"hello", [0; 64]);

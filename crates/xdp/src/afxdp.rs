@@ -72,10 +72,11 @@ const ENDS_MAX: u64 = 200_000_000;
 /// More of a packet follows with the next entry (`XDP_PKT_CONTD`).
 const CONTINUES: u32 = 1;
 
-/// Frames of `frame_bytes` that `ports` ports can have each, by what the calling thread may lock, if nothing else of its user's is locked.
-pub fn frames_max(frame_bytes: usize, ports: usize) -> usize {
+/// Frames of `frame_bytes` that `ports` ports can have each, by what the calling thread may lock, if `beside` bytes a port are locked for something
+/// else, and nothing more of its user's.
+pub fn frames_max(frame_bytes: usize, beside: usize, ports: usize) -> usize {
     assert!(frame_bytes > 0 && ports > 0, "there is something to divide");
-    let frames = locked_bytes_max() / (frame_bytes * ports) as u64;
+    let frames = (locked_bytes_max() / ports as u64).saturating_sub(beside as u64) / frame_bytes as u64;
     usize::try_from(frames).unwrap_or(FRAMES_MAX).min(FRAMES_MAX)
 }
 

@@ -136,10 +136,11 @@ pub fn ports_for(interface: &str, ours: &Ours, queues: usize) -> Result<Choice, 
 }
 
 impl Choice {
-    /// Frames of so many bytes that each of the ports can have at the most: those of AF_XDP are locked, and that is limited ([`afxdp::frames_max`]).
-    pub fn frames_max(&self, frame_bytes: usize) -> usize {
+    /// Frames of so many bytes that each of the ports can have at the most, where each lane locks so many bytes beside: those of AF_XDP are locked,
+    /// and that is limited ([`afxdp::frames_max`]).
+    pub fn frames_max(&self, frame_bytes: usize, beside: usize) -> usize {
         let is_locked = self.queues.iter().any(|queue| matches!(queue, Queue::Xdp(_)));
-        if is_locked { afxdp::frames_max(frame_bytes, self.queues.len()) } else { FRAMES_MAX }
+        if is_locked { afxdp::frames_max(frame_bytes, beside, self.queues.len()) } else { FRAMES_MAX }
     }
 
     /// Has lanes take packets in by themselves ([`afxdp::poll`]); where that cannot be, it is noted as lost.

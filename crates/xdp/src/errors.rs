@@ -54,7 +54,7 @@ pub enum Error {
     ProgramThere {
         /// The interface.
         name: Box<str>,
-        /// The process that has it, where that is to be seen.
+        /// The process that has it, where that is to be seen; a confined process does not see others.
         holder: Option<Box<str>>,
     },
     /// Somebody else has the interface's queue (EBUSY).
@@ -172,7 +172,7 @@ impl fmt::Display for Error {
             Self::Range { what, got, most } => write!(f, "{what} must be 1 to {most}, not {got}: change the setting"),
             Self::LockedMemory { bytes, limit } => write!(
                 f,
-                "{bytes} bytes of frames are more than this process may lock ({limit}): have fewer frames (,frames=N of --packet), \
+                "{bytes} bytes of frames are more than may be locked ({limit} by this user, rings of io_uring among them): have fewer frames (,frames=N of --packet), \
                  or raise the limit (ulimit -l, LimitMEMLOCK=)"
             ),
             Self::FrameShort { name, needed, got } => write!(

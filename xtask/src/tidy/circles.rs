@@ -354,9 +354,11 @@ mod tests {
         let using = ("one.rs", "mod inner;\nuse inner::B;\nuse self::inner::C;");
         assert_eq!(
             found(&[files[0], using, files[2], files[3]]),
-            ["crates/a/src/one.rs:2 this file and its children inner use each other in a circle"]
+            ["crates/a/src/one.rs:2 this file and its children inner, other use each other in a circle"]
         );
-        assert!(found(&[files[0], using, ("one/inner.rs", "use crate::one::other::D;"), files[3]]).is_empty());
+        let inner = ("one/inner.rs", "use crate::one::other::D;");
+        assert_eq!(found(&[files[0], using, inner, files[3]]).len(), 1, "by way of another child");
+        assert!(found(&[files[0], using, inner, ("one/other.rs", "use crate::Other;")]).is_empty());
         let brothers = [files[0], files[1], files[2], ("one/other.rs", "use super::inner::B;")];
         assert_eq!(
             found(&brothers),

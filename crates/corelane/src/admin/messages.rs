@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn crates_below_say_the_codes_that_stand_here() {
         let said = |source: &str, degraded: Degraded| assert!(source.contains(degraded.code()), "{degraded:?}");
-        said(include_str!("../../../os/src/journal.rs"), Degraded::LogNotWritten);
+        said(include_str!("../../../os/src/journal/file.rs"), Degraded::LogNotWritten);
         said(include_str!("../../../lane/src/turn.rs"), Degraded::WorkBroken);
         said(include_str!("../../../stack/src/path.rs"), Degraded::PortDown);
     }

@@ -3,6 +3,7 @@
 use crate::admin::dispatch;
 use crate::admin::messages::Degraded;
 use crate::error::Error;
+use crate::lanes::driver::DriverKind;
 use corelane_lane::{Control, Ear, Homing, Mesh, Silence, Tell, Unheard};
 use corelane_os::random::secret;
 use corelane_os::rights::locked_bytes_max;
@@ -250,8 +251,17 @@ impl Placing {
 /// What each lane is given, who speaks to all, and what the operator should know.
 pub(crate) type OpenedPort = (Vec<LaneFrames>, Placing, Vec<String>);
 
-/// Opens a queue of the interface for each lane.
-pub(crate) fn open(port: &PacketPort, control: &Arc<Control>, steering: &Steering, messages: usize) -> Result<OpenedPort, Error> {
+/// Bytes that a lane's rings of io_uring lock as well, twice: the kernel takes back those of a trial when it likes.
+const RINGS_BYTES: usize = 384 * 1024;
+
+/// Opens a queue of the interface for each lane, which has this driver.
+pub(crate) fn open(
+    port: &PacketPort,
+    control: &Arc<Control>,
+    steering: &Steering,
+    messages: usize,
+    driver: DriverKind,
+) -> Result<OpenedPort, Error> {
     let lanes = control.lanes();
     let refused = |why: String| Error::Setting { name: "packet", why };
     let table = steering.table(lanes)?;
@@ -269,7 +279,8 @@ pub(crate) fn open(port: &PacketPort, control: &Arc<Control>, steering: &Steerin
     if port.polls {
         choice.poll();
     }
-    let (frames, fewer) = frames_had(port.frames, choice.frames_max(FRAME_BYTES)).ok_or_else(|| {
+    let beside = if driver == DriverKind::Uring { RINGS_BYTES } else { 0 };
+    let (frames, fewer) = frames_had(port.frames, choice.frames_max(FRAME_BYTES, beside)).ok_or_else(|| {
         let bytes = port.frames.unwrap_or(FRAMES_LEAST) * FRAME_BYTES * lanes;
         refused(corelane_xdp::Error::LockedMemory { bytes, limit: locked_bytes_max() }.to_string())
     })?;

@@ -167,8 +167,8 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let steered = steer(lanes, &server(lanes, &places, cpus.len()), &mut taken, tell.clone())?;
     notes.extend(steered.note().map(|note| Degraded::Steering.note(note)));
     notes.extend(handed::note(&places, cpus.len()));
-    let ports =
-        lanes.packet.as_ref().map(|port| frames::open(port, &control, &lanes.steering, settings.channel_messages)).transpose()?;
+    let open = |port| frames::open(port, &control, &lanes.steering, settings.channel_messages, chosen.kind);
+    let ports = lanes.packet.as_ref().map(open).transpose()?;
     let (ports, packets, told) = ports.map_or_else(Default::default, |(ports, placing, told)| (ports, Some(placing), told));
     notes.extend(told);
     let page = make_page(lanes, &cpus, (chosen.kind, &steered), &places, &mut notes)?;

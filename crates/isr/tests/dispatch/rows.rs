@@ -170,6 +170,27 @@ fn n_05_a_handler_runs_later_at_once_or_at_once_if_nothing_waits() {
     assert_eq!(arrive(&mut hybrid, Number::IP, 7, flow(0)), Told::Run(7));
 }
 
+/// What a handler passes on comes before whatever arrives next, so a datagram that was put together is not overtaken by one that came behind it.
+#[test]
+fn n_05_what_a_handler_passes_on_under_hybrid_runs_as_it_ends() {
+    let mut isr = isr(1, Dispatch::Hybrid, Placement::Flow);
+    isr.register(Registration::new("ip_direct", Number::IP_DIRECT)).unwrap();
+    let Step::Run(outer) = isr.arrive(Number::IP, 1, flow(0)) else { panic!() };
+    assert_eq!(arrive(&mut isr, Number::IP_DIRECT, 2, flow(0)), Told::Queued);
+    assert!(isr.next_passed_on().is_none(), "the handler runs still");
+    isr.finished(outer.mark);
+    let passed_on: Vec<_> = std::iter::from_fn(|| isr.next_passed_on().map(|step| told(&mut isr, step))).collect();
+    assert_eq!(passed_on, [Told::Run(2), Told::Drained(9)]);
+    assert_eq!(arrive(&mut isr, Number::IP, 3, flow(0)), Told::Run(3), "nothing waits");
+    // What is deferred waits for its turn.
+    isr.set_dispatch_of(Number::IP_DIRECT, Some(Dispatch::Deferred)).unwrap();
+    let Step::Run(outer) = isr.arrive(Number::IP, 4, flow(0)) else { panic!() };
+    assert_eq!(arrive(&mut isr, Number::IP_DIRECT, 5, flow(0)), Told::Queued);
+    isr.finished(outer.mark);
+    assert!(isr.next_passed_on().is_none());
+    assert_eq!(drained(&mut isr), [Told::Run(5), Told::Drained(9)]);
+}
+
 #[test]
 fn n_05_a_protocol_may_have_a_policy_of_its_own_and_both_change_live() {
     let mut isr = isr(1, Dispatch::Direct, Placement::Flow);

@@ -76,11 +76,12 @@ impl State {
     /// End `side` is closed. With bytes that it did not receive, or if asked for, that is a reset (RFC 9293, 3.6.1).
     pub(crate) fn leave(&mut self, name: u64, side: usize, reset: bool) {
         // What a lane was closing is closed once more when the lane has gone, and may be forgotten by then.
-        let Some(stream) = self.net.streams.get_mut(&name) else { return };
+        let Some(stream) = self.net.streams.get_mut(&name).filter(|stream| stream.ends[side].owner != Owner::Gone) else {
+            return;
+        };
         let unread = stream.pipes[1 - side].readable() > 0;
         stream.pipes[1 - side].discard_arrived();
         let end = &mut stream.ends[side];
-        assert!(end.owner != Owner::Gone, "an end is left once");
         end.owner = Owner::Gone;
         if (reset || unread) && !end.dead {
             self.send_reset(name, side);

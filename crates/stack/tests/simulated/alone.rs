@@ -322,6 +322,26 @@ fn datagrams_come_and_go_whole_and_in_fragments() {
     assert!(alone.is_clean(), "{:?}", alone.memory.counts());
 }
 
+/// One that came behind the last fragment does not overtake what was put together, though all came at once. One that came between the fragments does, and is
+/// counted.
+#[test]
+fn f_07_a_datagram_that_came_behind_fragments_runs_behind_them() {
+    let (mut alone, peer) = (Alone::new(), SocketAddr::new(TEST.into(), 4000));
+    alone.meet();
+    let (socket, local) = alone.bind(STACK, 60_007, None);
+    let mac = alone.mac();
+    let mut lengths = |order: [usize; 3], name: u16| {
+        let parts = udp_in(mac, peer, local, &[1; 2000], 1400, name);
+        let all = [&parts[0], &parts[1], &udp_in(mac, peer, local, b"next", 1400, name + 1)[0]];
+        order.map(|place| all[place]).into_iter().for_each(|frame| alone.test.send(frame));
+        let arrived = [alone.receive(socket), alone.receive(socket)].concat();
+        (arrived.iter().map(|(_, data)| data.len()).collect::<Vec<_>>(), alone.stack.reorders())
+    };
+    assert_eq!(lengths([0, 1, 2], 1), (vec![2000, 4], 0));
+    assert_eq!(lengths([0, 2, 1], 3), (vec![4, 2000], 1));
+    assert_eq!(lengths([2, 0, 1], 5), (vec![4, 2000], 1));
+}
+
 fn kind(v6: bool) -> corelane_wire::packet::EtherType {
     if v6 { corelane_wire::packet::EtherType::IPV6 } else { corelane_wire::packet::EtherType::IPV4 }
 }

@@ -271,7 +271,7 @@ fn the_best_port_is_chosen_and_losses_are_told() {
         let ours = Ours::Addresses(vec![OURS.into()]);
         let best = ports_for("near", &ours, 1).unwrap();
         assert!(matches!(best.queues[..], [Queue::Xdp(_)]) && best.lost.is_empty());
-        assert!(best.frames_max(2048) >= 256);
+        assert!(best.frames_max(2048, 0) >= 256);
         let second = ports_for("near", &ours, 1).unwrap_err();
         assert!(matches!(second, Error::ProgramThere { .. }), "it would hear nothing: {second}");
         assert!(second.to_string().contains("end it, or use another interface"), "{second}");
@@ -279,7 +279,7 @@ fn the_best_port_is_chosen_and_losses_are_told() {
         without(CapabilitySet::BPF | CapabilitySet::SYS_ADMIN);
         let mut second = ports_for("near", &ours, 1).unwrap();
         assert!(matches!(second.queues[..], [Queue::Packet(_)]) && matches!(second.lost[..], [Loss::Xdp(Error::Program(_))]));
-        assert_eq!(second.frames_max(2048), FRAMES_MAX, "nothing of it is locked");
+        assert_eq!(second.frames_max(2048, 0), FRAMES_MAX, "nothing of it is locked");
         let words = second.lost[0].to_string();
         assert!(words.contains("give the process CAP_BPF") && !words.contains("classic"), "{words}");
         let memory = memory();
@@ -689,7 +689,7 @@ fn a_region_beyond_the_limit_is_refused_in_words() {
         wire(1);
         let queues = afxdp::open("near", &Ours::All, 1).unwrap();
         without(CapabilitySet::IPC_LOCK);
-        let most = afxdp::frames_max(4096, 1);
+        let most = afxdp::frames_max(4096, 0, 1);
         if most >= FRAMES_MAX {
             return skip("afxdp::a_region_beyond_the_limit_is_refused_in_words", "this process may lock any amount (ulimit -l)");
         }
