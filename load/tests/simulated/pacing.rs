@@ -59,7 +59,9 @@ fn with_an_idle_server_each_request_goes_in_the_first_turn_after_its_time() {
             assert_paced(&outcome, lane, &due, went);
         }
         assert_eq!(outcome.report.not_sent, Some(0));
-        assert_eq!((outcome.report.limit.as_str(), outcome.report.requests), ("rate", (rate * 100).div_ceil(1_000)));
+        assert_eq!(outcome.report.requests, (rate * 100).div_ceil(1_000));
+        // The answer to the last may come after the end, and of fewer than a hundred one is more than may be missing.
+        assert!(outcome.report.limit == "rate" || outcome.report.requests <= 100, "{}", outcome.report.limit);
     });
 }
 
