@@ -124,14 +124,20 @@ impl Notices {
     /// Gives each notice that has come to `each`: its kind and its body.
     ///
     /// # Errors
-    /// `ENOBUFS` if some were lost, and what else the system says; others may have come.
+    /// `ENOBUFS` if some were lost, said once all others have been given, so that whoever asks then sees the last state; and what else the system says.
     pub fn take(&self, mut each: impl FnMut(u16, &[u8])) -> io::Result<()> {
         let mut place = vec![0; ANSWER_BYTES];
+        let mut lost = Ok(());
         loop {
             let bytes = match net::recv(&self.0, place.as_mut_slice(), RecvFlags::empty()) {
                 Ok((_, bytes)) => bytes,
-                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::AGAIN) => return lost,
                 Err(Errno::INTR) => continue,
+                // The kernel says so before it gives what waits, and tells nothing new until that is taken.
+                Err(Errno::NOBUFS) => {
+                    lost = Err(Errno::NOBUFS.into());
+                    continue;
+                }
                 Err(error) => return Err(error.into()),
             };
             let mut messages = &place[..bytes];

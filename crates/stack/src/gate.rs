@@ -116,11 +116,15 @@ impl Gate {
             self.state = State::Closing;
             return driver.push(name(CLOSE), FrameOp::Close { port }.into());
         }
-        if self.is_receiving || self.again.is_some_and(|again| again > path.now) {
+        if self.again.is_some_and(|again| again > path.now) {
             return;
         }
         if self.again.take().is_some() {
             self.up_at = Some(path.now + AGAIN);
+        }
+        // A send may have failed while a receive goes on.
+        if self.is_receiving {
+            return;
         }
         self.is_receiving = true;
         let into = std::mem::take(&mut self.incoming);
@@ -177,7 +181,10 @@ impl Gate {
             _ => {
                 path.counts.downs += 1;
                 (self.again, self.up_at) = (Some(path.now + AGAIN), None);
-                path.note_port(PortState::Down);
+                // What else is refused says nothing of the interface.
+                if fault.reason == Reason::Down {
+                    path.note_port(PortState::Down);
+                }
             }
         }
     }

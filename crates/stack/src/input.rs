@@ -190,7 +190,8 @@ impl Path {
     /// Hands a packet to its transport. The place of TCP: sockets by hash of their four parts, timers of the lane's wheel, and for each connection
     /// a machine that is handed segments and says what is to be sent.
     pub fn transport(&mut self, packet: Packet, ip: Ip) {
-        if let Some(flow) = packet.flow.filter(|_| self.fragments.counts().fragments > 0) {
+        // What was put together by another lane runs here, too.
+        if let Some(flow) = packet.flow.filter(|_| self.is_shared() || self.fragments.counts().fragments > 0) {
             self.reorders.run(flow.0, Instant::from_nanoseconds(packet.arrived));
         }
         if let Some(tunnel) = self.tunnel_of(&packet, &ip) {

@@ -314,7 +314,16 @@ impl Path {
         self.counts.drop_many(Drop::Neighbour, dropped);
     }
 
+    /// Does a step, and what its handler has passed on, as far as a turn's bound.
     fn carry_out(&mut self, step: Step<Packet>) {
+        self.carry_one(step);
+        for _ in 0..QUEUED_EACH {
+            let Some(step) = self.isr.next_passed_on() else { break };
+            self.carry_one(step);
+        }
+    }
+
+    fn carry_one(&mut self, step: Step<Packet>) {
         self.is_untold = true;
         match step {
             Step::Run(run) => {
@@ -322,9 +331,6 @@ impl Path {
                 self.isr.finished(run.mark);
                 if run.placed.lane != self.lane.0 {
                     self.owe(run.placed, run.number);
-                }
-                while let Some(step) = self.isr.next_passed_on() {
-                    self.carry_out(step);
                 }
             }
             Step::Queued | Step::Parked | Step::Drained(_) => {}

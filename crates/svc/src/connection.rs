@@ -51,6 +51,8 @@ pub(crate) struct Busy {
     pub(crate) blocked: bool,
     /// It did so because the helper threads had as many calls as they may.
     pub(crate) awaits_offload: bool,
+    /// It was refused memory when it was called last: then the time of its record goes on, for records that have begun may hold all of it.
+    pub(crate) was_starved: bool,
     /// A message has begun of which the input holds nothing now, and more is to come.
     pub(crate) amid: bool,
     /// When the record at the front of the input began to arrive (nanoseconds), and how many bytes have since.
@@ -269,6 +271,7 @@ impl Busy {
             needed: 0,
             blocked: false,
             awaits_offload: false,
+            was_starved: false,
             amid: false,
             record_since: 0,
             record_bytes: 0,
@@ -369,7 +372,7 @@ impl Busy {
         (self.fill, self.fetch) = (None, Fetch::Idle);
         self.input.is_too_long = false;
         (self.needed, self.record_since, self.record_bytes, self.sending_charged) = (0, 0, 0, 0);
-        (self.blocked, self.awaits_offload, self.amid) = (false, false, false);
+        (self.blocked, self.awaits_offload, self.was_starved, self.amid) = (false, false, false, false);
         (self.moved_at, self.moved, self.told_drained, self.progress_at) = (0, 0, false, u64::MAX);
     }
 

@@ -102,7 +102,7 @@ impl Desk {
     /// Takes back a box in which nothing is left.
     pub(crate) fn keep(&mut self, mut busy: Box<Busy>) {
         assert!(busy.is_idle(), "a box comes back with something in it");
-        (busy.needed, busy.blocked, busy.awaits_offload, busy.record_bytes) = (0, false, false, 0);
+        (busy.needed, busy.blocked, busy.awaits_offload, busy.was_starved, busy.record_bytes) = (0, false, false, false, 0);
         (busy.moved_at, busy.moved, busy.told_drained, busy.progress_at) = (0, 0, false, u64::MAX);
         if self.pool.len() < POOL_MAX {
             self.pool.push(busy);

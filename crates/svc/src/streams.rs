@@ -365,7 +365,12 @@ impl Found<'_> {
         let blocked = busy.output.was_refused || starved || offloading || called.met.full_channel || left_behind;
         let was_blocked = std::mem::replace(&mut busy.blocked, blocked);
         busy.awaits_offload = offloading;
+        let was_starved = std::mem::replace(&mut busy.was_starved, starved);
         if was_blocked && !blocked {
+            if !was_starved {
+                // Until now it was the service, or the way out, that made it wait.
+                busy.record_since = kit.now();
+            }
             busy.restart_rate(kit.now());
         }
         busy.note_taken(called.before, kit.now());

@@ -84,11 +84,14 @@ impl Files {
             }
             _ => Warmth::Warm(0),
         });
-        cx.resume(id);
-        if let Some((id, warmth)) = self.warmings.next() {
+        // Those that wait come before who has just had a window and wants its next; as many as there is room for, as one that was called before may not
+        // have asked.
+        for _ in self.warmings.asked.len()..WARMINGS_MAX {
+            let Some((id, warmth)) = self.warmings.next() else { break };
             warmth.set(Warmth::Unknown);
             cx.resume(id);
         }
+        cx.resume(id);
         true
     }
 }

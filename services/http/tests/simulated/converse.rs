@@ -140,6 +140,35 @@ fn who_reads_nothing_is_not_read_and_goes_on_where_it_stood() {
     assert_eq!(client.heard, BYTES);
 }
 
+/// While nobody takes what was answered, the content is not read: that is no time in which the client was to send it.
+#[test]
+fn time_without_a_reader_is_no_time_of_the_content() {
+    const BYTES: usize = 8 << 20;
+    let mut rig = rig(patient().read_limit(Duration::from_secs(5)).send_limit(Duration::from_secs(600)));
+    let mut client = Client::begin(&mut rig, 1, &format!("Content-Length: {BYTES}"));
+    for _ in 0..3 {
+        for _ in 0..50 {
+            client.say(BYTES);
+            rig.wait(MS);
+        }
+        rig.wait(12 * S);
+        let heard = client.heard;
+        while client.heard < heard + BYTES / 4 {
+            client.hear();
+            // What has come so far is answered before more comes.
+            rig.wait(MS);
+            client.say(BYTES);
+            rig.wait(MS);
+        }
+    }
+    while !client.has_heard_all() {
+        client.hear();
+        client.say(BYTES);
+        rig.wait(MS);
+    }
+    assert_eq!(client.heard, BYTES);
+}
+
 #[test]
 fn who_sends_nothing_hears_the_head_and_is_given_up() {
     let mut rig = rig(patient().read_limit(Duration::from_secs(20)));
