@@ -192,12 +192,16 @@ def part(source, name, offset, more, data):
 
 def echo(data):
     peer.send(data)
-    got = peer.recv(9000)
-    assert got == data, (len(got), got[:30])
-    return True
+    # An honest one may come in between: the kernel hands packets of two CPUs over as it likes.
+    while True:
+        got = peer.recv(9000)
+        if got == data:
+            return
+        assert len(got) == 2000 and got == got[:1] * 2000, got[:30]
+        passed.add(got[0])
 
-assert echo(b"who is there")
-passed = 0
+passed = set()
+echo(b"who is there")
 for turn in range(rounds):
     payload = bytes([turn]) * 2000
     whole = struct.pack("!HHHH", 5000, 60007, 8 + len(payload), 0) + payload
@@ -206,15 +210,10 @@ for turn in range(rounds):
         source = "10.66.66.66" if is_one else "10.%d.%d.%d" % tuple(random.randrange(1, 255) for _ in range(3))
         part(source, (turn * between + forged) & 0xffff, 0, True, b"f" * 64)
         if forged % 20 == 19:
-            assert echo(b"still there")
+            echo(b"still there")
     part("10.9.0.1", 40000 + turn, 1480, False, whole[1480:])
-    # Both come back in order: the honest one first, if it does at all.
-    peer.send(b"the next")
-    answer = peer.recv(9000)
-    if answer == payload:
-        passed += 1
-        answer = peer.recv(9000)
-    assert answer == b"the next"
+    echo(b"the next")
+passed = len(passed)
 print(passed, rounds)
 "#;
 

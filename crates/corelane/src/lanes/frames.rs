@@ -233,7 +233,9 @@ impl Placing {
                 // A lane that has ended has no packets.
                 Err(Unheard { why: Silence::Gone, .. }) | Ok(()) => {}
                 Err(Unheard { why: Silence::Full, .. }) => {
-                    return Err(format!("lane {lane} has not taken what it was told before; lanes below it have this change: ask again"));
+                    return Err(format!(
+                        "lane {lane} has not taken what it was told before; lanes below it have this change: ask again"
+                    ));
                 }
             }
         }
