@@ -3,6 +3,7 @@
 use crate::error::Fault;
 use crate::frame::{Frame, FrameMemory};
 use crate::port::{Lost, Port, PortFacts, Taken};
+use crate::wrapped::of_inner;
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -40,29 +41,7 @@ impl LossPort {
 }
 
 impl Port for LossPort {
-    fn facts(&self) -> PortFacts {
-        self.inner.facts()
-    }
-
-    fn memory(&self) -> &FrameMemory {
-        self.inner.memory()
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.descriptor()
-    }
-
-    fn news(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.news()
-    }
-
-    fn take_news(&mut self) {
-        self.inner.take_news();
-    }
-
-    fn has_more(&self) -> bool {
-        self.inner.has_more()
-    }
+    of_inner!();
 
     fn wakes_at(&self) -> Option<u64> {
         self.inner.wakes_at().into_iter().chain(self.look_at).min()

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-/// Passes on what a wrapper leaves as it is: what the port is, `and when` it acts.
+/// Passes on what a wrapper leaves as it is: what the port is, `and losses` with its end, `and when` it acts.
 macro_rules! of_inner {
     () => {
         fn facts(&self) -> PortFacts {
@@ -35,6 +35,10 @@ macro_rules! of_inner {
             self.inner.has_more()
         }
 
+    };
+    (and losses) => {
+        of_inner!();
+
         fn lost(&mut self) -> Lost {
             self.inner.lost()
         }
@@ -44,7 +48,7 @@ macro_rules! of_inner {
         }
     };
     (and when) => {
-        of_inner!();
+        of_inner!(and losses);
 
         fn wakes_at(&self) -> Option<u64> {
             self.inner.wakes_at()
@@ -242,7 +246,7 @@ impl<P: Port, R: FnMut() -> u64> FaultyPort<P, R> {
 }
 
 impl<P: Port, R: FnMut() -> u64> Port for FaultyPort<P, R> {
-    of_inner!();
+    of_inner!(and losses);
 
     fn wakes_at(&self) -> Option<u64> {
         let delayed = self.delayed.iter().map(|(due, _)| *due).min();

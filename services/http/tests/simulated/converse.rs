@@ -87,6 +87,16 @@ impl Client {
         }
     }
 
+    /// Says all of so many bytes, and hears them.
+    fn go_on(&mut self, rig: &mut Rig, bytes: usize) {
+        while !self.has_heard_all() {
+            self.hear();
+            self.say(bytes);
+            rig.wait(MS);
+        }
+        assert_eq!(self.heard, bytes);
+    }
+
     fn has_heard_all(&self) -> bool {
         self.body.as_ref().is_some_and(Body::is_ended)
     }
@@ -132,12 +142,7 @@ fn who_reads_nothing_is_not_read_and_goes_on_where_it_stood() {
     }
     let (said, used) = (client.said, rig.lane_count(LaneCounter::MemoryUsed));
     assert!(said < BYTES / 2 && used <= HELD_MAX, "{said} bytes were taken of who reads nothing, {used} are held");
-    while !client.has_heard_all() {
-        client.hear();
-        client.say(BYTES);
-        rig.wait(MS);
-    }
-    assert_eq!(client.heard, BYTES);
+    client.go_on(&mut rig, BYTES);
 }
 
 /// While nobody takes what was answered, the content is not read: that is no time in which the client was to send it.
@@ -161,12 +166,7 @@ fn time_without_a_reader_is_no_time_of_the_content() {
             rig.wait(MS);
         }
     }
-    while !client.has_heard_all() {
-        client.hear();
-        client.say(BYTES);
-        rig.wait(MS);
-    }
-    assert_eq!(client.heard, BYTES);
+    client.go_on(&mut rig, BYTES);
 }
 
 #[test]
