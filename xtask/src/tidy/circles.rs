@@ -32,7 +32,6 @@ const LEFT: &[(&str, &str)] = &[
     ("load", "workloads::http"),
     ("services/http", "files"),
     ("xtask", "bench"),
-    ("xtask", "rig"),
     ("xtask", "test"),
 ];
 
