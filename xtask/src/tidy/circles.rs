@@ -32,7 +32,6 @@ const LEFT: &[(&str, &str)] = &[
     ("load", "workloads::http"),
     ("services/http", "files"),
     ("xtask", "bench"),
-    ("xtask", "test"),
 ];
 
 /// Stands for a module's own file among its children, before all of them.
