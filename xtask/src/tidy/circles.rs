@@ -22,7 +22,6 @@ const LEFT: &[(&str, &str)] = &[
     ("cli", "load::styles"),
     ("cli", "rss"),
     ("cli", "serve"),
-    ("cli", "top::draw"),
     ("crates/corelane", "lanes"),
     ("crates/event", "state"),
     ("crates/isr", "dispatch"),
