@@ -30,7 +30,6 @@ const LEFT: &[(&str, &str)] = &[
     ("crates/sim", "net"),
     ("load", "workloads::http"),
     ("services/http", "files"),
-    ("xtask", "bench"),
 ];
 
 /// Stands for a module's own file among its children, before all of them.
