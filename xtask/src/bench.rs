@@ -2,8 +2,10 @@
 
 mod attack;
 mod bars;
+mod build;
 mod callgrind;
 mod cells;
+mod conduct;
 mod contention;
 mod counts;
 mod cpus;
@@ -19,6 +21,8 @@ mod idle;
 mod instructions;
 mod interrupt;
 mod load;
+mod manner;
+mod measure;
 mod open_loop;
 mod operator;
 mod packet;
@@ -28,29 +32,29 @@ mod rpc;
 mod server;
 mod softirq;
 mod stage;
+mod tables;
 mod tls;
 mod web;
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
-use std::time::{Duration, Instant};
+use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
-use crate::workspace::{Workspace, cargo};
-use cells::{CELLS, Cell, GENERATOR_CELLS, IDLE, OPEN_LOOP, names};
+use build::build_peers;
+use cells::{CELLS, Cell, GENERATOR_CELLS, IDLE, OPEN_LOOP, names, wants};
+use conduct::conduct;
 use corelane_load::stats::median;
-use cpus::GENERATOR_CPU;
 use entrants::{Entrant, Peer};
-use host::Host;
 use interrupt::Interrupt;
 use load::Timing;
-use report::{Findings, Report};
-use rounds::{CellResult, Extent};
+use manner::{Manner, WARM_UP};
+use measure::measure_cell;
+use report::Findings;
+use rounds::Extent;
 use stage::{Ours, Stage};
 
 /// What to measure.
@@ -105,23 +109,6 @@ enum Subject {
     },
 }
 
-/// What every subject is told.
-#[derive(Args, Debug)]
-struct Manner {
-    /// Length of one measurement in seconds, after 0.2 s that do not count.
-    #[arg(long, value_name = "S", default_value_t = 0.8)]
-    round_seconds: f64,
-    /// Rounds of each cell. They are neither more nor fewer, whatever they show.
-    #[arg(long, value_name = "N", default_value_t = 15)]
-    rounds: usize,
-    /// Where the whole result goes; target/bench/SUBJECT.json if not given.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Three short rounds, 1,000 idle connections and a short open loop: whether it runs, not what it shows.
-    #[arg(long, conflicts_with_all = ["rounds", "round_seconds"])]
-    quick: bool,
-}
-
 #[derive(Args, Debug)]
 struct EchoArguments {
     #[command(flatten)]
@@ -136,16 +123,11 @@ struct EchoArguments {
     peers_only: bool,
 }
 
-/// Nothing of a measurement counts before this.
-const WARM_UP: Duration = Duration::from_millis(200);
-
 /// Idle connections of a quick run.
 const QUICK_CONNECTIONS: usize = 1_000;
 
 /// The open loop of a quick run.
 const QUICK_OPEN: Timing = Timing { warm_up: WARM_UP, window: Duration::from_secs(1) };
-
-const QUICK: Extent = Extent { timing: Timing { warm_up: WARM_UP, window: Duration::from_millis(300) }, rounds: 3 };
 
 /// Runs the command.
 ///
@@ -161,92 +143,41 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Subject::Hyper(hyper) => hyper.run()?,
         Subject::Instructions(instructions) => instructions.run()?,
         Subject::Event(event) => {
-            event.manner.conduct("event", &Ours::ALONE, event::build, |stage, extent, interrupt| {
+            conduct("event", &event.manner, &Ours::ALONE, event::build, |stage, extent, interrupt| {
                 measure_events(event, stage, extent, interrupt)
             })?;
         }
         Subject::Packet(packet) => {
-            packet.manner.conduct(
+            conduct(
                 "packet",
+                &packet.manner,
                 &Ours::ALONE,
                 |_| Ok(()),
                 |stage, extent, interrupt| measure_packets(packet, stage, extent, interrupt),
             )?;
         }
         Subject::Load(manner) => {
-            manner.conduct("load", &Ours::ALONE, build_peers, |stage, extent, interrupt| {
+            conduct("load", manner, &Ours::ALONE, build_peers, |stage, extent, interrupt| {
                 measure_generator(manner, stage, extent, interrupt)
             })?;
         }
         Subject::Steer(manner) => {
-            manner.conduct("steer", &Ours::ALONE, |_| Ok(()), measure_contention)?;
+            conduct("steer", manner, &Ours::ALONE, |_| Ok(()), measure_contention)?;
         }
         Subject::Attack(manner) => {
-            manner.conduct("attack", &Ours::ALONE, |_| Ok(()), measure_attack)?;
+            conduct("attack", manner, &Ours::ALONE, |_| Ok(()), measure_attack)?;
         }
         Subject::Operator(manner) => {
-            manner.conduct("operator", &Ours::ALONE, |_| Ok(()), measure_operator)?;
+            conduct("operator", manner, &Ours::ALONE, |_| Ok(()), measure_operator)?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-impl Manner {
-    /// Builds, with the peers by `build_peers` from their folder, and prepares; lets `measure` find out, and gives the results of `subject` out.
-    fn conduct(
-        &self,
-        subject: &str,
-        ours: &Ours,
-        build_peers: impl FnOnce(&Path) -> Result<()>,
-        measure: impl FnOnce(&mut Stage, Extent, &Interrupt) -> Result<Findings>,
-    ) -> Result<()> {
-        let extent = self.extent()?;
-        if let Some(program) = &ours.beside {
-            ensure!(program.is_file(), "--beside {}: expected a program", program.display());
-        }
-        let workspace = Workspace::load()?;
-        if cfg!(debug_assertions) {
-            return become_optimised(&workspace);
-        }
-        let peers = workspace.root.join("bench/peers");
-        build_peers(&peers)?;
-        build_package(&workspace, "corelane-cli")?;
-        let mut stage = Stage::new(workspace.target.join("release/corelane"), peers, ours.clone());
-        // From here on no signal ends this process before its servers.
-        let interrupt = Interrupt::block()?;
-        server::pin(&[GENERATOR_CPU])?;
-        let (started, stolen_ms) = (Instant::now(), host::stolen_ms()?);
-        let findings = measure(&mut stage, extent, &interrupt)?;
-        let report = Report {
-            host: Host::read(),
-            stolen_ms: host::stolen_ms()? - stolen_ms,
-            took_s: started.elapsed().as_secs_f64(),
-            driver: ours.driver,
-            beside: ours.beside.clone(),
-            generator_driver: generator::DRIVER,
-            extent,
-            findings,
-        };
-        println!("{}", report::summary(&report));
-        let usual = workspace.target.join(format!("bench/{subject}.json"));
-        report::write(&report, self.json.as_ref().unwrap_or(&usual))
-    }
-
-    fn extent(&self) -> Result<Extent> {
-        if self.quick {
-            return Ok(QUICK);
-        }
-        ensure!(self.rounds > 0, "--rounds: expected at least 1");
-        ensure!((0.1..=60.0).contains(&self.round_seconds), "--round-seconds: expected 0.1 to 60, got {}", self.round_seconds);
-        let timing = Timing { warm_up: WARM_UP, window: Duration::from_secs_f64(self.round_seconds) };
-        Ok(Extent { timing, rounds: self.rounds })
-    }
-}
-
 impl EchoArguments {
     fn run(&self) -> Result<()> {
         idle::raise_file_limit(self.idle_connections())?;
-        self.manner.conduct("echo", &self.ours, build_peers, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
+        conduct("echo", &self.manner, &self.ours, build_peers, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
     }
 
     fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
@@ -274,7 +205,7 @@ impl EchoArguments {
             .chain(peers)
             .map(|entrant| idle::run(entrant, self.idle_connections(), stage, interrupt))
             .collect::<Result<Vec<_>>>()?;
-        println!("{}", report::idle_table(IDLE.name, &outcomes));
+        println!("{}", tables::idle_table(IDLE.name, &outcomes));
         Ok(outcomes)
     }
 
@@ -290,11 +221,6 @@ impl EchoArguments {
     }
 }
 
-/// Whether this cell is to be measured: all are where none was named.
-fn wants(only: &[String], name: &str) -> bool {
-    only.is_empty() || only.iter().any(|only| only == name)
-}
-
 /// Measures the generator in closed loops, and then in an open one at half the rate that came of the first of them.
 fn measure_generator(manner: &Manner, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
     let measured = GENERATOR_CELLS.iter().map(|cell| measure_cell(cell, cell.entrants, stage, extent, interrupt));
@@ -304,7 +230,7 @@ fn measure_generator(manner: &Manner, stage: &mut Stage, extent: Extent, interru
     let timing = if manner.quick { QUICK_OPEN } else { open_loop::TIMING };
     eprintln!("{} ...", OPEN_LOOP.name);
     let outcome = open_loop::run(&OPEN_LOOP, saturation, timing, stage, interrupt)?;
-    println!("{}", report::open_table(OPEN_LOOP.name, &outcome));
+    println!("{}", tables::open_table(OPEN_LOOP.name, &outcome));
     let verdicts = cells.iter().flat_map(|cell| cell.verdicts.iter().cloned());
     let verdicts = verdicts.chain(open_loop::judge(&OPEN_LOOP, &outcome)).collect();
     Ok(Findings { cells, open_loop: Some(outcome), verdicts, ..Findings::default() })
@@ -341,88 +267,4 @@ fn measure_attack(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> R
 
 fn measure_operator(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
     Ok(Findings { verdicts: operator::run(&stage.corelane, extent.rounds, interrupt)?, ..Findings::default() })
-}
-
-/// Measures one cell and prints its table.
-fn measure_cell(cell: &Cell, lineup: &[Entrant], stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<CellResult> {
-    eprintln!("{} ...", cell.name);
-    let outcome = rounds::run(cell, lineup, stage, extent, interrupt)?;
-    println!("{}", report::cell_table(&outcome));
-    Ok(outcome)
-}
-
-/// Builds the peers that are written in Rust.
-fn build_peers(peers: &Path) -> Result<()> {
-    let mut command = cargo();
-    command.args(BUILD).arg("--manifest-path").arg(peers.join("Cargo.toml")).arg("--target-dir").arg(peers.join("target"));
-    run_cargo(&mut command)
-}
-
-/// With optimisation, which everything that takes part in a measurement needs.
-const BUILD: [&str; 3] = ["build", "--release", "--quiet"];
-
-/// Builds this program as [`BUILD`] says, and becomes it.
-fn become_optimised(workspace: &Workspace) -> Result<()> {
-    build_package(workspace, "xtask")?;
-    let program = workspace.target.join("release/xtask");
-    let error = Command::new(&program).args(std::env::args_os().skip(1)).exec();
-    Err(error).with_context(|| program.display().to_string())
-}
-
-fn build_package(workspace: &Workspace, name: &str) -> Result<()> {
-    run_cargo(cargo().args(BUILD).args(["--package", name]).current_dir(&workspace.root))
-}
-
-fn run_cargo(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("{command:?}"))?;
-    if !status.success() {
-        bail!("{command:?} failed: {status}; its own message is above");
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The `[profile.release]` of a manifest, from the root; without what only packages have that serve nobody.
-    fn release_profile(manifest: &str) -> toml::Value {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(manifest);
-        let manifest: toml::Table = std::fs::read_to_string(path).expect("a manifest").parse().expect("TOML");
-        let mut profile = manifest["profile"]["release"].clone();
-        let apart = profile.as_table_mut().and_then(|table| table.remove("package"));
-        for name in apart.iter().filter_map(toml::Value::as_table).flat_map(toml::Table::keys) {
-            assert!(SERVE_NOBODY.contains(&name.as_str()), "{name} is built otherwise than the peers are");
-        }
-        profile
-    }
-
-    /// They read the command line, draw, and write what was asked for of a page.
-    const SERVE_NOBODY: &[&str] =
-        &["clap", "clap_builder", "crossterm", "plotters", "plotters-svg", "ratatui-core", "ratatui-widgets", "serde_json"];
-
-    #[test]
-    fn peers_are_built_as_the_project_is() {
-        let ours = release_profile("Cargo.toml");
-        assert!(ours.get("lto").is_some() && ours.get("codegen-units").is_some(), "{ours:?}");
-        assert_eq!(release_profile("bench/peers/Cargo.toml"), ours);
-    }
-
-    #[test]
-    fn the_rounds_are_as_many_as_were_asked_for() {
-        let manner = |words: &[&str]| {
-            #[derive(clap::Parser)]
-            struct Words {
-                #[command(flatten)]
-                manner: Manner,
-            }
-            let words = [&["bench"][..], words].concat();
-            clap::Parser::try_parse_from(words).map(|Words { manner }| manner)
-        };
-        let rounds = |words: &[&str]| manner(words).expect("known words").extent().map(|extent| extent.rounds);
-        assert_eq!(rounds(&[]).expect("the default"), 15);
-        assert_eq!(rounds(&["--rounds", "2", "--round-seconds", "0.2"]).expect("few"), 2);
-        assert_eq!(rounds(&["--rounds", "60"]).expect("many"), 60);
-        assert!(rounds(&["--rounds", "0"]).is_err());
-    }
 }

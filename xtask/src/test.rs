@@ -11,8 +11,10 @@ mod process;
 mod python;
 mod sections;
 mod seeds;
+mod share;
 mod skips;
 mod tally;
+mod verdict;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -24,7 +26,9 @@ use crate::workspace::{Workspace, cargo};
 use artifacts::Artifacts;
 use process::Finished;
 use sections::{SECTIONS, Section, Work};
+use share::Share;
 use tally::Tally;
+use verdict::Verdict;
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -35,70 +39,6 @@ pub struct Arguments {
     /// Run one section alone, and the build where it needs one
     #[arg(long, value_name = "SECTION", value_parser = PossibleValuesParser::new(sections::names()))]
     only: Option<String>,
-}
-
-/// Said of a program that ended well, but not by coming to its end.
-const UNCLOSED: &str = "it ended well without a closing line: a test has ended the process, and the rest did not run\n";
-
-/// Said of a section without a test.
-const IDLE: &str = "no test ran: all were skipped, or there are none where xtask/src/test/sections.rs looks for them\n";
-
-/// What a section came to.
-struct Verdict {
-    tally: Tally,
-    /// What to print in full: everything that failing programs said.
-    output: String,
-}
-
-impl Verdict {
-    /// What the test programs of `outcome` counted, and all that they said if one failed.
-    fn counted(outcome: Finished) -> Self {
-        let tally = Tally::read(&outcome);
-        match (tally.failed, outcome.success) {
-            (0, _) => Self { tally, output: String::new() },
-            (_, false) => Self { tally, output: outcome.output },
-            (_, true) => Self { tally, output: outcome.output + UNCLOSED },
-        }
-    }
-
-    /// A section in which no test ran has failed: nothing would be noticed in it any more.
-    fn unless_idle(mut self) -> Self {
-        if self.tally.passed + self.tally.failed == 0 {
-            self.tally.failed = 1;
-            self.output.push_str(IDLE);
-        }
-        self
-    }
-
-    fn failed(output: String) -> Self {
-        Self { tally: Tally::failed(1), output }
-    }
-
-    /// One check, passed or not.
-    fn one(passed: bool, output: String) -> Self {
-        if passed { Self { tally: Tally::passed(1), output: String::new() } } else { Self::failed(output) }
-    }
-}
-
-/// How long a section may run.
-#[derive(Clone, Copy)]
-struct Share {
-    until: Instant,
-}
-
-impl Share {
-    fn new(seconds: u64) -> Self {
-        Self { until: Instant::now() + Duration::from_secs(seconds) }
-    }
-
-    /// The next section's: so many seconds more, from when this one is over.
-    fn and(self, seconds: u64) -> Self {
-        Self { until: self.until + Duration::from_secs(seconds) }
-    }
-
-    fn left(&self) -> Duration {
-        self.until.saturating_duration_since(Instant::now())
-    }
 }
 
 /// Runs the sections and prints what came of them. Fails only where it cannot run them at all.
@@ -205,6 +145,7 @@ fn print(section: &Section, verdict: &Verdict, took: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use super::verdict::UNCLOSED;
     use super::*;
 
     fn names(only: Option<&str>) -> Vec<&'static str> {
@@ -216,13 +157,6 @@ mod tests {
         assert_eq!(names(None).len(), SECTIONS.len());
         assert_eq!(names(Some("tidy")), ["tidy"]);
         assert_eq!(names(Some("drivers")), ["build", "drivers"]);
-    }
-
-    #[test]
-    fn what_a_section_leaves_is_left_to_the_next() {
-        let first = Share::new(1000);
-        assert_eq!(first.and(500).until, first.until + Duration::from_secs(500));
-        assert!(Share::new(0).left().is_zero());
     }
 
     #[test]
@@ -247,27 +181,8 @@ mod tests {
     }
 
     #[test]
-    fn a_section_in_which_nothing_ran_has_failed() {
-        let of = |output: &str| Verdict::counted(Finished { success: true, output: output.to_owned() }).unless_idle();
-        let idle = of("running 0 tests\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured\n");
-        assert_eq!((idle.tally, idle.output.as_str()), (Tally::failed(1), IDLE));
-        let skipped = of("test a ... ignored, no NIC\ntest result: ok. 0 passed; 0 failed; 1 ignored; 0 measured\n").tally;
-        assert_eq!((skipped.passed, skipped.failed, skipped.skipped.len()), (0, 1, 1));
-        let busy = of("test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured\n");
-        assert_eq!((busy.tally, busy.output.as_str()), (Tally::passed(1), ""));
-    }
-
-    #[test]
     fn each_package_that_could_not_be_installed_is_a_failure() {
         assert_eq!(uninstalled(&["ncat", "socat"]), Tally::failed(2));
         assert_eq!(uninstalled(&[]), Tally::default());
-    }
-
-    #[test]
-    fn a_check_counts_once_and_speaks_only_when_it_fails() {
-        let passed = Verdict::one(true, "noise".into());
-        assert_eq!((passed.tally.passed, passed.output.as_str()), (1, ""));
-        let failed = Verdict::one(false, "cause".into());
-        assert_eq!((failed.tally.failed, failed.output.as_str()), (1, "cause"));
     }
 }

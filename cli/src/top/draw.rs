@@ -11,9 +11,12 @@ use ratatui::text::{Line, Span};
 
 mod buckets;
 mod connections;
-pub use connections::wanted;
+mod edges;
 #[cfg(test)]
 mod tests;
+
+pub use connections::wanted;
+use edges::{bold, foot, title};
 
 /// The smallest screen that has room for all parts.
 const COLUMNS_MIN: u16 = 80;
@@ -22,8 +25,6 @@ const ROWS_MIN: u16 = 24;
 const WRONG_MAX: usize = 4;
 /// Lines of lanes and services beside a line for each: the headings, and what of them is not shown.
 const AROUND_LANES_AND_SERVICES: usize = 5;
-
-const HINT: &str = "q ends  s sorts  / filters  c connections  space pauses  p processes  h help";
 
 /// Draws what was chosen of what there is.
 pub fn draw(frame: &mut Frame, state: &State, shown: &[&Snapshot], crowd: &Crowd) {
@@ -96,10 +97,6 @@ fn choice(marked: usize, shown: &[&Snapshot], rows: usize) -> Vec<Line<'static>>
     lines
 }
 
-fn bold(words: String) -> Line<'static> {
-    Line::styled(words, Modifier::BOLD)
-}
-
 fn process(state: &State, snapshot: &Snapshot, rows: usize) -> Vec<Line<'static>> {
     let (mut lines, buckets, wrongs) = (head(state, snapshot), buckets::lines(snapshot), wrongs(snapshot));
     let free = (rows - 1).saturating_sub(lines.len() + buckets.len() + wrongs.len() + AROUND_LANES_AND_SERVICES);
@@ -112,28 +109,15 @@ fn process(state: &State, snapshot: &Snapshot, rows: usize) -> Vec<Line<'static>
     lines
 }
 
-fn foot(state: &State) -> Line<'static> {
-    match state.is_typing {
-        true => Line::raw(format!("filter: {}_   Enter keeps it, Esc clears it", state.filter)),
-        false => Line::styled(HINT, Modifier::DIM),
-    }
-}
-
 fn head(state: &State, snapshot: &Snapshot) -> Vec<Line<'static>> {
     let Snapshot { process, liveness, program, lanes, services, .. } = snapshot;
-    let mut title = format!("process {} ({}), {program}", process.pid, liveness.name());
-    if state.is_paused() {
-        title += "  PAUSED";
-    }
-    if !state.filter.is_empty() {
-        title += &format!("  filter: {}", state.filter);
-    }
+    let words = format!("process {} ({}), {program}", process.pid, liveness.name());
     let first = lanes.first().map(|lane| &lane.name);
     let (driver, steering) = first.map_or(("", ""), |name| (&name.driver, &name.steering));
     let (services, lanes) = (text::plural(services.len(), "service"), text::plural(lanes.len(), "lane"));
     let span = snapshot.span_nanoseconds.map_or("since its start".to_owned(), |span| format!("rates over {}", time(span)));
     vec![
-        bold(fit(&title, 80)),
+        title(state, words),
         Line::raw(fit(&format!("{services}, {lanes}, driver {driver}, steering {steering}; {span}"), 80)),
         Line::raw(totals(state, snapshot)),
         Line::raw(latency(&snapshot.histogram(LaneHistogram::RequestNanoseconds)).unwrap_or_default()),

@@ -26,6 +26,11 @@ pub fn names(cells: &'static [Cell]) -> impl Iterator<Item = &'static str> {
     cells.iter().map(|cell| cell.name)
 }
 
+/// Whether this cell is to be measured: all are where none was named.
+pub fn wants(only: &[String], name: &str) -> bool {
+    only.is_empty() || only.iter().any(|only| only == name)
+}
+
 /// Connections of the idle cell, and its bars.
 pub const IDLE: Idle =
     Idle { name: "idle-10000", connections: 10_000, rss_bytes: Limit::AtMost(350.0), cpu_ms_per_s: Limit::Under(1.0) };

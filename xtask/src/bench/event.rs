@@ -10,11 +10,13 @@ mod servers;
 use anyhow::Result;
 use clap::Args;
 
+use super::cells::wants;
 use super::idle;
 use super::interrupt::Interrupt;
+use super::manner::Manner;
+use super::measure::measure_cell;
 use super::rounds::{CellResult, Extent, Verdict};
 use super::stage::Stage;
-use super::{Manner, measure_cell, wants};
 use cells::CELLS;
 use programs::Programs;
 

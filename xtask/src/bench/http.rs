@@ -9,14 +9,18 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use super::cells::{Cell, names};
+use super::build::build_peers;
+use super::cells::{Cell, names, wants};
+use super::conduct::conduct;
 use super::entrants::{Entrant, WEB_SERVERS};
 use super::interrupt::Interrupt;
 use super::load::Timing;
+use super::manner::Manner;
+use super::measure::measure_cell;
 use super::report::Findings;
 use super::rounds::Extent;
 use super::stage::{Ours, Stage};
-use super::{Manner, build_peers, measure_cell, wants, web};
+use super::web;
 
 pub use cells::CELLS;
 
@@ -42,7 +46,7 @@ impl Arguments {
     /// When a program cannot be built or started, or answers wrongly. A server that is not installed is left out.
     pub fn run(&self) -> Result<()> {
         let build = |peers: &Path| if self.is_built_for() { build_peers(peers) } else { Ok(()) };
-        self.manner.conduct("http", &self.ours, build, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
+        conduct("http", &self.manner, &self.ours, build, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
     }
 
     /// Whether a server takes part that has to be built.

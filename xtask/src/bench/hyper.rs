@@ -6,12 +6,16 @@ use anyhow::Result;
 use clap::Args;
 
 use super::bars::{Bar, Divisor, PARITY, cpu};
+use super::build::{BUILD, build_peers, run_cargo};
 use super::cells::Cell;
+use super::conduct::conduct;
 use super::entrants::{Entrant, Peer};
 use super::load::{Asks, Carrier, HELLO_BYTES, Load, Page};
+use super::manner::Manner;
+use super::measure::measure_cell;
 use super::report::Findings;
 use super::stage::Ours;
-use super::{BUILD, Manner, build_peers, cargo, measure_cell, run_cargo};
+use crate::workspace::cargo;
 
 const ON_TOKIO: Entrant = Entrant::Peer(Peer::Hyper);
 
@@ -35,7 +39,7 @@ impl Arguments {
     /// # Errors
     /// When a program cannot be built or started, or answers wrongly.
     pub fn run(&self) -> Result<()> {
-        self.manner.conduct("hyper", &self.ours, build, |stage, extent, interrupt| {
+        conduct("hyper", &self.manner, &self.ours, build, |stage, extent, interrupt| {
             let cells = CELLS.iter().map(|cell| measure_cell(cell, cell.entrants, stage, extent, interrupt));
             let cells = cells.collect::<Result<Vec<_>>>()?;
             let verdicts = cells.iter().flat_map(|cell| cell.verdicts.iter().cloned()).collect();

@@ -16,9 +16,10 @@ use clap::builder::PossibleValuesParser;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::build::build_package;
 use super::callgrind;
+use super::cells::wants;
 use super::server::free_address;
-use super::{build_package, wants};
 use crate::workspace::Workspace;
 
 /// What to count.

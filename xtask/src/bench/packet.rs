@@ -22,11 +22,12 @@ mod wire;
 use anyhow::Result;
 use clap::Args;
 
+use super::cells::wants;
 use super::interrupt::Interrupt;
+use super::manner::Manner;
 use super::rounds::{Extent, Verdict};
 use super::server;
 use super::stage::Stage;
-use super::{Manner, wants};
 use crate::workspace::Workspace;
 use cells::{CELLS, Echo, FLOOD, NANOSECONDS, ORDER};
 

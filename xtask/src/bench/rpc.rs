@@ -8,14 +8,16 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use super::cells::{Cell, names};
+use super::cells::{Cell, names, wants};
+use super::conduct::conduct;
 use super::entrants::{Entrant, Peer};
 use super::ganesha;
 use super::interrupt::Interrupt;
+use super::manner::Manner;
+use super::measure::measure_cell;
 use super::report::Findings;
 use super::rounds::Extent;
 use super::stage::{Ours, Stage};
-use super::{Manner, measure_cell, wants};
 
 pub use cells::CELLS;
 
@@ -46,7 +48,9 @@ impl Arguments {
     /// # Errors
     /// When a program cannot be built or started, or answers wrongly. A peer that is not installed is left out.
     pub fn run(&self) -> Result<()> {
-        self.manner.conduct("rpc", &self.ours, libtirpc::build, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
+        conduct("rpc", &self.manner, &self.ours, libtirpc::build, |stage, extent, interrupt| {
+            self.measure(stage, extent, interrupt)
+        })
     }
 
     fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {

@@ -4,13 +4,14 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::Manner;
 use super::bars::{Divisor, PARITY, cpu};
 use super::cells::Cell;
+use super::conduct::conduct;
 use super::entrants::{Entrant, Peer};
 use super::http;
 use super::interrupt::Interrupt;
 use super::load::{Asks, Carrier, Load, Page};
+use super::manner::Manner;
 use super::report::Findings;
 use super::rounds::Extent;
 use super::stage::{Ours, Stage};
@@ -42,7 +43,7 @@ impl Arguments {
     /// # Errors
     /// When a program cannot be built or started, or answers wrongly.
     pub fn run(&self) -> Result<()> {
-        self.manner.conduct("tls", &self.ours, |_| Ok(()), measure)
+        conduct("tls", &self.manner, &self.ours, |_| Ok(()), measure)
     }
 }
 

@@ -20,8 +20,8 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, ensure};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use super::Rig;
 use super::archive::Archive;
+use super::namespaces::Rig;
 use crate::workspace::Workspace;
 
 /// Modules of the guest, by their names in the kernel's folder. They are loaded in several passes, for which needs which differs from one kernel to the

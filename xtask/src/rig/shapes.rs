@@ -1,6 +1,26 @@
 //! What a rig can look like, as lines of ip(8) for each namespace.
 
-use super::Arguments;
+/// Queues of an interface at the most.
+const QUEUES_MAX: u16 = 64;
+/// Ends of a bridge at the most.
+const ENDS_MAX: u8 = 32;
+
+/// What a rig is to be.
+#[derive(clap::Args)]
+pub struct Network {
+    /// What to build
+    #[arg(value_enum)]
+    pub shape: Shape,
+    /// Queues of each interface
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(QUEUES_MAX)))]
+    pub queues: u16,
+    /// A VLAN of this number on the wire, 10.9.1.0/24
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4094))]
+    pub vlan: Option<u16>,
+    /// Ends of a bridge
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=i64::from(ENDS_MAX)))]
+    pub ends: u8,
+}
 
 /// What to build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -18,33 +38,33 @@ pub enum Shape {
 /// A namespace's index and its lines.
 type Lines = (usize, Vec<String>);
 
-impl Shape {
+impl Network {
     /// The names of the namespaces, the command's first.
-    pub fn spaces(self, ends: u8) -> Vec<String> {
-        match self {
-            Self::Wire => vec!["NEAR".to_owned(), "FAR".to_owned()],
-            Self::Bridge => (1..=ends).map(|end| format!("END{end}")).chain(["HUB".to_owned()]).collect(),
-            Self::Tap | Self::Guest => vec!["NEAR".to_owned()],
+    pub fn spaces(&self) -> Vec<String> {
+        match self.shape {
+            Shape::Wire => vec!["NEAR".to_owned(), "FAR".to_owned()],
+            Shape::Bridge => (1..=self.ends).map(|end| format!("END{end}")).chain(["HUB".to_owned()]).collect(),
+            Shape::Tap | Shape::Guest => vec!["NEAR".to_owned()],
         }
     }
 
     /// What is to be done, in order; `place` says where a namespace is.
-    pub fn lines(self, arguments: &Arguments, place: impl Fn(usize) -> String) -> Vec<Lines> {
-        match self {
-            Self::Wire => wire(arguments, &place(1)),
-            Self::Bridge => bridge(arguments, place),
-            Self::Tap | Self::Guest => tap(arguments),
+    pub fn lines(&self, place: impl Fn(usize) -> String) -> Vec<Lines> {
+        match self.shape {
+            Shape::Wire => wire(self, &place(1)),
+            Shape::Bridge => bridge(self, place),
+            Shape::Tap | Shape::Guest => tap(self),
         }
     }
 }
 
-fn wire(arguments: &Arguments, far: &str) -> Vec<Lines> {
-    let queues = queues(arguments.queues);
+fn wire(network: &Network, far: &str) -> Vec<Lines> {
+    let queues = queues(network.queues);
     let link = format!("link add near{queues} type veth peer name far netns {far}{queues}");
     let mut near = vec!["link set lo up".to_owned(), link];
-    near.extend(end("near", 1, arguments.vlan));
+    near.extend(end("near", 1, network.vlan));
     let mut there = vec!["link set lo up".to_owned()];
-    there.extend(end("far", 2, arguments.vlan));
+    there.extend(end("far", 2, network.vlan));
     vec![(0, near), (1, there)]
 }
 
@@ -58,10 +78,10 @@ fn end(name: &str, number: u8, vlan: Option<u16>) -> Vec<String> {
     lines
 }
 
-fn bridge(arguments: &Arguments, place: impl Fn(usize) -> String) -> Vec<Lines> {
-    let (hub, queues) = (usize::from(arguments.ends), queues(arguments.queues));
+fn bridge(network: &Network, place: impl Fn(usize) -> String) -> Vec<Lines> {
+    let (hub, queues) = (usize::from(network.ends), queues(network.queues));
     let mut lines = vec![(hub, vec!["link add hub type bridge mcast_snooping 0".to_owned(), "link set hub up".to_owned()])];
-    for number in 1..=arguments.ends {
+    for number in 1..=network.ends {
         let index = usize::from(number) - 1;
         let there = place(index);
         let joined = vec![
@@ -70,16 +90,16 @@ fn bridge(arguments: &Arguments, place: impl Fn(usize) -> String) -> Vec<Lines> 
         ];
         lines.push((hub, joined));
         let mut own = vec!["link set lo up".to_owned()];
-        own.extend(end("eth0", number, arguments.vlan));
+        own.extend(end("eth0", number, network.vlan));
         lines.push((index, own));
     }
     lines
 }
 
-fn tap(arguments: &Arguments) -> Vec<Lines> {
-    let several = if arguments.queues > 1 { " multi_queue" } else { "" };
+fn tap(network: &Network) -> Vec<Lines> {
+    let several = if network.queues > 1 { " multi_queue" } else { "" };
     let mut lines = vec!["link set lo up".to_owned(), format!("tuntap add dev near mode tap{several}")];
-    lines.extend(end("near", 1, arguments.vlan));
+    lines.extend(end("near", 1, network.vlan));
     vec![(0, lines)]
 }
 

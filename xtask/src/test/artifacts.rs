@@ -7,10 +7,12 @@ use std::process::Command;
 use anyhow::Context;
 use serde::Deserialize;
 
+use super::process;
 use super::sections::{Section, Work, holds};
+use super::share::Share;
 use super::skips::{Skips, VARIABLE};
 use super::tally::Tally;
-use super::{Share, Verdict, process};
+use super::verdict::Verdict;
 use crate::workspace::{Workspace, relative};
 
 /// Arguments of cargo that build all test programs and name them on standard output.

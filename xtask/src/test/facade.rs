@@ -7,7 +7,9 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 
-use super::{Share, Verdict, process};
+use super::process;
+use super::share::Share;
+use super::verdict::Verdict;
 use crate::workspace::{Workspace, cargo};
 use signatures::Documents;
 

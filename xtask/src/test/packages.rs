@@ -6,7 +6,8 @@ use std::process::Command;
 use nix::unistd::geteuid;
 
 use super::lacking::{installed, missing};
-use super::{Share, process, python};
+use super::share::Share;
+use super::{process, python};
 use crate::workspace::cargo;
 
 /// Most seconds that installing may take, all of it. DPDK comes in some 200 packages.

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use super::lacking::{installed, missing};
-use super::{Share, process};
+use super::process;
+use super::share::Share;
 
 /// Folder of the environment in the target folder, where tests look for it.
 const ENVIRONMENT: &str = "python";

@@ -22,7 +22,6 @@ const LEFT: &[(&str, &str)] = &[
     ("cli", "load::styles"),
     ("cli", "rss"),
     ("cli", "serve"),
-    ("cli", "top::draw"),
     ("crates/corelane", "lanes"),
     ("crates/event", "state"),
     ("crates/isr", "dispatch"),
@@ -31,9 +30,6 @@ const LEFT: &[(&str, &str)] = &[
     ("crates/sim", "net"),
     ("load", "workloads::http"),
     ("services/http", "files"),
-    ("xtask", "bench"),
-    ("xtask", "rig"),
-    ("xtask", "test"),
 ];
 
 /// Stands for a module's own file among its children, before all of them.

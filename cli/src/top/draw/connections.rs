@@ -1,6 +1,6 @@
 //! The process's connections, one a line.
 
-use super::{bold, foot};
+use super::edges::{bold, foot, title};
 use crate::connections::Told;
 use crate::stat::figures::{amount, fit, time};
 use crate::stat::text;
@@ -26,14 +26,8 @@ pub fn lines(state: &State, snapshot: &Snapshot, crowd: &Crowd, rows: usize) -> 
     let count = wanted(state, crowd).count();
     let strays = wanted(state, crowd).filter(|one| one.alignment.is_stray()).count();
     let (connections, strays) = (text::plural(count, "TCP connection"), text::plural(strays, "stray"));
-    let mut title = format!("process {}: {connections}, {strays}", snapshot.process.pid);
-    if state.is_paused() {
-        title += "  PAUSED";
-    }
-    if !state.filter.is_empty() {
-        title += &format!("  filter: {}", state.filter);
-    }
-    let mut lines = vec![bold(fit(&title, 80)), Line::default(), bold(HEADING.to_owned())];
+    let words = format!("process {}: {connections}, {strays}", snapshot.process.pid);
+    let mut lines = vec![title(state, words), Line::default(), bold(HEADING.to_owned())];
     let room = rows.saturating_sub(AROUND);
     lines.extend(crowd.why_not.iter().map(|why| Line::raw(fit(why, 80))));
     lines.extend(wanted(state, crowd).skip(state.scrolled).take(room).map(|one| line(one, crowd.at_nanoseconds)));

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use crate::bench::build_package;
+use crate::bench::build::build_package;
 use crate::bench::entrants::{Entrant, Peer, ServerSystem};
 use crate::workspace::Workspace;
 
