@@ -8,8 +8,7 @@ mod sandbox;
 mod settings;
 mod supervisor;
 
-use crate::Late;
-use crate::exit::Exit;
+use crate::exit::{Exit, Late};
 use crate::print::print;
 use anyhow::{Result, anyhow, bail};
 use corelane::admin::rss::{Buckets, HashTypes, Key};
