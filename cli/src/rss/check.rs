@@ -1,6 +1,7 @@
 //! `corelane rss check`: sends flows whose lanes are known, and sees on which lanes they arrive.
 
-use super::{Placing, table};
+use super::placing::Placing;
+use super::table;
 use crate::exit::{Exit, Late};
 use crate::print::print;
 use anyhow::{Context, Result, anyhow, bail};

@@ -19,7 +19,6 @@ type Module = Vec<String>;
 /// several files. None is to be added.
 const LEFT: &[(&str, &str)] = &[
     ("cli", "load::styles"),
-    ("cli", "rss"),
     ("cli", "serve"),
     ("cli", "top::draw"),
     ("crates/corelane", "lanes"),
