@@ -1,7 +1,7 @@
 //! A process's TCP connections, joined of three things: what the kernel tells of them, the key and table of the page, and the rows in which lanes say since when
 //! each is there and how it ends. So nothing is asked of a process that may be stopped.
 
-use crate::Late;
+use crate::exit::Late;
 use anyhow::Result;
 use corelane::admin::control::hasher_of;
 use corelane::admin::machine::{self, Connection};

@@ -1,8 +1,9 @@
 //! `corelane dispatch`: shows and changes when packets are handled on the packet lanes of a running process.
 
+use crate::exit::Late;
+use crate::print::print;
 use crate::rss::page;
 use crate::stat;
-use crate::{Late, print::print};
 use anyhow::{Result, anyhow};
 use corelane::admin::control::ControlError;
 use corelane::admin::dispatch::{Change, change};

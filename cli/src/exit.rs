@@ -1,7 +1,7 @@
-//! What the program ends with: every code, and what it means, once.
+//! What the program ends with: every code, and what it means, once; and the error that says with which.
 
 use corelane_load::Verdict;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::process::ExitCode;
 
 /// What the program ends with.
@@ -78,6 +78,35 @@ impl From<Verdict> for Exit {
         }
     }
 }
+
+/// What went wrong after all was as asked.
+pub struct Late {
+    /// What is told of it.
+    pub words: String,
+    /// What the program ends with.
+    pub exit: Exit,
+}
+
+impl Late {
+    /// Says what was being done, and what came in its way.
+    pub fn of(what: &str, error: impl fmt::Display) -> Self {
+        Self { words: format!("{what}: {error}"), exit: Exit::Late }
+    }
+}
+
+impl fmt::Debug for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for Late {}
 
 #[cfg(test)]
 mod tests {

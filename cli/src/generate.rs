@@ -1,7 +1,6 @@
 //! `corelane generate`: what lies beside the program on a machine, made from its own flags.
 
-use crate::Late;
-use crate::exit::Exit;
+use crate::exit::{Exit, Late};
 use crate::print::print;
 use anyhow::Result;
 use clap::{Command, Subcommand};

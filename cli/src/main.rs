@@ -17,8 +17,7 @@ mod top;
 mod wrap;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use exit::Exit;
-use std::fmt;
+use exit::{Exit, Late};
 use std::process::ExitCode;
 
 /// Per-core network services: one lane per core.
@@ -66,29 +65,3 @@ fn main() -> ExitCode {
         }
     }
 }
-
-/// What went wrong after all was as asked.
-struct Late {
-    words: String,
-    exit: Exit,
-}
-
-impl Late {
-    fn of(what: &str, error: impl fmt::Display) -> Self {
-        Self { words: format!("{what}: {error}"), exit: Exit::Late }
-    }
-}
-
-impl fmt::Debug for Late {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
-    }
-}
-
-impl fmt::Display for Late {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
-    }
-}
-
-impl std::error::Error for Late {}

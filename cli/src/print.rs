@@ -1,6 +1,6 @@
 //! Standard output, whose reader may go away.
 
-use crate::Late;
+use crate::exit::Late;
 use anyhow::Result;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write, stdout};

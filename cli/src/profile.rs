@@ -2,8 +2,7 @@
 
 mod flames;
 
-use crate::Late;
-use crate::exit::Exit;
+use crate::exit::{Exit, Late};
 use crate::print::print;
 use crate::stat;
 use anyhow::{Result, bail};

@@ -2,7 +2,7 @@
 
 use super::options::Job;
 use super::rounds::Results;
-use crate::Late;
+use crate::exit::Late;
 use crate::print::print;
 use anyhow::{Context, Result};
 use std::fs::File;

@@ -2,7 +2,7 @@
 
 use super::options::Job;
 use super::watch::Watcher;
-use crate::Late;
+use crate::exit::Late;
 use anyhow::Result;
 use corelane_load::plan::Plan;
 use corelane_load::report::{Paired, Progress, Report};

@@ -1,8 +1,8 @@
 //! `corelane rss check`: sends flows whose lanes are known, and sees on which lanes they arrive.
 
-use super::{Placing, table};
-use crate::Late;
-use crate::exit::Exit;
+use super::placing::Placing;
+use super::table;
+use crate::exit::{Exit, Late};
 use crate::print::print;
 use anyhow::{Context, Result, anyhow, bail};
 use corelane::admin::control::{Command, ask, ask_hasher};

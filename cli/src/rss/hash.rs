@@ -1,7 +1,8 @@
 //! `corelane rss hash`: the flow id, bucket and lane of a flow, in both directions and by every hash type.
 #![expect(rustdoc::broken_intra_doc_links, reason = "these comments are the help text, where brackets are part of addresses")]
 
-use super::{End, Placing, end};
+use super::end::{End, end};
+use super::placing::Placing;
 use crate::print::print;
 use anyhow::{Result, bail};
 use corelane::admin::rss::{FlowHasher, HashType, HashTypes, Hashed, Key, Protocol, Table, Tuple};

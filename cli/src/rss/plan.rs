@@ -1,7 +1,8 @@
 //! `corelane rss plan`: flows that lead into given buckets.
 #![expect(rustdoc::broken_intra_doc_links, reason = "these comments are the help text, where brackets are part of addresses")]
 
-use super::{End, Placing, end};
+use super::end::{End, end};
+use super::placing::Placing;
 use crate::print::print;
 use anyhow::{Result, anyhow, bail};
 use corelane::admin::control::bucket_list;

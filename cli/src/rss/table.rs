@@ -1,6 +1,6 @@
 //! `corelane rss table`: shows and rewrites the table of a running process.
 
-use crate::Late;
+use crate::exit::Late;
 use crate::print::print;
 use anyhow::{Result, anyhow, bail};
 use corelane::admin::control::{Command, ControlError, ask};

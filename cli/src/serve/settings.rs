@@ -4,7 +4,8 @@
 //! a key at once. Each setting becomes words of a command line; those that the real one gives as well are left out, for the command line
 //! precedes the environment, and that precedes the file. Limits are the exception: they gather, and the last of one name counts.
 
-use super::{Arguments, lanes};
+use super::arguments::Arguments;
+use super::lanes;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -177,7 +178,7 @@ fn in_force(given: &ArgMatches, environment: Vec<Setting>, file: Vec<Setting>) -
 
 /// Says which setting is at fault for what was found out only when all were put together, if it is one.
 pub fn blame(settings: &[Setting], error: anyhow::Error) -> anyhow::Error {
-    let at_fault = |setting: &Setting| setting.alone().and_then(lanes).err().map(|why| setting.blamed(&why));
+    let at_fault = |setting: &Setting| setting.alone().and_then(lanes::of).err().map(|why| setting.blamed(&why));
     settings.iter().find_map(at_fault).unwrap_or(error)
 }
 

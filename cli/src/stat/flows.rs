@@ -1,9 +1,8 @@
 //! `corelane stat -R`: every connection with its flow id, as `netstat -R` of FreeBSD prints it, and whether it is on the lane that its bucket names; then
 //! how those ended that are no more.
 
-use crate::Late;
 use crate::connections::{Gone, Told, age, all};
-use crate::exit::Exit;
+use crate::exit::{Exit, Late};
 use crate::print::{print_part, print_some};
 use crate::stat::figures::{fit, time};
 use crate::stat::text::plural;

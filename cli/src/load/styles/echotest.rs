@@ -1,6 +1,8 @@
 //! `echotest`: messages that come back, a line of totals for each run.
 
-use super::{Style, checked, exit_of, failures, measure, options, suffixed, with_codes};
+use super::measure::{checked, failures, measure};
+use super::style::{Style, exit_of, options, with_codes};
+use super::suffix::suffixed;
 use crate::exit::Exit;
 use crate::load::watch::Watcher;
 use crate::print::{print, print_some};

@@ -1,8 +1,8 @@
 //! `httperf`: connections at a rate, with some requests of HTTP on each, and a page of figures.
 
-use super::{Style, checked, exit_of, measure, options, with_codes};
-use crate::Late;
-use crate::exit::Exit;
+use super::measure::{checked, measure};
+use super::style::{Style, exit_of, options, with_codes};
+use crate::exit::{Exit, Late};
 use crate::load::watch::Watcher;
 use crate::print::print;
 use anyhow::{Result, anyhow};

@@ -3,7 +3,9 @@
 mod columns;
 mod files;
 
-use super::{Style, checked, exit_of, failures, options, suffixed, with_codes};
+use super::measure::{checked, failures};
+use super::style::{Style, exit_of, options, with_codes};
+use super::suffix::suffixed;
 use crate::exit::Exit;
 use crate::load::rounds;
 use crate::load::watch::Watcher;

@@ -1,6 +1,7 @@
 //! `udp-clt`: a flood of equal datagrams, and what came of it.
 
-use super::{Style, checked, failures, measure, options};
+use super::measure::{checked, failures, measure};
+use super::style::{Style, options};
 use crate::exit::Exit;
 use crate::load::watch::Watcher;
 use crate::print::print;

@@ -1,7 +1,7 @@
 //! What `-d` writes of each run: the histogram as a table, and an HTML report with the plots.
 
 use super::columns::Run;
-use crate::Late;
+use crate::exit::Late;
 use anyhow::{Context, Result};
 use corelane_load::html;
 use corelane_load::report::Report;

@@ -1,0 +1,168 @@
+//! The flags of `serve`, and its help.
+#![expect(rustdoc::broken_intra_doc_links, reason = "these comments are the help text, where brackets are part of addresses")]
+
+use super::log::{LogFormat, LogLevel};
+use super::sandbox::Sandbox;
+use crate::exit::Exit;
+use corelane::service::Limits;
+use corelane_load::amounts;
+use corelane_services as services;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What `--take-over` means where it names no process.
+pub const THE_ONE: &str = "the one";
+
+/// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
+///
+/// At the end it prints how many connections ended in order while it drained, and how many were cut. At SIGHUP it opens its log files anew and reads its settings again: limits of time change at once, and it names the settings that count only from the next start on. Other files, such as certificates, are read again by themselves when they change.
+///
+/// Without a SERVICE, all built-in ones are served on loopback at their default ports.
+#[derive(clap::Args)]
+#[command(after_help = after_help())]
+pub struct Arguments {
+    #[arg(value_name = "SERVICE=URL", help = places())]
+    pub(super) services: Vec<String>,
+    /// Read settings from a TOML file. Its keys are the long names of these flags, and services. A flag on the command line precedes the file
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Start nothing: say whether all settings are right, and what stands in the way
+    #[arg(long, conflicts_with = "plan")]
+    pub(super) check: bool,
+    /// How many lanes; by default one for each CPU that affinity and control group allow
+    #[arg(long, value_name = "N")]
+    pub(super) lanes: Option<usize>,
+    /// The CPUs to use, such as 0-3,8
+    #[arg(long, value_name = "LIST")]
+    pub(super) cpus: Option<String>,
+    /// How the lanes do their input and output: by uring, by epoll, or, with auto, by whichever is better here
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub(super) driver: String,
+    /// Report each turn of a lane that takes this long (10ms to 1h), once, while it lasts: for which service and connection, and in which functions; or off. This uses the signal SIGRTMIN+5
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = stall)]
+    pub(super) stall: Stall,
+    /// How long a lane goes on looking for work before it sleeps, such as 50us, up to 1s; a number alone is of microseconds
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = amounts::short_time)]
+    pub(super) spin: Duration,
+    /// Take the frames of an interface, and serve UDP over them at the addresses that are given: eth1,ip=10.0.0.2/24 (tap:tap0 for a tap, whose near end is the kernel's); then, as needed, more ,ip=ADDRESS/BITS, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan (a tunnel to open), ,channels=PATH (a socket at which other processes take packets), ,frames=N (frames of 2 KiB of each lane, 256 to 65536), and ,poll (lanes take packets in by themselves, Linux 6.13). The kernel must not have these addresses. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
+    #[arg(long, value_name = "PORT")]
+    pub(super) packet: Option<corelane::lanes::PacketPort>,
+    /// Serve as this user, with GROUP as its only group, and without any of root's rights once everything listens. Only root can do this. Files, such as certificates, are
+    /// opened as this user from the start on
+    #[arg(long, value_name = "NAME[:GROUP]")]
+    pub(super) user: Option<String>,
+    /// Confine every thread to the files that are named here and the calls that serving takes: auto does so as far as the kernel can, required refuses to serve without, off leaves it out
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Sandbox::Auto)]
+    pub(super) sandbox: Sandbox,
+    /// How lines on standard error are written: as text, or each as a JSON object with its code
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = LogFormat::Text)]
+    pub(super) log_format: LogFormat,
+    /// Which lines are written on standard error: error, what broke; warn, also what is to be looked at; info, also what happened in order
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info)]
+    pub(super) log_level: LogLevel,
+    /// Share ports with other processes of this user that allow it. With --steering program all new connections come here from then on; otherwise both processes get some
+    #[arg(long)]
+    pub(super) join: bool,
+    /// Take over from the process of this user that serves now, or the one named (--take-over=PID): its sockets, lanes, table and keys of tickets. When all is served here, the other process finishes what is open there and ends. No connection is refused meanwhile. If the start fails here, the other process serves on
+    #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, default_missing_value = THE_ONE)]
+    pub(super) take_over: Option<String>,
+    /// Let [::] take IPv6 only
+    #[arg(long)]
+    pub(super) v6_only: bool,
+    /// Give all lanes one descriptor table, so that the limit of descriptors counts for all together; by default each has its own
+    #[arg(long)]
+    pub(super) share_descriptors: bool,
+    /// What chooses the lane of each flow: program (a BPF program, needs CAP_BPF), classic (a classic BPF program, needs no right), kernel (the kernel's own hash), or the first of these that works: auto
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub(super) steering: String,
+    /// The key of the flows' hash: default, random, or its 40 or 52 bytes as 6d:5a:...
+    #[arg(long, value_name = "KEY", default_value = "default")]
+    pub(super) key: String,
+    /// What of a datagram is hashed: 4 parts, its addresses and ports, or 2, its addresses
+    #[arg(long, value_enum, value_name = "N", default_value_t = UdpHash::Four)]
+    pub(super) udp_hash: UdpHash,
+    /// Buckets of the table that gives flows to lanes: a power of two up to 1024, at least as many as lanes [default: 128, or 256 for more lanes]
+    #[arg(long, value_name = "N")]
+    pub(super) buckets: Option<usize>,
+    /// MiB of memory for each lane, 4 to 65536 [default: 64, or what fits for all lanes into a half of what the control group allows]
+    #[arg(long, value_name = "MIB")]
+    pub(super) memory: Option<usize>,
+    /// Threads beside each lane for work that waits, such as reading files, 2 to 256; they are started when needed. With uring the kernel may have as many more for files [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=256))]
+    pub(super) offload_threads: Option<u16>,
+    /// Set a limit, such as idle_limit=30s; may be repeated
+    #[arg(long = "limit", value_name = "NAME=VALUE")]
+    pub(super) limits: Vec<String>,
+    /// Serve metrics for Prometheus, and /livez and /readyz, at this address, such as 127.0.0.1:9100; whoever reaches it may read
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) metrics: Option<SocketAddr>,
+    /// Serve a live page for browsers at this address, such as 127.0.0.1:9101, or the one of --metrics; whoever reaches it may read
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) dashboard: Option<SocketAddr>,
+    /// Start nothing: print which lanes there would be, on which CPUs, with which queues of the network card, and what stands in the way
+    #[arg(long)]
+    pub(super) plan: bool,
+    /// The plan as JSON
+    #[arg(long, requires = "plan")]
+    pub(super) json: bool,
+}
+
+/// What of a datagram its flow's hash is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum UdpHash {
+    /// Addresses and ports
+    #[value(name = "4")]
+    Four,
+    /// Addresses only
+    #[value(name = "2")]
+    Two,
+}
+
+/// How long a turn may take; none if nobody watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall(pub Option<Duration>);
+
+fn stall(text: &str) -> Result<Stall, String> {
+    match text {
+        "off" => Ok(Stall(None)),
+        time => amounts::time(time).map(|limit| Stall(Some(limit))).map_err(|_| "write a time such as 250ms, or off".to_owned()),
+    }
+}
+
+/// How a place is written, by the example of the first service.
+fn places() -> String {
+    let first = services::ALL[0];
+    let examples: Vec<String> = first.default_urls("127.0.0.1").iter().map(|url| format!("{}={url}", first.name())).collect();
+    format!(
+        "What to serve where, such as {}; HOST may be a name, port 0 takes a free port, and options stand behind the URL as ?name=value. \
+         unix:PATH is a Unix socket for connections, unixgram:PATH one for datagrams, @NAME in the place of PATH an abstract name; the option \
+         mode=0660 says who may use a path",
+        examples.join(" or ")
+    )
+}
+
+fn after_help() -> String {
+    let services: String = services::ALL.iter().map(|entry| entry.describe()).collect();
+    let limits = indented(&Limits::default().describe());
+    let codes = Exit::help(&[Exit::Done, Exit::Late, Exit::Usage, Exit::Broken]);
+    format!(
+        "Services, and their options, which stand behind the URL as ?name=value&name=value:\n{services}\n\
+         Limits and their defaults, for each service on each lane; a time takes a unit, and a number alone is of milliseconds, for keep_alive of \
+         seconds:\n{limits}\n{RUN_DIRECTORY}\n\n{codes}"
+    )
+}
+
+/// Where pages and control sockets are.
+const RUN_DIRECTORY: &str = "\
+Environment:
+  CORELANE_CONFIG   The file of settings where --config names none.
+  CORELANE_LANES    What --lanes is to say, and so for every flag: CORELANE_V6_ONLY=true, CORELANE_LIMIT=idle_limit=30s. CORELANE_SERVICES
+                    and CORELANE_LIMIT take several, with spaces between. The command line precedes these, and they precede the file.
+  CORELANE_RUN_DIR  The folder for the counter page and the control socket, made if it is not there; it must be yours alone, and in memory.
+                    By default the first that works of $XDG_RUNTIME_DIR/corelane, /run/user/UID/corelane, for root /run/corelane if /run is in
+                    memory, and /dev/shm/corelane-UID, or that name with a number if somebody else has taken it. stat and rss look there, too.";
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}\n")).collect()
+}

@@ -1,0 +1,125 @@
+//! From flags to lanes that can be started.
+
+use super::arguments::{Arguments, THE_ONE, UdpHash};
+use anyhow::{Result, anyhow, bail};
+use corelane::Lanes;
+use corelane::admin::SteeringSettings;
+use corelane::admin::rss::{Buckets, HashTypes, Key};
+use corelane::lanes::{DriverChoice, DriverSettings};
+use corelane::service::ARENA_BYTES_MAX;
+use corelane::service::entry::find;
+use corelane_services as services;
+use std::io::Read;
+use std::path::PathBuf;
+
+/// The lanes that these arguments ask for.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn of(arguments: Arguments) -> Result<Lanes> {
+    let driver: DriverChoice = arguments.driver.parse()?;
+    let mut lanes = Lanes::per_core()
+        .driver(driver)
+        .join(arguments.join)
+        .v6_only(arguments.v6_only)
+        .own_descriptors(!arguments.share_descriptors)
+        .steering(steering(&arguments)?)
+        .spin(arguments.spin);
+    if let Some(limit) = arguments.stall.0 {
+        lanes = lanes.stall(limit);
+    }
+    if let Some(count) = arguments.lanes {
+        lanes = lanes.lanes(count);
+    }
+    if let Some(process) = &arguments.take_over {
+        lanes = lanes.take_over(page_of(process)?);
+    }
+    if let Some(mib) = arguments.memory {
+        lanes = lanes.memory_bytes(memory(mib)?);
+    }
+    if let Some(threads) = arguments.offload_threads {
+        lanes = lanes.driver_settings(DriverSettings::new().offload_threads(threads.into()));
+    }
+    if let Some(list) = &arguments.cpus {
+        lanes = lanes.cpus(corelane::lanes::parse_cpus(list).map_err(|why| anyhow!("--cpus: {why}"))?);
+    }
+    if let Some(port) = arguments.packet {
+        lanes = lanes.packet(port);
+    }
+    let mut services = arguments.services;
+    if services.is_empty() {
+        services = defaults();
+    }
+    services.iter().try_fold(lanes, |lanes, text| add(lanes, text, &arguments.limits))
+}
+
+/// The page of the process that is taken over from.
+fn page_of(process: &str) -> Result<PathBuf> {
+    let pid = match process {
+        THE_ONE => None,
+        pid => Some(pid.parse().map_err(|_| anyhow!("--take-over: {pid:?} is not the number of a process"))?),
+    };
+    let page = crate::rss::page(pid);
+    Ok(page.map_err(|error| anyhow!("--take-over: {}", error.to_string().replace("--pid", "--take-over=PID")))?.path)
+}
+
+fn steering(arguments: &Arguments) -> Result<SteeringSettings> {
+    let types = match arguments.udp_hash {
+        UdpHash::Four => HashTypes::ALL,
+        UdpHash::Two => HashTypes::DEFAULT,
+    };
+    let buckets = arguments.buckets.map(Buckets::new).transpose().map_err(|error| anyhow!("--buckets: {error}"))?;
+    let settings = SteeringSettings::default().by(arguments.steering.parse()?).key(key(&arguments.key)?).types(types);
+    Ok(buckets.map_or(settings, |buckets| settings.buckets(buckets)))
+}
+
+/// Bytes of a random key, as most devices have them.
+const KEY_BYTES: usize = 40;
+
+fn key(text: &str) -> Result<Key> {
+    let key = match text {
+        "default" => Ok(Key::MICROSOFT),
+        "random" => {
+            let mut words = [0; 1 << 10];
+            let read = std::fs::File::open("/dev/urandom").and_then(|mut entropy| entropy.read_exact(&mut words));
+            read.map_err(|error| anyhow!("--key: /dev/urandom: {error}"))?;
+            let mut words = words.chunks_exact(size_of::<u64>());
+            // More than all draws take; a key of zeros would be refused.
+            Key::random(KEY_BYTES, || words.next().and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes))
+        }
+        bytes => bytes.parse(),
+    };
+    key.map_err(|error| anyhow!("--key: {error}"))
+}
+
+/// The least memory that a lane can work with.
+const MEMORY_MIB_MIN: usize = 4;
+
+fn memory(mib: usize) -> Result<usize> {
+    match mib.checked_mul(1 << 20) {
+        Some(bytes) if mib >= MEMORY_MIB_MIN && bytes <= ARENA_BYTES_MAX => Ok(bytes),
+        _ => bail!("--memory: a lane cannot work with {mib} MiB: use {MEMORY_MIB_MIN} to {}", ARENA_BYTES_MAX >> 20),
+    }
+}
+
+/// The services that are served by default on loopback; IPv6 only where the machine has it.
+fn defaults() -> Vec<String> {
+    let hosts = ["127.0.0.1", "[::1]"];
+    let usable = |host: &&str| corelane::lanes::can_listen(&format!("udp://{host}:0"));
+    let places = |host: &'static str| {
+        services::ALL
+            .iter()
+            .flat_map(move |entry| entry.default_urls(host).into_iter().map(|url| format!("{}={url}", entry.name())))
+    };
+    hosts.into_iter().filter(usable).flat_map(places).collect()
+}
+
+/// Adds what `SERVICE=URL` asks for.
+fn add(lanes: Lanes, text: &str, limits: &[String]) -> Result<Lanes> {
+    let (entry, place) = find(services::ALL, text)?;
+    let mut set = entry.default_limits();
+    for limit in limits {
+        set.set(limit).map_err(|why| anyhow!("--limit: {why}"))?;
+    }
+    Ok(lanes.limits(set).serve_entry(entry, place)?)
+}
