@@ -28,7 +28,6 @@ const LEFT: &[(&str, &str)] = &[
     ("crates/isr", "dispatch"),
     ("crates/isr", "reassembly"),
     ("crates/sim", "driver"),
-    ("crates/sim", "net"),
     ("load", "workloads::http"),
     ("services/http", "files"),
     ("xtask", "bench"),

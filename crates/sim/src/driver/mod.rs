@@ -16,7 +16,7 @@ use crate::lane::{Lane, Sleep, Trouble};
 use crate::log::{Detail, Site};
 use crate::net::connect::{ListenerPort, Opener};
 use crate::net::datagrams::DatagramPort;
-use crate::net::names::is_unix;
+use crate::net::unix::is_unix;
 use crate::net::{Binding, Owner, destination};
 use crate::state::{Event, State, World};
 use corelane_seam::{
