@@ -27,7 +27,6 @@ const LEFT: &[(&str, &str)] = &[
     ("crates/event", "state"),
     ("crates/isr", "dispatch"),
     ("crates/isr", "reassembly"),
-    ("load", "workloads::http"),
     ("services/http", "files"),
     ("xtask", "bench"),
     ("xtask", "rig"),
