@@ -27,7 +27,6 @@ const LEFT: &[(&str, &str)] = &[
     ("crates/event", "state"),
     ("crates/isr", "dispatch"),
     ("crates/isr", "reassembly"),
-    ("services/http", "files"),
     ("xtask", "bench"),
     ("xtask", "rig"),
     ("xtask", "test"),
