@@ -3,9 +3,9 @@
 use crate::log::{Detail, Site};
 use crate::net::connect::{ListenerPort, Opener};
 use crate::net::datagrams::{DatagramPort, Packet};
-use crate::net::names::is_unix;
 use crate::net::peers::{PeerState, Status};
 use crate::net::streams::Incoming;
+use crate::net::unix::is_unix;
 use crate::net::{Binding, OUTSIDE, Owner, TOO_LARGE, canonical};
 use crate::state::{State, World};
 use corelane_seam::{Address, Fault, StreamOptions, Unix, datagram_bytes_max};

@@ -22,10 +22,6 @@ const LEFT: &[(&str, &str)] = &[
     ("crates/event", "state"),
     ("crates/isr", "dispatch"),
     ("crates/isr", "reassembly"),
-    ("crates/sim", "driver"),
-    ("crates/sim", "net"),
-    ("load", "workloads::http"),
-    ("services/http", "files"),
 ];
 
 /// Stands for a module's own file among its children, before all of them.

@@ -4,7 +4,7 @@ use crate::check::Asked;
 use crate::faults::FaultKind;
 use crate::lane::sockets::Body;
 use crate::net::datagrams::Packet;
-use crate::net::names::is_unix;
+use crate::net::unix::is_unix;
 use crate::net::{INVALID, NO_BUFFERS, TOO_LARGE, UNREACHABLE};
 use crate::state::State;
 use corelane_seam::{

@@ -2,7 +2,10 @@
 
 use crate::faults::{FaultKind, Planted};
 use crate::state::{Event, State};
-use corelane_seam::{Fault, Interest, Socket};
+use corelane_seam::{Fault, Interest, Reason, Socket};
+
+/// The fault of an operation on a void name (EBADF).
+pub(super) const BAD_DESCRIPTOR: Fault = Fault { reason: Reason::Other, number: 9 };
 
 impl State {
     /// Opens a descriptor for a lane that runs; others may fill its table just then.

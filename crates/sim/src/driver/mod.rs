@@ -1,9 +1,11 @@
 //! The driver of a simulated lane.
 
+mod bind;
 mod datagrams;
 mod descriptors;
 mod hand_over;
 mod ports;
+mod sockets;
 mod streams;
 mod submit;
 mod watches;
@@ -14,16 +16,11 @@ use crate::faults::{FaultKind, Planted};
 use crate::lane::sockets::{Body, StreamSocket};
 use crate::lane::{Lane, Sleep, Trouble};
 use crate::log::{Detail, Site};
-use crate::net::connect::{ListenerPort, Opener};
-use crate::net::datagrams::DatagramPort;
-use crate::net::names::is_unix;
-use crate::net::{Binding, Owner, destination};
+use crate::net::connect::Opener;
 use crate::state::{Event, State, World};
-use corelane_seam::{
-    Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op, Outcome, Reason, Socket,
-    Wait,
-};
-use std::collections::VecDeque;
+use corelane_seam::{Address, Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Socket, Wait};
+use descriptors::BAD_DESCRIPTOR;
+use ports::Ports;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
@@ -31,9 +28,6 @@ use std::sync::Arc;
 const FRAGMENT_BYTES: usize = 64 << 10;
 /// The longest time that an arena is fragmented, in nanoseconds.
 const FRAGMENTED_MAX: u64 = 1_000_000_000;
-
-/// The fault of an operation on a void name (EBADF).
-const BAD_DESCRIPTOR: Fault = Fault { reason: Reason::Other, number: 9 };
 
 /// The simulated driver of one lane; [`World::driver`] makes it. Its `collect` never blocks: where a real driver would
 /// sleep, it returns without completions and [is asleep](Driver::is_asleep), and [`World::step`] names the lane again when it has a reason to wake; a push
@@ -44,12 +38,12 @@ const BAD_DESCRIPTOR: Fault = Fault { reason: Reason::Other, number: 9 };
 pub struct SimDriver {
     world: World,
     lane: usize,
-    ports: ports::Ports,
+    ports: Ports,
 }
 
 impl SimDriver {
     pub(crate) fn new(world: World, lane: usize) -> Self {
-        Self { world, lane, ports: ports::Ports::default() }
+        Self { world, lane, ports: Ports::default() }
     }
 
     /// The number by which [`Turn::Lane`](crate::Turn::Lane) names this lane: drivers are counted from 0 in the order
@@ -166,7 +160,7 @@ impl Driver for SimDriver {
             // Without the panic hook's words: a thousand runs would bury what went wrong in one.
             resume_unwind(Box::new("looking for events: EBADF".to_string()));
         }
-        self.drive_ports();
+        self.ports.drive(&self.world, self.lane);
         self.world.0.borrow_mut().collect(self.lane, wait, at_most, completions);
     }
 
@@ -188,57 +182,6 @@ impl Driver for SimDriver {
 }
 
 impl State {
-    fn listen(&mut self, lane: usize, listen: &Listen, descriptor: i32) -> Result<Socket, Fault> {
-        let host = self.lanes[lane].host;
-        let address = self.net.inward_to_bind(host, &listen.address)?;
-        let place = Binding { host, address, share: listen.share_port, v6_only: listen.v6_only };
-        let address = self.net.settle_listener(place)?;
-        let port = self.net.name();
-        let socket = self.lanes[lane].sockets.add(0, Body::Listener { port, accept: None }, descriptor);
-        let listener = ListenerPort {
-            place: Binding { address, ..place },
-            owner: Owner::Lane(lane, socket),
-            backlog: listen.backlog.max(1) as usize,
-            refuses_new: false,
-            options: listen.stream,
-            queue: VecDeque::new(),
-        };
-        self.net.note_bound(address, listener.owner);
-        self.net.listeners.insert(port, listener);
-        Ok(socket)
-    }
-
-    /// Makes a datagram socket of a lane, for the work of this number.
-    fn bind(&mut self, lane: usize, work: u8, bind: &Bind, descriptor: i32) -> Result<(Socket, Address), Fault> {
-        let host = self.lanes[lane].host;
-        let address = self.net.inward_to_bind(host, &bind.address)?;
-        let place = Binding { host, address, share: bind.share_port, v6_only: bind.v6_only };
-        let mut address = self.net.settle_port(place)?;
-        let peer = bind.peer.as_ref().map(|peer| self.net.inward(host, peer)).transpose()?.map(destination);
-        if let Some(peer) = peer {
-            address.set_ip(self.net.own_end(host, address.ip(), None, peer.ip())?);
-            if is_unix(peer.ip()) {
-                self.at_name(address, peer)?;
-            }
-        }
-        let port = self.net.name();
-        let socket = self.lanes[lane].sockets.add(work, Body::Datagram { port, receive: None }, descriptor);
-        let owner = Owner::Lane(lane, socket);
-        self.net.note_bound(address, owner);
-        self.net.ports.insert(port, DatagramPort::new(Binding { address, ..place }, peer, owner, bind.receive_buffer_bytes));
-        Ok((socket, self.net.own(address)))
-    }
-
-    /// Makes a socket that a running lane asked for.
-    fn bind_later(&mut self, lane: usize, asked: Asked, bind: &Bind) {
-        let (work, descriptor) = (asked.handle.work(), self.open_descriptor(lane));
-        let outcome = match self.with_descriptor(lane, descriptor, |state, descriptor| state.bind(lane, work, bind, descriptor)) {
-            Ok((socket, local)) => Outcome::Datagram(DatagramOutcome::Bound { socket, local }),
-            Err(fault) => Outcome::Failed(fault),
-        };
-        self.complete(lane, asked, None, outcome);
-    }
-
     fn collect(&mut self, lane: usize, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
         let cost = 200 + self.random.below(2_000);
         self.clock.advance(cost);

@@ -1,10 +1,9 @@
 //! The ports of a lane's driver: carries out what is asked of them, outside of the world's state, which they themselves look at.
 
-use super::SimDriver;
 use crate::check::Asked;
 use crate::kind::entered_as;
 use crate::lane::Undelivered;
-use crate::state::entry;
+use crate::state::{World, entry};
 use corelane_seam::{Attention, Completion, FrameOp, Handle, Op, Outcome, Port, PortEnd, PortId, PortTable};
 
 /// In the simulation everything is looked at.
@@ -31,8 +30,30 @@ impl Ports {
         self.abandoned |= 1 << work;
     }
 
+    /// Drives them, and tells the world how it went.
+    pub(super) fn drive(&mut self, world: &World, lane: usize) {
+        for port in self.take_abandoned() {
+            let op = FrameOp::Close { port };
+            let number = world.0.borrow_mut().ledger.enter(lane, Handle::NOBODY, &Op::Frame(FrameOp::Close { port }));
+            self.push(Asked { number, handle: Handle::NOBODY }, op);
+        }
+        let now = world.now();
+        self.advance(now);
+        let has_more = self.has_more();
+        let state = &mut *world.0.borrow_mut();
+        let own = &mut state.lanes[lane];
+        own.port_news = has_more;
+        own.port_wakes_at = self.wakes_at();
+        own.ports_open = self.open.len() + self.ending.len();
+        for PortEnd { asked, port, outcome, released } in self.ended.drain(..) {
+            let entry = entry(asked, port.map(entered_as), outcome);
+            let completion = Completion { released, ..entry.completion };
+            state.enqueue(lane, Undelivered { completion, ..entry });
+        }
+    }
+
     /// Does what can be done now.
-    fn drive(&mut self, now: u64) {
+    fn advance(&mut self, now: u64) {
         let Self { open, ending, ended, .. } = self;
         for (asked, op) in self.asked.drain(..) {
             let work = asked.handle.work();
@@ -65,29 +86,5 @@ impl Ports {
     /// Whether a receive found nothing though there is more: what lay ready was lost on its way.
     fn has_more(&self) -> bool {
         self.open.ids().any(|port| self.open.can_receive(port))
-    }
-}
-
-impl SimDriver {
-    /// Drives the ports, and tells the world how it went.
-    pub(super) fn drive_ports(&mut self) {
-        for port in self.ports.take_abandoned() {
-            let op = FrameOp::Close { port };
-            let number = self.world.0.borrow_mut().ledger.enter(self.lane, Handle::NOBODY, &Op::Frame(FrameOp::Close { port }));
-            self.ports.push(Asked { number, handle: Handle::NOBODY }, op);
-        }
-        let now = self.world.now();
-        self.ports.drive(now);
-        let has_more = self.ports.has_more();
-        let state = &mut *self.world.0.borrow_mut();
-        let own = &mut state.lanes[self.lane];
-        own.port_news = has_more;
-        own.port_wakes_at = self.ports.wakes_at();
-        own.ports_open = self.ports.open.len() + self.ports.ending.len();
-        for PortEnd { asked, port, outcome, released } in self.ports.ended.drain(..) {
-            let entry = entry(asked, port.map(entered_as), outcome);
-            let completion = Completion { released, ..entry.completion };
-            state.enqueue(self.lane, Undelivered { completion, ..entry });
-        }
     }
 }

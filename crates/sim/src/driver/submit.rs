@@ -2,11 +2,11 @@
 
 use crate::check::Asked;
 use crate::faults::{FaultKind, Planted};
-use crate::lane::sockets::{Body, Receiving, StreamSocket};
+use crate::lane::sockets::{Body, StreamSocket};
 use crate::lane::{Sleep, Stop, Undelivered};
 use crate::net::connect::Opener;
 use crate::state::{Event, State, entry};
-use corelane_seam::{DatagramOutcome, Fault, Handle, Op, Outcome, Reason, Socket, StreamOutcome};
+use corelane_seam::{DatagramOutcome, Fault, Handle, Op, Outcome, Reason, Socket, StreamOp, StreamOutcome};
 
 impl State {
     /// Carries out what was submitted, in order.
@@ -21,6 +21,7 @@ impl State {
 
     fn start(&mut self, lane: usize, asked: Asked, op: Op) {
         match op {
+            Op::Stream(StreamOp::StopAccept { listener }) => self.stop_socket(lane, listener),
             Op::Stream(op) => self.start_on_stream(lane, asked, op),
             Op::Datagram(op) => self.start_on_datagrams(lane, asked, op),
             Op::File(op) => self.start_on_file(lane, asked, op),
@@ -60,15 +61,6 @@ impl State {
         }
     }
 
-    /// The open socket that an operation is asked of, from now on the asking work's.
-    pub(super) fn asked_socket(&mut self, lane: usize, asked: Asked, socket: Socket) -> Option<&mut Body> {
-        let sockets = &mut self.lanes[lane].sockets;
-        if let Some(slot) = sockets.get(socket) {
-            slot.work = asked.handle.work();
-        }
-        sockets.open(socket)
-    }
-
     /// Tries what is ready: first what gives memory back, then what takes it.
     pub(super) fn attempt_ready(&mut self, lane: usize, at_most: usize) {
         let ready = std::mem::take(&mut self.lanes[lane].ready);
@@ -90,7 +82,7 @@ impl State {
         }
     }
 
-    pub(super) fn stop_socket(&mut self, lane: usize, socket: Socket) {
+    fn stop_socket(&mut self, lane: usize, socket: Socket) {
         let number = match self.lanes[lane].sockets.open(socket) {
             Some(Body::Listener { accept: Some(asked), .. }) => asked.number,
             Some(Body::Stream(StreamSocket { receive: Some(receiving), .. })) => receiving.asked.number,
@@ -188,26 +180,6 @@ impl State {
         self.end_on_socket(lane, socket, Fault::CANCELLED);
     }
 
-    pub(super) fn end_on_socket(&mut self, lane: usize, socket: Socket, fault: Fault) {
-        let Some(slot) = self.lanes[lane].sockets.get(socket) else { return };
-        let ended = match &mut slot.body {
-            Body::Listener { accept, .. } => accept.take().map(|asked| (asked, Outcome::Failed(fault))),
-            Body::Stream(at) => at.receive.take().map(|receiving| receiving.failed(fault)),
-            Body::Datagram { receive, .. } => receive
-                .take()
-                .map(|(asked, batch)| (asked, Outcome::Datagram(DatagramOutcome::Arrived { batch, fault: Some(fault) }))),
-        };
-        if let Some((asked, outcome)) = ended {
-            self.complete_cancelled(lane, asked, Some(socket), outcome);
-        }
-    }
-
-    pub(super) fn complete_cancelled(&mut self, lane: usize, asked: Asked, socket: Option<Socket>, outcome: Outcome) {
-        if !self.plants(Planted::LeakedCancel) {
-            self.complete(lane, asked, socket, outcome);
-        }
-    }
-
     fn close(&mut self, lane: usize, asked: Asked, socket: Socket, reset: bool) {
         if self.lanes[lane].sockets.open(socket).is_none() {
             return self.complete(lane, asked, None, Outcome::Failed(Fault::CANCELLED));
@@ -257,34 +229,6 @@ impl State {
         }
         self.attempt_receive(lane, socket);
         self.lanes[lane].sockets.stream(socket).is_some_and(|at| at.receive.is_none())
-    }
-
-    fn cancel_send(&mut self, lane: usize, socket: Socket) {
-        let Some(at) = self.lanes[lane].sockets.stream(socket) else { return };
-        if let Some((asked, rest)) = at.send.take() {
-            let outcome = Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest, fault: Some(Fault::CANCELLED) });
-            self.complete_cancelled(lane, asked, Some(socket), outcome);
-        }
-    }
-
-    /// Reports a socket closed once nothing of it is left.
-    pub(super) fn complete_close(&mut self, lane: usize, socket: Socket) {
-        let Some(slot) = self.lanes[lane].sockets.get(socket) else { return };
-        if let (Some(asked), 0) = (slot.closing, slot.holds) {
-            self.close_descriptor_of(lane, socket);
-            self.complete(lane, asked, Some(socket), Outcome::Closed);
-        }
-    }
-}
-
-impl Receiving {
-    /// How it ends with `fault`.
-    pub(super) fn failed(self, fault: Fault) -> (Asked, Outcome) {
-        let outcome = match self.into {
-            Some((lease, _)) => Outcome::Stream(StreamOutcome::Filled { lease, fault: Some(fault) }),
-            None => Outcome::Failed(fault),
-        };
-        (self.asked, outcome)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Files, offloaded calls, and descriptors of others.
 
-use super::BAD_DESCRIPTOR;
+use super::descriptors::BAD_DESCRIPTOR;
 use crate::check::Asked;
 use crate::faults::FaultKind;
 use crate::lane::{FileWork, OpenFile};

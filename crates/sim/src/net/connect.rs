@@ -1,7 +1,7 @@
 //! What connections begin with: attempts, and listeners with their backlog.
 
-use super::names::is_unix;
-use super::{Binding, Owner};
+use super::binding::{Binding, Owner};
+use super::unix::is_unix;
 use crate::check::Asked;
 use corelane_seam::StreamOptions;
 use std::collections::VecDeque;

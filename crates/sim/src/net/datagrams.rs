@@ -1,7 +1,7 @@
 //! Datagrams, and ports with bounded queues.
 
-use super::names::is_unix;
-use super::{Binding, Owner};
+use super::binding::{Binding, Owner};
+use super::unix::is_unix;
 use corelane_seam::Fault;
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -4,66 +4,15 @@
 //! A path outlives its socket: nobody is there then, and whoever connects is refused, until somebody binds it again. That the path is in the way of
 //! a real bind is for those who make sockets before lanes (`NamedSocket` of `os`), of whom there are none here.
 
-use super::{IN_USE, INVALID, NO_FAMILY, Network, Owner, REFUSED};
-use corelane_seam::{Address, Fault, Reason, Unix};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use super::binding::Owner;
+use super::errno::{IN_USE, INVALID, NO_FAMILY, NOT_FOUND, REFUSED};
+use super::network::Network;
+use super::unix::{Name, is_nameless, is_unix, nameless_address, number, numbered_address, user_of};
+use corelane_seam::{Address, Fault, Unix};
+use std::net::{IpAddr, SocketAddr};
 
-/// The first words of the addresses by which names, and sockets without one, are known inside.
-const NAMES: u16 = 0xfd55;
-const NAMELESS: u16 = 0xfd56;
-/// The port of all of them.
-const PORT: u16 = 1;
 /// Whose processes lanes are.
 const LANES_USER: u32 = 1000;
-
-const NOT_FOUND: Fault = Fault { reason: Reason::NotFound, number: 2 };
-/// A queue is full, and who has something for it is told (EAGAIN).
-pub(crate) const FULL: Fault = Fault { reason: Reason::Busy, number: 11 };
-
-/// A name that somebody has, had or asked for.
-pub(crate) struct Name {
-    host: usize,
-    unix: Unix,
-    /// Whose it is, or was last.
-    user: u32,
-    /// It was bound: if it is a path, it lies in the file system.
-    was_bound: bool,
-}
-
-/// Whether it is a Unix socket's, with a name or without.
-pub(crate) fn is_unix(ip: IpAddr) -> bool {
-    matches!(ip, IpAddr::V6(ip) if [NAMES, NAMELESS].contains(&ip.segments()[0]))
-}
-
-/// Whether it is that of a Unix socket without a name.
-pub(crate) fn is_nameless(ip: IpAddr) -> bool {
-    matches!(ip, IpAddr::V6(ip) if ip.segments()[0] == NAMELESS)
-}
-
-fn number(ip: IpAddr) -> Option<usize> {
-    (is_unix(ip) && !is_nameless(ip)).then(|| low_word(ip) as usize)
-}
-
-fn low_word(ip: IpAddr) -> u32 {
-    match ip {
-        IpAddr::V6(ip) => ip.to_bits() as u32,
-        IpAddr::V4(ip) => unreachable!("{ip} is no Unix socket's"),
-    }
-}
-
-/// The user of a socket without a name, who is told by its address.
-fn user_of(nameless: IpAddr) -> u32 {
-    match nameless {
-        IpAddr::V6(ip) => (ip.to_bits() >> 32) as u32,
-        IpAddr::V4(ip) => unreachable!("{ip} is no Unix socket's"),
-    }
-}
-
-fn inside(first: u16, user: u32, number: u64) -> SocketAddr {
-    assert!(number <= u32::MAX.into(), "a world ends before its numbers do");
-    let bits = u128::from(first) << 112 | u128::from(user) << 32 | u128::from(number);
-    SocketAddr::new(Ipv6Addr::from_bits(bits).into(), PORT)
-}
 
 impl Network {
     /// How an address is known inside: on this host, if it is a Unix name.
@@ -92,12 +41,12 @@ impl Network {
             self.names.push(Name { host, unix, user: LANES_USER, was_bound: false });
             self.names.len() - 1
         });
-        inside(NAMES, 0, number as u64)
+        numbered_address(number)
     }
 
     /// A socket without a name, of a process of `user`.
     fn nameless(&mut self, user: u32) -> SocketAddr {
-        inside(NAMELESS, user, self.name())
+        nameless_address(user, self.name())
     }
 
     /// How the socket of a peer of the test is known, on the first host; it is of that user.

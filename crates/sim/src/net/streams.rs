@@ -1,7 +1,8 @@
 //! Connections: two ends, and a pipe each way between them.
 
+use super::binding::Owner;
+use super::errno::{BROKEN_PIPE, RESET};
 use super::pipe::{Finish, Pipe};
-use super::{BROKEN_PIPE, Owner, RESET};
 use crate::check::Violation;
 use corelane_seam::Fault;
 use std::net::SocketAddr;

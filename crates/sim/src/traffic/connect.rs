@@ -3,10 +3,10 @@
 use crate::faults::FaultKind;
 use crate::log::{Detail, Site};
 use crate::net::connect::{Attempt, Opener};
-use crate::net::names::{self, is_unix};
 use crate::net::pipe::{Pipe, buffer_bytes};
 use crate::net::streams::{End, Stream};
-use crate::net::{OUTSIDE, Owner, REFUSED, TIMED_OUT, UNREACHABLE, destination, find};
+use crate::net::unix::is_unix;
+use crate::net::{FULL, OUTSIDE, Owner, REFUSED, TIMED_OUT, UNREACHABLE, destination, find};
 use crate::state::{Event, State};
 use corelane_seam::{Fault, Outcome, StreamOptions, StreamOutcome};
 use std::net::SocketAddr;
@@ -55,7 +55,7 @@ impl State {
         match (listener.refuses_new, is_full) {
             (false, false) => self.open_stream(name, port),
             (true, _) if is_unix(attempt.to.ip()) => self.fail_attempt(name, REFUSED),
-            (false, true) if is_unix(attempt.to.ip()) => self.fail_attempt(name, names::FULL),
+            (false, true) if is_unix(attempt.to.ip()) => self.fail_attempt(name, FULL),
             _ => self.retry(name),
         }
     }

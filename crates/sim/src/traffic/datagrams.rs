@@ -3,8 +3,8 @@
 use crate::faults::FaultKind;
 use crate::log::{Detail, Site};
 use crate::net::datagrams::{DatagramPort, Packet};
-use crate::net::names::{self, is_unix};
-use crate::net::{INVALID, OUTSIDE, Owner, REFUSED, destination, find};
+use crate::net::unix::{is_nameless, is_unix};
+use crate::net::{FULL, INVALID, OUTSIDE, Owner, REFUSED, destination, find};
 use crate::state::{Event, State};
 use corelane_seam::Fault;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ impl State {
     pub(crate) fn give(&mut self, packet: Packet) -> Result<(), Fault> {
         let name = self.at_name(packet.from, packet.to)?;
         if self.net.ports[&name].is_full() {
-            return Err(names::FULL);
+            return Err(FULL);
         }
         self.arrive_packet(OUTSIDE, packet);
         Ok(())
@@ -22,7 +22,7 @@ impl State {
 
     /// The datagram socket at a Unix name, for what comes from `from`.
     pub(crate) fn at_name(&self, from: SocketAddr, to: SocketAddr) -> Result<u64, Fault> {
-        if names::is_nameless(to.ip()) || !is_unix(from.ip()) {
+        if is_nameless(to.ip()) || !is_unix(from.ip()) {
             return Err(INVALID);
         }
         self.hearer(self.net.host_of(OUTSIDE, to.ip()), from, to).ok_or_else(|| self.net.nobody_at(to))

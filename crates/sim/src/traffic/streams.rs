@@ -3,9 +3,9 @@
 use crate::faults::FaultKind;
 use crate::log::{Detail, Site};
 use crate::net::Owner;
-use crate::net::names::is_unix;
 use crate::net::pipe::{Finish, Piece};
 use crate::net::streams::imbalance;
+use crate::net::unix::is_unix;
 use crate::state::{Event, State};
 
 impl State {

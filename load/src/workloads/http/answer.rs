@@ -1,14 +1,22 @@
 //! The answers on one connection: heads and contents in turn.
 
+use super::counts::{CONTENT_BYTES, HEAD_BYTES, REDIRECTS, TRAILER_BYTES};
 use super::expect::Gathered;
-use super::{CLIENT_ERROR, CONTENT, CUT, Http, MALFORMED, SERVER_ERROR, UNASKED, place};
+use super::head::{Head, malformed, read};
+use super::kinds::{CLIENT_ERROR, CONTENT, CUT, MALFORMED, SERVER_ERROR, UNASKED};
+use super::request::Path;
 use crate::kinds::Kind;
 use crate::workload::Answers;
 use corelane::Input;
-use corelane_wire::http1::{
-    Answer, Body, Framing, Limits, Method, Part, Refusal, Responses, Scratch, TRAILER_BYTES_MAX, trailers,
-};
+use corelane_wire::http1::{Body, Limits, Part, Responses, Scratch, TRAILER_BYTES_MAX, trailers};
 use std::collections::VecDeque;
+
+/// What the answers of one lane are read and judged by.
+pub struct Judge {
+    pub paths: Vec<Path>,
+    pub is_head: bool,
+    pub any_status: bool,
+}
 
 /// One connection.
 pub struct Stream {
@@ -36,17 +44,6 @@ struct Reading {
     body: Body,
     content: Gathered,
     trailer_bytes: u64,
-}
-
-/// What the head of an answer says.
-#[derive(Clone, Copy)]
-pub struct Head {
-    bytes: usize,
-    status: u16,
-    framing: Framing,
-    stays: bool,
-    pub is_interim: bool,
-    is_redirect: bool,
 }
 
 /// Where a machine stands: there may be more in what has come.
@@ -99,9 +96,9 @@ impl At {
     }
 }
 
-impl Http {
+impl Judge {
     /// Takes what has arrived.
-    pub(super) fn take(&mut self, stream: &mut Stream, input: &mut Input, answers: &mut Answers<'_>) -> Result<(), Kind> {
+    pub fn take(&mut self, stream: &mut Stream, input: &mut Input, answers: &mut Answers<'_>) -> Result<(), Kind> {
         loop {
             let step = match stream.at {
                 At::Head(_) => self.take_head(stream, input, answers)?,
@@ -202,10 +199,10 @@ impl Http {
         let counted = [
             (0, interim),
             (class - 1, 1),
-            (place::REDIRECTS, u64::from(head.is_redirect)),
-            (place::HEAD_BYTES, head.bytes as u64 + interim_bytes),
-            (place::CONTENT_BYTES, content.bytes),
-            (place::TRAILER_BYTES, trailer_bytes),
+            (REDIRECTS, u64::from(head.is_redirect)),
+            (HEAD_BYTES, head.bytes as u64 + interim_bytes),
+            (CONTENT_BYTES, content.bytes),
+            (TRAILER_BYTES, trailer_bytes),
         ];
         answers.oldest(outcome, &counted)?;
         stream.had_one = true;
@@ -241,25 +238,4 @@ fn join(input: &mut Input, most: usize) -> Step {
     let there = input.len().min(most + 1);
     let joined = input.first().len() < there && input.contiguous(there).is_some();
     if joined { Step::GoOn } else { Step::Wait }
-}
-
-/// Reads a head, if it is whole.
-fn read(responses: &mut Responses, bytes: &[u8], is_head: bool) -> Result<Option<Head>, Kind> {
-    let method = if is_head { Method::Head } else { Method::Get };
-    let mut scratch = Scratch::new();
-    Ok(match responses.next(bytes, &mut scratch).map_err(malformed)? {
-        Answer::More => None,
-        Answer::Response { head, bytes } => Some(Head {
-            bytes,
-            status: head.status.code(),
-            framing: head.framing(method),
-            stays: head.persists(method),
-            is_interim: head.status.is_interim(),
-            is_redirect: matches!(head.status.code(), 301 | 302 | 303 | 307 | 308) && head.fields.get("location").is_some(),
-        }),
-    })
-}
-
-fn malformed(_: Refusal) -> Kind {
-    MALFORMED
 }

@@ -1,6 +1,6 @@
 //! Which path is next: in turn, each in proportion to its weight, so that any number of requests has each path as often as its share says.
 
-use super::Wanted;
+use super::settings::Wanted;
 use crate::error::Error;
 
 /// Most paths, and the most that their weights come to.

@@ -1,8 +1,8 @@
 //! Requests: a head a path, written once, and content from the pattern.
 
-use super::HttpSettings;
-use super::answer::Head;
 use super::expect::Expect;
+use super::head::Head;
+use super::settings::{HttpSettings, Wanted};
 use crate::error::Error;
 use crate::pattern;
 use corelane::Output;
@@ -27,7 +27,7 @@ pub struct Path {
 /// # Errors
 /// [`Error::Setting`] with what cannot be written.
 pub fn paths(settings: &HttpSettings, size: usize) -> Result<Vec<Path>, Error> {
-    let path = |wanted: &super::Wanted| {
+    let path = |wanted: &Wanted| {
         let head = |is_last| head(settings, &wanted.path, size, is_last);
         let expect = wanted.expect.unwrap_or(settings.expect);
         Ok(Path { head: head(false)?, last_head: head(true)?, expect, known: None })
@@ -97,7 +97,6 @@ impl Path {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workloads::http::Wanted;
 
     fn written(settings: &HttpSettings, size: usize, is_last: bool) -> String {
         String::from_utf8(head(settings, "/a?b", size, is_last).unwrap()).unwrap()

@@ -1,11 +1,7 @@
-//! What is asked for: the words of the options and of the URL.
+//! What a plan says of requests, and how the words of that are read.
 
 use super::expect::Expect;
-use super::{ANY_STATUS, EXPECT, HEADER, METHOD, PATH, PATHS};
-use crate::error::Error;
-use crate::place::Destination;
 use crate::plan::Plan;
-use corelane::service::entry::choice::Chosen;
 
 /// What a plan says of requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,39 +58,6 @@ impl Default for HttpSettings {
 }
 
 impl HttpSettings {
-    /// What was chosen, at a place.
-    pub(super) fn of(chosen: &Chosen, place: &Destination) -> Result<Self, Error> {
-        let wrong = |name, why| Error::Setting { name, why };
-        let mut list: Vec<Wanted> = Vec::new();
-        for text in chosen.texts(&PATH) {
-            list.push(wanted(text).map_err(|why| wrong("path", why))?);
-        }
-        if let Some(text) = chosen.text(&PATHS) {
-            list.extend(self::list(text).map_err(|why| wrong("paths", why))?);
-        }
-        if !list.is_empty() && !matches!(place.path.as_str(), "" | "/") {
-            return Err(wrong(
-                "path",
-                format!("{} has a path of its own: leave that out, or name it with the others", place.url),
-            ));
-        }
-        if list.is_empty() {
-            let slash = if place.path.starts_with('/') { "" } else { "/" };
-            list.push(Wanted::new(&format!("{slash}{}", place.path)));
-        }
-        let headers: Result<Vec<_>, String> = chosen.texts(&HEADER).map(header).collect();
-        let expect = chosen.text(&EXPECT).map_or(Ok(Expect::First), str::parse);
-        Ok(Self {
-            wanted: list,
-            host: place.authority.clone(),
-            method: chosen.text(&METHOD).map(str::to_owned),
-            headers: headers.map_err(|why| wrong("header", why))?,
-            expect: expect.map_err(|why| wrong("expect", why))?,
-            any_status: chosen.flag(&ANY_STATUS),
-            ..Self::default()
-        })
-    }
-
     /// What a plan says.
     pub fn in_plan(plan: &Plan) -> Self {
         plan.particulars.get()
@@ -184,48 +147,6 @@ pub fn header(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workloads::http::ENTRY;
-
-    fn settings(url: &str, options: &[(&str, &str)]) -> Result<HttpSettings, Error> {
-        let mut chosen = Chosen::default();
-        for (name, value) in options {
-            chosen.choose(ENTRY.options, name, Some(value)).unwrap();
-        }
-        HttpSettings::of(&chosen, &ENTRY.place(Some(url))?)
-    }
-
-    #[test]
-    fn the_url_alone_says_what_is_asked_for() {
-        for (url, host, path) in [
-            ("http://127.0.0.1", "127.0.0.1", "/"),
-            ("http://127.0.0.1:8080/a/b?c=d", "127.0.0.1:8080", "/a/b?c=d"),
-            ("http://[::1]:80?x", "[::1]:80", "/?x"),
-            ("unix:/run/x.sock", "localhost", "/"),
-        ] {
-            let settings = settings(url, &[]).unwrap();
-            assert_eq!((settings.host.as_str(), settings.wanted), (host, vec![Wanted::new(path)]), "{url}");
-        }
-        assert_eq!(ENTRY.place(Some("http://127.0.0.1/a")).unwrap().url, "http://127.0.0.1:80/a");
-        assert!(settings("http://127.0.0.1/a#b", &[]).unwrap_err().to_string().contains('#'));
-    }
-
-    #[test]
-    fn paths_have_weights_and_contents() {
-        let found = settings("http://127.0.0.1/", &[("path", "/a"), ("path", "3 /b any"), ("path", "/c 7")]).unwrap().wanted;
-        let wanted = [(1, "/a", None), (3, "/b", Some(Expect::Any)), (1, "/c", Some(Expect::Length(7)))];
-        let wanted = wanted.map(|(weight, path, expect)| Wanted { path: path.to_owned(), weight, expect });
-        assert_eq!(found, wanted);
-        let both = settings("http://127.0.0.1/x", &[("path", "/a")]).unwrap_err().to_string();
-        assert!(both.contains("http://127.0.0.1:80/x") && both.contains("leave that out"), "{both}");
-    }
-
-    #[test]
-    fn a_list_is_read_line_by_line() {
-        let found = settings("http://127.0.0.1", &[("paths", "# all\n/a\n\n  2 /b\n"), ("path", "/c")]).unwrap().wanted;
-        assert_eq!(found.iter().map(|wanted| wanted.path.as_str()).collect::<Vec<_>>(), ["/c", "/a", "/b"]);
-        assert!(list("/a\nb\n").unwrap_err().starts_with("line 2: "));
-        assert!(list("# none\n").unwrap_err().contains("names no path"));
-    }
 
     #[test]
     fn what_is_no_path_header_or_method_is_said() {

@@ -3,6 +3,9 @@
 use corelane_wire::http1::{self, Coding, Fields, Method, Refusal, Scratch, trailers};
 use std::cell::OnceCell;
 
+/// What may be done with files.
+pub(super) const METHODS: &str = "GET, HEAD, OPTIONS";
+
 /// Codings of files that may lie beside others, best first, and how their names end.
 pub(super) const CODINGS: [(Coding, &str); 3] = [(Coding::Brotli, ".br"), (Coding::Zstandard, ".zst"), (Coding::Gzip, ".gz")];
 

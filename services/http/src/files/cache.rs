@@ -4,8 +4,7 @@
 //! the long queue if it comes again. So a crawler that asks for each file once takes a tenth of the memory and no more (S3-FIFO: Yang and others, "FIFO queues are all you need
 //! for cache eviction", SOSP 2023).
 
-use super::TRUE_FOR;
-use super::directories::{Directory, VOUCHED_FOR};
+use super::directories::{Directory, TRUE_FOR, VOUCHED_FOR};
 use super::entity::Entity;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -8,8 +8,7 @@
 //! So a file that was opened, through no link, while its directory stood is what its name means until something is told: whatever changes that happens in one of these directories.
 //! What nobody tells of (writes through mapped memory or through another name of the file, what is mounted above it) is found when the file is looked at after [`VOUCHED_FOR`].
 
-use super::place::Where;
-use super::{Files, TRUE_FOR};
+use super::tokens::Tokens;
 use corelane::Cx;
 use corelane::service::{Fault, File, FileOutcome, OpenOptions, Outcome, Reason, Watch};
 use std::cell::{Cell, RefCell};
@@ -20,6 +19,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 
+/// How long what was seen of a file is taken for true where nobody tells that it has changed, in nanoseconds: a second.
+pub(super) const TRUE_FOR: u64 = 1_000_000_000;
 /// How long what was seen of a file is taken for true while its directory stands, in nanoseconds: a minute.
 pub(super) const VOUCHED_FOR: u64 = 60 * TRUE_FOR;
 /// How many watches of a directory may end within a second; then it rests for one, and what lies in it is looked at again each second. Something may
@@ -184,88 +185,80 @@ fn is_at_or_beneath(other: &[u8], path: &[u8]) -> bool {
     path.is_empty() || other.len() == path.len() || other[path.len()] == b'/'
 }
 
-impl Files {
-    /// The directory of this path, to be kept by whoever wants it watched; none if it is not to be watched now.
-    pub(super) fn watched(&mut self, cx: &mut Cx<'_>, at: Where, path: &[u8]) -> Option<Rc<Directory>> {
+impl Directories {
+    /// The directory of this path beneath `root`, to be kept by whoever wants it watched; none if it is not to be watched now.
+    pub fn watched(&mut self, cx: &mut Cx<'_>, tokens: &mut Tokens, root: Option<&File>, path: &[u8]) -> Option<Rc<Directory>> {
         let levels = 1 + path.iter().filter(|byte| **byte == b'/').count();
         if levels > DEPTH_MAX {
             return None;
         }
         let now = cx.now().nanoseconds();
-        let directories = &self.tree(at).directories;
-        if let Some(directory) = directories.kept(path) {
+        if let Some(directory) = self.kept(path) {
             return Some(directory);
         }
-        if directories.rests(path, now) {
+        if self.rests(path, now) {
             return None;
         }
-        let above = if path.is_empty() { None } else { Some(self.watched(cx, at, directory_of(path))?) };
-        let directory = self.tree_mut(at).directories.add(path, above, now);
-        self.begin_watching(cx, at, &directory);
+        let above = if path.is_empty() { None } else { Some(self.watched(cx, tokens, root, directory_of(path))?) };
+        let directory = self.add(path, above, now);
+        self.begin(cx, tokens, root, &directory);
         Some(directory)
     }
 
     /// Opens a directory, or watches the root, if all above it stands.
-    fn begin_watching(&mut self, cx: &mut Cx<'_>, at: Where, directory: &Rc<Directory>) {
+    fn begin(&mut self, cx: &mut Cx<'_>, tokens: &mut Tokens, root: Option<&File>, directory: &Rc<Directory>) {
         assert!(directory.state.get() == State::Waits, "a directory begins to be watched once");
-        let root = match self.tree(at).root.directory() {
-            Some(root) if directory.above.as_ref().is_none_or(|above| above.stands()) => root.clone(),
+        let root = match root {
+            Some(root) if directory.above.as_ref().is_none_or(|above| above.stands()) => root,
             _ => return,
         };
-        let token = self.next_token();
+        let token = tokens.next();
         directory.state.set(State::Begins);
-        self.tree_mut(at).directories.asked.insert(token, Rc::downgrade(directory));
+        self.asked.insert(token, Rc::downgrade(directory));
         match &*directory.path {
-            b"" => watch(cx, directory, &root, token),
+            b"" => watch(cx, directory, root, token),
             name => {
                 let options = OpenOptions::new().read(true).directory(true).no_links(true);
-                cx.open_beneath(&root, path(name).to_path_buf(), options, token);
+                cx.open_beneath(root, path(name).to_path_buf(), options, token);
             }
         }
     }
 
-    /// Takes what came of a directory; gives it back if that was none.
-    pub(super) fn directory_went_on(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) -> Option<Outcome> {
-        let Some(at) = self.places().find(|at| self.tree(*at).directories.asked.contains_key(&token)) else {
-            return Some(outcome);
-        };
+    /// Whether one of them was asked for by this token.
+    pub fn have_asked(&self, token: u64) -> bool {
+        self.asked.contains_key(&token)
+    }
+
+    /// Takes what came of a directory that was asked for.
+    pub fn went_on(&mut self, cx: &mut Cx<'_>, tokens: &mut Tokens, root: Option<&File>, token: u64, outcome: Outcome) {
         let now = cx.now().nanoseconds();
-        let directories = &mut self.tree_mut(at).directories;
-        let directory = directories.asked[&token].upgrade().filter(|directory| directory.state.get() != State::Told);
+        let directory = self.asked[&token].upgrade().filter(|directory| directory.state.get() != State::Told);
         match (directory, outcome) {
             (Some(directory), Outcome::File(FileOutcome::Opened { file, .. })) => watch(cx, &directory, &file, token),
-            (Some(directory), Outcome::File(FileOutcome::Watched)) => self.now_stands(cx, at, &directory),
+            (Some(directory), Outcome::File(FileOutcome::Watched)) => self.now_stands(cx, tokens, root, &directory),
             // It goes on until its end is told.
             (None, Outcome::File(FileOutcome::Watched)) => {}
             (directory, outcome) => {
-                directories.asked.remove(&token);
+                self.asked.remove(&token);
                 match (directory, outcome) {
-                    (Some(directory), Outcome::File(FileOutcome::Changed)) => directories.end(&directory.path, State::Told, now),
-                    (Some(directory), Outcome::Failed(fault)) => directories.failed(&directory.path, fault, now),
+                    (Some(directory), Outcome::File(FileOutcome::Changed)) => self.end(&directory.path, State::Told, now),
+                    (Some(directory), Outcome::Failed(fault)) => self.failed(&directory.path, fault, now),
                     (Some(_), _) => unreachable!("an operation ends as one of its kind"),
                     (None, _) => {}
                 }
             }
         }
-        None
     }
 
-    fn now_stands(&mut self, cx: &mut Cx<'_>, at: Where, directory: &Rc<Directory>) {
+    fn now_stands(&mut self, cx: &mut Cx<'_>, tokens: &mut Tokens, root: Option<&File>, directory: &Rc<Directory>) {
         assert!(directory.state.get() == State::Begins, "what is watched was begun");
         assert!(directory.above.as_ref().is_none_or(|above| above.stands()), "what was told of above ended all beneath it");
         directory.state.set(State::Stands);
-        for waiting in self.tree(at).directories.waiting_for(directory) {
-            self.begin_watching(cx, at, &waiting);
+        for waiting in self.waiting_for(directory) {
+            self.begin(cx, tokens, root, &waiting);
         }
     }
-}
 
-fn watch(cx: &mut Cx<'_>, directory: &Directory, file: &File, token: u64) {
-    let before = directory.watch.replace(Some(cx.watch_directory(file, token)));
-    assert!(before.is_none(), "a directory is watched once");
-}
-
-impl Directories {
     /// A directory could not be opened or watched.
     fn failed(&mut self, path: &[u8], fault: Fault, now: u64) {
         // A link on the way, or a directory that is gone, says nothing of others.
@@ -274,6 +267,11 @@ impl Directories {
         }
         self.end(path, State::Failed, now);
     }
+}
+
+fn watch(cx: &mut Cx<'_>, directory: &Directory, file: &File, token: u64) {
+    let before = directory.watch.replace(Some(cx.watch_directory(file, token)));
+    assert!(before.is_none(), "a directory is watched once");
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Pages of directories while they are sent: each lies in memory once, whoever asks for it, and leaves as there is room.
 
-use super::Files;
-use crate::application::{Exchange, Goes, Produced};
+use crate::application::{Application, Exchange, Goes, Produced};
 use crate::{Parts, Reply};
 use corelane::Cx;
 use corelane::service::Refused;
@@ -73,12 +72,12 @@ impl Rest {
     }
 }
 
-impl Exchange<Files> for Rest {
-    fn go_on(&mut self, _files: &mut Files, _cx: &mut Cx<'_>, _reply: Reply<'_>) -> Result<Goes, Refused> {
+impl<A: Application> Exchange<A> for Rest {
+    fn go_on(&mut self, _application: &mut A, _cx: &mut Cx<'_, A::Talk>, _reply: Reply<'_>) -> Result<Goes, Refused> {
         unreachable!("its answer has begun")
     }
 
-    fn produce(&mut self, _files: &mut Files, _cx: &mut Cx<'_>, parts: &mut Parts<'_>) -> Produced {
+    fn produce(&mut self, _application: &mut A, _cx: &mut Cx<'_, A::Talk>, parts: &mut Parts<'_>) -> Produced {
         let rest = &self.page.text.as_bytes()[self.sent..];
         let piece = &rest[..rest.len().min(PIECE_BYTES)];
         if parts.write(piece).is_ok() {

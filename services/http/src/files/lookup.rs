@@ -1,12 +1,14 @@
 //! What lies at a name: opened beneath the root, and read if it is small.
 
 use super::asked::CODINGS;
-use super::cache::{Known, Seen};
+use super::cache::{Cache, Known, Seen};
 use super::directories::{Directory, directory_of};
 use super::entity::{Content, Entity};
-use super::listings::Page;
+use super::listings::{Listings, Page};
 use super::place::Where;
-use super::{Files, page};
+use super::tokens::Tokens;
+use super::trees::Trees;
+use super::{key, page};
 use corelane::Cx;
 use corelane::service::{
     ConnectionId, Fault, File, FileFacts, FileName, FileOutcome, Lease, OpenOptions, Outcome, Reason, Refused, Shared,
@@ -102,24 +104,6 @@ enum Step {
     Proof(FileFacts, Shared),
 }
 
-/// The key under which the cache has what is sent for a name in a coding: the name itself for a file of the site, else one that no name of those can be.
-pub(super) fn write_key(key: &mut Vec<u8>, at: Where, name: &[u8], coding: Coding) {
-    key.clear();
-    if at == Where::Errors {
-        key.push(b'/');
-    }
-    key.extend_from_slice(name);
-    if let Some((_, ending)) = CODINGS.iter().find(|(one, _)| *one == coding) {
-        key.push(0);
-        key.extend_from_slice(ending.as_bytes());
-    }
-}
-
-/// Beneath which root lies what a key stands for: no name begins with a slash.
-pub(super) fn place_of(key: &[u8]) -> Where {
-    if key.starts_with(b"/") { Where::Errors } else { Where::Site }
-}
-
 fn path(name: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(name))
 }
@@ -155,11 +139,41 @@ impl Lookup {
     }
 }
 
-impl Files {
+/// Finds what lies at names.
+pub(super) struct Finder {
+    pub trees: Trees,
+    pub tokens: Tokens,
+    /// The file that a directory is shown by.
+    pub index: String,
+    /// Whether directories that have none are listed.
+    pub lists: bool,
+    pub cache: Cache,
+    lookups: Lookups,
+    listings: Listings,
+}
+
+impl Finder {
+    pub fn new(trees: Trees, index: String, cache: Cache) -> Self {
+        let (lookups, listings) = Default::default();
+        Self { trees, tokens: Tokens::from(0), index, lists: false, cache, lookups, listings }
+    }
+
+    /// Opens all roots.
+    pub fn open_roots(&mut self, cx: &mut Cx<'_>) {
+        for at in self.trees.places() {
+            self.trees.at_mut(at).root.open(cx, self.tokens.of_root(at));
+        }
+    }
+
+    /// Opens a root again, if that is long ago.
+    pub fn look_after_root(&mut self, cx: &mut Cx<'_>, at: Where) {
+        self.trees.at_mut(at).root.look_after(cx, self.tokens.of_root(at));
+    }
+
     /// What lies at `name` in `coding`: known at once, or by a lookup that is under way then.
-    pub(super) fn look_up(&mut self, cx: &mut Cx<'_>, at: Where, name: &[u8], coding: Coding) -> Result<Found, Rc<Promise>> {
+    pub fn look_up(&mut self, cx: &mut Cx<'_>, at: Where, name: &[u8], coding: Coding) -> Result<Found, Rc<Promise>> {
         let mut key = Vec::new();
-        write_key(&mut key, at, name, coding);
+        key::write(&mut key, at, name, coding);
         match self.cache.get(&key, cx.now().nanoseconds()) {
             Some(Known::File(entity)) => return Ok(Found::File(entity.clone())),
             Some(Known::Nothing) => return Ok(Found::Not(Status::NOT_FOUND)),
@@ -168,13 +182,13 @@ impl Files {
         if let Some(lookup) = self.lookups.by_key.get(&key) {
             return Err(self.lookups.all[lookup].promise.clone());
         }
-        let root = &self.tree(at).root;
+        let root = &self.trees.at(at).root;
         let (has_root, beneath) = (root.directory().is_some() || root.is_opening(), root.generation());
         if !has_root || self.lookups.all.len() >= LOOKUPS_MAX {
             return Ok(Found::Not(Status::SERVICE_UNAVAILABLE));
         }
         let (promise, name) = (Rc::<Promise>::default(), name.to_vec());
-        let token = self.next_token();
+        let token = self.tokens.next();
         self.lookups.by_key.insert(key.clone(), token);
         let (step, begun) = (Step::Root, cx.time_of_day());
         let lookup = Lookup { key, at, name, coding, step, tries: 0, beneath, begun, stood: None, promise: promise.clone() };
@@ -182,8 +196,14 @@ impl Files {
         Err(promise)
     }
 
-    /// The root was opened, or is not there: lookups that wait for it go on.
-    pub(super) fn root_is_known(&mut self, cx: &mut Cx<'_>, at: Where) {
+    /// A root was opened, or is not there: lookups that wait for it go on.
+    fn root_opened(&mut self, cx: &mut Cx<'_>, at: Where, outcome: Outcome) {
+        let tree = self.trees.at_mut(at);
+        if tree.root.opened(outcome) {
+            tree.directories.end_all(cx.now().nanoseconds());
+            // What lies beneath the other root is as it was.
+            self.cache.forget(|key| key::place_of(key) == at);
+        }
         let waits = |(token, lookup): (&u64, &Lookup)| (matches!(lookup.step, Step::Root) && lookup.at == at).then_some(*token);
         let waiting: Vec<u64> = self.lookups.all.iter().filter_map(waits).collect();
         for token in waiting {
@@ -192,7 +212,21 @@ impl Files {
         }
     }
 
-    pub(super) fn lookup_went_on(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+    /// Takes what came of a root, a directory or a lookup.
+    pub fn went_on(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        if let Some(at) = self.trees.places().find(|at| self.tokens.of_root(*at) == token) {
+            return self.root_opened(cx, at, outcome);
+        }
+        match self.trees.places().find(|at| self.trees.at(*at).directories.have_asked(token)) {
+            Some(at) => {
+                let tree = self.trees.at_mut(at);
+                tree.directories.went_on(cx, &mut self.tokens, tree.root.directory(), token, outcome);
+            }
+            None => self.lookup_went_on(cx, token, outcome),
+        }
+    }
+
+    fn lookup_went_on(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
         let lookup = self.take(token);
         match (&lookup.step, outcome) {
             (Step::File, Outcome::File(FileOutcome::Opened { file, facts })) => self.file_opened(cx, token, lookup, file, facts),
@@ -230,7 +264,7 @@ impl Files {
 
     /// Opens the file, or waits for the root.
     fn begin(&mut self, cx: &mut Cx<'_>, token: u64, mut lookup: Lookup) {
-        let root = &self.tree(lookup.at).root;
+        let root = &self.trees.at(lookup.at).root;
         if root.directory().is_none() {
             return match root.is_opening() {
                 true => self.waits(token, lookup, Step::Root),
@@ -242,14 +276,14 @@ impl Files {
         }
         lookup.tries += 1;
         (lookup.beneath, lookup.begun) = (root.generation(), cx.time_of_day());
-        lookup.stood = self.tree(lookup.at).directories.standing(directory_of(&lookup.file(&self.index)));
+        lookup.stood = self.trees.at(lookup.at).directories.standing(directory_of(&lookup.file(&self.index)));
         self.open_file(cx, token, lookup, Step::File);
     }
 
     /// Opens the file, through no link if its directory is to vouch for it: it would say nothing of where that leads.
     fn open_file(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, step: Step) {
         // reason: it was looked whether it is there, and it goes only for another one.
-        let root = self.tree(lookup.at).root.directory().expect("files are opened beneath a root");
+        let root = self.trees.at(lookup.at).root.directory().expect("files are opened beneath a root");
         let options = READ.no_links(lookup.stood.is_some());
         cx.open_beneath(root, path(&lookup.coded_file(&self.index)), options, token);
         self.waits(token, lookup, step);
@@ -260,7 +294,7 @@ impl Files {
         let may_be_directory = match fault.reason {
             Reason::Busy => return self.begin(cx, token, lookup),
             Reason::Outside if lookup.stood.is_some() => {
-                return match self.tree(lookup.at).root.directory() {
+                return match self.trees.at(lookup.at).root.directory() {
                     Some(_) => self.open_file(cx, token, Lookup { stood: None, ..lookup }, Step::File),
                     None => self.begin(cx, token, lookup),
                 };
@@ -269,7 +303,7 @@ impl Files {
             Reason::NotFound => lookup.is_directory(),
             _ => false,
         };
-        match self.tree(lookup.at).root.directory() {
+        match self.trees.at(lookup.at).root.directory() {
             Some(root) if may_be_directory && lookup.coding == Coding::Identity => {
                 cx.open_beneath(root, path(lookup.directory()), READ.directory(true), token);
                 self.waits(token, lookup, Step::Directory(fault));
@@ -345,7 +379,7 @@ impl Files {
 
     /// Looks whether the file is still what it was as it was opened: what was read may be of another state.
     fn prove(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, facts: FileFacts, content: Shared) {
-        let root = &self.tree(lookup.at).root;
+        let root = &self.trees.at(lookup.at).root;
         if root.directory().is_none() || lookup.beneath != root.generation() {
             return self.begin(cx, token, lookup);
         }
@@ -362,7 +396,7 @@ impl Files {
         match entity.content {
             // It would keep its file open.
             Content::File(_) => drop(self.cache.remove(&lookup.key)),
-            _ if lookup.beneath == self.tree(lookup.at).root.generation() => {
+            _ if lookup.beneath == self.trees.at(lookup.at).root.generation() => {
                 let seen = self.seen(cx, &lookup, entity.facts.names);
                 self.cache.put(&lookup.key, Known::File(entity.clone()), seen);
             }
@@ -379,7 +413,9 @@ impl Files {
             Some(directory) if directory.stands() && names <= 1 => Seen::vouched(now, directory.clone()),
             _ => {
                 let file = lookup.file(&self.index);
-                Seen::at(now, self.watched(cx, lookup.at, directory_of(&file)))
+                let tree = self.trees.at_mut(lookup.at);
+                let directory = tree.directories.watched(cx, &mut self.tokens, tree.root.directory(), directory_of(&file));
+                Seen::at(now, directory)
             }
         }
     }
@@ -391,7 +427,7 @@ impl Files {
             match (lookup.at, lookup.coding, *status) {
                 (Where::Site, Coding::Identity, _) => drop(self.cache.remove(&lookup.key)),
                 // What is not beside one file, and pages that the operator has not, are not looked for each time.
-                (_, _, Status::NOT_FOUND) if lookup.beneath == self.tree(lookup.at).root.generation() => {
+                (_, _, Status::NOT_FOUND) if lookup.beneath == self.trees.at(lookup.at).root.generation() => {
                     let seen = self.seen(cx, &lookup, 0);
                     self.cache.put(&lookup.key, Known::Nothing, seen);
                 }

@@ -1,10 +1,11 @@
 //! Answers about a file: whole, in part, or not at all (RFC 9110 sections 13 and 14).
 
-use super::asked::Asked;
+use super::asked::{Asked, METHODS};
 use super::entity::{Content, Entity};
 use super::listings::{Page, Rest};
+use super::page;
 use super::sending::Sending;
-use super::{Files, METHODS, page};
+use super::state::Files;
 use crate::Reply;
 use crate::answer::Answer;
 use crate::application::{Exchange, First, Handled};

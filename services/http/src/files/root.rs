@@ -1,7 +1,6 @@
 //! The directory beneath which everything lies, which may be replaced by another of its name.
 
-use super::place::Where;
-use super::{Files, TRUE_FOR, lookup};
+use super::directories::TRUE_FOR;
 use corelane::Cx;
 use corelane::service::{File, FileFacts, FileOutcome, OpenOptions, Outcome};
 use std::path::PathBuf;
@@ -38,44 +37,35 @@ impl Root {
     pub fn is_opening(&self) -> bool {
         self.is_opening
     }
-}
 
-impl Files {
-    pub(super) fn open_root(&mut self, cx: &mut Cx<'_>, at: Where) {
-        let (token, now) = (self.root_token(at), cx.now().nanoseconds());
-        let root = &mut self.tree_mut(at).root;
-        assert!(!root.is_opening, "it is opened once at a time");
-        (root.is_opening, root.looked_at) = (true, now);
-        cx.open_file(root.path.clone(), OpenOptions::new().read(true).directory(true), token);
+    /// Opens it.
+    pub fn open(&mut self, cx: &mut Cx<'_>, token: u64) {
+        assert!(!self.is_opening, "it is opened once at a time");
+        (self.is_opening, self.looked_at) = (true, cx.now().nanoseconds());
+        cx.open_file(self.path.clone(), OpenOptions::new().read(true).directory(true), token);
     }
 
     /// Opens it again, if that is long ago; meanwhile what was opened then is good.
-    pub(super) fn look_after_root(&mut self, cx: &mut Cx<'_>, at: Where) {
-        let root = &self.tree(at).root;
-        if !root.is_opening && cx.now().nanoseconds() - root.looked_at > TRUE_FOR {
-            self.open_root(cx, at);
+    pub fn look_after(&mut self, cx: &mut Cx<'_>, token: u64) {
+        if !self.is_opening && cx.now().nanoseconds() - self.looked_at > TRUE_FOR {
+            self.open(cx, token);
         }
     }
 
-    pub(super) fn root_opened(&mut self, cx: &mut Cx<'_>, at: Where, outcome: Outcome) {
-        let tree = self.tree_mut(at);
-        assert!(std::mem::take(&mut tree.root.is_opening), "it was asked for");
+    /// Takes what came of that; returns whether it is another one now.
+    pub fn opened(&mut self, outcome: Outcome) -> bool {
+        assert!(std::mem::take(&mut self.is_opening), "it was asked for");
         let (directory, facts) = match outcome {
             Outcome::File(FileOutcome::Opened { file, facts }) => (Some(file), Some(facts)),
             _ => (None, None),
         };
-        let is_same = match (&facts, &tree.root.facts) {
+        let is_same = match (&facts, &self.facts) {
             (Some(facts), Some(before)) => facts.are_of(before),
             (None, None) => true,
             _ => false,
         };
-        (tree.root.directory, tree.root.facts) = (directory, facts);
-        if !is_same {
-            tree.root.generation += 1;
-            tree.directories.end_all(cx.now().nanoseconds());
-            // What lies beneath the other root is as it was.
-            self.cache.forget(|key| lookup::place_of(key) == at);
-        }
-        self.root_is_known(cx, at);
+        (self.directory, self.facts) = (directory, facts);
+        self.generation += u64::from(!is_same);
+        !is_same
     }
 }

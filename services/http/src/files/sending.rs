@@ -1,7 +1,7 @@
 //! The content of an answer, as there is room for it.
 
-use super::Files;
 use super::entity::{Content, Entity};
+use super::state::Files;
 use super::warming::Warmth;
 use crate::application::{Exchange, Goes, Produced};
 use crate::{Parts, Reply};
@@ -90,7 +90,7 @@ impl Sending {
             Warmth::Unknown | Warmth::Asked | Warmth::Waits => Produced::Wait,
         };
         if self.warmth.get() == Warmth::Unknown {
-            files.warm(cx, file, span.begin, span.bytes(), &self.warmth);
+            files.warmings.warm(cx, &mut files.finder.tokens, file, span.begin, span.bytes(), &self.warmth);
         }
         self.pieces.push_front(Piece::Span(span));
         produced

@@ -1,11 +1,11 @@
 //! A request whose file, or the page of whose refusal, is not in memory: it waits for that to be looked up, and is answered then.
 
-use super::Files;
 use super::asked::{Asked, Codings, KeptFields};
 use super::entity::Entity;
 use super::lookup::{Found, Promise};
 use super::place::Where;
 use super::respond::{self, Response, ResponseKind, Trouble};
+use super::state::Files;
 use crate::application::{Exchange, Goes, Produced};
 use crate::{Parts, Reply};
 use corelane::Cx;
@@ -58,7 +58,7 @@ impl Visit {
     fn ask(&mut self, files: &mut Files, cx: &mut Cx<'_>, at: Where, name: &[u8], coding: Coding) -> Option<Found> {
         let found = match self.waits_for.take() {
             Some(promise) => promise.found().cloned().ok_or(promise),
-            None => files.look_up(cx, at, name, coding).inspect_err(|promise| promise.wait(cx.id())),
+            None => files.finder.look_up(cx, at, name, coding).inspect_err(|promise| promise.wait(cx.id())),
         };
         found.map_err(|promise| self.waits_for = Some(promise)).ok()
     }
@@ -79,10 +79,10 @@ impl Visit {
 
     /// Looks for the operator's page for what is wrong: of its status, or else of all that begin so. None if that is waited for.
     fn seek_page(&mut self, files: &mut Files, cx: &mut Cx<'_>, status: Status) -> Option<Option<Rc<Entity>>> {
-        if files.errors.is_none() {
+        if files.finder.trees.errors.is_none() {
             return Some(None);
         }
-        files.look_after_root(cx, Where::Errors);
+        files.finder.look_after_root(cx, Where::Errors);
         let names = [format!("{}.html", status.code()), format!("{}x.html", status.code() / 10)];
         while let Some(name) = names.get(self.pages_missing) {
             match self.ask(files, cx, Where::Errors, name.as_bytes(), Coding::Identity)? {

@@ -1,6 +1,6 @@
 //! Parts of large files, brought where sending them does not wait for the disk.
 
-use super::Files;
+use super::tokens::Tokens;
 use crate::HttpCounter;
 use corelane::Cx;
 use corelane::service::{ConnectionId, File, FileOutcome, Outcome};
@@ -52,30 +52,31 @@ impl Warmings {
     fn next(&mut self) -> Option<Asker> {
         std::iter::from_fn(|| self.waiting.pop_front()).find(is_wanted)
     }
-}
 
-/// Whether somebody else than this list still has it.
-fn is_wanted((_, warmth): &Asker) -> bool {
-    Rc::strong_count(warmth) > 1
-}
-
-impl Files {
     /// Asks for the next window of a file, at `offset` and of `length` at the most; the connection is resumed when it is warm.
-    pub(super) fn warm(&mut self, cx: &mut Cx<'_>, file: &File, offset: u64, length: u64, warmth: &Rc<Cell<Warmth>>) {
+    pub fn warm(
+        &mut self,
+        cx: &mut Cx<'_>,
+        tokens: &mut Tokens,
+        file: &File,
+        offset: u64,
+        length: u64,
+        warmth: &Rc<Cell<Warmth>>,
+    ) {
         assert!(length > 0 && warmth.get() == Warmth::Unknown, "one window is asked for at a time");
-        if self.warmings.asked.len() >= WARMINGS_MAX {
+        if self.asked.len() >= WARMINGS_MAX {
             warmth.set(Warmth::Waits);
-            return self.warmings.wait((cx.id(), warmth.clone()));
+            return self.wait((cx.id(), warmth.clone()));
         }
         warmth.set(Warmth::Asked);
-        let token = self.next_token();
+        let token = tokens.next();
         cx.warm_file(file, offset, length.min(WINDOW_BYTES), token);
-        self.warmings.asked.insert(token, (cx.id(), warmth.clone()));
+        self.asked.insert(token, (cx.id(), warmth.clone()));
     }
 
     /// Takes what came of it; false if that was nobody's window.
-    pub(super) fn take_warmed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: &Outcome) -> bool {
-        let Some((id, warmth)) = self.warmings.asked.remove(&token) else { return false };
+    pub fn take_warmed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: &Outcome) -> bool {
+        let Some((id, warmth)) = self.asked.remove(&token) else { return false };
         assert_eq!(warmth.get(), Warmth::Asked, "what was asked is answered once");
         warmth.set(match outcome {
             Outcome::File(FileOutcome::Warm { bytes, was_cold }) => {
@@ -86,12 +87,17 @@ impl Files {
         });
         // Those that wait come before who has just had a window and wants its next; as many as there is room for, as one that was called before may not
         // have asked.
-        for _ in self.warmings.asked.len()..WARMINGS_MAX {
-            let Some((id, warmth)) = self.warmings.next() else { break };
+        for _ in self.asked.len()..WARMINGS_MAX {
+            let Some((id, warmth)) = self.next() else { break };
             warmth.set(Warmth::Unknown);
             cx.resume(id);
         }
         cx.resume(id);
         true
     }
+}
+
+/// Whether somebody else than this list still has it.
+fn is_wanted((_, warmth): &Asker) -> bool {
+    Rc::strong_count(warmth) > 1
 }

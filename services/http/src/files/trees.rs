@@ -1,6 +1,5 @@
 //! Where files lie: beneath the root of the site, or beneath the directory of its error pages. Each has a root that is looked after, and directories that are watched.
 
-use super::Files;
 use super::directories::Directories;
 use super::place::Where;
 use super::root::Root;
@@ -18,13 +17,19 @@ impl Tree {
     }
 }
 
-impl Files {
+/// All of them.
+pub(super) struct Trees {
+    pub site: Tree,
+    pub errors: Option<Tree>,
+}
+
+impl Trees {
     /// Those that there are.
-    pub(super) fn places(&self) -> impl Iterator<Item = Where> + use<> {
+    pub fn places(&self) -> impl Iterator<Item = Where> + use<> {
         [Some(Where::Site), self.errors.as_ref().map(|_| Where::Errors)].into_iter().flatten()
     }
 
-    pub(super) fn tree(&self, at: Where) -> &Tree {
+    pub fn at(&self, at: Where) -> &Tree {
         match at {
             Where::Site => &self.site,
             // reason: nobody looks there where there are none.
@@ -32,7 +37,7 @@ impl Files {
         }
     }
 
-    pub(super) fn tree_mut(&mut self, at: Where) -> &mut Tree {
+    pub fn at_mut(&mut self, at: Where) -> &mut Tree {
         match at {
             Where::Site => &mut self.site,
             // reason: as above.
