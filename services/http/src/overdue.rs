@@ -1,4 +1,5 @@
-//! Requests of which the rest does not come: answered with 408 (Request Timeout, RFC 9110 section 15.5.9) where nothing of the answer was sent.
+//! Requests of which the rest does not come: answered with 408 (Request Timeout, RFC 9110 section 15.5.9) where nothing of the answer was sent;
+//! with 503 (Service Unavailable, section 15.6.4) where it was the lane that had no memory for them.
 
 use crate::Reply;
 use crate::application::Application;
@@ -13,6 +14,7 @@ use corelane_wire::http1::Status;
 
 const HEAD: &str = "408 Request Timeout\nthe head of the request did not come whole in time\n";
 const CONTENT: &str = "408 Request Timeout\nthe content of the request did not come whole in time\n";
+const STARVED: &str = "503 Service Unavailable\nthere was no memory for the request in time\n";
 
 impl<A: Application> Http<A> {
     /// Gives up a request that does not come whole.
@@ -20,12 +22,16 @@ impl<A: Application> Http<A> {
         match session.active.take().map(|active| self.unboxed(active)) {
             Some(Active::Head(_)) => {
                 let asked = Asked { bytes: input.first(), head: None };
-                self.answer_overdue(call, HEAD, Trace::Asked(asked))
+                self.answer_overdue(call, (Status::REQUEST_TIMEOUT, HEAD), Trace::Asked(asked))
             }
-            Some(Active::Collected(mut collected)) => self.answer_overdue(call, CONTENT, Trace::Noted(&mut collected.note)),
+            Some(Active::Collected(mut collected)) => {
+                let is_ours = collected.waits_for_memory();
+                let says = if is_ours { (Status::SERVICE_UNAVAILABLE, STARVED) } else { (Status::REQUEST_TIMEOUT, CONTENT) };
+                self.answer_overdue(call, says, Trace::Noted(&mut collected.note))
+            }
             Some(Active::Running(mut running)) if running.stage == Stage::Content && running.sent.status == 0 => {
                 running.exchange.gone(&mut self.application, call.cx);
-                self.answer_overdue(call, CONTENT, Trace::Noted(&mut running.note))
+                self.answer_overdue(call, (Status::REQUEST_TIMEOUT, CONTENT), Trace::Noted(&mut running.note))
             }
             // Nothing is asked, or it is answered already; the end of the connection is told as any other.
             other => {
@@ -35,9 +41,14 @@ impl<A: Application> Http<A> {
         }
     }
 
-    fn answer_overdue(&mut self, call: &mut Call<'_, '_, A::Talk>, words: &str, mut trace: Trace<'_>) -> Next {
+    fn answer_overdue(
+        &mut self,
+        call: &mut Call<'_, '_, A::Talk>,
+        (status, words): (Status, &str),
+        mut trace: Trace<'_>,
+    ) -> Next {
         let reply = Reply::new(call.output, &self.desk, Facts::LAST, trace.again());
-        let answer = reply.answer(Status::REQUEST_TIMEOUT).media("text/plain; charset=utf-8");
+        let answer = reply.answer(status).media("text/plain; charset=utf-8");
         match answer.bytes::<Answered>(words.as_bytes()) {
             Ok(answered) => {
                 self.log_answer(trace, &answered, Facts::LAST);

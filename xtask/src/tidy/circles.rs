@@ -17,12 +17,8 @@ type Module = Vec<String>;
 
 /// Crates and modules of them of which the own file and the children still use each other, mostly by methods of one type that stand in
 /// several files. None is to be added.
-const LEFT: &[(&str, &str)] = &[
-    ("crates/corelane", "lanes"),
-    ("crates/event", "state"),
-    ("crates/isr", "dispatch"),
-    ("crates/isr", "reassembly"),
-];
+const LEFT: &[(&str, &str)] =
+    &[("crates/corelane", "lanes"), ("crates/event", "state"), ("crates/isr", "dispatch"), ("crates/isr", "reassembly")];
 
 /// Stands for a module's own file among its children, before all of them.
 const OWN: &str = "";

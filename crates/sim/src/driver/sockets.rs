@@ -1,4 +1,4 @@
-//! What sockets of a lane go through whatever their kind: who asks something of them, and how what is under way on them ends before its time.
+//! What a lane's sockets have in common: who asks something of them, how what is under way ends before its time, and when they are closed.
 
 use crate::check::Asked;
 use crate::faults::Planted;
@@ -31,7 +31,7 @@ impl State {
         }
     }
 
-    /// Completes what was cancelled.
+    /// Completes what ended before its time: it was cancelled, or it failed. Where that is planted as lost, nobody hears of it.
     pub(super) fn complete_cancelled(&mut self, lane: usize, asked: Asked, socket: Option<Socket>, outcome: Outcome) {
         if !self.plants(Planted::LeakedCancel) {
             self.complete(lane, asked, socket, outcome);

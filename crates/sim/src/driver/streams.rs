@@ -31,7 +31,7 @@ impl State {
     /// Starts what was asked of a listener or a connection.
     pub(super) fn start_on_stream(&mut self, lane: usize, asked: Asked, op: StreamOp) {
         let socket = match op {
-            StreamOp::StopAccept { .. } => unreachable!("it ends what was started"),
+            StreamOp::StopAccept { .. } => unreachable!("`start` has taken it: nothing is started"),
             StreamOp::Connect { to, from, options } => return self.connect(lane, asked, to, from, options),
             StreamOp::Accept { listener: socket }
             | StreamOp::Receive { socket }

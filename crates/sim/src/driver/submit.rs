@@ -175,11 +175,6 @@ impl State {
         true
     }
 
-    /// Ends the receive or accept that is under way on a socket.
-    fn cancel_on_socket(&mut self, lane: usize, socket: Socket) {
-        self.end_on_socket(lane, socket, Fault::CANCELLED);
-    }
-
     fn close(&mut self, lane: usize, asked: Asked, socket: Socket, reset: bool) {
         if self.lanes[lane].sockets.open(socket).is_none() {
             return self.complete(lane, asked, None, Outcome::Failed(Fault::CANCELLED));
@@ -191,7 +186,7 @@ impl State {
         if self.draw(FaultKind::CancelRace) && self.receive_in_time(lane, socket) {
             self.count(FaultKind::CancelRace);
         }
-        self.cancel_on_socket(lane, socket);
+        self.end_on_socket(lane, socket, Fault::CANCELLED);
         self.cancel_send(lane, socket);
         let Some(slot) = self.lanes[lane].sockets.get(socket) else { return };
         slot.closing = Some(asked);

@@ -429,6 +429,29 @@ fn a_record_that_takes_too_long_ends_its_connection() {
     case.close();
 }
 
+/// What came of a record while the service waited is no older, when that goes on, than the peer could help.
+#[test]
+fn time_in_which_the_service_waited_is_no_time_of_the_record() {
+    // (what the peer sends after it was resumed, and how it stands then)
+    for (number, (rest, status)) in [("art\n", Status::Open), ("", RESET)].into_iter().enumerate() {
+        let mut case = Case::new(Limits::new().receive_rate_min(0).read_limit(Duration::from_secs(3)));
+        let (peer, witness) = (case.connect(1 + number), case.witness.clone());
+        assert_eq!(case.ask(&peer, "any a\nwait\nsay p"), "");
+        case.wait(10 * S);
+        assert_eq!(case.ask(&witness, "resume a\nsay resumed\n"), "resumed\n");
+        case.wait(2 * S);
+        assert_eq!((peer.status(), case.count(C::ReadLimitHits)), (Status::Open, 0), "it has its three seconds");
+        peer.send(rest.as_bytes());
+        case.wait(2 * S);
+        assert_eq!((peer.status(), case.count(C::ReadLimitHits)), (status, u64::from(rest.is_empty())));
+        assert_eq!(bytes(&peer), rest.len() + usize::from(!rest.is_empty()), "{rest:?}");
+        assert_eq!(case.ask(&witness, "drop a\nsay dropped\n"), "dropped\n");
+        peer.close();
+        case.wait(MS);
+        case.close();
+    }
+}
+
 #[test]
 fn a_service_may_say_that_a_record_takes_too_long() {
     let mut case = Case::new(Limits::new().receive_rate_min(0).read_limit(Duration::from_secs(3)));

@@ -1,6 +1,6 @@
 //! The answers on one connection: heads and contents in turn.
 
-use super::counts::{CONTENT_BYTES, HEAD_BYTES, REDIRECTS, TRAILER_BYTES};
+use super::counts;
 use super::expect::Gathered;
 use super::head::{Head, malformed, read};
 use super::kinds::{CLIENT_ERROR, CONTENT, CUT, MALFORMED, SERVER_ERROR, UNASKED};
@@ -11,7 +11,7 @@ use corelane::Input;
 use corelane_wire::http1::{Body, Limits, Part, Responses, Scratch, TRAILER_BYTES_MAX, trailers};
 use std::collections::VecDeque;
 
-/// What the answers of one lane are read and judged by.
+/// What one lane asks, and how the answers are read and judged.
 pub struct Judge {
     pub paths: Vec<Path>,
     pub is_head: bool,
@@ -199,10 +199,10 @@ impl Judge {
         let counted = [
             (0, interim),
             (class - 1, 1),
-            (REDIRECTS, u64::from(head.is_redirect)),
-            (HEAD_BYTES, head.bytes as u64 + interim_bytes),
-            (CONTENT_BYTES, content.bytes),
-            (TRAILER_BYTES, trailer_bytes),
+            (counts::REDIRECTS, u64::from(head.is_redirect)),
+            (counts::HEAD_BYTES, head.bytes as u64 + interim_bytes),
+            (counts::CONTENT_BYTES, content.bytes),
+            (counts::TRAILER_BYTES, trailer_bytes),
         ];
         answers.oldest(outcome, &counted)?;
         stream.had_one = true;

@@ -2,8 +2,9 @@
 //! read in full: the status is counted, the content compared with what it should be.
 //!
 //! ```text
-//! Settings (options and URL) -> Mix (which path is next) -> a head a path, written once
-//! Stream (a connection): heads by Responses, content by Body, both of corelane_wire; a head that has the bytes of the last one is not read again
+//! options, URL -> Settings -> Mix (which path is next) -> a head a path, written once
+//! Judge (a lane) reads a Stream (a connection): heads by Responses, content by Body, both of corelane_wire; a head that has the bytes of the last
+//! one is not read again
 //! ```
 
 mod answer;

@@ -1,4 +1,4 @@
-//! What lies at a name: opened beneath the root, and read if it is small.
+//! What lies at a name: opened beneath one of the roots, read if it is small, and kept by the cache.
 
 use super::asked::CODINGS;
 use super::cache::{Cache, Known, Seen};
@@ -65,7 +65,7 @@ impl Promise {
 
 /// Lookups under way.
 #[derive(Default)]
-pub(super) struct Lookups {
+struct Lookups {
     all: BTreeMap<u64, Lookup>,
     by_key: BTreeMap<Vec<u8>, u64>,
 }
@@ -139,7 +139,7 @@ impl Lookup {
     }
 }
 
-/// Finds what lies at names.
+/// Finds what lies at names, in trees that it keeps open.
 pub(super) struct Finder {
     pub trees: Trees,
     pub tokens: Tokens,
@@ -155,7 +155,7 @@ pub(super) struct Finder {
 impl Finder {
     pub fn new(trees: Trees, index: String, cache: Cache) -> Self {
         let (lookups, listings) = Default::default();
-        Self { trees, tokens: Tokens::from(0), index, lists: false, cache, lookups, listings }
+        Self { trees, tokens: Tokens::starting_at(0), index, lists: false, cache, lookups, listings }
     }
 
     /// Opens all roots.

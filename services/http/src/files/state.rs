@@ -71,7 +71,7 @@ impl Files {
     /// Says that it is one of so many beside each other ([`Hosts`](crate::Hosts)), which share that memory, and where its tokens begin.
     pub fn beside(mut self, sites: usize, tokens: u64) -> Self {
         assert!(sites > 0, "it is one itself");
-        self.finder.tokens = Tokens::from(tokens);
+        self.finder.tokens = Tokens::starting_at(tokens);
         self.beside = sites;
         self
     }

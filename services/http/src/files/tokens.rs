@@ -10,7 +10,7 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    pub fn from(first: u64) -> Self {
+    pub fn starting_at(first: u64) -> Self {
         Self { first, last: first + 1 }
     }
 

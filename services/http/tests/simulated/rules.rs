@@ -221,6 +221,38 @@ fn content_is_collected_whole_though_memory_is_short() {
     assert_eq!(rig.connections(), 0);
 }
 
+/// Who does not send the rest is told so; who cannot, because there is no memory for it, is told that instead.
+#[test]
+fn content_for_which_there_is_no_memory_in_time_is_the_servers_fault() {
+    let world = World::new(1, Faults::none());
+    let limits = patient().read_limit(Duration::from_secs(5)).receive_rate_min(0);
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(1).memory(1 << 20), limits, |_| Http::new(Shop::default()));
+    let clients: Vec<_> = (1..=12).map(|number| rig.connect(number)).collect();
+    rig.wait(MS);
+    let request = format!("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n{}", "x".repeat(199_999));
+    let mut sent = vec![0; clients.len()];
+    for _ in 0..1_000 {
+        for (client, sent) in clients.iter().zip(&mut sent) {
+            *sent += client.send(&request.as_bytes()[*sent..]);
+        }
+        rig.wait(MS);
+    }
+    rig.wait(10 * S);
+    let said = |client: &Peer| String::from_utf8_lossy(&client.read(usize::MAX)).chars().take(12).collect::<String>();
+    let heard: Vec<_> = clients.iter().map(said).collect();
+    let of = |status: &str| heard.iter().filter(|heard| **heard == format!("HTTP/1.1 {status}")).count();
+    assert_eq!(of("408") + of("503"), clients.len(), "all were told: {heard:?}");
+    assert_eq!(
+        of("408"),
+        sent.iter().filter(|sent| **sent == request.len()).count(),
+        "who sent all but a byte is at fault: {heard:?}"
+    );
+    assert!(of("408") > 0 && of("503") > 0, "{heard:?}");
+    clients.iter().for_each(|client| client.close());
+    rig.wait(5 * MS);
+    assert_eq!((rig.connections(), rig.lane_count(LaneCounter::MemoryUsed)), (0, 0));
+}
+
 #[test]
 fn content_that_nobody_wants_is_passed_over_up_to_a_bound() {
     let mut case = Case::new();
