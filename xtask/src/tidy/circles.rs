@@ -25,7 +25,6 @@ const LEFT: &[(&str, &str)] = &[
     ("cli", "top::draw"),
     ("crates/corelane", "lanes"),
     ("crates/event", "state"),
-    ("crates/isr", "reassembly"),
     ("crates/sim", "driver"),
     ("crates/sim", "net"),
     ("load", "workloads::http"),
