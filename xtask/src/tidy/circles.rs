@@ -23,7 +23,6 @@ const LEFT: &[(&str, &str)] = &[
     ("cli", "rss"),
     ("cli", "serve"),
     ("cli", "top::draw"),
-    ("crates/corelane", "lanes"),
     ("crates/event", "state"),
     ("crates/sim", "driver"),
     ("crates/sim", "net"),
