@@ -23,7 +23,6 @@ const LEFT: &[(&str, &str)] = &[
     ("cli", "rss"),
     ("cli", "serve"),
     ("cli", "top::draw"),
-    ("crates/event", "state"),
     ("crates/sim", "driver"),
     ("crates/sim", "net"),
     ("load", "workloads::http"),
