@@ -28,95 +28,19 @@ mod policy;
 mod protocol;
 mod queues;
 mod report;
+mod step;
+mod stream;
 
 pub use counts::StreamCounts;
 pub use policy::{Dispatch, LIMIT_DEFAULT, LIMIT_MAX, NoDispatch, Placement};
 pub use protocol::{Ask, Number, Refused, Registration};
 pub use queues::BUCKETS_MAX;
 pub use report::{ProtocolRow, Report, StreamNow, StreamRow};
+pub use step::{Facts, Mark, Placed, Run, Step};
 
-use protocol::{Moves, Outstanding, Stream};
 use std::rc::Rc;
-
-/// What is known of a packet when it arrives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// Its flow id, if somebody has computed it.
-    pub flow: Option<u32>,
-    /// Where it came from: index of the interface, and which queue of it.
-    pub source: usize,
-}
-
-/// Who has placed a packet, and when: it is told ([`Isr::settled`]) once the packet is handled, if that is on another lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
-    /// The lane.
-    pub lane: usize,
-    /// Its generation then: of those that follow each other, one is 0 and one is 1, and there are never more than these two.
-    pub generation: u8,
-}
-
-impl Placed {
-    /// How many generations are told apart.
-    pub const GENERATIONS: usize = 2;
-}
-
-/// The right to run a packet's handler.
-#[derive(Debug)]
-pub struct Run<P> {
-    /// The protocol whose handler runs.
-    pub number: Number,
-    /// The packet.
-    pub packet: P,
-    /// Who has placed it.
-    pub placed: Placed,
-    /// To be given to [`Isr::finished`].
-    pub mark: Mark,
-}
-
-/// That a handler runs; given back when it has.
-#[derive(Debug)]
-#[must_use = "a handler that never finishes keeps hybrid dispatch from running anything at once"]
-pub struct Mark {
-    number: Number,
-    kind: Kind,
-    placed: Placed,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Direct,
-    Hybrid,
-    Queued,
-}
-
-/// What is to be done.
-#[derive(Debug)]
-pub enum Step<P> {
-    /// Run the handler.
-    Run(Run<P>),
-    /// Nothing now: it is queued.
-    Queued,
-    /// Nothing now: it waits until what was placed before a change is handled.
-    Parked,
-    /// Send it to that lane.
-    Elsewhere {
-        /// Which.
-        lane: usize,
-        /// The packet's protocol.
-        number: Number,
-        /// The packet.
-        packet: P,
-        /// What it is to be admitted with.
-        placed: Placed,
-    },
-    /// The queue is full.
-    Dropped(P),
-    /// No handler is registered.
-    Unregistered(P),
-    /// What was queued of the protocol, or of one of its buckets, has been run: its hook is due, if it has one ([`Registration::has_hook`]).
-    Drained(Number),
-}
+use step::Kind;
+use stream::{Moves, Outstanding, Stream};
 
 /// A queue that is being run.
 #[derive(Clone, Copy, Debug)]
@@ -261,6 +185,24 @@ impl<P> Isr<P> {
     /// What was counted of each bucket of a protocol, the lowest first; of one if its lane's packets share a queue. None if it is not registered.
     pub fn bucket_counts(&self, number: Number) -> impl Iterator<Item = &StreamCounts> {
         self.streams[number.index()].iter().flat_map(|stream| stream.queues.counts())
+    }
+
+    /// What is registered on this lane, lowest number first.
+    pub fn now(&self) -> impl Iterator<Item = StreamNow> {
+        self.streams.iter().flatten().map(StreamNow::of)
+    }
+
+    /// The rows of this lane's protocols; it runs on `cpu`. A protocol with a queue for each bucket has a row for each that has counted anything,
+    /// `ip.17` for bucket 17.
+    #[must_use]
+    pub fn rows(&self, cpu: usize) -> Vec<StreamRow> {
+        self.streams.iter().flatten().flat_map(|stream| StreamRow::of(stream, self.lane, cpu)).collect()
+    }
+
+    /// The protocols, as this lane has them.
+    #[must_use]
+    pub fn protocol_rows(&self) -> Vec<ProtocolRow> {
+        self.streams.iter().flatten().map(ProtocolRow::of).collect()
     }
 
     /// Sets a protocol's count of drops to 0; returns what it was.

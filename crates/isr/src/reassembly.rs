@@ -29,6 +29,7 @@ mod memory;
 mod pieces;
 mod reorders;
 mod table;
+mod waiting;
 mod whole;
 
 pub use counts::{Counts, Reason};
@@ -38,11 +39,11 @@ pub use reorders::Reorders;
 pub use whole::Datagram;
 
 use corelane_seam::Instant;
-use corelane_seam::slab::Slab;
 use corelane_wire::packet::Ecn;
-use fragment::{Fragment, Key, NotOne};
-use pieces::Piece;
+use fragment::{Fragment, NotOne};
+use pieces::{Cuts, Gap, Piece, Pieces};
 use table::ReassemblyQueues;
+use waiting::Waiting;
 
 /// Datagrams that one call gives up at most, so that what came in one burst does not keep the lane when it expires.
 pub const EXPIRED_MAX: usize = 256;
@@ -66,39 +67,11 @@ pub enum Admission<M> {
     Dropped(Reason, M),
 }
 
-/// A datagram of which fragments are missing.
-#[derive(Debug)]
-struct Waiting {
-    key: Key,
-    /// Whose it is, by its number in the table.
-    source: usize,
-    /// When its first fragment arrived.
-    arrived: Instant,
-    /// When it is given up.
-    expires: Instant,
-    /// The first of its pieces.
-    first: Option<u32>,
-    /// How many there are.
-    pieces: usize,
-    /// Bytes of data in them.
-    covered: usize,
-    /// Where the last of them ends.
-    reaches: usize,
-    /// Bytes of data of the whole, once the last fragment is there.
-    total: Option<usize>,
-    /// Congestion that its fragments met.
-    ecn: Ecn,
-    /// An overlap has ended it.
-    is_spoilt: bool,
-}
-
 /// The table.
 pub struct Reassembly<M> {
     limits: Limits,
     table: ReassemblyQueues<Waiting>,
-    pieces: Slab<Piece<M>>,
-    /// Bytes of memory in use by all pieces.
-    held: usize,
+    pieces: Pieces<M>,
     counts: Counts,
 }
 
@@ -106,7 +79,7 @@ impl<M: Memory> Reassembly<M> {
     /// An empty table. `secret` is random, and nobody else's: it decides who shares a bucket.
     #[must_use]
     pub fn new(limits: Limits, secret: u128) -> Self {
-        Self { limits, table: ReassemblyQueues::new(secret), pieces: Slab::new(), held: 0, counts: Counts::default() }
+        Self { limits, table: ReassemblyQueues::new(secret), pieces: Pieces::new(), counts: Counts::default() }
     }
 
     /// What has been counted.
@@ -118,7 +91,7 @@ impl<M: Memory> Reassembly<M> {
     /// Datagrams that wait, their fragments, and bytes of memory that these keep in use.
     #[must_use]
     pub fn waiting(&self) -> (usize, usize, usize) {
-        (self.table.len(), self.pieces.len(), self.held)
+        (self.table.len(), self.pieces.len(), self.pieces.held())
     }
 
     /// Changes the limits. What is over new ones goes at once, the oldest datagrams first; of a bucket, or of a datagram with too many
@@ -136,7 +109,7 @@ impl<M: Memory> Reassembly<M> {
             (self.limits.are_off(), Reason::Off),
             (self.table.len() > self.limits.datagrams, Reason::Datagrams),
             (self.pieces.len() > self.limits.fragments, Reason::Fragments),
-            (self.held > self.limits.bytes, Reason::Bytes),
+            (self.pieces.held() > self.limits.bytes, Reason::Bytes),
         ];
         is_over.into_iter().find_map(|(is_over, reason)| is_over.then_some(reason))
     }
@@ -157,7 +130,7 @@ impl<M: Memory> Reassembly<M> {
             let waiting = self.table.remove(oldest);
             self.counts.timed_out += u64::from(!waiting.is_spoilt);
             self.counts.dropped += waiting.pieces as u64;
-            let begins = waiting.first.is_some_and(|first| self.pieces.at(first).start == 0);
+            let begins = self.pieces.has_first(&waiting);
             for (index, piece) in self.take_pieces(&waiting).enumerate() {
                 if index == 0 && begins {
                     first(piece.memory);
@@ -195,13 +168,13 @@ impl<M: Memory> Reassembly<M> {
     }
 
     fn admit(&mut self, index: u32, fragment: Fragment<M>, into: &mut Vec<M>) -> Admission<M> {
-        if let Some(reason) = self.unfit(index, &fragment) {
+        if let Some(reason) = self.table.at(index).unfit(&fragment) {
             return self.dropped(reason, fragment.memory);
         }
-        let (place, looked) = self.place(index, fragment.start);
+        let (place, looked) = self.pieces.place(self.table.at(index), fragment.start);
         self.counts.looked += looked;
         // Before room is made, for what is dropped needs none.
-        if let Some(reason) = self.clash(place, &fragment) {
+        if let Some(reason) = self.pieces.clash(place, &fragment) {
             if fragment.key.is_v6() && reason == Reason::Overlap {
                 self.spoil(index);
             }
@@ -230,25 +203,6 @@ impl<M: Memory> Reassembly<M> {
         Admission::Held
     }
 
-    /// Why a fragment does not fit to what is there of its datagram.
-    fn unfit(&self, index: u32, fragment: &Fragment<M>) -> Option<Reason> {
-        let waiting = self.table.at(index);
-        if waiting.is_spoilt {
-            return Some(Reason::Overlap);
-        }
-        let is_capable = |ecn| ecn != Ecn::NotCapable;
-        if is_capable(waiting.ecn) != is_capable(fragment.ecn) {
-            return Some(Reason::Congestion);
-        }
-        let is_wrong = match (waiting.total, fragment.more) {
-            (Some(total), true) => fragment.end > total,
-            (Some(total), false) => fragment.end != total,
-            (None, true) => false,
-            (None, false) => fragment.end < waiting.reaches,
-        };
-        is_wrong.then_some(Reason::End)
-    }
-
     /// Makes room in the table for the datagram of `fragment`.
     fn open(&mut self, now: Instant, fragment: &Fragment<M>) -> u32 {
         let (bucket, source) = (self.table.bucket(&fragment.key), self.table.source(&fragment.key));
@@ -264,19 +218,7 @@ impl<M: Memory> Reassembly<M> {
             assert!(oldest.is_some(), "a table that is full has an oldest datagram");
             oldest.into_iter().for_each(|oldest| self.drop_datagram(oldest, Reason::Datagrams));
         }
-        let waiting = Waiting {
-            key: fragment.key,
-            source,
-            arrived: now,
-            expires: now + self.limits.keep,
-            first: None,
-            pieces: 0,
-            covered: 0,
-            reaches: 0,
-            total: None,
-            ecn: fragment.ecn,
-            is_spoilt: false,
-        };
+        let waiting = Waiting::new(fragment, source, now, now + self.limits.keep);
         self.table.insert(bucket, source, fragment.key, waiting)
     }
 
@@ -295,7 +237,7 @@ impl<M: Memory> Reassembly<M> {
         for evicted in 0.. {
             let reason = if self.pieces.len() >= self.limits.fragments {
                 Reason::Fragments
-            } else if self.held.saturating_add(bytes) > self.limits.bytes {
+            } else if self.pieces.held().saturating_add(bytes) > self.limits.bytes {
                 Reason::Bytes
             } else {
                 return None;
@@ -334,10 +276,41 @@ impl<M: Memory> Reassembly<M> {
 
     /// Ends a datagram by an overlap: its fragments go, its name stays until it would have expired.
     fn spoil(&mut self, index: u32) {
-        let waiting = self.table.at_mut(index);
-        let empty = Waiting { first: None, pieces: 0, covered: 0, reaches: 0, total: None, is_spoilt: true, ..*waiting };
-        let spoilt = std::mem::replace(waiting, empty);
+        let spoilt = self.table.at_mut(index).spoil();
         self.counts.dropped += spoilt.pieces as u64;
         self.take_pieces(&spoilt).for_each(drop);
+    }
+
+    /// Ends a datagram of which nothing is missing.
+    fn complete(&mut self, index: u32, into: &mut Vec<M>) -> Admission<M> {
+        let waiting = self.table.remove(index);
+        match Datagram::join(&waiting, self.take_pieces(&waiting), into) {
+            Ok(datagram) => {
+                self.counts.reassembled += 1;
+                self.counts.joined += waiting.pieces as u64;
+                Admission::Whole(datagram)
+            }
+            Err(first) => {
+                self.counts.dropped += waiting.pieces as u64 - 1;
+                self.dropped(Reason::TooLong, first)
+            }
+        }
+    }
+
+    /// Puts a fragment, which does not clash, where it belongs.
+    fn insert(&mut self, index: u32, place: Gap, fragment: Fragment<M>) {
+        let waiting = self.table.at_mut(index);
+        let (source, Cuts { cut, covered }) = (waiting.source, self.pieces.insert(waiting, place, fragment));
+        self.table.add_piece(source);
+        self.table.take_pieces(source, covered);
+        self.counts.cut += cut;
+        self.counts.covered += covered as u64;
+        self.counts.dropped += covered as u64;
+    }
+
+    /// Takes all pieces of a datagram that has been removed.
+    fn take_pieces(&mut self, waiting: &Waiting) -> impl Iterator<Item = Piece<M>> {
+        self.table.take_pieces(waiting.source, waiting.pieces);
+        self.pieces.take(waiting)
     }
 }

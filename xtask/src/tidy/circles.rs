@@ -2,7 +2,7 @@
 //!
 //! What is compared is brothers and sisters, at each level: the modules of a crate, each with all that is in it, then the children of each
 //! module; and the children with the module's own file, which may declare them and pass on what they offer, but not use what is in them
-//! while they use what is in it. Modules that do so still are on a list ([`LEFT`]). What a module merely passes on (`pub use`) counts as where it comes from.
+//! while they use what is in it. What a module merely passes on (`pub use`) counts as where it comes from.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,6 @@ const RULE: Rule = "circles";
 
 /// A module of a crate: the names on the way to it.
 type Module = Vec<String>;
-
-/// Crates and modules of them of which the own file and the children still use each other, mostly by methods of one type that stand in
-/// several files. None is to be added.
-const LEFT: &[(&str, &str)] =
-    &[("crates/corelane", "lanes"), ("crates/event", "state"), ("crates/isr", "dispatch"), ("crates/isr", "reassembly")];
 
 /// Stands for a module's own file among its children, before all of them.
 const OWN: &str = "";
@@ -41,29 +36,16 @@ pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
             findings.extend(circles(uses).iter().map(|circle| finding(uses, circle)));
         }
         one.add_own(&mut uses);
-        findings.extend(families(&member.folder, &uses));
+        findings.extend(uses.values().filter_map(family));
     }
 }
 
-/// Where a module's own file and its children use each other, and where they are said to and do not.
-fn families(folder: &str, uses: &BTreeMap<Module, Uses<'_>>) -> Vec<Finding> {
-    let mut left: BTreeSet<&str> = LEFT.iter().filter(|(inside, _)| *inside == folder).map(|(_, module)| *module).collect();
-    let mut findings = Vec::new();
-    for (module, uses) in uses {
-        let own = circles(uses).into_iter().find(|circle| circle[0] == OWN);
-        let Some(circle) = own.filter(|_| !left.remove(module.join("::").as_str())) else { continue };
-        let (source, line) = uses[OWN][&way_back(uses, &circle[0])[1]];
-        let what = format!("this file and its children {} use each other in a circle", circle[1..].join(", "));
-        findings.push(source.finding(line, RULE, what, "put what both need into a child that uses neither"));
-    }
-    findings.extend(left.into_iter().map(|module| Finding {
-        path: "xtask/src/tidy/circles.rs".to_owned(),
-        line: 1,
-        rule: RULE,
-        what: format!("`{module}` of {folder} and its children are in no circle any more"),
-        remedy: "take it off the list of those that are left".to_owned(),
-    }));
-    findings
+/// Where a module's own file and its children use each other.
+fn family(uses: &Uses<'_>) -> Option<Finding> {
+    let circle = circles(uses).into_iter().find(|circle| circle[0] == OWN)?;
+    let (source, line) = uses[OWN][&way_back(uses, &circle[0])[1]];
+    let what = format!("this file and its children {} use each other in a circle", circle[1..].join(", "));
+    Some(source.finding(line, RULE, what, "put what both need into a child that uses neither"))
 }
 
 fn finding(uses: &Uses<'_>, circle: &[String]) -> Finding {

@@ -1,11 +1,12 @@
 //! Where services are to listen, found free before any lane does.
 
 use crate::error::Error;
+use crate::lanes::builder::{Lanes, Served};
+use crate::lanes::frames::PacketPort;
 use crate::lanes::handed;
 use crate::lanes::place::Place;
 use crate::lanes::take_over::taking::Taken;
 use crate::lanes::url::Url;
-use crate::lanes::{Lanes, PacketPort, Served};
 use corelane_os::claim::claim;
 use corelane_os::named::NamedSocket;
 use corelane_rss::Transport;

@@ -12,17 +12,17 @@
 //! gateway  is at no URL: a kind of place beside Scheme, CONFIG.toml, whose words are names of options (Chosen::choose takes them one by one)
 //! ```
 
-pub mod choice;
+pub use crate::lanes::beside::{Beside, Opened};
+pub use crate::lanes::choice;
 
 use crate::error::Error;
-use crate::lanes::Lanes;
-use crate::lanes::place::Place;
+use crate::lanes::beside::OnceStarted;
+use crate::lanes::builder::{Declared, Lanes};
+use crate::lanes::choice::{Choice, Chosen};
 use crate::lanes::url::{self, Url};
-use choice::{Choice, Chosen};
 use corelane_rss::Transport;
 use corelane_svc::{DatagramService, Limits, StreamService};
 use corelane_watch::Declaration;
-use std::any::Any;
 
 /// A service, declared once. A list of them is all that a program needs to know of its services.
 ///
@@ -56,7 +56,7 @@ pub struct Entry {
     schemes: &'static [Scheme],
     options: &'static [Choice],
     limits: fn(&mut Limits),
-    once_started: Option<fn(&[Opened<'_>]) -> Beside>,
+    once_started: Option<OnceStarted>,
     is_default: bool,
 }
 
@@ -80,45 +80,6 @@ pub struct Asked {
     service: &'static str,
     url: Url,
     chosen: Chosen,
-}
-
-/// One place where a service of an entry listens, when all do.
-#[derive(Clone, Copy)]
-#[non_exhaustive]
-pub struct Opened<'a> {
-    /// The place.
-    pub place: &'a Place,
-    /// What was chosen for it.
-    pub chosen: &'a Chosen,
-}
-
-/// What a service has outside of the lanes while they run.
-#[derive(Default)]
-pub struct Beside {
-    pub(crate) notes: Vec<String>,
-    pub(crate) kept: Vec<Box<dyn Any + Send>>,
-    pub(crate) at_hangup: Vec<Box<dyn Fn() + Send>>,
-}
-
-impl Beside {
-    /// With a note for the operator ([`Running::notes`](crate::lanes::Running::notes)).
-    pub fn note(mut self, note: impl Into<String>) -> Self {
-        self.notes.push(note.into());
-        self
-    }
-
-    /// With something that is dropped after the lanes have ended.
-    pub fn keep(mut self, kept: impl Any + Send) -> Self {
-        self.kept.push(Box::new(kept));
-        self
-    }
-
-    /// With something to be done at SIGHUP, on the thread that waits for it ([`Running::run_until_told`](crate::lanes::Running::run_until_told)): what takes
-    /// long is only begun there.
-    pub fn at_hangup(mut self, call: impl Fn() + Send + 'static) -> Self {
-        self.at_hangup.push(Box::new(call));
-        self
-    }
 }
 
 /// With nothing before its connections.
@@ -291,11 +252,6 @@ impl Entry {
         let names = self.schemes.iter().map(|scheme| format!("{}://{port}", scheme.name));
         names.chain(unix.map(|(_, name)| format!("{name}{path}"))).collect::<Vec<_>>().join(" or ")
     }
-
-    /// Calls what was to be called when all lanes listen.
-    pub(crate) fn started(&self, opened: &[Opened<'_>]) -> Option<Beside> {
-        self.once_started.map(|call| call(opened))
-    }
 }
 
 impl Asked {
@@ -361,7 +317,8 @@ impl Lanes {
         for served in &mut lanes.services[before..] {
             served.url = served.url.take().map(|url| url.called(scheme.name));
             served.name = entry.name.to_owned();
-            served.entry = Some((entry, asked.chosen.clone()));
+            let (name, chosen) = (entry.name, asked.chosen.clone());
+            served.declared = Some(Declared { name, chosen, once_started: entry.once_started });
         }
         Ok(lanes)
     }

@@ -1,6 +1,6 @@
 //! Limits that change while lanes serve.
 
-use crate::lanes::Served;
+use crate::lanes::builder::Served;
 use corelane_lane::Tell;
 use corelane_svc::{Command, Limits, Steer};
 use std::sync::Arc;

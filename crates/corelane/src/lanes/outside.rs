@@ -1,7 +1,7 @@
 //! How the world outside of the lanes speaks to a program of lanes that runs.
 
 use crate::error::Error;
-use crate::lanes::Served;
+use crate::lanes::builder::Served;
 use crate::lanes::ended::{Ended, Ends};
 use crate::service::{Remote, Talk};
 use corelane_lane::{Control, Order};

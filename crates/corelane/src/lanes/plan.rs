@@ -1,7 +1,7 @@
 //! Which lanes a program has, and on which CPUs: what was set, the machine, and a plan of both.
 
 use crate::error::Error;
-use crate::lanes::{Lanes, Served};
+use crate::lanes::builder::{Lanes, Served};
 use corelane_os::cpus;
 use corelane_rss::MOST_LANES;
 use corelane_rss::Transport;

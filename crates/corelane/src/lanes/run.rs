@@ -6,16 +6,18 @@ use crate::admin::control_socket::ControlSocket;
 use crate::admin::dispatch;
 use crate::admin::messages::Degraded;
 use crate::error::Error;
+use crate::lanes::beside::{Beside, Opened};
+use crate::lanes::builder::{Declared, Lanes, Served};
 use crate::lanes::channels;
 use crate::lanes::claims::{claim_places, refuse_shared_addresses};
 use crate::lanes::drained::Drained;
 use crate::lanes::driver::{DriverKind, check, choose};
 use crate::lanes::ending::{Lives, Waiter};
-use crate::lanes::entry::{Beside, Entry, Opened};
-use crate::lanes::frames::{self, LaneFrames, Placing};
+use crate::lanes::frames::{self, LaneFrames, PacketPort, Placing};
 use crate::lanes::handed;
 use crate::lanes::live::LiveLimits;
 use crate::lanes::outside::Outside;
+use crate::lanes::page::{LaneRows, make_page, rows_of, tell_of_table};
 use crate::lanes::place::Place;
 use crate::lanes::plan;
 use crate::lanes::stalls::Stalls;
@@ -23,7 +25,6 @@ use crate::lanes::take_over::giving::{Giver, Names, Passage};
 use crate::lanes::take_over::taking::Taken;
 use crate::lanes::unbroken::unbroken;
 use crate::lanes::url::Url;
-use crate::lanes::{Lanes, PacketPort, Served};
 use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
 use corelane_lane::{Control, Ear, Homing, Kit, Lane, LaneSettings, Order, Report, Tell, Works};
 use corelane_os::claim::claim;
@@ -33,21 +34,15 @@ use corelane_os::{passing, report, sockets};
 use corelane_rss::Transport;
 use corelane_seam::{Address, Arena, Driver, Reason, Tuning, Unix};
 use corelane_stack::{Packets, Policy};
-use corelane_steer::{InForce, Server, Steered, Topology, Warning};
+use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Exchange, Services, Sharing, Steer};
-use corelane_watch::{
-    CONNECTION_ROWS_MAX, ConnectionRows, CounterName, Description, LaneName, LaneRow, PacketsRow, Page, ProcessId, Reader,
-    RunDirectory, ServiceName, ServiceRow,
-};
+use corelane_watch::{ConnectionRows, LaneRow, PacketsRow, Page, Reader, ServiceRow};
 use std::any::Any;
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-
-/// Pages of ended processes that are kept to be looked at.
-const STALE_PAGES: usize = 8;
 
 /// Lanes that run. Dropping it ends them at once.
 pub struct Running {
@@ -121,18 +116,38 @@ pub fn can_listen(url: &str) -> bool {
 /// How often another port is asked for, where the system chooses it and somebody else has taken it before the lanes could.
 const PORTS_TRIED: usize = 3;
 
-pub(crate) fn start(lanes: Lanes) -> Result<Running, Error> {
-    if let Some(page) = &lanes.take_over {
-        let taken = Taken::from(page)?;
-        return begin(&taken.fit(&lanes)?, Some(taken));
-    }
-    for _ in 1..PORTS_TRIED {
-        match begin(&lanes, None) {
-            Err(Error::Listen { fault, .. }) if fault.reason == Reason::AddressInUse && leaves_a_port_open(&lanes) => {}
-            begun => return begun,
+impl Lanes {
+    /// Starts the lanes, and returns when all of them listen. What lanes report goes to standard error by way of a thread, and waits for nobody
+    /// ([`start_into`](crate::admin::reports::start_into) has it go elsewhere);
+    /// the words of a panic do not, unless [`set_panic_hook`](crate::admin::reports::set_panic_hook) was called.
+    ///
+    /// # Errors
+    /// Whatever stops them from starting; nothing is left running then.
+    pub fn start(self) -> Result<Running, Error> {
+        if let Some(page) = &self.take_over {
+            let taken = Taken::from(page)?;
+            return begin(&taken.fit(&self)?, Some(taken));
         }
+        for _ in 1..PORTS_TRIED {
+            match begin(&self, None) {
+                Err(Error::Listen { fault, .. }) if fault.reason == Reason::AddressInUse && leaves_a_port_open(&self) => {}
+                begun => return begun,
+            }
+        }
+        begin(&self, None)
     }
-    begin(&lanes, None)
+
+    /// Starts the lanes and serves until the program is told to end: SIGTERM or SIGINT drains, a second one ends at once. Panics are told as
+    /// [`set_panic_hook`](crate::admin::reports::set_panic_hook) has it.
+    ///
+    /// # Errors
+    /// As [`Lanes::start`] and [`Running::run_until_told`].
+    pub fn run(self) -> Result<(), Error> {
+        crate::admin::reports::set_panic_hook();
+        // The signals must be blocked before the first thread is there.
+        let signals = Signals::block().map_err(|error| Error::System { what: "waiting for signals", error })?;
+        self.start()?.run_until_told(signals).map(drop)
+    }
 }
 
 /// Whether the system is to choose a port.
@@ -356,17 +371,12 @@ impl Running {
 
     /// Calls what the entries have to be called once all lanes listen.
     fn with_beside(mut self, lanes: &Lanes) -> Self {
-        let mut entries: Vec<&'static Entry> = Vec::new();
-        for (entry, _) in lanes.services.iter().filter_map(|served| served.entry.as_ref()) {
-            if !entries.iter().any(|known| known.name() == entry.name()) {
-                entries.push(entry);
-            }
-        }
-        for entry in entries {
-            let opened: Vec<Opened<'_>> = self.places.iter().filter_map(|place| opened(lanes, entry, place)).collect();
-            if let Some(beside) = entry.started(&opened) {
-                self.keep(beside);
-            }
+        let mut called = Vec::new();
+        for Declared { name, once_started, .. } in lanes.services.iter().filter_map(|served| served.declared.as_ref()) {
+            let Some(call) = once_started.filter(|_| !called.contains(name)) else { continue };
+            called.push(*name);
+            let opened: Vec<Opened<'_>> = self.places.iter().filter_map(|place| opened(lanes, name, place)).collect();
+            self.keep(call(&opened));
         }
         lanes.beside.iter().for_each(|make| self.keep(make()));
         self
@@ -525,10 +535,10 @@ impl Drop for Running {
     }
 }
 
-/// The place, if a service of this entry listens there.
-fn opened<'a>(lanes: &'a Lanes, entry: &Entry, place: &'a Place) -> Option<Opened<'a>> {
-    let (of, chosen) = lanes.services[place.served].entry.as_ref()?;
-    (of.name() == entry.name()).then_some(Opened { place, chosen })
+/// The place, if a service of the entry of this name listens there.
+fn opened<'a>(lanes: &'a Lanes, entry: &str, place: &'a Place) -> Option<Opened<'a>> {
+    let Declared { name, chosen, .. } = lanes.services[place.served].declared.as_ref()?;
+    (*name == entry).then_some(Opened { place, chosen })
 }
 
 /// Makes a lane's driver on its thread, in its descriptor table.
@@ -658,14 +668,6 @@ impl Report for StandardError {
     }
 }
 
-/// A lane's rows of the page: its own, its services', its packet path's, its connections'.
-type LaneRows = (LaneRow, Vec<ServiceRow>, PacketsRow, ConnectionRows);
-
-fn rows_of(page: &Page, lane: usize, services: usize) -> Result<LaneRows, Error> {
-    let rows = (0..services).map(|service| page.service(lane, service)).collect::<Result<_, _>>()?;
-    Ok((page.lane(lane)?, rows, page.packets(lane)?, page.connections(lane)?))
-}
-
 fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer::LanePlan), Error> {
     let served_at: Vec<_> = places.iter().map(|place| (place.transport, place.address.clone())).collect();
     plan::of(lanes, &served_at)
@@ -705,68 +707,4 @@ fn server(lanes: &Lanes, places: &[Place], count: usize) -> Server {
     let places = places.iter().filter(|place| place.named.is_none()).filter(is_steered).filter_map(flows_to);
     let over_frames = lanes.packet.is_some();
     Server { places: places.collect(), lanes: count, over_frames, joins: lanes.join }
-}
-
-/// Has the page say which lane serves each bucket, from now on.
-fn tell_of_table(page: &Page, steered: &Steered) {
-    let mut row = page.steering();
-    let hasher = control::hasher_words(steered.hasher());
-    // Where the kernel chooses by a hash of its own, nothing follows the table: it is not told, but flows are still told apart. Nor do the
-    // connections that a process makes which serves nothing that is steered: of one lane all are, of several they are where they were made.
-    let is_followed = match steered.in_force() {
-        InForce::Kernel => false,
-        InForce::Nothing => steered.present().len() == 1,
-        InForce::Program | InForce::Classic | InForce::Frames => true,
-    };
-    steered.on_table(move |table| {
-        let lanes = table.buckets().all().filter(|_| is_followed).map(|bucket| table.lane(bucket) as u16);
-        row.set(&hasher, &lanes.collect::<Vec<_>>());
-    });
-}
-
-fn make_page(
-    lanes: &Lanes,
-    cpus: &[Option<usize>],
-    (driver, steered): (DriverKind, &Steered),
-    places: &[Place],
-    notes: &mut Vec<String>,
-) -> Result<Page, Error> {
-    let urls = |service: usize| {
-        places.iter().filter(|place| place.served == service).map(|place| place.url.to_string()).collect::<Vec<_>>()
-    };
-    let lane = |cpu: &Option<usize>| LaneName {
-        cpu: cpu.map(|cpu| cpu as u32),
-        driver: driver.to_string(),
-        steering: steered.in_force().to_string(),
-    };
-    let description = Description {
-        program: format!("corelane {}", env!("CARGO_PKG_VERSION")),
-        process: ProcessId::this()?,
-        started_unix_nanoseconds: corelane_os::clock::wall_clock(),
-        services: lanes
-            .services
-            .iter()
-            .enumerate()
-            .map(|(index, served)| ServiceName {
-                name: served.name.clone(),
-                url: urls(index).join(" "),
-                counters: CounterName::all(served.counters),
-            })
-            .collect(),
-        lanes: cpus.iter().map(lane).collect(),
-        connections: (lanes.connections_max as usize).min(CONNECTION_ROWS_MAX / cpus.len()),
-    };
-    let mut passed_over = Vec::new();
-    let directory = RunDirectory::choose(&mut passed_over);
-    notes.extend(passed_over.into_iter().map(|note| Degraded::RunDirectory.note(note)));
-    let page = directory.map_err(corelane_watch::Error::from).and_then(|directory| {
-        let _ = corelane_watch::remove_stale(&directory, STALE_PAGES);
-        Page::create(&directory, &description)
-    });
-    let mut page = page.or_else(|error| {
-        notes.push(Degraded::NoPage.note(format_args!("no counter page that others can read: {error}")));
-        Page::heap(&description)
-    })?;
-    notes.iter().for_each(|note| page.note(note));
-    Ok(page)
 }

@@ -22,6 +22,5 @@
 //! * **Lanes** are handed over one by one, so both processes have as many; the new one takes that number where none is set, and refuses another.
 
 pub(crate) mod giving;
-pub(crate) mod keepsake;
 pub(crate) mod message;
 pub(crate) mod taking;

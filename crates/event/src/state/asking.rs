@@ -8,7 +8,8 @@ use corelane_os::events::number;
 use corelane_os::events::polling::Readiness;
 use corelane_os::events::process;
 
-use super::{Origin, State};
+use super::origin::Origin;
+use super::parts::State;
 use crate::interest::{Interest, Source, Told};
 use crate::pending;
 use crate::record::{Filter, Flags, Manner, notes};

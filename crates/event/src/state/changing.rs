@@ -7,7 +7,8 @@ use corelane_seam::slab::Key;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use super::State;
+use super::parts::State;
+use super::timers::Timers;
 use crate::interest::{Interest, Source, Timing, Trigger};
 use crate::poster::{Posted, Poster};
 use crate::record::{Change, Event, Filter, Flags, Manner, notes};
@@ -53,7 +54,7 @@ impl State {
             Err(REPLACED) => Err(MISSING),
             result => result,
         };
-        self.timers.iter_mut().for_each(super::timers::Timers::settle);
+        self.timers.iter_mut().for_each(Timers::settle);
         self.settle_bell();
         result
     }
@@ -85,7 +86,7 @@ impl State {
             entered => entered,
         };
         let told = entered.map(|key| if manner.contains(Manner::QUEUED) { None } else { self.tell_new(key) });
-        self.timers.iter_mut().for_each(super::timers::Timers::settle);
+        self.timers.iter_mut().for_each(Timers::settle);
         self.settle_bell();
         told
     }

@@ -7,7 +7,8 @@ use corelane_os::events::process::{self, PidFd};
 use corelane_seam::slab::Key;
 use std::os::fd::RawFd;
 
-use super::{Origin, Rest, State};
+use super::origin::{Origin, Rest};
+use super::parts::State;
 use crate::closing;
 use crate::interest::{Interest, Source};
 use crate::record::{Filter, Flags, Manner};

@@ -1,19 +1,19 @@
-//! What processes do: forks and programs as the kernel's process connector tells them, and children that are followed.
+//! What only the kernel's process connector tells of processes, and for how many interests it is listened to.
 
 use corelane_os::events::connector::{Connector, Deed};
 use corelane_os::events::number;
-use corelane_os::events::polling::Readiness;
-use corelane_seam::slab::Key;
 use std::os::fd::RawFd;
 
-use super::State;
-use crate::interest::Source;
-use crate::record::{Change, Filter, Flags, notes};
+use crate::record::notes;
 use crate::refused::Refused;
-use crate::set::Token;
 
 /// What only the connector tells.
-pub(super) const TOLD: u32 = notes::FORK | notes::EXEC | notes::TRACK;
+const TOLD: u32 = notes::FORK | notes::EXEC | notes::TRACK;
+
+/// Whether who asks for these notes needs the connector.
+pub fn needs_connector(asked: u32) -> bool {
+    asked & TOLD != 0
+}
 
 /// The connector, and how many interests need it.
 pub struct Processes {
@@ -22,17 +22,8 @@ pub struct Processes {
 }
 
 impl Processes {
-    pub fn number(&self) -> RawFd {
-        self.connector.number()
-    }
-}
-
-impl State {
-    /// Hears of what processes do, if a change asks for it.
-    pub(super) fn prepare_processes(&mut self, change: &Change) -> Result<(), Refused> {
-        if change.filter != Filter::Process || change.notes & TOLD == 0 || self.heard_processes.is_some() {
-            return Ok(());
-        }
+    /// With a connector that nobody needs yet.
+    pub fn new() -> Result<Self, Refused> {
         let connector = Connector::new().map_err(|error| match error {
             number::ENOTSUP => Refused::new(
                 error,
@@ -40,116 +31,22 @@ impl State {
             ),
             error => Refused::system(error),
         })?;
-        self.set.add(connector.number(), Readiness::IN, Token::Processes.word()).map_err(Refused::system)?;
-        self.heard_processes = Some(Processes { connector, interests: 0 });
-        Ok(())
+        Ok(Self { connector, interests: 0 })
     }
 
-    /// An interest asks for `after` where it asked for `before`: with the last that needs it, nothing is heard of processes any more.
-    pub(super) fn count_process(&mut self, before: u32, after: u32) {
-        let Some(processes) = &mut self.heard_processes else {
-            return assert!((before | after) & TOLD == 0, "who is to be told of processes has had them heard");
-        };
-        processes.interests += usize::from(after & TOLD != 0);
-        processes.interests -= usize::from(before & TOLD != 0);
-        if processes.interests == 0 {
-            self.heard_processes = None;
-        }
+    pub fn number(&self) -> RawFd {
+        self.connector.number()
     }
 
-    /// Hears of what processes have done.
-    pub(super) fn hear_processes(&mut self) {
-        let mut deeds = Vec::new();
-        let Some(processes) = &self.heard_processes else { return };
-        let dropped = processes.connector.read(|deed| deeds.push(deed));
-        for deed in deeds {
-            match deed {
-                Deed::Fork { parent, child } => self.forked(parent, child),
-                Deed::Exec(process) => self.note_process(process, notes::EXEC),
-                Deed::Exit { process, status } => self.exited(process, status),
-            }
-        }
-        if dropped {
-            let all: Vec<u32> = self.processes.keys().copied().collect();
-            all.into_iter().for_each(|process| self.note_process(process, notes::TRACKERR));
-        }
+    /// An interest asks for `after` where it asked for `before`. Whether any needs the connector still.
+    pub fn count(&mut self, before: u32, after: u32) -> bool {
+        self.interests += usize::from(needs_connector(after));
+        self.interests -= usize::from(needs_connector(before));
+        self.interests > 0
     }
 
-    fn process_interest(&self, process: u32) -> Option<Key> {
-        let origin = self.processes.get(&process)?;
-        self.origins[*origin].interests.get(Filter::Process)
-    }
-
-    /// A process has done what `note` says, if somebody asks for that.
-    fn note_process(&mut self, process: u32, note: u32) {
-        let Some(key) = self.process_interest(process) else { return };
-        let interest = &mut self.interests[key];
-        let asked = interest.notes | if interest.notes & notes::TRACK != 0 { notes::TRACKERR } else { 0 };
-        if let Source::Process { came, .. } = &mut interest.source
-            && note & asked != 0
-        {
-            *came |= note & asked;
-            if interest.is_heard() {
-                self.ready.push(key.index);
-            }
-        }
-    }
-
-    /// A process has a child, which is followed if that was asked for.
-    fn forked(&mut self, parent: u32, child: u32) {
-        self.note_process(parent, notes::FORK);
-        let Some(key) = self.process_interest(parent) else { return };
-        let interest = &self.interests[key];
-        if interest.notes & notes::TRACK == 0 || self.process_interest(child).is_some() {
-            return;
-        }
-        let change = Change {
-            flags: (interest.flags & !Flags::EOF) | Flags::ADD,
-            notes: interest.notes,
-            data: interest.data,
-            cookie: interest.cookie,
-            ext: interest.ext,
-            ..Change::add(u64::from(child), Filter::Process)
-        };
-        match self.change(&change) {
-            Ok(()) => self.follow_child(child, parent),
-            // It may be gone by now, or there are too many.
-            Err(_) => self.note_process(parent, notes::TRACKERR),
-        }
-    }
-
-    /// A child is followed: that is told, with its parent.
-    fn follow_child(&mut self, child: u32, parent: u32) {
-        // reason: it was registered just now.
-        let key = self.process_interest(child).expect("the child is followed");
-        let interest = &mut self.interests[key];
-        if let Source::Process { came, parent: known, .. } = &mut interest.source {
-            *came |= notes::CHILD;
-            *known = parent;
-        }
-        if interest.is_heard() {
-            self.ready.push(key.index);
-        }
-    }
-
-    /// A process has ended. If nobody asks for that it is followed no more.
-    fn exited(&mut self, process: u32, with: i32) {
-        let Some(key) = self.process_interest(process) else { return };
-        let interest = &mut self.interests[key];
-        if interest.notes & notes::EXIT != 0 {
-            if let Source::Process { status, .. } = &mut interest.source {
-                *status = Some(with);
-            }
-            // The kernel makes a process's descriptor readable before it tells this.
-            if interest.is_heard() {
-                self.ready.push(key.index);
-            }
-            return;
-        }
-        if interest.is_pending() {
-            interest.flags |= Flags::ONESHOT;
-        } else {
-            self.drop_interest(key);
-        }
+    /// Calls `each` with what processes have done; returns whether some of it was dropped.
+    pub fn read(&self, each: impl FnMut(Deed)) -> bool {
+        self.connector.read(each)
     }
 }

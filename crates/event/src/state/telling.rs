@@ -6,7 +6,9 @@ use corelane_os::events::signals::SIGNALS;
 use corelane_seam::slab::Key;
 
 use super::asking::Answer;
-use super::{Origin, State};
+use super::origin::Origin;
+use super::parts::State;
+use super::timers::Timers;
 use crate::closing;
 use crate::interest::{Interest, Source, Told};
 use crate::record::{Event, Filter, Flags, Manner, notes};
@@ -20,7 +22,7 @@ const LOOK_AGAIN: u64 = 1_000_000;
 const STATUS_COMES: u64 = 100_000_000;
 
 /// Counts of signals where nobody was ever interested in any: they are large, and nobody looks at them.
-pub(super) static NONE: Counts = [0; SIGNALS];
+static NONE: Counts = [0; SIGNALS];
 
 /// Where a call's events go.
 pub struct Sink<'a> {
@@ -47,7 +49,7 @@ impl State {
                 self.ready.push(key.index);
             }
         }
-        self.timers.iter_mut().for_each(super::timers::Timers::settle);
+        self.timers.iter_mut().for_each(Timers::settle);
         self.settle_bell();
     }
 

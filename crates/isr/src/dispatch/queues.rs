@@ -1,7 +1,7 @@
 //! The queues of a protocol on a lane: one, or one for each bucket.
 
-use super::Placed;
 use super::counts::StreamCounts;
+use super::step::Placed;
 use std::collections::VecDeque;
 
 /// Buckets that have queues of their own at most, as many as a table has at most.

@@ -1,9 +1,9 @@
 //! The report of workstreams: the three blocks of FreeBSD's `netstat -Q`, field by field.
 
-use super::Isr;
 use super::counts::StreamCounts;
 use super::policy::{Dispatch, LIMIT_DEFAULT, LIMIT_MAX, Placement};
 use super::protocol::{Number, Registration};
+use super::stream::Stream;
 use std::fmt;
 
 /// What the report says, on all lanes. Its `Display` is the text.
@@ -70,51 +70,35 @@ pub struct StreamNow {
     pub counts: StreamCounts,
 }
 
-impl<P> Isr<P> {
-    /// What is registered on this lane, lowest number first.
-    pub fn now(&self) -> impl Iterator<Item = StreamNow> {
-        self.streams.iter().flatten().map(|stream| {
-            let Registration { name, number, placement, choose, flow, has_hook, .. } = stream.registration();
-            StreamNow {
-                name,
-                number: *number,
-                limit: stream.limit,
-                placement: *placement,
-                dispatch: stream.own_dispatch,
-                asks: [choose.is_some(), *has_hook, flow.is_some()],
-                counts: stream.counts(),
-            }
-        })
+impl StreamNow {
+    pub(super) fn of<P>(stream: &Stream<P>) -> Self {
+        let Registration { name, number, placement, choose, flow, has_hook, .. } = stream.registration();
+        Self {
+            name,
+            number: *number,
+            limit: stream.limit,
+            placement: *placement,
+            dispatch: stream.own_dispatch,
+            asks: [choose.is_some(), *has_hook, flow.is_some()],
+            counts: stream.counts(),
+        }
     }
+}
 
-    /// The rows of this lane's protocols; it runs on `cpu`. A protocol with a queue for each bucket has a row for each that has counted anything,
-    /// `ip.17` for bucket 17.
-    #[must_use]
-    pub fn rows(&self, cpu: usize) -> Vec<StreamRow> {
-        let row = |name, counts: &StreamCounts| StreamRow { lane: self.lane, cpu, name, counts: *counts };
-        let rows = |stream: &super::Stream<P>| -> Vec<StreamRow> {
-            let Registration { name, bucket, .. } = stream.registration();
-            let counted = stream.queues.counts();
-            match bucket {
-                None => counted.map(|counts| row((*name).to_owned(), counts)).collect(),
-                Some(_) => counted
-                    .enumerate()
-                    .filter(|(_, counts)| **counts != StreamCounts::default())
-                    .map(|(bucket, counts)| row(format!("{name}.{bucket}"), counts))
-                    .collect(),
-            }
-        };
-        self.streams.iter().flatten().flat_map(rows).collect()
-    }
-
-    /// The protocols, as this lane has them.
-    #[must_use]
-    pub fn protocol_rows(&self) -> Vec<ProtocolRow> {
-        let row = |StreamNow { name, number, limit, placement, dispatch, asks, .. }| {
-            let name = str::to_owned(name);
-            ProtocolRow { name, number, limit, placement, dispatch, asks }
-        };
-        self.now().map(row).collect()
+impl StreamRow {
+    /// The rows of a protocol on lane `lane`, which runs on `cpu`.
+    pub(super) fn of<P>(stream: &Stream<P>, lane: usize, cpu: usize) -> Vec<Self> {
+        let row = |name, counts: &StreamCounts| Self { lane, cpu, name, counts: *counts };
+        let Registration { name, bucket, .. } = stream.registration();
+        let counted = stream.queues.counts();
+        match bucket {
+            None => counted.map(|counts| row((*name).to_owned(), counts)).collect(),
+            Some(_) => counted
+                .enumerate()
+                .filter(|(_, counts)| **counts != StreamCounts::default())
+                .map(|(bucket, counts)| row(format!("{name}.{bucket}"), counts))
+                .collect(),
+        }
     }
 }
 
@@ -128,6 +112,11 @@ impl Report {
 }
 
 impl ProtocolRow {
+    pub(super) fn of<P>(stream: &Stream<P>) -> Self {
+        let StreamNow { name, number, limit, placement, dispatch, asks, .. } = StreamNow::of(stream);
+        Self { name: name.to_owned(), number, limit, placement, dispatch, asks }
+    }
+
     /// Its policy; `default` where that of all holds.
     #[must_use]
     pub fn dispatch_name(&self) -> String {

@@ -1,9 +1,10 @@
-//! The fragments of a datagram, in order and without overlaps.
+//! The fragments of datagrams: of each in order and without overlaps.
 
 use super::counts::Reason;
 use super::fragment::Fragment;
 use super::memory::Memory;
-use super::{Reassembly, Waiting};
+use super::waiting::Waiting;
+use corelane_seam::slab::Slab;
 
 /// What a fragment has come to.
 #[derive(Debug)]
@@ -24,19 +25,52 @@ pub(super) struct Gap {
     after: Option<u32>,
 }
 
-impl<M: Memory> Reassembly<M> {
+/// What became of others, or of itself, when a fragment was put between pieces that it overlaps.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cuts {
+    /// Fragments of which a part went.
+    pub cut: u64,
+    /// Fragments that went as a whole.
+    pub covered: usize,
+}
+
+/// The pieces of all datagrams that wait.
+pub(super) struct Pieces<M> {
+    pieces: Slab<Piece<M>>,
+    /// Bytes of memory in use by all of them.
+    held: usize,
+}
+
+impl<M: Memory> Pieces<M> {
+    pub fn new() -> Self {
+        Self { pieces: Slab::new(), held: 0 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Bytes of memory in use by all of them.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Whether the first piece of a datagram is there.
+    pub fn has_first(&self, waiting: &Waiting) -> bool {
+        waiting.first.is_some_and(|first| self.pieces.at(first).start == 0)
+    }
+
     /// Takes all pieces of a datagram that has been removed.
-    pub(super) fn take_pieces(&mut self, waiting: &Waiting) -> impl Iterator<Item = Piece<M>> {
-        self.table.take_pieces(waiting.source, waiting.pieces);
+    pub fn take(&mut self, waiting: &Waiting) -> impl Iterator<Item = Piece<M>> + use<'_, M> {
         let mut at = waiting.first;
         std::iter::from_fn(move || {
-            let piece = self.remove_piece(at?);
+            let piece = self.remove(at?);
             at = piece.next;
             Some(piece)
         })
     }
 
-    fn remove_piece(&mut self, index: u32) -> Piece<M> {
+    fn remove(&mut self, index: u32) -> Piece<M> {
         let piece = self.pieces.remove_at(index);
         assert!(self.held >= piece.memory.held(), "what is in use was counted");
         self.held -= piece.memory.held();
@@ -44,34 +78,32 @@ impl<M: Memory> Reassembly<M> {
     }
 
     /// Puts a fragment, which does not clash, where it belongs.
-    pub(super) fn insert(&mut self, index: u32, Gap { before, after }: Gap, mut fragment: Fragment<M>) {
+    pub fn insert(&mut self, waiting: &mut Waiting, Gap { before, after }: Gap, mut fragment: Fragment<M>) -> Cuts {
         let had = before.map_or(0, |before| self.pieces.at(before).end);
         let cut = had.saturating_sub(fragment.start);
-        self.counts.cut += u64::from(cut > 0);
         fragment.start += cut;
         let head = if fragment.start == 0 { fragment.head } else { 0 };
         fragment.memory.skip(fragment.head - head + cut);
         assert_eq!(fragment.memory.bytes().len(), head + fragment.end - fragment.start, "a piece is its headers and its data");
-        let next = self.cut_following(index, after, fragment.end);
+        let (next, mut cuts) = self.cut_following(waiting, after, fragment.end);
+        cuts.cut += u64::from(cut > 0);
         self.held += fragment.memory.held();
         let Fragment { start, end, memory, .. } = fragment;
         let piece = self.pieces.insert(Piece { start, end, head, memory, next }).index;
         match before {
             Some(before) => self.pieces.at_mut(before).next = Some(piece),
-            None => self.table.at_mut(index).first = Some(piece),
+            None => waiting.first = Some(piece),
         }
-        let waiting = self.table.at_mut(index);
         waiting.pieces += 1;
         waiting.covered += end - start;
         waiting.reaches = waiting.reaches.max(end);
         assert!(waiting.covered <= waiting.reaches, "no byte of a datagram is held twice");
-        let source = waiting.source;
-        self.table.add_piece(source);
+        cuts
     }
 
     /// Where a fragment that begins at `start` belongs, and how many pieces were walked past.
-    pub(super) fn place(&self, index: u32, start: usize) -> (Gap, u64) {
-        let (mut place, mut looked) = (Gap { before: None, after: self.table.at(index).first }, 0);
+    pub fn place(&self, waiting: &Waiting, start: usize) -> (Gap, u64) {
+        let (mut place, mut looked) = (Gap { before: None, after: waiting.first }, 0);
         while let Some(at) = place.after.filter(|&at| self.pieces.at(at).start <= start) {
             place = Gap { before: Some(at), after: self.pieces.at(at).next };
             looked += 1;
@@ -80,7 +112,7 @@ impl<M: Memory> Reassembly<M> {
     }
 
     /// Why a fragment cannot be put between two pieces.
-    pub(super) fn clash(&self, place: Gap, fragment: &Fragment<M>) -> Option<Reason> {
+    pub fn clash(&self, place: Gap, fragment: &Fragment<M>) -> Option<Reason> {
         let before = place.before.map(|before| self.pieces.at(before)).filter(|piece| piece.end > fragment.start);
         let reaches_after = place.after.is_some_and(|after| self.pieces.at(after).start < fragment.end);
         let is_same = before.is_some_and(|piece| {
@@ -99,7 +131,8 @@ impl<M: Memory> Reassembly<M> {
     }
 
     /// Cuts what follows so that it begins at `end`; returns the first that is left.
-    fn cut_following(&mut self, index: u32, mut after: Option<u32>, end: usize) -> Option<u32> {
+    fn cut_following(&mut self, waiting: &mut Waiting, mut after: Option<u32>, end: usize) -> (Option<u32>, Cuts) {
+        let mut cuts = Cuts::default();
         while let Some(at) = after.filter(|&at| self.pieces.at(at).start < end) {
             let piece = self.pieces.at_mut(at);
             assert_eq!(piece.head, 0, "what follows another is not the first");
@@ -107,20 +140,16 @@ impl<M: Memory> Reassembly<M> {
                 let cut = end - piece.start;
                 piece.memory.skip(cut);
                 piece.start = end;
-                self.table.at_mut(index).covered -= cut;
-                self.counts.cut += 1;
+                waiting.covered -= cut;
+                cuts.cut += 1;
                 break;
             }
-            let piece = self.remove_piece(at);
+            let piece = self.remove(at);
             after = piece.next;
-            let waiting = self.table.at_mut(index);
             waiting.pieces -= 1;
             waiting.covered -= piece.end - piece.start;
-            let source = waiting.source;
-            self.table.take_pieces(source, 1);
-            self.counts.covered += 1;
-            self.counts.dropped += 1;
+            cuts.covered += 1;
         }
-        after
+        (after, cuts)
     }
 }

@@ -1,9 +1,9 @@
 //! A datagram that is complete: one header, and its pieces in order.
 
-use super::counts::Reason;
 use super::fragment::DATAGRAM_BYTES_MAX;
 use super::memory::Memory;
-use super::{Admission, Reassembly};
+use super::pieces::Piece;
+use super::waiting::Waiting;
 use corelane_seam::Instant;
 use corelane_wire::packet::checksum::Sum;
 use corelane_wire::packet::{Ecn, EtherType, Network, Packet};
@@ -21,24 +21,26 @@ pub struct Datagram {
     pub arrived: Instant,
 }
 
-impl<M: Memory> Reassembly<M> {
-    /// Ends a datagram of which nothing is missing. The first piece's header becomes that of the whole: no fragment, its length, what it met
-    /// of congestion, and its checksum.
-    pub(super) fn complete(&mut self, index: u32, into: &mut Vec<M>) -> Admission<M> {
-        let waiting = self.table.remove(index);
+impl Datagram {
+    /// Appends the pieces of a datagram of which nothing is missing. The first one's header becomes that of the whole: no fragment, its length,
+    /// what it met of congestion, and its checksum. Of a datagram that would be too long, only its first piece is returned.
+    pub(super) fn join<M: Memory>(
+        waiting: &Waiting,
+        pieces: impl Iterator<Item = Piece<M>>,
+        into: &mut Vec<M>,
+    ) -> Result<Self, M> {
         let (start, is_v6) = (into.len(), waiting.key.is_v6());
         let mut head = 0;
-        for piece in self.take_pieces(&waiting) {
+        for piece in pieces {
             head += piece.head;
             into.push(piece.memory);
         }
         assert!(into.len() == start + waiting.pieces && head > 0, "what is complete begins with a header");
         let whole = if is_v6 { head - 40 - 8 } else { head } + waiting.covered;
         if whole > DATAGRAM_BYTES_MAX {
-            self.counts.dropped += waiting.pieces as u64 - 1;
             let first = into.drain(start..).next();
             let Some(first) = first else { unreachable!("what is complete has a piece") };
-            return self.dropped(Reason::TooLong, first);
+            return Err(first);
         }
         let first = &mut into[start];
         let header_bytes = if is_v6 {
@@ -49,9 +51,7 @@ impl<M: Memory> Reassembly<M> {
             head
         };
         mend(first.bytes_mut(), whole, waiting.ecn);
-        self.counts.reassembled += 1;
-        self.counts.joined += waiting.pieces as u64;
-        Admission::Whole(Datagram { pieces: waiting.pieces, header_bytes, data_bytes: waiting.covered, arrived: waiting.arrived })
+        Ok(Self { pieces: waiting.pieces, header_bytes, data_bytes: waiting.covered, arrived: waiting.arrived })
     }
 }
 

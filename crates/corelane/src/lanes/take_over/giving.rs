@@ -1,8 +1,8 @@
 //! The old process: gives what it has, and drains when the new one serves.
 
-use super::keepsake::{self, Keepsake};
 use super::message::{Message, Talk, VERSION, WrittenAddress, understands, word};
 use crate::lanes::ending::Lives;
+use crate::lanes::keepsake::{self, Keepsake};
 use crate::lanes::place::Place;
 use corelane_os::named::NamedSocket;
 use corelane_os::{passing, report, sockets};

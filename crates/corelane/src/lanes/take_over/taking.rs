@@ -1,11 +1,11 @@
 //! The new process: takes what a running one has, starts on it, and says so.
 
 use super::giving::{Names, PATIENCE, Request, in_force};
-use super::keepsake;
 use super::message::{Message, Talk, VERSION, transport, understands};
 use crate::admin::control_client::{SUFFIX, connect};
 use crate::error::Error;
-use crate::lanes::Lanes;
+use crate::lanes::builder::Lanes;
+use crate::lanes::keepsake;
 use corelane_os::handed::facts;
 use corelane_os::named::NamedSocket;
 use corelane_os::{local, report};

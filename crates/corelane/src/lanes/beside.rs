@@ -1,0 +1,47 @@
+//! What services have outside of the lanes, and of what it is made: the places where they listen.
+
+use crate::lanes::choice::Chosen;
+use crate::lanes::place::Place;
+use std::any::Any;
+
+/// One place where a service of an entry listens, when all do.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Opened<'a> {
+    /// The place.
+    pub place: &'a Place,
+    /// What was chosen for it.
+    pub chosen: &'a Chosen,
+}
+
+/// Is called once, outside of the lanes, when all of them listen.
+pub(crate) type OnceStarted = fn(&[Opened<'_>]) -> Beside;
+
+/// What a service has outside of the lanes while they run.
+#[derive(Default)]
+pub struct Beside {
+    pub(crate) notes: Vec<String>,
+    pub(crate) kept: Vec<Box<dyn Any + Send>>,
+    pub(crate) at_hangup: Vec<Box<dyn Fn() + Send>>,
+}
+
+impl Beside {
+    /// With a note for the operator ([`Running::notes`](crate::lanes::Running::notes)).
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// With something that is dropped after the lanes have ended.
+    pub fn keep(mut self, kept: impl Any + Send) -> Self {
+        self.kept.push(Box::new(kept));
+        self
+    }
+
+    /// With something to be done at SIGHUP, on the thread that waits for it ([`Running::run_until_told`](crate::lanes::Running::run_until_told)): what takes
+    /// long is only begun there.
+    pub fn at_hangup(mut self, call: impl Fn() + Send + 'static) -> Self {
+        self.at_hangup.push(Box::new(call));
+        self
+    }
+}

@@ -1,0 +1,419 @@
+//! What a program of lanes is to be, before it is started.
+
+use crate::error::Error;
+use crate::lanes::beside::{Beside, OnceStarted};
+use crate::lanes::choice::{Chosen, PathUse};
+use crate::lanes::driver::DriverChoice;
+use crate::lanes::frames::PacketPort;
+use crate::lanes::keepsake::Keepsake;
+use crate::lanes::url::Url;
+use corelane_lane::LaneSettings;
+use corelane_os::handed::Handed;
+use corelane_rss::Transport;
+use corelane_seam::Tuning as DriverSettings;
+use corelane_steer::Settings;
+use corelane_svc::{
+    DatagramService, LANE_CONNECTIONS_MAX, Limits, MakeTransform, Peer, Services, Side, StreamService, Transform,
+};
+use corelane_watch::{Declaration, ServiceRow};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Builds a service on its lane and adds it to the lane's services.
+pub(crate) type Adder = Arc<dyn Fn(usize, &mut Services, Limits, ServiceRow) -> u16 + Send + Sync>;
+
+/// One service, and where it is served.
+#[derive(Clone)]
+pub(crate) struct Served {
+    pub(crate) name: String,
+    /// None for a client: it listens nowhere.
+    pub(crate) url: Option<Url>,
+    pub(crate) over_connections: bool,
+    pub(crate) limits: Limits,
+    /// What it counts of its own.
+    pub(crate) counters: &'static [Declaration],
+    /// None for one that no entry has added.
+    pub(crate) declared: Option<Declared>,
+    pub(crate) add: Adder,
+}
+
+/// What an entry has declared of a service that it has added.
+#[derive(Clone)]
+pub(crate) struct Declared {
+    /// The entry's name.
+    pub(crate) name: &'static str,
+    /// What was chosen of its options.
+    pub(crate) chosen: Chosen,
+    /// What is to be called once all lanes listen.
+    pub(crate) once_started: Option<OnceStarted>,
+}
+
+/// A program of lanes, before it is started: one lane a CPU unless set otherwise.
+///
+/// ```no_run
+/// # use corelane::{Cx, Input, Lanes, Next, Output, Peer, Silent, StreamService};
+/// # struct Echo;
+/// # impl StreamService for Echo {
+/// #     type Talk = Silent;
+/// #     type Session = ();
+/// #     fn open(&mut self, _: &mut Cx, _: &Peer) {}
+/// #     fn receive(&mut self, _: &mut Cx, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
+/// #         output.forward(input.take_all());
+/// #         Next::Continue
+/// #     }
+/// # }
+/// Lanes::per_core().serve("tcp://[::1]:60007", |_lane| Echo)?.run()
+/// # ; Ok::<(), corelane::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Lanes {
+    pub(crate) lanes: Option<usize>,
+    pub(crate) cpus: Option<Vec<usize>>,
+    pub(crate) driver: DriverChoice,
+    pub(crate) driver_settings: DriverSettings,
+    pub(crate) packet: Option<PacketPort>,
+    pub(crate) join: bool,
+    pub(crate) handed: Vec<Handed>,
+    pub(crate) v6_only: bool,
+    pub(crate) own_descriptors: bool,
+    pub(crate) steering: Settings,
+    pub(crate) settings: LaneSettings,
+    /// Somebody has said how much memory lanes are to have.
+    pub(crate) memory_is_asked: bool,
+    /// None if nobody watches for turns that take too long.
+    pub(crate) stall: Option<Duration>,
+    pub(crate) connections_max: u32,
+    /// None until somebody sets some.
+    pub(crate) limits: Option<Limits>,
+    pub(crate) services: Vec<Served>,
+    pub(crate) beside: Vec<Arc<dyn Fn() -> Beside + Send + Sync>>,
+    /// The page of the process that is taken over from.
+    pub(crate) take_over: Option<PathBuf>,
+    pub(crate) keepsakes: Vec<Keepsake>,
+}
+
+impl Lanes {
+    /// One lane for each CPU that the process may use (its affinity, and what its control group pays for).
+    pub fn per_core() -> Self {
+        Self {
+            lanes: None,
+            cpus: None,
+            driver: DriverChoice::Auto,
+            driver_settings: DriverSettings::default(),
+            packet: None,
+            join: false,
+            handed: Vec::new(),
+            v6_only: false,
+            own_descriptors: true,
+            steering: Settings::default(),
+            settings: LaneSettings::default(),
+            memory_is_asked: false,
+            stall: None,
+            connections_max: LANE_CONNECTIONS_MAX,
+            limits: None,
+            services: Vec::new(),
+            beside: Vec::new(),
+            take_over: None,
+            keepsakes: Vec::new(),
+        }
+    }
+
+    /// So many lanes; more than there are CPUs is allowed, then none of them spins. 1 to 256, and to 1024 where nothing is served.
+    pub fn lanes(mut self, lanes: usize) -> Self {
+        self.lanes = Some(lanes);
+        self
+    }
+
+    /// Only these CPUs, lane by lane in this order.
+    pub fn cpus(mut self, cpus: Vec<usize>) -> Self {
+        self.cpus = Some(cpus);
+        self
+    }
+
+    /// What the lanes ask the operating system through.
+    pub fn driver(mut self, driver: DriverChoice) -> Self {
+        self.driver = driver;
+        self
+    }
+
+    /// How each lane's driver uses the lane's memory and its helper threads. What is out of range is refused at the start, with the range.
+    pub fn driver_settings(mut self, settings: DriverSettings) -> Self {
+        self.driver_settings = settings;
+        self
+    }
+
+    /// Have the frames of an interface, a queue of it for each lane: services over datagrams at its addresses get theirs from there, by a stack of
+    /// our own, and all else is the kernel's as ever. Needs CAP_NET_RAW, and for AF_XDP CAP_BPF and CAP_NET_ADMIN (capabilities(7)). The table that gives
+    /// flows to lanes stays as it is at the start.
+    pub fn packet(mut self, port: PacketPort) -> Self {
+        self.packet = Some(port);
+        self
+    }
+
+    /// Share ports with other processes of this user whose sockets allow it, as those of a server with several lanes do;
+    /// otherwise a port that is served already is refused.
+    pub fn join(mut self, join: bool) -> Self {
+        self.join = join;
+        self
+    }
+
+    /// Serve with these sockets where a service is to be served at their addresses: those that a service manager hands over. The lanes accept from one in
+    /// turn, and lane 0 takes its datagrams, so no table gives their flows to lanes. Who comes when the lanes end waits in it for the next process.
+    pub fn handed_over(mut self, sockets: Vec<Handed>) -> Self {
+        self.handed = sockets;
+        self
+    }
+
+    /// Have `[::]` take IPv6 only. By default it takes IPv4 as well.
+    pub fn v6_only(mut self, v6_only: bool) -> Self {
+        self.v6_only = v6_only;
+        self
+    }
+
+    /// Whether each lane has a descriptor table of its own, the default: the limit of descriptors then counts for each lane,
+    /// and the kernel takes no shared count for each call. Descriptors that other threads open after the start mean
+    /// nothing to a lane then.
+    pub fn own_descriptors(mut self, own: bool) -> Self {
+        self.own_descriptors = own;
+        self
+    }
+
+    /// How flows find their lanes: by which means, key, hash types, and how many buckets.
+    pub fn steering(mut self, steering: Settings) -> Self {
+        self.steering = steering;
+        self
+    }
+
+    /// A turn that takes this long is reported once, while it lasts: by which lane, for which service and connection, and in which functions; and counted
+    /// (`stalls`). 10 ms to an hour; by default nobody watches. A thread of its own looks at the page, twice in this time; the lanes do nothing for it. Only to
+    /// tell the functions it sends the lane's thread the signal SIGRTMIN+5, for which the process then has a handler: calls in which the thread waits may end
+    /// with EINTR (signal(7)).
+    pub fn stall(mut self, limit: Duration) -> Self {
+        self.stall = Some(limit);
+        self
+    }
+
+    /// How long a lane goes on looking for work before it sleeps, up to a second. Zero, the default, costs no idle CPU.
+    pub fn spin(mut self, spin: Duration) -> Self {
+        self.settings.spin = spin;
+        self
+    }
+
+    /// Bytes of each lane's memory; reserved, and committed as it is used. By default 64 MiB, or what fits for all lanes into a half of what
+    /// the control group allows, but at least 4 MiB.
+    pub fn memory_bytes(mut self, bytes: usize) -> Self {
+        self.settings.memory_bytes = bytes;
+        self.memory_is_asked = true;
+        self
+    }
+
+    /// Budgets, memory, spin time and bounds of each lane, all at once: what was set singly before is replaced.
+    pub fn lane_settings(mut self, settings: LaneSettings) -> Self {
+        self.settings = settings;
+        self.memory_is_asked = true;
+        self
+    }
+
+    /// Connections of all services that one lane has at once; by default [`LANE_CONNECTIONS_MAX`].
+    pub fn connections_max(mut self, connections: u32) -> Self {
+        self.connections_max = connections;
+        self
+    }
+
+    /// The bounds of the services that are added after this call.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// Serves connections at `tcp://HOST:PORT` or `unix:PATH` ([`Url`]); `build` makes the service on each lane, given the lane's number.
+    ///
+    /// # Errors
+    /// [`Error::Url`], [`Error::Transport`].
+    pub fn serve<S: StreamService>(self, url: &str, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Result<Self, Error> {
+        self.add(
+            url,
+            Transport::Tcp,
+            (name_of::<S>(), S::COUNTERS),
+            Arc::new(move |lane, services, limits, row| services.add_stream(build(lane), limits, row)),
+        )
+    }
+
+    /// Serves datagrams at `udp://HOST:PORT` or `unixgram:PATH` ([`Url`]); `build` makes the service on each lane, given the lane's number. A Unix socket's
+    /// datagrams all come to lane 0: so those of one peer keep their order.
+    ///
+    /// # Errors
+    /// [`Error::Url`], [`Error::Transport`].
+    pub fn serve_datagrams<S: DatagramService>(
+        self,
+        url: &str,
+        build: impl Fn(usize) -> S + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        self.add(
+            url,
+            Transport::Udp,
+            (name_of::<S>(), S::COUNTERS),
+            Arc::new(move |lane, services, limits, row| services.add_datagrams(build(lane), limits, row)),
+        )
+    }
+
+    fn add(
+        mut self,
+        url: &str,
+        transport: Transport,
+        (name, counters): (String, &'static [Declaration]),
+        add: Adder,
+    ) -> Result<Self, Error> {
+        let url: Url = url.parse()?;
+        if url.transport() != transport {
+            let expected = if transport == Transport::Tcp { "tcp:// or unix:" } else { "udp:// or unixgram:" };
+            return Err(Error::Transport { url: url.to_string(), expected: expected.to_owned() });
+        }
+        let (over_connections, limits) = (url.transport() == Transport::Tcp, self.limits.unwrap_or_default());
+        self.services.push(Served { name, url: Some(url), over_connections, limits, counters, declared: None, add });
+        Ok(self)
+    }
+
+    /// Runs a service that listens nowhere and opens its connections itself, from [`StreamService::started`] on: a client. `build` makes it on
+    /// each lane, given the lane's number.
+    pub fn client<S: StreamService>(self, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Self {
+        let add: Adder = Arc::new(move |lane, services, limits, row| services.add_stream(build(lane), limits, row));
+        self.add_client(name_of::<S>(), true, S::COUNTERS, add)
+    }
+
+    /// Runs a service over datagrams that is served nowhere and opens its sockets itself, from [`DatagramService::started`] on
+    /// ([`Cx::open_datagrams`](crate::Cx::open_datagrams)): a client. `build` makes it on each lane, given the lane's number.
+    pub fn client_datagrams<S: DatagramService>(self, build: impl Fn(usize) -> S + Send + Sync + 'static) -> Self {
+        let add: Adder = Arc::new(move |lane, services, limits, row| services.add_datagrams(build(lane), limits, row));
+        self.add_client(name_of::<S>(), false, S::COUNTERS, add)
+    }
+
+    fn add_client(mut self, name: String, over_connections: bool, counters: &'static [Declaration], add: Adder) -> Self {
+        let limits = self.limits.unwrap_or_default();
+        self.services.push(Served { name, url: None, over_connections, limits, counters, declared: None, add });
+        self
+    }
+
+    /// Puts a transform (TLS, a PROXY header) before the connections of the service that was added last, those that it accepts and those that it
+    /// opens; the service knows nothing of it but what the [`Peer`] tells. `make` is called once on each lane, given the lane's number, and what it returns
+    /// for each connection: so keys and certificates can be the lane's own. Called twice, the first is asked first, and the second only where that makes none: so
+    /// one can be for connections that are accepted, another for those that are opened.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if no service was added, or the last one is over datagrams.
+    ///
+    /// ```no_run
+    /// # use corelane::Lanes;
+    /// # use corelane::service::{Cx, Input, Next, Output, Peer, Side, Silent, StreamService, Transform};
+    /// # struct Echo;
+    /// # impl StreamService for Echo {
+    /// #     type Talk = Silent;
+    /// #     type Session = ();
+    /// #     fn open(&mut self, _: &mut Cx, _: &Peer) {}
+    /// #     fn receive(&mut self, _: &mut Cx, _: &mut (), _: &mut Input, _: &mut Output) -> Next { Next::Continue }
+    /// # }
+    /// # fn cipher(_: Side) -> Box<dyn Transform> { unimplemented!() }
+    /// Lanes::per_core()
+    ///     .serve("tcp://[::1]:60008", |_lane| Echo)?
+    ///     .transform(|_lane| |side, _peer: &Peer| Some(cipher(side)))?
+    ///     .run()
+    /// # ; Ok::<(), corelane::Error>(())
+    /// ```
+    pub fn transform<M>(self, make: impl Fn(usize) -> M + Send + Sync + 'static) -> Result<Self, Error>
+    where
+        M: FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + 'static,
+    {
+        self.equip(move |lane, services, service| services.transform(service, Box::new(make(lane))))
+    }
+
+    /// Puts a transform before those that the service added last has by now: one that hands over to another, as that of a PROXY header does to TLS. `make` is
+    /// called once on each lane, given the lane's number and what makes the others.
+    ///
+    /// # Errors
+    /// As [`Lanes::transform`].
+    pub fn wrap_transforms<M>(self, make: impl Fn(usize, MakeTransform) -> M + Send + Sync + 'static) -> Result<Self, Error>
+    where
+        M: FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + 'static,
+    {
+        let make = Arc::new(make);
+        self.equip(move |lane, services, service| {
+            let make = make.clone();
+            services.wrap_transforms(service, move |inner| Box::new(make(lane, inner)));
+        })
+    }
+
+    /// Does something more when the service that was added last is built on its lane.
+    fn equip(mut self, equip: impl Fn(usize, &mut Services, u16) + Send + Sync + 'static) -> Result<Self, Error> {
+        let Some(served) = self.services.last_mut().filter(|served| served.over_connections) else {
+            let why = "only a service over connections has transforms: call it after serve(), or client()";
+            return Err(Error::Setting { name: "transform", why: why.into() });
+        };
+        let add = served.add.clone();
+        served.add = Arc::new(move |lane, services, limits, row| {
+            let service = add(lane, services, limits, row);
+            equip(lane, services, service);
+            service
+        });
+        Ok(self)
+    }
+
+    /// Calls this once, outside of the lanes, when all of them listen; what it returns is kept as long as they run.
+    pub fn beside(mut self, make: impl Fn() -> Beside + Send + Sync + 'static) -> Self {
+        self.beside.push(Arc::new(make));
+        self
+    }
+
+    /// Takes over from the process of this user whose page is at `page` ([`Running::page`](crate::lanes::Running::page)):
+    /// its listeners and datagram sockets, its lanes, table and key, and its keepsakes. When all lanes serve, that process drains and ends; if they do not come to that, it serves on.
+    pub fn take_over(mut self, page: impl Into<PathBuf>) -> Self {
+        self.take_over = Some(page.into());
+        self
+    }
+
+    /// Has something small (at most 4 KiB) go over to the process that takes over, by this name: `give` says it there, and `take` hears what the process before
+    /// has given, before the lanes begin. What is heard may come from another version, so `take` passes over what it cannot read.
+    pub fn keepsake(
+        mut self,
+        name: impl Into<String>,
+        give: impl Fn() -> Vec<u8> + Send + Sync + 'static,
+        take: impl Fn(&[u8]) + Send + Sync + 'static,
+    ) -> Self {
+        self.keepsakes.push(Keepsake { name: name.into(), give: Arc::new(give), take: Arc::new(take) });
+        self
+    }
+
+    /// Names the service that was added last, for the counters and messages; by default its type's name.
+    pub fn named(mut self, name: &str) -> Self {
+        if let Some(served) = self.services.last_mut() {
+            served.name = name.to_string();
+        }
+        self
+    }
+
+    /// The files and directories that the services name in their options, or are served at; and where packets are offered.
+    pub fn paths(&self) -> Vec<PathUse> {
+        let named = self.services.iter().filter_map(|served| Some(served.declared.as_ref()?.chosen.paths())).flatten().cloned();
+        let sockets = self.services.iter().filter_map(|served| served.url.as_ref()?.path());
+        let offers = self.packet.as_ref().and_then(PacketPort::channels);
+        named.chain(sockets.chain(offers).map(|path| PathUse::Written(path.to_owned()))).collect()
+    }
+}
+
+/// The last part of a type's name, in lower case.
+fn name_of<S>() -> String {
+    let name = std::any::type_name::<S>();
+    let name = name.split('<').next().unwrap_or(name);
+    name.rsplit("::").next().unwrap_or(name).to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_named_after_its_type() {
+        assert_eq!(name_of::<Vec<std::string::String>>(), "vec");
+        assert_eq!(name_of::<Lanes>(), "lanes");
+    }
+}

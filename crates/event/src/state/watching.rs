@@ -1,0 +1,138 @@
+//! Files that are watched: for what their interests ask, and what has come of it.
+
+use corelane_os::events::changes::{Happened, Wanted};
+use corelane_os::events::descriptor;
+use corelane_os::events::number::ENOENT;
+use corelane_os::events::polling::Readiness;
+use corelane_seam::slab::Key;
+use std::ffi::OsStr;
+use std::os::fd::RawFd;
+
+use super::files::{Files, entry, meaning, wanted};
+use super::parts::State;
+use crate::interest::Source;
+use crate::names::Named;
+use crate::record::{Filter, notes};
+use crate::refused::Refused;
+use crate::set::Token;
+
+/// What is watched for a file that is read.
+const GROWTH: Wanted = Wanted::MODIFY;
+
+impl State {
+    /// Watches the file of an origin for what its interests want.
+    pub(super) fn settle_file(&mut self, key: Key) -> Result<(), Refused> {
+        let watch = self.origins[key].rest().watch;
+        let sharing = watch.zip(self.files.as_ref()).map_or(&[][..], |(watch, files)| files.sharing(watch));
+        let others = sharing.iter().filter(|other| **other != key);
+        let all = others.fold(self.wants(key), |all, other| all | self.wants(*other));
+        let number = self.origins[key].number;
+        let files = self.prepare_files()?;
+        let watch = files.watch(number, all)?;
+        if !files.share(watch, key) {
+            return Ok(());
+        }
+        let sharing = files.sharing(watch).to_vec();
+        let before = self.origins[key].rest().watch.replace(watch);
+        assert!(before.is_none(), "an origin is one file");
+        // Another descriptor of the same file had its own wishes, which were just overwritten.
+        let all = sharing.iter().fold(Wanted::empty(), |all, other| all | self.wants(*other));
+        self.prepare_files()?.watch(number, all).map(|_| ())
+    }
+
+    /// What the interests of an origin want of its file.
+    fn wants(&self, key: Key) -> Wanted {
+        let origin = &self.origins[key];
+        let interests = origin.interests.iter().map(|interest| &self.interests[interest]);
+        interests.fold(Wanted::empty(), |all, interest| match interest.filter {
+            Filter::Vnode => all | wanted(interest.notes, origin.kind),
+            _ => all | GROWTH,
+        })
+    }
+
+    fn prepare_files(&mut self) -> Result<&mut Files, Refused> {
+        let files = match self.files.take() {
+            Some(files) => files,
+            None => {
+                let files = Files::new()?;
+                self.set.add(files.number(), Readiness::IN, Token::Files.word()).map_err(Refused::system)?;
+                files
+            }
+        };
+        Ok(self.files.insert(files))
+    }
+
+    /// An origin's file is of no interest any more.
+    pub(super) fn unwatch_file(&mut self, key: Key) {
+        let watch = self.origins[key].rest.as_mut().and_then(|rest| rest.watch.take());
+        let Some(watch) = watch else { return };
+        // reason: it is there from the first watch on.
+        let files = self.files.as_mut().expect("an origin with a watch has somebody who watches");
+        files.leave(watch, key);
+    }
+
+    /// Hears of what has happened to files.
+    pub(super) fn hear_files(&mut self) {
+        let Some(files) = self.files.take() else { return };
+        let (happened, dropped) = files.read();
+        for (watch, what, name) in happened {
+            files.sharing(watch).iter().for_each(|&key| self.changed(key, what, name.as_deref()));
+        }
+        if dropped {
+            // Something has happened to some: each is looked at.
+            for key in files.all() {
+                self.lose_names(key);
+                self.changed(key, Happened::empty(), None);
+            }
+        }
+        self.files = Some(files);
+    }
+
+    /// Names that were kept for the interest in the directory `number`, of at most `room` entries, and how many were lost.
+    pub fn take_names(&mut self, number: RawFd, room: usize) -> Result<(Vec<Named>, u64), Refused> {
+        let key = self.known(number as u64, Filter::Vnode);
+        let asked = key.filter(|key| self.interests[*key].notes & notes::NAMES != 0);
+        let words = "nobody asks for names of this directory: the caller registers it with NAMES first";
+        let key = asked.ok_or(Refused::new(ENOENT, words))?;
+        Ok(self.names.get_mut(&key).map_or((Vec::new(), 0), |names| names.take(room)))
+    }
+
+    /// Names of entries may have been lost, if somebody asks for those of an origin.
+    fn lose_names(&mut self, key: Key) {
+        for key in self.origins[key].interests.iter() {
+            let interest = &mut self.interests[key];
+            if let Source::File(_, came) = &mut interest.source
+                && interest.notes & notes::NAMES != 0
+            {
+                *came |= notes::NAMES;
+                self.names.entry(key).or_default().lose();
+            }
+        }
+    }
+
+    /// Something has happened to the file of an origin, or in a directory to the entry `name`.
+    fn changed(&mut self, key: Key, happened: Happened, name: Option<&OsStr>) {
+        // Who shares a watch is there: an origin leaves its list as it is forgotten.
+        let origin = &mut self.origins[key];
+        let before = origin.rest().seen;
+        let after = descriptor::size_and_links(origin.number).unwrap_or(before);
+        origin.rest().seen = after;
+        let meaning = meaning(happened, before, after);
+        for interest in origin.interests.iter() {
+            let one = &mut self.interests[interest];
+            let asked = one.notes;
+            let named = name.filter(|_| asked & notes::NAMES != 0).and_then(|name| entry(happened, name));
+            let has_come = match &mut one.source {
+                Source::File(_, came) => {
+                    *came |= meaning & asked | if named.is_some() { notes::NAMES } else { 0 };
+                    named.into_iter().for_each(|named| self.names.entry(interest).or_default().push(named));
+                    *came != 0
+                }
+                _ => true,
+            };
+            if has_come && !one.disabled {
+                self.ready.push(interest.index);
+            }
+        }
+    }
+}
