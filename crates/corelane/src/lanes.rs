@@ -1,9 +1,9 @@
 //! Programs of lanes: what they are to be ([`Lanes`]: services, places, CPUs, driver, bounds), and while they run ([`Running`]).
 
-mod beside;
+pub(crate) mod beside;
 mod builder;
 mod channels;
-pub mod choice;
+pub(crate) mod choice;
 mod claims;
 mod drained;
 mod driver;

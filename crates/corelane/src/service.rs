@@ -32,5 +32,11 @@ pub mod parts {
 
 /// A service as it declares itself: its name, where it is served, its options, limits and counters.
 pub mod entry {
+    pub use crate::lanes::beside::{Beside, Opened};
     pub use crate::lanes::entry::*;
+
+    /// Options that a service or a workload declares, and what somebody chose of them: one declaration for reading, help and errors.
+    pub mod choice {
+        pub use crate::lanes::choice::*;
+    }
 }

@@ -1,6 +1,7 @@
 //! All that a queue knows, under its lock: interests, origins, the ready list, and what wakes it.
 //!
-//! [`State`] has these as its parts; each of the other files has what is done with some of them.
+//! [`State`] (`parts.rs`) holds them, each in a file of its own; what is done with several of them at once is in files above it, one for each
+//! thing that is done: asking, changing, following, telling, watching, working.
 
 mod asking;
 mod changing;

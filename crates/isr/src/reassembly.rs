@@ -297,7 +297,7 @@ impl<M: Memory> Reassembly<M> {
         }
     }
 
-    /// Puts a fragment, which does not clash, where it belongs.
+    /// Adds a fragment, which does not clash, to its datagram and to what its source holds.
     fn insert(&mut self, index: u32, place: Gap, fragment: Fragment<M>) {
         let waiting = self.table.at_mut(index);
         let (source, Cuts { cut, covered }) = (waiting.source, self.pieces.insert(waiting, place, fragment));
@@ -308,7 +308,7 @@ impl<M: Memory> Reassembly<M> {
         self.counts.dropped += covered as u64;
     }
 
-    /// Takes all pieces of a datagram that has been removed.
+    /// Gives all pieces of a datagram away, which its source holds no more.
     fn take_pieces(&mut self, waiting: &Waiting) -> impl Iterator<Item = Piece<M>> {
         self.table.take_pieces(waiting.source, waiting.pieces);
         self.pieces.take(waiting)

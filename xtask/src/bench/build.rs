@@ -26,7 +26,7 @@ pub fn become_optimised(workspace: &Workspace) -> Result<()> {
     Err(error).with_context(|| program.display().to_string())
 }
 
-/// Builds the programs of a package of this project.
+/// Builds a package of this project: its programs, and its libraries.
 pub fn build_package(workspace: &Workspace, name: &str) -> Result<()> {
     run_cargo(cargo().args(BUILD).args(["--package", name]).current_dir(&workspace.root))
 }

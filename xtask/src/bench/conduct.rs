@@ -19,7 +19,7 @@ use crate::workspace::Workspace;
 /// Builds, with the peers by `build_peers` from their folder, and prepares; lets `measure` find out, and gives the results of `subject` out.
 ///
 /// # Errors
-/// When something cannot be built, measured or written.
+/// When what is asked for is refused (rounds, a program that is not there), or something cannot be built, measured or written.
 pub fn conduct(
     subject: &str,
     manner: &Manner,

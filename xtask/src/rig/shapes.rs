@@ -1,4 +1,4 @@
-//! What a rig can look like, as lines of ip(8) for each namespace.
+//! What a rig can look like, as it is asked for, and as lines of ip(8) for each namespace.
 
 /// Queues of an interface at the most.
 const QUEUES_MAX: u16 = 64;

@@ -18,7 +18,7 @@ pub fn title(state: &State, mut words: String) -> Line<'static> {
     bold(fit(&words, 80))
 }
 
-/// A heading.
+/// What stands out: a title, a heading, a prompt.
 pub fn bold(words: String) -> Line<'static> {
     Line::styled(words, Modifier::BOLD)
 }

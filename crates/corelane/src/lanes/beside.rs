@@ -1,4 +1,4 @@
-//! What services have outside of the lanes, and of what it is made: the places where they listen.
+//! What services have outside of the lanes, made of the places where they listen.
 
 use crate::lanes::choice::Chosen;
 use crate::lanes::place::Place;

@@ -364,8 +364,9 @@ impl Lanes {
         self
     }
 
-    /// Takes over from the process of this user whose page is at `page` ([`Running::page`](crate::lanes::Running::page)):
-    /// its listeners and datagram sockets, its lanes, table and key, and its keepsakes. When all lanes serve, that process drains and ends; if they do not come to that, it serves on.
+    /// Takes over from the process of this user whose page is at `page` ([`Running::page`](crate::lanes::Running::page)): its listeners and
+    /// datagram sockets, its lanes, table and key, and its keepsakes. When all lanes serve, that process drains and ends; if they do not come
+    /// to that, it serves on.
     pub fn take_over(mut self, page: impl Into<PathBuf>) -> Self {
         self.take_over = Some(page.into());
         self

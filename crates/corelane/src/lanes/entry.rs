@@ -12,13 +12,10 @@
 //! gateway  is at no URL: a kind of place beside Scheme, CONFIG.toml, whose words are names of options (Chosen::choose takes them one by one)
 //! ```
 
-pub use crate::lanes::beside::{Beside, Opened};
-pub use crate::lanes::choice;
-
 use crate::error::Error;
-use crate::lanes::beside::OnceStarted;
+use crate::lanes::beside::{Beside, OnceStarted, Opened};
 use crate::lanes::builder::{Declared, Lanes};
-use crate::lanes::choice::{Choice, Chosen};
+use crate::lanes::choice::{self, Choice, Chosen};
 use crate::lanes::url::{self, Url};
 use corelane_rss::Transport;
 use corelane_svc::{DatagramService, Limits, StreamService};

@@ -3,9 +3,8 @@
 use crate::error::Error;
 use crate::lanes::builder::Served;
 use crate::lanes::ended::{Ended, Ends};
-use crate::service::{Remote, Talk};
 use corelane_lane::{Control, Order};
-use corelane_svc::Exchange;
+use corelane_svc::{Exchange, Remote, Talk};
 use std::sync::Arc;
 
 /// Speaks to a program of lanes from any thread, and from any runtime's tasks. Clones speak to the same; it may outlive the lanes, and then

@@ -373,8 +373,9 @@ impl Running {
     fn with_beside(mut self, lanes: &Lanes) -> Self {
         let mut called = Vec::new();
         for Declared { name, once_started, .. } in lanes.services.iter().filter_map(|served| served.declared.as_ref()) {
-            let Some(call) = once_started.filter(|_| !called.contains(name)) else { continue };
+            let is_first = !called.contains(name);
             called.push(*name);
+            let Some(call) = once_started.filter(|_| is_first) else { continue };
             let opened: Vec<Opened<'_>> = self.places.iter().filter_map(|place| opened(lanes, name, place)).collect();
             self.keep(call(&opened));
         }

@@ -47,7 +47,7 @@ pub struct Mark {
     pub(super) placed: Placed,
 }
 
-/// By which policy a handler runs.
+/// Whether a handler runs at once, and by which policy, or from its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Direct,

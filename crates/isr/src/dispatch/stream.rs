@@ -83,7 +83,7 @@ impl<P> Stream<P> {
         }
     }
 
-    /// Its name.
+    /// As what it was registered.
     pub fn registration(&self) -> &Registration<P> {
         &self.registration
     }

@@ -60,8 +60,8 @@ impl<M: Memory> Pieces<M> {
         waiting.first.is_some_and(|first| self.pieces.at(first).start == 0)
     }
 
-    /// Takes all pieces of a datagram that has been removed.
-    pub fn take(&mut self, waiting: &Waiting) -> impl Iterator<Item = Piece<M>> + use<'_, M> {
+    /// Gives all pieces of a datagram away, which is not to be asked for them again.
+    pub fn take(&mut self, waiting: &Waiting) -> impl Iterator<Item = Piece<M>> {
         let mut at = waiting.first;
         std::iter::from_fn(move || {
             let piece = self.remove(at?);
@@ -77,7 +77,7 @@ impl<M: Memory> Pieces<M> {
         piece
     }
 
-    /// Puts a fragment, which does not clash, where it belongs.
+    /// Puts a fragment, which does not clash, into its gap; returns what that cut of others.
     pub fn insert(&mut self, waiting: &mut Waiting, Gap { before, after }: Gap, mut fragment: Fragment<M>) -> Cuts {
         let had = before.map_or(0, |before| self.pieces.at(before).end);
         let cut = had.saturating_sub(fragment.start);
@@ -130,7 +130,7 @@ impl<M: Memory> Pieces<M> {
         }
     }
 
-    /// Cuts what follows so that it begins at `end`; returns the first that is left.
+    /// Cuts what follows so that it begins at `end`; returns the first that is left, and what was cut.
     fn cut_following(&mut self, waiting: &mut Waiting, mut after: Option<u32>, end: usize) -> (Option<u32>, Cuts) {
         let mut cuts = Cuts::default();
         while let Some(at) = after.filter(|&at| self.pieces.at(at).start < end) {
