@@ -326,7 +326,7 @@ impl Busy {
 
     /// The limit at which the input waits, if there is one.
     fn pause(&self, held: impl FnOnce() -> usize, limits: &Limits) -> Option<Pause> {
-        if self.output.held() >= limits.requests_in_flight_max {
+        if !self.output.reads_on && self.output.held() >= limits.requests_in_flight_max {
             return Some(Pause::Requests);
         }
         if self.awaits_offload {

@@ -150,8 +150,9 @@ impl Output {
         has_room
     }
 
-    /// Has the connection's input go on while this output [has no room](Output::ask_room), until it is said otherwise or all has left: for who takes what the peer says whether or not that
-    /// takes what is written, and bounds what it keeps of it ([`Next::Wait`](crate::Next::Wait)). Else a peer that reads nothing is not read from.
+    /// Has the connection's input go on while this output [has no room](Output::ask_room), or as many requests are held as may be
+    /// (`requests_in_flight_max`), until it is said otherwise or all has left: for who takes what the peer says whether or not that takes
+    /// what is written, and bounds what it keeps of it ([`Next::Wait`](crate::Next::Wait)). Else a peer that reads nothing is not read from.
     pub fn read_on(&mut self, reads_on: bool) {
         self.reads_on = reads_on;
     }

@@ -173,3 +173,25 @@ fn whoever_was_handed_bytes_as_the_drain_began_is_at_work_though_its_turn_comes_
     assert!(heard == PEERS || heard == 0, "{heard} of {PEERS} were answered");
     rig.close(&mut Nobody);
 }
+
+/// It may hold one ticket, and that says that it is at work: the peer is heard nevertheless.
+#[test]
+fn who_is_at_work_hears_what_it_waits_for() {
+    let (_world, mut rig) = served(patient().requests_in_flight_max(1), || {
+        aio::each(async |_lane: Lane, connection: Connection| -> aio::Result<()> {
+            let _work = connection.at_work();
+            while let Some(bytes) = connection.read().await? {
+                connection.send_all(bytes).await?;
+            }
+            Ok(())
+        })
+    });
+    let peer = rig.connect(0);
+    rig.wait(MS);
+    for said in ["one", "two", "three"] {
+        assert_eq!(rig.ask(&peer, said), said);
+    }
+    peer.close();
+    rig.wait(S);
+    rig.close(&mut Nobody);
+}
