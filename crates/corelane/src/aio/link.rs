@@ -611,17 +611,13 @@ impl Own {
         }
         output.read_on(self.wanted > 0 && !self.holds_input);
         let is_at_work = (self.wanted == 0 || self.works > 0) && self.fate == Fate::Lives;
-        let before = if wrote || !is_at_work { self.ticket.take() } else { None };
+        let mut before = if wrote || !is_at_work { self.ticket.take() } else { None };
         if is_at_work && self.ticket.is_none() {
-            // What has moved is young again.
-            self.ticket = output.hold(Order::Any).ok();
+            // What has moved is young again. Where only one ticket may be held (`requests_in_flight_max`, which counts this), the one before is kept.
+            self.ticket = output.hold(Order::Any).ok().or_else(|| before.take());
         }
         if let Some(ticket) = before {
             cx.answer_chain(ticket, Chain::new());
-            // Where only one may be held (`requests_in_flight_max`, which counts this), the one before had to go first.
-            if is_at_work && self.ticket.is_none() {
-                self.ticket = cx.connection(id).and_then(|output| output.hold(Order::Any).ok());
-            }
         }
         self.hear_of_room(cx, room);
     }

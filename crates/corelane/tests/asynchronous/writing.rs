@@ -3,7 +3,7 @@
 use crate::aio_parts::served;
 use crate::refused::{next_turn, poll_once};
 use corelane::aio::{self, Connection, Lane};
-use corelane::service::{Chain, Ending, Limits, ServiceCounter, Shared};
+use corelane::service::{Chain, Ending, ServiceCounter, Shared};
 use corelane::testing::{MS, Nobody, S, Status, patient};
 use corelane_watch::LaneCounter;
 use std::cell::Cell;
@@ -163,16 +163,7 @@ fn who_waits_to_write_is_told_of_the_end_and_holds_nothing_of_what_was_not_sent(
 /// Each word of an answer is a sign of life: `answer_limit` begins anew.
 #[test]
 fn who_answers_a_little_at_a_time_is_not_too_late() {
-    answers_a_little_at_a_time(patient());
-}
-
-#[test]
-fn who_may_hold_one_ticket_is_not_too_late_either() {
-    answers_a_little_at_a_time(patient().requests_in_flight_max(1));
-}
-
-fn answers_a_little_at_a_time(limits: Limits) {
-    let (_world, mut rig) = served(limits.answer_limit(20 * SECOND), || {
+    let (_world, mut rig) = served(patient().answer_limit(20 * SECOND), || {
         aio::each(async |lane: Lane, connection: Connection| -> aio::Result<()> {
             for _ in 0..6 {
                 lane.sleep(10 * SECOND).await;
