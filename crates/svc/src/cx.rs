@@ -138,6 +138,12 @@ impl<K: Talk> Cx<'_, K> {
         self.table.find(id).map(|connection| connection.peer.clone())
     }
 
+    /// Whether a connection waits until the lane lends it memory that it was refused: for what its peer has sent, or for what its service
+    /// asked for. Then it is not the peer that something is awaited of.
+    pub fn waits_for_memory(&mut self, id: ConnectionId) -> bool {
+        self.table.find(id).is_some_and(|connection| connection.is_starved)
+    }
+
     /// The other end of a connection, as [`Peer::address`] has it, without a copy.
     pub fn peer_address(&mut self, id: ConnectionId) -> Option<&Address> {
         self.table.find(id).map(|connection| &connection.peer.address)

@@ -148,11 +148,6 @@ fn refused_content(refused: Refused) -> Next {
 }
 
 impl Collected {
-    /// Whether what it waits for is the lane's memory: for content that has come, or for the answer to all of it.
-    pub(crate) fn waits_for_memory(&self) -> bool {
-        self.untaken > 0 || self.body.is_ended()
-    }
-
     /// Takes `bytes` of content from the front of the input.
     fn take(&mut self, cx: &mut Cx<'_, impl Talk>, input: &mut Input, bytes: usize) -> Result<(), Refused> {
         // What lies together as it came is kept as it is.

@@ -3,9 +3,10 @@
 
 use crate::Reply;
 use crate::application::Application;
-use crate::deliver::Answered;
+use crate::deliver::{Answered, Done};
 use crate::facts::Facts;
-use crate::log::{Asked, Trace};
+use crate::held::UNAVAILABLE_AND_CLOSED;
+use crate::log::{Asked, Sent, Trace};
 use crate::service::{Call, Http};
 use crate::session::{Active, Session, Stage};
 use corelane::Next;
@@ -14,7 +15,6 @@ use corelane_wire::http1::Status;
 
 const HEAD: &str = "408 Request Timeout\nthe head of the request did not come whole in time\n";
 const CONTENT: &str = "408 Request Timeout\nthe content of the request did not come whole in time\n";
-const STARVED: &str = "503 Service Unavailable\nthere was no memory for the request in time\n";
 
 impl<A: Application> Http<A> {
     /// Gives up a request that does not come whole.
@@ -22,16 +22,12 @@ impl<A: Application> Http<A> {
         match session.active.take().map(|active| self.unboxed(active)) {
             Some(Active::Head(_)) => {
                 let asked = Asked { bytes: input.first(), head: None };
-                self.answer_overdue(call, (Status::REQUEST_TIMEOUT, HEAD), Trace::Asked(asked))
+                self.answer_overdue(call, HEAD, Trace::Asked(asked))
             }
-            Some(Active::Collected(mut collected)) => {
-                let is_ours = collected.waits_for_memory();
-                let says = if is_ours { (Status::SERVICE_UNAVAILABLE, STARVED) } else { (Status::REQUEST_TIMEOUT, CONTENT) };
-                self.answer_overdue(call, says, Trace::Noted(&mut collected.note))
-            }
+            Some(Active::Collected(mut collected)) => self.answer_overdue(call, CONTENT, Trace::Noted(&mut collected.note)),
             Some(Active::Running(mut running)) if running.stage == Stage::Content && running.sent.status == 0 => {
                 running.exchange.gone(&mut self.application, call.cx);
-                self.answer_overdue(call, (Status::REQUEST_TIMEOUT, CONTENT), Trace::Noted(&mut running.note))
+                self.answer_overdue(call, CONTENT, Trace::Noted(&mut running.note))
             }
             // Nothing is asked, or it is answered already; the end of the connection is told as any other.
             other => {
@@ -41,20 +37,27 @@ impl<A: Application> Http<A> {
         }
     }
 
-    fn answer_overdue(
-        &mut self,
-        call: &mut Call<'_, '_, A::Talk>,
-        (status, words): (Status, &str),
-        mut trace: Trace<'_>,
-    ) -> Next {
+    fn answer_overdue(&mut self, call: &mut Call<'_, '_, A::Talk>, words: &str, mut trace: Trace<'_>) -> Next {
+        if call.cx.waits_for_memory(call.cx.id()) {
+            return self.answer_without_memory(call, trace);
+        }
         let reply = Reply::new(call.output, &self.desk, Facts::LAST, trace.again());
-        let answer = reply.answer(status).media("text/plain; charset=utf-8");
+        let answer = reply.answer(Status::REQUEST_TIMEOUT).media("text/plain; charset=utf-8");
         match answer.bytes::<Answered>(words.as_bytes()) {
             Ok(answered) => {
                 self.log_answer(trace, &answered, Facts::LAST);
                 Next::Close
             }
-            Err(_) => Next::Abort,
+            Err(_) => self.answer_without_memory(call, trace),
         }
+    }
+
+    /// Answers with what takes no memory.
+    fn answer_without_memory(&mut self, call: &mut Call<'_, '_, A::Talk>, trace: Trace<'_>) -> Next {
+        let sent = Sent { status: Status::SERVICE_UNAVAILABLE.code(), bytes: 0 };
+        call.output.push(UNAVAILABLE_AND_CLOSED);
+        self.desk.count_answer(sent.status);
+        self.log_answer(trace, &Answered(Done::Written(sent)), Facts::LAST);
+        Next::Close
     }
 }

@@ -242,12 +242,10 @@ fn content_for_which_there_is_no_memory_in_time_is_the_servers_fault() {
     let heard: Vec<_> = clients.iter().map(said).collect();
     let of = |status: &str| heard.iter().filter(|heard| **heard == format!("HTTP/1.1 {status}")).count();
     assert_eq!(of("408") + of("503"), clients.len(), "all were told: {heard:?}");
-    assert_eq!(
-        of("408"),
-        sent.iter().filter(|sent| **sent == request.len()).count(),
-        "who sent all but a byte is at fault: {heard:?}"
-    );
+    // Whose memory is given back lets another one go on, who then is at fault, too.
     assert!(of("408") > 0 && of("503") > 0, "{heard:?}");
+    let counted = (rig.named("answers_4xx"), rig.named("answers_5xx"));
+    assert_eq!(counted, (of("408") as u64, of("503") as u64));
     clients.iter().for_each(|client| client.close());
     rig.wait(5 * MS);
     assert_eq!((rig.connections(), rig.lane_count(LaneCounter::MemoryUsed)), (0, 0));
