@@ -18,7 +18,7 @@ pub const THE_ONE: &str = "the one";
 ///
 /// At the end it prints how many connections ended in order while it drained, and how many were cut. At SIGHUP it opens its log files anew and reads its settings again: limits of time change at once, and it names the settings that count only from the next start on. Other files, such as certificates, are read again by themselves when they change.
 ///
-/// Without a SERVICE, all built-in ones are served on loopback at their default ports.
+/// Without a SERVICE, echo and RPC are served on loopback at their default ports, over TCP and UDP. What is served over TLS, and HTTP, is to be named: it takes a certificate, or a directory.
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Arguments {
@@ -39,13 +39,13 @@ pub struct Arguments {
     /// How the lanes do their input and output: by uring, by epoll, or, with auto, by whichever is better here
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub(super) driver: String,
-    /// Report each turn of a lane that takes this long (10ms to 1h), once, while it lasts: for which service and connection, and in which functions; or off. This uses the signal SIGRTMIN+5
+    /// Report each turn of a lane that takes this long (10ms to 1h), once, while it lasts: for which service and connection, and in which functions; or off. A number alone is of seconds. This uses the signal SIGRTMIN+5
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = stall)]
     pub(super) stall: Stall,
     /// How long a lane goes on looking for work before it sleeps, such as 50us, up to 1s; a number alone is of microseconds
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = amounts::short_time)]
     pub(super) spin: Duration,
-    /// Take the frames of an interface, and serve UDP over them at the addresses that are given: eth1,ip=10.0.0.2/24 (tap:tap0 for a tap, whose near end is the kernel's); then, as needed, more ,ip=ADDRESS/BITS, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan (a tunnel to open), ,channels=PATH (a socket at which other processes take packets), ,frames=N (frames of 2 KiB of each lane, 256 to 65536), and ,poll (lanes take packets in by themselves, Linux 6.13). The kernel must not have these addresses. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
+    /// Take the frames of an interface, and serve UDP over them at the addresses that are given: eth1,ip=10.0.0.2/24 (tap:tap0 for a tap, whose near end is the kernel's); then, as needed, more ,ip=ADDRESS/BITS, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan (a tunnel to open), ,channels=PATH (a socket at which other processes take packets), ,frames=N (frames of 2 KiB of each lane, 256 to 65536), and ,poll (lanes take packets in by themselves, Linux 6.13). The kernel must not have these addresses. AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, packet sockets CAP_NET_RAW, a tap CAP_NET_ADMIN. docs/packet.md says more
     #[arg(long, value_name = "PORT")]
     pub(super) packet: Option<corelane::lanes::PacketPort>,
     /// Serve as this user, with GROUP as its only group, and without any of root's rights once everything listens. Only root can do this. Files, such as certificates, are
@@ -145,22 +145,31 @@ fn places() -> String {
 fn after_help() -> String {
     let services: String = services::ALL.iter().map(|entry| entry.describe()).collect();
     let limits = indented(&Limits::default().describe());
-    let codes = Exit::help(&[Exit::Done, Exit::Late, Exit::Usage, Exit::Broken]);
+    let codes = Exit::help_of(CODES);
     format!(
         "Services, and their options, which stand behind the URL as ?name=value&name=value:\n{services}\n\
-         Limits and their defaults, for each service on each lane; a time takes a unit, and a number alone is of milliseconds, for keep_alive of \
-         seconds:\n{limits}\n{RUN_DIRECTORY}\n\n{codes}"
+         Limits and their defaults, for each service on each lane, of which docs/limits.md says what each means; a time takes a unit, and a number alone \
+         is of milliseconds, for keep_alive of seconds:\n{limits}\n{RUN_DIRECTORY}\n\n{codes}"
     )
 }
+
+/// What it ends with.
+const CODES: &[(Exit, &str)] = &[
+    (Exit::Done, "it was told to end, and did; --check: all settings are right; --plan: the plan is printed"),
+    (Exit::Late, "it failed after it had started"),
+    (Exit::Usage, "it could not start as asked: standard error says what and where, and, where there is one, the remedy"),
+    (Exit::Broken, "a lane broke, which is an error of this program: the message says which lane, what and where"),
+];
 
 /// Where pages and control sockets are.
 const RUN_DIRECTORY: &str = "\
 Environment:
   CORELANE_CONFIG   The file of settings where --config names none.
-  CORELANE_LANES    What --lanes is to say, and so for every flag: CORELANE_V6_ONLY=true, CORELANE_LIMIT=idle_limit=30s. CORELANE_SERVICES
-                    and CORELANE_LIMIT take several, with spaces between. The command line precedes these, and they precede the file.
-  CORELANE_RUN_DIR  The folder for the counter page and the control socket, made if it is not there; it must be yours alone, and in memory.
-                    By default the first that works of $XDG_RUNTIME_DIR/corelane, /run/user/UID/corelane, for root /run/corelane if /run is in
+  CORELANE_LANES    What --lanes is to say, and so for every flag that says how to serve: CORELANE_V6_ONLY=true,
+                    CORELANE_LIMIT=idle_limit=30s. CORELANE_SERVICES and CORELANE_LIMIT take several, with spaces between. The command line
+                    precedes these, and they precede the file.
+  CORELANE_RUN_DIR  The folder for the counter page and the control socket, made if it is not there; it must be yours alone, and should be in
+                    memory. By default the first that works of $XDG_RUNTIME_DIR/corelane, /run/user/UID/corelane, for root /run/corelane if /run is in
                     memory, and /dev/shm/corelane-UID, or that name with a number if somebody else has taken it. stat and rss look there, too.";
 
 fn indented(text: &str) -> String {
