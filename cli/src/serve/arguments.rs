@@ -148,7 +148,7 @@ fn after_help() -> String {
     let codes = Exit::help_of(CODES);
     format!(
         "Services, and their options, which stand behind the URL as ?name=value&name=value:\n{services}\n\
-         Limits and their defaults, for each service on each lane, of which docs/limits.md says what each means; a time takes a unit, and a number alone \
+         Limits and their defaults, for each service on each lane, of which docs/limits.md says what each means, and what 0 does; a time takes a unit, and a number alone \
          is of milliseconds, for keep_alive of seconds:\n{limits}\n{RUN_DIRECTORY}\n\n{codes}"
     )
 }
@@ -174,4 +174,42 @@ Environment:
 
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane::admin::watch::{Counter, ServiceCounter};
+
+    /// The cells of each row of docs/limits.md about a limit.
+    fn rows() -> Vec<Vec<&'static str>> {
+        let rows = include_str!("../../../docs/limits.md").lines().filter_map(|line| line.strip_prefix("| `"));
+        rows.map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect()).collect()
+    }
+
+    #[test]
+    fn the_page_has_every_limit_with_its_default_and_no_other() {
+        let written = |row: &Vec<&str>| format!("{}={}", name(row), row[1]);
+        let told: Vec<String> = rows().iter().map(written).collect();
+        assert_eq!(told, Limits::default().describe().lines().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_page_marks_the_limits_that_change_while_lanes_serve() {
+        let marked: Vec<&str> = rows().iter().filter(|row| row[0].ends_with('*')).map(|row| name(row)).collect();
+        assert_eq!(marked, Limits::LIVE);
+    }
+
+    #[test]
+    fn the_page_names_counters_that_there_are() {
+        for row in rows() {
+            let is_there = ServiceCounter::DECLARED.iter().any(|one| one.name == row[4]);
+            assert!(row[4].is_empty() || is_there, "{row:?}");
+        }
+    }
+
+    /// The limit of a row: what stands between the first two quotes.
+    fn name<'a>(row: &[&'a str]) -> &'a str {
+        row[0].split_once('`').map_or(row[0], |(name, _)| name)
+    }
 }
