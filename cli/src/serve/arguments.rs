@@ -16,9 +16,9 @@ pub const THE_ONE: &str = "the one";
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
-/// At the end it prints how many connections ended in order while it drained, and how many were cut. At SIGHUP it opens its log files anew and reads its settings again: limits of time change at once, and it names the settings that count only from the next start on. Other files, such as certificates, are read again by themselves when they change.
+/// At the end it prints how many connections ended in order while it drained, how many were cut, and how many their peers broke off. At SIGHUP it opens its log files anew and reads its settings again: limits of time change at once, and it names the settings that count only from the next start on. Other files, such as certificates, are read again by themselves when they change.
 ///
-/// Without a SERVICE, echo and RPC are served on loopback at their default ports, over TCP and UDP. What is served over TLS, and HTTP, is to be named: it takes a certificate, or a directory.
+/// Without a SERVICE, echo and RPC are served on loopback at their default ports, over TCP and UDP. HTTP, and whatever speaks TLS, is served only where it is named.
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Arguments {
@@ -148,8 +148,8 @@ fn after_help() -> String {
     let codes = Exit::help_of(CODES);
     format!(
         "Services, and their options, which stand behind the URL as ?name=value&name=value:\n{services}\n\
-         Limits and their defaults, for each service on each lane, of which docs/limits.md says what each means, and what 0 does; a time takes a unit, and a number alone \
-         is of milliseconds, for keep_alive of seconds:\n{limits}\n{RUN_DIRECTORY}\n\n{codes}"
+         Limits and their defaults, for each service on each lane; docs/limits.md says what each means, and what 0 does. A time takes a unit, and a \
+         number alone is of milliseconds, for keep_alive of seconds:\n{limits}\n{RUN_DIRECTORY}\n\n{codes}"
     )
 }
 
@@ -169,8 +169,9 @@ Environment:
                     CORELANE_LIMIT=idle_limit=30s. CORELANE_SERVICES and CORELANE_LIMIT take several, with spaces between. The command line
                     precedes these, and they precede the file.
   CORELANE_RUN_DIR  The folder for the counter page and the control socket, made if it is not there; it must be yours alone, and should be in
-                    memory. By default the first that works of $XDG_RUNTIME_DIR/corelane, /run/user/UID/corelane, for root /run/corelane if /run is in
-                    memory, and /dev/shm/corelane-UID, or that name with a number if somebody else has taken it. stat and rss look there, too.";
+                    memory. By default the first that works of $XDG_RUNTIME_DIR/corelane, /run/user/UID/corelane, for root /run/corelane if
+                    /run is in memory, and /dev/shm/corelane-UID, or that name with a number if somebody else has taken it. stat and rss
+                    look there, too.";
 
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}\n")).collect()
