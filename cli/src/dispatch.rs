@@ -17,7 +17,7 @@ use corelane::admin::watch::Reader;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The process; need not be named where only one serves
-    #[arg(long)]
+    #[arg(long, value_parser = crate::stat::process_number)]
     pid: Option<u32>,
     /// When packets are handled: direct (at once, on the lane they came to), hybrid (at once if that is their flow's lane and nothing waits), or
     /// deferred (later, on their flow's lane). Alone it holds for all protocols without a policy of their own; ip=deferred is one's own, and
@@ -101,7 +101,7 @@ mod tests {
     fn what_is_wrong_is_named_with_its_option() {
         for (line, words) in [
             (["--set", "default"], "--set: default is a protocol's"),
-            (["--set", "ip="], "--set: \"\": a policy of dispatch is direct, hybrid or deferred"),
+            (["--set", "ip="], "--set: \"\": a policy of dispatch is direct, hybrid or deferred, or default"),
             (["--set", "ip=direct now"], "--set: there is no such command"),
             (["--limit", "ip"], "--limit: \"ip\": write a protocol and its packets, as in ip=512"),
             (["--limit", "ip=10241"], "--limit: a queue holds 10240 packets at most"),

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// Each line has a code that stays the same, such as CL-1004; docs/doctor.md has them all. Nothing of the machine is changed: what is made to
 /// try a feature (sockets, rings, a tap interface) is gone when this ends. Run it as the user, in the container or the unit that shall serve.
 #[derive(clap::Args)]
-#[command(after_help = Exit::help(&[Exit::Done, Exit::Wrong, Exit::Late, Exit::Usage]))]
+#[command(after_help = Exit::help_of(CODES))]
 pub struct Arguments {
     /// As JSON: one array with an object for each line
     #[arg(long)]
@@ -26,6 +26,14 @@ pub struct Arguments {
     #[arg(last = true, value_name = "SERVE")]
     serve: Vec<OsString>,
 }
+
+/// What it ends with.
+const CODES: &[(Exit, &str)] = &[
+    (Exit::Done, "nothing is missing; with a configuration, nothing that it takes"),
+    (Exit::Late, "the output cannot be written"),
+    (Exit::Usage, "the arguments cannot be read"),
+    (Exit::Wrong, "something is missing; with a configuration, something that it takes"),
+];
 
 /// Prints what was found. It is wrong if something is missing; what is degraded serves all the same.
 pub fn run(arguments: &Arguments) -> Result<Exit> {

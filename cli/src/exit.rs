@@ -52,12 +52,17 @@ impl Exit {
         }
     }
 
-    /// These codes with their meanings, as lines of help.
+    /// These codes with what they mean of all commands, as lines of help.
     pub fn help(of: &[Self]) -> String {
+        Self::help_of(&of.iter().map(|exit| (*exit, exit.meaning())).collect::<Vec<_>>())
+    }
+
+    /// These codes with what they mean of one command, as lines of help.
+    pub fn help_of(codes: &[(Self, &str)]) -> String {
         let mut help = String::from("Exit codes:\n");
-        for exit in of {
+        for (exit, meaning) in codes {
             // Writing to a string does not fail.
-            let _ = writeln!(help, "  {:>3}  {}", exit.code(), exit.meaning());
+            let _ = writeln!(help, "  {:>3}  {meaning}", exit.code());
         }
         help
     }

@@ -20,7 +20,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The process; may be left out where one runs
-    #[arg(long)]
+    #[arg(long, value_parser = crate::stat::process_number)]
     pid: Option<u32>,
     /// Only this lane; by default all
     #[arg(long, value_name = "N")]

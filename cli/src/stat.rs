@@ -27,7 +27,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Only this process, running or not; by default all that run
-    #[arg(long)]
+    #[arg(long, value_parser = process_number)]
     pid: Option<u32>,
     /// As JSON, one object a line for each process
     #[arg(long)]
@@ -94,6 +94,14 @@ fn view(arguments: &Arguments, shown: &Snapshot) -> String {
     }
 }
 
+/// Reads the number of a process.
+///
+/// # Errors
+/// That it is none, and what to write.
+pub fn process_number(text: &str) -> Result<u32, &'static str> {
+    text.parse().map_err(|_| "write a process number, such as 4711")
+}
+
 /// The pages, as [`readers`]; or what is said where there are none.
 pub fn some(pid: Option<u32>) -> Result<Vec<Reader>> {
     let readers = readers(pid);
@@ -140,5 +148,18 @@ fn is_wanted(file: &PageFile, pid: Option<u32>) -> bool {
     match pid {
         Some(pid) => file.published && file.process.pid == pid,
         None => file.published && file.process.liveness() != Liveness::Dead,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_process_is_told_with_what_to_write() {
+        assert_eq!(process_number("17"), Ok(17));
+        for text in ["", "x", "-1", "99999999999"] {
+            assert_eq!(process_number(text), Err("write a process number, such as 4711"), "{text}");
+        }
     }
 }

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Only this process, running or not; by default all that run, of which you choose one
-    #[arg(long)]
+    #[arg(long, value_parser = crate::stat::process_number)]
     pid: Option<u32>,
 }
 

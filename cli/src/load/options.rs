@@ -126,13 +126,13 @@ pub struct Options {
     key: Option<PathBuf>,
 
     /// Report the CPU time and memory of this process with its descendants: the server's
-    #[arg(long, value_name = "PID", conflicts_with = "server_page", help_heading = "Server")]
+    #[arg(long, value_name = "PID", value_parser = crate::stat::process_number, conflicts_with = "server_page", help_heading = "Server")]
     server_pid: Option<u32>,
     /// Find the server by its counter page, and report what that says too: a server on Corelane on this machine
     #[arg(long, help_heading = "Server")]
     server_page: bool,
     /// As --server-pid, for the target of --against
-    #[arg(long, value_name = "PID", requires = "against", help_heading = "Server")]
+    #[arg(long, value_name = "PID", value_parser = crate::stat::process_number, requires = "against", help_heading = "Server")]
     against_pid: Option<u32>,
 
     /// Quantiles to report, in percent

@@ -24,13 +24,13 @@ use std::time::{Duration, Instant};
 /// It sends some new connections or datagrams to each bucket, and reads from the lanes' counters where they arrived. They are few, and no load for the
 /// process; but if others use it meanwhile, that disturbs the counts.
 #[derive(clap::Args)]
-#[command(after_help = Exit::help(&[Exit::Done, Exit::Late, Exit::Usage, Exit::Wrong]))]
+#[command(after_help = Exit::help_of(CODES))]
 pub struct Arguments {
     /// A place that the process serves, with its port: tcp://127.0.0.1:60007 or udp://127.0.0.1:60007
     #[arg(required_unless_present = "log")]
     url: Option<String>,
     /// The process; by default the one of this user that serves the URL
-    #[arg(long, conflicts_with = "log")]
+    #[arg(long, value_parser = crate::stat::process_number, conflicts_with = "log")]
     pid: Option<u32>,
     /// Flows for each bucket
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
@@ -44,6 +44,14 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 }
+
+/// What it ends with.
+const CODES: &[(Exit, &str)] = &[
+    (Exit::Done, "every flow arrived on the lane that its bucket names"),
+    (Exit::Late, "buckets could not be judged, because others use the process; or the output cannot be written"),
+    (Exit::Usage, "it could not be checked as asked: the arguments, or what stands in their way"),
+    (Exit::Wrong, "flows were on other lanes, or did not arrive"),
+];
 
 /// How long the flows of one bucket may take to be counted.
 const PATIENCE: Duration = Duration::from_secs(2);

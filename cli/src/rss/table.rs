@@ -16,7 +16,7 @@ use std::os::unix::fs::MetadataExt;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The process; need not be named where only one serves
-    #[arg(long)]
+    #[arg(long, value_parser = crate::stat::process_number)]
     pid: Option<u32>,
     #[command(flatten)]
     change: Change,

@@ -16,9 +16,9 @@ pub const THE_ONE: &str = "the one";
 
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
-/// At the end it prints how many connections ended in order while it drained, and how many were cut. At SIGHUP it opens its log files anew and reads its settings again: limits of time change at once, and it names the settings that count only from the next start on. Other files, such as certificates, are read again by themselves when they change.
+/// At the end it prints how many connections ended in order while it drained, how many were cut, and how many their peers broke off. At SIGHUP it opens its log files anew and reads its settings again: limits of time change at once, and it names the settings that count only from the next start on. Other files, such as certificates, are read again by themselves when they change.
 ///
-/// Without a SERVICE, all built-in ones are served on loopback at their default ports.
+/// Without a SERVICE, echo and RPC are served on loopback at their default ports, over TCP and UDP. HTTP, and whatever speaks TLS, is served only where it is named.
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Arguments {
@@ -39,13 +39,13 @@ pub struct Arguments {
     /// How the lanes do their input and output: by uring, by epoll, or, with auto, by whichever is better here
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub(super) driver: String,
-    /// Report each turn of a lane that takes this long (10ms to 1h), once, while it lasts: for which service and connection, and in which functions; or off. This uses the signal SIGRTMIN+5
+    /// Report each turn of a lane that takes this long (10ms to 1h), once, while it lasts: for which service and connection, and in which functions; or off. A number alone is of seconds. This uses the signal SIGRTMIN+5
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = stall)]
     pub(super) stall: Stall,
     /// How long a lane goes on looking for work before it sleeps, such as 50us, up to 1s; a number alone is of microseconds
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = amounts::short_time)]
     pub(super) spin: Duration,
-    /// Take the frames of an interface, and serve UDP over them at the addresses that are given: eth1,ip=10.0.0.2/24 (tap:tap0 for a tap, whose near end is the kernel's); then, as needed, more ,ip=ADDRESS/BITS, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan (a tunnel to open), ,channels=PATH (a socket at which other processes take packets), ,frames=N (frames of 2 KiB of each lane, 256 to 65536), and ,poll (lanes take packets in by themselves, Linux 6.13). The kernel must not have these addresses. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
+    /// Take the frames of an interface, and serve UDP over them at the addresses that are given: eth1,ip=10.0.0.2/24 (tap:tap0 for a tap, whose near end is the kernel's); then, as needed, more ,ip=ADDRESS/BITS, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan (a tunnel to open), ,channels=PATH (a socket at which other processes take packets), ,frames=N (frames of 2 KiB of each lane, 256 to 65536), and ,poll (lanes take packets in by themselves, Linux 6.13). The kernel must not have these addresses. AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, packet sockets CAP_NET_RAW, a tap CAP_NET_ADMIN. docs/packet.md says more
     #[arg(long, value_name = "PORT")]
     pub(super) packet: Option<corelane::lanes::PacketPort>,
     /// Serve as this user, with GROUP as its only group, and without any of root's rights once everything listens. Only root can do this. Files, such as certificates, are
@@ -145,24 +145,72 @@ fn places() -> String {
 fn after_help() -> String {
     let services: String = services::ALL.iter().map(|entry| entry.describe()).collect();
     let limits = indented(&Limits::default().describe());
-    let codes = Exit::help(&[Exit::Done, Exit::Late, Exit::Usage, Exit::Broken]);
+    let codes = Exit::help_of(CODES);
     format!(
         "Services, and their options, which stand behind the URL as ?name=value&name=value:\n{services}\n\
-         Limits and their defaults, for each service on each lane; a time takes a unit, and a number alone is of milliseconds, for keep_alive of \
-         seconds:\n{limits}\n{RUN_DIRECTORY}\n\n{codes}"
+         Limits and their defaults, for each service on each lane; docs/limits.md says what each means, and what 0 does. A time takes a unit, and a \
+         number alone is of milliseconds, for keep_alive of seconds:\n{limits}\n{RUN_DIRECTORY}\n\n{codes}"
     )
 }
+
+/// What it ends with.
+const CODES: &[(Exit, &str)] = &[
+    (Exit::Done, "it was told to end, and did; --check: all settings are right; --plan: the plan is printed"),
+    (Exit::Late, "it failed after it had started"),
+    (Exit::Usage, "it could not start as asked: standard error says what and where, and, where there is one, the remedy"),
+    (Exit::Broken, "a lane broke, which is an error of this program: the message says which lane, what and where"),
+];
 
 /// Where pages and control sockets are.
 const RUN_DIRECTORY: &str = "\
 Environment:
   CORELANE_CONFIG   The file of settings where --config names none.
-  CORELANE_LANES    What --lanes is to say, and so for every flag: CORELANE_V6_ONLY=true, CORELANE_LIMIT=idle_limit=30s. CORELANE_SERVICES
-                    and CORELANE_LIMIT take several, with spaces between. The command line precedes these, and they precede the file.
-  CORELANE_RUN_DIR  The folder for the counter page and the control socket, made if it is not there; it must be yours alone, and in memory.
-                    By default the first that works of $XDG_RUNTIME_DIR/corelane, /run/user/UID/corelane, for root /run/corelane if /run is in
-                    memory, and /dev/shm/corelane-UID, or that name with a number if somebody else has taken it. stat and rss look there, too.";
+  CORELANE_LANES    What --lanes is to say, and so for every flag that says how to serve: CORELANE_V6_ONLY=true,
+                    CORELANE_LIMIT=idle_limit=30s. CORELANE_SERVICES and CORELANE_LIMIT take several, with spaces between. The command line
+                    precedes these, and they precede the file.
+  CORELANE_RUN_DIR  The folder for the counter page and the control socket, made if it is not there; it must be yours alone, and should be in
+                    memory. By default the first that works of $XDG_RUNTIME_DIR/corelane, /run/user/UID/corelane, for root /run/corelane if
+                    /run is in memory, and /dev/shm/corelane-UID, or that name with a number if somebody else has taken it. stat and rss
+                    look there, too.";
 
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane::admin::watch::{Counter, ServiceCounter};
+
+    /// The cells of each row of docs/limits.md about a limit.
+    fn rows() -> Vec<Vec<&'static str>> {
+        let rows = include_str!("../../../docs/limits.md").lines().filter_map(|line| line.strip_prefix("| `"));
+        rows.map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect()).collect()
+    }
+
+    #[test]
+    fn the_page_has_every_limit_with_its_default_and_no_other() {
+        let written = |row: &Vec<&str>| format!("{}={}", name(row), row[1]);
+        let told: Vec<String> = rows().iter().map(written).collect();
+        assert_eq!(told, Limits::default().describe().lines().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_page_marks_the_limits_that_change_while_lanes_serve() {
+        let marked: Vec<&str> = rows().iter().filter(|row| row[0].ends_with('*')).map(|row| name(row)).collect();
+        assert_eq!(marked, Limits::LIVE);
+    }
+
+    #[test]
+    fn the_page_names_counters_that_there_are() {
+        for row in rows() {
+            let is_there = ServiceCounter::DECLARED.iter().any(|one| one.name == row[4]);
+            assert!(row[4].is_empty() || is_there, "{row:?}");
+        }
+    }
+
+    /// The limit of a row: what stands between the first two quotes.
+    fn name<'a>(row: &[&'a str]) -> &'a str {
+        row[0].split_once('`').map_or(row[0], |(name, _)| name)
+    }
 }

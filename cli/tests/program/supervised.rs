@@ -272,7 +272,7 @@ fn what_is_handed_over_and_is_no_socket_is_named() {
 fn unit(folder: &Scratch) -> std::path::PathBuf {
     let text = include_str!("../../../packaging/corelane.service").replace("/usr/bin/corelane", PROGRAM);
     let path = folder.path().join("corelane.service");
-    fs::write(&path, text.replace("Documentation=file:///usr/share/doc/corelane/configuration.md\n", "")).unwrap();
+    fs::write(&path, text.replace("Documentation=file:///usr/share/doc/corelane/docs/configuration.md\n", "")).unwrap();
     path
 }
 

@@ -14,20 +14,11 @@ const COMPLETIONS: &[(&str, &str)] = &[
     ("fish", "usr/share/fish/vendor_completions.d/corelane.fish"),
 ];
 
-/// Texts of the project that lie beside the program.
-const TEXTS: &[&str] = &[
-    "README.md",
-    "LOAD.md",
-    "CHANGELOG.md",
-    "docs/configuration.md",
-    "docs/doctor.md",
-    "docs/drain.md",
-    "docs/messages.md",
-    "docs/metrics.md",
-    "docs/stalls.md",
-    "docs/supervision.md",
-    "docs/take-over.md",
-];
+/// Texts of the project that lie beside the program, with those of the folder [`PAGES`].
+const TEXTS: &[&str] = &["README.md", "LOAD.md", "CHANGELOG.md", "ARCHITECTURE.md", "BENCHMARKS.md"];
+
+/// Where the pages are to which these texts refer: beneath them, here and where they are installed, so that links work in both.
+const PAGES: &str = "docs";
 
 /// What dpkg runs.
 const SCRIPTS: &[&str] = &["postinst", "prerm", "postrm"];
@@ -44,9 +35,8 @@ pub fn package(parts: &Parts<'_>) -> Result<PathBuf> {
         let lines = said(Command::new(parts.program).args(["generate", "completions", shell]))?;
         tree.write(place, (lines + "\n").as_bytes(), 0o644)?;
     }
-    for text in TEXTS {
-        let name = Path::new(text).file_name().context("a text has a name")?;
-        tree.copy(&parts.root.join(text), &format!("usr/share/doc/corelane/{}", name.display()), 0o644)?;
+    for text in texts(parts.root)? {
+        tree.copy(&parts.root.join(&text), &format!("usr/share/doc/corelane/{text}"), 0o644)?;
     }
     tree.write("usr/share/doc/corelane/copyright", copyright(parts.root)?.as_bytes(), 0o644)?;
     let packaging = parts.root.join("packaging");
@@ -58,6 +48,19 @@ pub fn package(parts: &Parts<'_>) -> Result<PathBuf> {
     let file = parts.into.join(format!("corelane_{}_{}.deb", parts.version, parts.architecture));
     said(Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(tree.path()).arg(&file))?;
     Ok(file)
+}
+
+/// All texts, each by its place below `root`.
+fn texts(root: &Path) -> Result<Vec<String>> {
+    let folder = root.join(PAGES);
+    let entries = std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut texts: Vec<String> = TEXTS.iter().map(|text| (*text).to_owned()).collect();
+    for entry in entries {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        texts.extend(name.ends_with(".md").then(|| format!("{PAGES}/{name}")));
+    }
+    texts.sort();
+    Ok(texts)
 }
 
 /// Manual pages, packed as Debian's are.
@@ -105,4 +108,26 @@ fn depends(parts: &Parts<'_>, tree: &Staged) -> Result<String> {
     let mut command = Command::new("dpkg-shlibdeps");
     let line = said(command.current_dir(place.path()).arg("-O").arg("-e").arg(tree.path().join("usr/bin/corelane")))?;
     Ok(line.trim_start_matches("shlibs:Depends=").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_the_texts_link_to_goes_along() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is above");
+        let texts = texts(root).unwrap();
+        let mut links = 0;
+        for text in &texts {
+            let folder = Path::new(text).parent().expect("a file is in a folder");
+            let words = std::fs::read_to_string(root.join(text)).unwrap();
+            for link in words.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter(|link| link.ends_with(".md")) {
+                let target = folder.join(link);
+                assert!(texts.iter().any(|known| Path::new(known) == target), "{text} links to {link}, which stays behind");
+                links += 1;
+            }
+        }
+        assert!(links > 0, "links are found");
+    }
 }

@@ -6,7 +6,7 @@ use corelane_load::text::figures::{count, errors, quantile, quantile_keys, rank,
 use ratatui::style::{Color, Modifier};
 
 /// What stands where nothing was measured yet.
-const NOTHING: &str = "nothing yet";
+pub const NOTHING: &str = "nothing yet";
 
 /// What the run is doing, which run it is, how long it has measured.
 pub fn phase(progress: &Progress) -> Vec<Field> {

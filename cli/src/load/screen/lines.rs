@@ -41,7 +41,8 @@ impl Lines {
 fn line(progress: &Progress) -> String {
     let mut parts = vec![joined(&facts::phase(progress))];
     parts.extend(facts::left(progress));
-    parts.extend([facts::rates, facts::latency, facts::state].map(|of| joined(&of(progress))));
+    let told = [facts::rates, facts::latency, facts::state].map(|of| joined(&of(progress)));
+    parts.extend(told.into_iter().filter(|text| text != facts::NOTHING));
     parts.push(format!("errors: {}", joined(&facts::failures(progress))));
     shortened(&parts.join("; "), usize::MAX)
 }
@@ -72,6 +73,11 @@ mod tests {
         assert_eq!(printed("measuring", 4_999), ["measuring"]);
         assert!(printed("measuring", 9_998).is_empty());
         assert_eq!(printed("measuring", 9_999), ["measuring"]);
+    }
+
+    #[test]
+    fn what_was_not_measured_yet_is_left_out() {
+        assert_eq!(line(&progress("connecting")), "connecting; 0 answered, 0 of 0 connections; errors: none");
     }
 
     #[test]

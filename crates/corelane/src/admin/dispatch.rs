@@ -56,7 +56,10 @@ impl FromStr for Change {
             }
             [SUBJECT, "dispatch", all] => policy(all).map(Self::Dispatch),
             [SUBJECT, "dispatch", protocol, DEFAULT] => number(protocol).map(|number| Self::DispatchOf(number, None)),
-            [SUBJECT, "dispatch", protocol, own] => Ok(Self::DispatchOf(number(protocol)?, Some(policy(own)?))),
+            [SUBJECT, "dispatch", protocol, own] => {
+                let own = policy(own).map_err(|why| format!("{why}, or {DEFAULT}"));
+                Ok(Self::DispatchOf(number(protocol)?, Some(own?)))
+            }
             [SUBJECT, "limit", protocol, packets] => Ok(Self::Limit(number(protocol)?, limit(packets)?)),
             [SUBJECT, "clear", protocol] => number(protocol).map(Self::ClearDrops),
             _ => Err(format!(
@@ -150,6 +153,7 @@ mod tests {
             ("packets dispatch ", "\"\": a policy of dispatch is direct, hybrid or deferred"),
             ("packets dispatch default", "default is a protocol's: that of all is direct, hybrid or deferred"),
             ("packets dispatch Hybrid", "\"Hybrid\": a policy"),
+            ("packets dispatch ip foo", "\"foo\": a policy of dispatch is direct, hybrid or deferred, or default"),
             (
                 "packets dispatch ipx hybrid",
                 "there is no protocol \"ipx\": name one of ip, arp, ether, ip6, ip_direct, ip6_direct",
