@@ -19,7 +19,8 @@
 //! **Buckets.** A lane has one queue for each protocol; a protocol that tells its packets' buckets ([`Registration::bucket`]) has one for each
 //! bucket instead, with a limit and counts of its own, and they take turns. What is said of order holds for both, since a flow is of one bucket.
 //!
-//! **Cost.** A packet costs a look at each of the 16 protocols, however much is queued.
+//! **Cost.** A packet that is run at once looks at its own protocol alone. One that is queued costs a look at each of the 16 when it is run, however
+//! much is queued.
 //!
 //! **Counts.** Handled = Dispatched + Hybrid + Queued - Length, after every call ([`StreamCounts::add_up`]).
 
@@ -63,6 +64,8 @@ pub struct Isr<P> {
     marked: usize,
     /// The queue that is being run.
     batch: Option<Batch>,
+    /// Packets in all queues.
+    queued: usize,
     /// All that is queued was passed on by a handler that the hybrid policy had dispatched: nothing else was waiting then.
     has_passed_on: bool,
     /// Queued packets that may run after one that was dispatched at once.
@@ -79,7 +82,7 @@ impl<P> Isr<P> {
     pub fn new(lane: usize, lanes: usize, dispatch: Dispatch) -> Self {
         assert!(lane < lanes, "lane {lane} of {lanes}");
         let (streams, outstanding) = (std::array::from_fn(|_| None), [Outstanding::default(); Number::COUNT]);
-        Self { lane, lanes, dispatch, streams, outstanding, marked: 0, batch: None, has_passed_on: false, share: 0, credit: 0 }
+        Self { lane, lanes, dispatch, streams, outstanding, marked: 0, batch: None, queued: 0, has_passed_on: false, share: 0, credit: 0 }
     }
 
     /// Registers a protocol. Returns the limit of its queue: [`LIMIT_MAX`] for one that asks for more.
@@ -105,6 +108,7 @@ impl<P> Isr<P> {
         let stream = self.streams[number.index()].take().ok_or(Refused::Unknown(number))?;
         self.batch = self.batch.filter(|batch| batch.number != number);
         let this = self.lane;
+        self.queued -= stream.queues.placed().count();
         stream.queues.placed().filter(|placed| placed.lane == this).for_each(|own| self.settled(number, own, 1));
         Ok(stream.into_packets(self.lane))
     }
@@ -229,7 +233,11 @@ impl<P> Isr<P> {
     pub fn admit(&mut self, number: Number, packet: P, placed: Placed) -> Step<P> {
         assert!(placed.lane != self.lane && placed.lane < self.lanes, "what a lane places on itself does not travel");
         match &mut self.streams[number.index()] {
-            Some(stream) => stream.queue(packet, placed),
+            Some(stream) => {
+                let step = stream.queue(packet, placed);
+                self.queued += usize::from(matches!(step, Step::Queued));
+                step
+            }
             None => Step::Unregistered(packet),
         }
     }
@@ -277,6 +285,7 @@ impl<P> Isr<P> {
             return Some(Step::Drained(number));
         };
         assert!(placed.lane < self.lanes, "who placed a packet is a lane of the program");
+        self.queued -= 1;
         self.batch = Some(Batch { number, bucket, left: left - 1 });
         self.marked += 1;
         let mark = Mark { number, kind: Kind::Queued, placed };
@@ -319,10 +328,15 @@ impl<P> Isr<P> {
 
     /// The lowest protocol of which something is queued: the next of its queues.
     fn waiting(&self) -> Option<Batch> {
-        self.streams.iter().flatten().find_map(|stream| {
+        if self.queued == 0 {
+            return None;
+        }
+        let next = self.streams.iter().flatten().find_map(|stream| {
             let (bucket, left) = stream.queues.next()?;
             Some(Batch { number: stream.registration().number, bucket, left })
-        })
+        });
+        assert!(next.is_some(), "{} packets are queued, and no queue has one", self.queued);
+        next
     }
 
     /// Places one packet that was parked.
@@ -335,7 +349,7 @@ impl<P> Isr<P> {
 
     /// Places a packet by the policy that is in force.
     fn place(&mut self, number: Number, packet: P, facts: Facts) -> Step<P> {
-        let is_empty = self.batch.is_none() && self.waiting().is_none();
+        let is_empty = self.batch.is_none() && self.queued == 0;
         let is_idle = self.marked == 0 && is_empty;
         let Some(stream) = &mut self.streams[number.index()] else { unreachable!("a packet is placed of what is registered") };
         let (outstanding, from) = (&mut self.outstanding[number.index()], self.lane);
@@ -350,8 +364,10 @@ impl<P> Isr<P> {
             _ if lane == from => {
                 let is_hybrid = stream.dispatch == Dispatch::Hybrid;
                 let step = stream.queue(packet, placed);
-                self.has_passed_on |= is_hybrid && is_empty && matches!(step, Step::Queued);
-                outstanding.more(placed.generation, matches!(step, Step::Queued).into());
+                let is_queued = matches!(step, Step::Queued);
+                self.has_passed_on |= is_hybrid && is_empty && is_queued;
+                outstanding.more(placed.generation, is_queued.into());
+                self.queued += usize::from(is_queued);
                 return step;
             }
             _ => {

@@ -1,7 +1,7 @@
 //! A packet that is being written: its data first, then the headers in front of them, in as many frames as it takes, and as many fragments.
 
 use corelane_seam::{Frame, FrameHash, FrameMemory};
-use corelane_wire::packet::checksum::Sum;
+use corelane_wire::packet::checksum::{self, Sum};
 use corelane_wire::packet::ethernet::{self, Mac};
 use corelane_wire::packet::fragment;
 use corelane_wire::packet::ipv4::{self, Offset};
@@ -16,7 +16,7 @@ const HOPS: u8 = 64;
 const HOPS_OF_LINK: u8 = 255;
 
 /// What the headers say.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ends {
     pub source: IpAddr,
     pub destination: IpAddr,
@@ -43,6 +43,44 @@ pub(crate) struct Draft {
     filled: usize,
     /// Their sum.
     pub sum: Sum,
+    /// The headers of the packet before, if that was not cut.
+    last: Option<Heads>,
+}
+
+/// Headers of link and network as they were written: those of the next packet between the same ends differ in its length and its name alone.
+#[derive(Debug)]
+struct Heads {
+    ends: Ends,
+    bytes: [u8; HEADS_BYTES],
+}
+
+/// Bytes of the longest headers of a packet that is not cut.
+const HEADS_BYTES: usize = ethernet::Header::BYTES + ipv6::Header::BYTES;
+/// Where they say what changes: of IPv4 length, name and checksum, of IPv6 the length (RFC 791, section 3.1; RFC 8200, section 3).
+const V4_CHANGES: std::ops::Range<usize> = 16..20;
+const V4_CHECKSUM: std::ops::Range<usize> = 24..26;
+const V6_LENGTH: std::ops::Range<usize> = 18..20;
+
+impl Heads {
+    /// Whether they are of the same ends.
+    fn are_of(&self, ends: &Ends) -> bool {
+        Ends { identification: ends.identification, ..self.ends } == *ends
+    }
+
+    /// Changes them for a packet with so many bytes behind them.
+    fn change(&mut self, length: u16, identification: u32) {
+        if self.ends.source.is_ipv6() {
+            self.bytes[V6_LENGTH].copy_from_slice(&length.to_be_bytes());
+            return;
+        }
+        let before = Sum::of(&self.bytes[V4_CHANGES]);
+        let [a, b] = (length + ipv4::Header::BYTES as u16).to_be_bytes();
+        let [c, d] = (identification as u16).to_be_bytes();
+        self.bytes[V4_CHANGES].copy_from_slice(&[a, b, c, d]);
+        let checksum = u16::from_be_bytes([self.bytes[V4_CHECKSUM.start], self.bytes[V4_CHECKSUM.start + 1]]);
+        let checksum = checksum::replaced(checksum, before, Sum::of(&[a, b, c, d]));
+        self.bytes[V4_CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
+    }
 }
 
 /// Bytes of the headers of link and network.
@@ -72,6 +110,12 @@ impl Cut {
         assert!(part > 0, "a frame holds more than headers");
         Self { is_cut, front, part }
     }
+
+    /// In how many frames so many bytes lie.
+    fn frames(&self, length: usize) -> usize {
+        // Most lie in one, and a division costs more than all the rest.
+        if length <= self.part { 1 } else { length.div_ceil(self.part) }
+    }
 }
 
 impl Draft {
@@ -79,8 +123,8 @@ impl Draft {
     /// lies in as many frames as it takes. False if not as many are free.
     pub fn begin(&mut self, memory: &FrameMemory, is_v6: bool, length: usize, most: usize) -> bool {
         assert!(self.frames.is_empty() && length > 0, "one packet is written after the other");
-        let Cut { is_cut, front, part } = Cut::of(memory, is_v6, length, most);
-        let frames = length.div_ceil(part);
+        let cut = Cut::of(memory, is_v6, length, most);
+        let (frames, Cut { is_cut, front, part }) = (cut.frames(length), cut);
         if memory.counts().free < frames {
             return false;
         }
@@ -102,7 +146,7 @@ impl Draft {
 
     /// Frames that a packet of that length takes.
     pub fn frames(memory: &FrameMemory, is_v6: bool, length: usize, most: usize) -> usize {
-        length.div_ceil(Cut::of(memory, is_v6, length, most).part)
+        Cut::of(memory, is_v6, length, most).frames(length)
     }
 
     /// Bytes of the longest packet that always fits into so many frames, the headers of link and network among them.
@@ -116,7 +160,8 @@ impl Draft {
         assert!(self.filled + bytes.len() <= self.length, "a packet takes what it was made for");
         self.sum = self.sum.and(bytes);
         while !bytes.is_empty() {
-            let (number, at) = (self.filled / self.part, self.filled % self.part);
+            let is_one = self.frames.len() == 1;
+            let (number, at) = if is_one { (0, self.filled) } else { (self.filled / self.part, self.filled % self.part) };
             let some = bytes.len().min(self.part - at);
             let start = self.front_of(number) + at;
             self.frames[number][start..start + some].copy_from_slice(&bytes[..some]);
@@ -156,19 +201,46 @@ impl Draft {
         self.frames[0][at..at + 2].copy_from_slice(&checksum.to_be_bytes());
     }
 
-    /// Writes the headers, but for the link address of who gets it, and hands out the frames.
-    pub fn end(&mut self, ends: &Ends) -> impl ExactSizeIterator<Item = Frame> {
+    /// Writes the headers, but for the link address of who gets it, and hands out the frames. Their storage comes back by [`Draft::give_back`].
+    pub fn end(&mut self, ends: &Ends) -> Vec<Frame> {
         assert_eq!(self.filled, self.length, "a packet is sent when it is whole");
-        let (front, length) = (self.front, self.length);
-        let part = if self.is_cut { self.part } else { length };
-        for (number, frame) in self.frames.iter_mut().take(length.div_ceil(part)).enumerate() {
-            let start = number * part;
-            let more = start + part < length;
-            let written = head(&mut frame[..front], ends, start, part.min(length - start), more);
-            assert!(written.is_ok(), "headers that are made for it fit: {written:?}");
+        let mut frames = std::mem::take(&mut self.frames);
+        if !self.is_cut {
+            self.write_heads(&mut frames[0][..self.front], ends);
+            return frames;
         }
-        self.frames.drain(..)
+        for (number, frame) in frames.iter_mut().enumerate() {
+            let start = number * self.part;
+            let (length, more) = (self.part.min(self.length - start), start + self.part < self.length);
+            write_head(&mut frame[..self.front], ends, start, length, more);
+        }
+        frames
     }
+
+    /// The storage of frames that were handed out.
+    pub fn give_back(&mut self, frames: Vec<Frame>) {
+        assert!(frames.is_empty() && self.frames.is_empty(), "storage is given back empty, before the next packet is begun");
+        self.frames = frames;
+    }
+
+    /// Writes the headers of a packet that is not cut.
+    fn write_heads(&mut self, front: &mut [u8], ends: &Ends) {
+        assert!(ipv4::Header::BYTES + self.length <= usize::from(u16::MAX), "a packet is no longer than its header can say");
+        let length = self.length as u16;
+        if let Some(last) = self.last.as_mut().filter(|last| last.are_of(ends)) {
+            last.change(length, ends.identification);
+            return front.copy_from_slice(&last.bytes[..front.len()]);
+        }
+        write_head(front, ends, 0, self.length, false);
+        let mut bytes = [0; HEADS_BYTES];
+        bytes[..front.len()].copy_from_slice(front);
+        self.last = Some(Heads { ends: *ends, bytes });
+    }
+}
+
+fn write_head(front: &mut [u8], ends: &Ends, start: usize, length: usize, more: bool) {
+    let written = head(front, ends, start, length, more);
+    assert!(written.is_ok(), "headers that are made for it fit: {written:?}");
 }
 
 /// Writes the headers of the piece that begins at `start`.

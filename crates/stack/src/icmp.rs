@@ -104,17 +104,27 @@ impl Path {
 
     /// Sends the draft; where there is no way, it is dropped.
     pub fn send_draft(&mut self, source: IpAddr, destination: IpAddr, protocol: IpProtocol) {
+        match self.routes.way(destination) {
+            Some(way) => self.send_draft_by(way.hop, source, destination, protocol),
+            None => {
+                self.counts.drop_many(Drop::Neighbour, self.draft.pieces() as u64);
+                self.draft.abandon();
+            }
+        }
+    }
+
+    /// Sends the draft by that neighbour.
+    pub fn send_draft_by(&mut self, hop: IpAddr, source: IpAddr, destination: IpAddr, protocol: IpProtocol) {
         self.identification = self.identification.wrapping_add(1);
         let identification = self.identification;
         let ends = Ends { source, destination, protocol, identification, from: self.mac, is_of_link: false };
-        let mut draft = std::mem::take(&mut self.draft);
-        let hop = self.routes.way(destination).map(|way| way.hop);
-        match hop {
-            Some(hop) if draft.is_cut() => draft.end(&ends).for_each(|fragment| self.send_by(hop, once(fragment))),
-            Some(hop) => self.send_by(hop, draft.end(&ends)),
-            None => self.counts.drop_many(Drop::Neighbour, draft.end(&ends).len() as u64),
+        let mut frames = self.draft.end(&ends);
+        if self.draft.is_cut() {
+            frames.drain(..).for_each(|fragment| self.send_by(hop, once(fragment)));
+        } else {
+            self.send_by(hop, frames.drain(..));
         }
-        self.draft = draft;
+        self.draft.give_back(frames);
     }
 
     /// No socket has the port that a datagram is for.

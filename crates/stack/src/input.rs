@@ -33,8 +33,7 @@ impl Path {
                 let told = if frame.facts.time > 0 { frame.facts.time.min(self.now) } else { self.now };
                 let arrived = told.max(self.came + 1);
                 self.came = arrived;
-                let rest = if continues { self.storage() } else { Vec::new() };
-                Packet { rest, ..Packet::new(frame, None, None, arrived) }
+                self.packet(frame, arrived)
             }
         };
         if continues {
@@ -80,7 +79,10 @@ impl Path {
                 };
                 self.arrive(if ip.source.is_ipv4() { Number::IP } else { Number::IP6 }, packet);
             }
-            Found::Not(why) => self.counts.drop(why),
+            Found::Not(why) => {
+                self.counts.drop(why);
+                self.done(packet);
+            }
         }
     }
 
@@ -127,9 +129,10 @@ impl Path {
     }
 
     /// A fragment: held until the others are there.
-    pub fn fragment(&mut self, packet: Packet, ip: Ip) {
-        let arrived = Instant::from_nanoseconds(packet.arrived);
-        let Some(fragment) = self.shelf.keep(packet.first, self.fragments.waiting().1) else {
+    pub fn fragment(&mut self, mut packet: Packet, ip: Ip) {
+        let (first, arrived) = (std::mem::take(&mut packet.first), Instant::from_nanoseconds(packet.arrived));
+        self.done(packet);
+        let Some(fragment) = self.shelf.keep(first, self.fragments.waiting().1) else {
             return self.counts.drop(Drop::Frames);
         };
         let mut pieces = std::mem::take(&mut self.pieces);
@@ -143,12 +146,15 @@ impl Path {
 
     /// A datagram that was put together: its flow is known now, and with it its lane.
     fn whole(&mut self, datagram: &Datagram, pieces: &mut Vec<Frame>, before: &Ip) {
-        let mut rest = self.storage();
-        rest.extend(pieces.drain(1..));
-        let Some(first) = pieces.pop() else { unreachable!("a datagram has a first piece") };
-        let ip = Ip::of_whole(datagram, &first, before);
-        let mut packet = Packet { first, rest, ip, flow: None, arrived: datagram.arrived.nanoseconds() };
-        let Some(ip) = ip else { return self.counts.drop(Drop::Malformed) };
+        let mut others = pieces.drain(..);
+        let Some(first) = others.next() else { unreachable!("a datagram has a first piece") };
+        let mut packet = self.packet(first, datagram.arrived.nanoseconds());
+        packet.rest.extend(others);
+        packet.ip = Ip::of_whole(datagram, &packet.first, before);
+        let Some(ip) = packet.ip else {
+            self.counts.drop(Drop::Malformed);
+            return self.done(packet);
+        };
         packet.flow = self.flow_of(&packet, &ip).filter(|_| self.tunnel_of(&packet, &ip).is_none());
         self.arrive(if ip.source.is_ipv4() { Number::IP_DIRECT } else { Number::IP6_DIRECT }, packet);
     }
@@ -202,10 +208,14 @@ impl Path {
             IpProtocol::UDP => self.udp(packet, ip),
             IpProtocol::ICMP if ip.source.is_ipv4() => self.icmp(packet, &ip),
             IpProtocol::ICMPV6 if ip.source.is_ipv6() => self.icmpv6(packet, &ip),
-            IpProtocol::TCP => self.counts.drop(Drop::Protocol),
+            IpProtocol::TCP => {
+                self.counts.drop(Drop::Protocol);
+                self.done(packet);
+            }
             _ => {
                 self.counts.drop(Drop::Protocol);
                 self.no_such_protocol(&packet, &ip);
+                self.done(packet);
             }
         }
     }

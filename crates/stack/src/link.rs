@@ -203,8 +203,9 @@ impl Path {
         let (source, destination) = (source.into(), destination.into());
         let ends =
             Ends { source, destination, protocol: IpProtocol::ICMPV6, identification: 0, from: self.mac, is_of_link: true };
-        let frame = self.draft.end(&ends).next();
-        frame.into_iter().for_each(|frame| self.send_to(to, once(frame)));
+        let mut frames = self.draft.end(&ends);
+        self.send_to(to, frames.drain(..));
+        self.draft.give_back(frames);
     }
 
     /// Whether an address is a group in which one of ours is listened for.

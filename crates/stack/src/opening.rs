@@ -79,13 +79,16 @@ impl Path {
             (false, true) => Number::IP_DIRECT,
             (false, false) => Number::IP6_DIRECT,
         };
-        Ok((Packet::new(frame, Some(inner), flow, arrived), number))
+        let mut packet = self.packet(frame, arrived);
+        (packet.ip, packet.flow) = (Some(inner), flow);
+        Ok((packet, number))
     }
 
     /// What a packet carries, in one frame, of which the source has told nothing. A datagram that was put together is copied, if a frame holds it.
-    fn contents(&mut self, packet: Packet, ip: &Ip) -> Result<Frame, Drop> {
+    fn contents(&mut self, mut packet: Packet, ip: &Ip) -> Result<Frame, Drop> {
         let mut frame = if packet.rest.is_empty() {
-            let mut frame = packet.first;
+            let mut frame = std::mem::take(&mut packet.first);
+            self.done(packet);
             frame.skip(ip.head);
             frame.set_length(ip.length);
             frame

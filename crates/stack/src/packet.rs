@@ -7,11 +7,12 @@ use corelane_wire::packet::checksum::{Addresses, Sum};
 use corelane_wire::packet::extension::Chain;
 use corelane_wire::packet::{IpProtocol, Network, Packet as Walk, UpperLayer};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::ops::{Deref, DerefMut};
 
 /// All stations of the link (RFC 4291, section 2.7.1).
 pub(crate) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-/// Storages that are kept at most.
-const EMPTIED_MAX: usize = 256;
+/// Packets that are kept to be used again, at most: some 200 bytes each.
+const SPARE_MAX: usize = 1024;
 
 /// What is known of an IP packet once its header was looked at.
 #[derive(Clone, Copy, Debug)]
@@ -70,9 +71,13 @@ fn ends(addresses: &Addresses) -> (IpAddr, IpAddr) {
     }
 }
 
-/// A packet. Its first frame begins with the header of the network.
-#[derive(Debug)]
-pub(crate) struct Packet {
+/// A packet. It stays where it is in memory while it is handed on from one to the next; that is used again by others ([`Spare`]).
+#[derive(Debug, Default)]
+pub(crate) struct Packet(Box<Parts>);
+
+/// What a packet has. Its first frame begins with the header of the network.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
     pub first: Frame,
     /// The others of a datagram that was put together, or of a packet longer than a frame: data, without headers.
     pub rest: Vec<Frame>,
@@ -84,7 +89,44 @@ pub(crate) struct Packet {
     pub arrived: u64,
 }
 
-impl Packet {
+impl Deref for Packet {
+    type Target = Parts;
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl DerefMut for Packet {
+    fn deref_mut(&mut self) -> &mut Parts {
+        &mut self.0
+    }
+}
+
+/// Packets that are done with, to be used again, so that none is allocated for each frame.
+#[derive(Debug, Default)]
+pub(crate) struct Spare(Vec<Packet>);
+
+impl Spare {
+    /// An empty packet.
+    pub fn take(&mut self) -> Packet {
+        let packet = self.0.pop().unwrap_or_default();
+        assert!(packet.rest.is_empty() && packet.ip.is_none(), "what is used again is empty");
+        packet
+    }
+
+    /// A packet is done with: its frames are free.
+    pub fn put(&mut self, mut packet: Packet) {
+        if self.0.len() < SPARE_MAX {
+            let Parts { first, rest, ip, flow, .. } = &mut *packet.0;
+            drop(std::mem::take(first));
+            rest.clear();
+            (*ip, *flow) = (None, None);
+            self.0.push(packet);
+        }
+    }
+}
+
+impl Parts {
     /// The header of the transport and what follows, frame by frame.
     pub fn transport<'a>(&'a self, ip: &Ip) -> impl Iterator<Item = &'a [u8]> + Clone {
         let first = self.first.get(ip.head..).unwrap_or_default();
@@ -94,14 +136,6 @@ impl Packet {
             left -= some;
             &bytes[..some]
         })
-    }
-
-    /// Drops it, and keeps its storage.
-    pub fn empty_into(mut self, emptied: &mut Vec<Vec<Frame>>) {
-        self.rest.clear();
-        if self.rest.capacity() > 0 && emptied.len() < EMPTIED_MAX {
-            emptied.push(self.rest);
-        }
     }
 
     /// Bytes of memory that it keeps in use.

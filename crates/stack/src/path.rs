@@ -5,7 +5,7 @@ use crate::counts::{Counts, Drop};
 use crate::draft::Draft;
 use crate::limiter::Limiter;
 use crate::neighbours::{Neighbours, Word};
-use crate::packet::{Ip, Packet};
+use crate::packet::Packet;
 use crate::routes::Routes;
 use crate::settings::{Error, Settings};
 use crate::shelf::Shelf;
@@ -338,8 +338,14 @@ impl Path {
                 self.counts.crossed += 1;
                 self.leaving.push(Leaving { to: lane, number: Some((number, placed)), packet });
             }
-            Step::Dropped(_) => self.counts.drop(Drop::Queue),
-            Step::Unregistered(_) => self.counts.drop(Drop::Protocol),
+            Step::Dropped(packet) => {
+                self.counts.drop(Drop::Queue);
+                self.done(packet);
+            }
+            Step::Unregistered(packet) => {
+                self.counts.drop(Drop::Protocol);
+                self.done(packet);
+            }
         }
     }
 
@@ -352,21 +358,26 @@ impl Path {
     fn handle(&mut self, number: Number, packet: Packet) {
         match (number, packet.ip) {
             (Number::ETHER, _) => self.ether(packet),
-            (Number::ARP, _) => self.arp(&packet.first),
+            (Number::ARP, _) => {
+                self.arp(&packet.first);
+                self.done(packet);
+            }
             (Number::IP | Number::IP6, Some(ip)) if ip.is_part => self.fragment(packet, ip),
             (_, Some(ip)) => self.transport(packet, ip),
             (_, None) => unreachable!("an IP packet has its header looked at before it is placed"),
         }
     }
 
-    /// Storage for the pieces of a datagram.
-    pub fn storage(&mut self) -> Vec<Frame> {
-        self.sockets.emptied.pop().unwrap_or_default()
+    /// A packet that begins with this frame, of which nothing is known yet.
+    pub fn packet(&mut self, first: Frame, arrived: u64) -> Packet {
+        let mut packet = self.sockets.spare.take();
+        (packet.first, packet.arrived) = (first, arrived);
+        packet
     }
 
     /// A packet is done with.
     pub fn done(&mut self, packet: Packet) {
-        packet.empty_into(&mut self.sockets.emptied);
+        self.sockets.spare.put(packet);
     }
 }
 
@@ -409,9 +420,3 @@ impl std::fmt::Debug for Path {
     }
 }
 
-impl Packet {
-    /// A frame as it arrived, or an IP packet that begins with its header.
-    pub fn new(first: Frame, ip: Option<Ip>, flow: Option<FlowId>, arrived: u64) -> Self {
-        Self { first, rest: Vec::new(), ip, flow, arrived }
-    }
-}

@@ -1,9 +1,9 @@
 //! UDP sockets: who is bound, what waits for whom, and what is handed over.
 
-use crate::packet::{Ip, Packet};
+use crate::packet::{Ip, Packet, Spare};
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
-    Arena, BATCH_MAX, Completion, DatagramOutcome, Datagrams, Fault, Frame, Handle, Reason, Socket, TRAIN_DATAGRAMS_MAX, Trains,
+    Arena, BATCH_MAX, Completion, DatagramOutcome, Datagrams, Fault, Handle, Reason, Socket, TRAIN_DATAGRAMS_MAX, Trains,
     datagram_bytes_max,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -20,18 +20,22 @@ const MARK: u32 = 1 << 31;
 #[derive(Debug)]
 struct Waiting {
     packet: Packet,
-    ip: Ip,
     from: SocketAddr,
 }
 
 impl Waiting {
+    fn ip(&self) -> &Ip {
+        // reason: it has come by its header.
+        self.packet.ip.as_ref().expect("a datagram is an IP packet")
+    }
+
     fn bytes(&self) -> usize {
-        self.ip.length - HEAD
+        self.ip().length - HEAD
     }
 
     fn payload(&self) -> impl Iterator<Item = &[u8]> {
         let mut skip = HEAD;
-        self.packet.transport(&self.ip).map(move |bytes| {
+        self.packet.transport(self.ip()).map(move |bytes| {
             let some = skip.min(bytes.len());
             skip -= some;
             &bytes[some..]
@@ -96,8 +100,8 @@ pub(crate) struct Sockets {
     ready: VecDeque<Key>,
     /// Those whose send waits for free frames.
     pub blocked: VecDeque<Key>,
-    /// Storage of packets that were handed over, to be used again.
-    pub emptied: Vec<Vec<Frame>>,
+    /// Packets that are done with.
+    pub spare: Spare,
     /// Bytes of frames in all queues, and how many there may be.
     held: usize,
     limit: usize,
@@ -179,35 +183,28 @@ impl Sockets {
         self.get(socket).map(|socket| socket.dropped)
     }
 
-    /// Whose a datagram is: that of the socket which has its sender alone, else of the one that is bound.
-    fn find(&self, local: SocketAddr, from: SocketAddr) -> Option<u32> {
+    /// Whose a datagram is: that of the socket which has its sender alone, else of the one that is bound; none if nobody wants what comes from there.
+    pub fn find(&self, local: SocketAddr, from: SocketAddr) -> Option<u32> {
         let joined = if self.joined.is_empty() { None } else { self.joined.get(&(local, from)) };
         joined.or_else(|| self.bound.get(&local)).copied()
     }
 
-    /// Whether anybody wants what comes from there.
-    pub fn has(&self, local: SocketAddr, from: SocketAddr) -> bool {
-        self.find(local, from).is_some()
-    }
-
-    /// Puts a datagram into the queue of its socket; false if that is full, and the datagram is dropped.
+    /// Puts a datagram into the queue of the socket that was found for it.
     ///
-    /// # Panics
-    /// If nobody wants it.
-    pub fn put(&mut self, local: SocketAddr, from: SocketAddr, ip: Ip, packet: Packet) -> bool {
-        // reason: who calls has asked.
-        let index = self.find(local, from).expect("somebody wants it");
+    /// # Errors
+    /// It comes back if that is full, and is to be dropped.
+    pub fn put(&mut self, index: u32, from: SocketAddr, packet: Packet) -> Result<(), Packet> {
         let (key, held) = (self.all.key_at(index), packet.held());
         let socket = self.all.at_mut(index);
         if socket.held + held > socket.limit || self.held + held > self.limit {
             socket.dropped = socket.dropped.wrapping_add(1);
-            return false;
+            return Err(packet);
         }
         (socket.held, self.held) = (socket.held + held, self.held + held);
         assert!(self.held >= socket.held, "what a socket holds, all of them hold");
-        socket.queue.push_back(Waiting { packet, ip, from });
+        socket.queue.push_back(Waiting { packet, from });
         self.list(key);
-        true
+        Ok(())
     }
 
     /// The network has said of something that was sent from `local` to `peer`.
@@ -310,7 +307,7 @@ impl Sockets {
             return true;
         }
         let before = socket.held;
-        let is_handed_over = socket.queue.is_empty() || socket.fill(arena, most, &mut batch, &mut self.emptied);
+        let is_handed_over = socket.queue.is_empty() || socket.fill(arena, most, &mut batch, &mut self.spare);
         assert!(socket.held <= before && before <= self.held, "what is handed over was held");
         self.held -= before - socket.held;
         if batch.is_empty() {
@@ -324,7 +321,7 @@ impl Sockets {
 
 impl Udp {
     /// Moves what waits into a batch, as far as it fits; false if there is no memory for the first.
-    fn fill(&mut self, arena: &Arena, most: usize, batch: &mut Datagrams, emptied: &mut Vec<Vec<Frame>>) -> bool {
+    fn fill(&mut self, arena: &Arena, most: usize, batch: &mut Datagrams, spare: &mut Spare) -> bool {
         let Some(first) = self.queue.front().map(Waiting::bytes) else { return true };
         let all: usize = self.queue.iter().map(Waiting::bytes).sum();
         let Some(mut lease) = arena.lease_to_receive(all.min(most).max(first).max(1), first.max(1)) else { return false };
@@ -348,7 +345,7 @@ impl Udp {
             let Waiting { packet, .. } = self.queue.pop_front().expect("the first one waits");
             assert!(self.held >= packet.held(), "what waits is held");
             self.held -= packet.held();
-            packet.empty_into(emptied);
+            spare.put(packet);
         }
         batch.fill(lease.share());
         runs.iter().flatten().for_each(|run| batch.add(run.start..run.end, run.from.into(), None, run.size));

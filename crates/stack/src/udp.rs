@@ -26,37 +26,42 @@ enum Stop {
 
 impl Path {
     /// A datagram.
-    pub fn udp(&mut self, packet: Packet, mut ip: Ip) {
+    pub fn udp(&mut self, mut packet: Packet, mut ip: Ip) {
         self.counts.datagrams_arrived += 1;
         let Some(head) = packet.transport(&ip).next().and_then(|first| first.first_chunk::<HEAD>().copied()) else {
-            return self.damaged(Drop::Malformed);
+            return self.damaged(packet, Drop::Malformed);
         };
         let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
         let length = usize::from(word(4));
         if length < HEAD || length > ip.length {
-            return self.damaged(Drop::Malformed);
+            return self.damaged(packet, Drop::Malformed);
         }
         ip.length = length;
         // Without a checksum only IPv4 has any (RFC 8200, section 8.1).
         let has_none = word(6) == 0;
         if (has_none && ip.source.is_ipv6()) || (!has_none && !packet.is_right(&ip)) {
-            return self.damaged(Drop::Checksum);
+            return self.damaged(packet, Drop::Checksum);
         }
+        packet.ip = Some(ip);
         let (from, to) = (SocketAddr::new(ip.source, word(0)), SocketAddr::new(ip.destination, word(2)));
         self.give(packet, ip, from, to);
     }
 
-    fn damaged(&mut self, why: Drop) {
+    fn damaged(&mut self, packet: Packet, why: Drop) {
         self.counts.datagrams_damaged += 1;
         self.counts.drop(why);
+        self.done(packet);
     }
 
     /// Gives a datagram to its socket.
     fn give(&mut self, packet: Packet, ip: Ip, from: SocketAddr, to: SocketAddr) {
-        if self.sockets.has(to, from) {
-            match self.sockets.put(to, from, ip, packet) {
-                true => self.counts.datagrams_in += 1,
-                false => self.counts.drop(Drop::Full),
+        if let Some(socket) = self.sockets.find(to, from) {
+            match self.sockets.put(socket, from, packet) {
+                Ok(()) => self.counts.datagrams_in += 1,
+                Err(packet) => {
+                    self.counts.drop(Drop::Full);
+                    self.done(packet);
+                }
             }
             return;
         }
@@ -66,6 +71,7 @@ impl Path {
         }
         self.counts.drop(Drop::Port);
         self.no_such_port(&packet, &ip);
+        self.done(packet);
     }
 
     /// The other lane that alone may have a socket at a port, if there is one.
@@ -158,7 +164,7 @@ impl Path {
         local: SocketAddr,
         peer: Option<SocketAddr>,
     ) -> Result<(), Stop> {
-        let (source, to) = self.ends_of(train, local, peer).map_err(Stop::Refused)?;
+        let (source, to, hop) = self.ends_of(train, local, peer).map_err(Stop::Refused)?;
         let whole = train.datagram_bytes as usize;
         let is_v6 = to.is_ipv6();
         if whole > datagram_bytes_max(&to.into()) {
@@ -174,7 +180,7 @@ impl Path {
             if !self.draft.begin(&self.memory, is_v6, HEAD + bytes, self.packet_bytes) {
                 return Err(Stop::Blocked);
             }
-            self.datagram(SocketAddr::new(source, local.port()), to, bytes, &mut pieces)
+            self.datagram(SocketAddr::new(source, local.port()), to, hop, bytes, &mut pieces)
                 .ok_or(Stop::Refused(fault::NOT_IN_MEMORY))?;
             (*done, *datagrams) = (*done + bytes, *datagrams + 1);
             if *done >= train.bytes as usize {
@@ -183,16 +189,16 @@ impl Path {
         }
     }
 
-    /// From where and to where a train goes.
-    fn ends_of(&self, train: &Train, local: SocketAddr, peer: Option<SocketAddr>) -> Result<(IpAddr, SocketAddr), Fault> {
+    /// From where and to where a train goes, and by which neighbour.
+    fn ends_of(&self, train: &Train, local: SocketAddr, peer: Option<SocketAddr>) -> Result<(IpAddr, SocketAddr, IpAddr), Fault> {
         let named = || train.peer.clone().canonical().inet().map(|to| SocketAddr::new(to.ip(), to.port()));
         let to = peer.or_else(named).ok_or(fault::FAMILY)?;
         let source = train.source.map_or(local.ip(), |source| source.to_canonical());
         if !self.routes.is_own(source) || source.is_ipv4() != to.is_ipv4() || to.port() == 0 {
             return Err(fault::NO_ADDRESS);
         }
-        self.routes.way(to.ip()).ok_or(fault::NO_WAY)?;
-        Ok((source, to))
+        let way = self.routes.way(to.ip()).ok_or(fault::NO_WAY)?;
+        Ok((source, to, way.hop))
     }
 
     /// Writes and sends one datagram into the draft that was begun for it; none if its bytes are not in memory.
@@ -200,6 +206,7 @@ impl Path {
         &mut self,
         from: SocketAddr,
         to: SocketAddr,
+        hop: IpAddr,
         bytes: usize,
         pieces: &mut Pieces<'a, impl Iterator<Item = &'a Segment>>,
     ) -> Option<()> {
@@ -237,7 +244,7 @@ impl Path {
             let hashed = tuple(from, to, IpProtocol::UDP).and_then(|tuple| self.hasher.transmit(&tuple));
             self.draft.set_hash(hashed.map(|hashed| FrameHash { flow: hashed.flow, hash_type: hashed.hash_type }));
         }
-        self.send_draft(from.ip(), to.ip(), IpProtocol::UDP);
+        self.send_draft_by(hop, from.ip(), to.ip(), IpProtocol::UDP);
         Some(())
     }
 }

@@ -4,7 +4,7 @@ use crate::channels::{Filter, Target};
 use crate::counts::{Counts, Drop};
 use crate::gate::Gate;
 use crate::neighbours::Word;
-use crate::packet::{Ip, Packet};
+use crate::packet::{Ip, Packet, Parts};
 use crate::path::{Leaving, Path};
 use crate::published;
 use corelane_isr::dispatch::{Dispatch, Number, Placed, Report};
@@ -119,9 +119,10 @@ impl Packets {
     }
 
     fn send(&mut self, kit: &Kit, leaving: Leaving) {
-        let Leaving { to, number, packet } = leaving;
+        let Leaving { to, number, mut packet } = leaving;
         let memory = self.path.borrow().memory.clone();
-        let word = parcels(packet, &memory, to, kit.now()).map(|packet| Crossing(packet.into_word(number)));
+        let word = parcels(&mut packet, &memory, to, kit.now()).map(|packet| Crossing(packet.into_word(number)));
+        self.path.borrow_mut().done(packet);
         let is_sent = word.is_some_and(|word| self.mesh.send(kit, to, word).is_ok());
         if !is_sent {
             let path = &mut *self.path.borrow_mut();
@@ -194,11 +195,12 @@ impl Sent {
 }
 
 /// Makes parcels of a packet's frames; none if one of them may not travel, and the packet is dropped.
-fn parcels(packet: Packet, memory: &FrameMemory, to: usize, now: u64) -> Option<Sent> {
-    let Packet { first, rest, ip, flow, arrived } = packet;
+fn parcels(packet: &mut Packet, memory: &FrameMemory, to: usize, now: u64) -> Option<Sent> {
+    let Parts { first, rest, ip, flow, arrived } = &mut **packet;
+    let (ip, flow, arrived) = (*ip, *flow, *arrived);
     let parcel = |frame| own(frame, memory)?.parcel(to, now).ok();
-    let first = parcel(first)?;
-    let rest = rest.into_iter().map(parcel).collect::<Option<Vec<_>>>()?;
+    let first = parcel(std::mem::take(first))?;
+    let rest = rest.drain(..).map(parcel).collect::<Option<Vec<_>>>()?;
     Some(Sent { first, rest, ip, flow, arrived })
 }
 
@@ -262,9 +264,9 @@ impl Work for Packets {
         let path = &mut *path.borrow_mut();
         mesh.take(at_most, |from, word| match word.map(|Crossing(say)| say) {
             Some(Say::Packet { number, first, rest, ip, flow, arrived }) => {
-                let first = Frame::arrived(&kit.guests, first);
-                let rest = rest.into_iter().map(|parcel| Frame::arrived(&kit.guests, parcel)).collect();
-                let packet = Packet { first, rest, ip, flow, arrived };
+                let mut packet = path.packet(Frame::arrived(&kit.guests, first), arrived);
+                packet.rest.extend(rest.into_iter().map(|parcel| Frame::arrived(&kit.guests, parcel)));
+                (packet.ip, packet.flow) = (ip, flow);
                 match number {
                     Some((number, placed)) => {
                         assert!(placed.lane == from, "a lane brings what it has placed itself");

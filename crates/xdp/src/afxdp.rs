@@ -87,8 +87,10 @@ struct Attachment {
     mode: XdpMode,
     /// The program is given packets that lie in several pieces.
     has_pieces: bool,
-    /// The card tells the program of tags and hashes.
+    /// The card tells the program of tags.
     tells: bool,
+    /// The program notes the card's hash in front of a packet.
+    notes: bool,
     // Behind the map, which the program has as long as it is there.
     _link: XdpLink,
     _groups: Option<Groups>,
@@ -125,8 +127,8 @@ pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Err
     let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), queues, "corelane_queues")?;
     let groups = Groups::join(&interface, ours)?;
     let functions = card::functions(&interface);
-    let Attached { link, mode, has_pieces, tells } = attach_best(ours, &sockets, &interface, functions.as_ref())?;
-    let attachment = Arc::new(Attachment { sockets, mode, has_pieces, tells, _link: link, _groups: groups });
+    let Attached { link, mode, has_pieces, tells, notes } = attach_best(ours, &sockets, &interface, functions.as_ref())?;
+    let attachment = Arc::new(Attachment { sockets, mode, has_pieces, tells, notes, _link: link, _groups: groups });
     Ok((0..queues as u32)
         .map(|queue| XdpQueue { attachment: attachment.clone(), name: name.into(), queue, receiver: None })
         .collect())
@@ -337,7 +339,7 @@ impl XdpPort {
         let (before, room) = (self.receiving, self.lendable().min(self.socket().fill.room() as usize));
         while self.receiving - before < room {
             let Some(mut frame) = self.memory.frame() else { break };
-            if self.queue.attachment.tells {
+            if self.queue.attachment.notes {
                 card::clear(&mut frame, HEADROOM);
             }
             let (index, _) = self.lend(frame, Lent::ToReceive);
@@ -427,7 +429,7 @@ impl XdpPort {
         let packet = self.socket_mut().received.take().expect("a piece that was seen");
         let (index, start) = self.returned(packet.addr, Lent::ToReceive);
         // Elsewhere no mark was cleared.
-        let noted = if self.queue.attachment.tells && start == HEADROOM { card::NOTE_BYTES } else { 0 };
+        let noted = if self.queue.attachment.notes && start == HEADROOM { card::NOTE_BYTES } else { 0 };
         let frame = self.memory.take_back(index, start - noted, noted + packet.len as usize);
         // reason: it stood in the table of those that are lent, and the kernel writes into one frame.
         let mut frame = frame.expect("a packet lies in a frame that was lent");
@@ -732,10 +734,10 @@ mod tests {
             for (types, is_noted) in [(OF_PORTS, true), (functions.types, false)] {
                 let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), 1, "corelane_queues").unwrap();
                 let functions = Functions { types, ..functions };
-                let Attached { link, mode, has_pieces, tells } =
+                let Attached { link, mode, has_pieces, tells, notes } =
                     attach_best(&Ours::All, &sockets, &interface, Some(&functions)).unwrap();
                 assert!(tells && mode == XdpMode::Native);
-                let attachment = Arc::new(Attachment { sockets, mode, has_pieces, tells, _link: link, _groups: None });
+                let attachment = Arc::new(Attachment { sockets, mode, has_pieces, tells, notes, _link: link, _groups: None });
                 let queue = XdpQueue { attachment, name: "near".into(), queue: 0, receiver: None };
                 let memory = FrameMemory::new(4, FRAME_BYTES_LEAST).unwrap();
                 let mut near = queue.port(memory.clone(), 4).unwrap();

@@ -16,8 +16,10 @@ pub struct Attached {
     pub mode: XdpMode,
     /// It is given packets that lie in several pieces.
     pub has_pieces: bool,
-    /// The card tells it of tags and hashes.
+    /// The card tells it of tags.
     pub tells: bool,
+    /// It notes the card's hash in front of a packet.
+    pub notes: bool,
 }
 
 /// The program that knows most of what the interface can: one that calls these functions, if its driver runs that, or else one that goes by bytes alone.
@@ -29,11 +31,12 @@ pub fn attach_best(ours: &Ours, sockets: &Map, interface: &Interface, functions:
         && let Ok((program, has_pieces)) = load(ours, sockets, interface, functions)
         && let Ok(link) = XdpLink::attach(&program, interface.link.interface, XdpMode::Native)
     {
-        return Ok(Attached { link, mode: XdpMode::Native, has_pieces, tells: true });
+        let notes = functions.is_some_and(|functions| functions.types != 0);
+        return Ok(Attached { link, mode: XdpMode::Native, has_pieces, tells: true, notes });
     }
     let (program, has_pieces) = load(ours, sockets, interface, None)?;
     let (link, mode) = attach(&program, interface)?;
-    Ok(Attached { link, mode, has_pieces, tells: false })
+    Ok(Attached { link, mode, has_pieces, tells: false, notes: false })
 }
 
 /// The program; and whether it is given packets in several pieces, which it is where frames may be too short for one.

@@ -27,6 +27,7 @@ use crate::parcel::{Guest, Guests, Parcel, ParcelRefused};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
 
 /// Where a frame's memory is.
 enum FrameHome {
@@ -34,18 +35,22 @@ enum FrameHome {
     Own(Held),
     /// In another lane's.
     Abroad(Guest),
+    /// It has none, and no bytes.
+    Nowhere,
 }
 
 /// The right to a frame of this lane's; it is free when this is dropped.
 struct Held {
     memory: FrameMemory,
     index: u32,
+    /// Where the frame's memory begins: kept, for its bytes are looked at many times.
+    base: NonNull<u8>,
 }
 
 impl Held {
     /// Gives the right up: somebody else has it now.
     fn pass_on(self) -> u32 {
-        let Self { memory, index } = &*ManuallyDrop::new(self);
+        let Self { memory, index, .. } = &*ManuallyDrop::new(self);
         // SAFETY: the value is not used again, nor dropped, so its name of the memory is dropped once, here.
         drop(unsafe { std::ptr::read(memory) });
         *index
@@ -87,8 +92,8 @@ impl Frame {
 
     fn of_memory(memory: FrameMemory, index: u32, start: usize, length: usize) -> Self {
         assert!(start + length <= memory.frame_bytes(), "a packet lies within its frame");
-        let facts = FrameFacts::default();
-        Self { place: FrameHome::Own(Held { memory, index }), start: start as u32, length: length as u32, facts }
+        let (facts, base) = (FrameFacts::default(), memory.address(index));
+        Self { place: FrameHome::Own(Held { memory, index, base }), start: start as u32, length: length as u32, facts }
     }
 
     /// A frame that another lane has sent ([`Frame::parcel`]).
@@ -107,14 +112,14 @@ impl Frame {
         let Self { place, start, length, facts } = self;
         let sent = match &place {
             FrameHome::Own(held) => held.memory.parcel(held.index, to, now),
-            FrameHome::Abroad(_) => Err(ParcelRefused::Closed),
+            FrameHome::Abroad(_) | FrameHome::Nowhere => Err(ParcelRefused::Closed),
         };
         match (sent, place) {
             (Ok(parcel), FrameHome::Own(held)) => {
                 held.pass_on();
                 Ok(FrameParcel { parcel, start, length, facts })
             }
-            (Ok(_), FrameHome::Abroad(_)) => unreachable!("what has arrived does not travel on"),
+            (Ok(_), _) => unreachable!("only what is of this lane's region travels"),
             (Err(refused), place) => Err((Self { place, start, length, facts }, refused)),
         }
     }
@@ -124,6 +129,7 @@ impl Frame {
         match &self.place {
             FrameHome::Own(held) => held.memory.frame_bytes(),
             FrameHome::Abroad(guest) => guest.len(),
+            FrameHome::Nowhere => 0,
         }
     }
 
@@ -188,6 +194,13 @@ impl Frame {
     }
 }
 
+/// A frame without memory: nothing fits into it. It stands where another was taken out.
+impl Default for Frame {
+    fn default() -> Self {
+        Self { place: FrameHome::Nowhere, start: 0, length: 0, facts: FrameFacts::default() }
+    }
+}
+
 impl Deref for Frame {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
@@ -195,9 +208,10 @@ impl Deref for Frame {
         match &self.place {
             // SAFETY: the frame is this value's alone, zeroed at creation, and the range lies within it.
             FrameHome::Own(held) => unsafe {
-                std::slice::from_raw_parts(held.memory.address(held.index).add(range.start).as_ptr(), range.len())
+                std::slice::from_raw_parts(held.base.add(range.start).as_ptr(), range.len())
             },
             FrameHome::Abroad(guest) => &guest[range],
+            FrameHome::Nowhere => &[],
         }
     }
 }
@@ -208,10 +222,11 @@ impl DerefMut for Frame {
         match &mut self.place {
             // SAFETY: as for `deref`, and `self` is borrowed exclusively.
             FrameHome::Own(held) => unsafe {
-                std::slice::from_raw_parts_mut(held.memory.address(held.index).add(range.start).as_ptr(), range.len())
+                std::slice::from_raw_parts_mut(held.base.add(range.start).as_ptr(), range.len())
             },
             // reason: a frame never clones its guest, and its parcel is exclusive.
             FrameHome::Abroad(guest) => &mut guest.bytes_mut().expect("a frame is the only view of its parcel")[range],
+            FrameHome::Nowhere => &mut [],
         }
     }
 }

@@ -182,7 +182,10 @@ impl Addresses {
     /// [`Error::Oversized`] for more than 65,535 bytes.
     pub fn pseudo(&self, protocol: IpProtocol, length: usize) -> Result<Sum, Error> {
         let sum = match self {
-            Self::V4 { source, destination } => Sum::of(&source.octets()).and(&destination.octets()),
+            Self::V4 { source, destination } => {
+                let [source, destination] = [source, destination].map(|address| u64::from(address.to_bits().to_be()));
+                Sum { folded: fold(source + destination), is_odd: false }
+            }
             Self::V6 { source, destination } => Sum::of(&source.octets()).and(&destination.octets()),
         };
         Ok(sum.and_word(protocol.0.into()).and_word(length_u16(length)?))
