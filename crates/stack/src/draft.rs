@@ -56,10 +56,11 @@ struct Heads {
 
 /// Bytes of the longest headers of a packet that is not cut.
 const HEADS_BYTES: usize = ethernet::Header::BYTES + ipv6::Header::BYTES;
-/// Where they say what changes: of IPv4 length, name and checksum, of IPv6 the length (RFC 791, section 3.1; RFC 8200, section 3).
-const V4_CHANGES: std::ops::Range<usize> = 16..20;
-const V4_CHECKSUM: std::ops::Range<usize> = 24..26;
-const V6_LENGTH: std::ops::Range<usize> = 18..20;
+/// Where they say what changes (RFC 791, section 3.1; RFC 8200, section 3).
+const V4_LENGTH: usize = 16;
+const V4_NAME: usize = 18;
+const V4_CHECKSUM: usize = 24;
+const V6_LENGTH: usize = 18;
 
 impl Heads {
     /// Whether they are of the same ends.
@@ -70,16 +71,16 @@ impl Heads {
     /// Changes them for a packet with so many bytes behind them.
     fn change(&mut self, length: u16, identification: u32) {
         if self.ends.source.is_ipv6() {
-            self.bytes[V6_LENGTH].copy_from_slice(&length.to_be_bytes());
+            self.bytes[V6_LENGTH..V6_LENGTH + 2].copy_from_slice(&length.to_be_bytes());
             return;
         }
-        let before = Sum::of(&self.bytes[V4_CHANGES]);
-        let [a, b] = (length + ipv4::Header::BYTES as u16).to_be_bytes();
-        let [c, d] = (identification as u16).to_be_bytes();
-        self.bytes[V4_CHANGES].copy_from_slice(&[a, b, c, d]);
-        let checksum = u16::from_be_bytes([self.bytes[V4_CHECKSUM.start], self.bytes[V4_CHECKSUM.start + 1]]);
-        let checksum = checksum::replaced(checksum, before, Sum::of(&[a, b, c, d]));
-        self.bytes[V4_CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
+        let word = |at: usize| u16::from_be_bytes([self.bytes[at], self.bytes[at + 1]]);
+        let before = Sum::ZERO.and_word(word(V4_LENGTH)).and_word(word(V4_NAME));
+        let (length, name) = (length + ipv4::Header::BYTES as u16, identification as u16);
+        let checksum = checksum::replaced(word(V4_CHECKSUM), before, Sum::ZERO.and_word(length).and_word(name));
+        for (at, word) in [(V4_LENGTH, length), (V4_NAME, name), (V4_CHECKSUM, checksum)] {
+            self.bytes[at..at + 2].copy_from_slice(&word.to_be_bytes());
+        }
     }
 }
 

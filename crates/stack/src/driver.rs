@@ -7,7 +7,7 @@ use crate::path::Path;
 use crate::settings::{Error, Settings};
 use crate::sockets::{self, Sending, key_of};
 use crate::work::Packets;
-use corelane_lane::Mesh;
+use corelane_lane::{Mesh, fenced};
 use corelane_seam::{
     Address, Arena, Bell, Bind, Completion, DatagramOp, DatagramOutcome, Driver, DriverCounters, Fault, Handle, Listen, Op,
     Outcome, Port, RECEIVES_PER_CYCLE, Socket, Tuning, Wait,
@@ -26,6 +26,8 @@ pub struct Stack<D> {
     arena: Arena,
     tuning: Tuning,
     done: Vec<Completion>,
+    /// The port's operations that have ended, taken out of what the driver brings.
+    own: Vec<Completion>,
     starved: u64,
     /// More could have been handed over than one collect may.
     is_cut_short: bool,
@@ -41,7 +43,7 @@ impl<D: Driver> Stack<D> {
         let path = Path::new(settings, &port.facts(), port.memory().clone())?;
         let gate = Rc::new(RefCell::new(Gate::open(&mut below, port)));
         let path = Rc::new(RefCell::new(path));
-        Ok(Self { below, path, gate, arena, tuning, done: Vec::new(), starved: 0, is_cut_short: false })
+        Ok(Self { below, path, gate, arena, tuning, done: Vec::new(), own: Vec::new(), starved: 0, is_cut_short: false })
     }
 
     /// The work that stands beside it on its lane: it brings packets to the lanes of their buckets, and closes the port when the lane ends.
@@ -137,6 +139,9 @@ impl<D: Driver> Stack<D> {
 
     fn send(&mut self, socket: Socket, sending: Sending) {
         let (key, mut path) = (key_of(socket), self.path.borrow_mut());
+        if path.is_broken() {
+            return self.done.push(sending.end(Some(fault::BROKEN)));
+        }
         let Some(place) = path.sockets.get_mut(key) else {
             return self.done.push(sending.end(Some(Fault::CANCELLED)));
         };
@@ -148,6 +153,9 @@ impl<D: Driver> Stack<D> {
     /// Goes on with sends that waited for free frames.
     fn send_on(&mut self) {
         let mut path = self.path.borrow_mut();
+        if path.is_broken() {
+            return;
+        }
         for _ in 0..path.sockets.blocked.len() {
             // reason: nobody else takes them off.
             let key = path.sockets.blocked.pop_front().expect("as many wait as were counted");
@@ -157,6 +165,9 @@ impl<D: Driver> Stack<D> {
 
     /// Hands over what has arrived, to at most so many sockets.
     fn hand_over(&mut self, at_most: usize) {
+        if self.path.borrow().is_broken() {
+            return;
+        }
         let (sockets, at_most) = (&mut self.path.borrow_mut().sockets, at_most.min(RECEIVES_PER_CYCLE));
         let before = self.done.len();
         self.starved += sockets.hand_over(&self.arena, self.tuning.datagram_bytes, at_most, &mut self.done);
@@ -167,15 +178,25 @@ impl<D: Driver> Stack<D> {
         self.gate.borrow_mut().ask(&mut self.path.borrow_mut(), &mut self.below);
     }
 
+    /// Does something with packets. A panic in it is an error of ours, which ends the packet path and not the lane: the port is closed, packets and
+    /// datagrams of the stack's are neither taken nor handed over any more, and the work beside the driver says so ([`Packets`]).
+    fn fenced(&self, work: impl FnOnce(&mut Path, &mut Gate)) {
+        let done = fenced(|| work(&mut self.path.borrow_mut(), &mut self.gate.borrow_mut()));
+        if let Err(words) = done {
+            self.path.borrow_mut().breaks(words);
+            self.gate.borrow_mut().close();
+        }
+    }
+
     /// What is to be done whatever the driver brings.
     fn before(&mut self, at_most: usize) {
-        {
-            let mut path = self.path.borrow_mut();
-            path.now = self.below.now();
+        let now = self.below.now();
+        self.fenced(|path, gate| {
+            path.now = now;
             path.expire();
             path.run();
-            self.gate.borrow_mut().look(&mut path);
-        }
+            gate.look(path);
+        });
         self.send_on();
         self.hand_over(at_most);
         self.ask_of_port();
@@ -184,7 +205,7 @@ impl<D: Driver> Stack<D> {
     /// How long the driver below may wait, if we may wait for so long.
     fn wait(&self, wait: Wait) -> Wait {
         let path = self.path.borrow();
-        let has_news = path.has_leaving() || path.state != path.state_told;
+        let has_news = path.has_leaving() || path.state != path.state_told || path.has_broken_untold();
         if !self.done.is_empty() || self.is_cut_short || path.has_queued() || has_news {
             return Wait::No;
         }
@@ -197,12 +218,18 @@ impl<D: Driver> Stack<D> {
 
     /// Takes what is the stack's own out of the completions from `start` on, and does what comes of it.
     fn after(&mut self, start: usize, at_most: usize, completions: &mut Vec<Completion>) {
-        if completions[start..].iter().any(gate::is_own) {
-            let mut path = self.path.borrow_mut();
-            path.now = self.below.now();
-            let mut gate = self.gate.borrow_mut();
-            completions.extract_if(start.., |completion| gate::is_own(completion)).for_each(|own| gate.complete(&mut path, own));
-            path.run();
+        self.own.extend(completions.extract_if(start.., |completion| gate::is_own(completion)));
+        if !self.own.is_empty() {
+            let (now, mut own) = (self.below.now(), std::mem::take(&mut self.own));
+            // One that breaks the path has ended for the gate: the others are told to it all the same.
+            while !own.is_empty() {
+                self.fenced(|path, gate| {
+                    path.now = now;
+                    own.drain(..).for_each(|own| gate.complete(path, own));
+                    path.run();
+                });
+            }
+            self.own = own;
         }
         self.gate.borrow_mut().look(&mut self.path.borrow_mut());
         self.send_on();
@@ -348,3 +375,6 @@ impl<D> std::fmt::Debug for Stack<D> {
         write!(f, "Stack({:?})", self.path.borrow())
     }
 }
+
+#[cfg(test)]
+mod tests;

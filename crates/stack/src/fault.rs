@@ -28,3 +28,5 @@ pub(crate) const NO_WAY: Fault = fault(Reason::Unreachable, 101);
 pub(crate) const REFUSED: Fault = fault(Reason::Refused, 111);
 /// Nobody is there (EHOSTUNREACH).
 pub(crate) const UNREACHABLE: Fault = fault(Reason::Unreachable, 113);
+/// The packet path has broken (ENETDOWN).
+pub(crate) const BROKEN: Fault = fault(Reason::Down, 100);

@@ -20,6 +20,11 @@ pub(crate) enum Found {
 impl Path {
     /// A frame of the port's: a packet, or the next part of one.
     pub fn frame(&mut self, frame: Frame) {
+        if self.is_broken() {
+            return;
+        }
+        #[cfg(test)]
+        assert!(!self.planted, "planted");
         self.counts.frames_in += 1;
         let continues = frame.facts.continues;
         let packet = match self.begun.take() {

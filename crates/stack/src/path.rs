@@ -99,6 +99,18 @@ pub(crate) struct Path {
     /// When the last packet came, and each a little later than the one before it: so datagrams that ran in another order are told apart.
     pub came: u64,
     pub is_spilt: bool,
+    /// It has broken, and takes no packets any more: why, until that was told.
+    broken: Option<Broken>,
+    /// The next frame breaks it.
+    #[cfg(test)]
+    pub planted: bool,
+}
+
+/// That the path has broken.
+#[derive(Debug, PartialEq, Eq)]
+enum Broken {
+    Untold(String),
+    Told,
 }
 
 impl Path {
@@ -156,12 +168,46 @@ impl Path {
             begun: None,
             came: 0,
             is_spilt: false,
+            broken: None,
+            #[cfg(test)]
+            planted: false,
         })
     }
 
     /// Whether more than one lane serves the stack's addresses.
     pub fn is_shared(&self) -> bool {
         self.lane.1 > 1
+    }
+
+    /// It has broken: nothing of what it has is to be relied on, so it does nothing any more. What came first is told.
+    pub fn breaks(&mut self, why: String) {
+        self.broken.get_or_insert(Broken::Untold(why));
+    }
+
+    /// Its work has left, and said why if there was something to be said.
+    pub fn ends(&mut self) {
+        self.broken = Some(Broken::Told);
+    }
+
+    /// Whether it does nothing any more.
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// Whether it has broken and nobody was told.
+    pub fn has_broken_untold(&self) -> bool {
+        matches!(self.broken, Some(Broken::Untold(_)))
+    }
+
+    /// Why it has broken, if that was not told.
+    pub fn take_break(&mut self) -> Option<String> {
+        match self.broken.replace(Broken::Told) {
+            Some(Broken::Untold(why)) => Some(why),
+            before => {
+                self.broken = before;
+                None
+            }
+        }
     }
 
     /// Notes whether packets can come and go. One that is gone does not come back.
@@ -243,6 +289,9 @@ impl Path {
 
     /// Runs what is queued, within a turn's bound.
     pub fn run(&mut self) {
+        if self.is_broken() {
+            return;
+        }
         for _ in 0..QUEUED_EACH {
             let Some(step) = self.isr.next_step() else { break };
             self.carry_out(step);
@@ -260,7 +309,7 @@ impl Path {
 
     /// Whether something is left to run.
     pub fn has_queued(&self) -> bool {
-        !self.looped.is_empty() || self.isr.has_next()
+        !self.is_broken() && (!self.looped.is_empty() || self.isr.has_next())
     }
 
     /// Whether something is to be brought to other lanes.
@@ -294,6 +343,9 @@ impl Path {
 
     /// When the clock alone gives something to do.
     pub fn due(&self) -> Option<u64> {
+        if self.is_broken() {
+            return None;
+        }
         let fragments = self.fragments.due().map(Instant::nanoseconds);
         fragments.into_iter().chain(self.neighbours.due()).min()
     }

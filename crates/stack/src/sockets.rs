@@ -78,6 +78,8 @@ pub(crate) struct Udp {
     /// The work that has it.
     work: u8,
     queue: VecDeque<Waiting>,
+    /// Bytes of all payloads in the queue.
+    payload: usize,
     /// Bytes of frames in the queue, and how many there may be.
     held: usize,
     limit: usize,
@@ -152,6 +154,7 @@ impl Sockets {
             peer,
             work: Handle::NOBODY.work(),
             queue: VecDeque::new(),
+            payload: 0,
             held: 0,
             limit,
             receive: None,
@@ -202,7 +205,9 @@ impl Sockets {
         }
         (socket.held, self.held) = (socket.held + held, self.held + held);
         assert!(self.held >= socket.held, "what a socket holds, all of them hold");
-        socket.queue.push_back(Waiting { packet, from });
+        let waiting = Waiting { packet, from };
+        socket.payload += waiting.bytes();
+        socket.queue.push_back(waiting);
         self.list(key);
         Ok(())
     }
@@ -323,8 +328,8 @@ impl Udp {
     /// Moves what waits into a batch, as far as it fits; false if there is no memory for the first.
     fn fill(&mut self, arena: &Arena, most: usize, batch: &mut Datagrams, spare: &mut Spare) -> bool {
         let Some(first) = self.queue.front().map(Waiting::bytes) else { return true };
-        let all: usize = self.queue.iter().map(Waiting::bytes).sum();
-        let Some(mut lease) = arena.lease_to_receive(all.min(most).max(first).max(1), first.max(1)) else { return false };
+        assert!(first <= self.payload, "what waits is counted");
+        let Some(mut lease) = arena.lease_to_receive(self.payload.min(most).max(first).max(1), first.max(1)) else { return false };
         let mut runs: [Option<Run>; BATCH_MAX] = [None; BATCH_MAX];
         let mut count = 0;
         while let Some(next) = self.queue.front() {
@@ -335,16 +340,16 @@ impl Udp {
             }
             next.payload().for_each(|piece| lease.append(piece));
             match runs[count.saturating_sub(1)].as_mut().filter(|_| joins) {
-                Some(run) => run.end = lease.len(),
+                Some(run) => (run.end, run.datagrams) = (lease.len(), run.datagrams + 1),
                 None => {
-                    runs[count] = Some(Run { from: next.from, size: bytes, start, end: lease.len() });
+                    runs[count] = Some(Run { from: next.from, size: bytes, start, end: lease.len(), datagrams: 1 });
                     count += 1;
                 }
             }
             // reason: it is the one that was looked at.
             let Waiting { packet, .. } = self.queue.pop_front().expect("the first one waits");
-            assert!(self.held >= packet.held(), "what waits is held");
-            self.held -= packet.held();
+            assert!(self.held >= packet.held() && self.payload >= bytes, "what waits is held");
+            (self.held, self.payload) = (self.held - packet.held(), self.payload - bytes);
             spare.put(packet);
         }
         batch.fill(lease.share());
@@ -360,6 +365,7 @@ struct Run {
     size: usize,
     start: usize,
     end: usize,
+    datagrams: usize,
 }
 
 impl Run {
@@ -369,8 +375,8 @@ impl Run {
         self.from == from
             && bytes > 0
             && bytes <= self.size
-            && length.is_multiple_of(self.size)
-            && length / self.size < TRAIN_DATAGRAMS_MAX
+            && length == self.datagrams * self.size
+            && self.datagrams < TRAIN_DATAGRAMS_MAX
             && length + bytes <= datagram_bytes_max(&self.from.into())
     }
 }

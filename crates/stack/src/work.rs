@@ -244,6 +244,14 @@ fn obey(path: &mut Path, policy: Policy, lanes: usize) -> Result<(), String> {
     refused.map_err(|why| why.to_string())
 }
 
+/// However it leaves, no packet is taken any more: the port is closed, and the kernel has its packets again.
+impl std::ops::Drop for Packets {
+    fn drop(&mut self) {
+        self.path.borrow_mut().ends();
+        self.gate.borrow_mut().close();
+    }
+}
+
 impl Work for Packets {
     fn name(&self) -> &'static str {
         "packets"
@@ -257,7 +265,13 @@ impl Work for Packets {
         unreachable!("nothing is asked of the driver");
     }
 
-    fn serve(&mut self, _kit: &mut Kit) {}
+    fn serve(&mut self, _kit: &mut Kit) {
+        let broken = self.path.borrow_mut().take_break();
+        // It broke within a call of the driver, where only the packets end. Here the lane hears of it: this work leaves, and the lane says why.
+        if let Some(why) = broken {
+            panic!("the packet path broke: {why}");
+        }
+    }
 
     fn take_messages(&mut self, kit: &mut Kit, at_most: usize) -> usize {
         let Self { path, mesh, .. } = self;
@@ -316,7 +330,7 @@ impl Work for Packets {
 
     fn has_work(&self) -> bool {
         let path = self.path.borrow();
-        path.has_queued() || path.has_leaving()
+        path.has_queued() || path.has_leaving() || path.has_broken_untold()
     }
 
     fn has_news(&self) -> bool {

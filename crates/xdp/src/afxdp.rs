@@ -61,7 +61,7 @@ pub const RING_MAX: usize = 1 << 15;
 /// Frames that one call has the kernel send (`XDP_MAX_TX_SKB_BUDGET`), at the least.
 const SENT_BY_CALL: u32 = 32;
 /// Frames that a lane which takes them in by itself has come before it handles them.
-const LOOKED_FOR: u32 = 64;
+const LOOKED_FOR: u32 = 32;
 /// When the kernel is asked again to send what it would not, in nanoseconds.
 const AGAIN: u64 = 50_000;
 /// How rarely a card is asked for what it has not said that it has sent, at most, in nanoseconds.
@@ -395,8 +395,9 @@ impl XdpPort {
     /// The frame that the kernel names with this address, and where in it. Nothing can be done with frames of which the kernel has others than we know, so
     /// that is not gone on from.
     fn returned(&mut self, address: u64, was: Lent) -> (u32, usize) {
+        // Frames are as long as a power of two, and a division costs more than the rest.
         let bytes = self.memory.frame_bytes() as u64;
-        let (index, start) = (address / bytes, (address % bytes) as usize);
+        let (index, start) = (address >> bytes.trailing_zeros(), (address & (bytes - 1)) as usize);
         let lent = self.lent.get_mut(index as usize).map(|lent| std::mem::replace(lent, Lent::No));
         assert!(lent == Some(was), "the kernel gives frame {index} back as one {was:?}, which is {lent:?}");
         if was == Lent::ToReceive {

@@ -148,11 +148,14 @@ impl<P> Stream<P> {
 
     /// So many packets that were placed are not handled yet.
     pub fn settle(&mut self, outstanding: Outstanding) {
+        if self.phase != Phase::Settling {
+            return;
+        }
         let before = match self.moves {
             Some(_) => outstanding.of(self.generation ^ 1),
             None => outstanding.all(),
         };
-        if self.phase == Phase::Settling && before == 0 {
+        if before == 0 {
             self.dispatch = self.wanted;
             self.phase = if self.parked.is_empty() { Phase::Steady } else { Phase::Placing };
         }

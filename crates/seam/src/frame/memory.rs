@@ -68,28 +68,41 @@ struct Places {
     at: Vec<At>,
     /// The frame that was freed last is taken first.
     free: Vec<u32>,
-    counts: FrameCounts,
+    lent: usize,
+    abroad: usize,
 }
 
 impl Places {
-    fn count(&mut self, at: At) -> &mut usize {
-        match at {
-            At::Free => &mut self.counts.free,
-            At::Held => &mut self.counts.held,
-            At::Lent => &mut self.counts.lent,
-            At::Abroad => &mut self.counts.abroad,
-        }
-    }
-
     fn go(&mut self, index: u32, from: At, to: At) {
         let at = std::mem::replace(&mut self.at[index as usize], to);
         assert!(at == from, "frame {index} is {at:?}, not {from:?}");
-        *self.count(from) -= 1;
-        *self.count(to) += 1;
-        if to == At::Free {
-            self.free.push(index);
+        match from {
+            At::Lent => self.lent -= 1,
+            At::Abroad => self.abroad -= 1,
+            At::Free => unreachable!("a free frame is taken out of the list of those"),
+            At::Held => {}
         }
-        assert!(self.counts.free == self.free.len(), "each free frame can be had");
+        match to {
+            At::Free => self.free.push(index),
+            At::Lent => self.lent += 1,
+            At::Abroad => self.abroad += 1,
+            At::Held => {}
+        }
+    }
+
+    /// Takes the frame that was freed last.
+    fn take(&mut self) -> Option<u32> {
+        let index = self.free.pop()?;
+        let at = std::mem::replace(&mut self.at[index as usize], At::Held);
+        assert!(at == At::Free, "frame {index} in the list of free ones is {at:?}");
+        Some(index)
+    }
+
+    fn counts(&self) -> FrameCounts {
+        let (free, lent, abroad) = (self.free.len(), self.lent, self.abroad);
+        let elsewhere = free + lent + abroad;
+        assert!(elsewhere <= self.at.len(), "{free} free, {lent} lent, {abroad} abroad: together they are no more than all");
+        FrameCounts { free, held: self.at.len() - elsewhere, lent, abroad }
     }
 }
 
@@ -110,8 +123,7 @@ impl FrameMemory {
             return Err(Error::FrameCount { got: frames, most: FRAMES_MAX });
         }
         let region = Region::new(frames * frame_bytes, ALIGNMENT)?;
-        let counts = FrameCounts { free: frames, ..FrameCounts::default() };
-        let places = Places { at: vec![At::Free; frames], free: (0..frames as u32).rev().collect(), counts };
+        let places = Places { at: vec![At::Free; frames], free: (0..frames as u32).rev().collect(), lent: 0, abroad: 0 };
         let (base, abroad) = (region.base(), RefCell::new(None));
         Ok(Self(Rc::new(Inner { region: Some(region), base, frame_bytes, places: RefCell::new(places), abroad })))
     }
@@ -143,7 +155,7 @@ impl FrameMemory {
 
     /// How many frames are where.
     pub fn counts(&self) -> FrameCounts {
-        self.0.places.borrow().counts
+        self.0.places.borrow().counts()
     }
 
     /// The region as address and length, for a driver that locks it and registers it with the kernel.
@@ -153,14 +165,7 @@ impl FrameMemory {
 
     /// An empty frame with [`Frame::HEADROOM`]; none if all are in use.
     pub fn frame(&self) -> Option<Frame> {
-        let mut places = self.0.places.borrow_mut();
-        let index = places.free.pop()?;
-        // It stood in the list of free ones, so only the account changes.
-        let at = std::mem::replace(&mut places.at[index as usize], At::Held);
-        assert!(at == At::Free, "frame {index} in the list of free ones is {at:?}");
-        places.counts.free -= 1;
-        places.counts.held += 1;
-        drop(places);
+        let index = self.0.places.borrow_mut().take()?;
         Some(Frame::of_memory(self.clone(), index, Frame::HEADROOM, 0))
     }
 

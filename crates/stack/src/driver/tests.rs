@@ -1,0 +1,189 @@
+//! A panic on a packet's way ends the packets, and not their lane.
+
+use super::*;
+use corelane_lane::{Control, Kit, Lane, LaneSettings, Order, Report, Turn as LaneTurn, Work, Works};
+use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
+use corelane_seam::{FrameMemory, Trains};
+use corelane_sim::{CardSetup, Faults, Interface, SimDriver, SimPort, Turn, World};
+use corelane_watch::{Description, LaneName, Page};
+
+const OWN: [u8; 4] = [10, 0, 0, 1];
+const PORT: u16 = 60_007;
+const MS: u64 = 1_000_000;
+
+/// Who asks for the stack's address (ARP).
+const QUESTION: [u8; 42] = {
+    let mut frame = [0; 42];
+    let head = [0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 9, 10, 0, 0, 9];
+    let mut at = 0;
+    while at < 6 {
+        frame[at] = 0xff;
+        frame[6 + at] = if at == 0 { 2 } else if at == 5 { 9 } else { 0 };
+        at += 1;
+    }
+    at = 0;
+    while at < head.len() {
+        frame[12 + at] = head[at];
+        at += 1;
+    }
+    (frame[38], frame[39], frame[40], frame[41]) = (OWN[0], OWN[1], OWN[2], OWN[3]);
+    frame
+};
+
+/// What the operator was told.
+type Told = Rc<RefCell<Vec<String>>>;
+
+struct Operator(Told);
+
+impl Report for Operator {
+    fn line(&mut self, line: &str) {
+        self.0.borrow_mut().push(line.into());
+    }
+
+    fn dropped(&self) -> u64 {
+        0
+    }
+}
+
+/// The work that the lane lives for, until it is drained.
+#[derive(Default)]
+struct Other {
+    is_draining: bool,
+}
+
+impl Work for Other {
+    fn name(&self) -> &'static str {
+        "other"
+    }
+
+    fn keeps_lane(&self) -> bool {
+        true
+    }
+
+    fn complete(&mut self, _: &mut Kit, _: Completion) {}
+
+    fn serve(&mut self, _: &mut Kit) {}
+
+    fn flush(&mut self, _: &mut Kit) {}
+
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn has_ended(&self) -> bool {
+        self.is_draining
+    }
+
+    fn drain(&mut self, _: &mut Kit, _: &mut dyn Driver) {
+        self.is_draining = true;
+    }
+}
+
+/// A lane with a stack, and what lies behind it.
+struct Rig {
+    world: World,
+    test: Interface,
+    path: Rc<RefCell<Path>>,
+    gate: Rc<RefCell<Gate>>,
+    memory: FrameMemory,
+    control: Arc<Control>,
+    lane: Option<Lane<Stack<SimDriver>>>,
+    told: Told,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let world = World::new(1, Faults::none());
+        let test = world.interface(CardSetup { queues: 0, ..CardSetup::default() });
+        let card = world.interface(CardSetup::default());
+        world.join(&[&test, &card]);
+        let (arena, memory) = (Arena::new(8 << 20).unwrap(), FrameMemory::new(256, 2048).unwrap());
+        let below = world.driver(arena.clone(), Tuning::default());
+        let port = SimPort::open(&card, 0, below.lane(), memory.clone(), 64).unwrap();
+        let hasher = Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL));
+        let table = Table::even(Buckets::DEFAULT, 1).unwrap();
+        let settings = Settings::new(hasher, table, (0, 1), 5).with_network(OWN.into(), 24);
+        let stack = Stack::new(below, arena.clone(), Tuning::default(), Box::new(port), &settings).unwrap();
+        let (path, gate, control) = (stack.path.clone(), stack.gate.clone(), Control::new(1));
+        let packets = stack.packets(Mesh::between(&control, 16).remove(0));
+        let settings = LaneSettings::new().memory_bytes(8 << 20);
+        let page = Page::heap(&Description { program: "test".into(), lanes: vec![LaneName::default()], ..Description::default() });
+        let told = Told::default();
+        let kit = Kit::new(0, &control, arena, page.unwrap().lane(0).unwrap(), &settings, Box::new(Operator(told.clone())));
+        let works = Works::of(Other::default()).and(packets);
+        let lane = Some(Lane::new(stack, works, kit, control.clone(), settings));
+        let mut rig = Self { world, test, path, gate, memory, control, lane, told };
+        rig.pass();
+        rig
+    }
+
+    /// Lets ten milliseconds pass.
+    fn pass(&mut self) {
+        self.world.alarm(self.world.now() + 10 * MS, 1);
+        while let Turn::Lane(_) = self.world.step().expect("the alarm is to come") {
+            let lane = self.lane.as_mut().expect("only a lane that lives has a turn");
+            if lane.turn() == LaneTurn::Ended {
+                self.lane = None;
+            }
+        }
+    }
+
+    /// Asks who has the stack's address; returns how many answer.
+    fn ask(&mut self) -> usize {
+        self.test.send(&QUESTION);
+        self.pass();
+        self.test.take().len()
+    }
+}
+
+#[test]
+fn a_panic_with_a_packet_ends_the_packets_and_not_the_lane() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.ask(), 1);
+    rig.path.borrow_mut().planted = true;
+    assert_eq!((rig.ask(), rig.ask()), (0, 0), "nobody answers for the address any more");
+    let told = rig.told.take();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("[CL-0025] its work \"packets\" broke") && told[0].ends_with("the packet path broke: planted"));
+    assert!(rig.gate.borrow().is_closed(), "the kernel has its packets again");
+    assert_eq!(rig.memory.counts().lent, 0);
+    assert!(rig.lane.is_some(), "the lane goes on");
+    rig.control.give(Order::Drain);
+    rig.pass();
+    assert!(rig.lane.is_none(), "and ends in order");
+}
+
+#[test]
+fn sockets_of_a_path_that_broke_are_refused_and_closed() {
+    let world = World::new(1, Faults::none());
+    let card = world.interface(CardSetup::default());
+    let (arena, memory) = (Arena::new(8 << 20).unwrap(), FrameMemory::new(64, 2048).unwrap());
+    let below = world.driver(arena.clone(), Tuning::default());
+    let port = SimPort::open(&card, 0, below.lane(), memory, 16).unwrap();
+    let hasher = Arc::new(FlowHasher::new(&Key::MICROSOFT, HashTypes::ALL));
+    let settings = Settings::new(hasher, Table::even(Buckets::DEFAULT, 1).unwrap(), (0, 1), 5).with_network(OWN.into(), 24);
+    let mut stack = Stack::new(below, arena.clone(), Tuning::default(), Box::new(port), &settings).unwrap();
+    let bind = Bind {
+        address: SocketAddr::from((OWN, PORT)).into(),
+        peer: None,
+        share_port: false,
+        v6_only: false,
+        receive_buffer_bytes: 0,
+        send_buffer_bytes: 0,
+    };
+    let socket = stack.bind(&bind).unwrap();
+    stack.fenced(|_, _| panic!("planted"));
+    let mut trains = Trains::new();
+    let to = SocketAddr::from(([10, 0, 0, 9], 9)).into();
+    assert!(trains.add_single(&to, None, 0, arena.copy_of(b"hello").unwrap().share().into()));
+    let mut completions = Vec::new();
+    stack.push(Handle::new(1, 1, 0).of(1), DatagramOp::Send { socket, trains }.into());
+    stack.push(Handle::new(1, 2, 0).of(1), Op::Close { socket, reset: false });
+    stack.collect(Wait::No, 64, &mut completions);
+    let outcome = |index: u32| completions.iter().find(|completion| completion.handle.index() == index).map(|end| &end.outcome);
+    assert!(
+        matches!(outcome(1), Some(Outcome::Datagram(DatagramOutcome::Departed { datagrams: 0, refused: 1, fault: Some(_), .. }))),
+        "{completions:?}"
+    );
+    assert!(matches!(outcome(2), Some(Outcome::Closed)), "{completions:?}");
+}
