@@ -82,7 +82,19 @@ impl<P> Isr<P> {
     pub fn new(lane: usize, lanes: usize, dispatch: Dispatch) -> Self {
         assert!(lane < lanes, "lane {lane} of {lanes}");
         let (streams, outstanding) = (std::array::from_fn(|_| None), [Outstanding::default(); Number::COUNT]);
-        Self { lane, lanes, dispatch, streams, outstanding, marked: 0, batch: None, queued: 0, has_passed_on: false, share: 0, credit: 0 }
+        Self {
+            lane,
+            lanes,
+            dispatch,
+            streams,
+            outstanding,
+            marked: 0,
+            batch: None,
+            queued: 0,
+            has_passed_on: false,
+            share: 0,
+            credit: 0,
+        }
     }
 
     /// Registers a protocol. Returns the limit of its queue: [`LIMIT_MAX`] for one that asks for more.

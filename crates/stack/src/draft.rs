@@ -270,3 +270,43 @@ fn head(front: &mut [u8], ends: &Ends, start: usize, length: usize, more: bool) 
         _ => unreachable!("both ends of a packet are of one family"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet as it is sent, by a draft that may have written others before.
+    fn written(draft: &mut Draft, memory: &FrameMemory, ends: &Ends, data: &[u8]) -> Vec<Vec<u8>> {
+        assert!(draft.begin(memory, ends.source.is_ipv6(), data.len(), 1514));
+        draft.put(data);
+        let mut frames = draft.end(ends);
+        let bytes = frames.drain(..).map(|frame| frame.to_vec()).collect();
+        draft.give_back(frames);
+        bytes
+    }
+
+    fn ends(source: &str, destination: &str, identification: u32) -> Ends {
+        let [source, destination] = [source, destination].map(|address| address.parse().unwrap());
+        let from = Mac([2, 0, 0, 0, 0, 7]);
+        Ends { source, destination, protocol: IpProtocol::UDP, identification, from, is_of_link: false }
+    }
+
+    /// Whatever was sent before, to the same or to others, headers are those of a draft that has sent nothing.
+    #[test]
+    fn headers_that_are_used_again_are_as_new_ones() {
+        let memory = FrameMemory::new(16, 2048).unwrap();
+        let (v4, v6) = ("10.0.0.1", "2001:db8::1");
+        let pairs = [(v4, "10.0.0.9"), (v4, "10.0.0.8"), (v6, "2001:db8::9"), (v6, "2001:db8::8")];
+        let lengths = [8, 8, 518, 1480, 9, 3000, 8, 518];
+        let (mut draft, mut number) = (Draft::default(), 0xfffe_u32);
+        for round in 0..200_u32 {
+            let (source, destination) = pairs[(round as usize / 3) % pairs.len()];
+            number = number.wrapping_add(1 + 7919 * (round % 5));
+            let mut ends = ends(source, destination, number);
+            ends.is_of_link = round.is_multiple_of(11);
+            let data = vec![round as u8; lengths[round as usize % lengths.len()]];
+            let fresh = written(&mut Draft::default(), &memory, &ends, &data);
+            assert_eq!(written(&mut draft, &memory, &ends, &data), fresh, "round {round}: {ends:?}, {} bytes", data.len());
+        }
+    }
+}

@@ -34,6 +34,10 @@
 //! protocol has one queue a lane here, and none a bucket ([`bucket`](corelane_isr::dispatch::Registration::bucket)): what one flow may fill is bounded
 //! by its socket.
 //!
+//! **When something breaks.** Packets are handled within the driver's calls, which a lane does not survive a panic in. So the stack has a fence of its
+//! own around them: behind it the path does nothing any more, the port is closed, sends are refused, and [`Packets`] leaves the lane, which says why
+//! (CL-0025). What else the lane serves goes on. The same comes of a panic in [`Packets`] itself.
+//!
 //! **Sockets and lanes.** Each lane has its own socket for an address that a service is bound to, and gets the flows of its buckets. A socket with a peer
 //! and without a port gets a port whose answers come to its lane. One without either gets a port of its lane's own (by the remainder of its number): what
 //! comes for it elsewhere is brought there, and counted as a stray.

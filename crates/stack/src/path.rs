@@ -471,4 +471,3 @@ impl std::fmt::Debug for Path {
         write!(f, "Path(lane {} of {}, {:?})", self.lane.0, self.lane.1, self.counts)
     }
 }
-

@@ -329,7 +329,9 @@ impl Udp {
     fn fill(&mut self, arena: &Arena, most: usize, batch: &mut Datagrams, spare: &mut Spare) -> bool {
         let Some(first) = self.queue.front().map(Waiting::bytes) else { return true };
         assert!(first <= self.payload, "what waits is counted");
-        let Some(mut lease) = arena.lease_to_receive(self.payload.min(most).max(first).max(1), first.max(1)) else { return false };
+        let Some(mut lease) = arena.lease_to_receive(self.payload.min(most).max(first).max(1), first.max(1)) else {
+            return false;
+        };
         let mut runs: [Option<Run>; BATCH_MAX] = [None; BATCH_MAX];
         let mut count = 0;
         while let Some(next) = self.queue.front() {

@@ -207,9 +207,7 @@ impl Deref for Frame {
         let range = self.start as usize..(self.start + self.length) as usize;
         match &self.place {
             // SAFETY: the frame is this value's alone, zeroed at creation, and the range lies within it.
-            FrameHome::Own(held) => unsafe {
-                std::slice::from_raw_parts(held.base.add(range.start).as_ptr(), range.len())
-            },
+            FrameHome::Own(held) => unsafe { std::slice::from_raw_parts(held.base.add(range.start).as_ptr(), range.len()) },
             FrameHome::Abroad(guest) => &guest[range],
             FrameHome::Nowhere => &[],
         }
@@ -221,9 +219,7 @@ impl DerefMut for Frame {
         let range = self.start as usize..(self.start + self.length) as usize;
         match &mut self.place {
             // SAFETY: as for `deref`, and `self` is borrowed exclusively.
-            FrameHome::Own(held) => unsafe {
-                std::slice::from_raw_parts_mut(held.base.add(range.start).as_ptr(), range.len())
-            },
+            FrameHome::Own(held) => unsafe { std::slice::from_raw_parts_mut(held.base.add(range.start).as_ptr(), range.len()) },
             // reason: a frame never clones its guest, and its parcel is exclusive.
             FrameHome::Abroad(guest) => &mut guest.bytes_mut().expect("a frame is the only view of its parcel")[range],
             FrameHome::Nowhere => &mut [],

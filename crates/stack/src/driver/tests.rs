@@ -18,7 +18,13 @@ const QUESTION: [u8; 42] = {
     let mut at = 0;
     while at < 6 {
         frame[at] = 0xff;
-        frame[6 + at] = if at == 0 { 2 } else if at == 5 { 9 } else { 0 };
+        frame[6 + at] = if at == 0 {
+            2
+        } else if at == 5 {
+            9
+        } else {
+            0
+        };
         at += 1;
     }
     at = 0;
@@ -107,7 +113,8 @@ impl Rig {
         let (path, gate, control) = (stack.path.clone(), stack.gate.clone(), Control::new(1));
         let packets = stack.packets(Mesh::between(&control, 16).remove(0));
         let settings = LaneSettings::new().memory_bytes(8 << 20);
-        let page = Page::heap(&Description { program: "test".into(), lanes: vec![LaneName::default()], ..Description::default() });
+        let page =
+            Page::heap(&Description { program: "test".into(), lanes: vec![LaneName::default()], ..Description::default() });
         let told = Told::default();
         let kit = Kit::new(0, &control, arena, page.unwrap().lane(0).unwrap(), &settings, Box::new(Operator(told.clone())));
         let works = Works::of(Other::default()).and(packets);
