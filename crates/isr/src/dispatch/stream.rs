@@ -111,8 +111,8 @@ impl<P> Stream<P> {
 
     /// The bucket whose queue a packet belongs to.
     fn bucket(&self, packet: &P) -> usize {
-        let bucket = self.registration.bucket.as_ref().and_then(|bucket| bucket(packet));
-        bucket.unwrap_or(0) % self.queues.number()
+        let Some(bucket) = &self.registration.bucket else { return 0 };
+        bucket(packet).unwrap_or(0) % self.queues.number()
     }
 
     /// What is counted where a packet belongs.
@@ -209,6 +209,10 @@ impl<P> Stream<P> {
 
     /// The lane for a packet.
     pub fn choose(&self, packet: &P, facts: Facts, this: usize, lanes: usize) -> usize {
+        assert!(this < lanes, "lane {this} of {lanes}");
+        if lanes == 1 {
+            return this;
+        }
         let Registration { flow, choose, placement, .. } = &self.registration;
         let chosen = match placement {
             Placement::Source => None,
@@ -218,7 +222,6 @@ impl<P> Stream<P> {
                 chosen => chosen,
             },
         };
-        assert!(this < lanes, "lane {this} of {lanes}");
         chosen.unwrap_or(facts.source) % lanes
     }
 }
