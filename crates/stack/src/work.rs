@@ -10,7 +10,7 @@ use crate::published;
 use corelane_isr::dispatch::{Dispatch, Number, Placed, Report};
 use corelane_lane::{Channels, Ear, Kit, Mesh, Work};
 use corelane_rss::{FlowId, Table};
-use corelane_seam::{Completion, Driver, Frame, FrameMemory, FrameParcel};
+use corelane_seam::{Completion, Driver, Frame, FrameMemory, FrameParcel, Instant};
 use corelane_watch::PacketsRow;
 use std::any::Any;
 use std::cell::RefCell;
@@ -196,7 +196,7 @@ impl Sent {
 /// Makes parcels of a packet's frames; none if one of them may not travel, and the packet is dropped.
 fn parcels(packet: Packet, memory: &FrameMemory, to: usize, now: u64) -> Option<Sent> {
     let Packet { first, rest, ip, flow, arrived } = packet;
-    let parcel = |frame| own(frame, memory)?.parcel(to, now).ok();
+    let parcel = |frame| own(frame, memory)?.parcel(to, Instant::from_nanoseconds(now)).ok();
     let first = parcel(first)?;
     let rest = rest.into_iter().map(parcel).collect::<Option<Vec<_>>>()?;
     Some(Sent { first, rest, ip, flow, arrived })
