@@ -10,6 +10,7 @@ use corelane_sim::{CardSetup, Faults, Interface, Random, SimPort, WireFaults, Wo
 use corelane_watch::LaneCounter;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 const FRAMES: usize = 64;
 
@@ -82,7 +83,7 @@ fn run(seed: u64, wire: WireFaults, lanes: usize, broken: Option<(usize, u32)>) 
     }
     stage.rig.pass(100 * MS);
     stage.rig.end(Order::Drain);
-    world.pass(10 * MS);
+    world.pass(Duration::from_nanos(10 * MS));
     heard += stage.tests.iter().map(|test| test.take().len() as u64).sum::<u64>();
     stage.check_memory();
     world.check().unwrap();

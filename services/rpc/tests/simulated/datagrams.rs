@@ -11,12 +11,13 @@ use corelane_rpc::{Echo, Null, RpcDatagrams};
 use corelane_wire::rpc::Acceptance;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 const CLIENTS: usize = 4;
 /// The port of the service.
 const PORT: u16 = 7;
 /// After how long a call is repeated.
-const AGAIN: u64 = 50 * MS;
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// Once-only calls that are remembered.
 pub const DUPLICATES_MAX: usize = 1024;
