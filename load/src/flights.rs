@@ -101,8 +101,8 @@ impl Flights {
         Known::Flight { flight, is_late }
     }
 
-    /// Takes what follows on the one with the number `taken`, as long as it was sent at the same time and nothing older waits:
-    /// at the most `most` requests. Returns how many.
+    /// Takes the requests right behind number `taken` that are equal to `flight`, which means that they were sent at the same time: at most `most` of them,
+    /// and none while an older request waits. Returns how many it took.
     pub fn take_alike(&mut self, taken: u64, flight: Flight, most: usize) -> usize {
         if self.first != taken + 1 {
             return 0;

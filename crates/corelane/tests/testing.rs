@@ -6,8 +6,8 @@
 mod lengths;
 
 use corelane::lanes::LaneSettings;
-use corelane::service::{Order, Shared, Ticket};
-use corelane::testing::{Failure, FaultKind, Faults, Scene, simulate};
+use corelane::service::{Order, Passage, Progress, Shared, Ticket, Transform, TransformError};
+use corelane::testing::{Failure, Family, FaultKind, Faults, Scene, simulate};
 use corelane::{Cx, DatagramService, Datagrams, Input, Next, Output, Peer, Replies, Silent, StreamService};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -280,4 +280,127 @@ fn files_and_other_settings_belong_to_the_scene() {
         });
     };
     simulate(10, Faults::all, scene).unwrap();
+}
+
+/// Every byte that passes is turned over, both ways.
+struct TurnedOver;
+
+impl Transform for TurnedOver {
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        passage.open();
+        let Passage { received, input, output, wire, arena, .. } = passage;
+        for (from, to) in [(received, input), (output, wire)].into_iter().filter(|(from, _)| !from.is_empty()) {
+            let mut bytes = vec![0; from.len()];
+            from.copy_to(&mut bytes);
+            let turned: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
+            let Some(mut lease) = arena.lease(turned.len()) else { return Ok(Progress::Idle) };
+            lease.append(&turned);
+            from.skip(turned.len());
+            to.push(lease.share());
+        }
+        Ok(Progress::Idle)
+    }
+}
+
+#[test]
+fn a_scene_plays_what_stands_behind_a_transform() {
+    simulate(50, Faults::all, |scene| {
+        scene.serve_behind(
+            7,
+            |_lane| |_, _: &_| Some(Box::new(TurnedOver) as Box<dyn Transform>),
+            |_lane| Does(|_: &mut Cx, input: &mut Input, output: &mut Output| echo(input, output)),
+        );
+        let turned: Vec<u8> = b"hello".iter().map(|byte| !byte).collect();
+        scene.connect(7).say(&turned).hear(&turned);
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_service_may_open_connections_behind_a_transform() {
+    struct Asks(Rc<RefCell<Vec<u8>>>);
+    impl StreamService for Asks {
+        type Talk = Silent;
+        type Session = ();
+        fn started(&mut self, cx: &mut Cx) {
+            if cx.lane() == 0 {
+                cx.connect(corelane::testing::at(7), ()).unwrap();
+            }
+        }
+        fn open(&mut self, _cx: &mut Cx, _peer: &Peer) {}
+        fn connected(&mut self, _cx: &mut Cx, _session: &mut (), output: &mut Output) -> Next {
+            output.write(b"hello").unwrap();
+            Next::Continue
+        }
+        fn receive(&mut self, _cx: &mut Cx, _session: &mut (), input: &mut Input, _output: &mut Output) -> Next {
+            let bytes = input.len();
+            let heard = input.contiguous(bytes).unwrap().to_vec();
+            input.skip(bytes);
+            self.0.borrow_mut().extend(heard);
+            if self.0.borrow().len() < 5 { Next::Continue } else { Next::Close }
+        }
+    }
+    simulate(
+        20,
+        |_| Faults::none(),
+        |scene| {
+            let heard = Rc::new(RefCell::new(Vec::new()));
+            let make = || |_, _: &_| Some(Box::new(TurnedOver) as Box<dyn Transform>);
+            scene.serve_behind(
+                7,
+                move |_| make(),
+                |_| Does(|_: &mut Cx, input: &mut Input, output: &mut Output| echo(input, output)),
+            );
+            let told = heard.clone();
+            scene.client_behind(move |_| make(), move |_| Asks(told.clone()));
+            scene.drain_after(Duration::from_secs(1));
+            scene.check(move |_| if *heard.borrow() == b"hello" { Ok(()) } else { Err(format!("{heard:?}")) });
+        },
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_scene_is_played_at_unix_names_if_it_says_so() {
+    for family in [Family::Path, Family::Hidden] {
+        let peers = Rc::new(RefCell::new(Vec::new()));
+        let seen = peers.clone();
+        simulate(20, Faults::all, |scene| {
+            scene.family(family);
+            let seen = seen.clone();
+            scene.serve(7, move |_| {
+                let seen = seen.clone();
+                Does(move |cx: &mut Cx, input: &mut Input, output: &mut Output| {
+                    seen.borrow_mut().extend(cx.peer(cx.id()).map(|peer| peer.local.unix().is_some()));
+                    echo(input, output)
+                })
+            });
+            scene.serve_datagrams(8, |_| Numbers { next: 0, remembers: true, given: Vec::new() });
+            scene.connect(7).say("hello").hear("hello");
+            scene.datagrams(8).ask("a", "a0");
+        })
+        .unwrap();
+        assert!(!peers.borrow().is_empty() && peers.borrow().iter().all(|is_unix| *is_unix), "{family:?}");
+    }
+}
+
+#[test]
+fn a_scene_sets_lanes_and_their_drivers() {
+    let failure = simulate(
+        1,
+        |_| Faults::none(),
+        |scene| {
+            scene.settings(|settings| settings.memory_bytes(8 << 20));
+            scene.tuning(|tuning| tuning.offload_max(0));
+            scene.serve(7, |_| {
+                Does(|cx: &mut Cx, input: &mut Input, output: &mut Output| {
+                    assert!(cx.arena().limit() > 4 << 20, "the lane has more than a scene's usual memory");
+                    assert!(!cx.ask_offload(), "its driver has no helper");
+                    echo(input, output)
+                })
+            });
+            scene.connect(7).say("hello").hear("hello");
+        },
+    );
+    failure.unwrap();
 }

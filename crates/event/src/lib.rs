@@ -1,5 +1,5 @@
-//! Event queues with the semantics of kqueue(2): the core behind the C face (`crates/kqueue`), and the Rust face itself.
-//! Any thread may call it. It installs no signal handler, and starts threads for operations on files alone (*Operations*).
+//! Event queues with the semantics of kqueue(2). Programs in Rust use this crate; programs in C use it through `crates/kqueue`.
+//! Any thread may call it. It installs no signal handler, and starts no threads except for operations on files (see *Operations*).
 //!
 //! # Shape
 //!

@@ -45,8 +45,8 @@ pub fn watch(signal: i32) -> Result<u64, i32> {
     Ok(shared.counts[signal as usize])
 }
 
-/// One interest in `signal` has ended. With the last one it is counted no more, and the thread that blocked it for us alone, if it is this one, has it
-/// delivered again; what waits of it now is gone.
+/// One interest in `signal` has ended. With the last interest the signal is no longer counted, and what waits of it is dropped. If this is the thread that
+/// blocked the signal only for us, it unblocks it.
 pub fn leave(signal: usize) {
     let mut shared = shared();
     let (interests, thread) = &mut shared.uses[signal];

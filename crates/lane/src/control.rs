@@ -139,7 +139,7 @@ impl Control {
 
     /// In a drain, lane `lane` says whether it has nothing left of its own, before others can see what it sends in this turn. Returns
     /// whether no lane has anything left and no message is on its way: then this stays so, and all lanes are told.
-    pub(crate) fn is_quiet(&self, lane: usize, quiet: Option<Counts>) -> bool {
+    pub(crate) fn report_quiet(&self, lane: usize, quiet: Option<Counts>) -> bool {
         self.stand(lane, quiet.map_or(Standing::Busy, Standing::Quiet));
         self.all_are_quiet()
     }
@@ -203,29 +203,29 @@ mod tests {
     #[test]
     fn lanes_are_quiet_together_when_nothing_is_on_its_way() {
         let control = Control::new(2);
-        assert!(!control.is_quiet(0, counts(1, 0)));
-        assert!(!control.is_quiet(1, counts(0, 0)), "a message is on its way");
-        assert!(!control.is_quiet(1, None), "it was taken");
-        assert!(!control.is_quiet(1, counts(1, 1)), "and answered");
-        assert!(!control.is_quiet(0, None));
-        assert!(control.is_quiet(0, counts(1, 1)) && control.all_are_quiet());
+        assert!(!control.report_quiet(0, counts(1, 0)));
+        assert!(!control.report_quiet(1, counts(0, 0)), "a message is on its way");
+        assert!(!control.report_quiet(1, None), "it was taken");
+        assert!(!control.report_quiet(1, counts(1, 1)), "and answered");
+        assert!(!control.report_quiet(0, None));
+        assert!(control.report_quiet(0, counts(1, 1)) && control.all_are_quiet());
     }
 
     #[test]
     fn a_lane_that_is_gone_is_not_waited_for() {
         let control = Control::new(3);
-        assert!(!control.is_quiet(0, counts(5, 0)));
+        assert!(!control.report_quiet(0, counts(5, 0)));
         control.lane_ended(1);
-        assert!(!control.is_quiet(2, None));
-        assert!(control.is_quiet(2, counts(0, 0)));
+        assert!(!control.report_quiet(2, None));
+        assert!(control.report_quiet(2, counts(0, 0)));
     }
 
     #[test]
     fn what_was_sent_to_a_work_that_is_gone_is_not_waited_for() {
         let control = Control::new(2);
-        assert!(!control.is_quiet(0, counts(5, 0)));
-        assert!(!control.is_quiet(1, counts(0, 4)));
-        assert!(control.is_quiet(1, Some(Counts { sent: 0, taken: 4, has_gaps: true })));
+        assert!(!control.report_quiet(0, counts(5, 0)));
+        assert!(!control.report_quiet(1, counts(0, 4)));
+        assert!(control.report_quiet(1, Some(Counts { sent: 0, taken: 4, has_gaps: true })));
     }
 
     #[test]

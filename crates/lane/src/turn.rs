@@ -226,7 +226,7 @@ impl<D: Driver> Lane<D> {
             self.control.all_are_quiet()
         } else {
             self.said = Some(quiet);
-            self.control.is_quiet(self.kit.lane(), quiet)
+            self.control.report_quiet(self.kit.lane(), quiet)
         };
         if over {
             assert!(self.draining && quiet.is_some(), "lanes end together when each has said that nothing is left");

@@ -9,8 +9,8 @@ mod idle;
 use corelane_lane::{Channels, Control, Homing, Kit, Lane, LaneSettings, Mesh, Turn, Work, Works};
 use corelane_seam::parcel::{AbroadLimits, Guest, Parcel, Post};
 use corelane_seam::{
-    Arena, Chain, Completion, CountedPort, Driver, Fault, Frame, FrameMemory, FrameParcel, Link, Port, PortFacts, PortKind,
-    Segment, Shared, Taken,
+    Arena, Chain, Completion, CountedPort, Driver, Fault, Frame, FrameMemory, FrameParcel, Instant, Link, Port, PortFacts,
+    PortKind, Segment, Shared, Taken,
 };
 use idle::Idle;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -128,9 +128,10 @@ impl Trader {
         self.port.receive(now, BURST, &mut self.arrived).unwrap();
         assert_eq!(self.arrived.len(), BURST, "frames come home, so there are some to receive into");
         for frame in self.arrived.drain(..) {
-            let parcel = frame.parcel(to, now).unwrap();
+            let parcel = frame.parcel(to, Instant::from_nanoseconds(now)).unwrap();
             assert!(self.mesh.send(kit, to, Given::Frame(parcel)).is_ok());
         }
+        let now = Instant::from_nanoseconds(now);
         let lease = || kit.arena.copy_of(&[8; 100]).unwrap().parcel(to, now).unwrap();
         assert!(self.mesh.send(kit, to, Given::Lease(lease())).is_ok());
         assert!(self.mesh.send(kit, to, Given::Shared(self.value.parcel(to, now).unwrap())).is_ok());
@@ -220,12 +221,12 @@ fn what_travels_between_lanes_allocates_nothing() {
     };
     // The first turns make the storage for what travels at once.
     turn(20);
-    let before = posts.each_ref().map(|post| post.counts(0));
+    let before = posts.each_ref().map(|post| post.counts(Instant::from_nanoseconds(0)));
     let region = Region::new(GLOBAL);
     turn(1_000);
     let change = region.change();
     for (post, before) in posts.iter().zip(before) {
-        let counts = post.counts(0);
+        let counts = post.counts(Instant::from_nanoseconds(0));
         assert_eq!((counts.sent - before.sent, counts.refused), (1_000 * (BURST as u64 + 3), 0));
         assert_eq!(counts.found - before.found, 1_000, "what nobody takes comes home by itself");
         assert!(counts.parcels < 4 * (BURST + 3), "{counts:?}");

@@ -5,6 +5,7 @@
 
 use crate::buddy::{Buddy, LEASE_BYTES_MAX, UNIT};
 use crate::error::Error;
+use crate::instant::Instant;
 use crate::ledger::{Holder, Ledger, Role};
 use crate::parcel::{Abroad, AbroadCounts, AbroadLimits, Homeland, Parcel, ParcelRefused, Post, Return};
 use crate::payer::Payer;
@@ -105,7 +106,7 @@ impl Homeland for Inner {
         }
     }
 
-    fn counts(&self, now: u64) -> AbroadCounts {
+    fn counts(&self, now: Instant) -> AbroadCounts {
         self.abroad.borrow().as_ref().map_or(AbroadCounts::default(), |abroad| abroad.counts(now))
     }
 }
@@ -396,7 +397,7 @@ impl Block {
     }
 
     /// Makes a parcel of `length` bytes from `start`; the block stays in use until it is back.
-    fn parcel(&self, start: usize, length: usize, exclusive: bool, to: usize, now: u64) -> Result<Parcel, ParcelRefused> {
+    fn parcel(&self, start: usize, length: usize, exclusive: bool, to: usize, now: Instant) -> Result<Parcel, ParcelRefused> {
         assert!(start + length <= self.capacity(), "a parcel lies within its block");
         // reason: lanes are at most 256.
         let to = u16::try_from(to).expect("a lane's number fits");
@@ -477,11 +478,11 @@ impl Lease {
         self.block.charge(payer)
     }
 
-    /// Makes a parcel of the data, for lane `to`; `now` is the lane's clock, in nanoseconds. It may be written there.
+    /// Makes a parcel of the data, for lane `to`; `now` is the time of this turn. It may be written there.
     ///
     /// # Errors
     /// The lease comes back, with why it may not travel.
-    pub fn parcel(self, to: usize, now: u64) -> Result<Parcel, (Self, ParcelRefused)> {
+    pub fn parcel(self, to: usize, now: Instant) -> Result<Parcel, (Self, ParcelRefused)> {
         match self.block.parcel(0, self.length, true, to, now) {
             Ok(parcel) => Ok(parcel),
             Err(refused) => Err((self, refused)),
@@ -535,11 +536,11 @@ impl Shared {
         self.block.charge(payer)
     }
 
-    /// Makes a parcel of the data, for lane `to`; `now` is the lane's clock, in nanoseconds. This view, and others, stay.
+    /// Makes a parcel of the data, for lane `to`; `now` is the time of this turn. This view, and others, stay.
     ///
     /// # Errors
     /// Why it may not travel.
-    pub fn parcel(&self, to: usize, now: u64) -> Result<Parcel, ParcelRefused> {
+    pub fn parcel(&self, to: usize, now: Instant) -> Result<Parcel, ParcelRefused> {
         self.block.parcel(self.start as usize, self.len(), false, to, now)
     }
 

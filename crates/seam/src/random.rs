@@ -1,5 +1,8 @@
 //! Chance from a seed: above the seam there is no other, so that what was drawn once is drawn again.
 
+use crate::instant::nanoseconds;
+use std::time::Duration;
+
 /// A small seeded generator: SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA
 /// 2014). The same seed gives the same sequence on every machine. Not for secrets.
 #[derive(Clone, Debug)]
@@ -35,6 +38,11 @@ impl Random {
     /// A number from 0 up to but not including 1.
     pub const fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A duration below `bound`, in whole nanoseconds.
+    pub fn time_below(&mut self, bound: Duration) -> Duration {
+        Duration::from_nanos(self.below(nanoseconds(bound)))
     }
 
     /// Nanoseconds between half a microsecond and a millisecond, each order of magnitude as likely as another.

@@ -16,7 +16,7 @@ pub(crate) struct Region {
     layout: Layout,
 }
 
-// SAFETY: it is memory and nothing else; who may touch which part of it is settled by those that lend it.
+// SAFETY: a region is memory that belongs to no thread. Which part of it may be touched, and by whom, is decided by the arena or frame memory that lends it.
 unsafe impl Send for Region {}
 
 impl Region {

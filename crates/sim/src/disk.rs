@@ -2,6 +2,7 @@
 
 use crate::files::Files;
 use crate::state::World;
+use corelane_seam::nanoseconds;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,9 +13,9 @@ impl World {
     }
 
     /// From now on no file is in the page cache, and the disk takes so long for what is to be brought there
-    /// ([`FileOp::Warm`](corelane_seam::FileOp::Warm)); with 0, as at the beginning, all of them are.
-    pub fn slow_disk(&self, nanoseconds: u64) {
-        self.0.borrow_mut().disk_delay = nanoseconds;
+    /// ([`FileOp::Warm`](corelane_seam::FileOp::Warm)); with none, as at the beginning, all of them are.
+    pub fn slow_disk(&self, delay: Duration) {
+        self.0.borrow_mut().disk_delay = nanoseconds(delay);
     }
 
     /// From now on the disk fails, or is well again: whatever is read, written, listed or to be brought from there ends with EIO, and a send of a file's part brings none of it.

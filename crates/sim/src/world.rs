@@ -12,10 +12,11 @@ use crate::net::{Network, Owner};
 use crate::peers::{DatagramPeer, Peer};
 use crate::state::{Event, Notice, State, World};
 use crate::wire::Wire;
-use corelane_seam::{Arena, Fault, Interest, Random, Tuning};
+use corelane_seam::{Arena, Fault, Instant, Interest, Random, Tuning, nanoseconds};
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The most nanoseconds that the clock jumps forward.
 const JUMP_MAX: u64 = 2_000_000_000;
@@ -41,9 +42,10 @@ pub struct Host(usize);
 
 /// What a world has seen so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report {
-    /// The clock, in nanoseconds.
-    pub now: u64,
+    /// The time.
+    pub now: Instant,
     /// Turns given to lanes.
     pub turns: u64,
     /// Operations pushed to all drivers.
@@ -122,9 +124,9 @@ impl World {
         self.0.borrow_mut().lanes[lane].trouble = Some(Trouble::Stuck);
     }
 
-    /// Nanoseconds of the clock that all lanes share.
-    pub fn now(&self) -> u64 {
-        self.0.borrow().clock.now()
+    /// The time, by the clock that all lanes share.
+    pub fn now(&self) -> Instant {
+        Instant::from_nanoseconds(self.0.borrow().clock.now())
     }
 
     /// Lets things happen until somebody has a reason to run, and picks who runs, by chance among all who could. The
@@ -148,10 +150,10 @@ impl World {
         }
     }
 
-    /// Lets `nanoseconds` pass, with all that happens in them, without a turn for anybody.
-    pub fn pass(&self, nanoseconds: u64) {
+    /// Lets so much time pass, with all that happens in it, without a turn for anybody.
+    pub fn pass(&self, time: Duration) {
         let state = &mut *self.0.borrow_mut();
-        let end = state.clock.now().saturating_add(nanoseconds);
+        let end = state.clock.now().saturating_add(nanoseconds(time));
         state.let_happen();
         while let Some(next) = state.clock.next_time().filter(|&next| next <= end) {
             state.clock.advance_to(next);
@@ -160,9 +162,9 @@ impl World {
         state.clock.advance_to(end);
     }
 
-    /// Has [`World::step`] return [`Turn::Alarm`] with `token` once the clock shows `time`, in nanoseconds.
-    pub fn alarm(&self, time: u64, token: u64) {
-        self.0.borrow_mut().clock.at(time, Event::Alarm { token });
+    /// Has [`World::step`] return [`Turn::Alarm`] with `token` once the clock shows `time`.
+    pub fn alarm(&self, time: Instant, token: u64) {
+        self.0.borrow_mut().clock.at(time.nanoseconds(), Event::Alarm { token });
     }
 
     /// Files that the lanes have open.
@@ -230,7 +232,7 @@ impl World {
     pub fn report(&self) -> Report {
         let state = self.0.borrow();
         Report {
-            now: state.clock.now(),
+            now: Instant::from_nanoseconds(state.clock.now()),
             turns: state.turns,
             operations: state.ledger.pushed(),
             faults: state.counts,

@@ -9,6 +9,7 @@ use corelane_seam::{
 use corelane_sim::{
     CardSetup, Faults, Interface, Planted, Random, SimDriver, SimPort, Turn, Violation, WireCounts, WireFaults, World,
 };
+use std::time::Duration;
 
 const RING: usize = 16;
 const FRAMES: usize = 64;
@@ -37,7 +38,7 @@ impl Node {
         let opening = node.push(FrameOp::Open(around(port)));
         let opened = std::iter::repeat_with(|| {
             node.collect();
-            world.pass(1_000_000);
+            world.pass(Duration::from_millis(1));
             node.take(opening)
         });
         match opened.flatten().next().expect("it opens").outcome {
@@ -134,7 +135,7 @@ fn what_a_wrapper_loses_leaves_nobody_asleep() {
     let faults = PortFaults { drop: 1, ..PortFaults::default() };
     let mut node = Node::with(&world, &card, 0, |port| Box::new(FaultyPort::new(port, faults, first_two).0));
     (0..3).for_each(|number| test.send(&[number; 60]));
-    world.pass(1_000_000);
+    world.pass(Duration::from_millis(1));
     let receive = node.receive(4);
     let (frames, fault) = arrived(end(&world, &mut node, receive));
     assert_eq!((frames.len(), frames[0][0], fault), (1, 2, None));
@@ -150,7 +151,7 @@ fn frames_arrive_in_batches_within_the_budget() {
     let receive = node.receive(4);
     node.collect();
     (0..6).for_each(|number| test.send(&[number; 60]));
-    world.pass(1_000_000);
+    world.pass(Duration::from_millis(1));
     let (first, fault) = arrived(end(&world, &mut node, receive));
     assert_eq!((first.len(), fault), (4, None));
     let receive = node.receive(4);
@@ -181,7 +182,7 @@ fn what_is_sent_leaves_in_order_and_is_released_later() {
     }
     assert!(matches!(end(&world, &mut node, send).outcome, Outcome::Released));
     assert_eq!(node.memory.counts().lent, RING, "only what is lent to receive into");
-    world.pass(10_000_000);
+    world.pass(Duration::from_millis(10));
     assert!(test.take() == payloads, "each arrives, in order, as it was");
     let too_long = node.send(&[&[1; 1515], &[], &[2; 60]]);
     let refused = end(&world, &mut node, too_long);
@@ -218,7 +219,7 @@ fn a_lane_that_keeps_all_frames_is_sent_no_more() {
     let mut kept = Vec::new();
     for _ in 0..10 {
         (0..RING).for_each(|_| test.send(&[1; 60]));
-        world.pass(1_000_000);
+        world.pass(Duration::from_millis(1));
         let receive = node.receive(RING);
         if kept.len() == FRAMES {
             node.collect();
@@ -248,7 +249,7 @@ fn a_card_spreads_flows_over_its_queues_by_hash_and_table() {
     nodes.iter_mut().for_each(Node::collect);
     (0..RING as u16).for_each(|source| test.send(&packet(card.link_address(), 5000 + source, 1)));
     test.send(&[0xff; 60]);
-    world.pass(1_000_000);
+    world.pass(Duration::from_millis(1));
     let mut seen = 0;
     for (queue, node) in nodes.iter_mut().enumerate() {
         node.collect();
@@ -300,7 +301,7 @@ fn a_card_takes_tags_out_and_vouches_for_checksums() {
         let without = packet(card.link_address(), round, 1);
         let packets = [&good, &tagged, &wrong, &without, &vec![0xff; 15]];
         packets.iter().for_each(|packet| test.send(packet));
-        world.pass(1_000_000);
+        world.pass(Duration::from_millis(1));
         let receive = node.receive(64);
         let (frames, _) = arrived(end(&world, &mut node, receive));
         assert_eq!(frames.len(), packets.len());
@@ -324,7 +325,7 @@ fn a_switch_learns_where_addresses_are() {
     world.join(&tests.iter().collect::<Vec<_>>());
     let frame = |to: usize, from: usize| [&tests[to].link_address()[..], &tests[from].link_address(), &[0x88, 0xb5]].concat();
     let heard = || {
-        world.pass(1_000_000);
+        world.pass(Duration::from_millis(1));
         tests.each_ref().map(|test| test.take().len())
     };
     tests[0].send(&frame(1, 0));
@@ -355,7 +356,7 @@ fn an_interface_that_goes_down_or_away_is_told() {
     assert_eq!(reason(end(&world, &mut node, receive)), Some(Reason::Down));
     let send = node.send(&[&[1; 60]]);
     assert_eq!(reason(end(&world, &mut node, send)), Some(Reason::Down));
-    world.pass(1_000_000);
+    world.pass(Duration::from_millis(1));
     card.set_up(true);
     let receive = node.receive(1);
     node.collect();
@@ -417,7 +418,7 @@ fn play(seed: u64, faults: WireFaults, bug: Option<Planted>) -> (u64, WireCounts
             frame
         }));
     }
-    world.alarm(world.now() + 30_000_000, 1);
+    world.alarm(world.now() + Duration::from_millis(30), 1);
     while let Some(turn) = world.step() {
         let Turn::Lane(lane) = turn else {
             if turn == Turn::Alarm(1) {

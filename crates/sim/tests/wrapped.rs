@@ -1,11 +1,13 @@
 //! Wrappers around a port: they do what they say, count it, and keep its contract.
 #![allow(clippy::unwrap_used)]
 
+use corelane_seam::Instant;
 use corelane_seam::{CapturedPort, CountedPort, FaultyPort, Frame, FrameMemory, Port, PortFaultCounts, PortFaults};
 use corelane_sim::{CardSetup, Faults, Interface, Random, SimPort, World};
 use corelane_testkit::skip;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 const FRAMES: usize = 256;
 
@@ -20,7 +22,7 @@ fn port(world: &World) -> (Interface, SimPort, FrameMemory) {
 fn arrive(world: &World, test: &Interface, frames: impl IntoIterator<Item = Vec<u8>>) {
     let _lane = world.driver(corelane_seam::Arena::new(1).unwrap(), Default::default());
     frames.into_iter().for_each(|frame| test.send(&frame));
-    world.pass(1_000_000);
+    world.pass(Duration::from_millis(1));
 }
 
 #[test]
@@ -35,15 +37,15 @@ fn each_fault_happens_is_counted_and_keeps_to_the_budget() {
         arrive(&world, &test, (0..20u8).map(|number| vec![number; 80]));
         for _ in 0..8 {
             into.clear();
-            port.receive(world.now(), 7, &mut into).unwrap();
+            port.receive(world.now().nanoseconds(), 7, &mut into).unwrap();
             assert!(into.len() <= 7, "round {round}");
             seen += into.len() as u64;
         }
     }
     while let Some(time) = port.wakes_at() {
-        world.pass(time.saturating_sub(world.now()) + 1);
+        world.pass(Instant::from_nanoseconds(time) - world.now() + Duration::from_nanos(1));
         into.clear();
-        port.receive(world.now(), 64, &mut into).unwrap();
+        port.receive(world.now().nanoseconds(), 64, &mut into).unwrap();
         seen += into.len() as u64;
     }
     let PortFaultCounts { dropped, duplicated, reordered, corrupted, delayed } = counts.get();
@@ -61,11 +63,11 @@ fn a_counted_port_counts_what_passes() {
     let (mut port, counts) = CountedPort::new(port);
     arrive(&world, &test, [vec![1; 60], vec![2; 70]]);
     let mut into = Vec::new();
-    port.receive(world.now(), 8, &mut into).unwrap();
+    port.receive(world.now().nanoseconds(), 8, &mut into).unwrap();
     let mut too_long = memory.frame().unwrap();
     too_long.append(&[3; 1600]);
     into.push(too_long);
-    port.send(world.now(), &mut into).unwrap();
+    port.send(world.now().nanoseconds(), &mut into).unwrap();
     let seen = counts.get();
     assert_eq!((seen.received, seen.received_bytes, seen.sent, seen.sent_bytes, seen.refused), (2, 130, 2, 1730, 1));
 }
@@ -77,7 +79,7 @@ fn a_capture_that_nobody_takes_is_bounded() {
     let (mut port, capture) = CapturedPort::new(port, 1000);
     arrive(&world, &test, (0..20).map(|_| vec![1; 100]));
     let mut into = Vec::new();
-    port.receive(world.now(), 64, &mut into).unwrap();
+    port.receive(world.now().nanoseconds(), 64, &mut into).unwrap();
     assert_eq!((into.len(), capture.missed()), (20, 14));
     assert!(capture.take().len() <= 1000);
 }
@@ -104,13 +106,13 @@ fn another_program_reads_a_capture() {
     let (mut port, capture) = CapturedPort::new(port, 1 << 20);
     arrive(&world, &test, (0..5).map(|number| packet(1000 + number, &vec![b'x'; number as usize])));
     let mut frames: Vec<Frame> = Vec::new();
-    port.receive(world.now(), 64, &mut frames).unwrap();
+    port.receive(world.now().nanoseconds(), 64, &mut frames).unwrap();
     let times: Vec<_> = frames.iter().map(|frame| frame.facts.time).collect();
     frames.clear();
     let mut answer = memory.frame().unwrap();
     answer.append(&packet(9, b"answer"));
     frames.push(answer);
-    port.send(world.now(), &mut frames).unwrap();
+    port.send(world.now().nanoseconds(), &mut frames).unwrap();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("capture-{}.pcapng", std::process::id()));
     std::fs::write(&path, capture.take()).unwrap();
     let read = Command::new("tcpdump").args(["--nano", "-nn", "-tt", "-r"]).arg(&path).output().unwrap();
@@ -119,7 +121,7 @@ fn another_program_reads_a_capture() {
     let lines = String::from_utf8(read.stdout).unwrap();
     let lines: Vec<_> = lines.lines().collect();
     assert_eq!(lines.len(), 6, "{lines:?}");
-    for (number, (line, time)) in lines.iter().zip(times.iter().chain([&world.now()])).enumerate() {
+    for (number, (line, time)) in lines.iter().zip(times.iter().chain([&world.now().nanoseconds()])).enumerate() {
         let (source, length) = if number < 5 { (1000 + number, number) } else { (9, 6) };
         let stamp = format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000);
         assert!(line.starts_with(&stamp), "{line} at {stamp}");

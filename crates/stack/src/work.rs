@@ -10,7 +10,7 @@ use crate::published;
 use corelane_isr::dispatch::{Dispatch, Number, Placed, Report};
 use corelane_lane::{Channels, Ear, Kit, Mesh, Work};
 use corelane_rss::{FlowId, Table};
-use corelane_seam::{Completion, Driver, Frame, FrameMemory, FrameParcel};
+use corelane_seam::{Completion, Driver, Frame, FrameMemory, FrameParcel, Instant};
 use corelane_watch::PacketsRow;
 use std::any::Any;
 use std::cell::RefCell;
@@ -198,7 +198,7 @@ impl Sent {
 fn parcels(packet: &mut Packet, memory: &FrameMemory, to: usize, now: u64) -> Option<Sent> {
     let Parts { first, rest, ip, flow, arrived } = &mut **packet;
     let (ip, flow, arrived) = (*ip, *flow, *arrived);
-    let parcel = |frame| own(frame, memory)?.parcel(to, now).ok();
+    let parcel = |frame| own(frame, memory)?.parcel(to, Instant::from_nanoseconds(now)).ok();
     let first = parcel(std::mem::take(first))?;
     let rest = rest.drain(..).map(parcel).collect::<Option<Vec<_>>>()?;
     Some(Sent { first, rest, ip, flow, arrived })

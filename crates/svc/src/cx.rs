@@ -473,7 +473,8 @@ impl<K: Talk> Cx<'_, K> {
         self.table.nudges.of(self.service)
     }
 
-    /// Wakes a task: one of this lane's without an atomic operation, so that it is polled in this turn if it is this lane's to be polled; any other as its waker does.
+    /// Wakes a task. A task of this lane is woken without an atomic operation, and is polled in this turn as far as the turn's bound on tasks allows. Any
+    /// other task is woken as its waker does it.
     pub fn wake(&mut self, waker: &Waker) {
         self.kit.tasks.call(waker);
     }

@@ -39,7 +39,7 @@ impl Services {
         index: u32,
         call: impl FnOnce(&mut dyn StreamPort, &mut Site<'_>) -> R,
     ) -> Option<R> {
-        let about = self.table.there(index).about();
+        let about = self.table.there(index).begin_about();
         self.fenced_call(kit, &about, call).0
     }
 

@@ -42,7 +42,7 @@ impl Services {
     fn begin_fetch(&mut self, kit: &mut Kit, index: u32, part: FilePart) {
         let mut found = self.table.there(index);
         let most = part.length.min(PIECE_BYTES as u64) as usize;
-        let before = found.about().begin_to_pay(kit);
+        let before = found.begin_about().begin_to_pay(kit);
         let lease = kit.arena.lease_upto(most, most.min(PIECE_BYTES_LEAST));
         let refused = kit.arena.pay_no_longer(before);
         let Some(lease) = lease else { return found.mark_starved(refused) };

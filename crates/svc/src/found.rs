@@ -125,8 +125,8 @@ pub(crate) struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// For whom a call into its service is.
-    pub(crate) fn about(&mut self) -> About {
+    /// For whom a call into its service is. Uses up the memory that it was granted, if it was.
+    pub(crate) fn begin_about(&mut self) -> About {
         let is_granted = self.desk.memory.use_grant(self.id);
         let (service, payer) = (self.connection.service(), self.connection.payer);
         About { id: self.id, service, payer, is_granted }

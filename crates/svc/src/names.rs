@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 /// The two ends of a connection, as its [transform](crate::Transform) knows them if it knows better than the socket does.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Peer {
     /// The other end.
     pub address: Address,

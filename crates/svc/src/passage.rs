@@ -8,9 +8,10 @@ use crate::port::Callback;
 use crate::services::Services;
 use crate::transform::{Passage, Progress, Side, Transform};
 use corelane_lane::{Kit, fenced};
-use corelane_seam::Chain;
+use corelane_seam::{Chain, Instant};
 use corelane_watch::ServiceCounter;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Handshake steps in one turn. More wait for the next turn, so that other connections do not wait for all of them.
 const HANDSHAKE_STEPS_PER_TURN: u32 = 16;
@@ -124,7 +125,7 @@ impl Services {
     /// Calls the connection's transform, fenced. None if it refused the peer or panicked, which ends the connection.
     fn pass(&mut self, kit: &mut Kit, index: u32) -> Option<Passed> {
         let mut found = self.table.there(index);
-        let (mut busy, about) = (found.take_busy(&kit.arena), found.about());
+        let (mut busy, about) = (found.take_busy(&kit.arena), found.begin_about());
         let connection = &mut *found.connection;
         // reason: asked for by the callers.
         let transform = connection.transform.as_mut().expect("only a connection with a transform passes through it");
@@ -143,8 +144,8 @@ impl Services {
             wire,
             peer: &mut connection.peer,
             arena: &kit.arena,
-            now: kit.now(),
-            time_of_day: kit.time_of_day(),
+            now: Instant::from_nanoseconds(kit.now()),
+            time_of_day: Duration::from_nanos(kit.time_of_day()),
             peer_finished: connection.machine.peer_has_finished(),
             finishing: connection.machine.is_leaving(),
             opens: false,

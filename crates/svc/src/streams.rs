@@ -351,7 +351,7 @@ impl Found<'_> {
     fn begin_call(&mut self, kit: &Kit) -> Calling {
         let mut busy = self.take_busy(&kit.arena);
         busy.offer(self.limits(), kit.now());
-        let about = self.about();
+        let about = self.begin_about();
         let (service, session) = (self.connection.service(), self.connection.session.get());
         Calling { id: self.id, service, session, about, busy }
     }

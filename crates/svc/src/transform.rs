@@ -37,7 +37,8 @@
 //! `pass`, when `wire` and `received` are empty, and is called only for what is no data (alerts, new keys).
 
 use crate::names::Peer;
-use corelane_seam::{Arena, Chain};
+use corelane_seam::{Arena, Chain, Instant};
+use std::time::Duration;
 
 /// About the most bytes that one call of [`Transform::pass`] should move each way; it leaves more for the next call, so that other connections get their share.
 pub const PASS_BYTES: usize = 64 << 10;
@@ -98,10 +99,10 @@ pub struct Passage<'a> {
     pub peer: &'a mut Peer,
     /// The lane's memory; leases are charged to the connection. When it lends nothing, leave the input where it is.
     pub arena: &'a Arena,
-    /// This turn's time: nanoseconds of the monotonic clock.
-    pub now: u64,
-    /// The time of day then: nanoseconds since 1970.
-    pub time_of_day: u64,
+    /// This turn's time.
+    pub now: Instant,
+    /// The time of day then, since 1970, UTC, as of [`Cx::time_of_day`](crate::Cx::time_of_day).
+    pub time_of_day: Duration,
     /// The peer's socket has finished: nothing comes after `received`. Only the transform can tell whether the peer meant to end there.
     pub peer_finished: bool,
     /// Our side ends after `output`: say a last word to the peer (close_notify). Once set, it stays set in all later calls.

@@ -46,7 +46,8 @@ impl Pieces {
         Ok(())
     }
 
-    /// Whether so many bytes can be had in all, in whatever pieces: else it is this that the service waits for, and no piece of it.
+    /// Asks for so many bytes in all, in whatever pieces. A refusal is noted for the whole amount, which is what the service waits for, and not for the
+    /// size of one piece.
     fn ask(&self, bytes: usize) -> Result<(), Refused> {
         let most = self.arena.limit() - self.arena.reserve();
         match bytes <= most {

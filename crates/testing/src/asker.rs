@@ -1,13 +1,13 @@
 //! Clients over datagrams that follow a script: what they ask, again and again until they hear what is due.
 
-use crate::rig::MS;
 use crate::script::shown;
 use corelane_sim::{DatagramPeer, World};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// After how long a question is asked again.
-const AGAIN: u64 = 20 * MS;
+const AGAIN: Duration = Duration::from_millis(20);
 /// How often before the client gives up: far more than faults can cost.
 const TIMES_MAX: u32 = 1_000;
 

@@ -12,10 +12,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A millisecond, in nanoseconds.
-pub const MS: u64 = 1_000_000;
-/// A second, in nanoseconds.
-pub const S: u64 = 1_000 * MS;
+/// A millisecond.
+pub const MS: Duration = Duration::from_millis(1);
+/// A second.
+pub const S: Duration = Duration::from_secs(1);
 /// Steps after which a world is said never to come to rest.
 const STEPS_MAX: usize = 4_000_000;
 /// The token of the alarm that ends a span of time.
@@ -322,14 +322,14 @@ impl Rig {
     }
 
     /// Lets a span of time pass.
-    pub fn pass(&mut self, nanoseconds: u64, cast: &mut impl Play) {
-        self.world.alarm(self.world.now() + nanoseconds, SPAN_IS_OVER);
+    pub fn pass(&mut self, time: Duration, cast: &mut impl Play) {
+        self.world.alarm(self.world.now() + time, SPAN_IS_OVER);
         while self.step(cast) != Step::SpanIsOver {}
     }
 
     /// [`Rig::pass`] with nobody else in the world.
-    pub fn wait(&mut self, nanoseconds: u64) {
-        self.pass(nanoseconds, &mut Nobody);
+    pub fn wait(&mut self, time: Duration) {
+        self.pass(time, &mut Nobody);
     }
 
     /// What the service answers to `text` within some milliseconds.

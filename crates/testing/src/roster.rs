@@ -10,10 +10,11 @@ use std::fmt::Display;
 
 /// How the lanes of a rig are made.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct RigPlan {
     /// How many.
     pub lanes: usize,
-    /// What each is set to.
+    /// What each is set to, its memory among it.
     pub settings: LaneSettings,
     /// What its driver is set to.
     pub tuning: Tuning,
@@ -39,16 +40,40 @@ impl RigPlan {
         }
     }
 
-    /// The same at the addresses of a family.
-    #[must_use]
-    pub fn family(self, family: Family) -> Self {
-        Self { family, ..self }
-    }
-
-    /// The same with so much memory for each lane.
+    /// With so many bytes of memory for each lane. Default 16 MiB.
     #[must_use]
     pub fn memory(self, memory_bytes: usize) -> Self {
         Self { settings: self.settings.memory_bytes(memory_bytes), ..self }
+    }
+
+    /// With each lane set so, its memory included.
+    #[must_use]
+    pub fn settings(self, settings: LaneSettings) -> Self {
+        Self { settings, ..self }
+    }
+
+    /// With each lane's driver set so.
+    #[must_use]
+    pub fn tuning(self, tuning: Tuning) -> Self {
+        Self { tuning, ..self }
+    }
+
+    /// With at most so many connections of a lane, over all its services. Default [`LANE_CONNECTIONS_MAX`].
+    #[must_use]
+    pub fn connections_max(self, connections: u32) -> Self {
+        Self { connections_max: connections, ..self }
+    }
+
+    /// On another machine of the world.
+    #[must_use]
+    pub fn host(self, host: Host) -> Self {
+        Self { host: Some(host), ..self }
+    }
+
+    /// At the addresses of a family. Default [`Family::Inet`].
+    #[must_use]
+    pub fn family(self, family: Family) -> Self {
+        Self { family, ..self }
     }
 }
 

@@ -1,20 +1,22 @@
 //! One run: services on lanes, clients that follow scripts, and what must be so while they play and when all is over.
 
 use crate::asker::{Asker, Questions};
-use crate::family::{at, client};
+use crate::family::{Family, client};
 use crate::rig::{Play, Rig, Stop, patient};
 use crate::roster::{RigPlan, Roster, sure};
 use crate::script::{Excuse, Script, Speaker};
+use corelane_lane::LaneSettings;
+use corelane_seam::Tuning;
 use corelane_sim::{FaultKind, Faults, Random, Turn, World};
-use corelane_svc::{DatagramService, Limits, StreamService};
+use corelane_svc::{DatagramService, Limits, Peer, Side, StreamService, Transform};
 use corelane_watch::ServiceCounter;
 use std::time::Duration;
 
 /// The token of the alarm at which the lanes are told to drain.
 const DRAIN: u64 = u64::MAX - 1;
 
-/// Puts a service on a lane's roster.
-type Seat = Box<dyn Fn(&mut Roster)>;
+/// Puts a service on a lane's roster, at an address of the family.
+type Seat = Box<dyn Fn(&mut Roster, Family)>;
 /// Looks at the lanes when all is over.
 type Check = Box<dyn FnOnce(&Rig) -> Result<(), String>>;
 
@@ -62,9 +64,24 @@ impl Scene {
         self.plan.lanes = lanes;
     }
 
-    /// So much memory for each lane.
+    /// So many bytes of memory for each lane.
     pub fn memory(&mut self, bytes: usize) {
-        self.plan.settings = self.plan.settings.memory_bytes(bytes);
+        self.settings(|settings| settings.memory_bytes(bytes));
+    }
+
+    /// Sets the lanes, beginning with what they are set to until now.
+    pub fn settings(&mut self, set: impl FnOnce(LaneSettings) -> LaneSettings) {
+        self.plan.settings = set(self.plan.settings);
+    }
+
+    /// Sets the lanes' drivers, beginning with what they are set to until now.
+    pub fn tuning(&mut self, set: impl FnOnce(Tuning) -> Tuning) {
+        self.plan.tuning = set(self.plan.tuning);
+    }
+
+    /// Plays all of it at addresses of this family: a port's number is part of the Unix name then ([`Family::at`]).
+    pub fn family(&mut self, family: Family) {
+        self.plan.family = family;
     }
 
     /// The limits of the services that are added after this.
@@ -75,25 +92,58 @@ impl Scene {
     /// Serves connections at this port; `build` makes the service of each lane.
     pub fn serve<S: StreamService>(&mut self, port: u16, build: impl Fn(usize) -> S + 'static) {
         let limits = self.limits;
-        self.seats.push(Box::new(move |roster| roster.serve(at(port), limits, build(roster.lane()))));
+        self.seats.push(Box::new(move |roster, family| roster.serve(family.at(port), limits, build(roster.lane()))));
+    }
+
+    /// [`Scene::serve`]; the transforms that `behind` makes stand before the connections of each lane.
+    pub fn serve_behind<S: StreamService, T>(
+        &mut self,
+        port: u16,
+        behind: impl Fn(usize) -> T + 'static,
+        build: impl Fn(usize) -> S + 'static,
+    ) where
+        T: FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + 'static,
+    {
+        let limits = self.limits;
+        let seat = move |roster: &mut Roster, family: Family| {
+            let lane = roster.lane();
+            roster.serve_behind(family.at(port), limits, build(lane), behind(lane));
+        };
+        self.seats.push(Box::new(seat));
     }
 
     /// Serves datagrams at this port.
     pub fn serve_datagrams<S: DatagramService>(&mut self, port: u16, build: impl Fn(usize) -> S + 'static) {
         let limits = self.limits;
-        self.seats.push(Box::new(move |roster| roster.serve_datagrams(at(port), limits, build(roster.lane()))));
+        self.seats.push(Box::new(move |roster, family| roster.serve_datagrams(family.at(port), limits, build(roster.lane()))));
     }
 
     /// Adds a service that listens nowhere: it opens connections itself.
     pub fn client<S: StreamService>(&mut self, build: impl Fn(usize) -> S + 'static) {
         let limits = self.limits;
-        self.seats.push(Box::new(move |roster| roster.client(limits, build(roster.lane()))));
+        self.seats.push(Box::new(move |roster, _| roster.client(limits, build(roster.lane()))));
+    }
+
+    /// [`Scene::client`]; the transforms that `behind` makes stand before the connections that it opens.
+    pub fn client_behind<S: StreamService, T>(
+        &mut self,
+        behind: impl Fn(usize) -> T + 'static,
+        build: impl Fn(usize) -> S + 'static,
+    ) where
+        T: FnMut(Side, &Peer) -> Option<Box<dyn Transform>> + 'static,
+    {
+        let limits = self.limits;
+        let seat = move |roster: &mut Roster, _: Family| {
+            let lane = roster.lane();
+            roster.client_behind(limits, build(lane), behind(lane));
+        };
+        self.seats.push(Box::new(seat));
     }
 
     /// Adds a service that is bound nowhere: it opens datagram sockets itself.
     pub fn client_datagrams<S: DatagramService>(&mut self, build: impl Fn(usize) -> S + 'static) {
         let limits = self.limits;
-        self.seats.push(Box::new(move |roster| roster.client_datagrams(limits, build(roster.lane()))));
+        self.seats.push(Box::new(move |roster, _| roster.client_datagrams(limits, build(roster.lane()))));
     }
 
     /// One more client, with a connection to this port.
@@ -119,18 +169,21 @@ impl Scene {
     /// Plays it; with `only`, one client alone, by its number.
     pub(crate) fn play(self, only: Option<usize>) -> Played {
         let Self { seed, random: _, world, plan, limits: _, seats, scripts, questions, drain_after, checks } = self;
-        let mut rig = Rig::new(&world, &plan, |roster| seats.iter().for_each(|seat| seat(roster)));
+        let mut rig = Rig::new(&world, &plan, |roster| seats.iter().for_each(|seat| seat(roster, plan.family)));
+        let family = plan.family;
         let mut cast = Cast::new(&world, drain_after);
         let is_asked = |number: usize| only.is_none_or(|only| only == number);
         let streams = scripts.len();
         for (number, (port, script)) in scripts.into_iter().enumerate().filter(|(number, _)| is_asked(*number)) {
-            let peer = sure("connecting", world.connect(client(number), at(port)));
+            let peer = sure("connecting", world.connect(family.client(&world, number), family.way(&world, port)));
             cast.speakers.push((number, Speaker::new(peer, script, seed)));
         }
         let numbered = questions.into_iter().enumerate().map(|(index, asked)| (streams + index, asked));
         for (number, (port, questions)) in numbered.filter(|(number, _)| is_asked(*number)) {
-            let peer = sure("binding", world.bind(client(number)));
-            cast.askers.push((number, Asker::new(&world, peer, at(port), questions)));
+            // Over Unix sockets who asks has a name, to be answered at.
+            let from = if family.is_unix() { family.asker(&world, number) } else { client(number) };
+            let peer = sure("binding", world.bind(from));
+            cast.askers.push((number, Asker::new(&world, peer, family.way(&world, port), questions)));
         }
         let wrong = cast.run(&mut rig).and_then(|()| end(&mut rig, &mut cast, checks)).err();
         Played { rig, wrong, client: cast.blamed }
@@ -159,7 +212,7 @@ struct Cast {
 impl Cast {
     fn new(world: &World, drain_after: Option<Duration>) -> Self {
         if let Some(time) = drain_after {
-            world.alarm(world.now().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)), DRAIN);
+            world.alarm(world.now() + time, DRAIN);
         }
         let drains = drain_after.is_some();
         Self { speakers: Vec::new(), askers: Vec::new(), is_draining: false, drains, wrong: None, blamed: None }

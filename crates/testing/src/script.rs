@@ -1,5 +1,6 @@
 //! Clients that follow a script: what they say, what they are to hear, and how they leave.
 
+use corelane_seam::Instant;
 use corelane_sim::{Peer, Random, Status, World};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,7 +11,7 @@ enum Deed {
     Say(Vec<u8>),
     /// Wait until so many bytes of what is due have come.
     Hear(usize),
-    Pause(u64),
+    Pause(Duration),
     ReadSlowly(usize),
     Finish,
     Close,
@@ -44,7 +45,7 @@ impl Script {
 
     /// Does nothing for some time; it does not read either.
     pub fn pause(&mut self, time: Duration) -> &mut Self {
-        self.then(Deed::Pause(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+        self.then(Deed::Pause(time))
     }
 
     /// From here on reads at most so many bytes at a time, some time apart.
@@ -81,7 +82,7 @@ pub(crate) struct Speaker {
     /// How much of what it is saying has been taken.
     said: usize,
     read_most: usize,
-    paused_until: u64,
+    paused_until: Instant,
     has_finished: bool,
     is_over: bool,
     random: Random,
@@ -101,7 +102,7 @@ impl Speaker {
     pub(crate) fn new(peer: Peer, script: Script, seed: u64) -> Self {
         let Script { deeds, due } = script;
         let random = Random::new(seed ^ ((peer.id() as u64 + 1) << 32));
-        let (heard, said, read_most, paused_until) = (0, 0, usize::MAX, 0);
+        let (heard, said, read_most, paused_until) = (0, 0, usize::MAX, Instant::from_nanoseconds(0));
         Self { peer, deeds, due, heard, said, read_most, paused_until, has_finished: false, is_over: false, random }
     }
 
@@ -141,7 +142,7 @@ impl Speaker {
     }
 
     fn come_back(&mut self, world: &World) {
-        world.alarm(world.now() + self.random.delay(), self.token());
+        world.alarm(world.now() + Duration::from_nanos(self.random.delay()), self.token());
     }
 
     /// Takes what has come, and compares it.
@@ -172,7 +173,7 @@ impl Speaker {
             Deed::Hear(until) if self.heard < until => return false,
             Deed::Hear(_) => {}
             Deed::Pause(time) => {
-                self.paused_until = world.now().saturating_add(time);
+                self.paused_until = world.now() + time;
                 world.alarm(self.paused_until, self.token());
             }
             Deed::ReadSlowly(bytes) => self.read_most = bytes,

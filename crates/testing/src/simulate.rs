@@ -1,6 +1,7 @@
 //! Scenes played from many seeds, and what is said of one that fails.
 
 use crate::scene::{Played, Scene};
+use corelane_seam::Instant;
 use corelane_sim::{FaultCounts, FaultKind, Faults, for_seeds};
 use std::fmt;
 
@@ -41,8 +42,8 @@ pub struct Failure {
     pub alone: Option<usize>,
     /// Turns of lanes before it failed.
     pub turns: u64,
-    /// What the clock of the world showed, in nanoseconds.
-    pub time: u64,
+    /// What the clock of the world showed.
+    pub time: Instant,
     /// What lanes told their operator, and the last events before it failed.
     pub story: Vec<String>,
 }
@@ -54,7 +55,7 @@ impl fmt::Display for Failure {
         let faults = if self.faults.is_empty() { "no fault" } else { "these faults in 1,000 opportunities:" };
         write!(f, "it takes {clients} and {faults}")?;
         self.faults.iter().try_for_each(|(kind, chance)| write!(f, " {} {chance}", kind.name()))?;
-        writeln!(f, "\nbefore it, at {} ns and after {} turns:", self.time, self.turns)?;
+        writeln!(f, "\nbefore it, at {} ns and after {} turns:", self.time.nanoseconds(), self.turns)?;
         self.story.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
         write!(f, "CORELANE_SEED={} shows this again", self.seed)
     }

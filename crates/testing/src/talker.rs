@@ -2,6 +2,7 @@
 
 use crate::rig::Play;
 use corelane_sim::{Peer, Random, Status, Turn, World};
+use std::time::Duration;
 
 /// A client with a stream to send; when all is sent it finishes, and then it waits for the other end.
 pub struct Talker {
@@ -57,7 +58,7 @@ impl Talker {
             }
         }
         if self.say() || self.peer.readable_bytes() > 0 {
-            world.alarm(world.now() + self.random.delay(), self.token);
+            world.alarm(world.now() + Duration::from_nanos(self.random.delay()), self.token);
         }
     }
 

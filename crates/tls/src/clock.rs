@@ -1,5 +1,6 @@
 //! A lane's clock, as rustls asks for it: what the lane's turn says.
 
+use corelane::Instant;
 use rustls::pki_types::UnixTime;
 use rustls::time_provider::TimeProvider;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +14,10 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A turn has begun, at so many nanoseconds of the monotonic clock, and since 1970.
-    pub(crate) fn set(&self, monotonic: u64, unix: u64) {
-        self.monotonic.store(monotonic, Ordering::Relaxed);
-        self.unix.store(unix, Ordering::Relaxed);
+    /// A turn has begun, at this time of the lane's clock, and so long after 1970.
+    pub(crate) fn set(&self, monotonic: Instant, unix: Duration) {
+        self.monotonic.store(monotonic.nanoseconds(), Ordering::Relaxed);
+        self.unix.store(u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Nanoseconds of the monotonic clock.

@@ -202,6 +202,8 @@ impl fmt::Debug for Keys {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use corelane::Instant;
+    use std::time::Duration;
 
     const PERIOD: u64 = PERIOD_SECONDS as u64 * 1_000_000_000;
 
@@ -233,7 +235,7 @@ mod tests {
     #[test]
     fn the_next_process_opens_what_this_one_has_sealed() {
         let ((ring, old), (next, new)) = (lanes(1), lanes(1));
-        old[0].0.set(PERIOD, 0);
+        old[0].0.set(Instant::from_nanoseconds(PERIOD), Duration::ZERO);
         let ticket = old[0].1.encrypt(b"a session").unwrap();
         let keepsake = held(&ring).keepsake();
         for cut in 0..2 + PERIOD_BYTES + KEY_BYTES {
@@ -246,7 +248,7 @@ mod tests {
         held(&next).inherit(&[&keepsake[..], b"what comes later"].concat());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let clock = Arc::new(Clock::default());
-        clock.set(PERIOD, 0);
+        clock.set(Instant::from_nanoseconds(PERIOD), Duration::ZERO);
         assert_eq!(Tickets::new(provider, clock, next).decrypt(&ticket).unwrap(), b"a session");
         assert_eq!(new[0].1.decrypt(&ticket), None, "its lanes have copies from before");
     }
@@ -255,14 +257,14 @@ mod tests {
     fn a_ticket_lives_for_its_period_and_one_more() {
         let (ring, lanes) = lanes(2);
         let [(early, one), (late, two)] = &lanes[..] else { unreachable!("two lanes were made") };
-        early.set(7 * PERIOD - 1, 0);
+        early.set(Instant::from_nanoseconds(7 * PERIOD - 1), Duration::ZERO);
         let ticket = one.encrypt(b"a session").unwrap();
-        late.set(8 * PERIOD - 1, 0);
+        late.set(Instant::from_nanoseconds(8 * PERIOD - 1), Duration::ZERO);
         assert_eq!(two.decrypt(&ticket).as_deref(), Some(&b"a session"[..]));
         // A lane that has not noticed yet opens what one has sealed that is a moment ahead.
         let newer = two.encrypt(b"newer").unwrap();
         assert_eq!(one.decrypt(&newer).as_deref(), Some(&b"newer"[..]));
-        late.set(8 * PERIOD, 0);
+        late.set(Instant::from_nanoseconds(8 * PERIOD), Duration::ZERO);
         assert_eq!(two.decrypt(&ticket), None, "two periods later");
         assert_eq!(held(&ring).period, 8);
     }

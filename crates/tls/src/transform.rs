@@ -99,7 +99,7 @@ impl Tls {
         self.is_spoken_to_in_plain = !RECORDS.contains(&first[0]);
         match self.plain_answer.take() {
             Some(answer) if first[0].is_ascii_alphabetic() => {
-                let answer = answer(Duration::from_nanos(passage.time_of_day));
+                let answer = answer(passage.time_of_day);
                 // Without memory for it the connection ends without an answer.
                 if let Some(mut lease) = passage.arena.lease(answer.len()) {
                     lease.append(&answer);

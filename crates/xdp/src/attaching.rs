@@ -22,7 +22,8 @@ pub struct Attached {
     pub notes: bool,
 }
 
-/// The program that knows most of what the interface can: one that calls these functions, if its driver runs that, or else one that goes by bytes alone.
+/// Attaches the program that tells us most: one that asks the driver for tags and hashes by `functions`, if the driver runs it, and else one that reads the
+/// packet's bytes only.
 ///
 /// # Errors
 /// [`Error::ProgramThere`], [`Error::Program`], and what [`Error::of`] has.

@@ -3,6 +3,7 @@
 use crate::rig::{MS, Rig, way};
 use corelane::testing::{DatagramPeer, Play, Random, Turn, World};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// What it has received and sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -34,7 +35,7 @@ impl DatagramServer {
     }
 
     fn hold(&mut self, world: &World, nanoseconds: u64, to: SocketAddr, bytes: Vec<u8>) {
-        world.alarm(world.now() + nanoseconds, self.held.len() as u64);
+        world.alarm(world.now() + Duration::from_nanos(nanoseconds), self.held.len() as u64);
         self.held.push((to, bytes));
     }
 

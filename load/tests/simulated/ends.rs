@@ -93,7 +93,7 @@ fn a_generator_that_was_away_holds_nothing_against_its_target() {
         {
             assert!(rig.step(cast));
         }
-        rig.world.pass(10 * S);
+        rig.world.pass(Duration::from_nanos(10 * S));
         let outcome = rig.run(cast);
         assert!(outcome.desk.borrow().early.is_empty(), "{:?}", outcome.report.doubts);
         assert_eq!(outcome.report.requests, 200, "{:?}", outcome.report.errors);
@@ -153,14 +153,14 @@ fn silence_before_a_run_is_told_to_end_is_part_of_it() {
             let plan = Plan { connections: 2, lanes: 2, extent, timeout: Duration::from_secs(60), ..streams(target(true)) };
             let mut rig = Rig::new(seed, Faults::none(), plan).generate(0);
             let mut peers = Peers::new(&rig, |_| Manner::SilentAfter(100 * 64));
-            let stop_at = rig.world.now() + 3 * S;
+            let stop_at = rig.world.now() + Duration::from_nanos(3 * S);
             while rig.world.now() < stop_at {
                 assert!(rig.step(&mut peers));
             }
             rig.stop();
             let outcome = rig.run(&mut peers);
             let report = &outcome.report;
-            let seconds = (stop_at - outcome.desk.borrow().window.unwrap().0) as f64 / 1e9;
+            let seconds = (stop_at.nanoseconds() - outcome.desk.borrow().window.unwrap().0) as f64 / 1e9;
             assert!((report.seconds - seconds).abs() < 0.12, "{} s, stopped after {seconds} s", report.seconds);
             assert_eq!((report.requests, report.answered_in_window), (200, 200));
             assert!(
@@ -181,7 +181,7 @@ fn a_run_that_is_told_to_end_is_as_long_as_it_was() {
             let plan = Plan { connections: 2, lanes: 2, extent, mode, ..streams(target(false)) };
             let (rig, _) = served(seed, Faults::none(), plan, 1);
             let mut rig = rig.generate(0);
-            let stop_at = rig.world.now() + 300 * MS + seed % 20 * 37 * MS;
+            let stop_at = rig.world.now() + Duration::from_nanos(300 * MS) + Duration::from_nanos(seed % 20 * 37 * MS);
             while rig.world.now() < stop_at {
                 assert!(rig.step(&mut Nobody));
             }
@@ -189,8 +189,8 @@ fn a_run_that_is_told_to_end_is_as_long_as_it_was() {
             let world = rig.world.clone();
             let outcome = rig.run(&mut Nobody);
             let report = &outcome.report;
-            assert!(world.now() < stop_at + 20 * S);
-            let seconds = (stop_at - outcome.desk.borrow().window.unwrap().0) as f64 / 1e9;
+            assert!(world.now() < stop_at + Duration::from_nanos(20 * S));
+            let seconds = (stop_at.nanoseconds() - outcome.desk.borrow().window.unwrap().0) as f64 / 1e9;
             assert!((report.seconds - seconds).abs() < 0.12, "{} s, stopped after {seconds} s", report.seconds);
             assert!(report.doubts.iter().any(|doubt| doubt.contains("told to end")), "{:?}", report.doubts);
             if let Some(offered) = report.offered_per_second {

@@ -123,7 +123,7 @@ fn a_stall_shows_from_the_intended_start_and_not_in_the_service_time() {
             ..streams(target(true))
         };
         let rig = Rig::new(seed, Faults::none(), plan).generate(0);
-        let from = rig.world.now() + S;
+        let from = rig.world.now().nanoseconds() + S;
         let mut peers = Peers::new(&rig, move |_| Manner::Stall { from, until: from + S });
         let outcome = rig.run(&mut peers);
         let figures = verify(&outcome, true);

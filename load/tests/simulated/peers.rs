@@ -1,6 +1,7 @@
 //! Servers that are played by hand, and mostly misbehave.
 
 use crate::rig::{Rig, way};
+use corelane::Instant;
 use corelane::testing::{Peer, Play, Random, Status, Turn, World};
 
 /// What a connection's server does with the bytes that come.
@@ -76,17 +77,17 @@ impl Play for Peers {
             Turn::Incoming(peer) => {
                 let manner = (self.manner)(self.played.len());
                 if let Manner::Stall { until, .. } = manner {
-                    world.alarm(until, 0);
+                    world.alarm(Instant::from_nanoseconds(until), 0);
                 }
                 self.played.push(Played { peer, manner, got: 0, due: Vec::new(), is_over: false });
-                self.played.last_mut().unwrap().work(world.now());
+                self.played.last_mut().unwrap().work(world.now().nanoseconds());
             }
             Turn::Peer(peer) => {
                 // News of one that is not known yet is found when it comes in.
                 let played = self.played.iter_mut().filter(|played| played.peer == peer);
-                played.for_each(|played| played.work(world.now()));
+                played.for_each(|played| played.work(world.now().nanoseconds()));
             }
-            Turn::Alarm(_) => self.played.iter_mut().for_each(|played| played.work(world.now())),
+            Turn::Alarm(_) => self.played.iter_mut().for_each(|played| played.work(world.now().nanoseconds())),
             Turn::Lane(_) | Turn::Datagrams(_) => unreachable!("no news of a peer"),
         }
     }

@@ -4,6 +4,7 @@ use crate::witness::{Desk, DeskRef, Spy, Watched};
 use corelane::Address;
 use corelane::lanes::Transport;
 use corelane::service::Limits;
+use corelane::testing::parts::seam::nanoseconds;
 use corelane::testing::{Family, FaultCounts, FaultKind, Faults, Host, Play, Rig as Lanes, RigPlan, Roster, Tuning, Turn, World};
 use corelane_load::course::Course;
 use corelane_load::datagram_engine::DatagramEngine;
@@ -21,7 +22,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-pub use corelane::testing::{MS, S};
+/// A millisecond, in nanoseconds, as the engine counts time.
+pub const MS: u64 = 1_000_000;
+/// A second.
+pub const S: u64 = 1_000 * MS;
 
 /// Steps after which a run is said never to end.
 const STEPS_MAX: usize = 20_000_000;
@@ -88,7 +92,8 @@ impl Rig {
 
     fn lanes(&self, host: Option<Host>, count: usize, memory_bytes: usize, equip: impl FnMut(&mut Roster)) -> Lanes {
         let tuning = Tuning::default().datagram_bytes((memory_bytes / 16).min(1 << 20));
-        let plan = RigPlan { host, tuning, connections_max: u32::MAX, ..RigPlan::lanes(count).memory(memory_bytes) };
+        let plan = RigPlan::lanes(count).memory(memory_bytes).tuning(tuning).connections_max(u32::MAX);
+        let plan = host.map_or(plan.clone(), |host| plan.host(host));
         Lanes::new(&self.world, &plan, equip)
     }
 
@@ -131,7 +136,7 @@ impl Rig {
 
     fn turn(&mut self, lane: usize) {
         if let Some(number) = self.generator.as_mut().and_then(|generator| generator.turn(lane)) {
-            self.desk.borrow_mut().turns.push((number, self.world.now()));
+            self.desk.borrow_mut().turns.push((number, self.world.now().nanoseconds()));
         } else if let Some(server) = &mut self.server {
             server.turn(lane);
         }
@@ -162,7 +167,7 @@ impl Rig {
             }
             assert!(self.step(cast), "the generator waits for ever");
             let jumps = self.world.report().faults.of(FaultKind::ClockJump) * 2 * S;
-            let took = self.world.now() - begin;
+            let took = nanoseconds(self.world.now() - begin);
             assert!(took <= bound(&self.plan) + jumps, "the run goes on after {took} ns");
         }
         panic!("the run does not end");
@@ -210,7 +215,6 @@ impl Rig {
 /// the warm-up and the window, or, for a number of requests, the time of the arrivals, and for each request of a place (those of the
 /// warm-up come before) its timeout, a pause for a new connection, and the granularity of looking; then the last answers, or their timeout.
 pub fn bound(plan: &Plan) -> u64 {
-    let nanoseconds = |duration: std::time::Duration| duration.as_nanos() as u64;
     let patience = 2 * nanoseconds(plan.timeout) + S;
     let load = match plan.extent {
         Extent::For(length) => nanoseconds(length),

@@ -76,7 +76,7 @@ fn a_run_that_falls_behind_is_doubted_and_its_limit_is_named() {
     let mut plan = for_a_second(open(1_000.0));
     plan.timeout = Duration::from_secs(5);
     let rig = Rig::new(1, Faults::none(), plan).generate(0);
-    let mut peers = Peers::new(&rig, slow(rig.world.now() + 500 * MS));
+    let mut peers = Peers::new(&rig, slow((rig.world.now() + Duration::from_nanos(500 * MS)).nanoseconds()));
     let outcome = rig.run(&mut peers);
     verify(&outcome, true);
     let full = Lane { busy: 0.7, waiting_for_cpu: 0.26, ..Lane::default() };
@@ -134,11 +134,11 @@ fn a_generator_that_was_away_is_doubted() {
         for away in [0, 10 * MS, 200 * MS, 400 * MS] {
             let mut rig = Rig::new(1, Faults::none(), plan.clone()).generate(0);
             let mut peers = Peers::new(&rig, |_| Manner::Echo);
-            let stop_at = rig.world.now() + 300 * MS;
+            let stop_at = rig.world.now() + Duration::from_nanos(300 * MS);
             while rig.world.now() < stop_at {
                 assert!(rig.step(&mut peers));
             }
-            rig.world.pass(away);
+            rig.world.pass(Duration::from_nanos(away));
             let outcome = rig.run(&mut peers);
             verify(&outcome, away == 0);
             let (report, lane) = (&outcome.report, &outcome.report.generator.lanes[0]);
@@ -156,11 +156,11 @@ fn a_generator_of_datagrams_that_was_away_is_doubted() {
     let plan = Plan { extent: Extent::For(Duration::from_secs(10)), ..datagrams(target(true)) };
     let mut rig = Rig::new(1, Faults::none(), plan).generate(0);
     let mut server = DatagramServer::new(&rig, 1, 0, 0);
-    let stop_at = rig.world.now() + 300 * MS;
+    let stop_at = rig.world.now() + Duration::from_nanos(300 * MS);
     while rig.world.now() < stop_at {
         assert!(rig.step(&mut server));
     }
-    rig.world.pass(380 * MS);
+    rig.world.pass(Duration::from_nanos(380 * MS));
     let outcome = rig.run(&mut server);
     let (report, lane) = (&outcome.report, &outcome.report.generator.lanes[0]);
     // Long at once, though it is a small part of the window.
@@ -177,7 +177,7 @@ fn a_generator_that_was_away_in_the_warm_up_is_believed() {
     while rig.desk.borrow().window.is_none() {
         assert!(rig.step(&mut peers));
     }
-    rig.world.pass(S);
+    rig.world.pass(Duration::from_nanos(S));
     let outcome = rig.run(&mut peers);
     assert_eq!(
         (outcome.report.generator.lanes[0].longest_gap_us, outcome.report.believable),

@@ -124,7 +124,7 @@ impl Desk {
     }
 
     fn note(&mut self, lane: usize, note: Note) {
-        self.journal.push(Sighting { at: self.world.now(), lane, note });
+        self.journal.push(Sighting { at: self.world.now().nanoseconds(), lane, note });
     }
 
     /// Takes in what `lane` has told in the call that has just ended.

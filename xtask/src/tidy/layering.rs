@@ -284,11 +284,13 @@ mod tests {
 
     #[test]
     fn a_lane_in_a_simulation_links_no_program_and_no_ring() {
-        for folder in ["crates/sim", "crates/lane", "crates/svc", "crates/watch"] {
-            let reached = reached(folder);
+        const REAL: [&str; 3] = ["crates/drivers", "crates/select", "crates/xdp"];
+        for folder in ["sim", "lane", "svc", "watch", "isr", "stack", "testing"].map(|name| format!("crates/{name}")) {
+            let reached = reached(&folder);
             assert!(reached.contains(&"crates/seam"), "{folder}: {reached:?}");
-            assert!(["crates/drivers", "crates/select"].iter().all(|real| !reached.contains(real)), "{folder}: {reached:?}");
+            assert!(REAL.iter().all(|real| !reached.contains(real)), "{folder}: {reached:?}");
         }
+        assert!(REAL.iter().all(|real| reached("crates/corelane").contains(real)), "each is in the table, and found");
         assert!(reached("crates/corelane").contains(&"crates/drivers"), "the facade picks one");
     }
 

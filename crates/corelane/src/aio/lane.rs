@@ -7,9 +7,7 @@ use super::select::{Either, select};
 use super::shared::{Errand, Shared};
 use super::waits::{Done, Wait};
 use corelane_seam::slab::Key;
-use corelane_seam::{
-    Address, Arena, File, FileFacts, FileOutcome, FilePart, Instant, OffloadResult, OpenOptions, Outcome, nanoseconds,
-};
+use corelane_seam::{Address, Arena, File, FileFacts, FileOutcome, FilePart, Instant, OffloadResult, OpenOptions, Outcome};
 use corelane_svc::{Cx, Error as ServiceError, Lost, Silent, Talk};
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -46,7 +44,7 @@ impl<T: Talk> Lane<T> {
 
     /// This turn's time.
     pub fn now(&self) -> Instant {
-        Instant::from_nanoseconds(self.shared.spawner.now())
+        self.shared.spawner.now()
     }
 
     /// The lane's memory, for leases for which the lane pays.
@@ -89,7 +87,7 @@ impl<T: Talk> Lane<T> {
 
     /// Waits so long, and up to a millisecond more.
     pub fn sleep(&self, time: Duration) -> Sleep<T> {
-        Sleep { shared: self.shared.clone(), deadline: self.shared.spawner.now().saturating_add(nanoseconds(time)), key: None }
+        Sleep { shared: self.shared.clone(), deadline: self.shared.spawner.now() + time, key: None }
     }
 
     /// What a future gives within so long, or None: then it is dropped.
@@ -271,7 +269,7 @@ impl<T: Talk> Drop for Accepting<T> {
 #[must_use = "nobody sleeps until it is awaited"]
 pub struct Sleep<T: Talk = Silent> {
     shared: Rc<Shared<T>>,
-    deadline: u64,
+    deadline: Instant,
     /// None until it is polled.
     key: Option<Key>,
 }
@@ -279,7 +277,7 @@ pub struct Sleep<T: Talk = Silent> {
 impl<T: Talk> Sleep<T> {
     /// When it ends.
     pub fn deadline(&self) -> Instant {
-        Instant::from_nanoseconds(self.deadline)
+        self.deadline
     }
 }
 

@@ -3,6 +3,7 @@
 use super::link::store;
 use corelane_lane::wheel::Wheel;
 use corelane_lane::{TIMER_RESOLUTION, TimerId};
+use corelane_seam::Instant;
 use corelane_seam::slab::{Key, Slab};
 use std::task::{Context, Poll, Waker};
 
@@ -30,10 +31,10 @@ impl Sleeps {
         Self { wheel: Wheel::new(TIMER_RESOLUTION, 0), sleepers: Slab::new(), armed: u64::MAX, due: Vec::new() }
     }
 
-    /// A task sleeps until `deadline`, in nanoseconds.
-    pub(super) fn add(&mut self, now: u64, deadline: u64) -> Key {
+    /// A task sleeps until `deadline`.
+    pub(super) fn add(&mut self, now: Instant, deadline: Instant) -> Key {
         let key = self.sleepers.insert(Sleeper { waker: None, timer: None });
-        let timer = self.wheel.insert(now, deadline, key);
+        let timer = self.wheel.insert(now.nanoseconds(), deadline.nanoseconds(), key);
         self.sleepers.at_mut(key.index).timer = Some(timer);
         key
     }

@@ -34,6 +34,7 @@ impl FromStr for DriverChoice {
 
 /// What is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DriverKind {
     /// See `corelane_drivers::UringDriver`.
     Uring,

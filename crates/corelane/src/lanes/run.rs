@@ -360,8 +360,8 @@ impl Running {
         )
     }
 
-    /// Tells the process that this one takes over from, if there is one, that this one serves: that one accepts nobody any more. To be called when nothing
-    /// of the start can fail any more, such as giving up rights; [`Running::run_until_told`] and [`Running::wait`] do it otherwise.
+    /// Tells the process that was taken over, if there is one, that this process serves now. The other then stops accepting connections. Call this once
+    /// no step of the start can fail any more (giving up rights is such a step). [`Running::run_until_told`] and [`Running::wait`] call it if you have not.
     pub fn release_other(&mut self) {
         let Some(taken) = self.taken.take() else { return };
         self.page.note(&format!("taken over from process {}", taken.process));

@@ -67,7 +67,7 @@ fn written_at_once(times_max: usize, way: usize) {
     let peer = rig.connect(0);
     // As soon as the task has been polled once.
     while times.get() == 0 {
-        rig.wait(1000);
+        rig.wait(Duration::from_nanos(1000));
     }
     assert!(times.get() <= times_max, "way {way}: {} times without a pause", times.get());
     peer.reset();

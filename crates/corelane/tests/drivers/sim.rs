@@ -5,6 +5,7 @@ use corelane_seam::{Arena, Driver, FrameMemory, Port, Tuning, Unix};
 use corelane_sim::{CardSetup, Faults, SimDriver, SimPort, World};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const REAL: &str = "it polls descriptors that its world made";
 const NO_BLOCK: &str = "it never blocks: the world gives no turn until the time";
@@ -127,6 +128,6 @@ impl<const LATE: bool> Rig for SimRig<LATE> {
 
     /// A collect of this driver never blocks, so the time for which both were allowed to wait passes here.
     fn pass(&mut self) {
-        self.world.pass(400_000);
+        self.world.pass(Duration::from_micros(400));
     }
 }

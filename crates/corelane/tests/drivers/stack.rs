@@ -8,6 +8,7 @@ use corelane_stack::{Settings, Stack};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 const FRAMES: usize = 4096;
 const RING: usize = 1024;
@@ -52,7 +53,7 @@ impl StackRig {
     fn settle(&mut self, rounds: usize) {
         for _ in 0..rounds {
             SIDES.iter().for_each(|side| self.driver(*side).collect(Wait::No, 64, &mut Vec::new()));
-            self.world.pass(100_000);
+            self.world.pass(Duration::from_micros(100));
         }
     }
 }
@@ -148,6 +149,6 @@ impl Rig for StackRig {
     fn remove(&mut self, _name: &Unix) {}
 
     fn pass(&mut self) {
-        self.world.pass(400_000);
+        self.world.pass(Duration::from_micros(400));
     }
 }

@@ -167,7 +167,7 @@ impl<S: Source> ReadinessDriver<S> {
         Ok(())
     }
 
-    /// A duplicate of the socket that was lent for this address, if one was, and whether it outlives this process.
+    /// If a socket was lent for this address: a duplicate of it, and whether the lent socket outlives this process.
     pub(super) fn borrowed(&self, address: &Address) -> Result<Option<(OwnedFd, bool)>, Fault> {
         let duplicate = |loan: &Loan| Ok((sockets::duplicate(loan.number)?, loan.outlives));
         self.lent.get(address).map(duplicate).transpose()

@@ -10,9 +10,14 @@ use crate::poster::Poster;
 use crate::refused::Refused;
 
 impl Queue {
-    /// Begins an operation. What can be done of it without waiting is done at once. It has one event, however it ends: filter `Aio`, in `data` the bytes that
-    /// were moved or the number of the connection that was accepted, in `notes` the error, `EOF` with an error and where the peer or the file had no more.
-    /// After that [`Queue::outcome`] has the rest. Until then nothing but switching its interest off and on is allowed (EBUSY).
+    /// Begins an operation. What can be done of it without waiting is done at once. However it ends, there is one event, with the filter `Aio`:
+    ///
+    /// * `data`: the bytes that were moved, or the number of the connection that was accepted;
+    /// * `notes`: the error;
+    /// * the flag `EOF`: it failed, or the peer or the file had no more.
+    ///
+    /// After that event [`Queue::outcome`] has the rest. Before it, the operation's interest can only be switched off and on; any other change is
+    /// refused (EBUSY).
     ///
     /// Operations of one socket go one after the other, those that receive beside those that send; those of files in any order, by at most four helper
     /// threads of the queue, which exist while there is work for them.

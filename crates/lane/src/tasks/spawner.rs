@@ -1,6 +1,7 @@
 //! How tasks spawn others: into a nursery, from which the executor takes them.
 
 use crate::channel::Full;
+use corelane_seam::Instant;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -79,8 +80,8 @@ impl Spawner {
         Ok(())
     }
 
-    /// The time of this turn, in nanoseconds of the lane's clock.
-    pub fn now(&self) -> u64 {
-        self.0.now.get()
+    /// The time of this turn.
+    pub fn now(&self) -> Instant {
+        Instant::from_nanoseconds(self.0.now.get())
     }
 }

@@ -4,7 +4,9 @@
 use crate::guard::Mine;
 use corelane_lane::{Channels, Homing, Kit, Mesh, Work, Works};
 use corelane_seam::parcel::{AbroadLimits, Guest, Parcel, Post};
-use corelane_seam::{Completion, Driver, Frame, FrameMemory, FrameOp, FrameOutcome, FrameParcel, Handle, Outcome, PortId};
+use corelane_seam::{
+    Completion, Driver, Frame, FrameMemory, FrameOp, FrameOutcome, FrameParcel, Handle, Instant, Outcome, PortId,
+};
 use corelane_sim::{Random, SimPort};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -129,7 +131,10 @@ impl Exchange {
         if lane == kit.lane() {
             return self.outgoing.push(frame);
         }
-        match frame.parcel(lane, kit.now()).map_err(|(_, refused)| assert!(!refused.to_string().is_empty())) {
+        match frame
+            .parcel(lane, Instant::from_nanoseconds(kit.now()))
+            .map_err(|(_, refused)| assert!(!refused.to_string().is_empty()))
+        {
             Ok(parcel) => match self.mesh.send(kit, lane, Given::Frame(parcel)) {
                 Ok(()) => trade.given += 1,
                 Err(_) => trade.dropped += 1,
@@ -146,8 +151,8 @@ impl Exchange {
         }
         let Some(lease) = kit.arena.copy_of(&[byte; 300]) else { return };
         let parcel = match byte % 2 {
-            0 => lease.parcel(to, kit.now()).ok(),
-            _ => lease.share().parcel(to, kit.now()).ok(),
+            0 => lease.parcel(to, Instant::from_nanoseconds(kit.now())).ok(),
+            _ => lease.share().parcel(to, Instant::from_nanoseconds(kit.now())).ok(),
         };
         let sent = parcel.and_then(|parcel| self.mesh.send(kit, to, Given::Bytes(byte, parcel)).ok());
         let mut trade = self.trade.borrow_mut();

@@ -23,7 +23,7 @@ fn each_productive_turn_is_measured_once() {
     }
     rig.pass(5 * MS);
     let reader = Reader::of(&rig.page).unwrap();
-    let snapshot = reader.snapshot(rig.world.now());
+    let snapshot = reader.snapshot(rig.world.now().nanoseconds());
     let values = &snapshot.lanes[0].values;
     assert_eq!((snapshot.lanes[0].is_whole, snapshot.lanes[0].state()), (true, Some(LaneState::Sleeping)));
     let productive = values.get(LaneCounter::TurnsProductive);
@@ -34,7 +34,7 @@ fn each_productive_turn_is_measured_once() {
     let found: u64 = snapshot.histogram(LaneHistogram::TurnCompletions).buckets().map(|(least, _, count)| least * count).sum();
     assert!(0 < found && found <= values.get(LaneCounter::Completions));
     rig.until_ended(Order::Drain);
-    let ended = reader.snapshot(rig.world.now());
+    let ended = reader.snapshot(rig.world.now().nanoseconds());
     let productive = ended.lanes[0].values.get(LaneCounter::TurnsProductive);
     assert_eq!(OF_TURNS.map(|which| ended.lanes[0].histogram(which).count()), [productive; 2]);
     let others = LaneHistogram::ALL.into_iter().filter(|which| !OF_TURNS.contains(which));

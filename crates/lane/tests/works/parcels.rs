@@ -4,12 +4,13 @@ use crate::exchange::{Exchange, LANE_AT, Parts, Trade};
 use crate::guard::Mine;
 use crate::rig::{MS, Rig, settings};
 use corelane_lane::{Control, Mesh, Order};
-use corelane_seam::FrameMemory;
 use corelane_seam::parcel::Post;
+use corelane_seam::{FrameMemory, Instant};
 use corelane_sim::{CardSetup, Faults, Interface, Random, SimPort, WireFaults, World, for_seeds};
 use corelane_watch::LaneCounter;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 const FRAMES: usize = 64;
 
@@ -61,7 +62,7 @@ impl Stage {
         for (lane, (memory, post)) in self.memories.iter().zip(&self.posts).enumerate() {
             post.find_lost();
             let counts = memory.counts();
-            assert_eq!((counts.free, post.counts(0).parcels), (FRAMES, 0), "lane {lane}: {counts:?}");
+            assert_eq!((counts.free, post.counts(Instant::from_nanoseconds(0)).parcels), (FRAMES, 0), "lane {lane}: {counts:?}");
             assert_eq!(self.rig.arena(lane).used(), 0, "lane {lane}");
         }
     }
@@ -82,11 +83,12 @@ fn run(seed: u64, wire: WireFaults, lanes: usize, broken: Option<(usize, u32)>) 
     }
     stage.rig.pass(100 * MS);
     stage.rig.end(Order::Drain);
-    world.pass(10 * MS);
+    world.pass(Duration::from_nanos(10 * MS));
     heard += stage.tests.iter().map(|test| test.take().len() as u64).sum::<u64>();
     stage.check_memory();
     world.check().unwrap();
-    let (trade, found) = (*stage.trade.borrow(), stage.posts.iter().map(|post| post.counts(0).found).sum());
+    let (trade, found) =
+        (*stage.trade.borrow(), stage.posts.iter().map(|post| post.counts(Instant::from_nanoseconds(0)).found).sum());
     if broken.is_none() {
         assert_eq!(stage.rig.count(LaneCounter::WorksBroken), 0);
         assert_eq!(trade.given, trade.taken, "every parcel arrives");

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A millisecond, in nanoseconds.
 pub const MS: u64 = 1_000_000;
@@ -94,7 +95,7 @@ impl Rig {
 
     /// Lets a span of time pass.
     pub fn pass(&mut self, nanoseconds: u64) {
-        self.world.alarm(self.world.now() + nanoseconds, SPAN_IS_OVER);
+        self.world.alarm(self.world.now() + Duration::from_nanos(nanoseconds), SPAN_IS_OVER);
         while !matches!(self.step(), Some(Turn::Alarm(SPAN_IS_OVER))) {}
     }
 

@@ -8,6 +8,7 @@ use corelane_sim::{Faults, World, for_seeds};
 use corelane_watch::LaneCounter;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Does nothing.
 fn idle() -> Script<impl FnMut(Scene<'_>, Call)> {
@@ -100,13 +101,13 @@ fn a_lane_sleeps_until_its_timer_comes_however_far_that_is() {
 #[test]
 fn an_alarm_wakes_the_lane_whosever_it_is() {
     let (rung, world): ([Seen; 2], _) = (Default::default(), World::new(1, Faults::none()));
-    let times = [5, 3].map(|after| world.now() + after * MS);
+    let times = [5, 3].map(|after| world.now() + Duration::from_nanos(after * MS));
     let mut rig = Rig::new(world, Control::new(1), settings(), |_, _| {
         let alarms = rung.clone().into_iter().zip(times).map(|(rung, at)| {
             Script::new(move |Scene { kit, .. }, call| {
                 if matches!(call, Call::Serve) && rung.get() == 0 {
-                    kit.alarm = at;
-                    if kit.now() >= at {
+                    kit.alarm = at.nanoseconds();
+                    if kit.now() >= at.nanoseconds() {
                         kit.alarm = u64::MAX;
                         rung.set(kit.now());
                     }
@@ -117,6 +118,7 @@ fn an_alarm_wakes_the_lane_whosever_it_is() {
     });
     rig.pass(10 * MS);
     for (rung, at) in rung.iter().zip(times) {
+        let at = at.nanoseconds();
         assert!((at..at + MS / 2).contains(&rung.get()), "{} for {at}", rung.get());
     }
     rig.until_ended(Order::Drain);
@@ -127,12 +129,12 @@ fn messages(count: u64, breaks: bool) -> (Rig, Seen) {
     let control = Control::new(2);
     let mut meshes = Mesh::between(&control, 64).into_iter();
     let (seen, world) = (Seen::default(), World::new(1, Faults::none()));
-    let begin = world.now() + MS;
+    let begin = world.now() + Duration::from_nanos(MS);
     let rig = Rig::new(world, control, settings(), |lane, _| {
         let (mut left, counts) = (if lane == 0 { count } else { 0 }, seen.clone());
         let script = Script::new(move |Scene { kit, mesh }, call| match call {
             // Both lanes have begun by then.
-            Call::Serve if lane == 0 && kit.now() < begin => kit.alarm = begin,
+            Call::Serve if lane == 0 && kit.now() < begin.nanoseconds() => kit.alarm = begin.nanoseconds(),
             Call::Serve => {
                 kit.alarm = u64::MAX;
                 for number in count - left..std::mem::take(&mut left) {

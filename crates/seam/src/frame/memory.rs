@@ -2,6 +2,7 @@
 
 use super::{Frame, FrameHome};
 use crate::error::Error;
+use crate::instant::Instant;
 use crate::parcel::{Abroad, AbroadCounts, AbroadLimits, Homeland, Parcel, ParcelRefused, Post, Return};
 use crate::region::Region;
 use std::cell::RefCell;
@@ -210,7 +211,7 @@ impl FrameMemory {
     }
 
     /// Makes a parcel of a frame that is held; its place is abroad then.
-    pub(super) fn parcel(&self, index: u32, to: usize, now: u64) -> Result<Parcel, ParcelRefused> {
+    pub(super) fn parcel(&self, index: u32, to: usize, now: Instant) -> Result<Parcel, ParcelRefused> {
         // reason: lanes are at most 256.
         let to = u16::try_from(to).expect("a lane's number fits");
         let mut abroad = self.0.abroad.borrow_mut();
@@ -237,7 +238,7 @@ impl Homeland for Inner {
         }
     }
 
-    fn counts(&self, now: u64) -> AbroadCounts {
+    fn counts(&self, now: Instant) -> AbroadCounts {
         self.abroad.borrow().as_ref().map_or(AbroadCounts::default(), |abroad| abroad.counts(now))
     }
 }

@@ -23,6 +23,7 @@ mod tests;
 pub use facts::{Checksum, FrameFacts, FrameHash, VlanTag};
 pub use memory::{FRAME_BYTES_LEAST, FRAME_BYTES_MAX, FRAMES_MAX, FrameCounts, FrameMemory, NotLent};
 
+use crate::instant::Instant;
 use crate::parcel::{Guest, Guests, Parcel, ParcelRefused};
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -103,12 +104,12 @@ impl Frame {
         Self { place: FrameHome::Abroad(guests.admit(parcel)), start, length, facts }
     }
 
-    /// Makes a parcel of the frame, for lane `to`; `now` is the lane's clock, in nanoseconds. One that has itself arrived from elsewhere
+    /// Makes a parcel of the frame, for lane `to`; `now` is the time of this turn. One that has itself arrived from elsewhere
     /// does not travel on.
     ///
     /// # Errors
     /// The frame comes back, with why it may not travel.
-    pub fn parcel(self, to: usize, now: u64) -> Result<FrameParcel, (Self, ParcelRefused)> {
+    pub fn parcel(self, to: usize, now: Instant) -> Result<FrameParcel, (Self, ParcelRefused)> {
         let Self { place, start, length, facts } = self;
         let sent = match &place {
             FrameHome::Own(held) => held.memory.parcel(held.index, to, now),

@@ -3,6 +3,10 @@ use crate::error::Error;
 use crate::parcel::{AbroadLimits, Post};
 use proptest::prelude::*;
 
+fn at(nanoseconds: u64) -> Instant {
+    Instant::from_nanoseconds(nanoseconds)
+}
+
 fn memory(frames: usize) -> FrameMemory {
     FrameMemory::new(frames, 2048).unwrap()
 }
@@ -64,12 +68,12 @@ fn a_frame_travels_is_changed_and_sent_there() {
     let mut frame = memory.frame().unwrap();
     frame.append(b"a packet");
     frame.facts = FrameFacts { time: 7, checksum: Checksum::Good, ..FrameFacts::default() };
-    let sent = frame.parcel(1, 0).unwrap();
+    let sent = frame.parcel(1, at(0)).unwrap();
     assert_eq!((sent.bytes(), sent.home(), counts(&memory)), (&b"a packet"[..], 0, [31, 0, 0, 1]));
     let mut there = Frame::arrived(&guests, sent);
     there.prepend(b"in ");
     assert_eq!((&*there, there.facts.time, there.is_abroad()), (&b"in a packet"[..], 7, true));
-    let (there, refused) = there.parcel(2, 0).unwrap_err();
+    let (there, refused) = there.parcel(2, at(0)).unwrap_err();
     assert_eq!(refused, ParcelRefused::Closed);
     drop(there);
     let mut homeward = Vec::new();
@@ -82,13 +86,13 @@ fn a_frame_travels_is_changed_and_sent_there() {
 fn an_eighth_of_the_frames_is_abroad_at_the_most() {
     let (memory, post) = (memory(16), Post::default());
     memory.open_abroad(0, AbroadLimits::default(), &post);
-    let sent: Vec<_> = (0..3).map(|_| memory.frame().unwrap().parcel(1, 0)).collect();
+    let sent: Vec<_> = (0..3).map(|_| memory.frame().unwrap().parcel(1, at(0))).collect();
     assert_eq!(sent.iter().filter(|sent| sent.is_ok()).count(), 2);
     assert_eq!(counts(&memory), [13, 1, 0, 2]);
     drop(memory);
     drop(sent);
     post.find_lost();
-    assert_eq!(post.counts(0).found, 2);
+    assert_eq!(post.counts(at(0)).found, 2);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::home::{HomeOwner, Return};
 use super::{AbroadCounts, AbroadLimits, ParcelRefused};
+use crate::instant::Instant;
 use crate::region::Region;
 
 const NONE: u32 = u32::MAX;
@@ -11,7 +12,7 @@ struct Away<K> {
     kept: K,
     bytes: usize,
     to: u16,
-    sent: u64,
+    sent: Instant,
     /// Those that went to the same lane before and after it.
     before: u32,
     after: u32,
@@ -54,7 +55,7 @@ impl<K> Abroad<K> {
     }
 
     /// Asks whether `bytes` may leave for lane `to` at the time `now`; a refusal is counted.
-    pub(crate) fn ask_to_leave(&mut self, bytes: usize, to: u16, now: u64) -> Result<(), ParcelRefused> {
+    pub(crate) fn ask_to_leave(&mut self, bytes: usize, to: u16, now: Instant) -> Result<(), ParcelRefused> {
         let refused = if self.is_overdue(to, now) {
             ParcelRefused::Overdue
         } else if self.free.is_empty() || self.counts.bytes + bytes > self.bytes_max {
@@ -67,7 +68,7 @@ impl<K> Abroad<K> {
     }
 
     /// Enters what leaves, which may; returns the right to bring it home.
-    pub(crate) fn leave(&mut self, kept: K, bytes: usize, to: u16, now: u64) -> Return {
+    pub(crate) fn leave(&mut self, kept: K, bytes: usize, to: u16, now: Instant) -> Return {
         // reason: callers have asked whether it may leave.
         let slot = self.free.pop().expect("who may leave has a slot");
         if self.lines.len() <= to as usize {
@@ -131,19 +132,19 @@ impl<K> Abroad<K> {
     }
 
     /// Whether the lane keeps something longer than it may.
-    fn is_overdue(&self, lane: u16, now: u64) -> bool {
+    fn is_overdue(&self, lane: u16, now: Instant) -> bool {
         let Some(line) = self.lines.get(lane as usize).filter(|line| line.first != NONE) else { return false };
         // reason: it leaves its line when it is back.
         let oldest = self.away[line.first as usize].as_ref().expect("a parcel in a line is away");
         self.is_late(oldest, now)
     }
 
-    fn is_late(&self, away: &Away<K>, now: u64) -> bool {
-        u128::from(now.saturating_sub(away.sent)) > self.limits.overdue.as_nanos()
+    fn is_late(&self, away: &Away<K>, now: Instant) -> bool {
+        now - away.sent > self.limits.overdue
     }
 
     /// What is away, and how many of that are overdue at the time `now`.
-    pub(crate) fn counts(&self, now: u64) -> AbroadCounts {
+    pub(crate) fn counts(&self, now: Instant) -> AbroadCounts {
         let is_overdue = |away: &&Away<K>| self.is_late(away, now);
         AbroadCounts { overdue: self.away.iter().flatten().filter(is_overdue).count(), ..self.counts }
     }

@@ -44,6 +44,7 @@ pub(crate) use abroad::Abroad;
 pub use guests::{Guest, Guests};
 pub(crate) use home::Return;
 
+use crate::instant::Instant;
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::Deref;
@@ -187,7 +188,7 @@ pub(crate) trait Homeland {
     /// Takes in what was dropped where no lane was.
     fn find_lost(&self);
     /// What it has abroad.
-    fn counts(&self, now: u64) -> AbroadCounts;
+    fn counts(&self, now: Instant) -> AbroadCounts;
 }
 
 /// Where the parcels of one lane come home to, whichever of its regions they are of. Cloning gives another name of the same.
@@ -218,8 +219,8 @@ impl Post {
         self.0.borrow().iter().for_each(|region| region.find_lost());
     }
 
-    /// What all regions have abroad, at the time `now` of the lane's clock.
-    pub fn counts(&self, now: u64) -> AbroadCounts {
+    /// What all regions have abroad, at the time `now`.
+    pub fn counts(&self, now: Instant) -> AbroadCounts {
         self.0.borrow().iter().map(|region| region.counts(now)).fold(AbroadCounts::default(), |sum, one| AbroadCounts {
             parcels: sum.parcels + one.parcels,
             bytes: sum.bytes + one.bytes,

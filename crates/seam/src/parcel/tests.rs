@@ -8,6 +8,10 @@ use std::thread;
 const MIB: usize = 1 << 20;
 const OVERDUE: u64 = 1_000;
 
+fn at(nanoseconds: u64) -> Instant {
+    Instant::from_nanoseconds(nanoseconds)
+}
+
 struct Side {
     arena: Arena,
     post: Post,
@@ -32,8 +36,8 @@ fn bring_home(from: &Guests, to: &Post) -> usize {
 #[test]
 fn a_lease_travels_is_written_there_and_comes_home() {
     let home = lane(3, 8);
-    let parcel = home.arena.copy_of(b"from home").unwrap().parcel(1, 0).unwrap();
-    assert_eq!((home.arena.used(), home.post.counts(0).parcels), (256, 1));
+    let parcel = home.arena.copy_of(b"from home").unwrap().parcel(1, at(0)).unwrap();
+    assert_eq!((home.arena.used(), home.post.counts(at(0)).parcels), (256, 1));
     let parcel = thread::spawn(|| {
         let (guests, mut there) = (Guests::default(), parcel);
         there.bytes_mut().unwrap()[..4].copy_from_slice(b"back");
@@ -45,7 +49,7 @@ fn a_lease_travels_is_written_there_and_comes_home() {
         homeward.pop().unwrap()
     });
     home.post.take_home(parcel.join().unwrap());
-    let counts = home.post.counts(0);
+    let counts = home.post.counts(at(0));
     assert_eq!((home.arena.used(), counts.parcels, counts.bytes, counts.sent), (0, 0, 0, 1));
 }
 
@@ -53,7 +57,7 @@ fn a_lease_travels_is_written_there_and_comes_home() {
 fn shared_bytes_stay_at_home_while_they_are_abroad_and_are_written_by_nobody() {
     let (home, away) = (lane(0, 8), lane(1, 8));
     let value = home.arena.copy_of(b"a value").unwrap().share();
-    let mut parcels: Vec<_> = (0..2).map(|_| value.slice(2..7).parcel(1, 0).unwrap()).collect();
+    let mut parcels: Vec<_> = (0..2).map(|_| value.slice(2..7).parcel(1, at(0)).unwrap()).collect();
     assert!(parcels[0].bytes_mut().is_none() && !value.is_only());
     let guests: Vec<_> = parcels.drain(..).map(|parcel| away.guests.admit(parcel)).collect();
     drop(value);
@@ -66,22 +70,22 @@ fn shared_bytes_stay_at_home_while_they_are_abroad_and_are_written_by_nobody() {
 fn an_eighth_of_the_region_is_abroad_at_the_most() {
     let home = lane(0, 64);
     let leases: Vec<_> = (0..5).map(|_| home.arena.lease(MIB / 4).unwrap()).collect();
-    let mut sent: Vec<_> = leases.into_iter().map(|lease| lease.parcel(1, 0)).collect();
+    let mut sent: Vec<_> = leases.into_iter().map(|lease| lease.parcel(1, at(0))).collect();
     let (lease, refused) = sent.pop().unwrap().unwrap_err();
-    assert_eq!((refused, lease.capacity(), home.post.counts(0).bytes), (ParcelRefused::TooMuch, MIB / 4, MIB));
+    assert_eq!((refused, lease.capacity(), home.post.counts(at(0)).bytes), (ParcelRefused::TooMuch, MIB / 4, MIB));
     drop(sent.pop());
     home.post.find_lost();
-    assert!(lease.parcel(1, 0).is_ok(), "what has come home makes room");
+    assert!(lease.parcel(1, at(0)).is_ok(), "what has come home makes room");
 }
 
 #[test]
 fn more_parcels_than_may_be_away_are_refused() {
     let home = lane(0, 2);
     let value = home.arena.copy_of(b"x").unwrap().share();
-    let sent: Vec<_> = (0..3).map(|_| value.parcel(1, 0)).collect();
+    let sent: Vec<_> = (0..3).map(|_| value.parcel(1, at(0))).collect();
     assert_eq!(sent[2].as_ref().unwrap_err(), &ParcelRefused::TooMuch);
-    assert_eq!((home.post.counts(0).parcels, home.post.counts(0).refused), (2, 1));
-    let closed = Arena::new(1).unwrap().copy_of(b"x").unwrap().parcel(1, 0).unwrap_err();
+    assert_eq!((home.post.counts(at(0)).parcels, home.post.counts(at(0)).refused), (2, 1));
+    let closed = Arena::new(1).unwrap().copy_of(b"x").unwrap().parcel(1, at(0)).unwrap_err();
     assert_eq!(closed.1, ParcelRefused::Closed);
 }
 
@@ -89,34 +93,34 @@ fn more_parcels_than_may_be_away_are_refused() {
 fn who_keeps_a_parcel_too_long_gets_no_other_until_it_is_back() {
     let (home, away) = (lane(0, 8), lane(1, 8));
     let value = home.arena.copy_of(b"x").unwrap().share();
-    let first = away.guests.admit(value.parcel(1, 10).unwrap());
-    let second = away.guests.admit(value.parcel(1, 20).unwrap());
-    assert!(value.parcel(1, 10 + OVERDUE).is_ok());
-    assert_eq!(value.parcel(1, 11 + OVERDUE).unwrap_err(), ParcelRefused::Overdue);
-    assert!(value.parcel(2, 11 + OVERDUE).is_ok(), "another lane is not to blame");
+    let first = away.guests.admit(value.parcel(1, at(10)).unwrap());
+    let second = away.guests.admit(value.parcel(1, at(20)).unwrap());
+    assert!(value.parcel(1, at(10 + OVERDUE)).is_ok());
+    assert_eq!(value.parcel(1, at(11 + OVERDUE)).unwrap_err(), ParcelRefused::Overdue);
+    assert!(value.parcel(2, at(11 + OVERDUE)).is_ok(), "another lane is not to blame");
     home.post.find_lost();
-    let counts = home.post.counts(11 + OVERDUE);
+    let counts = home.post.counts(at(11 + OVERDUE));
     assert_eq!((counts.overdue, counts.parcels, counts.refused, counts.found), (1, 2, 1, 2));
     drop(first);
     bring_home(&away.guests, &home.post);
-    assert!(value.parcel(1, 20 + OVERDUE).is_ok());
+    assert!(value.parcel(1, at(20 + OVERDUE)).is_ok());
     drop(second);
 }
 
 #[test]
 fn what_is_dropped_on_its_way_is_found() {
     let home = lane(0, 8);
-    let parcels: Vec<_> = (0..3).map(|_| home.arena.copy_of(b"lost").unwrap().parcel(1, 0).unwrap()).collect();
+    let parcels: Vec<_> = (0..3).map(|_| home.arena.copy_of(b"lost").unwrap().parcel(1, at(0)).unwrap()).collect();
     thread::spawn(move || drop(parcels)).join().unwrap();
     assert_eq!(home.arena.used(), 768);
     home.post.find_lost();
-    assert_eq!((home.arena.used(), home.post.counts(0).found), (0, 3));
+    assert_eq!((home.arena.used(), home.post.counts(at(0)).found), (0, 3));
 }
 
 #[test]
 fn memory_outlives_its_lane_until_the_last_parcel_is_gone() {
     let (home, away) = (lane(0, 8), lane(1, 8));
-    let parcels = [1u8, 2].map(|byte| home.arena.copy_of(&[byte; 5_000]).unwrap().parcel(1, 0).unwrap());
+    let parcels = [1u8, 2].map(|byte| home.arena.copy_of(&[byte; 5_000]).unwrap().parcel(1, at(0)).unwrap());
     let guests = parcels.map(|parcel| away.guests.admit(parcel));
     drop(home);
     for (guest, byte) in guests.iter().zip([1, 2]) {
@@ -130,7 +134,7 @@ fn memory_outlives_its_lane_until_the_last_parcel_is_gone() {
 #[test]
 fn a_guest_is_written_by_its_only_view() {
     let (home, away) = (lane(0, 8), lane(1, 8));
-    let mut guest = away.guests.admit(home.arena.copy_of(b"abcdef").unwrap().parcel(1, 0).unwrap());
+    let mut guest = away.guests.admit(home.arena.copy_of(b"abcdef").unwrap().parcel(1, at(0)).unwrap());
     guest.skip(1);
     guest.truncate(4);
     guest.bytes_mut().unwrap()[0] = b'B';
@@ -146,7 +150,7 @@ fn a_chain_is_made_of_guests_as_of_own_memory() {
     let (home, away) = (lane(0, 8), lane(1, 8));
     let mut chain = Chain::new();
     chain.push(Segment::Static(b"<"));
-    chain.push(away.guests.admit(home.arena.copy_of(b"a guest").unwrap().parcel(1, 0).unwrap()));
+    chain.push(away.guests.admit(home.arena.copy_of(b"a guest").unwrap().parcel(1, at(0)).unwrap()));
     let mut front = Chain::new();
     chain.move_to(3, &mut front);
     let mut bytes = [0; 8];
@@ -166,7 +170,7 @@ proptest! {
             match choice % 4 {
                 0 | 1 => {
                     let lease = lanes[from].arena.copy_of(&[choice; 300]).unwrap();
-                    let parcel = if choice % 2 == 0 { lease.parcel(to, time as u64).ok() } else { lease.share().parcel(to, time as u64).ok() };
+                    let parcel = if choice % 2 == 0 { lease.parcel(to, at(time as u64)).ok() } else { lease.share().parcel(to, at(time as u64)).ok() };
                     let Some(parcel) = parcel else { continue };
                     if choice % 8 != 0 {
                         guests.push((choice, lanes[to].guests.admit(parcel)));
@@ -182,7 +186,7 @@ proptest! {
             }
             prop_assert!(guests.iter().all(|(byte, guest)| **guest == [*byte; 300]));
             for lane in &lanes {
-                let counts = lane.post.counts(0);
+                let counts = lane.post.counts(at(0));
                 prop_assert_eq!(lane.arena.used(), counts.bytes);
                 prop_assert!(counts.bytes <= MIB && counts.parcels <= 16);
             }
@@ -195,7 +199,7 @@ proptest! {
         }
         for lane in &lanes {
             lane.post.find_lost();
-            prop_assert_eq!((lane.arena.used(), lane.post.counts(0).parcels), (0, 0));
+            prop_assert_eq!((lane.arena.used(), lane.post.counts(at(0)).parcels), (0, 0));
             prop_assert!(lane.arena.lease(LEASE_BYTES_MAX).is_some());
         }
     }

@@ -38,7 +38,7 @@ impl Ports {
             self.push(Asked { number, handle: Handle::NOBODY }, op);
         }
         let now = world.now();
-        self.advance(now);
+        self.advance(now.nanoseconds());
         let has_more = self.has_more();
         let state = &mut *world.0.borrow_mut();
         let own = &mut state.lanes[lane];

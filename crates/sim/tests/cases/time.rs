@@ -3,15 +3,16 @@
 use crate::bench::Bench;
 use corelane_seam::{Arena, Driver, Op, Outcome, StreamOp, StreamOutcome, Tuning, Wait};
 use corelane_sim::{FaultKind, Faults, Random, Turn, World};
+use std::time::Duration;
 
 #[test]
 fn a_lane_sleeps_until_its_time_and_no_longer() {
     let mut bench = Bench::new(Faults::none());
     bench.step();
-    let time = bench.world.now() + 5_000_000;
-    bench.collect(0, Wait::Until(time));
-    bench.world.alarm(time - 1, 1);
-    assert_eq!((bench.world.step(), bench.world.now()), (Some(Turn::Alarm(1)), time - 1));
+    let time = bench.world.now() + Duration::from_millis(5);
+    bench.collect(0, Wait::Until(time.nanoseconds()));
+    bench.world.alarm(time - Duration::from_nanos(1), 1);
+    assert_eq!((bench.world.step(), bench.world.now()), (Some(Turn::Alarm(1)), time - Duration::from_nanos(1)));
     assert_eq!((bench.world.step(), bench.world.now()), (Some(Turn::Lane(0)), time));
     bench.collect(0, Wait::Forever);
     assert!(!bench.lanes[0].is_asleep(), "it has woken");
@@ -24,7 +25,7 @@ fn a_lane_sleeps_until_its_time_and_no_longer() {
 #[test]
 fn a_lane_that_does_not_want_to_sleep_lets_time_pass() {
     let mut bench = Bench::new(Faults::none());
-    bench.world.alarm(bench.world.now() + 1_000_000, 1);
+    bench.world.alarm(bench.world.now() + Duration::from_millis(1), 1);
     let mut turns = 0;
     while let Some(Turn::Lane(0)) = bench.world.step() {
         bench.collect(0, Wait::No);
@@ -39,10 +40,10 @@ fn time_can_pass_with_all_that_happens_and_nobody_running() {
     let (socket, peer) = bench.pipe();
     let before = bench.world.report();
     peer.send(b"on the way");
-    bench.world.pass(1);
-    assert_eq!((bench.lanes[0].readable_bytes(socket), bench.world.now()), (0, before.now + 1));
-    bench.world.pass(1_000_000);
-    assert_eq!((bench.lanes[0].readable_bytes(socket), bench.world.now()), (10, before.now + 1_000_001));
+    bench.world.pass(Duration::from_nanos(1));
+    assert_eq!((bench.lanes[0].readable_bytes(socket), bench.world.now()), (0, before.now + Duration::from_nanos(1)));
+    bench.world.pass(Duration::from_millis(1));
+    assert_eq!((bench.lanes[0].readable_bytes(socket), bench.world.now()), (10, before.now + Duration::from_nanos(1_000_001)));
     assert_eq!(bench.world.report().turns, before.turns);
 }
 
@@ -85,11 +86,11 @@ fn a_late_bell_comes_later_and_is_never_lost() {
 fn clocks_jump_and_sleepers_wake_for_nothing() {
     let mut bench = Bench::new(Faults { clock_jump: 1_000, spurious_wake: 1_000, ..Faults::none() });
     let start = bench.world.now();
-    bench.world.alarm(start + 1, 1);
+    bench.world.alarm(start + Duration::from_nanos(1), 1);
     bench.settle();
-    assert!(bench.world.now() > start + 1_000_000);
+    assert!(bench.world.now() > start + Duration::from_millis(1));
     let before = bench.world.report().turns;
-    bench.world.alarm(bench.world.now() + 60_000_000_000, 1);
+    bench.world.alarm(bench.world.now() + Duration::from_secs(60), 1);
     bench.settle();
     let counts = bench.world.report();
     assert!(counts.turns > before && counts.faults.of(FaultKind::SpuriousWake) > 0);

@@ -4,6 +4,7 @@ use super::service::Found;
 use corelane_sim::{DatagramPeer, Peer, Random, Status, World};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// How a client behaves.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl Client {
         let bytes = if habit == Habit::Crumbs { random.one_to(64) } else { random.one_to(6_000) };
         let message = (0..bytes).map(|_| random.bits() as u8).collect();
         if habit == Habit::Slow {
-            world.alarm(world.now() + 20 * random.delay(), peer.id() as u64);
+            world.alarm(world.now() + Duration::from_nanos(20 * random.delay()), peer.id() as u64);
         }
         Self { may_read: habit != Habit::Slow, peer, habit, message, sent: 0, got: 0, is_done: false }
     }

@@ -6,10 +6,11 @@ use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane_seam::{FrameMemory, Trains};
 use corelane_sim::{CardSetup, Faults, Interface, SimDriver, SimPort, Turn, World};
 use corelane_watch::{Description, LaneName, Page};
+use std::time::Duration;
 
 const OWN: [u8; 4] = [10, 0, 0, 1];
 const PORT: u16 = 60_007;
-const MS: u64 = 1_000_000;
+const MS: Duration = Duration::from_millis(1);
 
 /// Who asks for the stack's address (ARP).
 const QUESTION: [u8; 42] = {
@@ -126,7 +127,7 @@ impl Rig {
 
     /// Lets ten milliseconds pass.
     fn pass(&mut self) {
-        self.world.alarm(self.world.now() + 10 * MS, 1);
+        self.world.alarm(self.world.now() + MS * 10, 1);
         while let Turn::Lane(_) = self.world.step().expect("the alarm is to come") {
             let lane = self.lane.as_mut().expect("only a lane that lives has a turn");
             if lane.turn() == LaneTurn::Ended {

@@ -15,6 +15,7 @@ use corelane_wire::packet::neighbour::Message;
 use corelane_wire::packet::{Network, Packet, UpperLayer, icmp, icmpv6};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub const FRAMES: usize = 1024;
 
@@ -79,7 +80,7 @@ impl Alone {
     pub fn settle(&mut self) {
         for _ in 0..20 {
             self.stack.collect(Wait::No, 64, &mut self.completions);
-            self.world.pass(50_000);
+            self.world.pass(Duration::from_micros(50));
         }
         self.stack.collect(Wait::No, 64, &mut self.completions);
     }
@@ -236,7 +237,7 @@ fn nobody_answers_and_what_waited_is_dropped_in_time() {
         assert_eq!(alone.send(socket, to, b"lost"), (1, 0));
         let mut questions = 0;
         for _ in 0..40 {
-            alone.world.pass(100_000_000);
+            alone.world.pass(Duration::from_millis(100));
             alone.settle();
             questions += alone.test.take().len();
         }
@@ -401,7 +402,7 @@ fn a_datagram_whose_fragments_do_not_come_is_given_up_and_its_sender_told() {
     assert!(alone.ask(&frames[..1]).is_empty());
     assert_eq!(alone.memory.counts().held, 1);
     for _ in 0..31 {
-        alone.world.pass(1_000_000_000);
+        alone.world.pass(Duration::from_secs(1));
         alone.settle();
     }
     let told = alone.test.take();
@@ -413,7 +414,7 @@ fn a_datagram_whose_fragments_do_not_come_is_given_up_and_its_sender_told() {
         _ => None,
     });
     assert_eq!(told, Some(true));
-    alone.world.pass(5_000_000_000);
+    alone.world.pass(Duration::from_secs(5));
     alone.settle();
     assert!(alone.is_clean(), "{:?}", alone.memory.counts());
 }
@@ -429,7 +430,7 @@ fn an_interface_that_goes_down_comes_back_and_one_that_is_gone_is_told() {
     alone.send(socket, SocketAddr::new(TEST.into(), 9), b"lost");
     assert_eq!(alone.stack.counts().of(Drop::Frames), 1, "what could not leave is counted");
     alone.card.set_up(true);
-    alone.world.pass(50_000_000);
+    alone.world.pass(Duration::from_millis(50));
     alone.settle();
     alone.meet();
     assert!(alone.stack.counts().downs > 0 && alone.stack.port_fault().is_none());

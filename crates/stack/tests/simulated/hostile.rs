@@ -8,6 +8,7 @@ use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::{EtherType, IpProtocol};
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// One frame of each kind that the stack knows.
 fn seeds(mac: Mac) -> Vec<Vec<u8>> {
@@ -36,7 +37,7 @@ fn seeds(mac: Mac) -> Vec<Vec<u8>> {
 /// The stack answers as ever, and holds nothing that will not go by itself.
 fn is_well(alone: &mut Alone) {
     for _ in 0..40 {
-        alone.world.pass(1_000_000_000);
+        alone.world.pass(Duration::from_secs(1));
         alone.settle();
     }
     alone.test.take();

@@ -152,7 +152,7 @@ impl Program {
     /// Lets everybody go on until nothing moves within `nanoseconds`.
     pub fn pass(&mut self, nanoseconds: u64) {
         const OVER: u64 = 1 << 40;
-        self.world.alarm(self.world.now() + nanoseconds, OVER);
+        self.world.alarm(self.world.now() + Duration::from_nanos(nanoseconds), OVER);
         loop {
             match self.world.step().expect("the alarm is to come") {
                 Turn::Lane(lane) => self.turn(lane),

@@ -13,6 +13,7 @@ use corelane_wire::packet::icmp::{self, Code};
 use corelane_wire::packet::neighbour::{AdvertisementFlags, Choice, Message, Options};
 use corelane_wire::packet::{EtherType, IpProtocol, Packet, UpperLayer, icmpv6};
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 const PORT: u16 = 60_007;
 /// The test's machine and the stack, in both families.
@@ -216,7 +217,7 @@ fn first_alone(ends: (IpAddr, IpAddr), protocol: IpProtocol, message: &[u8]) -> 
     let frame = ethernet(alone.mac(), kind(ends.0), &first);
     assert!(alone.ask(&[frame]).is_empty());
     for _ in 0..61 {
-        alone.world.pass(1_000_000_000);
+        alone.world.pass(Duration::from_secs(1));
         alone.settle();
     }
     alone.stack.counts().errors_out as usize

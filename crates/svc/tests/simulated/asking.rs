@@ -4,6 +4,7 @@
 use crate::for_seeds;
 use crate::rig::{Family, MS, Nobody, Rig, RigPlan, S, address, client, patient};
 use corelane_lane::{Order as Command, Silence};
+use corelane_seam::nanoseconds;
 use corelane_seam::{Instant, Outcome};
 use corelane_sim::{Faults, Random, Report, World};
 use corelane_svc::{
@@ -106,7 +107,7 @@ impl Gossip {
             let (to, hops) = (self.random.below(cx.lanes() as u64) as usize, self.random.below(3));
             let _ = self.ask(cx, to, hops, Purpose::Own);
         }
-        self.asks_at = if self.left > 0 { cx.now().nanoseconds() + self.random.below(3 * MS) } else { u64::MAX };
+        self.asks_at = if self.left > 0 { cx.now().nanoseconds() + self.random.below(nanoseconds(3 * MS)) } else { u64::MAX };
         self.set_alarm(cx);
     }
 
@@ -142,7 +143,7 @@ impl StreamService for Gossip {
         assert_eq!(from, asker.map_or(Origin::Outside, Origin::Lane));
         match self.random.below(7) {
             0 => {
-                let at = cx.now().nanoseconds() + self.random.below(5 * MS);
+                let at = cx.now().nanoseconds() + self.random.below(nanoseconds(5 * MS));
                 self.keep(at, number, call);
                 self.set_alarm(cx);
             }
@@ -270,7 +271,7 @@ impl Case {
             self.settle(None);
             self.rig.control.give(Command::Drain);
         } else {
-            self.rig.wait(random.below(20 * MS));
+            self.rig.wait(random.time_below(20 * MS));
         }
         match self.trouble {
             Trouble::Drain => self.rig.control.give(Command::Drain),
@@ -452,7 +453,7 @@ fn questions_from_outside_have_one_outcome_each() {
                 Err(unheard) => full += usize::from(unheard.why == Silence::Full),
             }
             if number % 100 == 99 {
-                case.rig.wait(random.below(10 * MS));
+                case.rig.wait(random.time_below(10 * MS));
             }
         }
         assert!(full > 0, "the bound was met");

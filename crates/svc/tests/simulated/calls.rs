@@ -31,7 +31,7 @@ enum Event {
 struct Told {
     lane: usize,
     service: usize,
-    now: u64,
+    now: Instant,
     event: Event,
 }
 
@@ -50,7 +50,7 @@ impl<F: FnMut(&mut Cx<'_>, &Event) + 'static> Scripted<F> {
             assert_eq!(cx.fault(), None, "a fault in {event:?}");
         }
         (self.act)(cx, &event);
-        self.seen.borrow_mut().push(Told { lane: cx.lane(), service: self.service, now: cx.now().nanoseconds(), event });
+        self.seen.borrow_mut().push(Told { lane: cx.lane(), service: self.service, now: cx.now(), event });
     }
 }
 
@@ -195,13 +195,13 @@ fn alarms(seed: u64, faults: Faults) -> Report {
                 Event::Message(at) => at,
                 _ => {
                     cx.now().nanoseconds()
-                        + [0, random.below(3_000), random.below(3 * MS), random.below(S)][random.below(4) as usize]
+                        + [0, random.below(3_000), random.below(3_000_000), random.below(1_000_000_000)][random.below(4) as usize]
                 }
             };
             // Some words come while an alarm is set: they replace it.
             due.borrow_mut()[lane][service] = Some(at);
             cx.start_alarm(Instant::from_nanoseconds(at), 0).unwrap();
-            let _ = cx.send((lane + 1) % 3, cx.now().nanoseconds() + random.below(20 * MS));
+            let _ = cx.send((lane + 1) % 3, cx.now().nanoseconds() + random.below(20_000_000));
         }
     });
     rig.wait(2 * S);
@@ -237,30 +237,30 @@ fn on_a_busy_lane_an_alarm_comes_in_the_first_turn_that_it_can() {
         let faults = if seed % 2 == 0 { Faults::none() } else { Faults { clock_jump: 0, ..Faults::all(seed) } };
         let world = World::new(seed, faults);
         let mut random = Random::new(seed);
-        let times: Vec<u64> = (0..20).map(|_| world.now() + random.below(3 * MS)).collect();
+        let times: Vec<Instant> = (0..20).map(|_| world.now() + random.time_below(3 * MS)).collect();
         let (end, asked) = (world.now() + 4 * MS, times.clone());
         let (mut rig, seen) = clients(&world, 1, 2, patient(), move |_, service| {
             let mut times = asked.clone();
             times.sort_unstable_by(|a, b| b.cmp(a));
             move |cx: &mut Cx<'_>, _: &Event| match service {
-                0 if cx.now().nanoseconds() < end => cx.start_alarm(cx.now(), 0).unwrap(),
+                0 if cx.now() < end => cx.start_alarm(cx.now(), 0).unwrap(),
                 0 => {}
-                _ => cx.start_alarm(Instant::from_nanoseconds(times.pop().unwrap_or(u64::MAX)), 0).unwrap(),
+                _ => cx.start_alarm(times.pop().unwrap_or(Instant::NEVER), 0).unwrap(),
             }
         });
         rig.wait(S);
         let seen = seen.borrow();
-        let turns: Vec<u64> = seen.iter().filter(|told| told.service == 0).map(|told| told.now).collect();
-        let rings: Vec<u64> =
+        let turns: Vec<Instant> = seen.iter().filter(|told| told.service == 0).map(|told| told.now).collect();
+        let rings: Vec<Instant> =
             seen.iter().filter(|told| told.service == 1 && told.event == Event::Alarm).map(|told| told.now).collect();
         let mut times = times;
         times.sort_unstable();
         assert_eq!(rings.len(), times.len(), "each rings once");
-        let mut earliest = 0;
+        let mut earliest = Instant::from_nanoseconds(0);
         for (&time, &ring) in times.iter().zip(&rings) {
             // It was set in the turn in which the one before it rang.
             let first = turns.iter().copied().find(|&turn| turn >= time && turn > earliest);
-            assert_eq!(Some(ring), first.or(Some(ring).filter(|&ring| ring >= end)), "due at {time}");
+            assert_eq!(Some(ring), first.or(Some(ring).filter(|&ring| ring >= end)), "due at {time:?}");
             earliest = ring;
         }
         drop(seen);
@@ -273,18 +273,18 @@ fn on_a_busy_lane_an_alarm_comes_in_the_first_turn_that_it_can() {
 fn an_idle_lane_wakes_for_its_alarm_and_sleeps_until_then() {
     for_seeds(50, |seed| {
         let world = World::new(seed, Faults::none());
-        let time = world.now() + 10 * MS + seed % 1_000 * 12_345;
+        let time = world.now() + 10 * MS + Duration::from_nanos(seed % 1_000 * 12_345);
         let (mut rig, seen) = client(&world, patient(), move || {
             move |cx: &mut Cx<'_>, event: &Event| {
                 if *event == Event::Started {
-                    cx.start_alarm(Instant::from_nanoseconds(time), 0).unwrap();
+                    cx.start_alarm(time, 0).unwrap();
                 }
             }
         });
         rig.wait(S);
         assert_eq!(events(&seen), [Event::Started, Event::Alarm]);
         let rang = seen.borrow()[1].now;
-        assert!((time..time + 5_000).contains(&rang), "rang {rang}, due {time}");
+        assert!((time..time + Duration::from_micros(5)).contains(&rang), "rang {rang:?}, due {time:?}");
         let turns = rig.lane_count(LaneCounter::TurnsProductive) + rig.lane_count(LaneCounter::TurnsEmpty);
         assert!(turns < 10, "{turns} turns");
         rig.close(&mut crate::rig::Nobody);
@@ -301,14 +301,13 @@ fn an_alarm_that_is_set_again_is_replaced() {
         move |cx: &mut Cx<'_>, event: &Event| {
             if *event == Event::Started {
                 let times: &[u64] = [&[50, 20][..], &[20, 50], &[20, u64::MAX], &[30]][service];
-                times.iter().for_each(|&time| {
-                    cx.start_alarm(Instant::from_nanoseconds(start.saturating_add(time.saturating_mul(MS))), 0).unwrap()
-                });
+                times.iter().for_each(|&time| cx.start_alarm(start + Duration::from_millis(time), 0).unwrap());
             }
         }
     });
     rig.wait(S);
-    let rings: Vec<(usize, u64)> = seen.borrow()[4..].iter().map(|told| (told.service, (told.now - start) / MS)).collect();
+    let rings: Vec<(usize, u128)> =
+        seen.borrow()[4..].iter().map(|told| (told.service, (told.now - start).as_millis())).collect();
     assert_eq!(rings, [(0, 20), (3, 30), (1, 50)]);
     rig.close(&mut crate::rig::Nobody);
 }
@@ -426,10 +425,10 @@ fn the_fault_says_that_a_port_is_taken() {
 /// A listener whose backlog is full answers nobody: the client's own limit ends the attempt, or the system's.
 #[test]
 fn the_fault_says_who_gave_up_waiting() {
-    for (connect_limit, reason) in [(500 * MS, Reason::Cancelled), (u64::MAX, Reason::TimedOut)] {
+    for (connect_limit, reason) in [(500 * MS, Reason::Cancelled), (Duration::from_nanos(u64::MAX), Reason::TimedOut)] {
         let world = World::new(1, Faults::none());
         let (seen, to) = (Seen::default(), at(7));
-        let limits = patient().connect_limit(Duration::from_nanos(connect_limit));
+        let limits = patient().connect_limit(connect_limit);
         let mut rig = Rig::new(&world, &RigPlan::lanes(1), |roster| {
             let act = move |cx: &mut Cx<'_>, event: &Event| {
                 if *event == Event::Alarm {

@@ -3,6 +3,7 @@
 use crate::for_seeds;
 use crate::rig::{Family, MS, Nobody, Play, Rig, RigPlan, at};
 use corelane_lane::Order as Command;
+use corelane_seam::Instant;
 use corelane_seam::{Address, Datagrams, Fault, Lease, Reason};
 use corelane_sim::{DatagramPeer, Faults, Random, Report, Turn, World};
 use corelane_svc::{Cx, DatagramService, Error, Input, Limits, Next, Output, Peer, Replies, Silent, SocketId, StreamService};
@@ -122,7 +123,7 @@ fn noted(
 /// The numbers that a client has out on one socket, and those that came back.
 struct Asker {
     family: Family,
-    out: BTreeMap<u32, u64>,
+    out: BTreeMap<u32, Instant>,
     next: u32,
     answered: u32,
 }
@@ -130,7 +131,7 @@ struct Asker {
 /// How many numbers each socket asks for.
 const NUMBERS: u32 = 200;
 /// After how long a number is asked for again.
-const AGAIN: u64 = 20 * MS;
+const AGAIN: Duration = Duration::from_millis(20);
 
 impl Asker {
     fn new(family: Family) -> Self {
@@ -139,8 +140,8 @@ impl Asker {
 
     /// Asks for numbers until `window` are out, some in trains and some singly, and again for what has been out for too long.
     fn ask(&mut self, cx: &mut Cx<'_>, socket: SocketId, mut replies: Option<&mut Replies>, window: usize) {
-        let (now, to) = (cx.now().nanoseconds(), self.family.at(ECHO));
-        let late = self.out.iter().filter(|out| out.1 + AGAIN <= now).map(|out| *out.0);
+        let (now, to) = (cx.now(), self.family.at(ECHO));
+        let late = self.out.iter().filter(|out| *out.1 + AGAIN <= now).map(|out| *out.0);
         let more = window.saturating_sub(self.out.len()).min((NUMBERS - self.next) as usize) as u32;
         let numbers: Vec<u32> = late.chain(self.next..self.next + more).collect();
         self.next += more;
@@ -179,7 +180,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
         Box::new(move |cx: &mut Cx<'_>, event, replies: Option<&mut Replies>| match event {
             Event::Started => {
                 (0..sockets).for_each(|_| open(cx, family, &mut askers.borrow_mut()));
-                cx.start_alarm(Duration::from_nanos(AGAIN), 0).unwrap();
+                cx.start_alarm(AGAIN, 0).unwrap();
             }
             Event::Received(socket, from, bytes) => {
                 assert!(family.is_at(&from, ECHO), "{from}");
@@ -190,7 +191,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
             }
             Event::Alarm => {
                 askers.borrow_mut().iter_mut().for_each(|(&socket, asker)| asker.ask(cx, socket, None, window));
-                cx.start_alarm(Duration::from_nanos(AGAIN), 0).unwrap();
+                cx.start_alarm(AGAIN, 0).unwrap();
             }
             Event::Opened(_, Ok(_)) => {}
             Event::Opened(socket, Err(fault)) => {
@@ -205,7 +206,7 @@ pub fn run(seed: u64, faults: Faults) -> Report {
     let is_done = || askers.borrow().values().all(|asker| asker.answered == NUMBERS) && !askers.borrow().is_empty();
     while !is_done() {
         rig.wait(AGAIN);
-        assert!(world.now() < 1_000_000 * MS, "it never comes to an end");
+        assert!(world.now() < Instant::from_nanoseconds(0) + 1_000_000 * MS, "it never comes to an end");
     }
     assert_eq!(rig.count(C::DatagramSocketsOpen), sockets as u64);
     if faults == Faults::none() {
@@ -490,7 +491,7 @@ fn a_drain_ends_clients_whatever_they_do() {
             }
             _ => {}
         });
-        rig.wait(seed % 4 * MS);
+        rig.wait((seed % 4) as u32 * MS);
         rig.control.give(Command::Drain);
         rig.close(&mut Nobody);
         assert!(late.borrow().iter().all(|error| matches!(error, Error::Draining | Error::SocketsFull { .. })));
@@ -532,7 +533,7 @@ fn at_the_deadline_a_drain_waits_for_no_socket() {
     let begun = world.now();
     rig.control.give(Command::Drain);
     rig.until_ended(&mut Nobody);
-    assert!(rig.has_ended() && (100 * MS..200 * MS).contains(&(world.now() - begun)), "{}", world.now() - begun);
+    assert!(rig.has_ended() && (100 * MS..200 * MS).contains(&(world.now() - begun)), "{:?}", world.now() - begun);
     assert_eq!(rig.count(C::DrainDeadlineHits), 1);
     drop(held);
     world.check().unwrap();

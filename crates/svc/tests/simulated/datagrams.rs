@@ -9,6 +9,7 @@ use corelane_sim::{DatagramPeer, Faults, Random, Report, Turn, World};
 use corelane_svc::{Cx, DatagramService, Limits, Replies, Silent};
 use corelane_watch::ServiceCounter as C;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 pub const PORT: u16 = 9;
 const ARRIVED: u64 = 110_000;
@@ -120,11 +121,11 @@ pub fn run(seed: u64, faults: Faults) -> Report {
                 shouter.send(to, datagram);
             }
         }
-        rig.pass(random.below(MS), &mut shouters);
+        rig.pass(random.time_below(MS), &mut shouters);
     }
-    rig.pass(10 * ARRIVED, &mut shouters);
+    rig.pass(Duration::from_nanos(10 * ARRIVED), &mut shouters);
     rig.drain(&mut shouters);
-    rig.pass(10 * ARRIVED, &mut shouters);
+    rig.pass(Duration::from_nanos(10 * ARRIVED), &mut shouters);
     shouters.0.iter_mut().for_each(Shouter::hear);
     world.check().unwrap();
     let refused = rig.count(C::DatagramsRefused);
@@ -263,10 +264,10 @@ fn a_drain_answers_what_was_readable() {
             (0..1 + random.below(200))
                 .for_each(|number| shouter.send(to, [b"d", &pattern(number, number as usize)[..]].concat()));
         }
-        rig.pass(ARRIVED, &mut shouters);
+        rig.pass(Duration::from_nanos(ARRIVED), &mut shouters);
         rig.control.give(Command::Drain);
         rig.drain(&mut shouters);
-        rig.pass(ARRIVED, &mut shouters);
+        rig.pass(Duration::from_nanos(ARRIVED), &mut shouters);
         for shouter in &mut shouters.0 {
             shouter.hear();
             let (sent, got) = (shouter.sent.len(), shouter.got.len());
@@ -285,7 +286,7 @@ fn a_drain_ends_though_datagrams_keep_coming() {
     let begun = world.now();
     while !rig.has_ended() {
         shouters.0[0].send(at(PORT), vec![1; 100]);
-        rig.pass(1_000, &mut shouters);
+        rig.pass(Duration::from_micros(1), &mut shouters);
         assert!(world.now() - begun < 1_000 * MS, "it never ends");
     }
     rig.close(&mut Nobody);
@@ -304,7 +305,7 @@ fn what_a_socket_has_no_room_for_is_counted() {
             (0..count).for_each(|_| shouters.0[0].send(at(PORT), vec![b'd'; 1_000]));
             sent += count;
             // All of it arrives before the lane has a turn.
-            world.pass(10 * ARRIVED);
+            world.pass(Duration::from_nanos(10 * ARRIVED));
             sent
         };
         let mut dropped = 0;

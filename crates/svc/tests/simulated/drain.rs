@@ -34,7 +34,7 @@ impl StreamService for Slow {
         while let Some(end) = input.position(b'\n') {
             let Ok(ticket) = output.hold(Order::Kept) else { break };
             let Some(line) = input.take_shared(end + 1) else { break };
-            cx.start_timer(Duration::from_nanos((1 + self.next * 97 % self.slowness) * MS), self.next).unwrap();
+            cx.start_timer(Duration::from_millis(1 + self.next * 97 % self.slowness), self.next).unwrap();
             self.asked.insert(self.next, (ticket, line.to_vec()));
             self.next += 1;
         }
@@ -145,20 +145,20 @@ pub fn run_with<S: StreamService>(seed: u64, case: Case, lanes: usize, make: imp
     let mut rig = Rig::serving(&world, &RigPlan::lanes(lanes).family(Family::of(seed)), limits, make);
     let mut askers = Askers { list: Vec::new(), may_ask: true };
     askers.list.extend((0..12).map(|number| Asker::new(rig.connect(number), seed, line)));
-    rig.pass(30 * MS + Random::new(seed).below(5 * MS), &mut askers);
+    rig.pass(30 * MS + Random::new(seed).time_below(5 * MS), &mut askers);
     askers.may_ask = false;
     askers.list.iter_mut().filter(|asker| asker.peer.status() == Status::Open).for_each(Asker::ask);
-    rig.pass(ARRIVED, &mut askers);
+    rig.pass(Duration::from_nanos(ARRIVED), &mut askers);
     askers.list.iter_mut().for_each(|asker| asker.due = asker.asked.len());
     // These wait to be accepted when the order comes, and ask their one request after it.
     askers.list.extend((0..3).map(|number| Asker { due: 1, ..Asker::new(rig.connect(30 + number), seed, line) }));
-    world.pass(2 * ARRIVED);
+    world.pass(Duration::from_nanos(2 * ARRIVED));
     rig.control.give(Command::Drain);
     let ordered = world.now();
     // Each lane sees the order in its next turn; who comes after that is refused.
-    let has_seen = |lane: &LaneSnapshot| lane.values.get(LaneCounter::LastTurnNanoseconds) > ordered;
+    let has_seen = |lane: &LaneSnapshot| lane.values.get(LaneCounter::LastTurnNanoseconds) > ordered.nanoseconds();
     while rig.snapshot().lanes.iter().any(|lane| !has_seen(lane) && lane.state() != Some(LaneState::Ended)) {
-        rig.pass(10_000, &mut askers);
+        rig.pass(Duration::from_micros(10), &mut askers);
     }
     let late = rig.connect(50);
     rig.drain(&mut askers);

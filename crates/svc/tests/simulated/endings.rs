@@ -52,7 +52,7 @@ fn rows(stage: &Stage) -> Vec<(u32, u64, ConnectionState)> {
 fn the_page_says_since_when_each_is_there_and_how_it_ends() {
     let mut stage = Stage::new(Limits::default());
     assert_eq!(rows(&stage), []);
-    let first = stage.rig.world.now() / S;
+    let first = stage.rig.world.now().nanoseconds() / 1_000_000_000;
     let peer = stage.rig.connect(1);
     stage.rig.wait(3 * S);
     let other = stage.rig.connect(2);

@@ -217,7 +217,7 @@ fn a_lane_that_leaves_accepts_what_waits_and_comes_back() {
         let seen = Seen::default();
         let mut rig = rig(&world, 3, false, &seen);
         let early: Vec<_> = (0..60).map(|number| rig.connect(number)).collect();
-        rig.wait(MS * (seed % 20) / 4);
+        rig.wait(MS * (seed % 20) as u32 / 4);
         let left = tell(&rig, 1, Command::Leave);
         rig.wait(S);
         assert_eq!(left.try_recv(), Ok(Ok(())));

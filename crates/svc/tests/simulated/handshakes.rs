@@ -525,7 +525,7 @@ struct Laborious {
 
 impl Transform for Laborious {
     fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
-        *self.steps.borrow_mut().entry(passage.now).or_default() += 1;
+        *self.steps.borrow_mut().entry(passage.now.nanoseconds()).or_default() += 1;
         if self.left > 0 {
             self.left -= 1;
             return Ok(Progress::More);

@@ -9,6 +9,7 @@ use corelane_sim::{Faults, Random, Report, World};
 use corelane_svc::{Input, Next, Notes, Order, Output, Peer, StreamService, Ticket};
 use corelane_watch::ServiceCounter as C;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Files of the server, by number: their lengths.
 pub const LENGTHS: [usize; 6] = [0, 1, 700, 5_000, 70_000, 300_000];
@@ -227,7 +228,7 @@ fn files_of_connections_that_break_off_are_closed() {
         }
         let mut opened = 0;
         while let Some(peer) = peers.pop() {
-            rig.wait(random.below(300_000));
+            rig.wait(Duration::from_nanos(random.below(300_000)));
             opened = opened.max(world.open_files());
             match random.below(3) {
                 0 => peer.close(),

@@ -5,6 +5,7 @@ use crate::for_seeds;
 use crate::puppet::{Book, Puppet, Stage};
 use crate::rig::Talker;
 use crate::rig::{Family, MS, Nobody, Rig, RigPlan, S, address, at, client, endings, patient};
+use corelane_seam::nanoseconds;
 use corelane_seam::{Fault, Reason};
 use corelane_sim::{Faults, Peer, Report, Status, World};
 use corelane_svc::{Ending, Limits};
@@ -49,7 +50,7 @@ impl Case {
 
     /// Lets time pass, with the witness at work all the while.
     fn wait(&mut self, nanoseconds: u64) {
-        let end = self.stage.rig.world.now() + nanoseconds;
+        let end = self.stage.rig.world.now() + Duration::from_nanos(nanoseconds);
         while self.stage.rig.world.now() < end {
             let left = end - self.stage.rig.world.now();
             self.stage.rig.wait(left.min(500 * MS));
@@ -81,14 +82,14 @@ fn connections_over_the_bound_wait_and_are_served_later() {
     for peer in &peers {
         peer.send(b"say served\n");
     }
-    case.wait(20 * MS);
+    case.wait(nanoseconds(20 * MS));
     let served = |peers: &[Peer]| peers.iter().map(|peer| bytes(peer) > 0).collect::<Vec<_>>();
     assert_eq!(served(&peers), [true, true, false, false]);
     assert_eq!((case.stage.rig.connections(), case.count(C::ConnectionsOpen), case.count(C::Accepts)), (3, 3, 3));
     assert!(case.count(C::ConnectionsMaxHits) > 0);
     peers[0].close();
     peers[1].close();
-    case.wait(20 * MS);
+    case.wait(nanoseconds(20 * MS));
     assert_eq!(served(&peers[2..]), [true, true]);
     peers[2].close();
     peers[3].close();
@@ -103,7 +104,7 @@ fn connections_over_the_bound_of_their_address_are_reset() {
     assert_eq!(open, [Status::Open, Status::Open, RESET, Status::Open]);
     assert_eq!((case.count(C::ConnectionsPerPeerMaxHits), case.count(C::AcceptsRefused)), (1, 1));
     peers[0].close();
-    case.wait(5 * MS);
+    case.wait(nanoseconds(5 * MS));
     let again = case.connect(1);
     assert_eq!(case.ask(&again, "say again\n"), "again\n");
     for peer in [&peers[1], &peers[3], &again] {
@@ -115,16 +116,16 @@ fn connections_over_the_bound_of_their_address_are_reset() {
 #[test]
 fn the_lanes_cap_holds_over_all_its_connections() {
     let world = World::new(1, Faults::none());
-    let plan = RigPlan { connections_max: 2, ..RigPlan::lanes(1) };
+    let plan = RigPlan::lanes(1).connections_max(2);
     let mut case = Case::on(Stage::with(&world, &plan, Limits::default(), |_, _| None));
     let [first, second] = [1, 2].map(|number| case.connect(number));
     second.send(b"say served\n");
-    case.wait(20 * MS);
+    case.wait(nanoseconds(20 * MS));
     assert_eq!(bytes(&second), 0);
     assert!(case.stage.rig.lane_count(LaneCounter::ConnectionsCapHits) > 0);
     assert_eq!(case.count(C::ConnectionsMaxHits), 0);
     first.close();
-    case.wait(5 * MS);
+    case.wait(nanoseconds(5 * MS));
     assert_eq!(bytes(&second), 7);
     second.close();
     case.close();
@@ -136,7 +137,7 @@ fn requests_in_flight_wait_at_the_bound() {
     let peer = case.connect(1);
     assert_eq!(case.ask(&peer, "any a\nany b\nany c\nsay more\n"), "");
     assert_eq!(case.count(C::TicketsHeld), 2);
-    case.wait(10 * MS);
+    case.wait(nanoseconds(10 * MS));
     assert_eq!(case.count(C::RequestsInFlightMaxHits), 1, "one pause");
     assert_eq!(case.count(C::OutputHighHits), 0, "the output was never full");
     let witness = case.witness.clone();
@@ -172,7 +173,7 @@ fn input_waits_while_the_output_is_high() {
     let peer = case.connect(1);
     let text = "flood 200000\n".repeat(20);
     peer.send(text.as_bytes());
-    case.wait(S);
+    case.wait(nanoseconds(S));
     assert!(case.count(C::OutputHighHits) > 0);
     assert!(case.count(C::Requests) < 20, "it stopped reading");
     let used = case.stage.rig.arenas[0].used();
@@ -182,7 +183,7 @@ fn input_waits_while_the_output_is_high() {
         let piece = bytes(&peer);
         assert!(piece > 0, "it stopped at {got}");
         got += piece;
-        case.wait(2 * MS);
+        case.wait(nanoseconds(2 * MS));
     }
     assert_eq!((case.count(C::OutputMaxHits), got), (0, 4_000_000));
     peer.close();
@@ -205,7 +206,7 @@ fn output_over_the_bound_ends_a_connection_that_is_closing_too() {
     let mut case = Case::new(Limits::new().output_high(1 << 20).output_max(2 << 20));
     let peer = case.connect(1);
     case.ask(&peer, "hold never\nafter 10 flood 3000000\nclose\n");
-    case.wait(20 * MS);
+    case.wait(nanoseconds(20 * MS));
     assert_eq!((case.stage.last_ending(), case.count(C::OutputMaxHits)), (Some(Ending::Aborted), 1));
     case.close();
 }
@@ -225,14 +226,14 @@ fn is_let_in(text: &str, expected: usize) {
     let mut case = Case::new(Limits::new().output_high(64 << 10).output_max(256 << 10));
     let peer = case.connect(1);
     peer.send(text.as_bytes());
-    case.wait(S);
+    case.wait(nanoseconds(S));
     assert_eq!(peer.status(), Status::Open);
     let mut got = 0;
     while got < expected {
         let piece = bytes(&peer);
         assert!(piece > 0, "it stopped at {got} of {expected}");
         got += piece;
-        case.wait(2 * MS);
+        case.wait(nanoseconds(2 * MS));
     }
     assert_eq!((case.count(C::OutputMaxHits), got, peer.status()), (0, expected, Status::Open));
     peer.close();
@@ -255,9 +256,9 @@ fn what_is_pushed_without_asking_ends_its_connection_whatever_was_let_in() {
     let mut case = Case::new(Limits::new().output_high(64 << 10).output_max(256 << 10));
     let peer = case.connect(1);
     case.ask(&peer, "any a\nafter 20 weigh a 1000000\nafter 40 lump 100000\nafter 200 lump 100000\n");
-    case.wait(100 * MS);
+    case.wait(nanoseconds(100 * MS));
     assert_eq!((case.count(C::OutputMaxHits), case.stage.last_ending()), (0, None));
-    case.wait(200 * MS);
+    case.wait(nanoseconds(200 * MS));
     assert_eq!((case.count(C::OutputMaxHits), case.stage.last_ending()), (1, Some(Ending::Aborted)));
     case.close();
 }
@@ -285,12 +286,12 @@ fn timers_over_the_bound_are_refused_to_the_service() {
     let peer = case.connect(1);
     for _ in 0..3 {
         assert_eq!(case.ask(&peer, &"after 20 say tick\n".repeat(8)), "");
-        case.wait(30 * MS);
+        case.wait(nanoseconds(30 * MS));
         assert_eq!(bytes(&peer), 5 * 5);
     }
     assert_eq!(case.count(C::TimersMaxHits), 9);
     assert_eq!(case.ask(&peer, &("after 20 say never\nstop\n".repeat(8) + &"after 2 say tick\n".repeat(5))).len(), 25);
-    case.wait(30 * MS);
+    case.wait(nanoseconds(30 * MS));
     assert_eq!((bytes(&peer), case.count(C::TimersMaxHits)), (0, 9));
     peer.close();
     case.close();
@@ -302,13 +303,13 @@ fn what_a_service_sends_unasked_does_not_keep_a_connection_open() {
     let peer = case.connect(1);
     let pushes: String = (1..10).map(|number| format!("after {} say x\n", number * 500)).collect();
     peer.send(pushes.as_bytes());
-    case.wait(S);
+    case.wait(nanoseconds(S));
     assert_eq!((bytes(&peer), peer.status()), (4, Status::Open));
-    case.wait(2 * S);
+    case.wait(nanoseconds(2 * S));
     bytes(&peer);
     assert_eq!((peer.status(), case.count(C::IdleLimitHits)), (Status::Ended, 1));
     peer.close();
-    case.wait(S);
+    case.wait(nanoseconds(S));
     assert_eq!(case.stage.last_ending(), Some(Ending::Closing));
     case.close();
 }
@@ -319,9 +320,9 @@ fn a_connection_is_idle_from_when_its_answer_has_left() {
         let mut case = Case::new(Limits::new().idle_limit(Duration::from_secs(2)));
         let peer = case.connect(1);
         peer.send(format!("{order} a\nafter 5000 answer a late\n").as_bytes());
-        case.wait(6500 * MS);
+        case.wait(nanoseconds(6500 * MS));
         assert_eq!((bytes(&peer), peer.status()), (5, Status::Open));
-        case.wait(S);
+        case.wait(nanoseconds(S));
         assert_eq!((peer.status(), case.count(C::IdleLimitHits)), (Status::Ended, 1));
         peer.close();
         case.close();
@@ -338,18 +339,18 @@ fn a_request_that_is_held_for_too_long_ends_its_connection() {
         assert_eq!((busy.status(), stuck.status()), (Status::Open, Status::Open), "after {number} half seconds");
         busy.send(format!("any b{number}\nafter 900 answer b{number} x\nsay y\n").as_bytes());
         slow.send(format!("hold s{number}\nafter 2900 answer s{number} x\n").as_bytes());
-        case.wait(if number == 5 { 400 * MS } else { 500 * MS });
+        case.wait(if number == 5 { nanoseconds(400 * MS) } else { nanoseconds(500 * MS) });
         if number == 5 {
             break;
         }
     }
-    case.wait(200 * MS);
+    case.wait(nanoseconds(200 * MS));
     bytes(&busy);
     assert_eq!((stuck.status(), busy.status(), slow.status()), (RESET, RESET, Status::Open));
     assert_eq!((case.count(C::AnswerLimitHits), case.stage.last_ending()), (2, Some(Ending::Aborted)));
     let reports = case.stage.rig.reports.borrow().clone();
     assert!(reports.len() == 1 && reports[0].contains("answer_limit"), "it is said once: {reports:?}");
-    case.wait(4 * S);
+    case.wait(nanoseconds(4 * S));
     assert_eq!((slow.status(), bytes(&slow)), (Status::Open, 12));
     slow.close();
     case.close();
@@ -358,7 +359,7 @@ fn a_request_that_is_held_for_too_long_ends_its_connection() {
 #[test]
 fn room_under_the_lanes_cap_serves_the_other_service() {
     let world = World::new(1, Faults::none());
-    let plan = RigPlan { connections_max: 1, ..RigPlan::lanes(1) };
+    let plan = RigPlan::lanes(1).connections_max(1);
     let mut rig = Rig::new(&world, &plan, |roster| {
         for port in [address(), at(8)] {
             roster.serve(port, Limits::default(), Echo);
@@ -387,7 +388,7 @@ fn a_peer_that_talks_on_after_the_end_is_left_at_the_drain_limit() {
     for second in 0..8 {
         assert_eq!(case.stage.last_ending(), (second >= 5).then_some(Ending::Completed), "after {second} seconds");
         peer.send(b"and on it talks");
-        case.wait(S);
+        case.wait(nanoseconds(S));
     }
     assert_eq!(case.count(C::LingerLimitHits), 1);
     case.close();
@@ -401,7 +402,7 @@ fn a_request_that_trickles_in_too_slowly_ends_its_connection() {
     for second in 0..12 {
         slow.send(b"aaaaaaaaaa");
         fast.send(&[b'a'; 110]);
-        case.wait(S);
+        case.wait(nanoseconds(S));
         if second < 4 {
             assert_eq!(slow.status(), Status::Open, "the first seconds are free");
         }
@@ -421,7 +422,7 @@ fn a_record_that_takes_too_long_ends_its_connection() {
     for _ in 0..5 {
         slow.send(b"a");
         patient.send(b"say x\n");
-        case.wait(S);
+        case.wait(nanoseconds(S));
     }
     assert_eq!((slow.status(), fill.status(), patient.status()), (RESET, RESET, Status::Open));
     assert_eq!((case.count(C::ReadLimitHits), case.stage.last_ending()), (2, Some(Ending::Aborted)));
@@ -437,17 +438,17 @@ fn time_in_which_the_service_waited_is_no_time_of_the_record() {
         let mut case = Case::new(Limits::new().receive_rate_min(0).read_limit(Duration::from_secs(3)));
         let (peer, witness) = (case.connect(1 + number), case.witness.clone());
         assert_eq!(case.ask(&peer, "any a\nwait\nsay p"), "");
-        case.wait(10 * S);
+        case.wait(nanoseconds(10 * S));
         assert_eq!(case.ask(&witness, "resume a\nsay resumed\n"), "resumed\n");
-        case.wait(2 * S);
+        case.wait(nanoseconds(2 * S));
         assert_eq!((peer.status(), case.count(C::ReadLimitHits)), (Status::Open, 0), "it has its three seconds");
         peer.send(rest.as_bytes());
-        case.wait(2 * S);
+        case.wait(nanoseconds(2 * S));
         assert_eq!((peer.status(), case.count(C::ReadLimitHits)), (status, u64::from(rest.is_empty())));
         assert_eq!(bytes(&peer), rest.len() + usize::from(!rest.is_empty()), "{rest:?}");
         assert_eq!(case.ask(&witness, "drop a\nsay dropped\n"), "dropped\n");
         peer.close();
-        case.wait(MS);
+        case.wait(nanoseconds(MS));
         case.close();
     }
 }
@@ -459,13 +460,13 @@ fn a_service_may_say_that_a_record_takes_too_long() {
     for (number, (words, status)) in [("say sorry", Status::Ended), ("more", RESET)].into_iter().enumerate() {
         let peer = case.connect(1 + number);
         peer.send(format!("overdue {words}\nsay").as_bytes());
-        case.wait(4 * S);
+        case.wait(nanoseconds(4 * S));
         let heard = String::from_utf8(peer.read(usize::MAX)).unwrap();
         assert_eq!((heard.as_str(), peer.status()), (if number == 0 { "sorry\n" } else { "" }, status), "{words}");
         assert_eq!(case.count(C::ReadLimitHits), 1 + number as u64, "{words}");
         peer.close();
     }
-    case.wait(S);
+    case.wait(nanoseconds(S));
     case.close();
 }
 
@@ -480,7 +481,7 @@ fn a_transform_that_waits_for_its_header_is_bounded_as_a_record_is() {
     let mut case = Case::on(Stage::with(&world, &RigPlan::lanes(1), limits, transform));
     let slow = case.connect(1);
     slow.send(b"PROXY 1");
-    case.wait(5 * S);
+    case.wait(nanoseconds(5 * S));
     assert_eq!((slow.status(), case.count(C::ReadLimitHits)), (RESET, 1));
     case.close_with(&[Ending::Aborted]);
 }
@@ -495,7 +496,7 @@ fn a_reader_that_takes_nothing_is_given_up() {
     }
     let mut got = 0;
     for _ in 0..8 {
-        case.wait(S);
+        case.wait(nanoseconds(S));
         got += slow.read(150_000).len();
     }
     bytes(&stuck);
@@ -503,7 +504,7 @@ fn a_reader_that_takes_nothing_is_given_up() {
     assert_eq!(case.count(C::SendLimitHits), 1);
     for _ in 0..3 {
         got += bytes(&slow);
-        case.wait(10 * MS);
+        case.wait(nanoseconds(10 * MS));
     }
     got += bytes(&slow);
     assert_eq!((got, slow.status()), (1_000_000, Status::Open));
@@ -534,10 +535,10 @@ fn a_peer_that_never_finishes_is_left_at_the_linger_limit() {
     assert_eq!(case.ask(&peer, "say bye\nclose\n"), "bye\n");
     for _ in 0..4 {
         peer.send(b"and on it talks");
-        case.wait(1900 * MS);
+        case.wait(nanoseconds(1900 * MS));
     }
     assert_eq!(case.stage.last_ending(), None);
-    case.wait(S);
+    case.wait(nanoseconds(S));
     assert_eq!((case.stage.last_ending(), case.count(C::LingerLimitHits)), (Some(Ending::Completed), 1));
     case.close();
 }
@@ -565,9 +566,9 @@ fn an_outgoing_connection_that_nobody_answers_is_given_up() {
     let full = [fill(&mut case), fill(&mut case)];
     let witness = case.witness.clone();
     case.ask(&witness, &format!("connect {} panic\n", at(8)));
-    case.wait(S);
+    case.wait(nanoseconds(S));
     assert_eq!(case.stage.last_ending(), None);
-    case.wait(2 * S);
+    case.wait(nanoseconds(2 * S));
     assert_eq!((case.stage.last_ending(), case.count(C::ConnectsFailed)), (Some(Ending::Error), 1));
     assert_eq!(case.stage.rig.connections(), 2);
     full.iter().for_each(Peer::close);
@@ -629,7 +630,7 @@ fn a_drain_that_takes_too_long_breaks_off_what_is_left() {
 fn a_drain_counts_as_over_its_deadline_only_what_it_breaks_off() {
     let mut case = Case::new(Limits::new().drain_limit(Duration::from_secs(5)));
     let silent = case.stage.rig.connect(1);
-    case.stage.rig.wait(100_000); // it has arrived, and may not be accepted yet
+    case.stage.rig.wait(Duration::from_micros(100)); // it has arrived, and may not be accepted yet
     case.stage.rig.drain(&mut Nobody);
     case.stage.rig.wait(MS);
     assert_eq!((silent.status(), case.count(C::DrainDeadlineHits), case.count(C::EndingsAborted)), (Status::Ended, 0, 0));
@@ -739,11 +740,11 @@ fn a_message_in_pieces_must_come() {
         let peer = case.connect(1);
         peer.send(b"more\n");
         for second in 1..=6 {
-            case.wait(S - 20 * MS);
+            case.wait(nanoseconds(S - 20 * MS));
             assert_eq!(peer.status(), Status::Open, "{piece:?}, {second} s: the peer may pause");
             peer.send(piece.as_bytes());
         }
-        case.wait(S);
+        case.wait(nanoseconds(S));
         assert_eq!((peer.status(), case.count(limit)), (RESET, 1), "{piece:?}");
         case.close();
     }
@@ -756,10 +757,10 @@ fn a_message_in_pieces_that_comes_may_take_long() {
     let piece = format!("more {}\n", "x".repeat(250));
     for _ in 0..20 {
         peer.send(piece.as_bytes());
-        case.wait(2 * S);
+        case.wait(nanoseconds(2 * S));
     }
     assert_eq!(case.ask(&peer, "say over\n"), "over\n");
-    case.wait(8 * S);
+    case.wait(nanoseconds(8 * S));
     assert_eq!(case.ask(&peer, "say again\n"), "again\n", "the message is over");
     peer.close();
     case.close();
@@ -775,14 +776,14 @@ fn a_service_that_waits_is_called_when_it_says_so() {
     case.stage.rig.wait(2 * S);
     assert_eq!(case.count(C::BytesIn), received, "nothing more is received");
     assert_eq!(case.ask(&witness, "resume a\nsay resumed\n"), "resumed\n");
-    case.wait(10 * MS);
+    case.wait(nanoseconds(10 * MS));
     assert_eq!(bytes(&peer), "one\n".len() + 10_000 * "more\n".len());
     assert_eq!(case.ask(&witness, "resume a\nanswer a last\nsay again\n"), "again\n");
     assert_eq!(case.ask(&peer, "any b\nwait\n"), "last\n", "nobody waited, so nothing was to be resumed");
     peer.finish();
-    case.wait(10 * MS);
+    case.wait(nanoseconds(10 * MS));
     case.ask(&witness, "resume b\nanswer b end\n");
-    case.wait(10 * MS);
+    case.wait(nanoseconds(10 * MS));
     assert_eq!(bytes(&peer), "end\n".len(), "the peer had finished meanwhile");
     peer.close();
     case.close();

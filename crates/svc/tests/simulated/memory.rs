@@ -388,7 +388,7 @@ fn a_peer_has_half_of_the_connections_over_all_services() {
     let world = World::new(1, Faults::none());
     let places = [address(), SocketAddr::new(address().ip(), address().port() + 1)];
     let own = SocketAddr::new(address().ip(), address().port() + 2);
-    let plan = RigPlan { connections_max: 20, ..RigPlan::lanes(1) };
+    let plan = RigPlan::lanes(1).connections_max(20);
     let mut rig = Rig::new(&world, &plan, |roster| {
         roster.tune(|services| services.descriptors(8));
         let of_its_own = patient().connections_per_peer_max(5);

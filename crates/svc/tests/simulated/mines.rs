@@ -137,7 +137,7 @@ struct Stage {
 impl Stage {
     fn new(world: &World, family: Family, limits: Limits) -> Self {
         let field = Field::default();
-        let plan = RigPlan { tuning: Tuning::default().offload_max(1), ..RigPlan::lanes(2).family(family) };
+        let plan = RigPlan::lanes(2).family(family).tuning(Tuning::default().offload_max(1));
         let miner = |_| Miner { field: field.clone(), held: Vec::new(), past: Vec::new(), own: Mine(field.clone()) };
         let of_transforms = field.clone();
         let rig = Rig::behind(world, &plan, limits, miner, move |_, _: &_| {
@@ -197,7 +197,7 @@ fn what_a_stopped_lane_has_is_dropped_behind_the_fence() {
         let peers: Vec<Peer> = (0..4).map(|number| stage.rig.connect(number)).collect();
         stage.rig.wait(MS);
         peers.iter().for_each(|peer| assert_eq!(peer.send(&[letter]), 1));
-        world.pass(200_000);
+        world.pass(Duration::from_micros(200));
         stage.rig.control.give(Command::Stop);
         stage.rig.until_ended(&mut Nobody);
         assert!(stage.rig.has_ended() && stage.burst() >= 6, "four transforms and two services at the least");
@@ -214,7 +214,7 @@ fn run(seed: u64, faults: Faults) {
     let mut peers = Vec::new();
     for number in 0..20 {
         peers.push(stage.rig.connect(number));
-        stage.rig.wait(random.below(300_000));
+        stage.rig.wait(Duration::from_nanos(random.below(300_000)));
         for peer in &peers {
             let letter = b"mgsorltwcnhx."[random.below(13) as usize];
             peer.send(&[letter]);
@@ -225,7 +225,7 @@ fn run(seed: u64, faults: Faults) {
     }
     let last = if random.below(2) == 0 { Command::Drain } else { Command::Stop };
     stage.rig.control.give(if random.below(4) == 0 { Command::Serve } else { last });
-    stage.rig.wait(random.below(3 * MS));
+    stage.rig.wait(random.time_below(3 * MS));
     stage.rig.control.give(Command::Stop);
     stage.rig.until_ended(&mut Nobody);
     assert!(stage.rig.has_ended());

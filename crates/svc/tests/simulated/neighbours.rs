@@ -10,6 +10,7 @@ use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::time::Duration;
 
 fn pair_of<S: StreamService>(world: &World, make: impl Fn(u16) -> S) -> Rig {
     Rig::new(world, &RigPlan::lanes(1), |roster| {
@@ -167,8 +168,8 @@ fn who_waits_for_a_helper_and_goes_away_holds_up_nobody() {
     let peers: Vec<Peer> = (0..10).map(|number| world.connect(client(number), at(8)).unwrap()).collect();
     rig.wait(MS);
     peers.iter().for_each(|peer| assert_eq!(peer.send(text.as_bytes()), text.len()));
-    world.pass(150_000);
-    rig.wait(50_000);
+    world.pass(Duration::from_micros(150));
+    rig.wait(Duration::from_micros(50));
     peers[..9].iter().for_each(Peer::reset);
     rig.wait(2_000 * MS);
     assert_eq!(peers[9].read(usize::MAX).len(), text.len());
@@ -227,7 +228,7 @@ fn who_waits_for_a_helper_is_called_when_another_service_has_left_a_place() {
         };
         let mut talkers: Vec<Talker> = (0..4).map(talker).collect();
         while rig.count_of(0, C::OffloadMaxHits) == 0 {
-            rig.pass(10_000, &mut talkers);
+            rig.pass(Duration::from_micros(10), &mut talkers);
         }
         talkers.push(talker(4));
         assert!(rig.play(&mut talkers), "a client waits for ever");

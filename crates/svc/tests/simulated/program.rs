@@ -7,6 +7,7 @@ use crate::rig::{Family, MS, RigPlan, S, patient};
 use corelane_lane::program::{DRAIN_AFTER_BREAK, End, Event, GATES, Program, STOP_AFTER_BREAK, Step};
 use corelane_lane::{Control, Ear, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::Arena;
+use corelane_seam::{Instant, nanoseconds};
 use corelane_sim::{Faults, Peer, Random, SimDriver, Status, Turn, World};
 use corelane_svc::{
     Cx, Exchange, Input, LANE_CONNECTIONS_MAX, Next, Output, Says, Services, Sharing, Steer, StreamService, Ticket,
@@ -16,11 +17,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
 
 /// Steps after which a run is said never to end.
 const STEPS_MAX: usize = 2_000_000;
 /// How much later than a deadline its consequence may be seen: turns take time.
-const GRACE: u64 = 100 * MS;
+const GRACE: Duration = Duration::from_millis(100);
 const LATE: u64 = 1 << 32;
 const TROUBLE: u64 = 2 << 32;
 const SIGNAL: u64 = 3 << 32;
@@ -292,19 +294,19 @@ impl Process {
             && self.program.has_started()
             && (how.is_err() || *order == Order::Serve)
         {
-            self.broken_heard.get_or_insert(now);
+            self.broken_heard.get_or_insert(now.nanoseconds());
         }
-        for step in self.program.hear(now, event) {
+        for step in self.program.hear(now.nanoseconds(), event) {
             match step {
                 Step::Open => self.open_gate(),
                 Step::Abandon => assert!(!std::mem::replace(&mut self.abandoned, true), "once"),
-                Step::Give(order) => self.give(order, now),
+                Step::Give(order) => self.give(order, now.nanoseconds()),
                 Step::Say(line) => assert!(line.contains("SIGHUP")),
             }
         }
         if let Some(deadline) = self.program.deadline().filter(|deadline| self.alarm != Some(*deadline)) {
             self.alarm = Some(deadline);
-            self.world.alarm(deadline, LATE);
+            self.world.alarm(Instant::from_nanoseconds(deadline), LATE);
         }
     }
 
@@ -415,12 +417,12 @@ impl Process {
             self.clients.push(Asker { peer, sent: 0, got: Vec::new(), holds: self.case.holds && number == 0, end: None });
         }
         if matches!(self.case.trouble, Trouble::Breaks { .. } | Trouble::Ends(_)) {
-            self.world.alarm(now + self.random.below(20 * MS), TROUBLE);
+            self.world.alarm(now + self.random.time_below(20 * MS), TROUBLE);
         }
         for number in 0..self.case.signals as u64 {
-            self.world.alarm(now + self.random.below(20 * MS) + number * self.random.below(4 * S), SIGNAL);
+            self.world.alarm(now + self.random.time_below(20 * MS) + number as u32 * self.random.time_below(4 * S), SIGNAL);
         }
-        (0..self.random.below(4)).for_each(|_| self.world.alarm(now + self.random.below(30 * MS), WORD));
+        (0..self.random.below(4)).for_each(|_| self.world.alarm(now + self.random.time_below(30 * MS), WORD));
     }
 
     fn driver_of(&self, lane: usize) -> usize {
@@ -532,8 +534,9 @@ impl Process {
                 assert_eq!(Some(*lane), self.broken_first, "the first one is named");
                 let ends = matches!(case.trouble, Trouble::Ends(_));
                 assert!(words.contains(if ends { "nobody had told it to" } else { "looking for events" }), "{words}");
-                let most = self.broken_heard.unwrap() + DRAIN_AFTER_BREAK + STOP_AFTER_BREAK + GRACE;
-                assert!(self.world.now() <= most, "{case:?}: {} after the break", self.world.now() - self.broken_heard.unwrap());
+                let most = self.broken_heard.unwrap() + DRAIN_AFTER_BREAK + STOP_AFTER_BREAK + nanoseconds(GRACE);
+                let now = self.world.now().nanoseconds();
+                assert!(now <= most, "{case:?}: {} after the break", now - self.broken_heard.unwrap());
                 assert!(*left_behind <= usize::from(case.stuck.is_some()));
             }
             (Trouble::Nothing, End::InOrder) => assert!(self.signals_heard > 0),

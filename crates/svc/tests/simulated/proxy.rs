@@ -12,6 +12,7 @@ use corelane_watch::ServiceCounter as C;
 use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Where the server behind the proxy listens; it listens there from now on.
 fn upstream(world: &World, family: Family) -> Address {
@@ -220,7 +221,7 @@ fn a_client_that_finishes_while_the_way_opens_is_served() {
         let peer = silent.peer.clone();
         let mut cast = Cast::new(vec![silent], false);
         while peer.status() == Status::Opening {
-            rig.pass(1_000, &mut cast);
+            rig.pass(Duration::from_micros(1), &mut cast);
         }
         peer.finish();
         rig.pass(50 * MS, &mut cast);
@@ -238,7 +239,7 @@ fn a_client_that_breaks_off_while_the_way_opens_leaves_nothing_behind() {
         let (mut rig, sessions) = proxy_rig(&world, Family::Inet, patient(), upstream);
         let peer = rig.connect(0);
         while peer.status() == Status::Opening {
-            rig.wait(5_000);
+            rig.wait(Duration::from_micros(5));
         }
         peer.reset();
         // Where the way was open already, its end lingers: nobody plays the server here.

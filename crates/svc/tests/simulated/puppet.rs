@@ -167,8 +167,8 @@ impl Puppet {
             "after" => {
                 let (milliseconds, line) = split(rest);
                 session.timers.push(line.to_string());
-                let after = milliseconds.parse::<u64>().unwrap() * crate::rig::MS;
-                if let Ok(timer) = cx.start_timer(Duration::from_nanos(after), session.timers.len() as u64 - 1) {
+                let after = Duration::from_millis(milliseconds.parse().unwrap());
+                if let Ok(timer) = cx.start_timer(after, session.timers.len() as u64 - 1) {
                     session.last_timer = Some(timer);
                 }
             }

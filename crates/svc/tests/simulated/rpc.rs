@@ -3,7 +3,7 @@
 use crate::echo::pattern;
 use crate::for_seeds;
 use crate::rig::Talker;
-use crate::rig::{Family, MS, Rig, RigPlan, patient};
+use crate::rig::{Family, Rig, RigPlan, patient};
 use corelane_lane::Unheard;
 use corelane_seam::Chain;
 use corelane_sim::{Faults, Random, Report, World};
@@ -75,7 +75,7 @@ impl Program {
         let call = self.next;
         self.calls.insert(call, (ticket, record));
         match way {
-            BY_TIMER => drop(cx.start_timer(Duration::from_nanos(call % 7 * MS), call).unwrap()),
+            BY_TIMER => drop(cx.start_timer(Duration::from_millis(call % 7), call).unwrap()),
             BY_MESSAGE => cx.notify(cx.id(), Own(call)),
             BY_HELPER => cx.offload(|| 7u8, call),
             BY_ANOTHER_LANE => self.send(cx, (cx.lane() + 1) % cx.lanes(), Errand { home: cx.lane(), call, is_done: false }),

@@ -3,10 +3,12 @@
 use crate::for_seeds;
 use crate::puppet::Stage;
 use crate::rig::{MS, RigPlan};
+use corelane_seam::nanoseconds;
 use corelane_seam::{Fault, Reason};
 use corelane_sim::{Faults, Peer, Random, Status, World};
 use corelane_svc::{Ending, Limits};
 use corelane_watch::{LaneHistogram, ServiceCounter as C};
+use std::time::Duration;
 
 const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
 
@@ -51,13 +53,14 @@ fn requests_are_told_by_how_long_they_took() {
     stage.rig.ask(&peer, "say 1\nsay 2\n");
     let at_once = requests(&stage);
     assert_eq!(at_once.count(), stage.rig.count(C::Requests), "each is told once");
-    assert!(at_once.quantile(1000).unwrap() < MS, "they were answered in their turn");
+    assert!(at_once.quantile(1000).unwrap() < nanoseconds(MS), "they were answered in their turn");
     stage.rig.ask(&peer, "hold a\nhold b\nafter 40 answer a 1\nafter 80 answer b 2\n");
     stage.rig.wait(200 * MS);
     assert_eq!(stage.rig.hear(&peer), "1\n2\n");
     let held = requests(&stage).since(&at_once);
-    let late = held.buckets().filter(|(lowest, ..)| *lowest > MS).collect::<Vec<_>>();
+    let late = held.buckets().filter(|(lowest, ..)| *lowest > nanoseconds(MS)).collect::<Vec<_>>();
     assert_eq!(late.iter().map(|(.., count)| count).sum::<u64>(), 2, "those that were held: {late:?}");
+    let late = [0, 1].map(|index| (Duration::from_nanos(late[index].0), Duration::from_nanos(late[index].1)));
     assert!(late[0].0 <= 40 * MS && 40 * MS <= late[0].1 + MS && late[1].0 <= 81 * MS && 80 * MS <= late[1].1, "{late:?}");
     end(stage, &[&peer]);
 }

@@ -5,6 +5,7 @@ use crate::drain::{ARRIVED, Case, mild, run_with};
 use crate::for_seeds;
 use crate::rig::{Family, MS, Nobody, Rig, RigPlan, S, at, patient};
 use corelane_lane::Order as Command;
+use corelane_seam::nanoseconds;
 use corelane_seam::{Address, Datagrams, Instant, Outcome};
 use corelane_sim::{Faults, Random, World};
 use corelane_svc::Command as Steering;
@@ -73,7 +74,7 @@ impl Walk {
             self.offloaded.insert(number, errand);
             return cx.offload(|| (), number);
         }
-        self.due.insert((cx.now().nanoseconds() + self.random.below(200 * MS), number), errand);
+        self.due.insert((cx.now().nanoseconds() + self.random.below(nanoseconds(200 * MS)), number), errand);
         cx.start_alarm(Instant::from_nanoseconds(self.due.first_key_value().map_or(u64::MAX, |(&(at, _), _)| at)), 0).unwrap();
     }
 
@@ -247,7 +248,7 @@ fn arrived(rig: &mut Rig, mut count: impl FnMut() -> u64) -> Shouters {
     for shouter in &mut shouters.0 {
         (0..count()).for_each(|number| shouter.send(to, vec![number as u8; 1 + number as usize]));
     }
-    rig.pass(ARRIVED, &mut shouters);
+    rig.pass(Duration::from_nanos(ARRIVED), &mut shouters);
     shouters
 }
 
@@ -269,7 +270,7 @@ fn run_echo(seed: u64, faults: Faults, alarms: bool) {
     let mut random = Random::new(seed);
     let mut shouters = arrived(&mut rig, || 1 + random.below(20));
     rig.drain(&mut shouters);
-    rig.pass(ARRIVED, &mut shouters);
+    rig.pass(Duration::from_nanos(ARRIVED), &mut shouters);
     assert_all_answered(&mut shouters);
     assert_eq!(rig.count(C::DrainDeadlineHits), 0);
     world.check().unwrap();

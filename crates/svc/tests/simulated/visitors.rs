@@ -164,7 +164,7 @@ impl Visitor {
         self.to_say.drain(..taken);
         // Where there was no room for the piece, there is news when there is.
         if taken == piece {
-            world.alarm(world.now() + self.random.delay(), self.hand.peer.id() as u64);
+            world.alarm(world.now() + Duration::from_nanos(self.random.delay()), self.hand.peer.id() as u64);
         }
     }
 

@@ -111,7 +111,7 @@ impl Play for Changes {
         world.write_file("/watched/file", &[self.left as u8]);
         self.left -= 1;
         if self.left > 0 {
-            world.alarm(world.now() + self.random.below(100 * MS), CHANGE);
+            world.alarm(world.now() + self.random.time_below(100 * MS), CHANGE);
         }
     }
 

@@ -9,9 +9,10 @@ use corelane::admin::watch::ServiceCounter as C;
 use corelane_tls::rustls::version::{TLS12, TLS13};
 use corelane_tls::rustls::{ClientConfig, HandshakeKind};
 use std::sync::Arc;
+use std::time::Duration;
 
-/// How long a key seals, in nanoseconds: six hours.
-const PERIOD: u64 = 6 * 60 * 60 * S;
+/// How long a key seals: six hours.
+const PERIOD: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// How a handshake goes for client `number`, who keeps the tickets that it is sent.
 fn shake(rig: &mut Rig, config: &Arc<ClientConfig>, number: usize) -> HandshakeKind {
@@ -31,7 +32,8 @@ fn play(config: impl Fn() -> Arc<ClientConfig>) {
     let served = server().protocols(&[b"echo/1"]).provider(seeded(1)).load().unwrap();
     let limits = patient();
     let mut rig = Rig::new(&world, &RigPlan::lanes(2), |roster| roster.serve_behind(address(), limits, Echo, served.lane()));
-    let to_period = |rig: &mut Rig| rig.wait(PERIOD - rig.world.now() % PERIOD);
+    let since = |rig: &Rig| Duration::from_nanos(rig.world.now().nanoseconds() % PERIOD.as_nanos() as u64);
+    let to_period = |rig: &mut Rig| rig.wait(PERIOD - since(rig));
     to_period(&mut rig);
     let [soon, late, again] = [(); 3].map(|()| config());
     let last = [(); 8].map(|()| config());

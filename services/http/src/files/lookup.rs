@@ -280,7 +280,7 @@ impl Finder {
         self.open_file(cx, token, lookup, Step::File);
     }
 
-    /// Opens the file, through no link if its directory is to vouch for it: it would say nothing of where that leads.
+    /// Opens the file. Where its directory's notices are to tell of changes, symbolic links are not followed: notices do not tell of changes of a link's target.
     fn open_file(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, step: Step) {
         // reason: it was looked whether it is there, and it goes only for another one.
         let root = self.trees.at(lookup.at).root.directory().expect("files are opened beneath a root");

@@ -2,6 +2,7 @@
 
 use crate::tools::Server;
 use corelane::testing::{MS, S};
+use std::time::Duration;
 
 #[test]
 fn a_change_is_seen_within_a_second() {
@@ -79,7 +80,7 @@ fn of_more_windows_than_may_be_asked_for_the_rest_is_asked_for_afterwards() {
         answered += heard;
         answered
     };
-    assert_eq!(answers(&mut server, 0), 0);
+    assert_eq!(answers(&mut server, Duration::ZERO), 0);
     let first = answers(&mut server, S);
     assert!((AT_ONCE - LEAVE..=AT_ONCE).contains(&first), "{first} at once");
     assert_eq!(answers(&mut server, S), CLIENTS - LEAVE);

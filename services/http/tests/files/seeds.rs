@@ -90,7 +90,7 @@ impl Play for Site {
             self.change(world);
             self.changes += 1;
             if self.changes < 30 {
-                world.alarm(world.now() + self.random.below(100 * MS), CHANGE);
+                world.alarm(world.now() + self.random.time_below(100 * MS), CHANGE);
             }
             return;
         }
@@ -171,8 +171,8 @@ fn run(seed: u64, faults: Faults) -> (FaultCounts, [u64; 3]) {
     let limits = patient().output_high(random.one_to(300_000));
     let plan = RigPlan::lanes(lanes).memory(16 << 20);
     let mut rig = Rig::serving(&world, &plan, limits, |_| Http::new(Files::new("site").cache_bytes(cache)));
-    world.slow_disk(random.below(3) * 10 * MS);
-    world.alarm(world.now() + random.below(20 * MS), CHANGE);
+    world.slow_disk(random.below(3) as u32 * 10 * MS);
+    world.alarm(world.now() + random.time_below(20 * MS), CHANGE);
     let questions: Vec<Vec<Question>> =
         (0..CLIENTS).map(|_| (0..random.one_to(30)).map(|_| question(&mut random)).collect()).collect();
     for (number, questions) in questions.iter().enumerate() {

@@ -215,7 +215,7 @@ fn a_refused_watch_is_counted_and_files_are_looked_at_each_second() {
     let refused = Faults::none().with(FaultKind::RefusedFileWatch, 1_000);
     let no_watches = Tuning::default().watches_max(0);
     for (faults, tuning) in [(refused, Tuning::default()), (Faults::none(), no_watches)] {
-        let plan = RigPlan { tuning, ..RigPlan::lanes(1).memory(16 << 20) };
+        let plan = RigPlan::lanes(1).tuning(tuning);
         let mut server = Server::of(faults, &plan, |files| files);
         settle(&mut server, &["/a.txt"]);
         let refused = server.rig.lane_count(corelane::admin::watch::LaneCounter::WatchesRefused);

@@ -5,6 +5,7 @@
 use crate::calls::{echo, messages, null, opaque, record, success};
 use crate::for_seeds;
 use crate::rig::{MS, Play, Rig, RigPlan, S, at};
+use corelane::Instant;
 use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
 use corelane::service::{Cx, Input, Limits, Next, Output, Peer as Ends, Silent, StreamService};
 use corelane::testing::{DatagramPeer, Faults, Peer, Random, Status, Turn, World};
@@ -12,6 +13,7 @@ use corelane_rpc::{Echo as EchoProgram, Null, Rpc, RpcDatagrams};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 /// A lane of a quarter of the usual memory, and a quarter of ten times the connections that once silenced a usual one:
 /// 900 begun records and 3,000 readers that do not read.
@@ -20,7 +22,7 @@ const ATTACKERS: usize = 975;
 const ATTACKER_ADDRESSES: usize = 64;
 const RPC_PORT: u16 = 111;
 const ECHO_PORT: u16 = 7;
-const BOUND: u64 = 100 * MS;
+const BOUND: Duration = Duration::from_millis(100);
 /// The alarm of the one who calls by datagrams.
 const CALLER: u64 = 1 << 32;
 
@@ -102,11 +104,11 @@ struct Attacker {
     total: usize,
     sent: usize,
     /// When it begins to send.
-    begins_at: u64,
+    begins_at: Instant,
 }
 
 impl Attacker {
-    fn new(world: &World, number: usize, kind: Kind, begins_at: u64) -> Self {
+    fn new(world: &World, number: usize, kind: Kind, begins_at: Instant) -> Self {
         let from = SocketAddr::from(([198, 51, 100, 1 + (number % ATTACKER_ADDRESSES) as u8], 0));
         let (head, more) = kind.script();
         let total = head.len() + more;
@@ -145,9 +147,9 @@ struct Honest {
     is_rpc: bool,
     request: Vec<u8>,
     answer: Vec<u8>,
-    asked_at: u64,
+    asked_at: Instant,
     /// How long each request took.
-    took: Vec<u64>,
+    took: Vec<Duration>,
     number: u32,
 }
 
@@ -156,10 +158,10 @@ impl Honest {
         let is_rpc = number.is_multiple_of(2);
         let from = SocketAddr::from(([192, 0, 2, 1 + (number % 4) as u8], 0));
         let peer = world.connect(from, at(if is_rpc { RPC_PORT } else { ECHO_PORT })).unwrap();
-        Self { peer, is_rpc, request: Vec::new(), answer: Vec::new(), asked_at: 0, took: Vec::new(), number: 0 }
+        Self { peer, is_rpc, request: Vec::new(), answer: Vec::new(), asked_at: world.now(), took: Vec::new(), number: 0 }
     }
 
-    fn ask(&mut self, now: u64, random: &mut Random) {
+    fn ask(&mut self, now: Instant, random: &mut Random) {
         assert!(self.request.is_empty(), "an honest client has waited for over a second");
         self.number += 1;
         let payload = vec![self.number as u8; random.one_to(4_000)];
@@ -172,7 +174,7 @@ impl Honest {
         assert_eq!(self.peer.send(&self.request), self.request.len(), "an honest client is not pushed back");
     }
 
-    fn hear(&mut self, now: u64) {
+    fn hear(&mut self, now: Instant) {
         assert!(!matches!(self.peer.status(), Status::Failed(_) | Status::Ended), "an honest client was thrown out");
         self.answer.extend(self.peer.read(usize::MAX));
         let is_whole = match self.is_rpc {
@@ -190,20 +192,20 @@ impl Honest {
 struct Caller {
     peer: DatagramPeer,
     number: u32,
-    pause: u64,
+    pause: Duration,
     /// When the call was made that has no answer yet.
-    asked_at: Option<u64>,
-    took: Vec<u64>,
+    asked_at: Option<Instant>,
+    took: Vec<Duration>,
 }
 
 impl Caller {
-    fn new(world: &World, pause: u64) -> Self {
+    fn new(world: &World, pause: Duration) -> Self {
         let peer = world.bind(SocketAddr::from(([192, 0, 2, 9], 4_000))).unwrap();
         Self { peer, number: 0, pause, asked_at: None, took: Vec::new() }
     }
 
     /// Makes the next call, if the last one is answered.
-    fn ask(&mut self, now: u64) {
+    fn ask(&mut self, now: Instant) {
         if self.asked_at.is_none() {
             self.number += 1;
             self.asked_at = Some(now);
@@ -211,7 +213,7 @@ impl Caller {
         }
     }
 
-    fn hear(&mut self, now: u64) {
+    fn hear(&mut self, now: Instant) {
         while let Some((_, message)) = self.peer.receive() {
             assert_eq!(message, success(self.number, &opaque(&[7; 400])));
             self.took.extend(self.asked_at.take().map(|asked_at| now - asked_at));
@@ -242,7 +244,7 @@ impl Cast {
     /// Whose turn an alarm is.
     fn set_alarm(&mut self, world: &World, number: usize) {
         let pause = if number < self.honest.len() { 20 * MS } else { 200 * MS };
-        world.alarm(world.now() + 1 + self.random.below(pause), number as u64);
+        world.alarm(world.now() + Duration::from_nanos(1) + self.random.time_below(pause), number as u64);
     }
 }
 
@@ -303,18 +305,18 @@ struct Attack {
     attackers: usize,
     kind: fn(&mut Random) -> Kind,
     /// For how long they are connected before they all begin at once.
-    waits: u64,
+    waits: Duration,
     /// How long it goes on.
-    span: u64,
+    span: Duration,
     /// How often the one calls who calls by datagrams.
-    caller_pause: u64,
+    caller_pause: Duration,
 }
 
 /// What came of it: how long the honest requests took over connections and over datagrams, sorted, and how many connections were
 /// ended for their memory.
 struct Toll {
-    took: Vec<u64>,
-    of_caller: Vec<u64>,
+    took: Vec<Duration>,
+    of_caller: Vec<Duration>,
     ended: u64,
 }
 
@@ -330,7 +332,7 @@ impl Attack {
         world.alarm(world.now() + MS, CALLER);
         let honest = cast.honest.len();
         for number in 0..honest + self.attackers {
-            match number >= honest && self.waits > 0 {
+            match number >= honest && self.waits > Duration::from_nanos(0) {
                 true => world.alarm(begins_at, number as u64),
                 false => cast.set_alarm(world, number),
             }
@@ -355,15 +357,15 @@ impl Attack {
     }
 }
 
-fn sorted(took: impl Iterator<Item = u64>) -> Vec<u64> {
-    let mut took: Vec<u64> = took.collect();
+fn sorted(took: impl Iterator<Item = Duration>) -> Vec<Duration> {
+    let mut took: Vec<Duration> = took.collect();
     took.sort_unstable();
     took
 }
 
 /// Asserts that there were so many requests at least, of which at most 1 in 100 took too long.
-fn assert_in_time(took: &[u64], least: usize) {
-    let longest = took.last().map_or(0, |took| took / MS);
+fn assert_in_time(took: &[Duration], least: usize) {
+    let longest = took.last().map_or(0, Duration::as_millis);
     assert!(took.len() > least, "{} requests, the longest took {longest} ms", took.len());
     let late = took.iter().filter(|&&took| took >= BOUND).count();
     assert!(late * 100 <= took.len(), "{late} of {} requests took 100 ms and more, the longest {longest} ms", took.len());
@@ -371,7 +373,7 @@ fn assert_in_time(took: &[u64], least: usize) {
 
 #[test]
 fn honest_clients_are_answered_whatever_others_hold() {
-    let attack = Attack { attackers: ATTACKERS, kind: Kind::drawn, waits: 0, span: 2 * S, caller_pause: 10 * MS };
+    let attack = Attack { attackers: ATTACKERS, kind: Kind::drawn, waits: Duration::ZERO, span: 2 * S, caller_pause: 10 * MS };
     let mut ended = 0;
     for_seeds(200, |seed| {
         let Toll { took, of_caller, ended: of_run } = attack.play(seed);

@@ -94,7 +94,7 @@ fn run(seed: u64, faults: Faults) -> Report {
     let mut talkers: Vec<Talker> = streams.into_iter().enumerate().map(talker).collect();
     let drains_early = seed.is_multiple_of(5);
     match drains_early {
-        true => rig.pass(random.below(20 * MS), &mut talkers),
+        true => rig.pass(random.time_below(20 * MS), &mut talkers),
         false => assert!(rig.play(&mut talkers), "clients wait for ever"),
     }
     rig.close(&mut talkers);

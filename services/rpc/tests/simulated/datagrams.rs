@@ -3,7 +3,7 @@
 use crate::calls::{call, echo, null, opaque, reply, success, xid};
 use crate::for_seeds;
 use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, BY_HELPER, ONCE, Once, SLOW, Slow, WITH_DATA};
-use crate::rig::{Family, MS, Play, Rig, RigPlan, address};
+use crate::rig::{Family, Play, Rig, RigPlan, address};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::{Limits, Reason};
 use corelane::testing::{DatagramPeer, FaultCounts, FaultKind, Faults, Random, Report, Turn, World};
@@ -11,12 +11,13 @@ use corelane_rpc::{Echo, Null, RpcDatagrams};
 use corelane_wire::rpc::Acceptance;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 const CLIENTS: usize = 4;
 /// The port of the service.
 const PORT: u16 = 7;
 /// After how long a call is repeated.
-const AGAIN: u64 = 50 * MS;
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// Once-only calls that are remembered.
 pub const DUPLICATES_MAX: usize = 1024;
