@@ -42,11 +42,8 @@ impl Services {
         if found.connection.transform.is_some() || holds_answer {
             return self.end(kit, index, Ending::Completed);
         }
-        // During the call the service may have ended it in another way.
-        if !found.connection.machine.has_ended() {
-            found.change(kit.now(), Machine::hang_up);
-            found.mark_dirty();
-        }
+        found.change(kit.now(), Machine::hang_up);
+        found.mark_dirty();
     }
 
     /// Tells the service, and submits the close; the entry is free when that has completed. Nothing if it has ended.
