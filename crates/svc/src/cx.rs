@@ -330,7 +330,7 @@ impl<K: Talk> Cx<'_, K> {
 
     /// Our side of a connection of this service says no more: it finishes when all output has left, which the peer sees as the end of the stream. What the peer says goes
     /// to the service as before, until the peer finishes too or the connection is closed. What is written later, or answered, never leaves, and is counted
-    /// (`answers_late`).
+    /// (`answers_late`). One that is still being opened finishes so once it is open.
     pub fn finish(&mut self, id: ConnectionId) {
         self.tell(id, Notice::Finish);
     }

@@ -192,7 +192,7 @@ pub(crate) struct Machine {
     at_work: bool,
     /// The service has seen the end of the stream.
     told_finished: bool,
-    /// Its service has said all: our side finishes behind the output, and still listens.
+    /// Its service has said all before it was to end: our side finishes behind the output, and still listens.
     says_no_more: bool,
     /// Our side has finished towards the peer.
     finished: bool,
@@ -513,10 +513,10 @@ impl Machine {
         is_in_handshake
     }
 
-    /// The service has said all that it ever will; it may say so again. Nothing that closes anyway.
+    /// The service has said all that it ever will; it may say so again, and before it is open. Nothing that closes anyway.
     pub(crate) fn say_no_more(&mut self) {
         assert!(self.takes_notices(), "who says no more was heard until now: {self:?}");
-        self.says_no_more |= self.phase == Phase::Open;
+        self.says_no_more |= self.phase <= Phase::Open;
     }
 
     /// Whether our side is still to finish, though it listens.

@@ -37,7 +37,7 @@ struct History {
     /// It is to say none, for the other of its pair was cut.
     is_mute: bool,
     refused: bool,
-    /// Its service has said all while it was open.
+    /// Its service has said all before anything else was to end it.
     says_no_more: bool,
     /// The peer's end is not awaited.
     hangs_up: bool,
@@ -276,7 +276,10 @@ impl History {
             Event::End(_) => self.ended.is_none(),
             Event::BeginSend => self.is_open && self.ended.is_none() && !self.lingers && !self.sends,
             Event::FinishHalf => self.is_served() && !self.sends && self.is_silent(),
-            Event::Veil => *self == Self::begun(true, self.is_outgoing, self.draining) && !matches!(self.draining, Draining::Bytes(_)),
+            Event::Veil => {
+                let new = Self::begun(true, self.is_outgoing, self.draining);
+                *self == Self { says_no_more: self.says_no_more, ..new } && !matches!(self.draining, Draining::Bytes(_))
+            }
             Event::Passed(_) => self.passes(),
             Event::Handshaken => self.is_in_handshake(),
             Event::InputEnded { cut } => {
@@ -316,7 +319,7 @@ impl History {
             Event::Refuse => {
                 (self.refused, self.closes, self.is_at_work, self.hangs_up) = (true, Some(Ending::Aborted), false, false);
             }
-            Event::SayNoMore => self.says_no_more |= self.is_served(),
+            Event::SayNoMore => self.says_no_more |= self.closes.is_none(),
             Event::Drain(_) if self.is_in_handshake() => self.draining = Draining::First,
             Event::Drain(bytes) => (self.draining, self.receives_before) = (Draining::Bytes(bytes as u32), self.receives),
             Event::Served if self.draining == Draining::First => self.draining = Draining::Rest,
