@@ -166,8 +166,9 @@ impl Services {
     }
 
     pub(crate) fn open_session(&mut self, kit: &mut Kit, index: u32) {
-        let peer = self.table.there(index).connection.peer.clone();
-        let session = self.connection_call(kit, index, |port: &mut dyn StreamPort, cx| port.open(cx, &peer));
+        let mut found = self.table.there(index);
+        let (about, peer) = (found.about(), found.connection.peer.clone());
+        let session = self.fenced_call(kit, &about, |port: &mut dyn StreamPort, cx| port.open(cx, &peer)).0;
         self.begin_session(kit, index, session);
     }
 

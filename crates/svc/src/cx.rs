@@ -5,6 +5,7 @@ use crate::class;
 use crate::connection::Connection;
 use crate::error::{Error, Refused};
 use crate::flows::Flow;
+use crate::found::Found;
 use crate::limits::Limits;
 use crate::machine::Machine;
 use crate::names::{ConnectionId, Peer, SocketId};
@@ -235,10 +236,15 @@ impl<K: Talk> Cx<'_, K> {
     /// The output of another connection of this service. None once that connection was closed and all of its output has left. None as well
     /// for the connection that this call is for: its output is an argument of the call.
     pub fn connection(&mut self, id: ConnectionId) -> Option<&mut Output> {
-        if !self.check_own(id) || self.current == Some(id) {
+        let LaneTable { connections, services, desk, .. } = &mut *self.table;
+        let mut found = Found::named(connections, services, desk, id)?;
+        if found.connection.service() != self.service {
+            services[self.service as usize].row.add(ServiceCounter::NoticesRefused, 1);
             return None;
         }
-        let mut found = self.table.found(id).filter(|found| found.connection.machine.takes_notices())?;
+        if self.current == Some(id) || !found.connection.machine.takes_notices() {
+            return None;
+        }
         found.mark_dirty();
         let (limits, now) = (&found.state.limits, self.kit.now());
         let mut busy = found.take_busy(&self.kit.arena);

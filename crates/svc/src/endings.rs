@@ -24,10 +24,7 @@ impl Services {
             Phase::Ended => {}
             Phase::Opening => self.close_now(kit, index, ending),
             _ if found.connection.machine.is_gentle(ending) => {
-                if found.change(kit.now(), |machine| machine.close(ending)) {
-                    found.drop_unpassed();
-                }
-                found.mark_dirty();
+                found.close_behind(kit, ending);
             }
             _ => self.close_now(kit, index, ending),
         }
@@ -261,6 +258,14 @@ impl Services {
 }
 
 impl Found<'_> {
+    /// Closes it behind its output.
+    pub(crate) fn close_behind(&mut self, kit: &Kit, ending: Ending) {
+        if self.change(kit.now(), |machine| machine.close(ending)) {
+            self.drop_unpassed();
+        }
+        self.mark_dirty();
+    }
+
     /// Starts or moves the connection's timer so that it does not come after the next deadline.
     pub(crate) fn set_deadline(&mut self, kit: &mut Kit) {
         let Some((deadline, _)) = self.deadline() else { return };

@@ -2,6 +2,7 @@
 
 use crate::class;
 use crate::connection::{Busy, Connection};
+use crate::connections::Connections;
 use crate::flows::Flow;
 use crate::limits::Limits;
 use crate::memory::Memory;
@@ -9,6 +10,7 @@ use crate::names::{ConnectionId, Ending};
 use crate::state::ServiceState;
 use crate::ticket::LostTickets;
 use corelane_lane::Kit;
+use corelane_seam::slab::Others;
 use corelane_seam::{Arena, Chain, Handle, Payer};
 use corelane_watch::{ConnectionRows, ServiceCounter};
 use std::collections::VecDeque;
@@ -44,6 +46,8 @@ pub(crate) struct Desk {
     pub(crate) handshakes_ended: bool,
     /// A timer runs at whose end handshakes are looked at.
     pub(crate) handshakes_timed: bool,
+    /// Handshake steps that this turn has taken or put off.
+    pub(crate) handshake_steps: u32,
     /// What the page says of each; none where nobody reads it.
     pub(crate) rows: Option<ConnectionRows>,
 }
@@ -122,6 +126,33 @@ pub(crate) struct Found<'a> {
     pub(crate) connection: &'a mut Connection,
     pub(crate) state: &'a ServiceState,
     pub(crate) desk: &'a mut Desk,
+}
+
+impl<'a> Found<'a> {
+    /// The connection of that name, if it is still there.
+    pub(crate) fn named(
+        connections: &'a mut Connections,
+        states: &'a [ServiceState],
+        desk: &'a mut Desk,
+        id: ConnectionId,
+    ) -> Option<Self> {
+        let connection = connections.find(id)?;
+        let state = &states[connection.service() as usize];
+        Some(Self { id, connection, state, desk })
+    }
+
+    /// The connection at an index, if one is there, and beside it all others.
+    #[inline]
+    pub(crate) fn among(
+        connections: &'a mut Connections,
+        states: &'a [ServiceState],
+        desk: &'a mut Desk,
+        index: u32,
+    ) -> Option<(Self, Others<'a, Connection>)> {
+        let (id, connection, others) = connections.among(index)?;
+        let state = &states[connection.service() as usize];
+        Some((Self { id, connection, state, desk }, others))
+    }
 }
 
 impl Found<'_> {

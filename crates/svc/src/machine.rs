@@ -568,12 +568,10 @@ impl Machine {
         assert!(!may_become_whole, "no record is dropped that may become whole: {self:?}");
     }
 
-    /// Its stream has ended, and it is one of a pair: the other, if it is still there, is finished as soon as all has left it, and it has taken
-    /// leave. Of each it is said whether its output [says all](Facts::says_all).
-    pub(crate) fn settle_pair(&self, says_all: bool, other: Option<(&mut Self, bool)>) -> Settled {
+    /// Its stream has ended, and it is one of a pair: the other is finished as soon as all has left it, and it has taken leave. Of each it is said whether its output [says all](Facts::says_all).
+    pub(crate) fn settle_pair(&self, says_all: bool, (other, other_says_all): (&mut Self, bool)) -> Settled {
         assert!(self.phase == Phase::Open && self.told_finished, "a pair is settled by one that has come to its end: {self:?}");
         let is_answered = says_all && !self.sending;
-        let Some((other, other_says_all)) = other else { return Settled { ends: is_answered, ..Settled::default() } };
         if other.sending || !other_says_all {
             return Settled::default();
         }

@@ -32,8 +32,6 @@ pub const LANE_CONNECTIONS_MAX: u32 = 100_000;
 pub struct Services {
     pub(crate) ports: Vec<Port>,
     pub(crate) table: LaneTable,
-    /// Handshake steps that this turn has taken or put off.
-    pub(crate) handshake_steps: u32,
     pub(crate) drain_deadline: u64,
     pub(crate) steering: Steering,
     pub(crate) drain_is_over: bool,
@@ -56,7 +54,6 @@ impl Services {
         Self {
             ports: Vec::new(),
             table: LaneTable::new(connections_max),
-            handshake_steps: 0,
             drain_deadline: u64::MAX,
             steering: Steering::default(),
             drain_is_over: false,
@@ -232,7 +229,7 @@ impl Services {
         };
         let token = match asker {
             Submitter::Service(token) => token,
-            Submitter::Output(id) => return self.fetched(kit, id, outcome),
+            Submitter::Output(id) => return self.table.fetched(kit, id, outcome),
         };
         self.tell_bursts(kit, service);
         let outcome = unfence(outcome);
@@ -350,7 +347,7 @@ impl Work for Services {
         self.start(kit);
         self.start_listening(kit);
         self.table.revive_starved(&kit.arena, kit.now());
-        self.handshake_steps = 0;
+        self.table.desk.handshake_steps = 0;
         self.serve_ready(kit);
         self.settle_lost_tickets(kit);
         self.serve_notices(kit);

@@ -79,24 +79,15 @@ impl Services {
         found.connection.is_ready = false;
         found.mark_dirty();
         if found.connection.transform.is_some() && found.connection.machine.is_to_pass() {
-            if self.put_off(index) {
+            if found.put_off() {
                 return;
             }
-            self.pass_input(kit, index);
-            found = self.table.there(index);
-        }
-        let machine = &found.connection.machine;
-        if !machine.serves_input() || (machine.was_told_of_end() && !found.connection.in_record()) {
-            return;
-        }
-        let (finished, truncated) = (machine.input_has_ended(), machine.input_was_cut());
-        let busy = found.busy(&kit.arena);
-        (busy.input.finished, busy.input.truncated) = (finished, truncated);
-        if busy.offer_input(finished) {
-            if finished {
-                found.connection.machine.tell_of_end();
+            if let Some(follows) = found.pass_input(kit) {
+                self.follow(kit, index, follows);
+                found = self.table.there(index);
             }
-            let calling = found.begin_call(kit);
+        }
+        if let Some(calling) = found.begin_receive(kit) {
             self.call_service(kit, calling, Callback::Receive);
         }
     }
@@ -107,7 +98,7 @@ impl Services {
         self.call_service(kit, calling, call);
     }
 
-    fn call_service(&mut self, kit: &mut Kit, calling: Calling, call: Callback) {
+    pub(crate) fn call_service(&mut self, kit: &mut Kit, calling: Calling, call: Callback) {
         let Calling { id, service, session, about, mut busy } = calling;
         // It was given up before it was open, or has ended: only a notice to it may be left to drop.
         let Some(session) = session else {
@@ -117,13 +108,17 @@ impl Services {
             }
             return;
         };
-        let (before, receives) = (busy.input.len(), matches!(call, Callback::Receive));
+        let (before, receives, is_drained) =
+            (busy.input.len(), matches!(call, Callback::Receive), matches!(call, Callback::Drained));
         let (input, output) = (&mut busy.input, &mut busy.output);
         let (next, met) = self.fenced_call(kit, &about, |port, cx| port.call(cx, session, call, input, output));
         let is_too_long = std::mem::take(&mut busy.input.is_too_long);
         let mut found = self.table.there(id.index);
         let is_amid = matches!(next, Some(Next::More));
         found.end_call(kit, busy, &Called { receives, before, is_amid, met });
+        if is_drained {
+            found.note_drained();
+        }
         match next {
             Some(_) if is_too_long => self.break_off_record(kit, id.index),
             Some(Next::Close) => self.end(kit, id.index, Ending::Completed),
@@ -345,6 +340,43 @@ impl Found<'_> {
         }
         self.mark_dirty();
         true
+    }
+
+    /// Takes out what a call with the input needs, if the service is to be called with it.
+    fn begin_receive(&mut self, kit: &Kit) -> Option<Calling> {
+        let machine = &self.connection.machine;
+        if !machine.serves_input() || (machine.was_told_of_end() && !self.connection.in_record()) {
+            return None;
+        }
+        let (finished, truncated) = (machine.input_has_ended(), machine.input_was_cut());
+        let busy = self.busy(&kit.arena);
+        (busy.input.finished, busy.input.truncated) = (finished, truncated);
+        if !busy.offer_input(finished) {
+            return None;
+        }
+        if finished {
+            self.connection.machine.tell_of_end();
+        }
+        Some(self.begin_call(kit))
+    }
+
+    /// The same for the call that tells the service that all its output has left.
+    pub(crate) fn begin_drained(&mut self, kit: &Kit) -> Calling {
+        let wanted = std::mem::take(&mut self.busy(&kit.arena).output.wants_drained);
+        assert!(wanted, "who is told that all has left has asked for it");
+        self.begin_call(kit)
+    }
+
+    /// The service was told that all its output has left.
+    fn note_drained(&mut self) {
+        let is_starved = self.connection.is_starved;
+        // reason: put back after the call.
+        let busy = self.connection.busy.as_mut().expect("a box is there after a call");
+        // Small writes count as waiting output too; else this would be called again before they have left.
+        busy.output.seal();
+        // A service without memory to go on is asked again once the lane would lend it.
+        busy.output.wants_drained |= is_starved && busy.output.is_empty();
+        busy.told_drained = !is_starved;
     }
 
     /// Takes out what a call into the service needs.

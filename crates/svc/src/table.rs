@@ -77,9 +77,7 @@ impl LaneTable {
     /// The connection of that name, with what it needs of its lane, if it is still there.
     pub(crate) fn found(&mut self, id: ConnectionId) -> Option<Found<'_>> {
         let LaneTable { connections, services, desk, .. } = self;
-        let connection = connections.find(id)?;
-        let state = &services[connection.service() as usize];
-        Some(Found { id, connection, state, desk })
+        Found::named(connections, services, desk, id)
     }
 
     /// The connection at an index of which the caller knows that it is there.
