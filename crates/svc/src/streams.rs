@@ -9,6 +9,7 @@ use crate::names::{ConnectionId, Ending, Next, Order};
 use crate::notices::{Note, Notice};
 use crate::port::Callback;
 use crate::services::Services;
+use crate::table::LaneTable;
 use crate::ticket::Name;
 use corelane_lane::Kit;
 use corelane_seam::{Chain, Completion, Fault, Lease, Outcome, Reason, Shared, StreamOp, StreamOutcome, nanoseconds};
@@ -151,23 +152,36 @@ impl Services {
         if let Notice::Answer { ticket, answer } = notice {
             return self.serve_answer(kit.now(), id, from, ticket, answer);
         }
-        let found = self.table.find(id).map(|connection| (connection.machine.takes_notices(), connection.service()));
-        let open = found.is_some_and(|(open, _)| open);
-        let is_foreign = found.is_some_and(|(_, service)| service != from);
-        self.table.count(from, ServiceCounter::NoticesRefused, is_foreign.into());
+        let LaneTable { connections, services, desk, .. } = &mut self.table;
+        let found = Found::named(connections, services, desk, id);
+        let is_foreign = found.as_ref().is_some_and(|found| found.connection.service() != from);
+        services[from as usize].row.add(ServiceCounter::NoticesRefused, is_foreign.into());
+        let own = found.filter(|_| !is_foreign);
+        // Whoever breaks off may do so until the end.
+        let is_heard = |found: &Found<'_>| found.connection.machine.takes_notices() || matches!(notice, Notice::Abort);
+        let Some(mut found) = own.filter(is_heard) else { return self.lose_notice(kit, from, is_foreign, notice) };
         match notice {
-            Notice::Message if is_foreign || !open => {
-                self.table.count(from, ServiceCounter::NoticesLate, (!is_foreign).into());
-                self.service_call(kit, from, |port, _| port.drop_notice());
+            Notice::Message => {
+                let calling = found.begin_call(kit);
+                self.call_service(kit, calling, Callback::Message);
             }
-            _ if is_foreign => {}
-            Notice::Message => self.call(kit, id.index, Callback::Message),
-            Notice::Resume if open => self.table.there(id.index).resume(kit),
-            Notice::Timer(token) if open => self.call(kit, id.index, Callback::Timer(token)),
-            Notice::Finish if open => self.table.there(id.index).say_no_more(),
-            Notice::Close if open => self.end(kit, id.index, Ending::Completed),
-            Notice::Abort if found.is_some() => self.end(kit, id.index, Ending::Aborted),
-            _ => {}
+            Notice::Timer(token) => {
+                let calling = found.begin_call(kit);
+                self.call_service(kit, calling, Callback::Timer(token));
+            }
+            Notice::Resume => found.resume(kit),
+            Notice::Finish => found.say_no_more(),
+            Notice::Close => self.end(kit, id.index, Ending::Completed),
+            Notice::Abort => self.end(kit, id.index, Ending::Aborted),
+            Notice::Answer { .. } => unreachable!("an answer reaches connections of other services, too"),
+        }
+    }
+
+    /// The connection that was to be told is gone, or hears no more, or is another service's.
+    fn lose_notice(&mut self, kit: &mut Kit, from: u16, is_foreign: bool, notice: Notice) {
+        if let Notice::Message = notice {
+            self.table.count(from, ServiceCounter::NoticesLate, (!is_foreign).into());
+            self.service_call(kit, from, |port, _| port.drop_notice());
         }
     }
 
