@@ -62,14 +62,16 @@ impl Services {
                 let at = self.table.listeners.closed(index);
                 self.place_closed(at);
             }
-            Outcome::Failed(fault) if fault.reason != Reason::Cancelled => {
+            // It was stopped, or is being closed.
+            Outcome::Failed(fault) if fault.reason == Reason::Cancelled => {}
+            Outcome::Failed(fault) => {
                 if matches!(fault.reason, Reason::NoDescriptor | Reason::NoMemory) {
                     self.table.count(service, ServiceCounter::AcceptsNoDescriptor, 1);
                 }
                 self.table.listeners.starve(index);
                 kit.start_timer(kit.now() + ACCEPT_AGAIN, Handle::new(class::ACCEPT_AGAIN, 0, 0));
             }
-            _ => {}
+            other => unreachable!("no operation of a listener ends so: {other:?}"),
         }
     }
 

@@ -120,7 +120,8 @@ impl Services {
                 kit.submit(Handle::new(class::DISCARDED, 0, 0), Op::Close { socket, reset: false });
                 local.inet()
             }
-            _ => None,
+            Outcome::Failed(_) => None,
+            other => unreachable!("a bind ends as one: {other:?}"),
         };
         // reason: only who has ports to choose from asks, and they are not taken away.
         let outgoing = self.table.outgoing.as_mut().expect("who asked for a route knows what to choose from");

@@ -9,7 +9,7 @@ use crate::state::ServiceState;
 use crate::transform::Transform;
 use corelane_lane::Kit;
 use corelane_seam::slab::{HandleSlab, Others};
-use corelane_seam::{Address, Arena, Handle, Op, Socket};
+use corelane_seam::{Address, Arena, Handle, Op, Outcome, Socket};
 use std::any::Any;
 use std::collections::BTreeMap;
 
@@ -180,7 +180,8 @@ impl Connections {
     }
 
     /// Such a socket is closed.
-    pub(crate) fn turned_away(&mut self) {
+    pub(crate) fn turned_away(&mut self, outcome: &Outcome) {
+        assert!(matches!(outcome, Outcome::Closed), "a close ends so: {outcome:?}");
         assert!(self.turned_away > 0, "a socket was closed that nobody had turned away");
         self.turned_away -= 1;
     }

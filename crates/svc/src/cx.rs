@@ -409,9 +409,8 @@ impl<K: Talk> Cx<'_, K> {
     pub fn start_timer(&mut self, after: Duration, token: u64) -> Result<Timer, Error> {
         let (id, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds(after)));
         let LaneTable { connections, services, timers, .. } = &mut *self.table;
-        let Some(connection) = connections.find(id) else {
-            return Err(Error::TimersFull { timers: 0 });
-        };
+        // reason: an entry outlasts the calls for its connection, the one that tells of its end among them.
+        let connection = connections.find(id).expect("a connection is there as long as a call is for it");
         let state = &services[connection.service() as usize];
         let most = state.limits.timers_per_connection_max;
         if connection.timers.len() >= most {

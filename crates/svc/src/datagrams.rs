@@ -37,7 +37,9 @@ impl Services {
             Outcome::Datagram(DatagramOutcome::Bound { socket, local }) => self.socket_opened(kit, id, Ok((socket, local))),
             Outcome::Failed(fault) => self.socket_opened(kit, id, Err(fault)),
             Outcome::Closed => self.datagrams_closed(id),
-            _ => Some(()),
+            // Memory of a send that has ended before.
+            Outcome::Released => Some(()),
+            other => unreachable!("no operation of a datagram socket ends so: {other:?}"),
         };
         if known.is_none() {
             kit.row.add(LaneCounter::CompletionsStale, 1);

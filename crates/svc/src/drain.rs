@@ -51,7 +51,9 @@ impl Services {
         let ends_itself = session.is_some_and(|session| self.ends_itself(kit, service, session));
         let found = self.table.there(index);
         let machine = &mut found.connection.machine;
-        if let Some(socket) = found.connection.socket.filter(|_| !(machine.is_outgoing() || ends_itself)) {
+        if !(machine.is_outgoing() || ends_itself) {
+            // reason: it opens with one.
+            let socket = found.connection.socket.expect("what is open has a socket");
             machine.drain(driver.readable_bytes(socket));
             if machine.is_receiving() {
                 // The driver may have taken bytes already that are not counted as readable any more.

@@ -336,9 +336,10 @@ impl Work for Services {
             class::DATAGRAMS => self.datagrams_completed(kit, completion),
             class::REQUEST => self.request_completed(kit, handle, completion),
             class::ROUTE => self.route_completed(kit, completion),
-            class::FILE => self.table.requests.file_closed(),
-            class::UNADMITTED if matches!(completion.outcome, Outcome::Closed) => self.table.connections.turned_away(),
-            _ => {}
+            class::FILE => self.table.requests.file_closed(&completion.outcome),
+            class::UNADMITTED => self.table.connections.turned_away(&completion.outcome),
+            class::DISCARDED => assert!(matches!(completion.outcome, Outcome::Closed), "a close ends so: {completion:?}"),
+            other => unreachable!("no operation has the class {other}: {completion:?}"),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::flows::Flows;
 use crate::outgoing::Outgoing;
 use crate::places::TransportAddress;
 use crate::services::Services;
-use crate::steering::{Command, Reply, Selection, Steer, Visit};
+use crate::steering::{Command, Reply, Selection, Steer, Visit, descriptor_of};
 use corelane_lane::Kit;
 use corelane_seam::{Driver, Handle, nanoseconds};
 use std::ops::RangeInclusive;
@@ -31,12 +31,13 @@ impl Services {
 
     pub(crate) fn steer(&mut self, kit: &mut Kit, driver: &mut dyn Driver, Steer { command, reply }: Steer) {
         match command {
-            Command::Table(table) => {
-                if let Some(flows) = &mut self.table.flows {
+            Command::Table(table) => reply(match &mut self.table.flows {
+                Some(flows) => {
                     flows.set_table(table);
+                    Ok(())
                 }
-                reply(Ok(()));
-            }
+                None => Err(Error::NoFlows),
+            }),
             Command::Refresh => reply(self.at_each_place(driver, |selection, at, socket| selection.refresh(at, socket))),
             Command::Mend => reply(self.at_each_place(driver, |selection, at, socket| selection.mend(at, socket))),
             Command::Leave => self.leave(kit, reply),
@@ -76,10 +77,7 @@ impl Services {
         if self.steering.is_leaving() || self.table.draining {
             return Err(Error::Draining);
         }
-        self.table.open_places().try_for_each(|(at, socket)| match driver.descriptor(socket) {
-            Some(descriptor) => visit(at, descriptor),
-            None => Ok(()),
-        })
+        self.table.open_places().try_for_each(|(at, socket)| visit(at, descriptor_of(driver, at, socket)?))
     }
 
     /// Leaves for good. The sockets stay where they are registered, for they are the other process's now.

@@ -52,7 +52,9 @@ impl Services {
             }
             Outcome::Stream(StreamOutcome::Connected { socket, peer, local }) => self.opened(kit, id.index, socket, peer, local),
             Outcome::Closed => self.socket_closed(kit, id.index),
-            _ => {}
+            // Memory of a send that has ended before: the chain's owner has it back.
+            Outcome::Released => {}
+            other => unreachable!("no operation of a connection ends so: {other:?}"),
         }
     }
 
@@ -256,12 +258,13 @@ impl Found<'_> {
     fn fill_received(&mut self, kit: &Kit, lease: Lease, fault: Option<Fault>) {
         let now = kit.now();
         let Connection { machine, busy, payer, .. } = &mut *self.connection;
-        let serves = machine.serves_input();
-        let Some(busy) = busy.as_mut().filter(|_| serves) else {
+        if !machine.serves_input() {
             machine.received(0);
             return self.mark_dirty();
-        };
-        // reason: a receive into a lease keeps the fill's place until the connection ends.
+        }
+        // reason: a receive into a lease keeps the fill's place, and so the box, as long as input is served.
+        let busy = busy.as_mut().expect("who has a lease filled has its box");
+        // reason: as above.
         let fill = busy.fill.as_mut().expect("a lease that was filled was to be filled");
         assert!(fill.lease.is_none() && lease.len() >= busy.input.filling_from, "a lease comes back with what it held, and more");
         let bytes = lease.len() - std::mem::take(&mut busy.input.filling_from);
