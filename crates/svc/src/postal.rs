@@ -17,6 +17,7 @@ impl Services {
                 self.service_call(kit, service, |port, cx| port.hear(cx));
             }
             self.settle_dropped_calls(kit, service);
+            self.tell_bursts(kit, service);
         }
         taken
     }
@@ -48,6 +49,7 @@ impl Services {
                 self.service_call(kit, service, |port, cx| port.hear(cx));
             }
             self.service_call(kit, service, |port, cx| port.ending(cx));
+            self.tell_bursts(kit, service);
         }
     }
 }

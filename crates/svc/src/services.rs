@@ -18,7 +18,7 @@ use crate::table::LaneTable;
 use crate::talk::Talk;
 use crate::timers::Timer;
 use crate::transform::MakeTransform;
-use corelane_lane::{Channels, Ear, Fenced, Kit, Work};
+use corelane_lane::{Bursts, Channels, Ear, Fenced, Kit, Work};
 use corelane_seam::{Address, Completion, DatagramOutcome, Driver, Handle, OffloadResult, Outcome, StreamOutcome};
 use corelane_watch::{ConnectionRows, Declaration, LaneCounter, ServiceRow};
 use std::any::TypeId;
@@ -94,8 +94,8 @@ impl Services {
     pub fn add_stream<S: StreamService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
         assert_declared::<S>(S::COUNTERS, &row);
         let session = TypeId::of::<S::Session>();
-        let post = self.post();
-        self.add(Port::Stream(Box::new(Sessions::new(service, post))), limits, row, Some(session))
+        let (post, bursts) = self.post();
+        self.add(Port::Stream(Box::new(Sessions::new(service, post))), bursts, limits, row, Some(session))
     }
 
     /// Adds a function that makes the transforms of a service over connections, of accepted ones and of those it opens, from the next one on. Functions that
@@ -126,23 +126,25 @@ impl Services {
     /// As [`Services::add_stream`].
     pub fn add_datagrams<S: DatagramService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
         assert_declared::<S>(S::COUNTERS, &row);
-        let post = self.post();
-        self.add(Port::Datagram(Box::new(DatagramSockets::new(service, post))), limits, row, None)
+        let (post, bursts) = self.post();
+        self.add(Port::Datagram(Box::new(DatagramSockets::new(service, post))), bursts, limits, row, None)
     }
 
-    /// The post of the service that is added next.
-    fn post<T: Talk>(&mut self) -> Post<T> {
+    /// The post of the service that is added next, and what counts the drops of its values that panic.
+    fn post<T: Talk>(&mut self) -> (Post<T>, Bursts) {
         let service = self.ports.len() as u16;
         if T::HAS_CHANNELS {
             self.talking.push(service);
         }
-        match &self.exchange {
-            Some((lane, exchange)) => exchange.post(service, *lane),
-            None => Post::new(None),
-        }
+        let bursts = Bursts::default();
+        let post = match &self.exchange {
+            Some((lane, exchange)) => exchange.post(service, *lane, bursts.clone()),
+            None => Post::new(None, bursts.clone()),
+        };
+        (post, bursts)
     }
 
-    fn add(&mut self, port: Port, limits: Limits, row: ServiceRow, session_type: Option<TypeId>) -> u16 {
+    fn add(&mut self, port: Port, bursts: Bursts, limits: Limits, row: ServiceRow, session_type: Option<TypeId>) -> u16 {
         assert_eq!(self.ports.len(), self.table.services.len(), "each service has its state");
         assert!(self.ports.len() < usize::from(u16::MAX), "a service has a number");
         self.ports.push(port);
@@ -159,7 +161,7 @@ impl Services {
             accepted: Default::default(),
             payers: Payers::NONE,
             local: None,
-            bursts: Default::default(),
+            bursts,
             told_of_unanswered: false,
         });
         self.ports.len() as u16 - 1
@@ -237,13 +239,13 @@ impl Services {
     }
 
     /// Counts and reports the panics that the lane did not see.
-    fn tell_bursts(&mut self, kit: &mut Kit, service: u16) {
+    pub(crate) fn tell_bursts(&mut self, kit: &mut Kit, service: u16) {
         let bursts = &self.table.services[service as usize].bursts;
         if bursts.load(Ordering::Relaxed) == 0 {
             return;
         }
         for _ in 0..bursts.swap(0, Ordering::Relaxed) {
-            self.report_panic(kit, service, None, "an offloaded call panicked as it was dropped");
+            self.report_panic(kit, service, None, "what was offloaded, or said to another lane, panicked as it was dropped");
         }
     }
 
