@@ -7,7 +7,7 @@ use crate::names::{ConnectionId, Ending};
 use crate::passage::Broken;
 use crate::port::Callback;
 use crate::requests::Requests;
-use crate::services::Services;
+use crate::served::Served;
 use crate::streams::{Calling, receive_op};
 use crate::table::LaneTable;
 use corelane_lane::Kit;
@@ -36,7 +36,7 @@ enum Next {
     Reach(Reach),
 }
 
-impl Services {
+impl Served {
     /// Flushes every connection that was touched this turn. What that touches itself is flushed in the next one.
     pub(crate) fn flush_dirty(&mut self, kit: &mut Kit) {
         for _ in 0..self.table.desk.dirty.len() {
@@ -120,8 +120,8 @@ impl LaneTable {
     /// Takes the steps of a connection that reached beyond itself.
     fn steps_of(&mut self, kit: &mut Kit, index: u32) -> Option<Reach> {
         let LaneTable { connections, services, desk, .. } = self;
-        // reason: as for all that are there: it has its entry until its socket is closed.
         let found = Found::among(connections, services, desk, index);
+        // reason: it has its entry until its socket is closed.
         let (mut found, mut others) = found.expect("a connection is there until its socket is closed");
         found.take_steps(kit, &mut others)
     }

@@ -2,7 +2,6 @@
 
 use crate::class;
 use crate::connection::{Busy, Connection};
-use crate::connections::Connections;
 use crate::flows::Flow;
 use crate::limits::Limits;
 use crate::memory::Memory;
@@ -10,7 +9,6 @@ use crate::names::{ConnectionId, Ending};
 use crate::state::ServiceState;
 use crate::ticket::LostTickets;
 use corelane_lane::Kit;
-use corelane_seam::slab::Others;
 use corelane_seam::{Arena, Chain, Handle, Payer};
 use corelane_watch::{ConnectionRows, ServiceCounter};
 use std::collections::VecDeque;
@@ -126,33 +124,6 @@ pub(crate) struct Found<'a> {
     pub(crate) connection: &'a mut Connection,
     pub(crate) state: &'a ServiceState,
     pub(crate) desk: &'a mut Desk,
-}
-
-impl<'a> Found<'a> {
-    /// The connection of that name, if it is still there.
-    pub(crate) fn named(
-        connections: &'a mut Connections,
-        states: &'a [ServiceState],
-        desk: &'a mut Desk,
-        id: ConnectionId,
-    ) -> Option<Self> {
-        let connection = connections.find(id)?;
-        let state = &states[connection.service() as usize];
-        Some(Self { id, connection, state, desk })
-    }
-
-    /// The connection at an index, if one is there, and beside it all others.
-    #[inline]
-    pub(crate) fn among(
-        connections: &'a mut Connections,
-        states: &'a [ServiceState],
-        desk: &'a mut Desk,
-        index: u32,
-    ) -> Option<(Self, Others<'a, Connection>)> {
-        let (id, connection, others) = connections.among(index)?;
-        let state = &states[connection.service() as usize];
-        Some((Self { id, connection, state, desk }, others))
-    }
 }
 
 impl Found<'_> {

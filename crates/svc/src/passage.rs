@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::names::{ConnectionId, Ending};
 use crate::port::Callback;
 use crate::requests::Requests;
-use crate::services::Services;
+use crate::served::Served;
 use crate::transform::{Passage, Progress, Side, Transform};
 use corelane_lane::{Kit, fenced};
 use corelane_seam::{Chain, Fault};
@@ -46,7 +46,7 @@ pub(crate) enum Broken {
     File(Fault),
 }
 
-impl Services {
+impl Served {
     /// Gives a newly opened connection its transform, if its service has one; otherwise the service gets the connection at once.
     pub(crate) fn begin(&mut self, kit: &mut Kit, index: u32) {
         let mut found = self.table.there(index);
@@ -93,7 +93,7 @@ impl Services {
             }
             Broken::Panicked(words) => {
                 let about = self.table.there(index).about();
-                self.report_panic_of(kit, &about, &words);
+                self.table.report_panic_of(kit, &about, &words);
                 self.end(kit, index, Ending::Aborted);
             }
             Broken::File(fault) => self.end_by_fault(kit, index, fault),

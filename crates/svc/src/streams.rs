@@ -8,6 +8,7 @@ use crate::machine::Phase;
 use crate::names::{ConnectionId, Ending, Next, Order};
 use crate::notices::{Note, Notice};
 use crate::port::Callback;
+use crate::served::Served;
 use crate::services::Services;
 use crate::table::LaneTable;
 use crate::ticket::Name;
@@ -21,7 +22,7 @@ const NOTICES_PER_TURN: usize = 4096;
 impl Services {
     pub(crate) fn connection_completed(&mut self, kit: &mut Kit, completion: Completion) {
         let id = ConnectionId { index: completion.handle.index(), generation: completion.handle.generation() };
-        let Some(mut found) = self.table.found(id) else {
+        let Some(mut found) = self.served.table.found(id) else {
             return kit.row.add(LaneCounter::CompletionsStale, 1);
         };
         match completion.outcome {
@@ -30,16 +31,16 @@ impl Services {
             Outcome::Stream(StreamOutcome::Filled { lease, fault }) => {
                 found.fill_received(kit, lease, fault);
                 if let Some(fault) = fault.filter(|_| found.connection.machine.serves_input()) {
-                    self.receive_failed(kit, id.index, fault);
+                    self.served.receive_failed(kit, id.index, fault);
                 }
             }
             Outcome::Stream(StreamOutcome::Sent { bytes, rest, fault }) => {
                 found.sent(kit, bytes, rest);
                 match fault {
-                    Some(fault) if fault.reason != Reason::Cancelled => self.end_by_fault(kit, id.index, fault),
+                    Some(fault) if fault.reason != Reason::Cancelled => self.served.end_by_fault(kit, id.index, fault),
                     _ => {
                         let waits = found.output_left();
-                        if let Some(mut other) = waits.and_then(|pair| self.table.found(pair)) {
+                        if let Some(mut other) = waits.and_then(|pair| self.served.table.found(pair)) {
                             other.mark_dirty();
                         }
                     }
@@ -48,16 +49,20 @@ impl Services {
             Outcome::Failed(fault) if found.connection.socket.is_none() => self.opening_failed(kit, id.index, fault),
             Outcome::Failed(fault) => {
                 found.connection.machine.receive_stopped(fault.reason == Reason::Cancelled);
-                self.receive_failed(kit, id.index, fault);
+                self.served.receive_failed(kit, id.index, fault);
             }
-            Outcome::Stream(StreamOutcome::Connected { socket, peer, local }) => self.opened(kit, id.index, socket, peer, local),
+            Outcome::Stream(StreamOutcome::Connected { socket, peer, local }) => {
+                self.served.opened(kit, id.index, socket, peer, local)
+            }
             Outcome::Closed => self.socket_closed(kit, id.index),
             // Memory of a send that has ended before: the chain's owner has it back.
             Outcome::Released => {}
             other => unreachable!("no operation of a connection ends so: {other:?}"),
         }
     }
+}
 
+impl Served {
     /// A receive has ended with a fault, which the machine knows of.
     fn receive_failed(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
         match fault.reason {
@@ -152,7 +157,7 @@ impl Services {
     #[inline(never)]
     fn serve_notice(&mut self, kit: &mut Kit, Note { to: id, from, notice }: Note) {
         if let Notice::Answer { ticket, answer } = notice {
-            return self.serve_answer(kit.now(), id, from, ticket, answer);
+            return self.table.serve_answer(kit.now(), id, from, ticket, answer);
         }
         let LaneTable { connections, services, desk, .. } = &mut self.table;
         let found = Found::named(connections, services, desk, id);
@@ -187,13 +192,6 @@ impl Services {
         }
     }
 
-    /// An answer to a held request. It may come from whoever has the ticket; nothing else reaches the connections of other services.
-    fn serve_answer(&mut self, now: u64, id: ConnectionId, from: u16, ticket: Name, answer: Chain) {
-        let found = self.table.found(id).filter(|found| found.connection.machine.takes_notices());
-        let is_in_time = found.is_some_and(|mut found| found.answered(now, ticket, answer));
-        self.table.count(from, ServiceCounter::AnswersLate, (!is_in_time).into());
-    }
-
     /// Counts tickets that were dropped, and ends connections that would wait for them for ever.
     pub(crate) fn settle_lost_tickets(&mut self, kit: &mut Kit) {
         if self.table.desk.lost.is_empty() {
@@ -210,6 +208,15 @@ impl Services {
                 Order::Any => drop(found.answered(kit.now(), ticket, Chain::new())),
             }
         }
+    }
+}
+
+impl LaneTable {
+    /// An answer to a held request. It may come from whoever has the ticket; nothing else reaches the connections of other services.
+    fn serve_answer(&mut self, now: u64, id: ConnectionId, from: u16, ticket: Name, answer: Chain) {
+        let found = self.found(id).filter(|found| found.connection.machine.takes_notices());
+        let is_in_time = found.is_some_and(|mut found| found.answered(now, ticket, answer));
+        self.count(from, ServiceCounter::AnswersLate, (!is_in_time).into());
     }
 }
 
