@@ -77,6 +77,7 @@ impl<M: Send> Mesh<M> {
         let Some(sender) = there.filter(|sender| !(self.parted[to] || sender.is_closed())) else {
             return Err(Unheard { word: message, why: Silence::Gone });
         };
+        // Uncounted: a counter in each message would be shared by lanes. Whoever ends takes what waits, and drops it where that is counted.
         let queued = sender.send(Fenced::new(message));
         queued.map_err(|full| Unheard { word: full.value.into_inner(), why: Silence::Full })?;
         assert!(!self.parted[to], "nothing is sent to who is known to have gone");

@@ -278,6 +278,15 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         key
     }
 
+    /// The entry at an index, with its name, and beside it all others, of which it may name one; none if the index is free, or was never used.
+    pub fn among(&mut self, index: u32) -> Option<(Key, &mut T, Others<'_, T>)> {
+        self.look_ups.note();
+        let Self { entries, look_ups, .. } = self;
+        let (before, rest) = entries.split_at_mut_checked(index as usize)?;
+        let (Element { generation, content: Content::Taken(value) }, behind) = rest.split_first_mut()? else { return None };
+        Some((Key { index, generation: *generation }, value, Others { before, behind, look_ups }))
+    }
+
     /// Removes the entry of that name, which is void from now on; none if it has been removed before.
     pub fn remove(&mut self, key: Key) -> Option<T> {
         self.get(key)?;
@@ -328,6 +337,29 @@ impl<T, const BITS: u32> Slab<T, BITS> {
     }
 }
 
+/// All entries of a slab but the one that is in hand ([`Slab::among`]).
+pub struct Others<'a, T> {
+    before: &'a mut [Element<T>],
+    behind: &'a mut [Element<T>],
+    look_ups: &'a LookUps,
+}
+
+impl<T> Others<'_, T> {
+    /// As [`Slab::get_mut`]; none for the name of the one that is in hand.
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        self.look_ups.note();
+        let (index, here) = (key.index as usize, self.before.len());
+        let entry = match index < here {
+            true => self.before.get_mut(index),
+            false => self.behind.get_mut(index.checked_sub(here + 1)?),
+        };
+        match entry {
+            Some(Element { generation, content: Content::Taken(value) }) if *generation == key.generation => Some(value),
+            _ => None,
+        }
+    }
+}
+
 impl<T, const BITS: u32> Index<Key> for Slab<T, BITS> {
     type Output = T;
 
@@ -367,6 +399,22 @@ mod tests {
         assert_eq!((slab.key_at(second.index), Key::from_bits(second.bits())), (second, second));
         assert_eq!(slab.get(Key::new(9, 0)), None);
         assert_eq!(slab.find(9), None);
+    }
+
+    #[test]
+    fn one_in_hand_leaves_the_others_to_be_found() {
+        let mut slab: Slab<u32> = Slab::new();
+        let keys: Vec<_> = (0..4).map(|number| slab.insert(number)).collect();
+        slab.remove(keys[3]);
+        assert!(slab.among(3).is_none() && slab.among(4).is_none());
+        let (key, one, mut others) = slab.among(1).unwrap();
+        *one += 10;
+        for (at, number) in [(0, 0), (2, 2)] {
+            assert_eq!(others.get_mut(keys[at]), Some(&mut { number }));
+            *others.get_mut(keys[at]).unwrap() += 20;
+        }
+        assert!([keys[1], keys[3], Key::new(2, 1), Key::new(9, 0)].iter().all(|key| others.get_mut(*key).is_none()));
+        assert_eq!((key, slab.values().copied().collect::<Vec<_>>()), (keys[1], vec![20, 11, 22]));
     }
 
     #[test]

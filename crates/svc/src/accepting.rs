@@ -4,12 +4,14 @@ use crate::class;
 use crate::connection::{Connection, SessionAt};
 use crate::connections::Connections;
 use crate::error::Error;
+use crate::found::Desk;
 use crate::limits::SECOND;
 use crate::listeners::Listener;
 use crate::machine::Machine;
 use crate::names::{Ending, Peer};
 use crate::places::{Sharing, TransportAddress};
 use crate::port::StreamPort;
+use crate::served::Served;
 use crate::services::Services;
 use crate::state::{AcceptedSocket, ServiceState};
 use crate::table::LaneTable;
@@ -28,10 +30,10 @@ const HANDSHAKES: u32 = 1;
 impl Services {
     /// Makes the socket of a listener that has none.
     pub(crate) fn open_listener(&mut self, driver: &mut dyn Driver, index: usize) -> Result<Address, Error> {
-        let Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.table.listeners.at(index);
+        let Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.served.table.listeners.at(index);
         let (share_port, v6_only) = (*share_port, *v6_only);
-        let limits = self.table.limits(*service);
-        let begins = self.ports[*service as usize].stream().is_some_and(|port| port.peer_begins());
+        let limits = self.served.table.limits(*service);
+        let begins = self.served.ports[*service as usize].stream().is_some_and(|port| port.peer_begins());
         let stream = limits.stream.peer_begins(limits.stream.peer_begins || begins);
         let listen = Listen { address: address.clone(), backlog: limits.backlog, share_port, v6_only, stream };
         let at = TransportAddress::of(Transport::Tcp, address);
@@ -39,114 +41,100 @@ impl Services {
         let socket = self.steering.open_socket(driver, at, |driver| driver.listen(&listen).map_err(failed))?;
         // What was asked for may have left the port to the system.
         let local = driver.local_address(socket).map_err(failed)?;
-        self.table.listeners.open(index, socket);
+        self.served.table.listeners.open(index, socket);
         Ok(local)
-    }
-
-    /// Starts accepting on every listener that has room and is not accepting.
-    pub(crate) fn start_listening(&mut self, kit: &mut Kit) {
-        let LaneTable { listeners, connections, services, .. } = &mut self.table;
-        listeners.start(kit, |service| accepts(connections, &services[service as usize]));
     }
 
     pub(crate) fn listener_completed(&mut self, kit: &mut Kit, completion: Completion) {
         let index = completion.handle.index() as usize;
-        let service = self.table.listeners.heard(index, completion.more);
+        let service = self.served.table.listeners.heard(index, completion.more);
         match completion.outcome {
             Outcome::Stream(StreamOutcome::Accepted { socket, peer, local }) => {
-                self.table.listeners.accepted(index, kit.now());
-                self.table.services[service as usize].waiting.push_back(AcceptedSocket { socket, peer, local });
+                self.served.table.listeners.accepted(index, kit.now());
+                self.served.table.services[service as usize].waiting.push_back(AcceptedSocket { socket, peer, local });
                 self.admit_waiting(kit, service);
             }
             Outcome::Closed => {
-                let at = self.table.listeners.closed(index);
+                let at = self.served.table.listeners.closed(index);
                 self.place_closed(at);
             }
-            Outcome::Failed(fault) if fault.reason != Reason::Cancelled => {
+            // It was stopped, or is being closed.
+            Outcome::Failed(fault) if fault.reason == Reason::Cancelled => {}
+            Outcome::Failed(fault) => {
                 if matches!(fault.reason, Reason::NoDescriptor | Reason::NoMemory) {
-                    self.table.count(service, ServiceCounter::AcceptsNoDescriptor, 1);
+                    self.served.table.count(service, ServiceCounter::AcceptsNoDescriptor, 1);
                 }
-                self.table.listeners.starve(index);
+                self.served.table.listeners.starve(index);
                 kit.start_timer(kit.now() + ACCEPT_AGAIN, Handle::new(class::ACCEPT_AGAIN, 0, 0));
             }
-            _ => {}
+            other => unreachable!("no operation of a listener ends so: {other:?}"),
         }
     }
 
     /// The timer of listeners has come, or that of handshakes.
     pub(crate) fn accept_timer(&mut self, kit: &mut Kit, handle: Handle) {
         match handle.index() {
-            HANDSHAKES => self.relieve_handshakes(kit),
-            _ => self.accept_again(kit),
+            HANDSHAKES => self.served.relieve_handshakes(kit),
+            _ => self.served.table.accept_again(kit),
         }
-    }
-
-    /// Lets listeners that found no descriptor try again.
-    pub(crate) fn accept_again(&mut self, kit: &mut Kit) {
-        self.table.listeners.revive();
-        self.start_listening(kit);
     }
 
     /// Makes connections of accepted sockets as long as there is room; stops accepting when there is none.
     pub(crate) fn admit_waiting(&mut self, kit: &mut Kit, service: u16) {
-        while self.table.may_accept(service) {
-            let Some(arrived) = self.table.services[service as usize].waiting.pop_front() else { return };
+        while self.served.table.may_accept(service) {
+            let Some(arrived) = self.served.table.services[service as usize].waiting.pop_front() else { return };
             self.admit(kit, service, arrived);
         }
-        let state = &self.table.services[service as usize];
+        let state = &self.served.table.services[service as usize];
         let at_lane_bound = state.open < state.limits.connections_max;
-        let is_for_handshakes = self.table.has_room(service);
-        let stopped = self.table.listeners.stop(kit, service);
+        let is_for_handshakes = self.served.table.has_room(service);
+        let stopped = self.served.table.listeners.stop(kit, service);
         if stopped && is_for_handshakes {
-            self.table.count(service, ServiceCounter::HandshakesMaxHits, 1);
-            self.look_at_handshakes(kit);
+            self.served.table.count(service, ServiceCounter::HandshakesMaxHits, 1);
+            self.served.table.desk.look_at_handshakes(kit);
         } else if stopped && at_lane_bound {
             kit.row.add(LaneCounter::ConnectionsCapHits, 1);
         } else if stopped {
-            self.table.count(service, ServiceCounter::ConnectionsMaxHits, 1);
+            self.served.table.count(service, ServiceCounter::ConnectionsMaxHits, 1);
         }
     }
 
     fn admit(&mut self, kit: &mut Kit, service: u16, arrived: AcceptedSocket) {
-        let LaneTable { connections, services, desk, .. } = &self.table;
+        let LaneTable { connections, services, desk, .. } = &self.served.table;
         if connections.peer_is_full(&services[service as usize], &desk.memory.accounts, &arrived.peer) {
-            self.table.count(service, ServiceCounter::ConnectionsPerPeerMaxHits, 1);
-            self.table.count(service, ServiceCounter::AcceptsRefused, 1);
-            self.table.connections.turn_away(kit, arrived.socket);
+            self.served.table.count(service, ServiceCounter::ConnectionsPerPeerMaxHits, 1);
+            self.served.table.count(service, ServiceCounter::AcceptsRefused, 1);
+            self.served.table.connections.turn_away(kit, arrived.socket);
             return;
         }
-        let flow = self.table.flow(&arrived.peer, &arrived.local, Protocol::TCP);
-        let local = self.table.services[service as usize].local(arrived.local);
+        let flow = self.served.table.flow(&arrived.peer, &arrived.local, Protocol::TCP);
+        let local = self.served.table.services[service as usize].local(arrived.local);
         let peer = Peer { address: arrived.peer, local, flow, learned: None };
         // In this order: a reader who sees the arrival in the page also sees whether it was a stray.
-        self.table.count(service, ServiceCounter::Strays, self.table.is_stray(flow, kit.lane()).into());
-        self.table.count(service, ServiceCounter::Accepts, 1);
+        self.served.table.count(service, ServiceCounter::Strays, self.served.table.is_stray(flow, kit.lane()).into());
+        self.served.table.count(service, ServiceCounter::Accepts, 1);
         self.steering.note_selection(kit);
-        let machine = Machine::accepted(self.table.draining);
+        let machine = Machine::accepted(self.served.table.draining);
         let connection = Connection::new(Some(arrived.socket), peer, service, machine, kit.now());
-        let LaneTable { connections, services, desk, .. } = &mut self.table;
+        let LaneTable { connections, services, desk, .. } = &mut self.served.table;
         let index = connections.admit(services, desk, connection, &kit.arena);
-        self.table.there(index).mark_dirty();
-        self.begin(kit, index);
+        self.served.table.there(index).mark_dirty();
+        self.served.begin(kit, index);
     }
 
     /// Where handshakes have ended there may be room for others.
     pub(crate) fn admit_after_handshakes(&mut self, kit: &mut Kit) {
-        if !std::mem::take(&mut self.table.desk.handshakes_ended) {
+        if !std::mem::take(&mut self.served.table.desk.handshakes_ended) {
             return;
         }
-        for service in 0..self.table.services.len() as u16 {
+        for service in 0..self.served.table.services.len() as u16 {
             self.admit_waiting(kit, service);
         }
-        self.start_listening(kit);
+        self.served.table.start_listening(kit);
     }
+}
 
-    fn look_at_handshakes(&mut self, kit: &mut Kit) {
-        if !std::mem::replace(&mut self.table.desk.handshakes_timed, true) {
-            kit.start_timer(kit.now() + LOOK_AT_HANDSHAKES, Handle::new(class::ACCEPT_AGAIN, HANDSHAKES, 0));
-        }
-    }
-
+impl Served {
     /// Where handshakes keep others out, ends those that stand still, of the peers that have most of them. So silent peers keep nobody
     /// out for longer than that, and those who wait are accepted in this turn.
     fn relieve_handshakes(&mut self, kit: &mut Kit) {
@@ -161,13 +149,14 @@ impl Services {
                 self.end(kit, index, Ending::Aborted);
             }
             // By the next look, others may stand still.
-            self.look_at_handshakes(kit);
+            self.table.desk.look_at_handshakes(kit);
         }
     }
 
     pub(crate) fn open_session(&mut self, kit: &mut Kit, index: u32) {
-        let peer = self.table.there(index).connection.peer.clone();
-        let session = self.connection_call(kit, index, |port: &mut dyn StreamPort, cx| port.open(cx, &peer));
+        let mut found = self.table.there(index);
+        let (about, peer) = (found.begin_about(), found.connection.peer.clone());
+        let session = self.fenced_call(kit, &about, |port: &mut dyn StreamPort, cx| port.open(cx, &peer)).0;
         self.begin_session(kit, index, session);
     }
 
@@ -177,6 +166,29 @@ impl Services {
         assert!(before.is_none(), "a connection has one session");
         if session.is_none() {
             self.end(kit, index, Ending::Aborted);
+        }
+    }
+}
+
+impl LaneTable {
+    /// Starts accepting on every listener that has room and is not accepting.
+    pub(crate) fn start_listening(&mut self, kit: &mut Kit) {
+        let LaneTable { listeners, connections, services, .. } = self;
+        listeners.start(kit, |service| accepts(connections, &services[service as usize]));
+    }
+
+    /// Lets listeners that found no descriptor try again.
+    pub(crate) fn accept_again(&mut self, kit: &mut Kit) {
+        self.listeners.revive();
+        self.start_listening(kit);
+    }
+}
+
+impl Desk {
+    /// Has handshakes looked at after a while, if that is not to come anyway.
+    fn look_at_handshakes(&mut self, kit: &mut Kit) {
+        if !std::mem::replace(&mut self.handshakes_timed, true) {
+            kit.start_timer(kit.now() + LOOK_AT_HANDSHAKES, Handle::new(class::ACCEPT_AGAIN, HANDSHAKES, 0));
         }
     }
 }

@@ -120,13 +120,14 @@ impl Services {
                 kit.submit(Handle::new(class::DISCARDED, 0, 0), Op::Close { socket, reset: false });
                 local.inet()
             }
-            _ => None,
+            Outcome::Failed(_) => None,
+            other => unreachable!("a bind ends as one: {other:?}"),
         };
         // reason: only who has ports to choose from asks, and they are not taken away.
-        let outgoing = self.table.outgoing.as_mut().expect("who asked for a route knows what to choose from");
+        let outgoing = self.served.table.outgoing.as_mut().expect("who asked for a route knows what to choose from");
         for id in outgoing.found(completion.handle, local, kit.now()) {
             // reason: nothing else completes for it meanwhile, whether it was given up or not.
-            let connection = self.table.find(id).expect("who waits for a route is there until it comes");
+            let connection = self.served.table.find(id).expect("who waits for a route is there until it comes");
             if !connection.is_being_opened() {
                 self.opening_failed(kit, id.index, Fault::CANCELLED);
                 continue;
@@ -134,7 +135,7 @@ impl Services {
             if local.is_none() {
                 connection.tries_left = 0;
             }
-            self.table.go_on_connecting(kit, id.index);
+            self.served.table.go_on_connecting(kit, id.index);
         }
     }
 }

@@ -8,8 +8,8 @@ use crate::names::ConnectionId;
 use crate::state::ServiceState;
 use crate::transform::Transform;
 use corelane_lane::Kit;
-use corelane_seam::slab::HandleSlab;
-use corelane_seam::{Address, Arena, Handle, Op, Socket};
+use corelane_seam::slab::{HandleSlab, Others};
+use corelane_seam::{Address, Arena, Handle, Op, Outcome, Socket};
 use std::any::Any;
 use std::collections::BTreeMap;
 
@@ -58,6 +58,11 @@ impl Connections {
     /// The connection at an index with its name, if one is there.
     pub(crate) fn named(&mut self, index: u32) -> Option<(ConnectionId, &mut Connection)> {
         self.entries.named(index).map(|(key, connection)| (key.into(), connection))
+    }
+
+    /// The same, and beside it all others.
+    pub(crate) fn among(&mut self, index: u32) -> Option<(ConnectionId, &mut Connection, Others<'_, Connection>)> {
+        self.entries.among(index).map(|(key, connection, others)| (key.into(), connection, others))
     }
 
     /// How often one was looked up.
@@ -175,7 +180,8 @@ impl Connections {
     }
 
     /// Such a socket is closed.
-    pub(crate) fn turned_away(&mut self) {
+    pub(crate) fn turned_away(&mut self, outcome: &Outcome) {
+        assert!(matches!(outcome, Outcome::Closed), "a close ends so: {outcome:?}");
         assert!(self.turned_away > 0, "a socket was closed that nobody had turned away");
         self.turned_away -= 1;
     }

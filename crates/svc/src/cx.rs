@@ -5,6 +5,7 @@ use crate::class;
 use crate::connection::Connection;
 use crate::error::{Error, Refused};
 use crate::flows::Flow;
+use crate::found::Found;
 use crate::limits::Limits;
 use crate::machine::Machine;
 use crate::names::{ConnectionId, Peer, SocketId};
@@ -235,10 +236,15 @@ impl<K: Talk> Cx<'_, K> {
     /// The output of another connection of this service. None once that connection was closed and all of its output has left. None as well
     /// for the connection that this call is for: its output is an argument of the call.
     pub fn connection(&mut self, id: ConnectionId) -> Option<&mut Output> {
-        if !self.check_own(id) || self.current == Some(id) {
+        let LaneTable { connections, services, desk, .. } = &mut *self.table;
+        let mut found = Found::named(connections, services, desk, id)?;
+        if found.connection.service() != self.service {
+            services[self.service as usize].row.add(ServiceCounter::NoticesRefused, 1);
             return None;
         }
-        let mut found = self.table.found(id).filter(|found| found.connection.machine.takes_notices())?;
+        if self.current == Some(id) || !found.connection.machine.takes_notices() {
+            return None;
+        }
         found.mark_dirty();
         let (limits, now) = (&found.state.limits, self.kit.now());
         let mut busy = found.take_busy(&self.kit.arena);
@@ -330,7 +336,7 @@ impl<K: Talk> Cx<'_, K> {
 
     /// Our side of a connection of this service says no more: it finishes when all output has left, which the peer sees as the end of the stream. What the peer says goes
     /// to the service as before, until the peer finishes too or the connection is closed. What is written later, or answered, never leaves, and is counted
-    /// (`answers_late`).
+    /// (`answers_late`). One that is still being opened finishes so once it is open.
     pub fn finish(&mut self, id: ConnectionId) {
         self.tell(id, Notice::Finish);
     }
@@ -403,9 +409,8 @@ impl<K: Talk> Cx<'_, K> {
     pub fn start_timer(&mut self, after: Duration, token: u64) -> Result<Timer, Error> {
         let (id, deadline) = (self.id(), self.kit.now().saturating_add(nanoseconds(after)));
         let LaneTable { connections, services, timers, .. } = &mut *self.table;
-        let Some(connection) = connections.find(id) else {
-            return Err(Error::TimersFull { timers: 0 });
-        };
+        // reason: an entry outlasts the calls for its connection, the one that tells of its end among them.
+        let connection = connections.find(id).expect("a connection is there as long as a call is for it");
         let state = &services[connection.service() as usize];
         let most = state.limits.timers_per_connection_max;
         if connection.timers.len() >= most {

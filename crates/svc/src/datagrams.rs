@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::names::SocketId;
 use crate::places::TransportAddress;
+use crate::served::Served;
 use crate::services::Services;
 use crate::sockets::{Bound, DatagramSocket, datagram_socket};
 use crate::table::LaneTable;
@@ -14,13 +15,13 @@ use corelane_watch::LaneCounter;
 impl Services {
     /// Makes the socket of a place that has none; returns its address.
     pub(crate) fn open_bound(&mut self, driver: &mut dyn Driver, index: usize) -> Result<Address, Error> {
-        let Bound { ref address, service, sharing, .. } = self.table.sockets.bound()[index];
+        let Bound { ref address, service, sharing, .. } = self.served.table.sockets.bound()[index];
         let bind = datagram_socket(address.clone(), None, sharing);
         let at = TransportAddress::of(Transport::Udp, address);
         let failed = |fault| Error::Listen { address: bind.address.clone(), fault };
         let socket = self.steering.open_socket(driver, at, |driver| driver.bind(&bind).map_err(failed))?;
         let local = driver.local_address(socket).map_err(failed)?;
-        let LaneTable { sockets, services, .. } = &mut self.table;
+        let LaneTable { sockets, services, .. } = &mut self.served.table;
         let waiting_max = services[service as usize].limits.datagrams_waiting_max;
         let id = sockets.admit(services, DatagramSocket::served(service, socket, local.clone(), waiting_max));
         sockets.bound()[index].socket = Some(id);
@@ -32,18 +33,56 @@ impl Services {
         let known = match completion.outcome {
             Outcome::Datagram(DatagramOutcome::Arrived { batch, fault }) => self.arrived(kit, id, batch, fault),
             Outcome::Datagram(DatagramOutcome::Departed { trains, datagrams, refused, calls, fault }) => {
-                self.departed(kit, id, (trains, datagrams, refused, calls), fault)
+                self.served.departed(kit, id, (trains, datagrams, refused, calls), fault)
             }
-            Outcome::Datagram(DatagramOutcome::Bound { socket, local }) => self.socket_opened(kit, id, Ok((socket, local))),
-            Outcome::Failed(fault) => self.socket_opened(kit, id, Err(fault)),
+            Outcome::Datagram(DatagramOutcome::Bound { socket, local }) => {
+                self.served.socket_opened(kit, id, Ok((socket, local)))
+            }
+            Outcome::Failed(fault) => self.served.socket_opened(kit, id, Err(fault)),
             Outcome::Closed => self.datagrams_closed(id),
-            _ => Some(()),
+            // Memory of a send that has ended before.
+            Outcome::Released => Some(()),
+            other => unreachable!("no operation of a datagram socket ends so: {other:?}"),
         };
         if known.is_none() {
             kit.row.add(LaneCounter::CompletionsStale, 1);
         }
     }
 
+    /// A batch is handed to the service once, all of it together. None if the name is void.
+    fn arrived(&mut self, kit: &mut Kit, id: SocketId, mut batch: Datagrams, fault: Option<Fault>) -> Option<()> {
+        let LaneTable { sockets, services, flows, .. } = &mut self.served.table;
+        let mut found = sockets.found(services, id)?;
+        let (service, is_served) = (found.service(), found.is_served());
+        if let Some(mut replies) = found.arrived(kit, flows.as_ref(), &batch, fault) {
+            if is_served {
+                self.steering.note_selection(kit);
+            }
+            self.served.socket_call(kit, service, id, |port, cx| port.receive(cx, &batch, &mut replies));
+            found = self.served.table.socket(id);
+            found.served(&batch, replies);
+        }
+        batch.clear();
+        found.keep_batch(batch);
+        if let Some(fault) = found.news(fault) {
+            self.served.socket_call(kit, service, id, |port, cx| port.fault(cx, id, fault));
+        }
+        Some(())
+    }
+
+    /// A socket is closed: its place is free. None if the name is void.
+    fn datagrams_closed(&mut self, id: SocketId) -> Option<()> {
+        let LaneTable { sockets, services, .. } = &mut self.served.table;
+        sockets.found(services, id)?;
+        sockets.dismiss(services, id);
+        if let Some(address) = sockets.unbind(id) {
+            self.place_closed(TransportAddress::of(Transport::Udp, &address));
+        }
+        Some(())
+    }
+}
+
+impl Served {
     /// Tells the service, unless it has closed the socket meanwhile. None if the name is void.
     fn socket_opened(&mut self, kit: &mut Kit, id: SocketId, outcome: Result<(Socket, Address), Fault>) -> Option<()> {
         let LaneTable { sockets, services, flows, draining, .. } = &mut self.table;
@@ -57,27 +96,6 @@ impl Services {
         }
         if has_failed {
             self.table.sockets.dismiss(&mut self.table.services, id);
-        }
-        Some(())
-    }
-
-    /// A batch is handed to the service once, all of it together. None if the name is void.
-    fn arrived(&mut self, kit: &mut Kit, id: SocketId, mut batch: Datagrams, fault: Option<Fault>) -> Option<()> {
-        let LaneTable { sockets, services, flows, .. } = &mut self.table;
-        let mut found = sockets.found(services, id)?;
-        let (service, is_served) = (found.service(), found.is_served());
-        if let Some(mut replies) = found.arrived(kit, flows.as_ref(), &batch, fault) {
-            if is_served {
-                self.steering.note_selection(kit);
-            }
-            self.socket_call(kit, service, id, |port, cx| port.receive(cx, &batch, &mut replies));
-            found = self.table.socket(id);
-            found.served(&batch, replies);
-        }
-        batch.clear();
-        found.keep_batch(batch);
-        if let Some(fault) = found.news(fault) {
-            self.socket_call(kit, service, id, |port, cx| port.fault(cx, id, fault));
         }
         Some(())
     }
@@ -103,17 +121,6 @@ impl Services {
             found.put_back(replies);
         }
         found.mark_unless_at_rest();
-        Some(())
-    }
-
-    /// A socket is closed: its place is free. None if the name is void.
-    fn datagrams_closed(&mut self, id: SocketId) -> Option<()> {
-        let LaneTable { sockets, services, .. } = &mut self.table;
-        sockets.found(services, id)?;
-        sockets.dismiss(services, id);
-        if let Some(address) = sockets.unbind(id) {
-            self.place_closed(TransportAddress::of(Transport::Udp, &address));
-        }
         Some(())
     }
 }

@@ -6,6 +6,7 @@ use crate::found::Found;
 use crate::limits::SECOND;
 use crate::names::Ending;
 use crate::port::{Callback, Port};
+use crate::served::Served;
 use crate::services::Services;
 use crate::table::LaneTable;
 use corelane_lane::{Kit, fenced};
@@ -17,26 +18,79 @@ pub(crate) const LOOK: u64 = SECOND / 100;
 
 impl Services {
     pub(crate) fn begin_drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
-        assert!(!self.table.draining, "a drain begins once");
-        self.table.draining = true;
+        assert!(!self.served.table.draining, "a drain begins once");
+        self.served.table.draining = true;
         let now = kit.now();
-        let limit = self.table.services.iter().map(|state| nanoseconds(state.limits.drain_limit)).max().unwrap_or(0);
+        let limit = self.served.table.services.iter().map(|state| nanoseconds(state.limits.drain_limit)).max().unwrap_or(0);
         assert!(self.drain_deadline == u64::MAX && !self.drain_is_over, "no drain has begun");
         self.drain_deadline = now.saturating_add(limit);
-        for socket in self.table.listeners.begin_to_settle(now) {
+        for socket in self.served.table.listeners.begin_to_settle(now) {
             driver.refuse_new(socket);
         }
-        for index in self.table.connections.indices().collect::<Vec<_>>() {
-            self.drain_connection(kit, driver, index);
+        for index in self.served.table.connections.indices().collect::<Vec<_>>() {
+            self.served.drain_connection(kit, driver, index);
         }
-        self.table.sockets.drain(&self.table.services, kit);
-        for service in 0..self.ports.len() as u16 {
-            self.service_call(kit, service, |port, cx| port.drain_began(cx));
+        self.served.table.sockets.drain(&self.served.table.services, kit);
+        for service in 0..self.served.ports.len() as u16 {
+            self.served.service_call(kit, service, |port, cx| port.drain_began(cx));
         }
-        self.steering.read_counts(kit, &self.table.services);
+        self.steering.read_counts(kit, &self.served.table.services);
         kit.start_timer(now + LOOK, Handle::new(class::DRAIN, 0, 0));
     }
 
+    pub(crate) fn drain_timer(&mut self, kit: &mut Kit) {
+        assert!(self.served.table.draining, "its timer runs in a drain");
+        let now = kit.now();
+        let is_over = now >= self.drain_deadline;
+        self.served.table.close_settled(kit, is_over);
+        if is_over {
+            return self.end_drain(kit);
+        }
+        let next = if self.served.table.listeners.listen() { now + LOOK } else { self.drain_deadline };
+        kit.start_timer(next, Handle::new(class::DRAIN, 0, 0));
+    }
+
+    /// The time is up: whatever is still open is broken off.
+    fn end_drain(&mut self, kit: &mut Kit) {
+        assert!(!self.drain_is_over, "a drain ends once");
+        self.drain_is_over = true;
+        for index in self.served.table.connections.indices().collect::<Vec<_>>() {
+            // One of a pair may have ended with the other.
+            let Some(found) = self.served.table.at(index).filter(|found| !found.connection.machine.has_ended()) else { continue };
+            found.count(ServiceCounter::DrainDeadlineHits, 1);
+            self.served.end(kit, index, Ending::Aborted);
+        }
+        self.served.table.sockets.abandon(&self.served.table.services, kit);
+        self.served.table.requests.end_watches(kit);
+        for service in 0..self.served.table.services.len() {
+            while let Some(arrived) = self.served.table.services[service].waiting.pop_front() {
+                self.served.table.connections.turn_away(kit, arrived.socket);
+            }
+        }
+    }
+
+    /// Whether the lane has nothing left to do by itself; other lanes may still ask it.
+    pub(crate) fn is_at_rest(&self, kit: &mut Kit) -> bool {
+        let is_over = self.drain_is_over || self.served.table.requests.have_ended() && self.served.table.sockets.are_quiet();
+        self.served.table.has_no_connections()
+            && is_over
+            && !self.owes_any(kit)
+            && (self.drain_is_over || self.served.post_is_quiet())
+    }
+
+    /// Whether a service over datagrams has answers to give, and there is time for them.
+    fn owes_any(&self, kit: &mut Kit) -> bool {
+        !self.drain_is_over && (0..self.served.ports.len() as u16).any(|service| self.served.owes(kit, service))
+    }
+
+    pub(crate) fn drain_is_done(&self) -> bool {
+        let is_over = self.drain_is_over || self.lanes_are_quiet && self.served.table.requests.have_ended();
+        let is_left = self.served.table.sockets.len() > 0 || self.served.table.requests.watch_any();
+        self.served.table.draining && self.served.table.has_no_connections() && is_over && !is_left
+    }
+}
+
+impl Served {
     /// What is readable now is still served; nothing that comes later is.
     fn drain_connection(&mut self, kit: &mut Kit, driver: &mut dyn Driver, index: u32) {
         let mut found = self.table.there(index);
@@ -51,7 +105,9 @@ impl Services {
         let ends_itself = session.is_some_and(|session| self.ends_itself(kit, service, session));
         let found = self.table.there(index);
         let machine = &mut found.connection.machine;
-        if let Some(socket) = found.connection.socket.filter(|_| !(machine.is_outgoing() || ends_itself)) {
+        if !(machine.is_outgoing() || ends_itself) {
+            // reason: it opens with one.
+            let socket = found.connection.socket.expect("what is open has a socket");
             machine.drain(driver.readable_bytes(socket));
             if machine.is_receiving() {
                 // The driver may have taken bytes already that are not counted as readable any more.
@@ -68,64 +124,9 @@ impl Services {
         let port = self.ports[service as usize].stream().expect("a connection belongs to a service over connections");
         let ends_itself = fenced(|| port.ends_itself(session));
         ends_itself.unwrap_or_else(|words| {
-            self.report_panic(kit, service, None, &words);
+            self.table.report_panic(kit, service, None, &words);
             false
         })
-    }
-
-    pub(crate) fn drain_timer(&mut self, kit: &mut Kit) {
-        assert!(self.table.draining, "its timer runs in a drain");
-        let now = kit.now();
-        let is_over = now >= self.drain_deadline;
-        self.close_settled(kit, is_over);
-        if is_over {
-            return self.end_drain(kit);
-        }
-        let next = if self.table.listeners.listen() { now + LOOK } else { self.drain_deadline };
-        kit.start_timer(next, Handle::new(class::DRAIN, 0, 0));
-    }
-
-    /// Closes the listeners for which nobody waits any more, or `all`.
-    pub(crate) fn close_settled(&mut self, kit: &mut Kit, all: bool) {
-        let LaneTable { listeners, connections, services, .. } = &mut self.table;
-        listeners.close_settled(kit, all, |service| accepts(connections, &services[service as usize]));
-    }
-
-    /// The time is up: whatever is still open is broken off.
-    fn end_drain(&mut self, kit: &mut Kit) {
-        assert!(!self.drain_is_over, "a drain ends once");
-        self.drain_is_over = true;
-        for index in self.table.connections.indices().collect::<Vec<_>>() {
-            // One of a pair may have ended with the other.
-            let Some(found) = self.table.at(index).filter(|found| !found.connection.machine.has_ended()) else { continue };
-            found.count(ServiceCounter::DrainDeadlineHits, 1);
-            self.end(kit, index, Ending::Aborted);
-        }
-        self.table.sockets.abandon(&self.table.services, kit);
-        self.table.requests.end_watches(kit);
-        for service in 0..self.table.services.len() {
-            while let Some(arrived) = self.table.services[service].waiting.pop_front() {
-                self.table.connections.turn_away(kit, arrived.socket);
-            }
-        }
-    }
-
-    /// Whether the lane has nothing left to do by itself; other lanes may still ask it.
-    pub(crate) fn is_at_rest(&self, kit: &mut Kit) -> bool {
-        let is_over = self.drain_is_over || self.table.requests.have_ended() && self.table.sockets.are_quiet();
-        self.has_no_connections() && is_over && !self.owes_any(kit) && (self.drain_is_over || self.post_is_quiet())
-    }
-
-    fn has_no_connections(&self) -> bool {
-        self.table.listeners.are_closed()
-            && self.table.services.iter().all(|state| state.waiting.is_empty())
-            && self.table.connections.are_gone()
-            && !self.table.requests.are_closing_files()
-    }
-
-    /// Whether a service over datagrams has answers to give, and there is time for them.
-    fn owes_any(&self, kit: &mut Kit) -> bool {
-        !self.drain_is_over && (0..self.ports.len() as u16).any(|service| self.owes(kit, service))
     }
 
     /// Whether a service over datagrams has answers to give.
@@ -134,15 +135,25 @@ impl Services {
         let Port::Datagram(port) = &self.ports[service as usize] else { return false };
         let owes = fenced(|| port.owes());
         owes.unwrap_or_else(|words| {
-            self.report_panic(kit, service, None, &words);
+            self.table.report_panic(kit, service, None, &words);
             false
         })
     }
+}
 
-    pub(crate) fn drain_is_done(&self) -> bool {
-        let is_over = self.drain_is_over || self.lanes_are_quiet && self.table.requests.have_ended();
-        let is_left = self.table.sockets.len() > 0 || self.table.requests.watch_any();
-        self.table.draining && self.has_no_connections() && is_over && !is_left
+impl LaneTable {
+    /// Closes the listeners for which nobody waits any more, or `all`.
+    pub(crate) fn close_settled(&mut self, kit: &mut Kit, all: bool) {
+        let LaneTable { listeners, connections, services, .. } = self;
+        listeners.close_settled(kit, all, |service| accepts(connections, &services[service as usize]));
+    }
+
+    /// Whether nobody waits, no socket of a connection is open, and no file is being closed.
+    fn has_no_connections(&self) -> bool {
+        self.listeners.are_closed()
+            && self.services.iter().all(|state| state.waiting.is_empty())
+            && self.connections.are_gone()
+            && !self.requests.are_closing_files()
     }
 }
 

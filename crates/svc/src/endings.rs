@@ -7,6 +7,7 @@ use crate::limits::{Limits, RATE_GRACE, SECOND};
 use crate::machine::{Draining, Machine, Phase};
 use crate::names::{ConnectionId, Ending, Peer};
 use crate::port::Callback;
+use crate::served::Served;
 use crate::services::Services;
 use crate::table::LaneTable;
 use corelane_lane::Kit;
@@ -17,6 +18,41 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Services {
+    /// The socket is closed: the entry is free, and others may take its place.
+    pub(crate) fn socket_closed(&mut self, kit: &mut Kit, index: u32) {
+        let connection = self.served.table.there(index).connection;
+        assert!(connection.machine.has_ended(), "a socket was closed that nobody had asked to close");
+        let service = connection.service();
+        let LaneTable { connections, services, desk, .. } = &mut self.served.table;
+        let transform = connections.dismiss(services, desk, index, &kit.arena);
+        self.served.table.discard(kit, service, transform);
+        self.served.table.accept_again(kit);
+        self.admit_waiting(kit, service);
+        self.admit_others(kit, service);
+    }
+
+    /// Room under the lane's bound serves the other services too.
+    fn admit_others(&mut self, kit: &mut Kit, service: u16) {
+        for other in 0..self.served.table.services.len() as u16 {
+            if other != service && !self.served.table.services[other as usize].waiting.is_empty() {
+                self.admit_waiting(kit, other);
+            }
+        }
+    }
+
+    /// An outgoing connection could not be opened, or was given up before it was.
+    pub(crate) fn opening_failed(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
+        assert!(self.served.table.connections.there(index).socket.is_none(), "what has a socket was opened");
+        if self.served.table.try_another_port(kit, index, fault) {
+            return;
+        }
+        self.served.table.there(index).count(ServiceCounter::ConnectsFailed, 1);
+        self.served.end_by_fault(kit, index, fault);
+        self.socket_closed(kit, index);
+    }
+}
+
+impl Served {
     /// Ends a connection. `Completed` and `Closing` let the output leave first; the others end it now.
     pub(crate) fn end(&mut self, kit: &mut Kit, index: u32, ending: Ending) {
         let mut found = self.table.there(index);
@@ -24,10 +60,7 @@ impl Services {
             Phase::Ended => {}
             Phase::Opening => self.close_now(kit, index, ending),
             _ if found.connection.machine.is_gentle(ending) => {
-                if found.change(kit.now(), |machine| machine.close(ending)) {
-                    found.drop_unpassed();
-                }
-                found.mark_dirty();
+                found.close_behind(kit, ending);
             }
             _ => self.close_now(kit, index, ending),
         }
@@ -42,11 +75,8 @@ impl Services {
         if found.connection.transform.is_some() || holds_answer {
             return self.end(kit, index, Ending::Completed);
         }
-        // During the call the service may have ended it in another way.
-        if !found.connection.machine.has_ended() {
-            found.change(kit.now(), Machine::hang_up);
-            found.mark_dirty();
-        }
+        found.change(kit.now(), Machine::hang_up);
+        found.mark_dirty();
     }
 
     /// Tells the service, and submits the close; the entry is free when that has completed. Nothing if it has ended.
@@ -100,28 +130,6 @@ impl Services {
         self.end(kit, pair.index, Ending::Closing);
     }
 
-    /// The socket is closed: the entry is free, and others may take its place.
-    pub(crate) fn socket_closed(&mut self, kit: &mut Kit, index: u32) {
-        let connection = self.table.there(index).connection;
-        assert!(connection.machine.has_ended(), "a socket was closed that nobody had asked to close");
-        let service = connection.service();
-        let LaneTable { connections, services, desk, .. } = &mut self.table;
-        let transform = connections.dismiss(services, desk, index, &kit.arena);
-        self.discard(kit, service, transform);
-        self.accept_again(kit);
-        self.admit_waiting(kit, service);
-        self.admit_others(kit, service);
-    }
-
-    /// Room under the lane's bound serves the other services too.
-    fn admit_others(&mut self, kit: &mut Kit, service: u16) {
-        for other in 0..self.table.services.len() as u16 {
-            if other != service && !self.table.services[other as usize].waiting.is_empty() {
-                self.admit_waiting(kit, other);
-            }
-        }
-    }
-
     /// An outgoing connection is open.
     pub(crate) fn opened(&mut self, kit: &mut Kit, index: u32, socket: Socket, peer: Address, local: Address) {
         let found = self.table.there(index);
@@ -143,17 +151,6 @@ impl Services {
         self.table.count_home(service, flow, kit.lane());
         self.begin(kit, index);
         self.table.there(index).mark_dirty();
-    }
-
-    /// An outgoing connection could not be opened, or was given up before it was.
-    pub(crate) fn opening_failed(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
-        assert!(self.table.connections.there(index).socket.is_none(), "what has a socket was opened");
-        if self.table.try_another_port(kit, index, fault) {
-            return;
-        }
-        self.table.there(index).count(ServiceCounter::ConnectsFailed, 1);
-        self.end_by_fault(kit, index, fault);
-        self.socket_closed(kit, index);
     }
 
     /// Ends a connection whose socket failed; its service may ask why.
@@ -190,7 +187,7 @@ impl Services {
             return found.set_deadline(kit);
         }
         let (counter, ending) = match limit {
-            Limit::Connect => return self.opening_timed_out(kit, index),
+            Limit::Connect => return self.table.opening_timed_out(kit, index),
             Limit::Ticket => return self.ticket_expired(kit, index),
             Limit::Handshake => (ServiceCounter::HandshakeLimitHits, Ending::Aborted),
             Limit::Idle => (ServiceCounter::IdleLimitHits, Ending::Closing),
@@ -209,7 +206,7 @@ impl Services {
             _ => self.end(kit, index, ending),
         }
         if limit == Limit::Answer {
-            self.tell_of_unanswered(kit, service);
+            self.table.tell_of_unanswered(kit, service);
         }
         self.table.there(index).set_deadline(kit);
     }
@@ -239,10 +236,12 @@ impl Services {
             found.set_deadline(kit);
         }
     }
+}
 
+impl LaneTable {
     /// A service that never answers what it holds is at fault: reported once.
     fn tell_of_unanswered(&mut self, kit: &mut Kit, service: u16) {
-        let state = &mut self.table.services[service as usize];
+        let state = &mut self.services[service as usize];
         if std::mem::replace(&mut state.told_of_unanswered, true) {
             return;
         }
@@ -254,16 +253,21 @@ impl Services {
 
     /// The connect is cancelled; its completion, whichever it is, frees the entry.
     fn opening_timed_out(&mut self, kit: &mut Kit, index: u32) {
-        assert!(
-            self.table.connections.there(index).machine.phase() == Phase::Opening,
-            "only what is being opened is given up so"
-        );
-        let target = self.table.connections.handle(class::CONNECTION, index);
+        assert!(self.connections.there(index).machine.phase() == Phase::Opening, "only what is being opened is given up so");
+        let target = self.connections.handle(class::CONNECTION, index);
         kit.submit(target, Op::Cancel { target });
     }
 }
 
 impl Found<'_> {
+    /// Closes it behind its output.
+    pub(crate) fn close_behind(&mut self, kit: &Kit, ending: Ending) {
+        if self.change(kit.now(), |machine| machine.close(ending)) {
+            self.drop_unpassed();
+        }
+        self.mark_dirty();
+    }
+
     /// Starts or moves the connection's timer so that it does not come after the next deadline.
     pub(crate) fn set_deadline(&mut self, kit: &mut Kit) {
         let Some((deadline, _)) = self.deadline() else { return };

@@ -22,6 +22,8 @@ pub enum Error {
         /// Why, and the remedy.
         why: Box<str>,
     },
+    /// The lane was given a table, and tells no flows apart.
+    NoFlows,
     /// The service opened a connection with a session that is not of its own type.
     SessionType {
         /// The type of the session that was given.
@@ -43,7 +45,7 @@ pub enum Error {
     Draining,
     /// The connection is at its bound of timers.
     TimersFull {
-        /// The bound; 0 for a connection that has ended.
+        /// The bound.
         timers: u32,
     },
     /// The service is at its bound of alarms.
@@ -91,6 +93,9 @@ impl fmt::Display for Error {
         match self {
             Self::Listen { address, fault } => write!(f, "cannot listen on {address}: {fault}"),
             Self::Steering { address, why } => write!(f, "flows to {address} cannot be steered: {why}"),
+            Self::NoFlows => f.write_str(
+                "the lane tells no flows apart, so a table says nothing to it: give it a hash first (Services::set_flows)",
+            ),
             Self::SessionType { got } => write!(
                 f,
                 "the service opened a connection with a session of type {got}, which is not its own: pass its own Session type"

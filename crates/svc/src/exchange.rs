@@ -3,7 +3,7 @@
 use crate::post::{Ends, Post};
 use crate::remote::{Outer, Remote, WakeOutside};
 use crate::talk::Talk;
-use corelane_lane::{Control, Mesh, Tell};
+use corelane_lane::{Bursts, Control, Mesh, Tell};
 use std::any::Any;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,17 +57,17 @@ impl Exchange {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The post of service `service` on lane `lane`.
+    /// The post of service `service` on lane `lane`; `bursts` counts the drops of what is said that panic there.
     ///
     /// # Panics
     /// If it was taken before, or the lanes do not have the same services.
-    pub(crate) fn post<T: Talk>(&self, service: u16, lane: usize) -> Post<T> {
+    pub(crate) fn post<T: Talk>(&self, service: u16, lane: usize, bursts: Bursts) -> Post<T> {
         if !T::HAS_CHANNELS {
-            return Post::new(None);
+            return Post::new(None, bursts);
         }
         let ends = self.with_line(service, |line: &mut Line<T>| line.ends[lane].take());
         // reason: said in the documentation.
-        Post::new(Some(ends.expect("a lane has each of its services once")))
+        Post::new(Some(ends.expect("a lane has each of its services once")), bursts)
     }
 
     /// Speaks to service `service` from outside of the lanes; as many questions as `asks_max` may wait on each lane. None if the service does

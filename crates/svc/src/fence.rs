@@ -5,13 +5,14 @@ use crate::cx::{Met, Site};
 use crate::found::About;
 use crate::names::SocketId;
 use crate::port::{AnyPort, DatagramPort, Port, StreamPort};
-use crate::services::Services;
+use crate::served::Served;
+use crate::table::LaneTable;
 use corelane_lane::{Kit, fenced};
 use corelane_seam::Address;
 use corelane_watch::ServiceCounter;
 use std::any::Any;
 
-impl Services {
+impl Served {
     /// Calls into a service that is not about a connection, fenced.
     pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut dyn AnyPort, &mut Site<'_>)) {
         let port = self.ports[service as usize].any_mut();
@@ -20,7 +21,7 @@ impl Services {
         let called = fenced(|| call(port, &mut cx));
         kit.arena.pay_as(before);
         if let Err(words) = called {
-            self.report_panic(kit, service, None, &words);
+            self.table.report_panic(kit, service, None, &words);
         }
     }
 
@@ -57,21 +58,7 @@ impl Services {
         let result = fenced(|| call(port, &mut cx));
         let met = cx.met;
         let met = Met { refused: kit.arena.pay_no_longer(before), ..met };
-        (result.map_err(|words| self.report_panic_of(kit, about, &words)).ok(), met)
-    }
-
-    /// [`Services::report_panic`] of a call for a connection.
-    pub(crate) fn report_panic_of(&mut self, kit: &mut Kit, about: &About, words: &str) {
-        let peer = self.table.there(about.id.index).connection.peer.address.clone();
-        self.report_panic(kit, about.service, Some(&peer), words);
-    }
-
-    /// Counts a panic and tells the operator whose it was.
-    pub(crate) fn report_panic(&self, kit: &mut Kit, service: u16, peer: Option<&Address>, words: &str) {
-        self.table.count(service, ServiceCounter::Panics, 1);
-        let lane = kit.lane();
-        let whose = peer.map_or(String::new(), |peer| format!(", connection of {peer}"));
-        kit.report_kind("panics", &format!("lane {lane}, service {service}{whose}: a session panicked and was ended: {words}"));
+        (result.map_err(|words| self.table.report_panic_of(kit, about, &words)).ok(), met)
     }
 
     /// Calls into a socket's service, fenced.
@@ -90,21 +77,14 @@ impl Services {
         let called = fenced(|| call(port, &mut cx));
         kit.arena.pay_as(before);
         if let Err(words) = called {
-            self.report_panic(kit, service, None, &words);
-        }
-    }
-
-    /// Drops what a user of `service` gave. A panic of its drop is counted and reported as one in a call.
-    pub(crate) fn discard<T>(&mut self, kit: &mut Kit, service: u16, value: T) {
-        if let Err(words) = fenced(|| drop(value)) {
-            self.report_panic(kit, service, None, &words);
+            self.table.report_panic(kit, service, None, &words);
         }
     }
 
     /// Drops all that users gave to this lane, one by one.
     pub(crate) fn discard_all(&mut self, kit: &mut Kit) {
         for (service, value) in self.take_all() {
-            self.discard(kit, service, value);
+            self.table.discard(kit, service, value);
         }
     }
 
@@ -132,7 +112,30 @@ impl Services {
     }
 }
 
-impl Drop for Services {
+impl LaneTable {
+    /// [`Services::report_panic`] of a call for a connection.
+    pub(crate) fn report_panic_of(&mut self, kit: &mut Kit, about: &About, words: &str) {
+        let peer = self.there(about.id.index).connection.peer.address.clone();
+        self.report_panic(kit, about.service, Some(&peer), words);
+    }
+
+    /// Counts a panic and tells the operator whose it was.
+    pub(crate) fn report_panic(&self, kit: &mut Kit, service: u16, peer: Option<&Address>, words: &str) {
+        self.count(service, ServiceCounter::Panics, 1);
+        let lane = kit.lane();
+        let whose = peer.map_or(String::new(), |peer| format!(", connection of {peer}"));
+        kit.report_kind("panics", &format!("lane {lane}, service {service}{whose}: a session panicked and was ended: {words}"));
+    }
+
+    /// Drops what a user of `service` gave. A panic of its drop is counted and reported as one in a call.
+    pub(crate) fn discard<T>(&mut self, kit: &mut Kit, service: u16, value: T) {
+        if let Err(words) = fenced(|| drop(value)) {
+            self.report_panic(kit, service, None, &words);
+        }
+    }
+}
+
+impl Drop for Served {
     /// Where the lane did not come to its end by itself, there is nobody to be told.
     fn drop(&mut self) {
         for (_, value) in self.take_all() {

@@ -9,8 +9,10 @@
 
 use crate::connection::Busy;
 use crate::files::Fetch;
+use crate::found::Found;
 use crate::names::ConnectionId;
-use crate::services::Services;
+use crate::requests::Requests;
+use crate::table::LaneTable;
 use corelane_lane::Kit;
 use corelane_seam::{Fault, FileOp, FileOutcome, FilePart, Outcome, Reason};
 
@@ -20,44 +22,43 @@ const PIECE_BYTES_LEAST: usize = 4 << 10;
 /// The file has become shorter than what was promised to the peer (ENODATA, as drivers say that send parts of files themselves).
 const SHORT_FILE: Fault = Fault { reason: Reason::Other, number: 61 };
 
-impl Services {
-    /// Has the next piece of a file read if one is due to the connection's transform. False if that has ended the connection: the file has no more, and all before it has left.
-    pub(crate) fn fetch(&mut self, kit: &mut Kit, index: u32) -> bool {
-        let found = self.table.there(index);
+impl Found<'_> {
+    /// Has the next piece of a file read if one is due to the connection's transform.
+    ///
+    /// # Errors
+    /// The file has no more, or cannot be read, and all before that has left: that ends the connection.
+    pub(crate) fn fetch(&mut self, kit: &mut Kit, requests: &mut Requests) -> Result<(), Fault> {
         // Without a box there is nothing to be sent.
-        let Some(busy) = found.connection.busy.as_ref() else { return true };
-        let (fetch, has_left) = (busy.fetch, busy.wire.is_empty() && !found.connection.machine.is_sending());
-        let Some(part) = busy.output.file_at_front().cloned() else { return true };
+        let Some(busy) = self.connection.busy.as_ref() else { return Ok(()) };
+        let (fetch, has_left) = (busy.fetch, busy.wire.is_empty() && !self.connection.machine.is_sending());
+        let Some(part) = busy.output.file_at_front().cloned() else { return Ok(()) };
         match fetch {
-            Fetch::Idle => self.begin_fetch(kit, index, part),
-            Fetch::Failed(fault) if has_left => {
-                self.end_by_fault(kit, index, fault);
-                return false;
-            }
+            Fetch::Idle => self.begin_fetch(kit, requests, part),
+            Fetch::Failed(fault) if has_left => return Err(fault),
             Fetch::UnderWay | Fetch::Failed(_) => {}
         }
-        true
+        Ok(())
     }
 
-    fn begin_fetch(&mut self, kit: &mut Kit, index: u32, part: FilePart) {
-        let mut found = self.table.there(index);
+    fn begin_fetch(&mut self, kit: &mut Kit, requests: &mut Requests, part: FilePart) {
         let most = part.length.min(PIECE_BYTES as u64) as usize;
-        let before = found.begin_about().begin_to_pay(kit);
+        let before = self.begin_about().begin_to_pay(kit);
         let lease = kit.arena.lease_upto(most, most.min(PIECE_BYTES_LEAST));
         let refused = kit.arena.pay_no_longer(before);
-        let Some(lease) = lease else { return found.mark_starved(refused) };
+        let Some(lease) = lease else { return self.mark_starved(refused) };
         // reason: the part is in it.
-        found.connection.busy.as_mut().expect("who is to send a file has its box").fetch = Fetch::UnderWay;
-        let (id, service) = (found.id, found.connection.service());
+        self.connection.busy.as_mut().expect("who is to send a file has its box").fetch = Fetch::UnderWay;
         let until = most.min(lease.capacity());
         let read = FileOp::Read { file: part.file, offset: part.offset, lease, until };
-        self.table.requests.fetch(kit, service, id, read);
+        requests.fetch(kit, self.connection.service(), self.id, read);
     }
+}
 
+impl LaneTable {
     /// A piece was read, or could not be.
     pub(crate) fn fetched(&mut self, kit: &Kit, id: ConnectionId, outcome: Outcome) {
         // It may have gone meanwhile, or have been refused, with all that it was to send.
-        let Some(mut found) = self.table.found(id) else { return };
+        let Some(mut found) = self.found(id) else { return };
         let Some(busy) = found.connection.busy.as_mut().filter(|busy| busy.fetch == Fetch::UnderWay) else { return };
         busy.fetch = match outcome {
             Outcome::File(FileOutcome::Filled { lease, .. }) if !lease.is_empty() => {

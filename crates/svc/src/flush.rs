@@ -1,16 +1,42 @@
 //! The end of a turn for each connection that was touched: one send, then what its state asks for.
 
+use crate::connection::Connection;
 use crate::found::Found;
-use crate::machine::{Facts, Pause, Phase, Step};
+use crate::machine::{Facts, Pause, Phase, Settled, Step};
 use crate::names::{ConnectionId, Ending};
+use crate::passage::Broken;
 use crate::port::Callback;
-use crate::services::Services;
-use crate::streams::receive_op;
+use crate::requests::Requests;
+use crate::served::Served;
+use crate::streams::{Calling, receive_op};
+use crate::table::LaneTable;
 use corelane_lane::Kit;
+use corelane_seam::slab::Others;
 use corelane_seam::{Op, StreamOp};
 use corelane_watch::ServiceCounter;
 
-impl Services {
+/// What a connection comes to in its flush that concerns more than itself.
+enum Reach {
+    Breaks(Broken),
+    /// The service is told that all output has left.
+    Calls(Calling),
+    Ends(Ending),
+    /// It ends, and so does the other of its pair.
+    EndsWith(ConnectionId),
+    /// The transform of the other of its pair says its last word.
+    TakesLeaveOf(ConnectionId),
+}
+
+/// What follows a step.
+enum Next {
+    /// Another one: the state is asked again.
+    Step,
+    /// Nothing more in this turn.
+    Rest,
+    Reach(Reach),
+}
+
+impl Served {
     /// Flushes every connection that was touched this turn. What that touches itself is flushed in the next one.
     pub(crate) fn flush_dirty(&mut self, kit: &mut Kit) {
         for _ in 0..self.table.desk.dirty.len() {
@@ -20,164 +46,183 @@ impl Services {
     }
 
     fn flush_one(&mut self, kit: &mut Kit, index: u32) {
+        let LaneTable { connections, services, desk, requests, .. } = &mut self.table;
         // It may have gone since it was marked, and another that was not have its place.
-        let Some(mut found) = self.table.at(index).filter(|found| found.connection.is_dirty) else { return };
-        found.connection.is_dirty = false;
-        match found.connection.machine.phase() {
-            Phase::Opening | Phase::Ended => return,
-            Phase::Lingering => {}
-            Phase::Handshake | Phase::Refusing => found.send(kit),
-            Phase::Open | Phase::Closing => {
-                found.seal(kit);
-                found.drop_late_words();
-                if found.connection.transform.is_some() {
-                    if !self.pass_output(kit, index) {
-                        return;
-                    }
-                    found = self.table.there(index);
+        let Some((mut found, mut others)) = Found::among(connections, services, desk, index) else { return };
+        if !std::mem::take(&mut found.connection.is_dirty) {
+            return;
+        }
+        if let Some(reach) = found.flush(kit, &mut others, requests) {
+            self.reach_out(kit, index, reach);
+        }
+    }
+
+    /// Does what reaches beyond a connection, until it rests.
+    // Apart, because seldom a request has any of it.
+    #[inline(never)]
+    fn reach_out(&mut self, kit: &mut Kit, index: u32, first: Reach) {
+        let mut next = Some(first);
+        while let Some(reach) = next {
+            next = match self.reach(kit, index, reach) {
+                true => self.table.steps_of(kit, index),
+                false => return self.table.there(index).come_to_rest(kit),
+            };
+        }
+    }
+
+    /// Does one such thing; true if the connection's state must be asked again.
+    fn reach(&mut self, kit: &mut Kit, index: u32, reach: Reach) -> bool {
+        match reach {
+            Reach::Breaks(broken) => {
+                let leaves = self.break_off(kit, index, broken);
+                if leaves {
+                    self.table.there(index).send(kit);
                 }
-                found.send(kit);
+                leaves
             }
-        }
-        let step = found.step();
-        let is_alone = step != Step::Receive || found.connection.pair.is_none();
-        if is_alone && found.take(kit, step) {
-            return found.come_to_rest(kit);
-        }
-        self.take_steps(kit, index, step);
-    }
-
-    /// Does what the connection's state asks for, where that reaches beyond the connection.
-    fn take_steps(&mut self, kit: &mut Kit, index: u32, first: Step) {
-        let mut step = first;
-        while self.take_step(kit, index, step) {
-            step = self.table.there(index).step();
-        }
-        self.table.there(index).come_to_rest(kit);
-    }
-
-    /// Takes one step; true if the state must be asked again.
-    fn take_step(&mut self, kit: &mut Kit, index: u32, step: Step) -> bool {
-        let step = self.step_of_pair(index, step);
-        let mut found = self.table.there(index);
-        if found.take(kit, step) {
-            return false;
-        }
-        let pair = found.connection.pair;
-        match step {
-            Step::OutputOverflow | Step::RecordOverflow => {
-                let is_output = step == Step::OutputOverflow;
-                found.count(if is_output { ServiceCounter::OutputMaxHits } else { ServiceCounter::RecordMaxHits }, 1);
-                self.end(kit, index, Ending::Aborted);
-                false
-            }
-            Step::CallDrained => {
-                self.call_drained(kit, index);
+            Reach::Calls(calling) => {
+                self.call_service(kit, calling, Callback::Drained);
                 true
             }
-            Step::DropRecord => {
-                found.drop_record();
-                true
-            }
-            Step::SettlePair => {
-                // reason: the step of one of a pair.
-                self.settle_pair(kit, index, pair.expect("one of a pair has another"));
-                false
-            }
-            Step::Close(ending) => {
-                self.end(kit, index, ending);
-                true
-            }
-            Step::TakeLeave => {
-                let is_done = self.take_leave(kit, index);
-                self.table.there(index).send(kit);
-                is_done
-            }
-            Step::End(ending) => {
+            Reach::Ends(ending) => {
                 self.close_now(kit, index, ending);
                 false
             }
-            Step::Finish => {
-                found.finish(kit);
-                true
+            Reach::EndsWith(pair) => {
+                self.end(kit, index, Ending::EndOfStream);
+                self.end(kit, pair.index, Ending::EndOfStream);
+                false
             }
-            Step::FinishHalf => {
-                found.finish_half(kit);
-                true
+            Reach::TakesLeaveOf(pair) => {
+                self.take_leave_of_pair(kit, index, pair);
+                false
             }
-            Step::Wait | Step::Receive | Step::Pause(_) => unreachable!("the connection takes this step itself"),
         }
     }
 
-    /// One of a pair reads nothing for which the other has no room.
-    fn step_of_pair(&mut self, index: u32, step: Step) -> Step {
-        let connection = self.table.there(index).connection;
-        let is_asked = step == Step::Receive && !connection.machine.is_in_handshake();
-        let Some(pair) = connection.pair.filter(|_| is_asked) else { return step };
-        let is_full = self.table.found(pair).is_some_and(|other| {
-            let held = other.connection.busy.as_ref().map_or(0, |busy| busy.output_held());
-            held >= other.limits().output_high
-        });
-        if is_full { Step::Pause(Pause::Output) } else { step }
-    }
-
-    fn call_drained(&mut self, kit: &mut Kit, index: u32) {
-        let wanted = std::mem::take(&mut self.table.there(index).busy(&kit.arena).output.wants_drained);
-        assert!(wanted, "who is told that all has left has asked for it");
-        self.call(kit, index, Callback::Drained);
-        let found = self.table.there(index);
-        let is_starved = found.connection.is_starved;
-        // Unless the call has ended it, its box is back.
-        if let Some(busy) = found.connection.busy.as_mut() {
-            // Small writes count as waiting output too; else this would be called again before they have left.
-            busy.output.seal();
-            // A service without memory to go on is asked again once the lane would lend it.
-            busy.output.wants_drained |= is_starved && busy.output.is_empty();
-            busy.told_drained = !is_starved;
-        }
-    }
-
-    /// The stream of one of a pair has ended: our side of the other finishes as soon as its output has left. When both streams have ended, both end.
-    fn settle_pair(&mut self, kit: &mut Kit, index: u32, pair: ConnectionId) {
-        let found = self.table.there(index);
-        let (machine, says_all) = (found.connection.machine, found.says_all());
-        let other = self.table.found(pair);
-        let other_is_there = other.is_some();
-        let settled = match other {
-            None => machine.settle_pair(says_all, None),
-            Some(other) => {
-                let other_says_all = other.says_all();
-                let settled = machine.settle_pair(says_all, Some((&mut other.connection.machine, other_says_all)));
-                if settled.finishes_other {
-                    // reason: our side finishes towards a peer only while it is open.
-                    kit.finish(other.connection.socket.expect("what is open has a socket"));
-                }
-                settled
+    /// The transform of the other of a pair says its last word before our side finishes.
+    fn take_leave_of_pair(&mut self, kit: &mut Kit, index: u32, pair: ConnectionId) {
+        let mut other = self.table.there(pair.index);
+        let left = other.take_leave(kit);
+        other.mark_dirty();
+        match left {
+            Ok(false) => {}
+            Ok(true) => self.table.there(index).mark_dirty(),
+            Err(broken) => {
+                self.break_off(kit, pair.index, broken);
+                self.table.there(index).mark_dirty();
             }
-        };
-        if settled.other_takes_leave {
-            return self.take_leave_of_pair(kit, index, pair);
-        }
-        if settled.ends {
-            self.end(kit, index, Ending::EndOfStream);
-        }
-        if settled.ends && other_is_there {
-            self.end(kit, pair.index, Ending::EndOfStream);
         }
     }
 }
 
-impl Services {
-    /// The transform of the other of a pair says its last word before our side finishes.
-    fn take_leave_of_pair(&mut self, kit: &mut Kit, index: u32, pair: ConnectionId) {
-        if self.take_leave(kit, pair.index) {
-            self.table.there(index).mark_dirty();
-        }
-        self.table.there(pair.index).mark_dirty();
+impl LaneTable {
+    /// Takes the steps of a connection that reached beyond itself.
+    fn steps_of(&mut self, kit: &mut Kit, index: u32) -> Option<Reach> {
+        let LaneTable { connections, services, desk, .. } = self;
+        let found = Found::among(connections, services, desk, index);
+        // reason: it has its entry until its socket is closed.
+        let (mut found, mut others) = found.expect("a connection is there until its socket is closed");
+        found.take_steps(kit, &mut others)
     }
 }
 
 impl Found<'_> {
+    /// Submits what may leave, and takes the steps that the connection's state asks for, until it rests, or as far as they concern it alone.
+    fn flush(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>, requests: &mut Requests) -> Option<Reach> {
+        match self.connection.machine.phase() {
+            Phase::Opening | Phase::Ended => return None,
+            Phase::Lingering => {}
+            Phase::Handshake | Phase::Refusing => self.send(kit),
+            Phase::Open | Phase::Closing => {
+                self.seal(kit);
+                self.drop_late_words();
+                if self.connection.transform.is_some()
+                    && let Err(broken) = self.pass_output(kit, requests)
+                {
+                    return Some(Reach::Breaks(broken));
+                }
+                self.send(kit);
+            }
+        }
+        self.take_steps(kit, others)
+    }
+
+    fn take_steps(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>) -> Option<Reach> {
+        loop {
+            let step = self.step(others);
+            let next = if self.take(kit, step) { Next::Rest } else { self.take_seldom(kit, others, step) };
+            match next {
+                Next::Step => {}
+                Next::Reach(reach) => return Some(reach),
+                Next::Rest => {
+                    self.come_to_rest(kit);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Takes a step that a request seldom has.
+    // Apart, so that the others pay only for the check.
+    #[inline(never)]
+    fn take_seldom(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>, step: Step) -> Next {
+        match step {
+            Step::OutputOverflow => return self.break_off_at(ServiceCounter::OutputMaxHits),
+            Step::RecordOverflow => return self.break_off_at(ServiceCounter::RecordMaxHits),
+            Step::CallDrained => return Next::Reach(Reach::Calls(self.begin_drained(kit))),
+            Step::SettlePair => return self.settle_pair(kit, others),
+            Step::TakeLeave => return self.take_leave_and_send(kit),
+            Step::End(ending) => return Next::Reach(Reach::Ends(ending)),
+            Step::Close(ending) => self.close_behind(kit, ending),
+            Step::DropRecord => self.drop_record(),
+            Step::Finish => self.finish(kit),
+            Step::FinishHalf => self.finish_half(kit),
+            Step::Wait | Step::Receive | Step::Pause(_) => unreachable!("the connection takes this step itself"),
+        }
+        Next::Step
+    }
+
+    fn break_off_at(&self, bound: ServiceCounter) -> Next {
+        self.count(bound, 1);
+        Next::Reach(Reach::Ends(Ending::Aborted))
+    }
+
+    /// The stream of one of a pair has ended: our side of the other finishes as soon as its output has left. When both streams have ended, both end.
+    fn settle_pair(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>) -> Next {
+        let (says_all, (pair, other)) = (self.says_all(), self.other(others));
+        let other_says_all = other.holdings(self.limits()).says_all();
+        let settled = self.connection.machine.settle_pair(says_all, (&mut other.machine, other_says_all));
+        if settled.finishes_other {
+            // reason: our side finishes towards a peer only while it is open.
+            kit.finish(other.socket.expect("what is open has a socket"));
+        }
+        match settled {
+            Settled { other_takes_leave: true, .. } => Next::Reach(Reach::TakesLeaveOf(pair)),
+            Settled { ends: true, .. } => Next::Reach(Reach::EndsWith(pair)),
+            Settled { .. } => Next::Rest,
+        }
+    }
+
+    /// The other of its pair.
+    fn other<'o>(&self, others: &'o mut Others<'_, Connection>) -> (ConnectionId, &'o mut Connection) {
+        // reason: asked by the callers.
+        let pair = self.connection.pair.expect("one of a pair has another");
+        // reason: whoever ends, or is coupled with another, takes itself from its pair.
+        let other = others.get_mut(pair.into()).expect("both of a pair are there until one leaves it");
+        assert!(other.pair == Some(self.id), "each of a pair is the other's");
+        (pair, other)
+    }
+
+    fn take_leave_and_send(&mut self, kit: &mut Kit) -> Next {
+        match self.take_leave(kit) {
+            Ok(is_done) => {
+                self.send(kit);
+                if is_done { Next::Step } else { Next::Rest }
+            }
+            Err(broken) => Next::Reach(Reach::Breaks(broken)),
+        }
+    }
     fn seal(&mut self, kit: &Kit) {
         if let Some(busy) = self.connection.busy.as_mut() {
             busy.output.seal();
@@ -220,8 +265,15 @@ impl Found<'_> {
         self.connection.holdings(self.limits()).says_all()
     }
 
-    fn step(&self) -> Step {
-        self.connection.machine.step(&self.connection.holdings(self.limits()))
+    /// What the connection's state asks for next. One of a pair reads nothing for which the other has no room.
+    fn step(&self, others: &mut Others<'_, Connection>) -> Step {
+        let step = self.connection.machine.step(&self.connection.holdings(self.limits()));
+        let is_asked = step == Step::Receive && self.connection.pair.is_some() && !self.connection.machine.is_in_handshake();
+        if !is_asked {
+            return step;
+        }
+        let held = self.other(others).1.busy.as_ref().map_or(0, |busy| busy.output_held());
+        if held >= self.limits().output_high { Step::Pause(Pause::Output) } else { step }
     }
 
     /// Takes a step that concerns this connection alone; false if it is none.

@@ -44,6 +44,8 @@ pub(crate) struct Desk {
     pub(crate) handshakes_ended: bool,
     /// A timer runs at whose end handshakes are looked at.
     pub(crate) handshakes_timed: bool,
+    /// Handshake steps that this turn has taken or put off.
+    pub(crate) handshake_steps: u32,
     /// What the page says of each; none where nobody reads it.
     pub(crate) rows: Option<ConnectionRows>,
 }

@@ -45,6 +45,7 @@ mod relief;
 mod remote;
 mod replies;
 mod requests;
+mod served;
 mod service;
 mod services;
 mod settings;

@@ -124,10 +124,10 @@ impl Listeners {
     pub(crate) fn stop(&mut self, kit: &mut Kit, service: u16) -> bool {
         let mut stopped = false;
         for listener in self.all.iter().filter(|listener| listener.service == service && listener.accepting) {
-            if let Some(socket) = listener.socket {
-                kit.submit(Handle::new(class::LISTENER, 0, 0), StreamOp::StopAccept { listener: socket });
-                stopped = true;
-            }
+            // reason: its accept ends before its close has completed.
+            let socket = listener.socket.expect("what accepts has a socket");
+            kit.submit(Handle::new(class::LISTENER, 0, 0), StreamOp::StopAccept { listener: socket });
+            stopped = true;
         }
         stopped
     }
@@ -155,6 +155,7 @@ impl Listeners {
     pub(crate) fn closed(&mut self, index: usize) -> Option<TransportAddress> {
         let listener = &mut self.all[index];
         assert!(listener.closing && listener.socket.is_some(), "a listener was closed that nobody had asked to close");
+        assert!(!listener.accepting, "an accept ends before the close of its listener");
         listener.socket = None;
         TransportAddress::of(Transport::Tcp, &listener.address)
     }

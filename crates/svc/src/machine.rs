@@ -61,6 +61,8 @@ enum Veil {
     Leaves,
     /// It has said its last.
     HasLeft,
+    /// It never says a last word: the other of its pair was cut or failed.
+    Mute,
 }
 
 /// How far the peer's stream is.
@@ -190,7 +192,7 @@ pub(crate) struct Machine {
     at_work: bool,
     /// The service has seen the end of the stream.
     told_finished: bool,
-    /// Its service has said all: our side finishes behind the output, and still listens.
+    /// Its service has said all before it was to end: our side finishes behind the output, and still listens.
     says_no_more: bool,
     /// Our side has finished towards the peer.
     finished: bool,
@@ -287,12 +289,12 @@ impl Machine {
         self.veil == Veil::Speaks
     }
 
-    /// Whether the transform has said its last, or there is none.
+    /// Whether the transform has said its last, or is to say none, or there is none.
     pub(crate) fn has_taken_leave(&self) -> bool {
-        matches!(self.veil, Veil::None | Veil::HasLeft)
+        matches!(self.veil, Veil::None | Veil::HasLeft | Veil::Mute)
     }
 
-    /// Whether the transform has been told that our side ends.
+    /// Whether the transform has been told that our side ends. One that is to say no last word never is.
     pub(crate) fn is_leaving(&self) -> bool {
         matches!(self.veil, Veil::Leaves | Veil::HasLeft)
     }
@@ -384,8 +386,9 @@ impl Machine {
 
     /// The other of its pair was cut or failed. Our side ends without a last word of the transform, so the peer cannot take this end for a proper one.
     pub(crate) fn pass_on_cut(&mut self) {
+        assert!(self.phase != Phase::Ended, "what has ended is of no pair: {self:?}");
         if self.veil == Veil::Speaks {
-            self.veil = Veil::HasLeft;
+            self.veil = Veil::Mute;
         }
     }
 
@@ -409,6 +412,11 @@ impl Machine {
     /// Bytes came.
     pub(crate) fn received(&mut self, bytes: usize) {
         self.end_receive();
+        self.use_up(bytes);
+    }
+
+    /// Bytes came that may be of those that were readable when the drain began.
+    fn use_up(&mut self, bytes: usize) {
         if let Draining::Bytes(left) = self.draining
             && !std::mem::take(&mut self.received_before)
         {
@@ -429,6 +437,10 @@ impl Machine {
     /// stopped and nothing was there.
     pub(crate) fn receive_stopped(&mut self, found_nothing: bool) {
         self.end_receive();
+        self.note_stopped(found_nothing);
+    }
+
+    fn note_stopped(&mut self, found_nothing: bool) {
         self.received_before = false;
         if found_nothing && self.takes_what_is_there() {
             self.draining = Draining::Bytes(0);
@@ -437,9 +449,9 @@ impl Machine {
 
     /// A receive into a lease ended with bytes, or none, and a fault.
     pub(crate) fn received_and_stopped(&mut self, bytes: usize, found_nothing: bool) {
-        self.received(bytes);
-        self.receiving = true;
-        self.receive_stopped(found_nothing);
+        self.end_receive();
+        self.use_up(bytes);
+        self.note_stopped(found_nothing);
     }
 
     fn end_receive(&mut self) {
@@ -461,7 +473,7 @@ impl Machine {
         self.sending = false;
     }
 
-    /// The service is told of the end of the stream.
+    /// The service is told of the end of the stream; again, if it left input behind then.
     pub(crate) fn tell_of_end(&mut self) {
         assert!(self.input_has_ended() && self.phase == Phase::Open, "an end is told that came: {self:?}");
         self.told_finished = true;
@@ -483,6 +495,7 @@ impl Machine {
 
     /// A request was served whole: the first one of a connection that was accepted during a drain.
     pub(crate) fn served(&mut self) {
+        assert!(self.phase == Phase::Open, "only what is open is served: {self:?}");
         if self.draining == Draining::First {
             self.draining = Draining::Rest;
         }
@@ -491,7 +504,8 @@ impl Machine {
     /// Closes it behind its output, unless its end is decided already. Returns whether this gives up its handshake: then the output that waited
     /// for the handshake never leaves.
     pub(crate) fn close(&mut self, ending: Ending) -> bool {
-        assert!(self.is_gentle(ending), "{ending:?} does not wait for output: {self:?}");
+        let may = !matches!(self.phase, Phase::Opening | Phase::Ended);
+        assert!(may && self.is_gentle(ending), "{ending:?} waits for the output of what was opened, and has not ended: {self:?}");
         let (is_in_handshake, is_open) = (self.phase == Phase::Handshake, self.phase == Phase::Open);
         if is_in_handshake || is_open {
             (self.phase, self.ending, self.never_opens) = (Phase::Closing, Some(ending), is_in_handshake);
@@ -499,10 +513,10 @@ impl Machine {
         is_in_handshake
     }
 
-    /// The service has said all that it ever will. Nothing that closes anyway.
+    /// The service has said all that it ever will; it may say so again, and before it is open. Nothing that closes anyway.
     pub(crate) fn say_no_more(&mut self) {
         assert!(self.takes_notices(), "who says no more was heard until now: {self:?}");
-        self.says_no_more |= self.phase == Phase::Open;
+        self.says_no_more |= self.phase <= Phase::Open;
     }
 
     /// Whether our side is still to finish, though it listens.
@@ -515,12 +529,13 @@ impl Machine {
         self.says_no_more && (self.finished || self.is_leaving())
     }
 
-    /// Closes it behind its output for a peer that has said its last, though its stream has not ended.
+    /// Closes it behind its output for a peer that has said its last, though its stream has not ended. Nothing that closes anyway.
     pub(crate) fn hang_up(&mut self) {
-        let is_open = self.phase == Phase::Open;
-        let gives_up = self.close(Ending::Completed);
-        assert!(!gives_up, "a service hangs up on who was served: {self:?}");
-        self.hangs_up |= is_open;
+        let may = matches!(self.phase, Phase::Open | Phase::Closing) && !self.never_opens;
+        assert!(may, "a service hangs up on who was served: {self:?}");
+        if self.phase == Phase::Open {
+            (self.phase, self.ending, self.hangs_up) = (Phase::Closing, Some(Ending::Completed), true);
+        }
     }
 
     /// Whether the end of the peer's stream is still awaited before it ends.
@@ -538,8 +553,9 @@ impl Machine {
 
     /// All our output has left, of one of a pair or of one that says no more, and it still listens; returns whether the peer must be told.
     pub(crate) fn finish_half(&mut self) -> bool {
+        assert!(self.phase == Phase::Open, "only what is open still listens: {self:?}");
         assert!(!self.sending && self.has_taken_leave(), "our side finishes behind its output: {self:?}");
-        self.phase == Phase::Open && !std::mem::replace(&mut self.finished, true)
+        !std::mem::replace(&mut self.finished, true)
     }
 
     /// The peer finished in the middle of a record: what there is of it will never be answered, and is dropped.
@@ -552,12 +568,10 @@ impl Machine {
         assert!(!may_become_whole, "no record is dropped that may become whole: {self:?}");
     }
 
-    /// Its stream has ended, and it is one of a pair: the other, if it is still there, is finished as soon as all has left it, and it has taken
-    /// leave. Of each it is said whether its output [says all](Facts::says_all).
-    pub(crate) fn settle_pair(&self, says_all: bool, other: Option<(&mut Self, bool)>) -> Settled {
+    /// Its stream has ended, and it is one of a pair: the other is finished as soon as all has left it, and it has taken leave. Of each it is said whether its output [says all](Facts::says_all).
+    pub(crate) fn settle_pair(&self, says_all: bool, (other, other_says_all): (&mut Self, bool)) -> Settled {
         assert!(self.phase == Phase::Open && self.told_finished, "a pair is settled by one that has come to its end: {self:?}");
         let is_answered = says_all && !self.sending;
-        let Some((other, other_says_all)) = other else { return Settled { ends: is_answered, ..Settled::default() } };
         if other.sending || !other_says_all {
             return Settled::default();
         }
@@ -571,10 +585,13 @@ impl Machine {
         Settled { finishes_other, ends: is_answered && other.told_finished, other_takes_leave: false }
     }
 
-    /// Ends it, whatever was decided before. Returns whether with a reset; a connection that was refused in order gets none.
+    /// Ends it, whatever was decided before. Returns whether with a reset; a connection that was refused in order gets none. An ending that lets the
+    /// output leave comes where there is none yet, or no more.
     pub(crate) fn end(&mut self, ending: Ending) -> bool {
         assert!(self.phase != Phase::Ended, "a connection ends once: {self:?}");
         let in_order = self.phase == Phase::Lingering && self.ending == Some(ending);
+        let loses_nothing = in_order || self.phase == Phase::Opening;
+        assert!(loses_nothing || !self.is_gentle(ending), "{ending:?} waits for the output: {self:?}");
         (self.phase, self.ending) = (Phase::Ended, Some(ending));
         ending == Ending::Aborted && !in_order
     }
@@ -596,7 +613,8 @@ impl Machine {
             Phase::Closing => Step::Finish,
             Phase::Refusing if self.sending || facts.has_output() => Step::Wait,
             Phase::Refusing => Step::Finish,
-            Phase::Lingering if !self.awaits_peer() => Step::End(self.ending.unwrap_or(Ending::Completed)),
+            // reason: our side finishes behind its output once its ending is decided.
+            Phase::Lingering if !self.awaits_peer() => Step::End(self.ending.expect("what lingers has its ending")),
             Phase::Lingering if self.receiving => Step::Wait,
             Phase::Lingering => Step::Receive,
         }

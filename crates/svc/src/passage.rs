@@ -2,13 +2,14 @@
 
 use crate::connection::{Busy, Connection};
 use crate::found::Found;
-use crate::machine::{Machine, Phase};
-use crate::names::Ending;
+use crate::machine::Machine;
+use crate::names::{ConnectionId, Ending};
 use crate::port::Callback;
-use crate::services::Services;
+use crate::requests::Requests;
+use crate::served::Served;
 use crate::transform::{Passage, Progress, Side, Transform};
 use corelane_lane::{Kit, fenced};
-use corelane_seam::{Chain, Instant};
+use corelane_seam::{Chain, Fault, Instant};
 use corelane_watch::ServiceCounter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,13 +28,32 @@ struct Passed {
     refused: usize,
 }
 
-impl Services {
+/// What follows, beyond the connection, from passing its input.
+pub(crate) enum Follows {
+    /// The handshake is over.
+    Opens,
+    /// The other of its pair waits until this side has said its last word.
+    Leaves(ConnectionId),
+    Breaks(Broken),
+}
+
+/// Why bytes of a connection pass no more.
+pub(crate) enum Broken {
+    /// The transform has refused the peer, and what it said of that leaves. The other of its pair is left.
+    Refused(Option<ConnectionId>),
+    /// The transform has panicked with these words.
+    Panicked(String),
+    /// A file that was to be sent has no more, or cannot be read.
+    File(Fault),
+}
+
+impl Served {
     /// Gives a newly opened connection its transform, if its service has one; otherwise the service gets the connection at once.
     pub(crate) fn begin(&mut self, kit: &mut Kit, index: u32) {
-        let connection = self.table.there(index).connection;
-        let side = if connection.machine.is_outgoing() { Side::Client } else { Side::Server };
-        let peer = connection.peer.clone();
-        match self.connection_call(kit, index, |port, _| port.transform(side, &peer)) {
+        let mut found = self.table.there(index);
+        let side = if found.connection.machine.is_outgoing() { Side::Client } else { Side::Server };
+        let (about, peer) = (found.begin_about(), found.connection.peer.clone());
+        match self.fenced_call(kit, &about, |port, _| port.transform(side, &peer)).0 {
             None => self.end(kit, index, Ending::Aborted),
             Some(None) => self.hand_over(kit, index),
             Some(Some(transform)) => self.table.there(index).begin_handshake(kit, transform),
@@ -54,79 +74,103 @@ impl Services {
         }
     }
 
+    /// Does what follows from passing a connection's input.
+    pub(crate) fn follow(&mut self, kit: &mut Kit, index: u32, follows: Follows) {
+        match follows {
+            Follows::Opens => self.hand_over(kit, index),
+            Follows::Leaves(pair) => self.table.there(pair.index).mark_dirty(),
+            Follows::Breaks(broken) => drop(self.break_off(kit, index, broken)),
+        }
+    }
+
+    /// Ends a connection whose bytes pass no more; returns whether something of it still leaves.
+    pub(crate) fn break_off(&mut self, kit: &mut Kit, index: u32, broken: Broken) -> bool {
+        match broken {
+            Broken::Refused(pair) => {
+                if let Some(pair) = pair {
+                    self.leave_pair(kit, index, pair, Ending::Aborted);
+                }
+                return true;
+            }
+            Broken::Panicked(words) => {
+                let about = self.table.there(index).begin_about();
+                self.table.report_panic_of(kit, &about, &words);
+                self.end(kit, index, Ending::Aborted);
+            }
+            Broken::File(fault) => self.end_by_fault(kit, index, fault),
+        }
+        false
+    }
+}
+
+impl Found<'_> {
     /// If this turn has taken its share of handshake steps, puts this one off to the next turn and returns true.
-    pub(crate) fn put_off(&mut self, index: u32) -> bool {
-        let mut found = self.table.there(index);
-        if !found.connection.machine.is_in_handshake() {
+    pub(crate) fn put_off(&mut self) -> bool {
+        if !self.connection.machine.is_in_handshake() {
             return false;
         }
-        let puts_off = self.handshake_steps >= HANDSHAKE_STEPS_PER_TURN;
-        self.handshake_steps += 1;
+        let puts_off = self.desk.handshake_steps >= HANDSHAKE_STEPS_PER_TURN;
+        self.desk.handshake_steps += 1;
         if puts_off {
-            found.mark_ready();
+            self.mark_ready();
         }
         puts_off
     }
 
     /// Passes what has arrived, and what was left for this turn, through the connection's transform.
-    pub(crate) fn pass_input(&mut self, kit: &mut Kit, index: u32) {
-        let Some(passed) = self.pass(kit, index) else { return };
-        let mut found = self.table.there(index);
-        found.note_input(&passed);
-        let pair = found.connection.pair.filter(|_| found.connection.machine.is_leaving());
-        if let Some(mut other) = pair.and_then(|pair| self.table.found(pair)) {
-            // It waits until this side has said its last word.
-            other.mark_dirty();
+    pub(crate) fn pass_input(&mut self, kit: &mut Kit) -> Option<Follows> {
+        let passed = match self.pass(kit) {
+            Ok(passed) => passed,
+            Err(broken) => return Some(Follows::Breaks(broken)),
+        };
+        self.note_input(&passed);
+        if passed.opens && self.connection.machine.is_in_handshake() {
+            self.change(kit.now(), Machine::handshaken);
+            return Some(Follows::Opens);
         }
-        let mut found = self.table.there(index);
-        if passed.opens && found.connection.machine.is_in_handshake() {
-            found.change(kit.now(), Machine::handshaken);
-            self.hand_over(kit, index);
-        }
+        self.connection.pair.filter(|_| self.connection.machine.is_leaving()).map(Follows::Leaves)
     }
 
-    /// Passes the output through the connection's transform, as soon as what it made before has left; what lies in a file is read for that. False if
-    /// the connection has ended.
-    pub(crate) fn pass_output(&mut self, kit: &mut Kit, index: u32) -> bool {
-        let (now, connection) = (kit.now(), self.table.there(index).connection);
-        connection.let_files_pass();
-        let may_write = !connection.machine.is_sending();
-        let waits = may_write && connection.busy.as_mut().is_some_and(|busy| busy.begin_to_wait(now));
-        if waits && let Some(passed) = self.pass(kit, index) {
-            let mut found = self.table.there(index);
-            found.note_input(&passed);
+    /// Passes the output through the connection's transform, as soon as what it made before has left; what lies in a file is read for that.
+    ///
+    /// # Errors
+    /// Nothing passes any more.
+    pub(crate) fn pass_output(&mut self, kit: &mut Kit, requests: &mut Requests) -> Result<(), Broken> {
+        let now = kit.now();
+        self.connection.let_files_pass();
+        let may_write = !self.connection.machine.is_sending();
+        if may_write && self.connection.busy.as_mut().is_some_and(|busy| busy.begin_to_wait(now)) {
+            let passed = self.pass(kit)?;
+            self.note_input(&passed);
             if passed.brings {
-                found.mark_ready();
+                self.mark_ready();
             }
         }
-        match self.table.there(index).connection.machine.phase() {
-            Phase::Open | Phase::Closing => self.fetch(kit, index),
-            phase => phase != Phase::Ended,
-        }
+        self.fetch(kit, requests).map_err(Broken::File)
     }
 
     /// Has the transform say its last word; returns whether it has said all of it.
-    pub(crate) fn take_leave(&mut self, kit: &mut Kit, index: u32) -> bool {
-        let machine = &mut self.table.there(index).connection.machine;
-        if machine.is_to_take_leave() {
-            machine.take_leave();
+    ///
+    /// # Errors
+    /// Nothing passes any more.
+    pub(crate) fn take_leave(&mut self, kit: &mut Kit) -> Result<bool, Broken> {
+        if self.connection.machine.is_to_take_leave() {
+            self.connection.machine.take_leave();
         }
-        let is_done = self.pass(kit, index).is_none_or(|passed| !passed.has_more);
-        let mut found = self.table.there(index);
-        if let Some(busy) = found.connection.busy.as_mut() {
+        let passed = self.pass(kit)?;
+        if let Some(busy) = self.connection.busy.as_mut() {
             busy.begin_to_wait(kit.now());
         }
-        if !is_done {
-            found.mark_ready();
+        if passed.has_more {
+            self.mark_ready();
         }
-        is_done
+        Ok(!passed.has_more)
     }
 
-    /// Calls the connection's transform, fenced. None if it refused the peer or panicked, which ends the connection.
-    fn pass(&mut self, kit: &mut Kit, index: u32) -> Option<Passed> {
-        let mut found = self.table.there(index);
-        let (mut busy, about) = (found.take_busy(&kit.arena), found.begin_about());
-        let connection = &mut *found.connection;
+    /// Calls the connection's transform, fenced.
+    fn pass(&mut self, kit: &mut Kit) -> Result<Passed, Broken> {
+        let (mut busy, about) = (self.take_busy(&kit.arena), self.begin_about());
+        let connection = &mut *self.connection;
         // reason: asked for by the callers.
         let transform = connection.transform.as_mut().expect("only a connection with a transform passes through it");
         let before = about.begin_to_pay(kit);
@@ -161,36 +205,26 @@ impl Services {
         match done {
             Ok(Ok(progress)) => {
                 let has_more = progress == Progress::More;
-                found.connection.machine.passed(has_more);
-                return Some(Passed { opens, brings, ends_input, has_more, refused });
+                connection.machine.passed(has_more);
+                Ok(Passed { opens, brings, ends_input, has_more, refused })
             }
-            Ok(Err(error)) => self.refuse(kit, index, &error.0),
-            Err(words) => {
-                self.report_panic_of(kit, &about, &words);
-                self.end(kit, index, Ending::Aborted);
-            }
+            Ok(Err(error)) => Err(Broken::Refused(self.refuse(kit, &error.0))),
+            Err(words) => Err(Broken::Panicked(words)),
         }
-        None
     }
 
-    /// The transform has refused the peer: what it said to the peer leaves, and nothing else.
-    fn refuse(&mut self, kit: &mut Kit, index: u32, words: &str) {
-        let mut found = self.table.there(index);
-        let peer = found.connection.peer.address.clone();
-        let learned = found.connection.peer.learned.get_or_insert_default();
+    /// The transform has refused the peer: what it said to the peer leaves, and nothing else. Returns the other of its pair, of which it is no more.
+    fn refuse(&mut self, kit: &mut Kit, words: &str) -> Option<ConnectionId> {
+        let peer = self.connection.peer.address.clone();
+        let learned = self.connection.peer.learned.get_or_insert_default();
         Arc::make_mut(learned).refused = Some(words.to_owned());
-        found.count(ServiceCounter::TransformRefusals, 1);
-        found.change(kit.now(), Machine::refuse);
-        found.drop_unpassed();
-        let pair = found.connection.pair.take();
+        self.count(ServiceCounter::TransformRefusals, 1);
+        self.change(kit.now(), Machine::refuse);
+        self.drop_unpassed();
         kit.report_kind("refused bytes", &format!("lane {}: the bytes of {peer} were refused: {words}", kit.lane()));
-        if let Some(pair) = pair {
-            self.leave_pair(kit, index, pair, Ending::Aborted);
-        }
+        self.connection.pair.take()
     }
-}
 
-impl Found<'_> {
     fn begin_handshake(&mut self, kit: &Kit, transform: Box<dyn Transform>) {
         let before = self.connection.transform.replace(Box::new(transform));
         assert!(before.is_none() && self.connection.session.is_none(), "a transform stands there before a session does");

@@ -165,6 +165,7 @@ macro_rules! any_port {
             fn hear(&mut self, site: &mut Site<'_>) {
                 let Self { service, post, .. } = self;
                 let cx = &mut site.with(post);
+                // What was counted may have been the outcome of a question that was lost before; then nothing is left.
                 let Some(told) = cx.next_told() else { return };
                 match told {
                     Told::Message(from, message) => service.lane_message(cx, from, message),

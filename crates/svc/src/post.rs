@@ -4,7 +4,7 @@ use crate::call::{Asker, Call, Duties};
 use crate::names::ConnectionId;
 use crate::remote::Outer;
 use crate::talk::{Asking, Lost, Origin, Talk};
-use corelane_lane::{Channels, Ear, Kit, Mesh, Silence, Unheard, fenced};
+use corelane_lane::{Bursts, Channels, Ear, Fenced, Kit, Mesh, Silence, Unheard};
 use corelane_seam::slab::Slab;
 use corelane_watch::LaneCounter;
 use std::any::Any;
@@ -63,6 +63,8 @@ pub(crate) struct Post<T: Talk> {
     own_refused: bool,
     /// Connections whose services were refused something, and wait for room.
     waiting: BTreeSet<ConnectionId>,
+    /// Counts the drops of what the service, or another, has said that panicked here.
+    bursts: Bursts,
     /// The service is ending: nothing is said any more.
     is_over: bool,
 }
@@ -72,8 +74,9 @@ const OWN_MAX: usize = 1024;
 
 impl<T: Talk> Post<T> {
     /// A post of which `ends` lead to those on other lanes, if there are any.
-    pub(crate) fn new(ends: Option<Ends<T>>) -> Self {
+    pub(crate) fn new(ends: Option<Ends<T>>, bursts: Bursts) -> Self {
         Self {
+            bursts,
             own_max: ends.as_ref().map_or(OWN_MAX, |ends| ends.capacity),
             ends,
             arrived: VecDeque::new(),
@@ -181,8 +184,8 @@ impl<T: Talk> Post<T> {
         }
         match self.send(kit, to, letter) {
             Err(Unheard { word, why: Silence::Full }) => self.unsent.push_back((to, word)),
-            // Nobody is there to hear it. The answer is the user's value, so its drop is fenced.
-            Err(Unheard { word, .. }) => drop(fenced(|| drop(word))),
+            // Nobody is there to hear it.
+            Err(Unheard { word, .. }) => self.discard(word),
             Ok(()) => {}
         }
     }
@@ -214,13 +217,17 @@ impl<T: Talk> Post<T> {
 
     /// Lane `lane` is gone: what was asked there has no answer.
     fn part(&mut self, lane: usize) {
-        let unsent = std::mem::take(&mut self.unsent).into_iter();
-        // The letters hold users' values, so their drop is fenced.
-        self.unsent = unsent
-            .filter_map(|(to, letter)| if to == lane { fenced(|| drop(letter)).err().and(None) } else { Some((to, letter)) })
-            .collect();
+        let unsent = std::mem::take(&mut self.unsent);
+        let (late, others) = unsent.into_iter().partition::<VecDeque<_>, _>(|(to, _)| *to == lane);
+        self.unsent = others;
+        late.into_iter().for_each(|(_, letter)| self.discard(letter));
         assert!(self.unsent.iter().all(|(to, _)| *to != lane), "nothing waits to be sent to who is gone");
         self.lose(|asked| asked == lane, Lost::Gone);
+    }
+
+    /// Drops a letter, which holds users' values: a panic ends here, and is counted.
+    fn discard(&self, letter: Letter<T>) {
+        drop(Fenced::counted(letter, &self.bursts));
     }
 
     /// Ends the questions to some lanes without answers.
@@ -340,7 +347,7 @@ pub(crate) trait Mail {
     /// From now on nothing comes from outside and nothing is said, and open questions have no answer. What is here now is the last.
     fn close(&mut self);
     fn channels(&mut self) -> Option<&mut dyn Channels>;
-    /// Everything that users gave and nobody has heard.
+    /// Everything that users gave and nobody has heard, what waits in the channels from other lanes included.
     fn take_all(&mut self) -> Vec<Box<dyn Any>>;
 }
 
@@ -386,6 +393,10 @@ impl<T: Talk> Mail for Post<T> {
     }
 
     fn take_all(&mut self) -> Vec<Box<dyn Any>> {
+        if let Some(Ends { mesh, .. }) = &mut self.ends {
+            let arrived = &mut self.arrived;
+            mesh.take(usize::MAX, |lane, letter| arrived.extend(letter.map(|letter| Arrived::Letter(lane, letter))));
+        }
         let arrived = self.arrived.drain(..).map(|arrived| Box::new(arrived) as Box<dyn Any>);
         let unsent = self.unsent.drain(..).map(|unsent| Box::new(unsent) as Box<dyn Any>);
         let notices = self.notices.drain(..).map(|notice| Box::new(notice) as Box<dyn Any>);
@@ -404,7 +415,7 @@ mod tests {
         let control = Control::new(1);
         let (tell, mut ears) = control.words();
         let (mesh, ear) = (Mesh::between(&control, 1).remove(0), ears.remove(0));
-        let mut post: Post<Says<u8>> = Post::new(Some(Ends { mesh, ear, capacity: 1 }));
+        let mut post: Post<Says<u8>> = Post::new(Some(Ends { mesh, ear, capacity: 1 }), Bursts::default());
         assert!(tell.tell(0, Outer::Message(1)).is_ok());
         Mail::close(&mut post);
         assert!(matches!(post.next(0), Some(Told::Message(Origin::Outside, 1))));

@@ -1,11 +1,11 @@
 //! The post of all services of a lane, once a turn: what has come is told to them, one call each, and what they said goes on its way.
 
 use crate::post::Mail;
-use crate::services::Services;
+use crate::served::Served;
 use corelane_lane::Kit;
 use corelane_watch::ServiceCounter;
 
-impl Services {
+impl Served {
     /// Takes what has come, at most so much of each other lane, and tells it to the services; returns how much was taken. What they say to
     /// themselves meanwhile waits for the next turn.
     pub(crate) fn serve_post(&mut self, kit: &mut Kit, at_most: usize) -> usize {
@@ -17,6 +17,7 @@ impl Services {
                 self.service_call(kit, service, |port, cx| port.hear(cx));
             }
             self.settle_dropped_calls(kit, service);
+            self.table.tell_bursts(kit, service);
         }
         taken
     }
@@ -48,6 +49,7 @@ impl Services {
                 self.service_call(kit, service, |port, cx| port.hear(cx));
             }
             self.service_call(kit, service, |port, cx| port.ending(cx));
+            self.table.tell_bursts(kit, service);
         }
     }
 }

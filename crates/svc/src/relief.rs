@@ -4,9 +4,9 @@ use crate::class;
 use crate::connection::Connection;
 use crate::found::Found;
 use crate::limits::SECOND;
-use crate::memory::{Grant, LOOK_AGAIN, LOOK_SOON, LOOKS, Unsaid, Waiting};
+use crate::memory::{Grant, LOOK_AGAIN, LOOK_SOON, LOOKS, Memory, Unsaid, Waiting};
 use crate::names::{ConnectionId, Ending};
-use crate::services::Services;
+use crate::served::Served;
 use crate::table::LaneTable;
 use corelane_lane::Kit;
 use corelane_seam::{Address, Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, RECEIVE_BYTES_LEAST};
@@ -109,7 +109,7 @@ impl Found<'_> {
     }
 }
 
-impl Services {
+impl Served {
     /// Ends connections if the reserve is nearly gone, or if somebody waits for little while others hold much and stand still.
     pub(crate) fn relieve(&mut self, kit: &mut Kit) {
         let is_short = kit.arena.is_short(DATAGRAM_BLOCK_BYTES_LEAST);
@@ -121,40 +121,19 @@ impl Services {
         let nearly_gone = reserve / NEARLY_GONE_DIVISOR;
         let is_in_pieces = !kit.arena.has(DATAGRAM_BLOCK_BYTES_LEAST);
         if (free < nearly_gone || is_in_pieces) && since_look >= LOOK_SOON {
-            let holders = self.holders(kit, |_| true);
+            let holders = self.table.holders(kit, |_| true);
             self.end_holders(kit, holders, (2 * nearly_gone).saturating_sub(free).max(DATAGRAM_BLOCK_BYTES_LEAST));
         } else if self.table.desk.memory.waits() && since_look >= LOOK_AGAIN {
             self.relieve_one(kit);
         }
-        self.say_who_ended(kit);
-        self.set_memory_timer(kit);
-    }
-
-    /// Starts a timer, so that there is a turn when those who wait must be looked at again.
-    fn set_memory_timer(&mut self, kit: &mut Kit) {
-        let memory = &mut self.table.desk.memory;
-        let next = memory.next_look(kit.now());
-        let is_early = memory.timer.is_some_and(|(at, _)| at <= next);
-        if is_early || (!memory.waits() && memory.unsaid.connections == 0) {
-            return;
-        }
-        if let Some((_, late)) = memory.timer.take() {
-            kit.stop_timer(late);
-        }
-        assert!(next > kit.now(), "a look that is due is not waited for");
-        memory.timer = Some((next, kit.start_timer(next, Handle::new(class::MEMORY, 0, 0))));
-    }
-
-    /// Every turn does the work; the timer only makes sure that there is a turn.
-    pub(crate) fn memory_timer(&mut self) {
-        let timer = self.table.desk.memory.timer.take();
-        assert!(timer.is_some(), "a timer comes that was started, and not stopped");
+        self.table.desk.memory.say_who_ended(kit);
+        self.table.desk.memory.set_timer(kit);
     }
 
     /// Ends connections that stand still, for the first waiting one that would hold far less than they do.
     fn relieve_one(&mut self, kit: &mut Kit) {
         let now = kit.now();
-        let holders = self.holders(kit, |connection| connection.stands_still(now));
+        let holders = self.table.holders(kit, |connection| connection.stands_still(now));
         let most = holders.iter().map(|holder| holder.peer_bytes).max().unwrap_or(0);
         let held_by_peer = |table: &mut LaneTable, id| {
             let account = table.find(id)?.peer();
@@ -168,18 +147,6 @@ impl Services {
         let Some((bytes, would_hold)) = needs else { return };
         let much = |holder: &Holder| holder.peer_bytes >= would_hold.saturating_mul(TIMES_AS_MUCH);
         self.end_holders(kit, holders.into_iter().filter(much).collect(), bytes);
-    }
-
-    /// The connections that hold memory and may end, the largest peers' largest first.
-    fn holders(&mut self, kit: &Kit, may_end: impl Fn(&Connection) -> bool) -> Vec<Holder> {
-        self.table.desk.memory.looked_at = kit.now();
-        let mut holders = kit.arena.holders();
-        holders.retain(|holder| {
-            let connection = self.table.connections.there(holder.tag);
-            !connection.machine.has_ended() && may_end(connection)
-        });
-        holders.sort_unstable_by_key(|holder| std::cmp::Reverse((holder.peer_bytes, holder.bytes, holder.tag)));
-        holders
     }
 
     /// Ends of `holders` as many as hold `bytes`.
@@ -208,16 +175,51 @@ impl Services {
         self.table.count(service, ServiceCounter::MemoryEndings, 1);
         self.end(kit, holder.tag, Ending::Aborted);
     }
+}
+
+impl LaneTable {
+    /// The connections that hold memory and may end, the largest peers' largest first.
+    fn holders(&mut self, kit: &Kit, may_end: impl Fn(&Connection) -> bool) -> Vec<Holder> {
+        self.desk.memory.looked_at = kit.now();
+        let mut holders = kit.arena.holders();
+        holders.retain(|holder| {
+            let connection = self.connections.there(holder.tag);
+            !connection.machine.has_ended() && may_end(connection)
+        });
+        holders.sort_unstable_by_key(|holder| std::cmp::Reverse((holder.peer_bytes, holder.bytes, holder.tag)));
+        holders
+    }
+}
+
+impl Memory {
+    /// Starts a timer, so that there is a turn when those who wait must be looked at again.
+    fn set_timer(&mut self, kit: &mut Kit) {
+        let next = self.next_look(kit.now());
+        let is_early = self.timer.is_some_and(|(at, _)| at <= next);
+        if is_early || (!self.waits() && self.unsaid.connections == 0) {
+            return;
+        }
+        if let Some((_, late)) = self.timer.take() {
+            kit.stop_timer(late);
+        }
+        assert!(next > kit.now(), "a look that is due is not waited for");
+        self.timer = Some((next, kit.start_timer(next, Handle::new(class::MEMORY, 0, 0))));
+    }
+
+    /// Every turn does the work; the timer only makes sure that there is a turn.
+    pub(crate) fn timer_came(&mut self) {
+        let timer = self.timer.take();
+        assert!(timer.is_some(), "a timer comes that was started, and not stopped");
+    }
 
     /// Tells the operator, once a second.
     fn say_who_ended(&mut self, kit: &mut Kit) {
-        let memory = &mut self.table.desk.memory;
-        let is_first = memory.said_at == 0;
-        if memory.unsaid.connections == 0 || (!is_first && kit.now() < memory.said_at + SAY_AGAIN) {
+        let is_first = self.said_at == 0;
+        if self.unsaid.connections == 0 || (!is_first && kit.now() < self.said_at + SAY_AGAIN) {
             return;
         }
-        memory.said_at = kit.now();
-        let Unsaid { connections, bytes, largest } = std::mem::take(&mut memory.unsaid);
+        self.said_at = kit.now();
+        let Unsaid { connections, bytes, largest } = std::mem::take(&mut self.unsaid);
         let largest =
             largest.map_or(String::new(), |(peer, bytes)| format!("; {} held the most, {}", host(&peer), kibibytes(bytes)));
         let lane = kit.lane();

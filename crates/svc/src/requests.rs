@@ -243,8 +243,10 @@ impl Requests {
         }
     }
 
-    /// A file is closed.
-    pub(crate) fn file_closed(&mut self) {
+    /// A file is closed, whatever the system had to say about that.
+    pub(crate) fn file_closed(&mut self, outcome: &Outcome) {
+        let is_end = matches!(outcome, Outcome::File(FileOutcome::Done) | Outcome::Failed(_));
+        assert!(is_end, "a file's close ends so: {outcome:?}");
         assert!(self.files_closing > 0, "a file was closed that nobody had asked to close");
         self.files_closing -= 1;
     }

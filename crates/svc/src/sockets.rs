@@ -198,6 +198,7 @@ impl Sockets {
     pub(crate) fn dismiss(&mut self, states: &mut [ServiceState], id: SocketId) {
         // reason: asked for by its last completion.
         let entry = self.open.remove(id.into()).expect("a datagram socket is there until it is closed");
+        assert!(entry.closed || entry.socket.is_none(), "a socket goes behind its close, or was never open");
         let unsent = entry.replies.map_or(0, |replies| replies.trains.trains().iter().map(|train| train.datagrams()).sum());
         let state = &mut states[entry.service as usize];
         state.row.add(ServiceCounter::DatagramsRefused, unsent as u64);
@@ -525,13 +526,16 @@ impl FoundSocket<'_> {
 
     /// Has it closed once what waits there has left; its service hears no more of it.
     pub(crate) fn close_behind(&mut self) {
+        assert!(self.entry.closing || !self.entry.closed, "nothing closes that was not to be closed");
         self.entry.closing = true;
         self.mark();
     }
 
     fn drain(&mut self, kit: &mut Kit) {
+        assert!(self.entry.closing || !self.entry.closed, "nothing closes that was not to be closed");
         self.entry.draining = true;
-        if let Some(socket) = self.entry.socket.filter(|_| self.entry.batch.is_none()) {
+        // One whose close is under way receives no more.
+        if let Some(socket) = self.entry.socket.filter(|_| self.entry.batch.is_none() && !self.entry.closed) {
             kit.submit(self.handle(), Op::StopReceive { socket });
         }
         self.mark();

@@ -31,7 +31,7 @@ pub(crate) struct ServiceState {
     pub(crate) sockets: u32,
     pub(crate) waiting: VecDeque<AcceptedSocket>,
     pub(crate) session_type: Option<TypeId>,
-    /// When the service wants to be called, in nanoseconds; `u64::MAX` if it does not.
+    /// When the service wants to be called, each time with a name of its own.
     pub(crate) alarms: Alarms,
     /// Drops of values of this service that panicked where the lane did not see it.
     pub(crate) bursts: Bursts,

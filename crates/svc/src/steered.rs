@@ -6,7 +6,7 @@ use crate::flows::Flows;
 use crate::outgoing::Outgoing;
 use crate::places::TransportAddress;
 use crate::services::Services;
-use crate::steering::{Command, Reply, Selection, Steer, Visit};
+use crate::steering::{Command, Reply, Selection, Steer, Visit, descriptor_of};
 use corelane_lane::Kit;
 use corelane_seam::{Driver, Handle, nanoseconds};
 use std::ops::RangeInclusive;
@@ -15,13 +15,13 @@ use std::os::fd::BorrowedFd;
 impl Services {
     /// Has flows told by `flows`: what comes for another lane is counted as a stray from then on.
     pub fn set_flows(&mut self, flows: Flows) {
-        self.table.flows = Some(flows);
+        self.served.table.flows = Some(flows);
     }
 
     /// Has outgoing connections come home from now on: their ports are chosen among `ports`, which are in order, so that what comes back
     /// belongs to this lane.
     pub fn set_ports(&mut self, ports: Vec<RangeInclusive<u16>>) {
-        self.table.outgoing = Some(Outgoing::new(ports));
+        self.served.table.outgoing = Some(Outgoing::new(ports));
     }
 
     /// Has sockets registered with `selection` from now on: to be called before the first one is opened.
@@ -31,19 +31,20 @@ impl Services {
 
     pub(crate) fn steer(&mut self, kit: &mut Kit, driver: &mut dyn Driver, Steer { command, reply }: Steer) {
         match command {
-            Command::Table(table) => {
-                if let Some(flows) = &mut self.table.flows {
+            Command::Table(table) => reply(match &mut self.served.table.flows {
+                Some(flows) => {
                     flows.set_table(table);
+                    Ok(())
                 }
-                reply(Ok(()));
-            }
+                None => Err(Error::NoFlows),
+            }),
             Command::Refresh => reply(self.at_each_place(driver, |selection, at, socket| selection.refresh(at, socket))),
             Command::Mend => reply(self.at_each_place(driver, |selection, at, socket| selection.mend(at, socket))),
             Command::Leave => self.leave(kit, reply),
             Command::Enter => reply(self.enter(driver)),
             Command::Limits(limits) => {
-                assert!(limits.len() == self.table.services.len(), "each service has its limits");
-                for (state, limits) in self.table.services.iter_mut().zip(limits.iter()) {
+                assert!(limits.len() == self.served.table.services.len(), "each service has its limits");
+                for (state, limits) in self.served.table.services.iter_mut().zip(limits.iter()) {
                     state.limits = state.limits.live_as(limits);
                 }
                 reply(Ok(()));
@@ -58,44 +59,41 @@ impl Services {
         driver: &mut dyn Driver,
         call: impl FnMut(&mut dyn Selection, TransportAddress, BorrowedFd<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.steering.at_each_place(driver, self.table.open_places(), call)
+        self.steering.at_each_place(driver, self.served.table.open_places(), call)
     }
 
     /// Begins to leave: as a drain does with what the lane is served at, and with nothing else.
     fn leave(&mut self, kit: &mut Kit, reply: Reply) {
-        if self.steering.is_leaving() || self.table.draining {
+        if self.steering.is_leaving() || self.served.table.draining {
             return reply(Err(Error::Draining));
         }
         self.steering.begin_to_leave(reply, kit.now());
-        self.table.listeners.begin_to_settle(kit.now());
-        self.table.sockets.drain_served(&self.table.services, kit);
+        self.served.table.listeners.begin_to_settle(kit.now());
+        self.served.table.sockets.drain_served(&self.served.table.services, kit);
         self.leave_timer(kit);
     }
 
     fn show(&self, driver: &dyn Driver, mut visit: Visit) -> Result<(), Error> {
-        if self.steering.is_leaving() || self.table.draining {
+        if self.steering.is_leaving() || self.served.table.draining {
             return Err(Error::Draining);
         }
-        self.table.open_places().try_for_each(|(at, socket)| match driver.descriptor(socket) {
-            Some(descriptor) => visit(at, descriptor),
-            None => Ok(()),
-        })
+        self.served.table.open_places().try_for_each(|(at, socket)| visit(at, descriptor_of(driver, at, socket)?))
     }
 
     /// Leaves for good. The sockets stay where they are registered, for they are the other process's now.
     fn leave_behind(&mut self, kit: &mut Kit, driver: &mut dyn Driver, reply: Reply) {
         self.steering.selection = None;
-        for socket in self.table.served_sockets() {
+        for socket in self.served.table.served_sockets() {
             driver.leave_behind(socket);
         }
         self.leave(kit, reply);
     }
 
     pub(crate) fn leave_timer(&mut self, kit: &mut Kit) {
-        if !self.steering.is_leaving() || self.table.draining {
+        if !self.steering.is_leaving() || self.served.table.draining {
             return self.note_left();
         }
-        self.close_settled(kit, false);
+        self.served.table.close_settled(kit, false);
         self.close_owing_nothing(kit);
         self.note_left();
         if self.steering.is_leaving() {
@@ -107,17 +105,17 @@ impl Services {
     fn close_owing_nothing(&mut self, kit: &mut Kit) {
         // reason: asked by the caller.
         let since = self.steering.leaving_since().expect("only a lane that is leaving closes so");
-        for (service, socket) in self.table.sockets.served() {
-            let is_late = kit.now() >= since.saturating_add(nanoseconds(self.table.limits(service).drain_limit));
-            if is_late || !(self.table.requests.are_due_to(service) || self.owes(kit, service)) {
-                self.table.sockets.close_quiet(&self.table.services, socket);
+        for (service, socket) in self.served.table.sockets.served() {
+            let is_late = kit.now() >= since.saturating_add(nanoseconds(self.served.table.limits(service).drain_limit));
+            if is_late || !(self.served.table.requests.are_due_to(service) || self.served.owes(kit, service)) {
+                self.served.table.sockets.close_quiet(&self.served.table.services, socket);
             }
         }
     }
 
     /// Tells whoever waits for it that the lane has left, if it has: Unix sockets, too, to which no flows come.
     pub(crate) fn note_left(&mut self) {
-        if self.steering.is_leaving() && self.table.served_sockets().is_empty() {
+        if self.steering.is_leaving() && self.served.table.served_sockets().is_empty() {
             self.steering.note_left();
         }
     }
@@ -129,15 +127,15 @@ impl Services {
     }
 
     fn enter(&mut self, driver: &mut dyn Driver) -> Result<(), Error> {
-        if self.steering.is_leaving() || self.table.draining {
+        if self.steering.is_leaving() || self.served.table.draining {
             return Err(Error::Draining);
         }
-        for index in self.table.listeners.without_socket() {
+        for index in self.served.table.listeners.without_socket() {
             // The port was chosen as it was opened first.
             self.open_listener(driver, index)?;
         }
-        for index in 0..self.table.sockets.bound().len() {
-            if self.table.sockets.bound()[index].socket.is_none() {
+        for index in 0..self.served.table.sockets.bound().len() {
+            if self.served.table.sockets.bound()[index].socket.is_none() {
                 self.open_bound(driver, index)?;
             }
         }

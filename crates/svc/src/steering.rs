@@ -132,10 +132,7 @@ impl Steering {
         mut call: impl FnMut(&mut dyn Selection, TransportAddress, BorrowedFd<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Some(selection) = self.selection.as_deref_mut() else { return Ok(()) };
-        open.try_for_each(|(place, socket)| match driver.descriptor(socket) {
-            Some(descriptor) => call(selection, place, descriptor),
-            None => Ok(()),
-        })
+        open.try_for_each(|(place, socket)| call(selection, place, descriptor_of(driver, place, socket)?))
     }
 
     /// Whether the lane is leaving.
@@ -195,6 +192,15 @@ impl Steering {
             kit.row.set(LaneCounter::Migrations, counts.migrations);
         }
     }
+}
+
+/// The descriptor of a socket at which the lane is served.
+///
+/// # Errors
+/// [`Error::Steering`] where the driver has none, as in a simulation.
+pub(crate) fn descriptor_of(driver: &dyn Driver, at: TransportAddress, socket: Socket) -> Result<BorrowedFd<'_>, Error> {
+    let why = || "the lane's driver has no descriptor for its socket there (a simulation has none)".into();
+    driver.descriptor(socket).ok_or_else(|| Error::Steering { address: at.address, why: why() })
 }
 
 /// Closes a socket that could not be registered.

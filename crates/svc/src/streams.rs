@@ -8,7 +8,9 @@ use crate::machine::Phase;
 use crate::names::{ConnectionId, Ending, Next, Order};
 use crate::notices::{Note, Notice};
 use crate::port::Callback;
+use crate::served::Served;
 use crate::services::Services;
+use crate::table::LaneTable;
 use crate::ticket::Name;
 use corelane_lane::Kit;
 use corelane_seam::{Chain, Completion, Fault, Lease, Outcome, Reason, Shared, StreamOp, StreamOutcome, nanoseconds};
@@ -20,7 +22,7 @@ const NOTICES_PER_TURN: usize = 4096;
 impl Services {
     pub(crate) fn connection_completed(&mut self, kit: &mut Kit, completion: Completion) {
         let id = ConnectionId { index: completion.handle.index(), generation: completion.handle.generation() };
-        let Some(mut found) = self.table.found(id) else {
+        let Some(mut found) = self.served.table.found(id) else {
             return kit.row.add(LaneCounter::CompletionsStale, 1);
         };
         match completion.outcome {
@@ -29,16 +31,16 @@ impl Services {
             Outcome::Stream(StreamOutcome::Filled { lease, fault }) => {
                 found.fill_received(kit, lease, fault);
                 if let Some(fault) = fault.filter(|_| found.connection.machine.serves_input()) {
-                    self.receive_failed(kit, id.index, fault);
+                    self.served.receive_failed(kit, id.index, fault);
                 }
             }
             Outcome::Stream(StreamOutcome::Sent { bytes, rest, fault }) => {
                 found.sent(kit, bytes, rest);
                 match fault {
-                    Some(fault) if fault.reason != Reason::Cancelled => self.end_by_fault(kit, id.index, fault),
+                    Some(fault) if fault.reason != Reason::Cancelled => self.served.end_by_fault(kit, id.index, fault),
                     _ => {
                         let waits = found.output_left();
-                        if let Some(mut other) = waits.and_then(|pair| self.table.found(pair)) {
+                        if let Some(mut other) = waits.and_then(|pair| self.served.table.found(pair)) {
                             other.mark_dirty();
                         }
                     }
@@ -47,14 +49,20 @@ impl Services {
             Outcome::Failed(fault) if found.connection.socket.is_none() => self.opening_failed(kit, id.index, fault),
             Outcome::Failed(fault) => {
                 found.connection.machine.receive_stopped(fault.reason == Reason::Cancelled);
-                self.receive_failed(kit, id.index, fault);
+                self.served.receive_failed(kit, id.index, fault);
             }
-            Outcome::Stream(StreamOutcome::Connected { socket, peer, local }) => self.opened(kit, id.index, socket, peer, local),
+            Outcome::Stream(StreamOutcome::Connected { socket, peer, local }) => {
+                self.served.opened(kit, id.index, socket, peer, local)
+            }
             Outcome::Closed => self.socket_closed(kit, id.index),
-            _ => {}
+            // Memory of a send that has ended before: the chain's owner has it back.
+            Outcome::Released => {}
+            other => unreachable!("no operation of a connection ends so: {other:?}"),
         }
     }
+}
 
+impl Served {
     /// A receive has ended with a fault, which the machine knows of.
     fn receive_failed(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
         match fault.reason {
@@ -79,24 +87,15 @@ impl Services {
         found.connection.is_ready = false;
         found.mark_dirty();
         if found.connection.transform.is_some() && found.connection.machine.is_to_pass() {
-            if self.put_off(index) {
+            if found.put_off() {
                 return;
             }
-            self.pass_input(kit, index);
-            found = self.table.there(index);
-        }
-        let machine = &found.connection.machine;
-        if !machine.serves_input() || (machine.was_told_of_end() && !found.connection.in_record()) {
-            return;
-        }
-        let (finished, truncated) = (machine.input_has_ended(), machine.input_was_cut());
-        let busy = found.busy(&kit.arena);
-        (busy.input.finished, busy.input.truncated) = (finished, truncated);
-        if busy.offer_input(finished) {
-            if finished {
-                found.connection.machine.tell_of_end();
+            if let Some(follows) = found.pass_input(kit) {
+                self.follow(kit, index, follows);
+                found = self.table.there(index);
             }
-            let calling = found.begin_call(kit);
+        }
+        if let Some(calling) = found.begin_receive(kit) {
             self.call_service(kit, calling, Callback::Receive);
         }
     }
@@ -107,7 +106,7 @@ impl Services {
         self.call_service(kit, calling, call);
     }
 
-    fn call_service(&mut self, kit: &mut Kit, calling: Calling, call: Callback) {
+    pub(crate) fn call_service(&mut self, kit: &mut Kit, calling: Calling, call: Callback) {
         let Calling { id, service, session, about, mut busy } = calling;
         // It was given up before it was open, or has ended: only a notice to it may be left to drop.
         let Some(session) = session else {
@@ -117,13 +116,17 @@ impl Services {
             }
             return;
         };
-        let (before, receives) = (busy.input.len(), matches!(call, Callback::Receive));
+        let (before, receives, is_drained) =
+            (busy.input.len(), matches!(call, Callback::Receive), matches!(call, Callback::Drained));
         let (input, output) = (&mut busy.input, &mut busy.output);
         let (next, met) = self.fenced_call(kit, &about, |port, cx| port.call(cx, session, call, input, output));
         let is_too_long = std::mem::take(&mut busy.input.is_too_long);
         let mut found = self.table.there(id.index);
         let is_amid = matches!(next, Some(Next::More));
         found.end_call(kit, busy, &Called { receives, before, is_amid, met });
+        if is_drained {
+            found.note_drained();
+        }
         match next {
             Some(_) if is_too_long => self.break_off_record(kit, id.index),
             Some(Next::Close) => self.end(kit, id.index, Ending::Completed),
@@ -154,33 +157,39 @@ impl Services {
     #[inline(never)]
     fn serve_notice(&mut self, kit: &mut Kit, Note { to: id, from, notice }: Note) {
         if let Notice::Answer { ticket, answer } = notice {
-            return self.serve_answer(kit.now(), id, from, ticket, answer);
+            return self.table.serve_answer(kit.now(), id, from, ticket, answer);
         }
-        let found = self.table.find(id).map(|connection| (connection.machine.takes_notices(), connection.service()));
-        let open = found.is_some_and(|(open, _)| open);
-        let is_foreign = found.is_some_and(|(_, service)| service != from);
-        self.table.count(from, ServiceCounter::NoticesRefused, is_foreign.into());
+        let LaneTable { connections, services, desk, .. } = &mut self.table;
+        let found = Found::named(connections, services, desk, id);
+        let is_foreign = found.as_ref().is_some_and(|found| found.connection.service() != from);
+        services[from as usize].row.add(ServiceCounter::NoticesRefused, is_foreign.into());
+        let own = found.filter(|_| !is_foreign);
+        // Whoever breaks off may do so until the end.
+        let is_heard = |found: &Found<'_>| found.connection.machine.takes_notices() || matches!(notice, Notice::Abort);
+        let Some(mut found) = own.filter(is_heard) else { return self.lose_notice(kit, from, is_foreign, notice) };
         match notice {
-            Notice::Message if is_foreign || !open => {
-                self.table.count(from, ServiceCounter::NoticesLate, (!is_foreign).into());
-                self.service_call(kit, from, |port, _| port.drop_notice());
+            Notice::Message => {
+                let calling = found.begin_call(kit);
+                self.call_service(kit, calling, Callback::Message);
             }
-            _ if is_foreign => {}
-            Notice::Message => self.call(kit, id.index, Callback::Message),
-            Notice::Resume if open => self.table.there(id.index).resume(kit),
-            Notice::Timer(token) if open => self.call(kit, id.index, Callback::Timer(token)),
-            Notice::Finish if open => self.table.there(id.index).say_no_more(),
-            Notice::Close if open => self.end(kit, id.index, Ending::Completed),
-            Notice::Abort if found.is_some() => self.end(kit, id.index, Ending::Aborted),
-            _ => {}
+            Notice::Timer(token) => {
+                let calling = found.begin_call(kit);
+                self.call_service(kit, calling, Callback::Timer(token));
+            }
+            Notice::Resume => found.resume(kit),
+            Notice::Finish => found.say_no_more(),
+            Notice::Close => self.end(kit, id.index, Ending::Completed),
+            Notice::Abort => self.end(kit, id.index, Ending::Aborted),
+            Notice::Answer { .. } => unreachable!("an answer reaches connections of other services, too"),
         }
     }
 
-    /// An answer to a held request. It may come from whoever has the ticket; nothing else reaches the connections of other services.
-    fn serve_answer(&mut self, now: u64, id: ConnectionId, from: u16, ticket: Name, answer: Chain) {
-        let found = self.table.found(id).filter(|found| found.connection.machine.takes_notices());
-        let is_in_time = found.is_some_and(|mut found| found.answered(now, ticket, answer));
-        self.table.count(from, ServiceCounter::AnswersLate, (!is_in_time).into());
+    /// The connection that was to be told is gone, or hears no more, or is another service's.
+    fn lose_notice(&mut self, kit: &mut Kit, from: u16, is_foreign: bool, notice: Notice) {
+        if let Notice::Message = notice {
+            self.table.count(from, ServiceCounter::NoticesLate, (!is_foreign).into());
+            self.service_call(kit, from, |port, _| port.drop_notice());
+        }
     }
 
     /// Counts tickets that were dropped, and ends connections that would wait for them for ever.
@@ -199,6 +208,15 @@ impl Services {
                 Order::Any => drop(found.answered(kit.now(), ticket, Chain::new())),
             }
         }
+    }
+}
+
+impl LaneTable {
+    /// An answer to a held request. It may come from whoever has the ticket; nothing else reaches the connections of other services.
+    fn serve_answer(&mut self, now: u64, id: ConnectionId, from: u16, ticket: Name, answer: Chain) {
+        let found = self.found(id).filter(|found| found.connection.machine.takes_notices());
+        let is_in_time = found.is_some_and(|mut found| found.answered(now, ticket, answer));
+        self.count(from, ServiceCounter::AnswersLate, (!is_in_time).into());
     }
 }
 
@@ -247,12 +265,13 @@ impl Found<'_> {
     fn fill_received(&mut self, kit: &Kit, lease: Lease, fault: Option<Fault>) {
         let now = kit.now();
         let Connection { machine, busy, payer, .. } = &mut *self.connection;
-        let serves = machine.serves_input();
-        let Some(busy) = busy.as_mut().filter(|_| serves) else {
+        if !machine.serves_input() {
             machine.received(0);
             return self.mark_dirty();
-        };
-        // reason: a receive into a lease keeps the fill's place until the connection ends.
+        }
+        // reason: a receive into a lease keeps the fill's place, and so the box, as long as input is served.
+        let busy = busy.as_mut().expect("who has a lease filled has its box");
+        // reason: as above.
         let fill = busy.fill.as_mut().expect("a lease that was filled was to be filled");
         assert!(fill.lease.is_none() && lease.len() >= busy.input.filling_from, "a lease comes back with what it held, and more");
         let bytes = lease.len() - std::mem::take(&mut busy.input.filling_from);
@@ -345,6 +364,43 @@ impl Found<'_> {
         }
         self.mark_dirty();
         true
+    }
+
+    /// Takes out what a call with the input needs, if the service is to be called with it.
+    fn begin_receive(&mut self, kit: &Kit) -> Option<Calling> {
+        let machine = &self.connection.machine;
+        if !machine.serves_input() || (machine.was_told_of_end() && !self.connection.in_record()) {
+            return None;
+        }
+        let (finished, truncated) = (machine.input_has_ended(), machine.input_was_cut());
+        let busy = self.busy(&kit.arena);
+        (busy.input.finished, busy.input.truncated) = (finished, truncated);
+        if !busy.offer_input(finished) {
+            return None;
+        }
+        if finished {
+            self.connection.machine.tell_of_end();
+        }
+        Some(self.begin_call(kit))
+    }
+
+    /// The same for the call that tells the service that all its output has left.
+    pub(crate) fn begin_drained(&mut self, kit: &Kit) -> Calling {
+        let wanted = std::mem::take(&mut self.busy(&kit.arena).output.wants_drained);
+        assert!(wanted, "who is told that all has left has asked for it");
+        self.begin_call(kit)
+    }
+
+    /// The service was told that all its output has left.
+    fn note_drained(&mut self) {
+        let is_starved = self.connection.is_starved;
+        // reason: put back after the call.
+        let busy = self.connection.busy.as_mut().expect("a box is there after a call");
+        // Small writes count as waiting output too; else this would be called again before they have left.
+        busy.output.seal();
+        // A service without memory to go on is asked again once the lane would lend it.
+        busy.output.wants_drained |= is_starved && busy.output.is_empty();
+        busy.told_drained = !is_starved;
     }
 
     /// Takes out what a call into the service needs.

@@ -18,6 +18,7 @@ use crate::state::ServiceState;
 use crate::timers::Timers;
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
+use corelane_seam::slab::Others;
 use corelane_seam::{Address, Arena, Fault, Payer, Role, Socket};
 use corelane_watch::ServiceCounter;
 use std::collections::VecDeque;
@@ -77,9 +78,7 @@ impl LaneTable {
     /// The connection of that name, with what it needs of its lane, if it is still there.
     pub(crate) fn found(&mut self, id: ConnectionId) -> Option<Found<'_>> {
         let LaneTable { connections, services, desk, .. } = self;
-        let connection = connections.find(id)?;
-        let state = &services[connection.service() as usize];
-        Some(Found { id, connection, state, desk })
+        Found::named(connections, services, desk, id)
     }
 
     /// The connection at an index of which the caller knows that it is there.
@@ -178,5 +177,32 @@ impl LaneTable {
             let service = arena.open_payer(work, Role::Sum);
             state.payers = Payers { service, own: arena.open_payer(service, Role::Keeper) };
         }
+    }
+}
+
+impl<'a> Found<'a> {
+    /// The connection of that name, if it is still there.
+    pub(crate) fn named(
+        connections: &'a mut Connections,
+        states: &'a [ServiceState],
+        desk: &'a mut Desk,
+        id: ConnectionId,
+    ) -> Option<Self> {
+        let connection = connections.find(id)?;
+        let state = &states[connection.service() as usize];
+        Some(Self { id, connection, state, desk })
+    }
+
+    /// The connection at an index, if one is there, and beside it all others.
+    #[inline]
+    pub(crate) fn among(
+        connections: &'a mut Connections,
+        states: &'a [ServiceState],
+        desk: &'a mut Desk,
+        index: u32,
+    ) -> Option<(Self, Others<'a, Connection>)> {
+        let (id, connection, others) = connections.among(index)?;
+        let state = &states[connection.service() as usize];
+        Some((Self { id, connection, state, desk }, others))
     }
 }

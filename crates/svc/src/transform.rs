@@ -105,7 +105,8 @@ pub struct Passage<'a> {
     pub time_of_day: Duration,
     /// The peer's socket has finished: nothing comes after `received`. Only the transform can tell whether the peer meant to end there.
     pub peer_finished: bool,
-    /// Our side ends after `output`: say a last word to the peer (close_notify). Once set, it stays set in all later calls.
+    /// Our side ends after `output`: say a last word to the peer (close_notify). Once set, it stays set in all later calls. Never set where the other
+    /// connection of its pair was cut or failed, so that the peer cannot take such an end for a proper one.
     pub finishing: bool,
     pub(crate) opens: bool,
     pub(crate) ends_input: bool,

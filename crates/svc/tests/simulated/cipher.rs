@@ -347,16 +347,17 @@ impl Transform for Cipher {
     fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
         self.trap(Trap::First);
         self.calls.set(self.calls.get() + 1);
-        if passage.finishing && passage.output.is_empty() {
-            self.leave(passage);
-        }
         if self.stage != Stage::IsOpen {
             if passage.finishing {
+                self.leave(passage);
                 return Ok(Progress::Idle);
             }
             return Ok(if self.shake(passage)?.is_some() { Progress::More } else { Progress::Idle });
         }
         let (reads_on, writes_on) = (self.read(passage)?, self.write(passage));
+        if passage.finishing && passage.output.is_empty() {
+            self.leave(passage);
+        }
         let goes_on = reads_on || writes_on || self.manner.is_endless && passage.finishing;
         Ok(if goes_on { Progress::More } else { Progress::Idle })
     }

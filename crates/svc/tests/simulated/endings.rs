@@ -1,9 +1,10 @@
 //! How connections end: each ending reached, each session closed once, the page equal to an independent count.
 
+use crate::cipher::{Calls, Manner, ciphers};
 use crate::puppet::{PANICS_IN_OPEN, PANICS_IN_TRANSFORM, Stage};
-use crate::rig::{MS, S, at, client};
+use crate::rig::{MS, RigPlan, S, at, client};
 use corelane_seam::{Fault, Reason};
-use corelane_sim::Status;
+use corelane_sim::{Faults, Status, World};
 use corelane_svc::{Ending, Limits};
 use corelane_watch::{ConnectionState, LaneCounter, Reader, ServiceCounter as C};
 use std::time::Duration;
@@ -297,6 +298,30 @@ fn an_outgoing_connection_serves_like_an_accepted_one() {
     peer.close();
     stage.rig.wait(MS);
     stage.close();
+}
+
+/// Whoever has said before it opens that this is all is not heard for longer.
+#[test]
+fn an_outgoing_connection_that_is_finished_before_it_is_open_says_what_it_has_to_say_and_finishes() {
+    for is_behind_cipher in [false, true] {
+        let (world, calls) = (World::new(1, Faults::none()), Calls::default());
+        let mut make = ciphers(|_, _| Manner::default(), &calls);
+        let is_ours = |peer: &corelane_svc::Peer| peer.address.ip() == Some(client(1).ip());
+        let make = move |side, peer: &corelane_svc::Peer| {
+            if is_behind_cipher && !is_ours(peer) { make(side, peer) } else { None }
+        };
+        let mut stage = Stage::with(&world, &RigPlan::lanes(1), Limits::default(), make);
+        let peer = stage.rig.connect(1);
+        stage.rig.wait(MS);
+        let line = format!("connect {} say produce 0\nhalf\nhalf\nsay on\n", crate::rig::address());
+        assert_eq!(stage.rig.ask(&peer, &line), "on\n");
+        stage.rig.wait(5 * MS);
+        assert_eq!((stage.rig.count(C::Connects), stage.rig.connections()), (1, 1), "cipher {is_behind_cipher}");
+        assert_eq!(stage.book.borrow().count(Ending::EndOfStream), 2);
+        peer.close();
+        stage.rig.wait(MS);
+        stage.close();
+    }
 }
 
 #[test]

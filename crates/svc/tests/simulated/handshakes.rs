@@ -239,6 +239,27 @@ fn a_stream_that_is_cut_within_a_record_loses_that_record() {
     scene.close(&[]);
 }
 
+/// What still waits when the other of a pair is broken off leaves, and no word behind it says that this was all.
+#[test]
+fn a_break_is_passed_on_behind_what_waits_and_not_as_a_proper_end() {
+    let mut scene = Scene::new(Limits::default(), Manner::default());
+    let (mut broken, mut other) = (scene.open(1), scene.open(2));
+    assert_eq!(broken.ask(&mut scene.stage.rig, "hold a\n"), "");
+    let question = other.data("pair a\nflood 1000000\n");
+    other.say(&question);
+    scene.stage.rig.wait(5 * MS);
+    broken.peer.reset();
+    let mut heard = Vec::new();
+    for _ in 0..500 {
+        heard.extend(other.hear(&mut scene.stage.rig));
+    }
+    let bytes: usize = heard.iter().map(|(_, data)| data.len()).sum();
+    assert!(heard.iter().all(|(kind, _)| *kind == DATA), "{:?}", heard.last());
+    assert_eq!((bytes, other.peer.status()), (1_000_000, Status::Ended));
+    other.peer.close();
+    scene.close(&[]);
+}
+
 #[test]
 fn our_output_goes_on_behind_the_peers_end() {
     let mut scene = Scene::new(Limits::default(), Manner::default());

@@ -4,7 +4,7 @@ use crate::for_seeds;
 use crate::rig::{Family, MS, Nobody, Rig, RigPlan, S, address, at, patient};
 use corelane_lane::Order as Command;
 use corelane_seam::{Outcome, Tuning};
-use corelane_sim::{Faults, Peer, Random, Status, World};
+use corelane_sim::{Faults, Peer, Random, Status, Turn, World};
 use corelane_svc::{
     ConnectionId, Ending, Input, Limits, Next, Order, Output, Passage, Progress, StreamService, Ticket, Transform, TransformError,
 };
@@ -204,6 +204,25 @@ fn what_a_stopped_lane_has_is_dropped_behind_the_fence() {
         stage.rig.wait(MS);
         assert!(peers.iter().all(|peer| matches!(peer.status(), Status::Failed(_))));
     }
+}
+
+/// What was said to a lane that stops before it hears it is counted there, though nobody was called with it.
+#[test]
+fn what_waits_in_a_channel_as_its_lane_stops_is_counted() {
+    let world = World::new(1, Faults::none());
+    let mut stage = Stage::new(&world, Family::Inet, patient());
+    let peer = stage.rig.connect(0);
+    stage.rig.wait(MS);
+    peer.send(b"l");
+    while stage.rig.lane_count(LaneCounter::MessagesSent) == 0 {
+        if let Some(Turn::Lane(lane)) = world.step() {
+            stage.rig.turn(lane);
+        }
+    }
+    stage.rig.control.give(Command::Stop);
+    stage.rig.until_ended(&mut Nobody);
+    // A transform, two services, and the message.
+    assert_eq!((stage.burst(), stage.counted()), (4, 4));
 }
 
 /// Everything at once, under faults, until a drain or a stop.

@@ -5,7 +5,7 @@
 //! `here NAME TEXT` (in this call), `drop NAME`, `flood BYTES` (of lane memory), `lump BYTES` (in one piece), `weigh NAME BYTES` (as an answer), `static BYTES`, `need BYTES`, `fill BYTES`, `more` (of a message), `wait` and `resume NAME` (the connection of that ticket),
 //! `close`, `abort`, `panic`, `lane`, `peer`, `connect ADDRESS LINE`, `after MILLISECONDS LINE`, `tell LINE`, `drained LINE`,
 //! `stop` (the timer started last), `closing` (panic when closed), `shut NAME` (close the connection of a ticket), `pair NAME` (with that connection), `leave` (hang up), `hangup` (close what
-//! was connected last), `produce PIECES` (one whenever the output has drained), `pass LANE LINE`.
+//! was connected last), `half` (our side of that says no more), `produce PIECES` (one whenever the output has drained), `pass LANE LINE`.
 
 use crate::rig::{Rig, RigPlan, endings};
 use corelane_seam::{Chain, Shared};
@@ -214,6 +214,7 @@ impl Puppet {
                 self.connected = Some(cx.connect(name.parse::<SocketAddr>().unwrap(), session).unwrap());
             }
             "hangup" => cx.close(self.connected.unwrap()),
+            "half" => cx.finish(self.connected.unwrap()),
             "burst" => panic!("told to, in a call for the service"),
             _ => panic!("a line that says nothing: {line:?}"),
         }

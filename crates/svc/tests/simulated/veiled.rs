@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// Where the calls are taken.
-const PLAIN: u16 = 7;
+pub const PLAIN: u16 = 7;
 /// Where the client's cipher leaves without a word.
 const RUDE: u16 = 8;
 pub const PROXY: u16 = 9;
