@@ -5,6 +5,7 @@ use super::log::{LogFormat, LogLevel};
 use super::sandbox::Sandbox;
 use crate::exit::Exit;
 use corelane::service::Limits;
+use corelane::service::entry::Entry;
 use corelane_load::amounts;
 use corelane_services as services;
 use std::net::SocketAddr;
@@ -17,12 +18,10 @@ pub const THE_ONE: &str = "the one";
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
 /// At the end it prints how many connections ended in order while it drained, how many were cut, and how many their peers broke off. At SIGHUP it opens its log files anew and reads its settings again: limits of time change at once, and it names the settings that count only from the next start on. Other files, such as certificates, are read again by themselves when they change.
-///
-/// Without a SERVICE, echo and RPC are served on loopback at their default ports, over TCP and UDP. HTTP, and whatever speaks TLS, is served only where it is named.
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Arguments {
-    #[arg(value_name = "SERVICE=URL", help = places())]
+    #[arg(value_name = "SERVICE=URL", help = places(), long_help = format!("{}. {}", places(), unnamed()))]
     pub(super) services: Vec<String>,
     /// Read settings from a TOML file. Its keys are the long names of these flags, and services. A flag on the command line precedes the file
     #[arg(long, value_name = "FILE")]
@@ -142,6 +141,20 @@ fn places() -> String {
     )
 }
 
+/// What is served where no service is named.
+fn unnamed() -> String {
+    let served = by_default().map(|entry| format!("{} at {}", entry.name(), entry.default_urls("127.0.0.1").join(" and ")));
+    format!(
+        "Without a SERVICE there are {}, and the same at [::1]; all else is served only where it is named",
+        served.collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// The services of which some are served where none is named.
+fn by_default() -> impl Iterator<Item = &'static &'static Entry> {
+    services::ALL.iter().filter(|entry| !entry.default_urls("127.0.0.1").is_empty())
+}
+
 fn after_help() -> String {
     let services: String = services::ALL.iter().map(|entry| entry.describe()).collect();
     let limits = indented(&Limits::default().describe());
@@ -207,6 +220,15 @@ mod tests {
             let is_there = ServiceCounter::DECLARED.iter().any(|one| one.name == row[4]);
             assert!(row[4].is_empty() || is_there, "{row:?}");
         }
+    }
+
+    #[test]
+    fn help_and_the_packaged_settings_say_what_is_served_without_a_name() {
+        let names: Vec<&str> = by_default().map(|entry| entry.name()).collect();
+        assert!(names.iter().all(|name| unnamed().contains(&format!("{name} at "))), "{}", unnamed());
+        let packaged = include_str!("../../../packaging/corelane.toml");
+        let said = format!("# Without services there are {}, on loopback", names.join(" and "));
+        assert!(packaged.contains(&said), "packaging/corelane.toml does not say {said:?}");
     }
 
     /// The limit of a row: what stands between the first two quotes.
