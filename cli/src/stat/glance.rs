@@ -1,8 +1,9 @@
 //! A snapshot on one screen of 80 columns: a line a service, a line a lane, and what is wrong.
 
-use super::figures::{amount, fit, latency, time};
+use super::figures::{amount, latency, time};
 use super::text::{date, plural};
 use super::wrong;
+use crate::wrap::fit;
 use corelane::admin::watch::{LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter, ServiceSnapshot, Snapshot};
 use std::fmt::Write;
 
