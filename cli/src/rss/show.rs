@@ -290,7 +290,7 @@ mod tests {
             "\n              14:15:16",
             "  table           0:  0  1",
             "\n                496: 48 49",
-            "              rx+tx 63      63  63       0,2,4,..",
+            "              rx+tx 63      63  63       0,2,4,6…",
             "queue 2: CPU 2,100",
         ] {
             assert!(words.contains(part), "{part:?} is not in\n{words}");
