@@ -90,7 +90,7 @@ pub struct Arguments {
     /// Threads beside each lane for work that waits, such as reading files, 2 to 256; they are started when needed. With uring the kernel may have as many more for files [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=256))]
     pub(super) offload_threads: Option<u16>,
-    /// Calls to those threads that each lane may have waiting or running at once, 1 to 1048576; at the bound no more is read from the connections that need one [default: 64]
+    /// Calls of services' own code that each lane may have with those threads at once, 1 to 1048576; at the bound no more is read from the connections that need one. Reading files is not such a call, and of the built-in services none has any [default: 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub(super) offload_max: Option<u32>,
     /// Directories that each lane watches at once, 0 to 1048576; the files of others are looked at again each second [default: 1024]
