@@ -1,9 +1,11 @@
-//! Standard output, whose reader may go away.
+//! Standard output, whose reader may go away, and notes on standard error. `cargo xtask tidy` sees to it that nothing else prints here.
+//!
+//! What `serve` tells its operator while lanes run goes through the bounded queue of `corelane::admin::reports` instead, whose thread ends up here.
 
 use crate::exit::Late;
 use anyhow::Result;
 use std::fmt::Display;
-use std::io::{ErrorKind, Write, stdout};
+use std::io::{ErrorKind, Write, stderr, stdout};
 use std::ops::ControlFlow;
 
 /// Prints whole lines, at once. A reader that has gone away (a closed pipe) has what it wanted: that is no error.
@@ -24,4 +26,10 @@ pub fn print_part(text: &str) -> Result<ControlFlow<()>> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
         Err(error) => Err(Late::of("writing to standard output", error).into()),
     }
+}
+
+/// Writes whole lines on standard error, at once. Where nobody reads them there is nowhere left to say so: they are lost, and the program goes
+/// on to what it was asked for.
+pub fn note(lines: impl Display) {
+    let _ = stderr().lock().write_all(format!("{}\n", lines.to_string().trim_end_matches('\n')).as_bytes());
 }

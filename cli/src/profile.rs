@@ -3,7 +3,7 @@
 mod flames;
 
 use crate::exit::{Exit, Late};
-use crate::print::print;
+use crate::print::{note, print};
 use crate::stat;
 use anyhow::{Result, bail};
 use corelane::admin::profile::{Profile, lanes, profile};
@@ -97,17 +97,17 @@ fn chosen(process: u32, lane: Option<usize>) -> Result<BTreeMap<usize, u32>> {
 /// What has to be known of a profile, on standard error.
 fn say(found: &Profile) {
     if found.samples() == 0 {
-        eprintln!("corelane: nothing was seen: the lanes slept all the time; profile them while they have work");
+        note("corelane: nothing was seen: the lanes slept all the time; profile them while they have work");
     }
     if !found.sees_kernel {
-        eprintln!(
-            "corelane: what lanes do in the kernel may not be seen: for that have CAP_PERFMON, or set kernel.perf_event_paranoid to 1"
+        note(
+            "corelane: what lanes do in the kernel may not be seen: for that have CAP_PERFMON, or set kernel.perf_event_paranoid to 1",
         );
     }
     if found.others > 0 {
-        eprintln!(
+        note(format_args!(
             "corelane: {} samples were left out, because they were not read in time: profile one lane, or while the machine is less busy",
             found.others
-        );
+        ));
     }
 }

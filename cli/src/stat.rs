@@ -12,7 +12,7 @@ pub mod wrong;
 pub use workstreams::workstreams;
 
 use crate::exit::Exit;
-use crate::print::print_some;
+use crate::print::{note, print_some};
 use anyhow::{Result, bail};
 use corelane::admin::watch::{Liveness, PageFile, Reader, RunDirectory, Snapshot, list};
 use corelane_load::amounts;
@@ -115,7 +115,7 @@ pub fn some(pid: Option<u32>) -> Result<Vec<Reader>> {
 /// The pages of one process, running or not; or of all that run. What cannot be read is said on standard error.
 pub fn readers(pid: Option<u32>) -> Vec<Reader> {
     let (readers, faults) = found(pid);
-    faults.iter().for_each(|fault| eprintln!("corelane: {fault}"));
+    faults.iter().for_each(|fault| note(format_args!("corelane: {fault}")));
     readers
 }
 

@@ -138,14 +138,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
     }
 
     fn offer_room(&mut self, cx: &mut Cx<'_>, index: usize) {
-        if self.clients[index].flights.len() + self.pace.owed(index as u32) < self.depth() {
-            self.pace.pacer.offer(index as u32, cx.now().nanoseconds());
-        }
-        self.wake_at(cx, self.pace.pacer.next_due());
-    }
-
-    fn wake_at(&mut self, cx: &mut Cx<'_>, at: u64) {
-        self.pace.wake_at(cx, &mut self.course, at);
+        self.pace.offer_room(cx, &mut self.course, index as u32, self.clients[index].flights.len(), true);
     }
 
     fn request_on(&mut self, cx: &mut Cx<'_>, index: usize, intended: u64, count: usize) {
@@ -210,7 +203,9 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         let size = self.workload.request_bytes();
         let mut lease = cx.lease(count * size).ok()?;
         let client = &mut self.clients[index];
-        let (state, first) = (client.state.as_mut()?, client.flights.next_number());
+        // reason: requests begin when every socket is open, and the state is made as one opens.
+        let state = client.state.as_mut().expect("an open socket has a state");
+        let first = client.flights.next_number();
         for (number, request) in (first..).zip(lease.spare()[..count * size].chunks_exact_mut(size)) {
             self.workload.request(state, number, request);
         }
@@ -256,7 +251,7 @@ impl<W: DatagramWorkload> DatagramEngine<W> {
         }
         // What is done with has left memory for what is owed.
         if self.course.in_flight == 0 || self.course.all_started() || self.pace.owes() {
-            self.wake_at(cx, cx.now().nanoseconds());
+            self.pace.wake(cx, &mut self.course);
         }
     }
 
@@ -356,7 +351,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         if self.open == self.clients.len() && self.course.phase == Phase::Opening {
             self.course.tell(Event::Opened { lane: self.course.lane, connections: self.open as u32 });
             self.course.ready(cx);
-            self.wake_at(cx, cx.now().nanoseconds());
+            self.pace.wake(cx, &mut self.course);
         }
     }
 
@@ -384,7 +379,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
         let granted = self.course.take(now, BURST);
         self.send(cx, index, Flight { intended: now, sent: now }, granted, Some(replies));
         if self.course.phase != Phase::Running || self.course.all_started() {
-            self.wake_at(cx, now);
+            self.pace.wake(cx, &mut self.course);
         }
     }
 
@@ -409,7 +404,7 @@ impl<W: DatagramWorkload> DatagramService for DatagramEngine<W> {
 
     fn lane_message(&mut self, cx: &mut Cx<'_>, _from: Origin, word: Word) {
         self.course.hear(cx, word);
-        self.wake_at(cx, cx.now().nanoseconds());
+        self.pace.wake(cx, &mut self.course);
     }
 
     fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {

@@ -231,7 +231,7 @@ impl<W: Workload> Engine<W> {
             false if self.by_connection() => self.offer_room(cx, index),
             false => {}
         }
-        self.wake(cx);
+        self.pace.wake(cx, &mut self.course);
     }
 
     /// A client without a connection gets another one, sooner or later.
@@ -240,7 +240,7 @@ impl<W: Workload> Engine<W> {
             true => self.offer_room(cx, index),
             false => self.again.push_back((cx.now().nanoseconds() + PAUSE, index)),
         }
-        self.wake(cx);
+        self.pace.wake(cx, &mut self.course);
     }
 
     fn connection_open(&mut self, cx: &mut Cx<'_>, index: u32) {
@@ -265,7 +265,8 @@ impl<W: Workload> Engine<W> {
             (self.most_open, self.opened_at) = (self.open, now);
         }
         if self.course.phase != Phase::Opening {
-            return self.wake_at(cx, self.next_opening());
+            let at = self.next_opening();
+            return self.pace.wake_at(cx, &mut self.course, at);
         }
         let all = self.open as usize == self.clients.len();
         if all || self.open.is_multiple_of(TELL_EVERY) {
@@ -275,7 +276,7 @@ impl<W: Workload> Engine<W> {
             self.course.ready(cx);
         }
         // More clients are to be opened, or the start has its time now.
-        self.wake(cx);
+        self.pace.wake(cx, &mut self.course);
     }
 
     fn note_handshake(&mut self, cx: &mut Cx<'_>, index: u32) {
@@ -365,10 +366,8 @@ impl<W: Workload> Engine<W> {
     /// Lets arrivals have the client if one more request may be in flight there.
     fn offer_room(&mut self, cx: &mut Cx<'_>, index: u32) {
         let client = &self.clients[index as usize];
-        if self.load_of(index) < self.depth() && (client.takes_requests() || self.by_connection()) {
-            self.pace.pacer.offer(index, cx.now().nanoseconds());
-        }
-        self.wake_at(cx, self.pace.pacer.next_due());
+        let can_use = client.takes_requests() || self.by_connection();
+        self.pace.offer_room(cx, &mut self.course, index, client.flights.len(), can_use);
     }
 
     /// Sends `count` requests, or as many as there are still to be made, on a connection that is not the one of this call.
@@ -478,14 +477,6 @@ impl<W: Workload> Engine<W> {
         self.scan_from = if end == self.clients.len() { 0 } else { end };
         let parts = self.clients.len().div_ceil(SCAN_CLIENTS) as u64;
         self.pace.scan_at = now + interval / parts;
-    }
-
-    fn wake(&mut self, cx: &mut Cx<'_>) {
-        self.wake_at(cx, cx.now().nanoseconds());
-    }
-
-    fn wake_at(&mut self, cx: &mut Cx<'_>, at: u64) {
-        self.pace.wake_at(cx, &mut self.course, at);
     }
 }
 
@@ -607,7 +598,7 @@ impl<W: Workload> StreamService for Engine<W> {
 
     fn lane_message(&mut self, cx: &mut Cx<'_>, _from: Origin, word: Word) {
         self.course.hear(cx, word);
-        self.wake(cx);
+        self.pace.wake(cx, &mut self.course);
     }
 
     fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
@@ -655,7 +646,7 @@ impl<W: Workload> Engine<W> {
             Mode::Flood => {}
         }
         if self.course.phase == Phase::Ending && self.course.in_flight == 0 || self.course.all_started() {
-            self.wake(cx);
+            self.pace.wake(cx, &mut self.course);
         }
         Next::Continue
     }

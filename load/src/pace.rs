@@ -88,6 +88,20 @@ impl Pace {
         }
     }
 
+    /// Has the engine called at once.
+    pub(crate) fn wake(&mut self, cx: &mut Cx<'_>, course: &mut Course) {
+        self.wake_at(cx, course, cx.now().nanoseconds());
+    }
+
+    /// Lets arrivals have a client with so many requests in flight, if one more may be there and the client can take it now; and has the engine called
+    /// when the next arrival is due.
+    pub(crate) fn offer_room(&mut self, cx: &mut Cx<'_>, course: &mut Course, client: u32, in_flight: usize, can_use: bool) {
+        if can_use && in_flight + self.owed(client) < course.plan.depth as usize {
+            self.pacer.offer(client, cx.now().nanoseconds());
+        }
+        self.wake_at(cx, course, self.pacer.next_due());
+    }
+
     pub(crate) fn set_alarm(&mut self, cx: &mut Cx<'_>, course: &mut Course, at: u64) {
         self.alarm_at = at;
         course.call_at(at);

@@ -28,6 +28,11 @@ impl Scheme {
 
     /// `udp://HOST:PORT`.
     pub const UDP: Self = Self { name: "udp", transport: Transport::Udp, ..Self::TCP };
+
+    /// Whether it goes behind TLS.
+    pub fn is_secure(&self) -> bool {
+        self.secure.is_some()
+    }
 }
 
 /// How a workload is asked for.

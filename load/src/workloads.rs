@@ -1,4 +1,4 @@
-//! The protocols: a folder each, and a line each in [`ALL`]. What a workload needs of the rest of the program is in its entry.
+//! The protocols: a folder each, with its `mod` here and its entry in [`ALL`]. What a workload needs of the rest of the program is in its entry.
 
 pub mod echo;
 mod entry;

@@ -7,12 +7,14 @@ mod circles;
 mod density;
 mod finding;
 mod habits;
+mod imports;
 mod layering;
 mod leftovers;
 mod lengths;
 mod lexer;
 mod machine;
 mod manifest;
+mod program;
 mod source;
 mod tree;
 mod unsafety;
@@ -34,7 +36,7 @@ pub struct Arguments {
 
 type Check = fn(&Tree, &mut Vec<Finding>);
 
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 10] = [
     circles::check,
     layering::check,
     unsafety::check,
@@ -44,6 +46,7 @@ const CHECKS: [Check; 9] = [
     habits::check,
     manifest::check,
     leftovers::check,
+    program::check,
 ];
 
 /// Prints what breaks a rule; the exit code is 1 if anything does.

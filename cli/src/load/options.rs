@@ -28,8 +28,7 @@ pub struct Options {
     /// What to ask for: one of the workloads below. It may be left out before a URL: then it is the first workload below that takes such a URL
     #[arg(value_name = "WORKLOAD", default_value = workloads::ALL[0].name)]
     workload: String,
-    /// Where: tcp://HOST:PORT, udp://HOST:PORT, http://HOST:PORT/PATH, behind TLS tls:// and https://, or a Unix socket: unix:PATH for connections, unixgram:PATH for datagrams, @NAME for an abstract name; by default the workload's port on 127.0.0.1
-    #[arg(value_name = "URL")]
+    #[arg(value_name = "URL", help = places())]
     url: Option<String>,
 
     /// Connections, or sockets for datagrams; with --connection-rate the most at once [default: as the workload says below; 1000 with --connection-rate]
@@ -293,8 +292,9 @@ impl Options {
             None if wishes == Wishes::default() => Ok(None),
             None => {
                 bail!(
-                    "--ca, --trust-anybody, --no-resumption and --certificate are for TLS: {} has none; write https:// or tls://",
-                    place.url
+                    "--ca, --trust-anybody, --no-resumption and --certificate are for TLS: {} has none; write {}",
+                    place.url,
+                    schemes(Scheme::is_secure).join(" or ")
                 )
             }
         }
@@ -409,9 +409,28 @@ fn of_url(url: &str) -> Result<&'static WorkloadEntry> {
     };
     let at_first = workloads::ALL.iter().find(|entry| fits(&entry.schemes[0]));
     let found = at_first.or_else(|| workloads::ALL.iter().find(|entry| entry.schemes.iter().any(fits)));
-    let known = workloads::ALL.iter().flat_map(|entry| entry.schemes).map(|scheme| format!("{}://", scheme.name));
-    let ways = || known.collect::<BTreeSet<String>>().into_iter().collect::<Vec<_>>().join(", ");
-    found.ok_or_else(|| anyhow!("{url}: no workload is asked for so: use {}, unix: or unixgram:", ways()))
+    let known = || schemes(|_| true).join(", ");
+    found.ok_or_else(|| anyhow!("{url}: no workload is asked for so: use {}, unix: or unixgram:", known()))
+}
+
+/// How URLs of the workloads begin: those that `which` wants, each once.
+fn schemes(which: impl Fn(&Scheme) -> bool) -> Vec<String> {
+    let wanted = workloads::ALL.iter().flat_map(|entry| entry.schemes).filter(|scheme| which(scheme));
+    wanted.map(|scheme| format!("{}://", scheme.name)).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// How a place is written.
+fn places() -> String {
+    let parts = |which: fn(&Scheme) -> bool, rest: &str| {
+        schemes(which).iter().map(|begin| format!("{begin}{rest}")).collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "Where: {}, {}, behind TLS {}, or a Unix socket: unix:PATH for connections, unixgram:PATH for datagrams, @NAME for an abstract name; \
+         by default the workload's port on 127.0.0.1",
+        parts(|scheme| !scheme.is_secure() && !scheme.has_path, "HOST:PORT"),
+        parts(|scheme| !scheme.is_secure() && scheme.has_path, "HOST:PORT/PATH"),
+        parts(Scheme::is_secure, "")
+    )
 }
 
 /// Whether a word is a URL, and no workload's name.

@@ -1,5 +1,6 @@
 //! Styles: the options and the print of older load programs, on the engines and the counting of `corelane load`. One file each, beside
-//! what they have in common.
+//! what they have in common. Each is the face of a program that spoke one protocol, so these files, and no others of this program, name
+//! workloads (load/DESIGN.md).
 
 mod echotest;
 mod httperf;

@@ -2,7 +2,7 @@
 
 use crate::print::print;
 use crate::stat;
-use crate::wrap::{cut, wrapped};
+use crate::wrap::{fit, wrapped};
 use anyhow::{Context, Result, bail};
 use corelane::admin::machine::{Channels, Ethtool, Interface, Interrupt, Link, Queue, Rings, Rss, cpu_list, interfaces};
 use corelane::admin::watch::Description;
@@ -126,9 +126,9 @@ fn write_interrupts(words: &mut String, interrupts: &[Interrupt]) -> Result<()> 
     }
     writeln!(words, "  interrupts  {:<9} {:>6}  {:<8} {:<8} {:>12}  name", "queue", "number", "on CPU", "allowed", "fired")?;
     for interrupt in interrupts {
-        let (on, allowed) = (cut(&cpu_list(&interrupt.cpus), 8), cut(&cpu_list(&interrupt.allowed), 8));
+        let (on, allowed) = (fit(&cpu_list(&interrupt.cpus), 8), fit(&cpu_list(&interrupt.allowed), 8));
         let queue = interrupt.queue.map_or("-".to_owned(), kind);
-        let (number, fired, name) = (interrupt.number, interrupt.fired, cut(&interrupt.name, 16));
+        let (number, fired, name) = (interrupt.number, interrupt.fired, fit(&interrupt.name, 16));
         writeln!(words, "              {queue:<9} {number:>6}  {on:<8} {allowed:<8} {fired:>12}  {name}")?;
     }
     Ok(())
@@ -290,7 +290,7 @@ mod tests {
             "\n              14:15:16",
             "  table           0:  0  1",
             "\n                496: 48 49",
-            "              rx+tx 63      63  63       0,2,4,..",
+            "              rx+tx 63      63  63       0,2,4,6…",
             "queue 2: CPU 2,100",
         ] {
             assert!(words.contains(part), "{part:?} is not in\n{words}");

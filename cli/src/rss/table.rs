@@ -1,7 +1,7 @@
 //! `corelane rss table`: shows and rewrites the table of a running process.
 
 use crate::exit::Late;
-use crate::print::print;
+use crate::print::{note, print};
 use anyhow::{Result, anyhow, bail};
 use corelane::admin::control::{Command, ControlError, ask};
 use corelane::admin::rss::Table;
@@ -98,7 +98,7 @@ fn pages() -> Result<Vec<PageFile>> {
     for directory in RunDirectory::existing() {
         match directory {
             Ok(directory) => pages.extend(list(&directory)?.into_iter().filter(|page| page.published)),
-            Err(error) => eprintln!("corelane: {error}"),
+            Err(error) => note(format_args!("corelane: {error}")),
         }
     }
     Ok(pages)

@@ -5,6 +5,7 @@ use super::log::{LogFormat, LogLevel};
 use super::sandbox::Sandbox;
 use crate::exit::Exit;
 use corelane::service::Limits;
+use corelane::service::entry::Entry;
 use corelane_load::amounts;
 use corelane_services as services;
 use std::net::SocketAddr;
@@ -17,12 +18,10 @@ pub const THE_ONE: &str = "the one";
 /// Serves, one lane per core, until SIGTERM or SIGINT: the first drains, a second one ends at once
 ///
 /// At the end it prints how many connections ended in order while it drained, how many were cut, and how many their peers broke off. At SIGHUP it opens its log files anew and reads its settings again: limits of time change at once, and it names the settings that count only from the next start on. Other files, such as certificates, are read again by themselves when they change.
-///
-/// Without a SERVICE, echo and RPC are served on loopback at their default ports, over TCP and UDP. HTTP, and whatever speaks TLS, is served only where it is named.
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Arguments {
-    #[arg(value_name = "SERVICE=URL", help = places())]
+    #[arg(value_name = "SERVICE=URL", help = places(), long_help = format!("{}. {}", places(), unnamed()))]
     pub(super) services: Vec<String>,
     /// Read settings from a TOML file. Its keys are the long names of these flags, and services. A flag on the command line precedes the file
     #[arg(long, value_name = "FILE")]
@@ -91,6 +90,18 @@ pub struct Arguments {
     /// Threads beside each lane for work that waits, such as reading files, 2 to 256; they are started when needed. With uring the kernel may have as many more for files [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=256))]
     pub(super) offload_threads: Option<u16>,
+    /// Calls of services' own code that each lane may have with those threads at once, 1 to 1048576; at the bound no more is read from the connections that need one. Reading files is not such a call, and of the built-in services none has any [default: 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub(super) offload_max: Option<u32>,
+    /// Directories that each lane watches at once, 0 to 1048576; the files of others are looked at again each second [default: 1024]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1 << 20))]
+    pub(super) watches_max: Option<u32>,
+    /// Tasks (of services that are written as an async fn) that each lane has at once, 1 to 16777216; a connection beyond is closed [default: 65536]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    pub(super) tasks_max: Option<u32>,
+    /// Messages that wait on their way from one lane to another, 1 to 65536; one more comes back to the service that sent it [default: 1024]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
+    pub(super) channel_messages: Option<u32>,
     /// Set a limit, such as idle_limit=30s; may be repeated
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     pub(super) limits: Vec<String>,
@@ -142,6 +153,20 @@ fn places() -> String {
     )
 }
 
+/// What is served where no service is named.
+fn unnamed() -> String {
+    let served = by_default().map(|entry| format!("{} at {}", entry.name(), entry.default_urls("127.0.0.1").join(" and ")));
+    format!(
+        "Without a SERVICE there are {}, and the same at [::1]; all else is served only where it is named",
+        served.collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// The services of which some are served where none is named.
+fn by_default() -> impl Iterator<Item = &'static &'static Entry> {
+    services::ALL.iter().filter(|entry| !entry.default_urls("127.0.0.1").is_empty())
+}
+
 fn after_help() -> String {
     let services: String = services::ALL.iter().map(|entry| entry.describe()).collect();
     let limits = indented(&Limits::default().describe());
@@ -180,12 +205,39 @@ fn indented(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane::admin::watch::{Counter, ServiceCounter};
+    use clap::Args;
+    use corelane::admin::watch::{Counter, LaneCounter, ServiceCounter};
+    use corelane::lanes::{DriverSettings, LaneSettings};
 
-    /// The cells of each row of docs/limits.md about a limit.
-    fn rows() -> Vec<Vec<&'static str>> {
+    /// The cells of each row of docs/limits.md: those about limits of a service, and those about bounds of a lane, which have flags.
+    fn tables() -> (Vec<Vec<&'static str>>, Vec<Vec<&'static str>>) {
         let rows = include_str!("../../../docs/limits.md").lines().filter_map(|line| line.strip_prefix("| `"));
-        rows.map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect()).collect()
+        let cells = rows.map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect());
+        cells.partition(|row: &Vec<&str>| !row[0].starts_with("--"))
+    }
+
+    fn rows() -> Vec<Vec<&'static str>> {
+        tables().0
+    }
+
+    #[test]
+    fn the_page_has_every_bound_of_a_lane_with_its_default_and_its_flag() {
+        let (driver, lane) = (DriverSettings::new(), LaneSettings::new());
+        let bounds = [
+            ("offload-threads", driver.offload_threads),
+            ("offload-max", driver.offload_max),
+            ("watches-max", driver.watches_max),
+            ("tasks-max", lane.tasks_max),
+            ("channel-messages", lane.channel_messages),
+        ];
+        let command = Arguments::augment_args(clap::Command::new("serve"));
+        let shown = |row: &Vec<&str>| format!("{} {}", row[0], row[1].split(' ').next().unwrap_or_default());
+        assert_eq!(tables().1.iter().map(shown).collect::<Vec<_>>(), bounds.map(|(flag, default)| format!("--{flag} {default}")));
+        for (flag, default) in bounds {
+            let arg = command.get_arguments().find(|arg| arg.get_long() == Some(flag)).expect(flag);
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.ends_with(&format!("[default: {default}]")), "--{flag}: {help}");
+        }
     }
 
     #[test]
@@ -203,10 +255,20 @@ mod tests {
 
     #[test]
     fn the_page_names_counters_that_there_are() {
-        for row in rows() {
-            let is_there = ServiceCounter::DECLARED.iter().any(|one| one.name == row[4]);
+        let (limits, bounds) = tables();
+        for row in limits.iter().chain(&bounds) {
+            let is_there = ServiceCounter::DECLARED.iter().chain(LaneCounter::DECLARED).any(|one| one.name == row[4]);
             assert!(row[4].is_empty() || is_there, "{row:?}");
         }
+    }
+
+    #[test]
+    fn help_and_the_packaged_settings_say_what_is_served_without_a_name() {
+        let names: Vec<&str> = by_default().map(|entry| entry.name()).collect();
+        assert!(names.iter().all(|name| unnamed().contains(&format!("{name} at "))), "{}", unnamed());
+        let packaged = include_str!("../../../packaging/corelane.toml");
+        let said = format!("# Without services there are {}, on loopback", names.join(" and "));
+        assert!(packaged.contains(&said), "packaging/corelane.toml does not say {said:?}");
     }
 
     /// The limit of a row: what stands between the first two quotes.

@@ -24,6 +24,7 @@ pub fn of(arguments: Arguments) -> Result<Lanes> {
         .v6_only(arguments.v6_only)
         .own_descriptors(!arguments.share_descriptors)
         .steering(steering(&arguments)?)
+        .driver_settings(driver_settings(&arguments))
         .spin(arguments.spin);
     if let Some(limit) = arguments.stall.0 {
         lanes = lanes.stall(limit);
@@ -37,8 +38,11 @@ pub fn of(arguments: Arguments) -> Result<Lanes> {
     if let Some(mib) = arguments.memory {
         lanes = lanes.memory_bytes(memory(mib)?);
     }
-    if let Some(threads) = arguments.offload_threads {
-        lanes = lanes.driver_settings(DriverSettings::new().offload_threads(threads.into()));
+    if let Some(tasks) = arguments.tasks_max {
+        lanes = lanes.tasks_max(tasks as usize);
+    }
+    if let Some(messages) = arguments.channel_messages {
+        lanes = lanes.channel_messages(messages as usize);
     }
     if let Some(list) = &arguments.cpus {
         lanes = lanes.cpus(corelane::lanes::parse_cpus(list).map_err(|why| anyhow!("--cpus: {why}"))?);
@@ -51,6 +55,15 @@ pub fn of(arguments: Arguments) -> Result<Lanes> {
         services = defaults();
     }
     services.iter().try_fold(lanes, |lanes, text| add(lanes, text, &arguments.limits))
+}
+
+/// What a lane's driver has at once, as far as it is asked for.
+fn driver_settings(arguments: &Arguments) -> DriverSettings {
+    let default = DriverSettings::new();
+    DriverSettings::new()
+        .offload_threads(arguments.offload_threads.map_or(default.offload_threads, usize::from))
+        .offload_max(arguments.offload_max.map_or(default.offload_max, |calls| calls as usize))
+        .watches_max(arguments.watches_max.map_or(default.watches_max, |directories| directories as usize))
 }
 
 /// The page of the process that is taken over from.

@@ -6,9 +6,10 @@
 //!
 //! Only that thread waits for a reader.
 
+use crate::print::note;
 use anyhow::{Context, Result};
 use corelane::admin::reports;
-use std::io::{Write, stderr};
+use std::io::stderr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use tracing::{error, info, warn};
@@ -56,8 +57,7 @@ impl Log {
             }
             match format {
                 LogFormat::Json => event(line, level),
-                // Nobody may be there to read it.
-                LogFormat::Text => drop(writeln!(stderr().lock(), "{line}")),
+                LogFormat::Text => note(line),
             }
         };
         reports::start_into(write).context("starting the thread that writes reports")?;

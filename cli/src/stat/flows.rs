@@ -3,9 +3,10 @@
 
 use crate::connections::{Gone, Told, age, all};
 use crate::exit::{Exit, Late};
-use crate::print::{print_part, print_some};
-use crate::stat::figures::{fit, time};
+use crate::print::{note, print_part, print_some};
+use crate::stat::figures::time;
 use crate::stat::text::plural;
+use crate::wrap::fit;
 use anyhow::Result;
 use corelane::admin::machine::shares_network;
 use corelane::admin::watch::{ConnectionState, Liveness, Reader};
@@ -23,13 +24,13 @@ pub fn run(readers: &[Reader], as_json: bool) -> Result<Exit> {
     for reader in readers {
         let pid = reader.description().process.pid;
         if reader.liveness() == Liveness::Dead {
-            eprintln!("corelane: process {pid} has ended, and the kernel has closed its connections");
+            note(format_args!("corelane: process {pid} has ended, and the kernel has closed its connections"));
             continue;
         }
         if !shares_network(pid).map_err(|error| Late::of(&format!("asking for process {pid}"), error))? {
-            eprintln!(
+            note(format_args!(
                 "corelane: process {pid} has another network namespace: use nsenter --net --target {pid} corelane stat -R --pid {pid}"
-            );
+            ));
             continue;
         }
         let ((told, gone), now) = (all(reader)?, corelane::now().nanoseconds());

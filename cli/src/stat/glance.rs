@@ -1,8 +1,9 @@
 //! A snapshot on one screen of 80 columns: a line a service, a line a lane, and what is wrong.
 
-use super::figures::{amount, fit, latency, time};
+use super::figures::{amount, latency, time};
 use super::text::{date, plural};
 use super::wrong;
+use crate::wrap::fit;
 use corelane::admin::watch::{LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter, ServiceSnapshot, Snapshot};
 use std::fmt::Write;
 
@@ -19,10 +20,16 @@ pub fn glance(snapshot: &Snapshot) -> String {
     services(&mut out, snapshot);
     lanes(&mut out, snapshot);
     if let Some(latency) = latency(&snapshot.histogram(LaneHistogram::RequestNanoseconds)) {
-        line(&mut out, &format!("\n{latency}"));
+        block(&mut out, &latency);
     }
     wrong(&mut out, snapshot);
     out
+}
+
+/// A line with an empty one before it.
+fn block(out: &mut String, text: &str) {
+    out.push('\n');
+    line(out, text);
 }
 
 fn line(out: &mut String, text: &str) {
@@ -58,7 +65,7 @@ fn services(out: &mut String, snapshot: &Snapshot) {
     if snapshot.services.is_empty() {
         return;
     }
-    line(out, "\nSERVICE       OPEN REQUESTS   IN B  OUT B REQ/SEND STRAYS URL");
+    block(out, "SERVICE       OPEN REQUESTS   IN B  OUT B REQ/SEND STRAYS URL");
     for service in snapshot.services.iter().take(SERVICES_MAX) {
         service_line(out, snapshot, service);
     }
@@ -84,7 +91,7 @@ fn service_line(out: &mut String, snapshot: &Snapshot, ServiceSnapshot { name, v
 }
 
 fn lanes(out: &mut String, snapshot: &Snapshot) {
-    line(out, "\nLANE CPU STATE     LAST TURN  BUSY REQUESTS   OPEN TURN P50     P99 MEMORY");
+    block(out, "LANE CPU STATE     LAST TURN  BUSY REQUESTS   OPEN TURN P50     P99 MEMORY");
     for (number, lane) in snapshot.lanes.iter().take(LANES_MAX).enumerate() {
         lane_line(out, snapshot, number, lane);
     }

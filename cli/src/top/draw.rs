@@ -2,8 +2,9 @@
 
 use super::looks::Crowd;
 use super::state::{Face, Sort, State};
-use crate::stat::figures::{amount, fit, latency, time};
+use crate::stat::figures::{amount, latency, time};
 use crate::stat::{text, wrong};
+use crate::wrap::fit;
 use corelane::admin::watch::{LaneCounter, LaneHistogram, LaneState, Liveness, ServiceCounter, Snapshot};
 use ratatui::Frame;
 use ratatui::style::{Color, Modifier, Style};

@@ -1,4 +1,4 @@
-//! The threads beside a lane, which work at files: as many as were allowed.
+//! What a lane has beside it, or at once: as much as was allowed.
 
 use crate::common::*;
 use crate::drain::stop;
@@ -9,8 +9,8 @@ use std::io::{Read, Write};
 /// Requests at once, each for a file of its own: enough for the default number of threads, and more.
 const REQUESTS: usize = 64;
 
-/// How many threads work at files beside the lane of a server that was allowed so many.
-fn helpers(allowed: &[&str]) -> usize {
+/// A server with a lane that has answered all these requests, which it found waiting together.
+fn answered(allowed: &[&str]) -> Server {
     let folder = Scratch::new();
     for number in 0..REQUESTS {
         fs::write(folder.path().join(number.to_string()), number.to_string()).unwrap();
@@ -29,6 +29,12 @@ fn helpers(allowed: &[&str]) -> usize {
         client.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(&format!("\r\n\r\n{number}")), "{answer}");
     }
+    server
+}
+
+/// How many threads work at files beside the lane of a server that was allowed so many.
+fn helpers(allowed: &[&str]) -> usize {
+    let server = answered(allowed);
     let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
     let names = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap());
     names.filter(|name| name == "corelane-helper\n").count()
@@ -40,4 +46,24 @@ fn a_lane_has_no_more_threads_beside_it_than_are_allowed() {
     assert!((1..=2).contains(&few), "{few} threads where 2 are allowed");
     let more = helpers(&["--offload-threads", "16"]);
     assert!((1..=16).contains(&more), "{more} threads where 16 are allowed");
+}
+
+#[test]
+fn a_lane_watches_no_more_directories_than_are_allowed() {
+    let server = answered(&["--offload-max", "1", "--watches-max", "0"]);
+    assert!(server.lane_count("watches_refused") > 0, "no directory may be watched");
+    let server = answered(&[]);
+    assert_eq!(server.lane_count("watches_refused"), 0, "one directory may be watched");
+}
+
+#[test]
+fn a_connection_beyond_the_tasks_that_are_allowed_is_closed() {
+    let server = Server::start(&["--lanes", "1", "--tasks-max", "2", &format!("{TCP}?async")]);
+    // The service itself is one of the two.
+    let mut first = server.connect();
+    echo(&mut first, b"one");
+    let (bytes, _) = read_to_end(&mut server.connect());
+    assert!(bytes.is_empty(), "{bytes:?}");
+    assert_eq!(server.lane_count("tasks_max_hits"), 1);
+    echo(&mut first, b"goes on");
 }

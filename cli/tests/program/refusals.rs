@@ -110,6 +110,15 @@ fn what_the_command_line_does_not_know_is_refused() {
         let text = String::from_utf8(output.stderr).unwrap();
         assert!(text.contains("--offload-threads") && text.contains(threads) && text.contains("2..=256"), "{text}");
     }
+    for (flag, wrong, range) in [
+        ("--offload-max", "0", "1..=1048576"),
+        ("--watches-max", "1048577", "0..=1048576"),
+        ("--tasks-max", "0", "1..=16777216"),
+        ("--channel-messages", "65537", "1..=65536"),
+    ] {
+        let text = String::from_utf8(refused(&[], &[flag, wrong]).stderr).unwrap();
+        assert!(text.contains(flag) && text.contains(wrong) && text.contains(range), "{text}");
+    }
     for (arguments, words) in [(["--udp-hash", "3"], "[possible values: 4, 2]"), (["--spin", "soon"], "such as 50us or 1ms")] {
         let text = String::from_utf8(refused(&[], &arguments).stderr).unwrap();
         assert!(text.contains(arguments[0]) && text.contains(words), "{text}");

@@ -5,6 +5,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -391,4 +392,30 @@ fn connections_of_who_serves_nothing_are_no_strays() {
     }
     let shown = text(&server.stat(&["-R", "--pid", &pid]));
     assert!(shown.contains(": 20 TCP connections, of which 0 on another lane") && !shown.contains("STRAY"), "{shown}");
+}
+
+/// Standard error whose reader has gone away.
+fn deaf() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn what_nobody_hears_changes_nothing() {
+    let run = Scratch::new();
+    // Of a directory in which others may write, each of these says so and goes on.
+    fs::set_permissions(run.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    for words in [&["stat"][..], &["stat", "-R"], &["stat", "--all", "--json"], &["rss", "table"], &["dispatch"]] {
+        let heard = output(Command::new(PROGRAM).args(words).env("CORELANE_RUN_DIR", run.path()));
+        let said = String::from_utf8_lossy(&heard.stderr);
+        assert_eq!((heard.status.code(), said.lines().count()), (Some(2), 2), "{words:?}: {said}");
+        let unheard = |program: &mut Command, stderr| {
+            program.args(words).env("CORELANE_RUN_DIR", run.path()).stdout(Stdio::null()).stderr(stderr).status().unwrap().code()
+        };
+        assert_eq!(unheard(&mut Command::new(PROGRAM), deaf()), Some(2), "{words:?}: the reader has gone");
+        let closed = &mut Command::new("sh");
+        closed.args(["-c", "exec \"$0\" \"$@\" 2>&-", PROGRAM]);
+        assert_eq!(unheard(closed, Stdio::null()), Some(2), "{words:?}: standard error is closed");
+    }
 }

@@ -1,6 +1,6 @@
 //! A service that declares itself: options behind its URL, limits and counters of its own. It sells apples, `N` and a line feed at a time, and says
 //! what they cost. Started as `shop 'tcp://127.0.0.1:7007?price=30&stock=500'`; `corelane stat` shows what it counts.
-use corelane::service::entry::choice::{Choice, Number};
+use corelane::service::entry::choice::{Choice, Number, OneOf};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::service::{Declaration, OwnCounter};
 use corelane::{Cx, Input, Lanes, Next, Output, Peer, Result, Silent, StreamService, counters};
@@ -16,28 +16,31 @@ counters! {
 
 const PRICE: Number = Number::new("price", "cents", "what an apple costs").between(1, 1_000, 25);
 const STOCK: Number = Number::new("stock", "apples", "how many each lane has to sell").between(0, 1 << 40, 1_000);
+const MONEY: OneOf = OneOf::new("money", "UNIT", &["cents", "euros"], "in what an answer says what apples cost");
 
 /// The shop's entry.
 pub static SHOP: Entry = Entry::new("shop", "sells apples", &[Scheme::connections::<Shop>("tcp", 7007, open)])
-    .options(&[Choice::Number(PRICE), Choice::Number(STOCK)])
+    .options(&[Choice::Number(PRICE), Choice::Number(STOCK), Choice::OneOf(MONEY)])
     .limits(|limits| limits.record_max = 64)
     .by_default();
 
 fn open(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
     let (price, left) = (asked.chosen().number(&PRICE), asked.chosen().number(&STOCK));
-    lanes.serve(&asked.url().to_string(), move |_lane| Shop::new(price, left))
+    let in_euros = asked.chosen().one_of(&MONEY) == "euros";
+    lanes.serve(&asked.url().to_string(), move |_lane| Shop { in_euros, ..Shop::new(price, left) })
 }
 
 /// A lane's apples.
 pub struct Shop {
     price: u64,
     left: u64,
+    in_euros: bool,
 }
 
 impl Shop {
     /// A shop with so many apples at so many cents.
     pub fn new(price: u64, left: u64) -> Self {
-        Self { price, left }
+        Self { price, left, in_euros: false }
     }
 
     fn sell(&mut self, cx: &mut Cx, line: &str) -> String {
@@ -46,7 +49,8 @@ impl Shop {
                 self.left -= apples;
                 cx.count(Sold::Apples, apples as usize);
                 cx.set_gauge(Sold::Left, self.left);
-                format!("{}\n", apples * self.price)
+                let cents = apples * self.price;
+                if self.in_euros { format!("{}.{:02}\n", cents / 100, cents % 100) } else { format!("{cents}\n") }
             }
             _ => {
                 cx.count(Sold::Refused, 1);

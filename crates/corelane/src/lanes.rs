@@ -21,6 +21,7 @@ mod plan;
 mod run;
 mod stalls;
 mod take_over;
+mod times;
 pub(crate) mod unbroken;
 mod url;
 mod wakes;

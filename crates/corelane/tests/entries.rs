@@ -48,13 +48,19 @@ fn its_counters_are_in_the_page_for_whoever_reads_it() {
 fn its_options_are_read_as_they_are_declared() {
     let wrong = |place| Lanes::per_core().serve_entry(&SHOP, place).err().unwrap().to_string();
     assert_eq!(wrong("tcp://127.0.0.1?price=0"), "shop: option \"price\": \"0\" is not a number of cents from 1 to 1000");
-    assert_eq!(wrong("tcp://127.0.0.1?prize=1"), "shop: option \"prize\": there is no such option; there are price, stock");
+    assert_eq!(
+        wrong("tcp://127.0.0.1?prize=1"),
+        "shop: option \"prize\": there is no such option; there are price, stock, money"
+    );
     assert_eq!(wrong("udp://127.0.0.1"), "udp://127.0.0.1: this service can only be served at tcp:// or unix:");
     for (place, why) in [("127.0.0.1", "there is no ://"), ("tcp://a:b", "the port must be a number from 0 to 65535")] {
         let said = format!("{place:?} is not the URL of a service: {why}; write tcp://HOST:PORT or unix:PATH");
         assert_eq!(wrong(place), said, "what this service is served at");
     }
+    assert_eq!(wrong("tcp://127.0.0.1?money=pounds"), "shop: option \"money\": \"pounds\" is neither cents nor euros");
+    assert_eq!(bought(&opened(&SHOP, "tcp://127.0.0.1:0?price=30&money=euros"), &["2", "10"]), ["0.60", "3.00"]);
     let help = SHOP.describe();
+    assert!(help.contains("in what an answer says what apples cost; cents or euros [default: cents]"), "{help}");
     assert!(
         help.starts_with("  shop: sells apples; tcp:// at port 7007\n")
             && help.ends_with("    limit record_max=64 bytes\n")

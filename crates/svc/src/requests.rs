@@ -195,7 +195,7 @@ impl Requests {
             return;
         }
         let remedy = match (fault.reason, fault.number) {
-            (Reason::Busy, 0) => "; remedy: let a lane watch more directories (DriverSettings::watches_max)",
+            (Reason::Busy, 0) => "; remedy: let a lane watch more directories (--watches-max, DriverSettings::watches_max)",
             (Reason::Busy, _) => "; remedy: raise fs.inotify.max_user_watches (sysctl)",
             (Reason::Unsupported, _) => "; nobody here hears of all changes on its file system (FUSE, NFS and others)",
             (Reason::NoDescriptor, _) => "; remedy: raise fs.inotify.max_user_instances (sysctl), or ulimit -n",

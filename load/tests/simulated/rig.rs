@@ -3,7 +3,6 @@
 use crate::witness::{Desk, DeskRef, Spy, Watched};
 use corelane::Address;
 use corelane::lanes::Transport;
-use corelane::service::Limits;
 use corelane::testing::parts::seam::nanoseconds;
 use corelane::testing::{Family, FaultCounts, FaultKind, Faults, Host, Play, Rig as Lanes, RigPlan, Roster, Tuning, Turn, World};
 use corelane_load::course::Course;
@@ -20,7 +19,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+
+pub use corelane::testing::patient;
 
 /// A millisecond, in nanoseconds, as the engine counts time.
 pub const MS: u64 = 1_000_000;
@@ -66,16 +66,6 @@ pub struct Rig {
     generator: Option<Lanes>,
     events: std::sync::mpsc::Sender<corelane_load::course::Event>,
     server_host: Host,
-}
-
-/// Bounds of the served side without any in time: the clock may jump.
-pub fn patient() -> Limits {
-    Limits::new()
-        .receive_rate_min(0)
-        .idle_limit(Duration::ZERO)
-        .read_limit(Duration::ZERO)
-        .send_limit(Duration::ZERO)
-        .drain_limit(Duration::from_nanos(1 << 60))
 }
 
 impl Rig {

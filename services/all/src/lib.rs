@@ -1,4 +1,4 @@
-//! The only list of services: a new one is its folder, a line here, and one among this crate's dependencies.
+//! The only list of services: a new one is its folder, its name in [`ALL`], and a line among this crate's dependencies.
 #![forbid(unsafe_code)]
 
 use corelane::service::entry::Entry;

@@ -2,7 +2,7 @@
 
 use crate::hosts::check_host;
 use crate::{AccessLog, Application, Files, Fixed, HostError, Hosts, Http, LogFormat, SITES_MAX, Settings};
-use corelane::service::entry::choice::{Choice, Flag, Number, PathUse, Text};
+use corelane::service::entry::choice::{Choice, Flag, Number, OneOf, PathUse, Text};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
 use corelane_proxied::entry as proxied;
@@ -57,8 +57,8 @@ const OF_FILES: [&str; 4] = [INDEX.name, LISTING.name, ERRORS.name, CACHE_BYTES.
 
 const LOG: Text =
     Text::new("log", "FILE", any, "log each answer to this file; it is opened anew at SIGHUP, and when it was moved").writing();
-const LOG_FORMAT: Text =
-    Text::new("log-format", "FORMAT", known_format, "with log=FILE: combined, or json for an object a line [default: combined]");
+const LOG_FORMAT: OneOf =
+    OneOf::new("log-format", "FORMAT", &[COMBINED, JSON], "with log=FILE, how a line is written: json is an object");
 
 /// HTTP/1.1, in plain and behind TLS.
 pub static ENTRY: Entry = Entry::new(
@@ -82,7 +82,7 @@ pub static ENTRY: Entry = Entry::new(
     Choice::Number(REPLY),
     Choice::Number(HEAD_BYTES),
     Choice::Text(LOG),
-    Choice::Text(LOG_FORMAT),
+    Choice::OneOf(LOG_FORMAT),
     proxied::OPTION,
 ])
 .limits(|limits| limits.idle_limit = IDLE_LIMIT);
@@ -205,27 +205,19 @@ fn is_name(text: &str) -> std::result::Result<(), String> {
 
 /// What is asked of a log, if one is.
 fn access_log(asked: &Asked) -> Result<Option<AccessLog>> {
-    let format = asked.chosen().text(&LOG_FORMAT);
     let Some(path) = asked.chosen().text(&LOG) else {
-        return match format {
-            Some(_) => Err(asked.refuse(LOG_FORMAT.name, "it means nothing without log=FILE")),
-            None => Ok(None),
+        return match asked.chosen().has(LOG_FORMAT.name) {
+            true => Err(asked.refuse(LOG_FORMAT.name, "it means nothing without log=FILE")),
+            false => Ok(None),
         };
     };
-    let format = if format == Some(JSON) { LogFormat::Json } else { LogFormat::Combined };
+    let format = if asked.chosen().one_of(&LOG_FORMAT) == JSON { LogFormat::Json } else { LogFormat::Combined };
     AccessLog::open(path, format).map(Some).map_err(|error| asked.refuse(LOG.name, format!("{path} cannot be opened: {error}")))
 }
 
 /// The formats of the log, as they are named.
 const COMBINED: &str = "combined";
 const JSON: &str = "json";
-
-fn known_format(name: &str) -> std::result::Result<(), String> {
-    match name {
-        COMBINED | JSON => Ok(()),
-        _ => Err(format!("{name:?} is neither {COMBINED} nor {JSON}")),
-    }
-}
 
 /// Whether a file can be opened shows when it is.
 fn any(_: &str) -> std::result::Result<(), String> {

@@ -187,7 +187,7 @@ impl<A: Application> Http<A> {
         settle(call.output, running);
         let reply = Reply::new(call.output, &self.desk, running.facts, Trace::Noted(&mut running.note));
         match running.exchange.go_on(&mut self.application, call.cx, reply) {
-            Ok(Goes::Answered(answered)) => is_over(running, &answered),
+            Ok(Goes::Answered(answered)) => end_answered(running, &answered),
             Ok(Goes::Wait) => owe(call.output, running),
             Ok(Goes::Produce(Begun { framing, status })) => {
                 running.note_sent(Sent { status, bytes: 0 });
@@ -197,7 +197,7 @@ impl<A: Application> Http<A> {
             Err(Refused::TooLarge { .. }) => {
                 let reply = Reply::new(call.output, &self.desk, running.facts, Trace::Noted(&mut running.note));
                 match reply.status::<Answered>(Status::INTERNAL_SERVER_ERROR) {
-                    Ok(answered) => is_over(running, &answered),
+                    Ok(answered) => end_answered(running, &answered),
                     Err(_) => After::Wait(Next::Wait),
                 }
             }
@@ -243,8 +243,8 @@ impl<A: Application> Http<A> {
     }
 }
 
-/// The exchange has answered, or taken what was kept for the answer along.
-fn is_over<A: Application>(running: &mut Running<A>, answered: &Answered) -> After {
+/// Ends the exchange, which has answered, or taken what was kept for the answer along: notes the bytes that were written for it.
+fn end_answered<A: Application>(running: &mut Running<A>, answered: &Answered) -> After {
     if let Done::Written(sent) = answered.0 {
         running.note_sent(sent);
     }

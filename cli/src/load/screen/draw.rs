@@ -1,7 +1,8 @@
 //! The status screen: what a run is doing, on as many lines as there are.
 
-use super::flow::{Field, flow, shortened};
+use super::flow::{Field, flow};
 use super::{facts, plot};
+use crate::wrap::fit;
 use corelane_load::report::Progress;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -40,7 +41,7 @@ pub fn draw(frame: &mut Frame, progress: &Progress) {
         plot::draw(frame.buffer_mut(), Rect { y, height: free, ..area }, progress);
     }
     if hint {
-        let text = shortened(HINT, usize::from(area.width));
+        let text = fit(HINT, usize::from(area.width));
         frame.buffer_mut().set_line(area.x, area.bottom() - 1, &Line::styled(text, Modifier::DIM), area.width);
     }
 }
@@ -56,7 +57,7 @@ fn groups(progress: &Progress, area: Rect) -> ([Vec<Line<'static>>; 3], u16) {
     let errors = block("errors", &facts::failures(progress));
     let phase = block("", &facts::phase(progress));
     let state = block("done", &facts::state(progress));
-    let title = claim(&mut free, |_| vec![Line::raw(shortened(&progress.what, width))]);
+    let title = claim(&mut free, |_| vec![Line::raw(fit(&progress.what, width))]);
     ([title, [phase, bar].concat(), [rates, state, latency, errors].concat()], free)
 }
 

@@ -72,23 +72,6 @@ fn pack(label: &str, fields: &[Field], width: usize) -> Option<Vec<Line<'static>
     (lines.iter().all(|line| line.width() <= width)).then_some(lines)
 }
 
-/// The words of a text that fit, with dots where something is missing; control characters never reach the terminal.
-pub fn shortened(text: &str, width: usize) -> String {
-    const DOTS: &str = "...";
-    let text: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    if Span::raw(&text).width() <= width {
-        return text;
-    }
-    let room = width.saturating_sub(DOTS.len() + 1);
-    let mut ends = text.char_indices().filter(|(_, c)| c.is_whitespace()).map(|(at, _)| at);
-    let fitting = ends.rfind(|&end| Span::raw(&text[..end]).width() <= room).unwrap_or(0);
-    match text[..fitting].trim_end() {
-        "" if width < DOTS.len() => String::new(),
-        "" => DOTS.to_owned(),
-        words => format!("{words} {DOTS}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,16 +97,5 @@ mod tests {
         assert!(texts("rate", &["one"], 4, 9).is_empty());
         assert!(texts("rate", &["one"], 80, 0).is_empty());
         assert!(texts("", &["one"], 0, 3).is_empty());
-    }
-
-    #[test]
-    fn a_text_is_shortened_between_words() {
-        assert_eq!(shortened("echo with 64 connections", 24), "echo with 64 connections");
-        assert_eq!(shortened("echo with 64 connections", 16), "echo with 64 ...");
-        assert_eq!(shortened("echo with 64 connections", 15), "echo with ...");
-        assert_eq!(shortened("tcp://127.0.0.1:60007", 10), "...");
-        assert_eq!(shortened("\u{1b}[2J", 2), "");
-        assert_eq!(shortened("\u{1b}[2J", 10), "?[2J");
-        assert_eq!(shortened("\u{4e16}\u{754c} \u{4e16}", 6), "...");
     }
 }

@@ -1,9 +1,10 @@
 //! A run's progress where standard error is no terminal: a line every few seconds.
 
 use super::facts;
-use super::flow::{Field, shortened};
+use super::flow::Field;
+use crate::print::note;
+use crate::wrap::legible;
 use corelane_load::report::Progress;
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// Time between lines of one phase.
@@ -19,8 +20,9 @@ impl Lines {
     /// Prints how far the run is, if it is time. Lines that cannot be written are lost.
     pub fn show(&mut self, progress: &Progress) {
         let text = self.due(progress, Instant::now());
-        // reason: where standard error cannot be written to, there is nowhere left to say so.
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        if !text.is_empty() {
+            note(text);
+        }
     }
 
     /// What there is to print now.
@@ -31,7 +33,7 @@ impl Lines {
                 return String::new();
             }
             Some(_) => String::new(),
-            None => format!("{}\n", shortened(&progress.what, usize::MAX)),
+            None => format!("{}\n", legible(&progress.what)),
         };
         self.last = Some((now, progress.phase.clone(), progress.run));
         format!("{begun}{}\n", line(progress))
@@ -44,7 +46,7 @@ fn line(progress: &Progress) -> String {
     let told = [facts::rates, facts::latency, facts::state].map(|of| joined(&of(progress)));
     parts.extend(told.into_iter().filter(|text| text != facts::NOTHING));
     parts.push(format!("errors: {}", joined(&facts::failures(progress))));
-    shortened(&parts.join("; "), usize::MAX)
+    legible(&parts.join("; "))
 }
 
 fn joined(fields: &[Field]) -> String {

@@ -5,7 +5,7 @@ use super::style::{Style, exit_of, options, with_codes};
 use super::suffix::suffixed;
 use crate::exit::Exit;
 use crate::load::watch::Watcher;
-use crate::print::{print, print_some};
+use crate::print::{note, print, print_some};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use corelane::admin::watch::LANES_MAX;
@@ -119,10 +119,10 @@ impl Options {
     fn comment(&self, number: u64, report: &Report) -> bool {
         let failed = failures(report);
         if let Some(failed) = &failed {
-            eprintln!("run {number}: messages failed: {failed}");
+            note(format_args!("run {number}: messages failed: {failed}"));
         }
         let doubts = report.doubts.iter().chain(&report.notes).filter(|_| self.verbose);
-        doubts.for_each(|doubt| eprintln!("run {number}: {doubt}"));
+        doubts.for_each(|doubt| note(format_args!("run {number}: {doubt}")));
         failed.is_some()
     }
 }

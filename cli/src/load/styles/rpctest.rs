@@ -9,7 +9,7 @@ use super::suffix::suffixed;
 use crate::exit::Exit;
 use crate::load::rounds;
 use crate::load::watch::Watcher;
-use crate::print::{print, print_some};
+use crate::print::{note, print, print_some};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use columns::{Columns, History, Run, headings};
@@ -174,10 +174,10 @@ impl Options {
     fn comment(&self, number: u64, report: &Report) -> bool {
         let failed = failures(report);
         if let Some(failed) = &failed {
-            eprintln!("run {number}: calls failed: {failed}");
+            note(format_args!("run {number}: calls failed: {failed}"));
         }
         let doubts = report.doubts.iter().chain(&report.notes).filter(|_| self.verbose);
-        doubts.for_each(|doubt| eprintln!("run {number}: {doubt}"));
+        doubts.for_each(|doubt| note(format_args!("run {number}: {doubt}")));
         failed.is_some()
     }
 }

@@ -2,10 +2,11 @@
 
 use super::edges::{bold, foot, title};
 use crate::connections::Told;
-use crate::stat::figures::{amount, fit, time};
+use crate::stat::figures::{amount, time};
 use crate::stat::text;
 use crate::top::looks::Crowd;
 use crate::top::state::State;
+use crate::wrap::fit;
 use corelane::admin::watch::Snapshot;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;

@@ -1,7 +1,7 @@
 //! What screens of figures have around these: the title, headings, and the keys at the foot.
 
-use crate::stat::figures::fit;
 use crate::top::state::State;
+use crate::wrap::fit;
 use ratatui::style::Modifier;
 use ratatui::text::Line;
 

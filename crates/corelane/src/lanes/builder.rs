@@ -208,6 +208,19 @@ impl Lanes {
         self
     }
 
+    /// Tasks that each lane has at once, at least 1; one more is refused and counted (`tasks_max_hits`). By default 65,536.
+    pub fn tasks_max(mut self, tasks: usize) -> Self {
+        self.settings.tasks_max = tasks;
+        self
+    }
+
+    /// Messages that wait in each channel, of which there is one from every lane to every other, at least 1; one more comes back to the service and is
+    /// counted (`messages_refused`). Their memory is taken at the start. By default 1,024.
+    pub fn channel_messages(mut self, messages: usize) -> Self {
+        self.settings.channel_messages = messages;
+        self
+    }
+
     /// Budgets, memory, spin time and bounds of each lane, all at once: what was set singly before is replaced.
     pub fn lane_settings(mut self, settings: LaneSettings) -> Self {
         self.settings = settings;

@@ -1,7 +1,11 @@
 //! Options that a service or a workload declares, and what somebody chose of them: one declaration for reading, help and errors.
 
+use super::times::written;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::time::Duration;
+
+pub use super::times::{short_time, time};
 
 /// An option that is on or off: `reflect`, or `reflect=true`. Off unless it is chosen.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +33,50 @@ pub struct Number {
     pub default: u64,
     /// It has to be chosen to mean anything: help names no default.
     pub is_chosen: bool,
+    /// What it sets, as the end of a line of help.
+    pub help: &'static str,
+}
+
+/// An option that is a time: `30s`, `500ms`, `1m30s`; a number alone is of seconds ([`time`]).
+///
+/// ```
+/// use corelane::service::entry::choice::{Choice, Chosen, OneOf, Time};
+/// use std::time::Duration;
+///
+/// const PATIENCE: Time = Time::new("patience", "how long to wait").between(Duration::from_millis(1), Duration::from_secs(60), Duration::from_secs(5));
+/// const ORDER: OneOf = OneOf::new("order", "HOW", &["first", "last", "any"], "who is served next");
+///
+/// let declared = [Choice::Time(PATIENCE), Choice::OneOf(ORDER)];
+/// let chosen = Chosen::read(&declared, "patience=250ms").unwrap();
+/// assert_eq!((chosen.time(&PATIENCE), chosen.one_of(&ORDER)), (Duration::from_millis(250), "first"));
+/// let wrong = Chosen::read(&declared, "order=random").unwrap_err();
+/// assert_eq!(wrong.why, "\"random\" is none of first, last, any");
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Time {
+    /// Its name, as [`Flag::name`].
+    pub name: &'static str,
+    /// The least that makes sense.
+    pub least: Duration,
+    /// The most that makes sense.
+    pub most: Duration,
+    /// What it is unless something is chosen.
+    pub default: Duration,
+    /// What it sets, as the end of a line of help.
+    pub help: &'static str,
+}
+
+/// An option that is one of some names.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct OneOf {
+    /// Its name, as [`Flag::name`].
+    pub name: &'static str,
+    /// What stands for the value in help, such as `FORMAT`.
+    pub value: &'static str,
+    /// The names that it can have; unless something is chosen it has the first one.
+    pub names: &'static [&'static str],
     /// What it sets, as the end of a line of help.
     pub help: &'static str,
 }
@@ -95,6 +143,48 @@ impl Number {
     }
 }
 
+impl Time {
+    /// From nothing to a day, nothing by default.
+    ///
+    /// # Panics
+    /// As [`Flag::new`].
+    pub const fn new(name: &'static str, help: &'static str) -> Self {
+        check_name(name);
+        Self { name, least: Duration::ZERO, most: Duration::from_secs(86_400), default: Duration::ZERO, help }
+    }
+
+    /// From `least` to `most`, which has `default` between them.
+    ///
+    /// # Panics
+    /// If it has not: in a constant, that is an error of the compiler.
+    pub const fn between(self, least: Duration, most: Duration, default: Duration) -> Self {
+        let (from, to, at) = (least.as_nanos(), most.as_nanos(), default.as_nanos());
+        assert!(from <= at && at <= to, "the default is out of the range");
+        Self { least, most, default, ..self }
+    }
+}
+
+impl OneOf {
+    /// One of `names`, the first unless something is chosen. `value` stands for it in help.
+    ///
+    /// # Panics
+    /// If there are not two names at least, and as [`Flag::new`].
+    pub const fn new(name: &'static str, value: &'static str, names: &'static [&'static str], help: &'static str) -> Self {
+        check_name(name);
+        assert!(names.len() > 1, "there is something to choose from");
+        Self { name, value, names, help }
+    }
+
+    /// The name that a text is, or what is wrong with it.
+    fn read(&self, text: &str) -> Result<&'static str, String> {
+        let found = self.names.iter().find(|name| **name == text).copied();
+        found.ok_or_else(|| match self.names {
+            [one, other] => format!("{text:?} is neither {one} nor {other}"),
+            names => format!("{text:?} is none of {}", names.join(", ")),
+        })
+    }
+}
+
 impl Text {
     /// A text for which `value` stands in help. `check` says what is wrong with one, and how a right one is written.
     ///
@@ -139,6 +229,10 @@ pub enum Choice {
     Flag(Flag),
     /// A whole number.
     Number(Number),
+    /// A time.
+    Time(Time),
+    /// One of some names.
+    OneOf(OneOf),
     /// A text.
     Text(Text),
     /// A text that may be named several times, each with a value of its own.
@@ -151,6 +245,8 @@ impl Choice {
         match self {
             Self::Flag(flag) => flag.name,
             Self::Number(number) => number.name,
+            Self::Time(time) => time.name,
+            Self::OneOf(one) => one.name,
             Self::Text(text) | Self::Texts(text) => text.name,
         }
     }
@@ -160,6 +256,8 @@ impl Choice {
         match self {
             Self::Flag(_) => None,
             Self::Number(_) => Some("N"),
+            Self::Time(_) => Some("TIME"),
+            Self::OneOf(one) => Some(one.value),
             Self::Text(text) | Self::Texts(text) => Some(text.value),
         }
     }
@@ -173,6 +271,10 @@ impl Choice {
             Self::Number(Number { unit, least, most, default, help, .. }) => {
                 format!("{help}; {least} to {most} {unit} [default: {default}]")
             }
+            Self::Time(Time { least, most, default, help, .. }) => {
+                format!("{help}; {} to {} [default: {}]", written(*least), written(*most), written(*default))
+            }
+            Self::OneOf(OneOf { names, help, .. }) => format!("{help}; {} [default: {}]", names.join(" or "), names[0]),
         }
     }
 
@@ -192,6 +294,11 @@ impl Choice {
                 Ok(number) if (*least..=*most).contains(&number) => Ok(Value::Number(number)),
                 _ => Err(format!("{value:?} is not a number of {unit} from {least} to {most}")),
             },
+            Self::Time(Time { least, most, .. }) => match time(value)? {
+                time if (*least..=*most).contains(&time) => Ok(Value::Time(time)),
+                _ => Err(format!("{value:?} is not a time from {} to {}", written(*least), written(*most))),
+            },
+            Self::OneOf(one) => one.read(value).map(Value::OneOf),
         }
     }
 }
@@ -201,6 +308,8 @@ impl Choice {
 enum Value {
     Flag(bool),
     Number(u64),
+    Time(Duration),
+    OneOf(&'static str),
     Text(String),
 }
 
@@ -275,6 +384,22 @@ impl Chosen {
         match self.value(number.name) {
             Some(Value::Number(chosen)) => *chosen,
             _ => number.default,
+        }
+    }
+
+    /// The time, or its default.
+    pub fn time(&self, time: &Time) -> Duration {
+        match self.value(time.name) {
+            Some(Value::Time(chosen)) => *chosen,
+            _ => time.default,
+        }
+    }
+
+    /// The name, or the first of those that there are.
+    pub fn one_of(&self, one: &OneOf) -> &'static str {
+        match self.value(one.name) {
+            Some(Value::OneOf(chosen)) => chosen,
+            _ => one.names[0],
         }
     }
 
@@ -355,6 +480,44 @@ mod tests {
         assert_eq!((chosen.flag(&FLAG), chosen.number(&NUMBER), chosen.text(&TEXT)), (true, 99, Some("/a b&c")));
         let chosen = Chosen::read(ALL, "loud=false").unwrap();
         assert_eq!((chosen.flag(&FLAG), chosen.number(&NUMBER), chosen.text(&TEXT)), (false, 7, None));
+    }
+
+    const PATIENCE: Time = Time::new("patience", "how long").between(MS, Duration::from_secs(90), Duration::from_secs(5));
+    const MS: Duration = Duration::from_millis(1);
+    const TWO: OneOf = OneOf::new("form", "FORM", &["text", "json"], "how it looks");
+    const THREE: OneOf = OneOf::new("order", "HOW", &["first", "last", "any"], "who is next");
+    const NAMED: &[Choice] = &[Choice::Time(PATIENCE), Choice::OneOf(TWO), Choice::OneOf(THREE)];
+
+    #[test]
+    fn times_and_names_are_read_and_have_their_defaults() {
+        let of = |query: &str| {
+            let chosen = Chosen::read(NAMED, query).unwrap();
+            (chosen.time(&PATIENCE), chosen.one_of(&TWO), chosen.one_of(&THREE))
+        };
+        assert_eq!(of("patience=1m30s&form=json&order=any"), (Duration::from_secs(90), "json", "any"));
+        assert_eq!(of("patience=0.5&order=first"), (Duration::from_millis(500), "text", "first"));
+        assert_eq!(of("form=text"), (Duration::from_secs(5), "text", "first"));
+    }
+
+    #[test]
+    fn what_a_time_or_a_name_could_be_is_said() {
+        for (query, why) in [
+            ("patience", "has no value: write patience=TIME"),
+            ("patience=91s", "\"91s\" is not a time from 1ms to 1m30s"),
+            ("patience=0", "\"0\" is not a time from 1ms to 1m30s"),
+            ("form=xml", "\"xml\" is neither text nor json"),
+            ("form", "has no value: write form=FORM"),
+            ("order=First", "\"First\" is none of first, last, any"),
+        ] {
+            assert_eq!(Chosen::read(NAMED, query).unwrap_err().why, why, "{query}");
+        }
+        let soon = Chosen::read(NAMED, "patience=soon").unwrap_err().why;
+        assert!(soon.starts_with("\"soon\" is no time: ") && soon.contains("such as 500ms"), "{soon}");
+        assert_eq!(
+            describe(NAMED, ""),
+            "patience=TIME    how long; 1ms to 1m30s [default: 5s]\nform=FORM        how it looks; text or json [default: text]\n\
+             order=HOW        who is next; first or last or any [default: first]\n"
+        );
     }
 
     #[test]

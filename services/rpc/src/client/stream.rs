@@ -51,9 +51,10 @@ impl<T> StreamClient<T> {
         let xid = xid.map_err(|with| (CallError::Full { limit: self.limit }, with))?;
         let record = self.scratch.write(|to| write_record(to, 0, |to| encode(to, xid, what, arguments)));
         let written = record.and_then(|record| output.write(record).map_err(|_| CallError::NoMemory));
-        match (written, written.err().and_then(|_| self.calls.take_back(xid))) {
-            (Err(error), Some(with)) => Err((error, with)),
-            _ => Ok(xid),
+        match written {
+            Ok(()) => Ok(xid),
+            // reason: it was begun above, and nobody has taken it since.
+            Err(error) => Err((error, self.calls.take_back(xid).expect("a call that was begun is under way"))),
         }
     }
 
@@ -65,6 +66,7 @@ impl<T> StreamClient<T> {
     pub fn receive(&mut self, input: &mut Input, mut each: impl FnMut(T, Result<&[u8], CallError>)) -> Result<Next, CallError> {
         while !input.is_empty() {
             let (taken, missing) = self.take(input.first(), &mut each).map_err(CallError::Unreadable)?;
+            assert!(taken <= input.first().len(), "what is taken was there");
             let there = input.first().len() - taken;
             input.skip(taken);
             // A reply that straddles is joined once it is there; without memory for that, the service is called again when there is some.
@@ -88,6 +90,7 @@ impl<T> StreamClient<T> {
         loop {
             match self.records.next(&bytes[at..])? {
                 Step::Record(range) => {
+                    assert!(self.joined.is_empty(), "a reply in fragments is joined before the next one begins");
                     self.answer(&bytes[at..][range.clone()], each)?;
                     at += range.end;
                 }

@@ -251,6 +251,63 @@ fn run(seed: u64, faults: Faults) -> [LedgerRef; 2] {
     ledgers
 }
 
+/// Makes a call that is longer than its client's records may be, and then one that is not.
+struct Boundless {
+    to: Address,
+    answered: Rc<RefCell<Vec<&'static str>>>,
+}
+
+impl Boundless {
+    const BYTES: u32 = 128;
+}
+
+impl StreamService for Boundless {
+    type Talk = Silent;
+    type Session = StreamClient<&'static str>;
+
+    fn started(&mut self, cx: &mut Cx<'_>) {
+        cx.connect(self.to.clone(), Self::Session::new(AT_ONCE, Self::BYTES, 0)).unwrap();
+    }
+
+    fn open(&mut self, _: &mut Cx<'_>, _: &Peer) -> Self::Session {
+        unreachable!("nobody connects to it")
+    }
+
+    fn connected(&mut self, cx: &mut Cx<'_>, client: &mut Self::Session, output: &mut Output) -> Next {
+        let what = CallHead { procedure: 1, program: ECHO.number, version: 1, ..head(5) };
+        let long = Opaque::<65_536>::new(&[7; Self::BYTES as usize]).unwrap();
+        let refused = client.call(cx.now(), output, &what, &long, PATIENCE.timeout, "too long");
+        assert!(matches!(refused, Err((CallError::Arguments(_), "too long"))), "{refused:?}");
+        assert!(output.is_empty(), "nothing was written of it");
+        assert_eq!((client.len(), client.counts().begun, client.counts().dropped), (0, 1, 1));
+        let short = Opaque::<65_536>::new(&[7; 4]).unwrap();
+        client.call(cx.now(), output, &what, &short, PATIENCE.timeout, "fits").unwrap();
+        Next::Continue
+    }
+
+    fn receive(&mut self, _: &mut Cx<'_>, client: &mut Self::Session, input: &mut Input, _: &mut Output) -> Next {
+        let answered = |name, results: Result<&[u8], CallError>| {
+            assert!(results.is_ok(), "{results:?}");
+            self.answered.borrow_mut().push(name);
+        };
+        client.receive(input, answered).unwrap();
+        Next::Continue
+    }
+}
+
+#[test]
+fn a_call_that_cannot_be_written_is_given_back_and_the_next_one_is_made() {
+    let answered = Rc::default();
+    let to = Family::of(0).at(7);
+    let mut rig = Rig::new(&World::new(0, Faults::none()), &RigPlan::lanes(1), |roster| {
+        roster.serve(to.clone(), patient(), Rpc::new((Echo,)));
+        roster.client(patient(), Boundless { to: to.clone(), answered: Rc::clone(&answered) });
+    });
+    rig.pass(S, &mut Nobody);
+    rig.close(&mut Nobody);
+    assert_eq!(*answered.borrow(), ["fits"]);
+}
+
 /// Calls that are answered never, whatever the way does.
 fn never() -> u64 {
     (0..CALLS).filter(|&name| kind(name) == 2).count() as u64

@@ -100,8 +100,8 @@ fn assert_whole(progress: &Progress, width: u16, height: u16) {
     let pieces = pieces(progress);
     // Wide letters take two places, of which the second is read as a space.
     let dense = |text: &str| text.replace(' ', "");
-    let title = dense(&shortened(&progress.what, width.into()));
-    let hint = shortened(HINT, width.into());
+    let title = dense(&fit(&progress.what, width.into()));
+    let hint = fit(HINT, width.into());
     let is_bar = |line: &str| line.starts_with(['\u{2588}', '\u{2591}']);
     let marks = ['\u{2500}', '~', '!'];
     let is_plot = |line: &str| {
