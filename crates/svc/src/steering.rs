@@ -197,10 +197,10 @@ impl Steering {
 /// The descriptor of a socket at which the lane is served.
 ///
 /// # Errors
-/// [`Error::Steering`] where the driver has none, as in a simulation.
+/// [`Error::Steering`] where it has none.
 pub(crate) fn descriptor_of(driver: &dyn Driver, at: TransportAddress, socket: Socket) -> Result<BorrowedFd<'_>, Error> {
-    let why = || "the lane's driver has no descriptor for its socket there (a simulation has none)".into();
-    driver.descriptor(socket).ok_or_else(|| Error::Steering { address: at.address, why: why() })
+    let why = "the lane's socket there has no descriptor of the system's, as over frames (--packet) and in simulations";
+    driver.descriptor(socket).ok_or_else(|| Error::Steering { address: at.address, why: why.into() })
 }
 
 /// Closes a socket that could not be registered.
