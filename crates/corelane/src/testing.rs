@@ -71,7 +71,10 @@
 //! # What a scene can have
 //!
 //! * services over connections and datagrams, of several kinds beside each other ([`Scene::serve`], [`Scene::serve_datagrams`]), and clients that run
-//!   on lanes themselves ([`Scene::client`]); lanes, memory and limits of your choice;
+//!   on lanes themselves ([`Scene::client`]); lanes, memory and limits of your choice, and what else lanes and drivers are set to ([`Scene::settings`],
+//!   [`Scene::tuning`]);
+//! * transforms, such as TLS, before the connections of a service ([`Scene::serve_behind`]) or of a client on lanes ([`Scene::client_behind`]);
+//! * Unix sockets instead of the network ([`Scene::family`]);
 //! * clients over connections that speak in pieces, hear, pause, read slowly, finish, leave or break off ([`Script`]), and clients over datagrams that
 //!   ask again ([`Questions`]);
 //! * faults: all of them as a seed mixes them ([`Faults::all`]), or some by name and strength (`Faults { short_read: 100, ..Faults::none() }`);

@@ -386,21 +386,19 @@ fn a_scene_is_played_at_unix_names_if_it_says_so() {
 
 #[test]
 fn a_scene_sets_lanes_and_their_drivers() {
-    let failure = simulate(
-        1,
-        |_| Faults::none(),
-        |scene| {
-            scene.settings(|settings| settings.memory_bytes(8 << 20));
-            scene.tuning(|tuning| tuning.offload_max(0));
-            scene.serve(7, |_| {
-                Does(|cx: &mut Cx, input: &mut Input, output: &mut Output| {
-                    assert!(cx.arena().limit() > 4 << 20, "the lane has more than a scene's usual memory");
-                    assert!(!cx.ask_offload(), "its driver has no helper");
-                    echo(input, output)
-                })
-            });
-            scene.connect(7).say("hello").hear("hello");
-        },
-    );
-    failure.unwrap();
+    const RECEIVE_BYTES: usize = 4096;
+    let scene = |scene: &mut Scene| {
+        scene.settings(|settings| settings.memory_bytes(8 << 20));
+        scene.tuning(|tuning| tuning.receive_bytes(RECEIVE_BYTES));
+        scene.serve(7, |_| {
+            Does(|cx: &mut Cx, input: &mut Input, output: &mut Output| {
+                assert!(cx.arena().limit() > 4 << 20, "the lane has more than a scene's usual memory");
+                assert!(input.first().len() <= RECEIVE_BYTES, "its driver receives no more at once");
+                echo(input, output)
+            })
+        });
+        let text = vec![b'x'; 60_000];
+        scene.connect(7).say(&text).hear(&text);
+    };
+    simulate(20, |_| Faults::none(), scene).unwrap();
 }
