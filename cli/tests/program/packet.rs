@@ -563,6 +563,7 @@ fn what_cannot_be_is_refused_with_its_remedy() {
         (PORT, "echo=udp://10.9.0.2:0?reflect", "name one"),
         ("none,ip=10.9.0.2/24", V4, "none"),
         ("tap:va,ip=10.9.0.2/24", V4, "the name is taken"),
+        ("tap:tap0,ip=10.9.0.1/24", "echo=udp://10.9.0.1:60007?reflect", "the kernel has 10.9.0.1"),
         ("va,ip=10.9.0.2/40", V4, "IPv4 has up to 32 bits"),
         ("va,ip=10.9.0.2/24,via=10.8.0.1", V4, "give an address beside it first"),
     ] {

@@ -12,7 +12,7 @@
 
 use crate::btf;
 use crate::link::Interface;
-use corelane_os::errno::checked;
+use corelane_os::errno::{self, checked};
 use corelane_os::netlink::generic::{Family, ask, attributes};
 use corelane_os::netlink::word;
 use corelane_rss::{FlowId, HashType};
@@ -76,21 +76,40 @@ fn tells_tags(interface: u32) -> io::Result<bool> {
 /// # Errors
 /// What the system says.
 pub fn takes_tags_out(name: &str) -> io::Result<bool> {
-    // `SIOCETHTOOL`, `ETHTOOL_GFLAGS` and `ETH_FLAG_RXVLAN`.
-    const ETHTOOL: u64 = 0x8946;
+    // `ETHTOOL_GFLAGS` and `ETH_FLAG_RXVLAN`.
     const GET_FLAGS: u32 = 0x25;
     const TAKES_OUT: u32 = 1 << 8;
+    let [_, flags] = ethtool(name, [GET_FLAGS, 0])?;
+    Ok(flags & TAKES_OUT != 0)
+}
+
+/// How many queues the interface receives by now (`ethtool -l`), which may be fewer than were made for it; none if its driver does not say.
+///
+/// # Errors
+/// What the system says.
+pub fn queues(name: &str) -> io::Result<Option<u32>> {
+    // `ETHTOOL_GCHANNELS`, and `struct ethtool_channels`: the request, four bounds, then what is in force.
+    const GET_CHANNELS: u32 = 0x3c;
+    match ethtool(name, [GET_CHANNELS, 0, 0, 0, 0, 0, 0, 0, 0]) {
+        Ok([_, _, _, _, _, receiving, _sending, _other, combined]) => Ok(Some(receiving.saturating_add(combined))),
+        Err(error) if errno::of(&error) == libc::EOPNOTSUPP => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Asks the interface's driver (`SIOCETHTOOL`): a request begins with its number, and the answer lies in its place.
+fn ethtool<const WORDS: usize>(name: &str, mut words: [u32; WORDS]) -> io::Result<[u32; WORDS]> {
+    const ETHTOOL: u64 = 0x8946;
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-    let mut flags = [GET_FLAGS, 0];
     // SAFETY: the structure is plain numbers and a pointer, for which zeros are good.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     assert!(name.len() < request.ifr_name.len(), "the name was checked");
     request.ifr_name.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte as libc::c_char);
-    request.ifr_ifru.ifru_data = flags.as_mut_ptr().cast();
-    // SAFETY: the request takes a `struct ifreq`, which names a `struct ethtool_value`: both stay for the call.
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: the request takes a `struct ifreq`, which names the structure of that request, all of whose words are there: both stay for the call.
     let asked = unsafe { libc::ioctl(socket.as_raw_fd(), ETHTOOL as _, &raw mut request) };
     checked(asked as isize).map_err(io::Error::from_raw_os_error)?;
-    Ok(flags[1] & TAKES_OUT != 0)
+    Ok(words)
 }
 
 /// Takes the mark away where one may have been, in a free frame whose packet will begin at `start`.
@@ -131,7 +150,6 @@ fn hash_type(types: u32) -> Option<HashType> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_os::errno;
     use corelane_seam::FrameMemory;
 
     /// The numbers are those of the kernel's `enum xdp_rss_hash_type`.

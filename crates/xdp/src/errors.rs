@@ -109,7 +109,7 @@ impl Error {
     /// The system's answer to `call`, which has to do with the interface `name`.
     pub(crate) fn of(call: &'static str, number: i32, name: &str) -> Self {
         match number {
-            libc::EPERM | libc::EACCES => Self::Forbidden { what: call, capability: "CAP_NET_ADMIN and CAP_NET_RAW" },
+            libc::EPERM | libc::EACCES => Self::Forbidden { what: call, capability: needed(call) },
             libc::EBUSY | libc::EEXIST => Self::Busy { name: name.into(), what: call },
             libc::ENODEV | libc::ENXIO => Self::NoInterface { name: name.into() },
             number => Self::Refused { call, fault: errno::fault(number) },
@@ -130,6 +130,15 @@ impl Error {
             Self::Program(Steering::BpfForbidden { .. }) => Fault { reason: Reason::Permission, number: libc::EPERM },
             _ => Fault::of(Reason::Other),
         }
+    }
+}
+
+/// What a call needs (capabilities(7)): packet(7) and AF_XDP sockets CAP_NET_RAW, maps of programs CAP_BPF, and what changes an interface CAP_NET_ADMIN.
+fn needed(call: &str) -> &'static str {
+    match call {
+        "socket AF_XDP" | "socket AF_PACKET" => "CAP_NET_RAW",
+        "BPF_MAP_UPDATE_ELEM" => "CAP_BPF",
+        _ => "CAP_NET_ADMIN",
     }
 }
 
@@ -220,6 +229,16 @@ fn program(f: &mut fmt::Formatter<'_>, error: &Steering) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_forbidden_names_what_that_call_needs() {
+        let words = |call| Error::of(call, libc::EPERM, "x").to_string();
+        for (call, capability) in
+            [("socket AF_XDP", "CAP_NET_RAW"), ("socket AF_PACKET", "CAP_NET_RAW"), ("TUNSETIFF", "CAP_NET_ADMIN")]
+        {
+            assert!(words(call).contains(&format!("give the process {capability},")), "{}", words(call));
+        }
+    }
 
     #[test]
     fn what_a_work_is_told_follows_from_the_error() {

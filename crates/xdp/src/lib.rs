@@ -2,13 +2,16 @@
 //!
 //! ```text
 //! ports_for(interface, ours, queues) -> Queue, one a lane, and what was lost -> port(memory, ring)     the best of these:
-//! taps_for(name, hasher, table, queues) -> the same of a tap, and its selector
+//! taps_for(name, ours, (hasher, table), queues) -> the same of a tap, and its selector
 //! choice.poll()                                                                lanes take packets in by themselves
 //! afxdp::open(name, ours, queues)    -> XdpQueue -> port(memory, ring)         what is ours comes, the rest is the kernel's
 //! packet::open(name, queues)         -> PacketQueue -> port(memory)            everything comes, and the kernel has it as well
 //! tap::open(name, queues)            -> TapQueue -> port(memory)               the kernel is at the other end of the wire
 //! tap::steer(queue, selector)                                                  which queue a flow of the kernel's gets
 //! ```
+//!
+//! What is not ours goes to the kernel's own stack on the CPU that received it, not by a CPU map to the lane's: Corelane serves the kernel's packets at sockets,
+//! where selection finds the lane, and a map costs a thread of the kernel for each CPU and the checksums that a local sender left out.
 //!
 //! A packet that is longer than a frame lies in several, at every port alike: 17 at the most, as many as the kernel takes.
 //!
@@ -37,7 +40,7 @@ mod ring;
 mod socket;
 pub mod tap;
 
-pub use choice::{Choice, Loss, Queue, ports_for, taps_for};
+pub use choice::{Choice, Loss, Queue, QueueWatch, ports_for, taps_for};
 pub use copying::{Calls, CopyingPort, Received};
 pub use errors::Error;
 pub use kernel::KernelAddresses;

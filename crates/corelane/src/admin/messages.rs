@@ -65,6 +65,7 @@ degraded! {
     WorkBroken "CL-0025" "A part of a lane has broken and left it.",
     PortDown "CL-0026" "An interface whose packets lanes have is down, or gone.",
     KernelAnswers "CL-0027" "The kernel answers for addresses of lanes, beside them.",
+    QueuesWithoutLane "CL-0028" "Queues of an interface whose packets lanes have belong to no lane.",
 }
 
 impl Degraded {

@@ -13,7 +13,7 @@ use corelane_seam::{Arena, Driver, FrameMemory, Tuning};
 use corelane_select::QueueSelector;
 use corelane_stack::{Crossing, Packets, Policy, Settings, Stack, Tunnel, check_addresses};
 use corelane_steer::Settings as Steering;
-use corelane_xdp::{Choice, KernelAddresses, Loss, Ours, Queue, ports_for, taps_for};
+use corelane_xdp::{Choice, KernelAddresses, Loss, Ours, Queue, QueueWatch, ports_for, taps_for};
 use std::any::Any;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -188,8 +188,9 @@ pub(crate) struct LaneFrames {
     crossing: Mesh<Crossing>,
     homing: Mesh<Parcel>,
     ear: Ear<Policy>,
-    /// With the first lane: who hears which addresses the kernel is given.
+    /// With the first lane: who hears which addresses the kernel is given, and who looks by which queues the interface receives.
     addresses: Option<KernelAddresses>,
+    watch: Option<QueueWatch>,
 }
 
 /// Who brings packets to the lanes of their buckets, and is told of another table.
@@ -273,9 +274,10 @@ pub(crate) fn open(
     // Before anything is opened.
     check_addresses(&settings(0)).map_err(|why| refused(why.to_string()))?;
     let mut addresses = Some(KernelAddresses::hear(port.addresses().collect()).map_err(|why| refused(why.to_string()))?);
+    let ours = Ours::Addresses(port.addresses().collect());
     let opened = match port.is_tap {
-        true => taps_for(&port.interface, &hasher, &table, lanes),
-        false => ports_for(&port.interface, &Ours::Addresses(port.addresses().collect()), lanes).map(|choice| (choice, None)),
+        true => taps_for(&port.interface, &ours, (&hasher, &table), lanes),
+        false => ports_for(&port.interface, &ours, lanes).map(|choice| (choice, None)),
     };
     let (mut choice, selector): (Choice, _) = opened.map_err(|why| refused(why.to_string()))?;
     if port.polls {
@@ -303,13 +305,26 @@ pub(crate) fn open(
         homing,
         ear,
         addresses: addresses.take(),
+        watch: choice.watch.take(),
     });
     Ok((each.collect(), Placing { tell, lanes, selector }, notes))
 }
 
 /// The code of what an interface's ports lack.
 fn code_of(lost: &Loss) -> Degraded {
-    if matches!(lost, Loss::Forwarding { .. }) { Degraded::KernelAnswers } else { Degraded::Packet }
+    match lost {
+        Loss::Forwarding { .. } => Degraded::KernelAnswers,
+        Loss::Queues { .. } => Degraded::QueuesWithoutLane,
+        _ => Degraded::Packet,
+    }
+}
+
+/// What the operator hears of queues that come to have no lane, and of the end of that.
+fn words_of_queues(change: Result<u32, Loss>) -> String {
+    match change {
+        Err(lost) => code_of(&lost).note(lost),
+        Ok(queues) => format!("each of the interface's queues ({queues}) has a lane again"),
+    }
 }
 
 /// What the operator hears of addresses of ours that the kernel is given, and loses.
@@ -339,7 +354,11 @@ impl LaneFrames {
         let mut packets = stack.packets(self.crossing);
         packets.set_ear(self.ear);
         if let Some(mut addresses) = self.addresses {
-            packets.set_lookout(Box::new(move || words_of(addresses.take())));
+            let mut watch = self.watch;
+            packets.set_lookout(Box::new(move || {
+                let queues = watch.as_mut().and_then(QueueWatch::take).map(words_of_queues);
+                words_of(addresses.take()).into_iter().chain(queues).collect()
+            }));
         }
         Ok((stack, packets, Homing::new(post, self.homing)))
     }

@@ -123,7 +123,7 @@ fn a_port_survives_its_interface_going_down_and_up_and_away() {
 }
 
 /// Whether somebody at the near end has answered what the far end sent last.
-fn kernel_answers(far: &mut Node, kind: u16) -> bool {
+pub fn kernel_answers(far: &mut Node, kind: u16) -> bool {
     // The kernel answers within the call that sends, or shortly after: what marks the end of that is an answer that must come.
     far.send(&[arp(KERNEL)]).unwrap();
     let (mut seen, mut marked) = (false, false);
@@ -514,6 +514,32 @@ fn an_interface_changes_its_queues_while_a_port_runs() {
         assert!(answers(&mut nodes), "it went");
         assert_eq!(nodes[0].facts.queue, 0);
         nodes.into_iter().for_each(Node::close);
+    });
+}
+
+/// Queues that come to have no port are told at the start and while ports run, and so is that they are gone again.
+#[test]
+fn queues_without_a_port_are_told() {
+    const NAME: &str = "afxdp::queues_without_a_port_are_told";
+    on_network(NAME, || {
+        wire(2);
+        if let Err(why) = set_queues(2) {
+            return skip(NAME, &format!("ethtool cannot change queues: {why}"));
+        }
+        let ours = Ours::Addresses(vec![OURS.into()]);
+        let unserved = Loss::Queues { name: "near".into(), have: 2, lanes: 1 };
+        let choice = ports_for("near", &ours, 1).unwrap();
+        assert!(choice.lost.contains(&unserved), "{:?}", choice.lost);
+        let mut watch = choice.watch.unwrap();
+        assert_eq!(watch.take(), None, "it was told");
+        set_queues(1).unwrap();
+        assert_eq!(watch.take(), Some(Ok(1)));
+        set_queues(2).unwrap();
+        assert_eq!(watch.take(), Some(Err(unserved)));
+        drop(choice.queues);
+        // As many as were made for it, and one that it uses.
+        set_queues(1).unwrap();
+        assert_eq!(ports_for("near", &ours, 1).unwrap().lost, []);
     });
 }
 

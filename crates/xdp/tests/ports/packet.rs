@@ -1,7 +1,8 @@
 //! Packet sockets.
 
+use crate::afxdp::kernel_answers;
 use crate::ends::{self, Kind, on_every_driver};
-use crate::wire::{OURS, datagram, far, on_network, wire};
+use crate::wire::{KERNEL, OURS, arp, datagram, far, on_network, ping, wire};
 
 #[test]
 fn a_packet_socket_echoes() {
@@ -50,5 +51,23 @@ fn packet_sockets_of_one_interface_share_what_comes() {
         }
         assert_eq!(seen, 50);
         nodes.into_iter().for_each(crate::node::Node::close);
+    });
+}
+
+/// The kernel sees what comes for an address of ours, and says nothing to it: one answer comes, ours. For its own address it alone answers.
+#[test]
+fn the_kernel_does_not_answer_for_an_address_of_ours() {
+    on_network("packet::the_kernel_does_not_answer_for_an_address_of_ours", || {
+        wire(1);
+        let (mut near, mut far) = (ends::nodes(Kind::Packet, 1).remove(0), far());
+        for packet in [arp(OURS), ping(OURS), datagram(OURS, 7, b"x")] {
+            far.send(std::slice::from_ref(&packet)).unwrap();
+            assert!(!kernel_answers(&mut far, u16::from_be_bytes([packet[12], packet[13]])));
+            while !near.frames(1).iter().any(|frame| **frame == *packet) {}
+        }
+        far.send(&[ping(KERNEL)]).unwrap();
+        assert!(kernel_answers(&mut far, 0x0800));
+        near.close();
+        far.close();
     });
 }

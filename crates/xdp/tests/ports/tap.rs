@@ -6,7 +6,7 @@ use corelane_os::testing::network::sysctl;
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Protocol, Table, Tuple};
 use corelane_seam::{Checksum, Frame, Port, Reason};
 use corelane_select::QueueSelector;
-use corelane_xdp::{Error, Interface, tap};
+use corelane_xdp::{Error, Interface, Ours, tap, taps_for};
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 
 fn node(name: &str) -> Node {
@@ -194,6 +194,19 @@ fn every_flow_gets_the_queue_of_its_bucket() {
         selector.rewrite(&table).unwrap();
         assert_eq!(spread(&mut nodes, &table, 400), 400);
         nodes.into_iter().for_each(Node::close);
+    });
+}
+
+/// The kernel at the near end must not have what lanes at the other end have.
+#[test]
+fn an_address_of_the_kernels_is_refused() {
+    on_network("tap::an_address_of_the_kernels_is_refused", || {
+        run(&["link add near type veth peer name far", "addr add 10.8.0.1/24 dev near"]);
+        let table = Table::even(Buckets::new(128).unwrap(), 1).unwrap();
+        let hasher = FlowHasher::new(&KEY, HashTypes::ALL);
+        let opened = |ours: [u8; 4]| taps_for("wire", &Ours::Addresses(vec![ours.into()]), (&hasher, &table), 1);
+        assert!(matches!(opened([10, 8, 0, 1]), Err(Error::AddressTaken { .. })));
+        assert!(opened([10, 8, 0, 2]).is_ok());
     });
 }
 
