@@ -265,6 +265,7 @@ impl Course {
             self.close_interval(self.interval_end());
         }
         if self.phase == Phase::Ready && now >= self.start {
+            assert!(self.from >= self.start && self.until >= self.from, "a window begins behind its warm-up");
             self.phase = Phase::Running;
         }
         if self.phase == Phase::Running && (now >= self.until.saturating_add(self.tail()) || self.left == 0) {
@@ -318,6 +319,7 @@ impl Course {
 
     /// Ends the run for this lane: nothing new is sent.
     pub(crate) fn give_up(&mut self) {
+        assert!(self.phase < Phase::Over, "a lane whose part is over does not go back to ending");
         self.phase = Phase::Ending;
     }
 
@@ -337,7 +339,8 @@ impl Course {
 
     fn close_interval(&mut self, at: u64) {
         let interval = std::mem::replace(&mut self.current, Box::new(empty(&self.plan.mode)));
-        let length = at.saturating_sub(self.current_from);
+        assert!(at >= self.current_from, "an interval ends behind its begin");
+        let length = at - self.current_from;
         self.tell(Event::Interval { lane: self.lane, index: self.current_index, length, interval });
         (self.current_from, self.current_index) = (at, self.current_index + 1);
     }
@@ -386,6 +389,7 @@ impl Course {
     /// Takes back what was granted with [`Course::take`] and could not be sent yet.
     pub(crate) fn give_back(&mut self, intended: u64, count: usize) {
         if intended >= self.from && self.left != u64::MAX {
+            assert!(self.ends_by_count(), "only what can be used up was taken");
             self.left += count as u64;
         }
     }

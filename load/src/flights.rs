@@ -45,6 +45,7 @@ pub struct Flights {
 impl Flights {
     /// Notes a request as sent, under [`Flights::next_number`].
     pub fn push(&mut self, flight: Flight) {
+        assert!(flight != ANSWERED, "no clock shows the time that marks what is answered");
         self.flights.push_back(flight);
         self.waiting += 1;
     }
@@ -123,6 +124,8 @@ impl Flights {
             self.first += 1;
         }
         assert!(self.waiting <= self.flights.len(), "whoever waits is kept");
+        assert!((self.waiting == 0) == self.flights.is_empty(), "the first of those kept waits");
+        assert!(self.answered_to <= self.next_number(), "what is answered was sent");
     }
 }
 

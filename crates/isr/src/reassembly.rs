@@ -190,10 +190,7 @@ impl<M: Memory> Reassembly<M> {
         if ecn == Ecn::Congested {
             waiting.ecn = Ecn::Congested;
         }
-        assert!(
-            waiting.total.is_none_or(|total| waiting.covered <= total),
-            "pieces do not overlap, and none ends behind the last"
-        );
+        waiting.check();
         if waiting.total == Some(waiting.covered) {
             return self.complete(index, into);
         }
@@ -276,7 +273,9 @@ impl<M: Memory> Reassembly<M> {
 
     /// Ends a datagram by an overlap: its fragments go, its name stays until it would have expired.
     fn spoil(&mut self, index: u32) {
-        let spoilt = self.table.at_mut(index).spoil();
+        let waiting = self.table.at_mut(index);
+        let spoilt = waiting.spoil();
+        waiting.check();
         self.counts.dropped += spoilt.pieces as u64;
         self.take_pieces(&spoilt).for_each(drop);
     }
@@ -284,6 +283,7 @@ impl<M: Memory> Reassembly<M> {
     /// Ends a datagram of which nothing is missing.
     fn complete(&mut self, index: u32, into: &mut Vec<M>) -> Admission<M> {
         let waiting = self.table.remove(index);
+        assert!(waiting.total == Some(waiting.covered), "nothing is missing of what is complete");
         match Datagram::join(&waiting, self.take_pieces(&waiting), into) {
             Ok(datagram) => {
                 self.counts.reassembled += 1;

@@ -166,7 +166,9 @@ impl<T: Send> Sender<T> {
             // Acquire: the receiver is done with the slots before this head.
             self.head_seen = self.shared.receiver.0.head.load(Ordering::Acquire);
         }
-        self.tail.wrapping_sub(self.head_seen) < limit
+        let used = self.tail.wrapping_sub(self.head_seen);
+        assert!(used <= limit, "the receiver takes what was sent, and the sender waits for room");
+        used < limit
     }
 
     /// Announces that the lane is about to sleep and waits for room. True: there is none, and the bell will ring when there is, or when
@@ -175,6 +177,7 @@ impl<T: Send> Sender<T> {
     pub fn await_room(&mut self) -> bool {
         // A number of its own even when `awake` was forgotten.
         self.number_wait(self.wait.wrapping_add(1) | 1);
+        assert!(asleep(self.wait), "a wait that is announced has an odd number");
         // Pairs with the fence in `ring_back`.
         fence(Ordering::SeqCst);
         if !(self.find_room() || self.is_closed()) {
@@ -283,6 +286,7 @@ impl<T: Send> Receiver<T> {
     pub fn before_sleep(&mut self) -> bool {
         // A number of its own even when `awake` was forgotten, else this sleep's bell would count as rung already.
         self.number_sleep(self.sleep.wrapping_add(1) | 1);
+        assert!(asleep(self.sleep), "a sleep that is announced has an odd number");
         // Pairs with the fence in `ring`.
         fence(Ordering::SeqCst);
         self.see_tail();
@@ -311,6 +315,8 @@ impl<T: Send> Receiver<T> {
     fn see_tail(&mut self) {
         // Acquire: the values before this tail are in their slots.
         self.tail_seen = self.shared.sender.0.tail.load(Ordering::Acquire);
+        let there = self.tail_seen.wrapping_sub(self.head);
+        assert!(there <= self.shared.slots.len(), "the receiver takes what was sent, and the sender waits for room");
     }
 
     /// Wakes the sender if it sleeps and waits for room, after slots were given back or this end has gone.
@@ -326,7 +332,7 @@ impl<T: Send> Receiver<T> {
 
     /// Moves the next value out; the caller knows that there is one.
     fn take_one(&mut self) -> T {
-        debug_assert_ne!(self.head, self.tail_seen, "took more than was published");
+        assert!(self.head != self.tail_seen, "no more is taken than was published");
         // SAFETY: `head` is in `head..tail`, so the sender has written the slot and leaves it alone until `head` is
         // stored in the shared line; the private `head` moves past it here, so it is read once.
         let value = self.shared.slot(self.head).with(|slot| unsafe { (*slot).assume_init_read() });

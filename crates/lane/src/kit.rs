@@ -70,7 +70,8 @@ impl Kit {
         self.requests.set(self.requests.get() + taken as u64);
     }
 
-    /// Of the requests of this turn some are held, and will be answered later.
+    /// Of the requests of this turn some are held, and will be answered later. A service may hold more than it has counted: what it takes for a request is its own affair,
+    /// and it may have counted it in an earlier turn.
     pub fn note_held(&self, held: usize) {
         self.requests.set(self.requests.get().saturating_sub(held as u64));
     }
@@ -176,6 +177,7 @@ impl Kit {
     /// work's.
     #[inline]
     pub fn submit(&mut self, handle: Handle, op: impl Into<Op>) {
+        assert!(self.is_present(self.at), "a work that has left submits nothing");
         let mut op = op.into();
         match &mut op {
             Op::Cancel { target } => *target = self.own(*target),
@@ -188,7 +190,18 @@ impl Kit {
     /// The handle as the work's that is at it.
     #[inline]
     fn own(&self, handle: Handle) -> Handle {
-        handle.of(self.at as u8 + 1)
+        let work = self.at as u8 + 1;
+        assert!(
+            handle.work() == Handle::NOBODY.work() || handle.work() == work,
+            "a work makes handles of nobody, or has its own back"
+        );
+        handle.of(work)
+    }
+
+    /// Whether the work at this place has not left.
+    #[inline]
+    fn is_present(&self, place: usize) -> bool {
+        self.owns[place].payer != Payer::LANE
     }
 
     /// Ends our side of a connection at the end of this turn, after the operations submitted before.
@@ -198,6 +211,7 @@ impl Kit {
 
     /// Starts a timer that comes back as `handle` at `deadline` (nanoseconds) or up to a millisecond after it.
     pub fn start_timer(&mut self, deadline: u64, handle: Handle) -> TimerId {
+        assert!(self.is_present(self.at), "a work that has left starts no timer");
         self.timers_from = self.timers_from.min(deadline);
         self.wheel.insert(self.now, deadline, self.own(handle))
     }
@@ -223,6 +237,7 @@ impl Kit {
     /// Takes up the next work of the lane, with an account of its own.
     pub(crate) fn add_work(&mut self, budget: Budget) {
         let payer = self.arena.open_payer(Payer::LANE, Role::Sum);
+        assert!(payer != Payer::LANE, "a work has an account of its own");
         assert!(budget.completions > 0 && budget.other > 0, "a work that may take nothing of a turn never goes on");
         let own = Own { alarm: u64::MAX, budget, payer };
         self.owns.push(own);
@@ -234,6 +249,7 @@ impl Kit {
     /// From now on the work at this place is at it.
     #[inline]
     pub(crate) fn turn_to(&mut self, place: usize) {
+        assert!(self.is_present(place), "a work that has left gets no turn");
         if self.at != place {
             self.owns[self.at] = Own { alarm: self.alarm, budget: self.budget, ..self.owns[self.at] };
             self.at = place;
@@ -262,7 +278,7 @@ impl Kit {
 
     /// The work at this place has left: it wants nothing any more, and who paid for it is gone.
     pub(crate) fn end_work(&mut self, place: usize) {
-        assert!(self.owns[place].payer != Payer::LANE, "a work leaves once");
+        assert!(self.is_present(place), "a work leaves once");
         self.turn_to(place);
         self.alarm = u64::MAX;
         self.arena.pay_as(Payer::LANE);

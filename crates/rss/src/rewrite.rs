@@ -88,6 +88,7 @@ impl Table {
     /// The table with `wanted` buckets a lane, as many as there are in all. Only what is above its number moves.
     fn moved(&self, wanted: &Counts) -> Self {
         let mut counts = self.counts();
+        assert!(wanted.iter().sum::<usize>() == self.lanes.len(), "each bucket is wanted by one lane");
         let mut table = self.clone();
         for place in &mut table.lanes {
             let from = usize::from(*place);
@@ -98,6 +99,7 @@ impl Table {
                 *place = to as u8;
             }
         }
+        assert!(counts == *wanted, "each lane has as many as it is to have");
         table
     }
 }

@@ -34,6 +34,7 @@ impl Table {
         }
         let lanes: Vec<u8> = shares.take(buckets.count()).map(|lane| lane as u8).collect();
         assert!(lanes.len() == buckets.count(), "every bucket has a lane");
+        assert!(lanes.iter().all(|lane| usize::from(*lane) < MOST_LANES), "a lane's number fits into its byte");
         Ok(Self { lanes })
     }
 

@@ -116,7 +116,8 @@ pub trait Driver {
     fn dropped(&self, socket: Socket) -> Option<u32>;
 
     /// Submits an operation. It takes effect with the next [`Driver::collect`] at the latest; all submitted between two
-    /// collects go in as few system calls as the driver can. Faults come as completions.
+    /// collects go in as few system calls as the driver can. Faults come as completions; what breaks the contract ([`Op::check`], or an operation
+    /// on a socket of another kind) is the lane's own fault, and a panic here or in the next collect.
     fn push(&mut self, handle: Handle, op: Op);
 
     /// Submits all of `ops` in order, and leaves the list empty: [`Driver::push`] for many.

@@ -1,8 +1,12 @@
 //! Values at stable indices, named by index and generation, so that a name that was kept too long names nothing.
 //!
 //! Every table of the lane's that hands out names is one of these: sockets and files of a driver, connections and requests of the
-//! service layer, timers, tasks. The accounts of [`Arena`](crate::Arena) are not: one stays until its last block is back, and is named by
-//! its blocks alone.
+//! service layer, timers, tasks. Two tables of this crate that keep a list of free entries are not:
+//!
+//! * The accounts of [`Arena`](crate::Arena). One stays until its last block is back, so it is named by its blocks alone, and none is named too late. With each
+//!   lease several are changed, which needs no look at whether they are there, and each connection has one, which a generation would make larger.
+//! * The frames of [`FrameMemory`](crate::FrameMemory). Each is there from the beginning to the end, where its number says that it lies; its place says who has it, and
+//!   only one of four is that it is free.
 
 use std::ops::{Index, IndexMut};
 

@@ -161,9 +161,19 @@ pub enum Violation {
         /// Its kind.
         operation: &'static str,
     },
+    /// The lane pushed an operation that can be cancelled by its handle, while that handle named another one.
+    SecondName {
+        /// The lane.
+        lane: usize,
+        /// The handle of both.
+        handle: Handle,
+        /// The kind of the second one.
+        operation: &'static str,
+    },
 }
 
 impl fmt::Display for Violation {
+    // tidy: long because each breach has words of its own
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NeverEnded { lane, handle, operation } => {
@@ -218,6 +228,12 @@ impl fmt::Display for Violation {
             Self::SecondOperation { lane, handle, operation } => {
                 write!(f, "lane {lane}: the lane pushed {operation} {handle:?} on a socket that has one under way")
             }
+            Self::SecondName { lane, handle, operation } => {
+                write!(
+                    f,
+                    "lane {lane}: the lane pushed {operation} {handle:?} while that handle named another connect, poll or watch"
+                )
+            }
         }
     }
 }
@@ -238,12 +254,21 @@ pub(crate) struct Ledger {
     unreleased: BTreeMap<u64, Underway>,
     /// Which directions of which sockets are taken.
     busy: BTreeSet<(usize, Socket, u8)>,
+    /// Whose handles name what can be cancelled.
+    cancellable: BTreeSet<(usize, Handle)>,
     violations: Vec<Violation>,
 }
 
 impl Ledger {
     pub(crate) fn new() -> Self {
-        Self { pushed: 0, underway: BTreeMap::new(), unreleased: BTreeMap::new(), busy: BTreeSet::new(), violations: Vec::new() }
+        Self {
+            pushed: 0,
+            underway: BTreeMap::new(),
+            unreleased: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            cancellable: BTreeSet::new(),
+            violations: Vec::new(),
+        }
     }
 
     /// How many operations were pushed.
@@ -265,6 +290,9 @@ impl Ledger {
                 && !self.busy.insert((lane, socket, direction))
             {
                 self.blame(Violation::SecondOperation { lane, handle, operation: kind.name() });
+            }
+            if kind.is_cancellable() && !self.cancellable.insert((lane, handle)) {
+                self.blame(Violation::SecondName { lane, handle, operation: kind.name() });
             }
             self.underway.insert(self.pushed, Underway { lane, handle, kind, socket });
         }
@@ -305,6 +333,9 @@ impl Ledger {
         if let (Some(socket), Some(direction)) = (ended.socket, ended.kind.direction()) {
             self.busy.remove(&(ended.lane, socket, direction));
         }
+        if ended.kind.is_cancellable() {
+            self.cancellable.remove(&(ended.lane, ended.handle));
+        }
         if matches!(completion.outcome, Outcome::Closed) {
             let same = |other: &&Underway| other.lane == ended.lane && other.socket == ended.socket;
             if let Some(other) = self.underway.values().chain(self.unreleased.values()).find(same) {
@@ -342,6 +373,7 @@ impl Ledger {
             self.blame(Violation::DescriptorsLeft { lane, open });
         }
         self.underway.retain(|_, underway| underway.lane != lane);
+        self.cancellable.retain(|&(of, _)| of != lane);
         self.unreleased.retain(|_, underway| underway.lane != lane);
     }
 }

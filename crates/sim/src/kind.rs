@@ -129,6 +129,11 @@ impl Kind {
         }
     }
 
+    /// Whether it can be cancelled by its handle, which then names nothing else meanwhile.
+    pub(crate) fn is_cancellable(self) -> bool {
+        matches!(self, Self::Connect | Self::Poll | Self::Watch)
+    }
+
     /// Whether `outcome` may come from an operation of this kind.
     pub(crate) fn fits(self, outcome: &Outcome) -> bool {
         match outcome {

@@ -4,6 +4,7 @@
 mod bench;
 mod cases {
     mod connections;
+    mod contract;
     mod datagrams;
     mod descriptors;
     mod faults;

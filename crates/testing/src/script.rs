@@ -210,6 +210,7 @@ impl Speaker {
     }
 
     fn leave(&mut self, breaks_off: bool) {
+        assert!(!self.is_over, "a connection is left once");
         if breaks_off {
             self.peer.reset()
         } else {

@@ -80,6 +80,8 @@ impl Keys {
             self.secret = self.derived(b"next");
             self.period += 1;
         }
+        // Keys that another process gave may be ahead.
+        assert!(self.period >= period, "keys reach the period that is asked for");
     }
 
     fn derived(&self, what: &[u8]) -> Secret {
@@ -151,6 +153,7 @@ impl Tickets {
             ring.reach(period);
             *keys = ring.clone();
         }
+        assert!(keys.period >= period, "a lane's keys are never behind its clock");
         keys
     }
 }

@@ -109,7 +109,6 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     fn send_datagrams(&mut self, handle: Handle, key: Key, trains: Trains) -> Option<Outcome> {
-        assert!(!trains.is_empty(), "nothing to send");
         let Some(endpoint) = self.endpoints.get(key) else { return Some(Departure::new(trains, false).end()) };
         let Kind::Datagrams(kind) = endpoint.kind else { unreachable!("trains are sent from a datagram socket") };
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");

@@ -115,7 +115,6 @@ impl<S: Source> ReadinessDriver<S> {
     /// Waits for a descriptor that the driver does not own. It is copied, so that it can be waited for twice, and
     /// stays what it is if its owner closes it.
     pub(super) fn poll(&mut self, handle: Handle, descriptor: i32, interest: Interest) -> Option<Outcome> {
-        assert!(interest.read || interest.write, "a poll waits for something");
         match self.begin_poll(handle, descriptor, interest) {
             Ok(()) => None,
             // What cannot be waited for, such as a file, is always ready (poll(2)).

@@ -5,9 +5,7 @@ use super::state::{Call, Memory, ReadinessDriver};
 use crate::answer::Answer;
 use crate::offload::{Ended, FileCall, LentMemory};
 use crate::warm;
-use corelane_seam::{
-    Completion, Fault, File, FileOp, FileOutcome, Handle, Lease, OffloadResult, OffloadWork, Outcome, WARM_BYTES_MAX,
-};
+use corelane_seam::{Completion, Fault, File, FileOp, FileOutcome, Handle, Lease, OffloadResult, OffloadWork, Outcome};
 use std::sync::Arc;
 
 impl<S: Source> ReadinessDriver<S> {
@@ -33,7 +31,6 @@ impl<S: Source> ReadinessDriver<S> {
                 self.file_call(handle, Memory::None, FileCall::Sync { file })
             }
             FileOp::Warm { file, offset, length } => {
-                assert!(length <= WARM_BYTES_MAX, "a helper works for one asker that long and no longer");
                 let Some(file) = self.file(&file) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
                 if let Some(bytes) = warm::resident(&file, offset, length) {
                     return Some(Outcome::File(FileOutcome::Warm { bytes, was_cold: false }));
@@ -59,7 +56,6 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     fn read(&mut self, handle: Handle, file: File, offset: u64, mut lease: Lease, until: usize) -> Option<Outcome> {
-        assert!(until > lease.len() && until <= lease.capacity(), "a read needs room, within the lease");
         let Some(file) = self.file(&file) else {
             return Some(Outcome::File(FileOutcome::Filled { lease, fault: Some(Fault::CANCELLED) }));
         };

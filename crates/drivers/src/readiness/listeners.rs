@@ -51,6 +51,8 @@ impl<S: Source> ReadinessDriver<S> {
 
     /// One that is armed stays so: it may be asked to accept again before there is a connection.
     pub(super) fn stop_accept(&mut self, key: Key, completions: &mut Vec<Completion>) {
+        let accepts = self.endpoints.get(key).is_none_or(|endpoint| endpoint.kind == Kind::Listener);
+        assert!(accepts, "only a listener accepts");
         self.cancel_receive(key, completions);
         let told = self.endpoints.get(key).is_some_and(|endpoint| endpoint.is_shared_listener() && endpoint.readable);
         if told {

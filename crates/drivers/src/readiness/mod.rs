@@ -51,6 +51,7 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     fn perform(&mut self, handle: Handle, op: Op, completions: &mut Vec<Completion>) {
+        op.check();
         let outcome = match op {
             Op::Stream(op) => self.perform_on_stream(handle, op, completions),
             Op::Datagram(op) => self.perform_on_datagrams(handle, op),
@@ -327,6 +328,7 @@ impl<S: Source> Driver for ReadinessDriver<S> {
 
     fn finish(&mut self, socket: Socket) {
         if let Some(endpoint) = self.socket(socket) {
+            assert!(endpoint.kind == Kind::Stream, "only a connection has a stream to end");
             sockets::finish(endpoint.descriptor.as_fd());
         }
     }

@@ -109,7 +109,6 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     fn begin_receive_into(&mut self, handle: Handle, key: Key, lease: Lease, until: usize) -> Option<Outcome> {
-        assert!(until > lease.len() && until <= lease.capacity(), "a receive needs room, within the lease");
         if self.endpoints.get(key).is_none() {
             return Some(Outcome::Stream(StreamOutcome::Filled { lease, fault: Some(Fault::CANCELLED) }));
         }
@@ -157,7 +156,6 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     fn send(&mut self, handle: Handle, key: Key, mut chain: Chain) -> Option<Outcome> {
-        assert!(!chain.is_empty(), "nothing to send");
         let Some(endpoint) = self.endpoints.get(key) else {
             return Some(Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: chain, fault: Some(Fault::CANCELLED) }));
         };

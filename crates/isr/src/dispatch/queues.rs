@@ -57,7 +57,9 @@ impl<P> Queues<P> {
     pub fn pop(&mut self, bucket: usize) -> Option<(P, Placed)> {
         let queue = &mut self.queues[bucket];
         let first = queue.packets.pop_front()?;
+        assert!(self.filled >> bucket & 1 == 1, "a queue that holds something is marked");
         queue.counts.run_queued();
+        assert_eq!(queue.packets.len(), queue.counts.length, "what is queued is counted");
         if queue.packets.is_empty() {
             self.filled &= !(1 << bucket);
         }

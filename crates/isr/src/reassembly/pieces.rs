@@ -79,9 +79,11 @@ impl<M: Memory> Pieces<M> {
 
     /// Puts a fragment, which does not clash, into its gap; returns what that cut of others.
     pub fn insert(&mut self, waiting: &mut Waiting, Gap { before, after }: Gap, mut fragment: Fragment<M>) -> Cuts {
+        assert!(fragment.start < fragment.end && !waiting.is_spoilt, "a piece has data, for a datagram that waits");
         let had = before.map_or(0, |before| self.pieces.at(before).end);
         let cut = had.saturating_sub(fragment.start);
         fragment.start += cut;
+        assert!(fragment.start < fragment.end, "what others cover as a whole clashes");
         let head = if fragment.start == 0 { fragment.head } else { 0 };
         fragment.memory.skip(fragment.head - head + cut);
         assert_eq!(fragment.memory.bytes().len(), head + fragment.end - fragment.start, "a piece is its headers and its data");

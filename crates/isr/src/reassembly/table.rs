@@ -192,6 +192,7 @@ impl<T> ReassemblyQueues<T> {
 
 /// Puts an entry in front of a list.
 fn link<T>(entries: &mut Slab<ReassemblyQueue<T>>, ends: &mut Ends, index: u32, links: Lists<T>) {
+    assert!(ends.newest.is_none() == (ends.length == 0) && ends.newest.is_none() == ends.oldest.is_none());
     *links(entries.at_mut(index)) = Links { newer: None, older: ends.newest };
     match ends.newest {
         Some(newest) => links(entries.at_mut(newest)).newer = Some(index),
@@ -204,6 +205,8 @@ fn link<T>(entries: &mut Slab<ReassemblyQueue<T>>, ends: &mut Ends, index: u32, 
 /// Takes an entry out of a list.
 fn unlink<T>(entries: &mut Slab<ReassemblyQueue<T>>, ends: &mut Ends, index: u32, links: Lists<T>) {
     let Links { newer, older } = std::mem::take(links(entries.at_mut(index)));
+    assert!(newer.is_none() == (ends.newest == Some(index)), "only the newest of a list has nobody in front of it");
+    assert!(older.is_none() == (ends.oldest == Some(index)), "only the oldest of a list has nobody behind it");
     match newer {
         Some(newer) => links(entries.at_mut(newer)).older = older,
         None => ends.newest = older,

@@ -67,8 +67,17 @@ impl Waiting {
         is_wrong.then_some(Reason::End)
     }
 
+    /// Asserts what holds of it between any two fragments.
+    pub fn check(&self) {
+        assert!(self.covered <= self.reaches, "no byte of a datagram is held twice");
+        assert!(self.total.is_none_or(|total| self.reaches <= total), "no piece ends behind the last");
+        assert!((self.pieces == 0) == self.first.is_none(), "a datagram has a first piece exactly when it has pieces");
+        assert!(!self.is_spoilt || self.pieces == 0 && self.total.is_none(), "what an overlap has ended holds nothing");
+    }
+
     /// Ends it by an overlap; returns what it was.
     pub fn spoil(&mut self) -> Self {
+        assert!(!self.is_spoilt, "an overlap ends a datagram once");
         let empty = Self { first: None, pieces: 0, covered: 0, reaches: 0, total: None, is_spoilt: true, ..*self };
         std::mem::replace(self, empty)
     }

@@ -73,6 +73,7 @@ fn without_fragment_header<M: Memory>(first: &mut M) -> bool {
 
 /// Writes length and congestion into a header, and of IPv4 that it is no fragment, and the checksum.
 fn mend(bytes: &mut [u8], length: usize, ecn: Ecn) {
+    assert!(length <= DATAGRAM_BYTES_MAX, "a header can name the length");
     let length = (length as u16).to_be_bytes();
     if bytes[0] >> 4 == 6 {
         bytes[4..6].copy_from_slice(&length);

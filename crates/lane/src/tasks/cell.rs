@@ -192,7 +192,8 @@ impl Woken {
         let cell = unsafe { Arc::from_raw(self.first) };
         self.first = next;
         // Acquire: what was done before the wakes. Release: the link has been read.
-        cell.state.fetch_and(!QUEUED, Ordering::AcqRel);
+        let before = cell.state.fetch_and(!QUEUED, Ordering::AcqRel);
+        assert!(before & QUEUED != 0, "who stands in the list is queued, else its link was not the lane's");
         Some(cell)
     }
 
@@ -226,6 +227,7 @@ impl Woken {
             oldest = cell;
             cell = next;
         }
+        assert!(!ptr::eq(newest, ASLEEP) && !ptr::eq(newest, CLOSED), "a mark is no cell");
         if self.first.is_null() {
             self.first = oldest;
         } else {

@@ -81,6 +81,16 @@ pub enum DatagramOutcome {
     },
 }
 
+impl DatagramOp {
+    /// [`Op::check`] of this kind.
+    #[inline]
+    pub(super) fn check(&self) {
+        if let Self::Send { trains, .. } = self {
+            assert!(!trains.is_empty(), "nothing to send");
+        }
+    }
+}
+
 impl From<DatagramOp> for Op {
     fn from(op: DatagramOp) -> Self {
         Self::Datagram(op)

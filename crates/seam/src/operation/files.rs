@@ -268,6 +268,22 @@ pub enum FileOutcome {
     Done,
 }
 
+impl FileOp {
+    /// [`Op::check`] of this kind.
+    #[inline]
+    pub(super) fn check(&self) {
+        match self {
+            Self::Read { lease, until, .. } => {
+                assert!(*until > lease.len() && *until <= lease.capacity(), "a read needs room, within the lease");
+            }
+            Self::Warm { length, .. } => {
+                assert!(*length <= WARM_BYTES_MAX, "a helper works for one asker that long and no longer");
+            }
+            _ => {}
+        }
+    }
+}
+
 impl From<FileOp> for Op {
     fn from(op: FileOp) -> Self {
         Self::File(op)

@@ -72,6 +72,18 @@ pub enum FrameOutcome {
     },
 }
 
+impl FrameOp {
+    /// [`Op::check`] of this kind.
+    #[inline]
+    pub(super) fn check(&self) {
+        match self {
+            Self::Receive { at_most, .. } => assert!(*at_most > 0, "a receive has room for a frame"),
+            Self::Send { frames, .. } => assert!(!frames.is_empty(), "nothing to send"),
+            Self::Open(_) | Self::StopReceive { .. } | Self::Close { .. } => {}
+        }
+    }
+}
+
 impl From<FrameOp> for Op {
     fn from(op: FrameOp) -> Self {
         Self::Frame(op)

@@ -64,6 +64,25 @@ pub enum Op {
     },
 }
 
+impl Op {
+    /// Asserts what an operation must be to be carried out, whatever it is asked of. Every driver calls this before it does anything, so that none, and no simulated
+    /// one above all, passes over what another panics at. What depends on the socket, such as its kind, each asserts itself.
+    ///
+    /// # Panics
+    /// If it asks for nothing (an empty send, a receive without room, a poll for neither), or for more than its bound.
+    #[inline]
+    pub fn check(&self) {
+        match self {
+            Self::Stream(op) => op.check(),
+            Self::Datagram(op) => op.check(),
+            Self::File(op) => op.check(),
+            Self::Frame(op) => op.check(),
+            Self::Poll { interest, .. } => assert!(interest.read || interest.write, "a poll waits for something"),
+            Self::StopReceive { .. } | Self::Close { .. } | Self::Offload(_) | Self::Cancel { .. } => {}
+        }
+    }
+}
+
 /// How an operation went.
 #[derive(Debug)]
 #[non_exhaustive]

@@ -165,6 +165,20 @@ pub enum StreamOutcome {
     },
 }
 
+impl StreamOp {
+    /// [`Op::check`] of this kind.
+    #[inline]
+    pub(super) fn check(&self) {
+        match self {
+            Self::ReceiveInto { lease, until, .. } => {
+                assert!(*until > lease.len() && *until <= lease.capacity(), "a receive needs room, within the lease");
+            }
+            Self::Send { chain, .. } => assert!(!chain.is_empty(), "nothing to send"),
+            Self::Accept { .. } | Self::StopAccept { .. } | Self::Connect { .. } | Self::Receive { .. } => {}
+        }
+    }
+}
+
 impl From<StreamOp> for Op {
     fn from(op: StreamOp) -> Self {
         Self::Stream(op)

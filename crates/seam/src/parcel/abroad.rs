@@ -4,6 +4,7 @@ use super::home::{HomeOwner, Return};
 use super::{AbroadCounts, AbroadLimits, ParcelRefused};
 use crate::instant::Instant;
 use crate::region::Region;
+use crate::slab::Slab;
 
 const NONE: u32 = u32::MAX;
 
@@ -30,8 +31,9 @@ pub(crate) struct Abroad<K> {
     home: HomeOwner,
     limits: AbroadLimits,
     bytes_max: usize,
-    away: Box<[Option<Away<K>>]>,
-    free: Vec<u32>,
+    /// By slots, of which the home side knows so many.
+    away: Slab<Away<K>>,
+    slots: usize,
     lines: Vec<Line>,
     /// Storage for the slots of those that are found; empty in between.
     found: Vec<u32>,
@@ -46,8 +48,8 @@ impl<K> Abroad<K> {
             home: HomeOwner::new(lane, slots),
             limits,
             bytes_max: bytes / AbroadLimits::PART,
-            away: (0..slots).map(|_| None).collect(),
-            free: (0..slots as u32).rev().collect(),
+            away: Slab::with_capacity(slots),
+            slots,
             lines: Vec::new(),
             found: Vec::new(),
             counts: AbroadCounts::default(),
@@ -58,7 +60,7 @@ impl<K> Abroad<K> {
     pub(crate) fn ask_to_leave(&mut self, bytes: usize, to: u16, now: Instant) -> Result<(), ParcelRefused> {
         let refused = if self.is_overdue(to, now) {
             ParcelRefused::Overdue
-        } else if self.free.is_empty() || self.counts.bytes + bytes > self.bytes_max {
+        } else if self.away.len() == self.slots || self.counts.bytes + bytes > self.bytes_max {
             ParcelRefused::TooMuch
         } else {
             return Ok(());
@@ -69,28 +71,22 @@ impl<K> Abroad<K> {
 
     /// Enters what leaves, which may; returns the right to bring it home.
     pub(crate) fn leave(&mut self, kept: K, bytes: usize, to: u16, now: Instant) -> Return {
-        // reason: callers have asked whether it may leave.
-        let slot = self.free.pop().expect("who may leave has a slot");
+        assert!(self.away.len() < self.slots, "who may leave has a slot");
         if self.lines.len() <= to as usize {
             self.lines.resize(to as usize + 1, Line { first: NONE, last: NONE });
         }
         let line = &mut self.lines[to as usize];
-        let before = std::mem::replace(&mut line.last, slot);
-        if before == NONE {
-            line.first = slot;
-        } else {
-            self.at(before).after = slot;
+        let before = line.last;
+        let slot = self.away.insert(Away { kept, bytes, to, sent: now, before, after: NONE }).index;
+        line.last = slot;
+        match before {
+            NONE => line.first = slot,
+            before => self.away.at_mut(before).after = slot,
         }
-        self.away[slot as usize] = Some(Away { kept, bytes, to, sent: now, before, after: NONE });
         self.counts.parcels += 1;
         self.counts.bytes += bytes;
         self.counts.sent += 1;
         self.home.right(slot)
-    }
-
-    fn at(&mut self, slot: u32) -> &mut Away<K> {
-        // reason: it leaves its line when it is back.
-        self.away[slot as usize].as_mut().expect("a parcel in a line is away")
     }
 
     /// A parcel of this region is back; returns what was kept for it, and an error if it is another region's.
@@ -99,20 +95,21 @@ impl<K> Abroad<K> {
     }
 
     fn back(&mut self, slot: u32) -> K {
-        // reason: its right is used up with this.
-        let away = self.away[slot as usize].take().expect("a parcel comes home once");
+        let away = self.away.remove_at(slot);
+        let line = &mut self.lines[away.to as usize];
+        assert!((away.before == NONE) == (line.first == slot), "only the first of a line has nobody before it");
+        assert!((away.after == NONE) == (line.last == slot), "only the last of a line has nobody behind it");
         match away.before {
-            NONE => self.lines[away.to as usize].first = away.after,
-            before => self.at(before).after = away.after,
+            NONE => line.first = away.after,
+            before => self.away.at_mut(before).after = away.after,
         }
         match away.after {
-            NONE => self.lines[away.to as usize].last = away.before,
-            after => self.at(after).before = away.before,
+            NONE => line.last = away.before,
+            after => self.away.at_mut(after).before = away.before,
         }
-        self.free.push(slot);
         self.counts.parcels -= 1;
         self.counts.bytes -= away.bytes;
-        assert!(self.counts.parcels + self.free.len() == self.away.len(), "each slot is free or away");
+        assert!(self.counts.parcels == self.away.len(), "each parcel that is counted is away");
         away.kept
     }
 
@@ -134,9 +131,8 @@ impl<K> Abroad<K> {
     /// Whether the lane keeps something longer than it may.
     fn is_overdue(&self, lane: u16, now: Instant) -> bool {
         let Some(line) = self.lines.get(lane as usize).filter(|line| line.first != NONE) else { return false };
-        // reason: it leaves its line when it is back.
-        let oldest = self.away[line.first as usize].as_ref().expect("a parcel in a line is away");
-        self.is_late(oldest, now)
+        // It leaves its line when it is back.
+        self.is_late(self.away.at(line.first), now)
     }
 
     fn is_late(&self, away: &Away<K>, now: Instant) -> bool {
@@ -146,7 +142,7 @@ impl<K> Abroad<K> {
     /// What is away, and how many of that are overdue at the time `now`.
     pub(crate) fn counts(&self, now: Instant) -> AbroadCounts {
         let is_overdue = |away: &&Away<K>| self.is_late(away, now);
-        AbroadCounts { overdue: self.away.iter().flatten().filter(is_overdue).count(), ..self.counts }
+        AbroadCounts { overdue: self.away.values().filter(is_overdue).count(), ..self.counts }
     }
 
     /// The lane has ended, and nobody there uses the region any more: it is freed with the last parcel, or now.

@@ -48,7 +48,10 @@ impl State {
             DatagramOp::Bind(bind) => return self.bind_later(lane, asked, &bind),
             DatagramOp::Receive { socket, .. } | DatagramOp::Send { socket, .. } => socket,
         };
-        match (self.asked_socket(lane, asked, socket), op) {
+        let body = self.asked_socket(lane, asked, socket);
+        let fits = body.as_ref().is_none_or(|body| matches!(body, Body::Datagram { .. }));
+        assert!(fits, "{op:?} is asked of a socket of another kind");
+        match (body, op) {
             (Some(Body::Datagram { receive: receive @ None, .. }), DatagramOp::Receive { mut into, .. }) => {
                 into.clear();
                 *receive = Some((asked, into));
@@ -57,6 +60,7 @@ impl State {
             (Some(&mut Body::Datagram { port, .. }), DatagramOp::Send { trains, .. }) => {
                 self.send_datagrams(lane, asked, socket, port, trains);
             }
+            // The socket is closed, or has one under way, which the books have noted.
             (_, op) => self.complete(lane, asked, Some(socket), refused(op)),
         }
     }

@@ -92,6 +92,11 @@ impl Driver for SimDriver {
             .map(|bound| bound.0)
     }
 
+    fn leave_behind(&mut self, socket: Socket) {
+        let is_connection = matches!(self.world.0.borrow().lanes[self.lane].sockets.peek(socket), Some(Body::Stream(_)));
+        assert!(!is_connection, "what others go on with is no connection");
+    }
+
     fn local_address(&self, socket: Socket) -> Result<Address, Fault> {
         let state = self.world.0.borrow();
         match state.lanes[self.lane].sockets.peek(socket) {
@@ -112,15 +117,18 @@ impl Driver for SimDriver {
 
     fn refuse_new(&mut self, listener: Socket) {
         let state = &mut *self.world.0.borrow_mut();
-        if let Some(Body::Listener { port, .. }) = state.lanes[self.lane].sockets.open(listener) {
-            let port = *port;
+        if let Some(body) = state.lanes[self.lane].sockets.open(listener) {
+            let &mut Body::Listener { port, .. } = body else { panic!("only a listener can refuse") };
             state.refuse_new(port);
         }
     }
 
     fn finish(&mut self, socket: Socket) {
         let state = &mut *self.world.0.borrow_mut();
-        if let Some(&mut StreamSocket { stream, side, .. }) = state.lanes[self.lane].sockets.stream(socket) {
+        if let Some(body) = state.lanes[self.lane].sockets.open(socket) {
+            let &mut Body::Stream(StreamSocket { stream, side, .. }) = body else {
+                panic!("only a connection has a stream to end")
+            };
             state.finish_end(stream, side);
         }
     }
@@ -134,6 +142,7 @@ impl Driver for SimDriver {
     }
 
     fn push(&mut self, handle: Handle, op: Op) {
+        op.check();
         let state = &mut *self.world.0.borrow_mut();
         let number = state.ledger.enter(self.lane, handle, &op);
         state.log.note(state.clock.now(), Site::Lane(self.lane), "pushes", Detail::Handle(handle));

@@ -38,7 +38,9 @@ impl State {
             | StreamOp::ReceiveInto { socket, .. }
             | StreamOp::Send { socket, .. } => socket,
         };
-        match (self.asked_socket(lane, asked, socket), op) {
+        let body = self.asked_socket(lane, asked, socket);
+        assert!(body.as_ref().is_none_or(|body| fits(body, &op)), "{op:?} is asked of a socket of another kind");
+        match (body, op) {
             (Some(Body::Listener { accept: accept @ None, .. }), StreamOp::Accept { .. }) => *accept = Some(asked),
             (Some(Body::Stream(StreamSocket { receive: receive @ None, .. })), StreamOp::Receive { .. }) => {
                 *receive = Some(Receiving { asked, into: None });
@@ -50,6 +52,7 @@ impl State {
                 *send = Some((asked, chain));
                 return self.attempt_send(lane, socket);
             }
+            // The socket is closed, or has one under way, which the books have noted.
             (_, op) => return self.complete(lane, asked, Some(socket), refused(op)),
         }
         self.wake_socket(lane, socket);
@@ -180,7 +183,9 @@ impl State {
     fn fill(&mut self, lane: usize, socket: Socket, lease: &mut Lease, until: usize, readable: usize) -> usize {
         let Some(at) = self.lanes[lane].sockets.stream(socket) else { return 0 };
         let (name, side) = (at.stream, at.side);
-        let room = lease.room().min(until.saturating_sub(lease.len()));
+        // Memory of the driver's own may be smaller than a receive is to bring.
+        let room = lease.room().min(until - lease.len());
+        assert!(room > 0, "a receive needs room, within the lease");
         let mut bytes = readable.min(room);
         if bytes > 1 && self.strikes(FaultKind::ShortRead) {
             bytes = self.random.one_to(bytes - 1);
@@ -298,6 +303,15 @@ impl State {
             slot.holds -= 1;
             self.complete_close(lane, socket);
         }
+    }
+}
+
+/// Whether an operation can be asked of a socket of this kind.
+fn fits(body: &Body, op: &StreamOp) -> bool {
+    match body {
+        Body::Listener { .. } => matches!(op, StreamOp::Accept { .. } | StreamOp::StopAccept { .. }),
+        Body::Stream(_) => matches!(op, StreamOp::Receive { .. } | StreamOp::ReceiveInto { .. } | StreamOp::Send { .. }),
+        Body::Datagram { .. } => false,
     }
 }
 

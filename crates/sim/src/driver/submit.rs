@@ -21,11 +21,11 @@ impl State {
 
     fn start(&mut self, lane: usize, asked: Asked, op: Op) {
         match op {
-            Op::Stream(StreamOp::StopAccept { listener }) => self.stop_socket(lane, listener),
+            Op::Stream(StreamOp::StopAccept { listener }) => self.stop_accept(lane, listener),
             Op::Stream(op) => self.start_on_stream(lane, asked, op),
             Op::Datagram(op) => self.start_on_datagrams(lane, asked, op),
             Op::File(op) => self.start_on_file(lane, asked, op),
-            Op::StopReceive { socket } => self.stop_socket(lane, socket),
+            Op::StopReceive { socket } => self.stop_receive(lane, socket),
             Op::Close { socket, reset } => self.close(lane, asked, socket, reset),
             Op::Poll { descriptor, interest } => self.poll(lane, asked, descriptor, interest),
             Op::Offload(work) => self.offload(lane, asked, work),
@@ -82,12 +82,22 @@ impl State {
         }
     }
 
-    fn stop_socket(&mut self, lane: usize, socket: Socket) {
+    fn stop_accept(&mut self, lane: usize, listener: Socket) {
+        let Some(body) = self.lanes[lane].sockets.open(listener) else { return };
+        let Body::Listener { accept, .. } = body else { panic!("only a listener accepts") };
+        let Some(Asked { number, .. }) = *accept else { return };
+        self.stop_soon(lane, Stop { number, socket: Some(listener) });
+    }
+
+    fn stop_receive(&mut self, lane: usize, socket: Socket) {
         let number = match self.lanes[lane].sockets.open(socket) {
-            Some(Body::Listener { accept: Some(asked), .. }) => asked.number,
+            Some(Body::Listener { accept, .. }) => {
+                assert!(accept.is_none(), "accepting is stopped by its own operation");
+                return;
+            }
             Some(Body::Stream(StreamSocket { receive: Some(receiving), .. })) => receiving.asked.number,
             Some(Body::Datagram { receive: Some((asked, _)), .. }) => asked.number,
-            _ => return,
+            Some(Body::Stream(_) | Body::Datagram { .. }) | None => return,
         };
         self.stop_soon(lane, Stop { number, socket: Some(socket) });
     }

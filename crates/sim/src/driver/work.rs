@@ -124,7 +124,8 @@ impl State {
         if let Some(fault) = self.files.unreadable(content) {
             return Outcome::File(FileOutcome::Filled { lease, fault: Some(fault) });
         }
-        let room = lease.room().min(until.saturating_sub(lease.len()));
+        assert!(until > lease.len() && until <= lease.capacity(), "a read needs room, within the lease");
+        let room = until - lease.len();
         let mut bytes = self.files.slice(content, offset, room as u64).len();
         if bytes > 1 && self.strikes(FaultKind::ShortFileRead) {
             bytes = self.random.one_to(bytes - 1);

@@ -144,13 +144,13 @@ impl EchoLane {
         if let Some(listener) = self.listener {
             self.driver.refuse_new(listener);
         }
-        for socket in [self.listener, self.port].into_iter().flatten() {
-            let op = if self.random.below(2) == 0 {
-                Op::Stream(StreamOp::StopAccept { listener: socket })
-            } else {
-                Op::StopReceive { socket }
-            };
-            self.driver.push(Handle::new(CLOSE_OTHER, 9, 0), op);
+        let accepting = self.listener.map(|listener| (listener, Op::Stream(StreamOp::StopAccept { listener })));
+        let receiving = self.port.map(|socket| (socket, Op::StopReceive { socket }));
+        for (socket, stop) in accepting.into_iter().chain(receiving) {
+            // A close ends by itself what is under way.
+            if self.random.below(2) == 0 {
+                self.driver.push(Handle::new(CLOSE_OTHER, 9, 0), stop);
+            }
             self.driver.push(Handle::new(CLOSE_OTHER, socket.index, 0), Op::Close { socket, reset: false });
         }
     }

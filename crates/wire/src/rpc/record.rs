@@ -86,6 +86,8 @@ impl Records {
     /// Holds a mark against the limits. A fragment that is not the last needs one more behind it.
     fn check(&self, length: u32, is_last: bool) -> Result<(), Error> {
         let RecordLimits { bytes, fragments } = self.limits;
+        assert!(self.joined == 0 || self.fragments > 0, "bytes that passed were a fragment's");
+        assert!(self.joined <= bytes && self.fragments <= fragments, "what passed was within the limits");
         let got = u64::from(self.joined) + u64::from(length);
         if got > u64::from(bytes) {
             return Err(Error::RecordTooLong { limit: bytes, got });

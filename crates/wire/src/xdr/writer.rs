@@ -107,13 +107,15 @@ impl<'a> Writer<'a> {
         self.put(&[0; 3][..padding(bytes)])
     }
 
-    /// Drops all but the first `length` bytes written; nothing if there are fewer.
+    /// Drops all but the first `length` bytes, which have been written.
     pub(crate) fn truncate(&mut self, length: usize) {
-        self.length = self.length.min(length);
+        assert!(length <= self.length, "what is kept was written");
+        self.length = length;
     }
 
     /// Overwrites the four bytes at `at`, which have been written.
     pub(crate) fn patch(&mut self, at: usize, bytes: [u8; 4]) {
+        assert!(at + bytes.len() <= self.length, "what is overwritten was written");
         self.memory[at..at + 4].copy_from_slice(&bytes);
     }
 }
