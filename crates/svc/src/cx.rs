@@ -54,7 +54,7 @@ pub struct Cx<'a, T: Talk = Silent> {
     pub(crate) kit: &'a mut Kit,
     table: &'a mut LaneTable,
     pub(crate) post: &'a mut Post<T>,
-    service: u16,
+    pub(crate) service: u16,
     pub(crate) current: Option<ConnectionId>,
     socket: Option<SocketId>,
     pub(crate) met: &'a mut Met,
