@@ -90,3 +90,43 @@ fn asynchronous_services_hear_what_threads_say_and_count_it() {
     let value = |service: usize, name: &str| services[service].values.all().find(|value| value.name == name).unwrap().value;
     assert_eq!((value(0, "messages_heard"), value(0, "messages_dropped"), value(1, "messages_dropped")), (200, 0, 3));
 }
+
+#[test]
+fn who_speaks_faster_than_a_lane_hears_waits_for_room() {
+    let (go_on, goes_on) = mpsc::channel::<()>();
+    let gate = std::sync::Arc::new(std::sync::Mutex::new(goes_on));
+    let running = Lanes::per_core()
+        .lanes(1)
+        .client(move |_| {
+            let gate = gate.clone();
+            let idle = aio::main(async |_: Lane<Says<u64>>| std::future::pending::<()>().await);
+            // The first message holds the lane.
+            idle.hearing(async move |_, _, number| {
+                if number == 0 {
+                    gate.lock().unwrap().recv().unwrap();
+                }
+            })
+        })
+        .named("ears")
+        .start()
+        .unwrap();
+    let outside = running.outside();
+    let ears = outside.service::<Says<u64>>("ears").unwrap();
+    let refused = (0..).find_map(|number| ears.send(0, number).err()).unwrap();
+    assert_eq!(refused.why, Silence::Full);
+    let error: Box<dyn std::error::Error> = refused.into();
+    assert!(error.to_string().contains("slower than who speaks"), "{error}");
+    let waiting = std::thread::spawn({
+        let ears = ears.clone();
+        move || {
+            ears.room(0).wait();
+            ears.send(0, 1)
+        }
+    });
+    go_on.send(()).unwrap();
+    waiting.join().unwrap().unwrap();
+    outside.drain();
+    running.wait().unwrap();
+    ears.room(0).wait();
+    assert_eq!(ears.send(0, 1).unwrap_err().why, Silence::Gone);
+}

@@ -412,7 +412,7 @@ impl Link {
         let own = &mut *self.own.borrow_mut();
         assert!(own.speech == Speech::Goes, "there is no room for who has said all");
         own.seal();
-        own.room = own.room.saturating_sub(segment.charged().max(1));
+        own.room = own.room.saturating_sub(segment.held().max(1));
         own.chain.push(segment);
         self.touch(own);
     }
@@ -422,7 +422,7 @@ impl Link {
         let own = &mut *self.own.borrow_mut();
         assert!(own.speech == Speech::Goes, "there is no room for who has said all");
         own.seal();
-        own.room = own.room.saturating_sub(chain.charged().max(1));
+        own.room = own.room.saturating_sub(chain.held().max(1));
         match own.chain.is_empty() {
             true => std::mem::swap(&mut own.chain, chain),
             false => own.chain.append(chain),

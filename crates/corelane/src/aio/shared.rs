@@ -6,6 +6,7 @@ use super::link::{Link, Touched};
 use super::sleeps::Sleeps;
 use super::waits::{Done, Waits};
 use corelane_lane::tasks::Spawner;
+use corelane_seam::parcel::Guests;
 use corelane_seam::slab::Key;
 use corelane_seam::{Address, Arena};
 use corelane_svc::{Call, Cx, Limits, Talk};
@@ -53,6 +54,7 @@ pub(super) struct Shared<T: Talk> {
     pub(super) lane: usize,
     pub(super) lanes: usize,
     pub(super) arena: Arena,
+    pub(super) guests: Guests,
     pub(super) limits: Limits,
     pub(super) touched: Rc<Touched>,
     pub(super) spawner: Spawner,
@@ -72,6 +74,7 @@ impl<T: Talk> Shared<T> {
             lane: cx.lane(),
             lanes: cx.lanes(),
             arena: cx.arena().clone(),
+            guests: cx.guests().clone(),
             limits: *cx.limits(),
             touched: Rc::new(Touched::new(cx.nudge())),
             spawner: cx.spawner(),

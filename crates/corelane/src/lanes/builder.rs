@@ -11,6 +11,7 @@ use corelane_lane::LaneSettings;
 use corelane_os::handed::Handed;
 use corelane_rss::Transport;
 use corelane_seam::Tuning as DriverSettings;
+use corelane_seam::parcel::AbroadLimits;
 use corelane_steer::Settings;
 use corelane_svc::{
     DatagramService, LANE_CONNECTIONS_MAX, Limits, MakeTransform, Peer, Services, Side, StreamService, Transform,
@@ -83,6 +84,7 @@ pub struct Lanes {
     pub(crate) memory_is_asked: bool,
     /// None if nobody watches for turns that take too long.
     pub(crate) stall: Option<Duration>,
+    pub(crate) parcels: AbroadLimits,
     pub(crate) connections_max: u32,
     /// None until somebody sets some.
     pub(crate) limits: Option<Limits>,
@@ -110,6 +112,7 @@ impl Lanes {
             settings: LaneSettings::default(),
             memory_is_asked: false,
             stall: None,
+            parcels: AbroadLimits::default(),
             connections_max: LANE_CONNECTIONS_MAX,
             limits: None,
             services: Vec::new(),
@@ -212,6 +215,13 @@ impl Lanes {
     pub fn lane_settings(mut self, settings: LaneSettings) -> Self {
         self.settings = settings;
         self.memory_is_asked = true;
+        self
+    }
+
+    /// How many parcels of each lane's memory other lanes may have at once, and for how long one may be away ([`AbroadLimits`]); an eighth of that memory in any case. It
+    /// counts where a service lends ([`Cx::lend`](crate::Cx::lend)), and costs each lane 50 bytes a parcel that may be away there. What is out of range is refused at the start, with the range.
+    pub fn parcels(mut self, limits: AbroadLimits) -> Self {
+        self.parcels = limits;
         self
     }
 

@@ -4,7 +4,7 @@ use crate::admin::dispatch;
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::driver::DriverKind;
-use corelane_lane::{Control, Ear, Homing, Mesh, Silence, Tell, Unheard};
+use corelane_lane::{Control, Ear, Mesh, Silence, Tell, Unheard};
 use corelane_os::random::secret;
 use corelane_os::rights::locked_bytes_max;
 use corelane_rss::{FlowHasher, Table};
@@ -323,13 +323,13 @@ fn words_of(changes: Vec<(IpAddr, bool)>) -> Vec<String> {
 }
 
 impl LaneFrames {
-    /// Puts the stack on a lane's driver, on the lane's own thread; beside it stand two works.
+    /// Puts the stack on a lane's driver, on the lane's own thread; beside it stands a work, and another that brings frames home to what comes last.
     pub(crate) fn put_on<D: Driver>(
         self,
         driver: D,
         arena: &Arena,
         tuning: Tuning,
-    ) -> Result<(Stack<D>, Packets, Homing), Error> {
+    ) -> Result<(Stack<D>, Packets, (Post, Mesh<Parcel>)), Error> {
         let refused = |why: String| Error::Setting { name: "packet", why };
         let (memory, post) = (FrameMemory::new(self.frames, FRAME_BYTES)?, Post::default());
         let number = u16::try_from(self.lane).map_err(|_| refused(format!("lane {} has no port", self.lane)))?;
@@ -341,7 +341,7 @@ impl LaneFrames {
         if let Some(mut addresses) = self.addresses {
             packets.set_lookout(Box::new(move || words_of(addresses.take())));
         }
-        Ok((stack, packets, Homing::new(post, self.homing)))
+        Ok((stack, packets, (post, self.homing)))
     }
 }
 
