@@ -128,7 +128,9 @@ impl Lanes {
         self
     }
 
-    /// Only these CPUs, lane by lane in this order.
+    /// Only these CPUs, by number, lane by lane in this order; with fewer lanes than CPUs the first of them, with more from the first one on again. Unless
+    /// [`Lanes::lanes`] says how many lanes, there is one for each of them, but no more than the control group pays for. An empty list, and a CPU that is not there or that
+    /// the process may not use (its affinity), are refused at the start with [`Error::Setting`].
     pub fn cpus(mut self, cpus: Vec<usize>) -> Self {
         self.cpus = Some(cpus);
         self
@@ -225,7 +227,10 @@ impl Lanes {
         self
     }
 
-    /// Connections of all services that one lane has at once; by default [`LANE_CONNECTIONS_MAX`].
+    /// Connections of all services that one lane has at once, accepted and opened; by default [`LANE_CONNECTIONS_MAX`], 100,000. Any number will do; how many there can be is up to
+    /// the descriptors that the lane may have (`ulimit -n`), too. At the bound the lane accepts no more until one has ended: who comes waits in the listeners' queues (`connections_cap_hits`); and a
+    /// connection that a service would open is refused to it ([`ServiceError::Full`](crate::service::ServiceError::Full)). Each service has a bound of its own below it
+    /// ([`Limits::connections_max`]).
     pub fn connections_max(mut self, connections: u32) -> Self {
         self.connections_max = connections;
         self
