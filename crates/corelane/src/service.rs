@@ -50,18 +50,18 @@ pub use corelane_lane::tasks::Spawner;
 pub use corelane_lane::{Silence, Unheard, WORDS_MAX};
 pub use corelane_os::journal;
 pub use corelane_rss::{Bucket, FlowId, HashType};
+pub use corelane_seam::parcel::{AbroadLimits, Guest, Guests, Parcel, ParcelRefused};
 pub use corelane_seam::{
     ARENA_BYTES_MAX, Address, AddressError, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams,
     Error as ArenaError, Fault, File, FileFacts, FileKind, FileName, FileOutcome, FilePart, Instant, Interest, LEASE_BYTES_MAX,
     Lease, Link, OffloadResult, OpenOptions, Outcome, Random, Reason, Segment, Shared, Socket, StreamOptions,
     TRAIN_DATAGRAMS_MAX, Unix,
 };
-pub use corelane_seam::parcel::{AbroadLimits, Guest, Guests, Parcel, ParcelRefused};
 pub use corelane_svc::{
     Asking, Asks, Call, ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Hold, Input,
     LANE_CONNECTIONS_MAX, Learned, Lends, Limits, Lost, MakeTransform, Next, Notes, Nudge, Order, Origin, Output, OutputWriter,
-    PASS_BYTES, Passage, Peer, Progress, Refused, Remote, RemoteReply, Replies, Room, Says, Side, Silent, SocketId, StreamService,
-    Taken, Talk, Ticket, Timer, Transform, TransformError, Watch, When, Writer,
+    PASS_BYTES, Passage, Peer, Progress, Refused, Remote, RemoteReply, Replies, Room, Says, Side, Silent, SocketId,
+    StreamService, Taken, Talk, Ticket, Timer, Transform, TransformError, Watch, When, Writer,
 };
 pub use corelane_watch::{Counted, Declaration, Joined, Kind, OwnCounter, ServiceCounter};
 

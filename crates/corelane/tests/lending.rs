@@ -3,8 +3,8 @@
 
 use corelane::service::parts::AbroadCounts;
 use corelane::service::{
-    AbroadLimits, Asking, Asks, Call, Chain, Hold, Lease, Lends, Limits, Lost, Order, Origin, Parcel, ParcelRefused,
-    Says, ServiceCounter, Shared, Ticket,
+    AbroadLimits, Asking, Asks, Call, Chain, Hold, Lease, Lends, Limits, Lost, Order, Origin, Parcel, ParcelRefused, Says,
+    ServiceCounter, Shared, Ticket,
 };
 use corelane::testing::{Faults, MS, Nobody, Peer as Client, Rig, RigPlan, S, Status, World, patient, simulate};
 use corelane::{Cx, Input, Next, Output, Peer, StreamService};
@@ -226,7 +226,11 @@ fn no_byte_is_copied_of_what_is_lent() {
     rig.wait(MS);
     assert_eq!((rig.count(ServiceCounter::BytesCopied), rig.count(ServiceCounter::ParcelsSent)), (before, 3));
     let counts = away(&rig);
-    assert_eq!((counts[1 - lane].sent, counts[1 - lane].parcels, counts[1 - lane].found), (3, 0, 0), "they went home by their channel");
+    assert_eq!(
+        (counts[1 - lane].sent, counts[1 - lane].parcels, counts[1 - lane].found),
+        (3, 0, 0),
+        "they went home by their channel"
+    );
     client.finish();
     rig.close(&mut Nobody);
 }
@@ -234,7 +238,8 @@ fn no_byte_is_copied_of_what_is_lent() {
 #[test]
 fn an_output_counts_what_it_holds_of_others() {
     let book = Rc::default();
-    let (mut rig, client, lane) = library(AbroadLimits::default(), patient().output_high(64 << 10).requests_in_flight_max(4), &book);
+    let (mut rig, client, lane) =
+        library(AbroadLimits::default(), patient().output_high(64 << 10).requests_in_flight_max(4), &book);
     let key = elsewhere(lane);
     client.send(format!("{key}\n").repeat(200).as_bytes());
     rig.wait(S);

@@ -61,7 +61,9 @@ pub enum Silence {
 impl fmt::Display for Silence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Gone => "nobody hears there: the lane has ended, or has no such service any more; say it to another lane, or give up",
+            Self::Gone => {
+                "nobody hears there: the lane has ended, or has no such service any more; say it to another lane, or give up"
+            }
             Self::Full => "as much waits there as may: whoever hears it is slower than who speaks; wait for room, or say less",
         })
     }

@@ -108,6 +108,7 @@ impl<T: Talk> Shared<T> {
         }
         let (awaited, forgotten) = std::mem::take(list).into_iter().partition(|entry| waits.has(key(entry)));
         *list = awaited;
+        assert!(list.len() <= waits.len(), "who waits stands in a list once");
         // What they asked is the users', and its drop may use this lane.
         drop(waits);
         drop::<VecDeque<E>>(forgotten);

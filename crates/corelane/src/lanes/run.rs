@@ -611,7 +611,12 @@ impl LaneStart {
         Ok(())
     }
 
-    fn into_lane<D: Driver>(mut self, mut driver: D, arena: Arena, beside: Option<(Packets, Homeward)>) -> Result<Lane<D>, Error> {
+    fn into_lane<D: Driver>(
+        mut self,
+        mut driver: D,
+        arena: Arena,
+        beside: Option<(Packets, Homeward)>,
+    ) -> Result<Lane<D>, Error> {
         let mut services = Services::new(self.connections_max);
         services.descriptors(self.descriptors);
         services.set_exchange(self.lane, self.exchange);
