@@ -1,8 +1,8 @@
 //! Where the services of one program on all its lanes find each other, and where the world outside finds them.
 
 use crate::post::{Ends, Post};
-use crate::remote::{Outer, Remote, WakeOutside};
-use crate::room::Door;
+use crate::remote::{Outer, Remote};
+use crate::room::{Door, WakeOutside};
 use crate::talk::Talk;
 use corelane_lane::{Control, Mesh, Tell};
 use corelane_seam::parcel::Parcel;

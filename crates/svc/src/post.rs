@@ -415,7 +415,7 @@ mod tests {
         let control = Control::new(1);
         let (tell, mut ears) = control.words();
         let (mesh, ear) = (Mesh::between(&control, 1).remove(0), ears.remove(0));
-        let wake: crate::remote::WakeOutside = std::sync::Arc::new(std::task::Waker::wake);
+        let wake: crate::room::WakeOutside = std::sync::Arc::new(std::task::Waker::wake);
         let door = Door::of_lanes(1, &wake).remove(0);
         let mut post: Post<Says<u8>> = Post::new(Some(Ends { mesh, ear, door, capacity: 1 }));
         assert!(tell.tell(0, Outer::Message(1)).is_ok());

@@ -1,6 +1,6 @@
 //! How the world outside of the lanes speaks to a service: from any thread, and from any runtime's tasks.
 
-use crate::room::{Door, Room};
+use crate::room::{Door, Room, WakeOutside};
 use crate::talk::{Lost, Talk};
 use corelane_lane::{Silence, Tell, Unheard};
 use std::fmt;
@@ -14,10 +14,6 @@ pub(crate) enum Outer<T: Talk> {
     Message(T::Message),
     Question(T::Question, Asked<T::Answer>),
 }
-
-/// Wakes a task of the world outside, on behalf of a lane's thread. A lane's thread may have a descriptor table of its own, while a runtime's waker uses the runtime's
-/// descriptors: then whoever makes the lanes has a thread with the runtime's table do this.
-pub type WakeOutside = Arc<dyn Fn(Waker) + Send + Sync>;
 
 /// Where an answer is waited for.
 struct Awaited<A> {

@@ -1,12 +1,14 @@
 //! Room for what is said from outside the lanes: how many questions wait there, and who waits for less.
 
-use crate::remote::WakeOutside;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+
+/// Wakes a task of the world outside, on behalf of a lane's thread. A lane's thread may have a descriptor table of its own, while a runtime's waker uses the runtime's
+/// descriptors: then whoever makes the lanes has a thread with the runtime's table do this.
+pub type WakeOutside = Arc<dyn Fn(Waker) + Send + Sync>;
 
 /// Who waits for room at one lane, by number.
 #[derive(Default)]
@@ -94,10 +96,11 @@ impl Room {
 
     /// Blocks the thread until there is room. Not for a lane's own thread.
     pub fn wait(self) {
-        let waker = Waker::from(Arc::new(Parked(thread::current())));
+        let parked = Arc::<Parked>::default();
+        let waker = Waker::from(parked.clone());
         let mut room = pin!(self);
         while room.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-            thread::park();
+            parked.wait();
         }
     }
 
@@ -141,11 +144,24 @@ impl std::fmt::Debug for Room {
     }
 }
 
-/// A thread that waits.
-struct Parked(Thread);
+/// A thread that waits until it is woken.
+#[derive(Default)]
+struct Parked {
+    is_woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Parked {
+    fn wait(&self) {
+        let is_woken = self.is_woken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_woken = self.changed.wait_while(is_woken, |is_woken| !*is_woken).unwrap_or_else(PoisonError::into_inner);
+        *is_woken = false;
+    }
+}
 
 impl Wake for Parked {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        *self.is_woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
     }
 }

@@ -179,6 +179,9 @@ fn ring_of(frames: usize) -> usize {
     RING.min(1 << (frames / 2).ilog2())
 }
 
+/// Where a lane's parcels come home to, and by which channels.
+pub(crate) type Homeward = (Post, Mesh<Parcel>);
+
 /// What one lane's thread makes its port and its stack of.
 pub(crate) struct LaneFrames {
     lane: usize,
@@ -329,7 +332,7 @@ impl LaneFrames {
         driver: D,
         arena: &Arena,
         tuning: Tuning,
-    ) -> Result<(Stack<D>, Packets, (Post, Mesh<Parcel>)), Error> {
+    ) -> Result<(Stack<D>, Packets, Homeward), Error> {
         let refused = |why: String| Error::Setting { name: "packet", why };
         let (memory, post) = (FrameMemory::new(self.frames, FRAME_BYTES)?, Post::default());
         let number = u16::try_from(self.lane).map_err(|_| refused(format!("lane {} has no port", self.lane)))?;

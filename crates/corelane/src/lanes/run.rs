@@ -13,7 +13,7 @@ use crate::lanes::claims::{claim_places, refuse_shared_addresses};
 use crate::lanes::drained::Drained;
 use crate::lanes::driver::{DriverKind, check, choose};
 use crate::lanes::ending::{Lives, Waiter};
-use crate::lanes::frames::{self, LaneFrames, PacketPort, Placing};
+use crate::lanes::frames::{self, Homeward, LaneFrames, PacketPort, Placing};
 use crate::lanes::handed;
 use crate::lanes::live::LiveLimits;
 use crate::lanes::outside::Outside;
@@ -26,13 +26,13 @@ use crate::lanes::take_over::taking::Taken;
 use crate::lanes::unbroken::unbroken;
 use crate::lanes::url::Url;
 use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
-use corelane_lane::{Control, Ear, Homing, Kit, Lane, LaneSettings, Mesh, Order, Report, Tell, Works};
+use corelane_lane::{Control, Ear, Homing, Kit, Lane, LaneSettings, Order, Report, Tell, Works};
 use corelane_os::claim::claim;
 use corelane_os::runner::{LaneThread, own_descriptors, raise_descriptor_limit, spawn};
 use corelane_os::signals::Signals;
 use corelane_os::{passing, report, sockets};
 use corelane_rss::Transport;
-use corelane_seam::parcel::{AbroadLimits, Parcel, Post};
+use corelane_seam::parcel::AbroadLimits;
 use corelane_seam::{Address, Arena, Driver, Reason, Tuning, Unix};
 use corelane_stack::{Packets, Policy};
 use corelane_steer::{Server, Steered, Topology, Warning};
@@ -651,9 +651,6 @@ impl LaneStart {
         Ok(Lane::new(driver, works, kit, self.control, self.settings))
     }
 }
-
-/// Where a lane's parcels come home to, and by which channels.
-type Homeward = (Post, Mesh<Parcel>);
 
 /// The works of a lane: its services, its packets if it has any, and behind both what brings home the memory that they lend to other lanes, if they do.
 fn works_of(
