@@ -322,9 +322,12 @@ fn a_lane_that_is_lost_leaves_what_it_was_lent_to_its_home() {
     other.reset();
 }
 
+/// What each lane has seen, in order.
+type Shown = Rc<RefCell<Vec<(usize, Vec<u8>)>>>;
+
 /// Sends a lease about: each lane adds its number and passes it on, and the first one shows it.
 struct Relay {
-    shown: Rc<RefCell<Vec<(usize, Vec<u8>)>>>,
+    shown: Shown,
 }
 
 type Passing = Lends<Says<Parcel>>;
@@ -360,7 +363,7 @@ impl StreamService for Relay {
 
 #[test]
 fn a_lease_is_written_by_each_lane_that_it_passes() {
-    let shown = Rc::<RefCell<Vec<_>>>::default();
+    let shown = Shown::default();
     let world = World::new(1, Faults::none());
     let mut rig = Rig::serving(&world, &RigPlan::lanes(3), patient(), |_| Relay { shown: shown.clone() });
     rig.wait(10 * MS);
