@@ -44,7 +44,7 @@ impl StreamService for Tally {
 async fn counted(tally: &Remote<Counting>) -> Result<u64, Box<dyn Error>> {
     let mut sum = 0;
     for lane in 0..tally.lanes() {
-        sum += tally.ask(lane, ()).map_err(|unheard| format!("{:?}", unheard.why))?.await?;
+        sum += tally.ask(lane, ())?.await?;
     }
     Ok(sum)
 }

@@ -1,7 +1,7 @@
 //! A key-value store of which each lane keeps a share. Whichever lane a client comes to asks the key's home, so no lane waits for a lock, and answers
-//! keep the order of their requests. A line is `set KEY VALUE`, answered with `ok` or `full`, or `get KEY`, answered with `= VALUE` or `none`; any other
+//! keep the order of their requests. A value is lent to the lane that asks: it is sent from where it lies, and its memory goes home when it has left. A line is `set KEY VALUE`, answered with `ok` or `full`, or `get KEY`, answered with `= VALUE` or `none`; any other
 //! is answered with `error`, and a request whose home has ended with `gone`.
-use corelane::service::{Asking, Asks, Call, Hold, Lost, Order, Origin, Silence, Ticket, Unheard};
+use corelane::service::{Asking, Asks, Call, Chain, Hold, Lends, Lost, Order, Origin, Parcel, Shared, Silence, Ticket, Unheard};
 use corelane::{Cx, Input, Lanes, Next, Output, Peer, StreamService};
 use std::collections::BTreeMap;
 
@@ -25,19 +25,21 @@ pub enum Response {
     Kept,
     /// There is no room for another key.
     Full,
-    /// The value.
-    Value(Vec<u8>),
+    /// The value, in the memory of its home.
+    Lent(Parcel),
+    /// A copy of the value, where its home lends no more.
+    Copied(Vec<u8>),
     /// There is none.
     None,
 }
 
 /// What the lanes say to each other.
-pub type Talk = Asks<Request, Response>;
+pub type Talk = Lends<Asks<Request, Response>>;
 
 /// One lane's share, and the requests of its clients.
 #[derive(Default)]
 pub struct Store {
-    values: BTreeMap<Vec<u8>, Vec<u8>>,
+    values: BTreeMap<Vec<u8>, Shared>,
     waiting: BTreeMap<Asking, Ticket>,
 }
 
@@ -63,15 +65,30 @@ impl Request {
 }
 
 impl Store {
-    fn serve(&mut self, request: Request) -> Response {
+    fn serve(&mut self, cx: &mut Cx<'_, Talk>, from: Origin, request: Request) -> Response {
         match request {
-            Request::Get(key) => self.values.get(&key).map_or(Response::None, |value| Response::Value(value.clone())),
+            Request::Get(key) => match self.values.get(&key) {
+                Some(value) => Self::lend(cx, value, from),
+                None => Response::None,
+            },
             Request::Set(key, _) if self.values.len() >= KEYS_MAX && !self.values.contains_key(&key) => Response::Full,
-            Request::Set(key, value) => {
-                self.values.insert(key, value);
-                Response::Kept
-            }
+            Request::Set(key, value) => self.keep(cx, key, &value),
         }
+    }
+
+    fn lend(cx: &mut Cx<'_, Talk>, value: &Shared, to: Origin) -> Response {
+        match to {
+            Origin::Lane(lane) => cx.lend(value, lane).map_or_else(|_| Response::Copied(value.to_vec()), Response::Lent),
+            Origin::Outside => Response::Copied(value.to_vec()),
+        }
+    }
+
+    fn keep(&mut self, cx: &mut Cx<'_, Talk>, key: Vec<u8>, value: &[u8]) -> Response {
+        let Ok(mut lease) = cx.lease(value.len()) else { return Response::Full };
+        lease.append(value);
+        // The one before may be with another lane, where it stays as it is until that has sent it.
+        self.values.insert(key, lease.share());
+        Response::Kept
     }
 
     /// Takes a request; the ticket comes back if it is to be offered again.
@@ -122,8 +139,9 @@ impl StreamService for Store {
         Next::Continue
     }
 
-    fn asked(&mut self, cx: &mut Cx<'_, Talk>, _from: Origin, request: Request, call: Call<Talk>) {
-        cx.reply(call, self.serve(request));
+    fn asked(&mut self, cx: &mut Cx<'_, Talk>, from: Origin, request: Request, call: Call<Talk>) {
+        let response = self.serve(cx, from, request);
+        cx.reply(call, response);
     }
 
     fn replied(&mut self, cx: &mut Cx<'_, Talk>, asking: Asking, outcome: Result<Response, Lost>) {
@@ -132,7 +150,14 @@ impl StreamService for Store {
             Ok(Response::Kept) => Self::answer(cx, ticket, b"ok\n"),
             Ok(Response::Full) => Self::answer(cx, ticket, b"full\n"),
             Ok(Response::None) => Self::answer(cx, ticket, b"none\n"),
-            Ok(Response::Value(value)) => Self::answer(cx, ticket, &[b"= ", &value[..], b"\n"].concat()),
+            Ok(Response::Copied(value)) => Self::answer(cx, ticket, &[b"= ", &value[..], b"\n"].concat()),
+            Ok(Response::Lent(parcel)) => {
+                let mut answer = Chain::new();
+                answer.push(&b"= "[..]);
+                answer.push(cx.guests().admit(parcel));
+                answer.push(&b"\n"[..]);
+                cx.answer_chain(ticket, answer);
+            }
             Err(_) => Self::answer(cx, ticket, b"gone\n"),
         }
     }

@@ -54,4 +54,4 @@ pub use connection::{AtWork, Connection, Filling, Write};
 pub use error::{Error, Result};
 pub use lane::{Accepting, Lane, Sleep};
 pub use select::{Either, select};
-pub use serve::{Serve, each, main};
+pub use serve::{NoCounter, Serve, each, main};

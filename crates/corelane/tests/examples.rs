@@ -259,6 +259,7 @@ fn a_store_on_two_lanes_answers_in_order_whatever_the_home_of_a_key() {
     let reader = corelane::admin::watch::Reader::of(running.counters()).unwrap();
     let values = &reader.snapshot(0).services[0].values;
     assert!(values.get(ServiceCounter::AsksMaxHits) > 0, "the bound was met");
+    assert!(values.get(ServiceCounter::ParcelsSent) > 0, "values are lent, not copied");
 }
 
 #[test]

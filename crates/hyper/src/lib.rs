@@ -25,3 +25,6 @@ mod serve;
 pub use here::{Here, Sleep};
 pub use io::Io;
 pub use serve::{Working, serve};
+
+/// What stands in signatures here is of this version of hyper.
+pub use hyper;

@@ -1,6 +1,7 @@
 //! Words: what somebody outside the lanes tells one work of a lane, rarely; each work has a type for them.
 
 use crate::control::Control;
+use std::error::Error;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Drain;
@@ -57,6 +58,27 @@ pub enum Silence {
     Full,
 }
 
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gone => {
+                "nobody hears there: the lane has ended, or has no such service any more; say it to another lane, or give up"
+            }
+            Self::Full => "as much waits there as may: whoever hears it is slower than who speaks; wait for room, or say less",
+        })
+    }
+}
+
+impl Error for Silence {}
+
+impl<T> fmt::Display for Unheard<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.why.fmt(f)
+    }
+}
+
+impl<T> Error for Unheard<T> {}
+
 impl<T> fmt::Debug for Unheard<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Unheard").field("why", &self.why).finish_non_exhaustive()
@@ -100,6 +122,18 @@ impl<T> Tell<T> {
         drop(told);
         self.0.control.refuse_word(lane);
         Err(Unheard { word, why })
+    }
+}
+
+impl<T> Tell<T> {
+    /// Whether the work on lane `lane` will never take a word any more; whoever speaks to it is told so.
+    pub fn is_over(&self, lane: usize) -> bool {
+        self.0.lanes.get(lane).is_none_or(|_| self.0.lock(lane).is_over)
+    }
+
+    /// Whether so few words wait for the work on lane `lane` that it would take one more, if it takes any.
+    pub fn has_room(&self, lane: usize) -> bool {
+        self.0.lanes.get(lane).is_none_or(|_| self.0.lock(lane).words.len() < WORDS_MAX)
     }
 }
 
@@ -159,7 +193,10 @@ mod tests {
         (0..WORDS_MAX).for_each(|number| tell.tell(0, number).unwrap());
         let unheard = tell.tell(0, WORDS_MAX).unwrap_err();
         assert_eq!((unheard.word, unheard.why, control.words_refused(0)), (WORDS_MAX, Silence::Full, 1));
+        assert!(!tell.has_room(0) && tell.has_room(1), "who speaks to no lane is told at once");
+        assert!(unheard.to_string().contains("wait for room"));
         assert_eq!(ears[0].take().len(), WORDS_MAX);
+        assert!(tell.has_room(0));
         tell.tell(0, 1).unwrap();
     }
 

@@ -63,6 +63,15 @@ impl Segment {
         }
     }
 
+    /// Bytes of memory that this piece keeps in use, of any lane: of another's, which is charged for its blocks, those that are seen here. What bounds of
+    /// outputs count.
+    pub fn held(&self) -> usize {
+        match self {
+            Self::Guest(guest) => guest.len(),
+            Self::Shared(_) | Self::Static(_) | Self::File(_) => self.charged(),
+        }
+    }
+
     /// Drops the first `bytes`.
     ///
     /// # Panics
@@ -141,6 +150,11 @@ impl Chain {
     /// Bytes of lane memory that the segments keep in use; a block shared by several segments counts for each.
     pub fn charged(&self) -> usize {
         self.segments.iter().map(Segment::charged).sum()
+    }
+
+    /// Bytes of memory, of any lane, that the segments keep in use ([`Segment::held`]).
+    pub fn held(&self) -> usize {
+        self.segments.iter().map(Segment::held).sum()
     }
 
     /// Appends a segment; an empty one vanishes.

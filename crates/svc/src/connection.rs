@@ -307,7 +307,7 @@ impl Busy {
 
     /// Those of them that are on their way to the peer.
     fn wire_held(&self) -> usize {
-        let waiting = if self.wire.is_empty() { 0 } else { self.wire.charged() };
+        let waiting = if self.wire.is_empty() { 0 } else { self.wire.held() };
         waiting + self.sending_charged
     }
 

@@ -27,7 +27,7 @@ use corelane_lane::tasks::Spawner;
 use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
     Address, Arena, Arrival, Chain, DatagramOp, Fault, File, FileOp, Handle, Instant, Interest, Lease, OffloadResult,
-    OffloadWork, Op, OpenOptions, Segment, Shared, nanoseconds,
+    OffloadWork, Op, OpenOptions, Segment, Shared, WARM_BYTES_MAX, nanoseconds,
 };
 use corelane_watch::{Counted, LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
@@ -55,7 +55,7 @@ pub struct Cx<'a, T: Talk = Silent> {
     pub(crate) kit: &'a mut Kit,
     table: &'a mut LaneTable,
     pub(crate) post: &'a mut Post<T>,
-    service: u16,
+    pub(crate) service: u16,
     pub(crate) current: Option<ConnectionId>,
     socket: Option<SocketId>,
     pub(crate) met: &'a mut Met,
@@ -528,12 +528,14 @@ impl<K: Talk> Cx<'_, K> {
     }
 
     /// Has bytes of a file brought where a send of them ([`FilePart`](corelane_seam::FilePart)) does not wait for the disk: `FileOutcome::Warm`. At once if they are there, else a
-    /// helper thread waits. At most 4 MiB at a time; what is warm stays so for a while, not for ever.
+    /// helper thread waits. At most 4 MiB at a time, to which more is cut; what is warm stays so for a while, not for ever. `Failed` with what the system says.
     pub fn warm_file(&mut self, file: &File, offset: u64, length: u64, token: u64) {
-        self.request(FileOp::Warm { file: file.clone(), offset, length }, token);
+        self.request(FileOp::Warm { file: file.clone(), offset, length: length.min(WARM_BYTES_MAX) }, token);
     }
 
-    /// Lists a directory that was opened with [`OpenOptions::directory`], `most` names at the most, the first by name, hidden ones last: `FileOutcome::Listed`.
+    /// Lists a directory that was opened with [`OpenOptions::directory`], `most` names at the most, the first by name, hidden ones last: `FileOutcome::Listed`, which says whether
+    /// these are all. `Failed` with what the system says (readdir(3)), as for a file that is no directory. A helper thread reads all names, and keeps no more than `most`: that
+    /// is the only bound of their memory, which is not the lane's, so choose it by what the names are for.
     pub fn list_directory(&mut self, directory: &File, most: usize, token: u64) {
         self.request(FileOp::List { directory: directory.clone(), most }, token);
     }
@@ -549,17 +551,26 @@ impl<K: Talk> Cx<'_, K> {
         self.table.requests.watch(self.kit, self.service, directory.clone(), token)
     }
 
-    /// Reads a file from `offset`, and appends to `lease` until that holds `until` bytes or the file ends: `FileOutcome::Filled`.
+    /// Reads a file from `offset`, and appends to `lease` until that holds `until` bytes, or all that it has room for, or the file ends: `FileOutcome::Filled`, which brings
+    /// the lease back in any case, and where nothing was read the fault for that (read(2)); without one the file ends there.
+    ///
+    /// # Panics
+    /// If the lease holds `until` bytes already, or has no room.
     pub fn read_file(&mut self, file: &File, offset: u64, lease: Lease, until: usize, token: u64) {
+        let until = until.min(lease.capacity());
+        // reason: documented; the driver would take the lane down for it, and not the connection alone.
+        assert!(until > lease.len(), "a read until {until} bytes of a lease that holds {}", lease.len());
         self.request(FileOp::Read { file: file.clone(), offset, lease, until }, token);
     }
 
-    /// Writes to a file at `offset`: `FileOutcome::Written`.
+    /// Writes to a file at `offset`: `FileOutcome::Written` with how many bytes, fewer than all only at a limit of the system (write(2)); or `Failed`, as
+    /// where the disk is full. Writes that are under way at once are done in no order.
     pub fn write_file(&mut self, file: &File, offset: u64, bytes: Shared, token: u64) {
         self.request(FileOp::Write { file: file.clone(), offset, bytes }, token);
     }
 
-    /// Brings what was written to the disk: `FileOutcome::Done`.
+    /// Brings what was written, and whose outcome has come, to the disk (fsync(2)): `FileOutcome::Done`, or `Failed`: then what was written since the last sync may
+    /// be lost, also if another one succeeds.
     pub fn sync_file(&mut self, file: &File, token: u64) {
         self.request(FileOp::Sync { file: file.clone() }, token);
     }
@@ -585,8 +596,18 @@ impl<K: Talk> Cx<'_, K> {
         self.request(Op::Offload(OffloadWork(Box::new(call))), token);
     }
 
-    /// Waits for a descriptor that the service owns: `Outcome::Ready`.
+    /// Waits for a descriptor that the service owns to be ready (poll(2)): `Outcome::Ready` with what it is ready for, once; poll again to hear of more. What is always
+    /// ready, such as a file, is so at once; one whose other end is gone is ready for whatever was asked. `Failed` for a number that names nothing.
+    ///
+    /// The number is one of the lane's own table of descriptors (unless `Lanes::own_descriptors` is off): open what is polled on the lane, in a call of the service. The
+    /// driver waits with a copy: so the service may close its own meanwhile, and the wait goes on until that is ready. It cannot be taken back; a drain does not wait for it, and with the lane
+    /// it ends untold.
+    ///
+    /// # Panics
+    /// If nothing is waited for: neither `read` nor `write`.
     pub fn poll(&mut self, descriptor: i32, interest: Interest, token: u64) {
+        // reason: documented; the driver would take the lane down for it, and not the connection alone.
+        assert!(interest.read || interest.write, "a poll that waits for nothing");
         self.request(Op::Poll { descriptor, interest }, token);
     }
 

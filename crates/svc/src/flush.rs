@@ -253,7 +253,7 @@ impl Found<'_> {
             return;
         }
         assert!(busy.sending_charged == 0, "what was sent before has left, or is back");
-        busy.sending_charged = chain.charged().max(1);
+        busy.sending_charged = chain.held().max(1);
         busy.progress_at = kit.now();
         busy.told_drained = false;
         let chain = std::mem::replace(chain, desk.chain());

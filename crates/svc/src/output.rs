@@ -168,7 +168,7 @@ impl Output {
     pub fn push(&mut self, segment: impl Into<Segment>) {
         let segment = segment.into();
         self.has_files |= matches!(segment, Segment::File(_));
-        self.add(segment.charged().max(1));
+        self.add(segment.held().max(1));
         self.seal();
         self.tail().push(segment);
     }
@@ -190,7 +190,7 @@ impl Output {
 
     /// Moves all of a chain into the output, without copying; the chain keeps its storage.
     pub fn append(&mut self, chain: &mut Chain) {
-        self.add(chain.charged().max(1));
+        self.add(chain.held().max(1));
         self.seal();
         self.tail().append(chain);
     }
@@ -324,7 +324,7 @@ impl Output {
         if !self.release(number, is_renewed) {
             return false;
         }
-        self.charge(answer.charged().max(1));
+        self.charge(answer.held().max(1));
         self.has_files |= answer.segments().any(|segment| matches!(segment, Segment::File(_)));
         if order == Order::Any {
             self.seal();
@@ -411,7 +411,7 @@ impl Output {
         }
     }
 
-    /// Bytes of lane memory held, wherever they wait.
+    /// Bytes of memory held, of any lane, wherever they wait.
     #[inline]
     pub(crate) fn charged(&self) -> usize {
         let holds_nothing = self.chain.is_empty() && self.holes.is_empty() && self.gather.is_none();
@@ -419,8 +419,8 @@ impl Output {
     }
 
     fn charged_all(&self) -> usize {
-        let held: usize = self.holes.iter().map(|hole| hole.reply.charged() + hole.after.charged()).sum();
-        self.reserved + self.chain.charged() + held + self.gather.as_ref().map_or(0, Lease::capacity)
+        let held: usize = self.holes.iter().map(|hole| hole.reply.held() + hole.after.held()).sum();
+        self.reserved + self.chain.held() + held + self.gather.as_ref().map_or(0, Lease::capacity)
     }
 
     /// Drops everything; tickets that are still out become answers after the end.

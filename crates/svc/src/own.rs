@@ -51,6 +51,18 @@ impl<T: Talk> Cx<'_, T> {
         }
     }
 
+    /// Drops a message that this service does not hear: counted (`messages_dropped`), and told to the operator, at most once a second. By default
+    /// [`lane_message`](crate::StreamService::lane_message) does this with each.
+    pub fn drop_message(&mut self, message: T::Message) {
+        self.count(ServiceCounter::MessagesDropped, 1);
+        let (lane, service) = (self.lane(), self.service);
+        self.kit.report_kind(
+            "messages that nobody hears",
+            &format!("lane {lane}, service {service}: it was sent a message and hears none, so that is dropped: remedy: have it hear them (lane_message, or Serve::hearing), or send none; all are counted in messages_dropped"),
+        );
+        drop(message);
+    }
+
     /// Something was refused in this call: if it is for a connection, that waits for room.
     fn refused<M>(&mut self, unheard: Unheard<M>) -> Unheard<M> {
         if let Some(connection) = self.current.filter(|_| unheard.why == Silence::Full) {

@@ -3,6 +3,7 @@
 use crate::call::{Asker, Call, Duties};
 use crate::names::ConnectionId;
 use crate::remote::Outer;
+use crate::room::Door;
 use crate::talk::{Asking, Lost, Origin, Talk};
 use corelane_lane::{Bursts, Channels, Ear, Fenced, Kit, Mesh, Silence, Unheard};
 use corelane_seam::slab::Slab;
@@ -15,8 +16,17 @@ use std::rc::Rc;
 pub(crate) struct Ends<T: Talk> {
     pub(crate) mesh: Mesh<Letter<T>>,
     pub(crate) ear: Ear<Outer<T>>,
+    /// Where those outside wait for room.
+    pub(crate) door: Door,
     /// Messages that a channel holds.
     pub(crate) capacity: usize,
+}
+
+impl<T: Talk> Drop for Ends<T> {
+    fn drop(&mut self) {
+        self.ear.close();
+        self.door.tell_of_room();
+    }
 }
 
 /// What travels between lanes.
@@ -253,8 +263,9 @@ impl<T: Talk> Post<T> {
 
     /// Takes what was said outside of the lanes.
     pub(crate) fn listen(&mut self) {
-        if let Some(Ends { ear, .. }) = &mut self.ends {
+        if let Some(Ends { ear, door, .. }) = &mut self.ends {
             self.arrived.extend(ear.take().map(Arrived::Outside));
+            door.tell_of_room();
         }
     }
 
@@ -415,7 +426,9 @@ mod tests {
         let control = Control::new(1);
         let (tell, mut ears) = control.words();
         let (mesh, ear) = (Mesh::between(&control, 1).remove(0), ears.remove(0));
-        let mut post: Post<Says<u8>> = Post::new(Some(Ends { mesh, ear, capacity: 1 }), Bursts::default());
+        let wake: crate::room::WakeOutside = std::sync::Arc::new(std::task::Waker::wake);
+        let door = Door::of_lanes(1, &wake).remove(0);
+        let mut post: Post<Says<u8>> = Post::new(Some(Ends { mesh, ear, door, capacity: 1 }), Bursts::default());
         assert!(tell.tell(0, Outer::Message(1)).is_ok());
         Mail::close(&mut post);
         assert!(matches!(post.next(0), Some(Told::Message(Origin::Outside, 1))));

@@ -1,11 +1,11 @@
 //! How the world outside of the lanes speaks to a service: from any thread, and from any runtime's tasks.
 
+use crate::room::{Door, Room, WakeOutside};
 use crate::talk::{Lost, Talk};
 use corelane_lane::{Silence, Tell, Unheard};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -14,10 +14,6 @@ pub(crate) enum Outer<T: Talk> {
     Message(T::Message),
     Question(T::Question, Asked<T::Answer>),
 }
-
-/// Wakes a task of the world outside, on behalf of a lane's thread. A lane's thread may have a descriptor table of its own, while a runtime's waker uses the runtime's
-/// descriptors: then whoever makes the lanes has a thread with the runtime's table do this.
-pub type WakeOutside = Arc<dyn Fn(Waker) + Send + Sync>;
 
 /// Where an answer is waited for.
 struct Awaited<A> {
@@ -53,8 +49,7 @@ impl<A> Awaited<A> {
 pub(crate) struct Asked<A> {
     /// None once it is settled.
     awaited: Option<Arc<Awaited<A>>>,
-    waiting: Arc<[AtomicU32]>,
-    lane: usize,
+    door: Door,
     /// It is with the service: a drop is the service's.
     is_taken: bool,
 }
@@ -75,8 +70,7 @@ impl<A> Asked<A> {
 
 impl<A> Drop for Asked<A> {
     fn drop(&mut self) {
-        let waiting = self.waiting[self.lane].fetch_sub(1, Ordering::Relaxed);
-        assert!(waiting > 0, "a question was counted until now");
+        self.door.leave();
         if let Some(awaited) = self.awaited.take() {
             awaited.settle(Err(if self.is_taken { Lost::Dropped } else { Lost::Gone }));
         }
@@ -88,32 +82,33 @@ impl<A> Drop for Asked<A> {
 /// A lane hears what one thread says in order. A message that was taken is heard, unless its lane breaks or is stopped.
 pub struct Remote<T: Talk> {
     tell: Tell<Outer<T>>,
-    /// Questions that wait, by lane.
-    waiting: Arc<[AtomicU32]>,
+    /// By lane.
+    doors: Arc<[Door]>,
     asks_max: u32,
     wake: WakeOutside,
 }
 
 impl<T: Talk> Clone for Remote<T> {
     fn clone(&self) -> Self {
-        Self { tell: self.tell.clone(), waiting: self.waiting.clone(), asks_max: self.asks_max, wake: self.wake.clone() }
+        Self { tell: self.tell.clone(), doors: self.doors.clone(), asks_max: self.asks_max, wake: self.wake.clone() }
     }
 }
 
 impl<T: Talk> Remote<T> {
-    pub(crate) fn new(tell: Tell<Outer<T>>, waiting: Arc<[AtomicU32]>, asks_max: u32, wake: WakeOutside) -> Self {
-        Self { tell, waiting, asks_max, wake }
+    pub(crate) fn new(tell: Tell<Outer<T>>, doors: Arc<[Door]>, asks_max: u32, wake: WakeOutside) -> Self {
+        Self { tell, doors, asks_max, wake }
     }
 
     /// How many lanes there are.
     pub fn lanes(&self) -> usize {
-        self.waiting.len()
+        self.doors.len()
     }
 
     /// Sends a message to the service on a lane, where `lane_message` is called.
     ///
     /// # Errors
-    /// The message comes back if [`WORDS_MAX`](corelane_lane::WORDS_MAX) wait there already, or nobody is there.
+    /// The message comes back if [`WORDS_MAX`](corelane_lane::WORDS_MAX) wait there already ([`Remote::room`]), or nobody is there. One that is taken by a service
+    /// that hears none is dropped there and counted (`messages_dropped`).
     pub fn send(&self, lane: usize, message: T::Message) -> Result<(), Unheard<T::Message>> {
         self.tell.tell(lane, Outer::Message(message)).map_err(|unheard| match unheard.word {
             Outer::Message(word) => Unheard { word, why: unheard.why },
@@ -127,19 +122,42 @@ impl<T: Talk> Remote<T> {
     /// # Errors
     /// The question comes back as a message does, and also if `asks_max` questions, the service's limit, wait already.
     pub fn ask(&self, lane: usize, question: T::Question) -> Result<RemoteReply<T::Answer>, Unheard<T::Question>> {
-        let Some(waiting) = self.waiting.get(lane) else { return Err(Unheard { word: question, why: Silence::Gone }) };
-        if waiting.fetch_add(1, Ordering::Relaxed) >= self.asks_max {
-            waiting.fetch_sub(1, Ordering::Relaxed);
+        let Some(door) = self.doors.get(lane) else { return Err(Unheard { word: question, why: Silence::Gone }) };
+        if !door.enter(self.asks_max) {
             return Err(Unheard { word: question, why: Silence::Full });
         }
         let state = Mutex::new(State::Waiting(None));
         let awaited = Arc::new(Awaited { state, settled: Condvar::new(), wake: self.wake.clone() });
-        let asked = Asked { awaited: Some(awaited.clone()), waiting: self.waiting.clone(), lane, is_taken: false };
+        let asked = Asked { awaited: Some(awaited.clone()), door: door.clone(), is_taken: false };
         match self.tell.tell(lane, Outer::Question(question, asked)) {
             Ok(()) => Ok(RemoteReply { awaited }),
             Err(Unheard { word: Outer::Question(word, _), why }) => Err(Unheard { word, why }),
             Err(_) => unreachable!("what is refused comes back"),
         }
+    }
+
+    /// Waits until the service on a lane takes messages and questions again, or nobody is there any more. Others may speak first, so what is said then can be refused again:
+    ///
+    /// ```
+    /// use corelane_lane::{Silence, Unheard};
+    /// use corelane_svc::{Remote, Says};
+    ///
+    /// async fn send(remote: &Remote<Says<String>>, lane: usize, mut line: String) -> Result<(), Unheard<String>> {
+    ///     loop {
+    ///         match remote.send(lane, line) {
+    ///             Err(Unheard { word, why: Silence::Full }) => line = word,
+    ///             outcome => return outcome,
+    ///         }
+    ///         remote.room(lane).await;
+    ///     }
+    /// }
+    /// ```
+    pub fn room(&self, lane: usize) -> Room {
+        let (remote, door) = (self.clone(), self.doors.get(lane).cloned());
+        Room::new(door, move || {
+            let may_ask = remote.doors.get(lane).is_none_or(|door| door.asks() < remote.asks_max);
+            remote.tell.is_over(lane) || may_ask && remote.tell.has_room(lane)
+        })
     }
 }
 
@@ -199,6 +217,7 @@ mod tests {
     use super::*;
     use crate::talk::Asks;
     use corelane_lane::{Control, Ear};
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::task::Wake;
 
     type Talk = Asks<u8, u8>;
@@ -216,8 +235,8 @@ mod tests {
     /// One lane, and who speaks to it.
     fn remote(asks_max: u32) -> (Remote<Talk>, Ear<Outer<Talk>>) {
         let (tell, mut ears) = Control::new(1).words();
-        let waiting = Arc::new([AtomicU32::new(0)]);
-        (Remote::new(tell, waiting, asks_max, Arc::new(Waker::wake)), ears.remove(0))
+        let wake: WakeOutside = Arc::new(Waker::wake);
+        (Remote::new(tell, Door::of_lanes(1, &wake).into(), asks_max, wake), ears.remove(0))
     }
 
     fn heard(ear: &mut Ear<Outer<Talk>>) -> Asked<u8> {
@@ -265,7 +284,37 @@ mod tests {
         drop(heard(&mut ear));
         drop(ear);
         assert_eq!((first.wait(), second.wait()), (Err(Lost::Dropped), Err(Lost::Gone)));
-        assert_eq!(remote.waiting[0].load(Ordering::Relaxed), 0);
+        assert_eq!(remote.doors[0].asks(), 0);
         assert_eq!(remote.ask(0, 3).map(drop).unwrap_err().why, Silence::Gone);
+    }
+
+    fn polled(room: &mut Room, woken: &Arc<Woken>) -> bool {
+        let waker = Waker::from(woken.clone());
+        Pin::new(room).poll(&mut Context::from_waker(&waker)).is_ready()
+    }
+
+    #[test]
+    fn who_waits_for_room_is_woken_when_a_question_has_its_outcome_or_nobody_hears() {
+        let (remote, mut ear) = remote(1);
+        assert!(polled(&mut remote.room(0), &Arc::default()) && polled(&mut remote.room(1), &Arc::default()));
+        let (reply, woken) = (remote.ask(0, 1).unwrap(), Arc::<Woken>::default());
+        let mut room = remote.room(0);
+        for _ in 0..3 {
+            assert!(!polled(&mut room, &woken), "one question waits, and no more may");
+        }
+        let given_up = Arc::<Woken>::default();
+        let mut other = remote.room(0);
+        assert!(!polled(&mut other, &given_up));
+        drop(other);
+        heard(&mut ear).settle(Ok(7));
+        assert_eq!((woken.0.load(Ordering::Relaxed), given_up.0.load(Ordering::Relaxed)), (1, 0));
+        assert!(polled(&mut room, &woken));
+        assert_eq!(reply.wait(), Ok(7));
+        let reply = remote.ask(0, 1).unwrap();
+        let mut room = remote.room(0);
+        assert!(!polled(&mut room, &woken));
+        drop(ear);
+        assert!(woken.0.load(Ordering::Relaxed) == 2 && polled(&mut room, &woken), "nobody hears there any more");
+        assert_eq!(reply.wait(), Err(Lost::Gone));
     }
 }

@@ -113,8 +113,11 @@ pub trait StreamService: Sized + 'static {
     /// An operation that the service started has ended (files, polling, offloaded calls: [`Cx::open_file`] and the like).
     fn completed(&mut self, _cx: &mut Cx<'_, Self::Talk>, _token: u64, _outcome: Outcome) {}
 
-    /// A message from a lane ([`Cx::send`]), or from outside ([`Remote::send`](crate::Remote::send)).
-    fn lane_message(&mut self, _cx: &mut Cx<'_, Self::Talk>, _from: Origin, _message: <Self::Talk as Talk>::Message) {}
+    /// A message from a lane ([`Cx::send`]), or from outside ([`Remote::send`](crate::Remote::send)). By default it is dropped, counted
+    /// (`messages_dropped`) and told ([`Cx::drop_message`]).
+    fn lane_message(&mut self, cx: &mut Cx<'_, Self::Talk>, _from: Origin, message: <Self::Talk as Talk>::Message) {
+        cx.drop_message(message);
+    }
 
     /// A question from a lane ([`Cx::ask`]), or from outside ([`Remote::ask`](crate::Remote::ask)). Reply to the call
     /// ([`Cx::reply`]), now or later; a drain waits for the reply, until `drain_limit`.
@@ -196,7 +199,9 @@ pub trait DatagramService: Sized + 'static {
     fn completed(&mut self, _cx: &mut Cx<'_, Self::Talk>, _token: u64, _outcome: Outcome) {}
 
     /// As [`StreamService::lane_message`].
-    fn lane_message(&mut self, _cx: &mut Cx<'_, Self::Talk>, _from: Origin, _message: <Self::Talk as Talk>::Message) {}
+    fn lane_message(&mut self, cx: &mut Cx<'_, Self::Talk>, _from: Origin, message: <Self::Talk as Talk>::Message) {
+        cx.drop_message(message);
+    }
 
     /// As [`StreamService::asked`].
     fn asked(

@@ -15,8 +15,9 @@ use crate::state::ServiceState;
 use crate::steering::{Steer, Steering};
 use crate::talk::Talk;
 use crate::transform::MakeTransform;
-use corelane_lane::{Bursts, Channels, Ear, Kit, Work};
-use corelane_seam::{Address, Completion, DatagramOutcome, Driver, Handle, Outcome, StreamOutcome};
+use corelane_lane::{Bursts, Channels, Ear, Kit, Mesh, Work};
+use corelane_seam::parcel::{AbroadLimits, Parcel, Post as Home};
+use corelane_seam::{Address, Arena, Completion, DatagramOutcome, Driver, Handle, Outcome, StreamOutcome};
 use corelane_watch::{ConnectionRows, Declaration, ServiceRow};
 use std::any::TypeId;
 use std::cell::Cell;
@@ -35,6 +36,8 @@ pub struct Services {
     /// Where the services find themselves on other lanes, and the number of this one; none where there are no others, and from the first
     /// turn on.
     exchange: Option<(usize, Exchange)>,
+    /// One of them lends memory of the lane to others.
+    lends: bool,
     /// Something completed since the services were served, and it may concern more than what is marked.
     has_news: bool,
     /// The services have been told that their lane turns.
@@ -51,6 +54,7 @@ impl Services {
             drain_is_over: false,
             lanes_are_quiet: false,
             exchange: None,
+            lends: false,
             has_news: true,
             started: false,
         }
@@ -71,6 +75,19 @@ impl Services {
     /// Connects the services that are added from now on with themselves on the other lanes. This is lane `lane`.
     pub fn set_exchange(&mut self, lane: usize, exchange: Exchange) {
         self.exchange = Some((lane, exchange));
+    }
+
+    /// Opens the lane's memory to other lanes, within `limits`, if a service lends some of it ([`Talk::HAS_PARCELS`]); what it lends comes home to `home`.
+    /// Returns the lane's ends of the channels for that, which a [`Homing`](corelane_lane::Homing) behind these services is to have. None, and nothing is opened, where no
+    /// service lends. To be called when all services are added.
+    ///
+    /// # Panics
+    /// If the arena is open already.
+    pub fn open_abroad(&self, arena: &Arena, limits: AbroadLimits, home: &Home) -> Option<Mesh<Parcel>> {
+        let (lane, exchange) = self.exchange.as_ref().filter(|_| self.lends)?;
+        // reason: lanes are at most 1,024.
+        arena.open_abroad(u16::try_from(*lane).expect("a lane's number fits"), limits, home);
+        Some(exchange.homeward(*lane))
     }
 
     /// The lane carries out what whoever steers tells it by this ear.
@@ -127,6 +144,7 @@ impl Services {
         if T::HAS_CHANNELS {
             self.served.talking.push(service);
         }
+        self.lends |= T::HAS_PARCELS;
         let bursts = Bursts::default();
         let post = match &self.exchange {
             Some((lane, exchange)) => exchange.post(service, *lane, bursts.clone()),

@@ -16,12 +16,12 @@
 //! // A cache: every key has a home lane. Requests on another lane go there in the turn's batch, values come back as parcels, answers keep
 //! // their order because each has taken its ticket before.
 //! impl StreamService for Cache {
-//!     type Talk = Asks<Request, Response>;                          // Request::Get(Key), Response::Value(Parcel)
+//!     type Talk = Lends<Asks<Request, Response>>;                   // Request::Get(Key), Response::Value(Parcel)
 //!     fn receive(&mut self, cx: &mut Cx<'_, Self::Talk>, ..) -> Next;
 //!         // let Some(ticket) = session.ticket.take().or_else(|| output.hold(Order::Kept).ok()) else { leave it in the input };
 //!         // match cx.ask(home(key), Request::Get(key)) { Ok(asking) => self.waiting.insert(asking, ticket), Err(_) => session.ticket = Some(ticket) }
-//!     fn asked(&mut self, cx, from, Request::Get(key), call);       // cx.reply(call, Response::Value(self.values.get(key)))
-//!     fn replied(&mut self, cx, asking, outcome);                   // cx.answer(self.waiting.remove(asking), ..)
+//!     fn asked(&mut self, cx, Origin::Lane(from), Request::Get(key), call);   // cx.reply(call, Response::Value(cx.lend(self.values.get(key), from)?))
+//!     fn replied(&mut self, cx, asking, outcome);                   // cx.answer(self.waiting.remove(asking), cx.guests().admit(parcel))
 //! }
 //! // An asynchronous connection: its service keeps the futures that wait, by `Asking::index`, and `replied` wakes them.
 //! impl AsyncConnection { async fn ask(&self, lane: usize, question: Q) -> Result<A, Lost> }
@@ -32,7 +32,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// The types of what a service says. Implement it for a type of no other use, or take [`Silent`], [`Says`], [`Asks`] or [`Notes`].
+/// The types of what a service says. Implement it for a type of no other use, or take [`Silent`], [`Says`], [`Asks`], [`Notes`] or [`Lends`].
 ///
 /// ```
 /// use corelane_svc::Talk;
@@ -58,6 +58,9 @@ pub trait Talk: 'static {
     type Notice: 'static;
     /// Whether the lanes have channels for it.
     const HAS_CHANNELS: bool = true;
+    /// Whether what it says carries memory of its lane ([`Cx::lend`](crate::Cx::lend)): then the lanes have channels by which that goes home, and look
+    /// once a turn for what was lost. [`Lends`] says so of another talk.
+    const HAS_PARCELS: bool = false;
 }
 
 /// The talk of a service that says nothing.
@@ -104,6 +107,20 @@ impl<N: 'static> Talk for Notes<N> {
     type Answer = Infallible;
     type Notice = N;
     const HAS_CHANNELS: bool = false;
+}
+
+/// Another talk, of a service whose messages, questions or answers carry memory of its lane ([`Cx::lend`](crate::Cx::lend)):
+/// `Lends<Asks<Key, Option<Parcel>>>`.
+#[derive(Debug)]
+pub struct Lends<T>(PhantomData<T>);
+
+impl<T: Talk> Talk for Lends<T> {
+    type Message = T::Message;
+    type Question = T::Question;
+    type Answer = T::Answer;
+    type Notice = T::Notice;
+    const HAS_CHANNELS: bool = T::HAS_CHANNELS;
+    const HAS_PARCELS: bool = T::HAS_CHANNELS;
 }
 
 /// Where something was said.

@@ -2,8 +2,9 @@
 
 use crate::family::{Family, PORT};
 use crate::roster::{RigPlan, Roster, sure};
-use corelane_lane::{Control, Ear, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
+use corelane_lane::{Control, Ear, Homing, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::Arena;
+use corelane_seam::parcel::Post;
 use corelane_sim::{Peer, SimDriver, Turn, World};
 use corelane_svc::{Exchange, Limits, Services, Side, Steer, StreamService, Transform};
 use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, Snapshot};
@@ -93,6 +94,8 @@ pub struct Rig {
     pub family: Family,
     /// Each lane's memory.
     pub arenas: Vec<Arena>,
+    /// Where what each lane has lent comes home to: says what is away.
+    pub posts: Vec<Post>,
     lanes: Vec<Option<Lane<SimDriver>>>,
     /// The number of the first of them in the world.
     first: usize,
@@ -140,7 +143,7 @@ impl Rig {
         let ((tell, ears), world) = (control.words(), world.clone());
         let exchange = Exchange::new(&control, plan.settings.channel_messages, std::sync::Arc::new(std::task::Waker::wake));
         let (reports, operator_is_gone) = Default::default();
-        let (arenas, lanes) = (Vec::new(), Vec::new());
+        let (arenas, posts, lanes) = (Vec::new(), Vec::new(), Vec::new());
         let mut rig = Self {
             world,
             control,
@@ -151,6 +154,7 @@ impl Rig {
             operator_is_gone,
             family: plan.family,
             arenas,
+            posts,
             lanes,
             first: 0,
         };
@@ -178,7 +182,14 @@ impl Rig {
         let row = sure("the page", self.page.lane(number));
         let report = Box::new(Operator { reports: self.reports.clone(), is_gone: self.operator_is_gone.clone(), dropped: 0 });
         let kit = Kit::new(number, &self.control, arena.clone(), row, &plan.settings, report);
-        self.lanes.push(Some(Lane::new(driver, Works::of(services), kit, self.control.clone(), plan.settings)));
+        let post = Post::default();
+        let homeward = services.open_abroad(&arena, plan.parcels, &post);
+        let mut works = Works::of(services);
+        if let Some(channels) = homeward {
+            works = works.and(Homing::new(post.clone(), channels));
+        }
+        self.lanes.push(Some(Lane::new(driver, works, kit, self.control.clone(), plan.settings)));
+        self.posts.push(post);
         self.arenas.push(arena);
     }
 

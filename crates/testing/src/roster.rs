@@ -2,6 +2,7 @@
 
 use crate::family::Family;
 use corelane_lane::LaneSettings;
+use corelane_seam::parcel::AbroadLimits;
 use corelane_seam::{Address, Tuning};
 use corelane_sim::{Host, SimDriver};
 use corelane_svc::{DatagramService, LANE_CONNECTIONS_MAX, Limits, Peer, Services, Sharing, Side, StreamService, Transform};
@@ -18,6 +19,8 @@ pub struct RigPlan {
     pub settings: LaneSettings,
     /// What its driver is set to.
     pub tuning: Tuning,
+    /// How much of each lane's memory others may have, and for how long.
+    pub parcels: AbroadLimits,
     /// The cap of a lane over all its services.
     pub connections_max: u32,
     /// The machine that they are on; none: the first of the world, which has 10.0.0.1.
@@ -34,6 +37,7 @@ impl RigPlan {
             lanes,
             settings,
             tuning: Tuning::default(),
+            parcels: AbroadLimits::default(),
             connections_max: LANE_CONNECTIONS_MAX,
             host: None,
             family: Family::Inet,

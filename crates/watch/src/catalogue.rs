@@ -280,6 +280,10 @@ catalogue! {
         Asks "asks" Counter "questions" "Questions of the service to itself on a lane.";
         AsksMaxHits "asks_max_hits" Counter "hits" "Questions refused to the service because too many waited for their outcome.";
         CallsDropped "calls_dropped" Counter "calls" "Questions to the service that it dropped without a reply, which is an error of the service.";
+        MessagesDropped "messages_dropped" Counter "messages" "Messages to the service that it does not hear, or for which there was no task: an error of the service, or the bound of tasks.";
+        ParcelsSent "parcels_sent" Counter "parcels" "Parcels that the service made of the lane's memory, to be read on another lane.";
+        ParcelsRefused "parcels_refused" Counter "parcels" "Parcels refused to the service because as much of the lane's memory, or as many parcels, were with other lanes as may be.";
+        ParcelsOverdueHits "parcels_overdue_hits" Counter "hits" "Parcels refused to the service because the lane that they were for has kept an earlier one for too long.";
         NoticesRefused "notices_refused" Counter "hits" "Attempts of the service to reach a connection of another service, which did nothing.";
         DrainDeadlineHits "drain_deadline_hits" Counter "hits" "Connections aborted, and datagram sockets closed, because the drain's deadline had passed.";
     }
@@ -452,6 +456,7 @@ mod tests {
             "operations",
             "packets",
             "panics",
+            "parcels",
             "polls",
             "receives",
             "records",

@@ -9,7 +9,7 @@
 //! use corelane::service::Ending;
 //! use corelane::{Cx, Input, Next, Output, Peer, Silent, StreamService};
 //! use corelane_rpc::client::{CallError, StreamClient};
-//! use corelane_wire::rpc::{Auth, CallHead, NULL};
+//! use corelane_rpc::rpc::{Auth, CallHead, NULL};
 //! use std::net::SocketAddr;
 //! use std::time::Duration;
 //!

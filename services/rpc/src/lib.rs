@@ -6,7 +6,7 @@
 //! ```
 //! use corelane::{Cx, Lanes};
 //! use corelane_rpc::{Answered, Call, Program, Rpc, Unanswered};
-//! use corelane_wire::rpc;
+//! use corelane_rpc::rpc;
 //!
 //! struct Adder;
 //!
@@ -28,7 +28,7 @@
 //!
 //! [`client`] calls others' programs from a lane, [`registration`] tells rpcbind where one's own are.
 //!
-//! What is owed for a defect is decided in [`corelane_wire::rpc`], and carried out here: the refusal is sent, the message
+//! What is owed for a defect is decided in [`rpc`], and carried out here: the refusal is sent, the message
 //! is dropped, or the connection closed. Credentials are looked into before a program is asked, for procedure 0 as well; and procedure 0,
 //! which every program has by convention (RFC 5531 section 12.1), is answered here.
 #![doc = include_str!("../DESIGN.md")]
@@ -63,3 +63,6 @@ pub use held::{HELD_MAX, Held};
 pub use null::{NFS, Null};
 pub use program::{Outcomes, Program, Programs};
 pub use stream::{FRAGMENTS_MAX, Rpc};
+
+/// The formats that stand in signatures here: calls and replies, what arguments and results are made of, and what is wrong with bytes that are none.
+pub use corelane_wire::{Error as WireError, rpc, xdr};

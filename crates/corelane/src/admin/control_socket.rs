@@ -154,6 +154,12 @@ struct Clients {
 }
 
 impl Clients {
+    /// Each client has its thread, and is silent until its request has come.
+    fn assert_bounded(&self) {
+        assert!(self.threads <= CLIENTS_MAX, "{} clients are served side by side", self.threads);
+        assert!(self.silent.len() <= self.threads, "{} are silent of {} clients", self.silent.len(), self.threads);
+    }
+
     /// Has the first one end where all are silent. What has arrived and was not read yet is no silence.
     fn make_room(&mut self) {
         let is_silent = |stream: &Arc<UnixStream>| sockets::readable_bytes(stream.as_fd()) == 0;
@@ -170,7 +176,7 @@ impl Server {
     }
 
     fn lock(&self) -> MutexGuard<'_, Clients> {
-        // Nothing that can panic runs under the lock.
+        // What is asserted under the lock is checked when a change is whole.
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -220,6 +226,7 @@ impl Server {
         }
         clients.threads += 1;
         clients.silent.push(stream.clone());
+        clients.assert_bounded();
         Some(Client { server: self.clone(), stream })
     }
 }
@@ -303,7 +310,11 @@ impl Drop for Client {
         // Lanes that were started meanwhile have copies of the descriptor. Who has gone needs no end of stream.
         let _ = self.stream.shutdown(Shutdown::Both);
         self.note_asked();
-        self.server.lock().threads -= 1;
+        let mut clients = self.server.lock();
+        assert!(clients.threads > 0, "a client goes that was counted");
+        clients.threads -= 1;
+        clients.assert_bounded();
+        drop(clients);
         self.server.changed.notify_all();
     }
 }

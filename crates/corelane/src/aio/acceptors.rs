@@ -17,6 +17,10 @@ impl Acceptors {
             waker.clone_from(context.waker());
             return *place;
         }
+        assert!(
+            self.waiting.back().is_none_or(|(place, _)| *place <= self.last_place),
+            "who waits has come in its place's order"
+        );
         self.last_place += 1;
         self.waiting.push_back((self.last_place, context.waker().clone()));
         self.last_place

@@ -6,6 +6,7 @@ use super::link::{Fate, Link};
 use super::select::{Either, select};
 use super::shared::{Errand, Shared};
 use super::waits::{Done, Wait};
+use corelane_seam::parcel::Guests;
 use corelane_seam::slab::Key;
 use corelane_seam::{Address, Arena, File, FileFacts, FileOutcome, FilePart, Instant, OffloadResult, OpenOptions, Outcome};
 use corelane_svc::{Cx, Error as ServiceError, Lost, Silent, Talk};
@@ -50,6 +51,11 @@ impl<T: Talk> Lane<T> {
     /// The lane's memory, for leases for which the lane pays.
     pub fn arena(&self) -> &Arena {
         &self.shared.arena
+    }
+
+    /// Where parcels of other lanes are taken in ([`Cx::guests`]), to be read and sent without a copy. A lane lends by [`Cx::lend`], which [`Lane::later`] has called.
+    pub fn guests(&self) -> &Guests {
+        &self.shared.guests
     }
 
     /// Runs a future on this lane until it is done; what it returns is dropped. Its panic is counted (`tasks_panicked`); the lane lives on. It ends with

@@ -211,6 +211,7 @@ impl Link {
         self.named(id);
         let own = &mut *self.own.borrow_mut();
         assert!(own.peer.is_none() && own.end.is_none(), "a connection is opened once, and before its end");
+        assert!(own.input.is_empty() && own.wanted == 0 && own.ticket.is_none(), "nobody has a connection before it is open");
         (own.peer, own.payer) = (Some(peer.clone()), payer);
         self.touch(own);
     }
@@ -412,7 +413,7 @@ impl Link {
         let own = &mut *self.own.borrow_mut();
         assert!(own.speech == Speech::Goes, "there is no room for who has said all");
         own.seal();
-        own.room = own.room.saturating_sub(segment.charged().max(1));
+        own.room = own.room.saturating_sub(segment.held().max(1));
         own.chain.push(segment);
         self.touch(own);
     }
@@ -422,7 +423,7 @@ impl Link {
         let own = &mut *self.own.borrow_mut();
         assert!(own.speech == Speech::Goes, "there is no room for who has said all");
         own.seal();
-        own.room = own.room.saturating_sub(chain.charged().max(1));
+        own.room = own.room.saturating_sub(chain.held().max(1));
         match own.chain.is_empty() {
             true => std::mem::swap(&mut own.chain, chain),
             false => own.chain.append(chain),
@@ -469,6 +470,7 @@ impl Own {
         let copied = piece.len().min(lease.room());
         assert!(copied > 0 || piece.is_empty(), "a lease that is gathered in has room");
         lease.append(&piece[..copied]);
+        assert!(copied >= least, "a piece is written as far as it must be");
         (self.room, self.wants_memory, self.asks_memory) = (self.room.saturating_sub(copied), 0, false);
         Some(copied)
     }
@@ -497,6 +499,9 @@ impl Link {
     pub(super) fn take_in<T: Talk>(self: &Rc<Self>, cx: &mut Cx<'_, T>, input: &mut Input) -> Next {
         let own = &mut *self.own.borrow_mut();
         assert!(own.end.is_none(), "nothing comes after the end");
+        assert!(own.peer.is_some(), "bytes come when a connection is open");
+        assert!(!own.is_finished || input.is_empty(), "nothing comes after the end of the stream");
+        own.assert_who_waits_is_known();
         if own.wants_memory > 0 {
             own.ask_memory(cx);
         }
@@ -513,12 +518,15 @@ impl Link {
         }
         self.touch(own);
         own.is_paused = !input.is_empty();
+        assert!(!(own.is_paused && own.is_finished), "what came last was taken whatever waits");
+        assert!(own.wanted == 0 || own.wanted > own.input.len(), "who waits has less than that, else it was woken");
         if own.is_paused { Next::Wait } else { Next::Continue }
     }
 
     /// The lane drains.
     pub(super) fn drains<T: Talk>(&self, cx: &mut Cx<'_, T>) {
         let own = &mut *self.own.borrow_mut();
+        assert!(!own.is_left_to_task && own.end.is_none(), "a drain begins once, for who is there");
         own.is_left_to_task = own.outlives_drain;
         if own.is_left_to_task {
             own.drainer.take().iter().for_each(|waker| cx.wake(waker));
@@ -529,6 +537,7 @@ impl Link {
     pub(super) fn drained<T: Talk>(&self, cx: &mut Cx<'_, T>, output: &Output) {
         let own = &mut *self.own.borrow_mut();
         assert!(own.end.is_none(), "nothing leaves after the end");
+        own.assert_who_waits_is_known();
         own.has_left = true;
         if std::mem::take(&mut own.awaits_leave) {
             own.writer.iter().for_each(|waker| cx.wake(waker));
@@ -540,6 +549,8 @@ impl Link {
     pub(super) fn closed<T: Talk>(&self, cx: &mut Cx<'_, T>, ending: Ending) {
         let own = &mut *self.own.borrow_mut();
         assert!(own.end.is_none(), "a connection ends once");
+        assert!(own.id.is_some(), "a connection ends that was begun");
+        assert!(own.peer.is_some() || own.opener.is_some(), "one that never was open ends for who had it opened");
         own.end = Some(End { ending, fault: cx.fault() });
         own.chain.clear();
         (own.gather, own.spare, own.ticket, own.drainer) = (None, None, None, None);
@@ -549,12 +560,14 @@ impl Link {
     /// Takes what the task has written, and tells the connection what it waits for, and whether it is at work.
     pub(super) fn settle<T: Talk>(&self, cx: &mut Cx<'_, T>) {
         let own = &mut *self.own.borrow_mut();
-        own.is_touched = false;
+        let was_touched = std::mem::take(&mut own.is_touched);
+        assert!(was_touched, "who is settled was touched, and stands in the list once");
         let requests = std::mem::take(&mut own.requests);
         if requests > 0 {
             cx.count_requests(requests);
         }
         let Some(id) = own.id.filter(|_| own.end.is_none()) else { return };
+        own.assert_who_waits_is_known();
         own.hand_over(cx, id);
         if own.speech == Speech::Ends {
             own.speech = Speech::HasEnded;
@@ -580,8 +593,19 @@ impl Link {
 }
 
 impl Own {
+    /// Who waits can be woken, for what it waits for: until the end, which wakes them all.
+    fn assert_who_waits_is_known(&self) {
+        assert!(self.end.is_none(), "nobody waits after the end");
+        assert!(self.wanted == 0 || self.reader.is_some(), "who waits for bytes is known");
+        assert!(!(self.awaits_room || self.awaits_leave) || self.writer.is_some(), "who waits to write is known");
+        assert!(self.wants_memory == 0 || self.awaits_room, "memory is wanted for a write that waits");
+        assert!(!self.asks_memory || self.wants_memory > 0, "memory is asked for because it is wanted");
+        assert!(self.spare.is_none() || self.wants_memory == 0, "who has been given memory wants no more");
+    }
+
     /// Asks for the memory that a write was refused, in a call for the connection: if it is refused again, that is called again when it would be lent.
     fn ask_memory<T: Talk>(&mut self, cx: &mut Cx<'_, T>) {
+        assert!(self.wants_memory <= PIECE_BYTES_LEAST, "a write waits for no more than the least piece");
         let Ok(lease) = cx.lease(self.wants_memory) else { return };
         (self.spare, self.wants_memory, self.asks_memory, self.awaits_room) = (Some(lease), 0, false, false);
         self.writer.iter().for_each(|waker| cx.wake(waker));
@@ -603,6 +627,7 @@ impl Own {
         let wrote = !self.chain.is_empty();
         if wrote {
             output.append(&mut self.chain);
+            assert!(self.chain.is_empty() && self.gather.is_none(), "what was written is handed over whole");
             self.has_left = false;
         }
         let room = output.room();

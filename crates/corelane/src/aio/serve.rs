@@ -10,8 +10,9 @@ use corelane_lane::{Silence, Unheard, fenced};
 use corelane_seam::slab::Key;
 use corelane_seam::{Address, Fault, Instant, Outcome};
 use corelane_svc::{Asking, Call, Cx, Ending, Input, Lost, Next, Origin, Output, Peer, Silent, StreamService, Talk};
-use corelane_watch::ServiceCounter;
+use corelane_watch::{Declaration, OwnCounter, ServiceCounter};
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::rc::Rc;
 
@@ -21,11 +22,28 @@ const SLEEPS: u64 = 0;
 type Boxed = Pin<Box<dyn Future<Output = ()>>>;
 type Main<T> = Box<dyn FnOnce(Lane<T>) -> Boxed>;
 type Answer<T> = Box<dyn Fn(Lane<T>, <T as Talk>::Question, Call<T>) -> Boxed>;
+type Hear<T> = Box<dyn Fn(Lane<T>, Origin, <T as Talk>::Message) -> Boxed>;
 
-/// A service whose connections are tasks'. Made by [`each`] and [`main`].
-pub struct Serve<T: Talk = Silent> {
+/// The counter of a service that counts nothing of its own.
+#[derive(Clone, Copy, Debug)]
+pub enum NoCounter {}
+
+impl OwnCounter for NoCounter {
+    const DECLARED: &'static [Declaration] = &[];
+    const FIRST: usize = 0;
+
+    fn index(self) -> usize {
+        match self {}
+    }
+}
+
+/// A service whose connections are tasks'. Made by [`each`] and [`main`]. `T` is what it says ([`Talk`]), `C` what it counts of its own
+/// ([`Serve::counting`]).
+pub struct Serve<T: Talk = Silent, C: OwnCounter = NoCounter> {
     main: Option<Main<T>>,
     answer: Option<Answer<T>>,
+    hear: Option<Hear<T>>,
+    counts: PhantomData<C>,
     /// None until the lane turns: a lane may be told to drain, or to end, before it does.
     lane: Option<Lane<T>>,
     is_draining: bool,
@@ -60,17 +78,7 @@ pub fn main<T: Talk, R>(start: impl AsyncFnOnce(Lane<T>) -> R + 'static) -> Serv
             lane.refuse_all();
         })
     };
-    Serve {
-        main: Some(Box::new(main)),
-        answer: None,
-        lane: None,
-        is_draining: false,
-        asked: Vec::new(),
-        unasked: VecDeque::new(),
-        waiting: VecDeque::new(),
-        touched: Vec::new(),
-        errands: Vec::new(),
-    }
+    Serve::new(Box::new(main))
 }
 
 /// A service of an `async fn` that is called for each connection that was accepted, in a task of its own. What it returns is dropped, and the connection
@@ -92,7 +100,77 @@ pub fn each<T: Talk, R>(handle: impl AsyncFn(Lane<T>, Connection) -> R + 'static
     })
 }
 
-impl<T: Talk> Serve<T> {
+impl<T: Talk, C: OwnCounter> Serve<T, C> {
+    fn new(main: Main<T>) -> Self {
+        Self {
+            main: Some(main),
+            answer: None,
+            hear: None,
+            counts: PhantomData,
+            lane: None,
+            is_draining: false,
+            asked: Vec::new(),
+            unasked: VecDeque::new(),
+            waiting: VecDeque::new(),
+            touched: Vec::new(),
+            errands: Vec::new(),
+        }
+    }
+
+    /// Has the service count in counters of its own, which [`counters!`](crate::counters) makes: by [`Lane::later`], whose [`Cx::count`] takes them.
+    /// They stand in the page and in `corelane stat` beside those of all services.
+    ///
+    /// ```
+    /// use corelane::aio::{self, Connection, Lane};
+    ///
+    /// corelane::counters! {
+    ///     /// What the shop counts.
+    ///     pub enum Sold {
+    ///         Apples "apples_sold" Counter "apples" "Apples that were paid for.";
+    ///     }
+    /// }
+    ///
+    /// let serve = aio::each(async |lane: Lane, connection: Connection| {
+    ///     lane.later(|cx| cx.count(Sold::Apples, 3));
+    ///     connection.write(b"three apples\n").await
+    /// });
+    /// let serve = serve.counting::<Sold>();
+    /// ```
+    pub fn counting<D: OwnCounter>(self) -> Serve<T, D> {
+        const { assert!(D::FIRST == 0, "these stand behind the counters of another service: declare them without `behind`") };
+        // reason: a lane has a service once it is built whole.
+        let main = self.main.expect("what counts is said before the service is started");
+        Serve { answer: self.answer, hear: self.hear, ..Serve::new(main) }
+    }
+
+    /// Has this hear the messages that are sent to the service on this lane: from any lane, this one too ([`Cx::send`]), or from outside
+    /// ([`Remote::send`](crate::service::Remote::send)). Each message is a task, and they begin in the order in which messages come; a drain does not wait
+    /// for them. Without this, and at the lane's bound of tasks (`tasks_max`), messages are dropped and counted (`messages_dropped`); without this the
+    /// lane says so as well.
+    ///
+    /// ```
+    /// use corelane::aio::{self, Connection, Lane};
+    /// use corelane::service::{Origin, Says};
+    /// use std::{cell::Cell, rc::Rc};
+    ///
+    /// // The price is the lane's own: a message brings another, and each connection is told the last one.
+    /// let price = Rc::new(Cell::new(0_u32));
+    /// let told = price.clone();
+    /// let serve = aio::each(async move |_lane: Lane<Says<u32>>, connection: Connection| {
+    ///     connection.write(format!("{}\n", told.get()).as_bytes()).await
+    /// });
+    /// let serve = serve.hearing(async move |_lane, _from: Origin, new| price.set(new));
+    /// # let _: aio::Serve<Says<u32>> = serve;
+    /// ```
+    pub fn hearing(mut self, hear: impl AsyncFn(Lane<T>, Origin, T::Message) + 'static) -> Self {
+        let hear = Rc::new(hear);
+        self.hear = Some(Box::new(move |lane, from, message| {
+            let hear = hear.clone();
+            Box::pin(async move { hear(lane, from, message).await })
+        }));
+        self
+    }
+
     /// Has this answer what the service is asked, on this lane: by [`Lane::ask`] on any lane, or from outside
     /// ([`Remote::ask`](crate::service::Remote::ask)). Each question is a task. Without this, and where it panics, who asks is told that there is no answer
     /// ([`Lost::Dropped`]).
@@ -240,10 +318,12 @@ impl<T: Talk> Lane<T> {
     }
 }
 
-impl<T: Talk> StreamService for Serve<T> {
+impl<T: Talk, C: OwnCounter> StreamService for Serve<T, C> {
     type Talk = T;
     #[doc(hidden)] // It is made and used by this module alone.
     type Session = Rc<Link>;
+
+    const COUNTERS: &'static [Declaration] = C::DECLARED;
 
     fn started(&mut self, cx: &mut Cx<'_, T>) {
         let lane = Lane { shared: Rc::new(Shared::new(cx)) };
@@ -299,6 +379,12 @@ impl<T: Talk> StreamService for Serve<T> {
     fn completed(&mut self, cx: &mut Cx<'_, T>, token: u64, outcome: Outcome) {
         self.done(cx, Key::from_bits(token), Done::Outcome(outcome));
         self.begin_waiting(cx);
+    }
+
+    fn lane_message(&mut self, cx: &mut Cx<'_, T>, from: Origin, message: T::Message) {
+        let Some(hear) = &self.hear else { return cx.drop_message(message) };
+        let refused = cx.spawn(hear(self.lane().clone(), from, message)).is_err();
+        cx.count(ServiceCounter::MessagesDropped, refused.into());
     }
 
     fn asked(&mut self, cx: &mut Cx<'_, T>, _from: Origin, question: T::Question, call: Call<T>) {

@@ -6,6 +6,7 @@ use super::link::{Link, Touched};
 use super::sleeps::Sleeps;
 use super::waits::{Done, Waits};
 use corelane_lane::tasks::Spawner;
+use corelane_seam::parcel::Guests;
 use corelane_seam::slab::Key;
 use corelane_seam::{Address, Arena};
 use corelane_svc::{Call, Cx, Limits, Talk};
@@ -53,6 +54,7 @@ pub(super) struct Shared<T: Talk> {
     pub(super) lane: usize,
     pub(super) lanes: usize,
     pub(super) arena: Arena,
+    pub(super) guests: Guests,
     pub(super) limits: Limits,
     pub(super) touched: Rc<Touched>,
     pub(super) spawner: Spawner,
@@ -72,6 +74,7 @@ impl<T: Talk> Shared<T> {
             lane: cx.lane(),
             lanes: cx.lanes(),
             arena: cx.arena().clone(),
+            guests: cx.guests().clone(),
             limits: *cx.limits(),
             touched: Rc::new(Touched::new(cx.nudge())),
             spawner: cx.spawner(),
@@ -105,6 +108,7 @@ impl<T: Talk> Shared<T> {
         }
         let (awaited, forgotten) = std::mem::take(list).into_iter().partition(|entry| waits.has(key(entry)));
         *list = awaited;
+        assert!(list.len() <= waits.len(), "who waits stands in a list once");
         // What they asked is the users', and its drop may use this lane.
         drop(waits);
         drop::<VecDeque<E>>(forgotten);

@@ -62,6 +62,7 @@ impl Sleeps {
 
     /// The service is called at this time.
     pub(super) fn arm(&mut self, at: u64) {
+        assert!(at < self.armed, "the service is called earlier, or as it was to be");
         self.armed = at;
     }
 
@@ -73,7 +74,8 @@ impl Sleeps {
         for key in due.drain(..) {
             // reason: who takes it away takes its timer away.
             let sleeper = sleepers.get_mut(key).expect("whose time has come sleeps");
-            sleeper.timer = None;
+            let timer = sleeper.timer.take();
+            assert!(timer.is_some(), "a time comes once");
             sleeper.waker.take().iter().for_each(&mut wake);
         }
     }

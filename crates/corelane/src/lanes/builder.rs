@@ -11,6 +11,7 @@ use corelane_lane::LaneSettings;
 use corelane_os::handed::Handed;
 use corelane_rss::Transport;
 use corelane_seam::Tuning as DriverSettings;
+use corelane_seam::parcel::AbroadLimits;
 use corelane_steer::Settings;
 use corelane_svc::{
     DatagramService, LANE_CONNECTIONS_MAX, Limits, MakeTransform, Peer, Services, Side, StreamService, Transform,
@@ -83,6 +84,7 @@ pub struct Lanes {
     pub(crate) memory_is_asked: bool,
     /// None if nobody watches for turns that take too long.
     pub(crate) stall: Option<Duration>,
+    pub(crate) parcels: AbroadLimits,
     pub(crate) connections_max: u32,
     /// None until somebody sets some.
     pub(crate) limits: Option<Limits>,
@@ -110,6 +112,7 @@ impl Lanes {
             settings: LaneSettings::default(),
             memory_is_asked: false,
             stall: None,
+            parcels: AbroadLimits::default(),
             connections_max: LANE_CONNECTIONS_MAX,
             limits: None,
             services: Vec::new(),
@@ -125,7 +128,9 @@ impl Lanes {
         self
     }
 
-    /// Only these CPUs, lane by lane in this order.
+    /// Only these CPUs, by number, lane by lane in this order; with fewer lanes than CPUs the first of them, with more from the first one on again. Unless
+    /// [`Lanes::lanes`] says how many lanes, there is one for each of them, but no more than the control group pays for. An empty list, and a CPU that is not there or that
+    /// the process may not use (its affinity), are refused at the start with [`Error::Setting`].
     pub fn cpus(mut self, cpus: Vec<usize>) -> Self {
         self.cpus = Some(cpus);
         self
@@ -228,7 +233,17 @@ impl Lanes {
         self
     }
 
-    /// Connections of all services that one lane has at once; by default [`LANE_CONNECTIONS_MAX`].
+    /// How many parcels of each lane's memory other lanes may have at once, and for how long one may be away ([`AbroadLimits`]); an eighth of that memory in any case. It
+    /// counts where a service lends ([`Cx::lend`](crate::Cx::lend)), and costs each lane 50 bytes a parcel that may be away there. What is out of range is refused at the start, with the range.
+    pub fn parcels(mut self, limits: AbroadLimits) -> Self {
+        self.parcels = limits;
+        self
+    }
+
+    /// Connections of all services that one lane has at once, accepted and opened; by default [`LANE_CONNECTIONS_MAX`], 100,000. Any number will do; how many there can be is up to
+    /// the descriptors that the lane may have (`ulimit -n`), too. At the bound the lane accepts no more until one has ended: who comes waits in the listeners' queues (`connections_cap_hits`); and a
+    /// connection that a service would open is refused to it ([`ServiceError::Full`](crate::service::ServiceError::Full)). Each service has a bound of its own below it
+    /// ([`Limits::connections_max`]).
     pub fn connections_max(mut self, connections: u32) -> Self {
         self.connections_max = connections;
         self

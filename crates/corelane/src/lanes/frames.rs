@@ -4,7 +4,7 @@ use crate::admin::dispatch;
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::driver::DriverKind;
-use corelane_lane::{Control, Ear, Homing, Mesh, Silence, Tell, Unheard};
+use corelane_lane::{Control, Ear, Mesh, Silence, Tell, Unheard};
 use corelane_os::random::secret;
 use corelane_os::rights::locked_bytes_max;
 use corelane_rss::{FlowHasher, Table};
@@ -179,6 +179,9 @@ fn ring_of(frames: usize) -> usize {
     RING.min(1 << (frames / 2).ilog2())
 }
 
+/// Where a lane's parcels come home to, and by which channels.
+pub(crate) type Homeward = (Post, Mesh<Parcel>);
+
 /// What one lane's thread makes its port and its stack of.
 pub(crate) struct LaneFrames {
     lane: usize,
@@ -338,13 +341,13 @@ fn words_of(changes: Vec<(IpAddr, bool)>) -> Vec<String> {
 }
 
 impl LaneFrames {
-    /// Puts the stack on a lane's driver, on the lane's own thread; beside it stand two works.
+    /// Puts the stack on a lane's driver, on the lane's own thread; beside it stands a work, and another that brings frames home to what comes last.
     pub(crate) fn put_on<D: Driver>(
         self,
         driver: D,
         arena: &Arena,
         tuning: Tuning,
-    ) -> Result<(Stack<D>, Packets, Homing), Error> {
+    ) -> Result<(Stack<D>, Packets, Homeward), Error> {
         let refused = |why: String| Error::Setting { name: "packet", why };
         let (memory, post) = (FrameMemory::new(self.frames, FRAME_BYTES)?, Post::default());
         let number = u16::try_from(self.lane).map_err(|_| refused(format!("lane {} has no port", self.lane)))?;
@@ -360,7 +363,7 @@ impl LaneFrames {
                 words_of(addresses.take()).into_iter().chain(queues).collect()
             }));
         }
-        Ok((stack, packets, Homing::new(post, self.homing)))
+        Ok((stack, packets, (post, self.homing)))
     }
 }
 

@@ -6,6 +6,7 @@ use corelane_os::cpus;
 use corelane_rss::MOST_LANES;
 use corelane_rss::Transport;
 use corelane_seam::Address;
+use corelane_seam::parcel::AbroadLimits;
 use corelane_steer::{LanePlan, Topology, Wish, plan};
 use std::io;
 use std::net::IpAddr;
@@ -31,6 +32,7 @@ pub(crate) fn check(lanes: &Lanes) -> Result<(), Error> {
     }
     check_limits(lanes, lanes.settings.memory_bytes)?;
     check_spin(lanes.settings.spin)?;
+    check_parcels(lanes.parcels)?;
     lanes.stall.map_or(Ok(()), check_stall)?;
     let serves = lanes.services.iter().any(|service| service.url.is_some());
     // Flows are given to lanes by a table, which names so many; clients need a row each on the page.
@@ -52,6 +54,14 @@ fn check_spin(spin: Duration) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Setting { name: "spin", why: format!("{spin:?} is too long: use 0 to {SPIN_MAX:?}") })
+}
+
+fn check_parcels(limits: AbroadLimits) -> Result<(), Error> {
+    let (parcels, most) = (limits.parcels_max, AbroadLimits::PARCELS_MOST);
+    if (1..=most).contains(&parcels) {
+        return Ok(());
+    }
+    Err(Error::Setting { name: "parcels", why: format!("{parcels} parcels of a lane's memory cannot be away: use 1 to {most}") })
 }
 
 /// What may be taken for a stall: a shorter turn may be the system's doing, and after a longer one nobody asks any more.

@@ -13,7 +13,7 @@ use crate::lanes::claims::{claim_places, refuse_shared_addresses};
 use crate::lanes::drained::Drained;
 use crate::lanes::driver::{DriverKind, check, choose};
 use crate::lanes::ending::{Lives, Waiter};
-use crate::lanes::frames::{self, LaneFrames, PacketPort, Placing};
+use crate::lanes::frames::{self, Homeward, LaneFrames, PacketPort, Placing};
 use crate::lanes::handed;
 use crate::lanes::live::LiveLimits;
 use crate::lanes::outside::Outside;
@@ -32,6 +32,7 @@ use corelane_os::runner::{LaneThread, own_descriptors, raise_descriptor_limit, s
 use corelane_os::signals::Signals;
 use corelane_os::{passing, report, sockets};
 use corelane_rss::Transport;
+use corelane_seam::parcel::AbroadLimits;
 use corelane_seam::{Address, Arena, Driver, Reason, Tuning, Unix};
 use corelane_stack::{Packets, Policy};
 use corelane_steer::{Server, Steered, Topology, Warning};
@@ -90,6 +91,7 @@ struct LaneStart {
     places: Vec<Place>,
     settings: LaneSettings,
     tuning: Tuning,
+    parcels: AbroadLimits,
     connections_max: u32,
     /// Descriptors that the process may have open, in each table.
     descriptors: u64,
@@ -284,6 +286,7 @@ impl Running {
                 places: self.places.clone(),
                 settings,
                 tuning,
+                parcels: lanes.parcels,
                 connections_max: lanes.connections_max,
                 descriptors,
                 sharing: Sharing { share_port: self.cpus.len() > 1 || lanes.join, v6_only: lanes.v6_only },
@@ -554,8 +557,8 @@ impl LaneStart {
         match self.frames.take() {
             None => self.live(lives, |start| start.into_lane(driver, arena, None)),
             Some(frames) => self.live(lives, |start| {
-                let (stack, packets, homing) = frames.put_on(driver, &arena, start.tuning)?;
-                start.into_lane(stack, arena, Some((packets, homing)))
+                let (stack, packets, homeward) = frames.put_on(driver, &arena, start.tuning)?;
+                start.into_lane(stack, arena, Some((packets, homeward)))
             }),
         }
     }
@@ -608,7 +611,12 @@ impl LaneStart {
         Ok(())
     }
 
-    fn into_lane<D: Driver>(mut self, mut driver: D, arena: Arena, beside: Option<(Packets, Homing)>) -> Result<Lane<D>, Error> {
+    fn into_lane<D: Driver>(
+        mut self,
+        mut driver: D,
+        arena: Arena,
+        beside: Option<(Packets, Homeward)>,
+    ) -> Result<Lane<D>, Error> {
         let mut services = Services::new(self.connections_max);
         services.descriptors(self.descriptors);
         services.set_exchange(self.lane, self.exchange);
@@ -638,16 +646,32 @@ impl LaneStart {
                 error => Error::Service(error),
             })?;
         }
+        let works = works_of(services, beside, (&arena, self.parcels), self.packets);
         let kit = Kit::new(self.lane, &self.control, arena, self.row, &self.settings, Box::new(StandardError));
-        let works = Works::of(services);
-        let works = match beside {
-            Some((mut packets, homing)) => {
-                packets.set_row(self.packets);
-                works.and(packets).and(homing)
-            }
-            None => works,
-        };
         Ok(Lane::new(driver, works, kit, self.control, self.settings))
+    }
+}
+
+/// The works of a lane: its services, its packets if it has any, and behind both what brings home the memory that they lend to other lanes, if they do.
+fn works_of(
+    services: Services,
+    packets: Option<(Packets, Homeward)>,
+    (arena, parcels): (&Arena, AbroadLimits),
+    row: PacketsRow,
+) -> Works {
+    let (packets, homeward) = packets.unzip();
+    let (post, channels) = homeward.unzip();
+    let post = post.unwrap_or_default();
+    // Frames and other memory go home the same way.
+    let own = services.open_abroad(arena, parcels, &post);
+    let mut works = Works::of(services);
+    if let Some(mut packets) = packets {
+        packets.set_row(row);
+        works = works.and(packets);
+    }
+    match channels.or(own) {
+        Some(channels) => works.and(Homing::new(post, channels)),
+        None => works,
     }
 }
 

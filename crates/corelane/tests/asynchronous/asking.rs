@@ -3,7 +3,7 @@
 use crate::aio_parts::served;
 use crate::refused::{next_turn, poll_once, with_helpers};
 use corelane::aio::{self, Connection, Either, Error, Lane, select};
-use corelane::service::{Asks, Fault, Outcome, ServiceCounter};
+use corelane::service::{Asks, Fault, FileOutcome, Interest, OpenOptions, Outcome, ServiceCounter};
 use corelane::testing::{Faults, MS, Nobody, Rig, RigPlan, S, Status, World, at, patient};
 use corelane_watch::LaneCounter;
 use std::cell::{Cell, RefCell};
@@ -237,5 +237,34 @@ fn sleeps_one_after_the_other_and_an_empty_file_are_nothing_special() {
     assert_eq!(rig.hear(&peer), "");
     rig.wait(200 * MS);
     assert_eq!((rig.hear(&peer).as_str(), rig.lane_count(LaneCounter::TasksPanicked)), ("awake", 0));
+    rig.close(&mut Nobody);
+}
+
+/// What no driver can do ends a call of the service, and not the lane.
+#[test]
+fn operations_that_cannot_be_are_the_services_own_fault() {
+    let (world, mut rig) = served(patient(), || {
+        aio::each(async |lane: Lane, connection: Connection| -> aio::Result<()> {
+            let (file, _) = lane.open("/srv/there", OpenOptions::new().read(true)).await?;
+            let lease = connection.lease(256).unwrap();
+            let whole = file.clone();
+            // More than the lease has room for: as much as it has.
+            let outcome = lane.operation(move |cx, token| cx.read_file(&whole, 0, lease, usize::MAX, token)).await;
+            let Outcome::File(FileOutcome::Filled { lease, fault: None }) = outcome else { panic!("{outcome:?}") };
+            assert_eq!((lease.len(), lease.room()), (256, 0));
+            let full = file.clone();
+            let nothing = [
+                lane.operation(move |cx, token| cx.read_file(&full, 0, lease, 256, token)).await,
+                lane.operation(|cx, token| cx.poll(1, Interest { read: false, write: false }, token)).await,
+            ];
+            assert!(nothing.iter().all(|outcome| matches!(outcome, Outcome::Failed(fault) if *fault == Fault::CANCELLED)));
+            let warm = lane.operation(move |cx, token| cx.warm_file(&file, 0, u64::MAX, token)).await;
+            assert!(matches!(warm, Outcome::File(FileOutcome::Warm { bytes: 300, .. })), "{warm:?}");
+            connection.write(b"all").await
+        })
+    });
+    world.write_file("/srv/there", &[b'x'; 300]);
+    let peer = rig.connect(0);
+    assert_eq!((rig.hear(&peer), rig.count(ServiceCounter::Panics)), ("all".to_owned(), 2));
     rig.close(&mut Nobody);
 }

@@ -12,6 +12,7 @@ mod crowds;
 mod drained;
 mod dropped;
 mod half;
+mod hearing;
 mod reading;
 mod refused;
 mod writing;

@@ -22,14 +22,14 @@
 //! * **A home that ends first** leaves its memory to the last of its parcels. A lane that breaks drops its guests as any other value; one
 //!   that has ended without sending them home, or a message that nobody took, drops parcels, which then come home over the stack.
 //!
-//! What later works do with it, as signatures:
+//! What works do with it, as signatures:
 //!
 //! ```text
 //! packet path   fn dispatch(&mut self, kit, frame: Frame)            // frame.parcel(lane, now) -> FrameParcel in a message, batches of them
 //!               fn message(&mut self, kit, from, frames: Batch)      // Frame::arrived(&kit.guests, parcel): handled and sent as an own frame
-//! cache         fn ask(&mut self, to, key: Parcel)                   // the request's bytes; the answer is value.parcel(from, now), shared: it
-//!                                                                    // stays in the cache, and may be evicted there while it is abroad
-//!               output.push(Segment::Guest(guests.admit(value)))     // sent from where it lies; home when the driver releases it
+//! services      cx.lend(&value, from), cx.lend_lease(lease, to)      // parcel(to, now), counted: in a message, a question or an answer; a value stays
+//!                                                                    // where it is kept, and may be evicted there while it is abroad
+//!               output.push(cx.guests().admit(value))                // sent from where it lies; home when the driver releases it
 //! sets          home.copy_of(&guest)                                 // what is to stay is copied: parcels are for passing through
 //! ```
 //!
@@ -65,6 +65,8 @@ pub struct AbroadLimits {
 impl AbroadLimits {
     /// The part of a region that may be abroad at once: an eighth.
     pub const PART: usize = 8;
+    /// The most parcels that may be away at once, whatever is set: 1,048,576.
+    pub const PARCELS_MOST: usize = home::SLOTS_MAX;
 
     /// Parcels that may be away at once, 1 to 1,048,576. Default 4,096.
     pub fn parcels_max(mut self, parcels: usize) -> Self {
