@@ -49,6 +49,21 @@ const UDP: [(PacketCounter, &str); 7] = [
     (PacketCounter::UdpDelivered, "delivered"),
     (PacketCounter::UdpSent, "datagrams output"),
 ];
+/// By the kind of tunnel: which ends a tunnel has is not asked when it is opened.
+const TUNNELS: [(PacketCounter, &str); 8] = [
+    (PacketCounter::GreOpened, "packets taken out of GRE"),
+    (PacketCounter::GreDropped, "dropped with what they carried in GRE"),
+    (PacketCounter::IpipOpened, "packets taken out of IPv4 in IP"),
+    (PacketCounter::IpipDropped, "dropped with what they carried in IPv4 in IP"),
+    (PacketCounter::Ip6inipOpened, "packets taken out of IPv6 in IP"),
+    (PacketCounter::Ip6inipDropped, "dropped with what they carried in IPv6 in IP"),
+    (PacketCounter::VxlanOpened, "packets taken out of VXLAN"),
+    (PacketCounter::VxlanDropped, "dropped with what they carried in VXLAN"),
+];
+const CHANNELS: [(PacketCounter, &str); 2] = [
+    (PacketCounter::ChannelPut, "packets put into channels"),
+    (PacketCounter::ChannelDropped, "dropped due to a full ring, or too long for one"),
+];
 const SERVICE: [(ServiceCounter, &str); 4] = [
     (ServiceCounter::DatagramsIn, "datagrams received"),
     (ServiceCounter::TrainsDropped, "trains dropped due to full socket buffers"),
@@ -69,6 +84,8 @@ fn text(snapshot: &Snapshot, packets: Option<&Values<PacketCounter>>) -> String 
         block(&mut out, "port", values, &PORT);
         block(&mut out, "ip", values, &IP);
         block(&mut out, "fragments", values, &FRAGMENTS);
+        block(&mut out, "tunnels", values, &TUNNELS);
+        block(&mut out, "channels", values, &CHANNELS);
         block(&mut out, "udp", values, &UDP);
     }
     for service in &snapshot.services {
@@ -163,6 +180,8 @@ mod tests {
                 (PacketCounter::FragmentsWaiting, 1),
                 (PacketCounter::FragmentsDropped, 5),
                 (PacketCounter::Reorders, 3),
+                (PacketCounter::VxlanOpened, 11),
+                (PacketCounter::ChannelDropped, 13),
             ];
             counted.into_iter().for_each(|(counter, value)| row.set(counter, value));
         });
@@ -172,6 +191,8 @@ mod tests {
         let parts = ["put together", "waiting for others", "dropped"].map(|words| fragments[words]);
         assert_eq!((fragments["fragments received"], parts.iter().sum()), (10, 10));
         assert_eq!(fragments["datagrams run behind a later one of their flow"], 3);
+        assert_eq!(numbers(&text, "tunnels:")["packets taken out of VXLAN"], 11);
+        assert_eq!(numbers(&text, "channels:")["dropped due to a full ring, or too long for one"], 13);
     }
 
     #[test]

@@ -577,3 +577,19 @@ fn what_cannot_be_is_refused_with_its_remedy() {
     }
     assert_eq!(std::fs::read(&file).unwrap(), b"kept");
 }
+
+#[test]
+fn without_the_right_to_raw_packets_the_capability_is_named() {
+    let test = "packet::without_the_right_to_raw_packets_the_capability_is_named";
+    if !can_run(test) {
+        return;
+    }
+    let script = format!("{WIRE} && exec setpriv --bounding-set=-net_raw \"$0\" \"$@\"");
+    let wrapper = ["unshare", "--net", "sh", "-c", &script];
+    let run = Scratch::new();
+    let mut command: Command = wrapped(&wrapper, PROGRAM);
+    let output = output(command.args(["serve", "--lanes", "1", "--packet", PORT, V4]).env("CORELANE_RUN_DIR", run.path()));
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("CAP_NET_RAW") && !text.contains("CAP_NET_ADMIN"), "{text:?}");
+}

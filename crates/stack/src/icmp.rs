@@ -3,10 +3,11 @@
 use crate::counts::Drop;
 use crate::draft::Ends;
 use crate::fault;
-use crate::packet::{Ip, Packet};
+use crate::packet::{Ip, Packet, tuple};
 use crate::path::Path;
-use corelane_seam::Frame;
+use corelane_seam::{Frame, FrameHash};
 use corelane_wire::packet::checksum::Sum;
+use corelane_wire::packet::extension::Chain;
 use corelane_wire::packet::icmp::{self, Code};
 use corelane_wire::packet::icmpv6;
 use corelane_wire::packet::{EtherType, IpProtocol, Packet as Walk};
@@ -90,6 +91,7 @@ impl Path {
     /// Sends the draft back to where a packet came from.
     fn answer(&mut self, ip: &Ip, protocol: IpProtocol, sums: bool) {
         let (source, destination) = (ip.destination, ip.source);
+        self.mark_fragments(SocketAddr::new(source, 0), SocketAddr::new(destination, 0), protocol);
         let back = Ip { source, destination, protocol, ..*ip };
         if sums {
             let pseudo = match protocol {
@@ -100,6 +102,15 @@ impl Path {
             self.draft.patch(2, checksum);
         }
         self.send_draft(source, destination, protocol);
+    }
+
+    /// Counts a draft that is cut, and says of which flow its fragments are: a card that sends by hash does not see their ports.
+    pub fn mark_fragments(&mut self, from: SocketAddr, to: SocketAddr, protocol: IpProtocol) {
+        if self.draft.is_cut() {
+            self.counts.fragments_out += self.draft.pieces() as u64;
+            let hashed = tuple(from, to, protocol).and_then(|tuple| self.hasher.transmit(&tuple));
+            self.draft.set_hash(hashed.map(|hashed| FrameHash { flow: hashed.flow, hash_type: hashed.hash_type }));
+        }
     }
 
     /// Sends the draft; where there is no way, it is dropped.
@@ -134,7 +145,7 @@ impl Path {
 
     /// Nobody knows the protocol of a packet.
     pub fn no_such_protocol(&mut self, packet: &Packet, ip: &Ip) {
-        self.error(&packet.first, ip, Wrong::Protocol { at: 6 });
+        self.error(&packet.first, ip, Wrong::Protocol { at: named_at(&packet.first) });
     }
 
     /// A datagram did not come together in time; this is its first fragment.
@@ -219,4 +230,12 @@ fn sender_of(protocol: EtherType, quoted: &[u8]) -> Option<(SocketAddr, SocketAd
     let ports = quoted.get(head..)?.first_chunk::<4>().filter(|_| inner == IpProtocol::UDP.0)?;
     let port = |at: usize| u16::from_be_bytes([ports[at], ports[at + 1]]);
     Some((SocketAddr::new(source, port(0)), SocketAddr::new(destination, port(2))))
+}
+
+/// Where an IP packet names the protocol that follows all headers of its network: of IPv6, in the last of them.
+fn named_at(packet: &[u8]) -> usize {
+    const NEXT: usize = 6;
+    const HEADER_BYTES: usize = 40;
+    let behind = || Chain::walk(IpProtocol(*packet.get(NEXT)?), packet.get(HEADER_BYTES..)?).ok()?.announced_at();
+    behind().map_or(NEXT, |at| HEADER_BYTES + at)
 }

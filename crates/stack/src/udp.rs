@@ -3,12 +3,12 @@
 use crate::counts::Drop;
 use crate::draft::Draft;
 use crate::fault;
-use crate::packet::{Ip, Packet, tuple};
+use crate::packet::{Ip, Packet};
 use crate::path::{Leaving, Path};
 use crate::sockets::{HEAD, Sending};
 use corelane_rss::{Outgoing, Protocol, Way as Direction};
 use corelane_seam::slab::Key;
-use corelane_seam::{Bind, Completion, Fault, FrameHash, Segment, Socket, Train, datagram_bytes_max};
+use corelane_seam::{Bind, Completion, Fault, Segment, Socket, Train, datagram_bytes_max};
 use corelane_wire::packet::IpProtocol;
 use std::net::{IpAddr, SocketAddr};
 
@@ -238,12 +238,7 @@ impl Path {
         self.draft.patch(6, pseudo.plus(self.draft.sum).checksum_of_udp());
         self.counts.datagrams_out += 1;
         self.is_untold = true;
-        if self.draft.is_cut() {
-            self.counts.fragments_out += self.draft.pieces() as u64;
-            // A card that sends by hash does not see the ports of fragments.
-            let hashed = tuple(from, to, IpProtocol::UDP).and_then(|tuple| self.hasher.transmit(&tuple));
-            self.draft.set_hash(hashed.map(|hashed| FrameHash { flow: hashed.flow, hash_type: hashed.hash_type }));
-        }
+        self.mark_fragments(from, to, IpProtocol::UDP);
         self.send_draft_by(hop, from.ip(), to.ip(), IpProtocol::UDP);
         Some(())
     }

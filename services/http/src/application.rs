@@ -45,7 +45,9 @@ pub trait Application: Sized + 'static {
     fn completed(&mut self, _cx: &mut Cx<'_, Self::Talk>, _token: u64, _outcome: Outcome) {}
 
     /// As [`StreamService::lane_message`](corelane::StreamService::lane_message).
-    fn lane_message(&mut self, _cx: &mut Cx<'_, Self::Talk>, _from: Origin, _message: <Self::Talk as Talk>::Message) {}
+    fn lane_message(&mut self, cx: &mut Cx<'_, Self::Talk>, _from: Origin, message: <Self::Talk as Talk>::Message) {
+        cx.drop_message(message);
+    }
 
     /// As [`StreamService::asked`](corelane::StreamService::asked).
     fn asked(

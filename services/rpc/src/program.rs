@@ -99,7 +99,8 @@ pub trait Programs<T: Talk = Silent>: 'static {
     /// [`Program::completed`] of the one that the token names.
     fn completed(&mut self, cx: &mut Cx<'_, T>, token: u64, outcome: Outcome);
 
-    /// [`Program::lane_message`] of each, until one takes it. What none takes is dropped; so with the calls below.
+    /// [`Program::lane_message`] of each, until one takes it. What none takes is dropped, counted and told
+    /// ([`Cx::drop_message`]). With the calls below it is dropped.
     fn lane_message(&mut self, cx: &mut Cx<'_, T>, from: Origin, message: T::Message);
 
     /// [`Program::asked`] of each, until one takes it.
@@ -152,7 +153,7 @@ macro_rules! programs {
 
             fn lane_message(&mut self, cx: &mut Cx<'_, Talks>, from: Origin, message: Talks::Message) {
                 $(let Err(message) = self.$index.lane_message(cx, from, message) else { return };)*
-                drop(message);
+                cx.drop_message(message);
             }
 
             fn asked(&mut self, cx: &mut Cx<'_, Talks>, from: Origin, question: Talks::Question, call: LaneCall<Talks>) {

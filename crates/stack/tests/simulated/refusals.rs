@@ -259,6 +259,25 @@ fn an_unknown_protocol_is_told_with_its_place() {
     }
 }
 
+/// Behind extension headers, the place is that of the last of them that names the protocol (RFC 4443, section 3.4).
+#[test]
+fn an_unknown_protocol_behind_extension_headers_is_told_with_its_place() {
+    let mut alone = Alone::new();
+    alone.meet();
+    // Two headers of destination options, each of eight bytes of padding.
+    let options = |next: u8| [next, 0, 1, 4, 0, 0, 0, 0];
+    let body = [&options(IpProtocol::DESTINATION.0)[..], &options(200), &[1; 40]].concat();
+    let packet = packets(ENDS[1].0, ENDS[1].1, IpProtocol::DESTINATION, &body, 65_528, 3).remove(0);
+    let frame = ethernet(alone.mac(), kind(ENDS[1].0), &packet);
+    let told = alone.ask(&[frame]);
+    assert_eq!(told.len(), 1);
+    let UpperLayer::Icmpv6(view) = Packet::of_frame(&told[0]).unwrap().transport else { panic!("{told:?}") };
+    match view.message().unwrap() {
+        icmpv6::Message::ParameterProblem { code, at, .. } => assert_eq!((code.number(), at), (1, 48)),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Binds a socket whose queue holds so many frames.
 fn bind_small(alone: &mut Alone, port: u16, frames: usize) -> Socket {
     let address = SocketAddr::new(STACK.into(), port).into();

@@ -173,17 +173,29 @@ fn alone() -> (Alone, corelane_seam::Socket, SocketAddr) {
 }
 
 fn question(alone: &Alone, to: SocketAddr) -> Vec<u8> {
-    udp(alone.mac(), SocketAddr::new(TEST.into(), 7), to, &[9; 64])
+    let from: IpAddr = if to.is_ipv4() { TEST.into() } else { TEST_V6.into() };
+    udp(alone.mac(), SocketAddr::new(from, 7), to, &[9; 64])
+}
+
+/// As [`alone`], with a socket at an address that packets in such a tunnel may be for, and the ends of the tunnel.
+fn alone_with(tunnel: Tunnel) -> (Alone, corelane_seam::Socket, SocketAddr, (IpAddr, IpAddr)) {
+    let (mut alone, socket, local) = alone();
+    if tunnel != Tunnel::Ipv6InIp {
+        return (alone, socket, local, ENDS);
+    }
+    let (socket, local) = alone.bind(STACK_V6, 60_007, None);
+    // So that tunnels nest: IPv6 in IPv6.
+    (alone, socket, local, ENDS_V6)
 }
 
 #[test]
 fn f_08_tunnels_in_tunnels_are_opened_four_deep_and_no_deeper() {
     for deep in [1, 2, 4, 5, 32] {
-        for tunnel in [Tunnel::Gre, Tunnel::IpInIp, Tunnel::Vxlan] {
-            let (mut alone, socket, local) = alone();
+        for tunnel in Tunnel::ALL {
+            let (mut alone, socket, local, ends) = alone_with(tunnel);
             let mut frame = question(&alone, local);
             for _ in 0..deep {
-                frame = into_tunnel(tunnel, &frame, ENDS, 65_000, 1).unwrap().remove(0);
+                frame = into_tunnel(tunnel, &frame, ends, 65_000, 1).unwrap().remove(0);
             }
             assert!(frame.len() < 2000, "{deep} {tunnel:?}: {}", frame.len());
             alone.test.send(&frame);
@@ -212,12 +224,13 @@ fn f_08_what_is_not_named_is_not_opened() {
 /// Own addresses as the source, outside or within, are a loop or a lie.
 #[test]
 fn f_08_own_addresses_send_nothing_through_tunnels() {
-    let (mut alone, socket, local) = alone();
-    let honest = question(&alone, local);
-    let own = udp(alone.mac(), SocketAddr::new(STACK.into(), 7), local, &[9; 64]);
-    let other = udp(alone.mac(), SocketAddr::new(TEST.into(), 7), "10.0.0.77:60007".parse().unwrap(), &[9; 64]);
-    for (inner, ends) in [(&honest, (STACK.into(), STACK.into())), (&own, ENDS), (&other, ENDS)] {
-        for tunnel in [Tunnel::Gre, Tunnel::IpInIp, Tunnel::Vxlan] {
+    for tunnel in Tunnel::ALL {
+        let (mut alone, socket, local, ends) = alone_with(tunnel);
+        let honest = question(&alone, local);
+        let own = udp(alone.mac(), SocketAddr::new(local.ip(), 7), local, &[9; 64]);
+        let stranger = if local.is_ipv4() { "10.0.0.77:60007" } else { "[2001:db8:0:7::77]:60007" };
+        let other = question(&alone, stranger.parse().unwrap());
+        for (inner, ends) in [(&honest, (ends.1, ends.1)), (&own, ends), (&other, ends)] {
             let before = alone.stack.counts().of(Drop::NotOurs);
             into_tunnel(tunnel, inner, ends, 1480, 1).unwrap().iter().for_each(|frame| alone.test.send(frame));
             assert_eq!(alone.receive(socket).len(), 0, "{tunnel:?}");
@@ -229,12 +242,12 @@ fn f_08_own_addresses_send_nothing_through_tunnels() {
 /// Every truncation within, outside as well, and each length that lies: nothing panics, and honest packets pass afterwards.
 #[test]
 fn f_08_truncations_and_lying_lengths_within_tunnels_are_survived() {
-    let (mut alone, socket, local) = alone();
-    let inner = question(&alone, local);
-    for tunnel in [Tunnel::Gre, Tunnel::IpInIp, Tunnel::Vxlan] {
+    for tunnel in Tunnel::ALL {
+        let (mut alone, socket, local, ends) = alone_with(tunnel);
+        let inner = question(&alone, local);
         for length in 14..inner.len() {
-            into_tunnel(tunnel, &inner[..length], ENDS, 1480, 1).unwrap().iter().for_each(|frame| alone.test.send(frame));
-            let whole = into_tunnel(tunnel, &inner, ENDS, 1480, length as u16).unwrap().remove(0);
+            into_tunnel(tunnel, &inner[..length], ends, 1480, 1).unwrap().iter().for_each(|frame| alone.test.send(frame));
+            let whole = into_tunnel(tunnel, &inner, ends, 1480, length as u16).unwrap().remove(0);
             alone.test.send(&whole[..length]);
             // Each byte of the headers, outside and within, as what it cannot be.
             for lie in [0, 0xff] {
@@ -245,7 +258,7 @@ fn f_08_truncations_and_lying_lengths_within_tunnels_are_survived() {
             alone.settle();
         }
         alone.receive(socket);
-        let honest = into_tunnel(tunnel, &inner, ENDS, 1480, 2).unwrap().remove(0);
+        let honest = into_tunnel(tunnel, &inner, ends, 1480, 2).unwrap().remove(0);
         alone.test.send(&honest);
         assert_eq!(alone.receive(socket).len(), 1, "{tunnel:?}");
         let counts = alone.stack.counts().of_tunnel(tunnel);

@@ -264,6 +264,13 @@ impl<'a> Chain<'a> {
         self.walked
     }
 
+    /// Where, behind the packet's own header, the field stands that names [`Chain::protocol`]; none if that is in the packet's own header. The pointer of
+    /// an error on that protocol leads there (RFC 4443, section 3.4).
+    #[must_use]
+    pub const fn announced_at(&self) -> Option<usize> {
+        self.announced_at
+    }
+
     fn step(self) -> Result<Self, Error> {
         let mut fragment = self.fragment;
         let (next, rest) = match Kind::of(self.protocol) {
