@@ -51,6 +51,7 @@ impl Receiver {
             let attributes = attributes(&body)?;
             let deferrals = attributes.number(DEFER_HARD_IRQS).unwrap_or_default();
             let deferred = attributes.get(GRO_FLUSH_TIMEOUT).map(long).unwrap_or_default();
+            let (deferrals, deferred) = before_us(deferrals, deferred);
             found.extend(attributes.number(ID).map(|id| Self { id, deferrals, deferred }));
         }
         // They are numbered as they are made, queue by queue.
@@ -74,6 +75,12 @@ impl Receiver {
             .attribute(GRO_FLUSH_TIMEOUT, &deferred.to_ne_bytes());
         ask(request).map(drop)
     }
+}
+
+/// How the kernel received before a lane polled. Where it is set just as we set it, a lane was there whose process was killed: then as the kernel begins,
+/// at once.
+fn before_us(deferrals: u32, deferred: u64) -> (u32, u64) {
+    if (deferrals, deferred) == (DEFERRALS, DEFERRED) { (0, 0) } else { (deferrals, deferred) }
 }
 
 /// A number of four bytes or eight.
@@ -177,5 +184,16 @@ impl Drop for Polling {
 impl fmt::Debug for Polling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Polling({:?})", self.receiver)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_process_left_is_not_taken_for_the_machines_own() {
+        assert_eq!(before_us(DEFERRALS, DEFERRED), (0, 0));
+        assert_eq!((before_us(2, DEFERRED), before_us(0, 0)), ((2, DEFERRED), (0, 0)));
     }
 }
