@@ -1,4 +1,7 @@
 //! Channels of other processes: opened on all packet lanes for as long as the process that asked has its connection.
+//!
+//! Each is a ring of a lane's own. A channel that leads to another lane (`Target::Lane`) can be opened by nobody outside: it is of the stack's
+//! interface alone, for programs that make their stacks themselves.
 
 use corelane_channel::{Offers, Opens, ring};
 use corelane_lane::Tell;
