@@ -523,23 +523,25 @@ fn queues_without_a_port_are_told() {
     const NAME: &str = "afxdp::queues_without_a_port_are_told";
     on_network(NAME, || {
         wire(2);
-        if let Err(why) = set_queues(2) {
+        // A veth with fewer queues than its other end has runs the program behind its driver, and only then its queues may become fewer again.
+        if let Err(why) = set_queues(1) {
             return skip(NAME, &format!("ethtool cannot change queues: {why}"));
         }
         let ours = Ours::Addresses(vec![OURS.into()]);
         let unserved = Loss::Queues { name: "near".into(), have: 2, lanes: 1 };
         let choice = ports_for("near", &ours, 1).unwrap();
-        assert!(choice.lost.contains(&unserved), "{:?}", choice.lost);
+        assert!(!choice.lost.contains(&unserved), "{:?}", choice.lost);
         let mut watch = choice.watch.unwrap();
-        assert_eq!(watch.take(), None, "it was told");
+        assert_eq!(watch.take(), None, "nothing has changed");
+        set_queues(2).unwrap();
+        assert_eq!((watch.take(), watch.take()), (Some(Err(unserved.clone())), None), "it is told once");
         set_queues(1).unwrap();
         assert_eq!(watch.take(), Some(Ok(1)));
-        set_queues(2).unwrap();
-        assert_eq!(watch.take(), Some(Err(unserved)));
         drop(choice.queues);
-        // As many as were made for it, and one that it uses.
-        set_queues(1).unwrap();
-        assert_eq!(ports_for("near", &ours, 1).unwrap().lost, []);
+        set_queues(2).unwrap();
+        let choice = ports_for("near", &ours, 1).unwrap();
+        assert!(choice.lost.contains(&unserved), "{:?}", choice.lost);
+        assert_eq!(choice.watch.unwrap().take(), None, "it was told");
     });
 }
 
