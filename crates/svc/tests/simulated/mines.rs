@@ -157,7 +157,11 @@ impl Stage {
             |line: &str| line.strip_suffix(" were left out")?.split_whitespace().find_map(|word| word.parse::<u64>().ok());
         // That nobody hears a message is told as well, and is no panic.
         let reports = self.rig.reports.borrow();
-        reports.iter().filter(|line| !line.contains("hears none")).map(|line| left_out(line).unwrap_or(1)).sum()
+        reports
+            .iter()
+            .filter(|line| !line.contains("hears none") && !line.contains("nobody hears"))
+            .map(|line| left_out(line).unwrap_or(1))
+            .sum()
     }
 
     fn burst(&self) -> u64 {
