@@ -57,6 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
     }
     let mut earlier: Vec<Option<Snapshot>> = vec![None; readers.len()];
     loop {
+        let mut lives = false;
         for (reader, before) in readers.iter().zip(&mut earlier) {
             let now = reader.snapshot(corelane::now().nanoseconds());
             let shown = match before {
@@ -71,9 +72,11 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
             if print_some(view)?.is_break() {
                 return Ok(Exit::Done);
             }
+            // What was shown decides: a process that ends behind this look is shown once more, with what it left.
+            lives |= now.liveness != Liveness::Dead;
             *before = Some(now);
         }
-        match arguments.every.filter(|_| readers.iter().any(|reader| reader.liveness() != Liveness::Dead)) {
+        match arguments.every.filter(|_| lives) {
             Some(pause) => std::thread::sleep(pause),
             None => return Ok(Exit::Done),
         }

@@ -132,7 +132,9 @@ impl Steering {
         mut call: impl FnMut(&mut dyn Selection, TransportAddress, BorrowedFd<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Some(selection) = self.selection.as_deref_mut() else { return Ok(()) };
-        open.try_for_each(|(place, socket)| call(selection, place, descriptor_of(driver, place, socket)?))
+        // What is served over frames, or simulated, is no socket of the system's: the system chooses nothing there, and its packets follow the table
+        // by themselves.
+        open.try_for_each(|(place, socket)| driver.descriptor(socket).map_or(Ok(()), |found| call(selection, place, found)))
     }
 
     /// Whether the lane is leaving.
