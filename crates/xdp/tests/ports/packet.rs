@@ -54,7 +54,7 @@ fn packet_sockets_of_one_interface_share_what_comes() {
     });
 }
 
-/// The kernel sees what comes for an address of ours, and says nothing to it: one answer comes, ours. For its own address it alone answers.
+/// The kernel sees what comes for an address of ours, and says nothing to it, so that ours is the only answer. For its own address it answers.
 #[test]
 fn the_kernel_does_not_answer_for_an_address_of_ours() {
     on_network("packet::the_kernel_does_not_answer_for_an_address_of_ours", || {
