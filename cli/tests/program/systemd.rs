@@ -39,7 +39,9 @@ exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$root" "$
 const ASK: &str = r#"
 say() { echo "$@" >> /told/log; }
 of() { systemctl show corelane -p "$1" --value; }
-ask() { exec 3<>/dev/tcp/127.0.0.1/7007 && echo "$1" >&3 && read -t 60 -u 3 answer && test "$answer" = "$1"; }
+connect() { exec 3<>/dev/tcp/127.0.0.1/7007; }
+echoed() { echo "$1" >&3 && read -t 60 -u 3 answer && test "$answer" = "$1"; }
+ask() { connect && echoed "$1"; }
 say started $(systemctl is-active corelane): $(of StatusText)
 ask one && say answered
 sed -i s/600000/700000/ /etc/corelane/corelane.toml
@@ -56,7 +58,11 @@ say ended: $(of Result) $(of ExecMainStatus)
 systemctl start corelane.socket
 ask four && say activated
 systemctl restart corelane &
-for number in 1 2 3 4 5 6 7 8 9 10; do ask $number || say refused; done
+# None is refused. Whose connection was accepted when the drain began, and whose question was not readable yet, asks again.
+for number in 1 2 3 4 5 6 7 8 9 10; do
+  connect || say refused
+  echoed $number || ask $number || say lost
+done
 wait
 say restarted $(systemctl is-active corelane)
 systemctl exit 0

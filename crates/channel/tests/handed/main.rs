@@ -4,7 +4,7 @@
 use corelane_channel::{CLIENTS_MAX, Offers, Opens, PACKET_BYTES_MAX, Producer, ring, take};
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -235,6 +235,10 @@ fn only_a_socket_that_was_left_behind_makes_room_and_only_its_own_goes() {
     assert!(link.is_symlink());
     let dead = rig.directory.join("dead");
     drop(UnixListener::bind(&dead).unwrap());
+    // A process that another test starts has a copy of the listener until it runs its own program.
+    while UnixStream::connect(&dead).is_ok() {
+        std::thread::yield_now();
+    }
     let offers = Offers::open(&dead, Nobody).unwrap();
     // Somebody else's by the time it ends.
     std::fs::rename(&dead, rig.directory.join("elsewhere")).unwrap();

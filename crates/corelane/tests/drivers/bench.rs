@@ -1,5 +1,6 @@
 //! The bench on which a case runs: pushes operations, steps both drivers, and checks that each operation ends once.
 
+use crate::child;
 use crate::rig::{Rig, SIDES, Side};
 use corelane_seam::{
     Address, Arena, Bind, Chain, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Fault, FileOutcome, FrameOp, Handle,
@@ -278,9 +279,11 @@ impl<R: Rig> Bench<R> {
         all
     }
 
+    /// Closes a socket; what it was bound to is free.
     pub fn close(&mut self, side: Side, socket: Socket) {
         assert!(matches!(self.run(side, Op::Close { socket, reset: false }), Outcome::Closed));
         self.forget(side, socket);
+        drop(child::beginning());
     }
 
     /// Takes note that a case has closed a socket itself.

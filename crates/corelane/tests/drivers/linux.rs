@@ -1,5 +1,6 @@
 //! The rigs of the drivers on Linux, with features of the kernel forced off.
 
+use crate::child;
 use crate::rig::{Rig, Side};
 use corelane_drivers::{EpollDriver, Probes, UringDriver, tried};
 use corelane_os::named::NamedSocket;
@@ -136,6 +137,7 @@ impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
         if !rustix::process::geteuid().is_root() {
             return Err("it needs root".to_owned());
         }
+        let _alone = child::beginning();
         network::unshared_and_quiet()?;
         let queues = ["server", "client"].map(|name| tap::open(name, 1).map_err(|error| error.to_string()));
         let on_bridge = |name| format!("link set {name} mtu {mtu} master wire up");

@@ -4,6 +4,7 @@
 use std::fs;
 use std::process::Command;
 
+use crate::child;
 use crate::linux::directory;
 use crate::rig::Rig;
 use crate::sim::SimRig;
@@ -20,7 +21,7 @@ fn a_case_that_cannot_be_run_is_noted_for_each_driver() {
     let folder = directory();
     let (list, paths) = (folder.join("list"), ["on_sim", "on_sim_when_late"].map(|module| format!("{module}::{case}")));
     let output =
-        Command::new(std::env::current_exe().unwrap()).arg("--exact").args(&paths).env("CORELANE_SKIPS", &list).output().unwrap();
+        child::output(Command::new(std::env::current_exe().unwrap()).arg("--exact").args(&paths).env("CORELANE_SKIPS", &list));
     let mut noted: Vec<_> = fs::read_to_string(&list).unwrap_or_default().lines().map(str::to_owned).collect();
     fs::remove_dir_all(folder).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
