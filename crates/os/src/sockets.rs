@@ -433,7 +433,8 @@ pub fn send_byte(socket: BorrowedFd) -> Result<(), Fault> {
 /// `TimedOut`; what the system says.
 pub fn readable(socket: BorrowedFd) -> Result<(), Fault> {
     const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
-    match rustix::event::poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN)], Some(&PATIENCE)).map_err(fault_of)? {
+    let mut asked = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
+    match retry_on_intr(|| rustix::event::poll(&mut asked, Some(&PATIENCE))).map_err(fault_of)? {
         0 => Err(fault(libc::ETIMEDOUT)),
         _ => Ok(()),
     }
