@@ -3,11 +3,10 @@
 use crate::counts::Drop;
 use crate::draft::Ends;
 use crate::fault;
-use crate::packet::{Ip, Packet, tuple};
+use crate::packet::{HEADER_BYTES_V6, Ip, Packet, chain_of, tuple};
 use crate::path::Path;
 use corelane_seam::{Frame, FrameHash};
 use corelane_wire::packet::checksum::Sum;
-use corelane_wire::packet::extension::Chain;
 use corelane_wire::packet::icmp::{self, Code};
 use corelane_wire::packet::icmpv6;
 use corelane_wire::packet::{EtherType, IpProtocol, Packet as Walk};
@@ -26,7 +25,14 @@ const ERROR_BYTES: usize = 8 + QUOTED_V6;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wrong {
     Port,
-    Protocol { at: usize },
+    Protocol {
+        at: usize,
+    },
+    /// A header that may not be passed over, of IPv6.
+    Extension {
+        at: usize,
+        code: u8,
+    },
     TooLong,
 }
 
@@ -148,6 +154,19 @@ impl Path {
         self.error(&packet.first, ip, Wrong::Protocol { at: named_at(&packet.first) });
     }
 
+    /// Whether a packet may be handed on: none of its extension headers asks for what is not known here. Its sender may be told of one that does.
+    pub fn is_known(&mut self, packet: &Packet, ip: &Ip) -> bool {
+        if ip.source.is_ipv4() || ip.head == HEADER_BYTES_V6 {
+            return true;
+        }
+        let Some(unrecognized) = chain_of(&packet.first).and_then(|chain| chain.unrecognized()) else { return true };
+        if unrecognized.is_told {
+            let at = HEADER_BYTES_V6 + unrecognized.at;
+            self.error(&packet.first, ip, Wrong::Extension { at, code: unrecognized.code });
+        }
+        false
+    }
+
     /// A datagram did not come together in time; this is its first fragment.
     pub fn took_too_long(&mut self, first: Frame) {
         let protocol = if first.first().is_some_and(|first| first >> 4 == 6) { EtherType::IPV6 } else { EtherType::IPV4 };
@@ -200,6 +219,7 @@ fn words(packet: &[u8], ip: &Ip, wrong: Wrong, to: &mut Writer<'_>) -> Result<()
         let message = match wrong {
             Wrong::Port => icmp::Message::Unreachable { code: Code::new(3)?, packet },
             Wrong::Protocol { .. } => icmp::Message::Unreachable { code: Code::new(2)?, packet },
+            Wrong::Extension { .. } => unreachable!("IPv4 has no extension headers"),
             Wrong::TooLong => icmp::Message::TimeExceeded { code: Code::new(1)?, packet },
         };
         return message.emit(to);
@@ -208,6 +228,7 @@ fn words(packet: &[u8], ip: &Ip, wrong: Wrong, to: &mut Writer<'_>) -> Result<()
     let message = match wrong {
         Wrong::Port => icmpv6::Message::Unreachable { code: Code::new(4)?, packet },
         Wrong::Protocol { at } => icmpv6::Message::ParameterProblem { code: Code::new(1)?, at: at as u32, packet },
+        Wrong::Extension { at, code } => icmpv6::Message::ParameterProblem { code: Code::new(code)?, at: at as u32, packet },
         Wrong::TooLong => icmpv6::Message::TimeExceeded { code: Code::new(1)?, packet },
     };
     message.emit(&ip.addresses(), to)
@@ -235,7 +256,5 @@ fn sender_of(protocol: EtherType, quoted: &[u8]) -> Option<(SocketAddr, SocketAd
 /// Where an IP packet names the protocol that follows all headers of its network: of IPv6, in the last of them.
 fn named_at(packet: &[u8]) -> usize {
     const NEXT: usize = 6;
-    const HEADER_BYTES: usize = 40;
-    let behind = || Chain::walk(IpProtocol(*packet.get(NEXT)?), packet.get(HEADER_BYTES..)?).ok()?.announced_at();
-    behind().map_or(NEXT, |at| HEADER_BYTES + at)
+    chain_of(packet).and_then(|chain| chain.announced_at()).map_or(NEXT, |at| HEADER_BYTES_V6 + at)
 }

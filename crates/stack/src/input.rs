@@ -205,6 +205,10 @@ impl Path {
         if let Some(flow) = packet.flow.filter(|_| self.is_shared() || self.fragments.counts().fragments > 0) {
             self.reorders.run(flow.0, Instant::from_nanoseconds(packet.arrived));
         }
+        if !self.is_known(&packet, &ip) {
+            self.counts.drop(Drop::Protocol);
+            return self.done(packet);
+        }
         if let Some(tunnel) = self.tunnel_of(&packet, &ip) {
             return self.open(tunnel, packet, &ip);
         }

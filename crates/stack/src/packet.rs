@@ -47,12 +47,13 @@ impl Ip {
 
     /// Of a datagram that was put together, whose first frame begins with its header.
     pub fn of_whole(datagram: &Datagram, first: &[u8], before: &Self) -> Option<Self> {
-        let head = datagram.header_bytes;
-        let protocol = match first.first()? >> 4 {
-            4 => IpProtocol(*first.get(9)?),
-            _ => Chain::walk(IpProtocol(*first.get(6)?), first.get(40..)?).ok()?.protocol,
+        let (protocol, head) = match first.first()? >> 4 {
+            4 => (IpProtocol(*first.get(9)?), datagram.header_bytes),
+            _ => chain_of(first).map(|chain| (chain.protocol, HEADER_BYTES_V6 + chain.walked()))?,
         };
-        Some(Self { protocol, head, length: datagram.data_bytes, is_part: false, is_good: false, ..*before })
+        // Of IPv6, options for the destination may have been among what was cut up.
+        let length = (datagram.header_bytes + datagram.data_bytes).checked_sub(head)?;
+        Some(Self { protocol, head, length, is_part: false, is_good: false, ..*before })
     }
 
     pub fn addresses(&self) -> Addresses {
@@ -62,6 +63,14 @@ impl Ip {
             _ => unreachable!("both addresses of a packet are of one family"),
         }
     }
+}
+
+/// Bytes of the header of IPv6.
+pub(crate) const HEADER_BYTES_V6: usize = 40;
+
+/// The extension headers of a packet of IPv6; none if they are not well formed.
+pub(crate) fn chain_of(packet: &[u8]) -> Option<Chain<'_>> {
+    Chain::walk(IpProtocol(*packet.get(6)?), packet.get(HEADER_BYTES_V6..)?).ok()
 }
 
 fn ends(addresses: &Addresses) -> (IpAddr, IpAddr) {

@@ -31,6 +31,24 @@ fn seeds(mac: Mac) -> Vec<Vec<u8>> {
             all.push(ethernet(mac, if source.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 }, &packet));
         }
     }
+    // Options of IPv4, each kind of extension header, and a tag.
+    let with_options = packets(TEST.into(), STACK.into(), IpProtocol(200), &[5; 64], 65_528, 2).remove(0);
+    let options = [0x94, 4, 0, 0, 7, 7, 4, 0, 0, 0, 0, 0];
+    let mut packet = [&with_options[..20], &options, &with_options[20..]].concat();
+    packet[0] = 0x48;
+    packet[2..4].copy_from_slice(&(with_options.len() as u16 + 12).to_be_bytes());
+    all.push(ethernet(mac, EtherType::IPV4, &packet));
+    for kind in [IpProtocol::HOP_BY_HOP, IpProtocol::ROUTING, IpProtocol::DESTINATION, IpProtocol::AUTHENTICATION] {
+        let headers =
+            [[IpProtocol::DESTINATION.0, 1, 0xc2, 4], [9; 4], [0xff, 2, 1, 2], [1, 2, 0, 0], [200, 0, 0xbe, 0], [1, 0, 0, 0]];
+        let body = [headers.as_flattened(), &[6; 40]].concat();
+        for part in [65_528, 32] {
+            let all_of_it = packets(TEST_V6.into(), STACK_V6.into(), kind, &body, part, 3);
+            all.extend(all_of_it.iter().map(|packet| ethernet(mac, EtherType::IPV6, packet)));
+        }
+    }
+    let untagged = udp(mac, v4, to_v4, &[7; 64]);
+    all.push([&untagged[..12], &[0x81, 0, 0, 5], &untagged[12..]].concat());
     all
 }
 

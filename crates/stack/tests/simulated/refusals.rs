@@ -278,6 +278,76 @@ fn an_unknown_protocol_behind_extension_headers_is_told_with_its_place() {
     }
 }
 
+/// RFC 8200, sections 4.2 and 4.4: segments that are left, and options by the two bits in front of their kind. Where each is named is what the sender is told.
+#[test]
+fn extension_headers_that_are_not_known_are_told_or_dropped_or_passed_over() {
+    const PADDED: [u8; 8] = [0, 0, 1, 4, 0, 0, 0, 0];
+    let option = |kind: u8| [0, 0, 1, 0, kind, 2, 9, 9];
+    let routing = |left: u8| [0, 0, 200, left, 0, 0, 0, 0];
+    let (hop, routed, destination) = (IpProtocol::HOP_BY_HOP, IpProtocol::ROUTING, IpProtocol::DESTINATION);
+    // What the answer is: an echo's, or a parameter problem of that code at that place, or none.
+    let cases = [
+        (routed, routing(0), Some(None)),
+        (routed, routing(1), Some(Some((0, 42)))),
+        (destination, option(0x3e), Some(None)),
+        (destination, option(0x7e), None),
+        (destination, option(0xbe), Some(Some((2, 44)))),
+        (destination, option(0xfe), Some(Some((2, 44)))),
+        (hop, option(0x05), Some(None)),
+        (hop, option(0x45), None),
+        (hop, option(0xc2), Some(Some((2, 44)))),
+    ];
+    let echo = echo(Mac([0; 6]), true, b"who is there", 65_528).remove(0).split_off(14 + 40);
+    for (kind, header, expected) in cases {
+        for in_front in [false, true] {
+            let mut alone = Alone::new();
+            alone.meet();
+            let (mut header, mut padded) = (header, PADDED);
+            header[0] = IpProtocol::ICMPV6.0;
+            padded[0] = destination.0;
+            // Behind another header, which is passed over; hop-by-hop options are the first always.
+            let is_behind = in_front && kind == destination;
+            let body = [if is_behind { &padded[..] } else { &[] }, &header, &echo].concat();
+            let packet = packets(ENDS[1].0, ENDS[1].1, kind, &body, 65_528, 3).remove(0);
+            let answers = alone.ask(&[ethernet(alone.mac(), EtherType::IPV6, &packet)]);
+            let found = answers.first().map(|answer| match Packet::of_frame(answer).unwrap().transport {
+                UpperLayer::Icmpv6(view) => match view.message().unwrap() {
+                    icmpv6::Message::ParameterProblem { code, at, packet: quoted } => {
+                        assert_eq!(quoted, packet);
+                        Some((code.number(), at))
+                    }
+                    icmpv6::Message::EchoReply(_) => None,
+                    other => panic!("{other:?}"),
+                },
+                other => panic!("{other:?}"),
+            });
+            let moved = if is_behind { 8 } else { 0 };
+            let expected = expected.map(|told| told.map(|(code, at)| (code, at + moved)));
+            assert_eq!((found, answers.len()), (expected, expected.iter().len()), "{kind:?} {header:?}");
+            assert_eq!(alone.stack.counts().of(Drop::Protocol), u64::from(expected != Some(None)));
+        }
+    }
+}
+
+/// What is cut up of a packet of IPv6 may begin with options for the destination (RFC 8200, section 4.5): the datagram is behind them.
+#[test]
+fn options_among_what_was_cut_up_are_passed_over() {
+    let mut alone = Alone::new();
+    alone.meet();
+    let (from, to) = (SocketAddr::new(TEST_V6.into(), 7), SocketAddr::new(STACK_V6.into(), PORT));
+    let (socket, _) = alone.bind(to.ip(), PORT, None);
+    let payload: Vec<u8> = (0..1600).map(|index| index as u8).collect();
+    let whole = udp(alone.mac(), from, to, &payload).split_off(14 + 40);
+    let body = [&[IpProtocol::UDP.0, 1, 0x1e, 2, 1, 2, 1, 8, 0, 0, 0, 0, 0, 0, 0, 0][..], &whole].concat();
+    for name in [5, 6] {
+        let parts = packets(from.ip(), to.ip(), IpProtocol::DESTINATION, &body, 1024, name);
+        assert_eq!(parts.len(), 2);
+        let frames: Vec<_> = parts.iter().map(|part| ethernet(alone.mac(), EtherType::IPV6, part)).collect();
+        assert!(alone.ask(&frames).is_empty());
+        assert_eq!(alone.receive(socket), [(Address::from(from), payload.clone())]);
+    }
+}
+
 /// Binds a socket whose queue holds so many frames.
 fn bind_small(alone: &mut Alone, port: u16, frames: usize) -> Socket {
     let address = SocketAddr::new(STACK.into(), port).into();

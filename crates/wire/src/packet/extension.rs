@@ -141,6 +141,27 @@ impl<'a> Extension<'a> {
         ExtensionOptions::new(if self.kind.has_options() { self.data } else { &[] })
     }
 
+    /// What forbids a destination to pass over it that knows no routing and no options but paddings; `at` counts from its first byte.
+    #[must_use]
+    pub fn unrecognized(&self) -> Option<Unrecognized> {
+        match (self.kind, self.data) {
+            (Kind::Routing, &[_, left, ..]) if left > 0 => Some(Unrecognized { at: 2, code: 0, is_told: true }),
+            _ => self.unrecognized_option(),
+        }
+    }
+
+    fn unrecognized_option(&self) -> Option<Unrecognized> {
+        let mut options = self.options();
+        while let Some(option) = options.next() {
+            let option = option.ok().filter(|option| option.kind >> 6 > 0);
+            if let Some(option) = option {
+                let at = self.header_bytes() - options.rest.len() - option.data.len() - 2;
+                return Some(Unrecognized { at, code: 2, is_told: option.kind >> 6 > 1 });
+            }
+        }
+        None
+    }
+
     /// Writes it.
     ///
     /// # Errors
@@ -154,6 +175,17 @@ impl<'a> Extension<'a> {
         to.put(&[self.next.0, units.unwrap_or_default()])?;
         to.put(self.data)
     }
+}
+
+/// Why a packet is to be dropped by who does not know what an extension header of it asks for (RFC 8200, sections 4.2 and 4.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unrecognized {
+    /// Where that stands, in bytes: the type of a routing header with segments left, the kind of an option.
+    pub at: usize,
+    /// The code of the parameter problem (RFC 4443, section 3.4): 0 for a routing header, 2 for an option.
+    pub code: u8,
+    /// Its sender is told.
+    pub is_told: bool,
 }
 
 /// One option: its kind, and what is behind its length field. Paddings are not handed out.
@@ -229,6 +261,7 @@ pub struct Chain<'a> {
     pub headers: usize,
     walked: usize,
     announced_at: Option<usize>,
+    unrecognized: Option<Unrecognized>,
 }
 
 impl<'a> Chain<'a> {
@@ -241,7 +274,8 @@ impl<'a> Chain<'a> {
     /// [`Error::Truncated`], also of a jumbogram, whose length field is 0; [`Error::Malformed`], also where hop-by-hop options are announced by
     /// any but the packet's own header (RFC 8200, section 4); [`Error::TooLong`] for more than [`EXTENSIONS_MAX`].
     pub fn walk(next: IpProtocol, bytes: &'a [u8]) -> Result<Self, Error> {
-        let mut chain = Self { protocol: next, payload: bytes, fragment: None, headers: 0, walked: 0, announced_at: None };
+        let (protocol, payload) = (next, bytes);
+        let mut chain = Self { protocol, payload, fragment: None, headers: 0, walked: 0, announced_at: None, unrecognized: None };
         while chain.protocol.is_extension() && !chain.is_part() {
             if chain.headers == EXTENSIONS_MAX {
                 let (limit, got) = (EXTENSIONS_MAX as u32, EXTENSIONS_MAX as u32 + 1);
@@ -271,11 +305,19 @@ impl<'a> Chain<'a> {
         self.announced_at
     }
 
+    /// The first of its headers that may not be passed over, if there is one; `at` counts from the beginning of what was walked.
+    #[must_use]
+    pub const fn unrecognized(&self) -> Option<Unrecognized> {
+        self.unrecognized
+    }
+
     fn step(self) -> Result<Self, Error> {
-        let mut fragment = self.fragment;
+        let (mut fragment, mut unrecognized) = (self.fragment, self.unrecognized);
         let (next, rest) = match Kind::of(self.protocol) {
             Some(kind) => {
                 let (header, rest) = Extension::parse(kind, self.payload)?;
+                let of_header = || header.unrecognized().map(|found| Unrecognized { at: self.walked + found.at, ..found });
+                unrecognized = unrecognized.or_else(of_header);
                 (header.next(), rest)
             }
             None => {
@@ -292,6 +334,6 @@ impl<'a> Chain<'a> {
         }
         let (headers, announced_at) = (self.headers + 1, Some(self.walked));
         let walked = self.walked + self.payload.len() - rest.len();
-        Ok(Self { protocol: next, payload: rest, fragment, headers, walked, announced_at })
+        Ok(Self { protocol: next, payload: rest, fragment, headers, walked, announced_at, unrecognized })
     }
 }
