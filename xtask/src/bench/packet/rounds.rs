@@ -102,18 +102,24 @@ fn measure(cell: &Cell, echoing: &Echoing, stage: &Stage, extent: Extent) -> Res
     Ok(Measured { receiver_us_per_request: beside(receiver_ns), sample, softirq_us_per_request })
 }
 
-/// The bars that can be judged with what was measured: the packet lane against the socket that is asked one by one; the others are shown.
+/// The bars that can be judged with what was measured: each packet lane, that which somebody gets who asks for nothing else and one that polls, against
+/// the socket that is asked one by one; the others are shown.
 pub fn judge(cell: &Cell, found: &CellRounds) -> Vec<Verdict> {
-    let of = |by: Echo, what: &str, limit: Limit| {
-        Verdict::of_rounds(cell.name, format!("packet lane / {by}, CPU per request{what}"), &ratios(found, by)?, limit)
+    let Some(bar) = cell.bar else { return Vec::new() };
+    let lanes = Echo::ALL.into_iter().filter(|echo| echo.is_over_frames());
+    let judged = |lane: Echo| {
+        let ratios = ratios(found, lane, Echo::Sockets)?;
+        let of = |what: &str, limit| {
+            Verdict::of_rounds(cell.name, format!("{lane} / {}, CPU per request{what}", Echo::Sockets), &ratios, limit)
+        };
+        Some([of("", bar), of(" (goal)", GOAL)])
     };
-    let bars = cell.bar.into_iter().flat_map(|bar| [of(Echo::Sockets, "", bar), of(Echo::Sockets, " (goal)", GOAL)]);
-    bars.flatten().collect()
+    lanes.filter_map(judged).flatten().flatten().collect()
 }
 
-fn ratios(found: &CellRounds, by: Echo) -> Option<Vec<f64>> {
+fn ratios(found: &CellRounds, of: Echo, by: Echo) -> Option<Vec<f64>> {
     let place = |echo| found.echoes.iter().position(|&one| one == echo);
-    let (ours, theirs) = (place(Echo::Packet)?, place(by)?);
+    let (ours, theirs) = (place(of)?, place(by)?);
     Some(found.rounds.iter().map(|round| round[ours].cpu_us_per_request() / round[theirs].cpu_us_per_request()).collect())
 }
 
@@ -165,28 +171,28 @@ mod tests {
         Measured { sample, receiver_us_per_request: receiver, softirq_us_per_request: None }
     }
 
-    fn found(parts: [[f64; 2]; 2]) -> CellRounds {
+    fn found(parts: [[f64; 2]; 3]) -> CellRounds {
         let round = parts.map(|[server, receiver]| measured(server, receiver)).to_vec();
-        CellRounds { cell: "packet-510", echoes: vec![Echo::Packet, Echo::Sockets], rounds: vec![round; 5] }
+        let echoes = vec![Echo::Packet, Echo::Polling, Echo::Sockets];
+        CellRounds { cell: "packet-510", echoes, rounds: vec![round; 5] }
     }
 
     #[test]
     fn what_receives_counts_on_both_sides_of_the_ratio() {
-        let verdicts = judge(&CELLS[1], &found([[1.0, 1.0], [3.0, 1.0]]));
+        let verdicts = judge(&CELLS[1], &found([[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]]));
         let words: Vec<_> = verdicts.iter().map(|verdict| (verdict.value, verdict.word)).collect();
-        assert_eq!(words, [(0.5, Word::Met), (0.5, Word::Met)]);
-        let verdicts = judge(&CELLS[1], &found([[2.0, 1.0], [3.0, 1.0]]));
-        assert_eq!(verdicts.iter().map(|verdict| verdict.word).collect::<Vec<_>>(), [Word::Met, Word::Missed]);
+        assert_eq!(words, [(0.5, Word::Met), (0.5, Word::Met), (0.75, Word::Met), (0.75, Word::Missed)]);
+        assert!(verdicts[2..].iter().all(|verdict| verdict.what.starts_with("packet lane, polls / sockets")), "each by its name");
     }
 
     #[test]
     fn other_sizes_are_shown_and_not_judged() {
-        assert!(judge(&CELLS[0], &found([[1.0, 1.0], [3.0, 1.0]])).is_empty());
+        assert!(judge(&CELLS[0], &found([[1.0, 1.0], [1.0, 1.0], [3.0, 1.0]])).is_empty());
     }
 
     #[test]
     fn a_table_has_a_row_an_echo_with_its_ratio() {
-        let lines = table(&found([[2.0, 1.0], [3.0, 1.0]]));
+        let lines = table(&found([[2.0, 1.0], [1.0, 1.0], [3.0, 1.0]]));
         let row: Vec<_> = lines.lines().nth(2).expect("a row").split_whitespace().collect();
         assert_eq!(row[..7], ["packet", "lane", "3.000", "2.000", "1.000", "NaN", "0.750"]);
     }
