@@ -10,6 +10,8 @@ use std::process::Command;
 on_each_driver!(
     a_flood_of_fragments_leaves_honest_datagrams,
     an_interface_that_is_down_or_gone_is_told_to_all_who_ask,
+    each_question_has_one_answer,
+    queues_without_a_lane_are_told,
     what_a_stopped_lane_loses_is_counted,
     what_the_kernel_answers_beside_lanes_is_told,
     wrong_checksums_are_told_with_their_remedy
@@ -162,6 +164,104 @@ fn what_the_kernel_answers_beside_lanes_is_told(driver: Driver) {
         said("[CL-0027] the kernel has 10.9.0.2 as well now");
         run(&server, "ip addr delete 10.9.0.2/32 dev lo");
         said("the kernel has 10.9.0.2 no longer");
+        ends(server);
+    }
+}
+
+fn queues_without_a_lane_are_told(driver: Driver) {
+    let test = "packet_ports::queues_without_a_lane_are_told";
+    if !can_run(&driver.case(test)) || !have(&driver.case(test), &["ethtool"]) {
+        return;
+    }
+    let before = WIRE.replace("va type veth", "va numrxqueues 2 numtxqueues 2 type veth");
+    let Some(server) = start(driver, test, &before, "", &[]) else { return };
+    let words = "va receives by 2 queues and 1 have a lane";
+    assert!(server.notes.iter().any(|note| note.contains("[CL-0028]") && note.contains(words)), "{:?}", server.notes);
+    let said = |change: &str, words: &str| {
+        run(&server, change);
+        until(words, || {
+            // Only a lane that is awake looks.
+            run(&server, ASKED_FOR);
+            server.words().contains(words)
+        });
+    };
+    said("ethtool -L va rx 1 tx 1", "each of the interface's queues (1) has a lane again");
+    echo_datagram(&client(&server, 0), b"by the one");
+    said("ethtool -L va rx 2 tx 2", &format!("[CL-0028] {words}"));
+    ends(server);
+}
+
+/// Asks whose the address is (ARP), for an echo (ICMP), a service, and a port that has none, each a few times; prints how many answers came to each. The
+/// kernel's would come first, and all have come before the last service's answer, since each question is put behind the answer to the one before it.
+const COUNTED: &str = r#"
+import socket, struct, sys
+mac = bytes.fromhex(sys.argv[1].replace(":", ""))
+own = bytes.fromhex(open("/sys/class/net/vb/address").read().strip().replace(":", ""))
+wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+wire.bind(("vb", 0))
+wire.settimeout(10)
+ours, theirs = socket.inet_aton("10.9.0.1"), socket.inet_aton("10.9.0.2")
+
+def sum_of(data):
+    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+def ip(protocol, data):
+    head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(data), 0, 0, 64, protocol, 0, ours, theirs)
+    head = head[:10] + struct.pack("!H", sum_of(head)) + head[12:]
+    return mac + own + b"\x08\x00" + head + data
+
+def datagram(port):
+    return ip(17, struct.pack("!HHHH", 5000, port, 12, 0) + b"data")
+
+echo = struct.pack("!BBHHH", 8, 0, 0, 1, 1)
+asked = {
+    "arp": mac + own + bytes.fromhex("08060001080006040001") + own + ours + bytes(6) + theirs,
+    "ping": ip(1, echo[:2] + struct.pack("!H", sum_of(echo)) + echo[4:]),
+    "service": datagram(60007),
+    "nobody": datagram(9),
+}
+
+def kind_of(frame):
+    if frame[6:12] != mac:
+        return None
+    kind = frame[12:14]
+    if kind == b"\x08\x06" and frame[20:22] == b"\x00\x02":
+        return "arp"
+    if kind == b"\x08\x00" and frame[26:30] == theirs:
+        if frame[23] == 1:
+            return {0: "ping", 3: "nobody"}[frame[34]]
+        return "service"
+
+answers = dict.fromkeys(asked, 0)
+# None goes unanswered: a limit of errors a second is far.
+for name in list(asked) * 3 + ["service"]:
+    wire.send(asked[name])
+    while True:
+        found = kind_of(wire.recv(2000))
+        if found:
+            answers[found] += 1
+        if found == name:
+            break
+print(*answers.values())
+"#;
+
+fn each_question_has_one_answer(driver: Driver) {
+    let test = "packet_ports::each_question_has_one_answer";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    for way in WAYS {
+        let Some(server) = start(driver, test, WIRE, way, &[]) else { return };
+        echo_datagram(&client(&server, 0), b"who is there");
+        let mac = run(&server, "cat /sys/class/net/va/address");
+        let mut asks = Command::new("python3");
+        asks.args(["-c", COUNTED, mac.trim()]);
+        let output = in_network_of(server.pid(), || output(&mut asks));
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), "3 3 4 3", "{way}");
         ends(server);
     }
 }
