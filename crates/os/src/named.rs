@@ -319,16 +319,18 @@ fn asked(transport: Transport, name: &Unix) -> Result<(OwnedFd, Result<bool, Fau
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::network::alone;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::net::{UnixDatagram, UnixStream};
+    use std::sync::MutexGuard;
     use tempfile::TempDir;
 
-    /// A directory of the test's own, which goes with it.
-    struct Directory(TempDir);
+    /// A directory of the test's own, which goes with it. What is closed meanwhile is gone.
+    struct Directory(TempDir, #[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
 
     impl Directory {
         fn new() -> Self {
-            Self(tempfile::tempdir().unwrap())
+            Self(tempfile::tempdir().unwrap(), alone())
         }
 
         fn at(&self, name: &str) -> (PathBuf, Unix) {

@@ -432,6 +432,7 @@ fn bytes_after(text: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::runner::own_descriptors;
+    use crate::testing::network::alone;
     use rustix::process::{Pid, Signal, Uid};
     use rustix::thread::set_thread_res_uid;
     use std::fs::File;
@@ -456,6 +457,7 @@ mod tests {
                 let answer = unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
                 if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
             };
+            let _alone = alone();
             // SAFETY: a system call without pointers is all that happens between fork and exec.
             let mut child = unsafe { command.pre_exec(close_others) }.spawn().unwrap();
             let out = BufReader::new(child.stdout.take().unwrap());

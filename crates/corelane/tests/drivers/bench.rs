@@ -1,7 +1,7 @@
 //! The bench on which a case runs: pushes operations, steps both drivers, and checks that each operation ends once.
 
-use crate::child;
 use crate::rig::{Rig, SIDES, Side};
+use corelane_os::testing::network;
 use corelane_seam::{
     Address, Arena, Bind, Chain, Completion, DatagramOp, DatagramOutcome, Datagrams, Driver, Fault, FileOutcome, FrameOp, Handle,
     Listen, Op, Outcome, Segment, Shared, Socket, StreamOp, StreamOptions, StreamOutcome, Trains, Tuning, Wait,
@@ -283,7 +283,7 @@ impl<R: Rig> Bench<R> {
     pub fn close(&mut self, side: Side, socket: Socket) {
         assert!(matches!(self.run(side, Op::Close { socket, reset: false }), Outcome::Closed));
         self.forget(side, socket);
-        drop(child::beginning());
+        drop(network::alone());
     }
 
     /// Takes note that a case has closed a socket itself.

@@ -1,26 +1,19 @@
 //! Cases that need a process of their own, with limits or a network that the others must not have.
 
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use corelane_os::testing::network::alone;
 
 use crate::skips::skip;
 
 /// Names the case that a process started by the suite itself is to run.
 const CHILD: &str = "CORELANE_DRIVERS_CHILD";
 
-/// Held while a process is started: until it runs its own program it has copies of all sockets, and one that a case has closed is still open.
-static BEGINNING: Mutex<()> = Mutex::new(());
-
-/// Waits until each process that is being started runs its own program, and starts none while this is held.
-pub fn beginning() -> MutexGuard<'static, ()> {
-    BEGINNING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Runs a command.
 pub fn output(command: &mut Command) -> Output {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let begun = {
-        let _alone = beginning();
+        let _alone = alone();
         command.spawn().unwrap()
     };
     begun.wait_with_output().unwrap()

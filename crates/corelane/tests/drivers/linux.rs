@@ -1,6 +1,5 @@
 //! The rigs of the drivers on Linux, with features of the kernel forced off.
 
-use crate::child;
 use crate::rig::{Rig, Side};
 use corelane_drivers::{EpollDriver, Probes, UringDriver, tried};
 use corelane_os::named::NamedSocket;
@@ -137,7 +136,7 @@ impl<D: Kind, const OFF: u8> Rig for LinuxRig<D, OFF> {
         if !rustix::process::geteuid().is_root() {
             return Err("it needs root".to_owned());
         }
-        let _alone = child::beginning();
+        let _alone = network::alone();
         network::unshared_and_quiet()?;
         let queues = ["server", "client"].map(|name| tap::open(name, 1).map_err(|error| error.to_string()));
         let on_bridge = |name| format!("link set {name} mtu {mtu} master wire up");

@@ -116,6 +116,7 @@ mod tests {
                     fs::write(at("written/file"), "made").unwrap();
                     fs::rename(at("written/file"), at("written/moved")).unwrap();
                     fs::remove_file(at("written/moved")).unwrap();
+                    let _alone = crate::testing::network::alone();
                     let executed = std::process::Command::new("/bin/true").spawn();
                     assert_eq!(executed.unwrap_err().kind(), ErrorKind::PermissionDenied);
                 });

@@ -11,8 +11,8 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Only one test of a program runs at a time: a program that another one starts would hold a copy of each socket until it is there, and
-/// what was closed here would go on being there.
+/// Held by a test that starts a program, while that begins: until then it has a copy of each socket and lock, and what is closed here goes on being there.
+/// A test that needs it gone holds this as well, or waits for it.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
