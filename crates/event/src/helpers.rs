@@ -20,7 +20,7 @@ const CHUNK: usize = 1 << 20;
 
 /// What others see and say of an operation while a helper has it.
 #[derive(Default)]
-pub struct Shared {
+pub struct Transfer {
     pub done: AtomicU64,
     pub cancelled: AtomicBool,
 }
@@ -57,7 +57,7 @@ pub enum Opened {
 
 /// What became of it: the memory, or the file, comes back.
 pub struct Helped {
-    /// Bytes that were sent by this task; others count in [`Shared`].
+    /// Bytes that were sent by this task; others count in [`Transfer`].
     pub result: Result<u64, i32>,
     pub memory: Option<Memory>,
     pub file: Option<Arc<OwnedFd>>,
@@ -67,7 +67,7 @@ pub struct Helped {
 pub struct Job {
     pub operation: Key,
     pub task: Task,
-    pub shared: Arc<Shared>,
+    pub shared: Arc<Transfer>,
 }
 
 /// Who is told when a job is done.
@@ -132,7 +132,7 @@ impl Helpers {
     }
 }
 
-fn run(task: Task, shared: &Shared) -> Helped {
+fn run(task: Task, shared: &Transfer) -> Helped {
     match task {
         Task::Send { socket, file, offset, length } => send(&socket, file, offset, length),
         Task::Read { file, mut memory, offset } => {
@@ -169,7 +169,7 @@ fn send(socket: &OwnedFd, file: Opened, offset: u64, length: u64) -> Helped {
 }
 
 /// Moves bytes `from..to` by `call`, part by part, until all are moved or there are no more.
-fn each_chunk(length: usize, shared: &Shared, mut call: impl FnMut(usize, usize) -> Result<usize, i32>) -> Result<u64, i32> {
+fn each_chunk(length: usize, shared: &Transfer, mut call: impl FnMut(usize, usize) -> Result<usize, i32>) -> Result<u64, i32> {
     let mut from = 0;
     while from < length {
         if shared.cancelled.load(Ordering::Acquire) {

@@ -11,9 +11,9 @@ use crate::per_process::PerProcess;
 /// A queue's count, which the queue keeps.
 pub type Pending = Arc<AtomicUsize>;
 
-type Counts = Mutex<BTreeMap<RawFd, Pending>>;
+type PendingByQueue = Mutex<BTreeMap<RawFd, Pending>>;
 
-static COUNTS: PerProcess<Counts> = PerProcess::new(Counts::new(BTreeMap::new()), Counts::default);
+static COUNTS: PerProcess<PendingByQueue> = PerProcess::new(PendingByQueue::new(BTreeMap::new()), PendingByQueue::default);
 
 fn counts() -> MutexGuard<'static, BTreeMap<RawFd, Pending>> {
     // It is whole between any two statements.

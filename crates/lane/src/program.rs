@@ -81,7 +81,7 @@ pub enum End<E> {
 
 /// Where a lane stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum Stage {
     /// It has not begun.
     None,
     /// It has begun, and passed or waits at so many gates.
@@ -92,7 +92,7 @@ enum Standing {
 /// One program of lanes.
 #[derive(Debug)]
 pub struct Program<E> {
-    lanes: Vec<Standing>,
+    lanes: Vec<Stage>,
     /// Gates that all have passed.
     passed: usize,
     cannot_start: Option<E>,
@@ -108,7 +108,7 @@ impl<E> Program<E> {
     pub fn new(lanes: usize) -> Self {
         assert!(lanes > 0, "a program has a lane");
         Self {
-            lanes: vec![Standing::None; lanes],
+            lanes: vec![Stage::None; lanes],
             passed: 0,
             cannot_start: None,
             broken: None,
@@ -123,8 +123,8 @@ impl<E> Program<E> {
     /// # Panics
     /// If it has begun before, or if the start is in vain.
     pub fn begins(&mut self, lane: usize) {
-        assert!(self.lanes[lane] == Standing::None && self.is_starting(), "lane {lane} begins once, while lanes start");
-        self.lanes[lane] = Standing::Gates(0);
+        assert!(self.lanes[lane] == Stage::None && self.is_starting(), "lane {lane} begins once, while lanes start");
+        self.lanes[lane] = Stage::Gates(0);
     }
 
     /// Whether the start goes on: no lane serves yet, and none has failed.
@@ -144,7 +144,7 @@ impl<E> Program<E> {
 
     /// How it has ended, once it has; asked for once.
     pub fn end(&mut self) -> Option<End<E>> {
-        let left = self.lanes.iter().filter(|standing| matches!(standing, Standing::Gates(_))).count();
+        let left = self.lanes.iter().filter(|standing| matches!(standing, Stage::Gates(_))).count();
         if left > self.left_behind || (self.is_starting() && left == 0) {
             return None;
         }
@@ -181,10 +181,10 @@ impl<E> Program<E> {
     }
 
     fn ready(&mut self, lane: usize) -> Vec<Step> {
-        let Standing::Gates(gates) = self.lanes[lane] else { panic!("lane {lane} is at a gate and does not live") };
+        let Stage::Gates(gates) = self.lanes[lane] else { panic!("lane {lane} is at a gate and does not live") };
         assert!(gates < GATES, "lane {lane} has passed all gates");
-        self.lanes[lane] = Standing::Gates(gates + 1);
-        if self.is_in_vain() || !self.lanes.iter().all(|standing| *standing == Standing::Gates(self.passed + 1)) {
+        self.lanes[lane] = Stage::Gates(gates + 1);
+        if self.is_in_vain() || !self.lanes.iter().all(|standing| *standing == Stage::Gates(self.passed + 1)) {
             return Vec::new();
         }
         self.passed += 1;
@@ -207,8 +207,8 @@ impl<E> Program<E> {
     }
 
     fn ended(&mut self, now: u64, lane: usize, how: Result<(), String>, order: Order) -> Vec<Step> {
-        assert!(matches!(self.lanes[lane], Standing::Gates(_)), "lane {lane} lived until now");
-        self.lanes[lane] = Standing::Ended;
+        assert!(matches!(self.lanes[lane], Stage::Gates(_)), "lane {lane} lived until now");
+        self.lanes[lane] = Stage::Ended;
         let may_end = self.is_in_vain() || (self.has_started() && order > Order::Serve);
         let how = how.and_then(|()| if may_end { Ok(()) } else { Err(UNTOLD.to_owned()) });
         let Err(words) = how else { return Vec::new() };

@@ -16,12 +16,12 @@ struct Told<T> {
     is_over: bool,
 }
 
-struct Line<T> {
+struct Board<T> {
     control: Arc<Control>,
     lanes: Vec<Mutex<Told<T>>>,
 }
 
-impl<T> Line<T> {
+impl<T> Board<T> {
     fn lock(&self, lane: usize) -> MutexGuard<'_, Told<T>> {
         // What a panic left behind is whole: nothing is changed in two steps.
         self.lanes[lane].lock().unwrap_or_else(PoisonError::into_inner)
@@ -29,12 +29,12 @@ impl<T> Line<T> {
 }
 
 /// Speaks to one work on all lanes of a program, from any thread.
-pub struct Tell<T>(Arc<Line<T>>);
+pub struct Tell<T>(Arc<Board<T>>);
 
 /// Hears what one work is told on one lane. Once it is dropped, speakers learn that nobody hears; waiting words are dropped, so
 /// nobody waits for an answer to them.
 pub struct Ear<T> {
-    line: Arc<Line<T>>,
+    line: Arc<Board<T>>,
     lane: usize,
     /// Storage for what is taken.
     taken: Vec<T>,
@@ -95,7 +95,7 @@ impl Control {
     /// A line to one work of each lane: who speaks, and who hears, by the lane's number.
     pub fn words<T>(self: &Arc<Self>) -> (Tell<T>, Vec<Ear<T>>) {
         let told = || Mutex::new(Told { words: Vec::new(), is_over: false });
-        let line = Arc::new(Line { control: self.clone(), lanes: (0..self.lanes()).map(|_| told()).collect() });
+        let line = Arc::new(Board { control: self.clone(), lanes: (0..self.lanes()).map(|_| told()).collect() });
         let ears = (0..self.lanes()).map(|lane| Ear { line: line.clone(), lane, taken: Vec::new() }).collect();
         (Tell(line), ears)
     }

@@ -111,11 +111,11 @@ pub struct File {
     /// Generation of that entry.
     pub generation: u32,
     #[expect(dead_code, reason = "kept for its drop")]
-    holder: Option<Rc<Holder>>,
+    holder: Option<Rc<Keeper>>,
 }
 
 /// What all clones of a held file share.
-struct Holder {
+struct Keeper {
     index: u32,
     generation: u32,
     unheld: Unheld,
@@ -134,7 +134,7 @@ impl File {
     /// The same file, which enters `unheld` when the last clone of this is dropped.
     pub fn held(self, unheld: &Unheld) -> Self {
         let Self { index, generation, .. } = self;
-        Self { holder: Some(Rc::new(Holder { index, generation, unheld: unheld.clone() })), ..self }
+        Self { holder: Some(Rc::new(Keeper { index, generation, unheld: unheld.clone() })), ..self }
     }
 }
 
@@ -152,7 +152,7 @@ impl fmt::Debug for File {
     }
 }
 
-impl Drop for Holder {
+impl Drop for Keeper {
     fn drop(&mut self) {
         self.unheld.0.borrow_mut().push(File::new(self.index, self.generation));
     }

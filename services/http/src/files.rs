@@ -30,7 +30,7 @@ mod warming;
 
 use crate::application::{Application, First, Handled};
 use crate::{Reply, Request};
-use asked::{Asked, METHODS};
+use asked::{FileRequest, METHODS};
 use cache::{Cache, Known};
 use corelane::service::{Outcome, Refused};
 use corelane::{Cx, Silent};
@@ -54,7 +54,7 @@ pub(crate) use {
 
 impl Files {
     /// What is to be sent for this name, if it is known.
-    fn known(&mut self, cx: &Cx<'_>, name: &[u8], asked: &Asked<'_>) -> Option<Rc<Entity>> {
+    fn known(&mut self, cx: &Cx<'_>, name: &[u8], asked: &FileRequest<'_>) -> Option<Rc<Entity>> {
         let now = cx.now().nanoseconds();
         let Known::File(plain) = self.finder.cache.get(name, now)? else { return None };
         if plain.has_codings {
@@ -76,7 +76,7 @@ impl Files {
         reply: Reply<'_>,
         decoded: &mut Decoded,
     ) -> Result<Handled<Self>, Refused> {
-        let asked = Asked::of(request.method(), request.fields());
+        let asked = FileRequest::of(request.method(), request.fields());
         let name = match decoded.name(request.head.target.path) {
             Ok(name) => name,
             Err(status) => return self.refuse(reply, &asked, Trouble::of(status)),
@@ -91,7 +91,7 @@ impl Files {
     }
 
     /// Says why a request has nothing of a file: at once, unless the operator's page for that is to be sent.
-    fn refuse(&mut self, reply: Reply<'_>, asked: &Asked<'_>, trouble: Trouble) -> Result<Handled<Self>, Refused> {
+    fn refuse(&mut self, reply: Reply<'_>, asked: &FileRequest<'_>, trouble: Trouble) -> Result<Handled<Self>, Refused> {
         match self.finder.trees.errors {
             None => respond::trouble(reply, &trouble, None).map(Response::into),
             Some(_) => Ok((Visit::refused(trouble, asked), First::Wait).into()),
@@ -117,7 +117,7 @@ impl Application for Files {
             Method::Get | Method::Head => {}
             Method::Options => return reply.answer(Status::NO_CONTENT).field("Allow", METHODS).empty(),
             method => {
-                let asked = Asked::of(method, request.fields());
+                let asked = FileRequest::of(method, request.fields());
                 return self.refuse(reply, &asked, Trouble::of(refused_method(method)));
             }
         }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::spread::Map;
-use crate::helpers::{Helpers, Shared, Tell};
+use crate::helpers::{Helpers, Tell, Transfer};
 use crate::operation::{Memory, Work};
 
 /// All operations of a queue.
@@ -30,7 +30,7 @@ pub struct Operation {
     /// Bytes that it may move.
     pub length: u64,
     pub stage: Stage,
-    pub shared: Arc<Shared>,
+    pub shared: Arc<Transfer>,
     /// The file that is sent, once it is open.
     pub file: Option<Arc<OwnedFd>>,
     /// The list that it belongs to.

@@ -53,7 +53,7 @@ pub(super) enum NotOne {
 }
 
 /// What is read out of a packet.
-struct Facts {
+struct Fields {
     key: Key,
     ecn: Ecn,
     fragment: FragmentFacts,
@@ -65,8 +65,8 @@ struct Facts {
 impl<M: Memory> Fragment<M> {
     /// Reads the packet.
     pub fn read(mut memory: M) -> Result<Self, (M, NotOne)> {
-        match Facts::read(memory.bytes()) {
-            Ok(Facts { key, ecn, fragment: FragmentFacts { offset, length, more, .. }, head, length: whole }) => {
+        match Fields::read(memory.bytes()) {
+            Ok(Fields { key, ecn, fragment: FragmentFacts { offset, length, more, .. }, head, length: whole }) => {
                 memory.truncate(whole);
                 assert!(head + length == whole && length > 0, "a fragment is its headers and its data");
                 Ok(Self { key, start: offset, end: offset + length, more, ecn, memory, head })
@@ -76,7 +76,7 @@ impl<M: Memory> Fragment<M> {
     }
 }
 
-impl Facts {
+impl Fields {
     fn read(bytes: &[u8]) -> Result<Self, NotOne> {
         let protocol = if bytes.first().is_some_and(|first| first >> 4 == 6) { EtherType::IPV6 } else { EtherType::IPV4 };
         let packet = Packet::of_network(protocol, bytes).map_err(|_| NotOne::Refused(Reason::Header))?;

@@ -13,7 +13,7 @@ pub(super) const CODINGS: [(Coding, &str); 3] = [(Coding::Brotli, ".br"), (Codin
 pub(super) type Codings = http1::Codings<{ CODINGS.len() }>;
 
 /// What a request asks.
-pub(super) struct Asked<'a> {
+pub(super) struct FileRequest<'a> {
     pub method: Method<'a>,
     pub fields: Fields<'a>,
     /// Whether it has conditions or ranges.
@@ -45,7 +45,7 @@ fn concern(name: &str) -> Concern {
     if special { Concern::Special } else { Concern::None }
 }
 
-impl<'a> Asked<'a> {
+impl<'a> FileRequest<'a> {
     pub fn of(method: Method<'a>, fields: Fields<'a>) -> Self {
         let (mut is_special, mut names_codings) = (false, false);
         for (name, _) in fields.iter() {
@@ -87,9 +87,9 @@ pub(super) struct KeptFields {
 
 impl KeptFields {
     /// As it was asked.
-    pub fn asked<'a, 'b: 'a>(&'b self, scratch: &'a mut Scratch<'b>) -> Result<Asked<'a>, Refusal> {
+    pub fn asked<'a, 'b: 'a>(&'b self, scratch: &'a mut Scratch<'b>) -> Result<FileRequest<'a>, Refusal> {
         let method = if self.is_head { Method::Head } else { Method::Get };
-        Ok(Asked::of(method, trailers(&self.lines, scratch)?))
+        Ok(FileRequest::of(method, trailers(&self.lines, scratch)?))
     }
 }
 
@@ -97,9 +97,9 @@ impl KeptFields {
 mod tests {
     use super::*;
 
-    fn with<T>(lines: &str, body: impl FnOnce(Asked<'_>) -> T) -> T {
+    fn with<T>(lines: &str, body: impl FnOnce(FileRequest<'_>) -> T) -> T {
         let mut scratch = Scratch::new();
-        body(Asked::of(Method::Get, trailers(lines.as_bytes(), &mut scratch).unwrap()))
+        body(FileRequest::of(Method::Get, trailers(lines.as_bytes(), &mut scratch).unwrap()))
     }
 
     #[test]

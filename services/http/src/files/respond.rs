@@ -1,6 +1,6 @@
 //! Answers about a file: whole, in part, or not at all (RFC 9110 sections 13 and 14).
 
-use super::asked::{Asked, METHODS};
+use super::asked::{FileRequest, METHODS};
 use super::entity::{Content, Entity};
 use super::listings::{Page, Rest};
 use super::page;
@@ -91,7 +91,7 @@ impl Trouble {
 }
 
 /// What a request for a file comes to (RFC 9110 sections 13 and 14). `now`: since 1970.
-pub(super) fn plan(asked: &Asked<'_>, entity: &Entity, now: Duration) -> ResponseKind {
+pub(super) fn plan(asked: &FileRequest<'_>, entity: &Entity, now: Duration) -> ResponseKind {
     if !asked.is_special {
         return ResponseKind::Whole;
     }
@@ -121,7 +121,7 @@ pub(super) fn plan(asked: &Asked<'_>, entity: &Entity, now: Duration) -> Respons
 /// Answers with a file, as planned. `now`: since 1970.
 pub(super) fn entity(
     reply: Reply<'_>,
-    asked: &Asked<'_>,
+    asked: &FileRequest<'_>,
     entity: &Rc<Entity>,
     plan: &ResponseKind,
     now: Duration,
@@ -135,7 +135,7 @@ pub(super) fn entity(
     }
 }
 
-fn whole(reply: Reply<'_>, asked: &Asked<'_>, entity: &Rc<Entity>) -> Result<Response, Refused> {
+fn whole(reply: Reply<'_>, asked: &FileRequest<'_>, entity: &Rc<Entity>) -> Result<Response, Refused> {
     let answer = reply.answer(Status::OK).lines(entity.lines());
     match &entity.content {
         Content::File(_) if asked.method == Method::Head => answer.head_alone(entity.length()),

@@ -1,6 +1,6 @@
 //! A request whose file, or the page of whose refusal, is not in memory: it waits for that to be looked up, and is answered then.
 
-use super::asked::{Asked, Codings, KeptFields};
+use super::asked::{Codings, FileRequest, KeptFields};
 use super::entity::Entity;
 use super::lookup::{Found, Promise};
 use super::place::Where;
@@ -33,7 +33,7 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    pub fn new(name: &[u8], query: Option<&[u8]>, asked: &Asked<'_>) -> Self {
+    pub fn new(name: &[u8], query: Option<&[u8]>, asked: &FileRequest<'_>) -> Self {
         Self {
             name: name.to_vec(),
             query: query.map(<[u8]>::to_vec),
@@ -50,7 +50,7 @@ impl Visit {
     }
 
     /// One that is to be refused, and waits for the operator's page for that.
-    pub fn refused(trouble: Trouble, asked: &Asked<'_>) -> Self {
+    pub fn refused(trouble: Trouble, asked: &FileRequest<'_>) -> Self {
         Self { trouble: Some(trouble), ..Self::new(b"", None, asked) }
     }
 
