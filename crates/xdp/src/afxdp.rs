@@ -61,7 +61,7 @@ pub const RING_MAX: usize = 1 << 15;
 /// Frames that one call has the kernel send (`XDP_MAX_TX_SKB_BUDGET`), at the least.
 const SENT_BY_CALL: u32 = 32;
 /// Frames that a lane which takes them in by itself has come before it handles them.
-const LOOKED_FOR: u32 = 32;
+const LOOKED_FOR: u32 = 64;
 /// When the kernel is asked again to send what it would not, in nanoseconds.
 const AGAIN: u64 = 50_000;
 /// How rarely a card is asked for what it has not said that it has sent, at most, in nanoseconds.
@@ -135,7 +135,8 @@ pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Err
 }
 
 /// Has the lanes that get these queues take packets in by themselves as long as they come: the kernel's receiving runs in their own calls, and under a
-/// flood nothing takes their CPU from them. A packet that comes after a lane has found none, and within 0.2 milliseconds, waits for their end.
+/// flood nothing takes their CPU from them. They do so where packets come in numbers; where then one comes after a lane has found none, and within 0.5
+/// milliseconds, it waits for their end.
 /// So it is again after the interface was set down and up, from its first packet on.
 ///
 /// # Errors
@@ -385,10 +386,11 @@ impl XdpPort {
         }
         let (Some(polling), Some(socket)) = (&mut self.polling, &self.socket) else { return };
         let mut ready = socket.received.ready();
-        while polling.goes_on && ready < LOOKED_FOR {
+        let mut may_come = polling.goes_on;
+        while may_come && ready < LOOKED_FOR {
             polling.look(socket.as_fd());
             let before = std::mem::replace(&mut ready, socket.received.ready());
-            polling.goes_on = ready > before;
+            may_come = ready > before;
         }
     }
 
@@ -634,7 +636,7 @@ impl Port for XdpPort {
         while into.len() - first < at_most && self.take_packet(now, first, at_most, into) {}
         self.give(now);
         if let Some(polling) = &mut self.polling {
-            polling.goes_on = into.len() > first;
+            polling.came(into.len() - first);
         }
         match if into.len() == first { self.watch.fault_now() } else { None } {
             Some(fault) => Err(fault),

@@ -2,12 +2,13 @@
 //! takes its CPU from it meanwhile (`Documentation/networking/napi.rst`, busy polling and interrupt mitigation).
 //!
 //! ```text
-//! frames came -> the lane handles them -> look: the kernel receives, on the lane's thread -> frames: again -> none: the lane sleeps
-//! nobody has looked for DEFERRED nanoseconds -> the kernel receives by itself again, at once from then on, until a lane looks
+//! few at once:  the kernel receives, as ever -> frames came -> the lane handles them and sleeps
+//! PRESSURE at once: look: the kernel receives, on the lane's thread -> frames: handles them, again -> none: the lane sleeps
+//!               nobody has looked for DEFERRED nanoseconds -> the kernel receives what has come -> PRESSURE: again; fewer: as ever
 //! ```
 //!
-//! So packets that come within that time of the last look wait for its end. A copying socket of AF_XDP does not know its NAPI (6.13 and later), so busy
-//! polling by its own options does nothing; a ring of io_uring is told the number (6.13), and polls before each wait.
+//! So a packet waits for the end of that time where packets came in numbers, and nowhere else. A copying socket of AF_XDP does not know its NAPI (6.13 and
+//! later), so busy polling by its own options does nothing; a ring of io_uring is told the number (6.13), and polls before each wait.
 
 use corelane_os::errno;
 use corelane_os::netlink::generic::{Family, ask, attributes};
@@ -18,8 +19,10 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// How long the kernel leaves receiving to the lane after each look, in nanoseconds: longer than a turn with a full batch takes.
-const DEFERRED: u64 = 200_000;
+/// How long the kernel leaves receiving to the lane after each look, in nanoseconds: longer than a turn with a full batch takes, also on a slow machine.
+const DEFERRED: u64 = 500_000;
+/// Frames that come at once from which on a lane takes packets in by itself.
+const PRESSURE: usize = 48;
 /// How often in a row it does so although there was nothing.
 const DEFERRALS: u32 = 1;
 /// The kernel's family of messages (`linux/netdev.h`), what it is asked and tells.
@@ -67,6 +70,11 @@ impl Receiver {
         self.set(DEFERRALS, DEFERRED)
     }
 
+    /// Has it receive as it did before it was told anything.
+    fn restore(self) -> io::Result<()> {
+        self.set(self.deferrals, self.deferred)
+    }
+
     fn set(self, deferrals: u32, deferred: u64) -> io::Result<()> {
         let request = Family::find(FAMILY)?
             .one(NAPI_SET)
@@ -112,6 +120,10 @@ pub struct Polling {
     is_watching: bool,
     /// Frames came, so there may be more: it is to be looked for before the lane sleeps.
     pub goes_on: bool,
+    /// The kernel leaves receiving to who looks.
+    is_deferring: bool,
+    /// It would not be told otherwise, and is not asked again.
+    is_fixed: bool,
 }
 
 impl Polling {
@@ -121,7 +133,33 @@ impl Polling {
     /// The system's number.
     pub fn new(receiver: Receiver) -> Result<Self, i32> {
         let made = ring().and_then(|ring| ring.submitter().register_napi_add_id(receiver.id).map(|()| ring));
-        made.map(|ring| Self { ring, receiver, is_watching: false, goes_on: false }).map_err(|error| errno::of(&error))
+        let polling = |ring| Self { ring, receiver, is_watching: false, goes_on: false, is_deferring: true, is_fixed: false };
+        made.map(polling).map_err(|error| errno::of(&error))
+    }
+
+    /// So many frames came at once, on top of each look that there was.
+    pub fn came(&mut self, frames: usize) {
+        let is_under_pressure = frames >= PRESSURE;
+        if self.goes_on || frames == 0 || self.is_deferring == is_under_pressure {
+            self.goes_on = frames > 0 && self.is_deferring;
+            return;
+        }
+        self.defer(is_under_pressure);
+        // One look more ends the time for which the kernel leaves it to others.
+        self.goes_on = true;
+    }
+
+    /// Has the kernel leave receiving to this lane, or do it as it did before.
+    fn defer(&mut self, defers: bool) {
+        if self.is_fixed {
+            return;
+        }
+        let set = if defers { self.receiver.defer() } else { self.receiver.restore() };
+        match set {
+            Ok(()) => self.is_deferring = defers,
+            // Who is no longer allowed to leaves it as it is.
+            Err(_) => self.is_fixed = true,
+        }
     }
 
     /// Polls what receives the packets of the interface's queue from now on: an interface that comes up may have made that anew.
@@ -136,6 +174,7 @@ impl Polling {
             return Ok(());
         }
         receiver.defer()?;
+        (self.is_deferring, self.is_fixed) = (true, false);
         self.ring.submitter().register_napi_add_id(receiver.id)?;
         // The other is gone.
         let _gone = self.ring.submitter().register_napi_del_id(self.receiver.id);
@@ -177,7 +216,7 @@ impl Polling {
 impl Drop for Polling {
     fn drop(&mut self) {
         // One that is gone needs nothing.
-        let _gone = self.receiver.set(self.receiver.deferrals, self.receiver.deferred);
+        let _gone = self.receiver.restore();
     }
 }
 

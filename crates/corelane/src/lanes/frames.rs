@@ -38,7 +38,8 @@ const RING: usize = 256;
 /// networks of a family, if there is one: `eth1,ip=10.0.0.2/24,ip=fd00::2/64,via=10.0.0.1`. `tunnel=gre` (`ipip`,
 /// `6in4`, `vxlan`), each as often as needed, has tunnels to these addresses opened. `channels=PATH` has other
 /// processes take packets at that Unix socket. `poll` has each lane take its packets in by itself (AF_XDP, Linux 6.13), so
-/// that under a flood nothing takes its CPU from it; a packet that comes just after a lane has found none waits up to 0.2 milliseconds.
+/// that under a flood nothing takes its CPU from it; where packets come in numbers, one that comes just after a lane has found none waits up to 0.5
+/// milliseconds.
 /// `frames=N` gives each lane so many frames of 2 KiB, 256 to 65,536; else it has 4,096, or with AF_XDP as many as may be locked.
 ///
 /// `tap:tap0` instead of an interface is a tap of that name: lanes are at the other end of a wire whose near end is the kernel's. One that is not there
