@@ -8,7 +8,6 @@ use super::cells::{Cell, Echo, GOAL};
 use super::programs;
 use super::servers::Echoing;
 use super::wire::End;
-use crate::bench::bars::Limit;
 use crate::bench::generator::{self, Sample};
 use crate::bench::interrupt::Interrupt;
 use crate::bench::rounds::{Extent, Verdict};
