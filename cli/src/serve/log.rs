@@ -8,7 +8,7 @@
 
 use crate::print::note;
 use anyhow::{Context, Result};
-use corelane::admin::reports;
+use corelane::admin::reports::{self, Record};
 use std::io::stderr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -71,9 +71,9 @@ impl Log {
 }
 
 /// Writes the notes of a start as well, where lines are objects: standard output has them as they are.
-pub fn tell_notes(format: LogFormat, notes: &[String]) {
+pub fn tell_notes(format: LogFormat, notes: &[Record]) {
     if format == LogFormat::Json {
-        notes.iter().for_each(|note| reports::line(note));
+        notes.iter().for_each(|note| reports::line(&note.to_string()));
     }
 }
 

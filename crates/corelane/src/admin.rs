@@ -39,4 +39,5 @@ pub mod confine {
 /// The lines that an operator reads: written by a thread of their own, so that nobody waits for a reader.
 pub mod reports {
     pub use corelane_os::report::{PATIENCE, flush, line, say, set_panic_hook, start, start_into};
+    pub use corelane_seam::{Code, Level, Record};
 }

@@ -9,7 +9,7 @@ use corelane_os::random::secret;
 use corelane_os::rights::locked_bytes_max;
 use corelane_rss::{FlowHasher, Table};
 use corelane_seam::parcel::{AbroadLimits, Parcel, Post};
-use corelane_seam::{Arena, Driver, FrameMemory, Tuning};
+use corelane_seam::{Arena, Driver, FrameMemory, Record, Tuning};
 use corelane_select::QueueSelector;
 use corelane_stack::{Crossing, Packets, Policy, Settings, Stack, Tunnel, check_addresses};
 use corelane_steer::Settings as Steering;
@@ -255,7 +255,7 @@ impl Placing {
 }
 
 /// What each lane is given, who speaks to all, and what the operator should know.
-pub(crate) type OpenedPort = (Vec<LaneFrames>, Placing, Vec<String>);
+pub(crate) type OpenedPort = (Vec<LaneFrames>, Placing, Vec<Record>);
 
 /// Bytes that a lane's rings of io_uring lock as well, twice: the kernel takes back those of a trial when it likes.
 const RINGS_BYTES: usize = 384 * 1024;
@@ -325,7 +325,7 @@ fn code_of(lost: &Loss) -> Degraded {
 /// What the operator hears of queues that come to have no lane, and of the end of that.
 fn words_of_queues(change: Result<u32, Loss>) -> String {
     match change {
-        Err(lost) => code_of(&lost).note(lost),
+        Err(lost) => code_of(&lost).note(lost).to_string(),
         Ok(queues) => format!("each of the interface's queues ({queues}) has a lane again"),
     }
 }
@@ -334,7 +334,8 @@ fn words_of_queues(change: Result<u32, Loss>) -> String {
 fn words_of(changes: Vec<(IpAddr, bool)>) -> Vec<String> {
     let words = |(address, has)| match has {
         true => Degraded::KernelAnswers
-            .note(format_args!("the kernel has {address} as well now, and both answer for it: take it away (ip addr del)")),
+            .note(format_args!("the kernel has {address} as well now, and both answer for it: take it away (ip addr del)"))
+            .to_string(),
         false => format!("the kernel has {address} no longer"),
     };
     changes.into_iter().map(words).collect()
