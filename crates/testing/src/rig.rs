@@ -3,8 +3,8 @@
 use crate::family::{Family, PORT};
 use crate::roster::{RigPlan, Roster, sure};
 use corelane_lane::{Control, Ear, Homing, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
-use corelane_seam::Arena;
 use corelane_seam::parcel::Post;
+use corelane_seam::{Arena, Record};
 use corelane_sim::{Peer, SimDriver, Turn, World};
 use corelane_svc::{Exchange, Limits, Services, Side, Steer, StreamService, Transform};
 use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, Snapshot};
@@ -62,10 +62,10 @@ struct Operator {
 }
 
 impl Report for Operator {
-    fn line(&mut self, line: &str) {
+    fn line(&mut self, record: Record) {
         match self.is_gone.get() {
             true => self.dropped += 1,
-            false => self.reports.borrow_mut().push(line.to_string()),
+            false => self.reports.borrow_mut().push(record.to_string()),
         }
     }
 

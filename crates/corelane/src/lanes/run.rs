@@ -684,8 +684,8 @@ fn make_bells(lanes: usize) -> Result<Vec<Arc<EventBell>>, Error> {
 struct StandardError;
 
 impl Report for StandardError {
-    fn line(&mut self, line: &str) {
-        report::line(line);
+    fn line(&mut self, record: Record) {
+        report::line(&record.to_string());
     }
 
     fn dropped(&self) -> u64 {
