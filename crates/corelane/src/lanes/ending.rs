@@ -173,7 +173,7 @@ impl Waiter {
             match step {
                 Step::Open => self.lives.gate.open(),
                 Step::Abandon => self.lives.gate.abandon(),
-                Step::Say(level, words) => report::line(&Record::new(level, words).of_program().to_string()),
+                Step::Say(level, words) => report::line(Record::new(level, words).of_program()),
                 Step::Give(order) => {
                     self.at_end.drain(..).for_each(|call| call());
                     note();

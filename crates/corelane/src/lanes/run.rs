@@ -582,7 +582,7 @@ impl LaneStart {
         {
             let lane = self.lane;
             let words = format_args!("no descriptor table of its own ({error}): it shares the limit with the others");
-            report::line(&format!("lane {lane}: {}", Degraded::SharedDescriptors.note(words)));
+            report::line(Degraded::SharedDescriptors.note(words).of_lane(lane));
             self.own_descriptors = false;
         }
         self.take_given()?;
@@ -685,7 +685,7 @@ struct StandardError;
 
 impl Report for StandardError {
     fn line(&mut self, record: Record) {
-        report::line(&record.to_string());
+        report::line(record);
     }
 
     fn dropped(&self) -> u64 {
