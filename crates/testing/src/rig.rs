@@ -56,7 +56,7 @@ impl Play for Nobody {
 
 /// Whom the lanes tell what an operator should see, as long as somebody reads it.
 struct Operator {
-    reports: Rc<RefCell<Vec<String>>>,
+    reports: Rc<RefCell<Vec<Record>>>,
     is_gone: Rc<Cell<bool>>,
     dropped: u64,
 }
@@ -65,7 +65,7 @@ impl Report for Operator {
     fn line(&mut self, record: Record) {
         match self.is_gone.get() {
             true => self.dropped += 1,
-            false => self.reports.borrow_mut().push(record.to_string()),
+            false => self.reports.borrow_mut().push(record),
         }
     }
 
@@ -87,7 +87,7 @@ pub struct Rig {
     /// What they count.
     pub page: Page,
     /// What the lanes told their operator.
-    pub reports: Rc<RefCell<Vec<String>>>,
+    pub reports: Rc<RefCell<Vec<Record>>>,
     /// Nobody reads what they tell: lines are dropped.
     pub operator_is_gone: Rc<Cell<bool>>,
     /// The addresses that it is played at.

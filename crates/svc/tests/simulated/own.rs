@@ -59,7 +59,7 @@ fn what_is_not_declared_is_nobody_elses_word() {
     assert_eq!(rig.count(C::RecordsTruncated), 0);
     let reports = rig.reports.borrow();
     let words = ["the service \"0\" counts \"letters\"", "remedy: const COUNTERS", "Post::DECLARED"];
-    assert!(words.iter().all(|word| reports[0].contains(word)), "{reports:?}");
+    assert!(words.iter().all(|word| reports[0].text.contains(word)), "{reports:?}");
 }
 
 #[test]
