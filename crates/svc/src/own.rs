@@ -7,7 +7,7 @@ use crate::notices::Notice;
 use crate::post::{Letter, Told};
 use crate::talk::{Asking, Talk};
 use corelane_lane::{Silence, Unheard};
-use corelane_seam::{Level, Record};
+use corelane_seam::Level;
 use corelane_watch::ServiceCounter;
 
 impl<T: Talk> Cx<'_, T> {
@@ -56,11 +56,11 @@ impl<T: Talk> Cx<'_, T> {
     /// [`lane_message`](crate::StreamService::lane_message) does this with each.
     pub fn drop_message(&mut self, message: T::Message) {
         self.count(ServiceCounter::MessagesDropped, 1);
-        let (lane, service) = (self.lane(), self.service);
-        let words = format!(
-            "lane {lane}, service {service}: it was sent a message and hears none, so that is dropped: remedy: have it hear them (lane_message, or Serve::hearing), or send none; all are counted in messages_dropped"
+        self.report_kind(
+            "messages that nobody hears",
+            Level::Warn,
+            "it was sent a message and hears none, so that is dropped: remedy: have it hear them (lane_message, or Serve::hearing), or send none; all are counted in messages_dropped",
         );
-        self.kit.report_kind("messages that nobody hears", Record::new(Level::Warn, words).naming_lane(lane));
         drop(message);
     }
 
