@@ -1,5 +1,6 @@
 //! What the program ends with: every code, and what it means, once; and the error that says with which.
 
+use corelane::admin::reports::Level;
 use corelane_load::Verdict;
 use std::fmt::{self, Write};
 use std::process::ExitCode;
@@ -90,12 +91,14 @@ pub struct Late {
     pub words: String,
     /// What the program ends with.
     pub exit: Exit,
+    /// How grave it is, where there is a log.
+    pub level: Level,
 }
 
 impl Late {
     /// Says what was being done, and what came in its way.
     pub fn of(what: &str, error: impl fmt::Display) -> Self {
-        Self { words: format!("{what}: {error}"), exit: Exit::Late }
+        Self { words: format!("{what}: {error}"), exit: Exit::Late, level: Level::Warn }
     }
 }
 

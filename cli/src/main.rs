@@ -17,6 +17,7 @@ mod top;
 mod wrap;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use corelane::admin::reports::{Level, Record};
 use exit::{Exit, Late};
 use std::process::ExitCode;
 
@@ -56,12 +57,14 @@ fn main() -> ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(error) => {
+            let late = error.downcast_ref::<Late>();
             // Nobody may be there to read it.
             if corelane::admin::reports::start().is_ok() {
-                corelane::admin::reports::line(&format!("corelane: {error:#}"));
+                let level = late.map_or(Level::Warn, |late| late.level);
+                corelane::admin::reports::line(Record::new(level, format!("{error:#}")).of_program());
                 corelane::admin::reports::flush(corelane::admin::reports::PATIENCE);
             }
-            error.downcast_ref::<Late>().map_or(Exit::Usage, |late| late.exit).into()
+            late.map_or(Exit::Usage, |late| late.exit).into()
         }
     }
 }

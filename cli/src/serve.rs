@@ -15,6 +15,7 @@ use crate::exit::{Exit, Late};
 use crate::print::print;
 use anyhow::{Result, anyhow};
 use corelane::admin::InForce;
+use corelane::admin::reports::Level;
 use corelane::admin::user::{Beginning, User};
 use corelane::admin::watch::Reader;
 use corelane::lanes::{Running, Signals};
@@ -85,7 +86,7 @@ pub fn lanes_of(words: Vec<OsString>) -> Result<Lanes> {
 
 fn ended(error: Error) -> Late {
     let exit = if matches!(error, Error::LanePanicked { .. }) { Exit::Broken } else { Exit::Late };
-    Late { exit, ..Late::of("serving", error) }
+    Late { exit, level: Level::Error, ..Late::of("serving", error) }
 }
 
 fn print_checked(lanes: &Lanes) -> Result<Exit> {
@@ -129,9 +130,17 @@ fn announcement(running: &Running, shown: Option<&Server>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use corelane::service::Declaration;
     use corelane_services as services;
     use std::path::Path;
+
+    #[test]
+    fn a_lane_that_broke_is_an_error_and_what_is_refused_is_to_be_looked_at() {
+        let broke = ended(Error::LanePanicked { lane: 1, words: "broke".to_owned(), left_behind: 0 });
+        assert!(broke.words.starts_with("serving: lane 1 ") && broke.level == Level::Error, "{broke}");
+        assert_eq!(Late::of("looking", "nothing there").level, Level::Warn);
+    }
 
     #[test]
     fn the_page_has_the_name_of_every_metric() {

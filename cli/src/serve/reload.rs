@@ -10,7 +10,7 @@ use super::log::Log;
 use super::settings::{self, Setting};
 use anyhow::{Result, anyhow};
 use corelane::admin::messages::Degraded;
-use corelane::admin::reports;
+use corelane::admin::reports::{self, Level, Record};
 use corelane::lanes::LiveLimits;
 use corelane::service::Limits;
 use corelane_services as services;
@@ -67,7 +67,7 @@ impl Reload {
 }
 
 fn say(words: &str) {
-    reports::line(&format!("corelane: SIGHUP: {words}"));
+    reports::line(Record::new(Level::Info, format!("SIGHUP: {words}")).of_program());
 }
 
 /// What a service of this name has where nothing is set.

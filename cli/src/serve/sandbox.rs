@@ -9,6 +9,7 @@ use corelane::Lanes;
 use corelane::admin::confine::calls;
 use corelane::admin::confine::paths::{self, Paths};
 use corelane::admin::messages::Degraded;
+use corelane::admin::reports::Record;
 use corelane::admin::watch::RunDirectory;
 use corelane::service::entry::choice::PathUse;
 use std::path::Path;
@@ -26,7 +27,7 @@ pub enum Sandbox {
 
 impl Sandbox {
     /// What is told of a part that cannot be had.
-    fn without(self, what: Degraded, why: &str) -> Result<Option<String>> {
+    fn without(self, what: Degraded, why: &str) -> Result<Option<Record>> {
         let words = match what {
             Degraded::FilesNotConfined => "every file that this user may open can be opened",
             _ => "every system call can be made",
@@ -43,7 +44,7 @@ impl Sandbox {
 ///
 /// # Errors
 /// It cannot be done, and is required.
-pub fn confine_files(sandbox: Sandbox, lanes: &Lanes, config: Option<&Path>) -> Result<Option<String>> {
+pub fn confine_files(sandbox: Sandbox, lanes: &Lanes, config: Option<&Path>) -> Result<Option<Record>> {
     if sandbox == Sandbox::Off {
         return Ok(None);
     }
@@ -80,7 +81,7 @@ fn files(lanes: &Lanes, config: Option<&Path>) -> Paths {
 ///
 /// # Errors
 /// As of [`confine_files`].
-pub fn confine_calls(sandbox: Sandbox) -> Result<Option<String>> {
+pub fn confine_calls(sandbox: Sandbox) -> Result<Option<Record>> {
     if sandbox == Sandbox::Off {
         return Ok(None);
     }

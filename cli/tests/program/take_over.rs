@@ -542,7 +542,8 @@ fn another_number_of_lanes_is_refused(driver: Driver) {
 }
 
 fn the_table_goes_over(driver: Driver) {
-    let Some(server) = driver.start("take_over::the_table_goes_over", &["--lanes", "2", "--key", "random", TCP]) else { return };
+    let settings = ["--lanes", "2", "--key", "random", "--log-format", "json", TCP];
+    let Some(server) = driver.start("take_over::the_table_goes_over", &settings) else { return };
     let table = |server: &Server, words: &[&str]| {
         let mut command = Command::new(PROGRAM);
         let pid = server.pid().to_string();
@@ -558,6 +559,11 @@ fn the_table_goes_over(driver: Driver) {
     assert_ne!(even, set);
     (0..50).for_each(|_| connects(new.tcp()).unwrap());
     assert_eq!(new.count("strays"), 0, "the new process rewrites what is in force");
+    let words = format!("process {} has taken over: what is open here is finished", new.pid());
+    let said = || server.words().lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).collect::<Vec<_>>();
+    until("it is said, in order", || {
+        said().iter().any(|object| object["fields"]["message"] == *words && object["level"] == "INFO")
+    });
 }
 
 fn bad_messages_change_nothing(driver: Driver) {

@@ -37,6 +37,22 @@ pub mod confine {
 }
 
 /// The lines that an operator reads: written by a thread of their own, so that nobody waits for a reader.
+///
+/// A program with a log of its own takes each as a [`Record`](reports::Record), before its lanes start:
+///
+/// ```
+/// use corelane::admin::reports::{self, Code, Level, Record};
+///
+/// let log = |record: &Record| {
+///     if record.level <= Level::Warn {
+///         println!("{:?} {} {:?} {}", record.level, record.code.map_or("", Code::as_str), record.lane, record.text);
+///     }
+/// };
+/// assert!(reports::start_into(log)?);
+/// reports::line(Record::new(Level::Info, "ready").of_program());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub mod reports {
     pub use corelane_os::report::{PATIENCE, flush, line, say, set_panic_hook, start, start_into};
+    pub use corelane_seam::{Code, Level, Record};
 }

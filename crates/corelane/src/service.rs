@@ -54,7 +54,7 @@ pub use corelane_seam::parcel::{AbroadLimits, Guest, Guests, Parcel, ParcelRefus
 pub use corelane_seam::{
     ARENA_BYTES_MAX, Address, AddressError, Arena, Arrival, Chain, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams,
     Error as ArenaError, Fault, File, FileFacts, FileKind, FileName, FileOutcome, FilePart, Instant, Interest, LEASE_BYTES_MAX,
-    Lease, Link, OffloadResult, OpenOptions, Outcome, Random, Reason, Segment, Shared, Socket, StreamOptions,
+    Lease, Level, Link, OffloadResult, OpenOptions, Outcome, Random, Reason, Segment, Shared, Socket, StreamOptions,
     TRAIN_DATAGRAMS_MAX, Unix,
 };
 pub use corelane_svc::{

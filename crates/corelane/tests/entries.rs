@@ -6,6 +6,7 @@
 mod shop;
 
 use corelane::Lanes;
+use corelane::admin::reports::{Level, Record};
 use corelane::admin::watch::{Kind, Reader};
 use corelane::lanes::Running;
 use corelane::service::Limits;
@@ -118,13 +119,13 @@ fn what_it_has_outside_of_the_lanes_is_made_once_and_goes_with_them() {
     .once_started(|opened| {
         KEPT.fetch_add(1, Ordering::SeqCst);
         let ports: Vec<bool> = opened.iter().map(|opened| opened.place.address().port() > 0).collect();
-        Beside::default().note(format!("opened {ports:?}")).keep(Kept)
+        Beside::default().note(Record::new(Level::Info, format!("opened {ports:?}"))).keep(Kept)
     });
     let lanes = Lanes::per_core().lanes(1).serve_entry(&SHOP, "tcp://127.0.0.1:0").unwrap();
     let lanes = lanes.serve_entry(&NOISY, "tcp://127.0.0.1:0").unwrap().serve_entry(&NOISY, "tcp://127.0.0.1:0").unwrap();
     let running = lanes.start().unwrap();
     assert_eq!(KEPT.load(Ordering::SeqCst), 1);
-    assert!(running.notes().contains(&"opened [true, true]".to_owned()), "{:?}", running.notes());
+    assert!(running.notes().contains(&Record::new(Level::Info, "opened [true, true]")), "{:?}", running.notes());
     drop(running);
     assert_eq!(KEPT.load(Ordering::SeqCst), 0);
 }

@@ -6,7 +6,7 @@ mod orders;
 mod process;
 
 use corelane::Lanes;
-use corelane::admin::reports;
+use corelane::admin::reports::{self, Level, Record};
 use corelane::admin::watch::{LaneCounter, Reader};
 use corelane::lanes::DriverChoice;
 use orders::Orders;
@@ -64,12 +64,12 @@ impl Keeper {
 }
 
 /// Lines until one has these words; all of them.
-fn told(lines: &Receiver<String>, words: &str) -> Vec<String> {
+fn told(lines: &Receiver<Record>, words: &str) -> Vec<Record> {
     let (mut all, give_up) = (Vec::new(), Instant::now() + PATIENCE);
     loop {
         let line = lines.recv_timeout(give_up.saturating_duration_since(Instant::now()));
         all.push(line.unwrap_or_else(|_| panic!("{words:?} is not among {all:?}")));
-        if all.last().unwrap().contains(words) {
+        if all.last().unwrap().text.contains(words) {
             return all;
         }
     }
@@ -96,7 +96,7 @@ fn a_lane_that_stays_in_a_turn_is_told_once_with_service_connection_and_function
         return;
     }
     let (tell, lines) = channel();
-    assert!(reports::start_into(move |line: &str| tell.send(line.to_owned()).unwrap()).unwrap());
+    assert!(reports::start_into(move |record| tell.send(record.clone()).unwrap()).unwrap());
     let keeper = Arc::new(Keeper::default());
     let lanes = Lanes::per_core().lanes(1).driver(DriverChoice::Epoll).stall(Duration::from_millis(200));
     let kept = keeper.clone();
@@ -119,9 +119,11 @@ fn a_lane_that_stays_in_a_turn_is_told_once_with_service_connection_and_function
     for (stream, order, function) in [(&mut first, b'l', "an_endless_loop"), (&mut second, b'w', "a_call_that_waits")] {
         stream.write_all(&[order]).unwrap();
         let all = told(&lines, &format!("{function} at "));
-        let head = all.iter().rfind(|line| line.contains("in one turn for")).unwrap();
+        let head = all.iter().rfind(|record| record.text.contains("in one turn for")).unwrap();
+        assert!(all.iter().all(|record| record.level == Level::Warn && record.lane == Some(0)), "{all:?}");
+        let head = head.to_string();
         assert!(head.starts_with("lane 0: [CL-1201] ") && head.contains("serving kept, connection "), "{head}");
-        assert!(all.last().unwrap().contains("crates/corelane/tests/stalls.rs:"), "{all:?}");
+        assert!(all.last().unwrap().text.contains("crates/corelane/tests/stalls.rs:"), "{all:?}");
         // Its callers as well, down to the lane.
         told(&lines, "/crates/lane/src/turn.rs:");
         keeper.let_go();

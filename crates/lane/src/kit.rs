@@ -6,7 +6,7 @@ use crate::settings::{Budget, LaneSettings};
 use crate::tasks::Tasks;
 use crate::wheel::{TimerId, Wheel};
 use corelane_seam::parcel::Guests;
-use corelane_seam::{Arena, DatagramOp, Driver, Handle, Op, Payer, Role, Socket, StreamOp, nanoseconds};
+use corelane_seam::{Arena, DatagramOp, Driver, Handle, Level, Op, Payer, Record, Role, Socket, StreamOp, nanoseconds};
 use corelane_watch::{LaneHistogram, LaneRow};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -221,16 +221,17 @@ impl Kit {
         self.wheel.cancel(timer);
     }
 
-    /// Tells the operator something, as one line.
-    pub fn report(&mut self, line: &str) {
-        self.report.line(line);
+    /// Tells the operator something, as one line: of this lane, unless it says of which it is.
+    pub fn report(&mut self, record: Record) {
+        let record = if record.lane.is_none() { record.of_lane(self.lane) } else { record };
+        self.report.line(record);
     }
 
     /// For lines that others can cause as often as they like: tells the operator at most one line of each kind a second, and how many were
     /// left out. There are few kinds, each with a name in the source.
-    pub fn report_kind(&mut self, kind: &'static str, line: &str) {
+    pub fn report_kind(&mut self, kind: &'static str, record: Record) {
         if self.throttle.pass(kind, self.now) {
-            self.report.line(line);
+            self.report(record);
         }
     }
 
@@ -301,7 +302,7 @@ impl Kit {
     // Apart, so that a turn with nothing to tell pays only for the check.
     #[inline(never)]
     fn tell_of(&mut self, kind: &str, count: u64) {
-        self.report.line(&format!("lane {}: {count} more lines on {kind} were left out", self.lane));
+        self.report(Record::new(Level::Warn, format!("{count} more lines on {kind} were left out")));
     }
 
     /// Lines that were not told after all.

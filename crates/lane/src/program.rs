@@ -3,6 +3,7 @@
 //! It has neither threads nor a clock nor signals: a runner has them, and the simulator steps it.
 
 use crate::control::Order;
+use corelane_seam::Level;
 
 /// How long the other lanes may drain when one has broken, in nanoseconds.
 pub const DRAIN_AFTER_BREAK: u64 = 5_000_000_000;
@@ -57,8 +58,8 @@ pub enum Step {
     Abandon,
     /// Give this order to all lanes.
     Give(Order),
-    /// Tell the operator.
-    Say(&'static str),
+    /// Tell the operator, in the name of the program.
+    Say(Level, &'static str),
 }
 
 /// How a program has ended.
@@ -169,7 +170,8 @@ impl<E> Program<E> {
             Event::TakenOver => Vec::new(),
             Event::HangUp => {
                 vec![Step::Say(
-                    "corelane: SIGHUP: log files are opened anew; files are read again by themselves when they change; serving goes on",
+                    Level::Info,
+                    "SIGHUP: log files are opened anew; files are read again by themselves when they change; serving goes on",
                 )]
             }
             Event::Late => self.late(now),
@@ -306,7 +308,7 @@ mod tests {
     #[test]
     fn the_first_word_drains_the_second_stops_and_all_are_waited_for() {
         let mut program = serving(2);
-        assert!(matches!(program.hear(1, Event::HangUp)[..], [Step::Say(line)] if line.contains("SIGHUP")));
+        assert!(matches!(program.hear(1, Event::HangUp)[..], [Step::Say(Level::Info, words)] if words.starts_with("SIGHUP: ")));
         assert_eq!(program.hear(1, Event::Told), DRAIN);
         assert_eq!(program.hear(2, ends(1, Order::Drain)), []);
         assert_eq!((program.end(), program.deadline()), (None, None));

@@ -1,12 +1,14 @@
 //! What a lane tells the operator, and how often.
 
+use corelane_seam::Record;
+
 /// Nanoseconds between two lines of a kind.
 const SECOND: u64 = 1_000_000_000;
 
 /// Where a lane's lines go. It must not wait: the lane would.
 pub trait Report {
     /// Takes a line.
-    fn line(&mut self, line: &str);
+    fn line(&mut self, record: Record);
 
     /// How many lines it had to drop until now.
     fn dropped(&self) -> u64 {
@@ -14,9 +16,9 @@ pub trait Report {
     }
 }
 
-impl<F: FnMut(&str)> Report for F {
-    fn line(&mut self, line: &str) {
-        self(line);
+impl<F: FnMut(Record)> Report for F {
+    fn line(&mut self, record: Record) {
+        self(record);
     }
 }
 

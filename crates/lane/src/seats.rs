@@ -185,7 +185,7 @@ mod tests {
     use crate::control::Control;
     use crate::settings::LaneSettings;
     use crate::work::{Work, Works};
-    use corelane_seam::{Arena, Driver, Outcome};
+    use corelane_seam::{Arena, Driver, Outcome, Record};
     use corelane_watch::{Description, LaneName, Page};
 
     /// Does nothing.
@@ -213,7 +213,7 @@ mod tests {
         let page = Page::heap(&Description { program: "test".into(), lanes, ..Description::default() }).unwrap();
         let arena = Arena::new(1 << 20).unwrap();
         let row = page.lane(0).unwrap();
-        let mut kit = Kit::new(0, &Control::new(1), arena, row, &LaneSettings::default(), Box::new(|_: &str| {}));
+        let mut kit = Kit::new(0, &Control::new(1), arena, row, &LaneSettings::default(), Box::new(|_: Record| {}));
         let budgets = budgets.map(|(completions, other)| Budget { completions, other });
         budgets.into_iter().for_each(|budget| kit.add_work(budget));
         let works = Works::of(Idle).and(Idle).0.into_iter().zip(budgets).map(|((work, _), budget)| (work, budget));

@@ -7,11 +7,15 @@ use crate::seats::{Seat, Seats};
 use crate::settings::{Budget, LaneSettings};
 use crate::work::{Said, Seated, Work, Works};
 use corelane_seam::{
-    Completion, DatagramOutcome, Driver, FileOp, FileOutcome, Handle, Op, Outcome, Payer, StreamOutcome, Wait, nanoseconds,
+    Code, Completion, DatagramOutcome, Driver, FileOp, FileOutcome, Handle, Level, Op, Outcome, Payer, Record, StreamOutcome,
+    Wait, nanoseconds,
 };
 use corelane_watch::{LaneCounter, LaneHistogram, LaneState};
 use std::panic::resume_unwind;
 use std::sync::Arc;
+
+/// The code of docs/messages.md, where a test of the facade looks for it.
+const WORK_BROKEN: Code = Code::new("CL-0025");
 
 /// What a turn was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,9 +164,8 @@ impl<D: Driver> Lane<D> {
         if !self.works.keep_lane() {
             resume_unwind(Box::new(words));
         }
-        let lane = self.kit.lane();
-        // The code is of docs/messages.md, where a test of the facade looks for it.
-        self.kit.report(&format!("lane {lane}: [CL-0025] its work {name:?} broke and has left; the others go on: {words}"));
+        let record = Record::new(Level::Warn, format!("its work {name:?} broke and has left; the others go on: {words}"));
+        self.kit.report(record.with_code(WORK_BROKEN));
     }
 
     /// A work leaves: its sockets close, and its operations and timers end unseen.

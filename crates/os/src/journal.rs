@@ -20,6 +20,7 @@ mod file;
 
 use crate::report;
 use bell::Bell;
+use corelane_seam::{Level, Record};
 use file::{LOG_NOT_WRITTEN, LogFile};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::io;
@@ -215,9 +216,8 @@ impl Drop for Writing {
         self.journal.0.bell.ring();
         if self.ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
             let seconds = PATIENCE.as_secs();
-            report::line(&format!(
-                "[{LOG_NOT_WRITTEN}] a log was not written to its end: its file has taken nothing for {seconds} s"
-            ));
+            let words = format!("a log was not written to its end: its file has taken nothing for {seconds} s");
+            report::line(Record::new(Level::Warn, words).with_code(LOG_NOT_WRITTEN));
         }
     }
 }

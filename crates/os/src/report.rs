@@ -1,11 +1,13 @@
 //! Lines for the operator on standard error, from threads that must not wait for whoever reads them.
 //!
 //! A line is put into a bounded queue, and a thread writes it. What finds no room, or cannot be written, is lost: counted for the lane it came
-//! from, and told as soon as something can be written again. The panics of all threads can go the same way ([`set_panic_hook`]); the
+//! from, and told as soon as something can be written again. A line has a level, and what it is of, as types ([`Record`]): who takes lines
+//! ([`start_into`]) reads neither in the words. The panics of all threads can go the same way ([`set_panic_hook`]); the
 //! standard library writes them itself, and waits for as long as a full pipe is not read.
 //!
 //! Sources: pipe(7), write(2), poll(2).
 
+use corelane_seam::{Level, Record};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::stdio::{stderr, stdout};
@@ -13,6 +15,7 @@ use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
 use std::panic::{self, PanicHookInfo};
@@ -53,23 +56,23 @@ thread_local! {
 /// # Errors
 /// What the system says of the thread.
 pub fn start() -> io::Result<()> {
-    REPORT.start("report", Standard(stderr())).map(drop)
+    REPORT.start("report", Lines::of(Standard(stderr()))).map(drop)
 }
 
-/// [`start`], but each line goes to `tell` instead of standard error, one after the other, on that thread: a program that has a log of its own takes
+/// [`start`], but each record goes to `tell` instead of standard error, one after the other, on that thread: a program that has a log of its own takes
 /// them there. It may wait for as long as it likes; what finds no room meanwhile is lost and told as before, as is a line that it panics at.
 /// False, and nothing, if the thread runs already.
 ///
 /// # Errors
 /// As [`start`].
-pub fn start_into(tell: impl FnMut(&str) + Send + 'static) -> io::Result<bool> {
+pub fn start_into(tell: impl FnMut(&Record) + Send + 'static) -> io::Result<bool> {
     REPORT.start("report", Told(tell))
 }
 
 /// Has a line written on standard output in the same way, as far as the system lets us.
 pub fn say(words: &str) {
-    if OUTPUT.start("output", Standard(stdout())).is_ok() {
-        OUTPUT.push(words, None);
+    if OUTPUT.start("output", Lines::of(Standard(stdout()))).is_ok() {
+        OUTPUT.push(Record::new(Level::Info, words), None);
     }
 }
 
@@ -91,8 +94,8 @@ fn counter() -> Option<Arc<AtomicU64>> {
 }
 
 /// Has a line written. Waits for nobody.
-pub fn line(words: &str) {
-    REPORT.push(words, counter());
+pub fn line(record: Record) {
+    REPORT.push(record, counter());
 }
 
 /// Waits until all lines are written or lost, but no longer than `patience`; returns whether they are.
@@ -128,7 +131,8 @@ fn tell_panic(info: &PanicHookInfo<'_>) {
     if is_told {
         let more = if left_out > 0 { format!(" ({left_out} panics before it were left out)") } else { String::new() };
         let thread = thread::current();
-        line(&format!("thread {} panicked {what}{more}{}", thread.name().unwrap_or("without name"), backtrace()));
+        let words = format!("thread {} panicked {what}{more}{}", thread.name().unwrap_or("without name"), backtrace());
+        line(Record::new(Level::Error, words));
     }
     TOLD.set(if is_told { (Some(now), 0) } else { (told, left_out + 1) });
     let _ = PANIC.try_with(|panic| panic.replace(Some(what)));
@@ -145,7 +149,8 @@ fn backtrace() -> String {
 
 /// What is to be written, in order.
 enum Item {
-    Line(String, Option<Arc<AtomicU64>>),
+    /// The bytes of the line with its end, and who counts it if it is lost.
+    Line(Record, usize, Option<Arc<AtomicU64>>),
     /// So many found no room here.
     Lost(u64),
 }
@@ -170,7 +175,7 @@ impl LineQueue {
     }
 
     /// Starts the thread; false if it runs already.
-    fn start(&'static self, name: &str, mut out: impl Write + Send + 'static) -> io::Result<bool> {
+    fn start(&'static self, name: &str, mut out: impl Take + Send + 'static) -> io::Result<bool> {
         let mut state = self.lock();
         if state.is_served {
             return Ok(false);
@@ -185,14 +190,14 @@ impl LineQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, words: &str, lost: Option<Arc<AtomicU64>>) {
-        let words = &words[..words.floor_char_boundary(LINE_BYTES_MAX)];
-        let line = format!("{words}\n");
+    fn push(&self, mut record: Record, lost: Option<Arc<AtomicU64>>) {
+        cut(&mut record);
+        let bytes = record.line_bytes() + 1;
         let mut state = self.lock();
-        assert!(state.bytes <= QUEUE_BYTES_MAX && line.len() <= LINE_BYTES_MAX + 1, "what waits is bounded");
-        if state.bytes + line.len() <= QUEUE_BYTES_MAX {
-            state.bytes += line.len();
-            state.entries.push_back(Item::Line(line, lost));
+        assert!(state.bytes <= QUEUE_BYTES_MAX && bytes <= LINE_BYTES_MAX + 1, "what waits is bounded");
+        if state.bytes + bytes <= QUEUE_BYTES_MAX {
+            state.bytes += bytes;
+            state.entries.push_back(Item::Line(record, bytes, lost));
         } else {
             lost.inspect(count_one);
             match state.entries.back_mut() {
@@ -211,7 +216,7 @@ impl LineQueue {
     }
 
     /// Writes what comes, for ever.
-    fn serve(&self, out: &mut impl Write) {
+    fn serve(&self, out: &mut impl Take) {
         let mut lost = 0;
         loop {
             let entry = self.next();
@@ -227,9 +232,9 @@ impl LineQueue {
             if let Some(entry) = state.entries.pop_front() {
                 assert!(!state.is_writing, "one thread writes, one line at a time");
                 state.is_writing = true;
-                if let Item::Line(line, _) = &entry {
-                    assert!(state.bytes >= line.len(), "what is taken was counted");
-                    state.bytes -= line.len();
+                if let Item::Line(_, bytes, _) = &entry {
+                    assert!(state.bytes >= *bytes, "what is taken was counted");
+                    state.bytes -= bytes;
                 }
                 return entry;
             }
@@ -239,25 +244,65 @@ impl LineQueue {
     }
 }
 
+/// Cuts the end of the words off where the line is longer than one may be, and gives back the memory that they do not take: what waits is
+/// bounded by the lines' length.
+fn cut(record: &mut Record) {
+    let over = record.line_bytes().saturating_sub(LINE_BYTES_MAX);
+    // What stands before the words is short.
+    let end = record.text.floor_char_boundary(record.text.len() - over);
+    record.text.truncate(end);
+    record.text.shrink_to_fit();
+}
+
 fn count_one(lost: &Arc<AtomicU64>) {
     lost.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Writes an entry; first how many were `lost` before it, which is tried again with the next one if it fails.
-fn write_entry(out: &mut impl Write, entry: Item, lost: &mut u64) {
+fn write_entry(out: &mut impl Take, entry: Item, lost: &mut u64) {
     if let Item::Lost(count) = entry {
         *lost += count;
     }
-    let told =
-        *lost == 0 || out.write_all(format!("corelane: {lost} lines were lost here: nobody took them\n").as_bytes()).is_ok();
+    let told = *lost == 0 || out.take(lost_here(*lost)).is_ok();
     if told {
         *lost = 0;
     }
-    if let Item::Line(line, counter) = entry
-        && !(told && out.write_all(line.as_bytes()).is_ok())
+    if let Item::Line(record, _, counter) = entry
+        && !(told && out.take(record).is_ok())
     {
         *lost += 1;
         counter.inspect(count_one);
+    }
+}
+
+fn lost_here(lost: u64) -> Record {
+    Record::new(Level::Warn, format!("{lost} lines were lost here: nobody took them")).of_program()
+}
+
+/// Where lines go.
+trait Take {
+    fn take(&mut self, record: Record) -> io::Result<()>;
+}
+
+/// As lines, each written at once.
+struct Lines<W> {
+    out: W,
+    /// The last one, whose memory the next one has.
+    line: String,
+}
+
+impl<W> Lines<W> {
+    const fn of(out: W) -> Self {
+        Self { out, line: String::new() }
+    }
+}
+
+impl<W: Write> Take for Lines<W> {
+    fn take(&mut self, record: Record) -> io::Result<()> {
+        self.line.clear();
+        // Writing to a string does not fail.
+        let _ = writeln!(self.line, "{record}");
+        self.out.write_all(self.line.as_bytes())
     }
 }
 
@@ -279,18 +324,14 @@ impl Write for Standard {
     }
 }
 
-/// Somebody who takes each line as a whole, without its end.
+/// Somebody who takes each record as a whole; its words do not end with an end of line.
 struct Told<F>(F);
 
-impl<F: FnMut(&str)> Write for Told<F> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let line = String::from_utf8_lossy(bytes);
-        let told = panic::catch_unwind(panic::AssertUnwindSafe(|| (self.0)(line.trim_end_matches('\n'))));
-        told.map(|()| bytes.len()).map_err(|_| io::ErrorKind::BrokenPipe.into())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+impl<F: FnMut(&Record)> Take for Told<F> {
+    fn take(&mut self, mut record: Record) -> io::Result<()> {
+        record.text.truncate(record.text.trim_end_matches('\n').len());
+        let told = panic::catch_unwind(panic::AssertUnwindSafe(|| (self.0)(&record)));
+        told.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
 
@@ -325,12 +366,16 @@ mod tests {
         }
     }
 
+    fn words(text: &str) -> Record {
+        Record::new(Level::Warn, text)
+    }
+
     /// A queue of its own that is served, who says how a write goes, and what was written.
     fn served() -> (&'static LineQueue, Sender<bool>, Receiver<String>) {
         let report: &'static LineQueue = Box::leak(Box::new(LineQueue::new()));
         let (go, answers) = channel();
         let (took, written) = channel();
-        thread::spawn(move || report.serve(&mut Slow { answers, took }));
+        thread::spawn(move || report.serve(&mut Lines::of(Slow { answers, took })));
         (report, go, written)
     }
 
@@ -339,16 +384,16 @@ mod tests {
         let (report, go, written) = served();
         let lost = Arc::new(AtomicU64::new(0));
         let long = "x".repeat(LINE_BYTES_MAX - 1);
-        report.push("first", None);
+        report.push(words("first"), None);
         assert_eq!(written.recv().unwrap(), "first\n"); // and nobody takes it yet
         let fit = QUEUE_BYTES_MAX / LINE_BYTES_MAX;
-        (0..fit + 5).for_each(|_| report.push(&long, Some(lost.clone())));
+        (0..fit + 5).for_each(|_| report.push(words(&long), Some(lost.clone())));
         assert_eq!(lost.load(Ordering::Relaxed), 5);
         assert!(!report.flush(Duration::ZERO), "nothing was taken");
         (0..=fit).for_each(|_| go.send(true).unwrap());
         (0..fit).for_each(|_| assert_eq!(written.recv().unwrap().len(), LINE_BYTES_MAX));
         assert_eq!(written.recv().unwrap(), "corelane: 5 lines were lost here: nobody took them\n");
-        report.push("after", None);
+        report.push(words("after"), None);
         (0..2).for_each(|_| go.send(true).unwrap());
         assert_eq!(written.recv().unwrap(), "after\n");
         assert!(report.flush(Duration::from_secs(60)));
@@ -360,29 +405,34 @@ mod tests {
         let lost = Arc::new(AtomicU64::new(0));
         // The second one fails at telling of the first.
         (0..2).for_each(|_| go.send(false).unwrap());
-        (0..2).for_each(|_| report.push("gone", Some(lost.clone())));
+        (0..2).for_each(|_| report.push(words("gone"), Some(lost.clone())));
         assert!(report.flush(Duration::from_secs(60)), "it does not wait for ever");
         assert_eq!(lost.load(Ordering::Relaxed), 2);
         (0..2).for_each(|_| go.send(true).unwrap());
-        report.push("here", Some(lost.clone()));
-        let words: Vec<_> = (0..4).map(|_| written.recv().unwrap()).collect();
+        report.push(words("here"), Some(lost.clone()));
+        let lines: Vec<_> = (0..4).map(|_| written.recv().unwrap()).collect();
         let told = |count| format!("corelane: {count} lines were lost here: nobody took them\n");
-        assert_eq!(words, ["gone\n".to_owned(), told(1), told(2), "here\n".to_owned()]);
+        assert_eq!(lines, ["gone\n".to_owned(), told(1), told(2), "here\n".to_owned()]);
         assert_eq!(lost.load(Ordering::Relaxed), 2);
     }
 
     #[test]
     fn a_line_is_cut_at_a_character() {
         let (report, go, written) = served();
-        go.send(true).unwrap();
-        report.push(&format!("x{}", "é".repeat(LINE_BYTES_MAX)), None);
+        (0..2).for_each(|_| go.send(true).unwrap());
+        let long = words(&format!("x{}", "é".repeat(LINE_BYTES_MAX)));
+        report.push(long.clone(), None);
         assert_eq!(written.recv().unwrap().len(), LINE_BYTES_MAX);
+        // What stands before the words counts as well.
+        report.push(long.of_lane(3), None);
+        let line = written.recv().unwrap();
+        assert!(line.starts_with("lane 3: xé") && line.len() == LINE_BYTES_MAX, "{}", line.len());
     }
 
     #[test]
     fn one_thread_writes() {
         static ONE: LineQueue = LineQueue::new();
-        assert!(ONE.start("report", io::sink()).unwrap());
-        assert!(!ONE.start("report", io::sink()).unwrap(), "it runs already");
+        assert!(ONE.start("report", Lines::of(io::sink())).unwrap());
+        assert!(!ONE.start("report", Lines::of(io::sink())).unwrap(), "it runs already");
     }
 }

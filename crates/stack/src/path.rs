@@ -14,13 +14,15 @@ use crate::tunnels::Opened;
 use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placed, Placement, Registration, Report, Step};
 use corelane_isr::reassembly::{Limits, Reassembly, Reorders};
 use corelane_rss::{FlowHasher, FlowId, Table, Verdict};
-use corelane_seam::{Frame, FrameMemory, Instant, Lost, PortFacts, PortKind, PortState};
+use corelane_seam::{Code, Frame, FrameMemory, Instant, Level, Lost, PortFacts, PortKind, PortState, Record};
 use corelane_wire::packet::ethernet::Mac;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// The code of docs/messages.md, where a test of the facade looks for it.
+const PORT_DOWN: Code = Code::new("CL-0026");
 /// Bytes of the longest packet that each link of IPv6 carries (RFC 8200, section 5).
 const V6_BYTES_LEAST: usize = 1280;
 /// Packets that were queued and are run by one turn at most.
@@ -219,14 +221,16 @@ impl Path {
     }
 
     /// What the operator is to hear of the port, if that has changed since this was asked last.
-    pub fn take_port_words(&mut self) -> Option<String> {
+    pub fn take_port_record(&mut self) -> Option<Record> {
         let (before, state) = (std::mem::replace(&mut self.state_told, self.state), self.state);
-        let (lane, interface) = (self.lane.0, &self.interface);
+        let interface = &self.interface;
         match state {
             state if state == before => None,
-            PortState::Up => Some(format!("lane {lane}: interface {interface} is up again")),
-            // The code is of docs/messages.md, where a test of the facade looks for it.
-            _ => Some(format!("lane {lane}: [CL-0026] interface {interface} is {}: {}", state.word(), state.remedy())),
+            PortState::Up => Some(Record::new(Level::Warn, format!("interface {interface} is up again"))),
+            _ => {
+                let words = format!("interface {interface} is {}: {}", state.word(), state.remedy());
+                Some(Record::new(Level::Warn, words).with_code(PORT_DOWN))
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use crate::published;
 use corelane_isr::dispatch::{Dispatch, Number, Placed, Report};
 use corelane_lane::{Channels, Ear, Kit, Mesh, Work};
 use corelane_rss::{FlowId, Table};
-use corelane_seam::{Completion, Driver, Frame, FrameMemory, FrameParcel, Instant};
+use corelane_seam::{Completion, Driver, Frame, FrameMemory, FrameParcel, Instant, Level, Record};
 use corelane_watch::PacketsRow;
 use std::any::Any;
 use std::cell::RefCell;
@@ -72,7 +72,7 @@ pub struct Packets {
 }
 
 /// Says what the operator is to hear.
-pub type Lookout = Box<dyn FnMut() -> Vec<String>>;
+pub type Lookout = Box<dyn FnMut() -> Vec<Record>>;
 
 /// Nanoseconds between two questions to who looks out.
 const LOOKS_AGAIN: u64 = 1_000_000_000;
@@ -101,8 +101,7 @@ impl Packets {
         let now = kit.now();
         if let Some((at, lookout)) = self.lookout.as_mut().filter(|(at, _)| *at <= now) {
             *at = now + LOOKS_AGAIN;
-            let lane = kit.lane();
-            lookout().into_iter().for_each(|words| kit.report(&format!("lane {lane}: {words}")));
+            lookout().into_iter().for_each(|record| kit.report(record));
         }
     }
 
@@ -152,8 +151,8 @@ impl Packets {
 
     /// Tells the operator whether packets can come and go, when that has changed.
     fn tell_of_port(&self, kit: &mut Kit) {
-        let words = self.path.borrow_mut().take_port_words();
-        words.into_iter().for_each(|words| kit.report(&words));
+        let record = self.path.borrow_mut().take_port_record();
+        record.into_iter().for_each(|record| kit.report(record));
     }
 
     /// Tells other lanes how many of their packets were handled here. What finds a channel full is told later: it is never lost.
@@ -307,7 +306,7 @@ impl Work for Packets {
                 policy => obey(&mut path.borrow_mut(), policy, kit.lanes()),
             };
             if let Err(why) = heard {
-                kit.report(&format!("lane {}: a change of the packet path was refused: {why}", kit.lane()));
+                kit.report(Record::new(Level::Warn, format!("a change of the packet path was refused: {why}")));
             }
         }
         path.borrow_mut().is_untold = true;

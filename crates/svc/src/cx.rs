@@ -26,11 +26,12 @@ use crate::writer::Writer;
 use corelane_lane::tasks::Spawner;
 use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
-    Address, Arena, Arrival, Chain, DatagramOp, Fault, File, FileOp, Handle, Instant, Interest, Lease, OffloadResult,
-    OffloadWork, Op, OpenOptions, Segment, Shared, WARM_BYTES_MAX, nanoseconds,
+    Address, Arena, Arrival, Chain, DatagramOp, Fault, File, FileOp, Handle, Instant, Interest, Lease, Level, OffloadResult,
+    OffloadWork, Op, OpenOptions, Record, Segment, Shared, WARM_BYTES_MAX, nanoseconds,
 };
 use corelane_watch::{Counted, LaneCounter, ServiceCounter};
 use std::any::{Any, TypeId};
+use std::fmt::Display;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -506,6 +507,25 @@ impl<K: Talk> Cx<'_, K> {
     /// As [`Cx::count`].
     pub fn set_gauge(&mut self, gauge: impl Counted, value: u64) {
         gauge.set(&self.table.services[self.service as usize].row, value);
+    }
+
+    /// Tells the operator something, as one line with the lane and the service before the words. It waits for nobody: a line that finds no room is
+    /// lost, and counted (`report_lines_dropped`). What others can cause as often as they like is for [`Cx::report_kind`].
+    pub fn report(&mut self, level: Level, words: impl Display) {
+        let record = self.record(level, words);
+        self.kit.report(record);
+    }
+
+    /// As [`Cx::report`], but of each kind the lane tells at most one line a second, and how many were left out. There are few kinds, each with a name in
+    /// the source.
+    pub fn report_kind(&mut self, kind: &'static str, level: Level, words: impl Display) {
+        let record = self.record(level, words);
+        self.kit.report_kind(kind, record);
+    }
+
+    fn record(&self, level: Level, words: impl Display) -> Record {
+        let (lane, service) = (self.lane(), self.service);
+        Record::new(level, format!("lane {lane}, service {service}: {words}")).naming_lane(lane)
     }
 
     /// The bounds of this service, for services that find the ends of their records themselves and refuse early what is over a bound.

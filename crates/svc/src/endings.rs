@@ -12,7 +12,7 @@ use crate::services::Services;
 use crate::table::LaneTable;
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
-use corelane_seam::{Address, Fault, Handle, Op, Socket, nanoseconds};
+use corelane_seam::{Address, Fault, Handle, Level, Op, Record, Socket, nanoseconds};
 use corelane_watch::ServiceCounter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -246,9 +246,10 @@ impl LaneTable {
             return;
         }
         let (lane, limit) = (kit.lane(), state.limits.answer_limit.as_millis());
-        kit.report(&format!(
+        let words = format!(
             "lane {lane}, service {service}: a held request had no answer within {limit} ms (answer_limit), and its connection is ended; others are counted in answer_limit_hits"
-        ));
+        );
+        kit.report(Record::new(Level::Warn, words).naming_lane(lane));
     }
 
     /// The connect is cancelled; its completion, whichever it is, frees the entry.

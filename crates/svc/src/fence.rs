@@ -8,7 +8,7 @@ use crate::port::{AnyPort, DatagramPort, Port, StreamPort};
 use crate::served::Served;
 use crate::table::LaneTable;
 use corelane_lane::{Kit, fenced};
-use corelane_seam::Address;
+use corelane_seam::{Address, Level, Record};
 use corelane_watch::ServiceCounter;
 use std::any::Any;
 
@@ -124,7 +124,8 @@ impl LaneTable {
         self.count(service, ServiceCounter::Panics, 1);
         let lane = kit.lane();
         let whose = peer.map_or(String::new(), |peer| format!(", connection of {peer}"));
-        kit.report_kind("panics", &format!("lane {lane}, service {service}{whose}: a session panicked and was ended: {words}"));
+        let words = format!("lane {lane}, service {service}{whose}: a session panicked and was ended: {words}");
+        kit.report_kind("panics", Record::new(Level::Warn, words).naming_lane(lane));
     }
 
     /// Drops what a user of `service` gave. A panic of its drop is counted and reported as one in a call.

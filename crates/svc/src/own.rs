@@ -7,6 +7,7 @@ use crate::notices::Notice;
 use crate::post::{Letter, Told};
 use crate::talk::{Asking, Talk};
 use corelane_lane::{Silence, Unheard};
+use corelane_seam::Level;
 use corelane_watch::ServiceCounter;
 
 impl<T: Talk> Cx<'_, T> {
@@ -55,10 +56,10 @@ impl<T: Talk> Cx<'_, T> {
     /// [`lane_message`](crate::StreamService::lane_message) does this with each.
     pub fn drop_message(&mut self, message: T::Message) {
         self.count(ServiceCounter::MessagesDropped, 1);
-        let (lane, service) = (self.lane(), self.service);
-        self.kit.report_kind(
+        self.report_kind(
             "messages that nobody hears",
-            &format!("lane {lane}, service {service}: it was sent a message and hears none, so that is dropped: remedy: have it hear them (lane_message, or Serve::hearing), or send none; all are counted in messages_dropped"),
+            Level::Warn,
+            "it was sent a message and hears none, so that is dropped: remedy: have it hear them (lane_message, or Serve::hearing), or send none; all are counted in messages_dropped",
         );
         drop(message);
     }

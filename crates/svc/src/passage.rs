@@ -9,7 +9,7 @@ use crate::requests::Requests;
 use crate::served::Served;
 use crate::transform::{Passage, Progress, Side, Transform};
 use corelane_lane::{Kit, fenced};
-use corelane_seam::{Chain, Fault, Instant};
+use corelane_seam::{Chain, Fault, Instant, Level, Record};
 use corelane_watch::ServiceCounter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -221,7 +221,7 @@ impl Found<'_> {
         self.count(ServiceCounter::TransformRefusals, 1);
         self.change(kit.now(), Machine::refuse);
         self.drop_unpassed();
-        kit.report_kind("refused bytes", &format!("lane {}: the bytes of {peer} were refused: {words}", kit.lane()));
+        kit.report_kind("refused bytes", Record::new(Level::Warn, format!("the bytes of {peer} were refused: {words}")));
         self.connection.pair.take()
     }
 

@@ -9,7 +9,7 @@ use crate::names::{ConnectionId, Ending};
 use crate::served::Served;
 use crate::table::LaneTable;
 use corelane_lane::Kit;
-use corelane_seam::{Address, Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, RECEIVE_BYTES_LEAST};
+use corelane_seam::{Address, Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, Level, RECEIVE_BYTES_LEAST, Record};
 use corelane_watch::ServiceCounter;
 
 /// A peer must hold so many times what a waiting one would hold, before its connections end for that one.
@@ -222,12 +222,12 @@ impl Memory {
         let Unsaid { connections, bytes, largest } = std::mem::take(&mut self.unsaid);
         let largest =
             largest.map_or(String::new(), |(peer, bytes)| format!("; {} held the most, {}", host(&peer), kibibytes(bytes)));
-        let lane = kit.lane();
-        kit.report(&format!(
-            "lane {lane}: memory is short: {connections} connections were ended that held {} of it{largest}; \
+        let words = format!(
+            "memory is short: {connections} connections were ended that held {} of it{largest}; \
              remedy: more memory for a lane (--memory), or lower limits output_high and record_max",
             kibibytes(bytes)
-        ));
+        );
+        kit.report(Record::new(Level::Warn, words));
     }
 }
 

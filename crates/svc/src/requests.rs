@@ -4,7 +4,7 @@ use crate::class;
 use crate::names::ConnectionId;
 use corelane_lane::Kit;
 use corelane_seam::slab::{HandleSlab, Key};
-use corelane_seam::{Fault, File, FileOp, FileOutcome, Handle, Op, Outcome, Reason, Unheld};
+use corelane_seam::{Fault, File, FileOp, FileOutcome, Handle, Level, Op, Outcome, Reason, Record, Unheld};
 use corelane_watch::LaneCounter;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -201,9 +201,9 @@ impl Requests {
             (Reason::NoDescriptor, _) => "; remedy: raise fs.inotify.max_user_instances (sysctl), or ulimit -n",
             _ => "",
         };
-        let lane = kit.lane();
-        kit.report(&format!(
-            "lane {lane}: a directory is not watched ({fault}): files in such are looked at again each second{remedy}"
+        kit.report(Record::new(
+            Level::Warn,
+            format!("a directory is not watched ({fault}): files in such are looked at again each second{remedy}"),
         ));
     }
 

@@ -3,8 +3,8 @@
 use crate::family::{Family, PORT};
 use crate::roster::{RigPlan, Roster, sure};
 use corelane_lane::{Control, Ear, Homing, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
-use corelane_seam::Arena;
 use corelane_seam::parcel::Post;
+use corelane_seam::{Arena, Record};
 use corelane_sim::{Peer, SimDriver, Turn, World};
 use corelane_svc::{Exchange, Limits, Services, Side, Steer, StreamService, Transform};
 use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, Snapshot};
@@ -56,16 +56,16 @@ impl Play for Nobody {
 
 /// Whom the lanes tell what an operator should see, as long as somebody reads it.
 struct Operator {
-    reports: Rc<RefCell<Vec<String>>>,
+    reports: Rc<RefCell<Vec<Record>>>,
     is_gone: Rc<Cell<bool>>,
     dropped: u64,
 }
 
 impl Report for Operator {
-    fn line(&mut self, line: &str) {
+    fn line(&mut self, record: Record) {
         match self.is_gone.get() {
             true => self.dropped += 1,
-            false => self.reports.borrow_mut().push(line.to_string()),
+            false => self.reports.borrow_mut().push(record),
         }
     }
 
@@ -87,7 +87,7 @@ pub struct Rig {
     /// What they count.
     pub page: Page,
     /// What the lanes told their operator.
-    pub reports: Rc<RefCell<Vec<String>>>,
+    pub reports: Rc<RefCell<Vec<Record>>>,
     /// Nobody reads what they tell: lines are dropped.
     pub operator_is_gone: Rc<Cell<bool>>,
     /// The addresses that it is played at.

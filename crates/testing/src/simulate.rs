@@ -138,7 +138,7 @@ fn smaller(less: Run, than: (Run, Played), set: &mut impl FnMut(&mut Scene)) -> 
 
 fn told(run: Run, played: &Played) -> Failure {
     let (report, log) = (played.rig.world.report(), played.rig.world.log());
-    let said = played.rig.reports.borrow().iter().map(|line| format!("operator: {line}")).collect::<Vec<_>>();
+    let said = played.rig.reports.borrow().iter().map(|record| format!("operator: {record}")).collect::<Vec<_>>();
     let needed = FaultKind::ALL.map(|kind| (kind, run.faults.chance(kind)));
     let story = log[log.len().saturating_sub(EVENTS)..].iter().cloned().chain(said).collect();
     Failure {

@@ -21,6 +21,7 @@ pub(crate) use lane::LaneLog;
 pub(crate) use note::{Note, Trace};
 
 use corelane::Lanes;
+use corelane::admin::reports::{Level, Record};
 use corelane::service::entry::Beside;
 use corelane::service::journal::Journal;
 use std::fmt;
@@ -60,7 +61,10 @@ impl AccessLog {
             let journal = self.journal.clone();
             match self.journal.write() {
                 Ok(writing) => Beside::default().keep(writing).at_hangup(move || journal.reopen()),
-                Err(error) => Beside::default().note(format!("nothing is logged: a thread could not be had: {error}")),
+                Err(error) => {
+                    let words = format!("nothing is logged: a thread could not be had: {error}");
+                    Beside::default().note(Record::new(Level::Warn, words))
+                }
             }
         })
     }

@@ -3,6 +3,7 @@
 use crate::registration::{Registered, Registration};
 use crate::{ECHO, Echo, NFS, Null, Rpc, RpcDatagrams};
 use corelane::admin::messages::Degraded;
+use corelane::admin::reports::{Level, Record};
 use corelane::service::entry::choice::{Choice, Flag};
 use corelane::service::entry::{Asked, Beside, Entry, Opened, Scheme};
 use corelane::{Lanes, Result};
@@ -59,7 +60,10 @@ fn register(opened: &[Opened<'_>]) -> Beside {
         return Beside::default();
     }
     match Registration::register(&entries) {
-        Ok(known) => Beside::default().note(format!("rpcbind knows of {} entries", known.entries().len())).keep(known),
+        Ok(known) => {
+            let words = format!("rpcbind knows of {} entries", known.entries().len());
+            Beside::default().note(Record::new(Level::Warn, words)).keep(known)
+        }
         Err(error) => Beside::default().note(Degraded::NotRegistered.note(format_args!("not registered: {error}"))),
     }
 }

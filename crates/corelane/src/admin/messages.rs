@@ -1,12 +1,13 @@
 //! Degraded modes: what a program does without, each with a code that stays the same from release to release.
 //!
 //! ```text
-//! what stands in the way --Degraded::note--> "[CL-0001] words" in notes, pages, logs      docs/messages.md: cost and remedy by code
+//! what stands in the way --Degraded::note--> Record, shown as "[CL-0001] words" in notes, pages, logs      docs/messages.md: cost and remedy by code
 //! ```
 //!
 //! A code is never given to anything else. Words may change; who watches logs looks for codes.
 
 use corelane_os::{clock, report};
+use corelane_seam::{Code, Level, Record};
 use corelane_steer::Warning;
 use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
@@ -28,9 +29,9 @@ macro_rules! degraded {
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
             /// Its code.
-            pub const fn code(self) -> &'static str {
+            pub const fn code(self) -> Code {
                 match self {
-                    $(Self::$name => $code,)*
+                    $(Self::$name => const { Code::new($code) },)*
                 }
             }
         }
@@ -69,9 +70,9 @@ degraded! {
 }
 
 impl Degraded {
-    /// A note, or a line, of this.
-    pub fn note(self, words: impl Display) -> String {
-        format!("[{}] {words}", self.code())
+    /// A note, or a line, of this: somebody should look at it.
+    pub fn note(self, words: impl Display) -> Record {
+        Record::new(Level::Warn, words.to_string()).with_code(self.code())
     }
 
     /// Has a line written on standard error, at most once a second; the next one says how many were left out.
@@ -83,7 +84,7 @@ impl Degraded {
         drop(said);
         if let Some(left_out) = left_out {
             let more = if left_out > 0 { format!(" ({left_out} lines of this cause were left out)") } else { String::new() };
-            report::line(&self.note(format_args!("{words}{more}")));
+            report::line(self.note(format_args!("{words}{more}")));
         }
     }
 }
@@ -134,14 +135,14 @@ mod tests {
         let page = include_str!("../../../../docs/messages.md");
         let told: Vec<&str> =
             page.lines().filter_map(|line| line.strip_prefix("| `CL-")?.split_once('`')).map(|(code, _)| code).collect();
-        let codes: Vec<&str> = Degraded::ALL.iter().map(|degraded| &degraded.code()["CL-".len()..]).collect();
+        let codes: Vec<&str> = Degraded::ALL.iter().map(|degraded| &degraded.code().as_str()["CL-".len()..]).collect();
         assert_eq!(told, codes);
         assert!(codes.is_sorted_by(|one, next| one < next), "each once, in order");
     }
 
     #[test]
     fn crates_below_say_the_codes_that_stand_here() {
-        let said = |source: &str, degraded: Degraded| assert!(source.contains(degraded.code()), "{degraded:?}");
+        let said = |source: &str, degraded: Degraded| assert!(source.contains(degraded.code().as_str()), "{degraded:?}");
         said(include_str!("../../../os/src/journal/file.rs"), Degraded::LogNotWritten);
         said(include_str!("../../../lane/src/turn.rs"), Degraded::WorkBroken);
         said(include_str!("../../../stack/src/path.rs"), Degraded::PortDown);
@@ -160,6 +161,8 @@ mod tests {
 
     #[test]
     fn a_note_begins_with_its_code() {
-        assert_eq!(Degraded::DriverRefused.note("uring refused"), "[CL-0001] uring refused");
+        let note = Degraded::DriverRefused.note("uring refused");
+        assert_eq!(note.to_string(), "[CL-0001] uring refused");
+        assert!(Degraded::ALL.iter().all(|degraded| degraded.note("").level == Level::Warn), "each is to be looked at");
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn driver(lanes: &Lanes) -> Found {
     match choose(lanes.driver) {
         Ok(chosen) => match chosen.note {
             None => Found::fine(chosen.kind.to_string()),
-            Some(note) => Found::degraded(note),
+            Some(note) => Found::degraded(note.to_string()),
         },
         Err(error) => Found::missing(error.to_string()),
     }

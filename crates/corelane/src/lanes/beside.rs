@@ -2,6 +2,7 @@
 
 use crate::lanes::choice::Chosen;
 use crate::lanes::place::Place;
+use corelane_seam::Record;
 use std::any::Any;
 
 /// One place where a service of an entry listens, when all do.
@@ -20,15 +21,15 @@ pub(crate) type OnceStarted = fn(&[Opened<'_>]) -> Beside;
 /// What a service has outside of the lanes while they run.
 #[derive(Default)]
 pub struct Beside {
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Record>,
     pub(crate) kept: Vec<Box<dyn Any + Send>>,
     pub(crate) at_hangup: Vec<Box<dyn Fn() + Send>>,
 }
 
 impl Beside {
     /// With a note for the operator ([`Running::notes`](crate::lanes::Running::notes)).
-    pub fn note(mut self, note: impl Into<String>) -> Self {
-        self.notes.push(note.into());
+    pub fn note(mut self, note: Record) -> Self {
+        self.notes.push(note);
         self
     }
 

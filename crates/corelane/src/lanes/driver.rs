@@ -3,7 +3,7 @@
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use corelane_drivers::{EpollDriver, Probes, UringDriver};
-use corelane_seam::{Arena, Fault, Reason, Tuning};
+use corelane_seam::{Arena, Fault, Reason, Record, Tuning};
 use std::fmt;
 use std::str::FromStr;
 
@@ -59,7 +59,7 @@ pub(crate) fn check(settings: &Tuning) -> Result<(), Error> {
 /// A choice made, and what the operator should know of it.
 pub(crate) struct ChosenDriver {
     pub(crate) kind: DriverKind,
-    pub(crate) note: Option<String>,
+    pub(crate) note: Option<Record>,
 }
 
 /// Makes the choice by making a driver of the kind.

@@ -11,6 +11,7 @@ use corelane_os::clock;
 use corelane_os::report;
 use corelane_os::runner::Gate;
 use corelane_os::signals::{Ringer, SIGHUP, Signals, Wake, wait};
+use corelane_seam::Record;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -172,7 +173,7 @@ impl Waiter {
             match step {
                 Step::Open => self.lives.gate.open(),
                 Step::Abandon => self.lives.gate.abandon(),
-                Step::Say(line) => report::line(line),
+                Step::Say(level, words) => report::line(Record::new(level, words).of_program()),
                 Step::Give(order) => {
                     self.at_end.drain(..).for_each(|call| call());
                     note();

@@ -9,7 +9,7 @@ use corelane_os::random::secret;
 use corelane_os::rights::locked_bytes_max;
 use corelane_rss::{FlowHasher, Table};
 use corelane_seam::parcel::{AbroadLimits, Parcel, Post};
-use corelane_seam::{Arena, Driver, FrameMemory, Tuning};
+use corelane_seam::{Arena, Driver, FrameMemory, Level, Record, Tuning};
 use corelane_select::QueueSelector;
 use corelane_stack::{Crossing, Packets, Policy, Settings, Stack, Tunnel, check_addresses};
 use corelane_steer::Settings as Steering;
@@ -256,7 +256,7 @@ impl Placing {
 }
 
 /// What each lane is given, who speaks to all, and what the operator should know.
-pub(crate) type OpenedPort = (Vec<LaneFrames>, Placing, Vec<String>);
+pub(crate) type OpenedPort = (Vec<LaneFrames>, Placing, Vec<Record>);
 
 /// Bytes that a lane's rings of io_uring lock as well, twice: the kernel takes back those of a trial when it likes.
 const RINGS_BYTES: usize = 384 * 1024;
@@ -324,21 +324,21 @@ fn code_of(lost: &Loss) -> Degraded {
 }
 
 /// What the operator hears of queues that come to have no lane, and of the end of that.
-fn words_of_queues(change: Result<u32, Loss>) -> String {
+fn record_of_queues(change: Result<u32, Loss>) -> Record {
     match change {
         Err(lost) => code_of(&lost).note(lost),
-        Ok(queues) => format!("each of the interface's queues ({queues}) has a lane again"),
+        Ok(queues) => Record::new(Level::Warn, format!("each of the interface's queues ({queues}) has a lane again")),
     }
 }
 
 /// What the operator hears of addresses of ours that the kernel is given, and loses.
-fn words_of(changes: Vec<(IpAddr, bool)>) -> Vec<String> {
-    let words = |(address, has)| match has {
+fn records_of(changes: Vec<(IpAddr, bool)>) -> Vec<Record> {
+    let record = |(address, has)| match has {
         true => Degraded::KernelAnswers
             .note(format_args!("the kernel has {address} as well now, and both answer for it: take it away (ip addr del)")),
-        false => format!("the kernel has {address} no longer"),
+        false => Record::new(Level::Warn, format!("the kernel has {address} no longer")),
     };
-    changes.into_iter().map(words).collect()
+    changes.into_iter().map(record).collect()
 }
 
 impl LaneFrames {
@@ -360,8 +360,8 @@ impl LaneFrames {
         if let Some(mut addresses) = self.addresses {
             let mut watch = self.watch;
             packets.set_lookout(Box::new(move || {
-                let queues = watch.as_mut().and_then(QueueWatch::take).map(words_of_queues);
-                words_of(addresses.take()).into_iter().chain(queues).collect()
+                let queues = watch.as_mut().and_then(QueueWatch::take).map(record_of_queues);
+                records_of(addresses.take()).into_iter().chain(queues).collect()
             }));
         }
         Ok((stack, packets, (post, self.homing)))

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::lanes::place::Place;
 use corelane_os::handed::Handed;
 use corelane_rss::Transport;
+use corelane_seam::Record;
 
 /// Refuses what no service is served with: who connects there would wait for ever.
 pub(crate) fn check_used(handed: &[Handed], places: &[Place]) -> Result<(), Error> {
@@ -28,7 +29,7 @@ pub(crate) fn check_used(handed: &[Handed], places: &[Place]) -> Result<(), Erro
 }
 
 /// What lanes that share one socket have to do without.
-pub(crate) fn note(places: &[Place], lanes: usize) -> Option<String> {
+pub(crate) fn note(places: &[Place], lanes: usize) -> Option<Record> {
     let urls: Vec<String> =
         places.iter().filter(|place| place.outlives && place.address.ip().is_some()).map(|place| place.url.to_string()).collect();
     (lanes > 1 && !urls.is_empty()).then(|| {

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::lanes::builder::Lanes;
 use crate::lanes::driver::DriverKind;
 use crate::lanes::place::Place;
+use corelane_seam::Record;
 use corelane_steer::{InForce, Steered};
 use corelane_watch::{
     CONNECTION_ROWS_MAX, ConnectionRows, CounterName, Description, LaneName, LaneRow, PacketsRow, Page, ProcessId, RunDirectory,
@@ -21,7 +22,7 @@ pub(crate) fn make_page(
     cpus: &[Option<usize>],
     (driver, steered): (DriverKind, &Steered),
     places: &[Place],
-    notes: &mut Vec<String>,
+    notes: &mut Vec<Record>,
 ) -> Result<Page, Error> {
     let urls = |service: usize| {
         places.iter().filter(|place| place.served == service).map(|place| place.url.to_string()).collect::<Vec<_>>()
@@ -59,7 +60,7 @@ pub(crate) fn make_page(
         notes.push(Degraded::NoPage.note(format_args!("no counter page that others can read: {error}")));
         Page::heap(&description)
     })?;
-    notes.iter().for_each(|note| page.note(note));
+    notes.iter().for_each(|note| page.note(&note.to_string()));
     Ok(page)
 }
 

@@ -33,7 +33,7 @@ use corelane_os::signals::Signals;
 use corelane_os::{passing, report, sockets};
 use corelane_rss::Transport;
 use corelane_seam::parcel::AbroadLimits;
-use corelane_seam::{Address, Arena, Driver, Reason, Tuning, Unix};
+use corelane_seam::{Address, Arena, Driver, Reason, Record, Tuning, Unix};
 use corelane_stack::{Packets, Policy};
 use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Exchange, Services, Sharing, Steer};
@@ -52,7 +52,7 @@ pub struct Running {
     cpus: Vec<Option<usize>>,
     driver: DriverKind,
     steered: Arc<Steered>,
-    notes: Vec<String>,
+    notes: Vec<Record>,
     page: Page,
     control: Arc<Control>,
     exchange: Exchange,
@@ -176,7 +176,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let planned = planned(lanes, &places)?;
     let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
     let mut settings = lanes.settings;
-    let mut notes: Vec<String> =
+    let mut notes: Vec<Record> =
         chosen.note.into_iter().chain(notes_of(&planned.1, lanes.memory_is_asked, &mut settings)).collect();
     plan::check_limits(lanes, settings.memory_bytes)?;
     let control = Control::new(cpus.len());
@@ -388,14 +388,14 @@ impl Running {
 
     fn keep(&mut self, Beside { notes, kept, at_hangup }: Beside) {
         self.waiter.at_hangup(at_hangup);
-        notes.iter().for_each(|note| self.page.note(note));
+        notes.iter().for_each(|note| self.page.note(&note.to_string()));
         self.notes.extend(notes);
         self.beside.extend(kept);
     }
 
     /// Notes what else the program has to do without, for [`Running::notes`] and its page.
-    pub fn note(&mut self, note: String) {
-        self.page.note(&note);
+    pub fn note(&mut self, note: Record) {
+        self.page.note(&note.to_string());
         self.notes.push(note);
     }
 
@@ -449,7 +449,7 @@ impl Running {
     }
 
     /// What the program has to do without, why, and the remedy.
-    pub fn notes(&self) -> &[String] {
+    pub fn notes(&self) -> &[Record] {
         &self.notes
     }
 
@@ -582,7 +582,7 @@ impl LaneStart {
         {
             let lane = self.lane;
             let words = format_args!("no descriptor table of its own ({error}): it shares the limit with the others");
-            report::line(&format!("lane {lane}: {}", Degraded::SharedDescriptors.note(words)));
+            report::line(Degraded::SharedDescriptors.note(words).of_lane(lane));
             self.own_descriptors = false;
         }
         self.take_given()?;
@@ -684,8 +684,8 @@ fn make_bells(lanes: usize) -> Result<Vec<Arc<EventBell>>, Error> {
 struct StandardError;
 
 impl Report for StandardError {
-    fn line(&mut self, line: &str) {
-        report::line(line);
+    fn line(&mut self, record: Record) {
+        report::line(record);
     }
 
     fn dropped(&self) -> u64 {
@@ -700,8 +700,8 @@ fn planned(lanes: &Lanes, places: &[Place]) -> Result<(Topology, corelane_steer:
 
 /// What the operator should know of a plan. Lanes that share a CPU do not spin.
 /// Together they take no more memory than the control group allows.
-fn notes_of(plan: &corelane_steer::LanePlan, memory_is_asked: bool, settings: &mut LaneSettings) -> Vec<String> {
-    let mut notes: Vec<String> = plan.warnings.iter().map(|warning| Degraded::from(warning).note(warning)).collect();
+fn notes_of(plan: &corelane_steer::LanePlan, memory_is_asked: bool, settings: &mut LaneSettings) -> Vec<Record> {
+    let mut notes: Vec<Record> = plan.warnings.iter().map(|warning| Degraded::from(warning).note(warning)).collect();
     let shares_cpus = |warning: &Warning| matches!(warning, Warning::MoreLanesThanCpus { .. });
     if !settings.spin.is_zero() && plan.warnings.iter().any(shares_cpus) {
         settings.spin = Duration::ZERO;

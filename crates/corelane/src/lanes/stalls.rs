@@ -9,12 +9,15 @@
 use crate::error::Error;
 use corelane_os::halt::Sampler;
 use corelane_os::{clock, report};
+use corelane_seam::{Code, Level, Record};
 use corelane_unwind::{Function, Names};
 use corelane_watch::{LaneCounter, LaneRow, LaneState, Page, Reader, Serving};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+/// The code of a stall (docs/stalls.md).
+const STALL: Code = Code::new("CL-1201");
 /// How long a thread may take to say where it is.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Functions that are told of one stall at the most.
@@ -137,11 +140,11 @@ impl Watch {
         let more = if left_out > 0 { format!(" ({left_out} stalls were left out)") } else { String::new() };
         let for_whom = self.for_whom(self.rows[lane].get(LaneCounter::Serving));
         let milliseconds = now.saturating_sub(began) / 1_000_000;
-        let say = |words: &str| report::line(&format!("lane {lane}: [CL-1201] {words}"));
-        say(&format!("in one turn for {milliseconds} ms, {for_whom}{more}"));
+        let say = |words: String| report::line(Record::new(Level::Warn, words).with_code(STALL).of_lane(lane));
+        say(format!("in one turn for {milliseconds} ms, {for_whom}{more}"));
         match self.functions(self.threads[lane]) {
-            Ok(functions) => functions.iter().for_each(|function| say(&format!("  {function}"))),
-            Err(why) => say(&format!("  in which functions is not known: {why}")),
+            Ok(functions) => functions.iter().for_each(|function| say(format!("  {function}"))),
+            Err(why) => say(format!("  in which functions is not known: {why}")),
         }
     }
 

@@ -108,7 +108,7 @@ fn a_message_to_a_service_that_hears_none_is_counted_and_told() {
     assert_eq!(rig.ask(&peer, "1\n2\n3\n"), "sent\nsent\nsent\n");
     assert_eq!(rig.count(ServiceCounter::MessagesDropped), 3);
     let reports = rig.reports.borrow().clone();
-    let told: Vec<&String> = reports.iter().filter(|line| line.contains("hears none")).collect();
+    let told: Vec<&String> = reports.iter().map(|record| &record.text).filter(|words| words.contains("hears none")).collect();
     assert_eq!(told.len(), 1, "{reports:?}");
     assert!(told[0].contains("lane 0, service 0") && told[0].contains("Serve::hearing"), "{reports:?}");
     peer.finish();

@@ -1,7 +1,9 @@
 //! Lanes on a driver that does nothing.
 
 use corelane_lane::{Control, Kit, Lane, LaneSettings, Works};
-use corelane_seam::{Arena, Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Reason, Socket, Wait};
+use corelane_seam::{
+    Arena, Bell, Bind, Completion, Driver, DriverCounters, Fault, Handle, Listen, Op, Reason, Record, Socket, Wait,
+};
 use corelane_watch::{Description, LaneName, Page};
 use std::sync::Arc;
 
@@ -79,7 +81,7 @@ pub fn lanes(control: &Arc<Control>, settings: LaneSettings, mut equip: impl FnM
     let lane = |number| {
         let (arena, row) = (Arena::new(settings.memory_bytes).unwrap(), page.lane(number).unwrap());
         let works = equip(number, &arena);
-        let kit = Kit::new(number, control, arena, row, &settings, Box::new(|_: &str| {}));
+        let kit = Kit::new(number, control, arena, row, &settings, Box::new(|_: Record| {}));
         Lane::new(Idle(1), works, kit, control.clone(), settings)
     };
     (0..control.lanes()).map(lane).collect()

@@ -1,7 +1,7 @@
 //! Lanes with works in a simulated world.
 
 use corelane_lane::{Control, Kit, Lane, LaneSettings, Order, Turn as LaneTurn, Works};
-use corelane_seam::{Arena, Tuning};
+use corelane_seam::{Arena, Record, Tuning};
 use corelane_sim::{Faults, SimDriver, Turn, World};
 use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader};
 use std::cell::RefCell;
@@ -31,7 +31,7 @@ pub struct Rig {
     pub world: World,
     pub control: Arc<Control>,
     pub page: Page,
-    pub reports: Rc<RefCell<Vec<String>>>,
+    pub reports: Rc<RefCell<Vec<Record>>>,
     lanes: Vec<Option<Lane<SimDriver>>>,
     arenas: Vec<Arena>,
 }
@@ -56,7 +56,7 @@ impl Rig {
             let mut driver = rig.world.driver(arena.clone(), Tuning::default());
             let works = works(number, &mut driver);
             let lines = rig.reports.clone();
-            let report = Box::new(move |line: &str| lines.borrow_mut().push(line.to_string()));
+            let report = Box::new(move |record| lines.borrow_mut().push(record));
             let kit = Kit::new(number, &rig.control, arena.clone(), rig.page.lane(number).unwrap(), &settings, report);
             rig.lanes.push(Some(Lane::new(driver, works, kit, rig.control.clone(), settings)));
             rig.arenas.push(arena);

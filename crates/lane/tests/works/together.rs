@@ -201,8 +201,9 @@ fn check_report(stage: &Stage, plot: Option<Plot>) {
     let reports = stage.rig.reports.borrow();
     assert_eq!(reports.len(), usize::from(plot.is_some()), "{reports:?}");
     if let Some(plot) = plot {
+        let line = reports[0].to_string();
         let beginning = format!("lane {}: [CL-0025] its work {:?} broke", plot.lane, NAMES[plot.kind]);
-        assert!(reports[0].starts_with(&beginning) && reports[0].ends_with("a mine"), "{reports:?}");
+        assert!(line.starts_with(&beginning) && line.ends_with("a mine"), "{reports:?}");
     }
 }
 

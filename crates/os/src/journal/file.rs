@@ -1,6 +1,7 @@
 //! The file behind a journal: opened, looked after, written to.
 
 use crate::report;
+use corelane_seam::{Code, Level, Record};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The code of a log that cannot be written (docs/messages.md, `Degraded::LogNotWritten` of the facade).
-pub(super) const LOG_NOT_WRITTEN: &str = "CL-0024";
+pub(super) const LOG_NOT_WRITTEN: Code = Code::new("CL-0024");
 
 /// How often it is looked whether the name is still that of the file.
 const LOOKS_APART: Duration = Duration::from_secs(1);
@@ -98,9 +99,8 @@ impl LogFile {
         self.said = Some(Instant::now());
         let (path, lost) = (self.path.display(), std::mem::take(&mut self.lost));
         let lost = said_of(lost);
-        report::line(&format!(
-            "[{LOG_NOT_WRITTEN}] the log {path} could not be written or opened: {error}; {lost} since this was last said"
-        ));
+        let words = format!("the log {path} could not be written or opened: {error}; {lost} since this was last said");
+        report::line(Record::new(Level::Warn, words).with_code(LOG_NOT_WRITTEN));
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use corelane_lane::{Control, Kit, Lane, LaneSettings, Order, Report, Turn as LaneTurn, Work, Works};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
-use corelane_seam::{FrameMemory, Trains};
+use corelane_seam::{FrameMemory, Record, Trains};
 use corelane_sim::{CardSetup, Faults, Interface, SimDriver, SimPort, Turn, World};
 use corelane_watch::{Description, LaneName, Page};
 use std::time::Duration;
@@ -43,8 +43,8 @@ type Told = Rc<RefCell<Vec<String>>>;
 struct Operator(Told);
 
 impl Report for Operator {
-    fn line(&mut self, line: &str) {
-        self.0.borrow_mut().push(line.into());
+    fn line(&mut self, record: Record) {
+        self.0.borrow_mut().push(record.to_string());
     }
 
     fn dropped(&self) -> u64 {

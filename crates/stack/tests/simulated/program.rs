@@ -3,7 +3,7 @@
 use corelane_lane::{Control, Homing, Kit, Lane, LaneSettings, Mesh, Order, Report as Operator, Tell, Turn as LaneTurn, Works};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane_seam::parcel::{AbroadLimits, Post};
-use corelane_seam::{Arena, Datagrams, FrameMemory, Tuning};
+use corelane_seam::{Arena, Datagrams, FrameMemory, Record, Tuning};
 use corelane_sim::{CardSetup, Faults, Interface, SimDriver, SimPort, Turn, WireFaults, World};
 use corelane_stack::{Counts, Packets, Policy, Settings, Stack, report_of};
 use corelane_svc::{Cx, DatagramService, Limits, Replies, Services, Sharing, Silent};
@@ -18,10 +18,10 @@ pub const PORT: u16 = 60_007;
 struct Nobody;
 
 impl Operator for Nobody {
-    fn line(&mut self, line: &str) {
+    fn line(&mut self, record: Record) {
         // Wires of a simulation may be down for a while.
-        let is_of_port = line.contains("[CL-0026]") || line.ends_with("is up again");
-        assert!(is_of_port, "a lane has something to tell: {line}");
+        let is_of_port = record.code.is_some_and(|code| code.as_str() == "CL-0026") || record.text.ends_with("is up again");
+        assert!(is_of_port, "a lane has something to tell: {record}");
     }
 
     fn dropped(&self) -> u64 {

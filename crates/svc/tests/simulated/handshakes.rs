@@ -151,7 +151,7 @@ fn whoever_speaks_plainly_is_told_so_plainly() {
     hand.say(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n");
     scene.stage.rig.wait(5 * MS);
     assert_eq!((hand.peer.read(usize::MAX), hand.peer.status()), (PLAIN.to_vec(), Status::Ended));
-    assert!(scene.stage.rig.reports.borrow()[0].contains("it speaks plainly"));
+    assert!(scene.stage.rig.reports.borrow()[0].text.contains("it speaks plainly"));
     hand.peer.close();
     assert_eq!((scene.count(C::TransformRefusals), scene.count(C::HandshakesFailed)), (1, 1));
     scene.close(&[Ending::Aborted]);
@@ -288,7 +288,7 @@ fn an_alert_of_the_peer_ends_the_connection() {
     let mut hand = scene.open(1);
     hand.say(&record(ALERT, &[cipher::CANCELLED]));
     assert_eq!((hand.hear(&mut scene.stage.rig), hand.peer.status()), (Vec::new(), Status::Ended));
-    assert!(scene.stage.rig.reports.borrow()[0].contains("it says alert 4"));
+    assert!(scene.stage.rig.reports.borrow()[0].text.contains("it says alert 4"));
     hand.peer.close();
     scene.stage.rig.wait(MS);
     assert_eq!(scene.stage.last_ending(), Some(Ending::Aborted));

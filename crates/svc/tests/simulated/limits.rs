@@ -349,7 +349,7 @@ fn a_request_that_is_held_for_too_long_ends_its_connection() {
     assert_eq!((stuck.status(), busy.status(), slow.status()), (RESET, RESET, Status::Open));
     assert_eq!((case.count(C::AnswerLimitHits), case.stage.last_ending()), (2, Some(Ending::Aborted)));
     let reports = case.stage.rig.reports.borrow().clone();
-    assert!(reports.len() == 1 && reports[0].contains("answer_limit"), "it is said once: {reports:?}");
+    assert!(reports.len() == 1 && reports[0].text.contains("answer_limit"), "it is said once: {reports:?}");
     case.wait(nanoseconds(4 * S));
     assert_eq!((slow.status(), bytes(&slow)), (Status::Open, 12));
     slow.close();

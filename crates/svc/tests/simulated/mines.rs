@@ -154,13 +154,14 @@ impl Stage {
     /// Panics that the operator was told of, those included that were only counted to them.
     fn told(&self) -> u64 {
         let left_out =
-            |line: &str| line.strip_suffix(" were left out")?.split_whitespace().find_map(|word| word.parse::<u64>().ok());
+            |words: &str| words.strip_suffix(" were left out")?.split_whitespace().find_map(|word| word.parse::<u64>().ok());
         // That nobody hears a message is told as well, and is no panic.
         let reports = self.rig.reports.borrow();
         reports
             .iter()
-            .filter(|line| !line.contains("hears none") && !line.contains("nobody hears"))
-            .map(|line| left_out(line).unwrap_or(1))
+            .map(|record| &record.text)
+            .filter(|words| !words.contains("hears none") && !words.contains("nobody hears"))
+            .map(|words| left_out(words).unwrap_or(1))
             .sum()
     }
 

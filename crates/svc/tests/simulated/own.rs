@@ -1,6 +1,7 @@
-//! What a service counts of its own.
+//! What a service counts and tells of its own.
 
-use crate::rig::{MS, Nobody, Rig, RigPlan, patient};
+use crate::rig::{MS, Nobody, Rig, RigPlan, S, patient};
+use corelane_seam::Level;
 use corelane_sim::{Faults, Status, World};
 use corelane_svc::{Cx, Input, Next, Output, Peer, Services, Silent, StreamService};
 use corelane_watch::{Declaration, Description, LaneName, OwnCounter, Page, ServiceCounter as C, ServiceName};
@@ -29,6 +30,8 @@ impl<const DECLARES: bool> StreamService for LetterBox<DECLARES> {
         cx.count(Post::Letters, input.len());
         cx.set_gauge(Post::Fullness, self.0);
         cx.count(C::RecordsTruncated, 1);
+        cx.report(Level::Info, format_args!("{} letters came", self.0));
+        (0..3).for_each(|_| cx.report_kind("letters", Level::Error, "one is torn"));
         input.skip(input.len());
         Next::Continue
     }
@@ -53,13 +56,28 @@ fn it_counts_beside_what_all_services_do() {
 }
 
 #[test]
+fn it_tells_the_operator_as_grave_as_it_says_and_of_a_kind_once_a_second() {
+    let (mut rig, _) = after_five_letters::<true>();
+    rig.pass(S, &mut Nobody);
+    let reports = rig.reports.borrow();
+    let told: Vec<_> = reports.iter().map(|record| (record.level, record.lane, record.to_string())).collect();
+    let line = |level, words: &str| (level, Some(0), words.to_owned());
+    let expected = [
+        line(Level::Info, "lane 0, service 0: 5 letters came"),
+        line(Level::Error, "lane 0, service 0: one is torn"),
+        line(Level::Warn, "lane 0: 2 more lines on letters were left out"),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
 fn what_is_not_declared_is_nobody_elses_word() {
     let (rig, status) = after_five_letters::<false>();
     assert_eq!((rig.count(C::Panics), rig.count(C::EndingsAborted), status != Status::Open), (1, 1, true));
     assert_eq!(rig.count(C::RecordsTruncated), 0);
     let reports = rig.reports.borrow();
     let words = ["the service \"0\" counts \"letters\"", "remedy: const COUNTERS", "Post::DECLARED"];
-    assert!(words.iter().all(|word| reports[0].contains(word)), "{reports:?}");
+    assert!(words.iter().all(|word| reports[0].text.contains(word)), "{reports:?}");
 }
 
 #[test]

@@ -6,8 +6,7 @@ use crate::for_seeds;
 use crate::rig::{Family, MS, RigPlan, S, patient};
 use corelane_lane::program::{DRAIN_AFTER_BREAK, End, Event, GATES, Program, STOP_AFTER_BREAK, Step};
 use corelane_lane::{Control, Ear, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
-use corelane_seam::Arena;
-use corelane_seam::{Instant, nanoseconds};
+use corelane_seam::{Arena, Instant, Level, Record, nanoseconds};
 use corelane_sim::{Faults, Peer, Random, SimDriver, Status, Turn, World};
 use corelane_svc::{
     Cx, Exchange, Input, LANE_CONNECTIONS_MAX, Next, Output, Says, Services, Sharing, Steer, StreamService, Ticket,
@@ -122,7 +121,7 @@ impl StreamService for Named {
 struct Silent;
 
 impl Report for Silent {
-    fn line(&mut self, _line: &str) {}
+    fn line(&mut self, _record: Record) {}
 
     fn dropped(&self) -> u64 {
         0
@@ -301,7 +300,7 @@ impl Process {
                 Step::Open => self.open_gate(),
                 Step::Abandon => assert!(!std::mem::replace(&mut self.abandoned, true), "once"),
                 Step::Give(order) => self.give(order, now.nanoseconds()),
-                Step::Say(line) => assert!(line.contains("SIGHUP")),
+                Step::Say(level, words) => assert!(level == Level::Info && words.contains("SIGHUP")),
             }
         }
         if let Some(deadline) = self.program.deadline().filter(|deadline| self.alarm != Some(*deadline)) {

@@ -319,7 +319,7 @@ pub mod tests {
         let (mut stage, peer) = stage(|_, _| Some(proxy_header()));
         stage.rig.ask(&peer, "GET / HTTP/1.1\nsay never\n");
         assert_eq!((peer.status(), stage.rig.count(C::TransformRefusals)), (Status::Ended, 1), "in order, not with a reset");
-        assert!(stage.rig.reports.borrow()[0].contains("names no peer"));
+        assert!(stage.rig.reports.borrow()[0].text.contains("names no peer"));
         peer.close();
         stage.rig.wait(MS);
         stage.close_with(&[Ending::Aborted]);

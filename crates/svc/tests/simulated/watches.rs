@@ -2,7 +2,7 @@
 
 use crate::for_seeds;
 use crate::rig::{MS, Nobody, Play, Random, Rig, RigPlan, S, patient};
-use corelane_seam::{File, FileOutcome, OpenOptions, Outcome, Reason};
+use corelane_seam::{File, FileOutcome, OpenOptions, Outcome, Reason, Record};
 use corelane_sim::{Faults, Report, Turn, World};
 use corelane_svc::{Cx, Input, Next, Output, Peer, Silent, StreamService, Watch};
 use corelane_watch::LaneCounter;
@@ -169,8 +169,8 @@ fn a_refused_watch_is_said_once() {
     let mut rig = Rig::serving(&world, &RigPlan::lanes(1), patient(), watcher);
     rig.pass(S, &mut Nobody);
     assert!(told.borrow().refused > 10 && rig.lane_count(LaneCounter::WatchesRefused) > 10);
-    let lines: Vec<String> = rig.reports.borrow().iter().filter(|line| line.contains("not watched")).cloned().collect();
-    assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(lines[0].contains("fs.inotify.max_user_watches"), "{lines:?}");
+    let told: Vec<Record> = rig.reports.borrow().iter().filter(|record| record.text.contains("not watched")).cloned().collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].text.contains("fs.inotify.max_user_watches"), "{told:?}");
     rig.close(&mut Nobody);
 }

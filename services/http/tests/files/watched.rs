@@ -224,7 +224,7 @@ fn a_refused_watch_is_counted_and_files_are_looked_at_each_second() {
         server.world.write_file("site/a.txt", b"changed");
         server.rig.wait(S + 10 * MS);
         assert_eq!(server.get("/a.txt").content, "changed");
-        assert_eq!(server.rig.reports.borrow().iter().filter(|line| line.contains("not watched")).count(), 1);
+        assert_eq!(server.rig.reports.borrow().iter().filter(|record| record.text.contains("not watched")).count(), 1);
         server.end();
     }
 }

@@ -6,6 +6,7 @@ use crate::lanes::keepsake::{self, Keepsake};
 use crate::lanes::place::Place;
 use corelane_os::named::NamedSocket;
 use corelane_os::{passing, report, sockets};
+use corelane_seam::{Level, Record};
 use corelane_steer::{GroupShown, InForce, Steered};
 use corelane_svc::TransportAddress;
 use serde::{Deserialize, Serialize};
@@ -126,7 +127,7 @@ impl Giver {
     pub(crate) fn serve(&self, stream: &UnixStream, request: &str) {
         let talk = Talk::new(stream);
         let refuse = |why: Refused| {
-            report::line(&format!("corelane: not taken over: {why}"));
+            report::line(Record::new(Level::Warn, format!("not taken over: {why}")).of_program());
             // Whom this is for may be who has gone.
             let _ = talk.say(Message::Refused { why }, &[]);
         };
@@ -265,11 +266,12 @@ impl Giver {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(NamedSocket::leave_behind);
         if let Err(error) = self.steered.hand_over() {
             // Its sockets go with the drain.
-            report::line(&format!("corelane: process {to} has taken over, but: {error}"));
+            report::line(Record::new(Level::Info, format!("process {to} has taken over, but: {error}")).of_program());
         }
         // It serves, whether it hears this or not.
         let _ = Talk::new(stream).say(Message::Released, &[]);
-        report::line(&format!("corelane: process {to} has taken over: what is open here is finished"));
+        let words = format!("process {to} has taken over: what is open here is finished");
+        report::line(Record::new(Level::Info, words).of_program());
         sleep(GRACE);
         self.lives.taken_over();
     }

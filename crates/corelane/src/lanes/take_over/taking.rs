@@ -10,7 +10,7 @@ use corelane_os::handed::facts;
 use corelane_os::named::NamedSocket;
 use corelane_os::{local, report};
 use corelane_rss::{FlowHasher, Transport};
-use corelane_seam::{Address, Unix};
+use corelane_seam::{Address, Level, Record, Unix};
 use corelane_steer::{Handed, HandedGroup, HandedMaps, HandedProgram, Steering};
 use corelane_svc::TransportAddress;
 use std::collections::{BTreeMap, BTreeSet};
@@ -242,7 +242,8 @@ impl Taken {
             }
         });
         if let Err(error) = released {
-            report::line(&format!("corelane: process {} has not said that it is released: {error}", self.process));
+            let words = format!("process {} has not said that it is released: {error}", self.process);
+            report::line(Record::new(Level::Warn, words).of_program());
         }
         let mut names = names.lock().unwrap_or_else(PoisonError::into_inner);
         names.iter_mut().for_each(|name| name.own(unix));
