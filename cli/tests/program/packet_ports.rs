@@ -132,6 +132,8 @@ fn wrong_checksums_are_told_with_their_remedy(driver: Driver) {
     ends(server);
 }
 
+/// Prints the link-layer address of the near end.
+const MAC: &str = "ip -o link show va | sed 's/.*ether \\([0-9a-f:]*\\).*/\\1/'";
 /// Has somebody on the wire ask whose the address is.
 const ASKED_FOR: &str = "python3 -c '
 import socket
@@ -173,7 +175,8 @@ fn queues_without_a_lane_are_told(driver: Driver) {
     if !can_run(&driver.case(test)) || !have(&driver.case(test), &["ethtool"]) {
         return;
     }
-    let before = WIRE.replace("va type veth", "va numrxqueues 2 numtxqueues 2 type veth");
+    let two = "numrxqueues 2 numtxqueues 2";
+    let before = WIRE.replace("va type veth peer name vb", &format!("va {two} type veth peer name vb {two}"));
     let Some(server) = start(driver, test, &before, "", &[]) else { return };
     let words = "va receives by 2 queues and 1 have a lane";
     assert!(server.notes.iter().any(|note| note.contains("[CL-0028]") && note.contains(words)), "{:?}", server.notes);
@@ -185,7 +188,8 @@ fn queues_without_a_lane_are_told(driver: Driver) {
             server.words().contains(words)
         });
     };
-    said("ethtool -L va rx 1 tx 1", "each of the interface's queues (1) has a lane again");
+    // Its program has the other end send by no more queues than are received by.
+    said("ethtool -L vb rx 1 tx 1 && ethtool -L va rx 1 tx 1", "each of the interface's queues (1) has a lane again");
     echo_datagram(&client(&server, 0), b"by the one");
     said("ethtool -L va rx 2 tx 2", &format!("[CL-0028] {words}"));
     ends(server);
@@ -196,10 +200,10 @@ fn queues_without_a_lane_are_told(driver: Driver) {
 const COUNTED: &str = r#"
 import socket, struct, sys
 mac = bytes.fromhex(sys.argv[1].replace(":", ""))
-own = bytes.fromhex(open("/sys/class/net/vb/address").read().strip().replace(":", ""))
 wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
 wire.bind(("vb", 0))
 wire.settimeout(10)
+own = wire.getsockname()[4]
 ours, theirs = socket.inet_aton("10.9.0.1"), socket.inet_aton("10.9.0.2")
 
 def sum_of(data):
@@ -256,7 +260,7 @@ fn each_question_has_one_answer(driver: Driver) {
     for way in WAYS {
         let Some(server) = start(driver, test, WIRE, way, &[]) else { return };
         echo_datagram(&client(&server, 0), b"who is there");
-        let mac = run(&server, "cat /sys/class/net/va/address");
+        let mac = run(&server, MAC);
         let mut asks = Command::new("python3");
         asks.args(["-c", COUNTED, mac.trim()]);
         let output = in_network_of(server.pid(), || output(&mut asks));
@@ -324,7 +328,7 @@ fn a_flood_of_fragments_leaves_honest_datagrams(driver: Driver) {
     }
     for way in WAYS {
         let Some(server) = start(driver, test, WIRE, way, &[]) else { return };
-        let mac = run(&server, "ip -o link show va | sed 's/.*ether \\([0-9a-f:]*\\).*/\\1/'");
+        let mac = run(&server, MAC);
         for from in ["anywhere", "one"] {
             let mut flood = Command::new("python3");
             flood.args(["-c", FLOOD, mac.trim(), from]);
