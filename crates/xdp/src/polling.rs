@@ -37,6 +37,7 @@ const GRO_FLUSH_TIMEOUT: u16 = 6;
 /// What the kernel receives the packets of one queue by, and how it was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiver {
+    family: Family,
     id: u32,
     deferrals: u32,
     deferred: u64,
@@ -48,14 +49,15 @@ impl Receiver {
     /// # Errors
     /// `Unsupported` if the kernel does not tell them apart, what else it says.
     pub fn of_queues(interface: u32, queues: usize) -> io::Result<Vec<Self>> {
-        let request = Family::find(FAMILY)?.list(NAPI_GET).attribute(INTERFACE, &interface.to_ne_bytes());
+        let family = Family::find(FAMILY)?;
+        let request = family.list(NAPI_GET).attribute(INTERFACE, &interface.to_ne_bytes());
         let mut found = Vec::new();
         for body in ask(request)? {
             let attributes = attributes(&body)?;
             let deferrals = attributes.number(DEFER_HARD_IRQS).unwrap_or_default();
             let deferred = attributes.get(GRO_FLUSH_TIMEOUT).map(long).unwrap_or_default();
             let (deferrals, deferred) = before_us(deferrals, deferred);
-            found.extend(attributes.number(ID).map(|id| Self { id, deferrals, deferred }));
+            found.extend(attributes.number(ID).map(|id| Self { family, id, deferrals, deferred }));
         }
         // They are numbered as they are made, queue by queue.
         found.sort_unstable_by_key(|receiver| receiver.id);
@@ -76,7 +78,8 @@ impl Receiver {
     }
 
     fn set(self, deferrals: u32, deferred: u64) -> io::Result<()> {
-        let request = Family::find(FAMILY)?
+        let request = self
+            .family
             .one(NAPI_SET)
             .attribute(ID, &self.id.to_ne_bytes())
             .attribute(DEFER_HARD_IRQS, &deferrals.to_ne_bytes())
