@@ -36,6 +36,27 @@ fn run(server: &Server, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// What scripts check sums with.
+const SUM_OF: &str = r#"
+import socket, struct, sys
+
+def sum_of(data):
+    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+"#;
+
+/// Runs a script where the server is, with the link-layer address of the near end and one more word; returns what it prints.
+fn run_script(server: &Server, script: &str, word: &str) -> String {
+    let mac = run(server, MAC);
+    let mut python = Command::new("python3");
+    python.args(["-c", &format!("{SUM_OF}{script}"), mac.trim(), word]);
+    let output = in_network_of(server.pid(), || output(&mut python));
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
 fn client(server: &Server, port: u16) -> UdpSocket {
     let socket = in_network_of(server.pid(), || UdpSocket::bind(("10.9.0.1", port)).unwrap());
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -198,19 +219,12 @@ fn queues_without_a_lane_are_told(driver: Driver) {
 /// Asks whose the address is (ARP), for an echo (ICMP), a service, and a port that has none, each a few times; prints how many answers came to each. The
 /// kernel's would come first, and all have come before the last service's answer, since each question is put behind the answer to the one before it.
 const COUNTED: &str = r#"
-import socket, struct, sys
 mac = bytes.fromhex(sys.argv[1].replace(":", ""))
 wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
 wire.bind(("vb", 0))
 wire.settimeout(10)
 own = wire.getsockname()[4]
 ours, theirs = socket.inet_aton("10.9.0.1"), socket.inet_aton("10.9.0.2")
-
-def sum_of(data):
-    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
-    while total >> 16:
-        total = (total & 0xffff) + (total >> 16)
-    return ~total & 0xffff
 
 def ip(protocol, data):
     head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(data), 0, 0, 64, protocol, 0, ours, theirs)
@@ -260,12 +274,7 @@ fn each_question_has_one_answer(driver: Driver) {
     for way in WAYS {
         let Some(server) = start(driver, test, WIRE, way, &[]) else { return };
         echo_datagram(&client(&server, 0), b"who is there");
-        let mac = run(&server, MAC);
-        let mut asks = Command::new("python3");
-        asks.args(["-c", COUNTED, mac.trim()]);
-        let output = in_network_of(server.pid(), || output(&mut asks));
-        assert!(output.status.success(), "{output:?}");
-        assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), "3 3 4 3", "{way}");
+        assert_eq!(run_script(&server, COUNTED, ""), "3 3 4 3", "{way}");
         ends(server);
     }
 }
@@ -273,7 +282,7 @@ fn each_question_has_one_answer(driver: Driver) {
 /// Sends honest datagrams in two fragments with forged ones between, and prints how many of how many came back. Each few of the forged ones are followed by
 /// a datagram that is waited for, so that none is lost on the way.
 const FLOOD: &str = r#"
-import random, socket, struct, sys
+import random
 mac, is_one, rounds, between = bytes.fromhex(sys.argv[1].replace(":", "")), sys.argv[2] == "one", 20, 200
 wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 wire.bind(("vb", 0))
@@ -281,12 +290,6 @@ peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 peer.bind(("10.9.0.1", 5000))
 peer.connect(("10.9.0.2", 60007))
 peer.settimeout(10)
-
-def sum_of(data):
-    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
-    while total >> 16:
-        total = (total & 0xffff) + (total >> 16)
-    return ~total & 0xffff
 
 def part(source, name, offset, more, data):
     head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(data), name, more << 13 | offset >> 3, 64, 17, 0,
@@ -328,14 +331,9 @@ fn a_flood_of_fragments_leaves_honest_datagrams(driver: Driver) {
     }
     for way in WAYS {
         let Some(server) = start(driver, test, WIRE, way, &[]) else { return };
-        let mac = run(&server, MAC);
         for from in ["anywhere", "one"] {
-            let mut flood = Command::new("python3");
-            flood.args(["-c", FLOOD, mac.trim(), from]);
-            let output = in_network_of(server.pid(), || output(&mut flood));
-            assert!(output.status.success(), "{output:?}");
-            let counts = String::from_utf8(output.stdout).unwrap();
-            let (passed, of) = counts.trim().split_once(' ').unwrap();
+            let counts = run_script(&server, FLOOD, from);
+            let (passed, of) = counts.split_once(' ').unwrap();
             let [passed, of] = [passed, of].map(|count| count.parse::<u32>().unwrap());
             assert!(2 * passed >= of, "{passed} of {of} honest datagrams passed a flood from {from}");
         }
