@@ -78,7 +78,7 @@ impl Path {
 
     /// Answers an echo request with a message of that type.
     fn echo(&mut self, packet: &Packet, ip: &Ip, kind: u8) {
-        if !self.echoes.take(self.now) {
+        if !self.bounds.echoes.take(self.now) {
             self.counts.errors_limited += 1;
             return;
         }
@@ -158,7 +158,7 @@ impl Path {
         if ip.destination.is_multicast() || !(ip.is_good || packet.is_right(ip)) {
             return;
         }
-        if !self.errors.take(self.now) {
+        if !self.bounds.errors.take(self.now) {
             self.counts.errors_limited += 1;
             return;
         }
@@ -210,7 +210,7 @@ impl Path {
         if is_error || !self.routes.is_own(ip.destination) {
             return;
         }
-        if !self.errors.take(self.now) {
+        if !self.bounds.errors.take(self.now) {
             self.counts.errors_limited += 1;
             return;
         }

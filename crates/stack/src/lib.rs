@@ -79,6 +79,7 @@ mod neighbours;
 mod opening;
 mod packet;
 mod path;
+mod peers;
 mod published;
 mod routes;
 mod settings;

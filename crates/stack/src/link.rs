@@ -58,7 +58,7 @@ impl Path {
 
     /// Asks all who could have it for the address of a neighbour, within the bound of such questions; what waits for the answer is asked for again.
     pub fn ask(&mut self, ip: IpAddr) {
-        match self.questions.take(self.now) {
+        match self.bounds.questions.take(self.now) {
             true => self.ask_at(ip, None),
             false => self.counts.questions_limited += 1,
         }
@@ -179,7 +179,7 @@ impl Path {
         if !self.is_shared() {
             return;
         }
-        let bound = if word.kind == Kind::Answers { &mut self.answers } else { &mut self.words };
+        let bound = if word.kind == Kind::Answers { &mut self.bounds.answers } else { &mut self.bounds.words };
         if bound.take(self.now) {
             self.news.push(word);
         }
@@ -276,7 +276,7 @@ fn is_valid(message: &Message<'_>, source: Ipv6Addr, to: Ipv6Addr) -> bool {
             let has_source = options.iter().any(|choice| matches!(choice, Choice::Source(_)));
             !target.is_multicast() && (!source.is_unspecified() || (to == solicited(*target) && !has_source))
         }
-        Message::Advertisement { target, flags, .. } => !target.is_multicast() && !(to.is_multicast() && flags.is_solicited),
+        Message::Advertisement { target, flags, .. } => !(target.is_multicast() || to.is_multicast() && flags.is_solicited),
         _ => true,
     }
 }

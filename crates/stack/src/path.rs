@@ -3,14 +3,14 @@
 use crate::channels::Channels;
 use crate::counts::{Counts, Drop};
 use crate::draft::Draft;
-use crate::limiter::Limiter;
+use crate::limiter::Bounds;
 use crate::neighbours::{Neighbours, Word};
 use crate::packet::Packet;
+use crate::peers::Opened;
 use crate::routes::Routes;
 use crate::settings::{Error, Settings};
 use crate::shelf::Shelf;
 use crate::sockets::Sockets;
-use crate::tunnels::Opened;
 use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placed, Placement, Registration, Report, Step};
 use corelane_isr::reassembly::{Limits, Reassembly, Reorders};
 use corelane_rss::{FlowHasher, FlowId, Table, Verdict};
@@ -27,15 +27,6 @@ const PORT_DOWN: Code = Code::new("CL-0026");
 const V6_BYTES_LEAST: usize = 1280;
 /// Packets that were queued and are run by one turn at most.
 const QUEUED_EACH: usize = 256;
-/// ICMP errors a second, and at once.
-const ERRORS: (u64, u64) = (1000, 50);
-/// Answers to echo requests a second, and at once.
-const ECHOES: (u64, u64) = (10_000, 500);
-/// Words to other lanes on neighbours a second, and at once: of answers, and of all that nobody has asked for.
-const WORDS: (u64, u64) = (2000, 100);
-/// Questions for neighbours to all of a link a second, and at once.
-const QUESTIONS: (u64, u64) = (250, 100);
-
 /// A packet for another lane.
 #[derive(Debug)]
 pub(crate) struct Leaving {
@@ -84,8 +75,8 @@ pub(crate) struct Path {
     pub identification: u32,
     /// The port that was given last to who asked for none.
     pub port_given: u16,
-    pub errors: Limiter,
-    pub echoes: Limiter,
+    /// What may be said at most so often.
+    pub bounds: Bounds,
     /// Frames to be sent, and those that the stack sends to itself.
     pub outgoing: Vec<Frame>,
     pub looped: VecDeque<Frame>,
@@ -93,11 +84,8 @@ pub(crate) struct Path {
     pub leaving: Vec<Leaving>,
     pub owed: Vec<Owed>,
     pub is_owing: bool,
-    /// What was heard of neighbours, for all other lanes, and how much of it may be.
+    /// What was heard of neighbours, for all other lanes.
     pub news: Vec<Word>,
-    pub answers: Limiter,
-    pub words: Limiter,
-    pub questions: Limiter,
     /// Pieces of the datagram that is put together now.
     pub pieces: Vec<Frame>,
     /// The packet of which not all frames have come out of their batch; and whether these are too many already.
@@ -163,17 +151,13 @@ impl Path {
             channels: Channels::default(),
             identification: (settings.secret >> 64) as u32 & !(lanes_step(settings.lane.1) - 1) | settings.lane.0 as u32,
             port_given: 0,
-            errors: Limiter::new(ERRORS.0, ERRORS.1),
-            echoes: Limiter::new(ECHOES.0, ECHOES.1),
+            bounds: Bounds::default(),
             outgoing: Vec::new(),
             looped: VecDeque::new(),
             leaving: Vec::new(),
             owed: vec![Owed::default(); settings.lane.1],
             is_owing: false,
             news: Vec::new(),
-            answers: Limiter::new(WORDS.0, WORDS.1),
-            words: Limiter::new(WORDS.0, WORDS.1),
-            questions: Limiter::new(QUESTIONS.0, QUESTIONS.1),
             pieces: Vec::new(),
             begun: None,
             came: 0,

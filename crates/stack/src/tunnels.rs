@@ -1,8 +1,5 @@
 //! Kinds of tunnels, which of them are opened, and what is counted of each.
 
-use crate::settings::{Error, Network, ROUTES_MAX, Settings};
-use std::net::IpAddr;
-
 /// A kind of tunnel. Any key of GRE and any network of VXLAN is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tunnel {
@@ -45,35 +42,4 @@ pub struct TunnelCounts {
     pub opened: u64,
     /// Packets that were dropped with what they carried: from a stranger, damaged within, for somebody else, or in too many tunnels.
     pub dropped: u64,
-}
-
-/// Which kinds are opened, and from whom.
-#[derive(Debug)]
-pub(crate) struct Opened {
-    kinds: [bool; Tunnel::ALL.len()],
-    peers: Vec<(Tunnel, Network)>,
-}
-
-impl Opened {
-    pub fn of(settings: &Settings) -> Result<Self, Error> {
-        let mut kinds = [false; Tunnel::ALL.len()];
-        if settings.tunnels.len() > ROUTES_MAX {
-            return Err(Error::Peers { got: settings.tunnels.len() });
-        }
-        for (tunnel, peers) in &settings.tunnels {
-            peers.check()?;
-            kinds[*tunnel as usize] = true;
-        }
-        Ok(Self { kinds, peers: settings.tunnels.clone() })
-    }
-
-    /// Whether that kind is opened at all.
-    pub fn has(&self, tunnel: Tunnel) -> bool {
-        self.kinds[tunnel as usize]
-    }
-
-    /// Whether it is opened for what comes from there (RFC 4213, section 3.6).
-    pub fn lets(&self, tunnel: Tunnel, from: IpAddr) -> bool {
-        self.peers.iter().any(|(kind, peers)| *kind == tunnel && peers.holds(from))
-    }
 }

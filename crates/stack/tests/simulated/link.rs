@@ -189,13 +189,16 @@ fn segment(mac: Mac, ends: (IpAddr, IpAddr), flags: Flags, payload: &[u8]) -> Ve
     ethernet(mac, kind(ends.0.is_ipv6()), &packets(ends.0, ends.1, IpProtocol::TCP, &bytes, 65_528, 1)[0])
 }
 
+/// Sequence, acknowledgement and flags of a reset.
+type Reset = (u32, u32, Flags);
+
 /// RFC 9293, section 3.10.7.1: who asks for a connection hears at once that there is none.
 #[test]
 fn a_segment_of_no_connection_is_answered_with_a_reset() {
     for ends in ENDS {
         let mut alone = Alone::new();
         alone.meet();
-        let cases: [(Flags, &[u8], Option<(u32, u32, Flags)>); 4] = [
+        let cases: [(Flags, &[u8], Option<Reset>); 4] = [
             (Flags::SYN, b"", Some((0, 101, Flags::RST.with(Flags::ACK)))),
             (Flags::FIN, b"data", Some((0, 105, Flags::RST.with(Flags::ACK)))),
             (Flags::ACK, b"data", Some((900, 0, Flags::RST))),
