@@ -400,15 +400,15 @@ impl Lanes {
         self
     }
 
-    /// Has something small (at most 4 KiB) go over to the process that takes over, by this name: `give` says it there, and `take` hears what the process before
-    /// has given, before the lanes begin. What is heard may come from another version, so `take` passes over what it cannot read.
+    /// Has something small (at most 4 KiB) go over to the process that takes over. `give` is called there and returns its name and its bytes. `take` hears, before
+    /// the lanes begin, the name and bytes of each that the process before has given, and returns whether this one is its own: it then gets no other. A name says
+    /// all that must be the same in both processes for the bytes to be of use. What is heard may come from another version, so `take` passes over what it cannot read.
     pub fn keepsake(
         mut self,
-        name: impl Into<String>,
-        give: impl Fn() -> Vec<u8> + Send + Sync + 'static,
-        take: impl Fn(&[u8]) + Send + Sync + 'static,
+        give: impl Fn() -> (String, Vec<u8>) + Send + Sync + 'static,
+        take: impl Fn(&str, &[u8]) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.keepsakes.push(Keepsake { name: name.into(), give: Arc::new(give), take: Arc::new(take) });
+        self.keepsakes.push(Keepsake { give: Arc::new(give), take: Arc::new(take) });
         self
     }
 

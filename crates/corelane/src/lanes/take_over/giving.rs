@@ -175,10 +175,10 @@ impl Giver {
             self.say_sockets(&talk, lane)?;
         }
         self.say_shared(&talk).map_err(lost)?;
-        for Keepsake { name, give, .. } in &self.keepsakes {
-            let bytes = give();
+        for Keepsake { give, .. } in &self.keepsakes {
+            let (name, bytes) = give();
             assert!(bytes.len() <= keepsake::BYTES_MAX, "a keepsake is small");
-            talk.say(Message::Keepsake { name: name.clone(), bytes }, &[]).map_err(lost)?;
+            talk.say(Message::Keepsake { name, bytes }, &[]).map_err(lost)?;
         }
         talk.say(Message::Complete, &[]).map_err(lost)?;
         match talk.hear().map_err(lost)? {
