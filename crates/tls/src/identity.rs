@@ -2,12 +2,12 @@
 
 use crate::{Error, keys};
 use corelane::admin::machine::wall_clock;
-use rustls::{RootCertStore, SignatureScheme};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, SignatureScheme};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,7 +34,8 @@ impl Pem {
             let pair = |why: String| Error::Pair { certificate: self.certificates.clone(), key: self.key.clone(), why };
             match error {
                 rustls::Error::InconsistentKeys(_) => pair(
-                    "the key is another certificate's; name the one that was made for the first certificate of the file".to_owned(),
+                    "the key is another certificate's; name the one that was made for the first certificate of the file"
+                        .to_owned(),
                 ),
                 rustls::Error::InvalidCertificate(_) => pair(error.to_string()),
                 error => Error::File { path: self.key.clone(), why: keys::unsupported(kind, &error) },

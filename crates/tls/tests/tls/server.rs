@@ -9,7 +9,8 @@ use corelane_tls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVe
 use corelane_tls::rustls::pki_types::pem::PemObject;
 use corelane_tls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use corelane_tls::rustls::{
-    self, ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, ProtocolVersion, RootCertStore, SignatureScheme, StreamOwned,
+    self, ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, ProtocolVersion, RootCertStore, SignatureScheme,
+    StreamOwned,
 };
 use corelane_tls::{Clients, Error, Pem, Server};
 use rcgen::date_time_ymd;
@@ -366,8 +367,14 @@ fn what_is_wrong_with_a_file_is_said() {
     // Keys of a kind that nobody signs with here; made by openssl.
     for (words, pem) in [
         ("holds an Ed448 key, which cannot be used here", ED448),
-        ("holds a private key that is encrypted", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"),
-        ("holds \"OPENSSH PRIVATE KEY\", which is not read", "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"),
+        (
+            "holds a private key that is encrypted",
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
+        ),
+        (
+            "holds \"OPENSSH PRIVATE KEY\", which is not read",
+            "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n",
+        ),
     ] {
         replace(&authority.path("odd.key"), pem);
         let said = why(Pem::new(authority.path("first"), authority.path("odd.key")));
