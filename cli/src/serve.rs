@@ -37,7 +37,7 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     let user = arguments.user.as_deref().map(User::find).transpose().map_err(|why| anyhow!("--user: {why}"))?;
     // Before anything is opened, and before there are threads.
     let (serves, sandbox, config) = (!(check || plan), arguments.sandbox, settings::file(&arguments));
-    let (format, level) = (arguments.log_format, arguments.log_level);
+    let (format, level, takes_over) = (arguments.log_format, arguments.log_level, arguments.take_over.is_some());
     // Before a descriptor of our own is under a number that was to be handed over.
     let handed = if serves { corelane::lanes::take_handed().map_err(|why| anyhow!(why))? } else { Vec::new() };
     let user = user.filter(|_| serves).map(User::begin).transpose().map_err(|why| anyhow!("--user: {why}"))?;
@@ -60,7 +60,10 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     let reload = Reload::new(settings, running.limits(), log);
     let _supervisor = Supervisor::start(&mut running, move || reload.again())?;
     // Nothing of the start can fail any more but to say so. A process that is taken over goes on until that is done.
-    running.announce(|running| announce(announcement(running, shown.as_ref()), supervisor::status(running)))?;
+    running.announce(|running| {
+        let (words, status) = (announcement(running, shown.as_ref()), supervisor::status(running));
+        if takes_over { within(READ_LIMIT, move || announce(words, &status)) } else { announce(words, &status) }
+    })?;
     log::tell_notes(format, running.notes());
     let drained = running.run_until_told(signals).map_err(ended)?;
     corelane::admin::reports::say(&format!("drained: {drained}"));
@@ -76,23 +79,24 @@ fn shown(running: &mut Running, listen: &Listen) -> Result<Option<Server>> {
     Ok(Some(Server::beside(running, listen)?))
 }
 
-/// How long whoever started the program may take to read that it serves: less than a process that is taken over waits.
+/// How long whoever started a program that takes over may take to read that it serves: less than the other process waits.
 const READ_LIMIT: Duration = Duration::from_secs(30);
 
 /// Prints that it serves, and then tells the service manager; both may wait for a reader.
-fn announce(words: String, status: String) -> Result<()> {
+fn announce(words: String, status: &str) -> Result<()> {
+    print(words)?;
+    supervisor::ready(status);
+    Ok(())
+}
+
+/// Gives up what takes longer.
+fn within(limit: Duration, call: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     let (tell, told) = channel();
-    let body = move || {
-        let printed = print(words);
-        if printed.is_ok() {
-            supervisor::ready(&status);
-        }
-        // Nobody waits any more for what comes late.
-        let _ = tell.send(printed);
-    };
+    // Nobody waits any more for what comes late.
+    let body = move || drop(tell.send(call()));
     Builder::new().name("announce".to_owned()).spawn(body).context("starting the thread that says that it serves")?;
-    let late = || anyhow!("nobody has read for {READ_LIMIT:?} that it serves: read standard output, or have it go to a file");
-    told.recv_timeout(READ_LIMIT).map_err(|_| late())?
+    let late = || anyhow!("nobody has read for {limit:?} that it serves: read standard output, or have it go to a file");
+    told.recv_timeout(limit).map_err(|_| late())?
 }
 
 /// The lanes that `serve` would start if it were given these words.

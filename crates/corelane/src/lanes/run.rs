@@ -43,7 +43,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -115,6 +115,8 @@ struct LaneStart {
     given: Vec<(usize, Address, i32)>,
     /// Its own of them.
     own: Vec<(Address, OwnedFd)>,
+    /// Listeners that are no lane's, by their numbers in the process's table.
+    foreign: Vec<i32>,
 }
 
 /// Whether the URL's first address can be listened on now; false for a Unix socket's.
@@ -313,6 +315,7 @@ impl Running {
                 frames,
                 given: given.clone(),
                 own: Vec::new(),
+                foreign: self.listeners.iter().map(|(_, socket)| socket.as_raw_fd()).collect(),
             })?;
         }
         assert!(self.threads.len() == self.cpus.len(), "each lane has its thread");
@@ -391,6 +394,8 @@ impl Running {
     /// # Errors
     /// What `announce` says, and [`Error::Setting`] where the other process serves on: then drop this, which leaves everything to the other.
     pub fn announce<E: From<Error>>(&mut self, announce: impl FnOnce(&Self) -> Result<(), E>) -> Result<(), E> {
+        // Those that nobody has taken would keep who connects waiting for ever.
+        self.listeners.clear();
         let Some(mut taken) = self.taken.take() else { return announce(self) };
         self.page.note(&format!("taken over from process {}", taken.process));
         if let Err(error) = taken.decide(|| announce(self)) {
@@ -648,6 +653,9 @@ impl LaneStart {
 
     /// Takes its own of the sockets that were handed over; the copies of all in its own table go, so that a socket that it closes is closed.
     fn take_given(&mut self) -> Result<(), Error> {
+        if self.own_descriptors {
+            self.foreign.drain(..).for_each(passing::close_copy);
+        }
         for (lane, address, number) in std::mem::take(&mut self.given) {
             assert!(lane < self.control.lanes(), "there are as many lanes as there were sockets for");
             if lane == self.lane {
