@@ -13,11 +13,10 @@ pub use arguments::Arguments;
 
 use crate::exit::{Exit, Late};
 use crate::print::print;
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use corelane::admin::InForce;
 use corelane::admin::reports::Level;
 use corelane::admin::user::{Beginning, User};
-use corelane::admin::watch::Reader;
 use corelane::lanes::{Running, Signals};
 use corelane::{Error, Lanes};
 use corelane_metrics::{Listen, Server};
@@ -25,17 +24,20 @@ use log::Log;
 use reload::Reload;
 use sandbox::{confine_calls, confine_files};
 use std::ffi::OsString;
+use std::sync::mpsc::channel;
+use std::thread::Builder;
+use std::time::Duration;
 use supervisor::Supervisor;
 
 /// Serves until told to end.
 pub fn run(arguments: Arguments) -> Result<Exit> {
     let (arguments, settings) = settings::complete(arguments, settings::given())?;
     let (plan, json, check) = (arguments.plan, arguments.json, arguments.check);
-    let listen = Listen { metrics: arguments.metrics, dashboard: arguments.dashboard };
+    let listen = Listen { metrics: arguments.metrics, dashboard: arguments.dashboard, names: arguments.host_names.clone() };
     let user = arguments.user.as_deref().map(User::find).transpose().map_err(|why| anyhow!("--user: {why}"))?;
     // Before anything is opened, and before there are threads.
     let (serves, sandbox, config) = (!(check || plan), arguments.sandbox, settings::file(&arguments));
-    let (format, level) = (arguments.log_format, arguments.log_level);
+    let (format, level, takes_over) = (arguments.log_format, arguments.log_level, arguments.take_over.is_some());
     // Before a descriptor of our own is under a number that was to be handed over.
     let handed = if serves { corelane::lanes::take_handed().map_err(|why| anyhow!(why))? } else { Vec::new() };
     let user = user.filter(|_| serves).map(User::begin).transpose().map_err(|why| anyhow!("--user: {why}"))?;
@@ -51,16 +53,18 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     // Before the first thread: one that there is already would stay as free as it is.
     let confined = confine_files(sandbox, &lanes, config.as_deref())?;
     let log = Log::begin(format, level)?;
-    let mut running = lanes.handed_over(handed).start()?;
-    let shown = shown(&running, listen)?;
+    let mut running = lanes.handed_over(handed).listens_also(listen.addresses()).start()?;
+    let shown = shown(&mut running, &listen)?;
     user.map_or(Ok(()), Beginning::finish).map_err(|why| anyhow!("--user: {why}"))?;
     confined.into_iter().chain(confine_calls(sandbox)?).for_each(|note| running.note(note));
-    // Nothing of the start can fail any more.
-    running.release_other();
-    print(announcement(&running, shown.as_ref()))?;
-    log::tell_notes(format, running.notes());
     let reload = Reload::new(settings, running.limits(), log);
     let _supervisor = Supervisor::start(&mut running, move || reload.again())?;
+    // Nothing of the start can fail any more but to say so. A process that is taken over goes on until that is done.
+    running.announce(|running| {
+        let (words, status) = (announcement(running, shown.as_ref()), supervisor::status(running));
+        if takes_over { within(READ_LIMIT, move || announce(words, &status)) } else { announce(words, &status) }
+    })?;
+    log::tell_notes(format, running.notes());
     let drained = running.run_until_told(signals).map_err(ended)?;
     corelane::admin::reports::say(&format!("drained: {drained}"));
     corelane::admin::reports::flush(corelane::admin::reports::PATIENCE);
@@ -68,11 +72,31 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
 }
 
 /// Serves metrics and the dashboard, if they are asked for.
-fn shown(running: &Running, listen: Listen) -> Result<Option<Server>> {
-    if listen == Listen::default() {
+fn shown(running: &mut Running, listen: &Listen) -> Result<Option<Server>> {
+    if listen.addresses().next().is_none() {
         return Ok(None);
     }
-    Ok(Some(Server::start(Reader::of(running.counters())?, &listen)?))
+    Ok(Some(Server::beside(running, listen)?))
+}
+
+/// How long whoever started a program that takes over may take to read that it serves: less than the other process waits.
+const READ_LIMIT: Duration = Duration::from_secs(30);
+
+/// Prints that it serves, and then tells the service manager; both may wait for a reader.
+fn announce(words: String, status: &str) -> Result<()> {
+    print(words)?;
+    supervisor::ready(status);
+    Ok(())
+}
+
+/// Gives up what takes longer.
+fn within(limit: Duration, call: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+    let (tell, told) = channel();
+    // Nobody waits any more for what comes late.
+    let body = move || drop(tell.send(call()));
+    Builder::new().name("announce".to_owned()).spawn(body).context("starting the thread that says that it serves")?;
+    let late = || anyhow!("nobody has read for {limit:?} that it serves: read standard output, or have it go to a file");
+    told.recv_timeout(limit).map_err(|_| late())?
 }
 
 /// The lanes that `serve` would start if it were given these words.

@@ -63,7 +63,7 @@ pub struct Arguments {
     /// Share ports with other processes of this user that allow it. With --steering program all new connections come here from then on; otherwise both processes get some
     #[arg(long)]
     pub(super) join: bool,
-    /// Take over from the process of this user that serves now, or the one named (--take-over=PID): its sockets, lanes, table and keys of tickets. When all is served here, the other process finishes what is open there and ends. No connection is refused meanwhile. If the start fails here, the other process serves on
+    /// Take over from the process of this user that serves now, or the one named (--take-over=PID): its sockets, lanes, table, keys of tickets, and listeners of metrics. When all is served here, and that was said, the other process finishes what is open there and ends. No connection is refused meanwhile. If the start fails here, the other process serves on
     #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, default_missing_value = THE_ONE)]
     pub(super) take_over: Option<String>,
     /// Let [::] take IPv6 only
@@ -111,6 +111,9 @@ pub struct Arguments {
     /// Serve a live page for browsers at this address, such as 127.0.0.1:9101, or the one of --metrics; whoever reaches it may read
     #[arg(long, value_name = "ADDRESS")]
     pub(super) dashboard: Option<SocketAddr>,
+    /// Names by which --metrics and --dashboard may be asked for, with commas between, such as metrics.example, beside addresses and names without a dot. Who asks by another name is refused, because a page of another site can have a browser do so
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    pub(super) host_names: Vec<String>,
     /// Start nothing: print which lanes there would be, on which CPUs, with which queues of the network card, and what stands in the way
     #[arg(long)]
     pub(super) plan: bool,

@@ -12,7 +12,7 @@ use corelane::admin::messages::Degraded;
 use corelane::admin::reports::Record;
 use corelane::admin::watch::RunDirectory;
 use corelane::service::entry::choice::PathUse;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// When the program is confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -49,6 +49,13 @@ pub fn confine_files(sandbox: Sandbox, lanes: &Lanes, config: Option<&Path>) -> 
         return Ok(None);
     }
     let what = Degraded::FilesNotConfined;
+    if let Some(path) = lanes.paths().into_iter().find_map(at_root) {
+        let why = format!(
+            "{} is to be made in the root directory, with which all would be allowed: name a directory below",
+            path.display()
+        );
+        return sandbox.without(what, &why);
+    }
     match paths::restrict(&files(lanes, config)) {
         Ok(true) => Ok(None),
         Ok(false) => {
@@ -58,12 +65,25 @@ pub fn confine_files(sandbox: Sandbox, lanes: &Lanes, config: Option<&Path>) -> 
     }
 }
 
+/// What is written in the root directory itself.
+fn at_root(path: PathUse) -> Option<PathBuf> {
+    match path {
+        PathUse::Written(path) => Some(path).filter(|path| Paths::is_at_root(path)),
+        _ => None,
+    }
+}
+
 /// The files that this program names.
 fn files(lanes: &Lanes, config: Option<&Path>) -> Paths {
     let mut files = Paths::of_system();
     // Where it cannot be made, the start says so.
     if let Ok(directory) = RunDirectory::choose(&mut Vec::new()) {
         files.write(directory.path());
+    }
+    // A manager may listen at a name of the abstract kind (sd_notify(3)).
+    let manager = std::env::var_os("NOTIFY_SOCKET").is_some_and(|name| name.as_encoded_bytes().starts_with(b"@"));
+    if manager || lanes.answers_unix_datagrams() {
+        files.reach_names();
     }
     config.into_iter().flat_map(Paths::around).for_each(|path| files.read(path));
     for path in lanes.paths() {

@@ -29,8 +29,7 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Says that the program is ready, and what it serves with; from now on also that it lives, where that is asked for, reloads and ends. `reload`
-    /// is called at each SIGHUP.
+    /// From now on says that the program lives, where that is asked for, reloads and ends. `reload` is called at each SIGHUP.
     ///
     /// # Errors
     /// What the system says of the thread, or of the page.
@@ -42,12 +41,17 @@ impl Supervisor {
         });
         running.at_end(|| tell(&[NotifyState::Stopping, NotifyState::Status("draining")]));
         let watchdog = watchdog_enabled().map(|limit| watch(Reader::of(running.counters())?, limit)).transpose()?;
-        tell(&[NotifyState::Ready, NotifyState::Status(&status(running))]);
         Ok(Self { _watchdog: watchdog })
     }
 }
 
-fn status(running: &Running) -> String {
+/// Says that the program is ready, and what it serves with ([`status`]).
+pub fn ready(status: &str) {
+    tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+}
+
+/// What it serves with.
+pub fn status(running: &Running) -> String {
     let (lanes, steering) = (running.cpus().len(), running.steered().in_force());
     format!("serving: lanes {lanes}, driver {}, steering {steering}", running.driver())
 }

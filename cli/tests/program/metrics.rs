@@ -67,3 +67,13 @@ fn an_address_that_is_taken_is_said_before_anything_is_served() {
     assert!(output.status.code() == Some(2) && words.contains(&format!("metrics cannot be served at {address}")), "{words}");
     assert!(output.stdout.is_empty(), "nobody is told that it is ready");
 }
+
+/// Also of what services count of their own, which the page of counters does not explain.
+#[test]
+fn every_metric_is_explained() {
+    let server = Server::start(&["--lanes", "1", "--metrics", "127.0.0.1:0", "http=http://127.0.0.1:0?reply=1"]);
+    let metrics = server.urls.last().unwrap().strip_prefix("http://").unwrap().parse().unwrap();
+    let text = get(metrics, "/metrics");
+    let explained = "# HELP corelane_service_http_answers_2xx Answers with a status from 200 to 299.";
+    assert!(text.contains(explained) && !text.contains("Of the service's own"), "{text}");
+}

@@ -292,3 +292,42 @@ fn the_unit_is_right_and_lets_the_service_do_little() {
         output(Command::new("systemd-analyze").args(["security", "--offline=true", "--threshold=35", "--no-pager"]).arg(&path));
     assert!(judged.status.success(), "{}", String::from_utf8_lossy(&judged.stdout));
 }
+
+/// Makes a socket for each family at one port, for each of two ports, and has the program serve with these: a socket unit with `BindIPv6Only=ipv6-only`.
+const BOTH_FAMILIES: &str = r#"
+import fcntl, os, socket, sys
+kept, arguments = [], sys.argv[1:]
+for name in ("ECHO", "METRICS"):
+    six, four = socket.socket(socket.AF_INET6), socket.socket(socket.AF_INET)
+    six.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    six.bind(("::", 0))
+    port = six.getsockname()[1]
+    four.bind(("0.0.0.0", port))
+    for one in (six, four):
+        one.listen(64)
+        kept.append(fcntl.fcntl(one, fcntl.F_DUPFD, 100))
+    arguments = [one.replace(name, str(port)) for one in arguments]
+for number, one in enumerate(kept):
+    os.dup2(one, 3 + number)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="4")
+os.execv(arguments[0], arguments)
+"#;
+
+#[test]
+fn sockets_for_both_families_serve_one_service_and_metrics() {
+    if !have("supervised::sockets_for_both_families_serve_one_service_and_metrics", &["python3"]) {
+        return;
+    }
+    let arguments = ["--lanes", "1", "--metrics", "[::]:METRICS", "echo=tcp://[::]:ECHO"];
+    let server = Server::start_under(&["python3", "-c", BOTH_FAMILIES], &arguments);
+    let ports: Vec<u16> = server.urls.iter().map(|url| url.rsplit(':').next().unwrap().parse().unwrap()).collect();
+    assert!(ports.len() == 4 && ports[0] == ports[1] && ports[2] == ports[3], "{:?}", server.urls);
+    for host in ["127.0.0.1", "::1"] {
+        let host: std::net::IpAddr = host.parse().unwrap();
+        echo(&mut connect((host, ports[0]).into()), b"by either family");
+        let mut scraped = connect((host, ports[2]).into());
+        scraped.write_all(b"GET /livez HTTP/1.0\r\n\r\n").unwrap();
+        let (answer, _) = read_to_end(&mut scraped);
+        assert!(answer.starts_with(b"HTTP/1.0 200"), "{host}");
+    }
+}

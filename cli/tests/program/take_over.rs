@@ -31,6 +31,11 @@ on_each_driver!(
     an_old_process_that_dies_in_the_middle_is_told_of,
     another_release_is_taken_over_from,
     sessions_of_tls_go_on,
+    sessions_of_tls_end_where_more_is_asked_for,
+    a_new_process_that_can_tell_nobody_leaves_the_other_one_serving,
+    metrics_go_over,
+    who_asks_again_and_again_is_sent_to_the_new_process_in_time,
+    whoever_is_killed_at_any_word_one_alone_serves_in_the_end,
     an_old_process_that_dies_is_told_of,
     the_second_of_two_is_refused,
     of_two_that_take_over_at_once_one_serves,
@@ -214,7 +219,10 @@ fn who_is_connected_is_answered_by_the_one_before(driver: Driver) {
     echo(&mut stream, &pattern(1000, 1));
     let asked_before = control(&server);
     let new = follow(driver, &server, &[]);
-    assert_ne!(control(&server), asked_before, "who looks for a process to ask finds the new one alone");
+    until("who looks for a process to ask finds the new one alone", || {
+        let all = controls(&server);
+        all.len() == 1 && all[0] != asked_before
+    });
     // Behind its back: what it has accepted is its own.
     echo(&mut stream, &pattern(1000, 2));
     assert_eq!(read_to_end(&mut stream), (Vec::new(), Ok(())), "then it ends in order");
@@ -228,10 +236,15 @@ struct Player {
     stream: UnixStream,
 }
 
+/// The control sockets in the folder of a server.
+fn controls(server: &Server) -> Vec<PathBuf> {
+    let files = fs::read_dir(server.run.path()).unwrap().map(|file| file.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|suffix| suffix == "control")).collect()
+}
+
 /// The control socket of a server.
 fn control(server: &Server) -> PathBuf {
-    let files = fs::read_dir(server.run.path()).unwrap().map(|file| file.unwrap().path());
-    let all: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|suffix| suffix == "control")).collect();
+    let all = controls(server);
     let [one] = &all[..] else { panic!("{all:?}") };
     one.clone()
 }
@@ -263,7 +276,7 @@ impl Player {
     }
 }
 
-const ASKED: &str = r#"{"version":1,"process":7}"#;
+const ASKED: &str = r#"{"version":2,"process":7}"#;
 
 fn a_new_process_that_dies_leaves_the_other_one_serving(driver: Driver) {
     let test = "take_over::a_new_process_that_dies_leaves_the_other_one_serving";
@@ -361,7 +374,7 @@ fn translates(listener: &UnixListener, behind: &Path, version: u32) {
     let answers = UnixStream::connect(behind).unwrap();
     let (mut request, mut rest) = (String::new(), asked.try_clone().unwrap());
     BufReader::new(&asked).read_line(&mut request).unwrap();
-    let own = "\"version\":1";
+    let own = "\"version\":2";
     assert!(request.contains(own), "{request}");
     (&answers).write_all(request.replace(own, &format!("\"version\":{version},\"moon\":\"full\"")).as_bytes()).unwrap();
     let mut told = answers.try_clone().unwrap();
@@ -395,7 +408,7 @@ fn received(from: &UnixStream, bytes: &mut [u8], room: &mut [u8]) -> Option<(usi
 
 fn another_release_is_taken_over_from(driver: Driver) {
     let test = "take_over::another_release_is_taken_over_from";
-    for version in [0, 2] {
+    for version in [1, 3] {
         let Some(mut server) = driver.start(test, &["--lanes", "2", TCP]) else { return };
         let path = control(&server);
         // The layout of its page is another one, too.
@@ -433,19 +446,22 @@ first = ask(None)
 assert not first.session_reused
 print("asked", flush=True)
 sys.stdin.readline()
-assert ask(first.session).session_reused
+try:
+    print("resumed" if ask(first.session).session_reused else "anew")
+except (OSError, AssertionError):
+    print("refused")
 "#;
 
-fn sessions_of_tls_go_on(driver: Driver) {
-    let test = "take_over::sessions_of_tls_go_on";
+/// What a client with a session finds at a process that takes over with these options beside certificate and key.
+fn comes_back(driver: Driver, test: &str, options_of_new: impl Fn(&str) -> String) -> Option<String> {
     if !have(&driver.case(test), &["openssl", "python3"]) {
-        return;
+        return None;
     }
     let folder = Scratch::new();
     let (certificate, key) = crate::tls::certified(&folder);
     let options = format!("?certificate={certificate}&key={key}");
     let place = format!("echo=tls://127.0.0.1:0{options}");
-    let Some(mut server) = driver.start(test, &["--lanes", "2", &place]) else { return };
+    let mut server = driver.start(test, &["--lanes", "2", &place])?;
     let at = server.address("tls");
     let mut client = Command::new("python3");
     client.args(["-c", RESUMES, &at.port().to_string(), &certificate]);
@@ -453,13 +469,27 @@ fn sessions_of_tls_go_on(driver: Driver) {
     let said = lines(client.stdout.take().unwrap());
     assert_eq!(said.recv_timeout(PATIENCE).unwrap(), "asked");
     let take_over = format!("--take-over={}", server.pid());
-    let place = format!("echo=tls://{at}{options}");
+    let place = format!("echo=tls://{at}{options}{}", options_of_new(&certificate));
     let arguments = ["--driver", driver.name(), &take_over, &place];
     let new = Server::start_as(Launch { wrapper: &[], program: PROGRAM, arguments: &arguments, run: server.run.clone() });
     assert_eq!(server.ended().code(), Some(0), "{}", server.words());
     drop(client.stdin.take());
-    assert!(client.wait().unwrap().success(), "the session goes on");
-    assert_eq!(new.count("handshakes"), 1);
+    let found = said.recv_timeout(PATIENCE).unwrap();
+    assert!(client.wait().unwrap().success(), "it says what it found");
+    assert!(found != "resumed" || new.count("handshakes") == 1);
+    Some(found)
+}
+
+fn sessions_of_tls_go_on(driver: Driver) {
+    let found = comes_back(driver, "take_over::sessions_of_tls_go_on", |_| String::new());
+    assert!(found.is_none_or(|found| found == "resumed"), "the session goes on");
+}
+
+/// A session that began where nobody was asked is none where everybody must be known, though the files are the same.
+fn sessions_of_tls_end_where_more_is_asked_for(driver: Driver) {
+    let test = "take_over::sessions_of_tls_end_where_more_is_asked_for";
+    let found = comes_back(driver, test, |certificate| format!("&clients={certificate}"));
+    assert!(found.is_none_or(|found| found == "refused"), "who shows no certificate is not let in");
 }
 
 fn an_old_process_that_dies_is_told_of(driver: Driver) {
@@ -572,14 +602,14 @@ fn bad_messages_change_nothing(driver: Driver) {
         ("", "is no take-over"),
         ("GET / HTTP/1.1", "is no take-over"),
         (r#"{"version":"#, "is no take-over"),
-        (r#"{"version":3,"process":7}"#, "speaks version 3 of this, and the running one 1"),
+        (r#"{"version":4,"process":7}"#, "speaks version 4 of this, and the running one 2"),
     ];
     for (asked, why) in cases {
         let refusal = Player::asks(&control(&server), asked).hears();
         assert!(refusal["why"].as_str().unwrap().contains(why), "{refusal}");
     }
     // A release later may say more than is known.
-    let mut player = Player::asks(&control(&server), r#"{"version":2,"process":7,"moon":"full"}"#);
+    let mut player = Player::asks(&control(&server), r#"{"version":3,"process":7,"moon":"full"}"#);
     player.hears_all();
     player.stream.write_all(b"{\"message\":\"moon-phase\"}\n{\"message\":\"offer\"}\n").unwrap();
     assert!(player.hears()["why"].as_str().unwrap().contains("has gone"), "what is cut is no message");
@@ -587,4 +617,208 @@ fn bad_messages_change_nothing(driver: Driver) {
     let mut rest = Vec::new();
     let ended = player.stream.read_to_end(&mut rest);
     assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
+}
+
+/// What `serve` prints is what its supervisor waits for: while that cannot be said, nobody else may leave.
+fn a_new_process_that_can_tell_nobody_leaves_the_other_one_serving(driver: Driver) {
+    let test = "take_over::a_new_process_that_can_tell_nobody_leaves_the_other_one_serving";
+    let Some(server) = driver.start(test, &["--lanes", "2", TCP]) else { return };
+    let mut command = Command::new(PROGRAM);
+    command.args(["serve", "--take-over", &format!("echo=tcp://{}", server.tcp())]).env("CORELANE_RUN_DIR", server.run.path());
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let ended = command.stdin(Stdio::null()).stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    let words = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.code() == Some(1) && words.contains("writing to standard output"), "{words}");
+    until("it is noticed", || server.words().contains("not taken over: "));
+    assert!(!server.words().contains("has taken over"), "{}", server.words());
+    (0..20).for_each(|_| connects(server.tcp()).unwrap());
+    connects(follow(driver, &server, &[]).tcp()).unwrap();
+}
+
+fn scrape(at: SocketAddr) -> Result<String, String> {
+    let mut stream = TcpStream::connect(at).map_err(|error| format!("connecting: {error}"))?;
+    patient(&stream);
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").map_err(|error| format!("writing: {error}"))?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).map_err(|error| format!("reading: {error}"))?;
+    if answer.ends_with("# EOF\n") { Ok(answer) } else { Err(format!("cut: {answer:?}")) }
+}
+
+/// The address of metrics is the same in the next process, and who scrapes is answered all the time.
+fn metrics_go_over(driver: Driver) {
+    let settings = ["--lanes", "1", "--metrics", "127.0.0.1:0", TCP];
+    let Some(mut server) = driver.start("take_over::metrics_go_over", &settings) else { return };
+    let (at, place) = (server.address("http"), format!("echo=tcp://{}", server.tcp()));
+    let load = Load::begin(1, move || scrape(at).map(drop));
+    load.goes_on();
+    for _ in 0..2 {
+        let (take_over, metrics) = (format!("--take-over={}", server.pid()), at.to_string());
+        let arguments = ["--driver", driver.name(), &take_over, "--metrics", &metrics, &place];
+        let new = Server::start_as(Launch { wrapper: &[], program: PROGRAM, arguments: &arguments, run: server.run.clone() });
+        load.goes_on();
+        assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+        server = new;
+    }
+    load.ends_whole();
+    connects(server.tcp()).unwrap();
+    assert!(
+        scrape(at).unwrap().contains("corelane_service_accepts_total{lane=\"0\",service=\"echo\""),
+        "of the process that serves"
+    );
+}
+
+/// Asks on a connection that is kept until the server says that it closes it.
+fn kept(at: SocketAddr, ends: &AtomicBool, answered: &AtomicU64) -> Result<(), String> {
+    while !ends.load(Ordering::Relaxed) {
+        let stream = TcpStream::connect(at).map_err(|error| format!("connecting: {error}"))?;
+        patient(&stream);
+        let mut lines = BufReader::new(stream.try_clone().unwrap());
+        let mut closes = false;
+        while !(closes || ends.load(Ordering::Relaxed)) {
+            (&stream).write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").map_err(|error| format!("asking: {error}"))?;
+            let (mut line, mut length) = (String::new(), 0);
+            while line != "\r\n" {
+                line.clear();
+                if lines.read_line(&mut line).map_err(|error| format!("reading: {error}"))? == 0 {
+                    return Err("closed without a word".to_owned());
+                }
+                let field = line.to_ascii_lowercase();
+                closes |= field.starts_with("connection: close");
+                length = field.strip_prefix("content-length: ").map_or(length, |length| length.trim().parse().unwrap());
+            }
+            lines.read_exact(&mut vec![0; length]).map_err(|error| format!("reading content: {error}"))?;
+            answered.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    Ok(())
+}
+
+/// HTTP lets a server say which answer is a connection's last: clients who heed that lose nothing.
+fn who_asks_again_and_again_is_sent_to_the_new_process_in_time(driver: Driver) {
+    let test = "take_over::who_asks_again_and_again_is_sent_to_the_new_process_in_time";
+    let Some(mut server) = driver.start(test, &["--lanes", "2", "http=http://127.0.0.1:0?reply=100"]) else { return };
+    let (at, place) = (server.address("http"), format!("http={}?reply=100", server.urls[0]));
+    let (ends, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let client = |_| {
+        let (ends, answered) = (ends.clone(), answered.clone());
+        thread::spawn(move || kept(at, &ends, &answered))
+    };
+    let clients: Vec<_> = (0..8).map(client).collect();
+    for _ in 0..3 {
+        let before = answered.load(Ordering::Relaxed);
+        until("all ask", || answered.load(Ordering::Relaxed) > before + 100);
+        let take_over = format!("--take-over={}", server.pid());
+        let arguments = ["--driver", driver.name(), &take_over, &place];
+        let new = Server::start_as(Launch { wrapper: &[], program: PROGRAM, arguments: &arguments, run: server.run.clone() });
+        assert_eq!(server.ended().code(), Some(0), "{}", server.words());
+        server = new;
+    }
+    ends.store(true, Ordering::Relaxed);
+    clients.into_iter().for_each(|client| assert_eq!(client.join().unwrap(), Ok(())));
+}
+
+/// Whom the test kills at a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Victim {
+    Old,
+    New,
+}
+
+/// Stands between two processes and passes on what they say, until `killed` says that one of them was killed before it could.
+fn between(listener: &UnixListener, behind: &Path, killed: &(dyn Fn(&str) -> bool + Sync)) {
+    let (asked, _) = listener.accept().unwrap();
+    let answers = UnixStream::connect(behind).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| passes(&asked, &answers, killed));
+        passes(&answers, &asked, killed);
+    });
+}
+
+fn passes(from: &UnixStream, to: &UnixStream, killed: &dyn Fn(&str) -> bool) {
+    let (mut bytes, mut room) = (vec![0; 1 << 16], nix::cmsg_space!([RawFd; 253]));
+    while let Some((length, with)) = received(from, &mut bytes, &mut room) {
+        if killed(&String::from_utf8_lossy(&bytes[..length])) {
+            break;
+        }
+        let beside = ControlMessage::ScmRights(&with);
+        let beside = if with.is_empty() { &[][..] } else { std::slice::from_ref(&beside) };
+        let sent = sendmsg::<()>(to.as_raw_fd(), &[IoSlice::new(&bytes[..length])], beside, MsgFlags::MSG_NOSIGNAL, None);
+        with.into_iter().for_each(|number| nix::unistd::close(number).unwrap());
+        if sent.is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Both);
+    let _ = from.shutdown(std::net::Shutdown::Both);
+}
+
+/// The words of a take-over, and who serves in the end if one of the two is killed as it is said: the other one, and where `serving` was said already, the new one.
+const WORDS: [&str; 6] = ["offer", "complete", "ready", "agreed", "serving", "released"];
+
+fn whoever_is_killed_at_any_word_one_alone_serves_in_the_end(driver: Driver) {
+    let test = "take_over::whoever_is_killed_at_any_word_one_alone_serves_in_the_end";
+    // What they say to each other is the same with each driver.
+    if driver == Driver::Uring {
+        return;
+    }
+    for word in WORDS {
+        for victim in [Victim::Old, Victim::New] {
+            killed_at(driver, test, word, victim);
+        }
+    }
+}
+
+fn killed_at(driver: Driver, test: &str, word: &'static str, victim: Victim) {
+    let Some(mut old) = driver.start(test, &["--lanes", "1", TCP]) else { return };
+    let path = control(&old);
+    let behind = path.with_extension("behind");
+    fs::rename(&path, &behind).unwrap();
+    let listener = UnixListener::bind(&path).unwrap();
+    let mut command = Command::new(PROGRAM);
+    let (take_over, place) = (format!("--take-over={}", old.pid()), format!("echo=tcp://{}", old.tcp()));
+    command.args(["serve", &take_over, &place]).env("CORELANE_RUN_DIR", old.run.path());
+    let mut new = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let (old_pid, new_pid) = (old.pid() as i32, new.id() as i32);
+    let killed = move |said: &str| {
+        let is_it = said.contains(&format!("\"message\":\"{word}\""));
+        if is_it {
+            let pid = if victim == Victim::Old { old_pid } else { new_pid };
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+        }
+        is_it
+    };
+    between(&listener, &behind, &killed);
+    let case = format!("{victim:?} killed at {word}");
+    let told = |old: &Server| old.words().contains("has taken over");
+    match victim {
+        // The new one has nothing to begin with, or serves.
+        Victim::Old => {
+            old.ended();
+            let begins = !matches!(word, "offer" | "complete");
+            assert_eq!(!begins, new_ends(&mut new, old.tcp()), "{case}");
+        }
+        Victim::New => {
+            new.wait().unwrap();
+            // Behind `released` it is gone like any process that serves.
+            if word == "released" {
+                assert_eq!(old.ended().code(), Some(0), "{case}");
+            } else {
+                until("it is noticed", || old.words().contains("not taken over: "));
+                assert!(!told(&old), "{case}: {}", old.words());
+                (0..5).for_each(|_| connects(old.tcp()).unwrap());
+            }
+        }
+    }
+    let _ = new.kill();
+    let _ = new.wait();
+}
+
+/// Whether the new process ends, or serves at `at` alone.
+fn new_ends(new: &mut Child, at: SocketAddr) -> bool {
+    let mut ended = false;
+    until("it serves or ends", || {
+        ended = new.try_wait().unwrap().is_some();
+        ended || connects(at).is_ok()
+    });
+    ended
 }

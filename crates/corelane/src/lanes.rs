@@ -14,6 +14,7 @@ pub(crate) mod frames;
 mod handed;
 mod keepsake;
 mod live;
+mod others;
 mod outside;
 mod page;
 pub(crate) mod place;

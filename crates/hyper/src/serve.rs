@@ -5,9 +5,10 @@ use crate::io::Io;
 use corelane::aio::{self, AtWork, Connection, Either, Lane, Serve, select};
 use corelane::service::Peer;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::{http1, http2};
 use hyper::service::Service;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use pin_project_lite::pin_project;
 use std::error::Error;
 use std::pin::{Pin, pin};
@@ -23,6 +24,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// client begins with: HTTP/1.0 and 1.1, or HTTP/2 with prior knowledge or behind TLS's ALPN.
 ///
 /// In a drain, requests that have begun are answered to their end, within `drain_limit`, and clients are told: by `Connection: close` in HTTP/1.1, by GOAWAY in HTTP/2.
+/// When another process takes over, they are told in the same way about a second before the drain.
 /// Of a connection on which nothing has begun, all is answered that was readable as the drain began.
 pub fn serve<M, S, B>(make: M) -> Serve
 where
@@ -59,7 +61,7 @@ where
     let (io, service) = (Io::new(connection.clone()), Counted { connection: connection.clone(), service, is_http2 });
     if is_http2 {
         let mut serving = pin!(http2::Builder::new(here.clone()).timer(here).serve_connection(io, service));
-        if let Either::First(outcome) = select(serving.as_mut(), connection.draining()).await {
+        if let Either::First(outcome) = select(serving.as_mut(), connection.leaving()).await {
             return Ok(outcome?);
         }
         serving.as_mut().graceful_shutdown();
@@ -116,6 +118,13 @@ impl InHand {
     }
 }
 
+impl InHand {
+    /// Whether another process serves, so that a client of HTTP/1.1 is to come anew. In HTTP/2 GOAWAY says so.
+    fn sends_away(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.is_handed_over())
+    }
+}
+
 impl Drop for InHand {
     fn drop(&mut self) {
         if let Some(connection) = &self.connection {
@@ -156,9 +165,13 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let answer = ready!(this.answer.poll(context))?;
+        let mut answer = ready!(this.answer.poll(context))?;
         let in_hand = this.in_hand.take();
-        assert!(in_hand.is_some(), "a request is answered once");
+        let hand = in_hand.as_ref().expect("a request is answered once"); // reason: it is taken with the answer alone
+        if hand.sends_away() && answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+            // hyper closes behind it.
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         Poll::Ready(Ok(answer.map(|body| Working { body, in_hand })))
     }
 }

@@ -9,7 +9,9 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// The most rows of services on lanes that are told one by one. Where there are more, services are told for all lanes together (`lane="all"`), so that an
 /// answer stays below some megabytes.
@@ -18,9 +20,17 @@ pub(crate) const ROWS_MAX: usize = 512;
 /// Buckets of histograms: a bound each power of two up to this one.
 const BOUNDS: u32 = 40;
 
-/// A snapshot, to be encoded once.
+/// What counters of services' own mean, by service and name.
+pub(crate) type Meanings = Arc<BTreeMap<(String, String), &'static str>>;
+
+/// A snapshot, to be encoded once, and what the page does not hold.
 #[derive(Debug)]
-pub(crate) struct Families(pub Snapshot);
+pub(crate) struct Families {
+    pub snapshot: Snapshot,
+    pub meanings: Meanings,
+    /// Streams of the dashboard that ended for others.
+    pub displaced: u64,
+}
 
 /// Labels of a sample.
 type Labels = Vec<(String, String)>;
@@ -36,33 +46,36 @@ impl Collector for Families {
         for which in LaneHistogram::ALL {
             self.histogram(to, which)?;
         }
-        let rows = rows(&self.0);
+        let rows = rows(&self.snapshot);
         for &counter in ServiceCounter::ALL {
             let Some(family) = Family::declared("service", counter) else { continue };
             write(to, &family, rows.iter().map(|row| (row.labels.clone(), row.values.get(counter))))?;
         }
-        own(to, &rows)
+        own(to, &rows, &self.meanings)
     }
 }
 
 impl Families {
     fn lanes(&self) -> impl Iterator<Item = (Labels, &LaneSnapshot)> {
-        self.0.lanes.iter().enumerate().map(|(number, lane)| (vec![("lane".to_owned(), number.to_string())], lane))
+        self.snapshot.lanes.iter().enumerate().map(|(number, lane)| (vec![("lane".to_owned(), number.to_string())], lane))
     }
 
     fn told(&self, to: &mut DescriptorEncoder<'_>, told: Told) -> Result<(), fmt::Error> {
         let family = told.family();
         let of = |number: usize, lane: &LaneSnapshot| match told {
             Told::State => Some(lane.values.get(LaneCounter::LaneState)),
-            Told::LastTurn => self.0.age(lane),
-            Told::Stalled => Some(self.0.stalled(lane).unwrap_or(0)),
-            Told::Buckets => Some(self.0.steering.lanes.iter().filter(|&&owner| usize::from(owner) == number).count() as u64),
-            Told::Ready | Told::Started => None,
+            Told::LastTurn => self.snapshot.age(lane),
+            Told::Stalled => Some(self.snapshot.stalled(lane).unwrap_or(0)),
+            Told::Buckets => {
+                Some(self.snapshot.steering.lanes.iter().filter(|&&owner| usize::from(owner) == number).count() as u64)
+            }
+            Told::Ready | Told::Started | Told::Displaced => None,
         };
         let none = || Labels::new();
         match told {
-            Told::Ready => write(to, &family, [(none(), u64::from(health::ready(&self.0).is_good))].into_iter()),
-            Told::Started => write(to, &family, [(none(), self.0.started_unix_nanoseconds)].into_iter()),
+            Told::Ready => write(to, &family, [(none(), u64::from(health::ready(&self.snapshot).is_good))].into_iter()),
+            Told::Started => write(to, &family, [(none(), self.snapshot.started_unix_nanoseconds)].into_iter()),
+            Told::Displaced => write(to, &family, [(none(), self.displaced)].into_iter()),
             _ => {
                 let lanes = self.lanes().enumerate();
                 write(to, &family, lanes.filter_map(|(number, (labels, lane))| Some((labels, of(number, lane)?))))
@@ -129,11 +142,12 @@ fn rows(snapshot: &Snapshot) -> Vec<LabelledCounters<'_>> {
 }
 
 /// What services count of their own: a family for each name, in which samples of all lanes stand together.
-fn own(to: &mut DescriptorEncoder<'_>, rows: &[LabelledCounters<'_>]) -> Result<(), fmt::Error> {
+fn own(to: &mut DescriptorEncoder<'_>, rows: &[LabelledCounters<'_>], meanings: &Meanings) -> Result<(), fmt::Error> {
     let mut told: Vec<String> = Vec::new();
     for row in rows {
         for Value { name, kind, unit, .. } in row.values.all().skip(ServiceCounter::ALL.len()) {
-            let Some(family) = Family::own(row.service, name, kind, unit, "Of the service's own.") else { continue };
+            let meaning = meanings.get(&(row.service.to_owned(), name.to_owned())).unwrap_or(&"Of the service's own.");
+            let Some(family) = Family::own(row.service, name, kind, unit, meaning) else { continue };
             if told.contains(&family.stem) {
                 continue;
             }

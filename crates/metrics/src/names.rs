@@ -92,10 +92,12 @@ pub(crate) enum Told {
     LastTurn,
     Stalled,
     Buckets,
+    Displaced,
 }
 
 impl Told {
-    pub const ALL: [Self; 6] = [Self::Ready, Self::Started, Self::State, Self::LastTurn, Self::Stalled, Self::Buckets];
+    pub const ALL: [Self; 7] =
+        [Self::Ready, Self::Started, Self::Displaced, Self::State, Self::LastTurn, Self::Stalled, Self::Buckets];
 
     pub fn family(self) -> Family {
         let (scope, name, unit, meaning) = match self {
@@ -119,9 +121,16 @@ impl Told {
                 NANOSECONDS,
                 "How long a stalled lane has been in its turn; 0 for one that is not.",
             ),
+            Self::Displaced => (
+                "process",
+                "dashboard_streams_displaced",
+                "streams",
+                "Streams of the dashboard that ended because more look on than may: of the address that had most, the oldest.",
+            ),
             Self::Buckets => ("lane", "buckets", "buckets", "How many buckets of the table the lane serves."),
         };
-        Family::new(scope, name, unit, MetricType::Gauge, meaning)
+        let metric = if self == Self::Displaced { MetricType::Counter } else { MetricType::Gauge };
+        Family::new(scope, name, unit, metric, meaning)
     }
 }
 

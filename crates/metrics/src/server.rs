@@ -1,26 +1,33 @@
 //! The thread that answers, and what its clients can cost.
 
 mod clients;
+mod names;
 mod pages;
 
 use crate::error::Error;
+use crate::families::Meanings;
 use clients::{Client, Clients};
 use corelane::admin::watch::Reader;
+use corelane::lanes::Running;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use names::Names;
 use pages::{Pages, Parts};
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::MissedTickBehavior;
 
 pub use clients::CLIENTS_MAX;
@@ -42,15 +49,23 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where to listen. Whoever reaches these addresses reads what the program counts: nobody is asked who they are, so they belong on loopback, or on a
 /// network of operators.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listen {
     /// For metrics and health: `/metrics`, `/livez`, `/readyz`.
     pub metrics: Option<SocketAddr>,
     /// For the dashboard: `/`. May be the same as that for metrics.
     pub dashboard: Option<SocketAddr>,
+    /// Names by which these may be asked for, beside addresses and names without a dot. Who asks by another name is refused (421), because a page of another
+    /// site may have a browser ask so (DNS rebinding).
+    pub names: Vec<String>,
 }
 
 impl Listen {
+    /// Its addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.places().into_iter().map(|(address, _)| address)
+    }
+
     /// Each address once.
     fn places(&self) -> Vec<(SocketAddr, Parts)> {
         match (self.metrics, self.dashboard) {
@@ -63,6 +78,32 @@ impl Listen {
                 metrics.into_iter().chain(dashboard).collect()
             }
         }
+    }
+}
+
+/// That nobody more is to be accepted, because another process does.
+#[derive(Debug, Default)]
+struct Left {
+    is_so: AtomicBool,
+    told: Notify,
+}
+
+impl Left {
+    fn leave(&self) {
+        self.is_so.store(true, Ordering::Release);
+        self.told.notify_waiters();
+    }
+
+    /// The next who connects; none if others accept from now on.
+    async fn accept(&self, listener: &tokio::net::TcpListener) -> Option<io::Result<(TcpStream, SocketAddr)>> {
+        let mut told = pin!(self.told.notified());
+        poll_fn(|context| {
+            if told.as_mut().poll(context).is_ready() || self.is_so.load(Ordering::Acquire) {
+                return Poll::Ready(None);
+            }
+            listener.poll_accept(context).map(Some)
+        })
+        .await
     }
 }
 
@@ -83,12 +124,48 @@ impl Server {
         for (address, parts) in listen.places() {
             listeners.push((listen_at(address).map_err(|source| Error::Listen { address, source })?, parts));
         }
+        Self::serve_at(listeners, reader, listen, Meanings::default(), Arc::default())
+    }
+
+    /// Serves what these lanes count, at the listeners that were handed over for its addresses or at its own, and hands them on to the process that takes over.
+    /// It accepts nobody then.
+    ///
+    /// # Errors
+    /// As of [`Server::start`].
+    pub fn beside(running: &mut Running, listen: &Listen) -> Result<Self, Error> {
+        let started = |source| Error::Start { source };
+        let reader = Reader::of(running.counters()).map_err(|error| started(io::Error::other(error)))?;
+        let (mut listeners, left) = (Vec::new(), Arc::<Left>::default());
+        for (address, parts) in listen.places() {
+            let handed = running.listeners(address);
+            let own = if handed.is_empty() { vec![listen_at(address)] } else { handed.into_iter().map(bounded).collect() };
+            for listener in own {
+                let listener = listener.map_err(|source| Error::Listen { address, source })?;
+                let left = left.clone();
+                running.hand_over_listener(&listener, move || left.leave()).map_err(started)?;
+                listeners.push((listener, parts));
+            }
+        }
+        let counted = running.counted().iter();
+        let own = counted.flat_map(|(service, all)| all.iter().map(|one| ((service.clone(), one.name.to_owned()), one.meaning)));
+        Self::serve_at(listeners, reader, listen, Arc::new(own.collect()), left)
+    }
+
+    fn serve_at(
+        listeners: Vec<(TcpListener, Parts)>,
+        reader: Reader,
+        listen: &Listen,
+        meanings: Meanings,
+        left: Arc<Left>,
+    ) -> Result<Self, Error> {
         let started = |source| Error::Start { source };
         let place = |(listener, parts): &(TcpListener, Parts)| Ok((listener.local_addr()?, *parts));
         let places = listeners.iter().map(place).collect::<Result<_, _>>().map_err(started)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(started)?;
         let (end, ended) = oneshot::channel();
-        let body = move || serve(&runtime, reader, listeners, ended);
+        let clients = Arc::new(Clients::default());
+        let pages = Pages::new(reader, Names::new(listen.names.iter().cloned()), meanings, clients.clone());
+        let body = move || serve(&runtime, Arc::new(pages), listeners, (clients, left), ended);
         let thread = std::thread::Builder::new().name("corelane-http".to_owned()).spawn(body).map_err(started)?;
         Ok(Self { places, thread: Some((end, thread)) })
     }
@@ -113,7 +190,11 @@ impl Drop for Server {
 }
 
 fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = TcpListener::bind(address)?;
+    bounded(TcpListener::bind(address)?)
+}
+
+/// Who does not read is soon known.
+fn bounded(listener: TcpListener) -> io::Result<TcpListener> {
     listener.set_nonblocking(true)?;
     // Those that are accepted have it from this one.
     let same = OwnedFd::from(listener.try_clone()?);
@@ -121,16 +202,20 @@ fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-fn serve(runtime: &Runtime, reader: Reader, listeners: Vec<(TcpListener, Parts)>, ended: oneshot::Receiver<()>) {
+fn serve(
+    runtime: &Runtime,
+    pages: Arc<Pages>,
+    listeners: Vec<(TcpListener, Parts)>,
+    (clients, left): (Arc<Clients>, Arc<Left>),
+    ended: oneshot::Receiver<()>,
+) {
     runtime.block_on(async {
-        let clients = Arc::new(Clients::default());
-        let pages = Arc::new(Pages::new(reader, clients.clone()));
         if listeners.iter().any(|(_, parts)| parts.dashboard) {
             pages.look();
             tokio::spawn(look(pages.clone()));
         }
         for (listener, parts) in listeners {
-            tokio::spawn(accept(listener, parts, pages.clone(), clients.clone()));
+            tokio::spawn(accept(listener, parts, pages.clone(), (clients.clone(), left.clone())));
         }
         // An error is the same: who would tell has gone.
         let _ = ended.await;
@@ -149,12 +234,12 @@ async fn look(pages: Arc<Pages>) {
     }
 }
 
-async fn accept(listener: TcpListener, parts: Parts, pages: Arc<Pages>, clients: Arc<Clients>) {
+async fn accept(listener: TcpListener, parts: Parts, pages: Arc<Pages>, (clients, left): (Arc<Clients>, Arc<Left>)) {
     // reason: it was made for this, on a runtime that waits for sockets.
     let listener = tokio::net::TcpListener::from_std(listener).expect("a listener is one");
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => clients.admit(|client| talk(stream, parts, pages.clone(), client)).await,
+    while let Some(accepted) = left.accept(&listener).await {
+        match accepted {
+            Ok((stream, from)) => clients.admit(from.ip(), |client| talk(stream, parts, pages.clone(), client)).await,
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }
@@ -191,7 +276,7 @@ mod tests {
             ..Description::default()
         });
         let page = page.unwrap();
-        let pages = Pages::new(Reader::of(&page).unwrap(), Arc::default());
+        let pages = Pages::new(Reader::of(&page).unwrap(), Names::default(), Meanings::default(), Arc::default());
         (page, Arc::new(pages))
     }
 
@@ -211,7 +296,8 @@ mod tests {
                 let (stream, _) = listener.accept().unwrap();
                 stream.set_nonblocking(true).unwrap();
                 let began = tokio::time::Instant::now();
-                let talk = talk(TcpStream::from_std(stream).unwrap(), parts, pages.clone(), Arc::default());
+                let talk =
+                    talk(TcpStream::from_std(stream).unwrap(), parts, pages.clone(), Arc::new(Client::of([127, 0, 0, 1].into())));
                 let ended = tokio::time::timeout(100 * PATIENCE, talk).await;
                 assert!(ended.is_ok(), "{question:?} ends");
                 assert_eq!(began.elapsed() >= PATIENCE, has_patience, "{question:?}");

@@ -36,7 +36,7 @@ fn set(page: &Page, lane: usize, state: LaneState, last_turn: u64) {
 }
 
 fn serve(page: &Page) -> (Server, SocketAddr) {
-    let listen = Listen { metrics: Some("127.0.0.1:0".parse().unwrap()), dashboard: None };
+    let listen = Listen { metrics: Some("127.0.0.1:0".parse().unwrap()), ..Listen::default() };
     let server = Server::start(Reader::of(page).unwrap(), &listen).unwrap();
     let (what, address) = server.places().next().unwrap();
     assert_eq!(what, "metrics");
@@ -100,7 +100,11 @@ fn every_counter_is_told_once_by_its_name_and_with_its_value() {
     }
     let types: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
     let declared = LaneCounter::ALL.len() - 4 + ServiceCounter::ALL.len() + LaneHistogram::ALL.len();
-    assert_eq!(types.len(), declared + 6 + 2, "all but the four marks, six that are told in other words, and two services' own");
+    assert_eq!(
+        types.len(),
+        declared + 7 + 2,
+        "all but the four marks, seven that are told in other words, and two services' own"
+    );
     assert!(types.iter().enumerate().all(|(at, one)| !types[..at].contains(one)), "each once");
 }
 
@@ -165,6 +169,9 @@ fn what_is_no_such_question_is_refused() {
     let said = answer(stream).unwrap_or_default();
     assert!(said.is_empty() || status(&said) == "431", "{said}");
     assert_eq!(status(&get(address, "/livez")), "200");
+    // As a page of another site may have a browser do, whose name it has mean this address.
+    let rebound = refused("GET /metrics HTTP/1.1\r\nHost: evil.example:9100\r\n\r\n");
+    assert!(status(&rebound) == "421" && !rebound.contains("corelane_"), "{rebound}");
 }
 
 /// As many as there may be who ask for much and read nothing.
@@ -208,7 +215,7 @@ fn an_end_breaks_off_who_is_there_and_frees_the_address() {
     drop(server);
     assert_eq!(answer(waiting), None);
     assert!(TcpStream::connect(address).is_err());
-    let again = Listen { metrics: Some(address), dashboard: None };
+    let again = Listen { metrics: Some(address), ..Listen::default() };
     let taken = std::net::TcpListener::bind(address).unwrap();
     let error = Server::start(Reader::of(&page).unwrap(), &again).unwrap_err();
     assert!(error.to_string().contains(&address.to_string()), "{error}");

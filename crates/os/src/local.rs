@@ -1,5 +1,7 @@
 //! Sockets of this machine (unix(7)), for threads that may wait.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{self, AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::geteuid;
@@ -37,7 +39,34 @@ pub fn end_listening(listener: &UnixListener) {
     assert!(ended.is_ok(), "a socket that listens can be ended");
 }
 
+/// Whether nobody holds the other end any more, or both directions were shut down there (poll(2)).
+pub fn has_gone(stream: &UnixStream) -> bool {
+    let mut polled = [PollFd::new(stream, PollFlags::empty())];
+    // What cannot be asked is as good as gone.
+    retry_on_intr(|| poll(&mut polled, Some(&Timespec::default()))).is_err() || polled[0].revents().contains(PollFlags::HUP)
+}
+
 /// Whether the other end was connected by this user, or by root (SO_PEERCRED).
 pub fn is_ours(stream: &UnixStream) -> bool {
     socket_peercred(stream).is_ok_and(|peer| peer.uid == geteuid() || peer.uid.is_root())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::Shutdown;
+
+    #[test]
+    fn an_end_that_is_there_is_told_from_one_that_has_gone() {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        other.write_all(b"words").unwrap();
+        one.shutdown(Shutdown::Read).unwrap();
+        assert!(!has_gone(&one), "it may still listen");
+        drop(other);
+        assert!(has_gone(&one));
+        let (one, other) = UnixStream::pair().unwrap();
+        other.shutdown(Shutdown::Both).unwrap();
+        assert!(has_gone(&one));
+    }
 }

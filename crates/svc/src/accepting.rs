@@ -158,6 +158,9 @@ impl Served {
         let (about, peer) = (found.begin_about(), found.connection.peer.clone());
         let session = self.fenced_call(kit, &about, |port: &mut dyn StreamPort, cx| port.open(cx, &peer)).0;
         self.begin_session(kit, index, session);
+        if self.table.handed_over {
+            self.tell_handed_over(kit, index);
+        }
     }
 
     /// Gives a connection its session; without one, or after a panic, it ends.

@@ -22,6 +22,7 @@ pub(crate) enum Callback {
     /// What the connection is told lies in the post.
     Message,
     Draining,
+    HandedOver,
     /// A ticket has expired: another one for the same request, and the token of its hold.
     Expired(Ticket, u64),
     /// What has begun to come did not come in time.
@@ -225,6 +226,10 @@ impl<S: StreamService> StreamPort for Sessions<S> {
             Callback::Overdue => service.overdue(cx, session, input, output),
             Callback::Draining => {
                 service.draining(cx, session, output);
+                Next::Continue
+            }
+            Callback::HandedOver => {
+                service.handed_over(cx, session, output);
                 Next::Continue
             }
         }

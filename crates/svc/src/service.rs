@@ -107,6 +107,11 @@ pub trait StreamService: Sized + 'static {
     /// The lane has begun to drain; what has arrived is still answered. Called for each connection.
     fn draining(&mut self, _cx: &mut Cx<'_, Self::Talk>, _session: &mut Self::Session, _output: &mut Output) {}
 
+    /// Another process serves at these addresses from now on. This connection is served as before, until the lane drains about a second later. A protocol in
+    /// which a server may send its clients elsewhere does so with its next answer (HTTP: `Connection: close`), so that no client asks just as the drain closes
+    /// its connection. Called for each accepted connection, and for those that are accepted later.
+    fn handed_over(&mut self, _cx: &mut Cx<'_, Self::Talk>, _session: &mut Self::Session, _output: &mut Output) {}
+
     /// The connection has ended. Called once for each session; [`Cx::fault`] says why, if its ending is `Error`.
     fn closed(&mut self, _cx: &mut Cx<'_, Self::Talk>, _session: Self::Session, _ending: Ending) {}
 

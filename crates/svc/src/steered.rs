@@ -5,6 +5,8 @@ use crate::error::Error;
 use crate::flows::Flows;
 use crate::outgoing::Outgoing;
 use crate::places::TransportAddress;
+use crate::port::Callback;
+use crate::served::Served;
 use crate::services::Services;
 use crate::steering::{Command, Reply, Selection, Steer, Visit, descriptor_of};
 use corelane_lane::Kit;
@@ -86,6 +88,10 @@ impl Services {
         for socket in self.served.table.served_sockets() {
             driver.leave_behind(socket);
         }
+        self.served.table.handed_over = true;
+        for index in self.served.table.connections.indices().collect::<Vec<_>>() {
+            self.served.tell_handed_over(kit, index);
+        }
         self.leave(kit, reply);
     }
 
@@ -140,5 +146,22 @@ impl Services {
             }
         }
         Ok(())
+    }
+}
+
+impl Served {
+    /// Tells the service of a connection that was accepted that another process serves in its place; one in its handshake is told when it opens.
+    pub(crate) fn tell_handed_over(&mut self, kit: &mut Kit, index: u32) {
+        let found = self.table.there(index);
+        let machine = &found.connection.machine;
+        if machine.is_in_handshake()
+            || machine.is_outgoing()
+            || !machine.serves_input()
+            || found.connection.session.get().is_none()
+        {
+            return;
+        }
+        self.call(kit, index, Callback::HandedOver);
+        self.table.there(index).mark_dirty();
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct LaneTable {
     pub(crate) notices: VecDeque<Note>,
     pub(crate) nudges: Nudges,
     pub(crate) draining: bool,
+    /// Another process serves at the lane's addresses.
+    pub(crate) handed_over: bool,
     /// Why the connection that is ending failed.
     pub(crate) fault: Option<Fault>,
 }
@@ -58,6 +60,7 @@ impl LaneTable {
             notices: VecDeque::new(),
             nudges: Nudges::default(),
             draining: false,
+            handed_over: false,
             fault: None,
         }
     }

@@ -6,7 +6,7 @@ use corelane_lane::{Control, Ear, Homing, Kit, Lane, Order, Report, Tell, Turn a
 use corelane_seam::parcel::Post;
 use corelane_seam::{Arena, Record};
 use corelane_sim::{Peer, SimDriver, Turn, World};
-use corelane_svc::{Exchange, Limits, Services, Side, Steer, StreamService, Transform};
+use corelane_svc::{Command, Exchange, Limits, Services, Side, Steer, StreamService, Transform};
 use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, Snapshot};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -222,6 +222,14 @@ impl Rig {
     /// Tells the lanes to drain.
     pub fn begin_drain(&self) {
         self.control.give(Order::Drain);
+    }
+
+    /// Tells the lanes that another process serves at their addresses, as a take-over does: nobody new comes here, and who is here is served on.
+    pub fn hand_over(&self) {
+        for lane in 0..self.lanes.len() {
+            // A lane that has ended hears nothing.
+            let _ = self.tell.tell(lane, Steer { command: Command::HandOver, reply: Box::new(drop) });
+        }
     }
 
     /// Whether nothing of the lanes' memory is held any more, as it must be when they have ended.

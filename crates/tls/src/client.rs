@@ -224,7 +224,7 @@ impl Caller {
         move |side, peer| {
             let connect = || program.name_of(peer).and_then(|name| call(&config, name));
             (side == Side::Client).then(|| match connect() {
-                Ok(tls) => Box::new(OnLane { tls, clock: clock.clone() }) as Box<dyn Transform>,
+                Ok(tls) => Box::new(OnLane { tls, clock: clock.clone(), handshake: None }) as Box<dyn Transform>,
                 Err(error) => Box::new(Refuses(error)),
             })
         }

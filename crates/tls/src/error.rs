@@ -1,7 +1,8 @@
 //! What keeps a server, or a client, from speaking TLS.
 
+use rustls::pki_types::pem;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a server, or a client, cannot speak TLS with what it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,18 @@ pub enum Error {
         /// What.
         what: String,
     },
+}
+
+impl Error {
+    /// A file that does not hold `what` in PEM.
+    pub(crate) fn pem(path: &Path, error: pem::Error, what: &str) -> Self {
+        let why = match error {
+            pem::Error::Io(error) => error.to_string(),
+            pem::Error::NoItemsFound => format!("holds no {} in PEM", what.trim_start_matches("a ")),
+            error => format!("holds what is no PEM of {what}: {error}"),
+        };
+        Self::File { path: path.to_owned(), why }
+    }
 }
 
 impl fmt::Display for Error {

@@ -18,8 +18,9 @@ use std::sync::Arc;
 pub struct Server(Settings);
 
 impl Server {
-    /// A server with these identities: who asks for a name is shown the first whose certificate has it, and who asks for none, or for
-    /// another, the first of all. It lets everybody in, speaks no protocol by name, and its cryptography is ring's.
+    /// A server with these identities. A client that asks for a name is shown the first whose certificate has the name and whose signatures the client
+    /// verifies (RFC 8446, section 4.4.2.2), so certificates of ECDSA and of RSA may stand side by side. Who asks for no name, or for another, is shown the
+    /// first of all that it verifies. It lets everybody in, speaks no protocol by name, and its cryptography is ring's.
     pub fn new(files: impl IntoIterator<Item = Pem>) -> Self {
         let provider = Arc::new(usual());
         let files = files.into_iter().collect();
@@ -81,7 +82,7 @@ impl Served {
     pub fn before(self, lanes: Lanes) -> Result<Lanes, corelane::Error> {
         let lane = self.clone();
         let (giving, taking) = (self.clone(), self.clone());
-        let lanes = lanes.keepsake(self.0.name(), move || giving.0.keepsake(), move |bytes| taking.0.inherit(bytes));
+        let lanes = lanes.keepsake(move || giving.0.keepsake(), move |name, keys| taking.0.inherit(name, keys));
         let lanes = lanes.transform(move |_lane| lane.lane())?;
         Ok(lanes.beside(move || {
             let notes = self.notes().into_iter().map(|note| Degraded::CertificateOutOfDate.note(note));

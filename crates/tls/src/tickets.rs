@@ -1,17 +1,25 @@
 //! Sessions that clients keep: tickets that any lane opens, sealed by the provider's own AEAD with a key that all lanes derive alike.
+//!
+//! A ticket also says since when its session lasts, and where in it the client's certificates lie. Each resumption issues another ticket. So without the
+//! first, sessions would go on for ever; without the second, they would outlive the certificates and authorities by which they began (RFC 8446, section 4.6.1).
 
 use crate::Error;
 use crate::clock::Clock;
+use crate::session::{Current, Origin, opened, written};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::cipher::{AeadKey, InboundOpaqueMessage, Iv, NONCE_LEN, OutboundChunks, OutboundPlainMessage};
 use rustls::crypto::tls13::expand;
 use rustls::server::ProducesTickets;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::time_provider::TimeProvider;
 use rustls::{ContentType, ProtocolVersion, SupportedCipherSuite, Tls13CipherSuite};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Seconds after which another key seals; what was sealed with the one before is opened as long again.
 pub(crate) const PERIOD_SECONDS: u32 = 6 * 60 * 60;
+/// Seconds that a session lasts in all, from the handshake in which certificates were shown: over so many tickets. Then certificates are shown again.
+pub(crate) const SESSION_SECONDS_MAX: u32 = 24 * 60 * 60;
 /// How far another lane's turn may be ahead, in nanoseconds.
 const AHEAD: u64 = 60_000_000_000;
 /// Bytes of a ticket before what is sealed: the period, and the nonce.
@@ -53,6 +61,11 @@ impl Keys {
         let mut secret = Secret::default();
         provider.secure_random.fill(&mut secret).map_err(|_| lacks("has no randomness now"))?;
         Ok(Self { suite, period: 0, secret, before: None })
+    }
+
+    /// A hash, to name things by.
+    pub(crate) fn hash(&self, bytes: &[u8]) -> impl AsRef<[u8]> + use<> {
+        self.suite.common.hash_provider.hash(bytes)
     }
 
     /// What another process of this machine needs to open what this one has sealed, and the other way round: suite, period, secret, and the key before.
@@ -135,14 +148,38 @@ pub(crate) struct Tickets {
     provider: Arc<CryptoProvider>,
     clock: Arc<Clock>,
     ring: Ring,
+    /// Whose handshake it is.
+    current: Arc<Current>,
+    /// Looks again at the certificates of who comes back.
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
     /// This lane's copy, so that lanes meet once a period. Nobody else takes this lock.
     keys: Mutex<Keys>,
 }
 
 impl Tickets {
-    pub(crate) fn new(provider: Arc<CryptoProvider>, clock: Arc<Clock>, ring: Ring) -> Self {
+    pub(crate) fn new(
+        provider: Arc<CryptoProvider>,
+        clock: Arc<Clock>,
+        ring: Ring,
+        current: Arc<Current>,
+        verifier: Option<Arc<dyn ClientCertVerifier>>,
+    ) -> Self {
         let keys = Mutex::new(held(&ring).clone());
-        Self { provider, clock, ring, keys }
+        Self { provider, clock, ring, current, verifier, keys }
+    }
+
+    /// Whether a session of this origin may go on now.
+    fn goes_on(&self, origin: &Origin) -> bool {
+        let lasts = self.clock.monotonic().saturating_sub(origin.began.unwrap_or(0));
+        if lasts >= u64::from(SESSION_SECONDS_MAX) * 1_000_000_000 {
+            return false;
+        }
+        let Some(verifier) = &self.verifier else { return origin.chain.is_empty() };
+        match (origin.chain.split_first(), self.clock.current_time()) {
+            (Some((first, others)), Some(now)) => verifier.verify_client_cert(first, others, now).is_ok(),
+            (None, Some(_)) => !verifier.client_auth_mandatory(),
+            (_, None) => false,
+        }
     }
 
     /// The keys, of `period` or a later one.
@@ -174,8 +211,11 @@ impl ProducesTickets for Tickets {
     fn encrypt(&self, session: &[u8]) -> Option<Vec<u8>> {
         let mut nonce = [0; NONCE_LEN];
         self.provider.secure_random.fill(&mut nonce).ok()?;
-        let fits = session.len() <= SESSION_BYTES_MAX;
-        fits.then(|| self.keys(period_at(self.clock.monotonic())).seal(nonce, session)).flatten()
+        let now = self.clock.monotonic();
+        let Origin { began, chain } = self.current.origin();
+        let plain = written(began.unwrap_or(now), &chain, session)?;
+        let fits = plain.len() <= SESSION_BYTES_MAX;
+        fits.then(|| self.keys(period_at(now)).seal(nonce, &plain)).flatten()
     }
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
@@ -185,7 +225,11 @@ impl ProducesTickets for Tickets {
         if ticket.len() > HEAD + SESSION_BYTES_MAX + RECORD_HEAD + KEY_BYTES || named > latest {
             return None;
         }
-        self.keys(named.max(period_at(now))).open(ticket)
+        let plain = self.keys(named.max(period_at(now))).open(ticket)?;
+        let (origin, session) = opened(&plain)?;
+        let session = self.goes_on(&origin).then(|| session.to_vec())?;
+        self.current.set(origin);
+        Some(session)
     }
 }
 
@@ -206,18 +250,47 @@ impl fmt::Debug for Keys {
 mod tests {
     use super::*;
     use corelane::Instant;
+    use rustls::client::danger::HandshakeSignatureValid;
+    use rustls::pki_types::{CertificateDer, UnixTime};
+    use rustls::server::danger::ClientCertVerified;
+    use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, SignatureScheme};
     use std::time::Duration;
 
     const PERIOD: u64 = PERIOD_SECONDS as u64 * 1_000_000_000;
+
+    fn of_anybody(clock: Arc<Clock>, ring: Ring) -> Tickets {
+        Tickets::new(Arc::new(rustls::crypto::ring::default_provider()), clock, ring, Arc::default(), None)
+    }
 
     fn lanes(count: usize) -> (Ring, Vec<(Arc<Clock>, Tickets)>) {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let ring: Ring = Arc::new(Mutex::new(Keys::new(&provider).unwrap()));
         let lane = |_| {
             let clock = Arc::new(Clock::default());
-            (clock.clone(), Tickets::new(provider.clone(), clock, ring.clone()))
+            (clock.clone(), of_anybody(clock, ring.clone()))
         };
         (ring.clone(), (0..count).map(lane).collect())
+    }
+
+    /// Each resumption is another connection, which knows nothing but what its ticket says.
+    #[test]
+    fn a_session_ends_a_day_after_its_certificates_were_shown_however_many_tickets_it_had() {
+        let (_, lanes) = lanes(1);
+        let [(clock, tickets)] = &lanes[..] else { unreachable!("a lane was made") };
+        let hour = |hour: u64| clock.set(Instant::from_nanoseconds(hour * 3_600_000_000_000), Duration::ZERO);
+        hour(1);
+        let mut ticket = tickets.encrypt(b"a session").unwrap();
+        for hours in 2..25 {
+            hour(hours);
+            tickets.current.set(Origin::default());
+            assert!(tickets.decrypt(&ticket).is_some(), "hour {hours}");
+            ticket = tickets.encrypt(b"a session").unwrap();
+        }
+        hour(25);
+        tickets.current.set(Origin::default());
+        assert_eq!(tickets.decrypt(&ticket), None);
+        ticket = tickets.encrypt(b"another session").unwrap();
+        assert!(tickets.decrypt(&ticket).is_some(), "who shows certificates again begins anew");
     }
 
     #[test]
@@ -249,10 +322,9 @@ mod tests {
         held(&next).inherit(&other);
         assert_eq!(held(&next).period, 0, "of another suite");
         held(&next).inherit(&[&keepsake[..], b"what comes later"].concat());
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let clock = Arc::new(Clock::default());
         clock.set(Instant::from_nanoseconds(PERIOD), Duration::ZERO);
-        assert_eq!(Tickets::new(provider, clock, next).decrypt(&ticket).unwrap(), b"a session");
+        assert_eq!(of_anybody(clock, next).decrypt(&ticket).unwrap(), b"a session");
         assert_eq!(new[0].1.decrypt(&ticket), None, "its lanes have copies from before");
     }
 
@@ -272,6 +344,70 @@ mod tests {
         assert_eq!(held(&ring).period, 8);
     }
 
+    /// Believes in everybody until a second.
+    #[derive(Debug)]
+    struct Until(u64);
+
+    impl ClientCertVerifier for Until {
+        fn root_hint_subjects(&self) -> &[DistinguishedName] {
+            &[]
+        }
+
+        fn verify_client_cert(
+            &self,
+            first: &CertificateDer<'_>,
+            others: &[CertificateDer<'_>],
+            now: UnixTime,
+        ) -> Result<ClientCertVerified, rustls::Error> {
+            assert_eq!((&first[..], others.len()), (&b"certificate"[..], 0));
+            let is_late = now.as_secs() >= self.0;
+            if is_late { Err(CertificateError::Expired.into()) } else { Ok(ClientCertVerified::assertion()) }
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            unreachable!("a ticket has no signature")
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            unreachable!("a ticket has no signature")
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn a_certificate_is_looked_at_again_when_its_client_comes_back() {
+        let (ring, lanes) = lanes(1);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let (clock, current) = (Arc::new(Clock::default()), Arc::new(Current::default()));
+        let verifier: Option<Arc<dyn ClientCertVerifier>> = Some(Arc::new(Until(100)));
+        let tickets = Tickets::new(provider, clock.clone(), ring, current.clone(), verifier);
+        clock.set(Instant::from_nanoseconds(1), Duration::from_secs(99));
+        current.set(Origin { began: None, chain: vec![b"certificate".to_vec().into()] });
+        let session = b"a session of certificate";
+        let ticket = tickets.encrypt(session).unwrap();
+        current.set(Origin::default());
+        assert_eq!(tickets.decrypt(&ticket).as_deref(), Some(&session[..]));
+        let next = tickets.encrypt(session).unwrap();
+        clock.set(Instant::from_nanoseconds(2), Duration::from_secs(100));
+        assert_eq!([&ticket, &next].map(|ticket| tickets.decrypt(ticket)), [None, None], "expired, over any number of tickets");
+        // Where nobody was asked, nobody is known.
+        let unknown = lanes[0].1.encrypt(b"a session").unwrap();
+        assert_eq!(tickets.decrypt(&unknown), None);
+    }
+
     #[test]
     fn who_names_a_period_to_come_does_not_bring_it_about() {
         let (ring, lanes) = lanes(1);
@@ -284,8 +420,9 @@ mod tests {
     #[test]
     fn no_ticket_is_made_of_what_would_not_fit() {
         let (_, lanes) = lanes(1);
-        assert_eq!(lanes[0].1.encrypt(&[7; SESSION_BYTES_MAX + 1]), None);
-        let most = lanes[0].1.encrypt(&[7; SESSION_BYTES_MAX]).unwrap();
-        assert_eq!(lanes[0].1.decrypt(&most).unwrap().len(), SESSION_BYTES_MAX);
+        let room = SESSION_BYTES_MAX - written(0, &[], &[]).unwrap().len();
+        assert_eq!(lanes[0].1.encrypt(&vec![7; room + 1]), None);
+        let most = lanes[0].1.encrypt(&vec![7; room]).unwrap();
+        assert_eq!(lanes[0].1.decrypt(&most).unwrap().len(), room);
     }
 }

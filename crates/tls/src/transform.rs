@@ -69,6 +69,11 @@ impl Tls {
         Self { asks_for: Some(name), ..self }
     }
 
+    /// Whether the handshake is over.
+    pub(crate) fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
     /// Opens records for the service, in a handshake one; true if it has done its share.
     fn receive(&mut self, passage: &mut Passage<'_>) -> Result<bool, TransformError> {
         self.look_at_first(passage)?;

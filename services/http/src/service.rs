@@ -197,6 +197,10 @@ impl<A: Application> StreamService for Http<A> {
         session.is_last = true;
     }
 
+    fn handed_over(&mut self, _cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, _output: &mut Output) {
+        session.is_last = true;
+    }
+
     fn closed(&mut self, cx: &mut Cx<'_, A::Talk>, session: Session<A>, _ending: Ending) {
         self.desk.look(cx);
         if let Some(Active::Running(mut running)) = session.active.map(|active| self.unboxed(active)) {

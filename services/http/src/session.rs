@@ -10,7 +10,7 @@ use corelane_wire::http1::{Body, Requests};
 pub struct Session<A: Application> {
     /// What is under way; none between requests.
     pub(crate) active: Option<Box<Active<A>>>,
-    /// The lane drains: the next answer is the last one.
+    /// The lane drains, or another process serves in its place: the answer to the last request that has come is the last one, and says so.
     pub(crate) is_last: bool,
 }
 

@@ -172,6 +172,18 @@ impl Connection {
     pub async fn draining(&self) {
         poll_fn(|context| self.link.poll_left(context)).await
     }
+
+    /// Waits until clients of this connection are to come anew: another process has taken over ([`Connection::is_handed_over`]), or as of
+    /// [`Connection::draining`]. One task waits for either.
+    pub async fn leaving(&self) {
+        poll_fn(|context| self.link.poll_leaves(context)).await
+    }
+
+    /// Whether another process serves in place of this one. The connection is served until the drain, about a second later. A protocol in which a server may
+    /// send its clients elsewhere does so with its next answer.
+    pub fn is_handed_over(&self) -> bool {
+        self.link.is_handed_over()
+    }
 }
 
 impl Drop for Connection {

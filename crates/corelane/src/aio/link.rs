@@ -142,6 +142,8 @@ struct Own {
     holds_input: bool,
     /// A drain has left its end to its task, for which somebody may wait.
     is_left_to_task: bool,
+    /// Another process serves in place of this one.
+    is_handed_over: bool,
     drainer: Option<Waker>,
     speech: Speech,
     fate: Fate,
@@ -180,6 +182,7 @@ impl Link {
             outlives_drain: false,
             holds_input: false,
             is_left_to_task: false,
+            is_handed_over: false,
             drainer: None,
             speech: Speech::Goes,
             fate: Fate::Lives,
@@ -330,6 +333,15 @@ impl Link {
         }
         store(&mut own.drainer, context);
         Poll::Pending
+    }
+
+    /// The same, or whether another process serves in place of this one.
+    pub(super) fn poll_leaves(&self, context: &Context<'_>) -> Poll<()> {
+        if self.is_handed_over() { Poll::Ready(()) } else { self.poll_left(context) }
+    }
+
+    pub(super) fn is_handed_over(&self) -> bool {
+        self.own.borrow().is_handed_over
     }
 
     /// How many bytes may be written.
@@ -531,6 +543,13 @@ impl Link {
         if own.is_left_to_task {
             own.drainer.take().iter().for_each(|waker| cx.wake(waker));
         }
+    }
+
+    /// Another process serves in place of this one.
+    pub(super) fn handed_over<T: Talk>(&self, cx: &mut Cx<'_, T>) {
+        let own = &mut *self.own.borrow_mut();
+        own.is_handed_over = true;
+        own.drainer.take().iter().for_each(|waker| cx.wake(waker));
     }
 
     /// All output has left.

@@ -411,6 +411,10 @@ impl<T: Talk, C: OwnCounter> StreamService for Serve<T, C> {
         link.drains(cx);
     }
 
+    fn handed_over(&mut self, cx: &mut Cx<'_, T>, link: &mut Rc<Link>, _output: &mut Output) {
+        link.handed_over(cx);
+    }
+
     fn drain_began(&mut self, cx: &mut Cx<'_, T>) {
         self.is_draining = true;
         let Some(Lane { shared }) = &self.lane else { return };

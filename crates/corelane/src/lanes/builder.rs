@@ -17,6 +17,7 @@ use corelane_svc::{
     DatagramService, LANE_CONNECTIONS_MAX, Limits, MakeTransform, Peer, Services, Side, StreamService, Transform,
 };
 use corelane_watch::{Declaration, ServiceRow};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,6 +77,8 @@ pub struct Lanes {
     pub(crate) packet: Option<PacketPort>,
     pub(crate) join: bool,
     pub(crate) handed: Vec<Handed>,
+    /// Where the program itself listens.
+    pub(crate) listens_also: Vec<SocketAddr>,
     pub(crate) v6_only: bool,
     pub(crate) own_descriptors: bool,
     pub(crate) steering: Settings,
@@ -106,6 +109,7 @@ impl Lanes {
             packet: None,
             join: false,
             handed: Vec::new(),
+            listens_also: Vec::new(),
             v6_only: false,
             own_descriptors: true,
             steering: Settings::default(),
@@ -167,6 +171,13 @@ impl Lanes {
     /// turn, and lane 0 takes its datagrams, so no table gives their flows to lanes. Who comes when the lanes end waits in it for the next process.
     pub fn handed_over(mut self, sockets: Vec<Handed>) -> Self {
         self.handed = sockets;
+        self
+    }
+
+    /// The program listens for connections at these addresses itself, beside its services. Sockets that were handed over for them are for
+    /// [`Running::listeners`](crate::lanes::Running::listeners), and are not refused as nobody's.
+    pub fn listens_also(mut self, at: impl IntoIterator<Item = SocketAddr>) -> Self {
+        self.listens_also.extend(at);
         self
     }
 
@@ -400,15 +411,15 @@ impl Lanes {
         self
     }
 
-    /// Has something small (at most 4 KiB) go over to the process that takes over, by this name: `give` says it there, and `take` hears what the process before
-    /// has given, before the lanes begin. What is heard may come from another version, so `take` passes over what it cannot read.
+    /// Has something small (at most 4 KiB) go over to the process that takes over. `give` is called there and returns its name and its bytes. `take` hears, before
+    /// the lanes begin, the name and bytes of each that the process before has given, and returns whether this one is its own: it then gets no other. A name says
+    /// all that must be the same in both processes for the bytes to be of use. What is heard may come from another version, so `take` passes over what it cannot read.
     pub fn keepsake(
         mut self,
-        name: impl Into<String>,
-        give: impl Fn() -> Vec<u8> + Send + Sync + 'static,
-        take: impl Fn(&[u8]) + Send + Sync + 'static,
+        give: impl Fn() -> (String, Vec<u8>) + Send + Sync + 'static,
+        take: impl Fn(&str, &[u8]) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.keepsakes.push(Keepsake { name: name.into(), give: Arc::new(give), take: Arc::new(take) });
+        self.keepsakes.push(Keepsake { give: Arc::new(give), take: Arc::new(take) });
         self
     }
 
@@ -418,6 +429,12 @@ impl Lanes {
             served.name = name.to_string();
         }
         self
+    }
+
+    /// Whether a service answers datagrams of Unix sockets, whose names may be abstract ones of other programs.
+    pub fn answers_unix_datagrams(&self) -> bool {
+        let is_such = |url: &Url| url.transport() == Transport::Udp && url.is_unix();
+        self.services.iter().filter_map(|served| served.url.as_ref()).any(is_such)
     }
 
     /// The files and directories that the services name in their options, or are served at; and where packets are offered.

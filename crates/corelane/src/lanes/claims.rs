@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::lanes::builder::{Lanes, Served};
 use crate::lanes::frames::PacketPort;
 use crate::lanes::handed;
+use crate::lanes::others::covers;
 use crate::lanes::place::Place;
 use crate::lanes::take_over::taking::Taken;
 use crate::lanes::url::Url;
@@ -11,7 +12,7 @@ use corelane_os::claim::claim;
 use corelane_os::named::NamedSocket;
 use corelane_rss::Transport;
 use corelane_seam::{Address, Unix};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Every address of every service, found free before any lane listens; and what was handed over is used.
 pub(crate) fn claim_places(lanes: &Lanes, taken: &mut Option<Taken>) -> Result<(Vec<Place>, Vec<NamedSocket>), Error> {
@@ -23,8 +24,31 @@ pub(crate) fn claim_places(lanes: &Lanes, taken: &mut Option<Taken>) -> Result<(
             places.push(claim_place(lanes, (served, url), address, (&mut named, taken))?);
         }
     }
-    handed::check_used(&lanes.handed, &places)?;
+    claim_other_halves(lanes, &mut places, &mut named, taken)?;
+    handed::check_used(lanes, &places)?;
     Ok((places, named))
+}
+
+/// A service manager may keep IPv4 and IPv6 apart: a service at `[::]` is served at the socket for `0.0.0.0`, too, unless another service is.
+fn claim_other_halves(
+    lanes: &Lanes,
+    places: &mut Vec<Place>,
+    named: &mut Vec<NamedSocket>,
+    taken: &mut Option<Taken>,
+) -> Result<(), Error> {
+    for index in 0..places.len() {
+        let Place { served, ref url, transport, ref address, named: Some(_), .. } = places[index] else { continue };
+        let half = address.inet().filter(|at| covers(*at, (Ipv4Addr::UNSPECIFIED, at.port()).into()));
+        let Some(half) = half.map(|at| Address::from(SocketAddr::from((Ipv4Addr::UNSPECIFIED, at.port())))) else { continue };
+        let is_handed = lanes.handed.iter().any(|socket| socket.transport == transport && socket.address == half)
+            || taken.as_ref().is_some_and(|taken| taken.has_shared(transport, &half));
+        let is_served = places.iter().any(|place| place.transport == transport && place.address == half);
+        if is_handed && !is_served {
+            let place = claim_place(lanes, (served, &url.clone()), half, (named, taken))?;
+            places.push(place);
+        }
+    }
+    Ok(())
 }
 
 /// One address of a service: its socket is there already, or is made now, or can be made by each lane.

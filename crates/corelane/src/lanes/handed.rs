@@ -8,15 +8,18 @@
 
 use crate::admin::messages::Degraded;
 use crate::error::Error;
+use crate::lanes::builder::Lanes;
+use crate::lanes::others::is_for_program;
 use crate::lanes::place::Place;
 use corelane_os::handed::Handed;
 use corelane_rss::Transport;
 use corelane_seam::Record;
 
 /// Refuses what no service is served with: who connects there would wait for ever.
-pub(crate) fn check_used(handed: &[Handed], places: &[Place]) -> Result<(), Error> {
-    let is_used = |socket: &Handed| places.iter().any(|place| place.named == Some(socket.number()));
-    let Some(socket) = handed.iter().find(|socket| !is_used(socket)) else { return Ok(()) };
+pub(crate) fn check_used(lanes: &Lanes, places: &[Place]) -> Result<(), Error> {
+    let is_used =
+        |socket: &Handed| is_for_program(lanes, socket) || places.iter().any(|place| place.named == Some(socket.number()));
+    let Some(socket) = lanes.handed.iter().find(|socket| !is_used(socket)) else { return Ok(()) };
     let kind = if socket.transport == Transport::Tcp { "connections" } else { "datagrams" };
     let at: Vec<String> = places.iter().map(|place| place.url.to_string()).collect();
     let why = format!(

@@ -16,6 +16,7 @@ use crate::lanes::ending::{Lives, Waiter};
 use crate::lanes::frames::{self, Homeward, LaneFrames, PacketPort, Placing};
 use crate::lanes::handed;
 use crate::lanes::live::LiveLimits;
+use crate::lanes::others::{self, Others};
 use crate::lanes::outside::Outside;
 use crate::lanes::page::{LaneRows, make_page, rows_of, tell_of_table};
 use crate::lanes::place::Place;
@@ -37,10 +38,12 @@ use corelane_seam::{Address, Arena, Driver, Reason, Record, Tuning, Unix};
 use corelane_stack::{Packets, Policy};
 use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Exchange, Services, Sharing, Steer};
-use corelane_watch::{ConnectionRows, LaneRow, PacketsRow, Page, Reader, ServiceRow};
+use corelane_watch::{ConnectionRows, Declaration, LaneRow, PacketsRow, Page, Reader, ServiceRow};
 use std::any::Any;
 use std::cell::Cell;
-use std::os::fd::OwnedFd;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -71,8 +74,16 @@ pub struct Running {
     stalls: Option<Stalls>,
     /// What services have outside of the lanes: dropped after these have ended.
     beside: Vec<Box<dyn Any + Send>>,
-    /// The process to be released, by which this one takes over; dropped without that, that one serves on.
+    /// The process that this one takes over from, until it is decided which of them serves; dropped before that, that one serves on.
     taken: Option<Taken>,
+    /// The same behind that, kept to its end.
+    taken_over: Option<Taken>,
+    /// Listeners that were handed over and are no service's, until somebody takes them.
+    listeners: Vec<(SocketAddr, OwnedFd)>,
+    /// Listeners that are no service's.
+    others: Others,
+    /// What services count of their own.
+    counted: Vec<(String, &'static [Declaration])>,
 }
 
 /// Everything that one lane's thread is given.
@@ -104,6 +115,8 @@ struct LaneStart {
     given: Vec<(usize, Address, i32)>,
     /// Its own of them.
     own: Vec<(Address, OwnedFd)>,
+    /// Listeners that are no lane's, by their numbers in the process's table.
+    foreign: Vec<i32>,
 }
 
 /// Whether the URL's first address can be listened on now; false for a Unix socket's.
@@ -171,6 +184,9 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let tuning = lanes.driver_settings;
     check(&tuning)?;
     let chosen = choose(lanes.driver)?;
+    let mut listeners =
+        others::of_manager(lanes).map_err(|error| Error::System { what: "taking what was handed over", error })?;
+    listeners.extend(taken.as_mut().map(Taken::take_listeners).unwrap_or_default());
     lanes.packet.as_ref().map_or(Ok(()), refuse_shared_addresses)?;
     let (places, names) = claim_places(lanes, &mut taken)?;
     let planned = planned(lanes, &places)?;
@@ -220,6 +236,10 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
         stalls: None,
         beside,
         taken: None,
+        taken_over: None,
+        listeners,
+        others: Others::default(),
+        counted: lanes.services.iter().map(|served| (served.name.clone(), served.counters)).collect(),
     };
     let each = each_of(running.cpus.len(), ears, rows, ports);
     let given = taken.as_ref().map_or_else(Vec::new, Taken::numbers);
@@ -295,6 +315,7 @@ impl Running {
                 frames,
                 given: given.clone(),
                 own: Vec::new(),
+                foreign: self.listeners.iter().map(|(_, socket)| socket.as_raw_fd()).collect(),
             })?;
         }
         assert!(self.threads.len() == self.cpus.len(), "each lane has its thread");
@@ -356,6 +377,7 @@ impl Running {
             self.steered.clone(),
             self.places.clone(),
             self.names.clone(),
+            self.others.clone(),
             lanes.keepsakes.clone(),
             self.passage.clone(),
             self.waiter.lives().clone(),
@@ -363,13 +385,47 @@ impl Running {
         )
     }
 
-    /// Tells the process that was taken over, if there is one, that this process serves now. The other then stops accepting connections. Call this once
-    /// no step of the start can fail any more (giving up rights is such a step). [`Running::run_until_told`] and [`Running::wait`] call it if you have not.
-    pub fn release_other(&mut self) {
-        let Some(taken) = self.taken.take() else { return };
+    /// Says by `announce` that this process serves, where it says so (a line on standard output, a word to a service manager), and has the process that is
+    /// taken over, if there is one, stop accepting behind that. Call this once no other step of the start can fail any more; giving up rights is such a step.
+    /// [`Running::run_until_told`] and [`Running::wait`] call it, with nothing to say, if you have not.
+    ///
+    /// The other process waits at most 60 seconds for `announce`. If that fails, takes longer, or never comes back, the other process serves on.
+    ///
+    /// # Errors
+    /// What `announce` says, and [`Error::Setting`] where the other process serves on: then drop this, which leaves everything to the other.
+    pub fn announce<E: From<Error>>(&mut self, announce: impl FnOnce(&Self) -> Result<(), E>) -> Result<(), E> {
+        // Those that nobody has taken would keep who connects waiting for ever.
+        self.listeners.clear();
+        let Some(mut taken) = self.taken.take() else { return announce(self) };
         self.page.note(&format!("taken over from process {}", taken.process));
+        if let Err(error) = taken.decide(|| announce(self)) {
+            self.taken = Some(taken);
+            return Err(error);
+        }
         let names: Vec<Unix> = self.places.iter().filter_map(|place| place.address.unix().cloned()).collect();
-        taken.ready(&self.names, &names);
+        taken.own(&self.names, &names);
+        self.taken_over = Some(taken);
+        Ok(())
+    }
+
+    /// The listeners for `at` that were handed over, by a service manager or by the process that is taken over, and are no service's. Each is given once. They
+    /// do not block. [`Lanes::listens_also`] has named the address before.
+    pub fn listeners(&mut self, at: SocketAddr) -> Vec<TcpListener> {
+        let is_for = |(handed, _): &mut (SocketAddr, OwnedFd)| others::covers(at, *handed);
+        self.listeners.extract_if(.., is_for).map(|(_, socket)| socket.into()).collect()
+    }
+
+    /// Has this listener go to the process that takes over; it is no service's. `left` is called then: accept nobody from it any more, and close it. At most 64.
+    ///
+    /// # Errors
+    /// What the system says; too many.
+    pub fn hand_over_listener(&self, listener: &TcpListener, left: impl Fn() + Send + 'static) -> io::Result<()> {
+        self.others.add(listener, Box::new(left))
+    }
+
+    /// What each service counts of its own, by the service's name.
+    pub fn counted(&self) -> &[(String, &'static [Declaration])] {
+        &self.counted
     }
 
     /// Calls what the entries have to be called once all lanes listen.
@@ -506,7 +562,7 @@ impl Running {
 
     /// Waits for the end of the lanes, and has what they said last come out. `note` is called before each order.
     fn end(&mut self, signals: Option<&Signals>, note: impl Fn()) -> Result<(), Error> {
-        self.release_other();
+        self.announce(|_| Ok::<_, Error>(()))?;
         let ended = self.waiter.wait(signals, note);
         match ended {
             // They may never end.
@@ -597,6 +653,9 @@ impl LaneStart {
 
     /// Takes its own of the sockets that were handed over; the copies of all in its own table go, so that a socket that it closes is closed.
     fn take_given(&mut self) -> Result<(), Error> {
+        if self.own_descriptors {
+            self.foreign.drain(..).for_each(passing::close_copy);
+        }
         for (lane, address, number) in std::mem::take(&mut self.given) {
             assert!(lane < self.control.lanes(), "there are as many lanes as there were sockets for");
             if lane == self.lane {

@@ -95,6 +95,11 @@ impl Url {
         self.transport
     }
 
+    /// Whether it is a Unix socket.
+    pub(crate) fn is_unix(&self) -> bool {
+        matches!(self.at, At::Unix { .. })
+    }
+
     /// Where its socket lies, if it has a path.
     pub(crate) fn path(&self) -> Option<&Path> {
         match &self.at {

@@ -34,6 +34,27 @@ fn a_request_in_hand_is_answered_and_its_client_told_that_it_was_the_last() {
     rig.close(&mut Nobody);
 }
 
+/// Who is told with an answer that it is the last asks the other process next, and loses nothing by the drain that follows.
+#[test]
+fn when_another_process_has_taken_over_the_next_answer_is_the_last_and_says_so() {
+    let (_world, mut rig) = rig(served);
+    let [kept, busy] = [client(&mut rig, 0), client(&mut rig, 1)];
+    let mut frames = Frames::begin(&mut rig, 2, &[]);
+    assert_eq!(rig.ask(&busy, &request("/wait")), "");
+    rig.hand_over();
+    rig.wait(100 * MS);
+    assert_eq!((kept.status(), busy.status()), (Status::Open, Status::Open), "nobody is cut");
+    let answer = rig.ask(&kept, &request("/next"));
+    assert!(answer.contains("connection: close") && answer.ends_with("hello from /next"), "{answer}");
+    rig.wait(S);
+    let answer = heard(&busy);
+    assert!(answer.contains("connection: close") && answer.ends_with("waited"), "{answer}");
+    assert_eq!((kept.status(), busy.status()), (Status::Ended, Status::Ended));
+    let came = frames.hear(&mut rig);
+    assert!(goaway(&came).is_some_and(|(_, why)| why == 0), "{came:?}");
+    rig.close(&mut Nobody);
+}
+
 /// The body of a request comes on while the lane drains.
 #[test]
 fn a_request_whose_body_is_under_way_is_answered_to_its_end() {

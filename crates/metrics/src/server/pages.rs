@@ -1,7 +1,9 @@
 //! What is answered to which question.
 
 use super::clients::{Client, Clients, STREAMS_MAX};
+use super::names::{Asked, Names};
 use crate::dashboard::{Dashboard, PAGE, POLICY};
+use crate::families::{Families, Meanings};
 use crate::health::{self, Health};
 use crate::text;
 use corelane::admin::watch::{Reader, Snapshot};
@@ -29,12 +31,17 @@ const FRESH: Duration = Duration::from_millis(100);
 /// Events that a stream may be behind, beside those that the system holds for it: whoever reads none is dropped.
 const EVENTS_MAX: usize = 8;
 
+/// What is said to who asks by a name that is not this program's.
+const WHOSE: &str = "this is asked for by another name than its own, as a page of another site may have a browser do: use an address, or name it with --host-names\n";
+
 const JSON: &str = "application/json";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// What is known, and what was answered last.
 pub(super) struct Pages {
     reader: Reader,
+    names: Names,
+    meanings: Meanings,
     clients: Arc<Clients>,
     metrics: Mutex<Option<(Instant, Bytes)>>,
     dashboard: Mutex<Dashboard>,
@@ -42,8 +49,9 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub fn new(reader: Reader, clients: Arc<Clients>) -> Self {
-        Self { reader, clients, metrics: Mutex::default(), dashboard: Mutex::default(), streams: Mutex::default() }
+    pub fn new(reader: Reader, names: Names, meanings: Meanings, clients: Arc<Clients>) -> Self {
+        let (metrics, dashboard, streams) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { reader, names, meanings, clients, metrics, dashboard, streams }
     }
 
     /// Takes a look, and tells the streams.
@@ -73,6 +81,11 @@ impl Pages {
             answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return answer;
         }
+        match self.names.judge(request) {
+            Asked::ByName => {}
+            Asked::TwiceOrNot => return whole(StatusCode::BAD_REQUEST, PLAIN, "a question has one Host\n"),
+            Asked::ByOther => return whole(StatusCode::MISDIRECTED_REQUEST, PLAIN, WHOSE),
+        }
         match request.uri().path() {
             "/metrics" if parts.metrics => whole(StatusCode::OK, text::TYPE, self.metrics()),
             "/livez" if parts.metrics => probe(health::live(&self.snapshot())),
@@ -91,9 +104,7 @@ impl Pages {
 
     /// From now on the client gets each look.
     fn stream(&self, client: &Arc<Client>) -> Response<Body> {
-        if !self.clients.become_stream(client) {
-            return whole(StatusCode::SERVICE_UNAVAILABLE, PLAIN, "as many look on as may: close another page\n");
-        }
+        self.clients.become_stream(client);
         let (mut sender, body) = Channel::new(EVENTS_MAX);
         let sent = sender.try_send(Frame::data(lock(&self.dashboard).event()));
         assert!(sent.is_ok(), "there is room for the first event");
@@ -111,7 +122,11 @@ impl Pages {
         if let Some((_, text)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
             return text.clone();
         }
-        let text = Bytes::from(text::text(self.snapshot()));
+        let text = Bytes::from(text::text(Families {
+            snapshot: self.snapshot(),
+            meanings: self.meanings.clone(),
+            displaced: self.clients.displaced(),
+        }));
         *last = Some((Instant::now(), text.clone()));
         text
     }
@@ -163,12 +178,12 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let clients = Arc::new(Clients::default());
-            let pages = Pages::new(Reader::of(&page).unwrap(), clients.clone());
+            let pages = Pages::new(Reader::of(&page).unwrap(), Names::default(), Meanings::default(), clients.clone());
             pages.look();
             let (mut bodies, mut admitted) = (Vec::new(), Vec::new());
             for _ in 0..2 {
                 clients
-                    .admit(|client| {
+                    .admit([127, 0, 0, 1].into(), |client| {
                         let Either::Right(body) = pages.stream(&client).into_body() else { panic!("there is room for it") };
                         bodies.push(body);
                         admitted.push(client);

@@ -1,8 +1,9 @@
-//! Files: read beneath some directories, written beneath fewer, executed nowhere (landlock(7)).
+//! Files: read beneath some directories, written beneath fewer, executed nowhere (landlock(7)). And whom else the program reaches, where the kernel can say so:
+//! TCP ports (Linux 6.7), processes by signals and abstract Unix names (6.12).
 
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, make_bitflags,
-    path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
+    Scope, make_bitflags, path_beneath_rules,
 };
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,14 @@ use std::path::{Path, PathBuf};
 pub struct Paths {
     read: Vec<PathBuf>,
     written: Vec<PathBuf>,
+    /// TCP ports that may be connected to, at any address.
+    ports: Vec<u16>,
+    /// Abstract Unix names of others may be sent to.
+    reaches_names: bool,
 }
+
+/// The port of name servers, which a resolver asks by TCP where an answer is long (RFC 7766).
+const DOMAIN_PORT: u16 = 53;
 
 impl Paths {
     /// What any program of ours reads: of the kernel what it tells of the machine, of the system what names and times mean, and itself, to name its
@@ -37,7 +45,13 @@ impl Paths {
             "/usr",
         ];
         let read = read.into_iter().map(PathBuf::from).chain(std::env::current_exe());
-        Self { read: read.collect(), written: vec!["/dev/null".into(), "/dev/net/tun".into()] }
+        let written = vec!["/dev/null".into(), "/dev/net/tun".into()];
+        Self { read: read.collect(), written, ports: vec![DOMAIN_PORT], reaches_names: false }
+    }
+
+    /// Abstract Unix names of other programs may be connected to, and answered.
+    pub fn reach_names(&mut self) {
+        self.reaches_names = true;
     }
 
     /// May be read, with all that lies beneath.
@@ -50,16 +64,39 @@ impl Paths {
         self.written.push(path.into());
     }
 
-    /// What may be read so that the file or directory `path` may be, also after another was put in its place: where it lies, and where that lies to
-    /// which a link leads by now.
+    /// What may be used so that `path` may be.
+    ///
+    /// Of a directory that is itself and what lies beneath, and no more. If `path` is a link to a directory, it is where that one lies, so that the link may be
+    /// moved to another one there. Of a file it is where the file lies, and where that lies to which a link leads by now, so that another file may be put in
+    /// its place. The root directory is never among them, for with it everything would be allowed: what lies there is allowed alone.
     pub fn around(path: &Path) -> impl Iterator<Item = PathBuf> {
-        let above = |path: &Path| match path.parent() {
-            Some(above) if above.as_os_str().is_empty() => PathBuf::from("."),
-            Some(above) => above.to_owned(),
-            None => path.to_owned(),
+        let real = path.canonicalize().ok();
+        let is_directory = real.as_deref().is_some_and(Path::is_dir);
+        let (named, target) = if is_directory && !path.is_symlink() {
+            (real, None)
+        } else if is_directory {
+            (None, real.map(|real| beside(&real)))
+        } else {
+            (Some(beside(path)), real.map(|real| beside(&real)))
         };
-        [Some(above(path)), path.canonicalize().ok().map(|path| above(&path))].into_iter().flatten()
+        [named, target].into_iter().flatten()
     }
+
+    /// Whether nothing could be made anew at `path` without everything being allowed: it lies in the root directory.
+    pub fn is_at_root(path: &Path) -> bool {
+        beside(path) == path
+    }
+}
+
+/// The directory in which `path` lies; `path` itself, if that is the root directory.
+fn beside(path: &Path) -> PathBuf {
+    let above = match path.parent() {
+        Some(above) if above.as_os_str().is_empty() => Path::new("."),
+        Some(above) => above,
+        None => return path.to_owned(),
+    };
+    let is_root = above.canonicalize().is_ok_and(|above| above.parent().is_none());
+    if is_root { path.to_owned() } else { above.to_owned() }
 }
 
 /// Allows the calling thread, and all that it starts later, these files alone. False where the kernel has no landlock (5.13), or leaves it out.
@@ -74,7 +111,11 @@ fn enforce(paths: &Paths) -> Result<RulesetStatus, RulesetError> {
     let read: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     // Newer kernels than the oldest that we support know more; what this one does not know is left out.
     let all = AccessFs::from_all(ABI::V3);
-    let ruleset = Ruleset::default().handle_access(all)?.create()?;
+    let names = if paths.reaches_names { BitFlags::EMPTY } else { Scope::AbstractUnixSocket.into() };
+    let ruleset =
+        Ruleset::default().handle_access(all)?.handle_access(AccessNet::ConnectTcp)?.scope(names | Scope::Signal)?.create()?;
+    let ports = paths.ports.iter().map(|port| Ok::<_, RulesetError>(NetPort::new(*port, AccessNet::ConnectTcp)));
+    let ruleset = ruleset.add_rules(ports)?;
     let ruleset = ruleset.add_rules(path_beneath_rules(&paths.read, read))?;
     let ruleset = ruleset.add_rules(path_beneath_rules(&paths.written, all & !BitFlags::from(AccessFs::Execute)))?;
     Ok(ruleset.restrict_self()?.ruleset)
@@ -142,5 +183,62 @@ mod tests {
         let around: Vec<_> = Paths::around(&link).collect();
         assert_eq!(around, [folder.path().join("read"), folder.path().join("other").canonicalize().unwrap()]);
         assert_eq!(Paths::around(Path::new("no-such-file-here")).collect::<Vec<_>>(), [PathBuf::from(".")]);
+    }
+
+    #[test]
+    fn of_a_directory_nothing_beside_it_is_allowed_unless_a_link_leads_there() {
+        let folder = folder();
+        let (read, link) = (folder.path().join("read").canonicalize().unwrap(), folder.path().join("current"));
+        assert_eq!(Paths::around(&folder.path().join("read")).collect::<Vec<_>>(), std::slice::from_ref(&read));
+        std::os::unix::fs::symlink(&read, &link).unwrap();
+        assert_eq!(Paths::around(&link).collect::<Vec<_>>(), [folder.path().canonicalize().unwrap()]);
+    }
+
+    #[test]
+    fn whatever_is_named_the_root_directory_is_not_allowed() {
+        for path in ["/usr", "/etc", "/no-such-file-here", "/.."] {
+            let around: Vec<_> = Paths::around(Path::new(path)).collect();
+            assert!(path == "/.." || !around.contains(&PathBuf::from("/")), "{path}: {around:?}");
+        }
+        assert!(Paths::is_at_root(Path::new("/log")) && !Paths::is_at_root(Path::new("/var/log")));
+        // What is asked for by name is had.
+        assert_eq!(Paths::around(Path::new("/")).collect::<Vec<_>>(), [PathBuf::from("/")]);
+    }
+
+    #[test]
+    fn others_are_not_reached_by_tcp_nor_by_abstract_names() {
+        use std::os::linux::net::SocketAddrExt;
+        use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let hidden = SocketAddr::from_abstract_name(format!("corelane-confine-{}", std::process::id())).unwrap();
+        let _names = UnixListener::bind_addr(&hidden).unwrap();
+        let reached = |paths: &Paths| {
+            let seen = thread::scope(|scope| {
+                let confined = scope.spawn(|| {
+                    let is_confined = restrict(paths).unwrap();
+                    (is_confined, std::net::TcpStream::connect(at).is_ok(), UnixStream::connect_addr(&hidden).is_ok())
+                });
+                confined.join().unwrap()
+            });
+            seen
+        };
+        let mut paths = Paths::of_system();
+        let (is_confined, by_tcp, by_name) = reached(&paths);
+        if !is_confined {
+            return crate::testing::skip(
+                "confine::paths::tests::others_are_not_reached_by_tcp_nor_by_abstract_names",
+                "no landlock",
+            );
+        }
+        paths.reach_names();
+        paths.ports.push(at.port());
+        assert_eq!(reached(&paths), (true, true, true), "what is allowed is reached");
+        // Linux 6.12 and later have both.
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let mut numbers = release.split('.').map_while(|number| number.parse::<u32>().ok());
+        if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 12) {
+            assert!(!by_tcp && !by_name, "by TCP {by_tcp}, by name {by_name}");
+        }
     }
 }

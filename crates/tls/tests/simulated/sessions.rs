@@ -50,6 +50,11 @@ fn play(config: impl Fn() -> Arc<ClientConfig>) {
     to_period(&mut rig);
     assert_eq!(shake(&mut rig, &late, 40), HandshakeKind::Full, "its key is forgotten");
     assert_eq!(shake(&mut rig, &again, 41), HandshakeKind::Resumed, "who came meanwhile was given a newer ticket");
+    let resumes = (42..50).take_while(|number| {
+        rig.wait(PERIOD / 2);
+        shake(&mut rig, &again, *number) == HandshakeKind::Resumed
+    });
+    assert_eq!(resumes.count(), 3, "a session ends a day after its certificates were shown, though each ticket is new");
     let handshakes: Vec<u64> = rig.snapshot().lanes.iter().map(|lane| lane.services[0].get(C::Handshakes)).collect();
     assert!(handshakes.iter().all(|count| *count > 0), "both lanes had some: {handshakes:?}");
     rig.close(&mut Nobody);

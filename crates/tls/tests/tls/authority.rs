@@ -1,7 +1,7 @@
 //! An authority that signs certificates for one test, in a folder of its own.
 
 use corelane_tls::Pem;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SignatureAlgorithm};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -24,10 +24,18 @@ impl Authority {
 
     /// Writes the two files of a certificate for these names under `file`.
     pub fn sign(&self, file: &str, names: &[&str], tune: impl FnOnce(&mut CertificateParams)) -> Pem {
-        let key = KeyPair::generate().unwrap();
+        self.sign_for(&KeyPair::generate().unwrap(), file, names, tune)
+    }
+
+    /// The same with a key of this kind.
+    pub fn sign_with(&self, file: &str, names: &[&str], kind: &'static SignatureAlgorithm) -> Pem {
+        self.sign_for(&KeyPair::generate_for(kind).unwrap(), file, names, |_| {})
+    }
+
+    fn sign_for(&self, key: &KeyPair, file: &str, names: &[&str], tune: impl FnOnce(&mut CertificateParams)) -> Pem {
         let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
         tune(&mut params);
-        let made = params.signed_by(&key, &self.issuer).unwrap();
+        let made = params.signed_by(key, &self.issuer).unwrap();
         let (certificate, key_file) = (self.path(file), self.path(&format!("{file}.key")));
         // As who knows how does it: whole files take the place of others.
         replace(&key_file, &key.serialize_pem());

@@ -5,9 +5,13 @@ use corelane::admin::watch::{Reader, ServiceCounter};
 use corelane::lanes::Running;
 use corelane::{Cx, Input, Lanes, Next, Output, Peer, Silent, StreamService};
 use corelane_tls::rustls::client::Resumption;
+use corelane_tls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use corelane_tls::rustls::pki_types::pem::PemObject;
-use corelane_tls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use corelane_tls::rustls::{self, ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned};
+use corelane_tls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use corelane_tls::rustls::{
+    self, ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, ProtocolVersion, RootCertStore, SignatureScheme,
+    StreamOwned,
+};
 use corelane_tls::{Clients, Error, Pem, Server};
 use rcgen::date_time_ymd;
 use std::io::{Read, Write};
@@ -136,6 +140,63 @@ fn each_name_is_shown_its_certificate_and_others_the_first() {
         assert!(error.to_string().contains("not valid for name"), "{name}: {error}");
     }
     end(running);
+}
+
+/// Certificates of several kinds for one name stand side by side (RFC 8446, section 4.4.2.2).
+#[test]
+fn of_two_certificates_for_a_name_a_client_is_shown_what_it_verifies() {
+    let authority = Authority::new("kinds");
+    let first = authority.sign("first", &["one.test"], |_| {});
+    let second = authority.sign_with("second", &["one.test"], &rcgen::PKCS_ED25519);
+    let running = serve(&Server::new([first, second]), 1);
+    let shown = |client: &Client, name| client.shown(&running, name);
+    let file = |name: &str| CertificateDer::from_pem_file(authority.path(name)).unwrap();
+    assert_eq!(shown(&authority.client(), "one.test"), file("first"), "the first of those that it verifies");
+    let provider = rustls::crypto::ring::default_provider();
+    let builder = ClientConfig::builder_with_provider(provider.into()).with_safe_default_protocol_versions().unwrap();
+    let newer = Client::new(builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody)).with_no_client_auth());
+    assert_eq!(shown(&newer, "one.test"), file("second"));
+    assert_eq!(shown(&newer, "other.test"), file("second"), "nobody has the name");
+    end(running);
+}
+
+/// Verifies Ed25519, and believes whatever it signs.
+#[derive(Debug)]
+struct Anybody;
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
 }
 
 #[test]
@@ -277,6 +338,13 @@ fn who_speaks_in_plain_is_answered_so_if_that_was_asked_for() {
     end(running);
 }
 
+/// Nobody's key.
+const ED448: &str = "\
+-----BEGIN PRIVATE KEY-----\n\
+MEcCAQAwBQYDK2VxBDsEOW/vH8eKmzhEi92zwPpiX9KVKyaeE5qgPUIEFLLPjjgn\n\
+ghpvRdmED4RXRuIEM9QAhVlpvFI9DJ4N4w==\n\
+-----END PRIVATE KEY-----\n";
+
 #[test]
 fn what_is_wrong_with_a_file_is_said() {
     let authority = Authority::new("wrong");
@@ -296,6 +364,22 @@ fn what_is_wrong_with_a_file_is_said() {
     assert!(why(missing).contains("third: No such file"));
     let unreadable = Pem::new(authority.path("first"), authority.folder.path());
     assert!(why(unreadable).contains("Is a directory"));
+    // Keys of a kind that nobody signs with here; made by openssl.
+    for (words, pem) in [
+        ("holds an Ed448 key, which cannot be used here", ED448),
+        (
+            "holds a private key that is encrypted",
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
+        ),
+        (
+            "holds \"OPENSSH PRIVATE KEY\", which is not read",
+            "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n",
+        ),
+    ] {
+        replace(&authority.path("odd.key"), pem);
+        let said = why(Pem::new(authority.path("first"), authority.path("odd.key")));
+        assert!(said.contains(&format!("odd.key: {words}")) && !said.contains("no pair"), "{said}");
+    }
     assert_eq!(Server::new([]).load().err(), Some(Error::NoCertificate));
     let authorities = Server::new([second]).clients(Clients::Known(authority.path("first.key")));
     assert!(authorities.load().err().unwrap().to_string().ends_with("first.key: holds no certificate in PEM"));

@@ -1,16 +1,19 @@
 //! The old process: gives what it has, and drains when the new one serves.
 
 use super::message::{Message, Talk, VERSION, WrittenAddress, understands, word};
+use super::steps::{Old, OldEvent, OldStep, Word};
 use crate::lanes::ending::Lives;
 use crate::lanes::keepsake::{self, Keepsake};
+use crate::lanes::others::Others;
 use crate::lanes::place::Place;
 use corelane_os::named::NamedSocket;
-use corelane_os::{passing, report, sockets};
+use corelane_os::{local, passing, report, sockets};
 use corelane_seam::{Level, Record};
 use corelane_steer::{GroupShown, InForce, Steered};
 use corelane_svc::TransportAddress;
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -18,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How long the new process may take from one word to the next: to start its lanes.
+/// How long the new process may take from one word to the next: to start its lanes, and to tell whoever started it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// For how long connections that were accepted last are served as ever, before the drain: their first requests are on their way.
 const GRACE: Duration = Duration::from_secs(1);
@@ -49,6 +52,7 @@ pub(crate) struct Giver {
     pub(crate) steered: Arc<Steered>,
     pub(crate) places: Vec<Place>,
     pub(crate) names: Names,
+    pub(crate) others: Others,
     pub(crate) keepsakes: Vec<Keepsake>,
     pub(crate) passage: Arc<Passage>,
     pub(crate) lives: Lives,
@@ -94,12 +98,13 @@ impl Giver {
         steered: Arc<Steered>,
         places: Vec<Place>,
         names: Names,
+        others: Others,
         keepsakes: Vec<Keepsake>,
         passage: Arc<Passage>,
         lives: Lives,
         path: PathBuf,
     ) -> Self {
-        Self { steered, places, names, keepsakes, passage, lives, path, state: Mutex::new(State::Serving) }
+        Self { steered, places, names, others, keepsakes, passage, lives, path, state: Mutex::new(State::Serving) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -133,7 +138,7 @@ impl Giver {
         };
         match self.begin(request) {
             Err(why) => refuse(why),
-            Ok(to) => match self.give(stream) {
+            Ok(Request { process: to, version }) => match self.give(stream, version) {
                 Ok(()) => self.release(stream, to),
                 Err(why) => {
                     self.turn(State::Giving { to }, State::Serving);
@@ -143,8 +148,8 @@ impl Giver {
         }
     }
 
-    fn begin(&self, request: &str) -> Result<u32, Refused> {
-        let Ok(Request { version, process }) = serde_json::from_str(request) else {
+    fn begin(&self, request: &str) -> Result<Request, Refused> {
+        let Ok(asked @ Request { version, process }) = serde_json::from_str(request) else {
             return Err("what was asked is no take-over: is the other process a corelane server?".to_owned());
         };
         if !understands(version) {
@@ -160,34 +165,49 @@ impl Giver {
             return Err(format!("lane {lane} has left: have it come back first (corelane rss table --enter {lane})"));
         }
         *state = State::Giving { to: process };
-        Ok(process)
+        Ok(asked)
     }
 
-    /// Says all that there is, and waits until the new process serves.
-    fn give(&self, stream: &UnixStream) -> Result<(), Refused> {
-        let lost = |error: io::Error| format!("the new process has gone, or does not listen: {error}");
+    /// Goes step by step with a new process of that version. Whether it serves, and this one is to leave, is decided when this returns.
+    fn give(&self, stream: &UnixStream, version: u32) -> Result<(), Refused> {
+        let (mut old, mut talk, mut why) = (Old::asked_by(version), Talk::new(stream), String::new());
+        let mut event = match self.say_all(stream, &talk) {
+            Ok(()) => OldEvent::Offered,
+            Err(refused) => {
+                why = refused;
+                OldEvent::Gone
+            }
+        };
+        loop {
+            match old.hear(event) {
+                OldStep::Stay => return Err(why),
+                OldStep::Leave if local::has_gone(stream) => return Err("the new process ended as it began to serve".to_owned()),
+                OldStep::Leave => return Ok(()),
+                // If that is not heard, nor is anything said behind it.
+                OldStep::Agree => drop(talk.say(Message::Agreed, &[])),
+                OldStep::Wait => {}
+            }
+            (event, why) = heard(&mut talk, stream);
+        }
+    }
+
+    /// Says all that there is.
+    fn say_all(&self, stream: &UnixStream, talk: &Talk<'_>) -> Result<(), Refused> {
         let bounds = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
         bounds.map_err(lost)?;
-        let mut talk = Talk::new(stream);
         talk.say(self.offer(), &[]).map_err(lost)?;
-        self.say_selection(&talk).map_err(lost)?;
+        self.say_selection(talk).map_err(lost)?;
         for lane in 0..self.steered.present().len() {
-            self.say_sockets(&talk, lane)?;
+            self.say_sockets(talk, lane)?;
         }
-        self.say_shared(&talk).map_err(lost)?;
-        for Keepsake { name, give, .. } in &self.keepsakes {
-            let bytes = give();
+        self.say_shared(talk).map_err(lost)?;
+        self.others.each(|address, socket| talk.say(Message::Listener { address }, &[socket])).map_err(lost)?;
+        for Keepsake { give, .. } in &self.keepsakes {
+            let (name, bytes) = give();
             assert!(bytes.len() <= keepsake::BYTES_MAX, "a keepsake is small");
-            talk.say(Message::Keepsake { name: name.clone(), bytes }, &[]).map_err(lost)?;
+            talk.say(Message::Keepsake { name, bytes }, &[]).map_err(lost)?;
         }
-        talk.say(Message::Complete, &[]).map_err(lost)?;
-        match talk.hear().map_err(lost)? {
-            (Message::Ready, _) => Ok(()),
-            (Message::Refused { why }, _) => Err(why),
-            (other, _) => Err(format!(
-                "the new process says what is not to be said now ({other:?}): is it a corelane of a neighbouring release?"
-            )),
-        }
+        talk.say(Message::Complete, &[]).map_err(lost)
     }
 
     fn offer(&self) -> Message {
@@ -268,12 +288,42 @@ impl Giver {
             // Its sockets go with the drain.
             report::line(Record::new(Level::Info, format!("process {to} has taken over, but: {error}")).of_program());
         }
+        self.others.leave();
         // It serves, whether it hears this or not.
         let _ = Talk::new(stream).say(Message::Released, &[]);
         let words = format!("process {to} has taken over: what is open here is finished");
         report::line(Record::new(Level::Info, words).of_program());
         sleep(GRACE);
         self.lives.taken_over();
+    }
+}
+
+fn lost(error: io::Error) -> Refused {
+    format!("the new process has gone, or does not listen: {error}")
+}
+
+/// What the new process says next, and what is wrong if it is not what is waited for. Who is late can say nothing any more, so that both know it: what it had said
+/// before that is heard.
+fn heard(talk: &mut Talk<'_>, stream: &UnixStream) -> (OldEvent, Refused) {
+    let mut is_late = false;
+    let said = talk.hear().or_else(|error| {
+        is_late = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+        if !is_late {
+            return Err(error);
+        }
+        stream.shutdown(Shutdown::Read)?;
+        talk.hear().map_err(|_| error)
+    });
+    match said {
+        Ok((Message::Ready, _)) => (OldEvent::Hears(Word::Ready), String::new()),
+        Ok((Message::Serving, _)) => (OldEvent::Hears(Word::Serving), String::new()),
+        Ok((Message::Refused { why }, _)) => (OldEvent::Hears(Word::Refused), why),
+        Ok((other, _)) => {
+            let why = "the new process says what is not to be said now";
+            (OldEvent::Hears(Word::Other), format!("{why} ({other:?}): is it a corelane of a neighbouring release?"))
+        }
+        Err(_) if is_late => (OldEvent::Late, format!("the new process took longer than {PATIENCE:?} for its next step")),
+        Err(error) => (OldEvent::Gone, lost(error)),
     }
 }
 
@@ -287,6 +337,26 @@ mod tests {
     use super::*;
     use corelane_os::runner::own_descriptors;
     use std::fs::File;
+
+    /// The machines say what follows from that (`steps`).
+    #[test]
+    fn what_was_said_in_time_is_heard_and_who_is_late_can_say_nothing_more() {
+        let (old, new) = UnixStream::pair().unwrap();
+        old.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let (mut talk, says) = (Talk::new(&old), Talk::new(&new));
+        says.say(Message::Ready, &[]).unwrap();
+        assert_eq!(heard(&mut talk, &old).0, OldEvent::Hears(Word::Ready));
+        let (event, why) = heard(&mut talk, &old);
+        assert!(event == OldEvent::Late && why.contains("took longer than"), "{event:?} {why}");
+        assert_eq!(says.say(Message::Serving, &[]).unwrap_err().kind(), ErrorKind::BrokenPipe);
+        // The other way round: it was in the socket before nobody read any more.
+        let (old, new) = UnixStream::pair().unwrap();
+        Talk::new(&new).say(Message::Serving, &[]).unwrap();
+        old.shutdown(Shutdown::Read).unwrap();
+        assert_eq!(heard(&mut Talk::new(&old), &old).0, OldEvent::Hears(Word::Serving));
+        drop(new);
+        assert_eq!(heard(&mut Talk::new(&old), &old).0, OldEvent::Gone);
+    }
 
     /// On a thread with a table of its own, which is filled.
     #[test]

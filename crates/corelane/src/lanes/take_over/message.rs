@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 /// How this release speaks. One more or one less is understood.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Bytes of a message, with the end of its line: the table of 1,024 buckets has room, and the sockets of 256 lanes.
 pub(crate) const LINE_BYTES_MAX: usize = 64 << 10;
 /// Messages of one hand-over: a socket each of 256 lanes at 200 places.
@@ -37,12 +37,18 @@ pub(crate) enum Message {
     Socket { transport: String, address: SocketAddr, lane: usize },
     /// With one descriptor: a socket that all lanes share. It `outlives` both processes if somebody else keeps it.
     Shared { transport: String, address: WrittenAddress, outlives: bool },
+    /// With one descriptor: a listener that is no service's. Since version 2.
+    Listener { address: SocketAddr },
     /// What a service keeps over a restart.
     Keepsake { name: String, bytes: Vec<u8> },
     /// All that there is has been said.
     Complete,
-    /// The new process serves.
+    /// The new process could serve; in version 1 it does.
     Ready,
+    /// The old one waits until it does. Since version 2.
+    Agreed,
+    /// The new one serves. Since version 2.
+    Serving,
     /// The old one does not any more.
     Released,
     /// It is not to be.
@@ -210,9 +216,16 @@ mod tests {
         r#"{"descriptors":0,"message":"refused","why":"words"}"#,
     ];
 
+    /// What version 2 says beside that.
+    const RECORDED_SINCE_2: [&str; 3] = [
+        r#"{"descriptors":0,"message":"listener","address":"127.0.0.1:9100"}"#,
+        r#"{"descriptors":0,"message":"agreed"}"#,
+        r#"{"descriptors":0,"message":"serving"}"#,
+    ];
+
     #[test]
-    fn what_version_1_said_is_understood_and_said_the_same_way() {
-        for recorded in RECORDED {
+    fn what_was_said_once_is_understood_and_said_the_same_way() {
+        for recorded in RECORDED.into_iter().chain(RECORDED_SINCE_2) {
             let (message, with) = heard(&format!("{recorded}\n")).unwrap();
             assert!(message != Message::Unknown && with.is_empty(), "{recorded}");
             let said = serde_json::to_string(&Line { descriptors: 0, message }).unwrap();

@@ -2,10 +2,12 @@
 
 use super::giving::{Names, PATIENCE, Request, in_force};
 use super::message::{Message, Talk, VERSION, transport, understands};
+use super::steps::{New, NewEvent, NewStep, Word};
 use crate::admin::control_client::{SUFFIX, connect};
 use crate::error::Error;
 use crate::lanes::builder::Lanes;
 use crate::lanes::keepsake;
+use crate::lanes::others::LISTENERS_MAX;
 use corelane_os::handed::facts;
 use corelane_os::named::NamedSocket;
 use corelane_os::{local, report};
@@ -21,16 +23,18 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::PoisonError;
 
-/// What a running process has handed over. Dropped before [`Taken::ready`], it leaves the other process as it was.
+/// What a running process has handed over. Dropped before [`Taken::decide`], it leaves the other process as it was.
 pub(crate) struct Taken {
     stream: UnixStream,
     /// The process that is taken over from.
     pub(crate) process: u32,
+    version: u32,
     pub(crate) lanes: usize,
     /// Until it is used.
     pub(crate) steering: Option<Handed>,
     sockets: Vec<LaneSocket>,
     shared: Vec<SharedSocket>,
+    listeners: Vec<(SocketAddr, OwnedFd)>,
     keepsakes: Vec<(String, Vec<u8>)>,
 }
 
@@ -116,8 +120,8 @@ impl Taken {
                 "process {process} speaks version {version} of this, and this one {VERSION}: restart without --take-over"
             )));
         }
-        let (sockets, shared, keepsakes) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { stream, process, lanes, steering: Some(steering), sockets, shared, keepsakes })
+        let (sockets, shared, listeners, keepsakes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { stream, process, version, lanes, steering: Some(steering), sockets, shared, listeners, keepsakes })
     }
 
     /// Takes a message; returns whether more are to come.
@@ -156,6 +160,10 @@ impl Taken {
                 let [socket] = with.try_into().map_err(|_| wrong())?;
                 self.shared.push(SharedSocket { transport, address, outlives, socket });
             }
+            Message::Listener { address } if self.listeners.len() < LISTENERS_MAX => {
+                let [socket] = with.try_into().map_err(|_| wrong())?;
+                self.listeners.push((address, socket));
+            }
             Message::Keepsake { name, bytes } => self.keepsakes.push((name, bytes)),
             Message::Complete => return Ok(false),
             Message::Refused { why } => return Err(refused(why)),
@@ -172,7 +180,13 @@ impl Taken {
                 facts(socket.as_fd()).is_ok_and(|(transport, address)| transport == at.transport && address == at.address);
             is_it && *lane < self.lanes && lanes_at.entry((at.transport == Transport::Tcp, at.address)).or_default().insert(*lane)
         };
-        if self.sockets.iter().all(is_new) && lanes_at.values().all(|lanes| lanes.len() == self.lanes) {
+        let listens = |(at, socket): &(SocketAddr, OwnedFd)| {
+            facts(socket.as_fd()).is_ok_and(|(transport, address)| transport == Transport::Tcp && address == *at)
+        };
+        if self.listeners.iter().all(listens)
+            && self.sockets.iter().all(is_new)
+            && lanes_at.values().all(|lanes| lanes.len() == self.lanes)
+        {
             return Ok(());
         }
         let process = self.process;
@@ -218,6 +232,11 @@ impl Taken {
         self.sockets.iter().any(is_there)
     }
 
+    /// Whether lanes share a socket there.
+    pub(crate) fn has_shared(&self, transport: Transport, address: &Address) -> bool {
+        self.shared.iter().any(|shared| shared.transport == transport && shared.address == *address)
+    }
+
     /// The socket that all lanes share there, if they do; and whether it outlives this process.
     pub(crate) fn shared(&mut self, transport: Transport, address: &Address) -> Option<(NamedSocket, bool)> {
         let place = self.shared.iter().position(|shared| shared.transport == transport && shared.address == *address)?;
@@ -230,23 +249,72 @@ impl Taken {
         self.sockets.iter().map(|socket| (socket.lane, socket.at.address.into(), socket.socket.as_raw_fd())).collect()
     }
 
-    /// This process serves: the other one leaves its sockets, and their names are ours.
-    pub(crate) fn ready(self, names: &Names, unix: &[Unix]) {
+    /// Those that are no service's.
+    pub(crate) fn take_listeners(&mut self) -> Vec<(SocketAddr, OwnedFd)> {
+        std::mem::take(&mut self.listeners)
+    }
+
+    /// Nothing of the start can fail any more but to say so: goes step by step until it is decided which process serves. `announce` is called, once, when the
+    /// other one waits for this one alone. If this process is to serve, the other one has left its sockets then, and their names are ours.
+    ///
+    /// # Errors
+    /// The other one serves on: what `announce` says, or why the other one refuses.
+    pub(crate) fn decide<E: From<Error>>(&self, announce: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         assert!(self.steering.is_none(), "who serves has taken what was handed over into use");
-        let mut talk = Talk::new(&self.stream);
-        let released = talk.say(Message::Ready, &[]).and_then(|()| {
-            loop {
-                if let Message::Released = talk.hear()?.0 {
-                    return Ok(());
+        let (mut new, mut talk) = (New::asking(self.version), Talk::new(&self.stream));
+        let (mut announce, mut event, mut why) = (Some(announce), NewEvent::Started, None);
+        loop {
+            match new.hear(event) {
+                NewStep::Announce => {
+                    // reason: the machine has it done once.
+                    let announce = announce.take().expect("whoever started this process is told once");
+                    announce().inspect_err(|_| assert!(new.hear(NewEvent::Failed) == NewStep::End))?;
+                    event = NewEvent::Announced;
+                    continue;
                 }
+                // What cannot be said shows in what is heard behind it.
+                NewStep::Say(Word::Serving) => drop(talk.say(Message::Serving, &[])),
+                NewStep::Say(_) => drop(talk.say(Message::Ready, &[])),
+                NewStep::Wait => {}
+                NewStep::Serve => break,
+                NewStep::End => return Err(why.unwrap_or_else(|| refused("the running process serves on")).into()),
             }
-        });
-        if let Err(error) = released {
-            let words = format!("process {} has not said that it is released: {error}", self.process);
+            (event, why) = heard(&mut talk);
+        }
+        if let Some(why) = why {
+            let words = format!("process {} has not said that it has left: {why}", self.process);
             report::line(Record::new(Level::Warn, words).of_program());
         }
+        Ok(())
+    }
+
+    /// This process serves alone: the names of sockets are ours, and what is not used is closed. The stream stays open as long as this is kept: by its end the
+    /// other process would know that this one has died.
+    pub(crate) fn own(&mut self, names: &Names, unix: &[Unix]) {
+        self.sockets.clear();
+        self.shared.clear();
+        self.listeners.clear();
         let mut names = names.lock().unwrap_or_else(PoisonError::into_inner);
         names.iter_mut().for_each(|name| name.own(unix));
+    }
+}
+
+/// What the old process says next, and what is wrong where it says nothing.
+fn heard(talk: &mut Talk<'_>) -> (NewEvent, Option<Error>) {
+    match talk.hear() {
+        Ok((Message::Agreed, _)) => (NewEvent::Hears(Word::Agreed), None),
+        Ok((Message::Released, _)) => (NewEvent::Hears(Word::Released), None),
+        Ok((Message::Refused { why }, _)) => (NewEvent::Hears(Word::Refused), Some(refused(why))),
+        Ok(_) => (NewEvent::Hears(Word::Other), None),
+        Err(error) => {
+            let event = match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => NewEvent::Late,
+                // Whoever says so lives, and has agreed to nothing that could be understood.
+                ErrorKind::InvalidData => NewEvent::Hears(Word::Refused),
+                _ => NewEvent::Gone,
+            };
+            (event, Some(lost(error)))
+        }
     }
 }
 
