@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_nothing_sets_any_more_has_its_default_again() {
-        let (idle, read) = ("idle_limit=1".to_owned(), "read_limit=2".to_owned());
+        let (idle, read) = ("idle_limit=1ms".to_owned(), "read_limit=2ms".to_owned());
         for entry in services::ALL {
             let defaults = entry.default_limits();
             let began = from_now_on(entry.name(), defaults, &[&idle, &read]);

@@ -275,14 +275,14 @@ mod tests {
     #[test]
     fn every_value_knows_its_place() {
         let text =
-            "services = [\"echo=tcp://h:1\",\n  \"rpc=tcp://h:2\"]\nlanes = 0x1_0\njoin = true\n[limit]\nidle_limit = 3_000\n";
+            "services = [\"echo=tcp://h:1\",\n  \"rpc=tcp://h:2\"]\nlanes = 0x1_0\njoin = true\n[limit]\nsend_buffer = 3_000\n";
         let found = settings("f", text).unwrap();
         let expected = [
             ("services", "echo=tcp://h:1", "f:1:13"),
             ("services", "rpc=tcp://h:2", "f:2:3"),
             ("lanes", "16", "f:3:9"),
             ("join", "true", "f:4:8"),
-            ("limit", "idle_limit=3000", "f:6:1"),
+            ("limit", "send_buffer=3000", "f:6:1"),
         ];
         assert_eq!(shown(&found), expected);
     }

@@ -226,7 +226,7 @@ fn lanes_fit_into_the_memory_of_the_control_group() {
     };
     let enter = group.enter();
     let wrapper = ["sh", "-c", &enter];
-    for (memory, words) in [(&[][..], "each lane takes 50 MiB"), (&["--memory", "64"], "kept, because it was asked for")] {
+    for (memory, words) in [(&[][..], "each lane takes 50 MiB"), (&["--memory", "64MiB"], "kept, because it was asked for")] {
         let server = Server::start_under(&wrapper, &[&["--lanes", "2"], memory, &[TCP, UDP]].concat());
         let told = |note: &&String| note.contains("2 x 64 MiB are more than a half of the 200 MiB") && note.contains(words);
         assert_eq!(server.notes.iter().filter(told).count(), 1, "{:?}", server.notes);

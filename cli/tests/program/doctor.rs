@@ -239,7 +239,7 @@ fn every_subject_is_refused_in_a_test() {
 
 #[test]
 fn a_configuration_that_fits_is_fine() {
-    let (told, code) = checked(&[], &["--", "--lanes", "1", "--limit", "connections_max=100", "--memory", "8", TCP, UDP]);
+    let (told, code) = checked(&[], &["--", "--lanes", "1", "--limit", "connections_max=100", "--memory", "8MiB", TCP, UDP]);
     for code in 1101..=1108 {
         assert_eq!(line(&told, &format!("CL-{code}"))["state"], "ok", "{told}");
     }

@@ -21,7 +21,6 @@ mod plan;
 mod run;
 mod stalls;
 mod take_over;
-mod times;
 pub(crate) mod unbroken;
 mod url;
 mod wakes;
