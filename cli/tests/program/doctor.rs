@@ -289,7 +289,7 @@ fn who_has_a_port_is_told() {
     let taken = format!("echo={}", server.urls[0]);
     let free = "echo=tcp://127.0.0.1:0";
     let (told, code) = checked(&[], &["--", free, &taken]);
-    says(&told, "CL-1104", "missing", &format!("it is held by process {} (", server.child.id()));
+    says(&told, "CL-1104", "missing", &format!("process {} (corelane) serves this port", server.child.id()));
     assert_eq!(code, 3);
 }
 

@@ -10,6 +10,7 @@ use crate::lanes::url::Url;
 use corelane_lane::LaneSettings;
 use corelane_os::handed::Handed;
 use corelane_rss::Transport;
+use corelane_seam::Record;
 use corelane_seam::Tuning as DriverSettings;
 use corelane_seam::parcel::AbroadLimits;
 use corelane_steer::Settings;
@@ -93,6 +94,8 @@ pub struct Lanes {
     /// The page of the process that is taken over from.
     pub(crate) take_over: Option<PathBuf>,
     pub(crate) keepsakes: Vec<Keepsake>,
+    /// What was found while the settings were read.
+    pub(crate) notes: Vec<Record>,
 }
 
 impl Lanes {
@@ -119,6 +122,7 @@ impl Lanes {
             beside: Vec::new(),
             take_over: None,
             keepsakes: Vec::new(),
+            notes: Vec::new(),
         }
     }
 

@@ -278,7 +278,7 @@ impl Choice {
     }
 
     /// What stands for its value in help; none for a flag.
-    pub const fn value(&self) -> Option<&'static str> {
+    pub fn value(&self) -> Option<&'static str> {
         match self {
             Self::Flag(_) => None,
             Self::Number(Number { unit: BYTES, .. }) => Some("BYTES"),

@@ -9,13 +9,14 @@ use crate::error::Error;
 use crate::lanes::beside::{Beside, Opened};
 use crate::lanes::builder::{Declared, Lanes, Served};
 use crate::lanes::channels;
-use crate::lanes::claims::{claim_places, refuse_shared_addresses};
+use crate::lanes::claims::{claim_places, refuse_shared_addresses, refused_at};
 use crate::lanes::drained::Drained;
-use crate::lanes::driver::{DriverKind, check, choose};
+use crate::lanes::driver::{DriverKind, choose};
 use crate::lanes::ending::{Lives, Waiter};
 use crate::lanes::frames::{self, Homeward, LaneFrames, PacketPort, Placing};
 use crate::lanes::handed;
 use crate::lanes::live::LiveLimits;
+use crate::lanes::needs;
 use crate::lanes::outside::Outside;
 use crate::lanes::page::{LaneRows, make_page, rows_of, tell_of_table};
 use crate::lanes::place::Place;
@@ -167,9 +168,8 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
         return Err(Error::Setting { name: "services", why: "there is none to run: add one".to_string() });
     }
     let descriptors = raise_descriptor_limit();
-    plan::check(lanes)?;
+    needs::refuse(lanes)?;
     let tuning = lanes.driver_settings;
-    check(&tuning)?;
     let chosen = choose(lanes.driver)?;
     lanes.packet.as_ref().map_or(Ok(()), refuse_shared_addresses)?;
     let (places, names) = claim_places(lanes, &mut taken)?;
@@ -179,6 +179,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let mut notes: Vec<Record> =
         chosen.note.into_iter().chain(notes_of(&planned.1, lanes.memory_is_asked, &mut settings)).collect();
     plan::check_limits(lanes, settings.memory_bytes)?;
+    notes.extend(needs::notes(lanes, cpus.len()));
     let control = Control::new(cpus.len());
     let (tell, ears) = control.words();
     let steered = steer(lanes, &server(lanes, &places, cpus.len()), &mut taken, tell.clone())?;
@@ -601,7 +602,7 @@ impl LaneStart {
             assert!(lane < self.control.lanes(), "there are as many lanes as there were sockets for");
             if lane == self.lane {
                 let own = sockets::duplicate(number);
-                let own = own.map_err(|fault| Error::Listen { url: address.to_string(), fault })?;
+                let own = own.map_err(|fault| Error::Listen { url: address.to_string(), fault, holder: None })?;
                 self.own.push((address, own));
             }
             if self.own_descriptors {
@@ -642,7 +643,7 @@ impl LaneStart {
                 Transport::Udp => services.bind(&mut driver, service, place.address.clone(), self.sharing),
             };
             listened.map_err(|error| match error {
-                corelane_svc::Error::Listen { fault, .. } => Error::Listen { url: place.url.to_string(), fault },
+                corelane_svc::Error::Listen { fault, .. } => refused_at(&place.url, &place.address, fault),
                 error => Error::Service(error),
             })?;
         }
