@@ -1,6 +1,7 @@
 //! The options of `corelane load`, and the job that they ask for.
 
 use super::own::Own;
+use super::reach;
 use anyhow::{Context, Result, anyhow, bail};
 use corelane::Address;
 use corelane::admin::control::{Command, ask, ask_hasher};
@@ -212,7 +213,7 @@ impl Options {
     }
 
     fn plan(&self, entry: &WorkloadEntry, url: Option<&str>) -> Result<Plan> {
-        let place = entry.place(url)?;
+        let place = self.place(entry, url)?;
         let chosen = self.own.chosen(entry)?;
         if entry.rate.is_some() && (self.rate.is_some() || self.connection_rate.is_some() || self.depth != 1) {
             bail!(
@@ -237,7 +238,7 @@ impl Options {
             size: self.size.map_or(entry.default_size, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
             extent: self.extent(&mode, entry),
             warm_up: self.warm_up(&mode),
-            timeout: self.timeout.unwrap_or(Duration::from_secs(if default.transport == Transport::Udp { 1 } else { 5 })),
+            timeout: self.patience(default.transport),
             lanes: self.lanes()?,
             cpus: self.cpus.as_deref().map(corelane::lanes::parse_cpus).transpose().map_err(|why| anyhow!("--cpus: {why}"))?,
             driver: self.driver.parse()?,
@@ -255,6 +256,21 @@ impl Options {
         };
         let settled = plan.settled();
         settled.and_then(|plan| (entry.check)(&plan).map(|()| plan)).map_err(|error| anyhow!("{error}"))
+    }
+
+    /// Where it goes: over frames, which the kernel does not see, to the first address.
+    fn place(&self, entry: &WorkloadEntry, url: Option<&str>) -> Result<Destination> {
+        let place = entry.place(url)?;
+        if self.packet.is_some() {
+            return Ok(place);
+        }
+        let patience = self.patience(place.transport);
+        reach::reached(place, &self.sources, patience)
+    }
+
+    /// How long an answer is waited for.
+    fn patience(&self, transport: Transport) -> Duration {
+        self.timeout.unwrap_or(Duration::from_secs(if transport == Transport::Udp { 1 } else { 5 }))
     }
 
     /// The interface by whose frames requests travel, where that can be: else they would go by the kernel's sockets, and nobody would notice.

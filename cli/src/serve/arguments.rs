@@ -47,7 +47,7 @@ pub struct Arguments {
     /// Take the frames of an interface, and serve UDP over them at the addresses that are given: eth1,ip=10.0.0.2/24 (tap:tap0 for a tap, whose near end is the kernel's); then, as needed, more ,ip=ADDRESS/BITS, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan@PEER (a tunnel to open, for that address or network), ,channels=PATH (a socket at which other processes take packets), ,frames=N (frames of 2 KiB of each lane, 256 to 65536), and ,poll (lanes take packets in by themselves, Linux 6.13). The kernel must not have these addresses. AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, packet sockets CAP_NET_RAW, a tap CAP_NET_ADMIN. docs/packet.md says more
     #[arg(long, value_name = "PORT")]
     pub(super) packet: Option<corelane::lanes::PacketPort>,
-    /// Serve as this user, with GROUP as its only group, and without any of root's rights once everything listens. Only root can do this. Files, such as certificates, are
+    /// Serve as this user, by name or number, with GROUP as its only group, and without any of root's rights once everything listens. Only root can do this. Files, such as certificates, are
     /// opened as this user from the start on
     #[arg(long, value_name = "NAME[:GROUP]")]
     pub(super) user: Option<String>,

@@ -7,6 +7,7 @@
 //! ```
 
 use super::log::Log;
+use super::rule;
 use super::settings::{self, Setting};
 use anyhow::{Result, anyhow};
 use corelane::admin::messages::Degraded;
@@ -25,12 +26,23 @@ pub struct Reload {
     before: Mutex<Vec<Setting>>,
     limits: LiveLimits,
     log: Log,
+    /// Files may be open to the next start that are not to this process.
+    is_confined: bool,
 }
 
 impl Reload {
     /// For a program that began with these settings.
-    pub fn new(began: Vec<Setting>, limits: LiveLimits, log: Log) -> Self {
-        Self { before: Mutex::new(began), limits, log }
+    pub fn new(began: Vec<Setting>, limits: LiveLimits, log: Log, is_confined: bool) -> Self {
+        Self { before: Mutex::new(began), limits, log, is_confined }
+    }
+
+    /// What else may be in the way of files.
+    fn within(&self) -> &'static str {
+        if self.is_confined {
+            " (the sandbox lets this process open the files of its start alone: `corelane serve --check` sees others)"
+        } else {
+            ""
+        }
     }
 
     /// Reads again, and says what came of it. Where anything is wrong nothing changes.
@@ -44,17 +56,20 @@ impl Reload {
     }
 
     fn put_into_force(&self, before: &[Setting]) -> Result<Vec<Setting>> {
-        let (arguments, now) = settings::again()?;
+        let (mut arguments, now) = settings::again()?;
+        // Who was taken over from is gone.
+        arguments.take_over = None;
+        let (limits, log_level) = (arguments.limits.clone(), arguments.log_level);
+        rule::lanes(arguments, &now).map_err(|why| anyhow!("{why:#}{}", self.within()))?;
         let differs: Vec<(&Setting, bool)> = Setting::differing(before, &now).collect();
         let is_live_limit = |setting: &Setting| setting.limit().is_some_and(is_live);
-        let limits: Vec<&String> = arguments.limits.iter().filter(|limit| is_live(limit)).collect();
+        let limits: Vec<&String> = limits.iter().filter(|limit| is_live(limit)).collect();
         if differs.iter().any(|(setting, _)| is_live_limit(setting)) {
-            of_service(Limits::default(), &limits).map_err(|why| settings::blame(&now, why))?;
             self.limits.change(|name, began| from_now_on(name, began, &limits));
             say("the limits of time are changed");
         }
         if differs.iter().any(|(setting, _)| setting.is(LOG_LEVEL)) {
-            self.log.set(arguments.log_level);
+            self.log.set(log_level);
             say("the level of the log is changed");
         }
         let waits = |setting: &Setting| !(is_live_limit(setting) || setting.is(LOG_LEVEL));

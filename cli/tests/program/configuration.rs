@@ -155,3 +155,101 @@ fn a_hangup_changes_limits_of_time_and_names_what_counts_from_the_next_start_on(
     hang_up("lanes \"1\" is gone, which counts from the next start on");
     echo(&mut server.connect(), b"it still serves");
 }
+
+/// Waits until the server says these words after a hangup.
+fn hang_up(server: &Server, words: &str) {
+    server.signal(Signal::SIGHUP);
+    until(words, || server.words().contains(words));
+}
+
+#[test]
+fn what_is_wrong_is_wrong_at_a_start_a_check_the_doctor_and_a_hangup() {
+    let scratch = Scratch::new();
+    let wrong = [
+        ("[limit]\nidle_limt = \"5s\"\n", "there is no limit \"idle_limt\""),
+        ("[limit]\nidle_limit = 5\n", "idle_limit: \"5\" has no unit"),
+        ("[limit]\nrecord_max = \"5MiB\"\n", "record_max=5MiB: a lane with 64 MiB"),
+        ("lanes = 0\n", "0 is not a number of lanes"),
+        ("user = \"no-such-user-here\"\n", "there is no user \"no-such-user-here\""),
+        ("cpus = \"99\"\n", "CPU 99 is not among"),
+    ];
+    let running = scratch.path().join("running.toml");
+    let right = format!("services = [\"{TCP}\"]\n[limit]\nidle_limit = \"10m\"\n");
+    fs::write(&running, &right).unwrap();
+    let server = Server::start(&["--config", running.to_str().unwrap()]);
+    for (text, words) in wrong {
+        let (_folder, file) = written(&format!("services = [\"{TCP}\"]\n{text}"));
+        for arguments in [&["serve"][..], &["serve", "--check"], &["serve", "--plan"], &["doctor"]] {
+            let told = output(Command::new(PROGRAM).args(arguments).args(["--config", &file]));
+            let said = [told.stdout, told.stderr].map(|said| String::from_utf8(said).unwrap()).join(" ");
+            let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(!told.status.success() && said.contains(words), "{arguments:?} {text:?}: {said}");
+        }
+        // One line of a cause is written each second.
+        until(words, || {
+            fs::copy(&file, &running).unwrap();
+            server.signal(Signal::SIGHUP);
+            server.words().contains(words)
+        });
+    }
+    fs::write(&running, right.replace("10m", "9m")).unwrap();
+    hang_up(&server, "SIGHUP: the limits of time are changed");
+    assert!(!server.words().contains("counts from the next start on"), "what is refused counts never: {}", server.words());
+}
+
+#[test]
+fn a_variable_that_sets_nothing_is_named() {
+    let doctor = output(Command::new(PROGRAM).args(["doctor", "--json", "--", TCP]).env("CORELANE_LANE", "3"));
+    let check = serve(&["--check", TCP], &[("CORELANE_LANE", "3"), ("CORELANE_LANES", "1")]);
+    for told in [&doctor, &check] {
+        let said = String::from_utf8_lossy(&told.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.status.success() && said.contains("CL-0030") && said.contains("CORELANE_LANE,"), "{told:?}");
+    }
+    let server = Server::start_under(&["env", "CORELANE_LANE=3"], &[TCP]);
+    assert!(server.notes.iter().any(|note| note.contains("[CL-0030]") && note.contains("CORELANE_LANE,")), "{:?}", server.notes);
+}
+
+#[test]
+fn a_root_that_the_user_cannot_read_is_refused_before_anybody_is_served() {
+    let test = "configuration::a_root_that_the_user_cannot_read_is_refused_before_anybody_is_served";
+    if !is_root(test) {
+        return;
+    }
+    let scratch = Scratch::new();
+    fs::set_permissions(scratch.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for mode in [0o700, 0o711, 0o744] {
+        let root = scratch.path().join(format!("{mode:o}"));
+        fs::create_dir(&root).unwrap();
+        fs::set_permissions(&root, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        let place = format!("http=http://127.0.0.1:0?root={}", root.display());
+        let user = ["--user", "7777777:7777777"];
+        for arguments in [&["serve"][..], &["serve", "--check"], &["doctor", "--"]] {
+            let told =
+                output(Command::new(PROGRAM).args(arguments).args(user).arg(&place).env("CORELANE_RUN_DIR", scratch.path()));
+            let said =
+                String::from_utf8_lossy(&[told.stdout, told.stderr].concat()).split_whitespace().collect::<Vec<_>>().join(" ");
+            let words = "this user may not list this directory and go into it";
+            assert!(!told.status.success() && said.contains(words), "{mode:o} {arguments:?}: {said}");
+        }
+        let right = output(Command::new(PROGRAM).args(["serve", "--check", &place]));
+        assert!(right.status.success(), "root may: {right:?}");
+    }
+}
+
+#[test]
+fn too_few_descriptors_for_the_limits_are_told_at_the_start() {
+    let test = "configuration::too_few_descriptors_for_the_limits_are_told_at_the_start";
+    if !have(test, &["prlimit"]) {
+        return;
+    }
+    for (descriptors, limit) in [("64", "idle_limit=10m"), ("500", "connections_max=1000")] {
+        let wrapper = ["prlimit", &format!("--nofile={descriptors}")];
+        let words = format!("a lane may have {descriptors} descriptors");
+        let server = Server::start_under(&wrapper, &["--lanes", "1", "--limit", limit, TCP]);
+        assert!(server.notes.iter().any(|note| note.contains("[CL-0029]") && note.contains(&words)), "{:?}", server.notes);
+        echo(&mut server.connect(), b"it serves all the same");
+        let check = output(wrapped(&wrapper, PROGRAM).args(["serve", "--check", "--lanes", "1", "--limit", limit, TCP]));
+        let said = String::from_utf8(check.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(check.status.success() && said.contains(&words), "{said}");
+    }
+}

@@ -258,3 +258,33 @@ fn where_io_uring_is_refused_and_not_asked_for_nothing_is_said() {
     assert!(server.notes.is_empty(), "{:?}", server.notes);
     serves(&server);
 }
+
+#[test]
+fn where_no_thread_is_to_be_had_that_is_said() {
+    let test = "confined::where_no_thread_is_to_be_had_that_is_said";
+    if !is_root(test) || !have(test, &["prlimit", "setpriv"]) {
+        return;
+    }
+    let folder = Arc::new(Scratch::new());
+    let program = copy_for_all(&folder);
+    // As an old filter does that does not know clone3: nobody is there to wait for whoever reads the words.
+    let mut command = Command::new("prlimit");
+    command.args(["--nproc=1", "setpriv", "--reuid=7777778", "--regid=7777778", "--clear-groups", &program, "serve", TCP]);
+    let done = output(&mut command);
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(done.status.code() == Some(2) && said.starts_with("corelane: ") && said.contains("thread"), "{said:?}");
+}
+
+#[test]
+fn loopback_that_is_down_is_told() {
+    let test = "confined::loopback_that_is_down_is_told";
+    if !is_root(test) || !have(test, &["unshare"]) {
+        return;
+    }
+    let server = Server::start_under(&["unshare", "--net"], &["--lanes", "1", TCP]);
+    assert!(
+        server.notes.iter().any(|note| note.contains("[CL-0031]") && note.contains("ip link set lo up")),
+        "{:?}",
+        server.notes
+    );
+}

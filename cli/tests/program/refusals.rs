@@ -121,7 +121,11 @@ fn what_the_command_line_does_not_know_is_refused() {
         let text = String::from_utf8(refused(&[], &[flag, wrong]).stderr).unwrap();
         assert!(text.contains(flag) && text.contains(wrong) && text.contains(range), "{text}");
     }
-    for (arguments, words) in [(["--udp-hash", "3"], "[possible values: 4, 2]"), (["--spin", "soon"], "such as 500ms, 30s or 1m30s"), (["--spin", "50"], "write 50s for seconds, 50ms")] {
+    for (arguments, words) in [
+        (["--udp-hash", "3"], "[possible values: 4, 2]"),
+        (["--spin", "soon"], "such as 500ms, 30s or 1m30s"),
+        (["--spin", "50"], "write 50s for seconds, 50ms"),
+    ] {
         let text = String::from_utf8(refused(&[], &arguments).stderr).unwrap();
         assert!(text.contains(arguments[0]) && text.contains(words), "{text}");
     }

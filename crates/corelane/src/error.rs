@@ -177,7 +177,9 @@ fn remedy_of_system(error: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => {
             "; let the container's seccomp profile, or what else guards the process, allow this call"
         }
-        _ if error.raw_os_error() == Some(TOO_MANY_OPEN) => "; raise the limit of descriptors (LimitNOFILE= of a unit, ulimit -n)",
+        _ if error.raw_os_error() == Some(TOO_MANY_OPEN) => {
+            "; raise the limit of descriptors (LimitNOFILE= of a unit, ulimit -n)"
+        }
         io::ErrorKind::InvalidInput => "; has the process's affinity changed meanwhile? Start it again",
         _ => "",
     }

@@ -19,7 +19,9 @@ pub fn time(text: &str) -> Result<Duration, String> {
     let is_bare = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && text.parse::<f64>().is_ok();
     match is_bare {
         true if text == "0" => Ok(Duration::ZERO),
-        true => Err(format!("{text:?} has no unit: write {text}s for seconds, {text}ms for milliseconds, or {text}m for minutes")),
+        true => {
+            Err(format!("{text:?} has no unit: write {text}s for seconds, {text}ms for milliseconds, or {text}m for minutes"))
+        }
         false => humantime::parse_duration(text)
             .map_err(|why| format!("{text:?} is no time: {why}; write numbers with units, such as 500ms, 30s or 1m30s")),
     }

@@ -208,7 +208,9 @@ mod tests {
     #[test]
     fn a_time_and_a_size_have_units() {
         let mut limits = Limits::default();
-        for text in ["idle_limit=1m 30s", "keep_alive=2m", "record_max=64KiB", "output_high=10k", "send_buffer=4096", "read_limit=0"] {
+        for text in
+            ["idle_limit=1m 30s", "keep_alive=2m", "record_max=64KiB", "output_high=10k", "send_buffer=4096", "read_limit=0"]
+        {
             limits.set(text).unwrap();
         }
         assert_eq!((limits.idle_limit, limits.stream.keep_alive), (Duration::from_secs(90), Duration::from_secs(120)));

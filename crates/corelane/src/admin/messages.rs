@@ -69,6 +69,7 @@ degraded! {
     QueuesWithoutLane "CL-0028" "Queues of an interface whose packets lanes have belong to no lane.",
     FewerDescriptors "CL-0029" "Lanes may have fewer descriptors than their limits of connections ask for.",
     UnknownVariable "CL-0030" "A variable of the environment looks like a setting, and sets nothing.",
+    LoopbackDown "CL-0031" "Something is served at loopback, which is down.",
 }
 
 impl Degraded {

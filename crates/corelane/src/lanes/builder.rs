@@ -85,6 +85,8 @@ pub struct Lanes {
     pub(crate) memory_is_asked: bool,
     /// None if nobody watches for turns that take too long.
     pub(crate) stall: Option<Duration>,
+    /// Others see no page of it.
+    pub(crate) is_unlisted: bool,
     pub(crate) parcels: AbroadLimits,
     pub(crate) connections_max: u32,
     /// None until somebody sets some.
@@ -115,6 +117,7 @@ impl Lanes {
             settings: LaneSettings::default(),
             memory_is_asked: false,
             stall: None,
+            is_unlisted: false,
             parcels: AbroadLimits::default(),
             connections_max: LANE_CONNECTIONS_MAX,
             limits: None,
@@ -200,6 +203,12 @@ impl Lanes {
     /// with EINTR (signal(7)).
     pub fn stall(mut self, limit: Duration) -> Self {
         self.stall = Some(limit);
+        self
+    }
+
+    /// Has no counter page that other processes see: for lanes beside those of a program, which has one.
+    pub fn unlisted(mut self) -> Self {
+        self.is_unlisted = true;
         self
     }
 

@@ -6,7 +6,9 @@ use crate::error::Error;
 use crate::lanes::builder::{Lanes, Served};
 use crate::lanes::choice::PathUse;
 use crate::lanes::driver::{self, choose};
+use crate::lanes::place::Place;
 use crate::lanes::plan;
+use corelane_machine::interfaces;
 use corelane_os::rights::{self, Unreadable};
 use corelane_seam::Record;
 use corelane_select::Means;
@@ -31,7 +33,11 @@ impl Lanes {
     /// # Errors
     /// [`Error::Driver`], [`Error::Setting`].
     pub fn check_means(&self) -> Result<Vec<Record>, Error> {
+        let (_, plan) = plan::of(self, &[])?;
+        let has_flows = |service: &Served| service.url.as_ref().is_some_and(|url| !url.is_unix());
         let means = match self.steering.steering {
+            // One lane has all flows.
+            _ if plan.lanes.len() == 1 || !self.services.iter().any(has_flows) => None,
             Steering::Program => Some(Means::Program),
             Steering::Classic => Some(Means::Classic),
             _ => None,
@@ -62,7 +68,10 @@ pub(crate) fn refuse(lanes: &Lanes) -> Result<(), Error> {
 fn readable(service: &str, path: &PathUse) -> Result<(), Error> {
     let PathUse::Read(path) = path else { return Ok(()) };
     let remedy = |path: &Path, what: &str| {
-        format!("{}: this user may not {what}: let it (chmod, chown), also where it lies, or serve as another user (--user)", path.display())
+        format!(
+            "{}: this user may not {what}: let it (chmod, chown), also where it lies, or serve as another user (--user)",
+            path.display()
+        )
     };
     let why = match rights::may_read(path) {
         Ok(()) => return Ok(()),
@@ -79,6 +88,15 @@ pub(crate) fn notes(lanes: &Lanes, count: usize) -> Vec<Record> {
     lanes.notes.iter().cloned().chain(descriptors).collect()
 }
 
+/// What is to be told of these places: at loopback that is down nobody is reached.
+pub(crate) fn note_of_loopback(places: &[Place]) -> Option<Record> {
+    let place = places.iter().find(|place| place.address.ip().is_some_and(|ip| ip.to_canonical().is_loopback()))?;
+    let is_down = interfaces::list().is_ok_and(|links| links.iter().any(|link| link.loopback && !link.up));
+    is_down.then(|| {
+        Degraded::LoopbackDown.note(format_args!("loopback is down, so nobody reaches {}: remedy: ip link set lo up", place.url))
+    })
+}
+
 /// Descriptors that a lane has for other things than connections.
 const DESCRIPTORS_BESIDE: u64 = 64;
 
@@ -89,8 +107,7 @@ const CONNECTIONS_DUE: u64 = 1024;
 pub(crate) fn descriptors(lanes: &Lanes, count: usize) -> Result<String, String> {
     let asked: u64 = lanes.services.iter().filter(|service| service.over_connections).map(connections).sum();
     let each_lane = asked.min(u64::from(lanes.connections_max)) + DESCRIPTORS_BESIDE;
-    let (wanted, whose) =
-        if lanes.own_descriptors { (each_lane, "a lane") } else { (each_lane * count as u64, "the process") };
+    let (wanted, whose) = if lanes.own_descriptors { (each_lane, "a lane") } else { (each_lane * count as u64, "the process") };
     let most = rights::descriptors_max();
     let words = format!("{whose} may have {most} descriptors, and its limits of connections ask for {wanted}");
     let remedy = "remedy: a higher limit of descriptors (LimitNOFILE= of a unit, ulimit -Hn), or a lower connections_max";

@@ -184,7 +184,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let (tell, ears) = control.words();
     let steered = steer(lanes, &server(lanes, &places, cpus.len()), &mut taken, tell.clone())?;
     notes.extend(steered.note().map(|note| Degraded::Steering.note(note)));
-    notes.extend(handed::note(&places, cpus.len()));
+    notes.extend(handed::note(&places, cpus.len()).into_iter().chain(needs::note_of_loopback(&places)));
     let open = |port| frames::open(port, &control, &lanes.steering, settings.channel_messages, chosen.kind);
     let ports = lanes.packet.as_ref().map(open).transpose()?;
     let (ports, packets, told) = ports.map_or_else(Default::default, |(ports, placing, told)| (ports, Some(placing), told));
