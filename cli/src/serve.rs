@@ -49,9 +49,10 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     corelane::admin::reports::set_panic_hook();
     let signals = Signals::block().context("waiting for signals (signalfd4)")?;
     // Before the first thread: one that there is already would stay as free as it is.
+    let lanes = lanes.handed_over(handed).with_holders();
     let confined = confine_files(sandbox, &lanes, config.as_deref())?;
     let log = Log::begin(format, level)?;
-    let mut running = lanes.handed_over(handed).start()?;
+    let mut running = lanes.start()?;
     let shown = shown(&running, listen)?;
     user.map_or(Ok(()), Beginning::finish).map_err(|why| anyhow!("--user: {why}"))?;
     confined.into_iter().chain(confine_calls(sandbox)?).for_each(|note| running.note(note));

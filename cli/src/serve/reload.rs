@@ -20,6 +20,9 @@ use std::sync::{Mutex, PoisonError};
 /// The key of the level of the log.
 const LOG_LEVEL: &str = "log-level";
 
+/// The key of what is served, whose options name files.
+const SERVICES: &str = "services";
+
 /// What was in force before, and who changes it.
 pub struct Reload {
     /// Changed by the one thread that hears signals.
@@ -36,9 +39,9 @@ impl Reload {
         Self { before: Mutex::new(began), limits, log, is_confined }
     }
 
-    /// What else may be in the way of files.
-    fn within(&self) -> &'static str {
-        if self.is_confined {
+    /// What else may be in the way of new files.
+    fn within(&self, may_name_files: bool) -> &'static str {
+        if self.is_confined && may_name_files {
             " (the sandbox lets this process open the files of its start alone: `corelane serve --check` sees others)"
         } else {
             ""
@@ -60,8 +63,9 @@ impl Reload {
         // Who was taken over from is gone.
         arguments.take_over = None;
         let (limits, log_level) = (arguments.limits.clone(), arguments.log_level);
-        rule::lanes(arguments, &now).map_err(|why| anyhow!("{why:#}{}", self.within()))?;
         let differs: Vec<(&Setting, bool)> = Setting::differing(before, &now).collect();
+        let may_name_files = differs.iter().any(|(setting, _)| setting.is(SERVICES));
+        rule::lanes(arguments, &now).map_err(|why| anyhow!("{why:#}{}", self.within(may_name_files)))?;
         let is_live_limit = |setting: &Setting| setting.limit().is_some_and(is_live);
         let limits: Vec<&String> = limits.iter().filter(|limit| is_live(limit)).collect();
         if differs.iter().any(|(setting, _)| is_live_limit(setting)) {

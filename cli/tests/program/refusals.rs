@@ -212,3 +212,15 @@ fn a_refused_start_leaves_no_page() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert_eq!(fs::read_dir(run.path()).unwrap().count(), 0, "a page of a process that never served");
 }
+
+#[test]
+fn who_has_a_port_is_named() {
+    let server = Server::start(&["--lanes", "2", TCP, UDP]);
+    let places = [format!("echo={}", server.urls[0]), format!("echo={}", server.urls[1])];
+    for sandbox in ["auto", "off"] {
+        for place in &places {
+            let holder = format!("process {} (corelane) serves this port", server.pid());
+            refuses(&[], &["--sandbox", sandbox, place], &["cannot listen on", &holder, "stop it, choose another port"]);
+        }
+    }
+}

@@ -68,14 +68,23 @@ fn claim_place(
         return Ok(at(url.at(&address), address, (None, false)));
     }
     let claimed = claim(transport, &address, lanes.v6_only, lanes.join);
-    let address = claimed.map_err(|fault| refused_at(&url.at(&address), &address, fault))?;
+    let address = claimed.map_err(|fault| refused_at(&lanes.holders, &url.at(&address), &address, fault))?;
     Ok(at(url.at(&address), address, (None, false)))
 }
 
-/// That the system does not let us listen there, and who has the port.
-pub(crate) fn refused_at(url: &Url, address: &Address, fault: Fault) -> Error {
+/// That the system does not let us listen there, and who has the port: as it was found before, or now.
+pub(crate) fn refused_at(known: &[(Address, String)], url: &Url, address: &Address, fault: Fault) -> Error {
+    let before = || known.iter().find(|(at, _)| at == address).map(|(_, holder)| holder.clone());
     let taken = address.inet().filter(|_| fault.reason == Reason::AddressInUse);
-    Error::Listen { url: url.to_string(), fault, holder: taken.and_then(|address| holder(url.transport(), address)) }
+    let holder = taken.and_then(|address| before().or_else(|| holder(url.transport(), address)));
+    Error::Listen { url: url.to_string(), fault, holder }
+}
+
+/// Each address that is to be served and has a holder, with that.
+pub(crate) fn holders_of(lanes: &Lanes) -> Vec<(Address, String)> {
+    let urls = lanes.services.iter().filter_map(|service| service.url.as_ref());
+    let places = urls.flat_map(|url| url.resolve().unwrap_or_default().into_iter().map(|address| (url.transport(), address)));
+    places.filter_map(|(transport, address)| Some((address.clone(), holder(transport, address.inet()?)?))).collect()
 }
 
 /// Which process serves at an address, or at all addresses of its port, as far as this user may know: such as `process 7 (nginx)`.

@@ -643,7 +643,7 @@ impl LaneStart {
                 Transport::Udp => services.bind(&mut driver, service, place.address.clone(), self.sharing),
             };
             listened.map_err(|error| match error {
-                corelane_svc::Error::Listen { fault, .. } => refused_at(&place.url, &place.address, fault),
+                corelane_svc::Error::Listen { fault, .. } => refused_at(&[], &place.url, &place.address, fault),
                 error => Error::Service(error),
             })?;
         }
