@@ -3,6 +3,7 @@
 mod options;
 mod output;
 mod own;
+mod reach;
 mod rounds;
 mod screen;
 mod self_test;

@@ -58,11 +58,14 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             let late = error.downcast_ref::<Late>();
-            // Nobody may be there to read it.
-            if corelane::admin::reports::start().is_ok() {
-                let level = late.map_or(Level::Warn, |late| late.level);
-                corelane::admin::reports::line(Record::new(level, format!("{error:#}")).of_program());
-                corelane::admin::reports::flush(corelane::admin::reports::PATIENCE);
+            let record = Record::new(late.map_or(Level::Warn, |late| late.level), format!("{error:#}")).of_program();
+            // Nobody may be there to read it; where there is no thread to wait for a reader (clone3 refused, as by some old filters), it is written at once.
+            match corelane::admin::reports::start() {
+                Ok(()) => {
+                    corelane::admin::reports::line(record);
+                    corelane::admin::reports::flush(corelane::admin::reports::PATIENCE);
+                }
+                Err(_) => print::note(record),
             }
             late.map_or(Exit::Usage, |late| late.exit).into()
         }

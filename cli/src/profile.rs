@@ -25,8 +25,8 @@ pub struct Arguments {
     /// Only this lane; by default all
     #[arg(long, value_name = "N")]
     lane: Option<usize>,
-    /// For how long, such as 30s or 5m, 1s to 1h; a number alone is of seconds
-    #[arg(long, alias = "seconds", value_name = "TIME", default_value = "10s", value_parser = extent)]
+    /// For how long, such as 30s or 5m, 1s to 1h
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = extent)]
     duration: Duration,
     /// A picture to open in a browser, or one line a stack with its count, as tools for flame graphs read it
     #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Svg)]
@@ -39,7 +39,7 @@ pub struct Arguments {
 /// For how long a profile is made.
 fn extent(text: &str) -> Result<Duration, String> {
     let fits = |time: &Duration| (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(time);
-    amounts::time(text).ok().filter(fits).ok_or_else(|| "write a time from 1s to 1h, or seconds from 1 to 3600".to_owned())
+    amounts::time(text).and_then(|time| Some(time).filter(fits).ok_or_else(|| "write a time from 1s to 1h".to_owned()))
 }
 
 /// How a profile is written.

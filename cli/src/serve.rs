@@ -5,6 +5,7 @@ mod lanes;
 mod log;
 mod plan;
 mod reload;
+mod rule;
 mod sandbox;
 mod settings;
 mod supervisor;
@@ -13,6 +14,7 @@ pub use arguments::Arguments;
 
 use crate::exit::{Exit, Late};
 use crate::print::print;
+use crate::wrap::wrapped;
 use anyhow::{Context, Result, anyhow};
 use corelane::admin::InForce;
 use corelane::admin::reports::Level;
@@ -22,7 +24,7 @@ use corelane::{Error, Lanes};
 use corelane_metrics::{Listen, Server};
 use log::Log;
 use reload::Reload;
-use sandbox::{confine_calls, confine_files};
+use sandbox::{Sandbox, confine_calls, confine_files};
 use std::ffi::OsString;
 use std::sync::mpsc::channel;
 use std::thread::Builder;
@@ -34,30 +36,29 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     let (arguments, settings) = settings::complete(arguments, settings::given())?;
     let (plan, json, check) = (arguments.plan, arguments.json, arguments.check);
     let listen = Listen { metrics: arguments.metrics, dashboard: arguments.dashboard, names: arguments.host_names.clone() };
-    let user = arguments.user.as_deref().map(User::find).transpose().map_err(|why| anyhow!("--user: {why}"))?;
+    if check || plan {
+        let lanes = rule::noting_variables(rule::lanes_as_user(arguments, &settings)?);
+        return if check { print_checked(&lanes) } else { print_plan(&lanes, json) };
+    }
+    let user = rule::user(&arguments)?;
     // Before anything is opened, and before there are threads.
-    let (serves, sandbox, config) = (!(check || plan), arguments.sandbox, settings::file(&arguments));
+    let (sandbox, config) = (arguments.sandbox, settings::file(&arguments));
     let (format, level, takes_over) = (arguments.log_format, arguments.log_level, arguments.take_over.is_some());
     // Before a descriptor of our own is under a number that was to be handed over.
-    let handed = if serves { corelane::lanes::take_handed().map_err(|why| anyhow!(why))? } else { Vec::new() };
-    let user = user.filter(|_| serves).map(User::begin).transpose().map_err(|why| anyhow!("--user: {why}"))?;
-    let lanes = lanes::of(arguments).map_err(|error| settings::blame(&settings, error))?;
-    if check {
-        return print_checked(&lanes);
-    }
-    if plan {
-        return print_plan(&lanes, json);
-    }
+    let handed = corelane::lanes::take_handed().map_err(|why| anyhow!(why))?;
+    let user = user.map(User::begin).transpose().map_err(|why| anyhow!("--user: {why}"))?;
+    let lanes = rule::noting_variables(rule::lanes(arguments, &settings)?);
     corelane::admin::reports::set_panic_hook();
-    let signals = Signals::block()?;
+    let signals = Signals::block().context("waiting for signals (signalfd4)")?;
     // Before the first thread: one that there is already would stay as free as it is.
+    let lanes = lanes.handed_over(handed).listens_also(listen.addresses()).with_holders();
     let confined = confine_files(sandbox, &lanes, config.as_deref())?;
     let log = Log::begin(format, level)?;
-    let mut running = lanes.handed_over(handed).listens_also(listen.addresses()).start()?;
+    let mut running = lanes.start()?;
     let shown = shown(&mut running, &listen)?;
     user.map_or(Ok(()), Beginning::finish).map_err(|why| anyhow!("--user: {why}"))?;
     confined.into_iter().chain(confine_calls(sandbox)?).for_each(|note| running.note(note));
-    let reload = Reload::new(settings, running.limits(), log);
+    let reload = Reload::new(settings, running.limits(), log, sandbox != Sandbox::Off);
     let _supervisor = Supervisor::start(&mut running, move || reload.again())?;
     // Nothing of the start can fail any more but to say so. A process that is taken over goes on until that is done.
     running.announce(|running| {
@@ -105,7 +106,7 @@ fn within(limit: Duration, call: impl FnOnce() -> Result<()> + Send + 'static) -
 /// What is wrong with them, and where.
 pub fn lanes_of(words: Vec<OsString>) -> Result<Lanes> {
     let (arguments, settings) = settings::complete(settings::arguments(&words)?, words)?;
-    lanes::of(arguments).map_err(|error| settings::blame(&settings, error))
+    rule::lanes_as_user(arguments, &settings).map(rule::noting_variables)
 }
 
 fn ended(error: Error) -> Late {
@@ -114,8 +115,11 @@ fn ended(error: Error) -> Late {
 }
 
 fn print_checked(lanes: &Lanes) -> Result<Exit> {
+    let mut notes = lanes.check()?;
+    notes.extend(lanes.check_means()?);
     let (_, plan) = lanes.plan()?;
-    print(plan::warnings(&plan) + "checked: the settings are right; nothing was started")?;
+    let notes: String = notes.iter().map(|note| wrapped("warning: ", &note.to_string())).collect();
+    print(notes + &plan::warnings(&plan) + "checked: the settings are right; nothing was started")?;
     Ok(Exit::Done)
 }
 

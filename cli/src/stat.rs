@@ -86,7 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
 /// The time between two looks.
 fn pause(text: &str) -> Result<Duration, String> {
     let fits = |time: &Duration| (Duration::from_millis(10)..=Duration::from_secs(86_400)).contains(time);
-    amounts::time(text).ok().filter(fits).ok_or_else(|| "write a time from 10ms to 24h, or seconds from 0.01 to 86400".to_owned())
+    amounts::time(text).and_then(|time| Some(time).filter(fits).ok_or_else(|| "write a time from 10ms to 24h".to_owned()))
 }
 
 fn view(arguments: &Arguments, shown: &Snapshot) -> String {

@@ -184,7 +184,7 @@ fn top_shows_the_connections_of_a_process() {
 
 #[test]
 fn top_goes_on_while_a_process_stands_still_and_after_its_end() {
-    let mut server = Server::start_in(Server::directory(), &["--spin", "1000000"]);
+    let mut server = Server::start_in(Server::directory(), &["--spin", "1s"]);
     let mut terminal = server.top();
     shows(&mut terminal, "rates over");
     server.signal(Signal::SIGSTOP);

@@ -1,6 +1,6 @@
-//! Amounts as people write them: times and rates.
+//! Amounts as people write them: times, sizes and rates.
 
-pub use corelane::service::entry::choice::{short_time, time};
+pub use corelane::service::entry::choice::{size, size_word, size_words, time};
 
 /// Reads a number a second: `10000`, `10k`, `1.5M`.
 ///

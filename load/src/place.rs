@@ -53,8 +53,10 @@ pub struct Destination {
     pub url: String,
     /// How requests travel.
     pub transport: Transport,
-    /// Its first address.
+    /// The one of its addresses that is loaded: the first, until another is chosen.
     pub address: Address,
+    /// All of them, in the system's order.
+    pub addresses: Vec<Address>,
     /// Host and port as they were written; of a Unix socket `localhost`.
     pub authority: String,
     /// The same without the port.
@@ -93,7 +95,8 @@ impl Destination {
         let port = authority.rfind(':').filter(|&colon| !authority[colon..].contains(']'));
         let host = authority[..port.unwrap_or(authority.len())].to_owned();
         let (transport, secure) = (scheme.transport, scheme.secure);
-        Ok(Self { url: whole, transport, address: first(&url)?, authority, host, secure, path: path.to_owned() })
+        let (address, addresses) = addresses(&url)?;
+        Ok(Self { url: whole, transport, address, addresses, authority, host, secure, path: path.to_owned() })
     }
 
     fn of_unix(ways: Ways, text: &str) -> Result<Self, Error> {
@@ -102,8 +105,8 @@ impl Destination {
             return Err(unfit(ways, text));
         }
         let (authority, host) = ("localhost".to_owned(), "localhost".to_owned());
-        let (transport, address, path) = (url.transport(), first(&url)?, String::new());
-        Ok(Self { url: url.to_string(), transport, address, authority, host, secure: None, path })
+        let (transport, (address, addresses), path) = (url.transport(), addresses(&url)?, String::new());
+        Ok(Self { url: url.to_string(), transport, address, addresses, authority, host, secure: None, path })
     }
 }
 
@@ -138,8 +141,11 @@ fn places(ways: Ways, port: &str, path: &str) -> String {
     names.chain(unix.map(|(name, _)| format!("{name}{path}"))).collect::<Vec<_>>().join(" or ")
 }
 
-fn first(url: &Url) -> Result<Address, Error> {
-    url.resolve()?.into_iter().next().ok_or_else(|| wrong(format!("{url}: the name has no address")))
+/// The first of its addresses, and all.
+fn addresses(url: &Url) -> Result<(Address, Vec<Address>), Error> {
+    let all = url.resolve()?;
+    let first = all.first().cloned().ok_or_else(|| wrong(format!("{url}: the name has no address")))?;
+    Ok((first, all))
 }
 
 #[cfg(test)]

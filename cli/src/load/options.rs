@@ -1,6 +1,7 @@
 //! The options of `corelane load`, and the job that they ask for.
 
 use super::own::Own;
+use super::reach;
 use anyhow::{Context, Result, anyhow, bail};
 use corelane::Address;
 use corelane::admin::control::{Command, ask, ask_hasher};
@@ -37,9 +38,9 @@ pub struct Options {
     /// Most requests in flight on each connection
     #[arg(long, short = 'd', value_name = "N", default_value_t = 1, help_heading = "Load")]
     depth: u32,
-    /// Bytes of a request, or of its payload [default: as the workload says below]
-    #[arg(long, short = 's', value_name = "BYTES", help_heading = "Load")]
-    size: Option<usize>,
+    /// Bytes of a request, or of its payload, such as 4096 or 64KiB [default: as the workload says below]
+    #[arg(long, short = 's', value_name = "BYTES", value_parser = amounts::size, help_heading = "Load")]
+    size: Option<u64>,
     /// Requests a second, such as 5000, 10k or 1.5M, each with its own time, whether answers come or not (an open loop)
     #[arg(long, short = 'r', value_name = "R", value_parser = amounts::rate, conflicts_with = "connection_rate", help_heading = "Load")]
     rate: Option<f64>,
@@ -62,7 +63,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     seed: u64,
 
-    /// How long to measure, such as 500ms, 3s or 10m; a number alone is of seconds [default: as the workload says below]
+    /// How long to measure, such as 500ms, 3s or 10m [default: as the workload says below]
     #[arg(long, value_name = "TIME", value_parser = amounts::time, conflicts_with = "requests", help_heading = "Extent")]
     duration: Option<Duration>,
     /// Measure so many requests (connections, with --connection-rate), however long they take
@@ -93,8 +94,8 @@ pub struct Options {
     /// Send requests over UDP as frames of an interface, and take answers from there: eth1,ip=10.0.0.1/24, and what else `serve --packet` has. The kernel must not have these addresses. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
     #[arg(long, value_name = "INTERFACE,ip=..", help_heading = "Generator")]
     packet: Option<PacketPort>,
-    /// How long a lane goes on looking for work before it sleeps, such as 50us, up to 1s; a number alone is of microseconds
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = amounts::short_time, help_heading = "Generator")]
+    /// How long a lane goes on looking for work before it sleeps, such as 50us, up to 1s
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = amounts::time, help_heading = "Generator")]
     spin: Duration,
     /// An address of this machine to connect from; may be repeated, they take turns
     #[arg(long = "source", value_name = "ADDRESS", help_heading = "Generator")]
@@ -212,7 +213,7 @@ impl Options {
     }
 
     fn plan(&self, entry: &WorkloadEntry, url: Option<&str>) -> Result<Plan> {
-        let place = entry.place(url)?;
+        let place = self.place(entry, url)?;
         let chosen = self.own.chosen(entry)?;
         if entry.rate.is_some() && (self.rate.is_some() || self.connection_rate.is_some() || self.depth != 1) {
             bail!(
@@ -234,10 +235,10 @@ impl Options {
             connections,
             depth: self.depth,
             requests_each: self.requests_per_connection.filter(|_| self.connection_rate.is_none()),
-            size: self.size.unwrap_or(entry.default_size),
+            size: self.size.map_or(entry.default_size, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
             extent: self.extent(&mode, entry),
             warm_up: self.warm_up(&mode),
-            timeout: self.timeout.unwrap_or(Duration::from_secs(if default.transport == Transport::Udp { 1 } else { 5 })),
+            timeout: self.patience(default.transport),
             lanes: self.lanes()?,
             cpus: self.cpus.as_deref().map(corelane::lanes::parse_cpus).transpose().map_err(|why| anyhow!("--cpus: {why}"))?,
             driver: self.driver.parse()?,
@@ -255,6 +256,21 @@ impl Options {
         };
         let settled = plan.settled();
         settled.and_then(|plan| (entry.check)(&plan).map(|()| plan)).map_err(|error| anyhow!("{error}"))
+    }
+
+    /// Where it goes: over frames, which the kernel does not see, to the first address.
+    fn place(&self, entry: &WorkloadEntry, url: Option<&str>) -> Result<Destination> {
+        let place = entry.place(url)?;
+        if self.packet.is_some() {
+            return Ok(place);
+        }
+        let patience = self.patience(place.transport);
+        reach::reached(place, &self.sources, patience)
+    }
+
+    /// How long an answer is waited for.
+    fn patience(&self, transport: Transport) -> Duration {
+        self.timeout.unwrap_or(Duration::from_secs(if transport == Transport::Udp { 1 } else { 5 }))
     }
 
     /// The interface by whose frames requests travel, where that can be: else they would go by the kernel's sockets, and nobody would notice.

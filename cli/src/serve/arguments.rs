@@ -38,16 +38,16 @@ pub struct Arguments {
     /// How the lanes do their input and output: by uring, by epoll, or, with auto, by whichever is better here
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub(super) driver: String,
-    /// Report each turn of a lane that takes this long (10ms to 1h), once, while it lasts: for which service and connection, and in which functions; or off. A number alone is of seconds. This uses the signal SIGRTMIN+5
+    /// Report each turn of a lane that takes this long (10ms to 1h), once, while it lasts: for which service and connection, and in which functions; or off. This uses the signal SIGRTMIN+5
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = stall)]
     pub(super) stall: Stall,
-    /// How long a lane goes on looking for work before it sleeps, such as 50us, up to 1s; a number alone is of microseconds
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = amounts::short_time)]
+    /// How long a lane goes on looking for work before it sleeps, such as 50us, up to 1s
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = amounts::time)]
     pub(super) spin: Duration,
     /// Take the frames of an interface, and serve UDP over them at the addresses that are given: eth1,ip=10.0.0.2/24 (tap:tap0 for a tap, whose near end is the kernel's); then, as needed, more ,ip=ADDRESS/BITS, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan@PEER (a tunnel to open, for that address or network), ,channels=PATH (a socket at which other processes take packets), ,frames=N (frames of 2 KiB of each lane, 256 to 65536), and ,poll (lanes take packets in by themselves, Linux 6.13). The kernel must not have these addresses. AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, packet sockets CAP_NET_RAW, a tap CAP_NET_ADMIN. docs/packet.md says more
     #[arg(long, value_name = "PORT")]
     pub(super) packet: Option<corelane::lanes::PacketPort>,
-    /// Serve as this user, with GROUP as its only group, and without any of root's rights once everything listens. Only root can do this. Files, such as certificates, are
+    /// Serve as this user, by name or number, with GROUP as its only group, and without any of root's rights once everything listens. Only root can do this. Files, such as certificates, are
     /// opened as this user from the start on
     #[arg(long, value_name = "NAME[:GROUP]")]
     pub(super) user: Option<String>,
@@ -84,9 +84,9 @@ pub struct Arguments {
     /// Buckets of the table that gives flows to lanes: a power of two up to 1024, at least as many as lanes [default: 128, or 256 for more lanes]
     #[arg(long, value_name = "N")]
     pub(super) buckets: Option<usize>,
-    /// MiB of memory for each lane, 4 to 65536 [default: 64, or what fits for all lanes into a half of what the control group allows]
-    #[arg(long, value_name = "MIB")]
-    pub(super) memory: Option<usize>,
+    /// Memory of each lane, such as 64MiB, 4MiB to 64GiB [default: 64MiB, or what fits for all lanes into a half of what the control group allows]
+    #[arg(long, value_name = "SIZE", value_parser = amounts::size)]
+    pub(super) memory: Option<u64>,
     /// Threads beside each lane for work that waits, such as reading files, 2 to 256; they are started when needed. With uring the kernel may have as many more for files [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=256))]
     pub(super) offload_threads: Option<u16>,
@@ -140,7 +140,7 @@ pub struct Stall(pub Option<Duration>);
 fn stall(text: &str) -> Result<Stall, String> {
     match text {
         "off" => Ok(Stall(None)),
-        time => amounts::time(time).map(|limit| Stall(Some(limit))).map_err(|_| "write a time such as 250ms, or off".to_owned()),
+        time => amounts::time(time).map(|limit| Stall(Some(limit))).map_err(|why| why + "; or off"),
     }
 }
 
@@ -176,8 +176,8 @@ fn after_help() -> String {
     let codes = Exit::help_of(CODES);
     format!(
         "Services, and their options, which stand behind the URL as ?name=value&name=value:\n{services}\n\
-         Limits and their defaults, for each service on each lane; docs/limits.md says what each means, and what 0 does. A time takes a unit, and a \
-         number alone is of milliseconds, for keep_alive of seconds:\n{limits}\n{RUN_DIRECTORY}\n\n{codes}"
+         Limits and their defaults, for each service on each lane; docs/limits.md says what each means, and what 0 does. A time takes a unit, \
+         such as 500ms, 30s or 10m; a size is of bytes, or has a unit, such as 64KiB or 10k:\n{limits}\n{RUN_DIRECTORY}\n\n{codes}"
     )
 }
 

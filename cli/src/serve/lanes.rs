@@ -8,6 +8,7 @@ use corelane::admin::rss::{Buckets, HashTypes, Key};
 use corelane::lanes::{DriverChoice, DriverSettings};
 use corelane::service::ARENA_BYTES_MAX;
 use corelane::service::entry::find;
+use corelane_load::amounts::{size_word, size_words};
 use corelane_services as services;
 use std::io::Read;
 use std::path::PathBuf;
@@ -35,8 +36,8 @@ pub fn of(arguments: Arguments) -> Result<Lanes> {
     if let Some(process) = &arguments.take_over {
         lanes = lanes.take_over(page_of(process)?);
     }
-    if let Some(mib) = arguments.memory {
-        lanes = lanes.memory_bytes(memory(mib)?);
+    if let Some(bytes) = arguments.memory {
+        lanes = lanes.memory_bytes(memory(bytes)?);
     }
     if let Some(tasks) = arguments.tasks_max {
         lanes = lanes.tasks_max(tasks as usize);
@@ -106,12 +107,15 @@ fn key(text: &str) -> Result<Key> {
 }
 
 /// The least memory that a lane can work with.
-const MEMORY_MIB_MIN: usize = 4;
+const MEMORY_BYTES_MIN: usize = 4 << 20;
 
-fn memory(mib: usize) -> Result<usize> {
-    match mib.checked_mul(1 << 20) {
-        Some(bytes) if mib >= MEMORY_MIB_MIN && bytes <= ARENA_BYTES_MAX => Ok(bytes),
-        _ => bail!("--memory: a lane cannot work with {mib} MiB: use {MEMORY_MIB_MIN} to {}", ARENA_BYTES_MAX >> 20),
+fn memory(bytes: u64) -> Result<usize> {
+    match usize::try_from(bytes) {
+        Ok(bytes) if (MEMORY_BYTES_MIN..=ARENA_BYTES_MAX).contains(&bytes) => Ok(bytes),
+        _ => {
+            let [least, most] = [MEMORY_BYTES_MIN, ARENA_BYTES_MAX].map(|bytes| size_word(bytes as u64));
+            bail!("--memory: a lane cannot work with {}: use {least} to {most}, such as 64MiB", size_words(bytes))
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 //! ```
 
 use super::log::Log;
+use super::rule;
 use super::settings::{self, Setting};
 use anyhow::{Result, anyhow};
 use corelane::admin::messages::Degraded;
@@ -19,18 +20,32 @@ use std::sync::{Mutex, PoisonError};
 /// The key of the level of the log.
 const LOG_LEVEL: &str = "log-level";
 
+/// The key of what is served, whose options name files.
+const SERVICES: &str = "services";
+
 /// What was in force before, and who changes it.
 pub struct Reload {
     /// Changed by the one thread that hears signals.
     before: Mutex<Vec<Setting>>,
     limits: LiveLimits,
     log: Log,
+    /// Files may be open to the next start that are not to this process.
+    is_confined: bool,
 }
 
 impl Reload {
     /// For a program that began with these settings.
-    pub fn new(began: Vec<Setting>, limits: LiveLimits, log: Log) -> Self {
-        Self { before: Mutex::new(began), limits, log }
+    pub fn new(began: Vec<Setting>, limits: LiveLimits, log: Log, is_confined: bool) -> Self {
+        Self { before: Mutex::new(began), limits, log, is_confined }
+    }
+
+    /// What else may be in the way of new files.
+    fn within(&self, may_name_files: bool) -> &'static str {
+        if self.is_confined && may_name_files {
+            " (the sandbox lets this process open the files of its start alone: `corelane serve --check` sees others)"
+        } else {
+            ""
+        }
     }
 
     /// Reads again, and says what came of it. Where anything is wrong nothing changes.
@@ -44,17 +59,21 @@ impl Reload {
     }
 
     fn put_into_force(&self, before: &[Setting]) -> Result<Vec<Setting>> {
-        let (arguments, now) = settings::again()?;
+        let (mut arguments, now) = settings::again()?;
+        // Who was taken over from is gone.
+        arguments.take_over = None;
+        let (limits, log_level) = (arguments.limits.clone(), arguments.log_level);
         let differs: Vec<(&Setting, bool)> = Setting::differing(before, &now).collect();
+        let may_name_files = differs.iter().any(|(setting, _)| setting.is(SERVICES));
+        rule::lanes(arguments, &now).map_err(|why| anyhow!("{why:#}{}", self.within(may_name_files)))?;
         let is_live_limit = |setting: &Setting| setting.limit().is_some_and(is_live);
-        let limits: Vec<&String> = arguments.limits.iter().filter(|limit| is_live(limit)).collect();
+        let limits: Vec<&String> = limits.iter().filter(|limit| is_live(limit)).collect();
         if differs.iter().any(|(setting, _)| is_live_limit(setting)) {
-            of_service(Limits::default(), &limits).map_err(|why| settings::blame(&now, why))?;
             self.limits.change(|name, began| from_now_on(name, began, &limits));
             say("the limits of time are changed");
         }
         if differs.iter().any(|(setting, _)| setting.is(LOG_LEVEL)) {
-            self.log.set(arguments.log_level);
+            self.log.set(log_level);
             say("the level of the log is changed");
         }
         let waits = |setting: &Setting| !(is_live_limit(setting) || setting.is(LOG_LEVEL));
@@ -96,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_nothing_sets_any_more_has_its_default_again() {
-        let (idle, read) = ("idle_limit=1".to_owned(), "read_limit=2".to_owned());
+        let (idle, read) = ("idle_limit=1ms".to_owned(), "read_limit=2ms".to_owned());
         for entry in services::ALL {
             let defaults = entry.default_limits();
             let began = from_now_on(entry.name(), defaults, &[&idle, &read]);

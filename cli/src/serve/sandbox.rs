@@ -59,7 +59,7 @@ pub fn confine_files(sandbox: Sandbox, lanes: &Lanes, config: Option<&Path>) -> 
     match paths::restrict(&files(lanes, config)) {
         Ok(true) => Ok(None),
         Ok(false) => {
-            sandbox.without(what, "the kernel has no landlock, or it is switched off: add it to lsm= at the kernel's start")
+            sandbox.without(what, "the kernel has no landlock, or it is switched off (add it to lsm= at the kernel's start), or a filter of system calls around the process forbids it")
         }
         Err(why) => sandbox.without(what, &why),
     }

@@ -5,7 +5,7 @@
 //! precedes the environment, and that precedes the file. Limits are the exception: they gather, and the last of one name counts.
 
 use super::arguments::Arguments;
-use super::lanes;
+use super::rule;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -178,7 +178,7 @@ fn in_force(given: &ArgMatches, environment: Vec<Setting>, file: Vec<Setting>) -
 
 /// Says which setting is at fault for what was found out only when all were put together, if it is one.
 pub fn blame(settings: &[Setting], error: anyhow::Error) -> anyhow::Error {
-    let at_fault = |setting: &Setting| setting.alone().and_then(lanes::of).err().map(|why| setting.blamed(&why));
+    let at_fault = |setting: &Setting| setting.alone().and_then(rule::right).err().map(|why| setting.blamed(&why));
     settings.iter().find_map(at_fault).unwrap_or(error)
 }
 
@@ -186,7 +186,7 @@ pub fn blame(settings: &[Setting], error: anyhow::Error) -> anyhow::Error {
 fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<Setting> {
     let mut settings = Vec::new();
     for arg in args() {
-        let at = format!("CORELANE_{}", name(&arg).replace('-', "_").to_uppercase());
+        let at = variable_of(&arg);
         let Some(text) = variable(&at) else { continue };
         let one = |value: &str| Setting { key: name(&arg).to_owned(), value: value.to_owned(), at: at.clone() };
         match arg.get_action() {
@@ -195,6 +195,25 @@ fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<Setting> {
         }
     }
     settings
+}
+
+/// Other variables of ours: where the file is, and where counter pages are.
+const OTHERS: [&str; 2] = [FILE, "CORELANE_RUN_DIR"];
+
+/// What begins as our variables do, and is none: it may be meant for us, or be another program's.
+pub fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<String> {
+    let known: Vec<String> = args().iter().map(variable_of).chain(OTHERS.map(str::to_owned)).collect();
+    let names = names.map(|name| name.to_string_lossy().into_owned());
+    let mut unknown: Vec<String> = names.filter(|name| name.starts_with(PREFIX) && !known.contains(name)).collect();
+    unknown.sort_unstable();
+    unknown
+}
+
+/// What the names of our variables begin with.
+const PREFIX: &str = "CORELANE_";
+
+fn variable_of(arg: &Arg) -> String {
+    format!("{PREFIX}{}", name(arg).replace('-', "_").to_uppercase())
 }
 
 fn read(path: &Path) -> Result<Vec<Setting>> {
@@ -275,14 +294,14 @@ mod tests {
     #[test]
     fn every_value_knows_its_place() {
         let text =
-            "services = [\"echo=tcp://h:1\",\n  \"rpc=tcp://h:2\"]\nlanes = 0x1_0\njoin = true\n[limit]\nidle_limit = 3_000\n";
+            "services = [\"echo=tcp://h:1\",\n  \"rpc=tcp://h:2\"]\nlanes = 0x1_0\njoin = true\n[limit]\nsend_buffer = 3_000\n";
         let found = settings("f", text).unwrap();
         let expected = [
             ("services", "echo=tcp://h:1", "f:1:13"),
             ("services", "rpc=tcp://h:2", "f:2:3"),
             ("lanes", "16", "f:3:9"),
             ("join", "true", "f:4:8"),
-            ("limit", "idle_limit=3000", "f:6:1"),
+            ("limit", "send_buffer=3000", "f:6:1"),
         ];
         assert_eq!(shown(&found), expected);
     }
@@ -306,6 +325,14 @@ mod tests {
             ("limit", "b=2", "CORELANE_LIMIT"),
         ];
         assert_eq!(shown(&settings), expected);
+    }
+
+    #[test]
+    fn variables_that_set_nothing_are_found() {
+        let names =
+            ["CORELANE_LANES", "CORELANE_RUN_DIR", "CORELANE_CONFIG", "HOME", "CORELANE_LANE", "CORELANE_PORT", "CORELANE_"];
+        let unknown = unknown_variables(names.into_iter().map(OsString::from));
+        assert_eq!(unknown, ["CORELANE_", "CORELANE_LANE", "CORELANE_PORT"]);
     }
 
     #[test]

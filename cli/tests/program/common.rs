@@ -213,6 +213,10 @@ impl Server {
     /// [`Server::start_as`], with this as its standard input.
     pub fn start_with(plan: Launch<'_>, input: Stdio) -> Self {
         let mut command = wrapped(plan.wrapper, plan.program);
+        // What the tests are told by variables of their own is no setting of a server's.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CORELANE_")) {
+            command.env_remove(name);
+        }
         command.arg("serve").args(plan.arguments).env("CORELANE_RUN_DIR", plan.run.path());
         command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the server starts");

@@ -22,7 +22,7 @@ fn serve(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
 #[test]
 fn a_file_serves_as_the_flags_would() {
     let (_folder, file) = written(
-        "services = [\"echo=tcp://127.0.0.1:0\"]\nlanes = 1\ndriver = \"epoll\"\nspin = \"50us\"\n[limit]\nidle_limit = \"30s\"\nread_limit = 30000\n",
+        "services = [\"echo=tcp://127.0.0.1:0\"]\nlanes = 1\ndriver = \"epoll\"\nspin = \"50us\"\n[limit]\nidle_limit = \"30s\"\nread_limit = \"30s\"\n",
     );
     let server = Server::start(&["--config", &file]);
     assert_eq!(server.urls.len(), 1, "{:?}", server.urls);
@@ -46,10 +46,12 @@ fn what_is_wrong_is_said_with_its_place() {
         ("udp-hash = 3\n", "c.toml:1:12: invalid value '3' for '--udp-hash <N>' [possible values: 4, 2]"),
         ("spin = \"soon\"\n", "c.toml:1:8: invalid value 'soon' for '--spin <TIME>': \"soon\" is no time"),
         ("[limit]\nidle_limit = \"30 apples\"\n", "c.toml:2:1: --limit: idle_limit: \"30 apples\" is no time"),
-        ("memory = 1\n", "c.toml:1:10: --memory: a lane cannot work with 1 MiB"),
+        ("memory = 64\n", "c.toml:1:10: --memory: a lane cannot work with 64 bytes: use 4MiB to 64GiB, such as 64MiB"),
         ("services = [\n  \"echo=tcp://127.0.0.1:0\",\n  \"echo=tcp://127.0.0.1:0?reflekt\",\n]\n", "c.toml:3:3: "),
         ("services = [\"--join\"]\n", "c.toml:1:13: services: \"--join\" is not SERVICE=URL"),
-        ("[limit]\nidle_limit = 1\nno_limit = 1\n", "c.toml:3:1: --limit: "),
+        ("[limit]\nidle_limit = \"1s\"\nno_limit = 1\n", "c.toml:3:1: --limit: "),
+        ("[limit]\nidle_limit = 3\n", "c.toml:2:1: --limit: idle_limit: \"3\" has no unit: write 3s for seconds"),
+        ("spin = 50\n", "c.toml:1:8: invalid value '50' for '--spin <TIME>': \"50\" has no unit"),
     ];
     for (text, words) in cases {
         let (_folder, file) = written(text);
@@ -74,7 +76,7 @@ fn a_file_that_is_not_there_or_far_too_long_is_named() {
 fn the_environment_sets_and_is_named_when_it_is_wrong() {
     let (_folder, file) = written("memory = 1\n");
     let right =
-        serve(&["--check"], &[("CORELANE_CONFIG", &file), ("CORELANE_MEMORY", "8"), ("CORELANE_PORT", "tcp://192.0.2.1:1")]);
+        serve(&["--check"], &[("CORELANE_CONFIG", &file), ("CORELANE_MEMORY", "8MiB"), ("CORELANE_PORT", "tcp://192.0.2.1:1")]);
     assert!(right.status.success(), "the environment precedes the file: {right:?}");
     assert!(String::from_utf8(right.stdout).unwrap().ends_with("checked: the settings are right; nothing was started\n"));
     let wrong = serve(&["--check"], &[("CORELANE_LANES", "many")]);
@@ -86,15 +88,15 @@ fn the_environment_sets_and_is_named_when_it_is_wrong() {
 fn a_hangup_changes_the_level_of_the_log() {
     let folder = Scratch::new();
     let path = folder.path().join("corelane.toml");
-    let write = |level: &str, idle: u32| {
-        let words = format!("services = [\"{TCP}\"]\nlog-level = \"{level}\"\n[limit]\nidle_limit = {idle}\n");
+    let write = |level: &str, idle: &str| {
+        let words = format!("services = [\"{TCP}\"]\nlog-level = \"{level}\"\n[limit]\nidle_limit = \"{idle}\"\n");
         // Whole at once: a hangup may still be under way.
         let next = path.with_extension("next");
         fs::write(&next, words).and_then(|()| fs::rename(&next, &path)).unwrap();
     };
-    write("error", 600_000);
+    write("error", "10m");
     let server = Server::start(&["--config", path.to_str().unwrap()]);
-    write("error", 1);
+    write("error", "1ms");
     server.signal(Signal::SIGHUP);
     until("the limit is changed", || {
         let mut idle = server.connect();
@@ -102,13 +104,13 @@ fn a_hangup_changes_the_level_of_the_log() {
         idle.set_read_timeout(Some(std::time::Duration::from_millis(100))).unwrap();
         matches!(idle.read(&mut [0]), Ok(0))
     });
-    write("info", 1);
+    write("info", "1ms");
     server.signal(Signal::SIGHUP);
     until("the level is changed", || server.words().contains("SIGHUP: the level of the log is changed"));
     assert!(!server.words().contains("limits of time"), "that was no error: {}", server.words());
-    write("warn", 1);
+    write("warn", "1ms");
     server.signal(Signal::SIGHUP);
-    write("warning", 1);
+    write("warning", "1ms");
     server.signal(Signal::SIGHUP);
     until("what is wrong is a warning", || server.words().contains("what was there before is kept"));
     assert_eq!(server.words().matches("the level of the log").count(), 1, "{}", server.words());
@@ -119,10 +121,10 @@ fn a_hangup_changes_limits_of_time_and_names_what_counts_from_the_next_start_on(
     let folder = Scratch::new();
     let path = folder.path().join("corelane.toml");
     let file = path.to_str().unwrap();
-    let write = |idle: u32, lanes: u32| {
-        fs::write(&path, format!("services = [\"{TCP}\"]\nlanes = {lanes}\n[limit]\nidle_limit = {idle}\n")).unwrap();
+    let write = |idle: &str, lanes: u32| {
+        fs::write(&path, format!("services = [\"{TCP}\"]\nlanes = {lanes}\n[limit]\nidle_limit = \"{idle}\"\n")).unwrap();
     };
-    write(600_000, 1);
+    write("10m", 1);
     let server = Server::start(&["--config", file]);
     let mut stays = server.connect();
     echo(&mut stays, b"for ten minutes");
@@ -130,7 +132,7 @@ fn a_hangup_changes_limits_of_time_and_names_what_counts_from_the_next_start_on(
         server.signal(Signal::SIGHUP);
         until(words, || server.words().contains(words));
     };
-    write(1, 2);
+    write("1ms", 2);
     hang_up("corelane: SIGHUP: the limits of time are changed");
     until("what cannot change is named", || {
         server.words().contains(&format!("{file}:2:9: lanes \"2\" counts from the next start on"))
@@ -147,9 +149,107 @@ fn a_hangup_changes_limits_of_time_and_names_what_counts_from_the_next_start_on(
         server.signal(Signal::SIGHUP);
         server.words().contains(&format!("{file}:4:1: --limit: idle_limit: "))
     });
-    write(600_000, 1);
+    write("10m", 1);
     hang_up("lanes \"1\" counts from the next start on");
-    fs::write(&path, format!("services = [\"{TCP}\"]\n[limit]\nidle_limit = 600000\n")).unwrap();
+    fs::write(&path, format!("services = [\"{TCP}\"]\n[limit]\nidle_limit = \"10m\"\n")).unwrap();
     hang_up("lanes \"1\" is gone, which counts from the next start on");
     echo(&mut server.connect(), b"it still serves");
+}
+
+/// Waits until the server says these words after a hangup.
+fn hang_up(server: &Server, words: &str) {
+    server.signal(Signal::SIGHUP);
+    until(words, || server.words().contains(words));
+}
+
+#[test]
+fn what_is_wrong_is_wrong_at_a_start_a_check_the_doctor_and_a_hangup() {
+    let scratch = Scratch::new();
+    let wrong = [
+        ("[limit]\nidle_limt = \"5s\"\n", "there is no limit \"idle_limt\""),
+        ("[limit]\nidle_limit = 5\n", "idle_limit: \"5\" has no unit"),
+        ("[limit]\nrecord_max = \"5MiB\"\n", "record_max=5MiB: a lane with 64 MiB"),
+        ("lanes = 0\n", "0 is not a number of lanes"),
+        ("user = \"no-such-user-here\"\n", "there is no user \"no-such-user-here\""),
+        ("cpus = \"99\"\n", "CPU 99 is not among"),
+    ];
+    let running = scratch.path().join("running.toml");
+    let right = format!("services = [\"{TCP}\"]\n[limit]\nidle_limit = \"10m\"\n");
+    fs::write(&running, &right).unwrap();
+    let server = Server::start(&["--config", running.to_str().unwrap()]);
+    for (text, words) in wrong {
+        let (_folder, file) = written(&format!("services = [\"{TCP}\"]\n{text}"));
+        for arguments in [&["serve"][..], &["serve", "--check"], &["serve", "--plan"], &["doctor"]] {
+            let told = output(Command::new(PROGRAM).args(arguments).args(["--config", &file]));
+            let said = [told.stdout, told.stderr].map(|said| String::from_utf8(said).unwrap()).join(" ");
+            let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(!told.status.success() && said.contains(words), "{arguments:?} {text:?}: {said}");
+        }
+        // One line of a cause is written each second.
+        until(words, || {
+            fs::copy(&file, &running).unwrap();
+            server.signal(Signal::SIGHUP);
+            server.words().contains(words)
+        });
+    }
+    fs::write(&running, right.replace("10m", "9m")).unwrap();
+    hang_up(&server, "SIGHUP: the limits of time are changed");
+    assert!(!server.words().contains("counts from the next start on"), "what is refused counts never: {}", server.words());
+}
+
+#[test]
+fn a_variable_that_sets_nothing_is_named() {
+    let doctor = output(Command::new(PROGRAM).args(["doctor", "--json", "--", TCP]).env("CORELANE_LANE", "3"));
+    let check = serve(&["--check", TCP], &[("CORELANE_LANE", "3"), ("CORELANE_LANES", "1")]);
+    for told in [&doctor, &check] {
+        let said = String::from_utf8_lossy(&told.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.status.success() && said.contains("CL-0030") && said.contains("CORELANE_LANE,"), "{told:?}");
+    }
+    let server = Server::start_under(&["env", "CORELANE_LANE=3"], &[TCP]);
+    assert!(server.notes.iter().any(|note| note.contains("[CL-0030]") && note.contains("CORELANE_LANE,")), "{:?}", server.notes);
+}
+
+#[test]
+fn a_root_that_the_user_cannot_read_is_refused_before_anybody_is_served() {
+    let test = "configuration::a_root_that_the_user_cannot_read_is_refused_before_anybody_is_served";
+    if !is_root(test) {
+        return;
+    }
+    let scratch = Scratch::new();
+    fs::set_permissions(scratch.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for mode in [0o700, 0o711, 0o744] {
+        let root = scratch.path().join(format!("{mode:o}"));
+        fs::create_dir(&root).unwrap();
+        fs::set_permissions(&root, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        let place = format!("http=http://127.0.0.1:0?root={}", root.display());
+        let user = ["--user", "7777777:7777777"];
+        for arguments in [&["serve"][..], &["serve", "--check"], &["doctor", "--"]] {
+            let told =
+                output(Command::new(PROGRAM).args(arguments).args(user).arg(&place).env("CORELANE_RUN_DIR", scratch.path()));
+            let said =
+                String::from_utf8_lossy(&[told.stdout, told.stderr].concat()).split_whitespace().collect::<Vec<_>>().join(" ");
+            let words = "this user may not list this directory and go into it";
+            assert!(!told.status.success() && said.contains(words), "{mode:o} {arguments:?}: {said}");
+        }
+        let right = output(Command::new(PROGRAM).args(["serve", "--check", &place]));
+        assert!(right.status.success(), "root may: {right:?}");
+    }
+}
+
+#[test]
+fn too_few_descriptors_for_the_limits_are_told_at_the_start() {
+    let test = "configuration::too_few_descriptors_for_the_limits_are_told_at_the_start";
+    if !have(test, &["prlimit"]) {
+        return;
+    }
+    for (descriptors, limit) in [("64", "idle_limit=10m"), ("500", "connections_max=1000")] {
+        let wrapper = ["prlimit", &format!("--nofile={descriptors}")];
+        let words = format!("a lane may have {descriptors} descriptors");
+        let server = Server::start_under(&wrapper, &["--lanes", "1", "--limit", limit, TCP]);
+        assert!(server.notes.iter().any(|note| note.contains("[CL-0029]") && note.contains(&words)), "{:?}", server.notes);
+        echo(&mut server.connect(), b"it serves all the same");
+        let check = output(wrapped(&wrapper, PROGRAM).args(["serve", "--check", "--lanes", "1", "--limit", limit, TCP]));
+        let said = String::from_utf8(check.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(check.status.success() && said.contains(&words), "{said}");
+    }
 }

@@ -226,7 +226,7 @@ fn lanes_fit_into_the_memory_of_the_control_group() {
     };
     let enter = group.enter();
     let wrapper = ["sh", "-c", &enter];
-    for (memory, words) in [(&[][..], "each lane takes 50 MiB"), (&["--memory", "64"], "kept, because it was asked for")] {
+    for (memory, words) in [(&[][..], "each lane takes 50 MiB"), (&["--memory", "64MiB"], "kept, because it was asked for")] {
         let server = Server::start_under(&wrapper, &[&["--lanes", "2"], memory, &[TCP, UDP]].concat());
         let told = |note: &&String| note.contains("2 x 64 MiB are more than a half of the 200 MiB") && note.contains(words);
         assert_eq!(server.notes.iter().filter(told).count(), 1, "{:?}", server.notes);
@@ -257,4 +257,34 @@ fn where_io_uring_is_refused_and_not_asked_for_nothing_is_said() {
     let server = start_without_io_uring(&["--driver", "epoll", TCP, UDP]);
     assert!(server.notes.is_empty(), "{:?}", server.notes);
     serves(&server);
+}
+
+#[test]
+fn where_no_thread_is_to_be_had_that_is_said() {
+    let test = "confined::where_no_thread_is_to_be_had_that_is_said";
+    if !is_root(test) || !have(test, &["prlimit", "setpriv"]) {
+        return;
+    }
+    let folder = Arc::new(Scratch::new());
+    let program = copy_for_all(&folder);
+    // As an old filter does that does not know clone3: nobody is there to wait for whoever reads the words.
+    let mut command = Command::new("prlimit");
+    command.args(["--nproc=1", "setpriv", "--reuid=7777778", "--regid=7777778", "--clear-groups", &program, "serve", TCP]);
+    let done = output(&mut command);
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(done.status.code() == Some(2) && said.starts_with("corelane: ") && said.contains("thread"), "{said:?}");
+}
+
+#[test]
+fn loopback_that_is_down_is_told() {
+    let test = "confined::loopback_that_is_down_is_told";
+    if !is_root(test) || !have(test, &["unshare"]) {
+        return;
+    }
+    let server = Server::start_under(&["unshare", "--net"], &["--lanes", "1", TCP]);
+    assert!(
+        server.notes.iter().any(|note| note.contains("[CL-0031]") && note.contains("ip link set lo up")),
+        "{:?}",
+        server.notes
+    );
 }

@@ -239,7 +239,7 @@ fn every_subject_is_refused_in_a_test() {
 
 #[test]
 fn a_configuration_that_fits_is_fine() {
-    let (told, code) = checked(&[], &["--", "--lanes", "1", "--limit", "connections_max=100", "--memory", "8", TCP, UDP]);
+    let (told, code) = checked(&[], &["--", "--lanes", "1", "--limit", "connections_max=100", "--memory", "8MiB", TCP, UDP]);
     for code in 1101..=1108 {
         assert_eq!(line(&told, &format!("CL-{code}"))["state"], "ok", "{told}");
     }
@@ -289,7 +289,7 @@ fn who_has_a_port_is_told() {
     let taken = format!("echo={}", server.urls[0]);
     let free = "echo=tcp://127.0.0.1:0";
     let (told, code) = checked(&[], &["--", free, &taken]);
-    says(&told, "CL-1104", "missing", &format!("it is held by process {} (", server.child.id()));
+    says(&told, "CL-1104", "missing", &format!("process {} (corelane) serves this port", server.child.id()));
     assert_eq!(code, 3);
 }
 

@@ -23,7 +23,7 @@ on_each_driver!(
 );
 
 /// Limits under which a drain goes on for as long as a client likes.
-const PATIENT: [&str; 4] = ["--limit", "drain_limit=600000", "--limit", "linger_limit=600000"];
+const PATIENT: [&str; 4] = ["--limit", "drain_limit=10m", "--limit", "linger_limit=10m"];
 
 /// Stops the process, and waits until it has stopped.
 pub fn stop(server: &Server) {

@@ -6,6 +6,7 @@ use std::io::{IoSlice, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::thread;
+use std::time::Duration;
 
 on_each_driver!(
     streams_of_any_size_come_back,
@@ -16,6 +17,8 @@ on_each_driver!(
     datagrams_of_any_size_come_back,
     datagrams_are_answered_from_the_address_that_was_asked,
     trains_come_back,
+    what_may_go_round_for_ever_is_not_answered,
+    a_datagram_that_goes_round_ends,
 );
 
 const BOTH: [&str; 4] = [TCP, UDP, "echo=tcp://[::1]:0", "echo=udp://[::1]:0"];
@@ -184,4 +187,52 @@ fn longest_train() -> usize {
     let target = UdpSocket::bind("127.0.0.1:0").unwrap();
     let socket = datagrams_to(target.local_addr().unwrap());
     if send_train(&socket, &[1; 128], 1).is_ok() { 128 } else { 64 }
+}
+
+/// A socket of another address of loopback, at this port, that talks to the server.
+fn from_port(server: &Server, address: [u8; 4], port: u16) -> UdpSocket {
+    let socket = UdpSocket::bind((std::net::Ipv4Addr::from(address), port)).unwrap();
+    socket.connect(server.udp()).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+fn what_may_go_round_for_ever_is_not_answered(driver: Driver) {
+    let test = "echo::what_may_go_round_for_ever_is_not_answered";
+    for place in [UDP, "echo=udp://127.0.0.1:0?reflect"] {
+        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let Some(server) = driver.start(test, &[&place.replace(":0", &format!(":{port}"))]) else { return };
+        // Another echo service of ours, elsewhere.
+        from_port(&server, [127, 0, 7, driver as u8 + 1], port).send(b"round").unwrap();
+        server.comes_to("loops_refused", 1);
+        if nix::unistd::geteuid().is_root() {
+            for (number, port) in [(2, 7), (3, 13), (4, 17), (5, 19), (6, 37)] {
+                from_port(&server, [127, 0, 8, driver as u8 + 1], port).send(b"round").unwrap();
+                server.comes_to("loops_refused", number);
+            }
+        }
+        assert_eq!(server.count("requests"), 0);
+        echo_datagram(&datagrams_to(server.udp()), b"who sends once is answered");
+    }
+}
+
+fn a_datagram_that_goes_round_ends(driver: Driver) {
+    let test = "echo::a_datagram_that_goes_round_ends";
+    let Some(server) = driver.start(test, &["--lanes", "1", "echo=udp://127.0.0.1:0?reflect"]) else { return };
+    // A service that answers whatever it gets, at a port that nobody knows.
+    let other = datagrams_to(server.udp());
+    other.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    let mut memory = [0; 100];
+    other.send(b"round and round").unwrap();
+    until("it is not answered any more", || {
+        while let Ok(length) = other.recv(&mut memory) {
+            other.send(&memory[..length]).unwrap();
+        }
+        server.count("loops_refused") > 0
+    });
+    // A minute may have ended meanwhile.
+    assert!((1_000..=2_000).contains(&server.count("requests")), "{}", server.count("requests"));
+    other.set_read_timeout(Some(PATIENCE)).unwrap();
+    echo_datagram(&other, b"something else is answered");
+    echo_datagram(&datagrams_to(server.udp()), b"round and round");
 }

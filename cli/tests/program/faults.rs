@@ -106,7 +106,7 @@ fn who_never_reads_is_held_back_and_disturbs_nobody(driver: Driver) {
 // receive_rate_min) cannot be met here, and who says nothing meets the idle limit.
 fn who_says_nothing_is_closed_at_the_idle_limit(driver: Driver) {
     let test = "faults::who_says_nothing_is_closed_at_the_idle_limit";
-    let Some(server) = driver.start(test, &["--limit", "idle_limit=300", TCP]) else { return };
+    let Some(server) = driver.start(test, &["--limit", "idle_limit=300ms", TCP]) else { return };
     let mut streams: Vec<_> = (0..20).map(|_| server.connect()).collect();
     streams[..10].iter_mut().for_each(|stream| echo(stream, b"once, and never again"));
     for stream in &mut streams {
@@ -274,7 +274,7 @@ fn without_memory_connections_wait(driver: Driver) {
     // Small buffers in the kernel: what the clients do not read is the lane's to hold.
     let small = ["--limit", "send_buffer=32768", "--limit", "receive_buffer=32768"];
     let memory = 4 << 20;
-    let Some(server) = driver.start(test, &[&small[..], &["--lanes", "1", "--memory", "4", TCP]].concat()) else { return };
+    let Some(server) = driver.start(test, &[&small[..], &["--lanes", "1", "--memory", "4MiB", TCP]].concat()) else { return };
     let data: Vec<_> = (0..40).map(|seed| pattern(2 << 20, seed)).collect();
     let mut streams: Vec<_> = (0..40).map(|_| server.connect()).collect();
     thread::scope(|scope| {

@@ -135,3 +135,33 @@ fn what_cannot_be_opened_is_refused() {
         assert!(!refused.status.success() && said.contains(due), "{said}");
     }
 }
+
+#[test]
+fn standard_output_that_is_a_socket_takes_a_log() {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let run = Scratch::new();
+    let mut command = Command::new(PROGRAM);
+    command.args(["serve", "--lanes", "1", &place(Path::new("/dev/stdout"), "")]).env("CORELANE_RUN_DIR", run.path());
+    command.stdin(std::process::Stdio::null()).stdout(std::os::fd::OwnedFd::from(theirs)).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut heard = std::io::BufReader::new(ours);
+    let mut next = || {
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut heard, &mut line).unwrap();
+        line
+    };
+    let url = next();
+    let address = url.trim().strip_prefix("http http://").unwrap_or_else(|| panic!("{url}")).parse().unwrap();
+    while next() != "ready\n" {}
+    ask(address, GET, 1);
+    assert!(next().contains("\"GET / HTTP/1.1\""));
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), Signal::SIGHUP).unwrap();
+    ask(address, GET, 1);
+    assert!(next().contains("\"GET / HTTP/1.1\""), "also when it was opened anew");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+    assert!(child.wait().unwrap().success());
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(!said.contains("pipe") && !said.contains("socket"), "{said}");
+}

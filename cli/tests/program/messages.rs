@@ -13,7 +13,7 @@ fn objects(server: &Server) -> Vec<Value> {
 #[test]
 fn lines_are_objects_with_codes_where_that_is_asked_for() {
     // More lanes than any test's machine has CPUs: one note at the least.
-    let mut server = Server::start(&["--log-format", "json", "--lanes", "100", "--memory", "4", TCP]);
+    let mut server = Server::start(&["--log-format", "json", "--lanes", "100", "--memory", "4MiB", TCP]);
     let coded = server.notes.iter().find(|note| note.starts_with("[CL-0002] ")).expect("lanes share CPUs").clone();
     server.signal(Signal::SIGHUP);
     until("it says what a hangup does", || server.words().contains("SIGHUP"));
@@ -31,7 +31,7 @@ fn lines_are_objects_with_codes_where_that_is_asked_for() {
 #[test]
 fn every_note_has_a_code_that_the_page_of_messages_explains() {
     let page = include_str!("../../../docs/messages.md");
-    let server = Server::start(&["--steering", "kernel", "--spin", "100", "--lanes", "100", "--memory", "4", TCP]);
+    let server = Server::start(&["--steering", "kernel", "--spin", "100us", "--lanes", "100", "--memory", "4MiB", TCP]);
     assert!(server.notes.len() >= 2, "{:?}", server.notes);
     for note in &server.notes {
         let code = note.strip_prefix('[').and_then(|note| note.split_once("] ")).unwrap_or_else(|| panic!("{note:?} has none")).0;

@@ -34,9 +34,9 @@ fn metrics_are_the_page_s_and_a_drain_shows() {
         "--metrics",
         "127.0.0.1:0",
         "--limit",
-        "linger_limit=600000",
+        "linger_limit=10m",
         "--limit",
-        "drain_limit=600000",
+        "drain_limit=10m",
         TCP,
     ]);
     let address = server.address("http");

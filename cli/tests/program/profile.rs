@@ -38,7 +38,7 @@ fn the_functions_of_a_lane_under_load_are_named() {
     let named = |function: &str| words.lines().any(|line| line.contains(function));
     assert!(named(";turn;") && named(";corelane_drivers::readiness::"), "{words}\n{said}");
     let file = server.run.path().join("flames.svg");
-    let done = profiled(&server, &["--seconds", "1", "--out", file.to_str().unwrap()]);
+    let done = profiled(&server, &["--duration", "1s", "--out", file.to_str().unwrap()]);
     assert!(done.status.success() && done.stdout.is_empty(), "{done:?}");
     let picture = std::fs::read_to_string(file).unwrap();
     assert!(picture.starts_with("<svg ") && picture.contains("<title>lane 0: ") && picture.ends_with("</svg>\n"), "{picture}");
@@ -56,7 +56,7 @@ fn what_cannot_be_profiled_is_named() {
     let own = std::process::id().to_string();
     for (arguments, words) in [
         (["--pid", &pid, "--lane", "7"], format!("--lane: process {pid} has no lane 7, but lanes 0 to 1")),
-        (["--pid", &own, "--seconds", "1"], format!("process {own} has no counter page: is it a corelane process")),
+        (["--pid", &own, "--duration", "1s"], format!("process {own} has no counter page: is it a corelane process")),
         (["--pid", &pid, "--duration", "500ms"], "write a time from 1s to 1h".to_owned()),
     ] {
         let said = refused(&server, &arguments);

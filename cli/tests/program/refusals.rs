@@ -70,14 +70,16 @@ fn bad_settings_are_named() {
         (&["--cpus", ""], &["--cpus", "\"\"", "like 0-3"]),
         (&["--driver", "nonsense"], &["driver", "\"nonsense\"", "use auto, uring or epoll"]),
         (&["--limit", "nonsense=1"], &["--limit", "no limit \"nonsense\"", "idle_limit", "no_delay"]),
-        (&["--limit", "idle_limit=soon"], &["--limit", "idle_limit", "\"soon\" is no time", "such as 500ms, 30s or 10m"]),
+        (&["--limit", "idle_limit=soon"], &["--limit", "idle_limit", "\"soon\" is no time", "such as 500ms, 30s or 1m30s"]),
+        (&["--limit", "idle_limit=3"], &["--limit", "idle_limit: \"3\" has no unit: write 3s for seconds, 3ms"]),
+        (&["--limit", "record_max=1kib"], &["--limit", "record_max: \"1kib\" is no size", "such as 64MiB"]),
         (&["--limit", "drain_limit=0s"], &["--limit", "drain_limit: 0s is too little: 1ms or more"]),
         (&["--limit", "no_delay=1"], &["--limit", "\"1\" is neither true nor false"]),
-        (&["--memory", "0"], &["--memory", " 0 MiB", "use 4 to 65536"]),
-        (&["--memory", "65537"], &["--memory", "65537 MiB", "use 4 to 65536"]),
-        (&["--memory", "99999999999"], &["--memory", "99999999999 MiB", "use 4 to 65536"]),
+        (&["--memory", "0"], &["--memory", " 0 bytes", "use 4MiB to 64GiB"]),
+        (&["--memory", "65GiB"], &["--memory", "65GiB", "use 4MiB to 64GiB"]),
+        (&["--memory", "64"], &["--memory", "with 64 bytes", "use 4MiB to 64GiB, such as 64MiB"]),
         (&["--stall", "1ms"], &["stall", "1ms is no limit", "use 10 ms to an hour"]),
-        (&["--spin", "1000001"], &["spin", "1.000001s is too long", "use 0 to 1s"]),
+        (&["--spin", "1000001us"], &["spin", "1.000001s is too long", "use 0 to 1s"]),
         (&["--spin", "2s"], &["spin", "2s is too long", "use 0 to 1s"]),
     ];
     for (settings, words) in cases {
@@ -92,15 +94,15 @@ fn a_limit_without_a_value_is_refused_with_the_form() {
 
 #[test]
 fn limits_that_cannot_be_kept_are_refused() {
-    let never = ["can never be received", "remedy: record_max=4194304 or less"];
+    let never = ["can never be received", "remedy: record_max=4MiB or less"];
     refuses(&[], &["--limit", "record_max=5000000", TCP], &never);
-    refuses(&[], &["--memory", "4", "--limit", "record_max=4000000", TCP], &["4 MiB of memory", "or more memory (--memory)"]);
-    refuses(&[], &["--limit", "output_max=1000", TCP], &["output_max=1000", "output_high=262144"]);
+    refuses(&[], &["--memory", "4MiB", "--limit", "record_max=4M", TCP], &["4 MiB of memory", "or more memory (--memory)"]);
+    refuses(&[], &["--limit", "output_max=1000", TCP], &["output_max=1000", "output_high=256KiB"]);
 }
 
 #[test]
 fn less_memory_than_a_lane_can_work_with_is_refused() {
-    refuses(&[], &["--memory", "3", TCP], &["--memory", "3 MiB", "use 4 to 65536"]);
+    refuses(&[], &["--memory", "3MiB", TCP], &["--memory", "3MiB", "use 4MiB to 64GiB"]);
 }
 
 #[test]
@@ -119,7 +121,11 @@ fn what_the_command_line_does_not_know_is_refused() {
         let text = String::from_utf8(refused(&[], &[flag, wrong]).stderr).unwrap();
         assert!(text.contains(flag) && text.contains(wrong) && text.contains(range), "{text}");
     }
-    for (arguments, words) in [(["--udp-hash", "3"], "[possible values: 4, 2]"), (["--spin", "soon"], "such as 50us or 1ms")] {
+    for (arguments, words) in [
+        (["--udp-hash", "3"], "[possible values: 4, 2]"),
+        (["--spin", "soon"], "such as 500ms, 30s or 1m30s"),
+        (["--spin", "50"], "write 50s for seconds, 50ms"),
+    ] {
         let text = String::from_utf8(refused(&[], &arguments).stderr).unwrap();
         assert!(text.contains(arguments[0]) && text.contains(words), "{text}");
     }
@@ -201,8 +207,20 @@ fn a_low_port_is_refused_to_an_ordinary_user() {
 #[test]
 fn a_refused_start_leaves_no_page() {
     let run = Scratch::new();
-    let arguments = ["serve", "--memory", "99999999999", TCP];
+    let arguments = ["serve", "--memory", "99999999999k", TCP];
     let output = output(wrapped(&[], PROGRAM).args(arguments).env("CORELANE_RUN_DIR", run.path()));
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert_eq!(fs::read_dir(run.path()).unwrap().count(), 0, "a page of a process that never served");
+}
+
+#[test]
+fn who_has_a_port_is_named() {
+    let server = Server::start(&["--lanes", "2", TCP, UDP]);
+    let places = [format!("echo={}", server.urls[0]), format!("echo={}", server.urls[1])];
+    for sandbox in ["auto", "off"] {
+        for place in &places {
+            let holder = format!("process {} (corelane) serves this port", server.pid());
+            refuses(&[], &["--sandbox", sandbox, place], &["cannot listen on", &holder, "stop it, choose another port"]);
+        }
+    }
 }

@@ -173,7 +173,7 @@ fn calls_that_come_together_leave_together(driver: Driver) {
 }
 
 fn who_stops_reading_is_closed_and_others_are_served(driver: Driver) {
-    let limits = ["--lanes", "1", "--limit", "send_limit=2000", "--memory", "16"];
+    let limits = ["--lanes", "1", "--limit", "send_limit=2s", "--memory", "16MiB"];
     let test = "rpc::who_stops_reading_is_closed_and_others_are_served";
     let Some(server) = driver.start(test, &[&limits[..], &[RPC_TCP]].concat()) else { return };
     let mut slow = server.connect();
@@ -195,7 +195,7 @@ fn who_stops_reading_is_closed_and_others_are_served(driver: Driver) {
 }
 
 fn begun_records_do_not_hold_the_memory_for_ever(driver: Driver) {
-    let limits = ["--lanes", "1", "--memory", "4", "--limit", "read_limit=500"];
+    let limits = ["--lanes", "1", "--memory", "4MiB", "--limit", "read_limit=500ms"];
     let test = "rpc::begun_records_do_not_hold_the_memory_for_ever";
     let Some(server) = driver.start(test, &[&limits[..], &[RPC_TCP]].concat()) else { return };
     let begun = [&(1_000_000_u32 | 1 << 31).to_be_bytes()[..], &null()[4..], &[0; 60_000]].concat();

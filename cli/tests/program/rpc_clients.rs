@@ -118,3 +118,25 @@ fn pyvisa_finds_the_program_through_rpcbind(driver: Driver) {
     let Some(script) = script(&driver.case(test), &server) else { return };
     is_content(wrapped(&words(&rpcbind.wrapper()), PYTHON).arg(script).arg("127.0.0.1"));
 }
+
+#[test]
+fn an_rpcbind_that_is_started_anew_or_late_is_told() {
+    let test = "rpc_clients::an_rpcbind_that_is_started_anew_or_late_is_told";
+    let Some((server, mut rpcbind)) = registered(Driver::Epoll, test) else { return };
+    let known = rpcbind.knows();
+    assert!(!known.is_empty());
+    rpcbind.start_anew();
+    assert!(rpcbind.knows().is_empty(), "it has forgotten all");
+    until("it knows again", || rpcbind.knows() == known);
+    until("that is said", || server.words().contains("rpcbind had forgotten what is served"));
+    rpcbind.end();
+    let served = RPC.map(|place| format!("{place}?register"));
+    let mut late = Server::start_under(&words(&rpcbind.wrapper()), &served.each_ref().map(String::as_str));
+    assert!(late.notes.iter().any(|note| note.contains("it is told as soon as it answers")), "{:?}", late.notes);
+    drop(server);
+    rpcbind.start_anew();
+    until("it knows who was there before it", || late.words().contains("rpcbind is there now") && !rpcbind.knows().is_empty());
+    late.signal(nix::sys::signal::Signal::SIGTERM);
+    assert!(late.ended().success());
+    assert!(rpcbind.knows().is_empty(), "until the end");
+}

@@ -89,7 +89,7 @@ fn the_ipv6_wildcard_takes_ipv6_only_if_told_so() {
 fn there_may_be_more_lanes_than_cpus_and_all_of_them_serve() {
     let cpus = allowed();
     let lanes = cpus.len() + 1;
-    let server = Server::start(&["--lanes", &lanes.to_string(), "--spin", "50", TCP]);
+    let server = Server::start(&["--lanes", &lanes.to_string(), "--spin", "50us", TCP]);
     let list: Vec<String> = (0..lanes).map(|lane| cpus[lane % cpus.len()].to_string()).collect();
     assert!(server.driver_line.ends_with(&format!(", {lanes} lanes on CPU {}", list.join(","))), "{}", server.driver_line);
     assert!(server.notes.iter().any(|note| note.contains("no lane spins")), "{:?}", server.notes);

@@ -105,7 +105,7 @@ fn every_goes_on_with_rates_until_interrupted() {
 fn every_ends_with_the_process_that_it_shows() {
     let (mut server, _stream) = served();
     let mut command = Command::new(PROGRAM);
-    command.args(["stat", "--every", "0.01", "--pid", &server.pid().to_string()]).env("CORELANE_RUN_DIR", server.run.path());
+    command.args(["stat", "--every", "10ms", "--pid", &server.pid().to_string()]).env("CORELANE_RUN_DIR", server.run.path());
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let lines = lines(child.stdout.take().unwrap());
     assert!(lines.recv_timeout(PATIENCE).unwrap().contains("(alive)"));
@@ -224,7 +224,7 @@ fn pages_of_somebody_else_are_refused_with_whose_they_are() {
 fn a_reader_that_goes_away_ends_it_quietly() {
     let (server, _stream) = served();
     let mut command = Command::new(PROGRAM);
-    command.args(["stat", "--all", "--every", "0.01"]).env("CORELANE_RUN_DIR", server.run.path());
+    command.args(["stat", "--all", "--every", "10ms"]).env("CORELANE_RUN_DIR", server.run.path());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();

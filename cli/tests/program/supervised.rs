@@ -142,7 +142,7 @@ fn a_lane_that_hangs_is_not_said_to_live(driver: Driver) {
     let limit = Duration::from_millis(800);
     let watchdog = format!("WATCHDOG_USEC={}", limit.as_micros());
     // It looks for work for a second, and so is in a turn while it is stopped.
-    let arguments = ["--lanes", "2", "--spin", "1000000", TCP];
+    let arguments = ["--lanes", "2", "--spin", "1s", TCP];
     let Some(server) = driver.start_under(test, &["env", &manager.variable, &watchdog], &arguments) else { return };
     let mut told: Vec<String> = (0..4).map(|_| manager.told()).collect();
     told.retain(|words| !words.starts_with("READY=1"));

@@ -89,7 +89,7 @@ fn prepare(folder: &Path) {
     fs::copy(unit, units.join("corelane.service")).unwrap();
     fs::write(units.join("corelane.service.d/sooner.conf"), SOONER).unwrap();
     UNITS.iter().for_each(|(name, words)| fs::write(units.join(name), words).unwrap());
-    let settings = "services = [\"echo=tcp://127.0.0.1:7007\"]\nlanes = 1\n[limit]\nidle_limit = 600000\n";
+    let settings = "services = [\"echo=tcp://127.0.0.1:7007\"]\nlanes = 1\n[limit]\nidle_limit = \"10m\"\n";
     fs::write(folder.join("corelane.toml"), settings).unwrap();
     fs::write(folder.join("told/ask"), ASK).unwrap();
 }

@@ -92,3 +92,30 @@ fn nobody_is_served_as_who_is_not_there() {
     let words = refused(Command::new(PROGRAM).args(["serve", "--user", "no-such-user-here", TCP]));
     assert!(words.contains("there is no user \"no-such-user-here\"") && words.contains("useradd"), "{words}");
 }
+
+#[test]
+fn a_number_is_a_user_with_an_entry_or_without_also_where_nobody_is_known() {
+    let test = "user::a_number_is_a_user_with_an_entry_or_without_also_where_nobody_is_known";
+    if !is_root(test) || !have(test, &["unshare", "mount"]) {
+        return;
+    }
+    let script = "mount -t tmpfs none /etc && exec \"$@\"";
+    let nobody_is_known = ["unshare", "--mount", "sh", "-c", script, "sh"];
+    for (wrapper, user, id) in [
+        (&[][..], "7777777", "7777777"),
+        (&[], "65534:7777777", "65534"),
+        (&nobody_is_known, "65534", "65534"),
+        (&nobody_is_known, "65534:65534", "65534"),
+    ] {
+        let folder = Arc::new(Scratch::new());
+        chown(folder.path(), Some(Uid::from_raw(id.parse().unwrap())), None).unwrap();
+        let arguments = ["--lanes", "1", "--user", user, TCP];
+        let server = Server::start_as(Launch { wrapper, program: PROGRAM, arguments: &arguments, run: folder });
+        let field = format!("\nUid:\t{id}\t{id}\t{id}\t{id}\n");
+        assert!(threads(&server).iter().all(|status| status.contains(&field)), "{user}");
+        echo(&mut server.connect(), b"nobody has a name");
+    }
+    let mut unknown = wrapped(&nobody_is_known, PROGRAM);
+    let words = refused(unknown.args(["serve", "--user", "nobody", TCP]));
+    assert!(words.contains("there is no user \"nobody\"") && words.contains("or a number"), "{words}");
+}

@@ -56,6 +56,15 @@ pub enum Error {
         url: String,
         /// Why.
         fault: Fault,
+        /// The process that has the port, if it does and that is known.
+        holder: Option<String>,
+    },
+    /// This user may not read what a service is to serve, or it is not there.
+    Unreadable {
+        /// The service.
+        service: String,
+        /// Which file or directory, and the remedy.
+        why: String,
     },
     /// Flows cannot be steered as asked.
     Steering(
@@ -130,7 +139,10 @@ impl fmt::Display for Error {
                 Some((name, _)) => write!(f, "there is no service {name:?}: there are {names}"),
                 None => write!(f, "{text:?} is not SERVICE=URL: write for example {example}"),
             },
-            Self::Listen { url, fault } => write!(f, "cannot listen on {url}: {fault}{}", remedy(*fault, url)),
+            Self::Listen { url, fault, holder } => {
+                write!(f, "cannot listen on {url}: {fault}{}", remedy(*fault, url, holder.as_deref()))
+            }
+            Self::Unreadable { service, why } => write!(f, "{service}: {why}"),
             Self::Name { url, why } => write!(f, "cannot be served at {url}: {why}"),
             Self::Steering(error) => write!(f, "steering: {error}"),
             Self::Service(error) => error.fmt(f),
@@ -157,10 +169,16 @@ impl fmt::Debug for Error {
     }
 }
 
+/// EMFILE of errno(3).
+const TOO_MANY_OPEN: i32 = 24;
+
 fn remedy_of_system(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => {
             "; let the container's seccomp profile, or what else guards the process, allow this call"
+        }
+        _ if error.raw_os_error() == Some(TOO_MANY_OPEN) => {
+            "; raise the limit of descriptors (LimitNOFILE= of a unit, ulimit -n)"
         }
         io::ErrorKind::InvalidInput => "; has the process's affinity changed meanwhile? Start it again",
         _ => "",
@@ -173,11 +191,14 @@ fn has_low_port(url: &str) -> bool {
     port.is_some_and(|port| (1..1024).contains(&port))
 }
 
-fn remedy(fault: Fault, url: &str) -> &'static str {
+fn remedy(fault: Fault, url: &str, holder: Option<&str>) -> String {
+    let Reason::AddressInUse = fault.reason else { return remedy_of(fault, url).to_owned() };
+    let holder = holder.unwrap_or("another process");
+    format!("; {holder} serves this port: stop it, choose another port, or use --join, if it is of the same user and shares it")
+}
+
+fn remedy_of(fault: Fault, url: &str) -> &'static str {
     match fault.reason {
-        Reason::AddressInUse => {
-            "; another process serves this port: stop it, choose another port, or use --join, if it is of the same user and shares it"
-        }
         Reason::Permission if !has_low_port(url) => {
             "; let the container's seccomp profile, or what else guards the process, allow socket, setsockopt, bind and listen"
         }

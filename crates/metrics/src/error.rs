@@ -1,5 +1,6 @@
 //! What can go wrong at the start.
 
+use corelane::lanes::Transport;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -26,7 +27,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Listen { address, .. } => {
-                write!(f, "metrics cannot be served at {address}: choose an address of this machine and a port that is free")
+                let holder = corelane::lanes::holder(Transport::Tcp, *address);
+                let holder = holder.map_or(String::new(), |holder| format!(": {holder} serves this port"));
+                write!(f, "metrics cannot be served at {address}{holder}: choose an address of this machine and a port that is free")
             }
             Self::Start { .. } => {
                 f.write_str("metrics cannot be served, for the system refuses a thread or a descriptor: raise the limits of threads (ulimit -u) and descriptors (ulimit -n)")

@@ -3,10 +3,13 @@
 use crate::errno::{checked, fault, of};
 use crate::kernel_files;
 use corelane_seam::Fault;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// The capabilities that something of ours asks for (capabilities(7)), with their names.
 const CAPABILITIES: [(CapabilitySet, &str); 4] = [
@@ -96,6 +99,36 @@ pub fn available_memory() -> io::Result<u64> {
     let kibibytes =
         text.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
     kibibytes.map(|number| number << 10).ok_or_else(|| kernel_files::lacking(FILE, "a line MemAvailable"))
+}
+
+/// Why a path cannot be read.
+#[derive(Debug)]
+pub enum Unreadable {
+    /// It is a directory that this user may not list, or not go into.
+    Directory,
+    /// This user may not read it, or not go where it lies.
+    File,
+    /// It is not there, or the system says so much of it.
+    Gone(io::Error),
+}
+
+/// Whether the calling thread's effective user may read a file, or list a directory and go into it (faccessat2(2)). Rules of Landlock are not looked at: what a
+/// confined program may open is less. Where the system does not tell, it is so.
+///
+/// # Errors
+/// What is in the way.
+pub fn may_read(path: &Path) -> Result<(), Unreadable> {
+    let is_directory = match std::fs::metadata(path) {
+        Ok(facts) => facts.is_dir(),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(Unreadable::File),
+        Err(error) => return Err(Unreadable::Gone(error)),
+    };
+    let (wanted, refused) = match is_directory {
+        true => (Access::READ_OK | Access::EXEC_OK, Unreadable::Directory),
+        false => (Access::READ_OK, Unreadable::File),
+    };
+    // Other errors are of the call: an old filter knows no faccessat2.
+    if accessat(CWD, path, wanted, AtFlags::EACCESS) == Err(Errno::ACCESS) { Err(refused) } else { Ok(()) }
 }
 
 #[cfg(test)]

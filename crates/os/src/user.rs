@@ -13,10 +13,11 @@
 use crate::errno::fault;
 use nix::unistd::{Gid, Group, Uid, getgrouplist, setegid, seteuid, setgroups, setresgid, setresuid};
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::process::{DumpableBehavior, Gid as RawGid, Uid as RawUid, set_dumpable_behavior};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set,
-    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, set_thread_groups, set_thread_res_gid,
+    set_thread_res_uid,
 };
 use std::ffi::CString;
 use std::fs;
@@ -46,14 +47,14 @@ pub struct User {
 pub struct Beginning(User);
 
 impl User {
-    /// Looks up `NAME` with all its groups, or `NAME:GROUP` with that one alone.
+    /// Looks up `NAME` with all its groups, or `NAME:GROUP` with that one alone. Both may be numbers, of which nobody need know (passwd(5), group(5)): a user
+    /// without an entry, and without a group here, has the group of the same number alone.
     ///
     /// # Errors
     /// There is no such user, or group; or it is root.
     pub fn find(text: &str) -> Result<Self, String> {
         let (name, group) = text.split_once(':').map_or((text, None), |(name, group)| (name, Some(group)));
-        let found = nix::unistd::User::from_name(name).map_err(|error| format!("looking up user {name:?}: {error}"))?;
-        let user = found.ok_or_else(|| format!("there is no user {name:?}: make it (useradd --system), or name another"))?;
+        let user = find_user(name)?;
         if user.uid.is_root() {
             return Err(format!("{name:?} is root: name a user with fewer rights"));
         }
@@ -62,9 +63,42 @@ impl User {
                 let gid = find_group(group)?;
                 (gid, vec![gid])
             }
-            None => (user.gid, groups_of(name, user.gid)?),
+            None => (user.gid, user.entry.map_or(Ok(vec![user.gid]), |name| groups_of(&name, user.gid))?),
         };
         Ok(Self { name: name.to_owned(), uid: user.uid, gid, groups })
+    }
+
+    /// Calls this on a thread of its own that is this user, and has no right of root; the process stays as it is. Who is not root is nobody else, and calls
+    /// it as it is.
+    ///
+    /// # Errors
+    /// What the system says of the thread, or of becoming the user.
+    pub fn acting<T: Send>(&self, call: impl FnOnce() -> T + Send) -> Result<T, String> {
+        if !Uid::effective().is_root() {
+            return Ok(call());
+        }
+        std::thread::scope(|scope| {
+            let apart = std::thread::Builder::new().name("as-user".to_owned());
+            let acting = apart.spawn_scoped(scope, || self.become_alone().map(|()| call()));
+            let acting = acting.map_err(|error| format!("a thread to look as {} is refused: {error}", self.name))?;
+            acting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Has the calling thread alone be this user, with all ids, which takes all capabilities along.
+    fn become_alone(&self) -> Result<(), String> {
+        let (uid, gid) = (RawUid::from_raw(self.uid.as_raw()), RawGid::from_raw(self.gid.as_raw()));
+        let groups: Vec<RawGid> = self.groups.iter().map(|group| RawGid::from_raw(group.as_raw())).collect();
+        let became = set_thread_groups(&groups)
+            .and_then(|()| set_thread_res_gid(gid, gid, gid))
+            .and_then(|()| set_thread_res_uid(uid, uid, uid));
+        became.map_err(|error| {
+            format!(
+                "becoming {} is refused ({}): give the program CAP_SETUID and CAP_SETGID",
+                self.name,
+                fault(error.raw_os_error())
+            )
+        })
     }
 
     /// Acts as this user from now on, with no more than what a beginning takes. To be called before there are other threads.
@@ -113,10 +147,46 @@ fn let_look_at_itself() {
     assert!(set.is_ok(), "the value is a valid one (prctl(2), PR_SET_DUMPABLE)");
 }
 
+/// A user as it was found: with the name of its entry, if it has one.
+struct FoundUser {
+    uid: Uid,
+    gid: Gid,
+    entry: Option<String>,
+}
+
+/// By name first, for a name may have digits alone; then by number.
+fn find_user(name: &str) -> Result<FoundUser, String> {
+    let of_entry = |user: nix::unistd::User| FoundUser { uid: user.uid, gid: user.gid, entry: Some(user.name) };
+    let look_up =
+        |looked: nix::Result<Option<nix::unistd::User>>| known(looked).map_err(|why| format!("looking up user {name:?}: {why}"));
+    if let Some(user) = look_up(nix::unistd::User::from_name(name))? {
+        return Ok(of_entry(user));
+    }
+    let Some(number) = id(name) else {
+        return Err(format!("there is no user {name:?}: make it (useradd --system), or name another, or a number"));
+    };
+    let entry = look_up(nix::unistd::User::from_uid(Uid::from_raw(number)))?;
+    Ok(entry.map_or(FoundUser { uid: Uid::from_raw(number), gid: Gid::from_raw(number), entry: None }, of_entry))
+}
+
 fn find_group(name: &str) -> Result<Gid, String> {
-    let found = Group::from_name(name).map_err(|error| format!("looking up group {name:?}: {error}"))?;
-    let group = found.ok_or_else(|| format!("there is no group {name:?}: make it (groupadd --system), or name another"))?;
-    Ok(group.gid)
+    let found = known(Group::from_name(name)).map_err(|why| format!("looking up group {name:?}: {why}"))?;
+    let gid = found.map(|group| group.gid).or_else(|| id(name).map(Gid::from_raw));
+    gid.ok_or_else(|| format!("there is no group {name:?}: make it (groupadd --system), or name another, or a number"))
+}
+
+/// What was found, if anything was. Where there are no files to look it up in, nobody is known: these errors say so too (getpwnam(3), getgrnam(3)).
+fn known<T>(looked: nix::Result<Option<T>>) -> nix::Result<Option<T>> {
+    match looked {
+        Err(nix::Error::ENOENT | nix::Error::ESRCH | nix::Error::EBADF | nix::Error::EPERM) => Ok(None),
+        looked => looked,
+    }
+}
+
+/// The number of a user or group that a text is; the last one stands for none (setresuid(2)).
+fn id(text: &str) -> Option<u32> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|&number| is_number && number != u32::MAX)
 }
 
 fn groups_of(name: &str, gid: Gid) -> Result<Vec<Gid>, String> {
@@ -184,6 +254,33 @@ mod tests {
             assert!(why.contains(words), "{why}");
         }
         assert!(User::find("nobody").is_ok());
+        for (text, words) in [("0", "fewer rights"), ("4294967295", "useradd"), ("-1", "useradd"), ("nobody:", "groupadd")] {
+            let why = User::find(text).unwrap_err();
+            assert!(why.contains(words), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_number_without_an_entry_is_a_user_with_that_group_alone() {
+        let of = |text: &str| User::find(text).map(|user| (user.uid.as_raw(), user.gid.as_raw(), user.groups.len()));
+        assert_eq!(of("7777777"), Ok((7_777_777, 7_777_777, 1)));
+        assert_eq!(of("7777777:8888888"), Ok((7_777_777, 8_888_888, 1)));
+        let nobody = User::find("nobody").unwrap();
+        assert_eq!(User { name: nobody.name.clone(), ..User::find(&nobody.uid.to_string()).unwrap() }, nobody);
+    }
+
+    #[test]
+    fn a_thread_acts_as_the_user_and_the_others_do_not() {
+        if !Uid::effective().is_root() {
+            return crate::testing::skip("user::tests::a_thread_acts_as_the_user_and_the_others_do_not", "it needs root");
+        }
+        let acted = User::find("7777777").unwrap().acting(|| {
+            let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+            assert!(status.contains("\nCapEff:\t0000000000000000\n"), "{status}");
+            fs::metadata("/proc/thread-self").map(|facts| std::os::unix::fs::MetadataExt::uid(&facts))
+        });
+        assert_eq!(acted.unwrap().unwrap(), 7_777_777);
+        assert!(Uid::effective().is_root());
     }
 
     #[test]

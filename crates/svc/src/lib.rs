@@ -7,6 +7,7 @@
 mod accepting;
 mod accounts;
 mod alarms;
+pub mod amounts;
 mod call;
 mod class;
 mod connecting;

@@ -1,5 +1,6 @@
 //! The bounds of a service, each with its default and, where it matters, a counter in the page for when it was met.
 
+use crate::amounts::size_word;
 use corelane_seam::{Arena, LEASE_BYTES_MAX, StreamOptions, builders};
 use std::time::Duration;
 
@@ -111,12 +112,15 @@ impl Limits {
     /// Which limit, why, and the remedy.
     pub fn check(&self, memory_bytes: usize) -> Result<(), String> {
         let most = Arena::lend_max_of(memory_bytes);
+        let word = |bytes: usize| size_word(bytes as u64);
         if self.record_max > most {
             return Err(format!(
-                "record_max={}: a lane with {} MiB of memory lends at most {most} bytes at once, so a longer record can never be \
-                 received; remedy: record_max={most} or less{}",
-                self.record_max,
+                "record_max={}: a lane with {} MiB of memory lends at most {} at once, so a longer record can never be \
+                 received; remedy: record_max={} or less{}",
+                word(self.record_max),
                 memory_bytes.div_ceil(LEASE_BYTES_MAX) * (LEASE_BYTES_MAX >> 20),
+                word(most),
+                word(most),
                 if most < LEASE_BYTES_MAX { ", or more memory (--memory)" } else { "" },
             ));
         }
@@ -124,7 +128,8 @@ impl Limits {
             return Err(format!(
                 "output_max={}: a connection would be ended before its input waits, at output_high={}; remedy: output_max at \
                  least as high",
-                self.output_max, self.output_high,
+                word(self.output_max),
+                word(self.output_high),
             ));
         }
         Ok(())

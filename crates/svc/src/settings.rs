@@ -1,5 +1,6 @@
 //! The limits by name, for those who set them from text.
 
+use crate::amounts::{size, size_word, size_words, time, time_word};
 use crate::limits::Limits;
 use corelane_seam::nanoseconds;
 use std::time::Duration;
@@ -20,8 +21,10 @@ struct Setting {
 enum Unit {
     /// So many of these.
     Of(&'static str),
-    /// A time, of which the unit is written. A number without one is of these, each so many nanoseconds long.
-    Time(&'static str, u64),
+    /// A size, or with what stands here so much of it.
+    Size(&'static str),
+    /// A time.
+    Time,
 }
 
 macro_rules! settings {
@@ -85,9 +88,7 @@ impl Value for Duration {
 }
 
 const MILLISECOND: u64 = 1_000_000;
-const SECOND: u64 = 1000 * MILLISECOND;
-const MILLISECONDS: Unit = Unit::Time("milliseconds", MILLISECOND);
-const SECONDS: Unit = Unit::Time("seconds", SECOND);
+const SIZE: Unit = Unit::Size("");
 
 settings! {
     connections_max connections_max as u32, Unit::Of("connections"), from 1;
@@ -97,25 +98,25 @@ settings! {
     timers_per_connection_max timers_per_connection_max as u32, Unit::Of("timers"), from 1;
     alarms_max alarms_max as u32, Unit::Of("alarms"), from 1;
     asks_max asks_max as u32, Unit::Of("questions"), from 1;
-    record_max record_max as usize, Unit::Of("bytes"), from 1;
-    output_high output_high as usize, Unit::Of("bytes"), from 1;
-    output_max output_max as usize, Unit::Of("bytes"), from 1;
-    receive_rate_min receive_rate_min as u64, Unit::Of("bytes per second"), from 0;
-    idle_limit idle_limit as Duration, MILLISECONDS, from 0;
-    read_limit read_limit as Duration, MILLISECONDS, from 0;
-    send_limit send_limit as Duration, MILLISECONDS, from 0;
-    answer_limit answer_limit as Duration, MILLISECONDS, from 0;
-    linger_limit linger_limit as Duration, MILLISECONDS, from MILLISECOND;
-    connect_limit connect_limit as Duration, MILLISECONDS, from MILLISECOND;
-    handshake_limit handshake_limit as Duration, MILLISECONDS, from MILLISECOND;
-    drain_limit drain_limit as Duration, MILLISECONDS, from MILLISECOND;
+    record_max record_max as usize, SIZE, from 1;
+    output_high output_high as usize, SIZE, from 1;
+    output_max output_max as usize, SIZE, from 1;
+    receive_rate_min receive_rate_min as u64, Unit::Size(" per second"), from 0;
+    idle_limit idle_limit as Duration, Unit::Time, from 0;
+    read_limit read_limit as Duration, Unit::Time, from 0;
+    send_limit send_limit as Duration, Unit::Time, from 0;
+    answer_limit answer_limit as Duration, Unit::Time, from 0;
+    linger_limit linger_limit as Duration, Unit::Time, from MILLISECOND;
+    connect_limit connect_limit as Duration, Unit::Time, from MILLISECOND;
+    handshake_limit handshake_limit as Duration, Unit::Time, from MILLISECOND;
+    drain_limit drain_limit as Duration, Unit::Time, from MILLISECOND;
     backlog backlog as u32, Unit::Of("connections"), from 1;
     datagram_sockets_max datagram_sockets_max as u32, Unit::Of("sockets"), from 1;
     datagrams_waiting_max datagrams_waiting_max as u32, Unit::Of("datagrams"), from 1;
-    keep_alive stream.keep_alive as Duration, SECONDS, from 0;
-    user_timeout stream.user_timeout as Duration, MILLISECONDS, from 0;
-    send_buffer stream.send_buffer_bytes as u32, Unit::Of("bytes"), from 0;
-    receive_buffer stream.receive_buffer_bytes as u32, Unit::Of("bytes"), from 0;
+    keep_alive stream.keep_alive as Duration, Unit::Time, from 0;
+    user_timeout stream.user_timeout as Duration, Unit::Time, from 0;
+    send_buffer stream.send_buffer_bytes as u32, SIZE, from 0;
+    receive_buffer stream.receive_buffer_bytes as u32, SIZE, from 0;
 }
 
 impl Unit {
@@ -125,13 +126,8 @@ impl Unit {
         match self {
             Self::Of(what) if !is_number => Err(format!("{text:?} is not a number of {what}")),
             Self::Of(_) => Ok(text.parse().ok()),
-            Self::Time(_, length) if is_number => Ok(text.parse().ok().and_then(|number: u64| number.checked_mul(length))),
-            Self::Time(bare, _) => match humantime::parse_duration(text) {
-                Ok(time) => Ok(time.as_nanos().try_into().ok()),
-                Err(why) => {
-                    Err(format!("{text:?} is no time: {why}; write a unit, such as 500ms, 30s or 10m, or a number of {bare}"))
-                }
-            },
+            Self::Size(_) => size(text).map(Some),
+            Self::Time => time(text).map(|time| time.as_nanos().try_into().ok()),
         }
     }
 
@@ -139,8 +135,8 @@ impl Unit {
     fn value(self, number: u64) -> String {
         match self {
             Self::Of(_) => number.to_string(),
-            // A limit is one word, in a variable of the environment as well.
-            Self::Time(..) => humantime::format_duration(Duration::from_nanos(number)).to_string().replace(' ', ""),
+            Self::Size(_) => size_word(number),
+            Self::Time => time_word(Duration::from_nanos(number)),
         }
     }
 
@@ -148,14 +144,15 @@ impl Unit {
     fn words(self, number: u64) -> String {
         match self {
             Self::Of(what) => format!("{number} {what}"),
-            Self::Time(..) => self.value(number),
+            Self::Size(of) => size_words(number) + of,
+            Self::Time => self.value(number),
         }
     }
 }
 
 impl Limits {
-    /// Sets a limit from `NAME=VALUE`. A time has a unit, as in `idle_limit=30s`, `500ms` or `1m30s`; a number alone is of milliseconds, for
-    /// `keep_alive` of seconds.
+    /// Sets a limit from `NAME=VALUE`. A time has a unit, as in `idle_limit=30s`, `500ms` or `1m30s`; a size may have one, as in `record_max=64KiB`, and is
+    /// of bytes without ([`crate::amounts`]).
     ///
     /// # Errors
     /// What is wrong with the text, in words.
@@ -203,42 +200,36 @@ mod tests {
             limits.set(text).unwrap();
         }
         assert_eq!(limits, Limits::default());
-        limits.set("idle_limit=1500").unwrap();
+        limits.set("idle_limit=1500ms").unwrap();
         limits.set("no_delay=false").unwrap();
         assert_eq!((limits.idle_limit, limits.stream.no_delay), (Duration::from_millis(1500), false));
     }
 
     #[test]
-    fn a_time_has_a_unit_or_is_a_number_of_its_usual_one() {
+    fn a_time_and_a_size_have_units() {
         let mut limits = Limits::default();
-        let mut idle = |text: &str| limits.set(&format!("idle_limit={text}")).map(|()| limits.idle_limit);
-        for (text, milliseconds) in [
-            ("30s", 30_000),
-            ("500ms", 500),
-            ("1m30s", 90_000),
-            ("1m 30s", 90_000),
-            ("1.5s", 1_500),
-            ("0", 0),
-            ("0s", 0),
-            ("7", 7),
-        ] {
-            assert_eq!(idle(text), Ok(Duration::from_millis(milliseconds)), "{text}");
-        }
-        assert_eq!(idle("50us"), Ok(Duration::from_micros(50)));
-        for (text, seconds) in [("keep_alive=60", 60), ("keep_alive=2m", 120)] {
+        for text in
+            ["idle_limit=1m 30s", "keep_alive=2m", "record_max=64KiB", "output_high=10k", "send_buffer=4096", "read_limit=0"]
+        {
             limits.set(text).unwrap();
-            assert_eq!(limits.stream.keep_alive, Duration::from_secs(seconds), "{text}");
         }
-        limits.set("idle_limit=90s").unwrap();
-        assert!(limits.describe().lines().any(|line| line == "idle_limit=1m30s"), "{}", limits.describe());
+        assert_eq!((limits.idle_limit, limits.stream.keep_alive), (Duration::from_secs(90), Duration::from_secs(120)));
+        assert_eq!((limits.record_max, limits.output_high, limits.stream.send_buffer_bytes), (65_536, 10_000, 4_096));
+        assert_eq!(limits.read_limit, Duration::ZERO);
+        for line in ["idle_limit=1m30s", "record_max=64KiB", "output_high=10000 bytes", "receive_rate_min=16 bytes per second"] {
+            assert!(limits.describe().lines().any(|described| described == line), "{line}: {}", limits.describe());
+        }
     }
 
     #[test]
     fn what_is_wrong_with_a_time_is_said_with_how_one_is_written() {
         for (text, words) in [
             ("idle_limit=soon", "idle_limit: \"soon\" is no time: "),
-            ("idle_limit=soon", "write a unit, such as 500ms, 30s or 10m, or a number of milliseconds"),
-            ("keep_alive=1x", "or a number of seconds"),
+            ("idle_limit=soon", "write numbers with units, such as 500ms, 30s or 1m30s"),
+            ("idle_limit=3", "idle_limit: \"3\" has no unit: write 3s for seconds, 3ms for milliseconds"),
+            ("keep_alive=60", "keep_alive: \"60\" has no unit: write 60s for seconds"),
+            ("record_max=1K", "record_max: \"1K\" is no size: "),
+            ("send_buffer=8GiB", "send_buffer: 8GiB is more than a limit can be"),
             ("drain_limit=0", "drain_limit: 0s is too little: 1ms or more"),
             ("drain_limit=999us", "drain_limit: 999us is too little: 1ms or more"),
             ("idle_limit=1000years", "idle_limit: 1000years is more than a limit can be"),
@@ -257,7 +248,7 @@ mod tests {
         assert_eq!(limits.check(1), Ok(()), "the defaults fit in the least memory that a lane can have");
         let record = |record_max, memory| limits.record_max(record_max).check(memory);
         assert_eq!((record(4 << 20, 64 << 20), record(2 << 20, 4 << 20)), (Ok(()), Ok(())));
-        assert!(record((4 << 20) + 1, 1 << 30).unwrap_err().contains("remedy: record_max=4194304 or less"));
+        assert!(record((4 << 20) + 1, 1 << 30).unwrap_err().contains("remedy: record_max=4MiB or less"));
         assert!(record((2 << 20) + 1, 4 << 20).unwrap_err().ends_with("or more memory (--memory)"));
         let contradictory = limits.output_high(2).output_max(1);
         assert!(contradictory.check(64 << 20).unwrap_err().starts_with("output_max=1: "));

@@ -1,13 +1,17 @@
 //! Echo: sends back what it gets, byte for byte (RFC 862), without copying it.
 #![forbid(unsafe_code)]
 
+mod loops;
+
 use corelane::aio::{self, Connection, Lane};
 use corelane::service::entry::choice::{Choice, Flag};
 use corelane::service::entry::{Asked, Entry, Scheme};
+use corelane::service::{Arrival, Declaration, OwnCounter};
 use corelane::{
-    Address, Cx, DatagramService, Datagrams, Input, Lanes, Next, Output, Peer, Replies, Result, Silent, StreamService,
+    Address, Cx, DatagramService, Datagrams, Input, Instant, Lanes, Next, Output, Peer, Replies, Result, Silent, StreamService,
 };
 use corelane_tls::entry as tls;
+use loops::{Loops, answers_anything};
 
 /// Where echo is served unless said otherwise.
 pub const DEFAULT_PORT: u16 = 60007;
@@ -37,8 +41,8 @@ fn connections(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
 }
 
 fn datagrams(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
-    let answer = answer(asked)?;
-    lanes.serve_datagrams(&asked.url().to_string(), move |_lane| EchoDatagrams::new(answer))
+    let (answer, port) = (answer(asked)?, asked.url().port().unwrap_or(0));
+    lanes.serve_datagrams(&asked.url().to_string(), move |_lane| EchoDatagrams::new(answer).at_port(port))
 }
 
 /// UDP echo beyond loopback must be asked for.
@@ -106,28 +110,62 @@ pub enum Answer {
     Everybody,
 }
 
+corelane::counters! {
+    /// What echo over datagrams counts beside what all services do.
+    pub enum EchoCounter {
+        LoopsRefused "loops_refused" Counter "datagrams" "Datagrams left without an answer because they may go round for ever: they came from the port of a service that answers anything, or the same bytes came from the same peer over 1,000 times in a minute.";
+    }
+}
+
 /// Echo over datagrams: trains are answered with trains.
+///
+/// What comes from a port where a service answers anything (7, 13, 17, 19, 37, and its own) has no answer, and the same bytes have at most 1,000 a minute for each peer: two echo
+/// services would send one forged datagram to and fro for ever (`loops_refused`).
 pub struct EchoDatagrams {
     answer: Answer,
+    /// Its own; 0 if it is not known.
+    port: u16,
+    /// None where only this machine is answered: nobody else can begin a loop.
+    loops: Option<Loops>,
 }
 
 impl EchoDatagrams {
     /// Echo for those whom `answer` names; what comes from others is dropped.
     pub fn new(answer: Answer) -> Self {
-        Self { answer }
+        Self { answer, port: 0, loops: (answer == Answer::Everybody).then(Loops::new) }
+    }
+
+    /// Served at this port, from which nobody is answered: another echo service may be there.
+    pub fn at_port(self, port: u16) -> Self {
+        Self { port, ..self }
     }
 
     fn answers(&self, peer: &Address) -> bool {
         self.answer == Answer::Everybody || is_near(peer)
     }
+
+    /// Whether an answer may come back here for ever.
+    fn goes_round(&mut self, now: Instant, batch: &Datagrams, arrival: &Arrival) -> bool {
+        let first = || batch.each(arrival).next().unwrap_or_default();
+        answers_anything(arrival.peer.port(), self.port)
+            || self.loops.as_mut().is_some_and(|loops| loops.are_one(now, &arrival.peer, arrival.datagrams(), first()))
+    }
 }
 
 impl DatagramService for EchoDatagrams {
     type Talk = Silent;
+    const COUNTERS: &'static [Declaration] = EchoCounter::DECLARED;
+
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &Datagrams, replies: &mut Replies) {
-        for arrival in batch.arrivals().iter().filter(|arrival| self.answers(&arrival.peer)) {
-            cx.count_requests(arrival.datagrams());
-            replies.echo(batch, arrival);
+        for arrival in batch.arrivals() {
+            match () {
+                () if !self.answers(&arrival.peer) => {}
+                () if self.goes_round(cx.now(), batch, arrival) => cx.count(EchoCounter::LoopsRefused, arrival.datagrams()),
+                () => {
+                    cx.count_requests(arrival.datagrams());
+                    replies.echo(batch, arrival);
+                }
+            }
         }
     }
 }

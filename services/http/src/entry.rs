@@ -282,8 +282,8 @@ mod tests {
         let of = |bytes: &str| {
             Lanes::per_core().serve_entry(&ENTRY, &format!("http://127.0.0.1:0?reply=8&head-bytes={bytes}")).map(drop)
         };
-        assert!(of("1024").is_ok() && of("65536").is_ok());
-        for wrong in ["1023", "65537"] {
+        assert!(of("1024").is_ok() && of("64KiB").is_ok());
+        for wrong in ["1023", "65KiB"] {
             assert!(of(wrong).unwrap_err().to_string().contains("head-bytes"), "{wrong}");
         }
     }
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn help_names_no_default_that_is_none() {
         let help = ENTRY.describe();
-        assert!(help.contains("text, for measuring; 0 to 1048576 bytes\n"), "{help}");
+        assert!(help.contains("text, for measuring; 0 to 1MiB\n"), "{help}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The service as `serve` knows it: the programs, where they are served, and what rpcbind is told of them.
 
-use crate::registration::{Registered, Registration};
+use crate::registration::{Registered, Registration, RegistrationError};
 use crate::{ECHO, Echo, NFS, Null, Rpc, RpcDatagrams};
 use corelane::admin::messages::Degraded;
 use corelane::admin::reports::{Level, Record};
@@ -64,7 +64,11 @@ fn register(opened: &[Opened<'_>]) -> Beside {
             let words = format!("rpcbind knows of {} entries", known.entries().len());
             Beside::default().note(Record::new(Level::Warn, words)).keep(known)
         }
-        Err(error) => Beside::default().note(Degraded::NotRegistered.note(format_args!("not registered: {error}"))),
+        Err(error) => {
+            let note = Degraded::NotRegistered.note(format_args!("not registered: {error}; it is told as soon as it answers"));
+            let later = Registration::later(&entries).ok().filter(|_| matches!(error, RegistrationError::Call { .. }));
+            later.into_iter().fold(Beside::default().note(note), Beside::keep)
+        }
     }
 }
 

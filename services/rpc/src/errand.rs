@@ -1,6 +1,7 @@
 //! One call after the other to one program, from a lane of its own, for those who wait for the end of it.
 
 use crate::client::{CallError, DatagramClient, Step};
+use corelane::lanes::Running;
 use corelane::service::{Fault, Reason, Shared, SocketId};
 use corelane::{Address, Cx, DatagramService, Datagrams, Instant, Lanes, Replies, Silent};
 use corelane_wire::rpc::{CallHead, Patience};
@@ -26,6 +27,14 @@ pub(crate) trait Script: Clone + Send + Sync + 'static {
 
     /// The results of that call, or why there are none.
     fn answer(&mut self, results: Result<&[u8], CallError>);
+
+    /// How long it rests at its end, until it begins again; none where the end is one.
+    fn pause(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Begins again.
+    fn again(&mut self) {}
 }
 
 /// Carries a script out: its calls go to `peer` over UDP, each when the one before has ended. Waits for the end, which comes by itself.
@@ -34,14 +43,7 @@ pub(crate) trait Script: Clone + Send + Sync + 'static {
 /// What the system says of a lane.
 pub(crate) fn carry_out<S: Script>(script: S, peer: SocketAddr) -> Result<S, corelane::Error> {
     let (sender, receiver) = channel();
-    let errand = move |_lane| Errand {
-        script: script.clone(),
-        peer,
-        socket: None,
-        client: DatagramClient::new(1, 0),
-        done: Some(sender.clone()),
-    };
-    let running = Lanes::per_core().lanes(1).memory_bytes(MEMORY_BYTES).client_datagrams(errand).named("rpcbind").start()?;
+    let running = begin(script, peer, Some(sender))?;
     match receiver.recv() {
         Ok(script) => Ok(script),
         // Its lane has ended without an answer: it says why.
@@ -50,6 +52,16 @@ pub(crate) fn carry_out<S: Script>(script: S, peer: SocketAddr) -> Result<S, cor
             .err()
             .unwrap_or(corelane::Error::System { what: "carrying an errand out", error: std::io::Error::other(gone) })),
     }
+}
+
+/// Begins to carry a script out; at its end, if it has one, it goes to `done`.
+///
+/// # Errors
+/// What the system says of a lane.
+pub(crate) fn begin<S: Script>(script: S, peer: SocketAddr, done: Option<Sender<S>>) -> Result<Running, corelane::Error> {
+    let errand =
+        move |_lane| Errand { script: script.clone(), peer, socket: None, client: DatagramClient::new(1, 0), done: done.clone() };
+    Lanes::per_core().lanes(1).memory_bytes(MEMORY_BYTES).unlisted().client_datagrams(errand).named("rpcbind").start()
 }
 
 struct Errand<S> {
@@ -86,6 +98,10 @@ impl<S: Script> Errand<S> {
                     self.script.answer(Err(error));
                 }
             }
+        }
+        if let Some(pause) = self.script.pause() {
+            // reason: a service may have one alarm, whatever its bound is.
+            return cx.start_alarm(cx.now() + pause, 0).expect("one alarm is always to be had");
         }
         if let Some(done) = self.done.take() {
             // Nobody waits any more: then nobody wants to know.
@@ -136,6 +152,10 @@ impl<S: Script> DatagramService for Errand<S> {
     }
 
     fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
+        if self.client.is_empty() && self.script.pause().is_some() {
+            self.script.again();
+            return self.go_on(cx, None);
+        }
         match self.client.overdue(cx.now()) {
             Some(Step::Again(datagram)) => self.send(cx, datagram, None),
             Some(Step::GivenUp(())) => {

@@ -46,6 +46,7 @@ mod entry;
 mod errand;
 mod error;
 mod held;
+mod keeping;
 pub mod lookup;
 mod null;
 mod program;

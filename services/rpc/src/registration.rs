@@ -5,6 +5,7 @@
 
 use crate::client::CallError;
 use crate::errand::{Script, carry_out};
+use crate::keeping::Keeper;
 use corelane::lanes::Transport;
 use corelane_wire::rpc::{Auth, CallHead};
 use corelane_wire::rpcbind::{
@@ -16,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Versions of rpcbind that are told.
 const RPCBIND: u32 = 4;
-const PORT_MAPPER: u32 = 2;
+pub(crate) const PORT_MAPPER: u32 = 2;
 
 /// A version of a program that is served somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,11 +67,20 @@ impl fmt::Display for RegistrationError {
 
 impl std::error::Error for RegistrationError {}
 
-/// What rpcbind knows, until this is dropped.
-#[derive(Debug)]
+/// What rpcbind knows, until this is dropped. One that was started anew meanwhile has forgotten it, and is told once more within ten seconds.
 pub struct Registration {
+    /// What it was told, or is to be told.
     entries: Vec<Registered>,
+    /// Whether it was told by [`Registration::register`].
+    is_told: bool,
     rpcbind: SocketAddr,
+    keeper: Option<Keeper>,
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registration").field("entries", &self.entries).field("rpcbind", &self.rpcbind).finish_non_exhaustive()
+    }
 }
 
 impl Registration {
@@ -80,13 +90,27 @@ impl Registration {
     /// # Errors
     /// [`RegistrationError`]; what was registered by then is unregistered again.
     pub fn register(entries: &[Registered]) -> Result<Self, RegistrationError> {
-        let mut registration = Self { entries: Vec::new(), rpcbind: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), PORT) };
+        let rpcbind = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), PORT);
+        let mut registration = Self { entries: Vec::new(), is_told: true, rpcbind, keeper: None };
         let told = registration.tell(Deed::Set, entries.iter().flat_map(|&entry| both(entry)).collect())?;
+        let failure = told.failure();
         registration.entries = told.done;
-        match told.failed {
-            None => Ok(registration),
-            Some(failure) => Err(failure.error(registration.rpcbind)),
+        if let Some(failure) = failure {
+            return Err(failure);
         }
+        registration.keeper = Some(Keeper::begin(&registration.entries, rpcbind, true).map_err(RegistrationError::Lane)?);
+        Ok(registration)
+    }
+
+    /// Tells the rpcbind of this machine of all entries as soon as one answers, and says so then.
+    ///
+    /// # Errors
+    /// [`RegistrationError::Lane`].
+    pub fn later(entries: &[Registered]) -> Result<Self, RegistrationError> {
+        let rpcbind = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), PORT);
+        let entries: Vec<Registered> = entries.iter().flat_map(|&entry| both(entry)).collect();
+        let keeper = Keeper::begin(&entries, rpcbind, false).map_err(RegistrationError::Lane)?;
+        Ok(Self { entries, is_told: false, rpcbind, keeper: Some(keeper) })
     }
 
     /// What rpcbind was told.
@@ -95,15 +119,15 @@ impl Registration {
     }
 
     fn tell(&self, deed: Deed, entries: Vec<Registered>) -> Result<Telling, RegistrationError> {
-        let telling = Telling { deed, left: entries, done: Vec::new(), version: RPCBIND, failed: None };
-        carry_out(telling, self.rpcbind).map_err(RegistrationError::Lane)
+        carry_out(Telling::new(deed, entries), self.rpcbind).map_err(RegistrationError::Lane)
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         let entries = std::mem::take(&mut self.entries);
-        if !entries.is_empty() {
+        let was_told_later = self.keeper.take().is_some_and(Keeper::end);
+        if (self.is_told || was_told_later) && !entries.is_empty() {
             // An rpcbind that has ended, or was told by others meanwhile, knows nothing of them any more.
             let _ = self.tell(Deed::Unset, entries);
         }
@@ -119,14 +143,14 @@ fn both(entry: Registered) -> impl Iterator<Item = Registered> {
 
 /// What is done, with its procedure in all versions (RFC 1833 sections 2.1 and 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deed {
+pub(crate) enum Deed {
     Set = 1,
     Unset = 2,
 }
 
 /// What is told to rpcbind, entry by entry.
 #[derive(Clone, Debug)]
-struct Telling {
+pub(crate) struct Telling {
     deed: Deed,
     left: Vec<Registered>,
     done: Vec<Registered>,
@@ -148,6 +172,27 @@ impl Failure {
             Self::Call(error) => RegistrationError::Call { rpcbind, error },
             Self::Refused(entry) => RegistrationError::Refused(entry),
         }
+    }
+}
+
+impl Telling {
+    pub fn new(deed: Deed, entries: Vec<Registered>) -> Self {
+        Self { deed, left: entries, done: Vec::new(), version: RPCBIND, failed: None }
+    }
+
+    /// Whether there is no more to be told.
+    pub fn is_over(&self) -> bool {
+        self.failed.is_some() || self.left.is_empty()
+    }
+
+    /// Of how many it was told.
+    pub fn count(&self) -> usize {
+        self.done.len()
+    }
+
+    /// Why it was not told of all, if it was not.
+    pub fn failure(&self) -> Option<RegistrationError> {
+        self.failed.map(|failure| failure.error(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), PORT)))
     }
 }
 
@@ -181,7 +226,7 @@ impl Script for Telling {
 }
 
 /// The arguments of one call.
-struct Words {
+pub(crate) struct Words {
     deed: Deed,
     entry: Registered,
     version: u32,

@@ -124,7 +124,7 @@ impl Load {
             Carrier::Tcp | Carrier::UdpTrains => {}
         }
         if self.spin {
-            options.extend(words(["--spin", &SPIN_US.to_string()]));
+            options.extend(words(["--spin", &format!("{SPIN_US}us")]));
         }
         options
     }
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_load_is_told_to_the_generator() {
         let load = Load { asks: Asks::Echo, transport: Carrier::UdpSingles, bytes: 510, connections: 8, depth: 32, spin: true };
-        let told = "--size 510 --connections 8 --depth 32 --singles --spin 1000000";
+        let told = "--size 510 --connections 8 --depth 32 --singles --spin 1000000us";
         assert_eq!((load.workload(), load.options().join(" ").as_str()), ("udp", told));
         let load = Load { transport: Carrier::Tcp, spin: false, ..load };
         assert_eq!((load.workload(), load.options().join(" ").as_str()), ("echo", "--size 510 --connections 8 --depth 32"));

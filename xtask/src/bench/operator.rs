@@ -56,7 +56,7 @@ pub fn run(corelane: &Path, rounds: usize, interrupt: &Interrupt) -> Result<Vec<
         Ok(())
     };
     judge("serve until it is ready, ms", READY_MS, &mut || Ok(Echo::start(corelane, &[])?.ready_ms))?;
-    let echo = Echo::start(corelane, &["--spin", "1000000"])?;
+    let echo = Echo::start(corelane, &["--spin", "1s"])?;
     judge("stat, a lane looks for work without end, ms", STAT_MS, &mut || {
         echo.ask()?;
         echo.stat_ms(&[])

@@ -206,7 +206,7 @@ impl Stage {
         command.args(["serve", &format!("{}={place}", asks.service())]);
         command.args(["--lanes", "1", "--cpus", &SERVER_CPU.to_string(), "--driver", &driver]);
         if let Entrant::Spinning(us) = entrant {
-            command.args(["--spin", &us.to_string()]);
+            command.args(["--spin", &format!("{us}us")]);
         }
         Ok((command, driver))
     }

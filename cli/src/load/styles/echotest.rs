@@ -4,6 +4,7 @@ use super::measure::{checked, failures, measure};
 use super::style::{Style, exit_of, options, with_codes};
 use super::suffix::suffixed;
 use crate::exit::Exit;
+use crate::load::reach::{CONNECT, reached};
 use crate::load::watch::Watcher;
 use crate::print::{note, print, print_some};
 use anyhow::{Context, Result, bail};
@@ -95,7 +96,7 @@ impl Options {
         let host = self.host.rsplit_once('@').map_or(&*self.host, |(_user, host)| host);
         let with_port = format!("{scheme}://{host}");
         let entry = WorkloadEntry { default_port: self.port, ..*self.entry() };
-        let place = entry.place(Some(&with_port))?;
+        let place = reached(entry.place(Some(&with_port))?, &[], CONNECT)?;
         if self.threads > LANES_MAX as u64 {
             bail!("-j: {} threads are too many: take at most {LANES_MAX}", self.threads);
         }

@@ -3,6 +3,7 @@
 use super::measure::{checked, measure};
 use super::style::{Style, exit_of, options, with_codes};
 use crate::exit::{Exit, Late};
+use crate::load::reach::{CONNECT, reached};
 use crate::load::watch::Watcher;
 use crate::print::print;
 use anyhow::{Result, anyhow};
@@ -104,7 +105,7 @@ fn run(words: &[String]) -> Result<Exit> {
 impl Options {
     fn plan(&self) -> Result<Plan> {
         let with_port = format!("http://{}:{}{}", self.server, self.port, self.uri);
-        let place = http::ENTRY.place(Some(&with_port))?;
+        let place = reached(http::ENTRY.place(Some(&with_port))?, &[], CONNECT)?;
         let timeout = Duration::try_from_secs_f64(self.timeout)
             .map_err(|error| anyhow!("--timeout: {} is no number of seconds: {error}", self.timeout))?;
         let (arrivals, at_once) = match self.rate {

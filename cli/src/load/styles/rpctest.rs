@@ -7,6 +7,7 @@ use super::measure::{checked, failures};
 use super::style::{Style, exit_of, options, with_codes};
 use super::suffix::suffixed;
 use crate::exit::Exit;
+use crate::load::reach::{CONNECT, reached};
 use crate::load::rounds;
 use crate::load::watch::Watcher;
 use crate::print::{note, print, print_some};
@@ -137,7 +138,7 @@ impl Options {
     fn plan(&self) -> Result<Plan> {
         let scheme = if self.udp { "udp" } else { "tcp" };
         let host = self.host.rsplit_once('@').map_or(&*self.host, |(_user, host)| host);
-        let place = rpc::ENTRY.place(Some(&format!("{scheme}://{host}")))?;
+        let place = reached(rpc::ENTRY.place(Some(&format!("{scheme}://{host}")))?, &[], CONNECT)?;
         if self.threads > LANES_MAX as u64 {
             bail!("-j: {} threads are too many: take at most {LANES_MAX}", self.threads);
         }

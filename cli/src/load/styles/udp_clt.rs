@@ -45,7 +45,7 @@ struct Options {
     #[arg(short = 's', value_name = "BYTES")]
     size: usize,
     /// With -n 0: how long to go on at the most, up to 24h [default: 1h]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = corelane_load::amounts::time)]
     duration: Option<Duration>,
 }
 

@@ -130,3 +130,32 @@ fn netcat_swallows() {
     run.met(&["lost"]);
     assert_eq!(run.report.errors["lost"], 4);
 }
+
+#[test]
+fn each_address_of_a_name_is_tried_and_the_one_that_is_taken_is_said() {
+    let test = "load::others::each_address_of_a_name_is_tried_and_the_one_that_is_taken_is_said";
+    if !is_root(test) || !have(test, &["unshare", "mount"]) {
+        return;
+    }
+    let folder = Scratch::new();
+    let hosts = folder.path().join("hosts");
+    fs::write(&hosts, "::1 many.test\n127.0.0.1 many.test\n").unwrap();
+    let server = Server::start(&[TCP, UDP]);
+    let script = format!("mount --bind {} /etc/hosts && exec \"$0\" \"$@\"", hosts.display());
+    let run = |workload: &str, url: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &script, PROGRAM, "load", workload, url, "-n", "20", "--json", "--quiet"]);
+        output(&mut command)
+    };
+    let (tcp, udp) = (server.tcp().port(), server.udp().port());
+    for (workload, url) in [("echo", format!("tcp://many.test:{tcp}")), ("udp", format!("udp://many.test:{udp}"))] {
+        let done = run(workload, &url);
+        let said = String::from_utf8(done.stdout).unwrap();
+        assert!(done.status.code().is_some_and(|code| code == GOOD || code == DOUBTS), "{url}: {said}");
+        assert!(said.contains(&format!("\"{url} (127.0.0.1)\"")), "{url}: {said}");
+    }
+    let nobody = run("echo", &format!("tcp://many.test:{}", free().port()));
+    let said = String::from_utf8(nobody.stderr).unwrap();
+    assert_eq!(nobody.status.code(), Some(1), "{said}");
+    assert!(said.contains("none of its addresses answers: ::1: ") && said.contains("; 127.0.0.1: "), "{said}");
+}

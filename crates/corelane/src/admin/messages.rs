@@ -67,6 +67,9 @@ degraded! {
     PortDown "CL-0026" "An interface whose packets lanes have is down, or gone.",
     KernelAnswers "CL-0027" "The kernel answers for addresses of lanes, beside them.",
     QueuesWithoutLane "CL-0028" "Queues of an interface whose packets lanes have belong to no lane.",
+    FewerDescriptors "CL-0029" "Lanes may have fewer descriptors than their limits of connections ask for.",
+    UnknownVariable "CL-0030" "A variable of the environment looks like a setting, and sets nothing.",
+    LoopbackDown "CL-0031" "Something is served at loopback, which is down.",
 }
 
 impl Degraded {

@@ -4,17 +4,16 @@ use super::Found;
 use crate::error::Error;
 use crate::lanes::{Lanes, choose, claim_places, fit_memory, refuse_shared_addresses};
 use corelane_machine::interfaces::list;
-use corelane_os::{memory, owners, rights};
-use corelane_rss::Transport;
-use corelane_seam::Reason;
-use corelane_select::{Means, holders};
+use corelane_os::{memory, rights};
+use corelane_select::Means;
 use corelane_steer::{LanePlan, Steering};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(super) fn settings(lanes: &Lanes) -> Found {
-    let plan = lanes.plan().and_then(|(_, plan)| crate::lanes::check_limits(lanes, lanes.settings.memory_bytes).map(|()| plan));
-    match plan {
-        Ok(plan) => Found::fine(format!("{} services on {} lanes", lanes.services.len(), plan.lanes.len())),
+    match lanes.check().and_then(|_| lanes.plan()) {
+        Ok(_) if !lanes.notes.is_empty() => {
+            Found::degraded(lanes.notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        }
+        Ok((_, plan)) => Found::fine(format!("{} services on {} lanes", lanes.services.len(), plan.lanes.len())),
         Err(error) => Found::missing(error.to_string()),
     }
 }
@@ -49,27 +48,8 @@ pub(super) fn addresses(lanes: &Lanes) -> Found {
     }
     match wrong.is_empty() {
         true => Found::fine("all can be served at"),
-        false => Found::missing(wrong.iter().map(|error| error.to_string() + &whose(error)).collect::<Vec<_>>().join("; ")),
+        false => Found::missing(wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
     }
-}
-
-/// Who has the port that cannot be had.
-fn whose(error: &Error) -> String {
-    let Error::Listen { url, fault } = error else { return String::new() };
-    let url: Option<crate::lanes::Url> = url.parse().ok().filter(|_| fault.reason == Reason::AddressInUse);
-    let owner = url.and_then(|url| {
-        let address = url.resolve().ok()?.first()?.inet()?;
-        owner(url.transport(), address)
-    });
-    owner.map_or_else(String::new, |owner| format!(" (it is held by {owner})"))
-}
-
-/// Who serves there, or at all addresses of this port.
-fn owner(transport: Transport, address: SocketAddr) -> Option<owners::Owner> {
-    let port = address.port();
-    let places = [address.ip(), IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv6Addr::UNSPECIFIED)];
-    let found = places.into_iter().filter_map(|ip| holders::holders(transport, SocketAddr::new(ip, port)).ok());
-    found.flatten().find_map(|holder| owners::of_socket(holder.inode))
 }
 
 pub(super) fn interface(lanes: &Lanes) -> Found {
@@ -86,19 +66,9 @@ pub(super) fn interface(lanes: &Lanes) -> Found {
     }
 }
 
-/// Descriptors that a lane has for other things than connections.
-const DESCRIPTORS_BESIDE: u64 = 64;
-
 pub(super) fn descriptors(lanes: &Lanes) -> Found {
     let Ok((_, plan)) = lanes.plan() else { return Found::fine("there is no plan yet") };
-    let served = lanes.services.iter().filter(|service| service.over_connections);
-    let asked: u64 = served.map(|service| u64::from(service.limits.connections_max)).sum();
-    let each_lane = asked.min(u64::from(lanes.connections_max)) + DESCRIPTORS_BESIDE;
-    let (wanted, whose) =
-        if lanes.own_descriptors { (each_lane, "a lane") } else { (each_lane * plan.lanes.len() as u64, "the process") };
-    let most = rights::descriptors_max();
-    let words = format!("{whose} may have {most} descriptors, and its limits of connections ask for {wanted}");
-    if most >= wanted { Found::fine(words) } else { Found::degraded(words) }
+    crate::lanes::descriptors(lanes, plan.lanes.len()).map_or_else(Found::degraded, Found::fine)
 }
 
 pub(super) fn memory(lanes: &Lanes) -> Found {

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::lanes::beside::{Beside, OnceStarted};
 use crate::lanes::choice::{Chosen, PathUse};
+use crate::lanes::claims::holders_of;
 use crate::lanes::driver::DriverChoice;
 use crate::lanes::frames::PacketPort;
 use crate::lanes::keepsake::Keepsake;
@@ -10,8 +11,8 @@ use crate::lanes::url::Url;
 use corelane_lane::LaneSettings;
 use corelane_os::handed::Handed;
 use corelane_rss::Transport;
-use corelane_seam::Tuning as DriverSettings;
 use corelane_seam::parcel::AbroadLimits;
+use corelane_seam::{Address, Record, Tuning as DriverSettings};
 use corelane_steer::Settings;
 use corelane_svc::{
     DatagramService, LANE_CONNECTIONS_MAX, Limits, MakeTransform, Peer, Services, Side, StreamService, Transform,
@@ -87,6 +88,8 @@ pub struct Lanes {
     pub(crate) memory_is_asked: bool,
     /// None if nobody watches for turns that take too long.
     pub(crate) stall: Option<Duration>,
+    /// Others see no page of it.
+    pub(crate) is_unlisted: bool,
     pub(crate) parcels: AbroadLimits,
     pub(crate) connections_max: u32,
     /// None until somebody sets some.
@@ -96,6 +99,10 @@ pub struct Lanes {
     /// The page of the process that is taken over from.
     pub(crate) take_over: Option<PathBuf>,
     pub(crate) keepsakes: Vec<Keepsake>,
+    /// What was found while the settings were read.
+    pub(crate) notes: Vec<Record>,
+    /// Which processes had the ports that are to be served.
+    pub(crate) holders: Vec<(Address, String)>,
 }
 
 impl Lanes {
@@ -116,6 +123,7 @@ impl Lanes {
             settings: LaneSettings::default(),
             memory_is_asked: false,
             stall: None,
+            is_unlisted: false,
             parcels: AbroadLimits::default(),
             connections_max: LANE_CONNECTIONS_MAX,
             limits: None,
@@ -123,6 +131,8 @@ impl Lanes {
             beside: Vec::new(),
             take_over: None,
             keepsakes: Vec::new(),
+            notes: Vec::new(),
+            holders: Vec::new(),
         }
     }
 
@@ -207,6 +217,12 @@ impl Lanes {
     /// with EINTR (signal(7)).
     pub fn stall(mut self, limit: Duration) -> Self {
         self.stall = Some(limit);
+        self
+    }
+
+    /// Has no counter page that other processes see: for lanes beside those of a program, which has one.
+    pub fn unlisted(mut self) -> Self {
+        self.is_unlisted = true;
         self
     }
 
@@ -400,6 +416,15 @@ impl Lanes {
     /// Calls this once, outside of the lanes, when all of them listen; what it returns is kept as long as they run.
     pub fn beside(mut self, make: impl Fn() -> Beside + Send + Sync + 'static) -> Self {
         self.beside.push(Arc::new(make));
+        self
+    }
+
+    /// Looks which processes have the ports that are to be served, so that the start can name them if it is refused there. For a program that confines itself before it
+    /// starts, and may not look at others any more then. Who shares ports, or takes them over, has nothing to look for.
+    pub fn with_holders(mut self) -> Self {
+        if !self.join && self.take_over.is_none() && self.handed.is_empty() {
+            self.holders = holders_of(&self);
+        }
         self
     }
 

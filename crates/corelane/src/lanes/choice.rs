@@ -1,11 +1,11 @@
 //! Options that a service or a workload declares, and what somebody chose of them: one declaration for reading, help and errors.
 
-use super::times::written;
+use corelane_svc::amounts::time_word as written;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use super::times::{short_time, time};
+pub use corelane_svc::amounts::{size, size_word, size_words, time};
 
 /// An option that is on or off: `reflect`, or `reflect=true`. Off unless it is chosen.
 #[derive(Clone, Copy, Debug)]
@@ -17,13 +17,16 @@ pub struct Flag {
     pub help: &'static str,
 }
 
+/// What an option counts that is a size: `4096`, `64KiB`, `16MiB`.
+pub const BYTES: &str = "bytes";
+
 /// An option that is a whole number.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Number {
     /// Its name, as [`Flag::name`].
     pub name: &'static str,
-    /// What it counts, such as `bytes`.
+    /// What it counts, such as `cents`. [`BYTES`] may have units of their own ([`size`]).
     pub unit: &'static str,
     /// The least that makes sense.
     pub least: u64,
@@ -37,7 +40,7 @@ pub struct Number {
     pub help: &'static str,
 }
 
-/// An option that is a time: `30s`, `500ms`, `1m30s`; a number alone is of seconds ([`time`]).
+/// An option that is a time: `30s`, `500ms`, `1m30s` ([`time`]).
 ///
 /// ```
 /// use corelane::service::entry::choice::{Choice, Chosen, OneOf, Time};
@@ -140,6 +143,29 @@ impl Number {
     /// Means nothing unless it is chosen.
     pub const fn when_chosen(self) -> Self {
         Self { is_chosen: true, ..self }
+    }
+
+    fn read(&self, value: &str) -> Result<u64, String> {
+        let number = if self.unit == BYTES { Some(size(value)?) } else { value.parse().ok() };
+        let fits = number.filter(|number| (self.least..=self.most).contains(number));
+        fits.ok_or_else(|| format!("{value:?} is not a number of {} from {}", self.unit, self.from_to()))
+    }
+
+    /// One of these numbers, as it is written.
+    fn word(&self, number: u64) -> String {
+        if self.unit == BYTES { size_word(number) } else { number.to_string() }
+    }
+
+    fn from_to(&self) -> String {
+        format!("{} to {}", self.word(self.least), self.word(self.most))
+    }
+
+    /// What it can be, with what it counts.
+    fn range(&self) -> String {
+        match self.unit {
+            BYTES => format!("{} to {}", self.word(self.least), size_words(self.most)),
+            unit => format!("{} {unit}", self.from_to()),
+        }
     }
 }
 
@@ -252,9 +278,10 @@ impl Choice {
     }
 
     /// What stands for its value in help; none for a flag.
-    pub const fn value(&self) -> Option<&'static str> {
+    pub fn value(&self) -> Option<&'static str> {
         match self {
             Self::Flag(_) => None,
+            Self::Number(Number { unit: BYTES, .. }) => Some("BYTES"),
             Self::Number(_) => Some("N"),
             Self::Time(_) => Some("TIME"),
             Self::OneOf(one) => Some(one.value),
@@ -267,9 +294,9 @@ impl Choice {
         match self {
             Self::Flag(flag) => flag.help.to_owned(),
             Self::Text(text) | Self::Texts(text) => text.help.to_owned(),
-            Self::Number(Number { unit, least, most, help, is_chosen: true, .. }) => format!("{help}; {least} to {most} {unit}"),
-            Self::Number(Number { unit, least, most, default, help, .. }) => {
-                format!("{help}; {least} to {most} {unit} [default: {default}]")
+            Self::Number(number @ Number { help, is_chosen: true, .. }) => format!("{help}; {}", number.range()),
+            Self::Number(number @ Number { help, default, .. }) => {
+                format!("{help}; {} [default: {}]", number.range(), number.word(*default))
             }
             Self::Time(Time { least, most, default, help, .. }) => {
                 format!("{help}; {} to {} [default: {}]", written(*least), written(*most), written(*default))
@@ -290,10 +317,7 @@ impl Choice {
         match self {
             Self::Flag(_) => value.parse().map(Value::Flag).map_err(|_| format!("{value:?} is neither true nor false")),
             Self::Text(text) | Self::Texts(text) => (text.check)(value).map(|()| Value::Text(value.to_owned())),
-            Self::Number(Number { unit, least, most, .. }) => match value.parse() {
-                Ok(number) if (*least..=*most).contains(&number) => Ok(Value::Number(number)),
-                _ => Err(format!("{value:?} is not a number of {unit} from {least} to {most}")),
-            },
+            Self::Number(number) => number.read(value).map(Value::Number),
             Self::Time(Time { least, most, .. }) => match time(value)? {
                 time if (*least..=*most).contains(&time) => Ok(Value::Time(time)),
                 _ => Err(format!("{value:?} is not a time from {} to {}", written(*least), written(*most))),
@@ -495,7 +519,7 @@ mod tests {
             (chosen.time(&PATIENCE), chosen.one_of(&TWO), chosen.one_of(&THREE))
         };
         assert_eq!(of("patience=1m30s&form=json&order=any"), (Duration::from_secs(90), "json", "any"));
-        assert_eq!(of("patience=0.5&order=first"), (Duration::from_millis(500), "text", "first"));
+        assert_eq!(of("patience=500ms&order=first"), (Duration::from_millis(500), "text", "first"));
         assert_eq!(of("form=text"), (Duration::from_secs(5), "text", "first"));
     }
 
@@ -536,10 +560,11 @@ mod tests {
             ("Loud", "Loud", "there is no such option; there are loud, size, root"),
             ("loud=yes", "loud", "\"yes\" is neither true nor false"),
             ("loud&loud", "loud", "it is named twice"),
-            ("size", "size", "has no value: write size=N"),
-            ("size=", "size", "has no value: write size=N"),
+            ("size", "size", "has no value: write size=BYTES"),
+            ("size=", "size", "has no value: write size=BYTES"),
             ("size=0", "size", "\"0\" is not a number of bytes from 1 to 99"),
-            ("size=99999999999999999999", "size", "\"99999999999999999999\" is not a number of bytes from 1 to 99"),
+            ("size=1KiB", "size", "\"1KiB\" is not a number of bytes from 1 to 99"),
+            ("size=99999999999999999999", "size", "\"99999999999999999999\" is more than any size"),
             ("root=a", "root", "\"a\" does not begin with /"),
             ("root=/%2", "root", "its value is no text"),
             ("root=/%+5", "root", "its value is no text"),
@@ -555,7 +580,7 @@ mod tests {
     fn help_names_value_unit_range_and_default() {
         assert_eq!(
             describe(ALL, "  "),
-            "  loud             say everything\n  size=N           how much; 1 to 99 bytes [default: 7]\n  root=DIR         where it is\n"
+            "  loud             say everything\n  size=BYTES       how much; 1 to 99 bytes [default: 7]\n  root=DIR         where it is\n"
         );
     }
 }

@@ -10,9 +10,11 @@ use crate::lanes::take_over::taking::Taken;
 use crate::lanes::url::Url;
 use corelane_os::claim::claim;
 use corelane_os::named::NamedSocket;
+use corelane_os::owners;
 use corelane_rss::Transport;
-use corelane_seam::{Address, Unix};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use corelane_seam::{Address, Fault, Reason, Unix};
+use corelane_select::holders::holders;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Every address of every service, found free before any lane listens; and what was handed over is used.
 pub(crate) fn claim_places(lanes: &Lanes, taken: &mut Option<Taken>) -> Result<(Vec<Place>, Vec<NamedSocket>), Error> {
@@ -90,8 +92,31 @@ fn claim_place(
         return Ok(at(url.at(&address), address, (None, false)));
     }
     let claimed = claim(transport, &address, lanes.v6_only, lanes.join);
-    let address = claimed.map_err(|fault| Error::Listen { url: url.at(&address).to_string(), fault })?;
+    let address = claimed.map_err(|fault| refused_at(&lanes.holders, &url.at(&address), &address, fault))?;
     Ok(at(url.at(&address), address, (None, false)))
+}
+
+/// That the system does not let us listen there, and who has the port: as it was found before, or now.
+pub(crate) fn refused_at(known: &[(Address, String)], url: &Url, address: &Address, fault: Fault) -> Error {
+    let before = || known.iter().find(|(at, _)| at == address).map(|(_, holder)| holder.clone());
+    let taken = address.inet().filter(|_| fault.reason == Reason::AddressInUse);
+    let holder = taken.and_then(|address| before().or_else(|| holder(url.transport(), address)));
+    Error::Listen { url: url.to_string(), fault, holder }
+}
+
+/// Each address that is to be served and has a holder, with that.
+pub(crate) fn holders_of(lanes: &Lanes) -> Vec<(Address, String)> {
+    let urls = lanes.services.iter().filter_map(|service| service.url.as_ref());
+    let places = urls.flat_map(|url| url.resolve().unwrap_or_default().into_iter().map(|address| (url.transport(), address)));
+    places.filter_map(|(transport, address)| Some((address.clone(), holder(transport, address.inet()?)?))).collect()
+}
+
+/// Which process serves at an address, or at all addresses of its port, as far as this user may know: such as `process 7 (nginx)`.
+pub fn holder(transport: Transport, address: SocketAddr) -> Option<String> {
+    let port = address.port();
+    let places = [address.ip(), IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv6Addr::UNSPECIFIED)];
+    let found = places.into_iter().filter(|_| port != 0).filter_map(|ip| holders(transport, SocketAddr::new(ip, port)).ok());
+    found.flatten().find_map(|holder| owners::of_socket(holder.inode)).map(|owner| owner.to_string())
 }
 
 /// What cannot be served over an interface's frames.

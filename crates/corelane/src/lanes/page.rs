@@ -49,6 +49,9 @@ pub(crate) fn make_page(
         lanes: cpus.iter().map(lane).collect(),
         connections: (lanes.connections_max as usize).min(CONNECTION_ROWS_MAX / cpus.len()),
     };
+    if lanes.is_unlisted {
+        return Ok(Page::heap(&description)?);
+    }
     let mut passed_over = Vec::new();
     let directory = RunDirectory::choose(&mut passed_over);
     notes.extend(passed_over.into_iter().map(|note| Degraded::RunDirectory.note(note)));

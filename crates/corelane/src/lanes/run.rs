@@ -9,13 +9,14 @@ use crate::error::Error;
 use crate::lanes::beside::{Beside, Opened};
 use crate::lanes::builder::{Declared, Lanes, Served};
 use crate::lanes::channels;
-use crate::lanes::claims::{claim_places, refuse_shared_addresses};
+use crate::lanes::claims::{claim_places, refuse_shared_addresses, refused_at};
 use crate::lanes::drained::Drained;
-use crate::lanes::driver::{DriverKind, check, choose};
+use crate::lanes::driver::{DriverKind, choose};
 use crate::lanes::ending::{Lives, Waiter};
 use crate::lanes::frames::{self, Homeward, LaneFrames, PacketPort, Placing};
 use crate::lanes::handed;
 use crate::lanes::live::LiveLimits;
+use crate::lanes::needs;
 use crate::lanes::others::{self, Others};
 use crate::lanes::outside::Outside;
 use crate::lanes::page::{LaneRows, make_page, rows_of, tell_of_table};
@@ -180,9 +181,8 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
         return Err(Error::Setting { name: "services", why: "there is none to run: add one".to_string() });
     }
     let descriptors = raise_descriptor_limit();
-    plan::check(lanes)?;
+    needs::refuse(lanes)?;
     let tuning = lanes.driver_settings;
-    check(&tuning)?;
     let chosen = choose(lanes.driver)?;
     let mut listeners =
         others::of_manager(lanes).map_err(|error| Error::System { what: "taking what was handed over", error })?;
@@ -195,11 +195,12 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let mut notes: Vec<Record> =
         chosen.note.into_iter().chain(notes_of(&planned.1, lanes.memory_is_asked, &mut settings)).collect();
     plan::check_limits(lanes, settings.memory_bytes)?;
+    notes.extend(needs::notes(lanes, cpus.len()));
     let control = Control::new(cpus.len());
     let (tell, ears) = control.words();
     let steered = steer(lanes, &server(lanes, &places, cpus.len()), &mut taken, tell.clone())?;
     notes.extend(steered.note().map(|note| Degraded::Steering.note(note)));
-    notes.extend(handed::note(&places, cpus.len()));
+    notes.extend(handed::note(&places, cpus.len()).into_iter().chain(needs::note_of_loopback(&places)));
     let open = |port| frames::open(port, &control, &lanes.steering, settings.channel_messages, chosen.kind);
     let ports = lanes.packet.as_ref().map(open).transpose()?;
     let (ports, packets, told) = ports.map_or_else(Default::default, |(ports, placing, told)| (ports, Some(placing), told));
@@ -660,7 +661,7 @@ impl LaneStart {
             assert!(lane < self.control.lanes(), "there are as many lanes as there were sockets for");
             if lane == self.lane {
                 let own = sockets::duplicate(number);
-                let own = own.map_err(|fault| Error::Listen { url: address.to_string(), fault })?;
+                let own = own.map_err(|fault| Error::Listen { url: address.to_string(), fault, holder: None })?;
                 self.own.push((address, own));
             }
             if self.own_descriptors {
@@ -701,7 +702,7 @@ impl LaneStart {
                 Transport::Udp => services.bind(&mut driver, service, place.address.clone(), self.sharing),
             };
             listened.map_err(|error| match error {
-                corelane_svc::Error::Listen { fault, .. } => Error::Listen { url: place.url.to_string(), fault },
+                corelane_svc::Error::Listen { fault, .. } => refused_at(&[], &place.url, &place.address, fault),
                 error => Error::Service(error),
             })?;
         }

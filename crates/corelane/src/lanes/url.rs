@@ -95,7 +95,15 @@ impl Url {
         self.transport
     }
 
-    /// Whether it is a Unix socket.
+    /// Its port, where it has one; 0 has the system choose.
+    pub fn port(&self) -> Option<u16> {
+        match self.at {
+            At::Port { port, .. } => Some(port),
+            At::Unix { .. } => None,
+        }
+    }
+
+    /// Whether it is a Unix socket's.
     pub(crate) fn is_unix(&self) -> bool {
         matches!(self.at, At::Unix { .. })
     }

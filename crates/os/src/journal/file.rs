@@ -6,7 +6,8 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -110,6 +111,9 @@ fn said_of(lost: u64) -> String {
 
 /// Without waiting: a pipe that nobody reads is refused (fifo(7)). Writing may wait for its reader: the thread that does so serves nobody.
 fn open(path: &Path) -> io::Result<File> {
+    if let Some(own) = own_socket(path) {
+        return own;
+    }
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path);
     let file = opened.map_err(|error| match error.raw_os_error() {
@@ -120,6 +124,19 @@ fn open(path: &Path) -> io::Result<File> {
     })?;
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
+}
+
+/// A socket, if the name is one's: that of standard output or error, which a service manager may have made (systemd.exec(5), `StandardOutput=journal`), is written to by
+/// its descriptor, for no name of a socket can be opened (unix(7)).
+fn own_socket(path: &Path) -> Option<io::Result<File>> {
+    let named = fs::metadata(path).ok().filter(|facts| facts.file_type().is_socket())?;
+    let own = [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()];
+    let is_named = |file: &File| file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (named.dev(), named.ino()));
+    let found = own.into_iter().flatten().map(File::from).find(is_named);
+    Some(found.ok_or_else(|| {
+        let words = "this is a socket, and neither standard output's nor standard error's: name a file, a pipe, or /dev/stdout";
+        io::Error::new(ErrorKind::Unsupported, words)
+    }))
 }
 
 #[cfg(test)]

@@ -1,0 +1,121 @@
+//! What settings ask of the system beside places: files that can be read, and descriptors. One rule for a start, for those who only want to know, and for
+//! who has the settings read again.
+
+use crate::admin::messages::Degraded;
+use crate::error::Error;
+use crate::lanes::builder::{Lanes, Served};
+use crate::lanes::choice::PathUse;
+use crate::lanes::driver::{self, choose};
+use crate::lanes::place::Place;
+use crate::lanes::plan;
+use corelane_machine::interfaces;
+use corelane_os::rights::{self, Unreadable};
+use corelane_seam::Record;
+use corelane_select::Means;
+use corelane_steer::Steering;
+use corelane_svc::Limits;
+use std::path::Path;
+
+impl Lanes {
+    /// Whether all that was set is right, and this user may read what is to be served: what [`Lanes::start`] asks first. Nothing is started or taken, no name is
+    /// looked up. Returns what the operator should know.
+    ///
+    /// # Errors
+    /// What [`Lanes::start`] would refuse them for; whether an address is free shows only there.
+    pub fn check(&self) -> Result<Vec<Record>, Error> {
+        refuse(self)?;
+        // A confined program may not look at the machine any more.
+        let lanes = plan::of(self, &[]).map_or(1, |(_, plan)| plan.lanes.len());
+        Ok(notes(self, lanes))
+    }
+
+    /// Whether the driver and the steering that were asked for by name can be had here, each of which is tried. Returns what lanes do without.
+    ///
+    /// # Errors
+    /// [`Error::Driver`], [`Error::Setting`].
+    pub fn check_means(&self) -> Result<Vec<Record>, Error> {
+        let (_, plan) = plan::of(self, &[])?;
+        let has_flows = |service: &Served| service.url.as_ref().is_some_and(|url| !url.is_unix());
+        let means = match self.steering.steering {
+            // One lane has all flows.
+            _ if plan.lanes.len() == 1 || !self.services.iter().any(has_flows) => None,
+            Steering::Program => Some(Means::Program),
+            Steering::Classic => Some(Means::Classic),
+            _ => None,
+        };
+        let refused = |why: corelane_select::Error| Error::Setting { name: "steering", why: why.to_string() };
+        means.map_or(Ok(()), |means| corelane_select::probe(means).map_err(refused))?;
+        Ok(choose(self.driver)?.note.into_iter().collect())
+    }
+
+    /// Has this told at the start, and by [`Lanes::check`]: what was found while the settings were read.
+    pub fn note(mut self, note: Record) -> Self {
+        self.notes.push(note);
+        self
+    }
+}
+
+/// Refuses what no lanes can be made of.
+pub(crate) fn refuse(lanes: &Lanes) -> Result<(), Error> {
+    plan::check(lanes)?;
+    driver::check(&lanes.driver_settings)?;
+    for served in &lanes.services {
+        served.declared.iter().flat_map(|declared| declared.chosen.paths()).try_for_each(|path| readable(&served.name, path))?;
+    }
+    Ok(())
+}
+
+/// A file that cannot be read now would be refused to every client later, without a word here.
+fn readable(service: &str, path: &PathUse) -> Result<(), Error> {
+    let PathUse::Read(path) = path else { return Ok(()) };
+    let remedy = |path: &Path, what: &str| {
+        format!(
+            "{}: this user may not {what}: let it (chmod, chown), also where it lies, or serve as another user (--user)",
+            path.display()
+        )
+    };
+    let why = match rights::may_read(path) {
+        Ok(()) => return Ok(()),
+        Err(Unreadable::Directory) => remedy(path, "list this directory and go into it"),
+        Err(Unreadable::File) => remedy(path, "read it"),
+        Err(Unreadable::Gone(error)) => format!("{}: {error}", path.display()),
+    };
+    Err(Error::Unreadable { service: service.to_owned(), why })
+}
+
+/// What is to be told of lanes that are right, so many.
+pub(crate) fn notes(lanes: &Lanes, count: usize) -> Vec<Record> {
+    let descriptors = descriptors(lanes, count).err().map(|words| Degraded::FewerDescriptors.note(words));
+    lanes.notes.iter().cloned().chain(descriptors).collect()
+}
+
+/// What is to be told of these places: at loopback that is down nobody is reached.
+pub(crate) fn note_of_loopback(places: &[Place]) -> Option<Record> {
+    let place = places.iter().find(|place| place.address.ip().is_some_and(|ip| ip.to_canonical().is_loopback()))?;
+    let is_down = interfaces::list().is_ok_and(|links| links.iter().any(|link| link.loopback && !link.up));
+    is_down.then(|| {
+        Degraded::LoopbackDown.note(format_args!("loopback is down, so nobody reaches {}: remedy: ip link set lo up", place.url))
+    })
+}
+
+/// Descriptors that a lane has for other things than connections.
+const DESCRIPTORS_BESIDE: u64 = 64;
+
+/// Connections that a service should be able to have where nobody has said how many: a limit that nobody has set asks for no more.
+const CONNECTIONS_DUE: u64 = 1024;
+
+/// Whether there are descriptors for as many connections as the limits allow: in words, both ways.
+pub(crate) fn descriptors(lanes: &Lanes, count: usize) -> Result<String, String> {
+    let asked: u64 = lanes.services.iter().filter(|service| service.over_connections).map(connections).sum();
+    let each_lane = asked.min(u64::from(lanes.connections_max)) + DESCRIPTORS_BESIDE;
+    let (wanted, whose) = if lanes.own_descriptors { (each_lane, "a lane") } else { (each_lane * count as u64, "the process") };
+    let most = rights::descriptors_max();
+    let words = format!("{whose} may have {most} descriptors, and its limits of connections ask for {wanted}");
+    let remedy = "remedy: a higher limit of descriptors (LimitNOFILE= of a unit, ulimit -Hn), or a lower connections_max";
+    if most >= wanted { Ok(words) } else { Err(format!("{words}: {remedy}")) }
+}
+
+fn connections(service: &Served) -> u64 {
+    let (set, usual) = (service.limits.connections_max, Limits::default().connections_max);
+    if set == usual { CONNECTIONS_DUE } else { u64::from(set) }
+}
