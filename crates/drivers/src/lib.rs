@@ -5,6 +5,7 @@
 mod addresses;
 mod answer;
 mod bell;
+mod components;
 mod control;
 mod datagrams;
 mod epoll;

@@ -112,7 +112,7 @@ impl Visit {
     /// What the conditions come to of a list of names, which is there, and has nothing that tells its states apart.
     fn listed(&self) -> Condition {
         let mut scratch = Scratch::new();
-        let unnamed = Validators { tag: None, modified: None, is_modified_strong: false };
+        let unnamed = Validators { tag: None, modified: None, changed: None, is_modified_strong: false };
         let asked = self.kept.asked(&mut scratch);
         asked.map_or(Condition::Holds, |asked| condition(asked.fields, asked.method, Some(&unnamed)))
     }

@@ -10,7 +10,7 @@ const NOW: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 const NEW: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 
 fn current() -> Validators<'static> {
-    Validators { tag: Tag::parse(b"\"a\""), modified: Date::parse(NOW.as_bytes()), is_modified_strong: true }
+    Validators { tag: Tag::parse(b"\"a\""), modified: Date::parse(NOW.as_bytes()), changed: None, is_modified_strong: true }
 }
 
 /// What `look` sees of a request with `method` and `fields`, which are divided by semicolons.
