@@ -5,15 +5,18 @@ use super::cache::{Cache, Known, Seen};
 use super::directories::{Directory, directory_of};
 use super::entity::{Content, Entity};
 use super::listings::{Listings, Page};
+use super::open_files::OpenFiles;
 use super::place::Where;
 use super::tokens::Tokens;
 use super::trees::Trees;
 use super::{key, page};
+use crate::HttpCounter;
 use corelane::Cx;
 use corelane::service::{
     ConnectionId, Fault, File, FileFacts, FileName, FileOutcome, Lease, OpenOptions, Outcome, Reason, Refused, Shared,
 };
 use corelane_wire::http1::{Coding, Status};
+use std::any::Any;
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -98,6 +101,8 @@ enum Step {
     Directory(Fault),
     /// What the directory holds.
     List,
+    /// The page of that.
+    Page,
     /// The file to be read, of which so many bytes are there.
     Read(File, FileFacts, u64),
     /// The file to be opened again: whether it is what it was before it was read.
@@ -148,6 +153,7 @@ pub(super) struct Finder {
     /// Whether directories that have none are listed.
     pub lists: bool,
     pub cache: Cache,
+    pub open_files: OpenFiles,
     lookups: Lookups,
     listings: Listings,
 }
@@ -155,7 +161,8 @@ pub(super) struct Finder {
 impl Finder {
     pub fn new(trees: Trees, index: String, cache: Cache) -> Self {
         let (lookups, listings) = Default::default();
-        Self { trees, tokens: Tokens::starting_at(0), index, lists: false, cache, lookups, listings }
+        let open_files = OpenFiles::new(0);
+        Self { trees, tokens: Tokens::starting_at(0), index, lists: false, cache, open_files, lookups, listings }
     }
 
     /// Opens all roots.
@@ -199,7 +206,7 @@ impl Finder {
     /// A root was opened, or is not there: lookups that wait for it go on.
     fn root_opened(&mut self, cx: &mut Cx<'_>, at: Where, outcome: Outcome) {
         let tree = self.trees.at_mut(at);
-        if tree.root.opened(outcome) {
+        if tree.root.opened(cx, outcome) {
             tree.directories.end_all(cx.now().nanoseconds());
             // What lies beneath the other root is as it was.
             self.cache.forget(|key| key::place_of(key) == at);
@@ -243,8 +250,11 @@ impl Finder {
                 self.found(cx, lookup, facts, content);
             }
             (Step::Proof(..), _) => self.begin(cx, token, lookup),
-            (Step::List, Outcome::File(FileOutcome::Listed { names, is_whole })) => self.listed(cx, lookup, names, is_whole),
-            (Step::List, Outcome::Failed(fault)) => self.end(cx, lookup, Found::Not(status_of(fault))),
+            (Step::List, Outcome::File(FileOutcome::Listed { names, is_whole })) => {
+                self.listed(cx, token, lookup, names, is_whole)
+            }
+            (Step::Page, Outcome::Offloaded(text)) => self.page_is_put_together(cx, lookup, text.0),
+            (Step::List | Step::Page, Outcome::Failed(fault)) => self.end(cx, lookup, Found::Not(status_of(fault))),
             (Step::Read(..), Outcome::File(FileOutcome::Filled { lease, fault })) => {
                 self.take_read(cx, token, lookup, lease, fault)
             }
@@ -323,9 +333,17 @@ impl Finder {
         }
     }
 
-    fn listed(&mut self, cx: &mut Cx<'_>, lookup: Lookup, names: Vec<FileName>, is_whole: bool) {
-        let text = page::of_directory(&lookup.name, names, is_whole);
-        let page = self.listings.page(&lookup.name, text);
+    fn listed(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, names: Vec<FileName>, is_whole: bool) {
+        let name = lookup.name.clone();
+        // Ten thousand names take milliseconds, which are not the lane's.
+        cx.offload(move || page::of_directory(&name, names, is_whole), token);
+        self.waits(token, lookup, Step::Page);
+    }
+
+    fn page_is_put_together(&mut self, cx: &mut Cx<'_>, lookup: Lookup, text: Box<dyn Any + Send>) {
+        // reason: nothing else was asked for.
+        let text = text.downcast::<String>().expect("a page is text");
+        let page = self.listings.page(&lookup.name, *text);
         self.end(cx, lookup, page.map_or(Found::Not(Status::SERVICE_UNAVAILABLE), Found::Listing));
     }
 
@@ -342,7 +360,13 @@ impl Finder {
                 cx.read_file(&file, 0, lease, length as usize, token);
                 self.waits(token, lookup, Step::Read(file, facts, 0));
             }
-            (_, None) => self.found(cx, lookup, facts, Content::File(file)),
+            (_, None) => match self.open_files.place(&mut self.cache) {
+                Some(place) => self.found(cx, lookup, facts, Content::File(file, place)),
+                None => {
+                    cx.count(HttpCounter::OpenFilesMaxHits, 1);
+                    self.end(cx, lookup, Found::Not(Status::SERVICE_UNAVAILABLE));
+                }
+            },
         }
     }
 
@@ -388,20 +412,19 @@ impl Finder {
 
     fn found(&mut self, cx: &mut Cx<'_>, lookup: Lookup, facts: FileFacts, content: Content) {
         let file = lookup.file(&self.index);
-        let entity = Entity::new(&String::from_utf8_lossy(&file), lookup.coding, facts, content, lookup.begun);
-        self.found_file(cx, lookup, Rc::new(entity));
+        let is_open = matches!(content, Content::File(..));
+        let entity = Rc::new(Entity::new(&String::from_utf8_lossy(&file), lookup.coding, facts, content, lookup.begun));
+        if is_open {
+            self.open_files.note(&lookup.key, &entity);
+        }
+        self.found_file(cx, lookup, entity);
     }
 
     fn found_file(&mut self, cx: &mut Cx<'_>, lookup: Lookup, entity: Rc<Entity>) {
-        match entity.content {
-            // It would keep its file open.
-            Content::File(_) => drop(self.cache.remove(&lookup.key)),
-            _ if lookup.beneath == self.trees.at(lookup.at).root.generation() => {
-                let seen = self.seen(cx, &lookup, entity.facts.names);
-                self.cache.put(&lookup.key, Known::File(entity.clone()), seen);
-            }
-            // It lies beneath a root that has been replaced.
-            _ => {}
+        // Unless it lies beneath a root that has been replaced.
+        if lookup.beneath == self.trees.at(lookup.at).root.generation() {
+            let seen = self.seen(cx, &lookup, entity.facts.names);
+            self.cache.put(&lookup.key, Known::File(entity.clone()), seen);
         }
         self.end(cx, lookup, Found::File(entity));
     }
