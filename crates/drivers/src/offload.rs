@@ -53,13 +53,37 @@ impl LentMemory {
 /// A file operation.
 pub enum FileCall {
     /// `has_openat2`: the system lets names be resolved at once.
-    Open { beneath: Option<Arc<OpenFile>>, path: PathBuf, options: OpenOptions, has_openat2: bool },
-    Read { file: Arc<OpenFile>, offset: u64, memory: LentMemory },
-    Write { file: Arc<OpenFile>, offset: u64, memory: LentMemory },
-    Sync { file: Arc<OpenFile> },
-    Warm { file: Arc<OpenFile>, offset: u64, length: u64 },
-    List { directory: Arc<OpenFile>, most: usize },
-    Close { file: Arc<OpenFile> },
+    Open {
+        beneath: Option<Arc<OpenFile>>,
+        path: PathBuf,
+        options: OpenOptions,
+        has_openat2: bool,
+    },
+    Read {
+        file: Arc<OpenFile>,
+        offset: u64,
+        memory: LentMemory,
+    },
+    Write {
+        file: Arc<OpenFile>,
+        offset: u64,
+        memory: LentMemory,
+    },
+    Sync {
+        file: Arc<OpenFile>,
+    },
+    Warm {
+        file: Arc<OpenFile>,
+        offset: u64,
+        length: u64,
+    },
+    List {
+        directory: Arc<OpenFile>,
+        most: usize,
+    },
+    Close {
+        file: Arc<OpenFile>,
+    },
 }
 
 impl FileCall {
@@ -439,7 +463,9 @@ mod tests {
         let full = helpers.offload(9, Box::new(|| Box::new(()))).unwrap_err();
         assert_eq!(full.reason, Reason::Busy);
         let options = OpenOptions::new().read(true);
-        helpers.file(7, FileCall::Open { beneath: None, path: std::env::current_exe().unwrap(), options, has_openat2: true }).unwrap();
+        helpers
+            .file(7, FileCall::Open { beneath: None, path: std::env::current_exe().unwrap(), options, has_openat2: true })
+            .unwrap();
         let opened = wait_for(&mut helpers, &rung, 1);
         assert!(matches!(opened[0].answer, Answer::Opened { facts: FileFacts { length: 1.., .. }, .. }) && opened[0].token == 7);
         assert!(begun.try_recv().is_err(), "one helper is kept for files");

@@ -29,7 +29,14 @@ pub struct Probes {
 impl Default for Probes {
     /// Allows everything.
     fn default() -> Self {
-        Self { udp_gro: true, udp_segment: true, udp_segment_long: true, epoll_pwait2: true, uring_no_iowait: true, openat2: true }
+        Self {
+            udp_gro: true,
+            udp_segment: true,
+            udp_segment_long: true,
+            epoll_pwait2: true,
+            uring_no_iowait: true,
+            openat2: true,
+        }
     }
 }
 
@@ -141,8 +148,14 @@ mod tests {
 
     #[test]
     fn what_is_not_allowed_is_not_found() {
-        let none =
-            Probes { udp_gro: false, udp_segment: false, udp_segment_long: false, epoll_pwait2: false, uring_no_iowait: false, openat2: false };
+        let none = Probes {
+            udp_gro: false,
+            udp_segment: false,
+            udp_segment_long: false,
+            epoll_pwait2: false,
+            uring_no_iowait: false,
+            openat2: false,
+        };
         assert_eq!((none.with_common_tried(), none.together()), (none, 1));
         let old = Probes { udp_segment: true, ..none };
         assert_eq!((old.with_common_tried().together(), Probes { udp_segment_long: true, ..old }.together()), (64, 128));

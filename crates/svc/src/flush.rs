@@ -261,7 +261,8 @@ impl Found<'_> {
         // reason: it opens with one.
         let socket = connection.socket.expect("what is open has a socket");
         let is_plain = connection.transform.is_none();
-        let has_none = if is_plain { busy.output.chain.is_empty() || busy.output.far_at_front().is_some() } else { busy.wire.is_empty() };
+        let has_none =
+            if is_plain { busy.output.chain.is_empty() || busy.output.far_at_front().is_some() } else { busy.wire.is_empty() };
         if connection.machine.is_sending() || has_none {
             return;
         }

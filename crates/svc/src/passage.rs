@@ -179,8 +179,11 @@ impl Found<'_> {
         let Busy { raw, input, output, wire, .. } = &mut *busy;
         // It gets output only if that can leave at once: waiting output stays unchanged.
         let may_write = wire.is_empty() && !connection.machine.is_sending();
-        let mut in_files =
-            if may_write && output.has_files && output.are_read(transform.passes_files()) { output.split_at_file() } else { Chain::new() };
+        let mut in_files = if may_write && output.has_files && output.are_read(transform.passes_files()) {
+            output.split_at_file()
+        } else {
+            Chain::new()
+        };
         let mut passage = Passage {
             received: raw,
             input: &mut input.chain,

@@ -6,7 +6,9 @@ use crate::answer::Answer;
 use crate::offload::{Ended, FileCall, LentMemory};
 use crate::opening::OpenFile;
 use crate::warm;
-use corelane_seam::{Completion, Fault, File, FileFacts, FileOp, FileOutcome, Handle, Lease, OffloadResult, OffloadWork, Outcome};
+use corelane_seam::{
+    Completion, Fault, File, FileFacts, FileOp, FileOutcome, Handle, Lease, OffloadResult, OffloadWork, Outcome,
+};
 use std::sync::Arc;
 
 impl<S: Source> ReadinessDriver<S> {

@@ -303,8 +303,8 @@ impl Source for Uring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::opening::OpenFile;
     use crate::offload::LentMemory;
+    use crate::opening::OpenFile;
     use corelane_seam::slab::Key;
     use std::collections::BTreeSet;
     use std::io::{PipeReader, PipeWriter, Read, Write, pipe};

@@ -184,7 +184,16 @@ impl PartialOrd for FileName {
 impl FileFacts {
     /// Those of a regular file.
     pub const fn of_file(length: u64, modified: Duration) -> Self {
-        Self { kind: FileKind::Regular, length, modified, changed: nanoseconds_of(modified), number: 0, device: 0, names: 1, is_far: false }
+        Self {
+            kind: FileKind::Regular,
+            length,
+            modified,
+            changed: nanoseconds_of(modified),
+            number: 0,
+            device: 0,
+            names: 1,
+            is_far: false,
+        }
     }
 
     /// When its content, its names, its rights or [`modified`](Self::modified) last changed, as the system says (`ctime` of inode(7)): time since 1970 began, UTC; zero if it

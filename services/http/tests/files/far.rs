@@ -1,6 +1,7 @@
 //! Files that somebody else serves, who answers each call late: the lane serves others meanwhile, and what it sends of such a file it has read before.
 
 use crate::tools::Server;
+use corelane::admin::watch::LaneCounter;
 use corelane::testing::{MS, S};
 use std::time::Duration;
 
@@ -17,8 +18,9 @@ fn whoever_serves_files_late_holds_up_those_alone_who_ask_for_them() {
     server.world.far_files(Some(LATE));
     // The root is opened again there.
     server.rig.wait(2 * S);
-    server.get("/a.txt");
-    server.rig.wait(2 * LATE);
+    server.say("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    server.rig.wait(4 * LATE);
+    assert!(server.read().ends_with("0123456789"));
     let paths = ["/large.bin", "/style.css", "/without/", "/nothing", "/with"];
     let askers: Vec<_> = (1..).zip(paths).map(|(number, path)| (server.rig.connect(number), path)).collect();
     server.rig.wait(20 * MS);
@@ -52,9 +54,9 @@ fn a_list_of_many_names_is_put_together_by_a_helper() {
     for number in 0..300 {
         server.world.write_file(format!("site/many/{number:03}"), b"");
     }
-    let before = server.rig.lane_count(corelane::testing::LaneCounter::Offloads);
+    let before = server.rig.lane_count(LaneCounter::Offloads);
     assert!(server.get("/many/").content.contains("299"));
-    assert_eq!(server.rig.lane_count(corelane::testing::LaneCounter::Offloads) - before, 1);
+    assert_eq!(server.rig.lane_count(LaneCounter::Offloads) - before, 1);
     server.end();
 }
 
@@ -67,9 +69,8 @@ fn that_a_root_is_gone_is_told_once_and_that_it_is_back() {
         server.rig.wait(2 * S);
         server.get("/style.css");
     }
-    let told = |server: &Server, words: &str| {
-        server.rig.reports.borrow().iter().filter(|record| record.to_string().contains(words)).count()
-    };
+    let told =
+        |server: &Server, words: &str| server.rig.reports.borrow().iter().filter(|record| record.text.contains(words)).count();
     assert_eq!((server.status("/style.css"), told(&server, "the directory site cannot be opened")), (503, 1));
     server.world.forbid("site", false);
     server.rig.wait(2 * S);
