@@ -1,10 +1,11 @@
 //! What is sent of a file: its content, and the field lines about it, put together once.
 
 use super::media::{is_compressible, media};
-use super::open_files::Place;
-use corelane::service::{File, FileFacts, Shared};
+use super::open_files::OpenFile;
+use corelane::service::{FileFacts, Shared};
 use corelane_wire::http1::{Coding, Date, Tag, Validators};
 use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 use twox_hash::XxHash3_128;
 
@@ -12,8 +13,8 @@ use twox_hash::XxHash3_128;
 pub(super) enum Content {
     /// In the lane's memory.
     Memory(Shared),
-    /// In the file, which is one of so many that may be open.
-    File(File, #[expect(dead_code, reason = "kept for its drop")] Place),
+    /// In the file.
+    File(Rc<OpenFile>),
     /// It has none.
     Empty,
 }
@@ -120,6 +121,14 @@ impl Entity {
         is_same || self.is_weak
     }
 
+    /// Its file as it is open, if `facts` are of the same one, in whatever state.
+    pub fn open_file(&self, facts: &FileFacts) -> Option<Rc<OpenFile>> {
+        match &self.content {
+            Content::File(open) if self.facts.are_of(facts) => Some(open.clone()),
+            _ => None,
+        }
+    }
+
     /// Whether the file was found to be another one since.
     pub fn is_outdated(&self) -> bool {
         self.is_outdated.get()
@@ -183,9 +192,9 @@ fn push(lines: &mut Vec<u8>, name: &str, value: &[u8]) {
 
 #[cfg(test)]
 impl Entity {
-    /// One whose file has a place.
-    pub fn placed(name: &str, facts: FileFacts, place: Place) -> Self {
-        Self::new(name, Coding::Identity, facts, Content::File(File::new(0, 0), place), Duration::ZERO)
+    /// One that lies in its file.
+    pub fn of_open(facts: FileFacts, open: Rc<OpenFile>, now: Duration) -> Self {
+        Self::new("a", Coding::Identity, facts, Content::File(open), now)
     }
 }
 
@@ -194,11 +203,12 @@ mod tests {
     use super::super::cache::Cache;
     use super::super::open_files::OpenFiles;
     use super::*;
+    use corelane::service::File;
 
     /// Of a file that is not read.
     fn unread(facts: FileFacts, now: Duration) -> Entity {
-        let place = OpenFiles::new(0).place(&mut Cache::new(0)).unwrap();
-        Entity::new("a", Coding::Identity, facts, Content::File(File::new(0, 0), place), now)
+        let open = OpenFiles::new(0).take_in(&mut Cache::new(0), File::new(0, 0)).unwrap();
+        Entity::of_open(facts, open, now)
     }
 
     #[test]

@@ -16,7 +16,6 @@ use corelane::service::{
     ConnectionId, Fault, File, FileFacts, FileName, FileOutcome, Lease, OpenOptions, Outcome, Reason, Refused, Shared,
 };
 use corelane_wire::http1::{Coding, Status};
-use std::any::Any;
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -29,6 +28,8 @@ use std::time::Duration;
 pub(crate) const SMALL_BYTES: u64 = 256 << 10;
 /// Names of a directory that are listed at the most.
 pub(crate) const LISTED_MAX: usize = 10_000;
+/// A page of more names than this takes a millisecond or several, which are a helper's and not the lane's.
+const LISTED_AT_ONCE: usize = 256;
 /// How often a lookup begins anew when the file changes under it, or a name on the way to it.
 const TRIES: u8 = 4;
 
@@ -253,7 +254,11 @@ impl Finder {
             (Step::List, Outcome::File(FileOutcome::Listed { names, is_whole })) => {
                 self.listed(cx, token, lookup, names, is_whole)
             }
-            (Step::Page, Outcome::Offloaded(text)) => self.page_is_put_together(cx, lookup, text.0),
+            (Step::Page, Outcome::Offloaded(text)) => {
+                // reason: nothing else was asked for.
+                let text = text.0.downcast::<String>().expect("a page is text");
+                self.page_is_put_together(cx, lookup, *text);
+            }
             (Step::List | Step::Page, Outcome::Failed(fault)) => self.end(cx, lookup, Found::Not(status_of(fault))),
             (Step::Read(..), Outcome::File(FileOutcome::Filled { lease, fault })) => {
                 self.take_read(cx, token, lookup, lease, fault)
@@ -335,21 +340,22 @@ impl Finder {
 
     fn listed(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, names: Vec<FileName>, is_whole: bool) {
         let name = lookup.name.clone();
-        // Ten thousand names take milliseconds, which are not the lane's.
+        if names.len() <= LISTED_AT_ONCE {
+            return self.page_is_put_together(cx, lookup, page::of_directory(&name, names, is_whole));
+        }
         cx.offload(move || page::of_directory(&name, names, is_whole), token);
         self.waits(token, lookup, Step::Page);
     }
 
-    fn page_is_put_together(&mut self, cx: &mut Cx<'_>, lookup: Lookup, text: Box<dyn Any + Send>) {
-        // reason: nothing else was asked for.
-        let text = text.downcast::<String>().expect("a page is text");
-        let page = self.listings.page(&lookup.name, *text);
+    fn page_is_put_together(&mut self, cx: &mut Cx<'_>, lookup: Lookup, text: String) {
+        let page = self.listings.page(&lookup.name, text);
         self.end(cx, lookup, page.map_or(Found::Not(Status::SERVICE_UNAVAILABLE), Found::Listing));
     }
 
     fn file_opened(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, file: File, facts: FileFacts) {
         if let Some(Known::File(before)) = self.cache.peek(&lookup.key)
             && before.is_still(&facts)
+            && !before.is_outdated()
         {
             let before = before.clone();
             return self.found_file(cx, lookup, before);
@@ -360,13 +366,22 @@ impl Finder {
                 cx.read_file(&file, 0, lease, length as usize, token);
                 self.waits(token, lookup, Step::Read(file, facts, 0));
             }
-            (_, None) => match self.open_files.place(&mut self.cache) {
-                Some(place) => self.found(cx, lookup, facts, Content::File(file, place)),
-                None => {
-                    cx.count(HttpCounter::OpenFilesMaxHits, 1);
-                    self.end(cx, lookup, Found::Not(Status::SERVICE_UNAVAILABLE));
-                }
-            },
+            (_, None) => self.opened_large(cx, lookup, file, facts),
+        }
+    }
+
+    /// A file is open that is sent from there: once for all states of it that are.
+    fn opened_large(&mut self, cx: &mut Cx<'_>, lookup: Lookup, file: File, facts: FileFacts) {
+        let before = match self.cache.peek(&lookup.key) {
+            Some(Known::File(before)) => before.open_file(&facts),
+            _ => None,
+        };
+        match before.or_else(|| self.open_files.take_in(&mut self.cache, file)) {
+            Some(open) => self.found(cx, lookup, facts, Content::File(open)),
+            None => {
+                cx.count(HttpCounter::OpenFilesMaxHits, 1);
+                self.end(cx, lookup, Found::Not(Status::SERVICE_UNAVAILABLE));
+            }
         }
     }
 

@@ -1,7 +1,8 @@
-//! Large files that are open: one descriptor for each state of a file, whoever is sent it, and no more than there is room for.
+//! Large files that are open: one descriptor for each file, whoever is sent whatever state of it, and no more than there is room for.
 
 use super::cache::Cache;
 use super::entity::Entity;
+use corelane::service::File;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
@@ -11,12 +12,16 @@ pub(crate) const OPEN_FILES_MAX: usize = 1024;
 /// The least, however few descriptors there are.
 const OPEN_FILES_LEAST: usize = 4;
 
-/// The right to have one open, until it is dropped.
-pub(super) struct Place(Rc<Cell<usize>>);
+/// One that is open, for all states of it that are sent.
+pub(super) struct OpenFile {
+    pub file: File,
+    /// How many there are.
+    count: Rc<Cell<usize>>,
+}
 
-impl Drop for Place {
+impl Drop for OpenFile {
     fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
+        self.count.set(self.count.get() - 1);
     }
 }
 
@@ -35,8 +40,8 @@ impl OpenFiles {
         Self { count: Rc::default(), most: quarter.clamp(OPEN_FILES_LEAST, OPEN_FILES_MAX), opened: VecDeque::new() }
     }
 
-    /// A place for one more. Whoever is in the cache and sent to nobody leaves for it, if need be.
-    pub fn place(&mut self, cache: &mut Cache) -> Option<Place> {
+    /// Takes in one that was opened; none if there is no place for it. Whoever is in the cache and sent to nobody leaves for it, if need be.
+    pub fn take_in(&mut self, cache: &mut Cache, file: File) -> Option<Rc<OpenFile>> {
         for _ in 0..self.opened.len() {
             if self.count.get() < self.most {
                 break;
@@ -50,11 +55,11 @@ impl OpenFiles {
         }
         (self.count.get() < self.most).then(|| {
             self.count.set(self.count.get() + 1);
-            Place(self.count.clone())
+            Rc::new(OpenFile { file, count: self.count.clone() })
         })
     }
 
-    /// Notes one that has a place, and may be in the cache under this key.
+    /// Notes a state of one that was taken in, which may be in the cache under this key.
     pub fn note(&mut self, key: &[u8], entity: &Rc<Entity>) {
         if self.opened.len() >= 2 * self.most {
             self.opened.retain(|(_, entity)| entity.strong_count() > 0);
@@ -73,9 +78,9 @@ mod tests {
     #[test]
     fn who_is_sent_to_nobody_leaves_for_another_and_who_is_read_stays() {
         let (mut open, mut cache) = (OpenFiles::new(0), Cache::new(1 << 20));
-        let entity = |place| Rc::new(Entity::placed("a", FileFacts::of_file(1 << 20, Duration::ZERO), place));
+        let entity = |open| Rc::new(Entity::of_open(FileFacts::of_file(1 << 20, Duration::ZERO), open, Duration::ZERO));
         let add = |key: &[u8], open: &mut OpenFiles, cache: &mut Cache| {
-            let entity = entity(open.place(cache)?);
+            let entity = entity(open.take_in(cache, File::new(0, 0))?);
             open.note(key, &entity);
             cache.put(key, Known::File(entity.clone()), Seen::at(0, None));
             Some(entity)

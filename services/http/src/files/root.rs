@@ -2,7 +2,7 @@
 
 use super::directories::TRUE_FOR;
 use corelane::Cx;
-use corelane::service::{Fault, File, FileFacts, FileOutcome, Level, OpenOptions, Outcome};
+use corelane::service::{Fault, File, FileFacts, FileOutcome, Level, OpenOptions, Outcome, Reason};
 use std::path::PathBuf;
 
 /// The directory.
@@ -79,6 +79,8 @@ impl Root {
         let path = self.path.display();
         match fault {
             _ if fault == before => {}
+            // The lane ends.
+            Some(Fault { reason: Reason::Cancelled, .. }) => {}
             None => cx.report(Level::Info, format_args!("the directory {path} can be opened again")),
             Some(fault) => cx.report(
                 Level::Warn,

@@ -118,7 +118,7 @@ impl Exchange<Files> for Sending {
             (None, _) => Produced::End,
             (Some(Piece::Text(text)), _) => self.write(parts, text),
             (Some(Piece::Span(span)), Content::Memory(bytes)) => self.push(parts, bytes, span),
-            (Some(Piece::Span(span)), Content::File(file, _)) => self.push_file(files, cx, parts, file, span),
+            (Some(Piece::Span(span)), Content::File(open)) => self.push_file(files, cx, parts, &open.file, span),
             (Some(Piece::Span(_)), Content::Empty) => unreachable!("nothing has no parts"),
         }
     }
