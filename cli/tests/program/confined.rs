@@ -7,6 +7,7 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Command;
@@ -287,4 +288,50 @@ fn loopback_that_is_down_is_told() {
         "{:?}",
         server.notes
     );
+}
+
+/// What a server below the filter answers, with its status.
+fn answer(server: &Server, path: &str) -> String {
+    let mut stream = connect(server.address("http"));
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// As filters of containers were until 2021, which did not know openat2(2).
+#[test]
+fn where_openat2_is_refused_files_are_served_and_no_others() {
+    let folder = Scratch::new();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at("site/a/b")).unwrap();
+    fs::write(at("site/a/b/page.html"), "a page").unwrap();
+    fs::write(at("secret"), "of nobody").unwrap();
+    for (link, to) in [("site/inside", "a/b"), ("site/out", "../secret"), ("site/a/up", "../../secret")] {
+        std::os::unix::fs::symlink(to, at(link)).unwrap();
+    }
+    let filter = without(&[(nix::libc::SYS_openat2, Vec::new())]);
+    let root = format!("http=http://127.0.0.1:0?root={}", at("site").display());
+    for driver in ["epoll", "auto"] {
+        let server = below(&filter, || Server::start(&["--driver", driver, "--lanes", "1", &root]));
+        for path in ["/a/b/page.html", "/inside/page.html"] {
+            assert!(answer(&server, path).ends_with("\r\n\r\na page"), "{driver} {path}");
+        }
+        for path in ["/out", "/a/up"] {
+            let answer = answer(&server, path);
+            assert!(answer.starts_with("HTTP/1.1 404 ") && !answer.contains("of nobody"), "{driver} {path}: {answer}");
+        }
+    }
+    let told = below(&filter, || output(Command::new(PROGRAM).arg("doctor")));
+    let told = String::from_utf8(told.stdout).unwrap();
+    let line = told.lines().find(|line| line.contains("CL-1033")).unwrap_or_default();
+    assert!(line.contains("degraded"), "{told}");
+}
+
+#[test]
+fn a_call_that_files_need_and_may_not_have_is_named_at_the_start() {
+    let filter = without(&[(nix::libc::SYS_sendfile, Vec::new())]);
+    let words = refused_below(&filter, &["http=http://127.0.0.1:0?root=/"]);
+    assert!(words.contains("sendfile") && words.contains("seccomp profile"), "{words}");
+    drop(below(&filter, || Server::start(&[TCP])));
 }

@@ -8,7 +8,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
-on_each_driver!(a_device_that_does_not_answer_holds_nobody_else_up, a_change_of_which_nobody_tells_is_seen);
+on_each_driver!(
+    a_device_that_does_not_answer_holds_nobody_else_up,
+    whichever_call_is_not_answered_others_are_served,
+    a_change_of_which_nobody_tells_is_seen,
+);
 
 const SCRIPT: &str = include_str!("slow_device.py");
 /// Bytes of the large file: several windows, and a last one that is not whole.
@@ -59,8 +63,8 @@ fn serving(driver: Driver, test: &str, folder: &Scratch, bytes: usize) -> Option
     fs::write(&script, SCRIPT).unwrap();
     let (place, bytes) = (folder.path().to_str().unwrap(), bytes.to_string());
     let wrapper = ["unshare", "--mount", "python3", &script, place, &bytes];
-    let root = format!("http=http://127.0.0.1:0?root={}", path("site"));
-    let mut server = driver.start_under(test, &wrapper, &["--lanes", "1", &root])?;
+    let root = format!("http=http://127.0.0.1:0?root={}&listing", path("site"));
+    let mut server = driver.start_under(test, &wrapper, &["--sandbox", "auto", "--lanes", "1", &root, TCP])?;
     // Looks at it need no such device.
     server.wrapper.clear();
     Some(server)
@@ -85,6 +89,39 @@ fn a_change_of_which_nobody_tells_is_seen(driver: Driver) {
         server.signal(Signal::SIGTERM);
         assert!(server.ended().success());
     }
+}
+
+/// Each call of a file is one of the device's as well: while it answers none of a kind, the lane has other clients.
+fn whichever_call_is_not_answered_others_are_served(driver: Driver) {
+    let test = "slow_device::whichever_call_is_not_answered_others_are_served";
+    if !can_mount(&driver.case(test)) {
+        return;
+    }
+    let folder = Scratch::new();
+    let path = |name: &str| folder.path().join(name);
+    let Some(mut server) = serving(driver, test, &folder, 0) else { return };
+    let address = server.address("http");
+    assert_eq!(content(ask(address, "/warm.txt")), b"warm\n");
+    for call in ["LOOKUP", "GETATTR", "OPEN", "READ", "STATFS", "FLUSH", "OPENDIR", "READDIR"] {
+        // It is there whole at once.
+        fs::write(path("next"), call).unwrap();
+        fs::rename(path("next"), path("hold")).unwrap();
+        let mut asked = Vec::new();
+        // What was asked for lately is in memory.
+        until(call, || {
+            asked.extend(["/warm.txt", "/"].map(|name| ask(address, name)));
+            path(&format!("held-{call}")).exists()
+        });
+        for seed in 0..50 {
+            echo(&mut server.connect(), &pattern(1000, seed));
+        }
+        fs::remove_file(path("hold")).unwrap();
+        for stream in asked {
+            assert!(!content(stream).is_empty(), "{call}");
+        }
+    }
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
 }
 
 fn a_device_that_does_not_answer_holds_nobody_else_up(driver: Driver) {

@@ -38,7 +38,7 @@ pub use corelane_os::signals::Signals;
 pub use corelane_rss::Transport;
 pub use corelane_seam::Tuning as DriverSettings;
 pub use drained::Drained;
-pub use driver::{DriverChoice, DriverKind};
+pub use driver::{DriverChoice, DriverKind, calls_on_files};
 pub(crate) use driver::{attempt, choose};
 pub use ended::Ended;
 pub use frames::PacketPort;

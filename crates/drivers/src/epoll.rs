@@ -51,7 +51,7 @@ impl EpollDriver {
 pub(crate) fn tried(probes: Probes) -> Probes {
     let precise = || Poller::new(true)?.look(Pause::Nanoseconds(0), 1).map_err(fault);
     let epoll_pwait2 = probes.epoll_pwait2 && precise().is_ok();
-    Probes { epoll_pwait2, uring_no_iowait: false, ..probes.with_datagrams_tried() }
+    Probes { epoll_pwait2, uring_no_iowait: false, ..probes.with_common_tried() }
 }
 
 /// An epoll instance with the events of its last look.

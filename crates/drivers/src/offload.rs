@@ -5,14 +5,13 @@
 
 use crate::answer::Answer;
 use crate::listing;
-use crate::opening;
+use crate::opening::{self, OpenFile};
 use crate::warm;
 use corelane_os::errno;
 use corelane_seam::{Bell, Fault, OffloadCall, OpenOptions, Reason};
 use rustix::process::getpid;
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::collections::VecDeque;
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -53,13 +52,53 @@ impl LentMemory {
 
 /// A file operation.
 pub enum FileCall {
-    Open { beneath: Option<Arc<File>>, path: PathBuf, options: OpenOptions },
-    Read { file: Arc<File>, offset: u64, memory: LentMemory },
-    Write { file: Arc<File>, offset: u64, memory: LentMemory },
-    Sync { file: Arc<File> },
-    Warm { file: Arc<File>, offset: u64, length: u64 },
-    List { directory: Arc<File>, most: usize },
-    Close { file: Arc<File> },
+    /// `has_openat2`: the system lets names be resolved at once.
+    Open {
+        beneath: Option<Arc<OpenFile>>,
+        path: PathBuf,
+        options: OpenOptions,
+        has_openat2: bool,
+    },
+    Read {
+        file: Arc<OpenFile>,
+        offset: u64,
+        memory: LentMemory,
+    },
+    Write {
+        file: Arc<OpenFile>,
+        offset: u64,
+        memory: LentMemory,
+    },
+    Sync {
+        file: Arc<OpenFile>,
+    },
+    Warm {
+        file: Arc<OpenFile>,
+        offset: u64,
+        length: u64,
+    },
+    List {
+        directory: Arc<OpenFile>,
+        most: usize,
+    },
+    Close {
+        file: Arc<OpenFile>,
+    },
+}
+
+impl FileCall {
+    /// Whether it may wait for others than this machine's disks, as long as they like: what it is asked of is far, or may be.
+    pub(crate) fn may_hold_up(&self) -> bool {
+        match self {
+            Self::Open { beneath, .. } => beneath.as_ref().is_none_or(|directory| directory.is_far),
+            Self::Read { file, .. }
+            | Self::Write { file, .. }
+            | Self::Sync { file }
+            | Self::Warm { file, .. }
+            | Self::List { directory: file, .. }
+            | Self::Close { file } => file.is_far,
+        }
+    }
 }
 
 /// The end of a call.
@@ -67,13 +106,13 @@ pub struct Ended {
     /// As given with the call.
     pub(crate) token: u32,
     pub(crate) answer: Answer,
-    is_call: bool,
+    kind: JobKind,
 }
 
 impl Ended {
     /// The end of a file operation that no helper had.
     pub(crate) fn of_file(token: u32, answer: Answer) -> Self {
-        Self { token, answer, is_call: false }
+        Self { token, answer, kind: JobKind::Near }
     }
 }
 
@@ -93,7 +132,7 @@ struct Common {
     /// Rung when a file operation has ended.
     file_ended: Condvar,
     bell: Arc<dyn Bell>,
-    /// One of them is kept for files, so that calls which last long never stop those.
+    /// One of them is kept for files, so that calls which last long never stop those. Half as many come on top for what may hold up others.
     threads_max: usize,
 }
 
@@ -102,35 +141,71 @@ enum Job {
     Call(OffloadCall),
 }
 
+/// Which helpers a job takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum JobKind {
+    /// A file operation that waits for this machine's disks at the most.
+    Near,
+    /// One that may wait for somebody else: it takes nobody's place but that of others like it.
+    Far,
+    /// An offloaded call.
+    Call,
+}
+
+/// Helpers that may wait for others than this machine's disks at once.
+fn far_max(threads_max: usize) -> usize {
+    threads_max / 2
+}
+
 #[derive(Default)]
 struct Queue {
     files: VecDeque<(u32, FileCall)>,
+    far: VecDeque<(u32, FileCall)>,
     calls: VecDeque<(u32, OffloadCall)>,
     ended: Vec<Ended>,
     threads: usize,
     idle: usize,
     files_running: usize,
+    far_running: usize,
     calls_running: usize,
     closed: bool,
 }
 
 impl Queue {
-    fn next(&mut self, threads_max: usize) -> Option<(u32, Job)> {
-        assert!(self.calls_running < threads_max && self.files_running + self.calls_running < threads_max);
-        if let Some((token, call)) = self.files.pop_front() {
+    fn next(&mut self, threads_max: usize) -> Option<(u32, Job, JobKind)> {
+        assert!(self.calls_running < threads_max && self.files_running + self.calls_running <= threads_max);
+        let has_room = self.files_running + self.calls_running < threads_max;
+        if has_room && let Some((token, call)) = self.files.pop_front() {
             self.files_running += 1;
-            return Some((token, Job::File(call)));
+            return Some((token, Job::File(call), JobKind::Near));
         }
-        if self.calls_running + 1 >= threads_max {
+        if self.far_running < far_max(threads_max)
+            && let Some((token, call)) = self.far.pop_front()
+        {
+            self.far_running += 1;
+            return Some((token, Job::File(call), JobKind::Far));
+        }
+        if !has_room || self.calls_running + 1 >= threads_max {
             return None;
         }
         let (token, call) = self.calls.pop_front()?;
         self.calls_running += 1;
-        Some((token, Job::Call(call)))
+        Some((token, Job::Call(call), JobKind::Call))
+    }
+
+    /// How many of those that wait could run at once.
+    fn could_run(&self, threads_max: usize) -> usize {
+        let room = threads_max - self.files_running - self.calls_running;
+        let calls = self.calls.len().min((threads_max - 1).saturating_sub(self.calls_running));
+        room.min(self.files.len() + calls) + self.far.len().min(far_max(threads_max) - self.far_running)
     }
 
     fn end(&mut self, ended: Ended) {
-        let running = if ended.is_call { &mut self.calls_running } else { &mut self.files_running };
+        let running = match ended.kind {
+            JobKind::Near => &mut self.files_running,
+            JobKind::Far => &mut self.far_running,
+            JobKind::Call => &mut self.calls_running,
+        };
         assert!(*running > 0, "a call ended that did not run");
         *running -= 1;
         if !self.closed {
@@ -150,17 +225,16 @@ impl Common {
         leave_the_lanes_cpu();
         let mut queue = self.lock();
         while !queue.closed {
-            let Some((token, job)) = queue.next(self.threads_max) else {
+            let Some((token, job, kind)) = queue.next(self.threads_max) else {
                 queue.idle += 1;
                 queue = self.to_do.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 queue.idle -= 1;
                 continue;
             };
             drop(queue);
-            let is_call = matches!(job, Job::Call(_));
             let answer = job.run();
             queue = self.lock();
-            queue.end(Ended { token, answer, is_call });
+            queue.end(Ended { token, answer, kind });
             drop(queue);
             self.file_ended.notify_all();
             self.bell.ring();
@@ -197,7 +271,7 @@ impl Helpers {
     /// # Errors
     /// The system's reason for not giving the first thread.
     pub(crate) fn file(&mut self, token: u32, call: FileCall) -> Result<(), Fault> {
-        self.begin(|queue| queue.files.push_back((token, call)))?;
+        self.begin(|queue| if call.may_hold_up() { &mut queue.far } else { &mut queue.files }.push_back((token, call)))?;
         self.files += 1;
         Ok(())
     }
@@ -210,7 +284,7 @@ impl Helpers {
         let first = ended.len();
         ended.append(&mut self.common.lock().ended);
         assert!(ended.len() - first <= self.calls + self.files, "more calls ended than were begun");
-        let calls = ended[first..].iter().filter(|ended| ended.is_call).count();
+        let calls = ended[first..].iter().filter(|ended| ended.kind == JobKind::Call).count();
         let files = ended.len() - first - calls;
         assert!(calls <= self.calls && files <= self.files);
         self.calls -= calls;
@@ -222,12 +296,12 @@ impl Helpers {
     pub(crate) fn close(&mut self, patience: Duration) -> bool {
         let mut queue = self.common.lock();
         queue.closed = true;
-        let waiting = (std::mem::take(&mut queue.files), std::mem::take(&mut queue.calls));
+        let waiting = (std::mem::take(&mut queue.files), std::mem::take(&mut queue.far), std::mem::take(&mut queue.calls));
         self.common.to_do.notify_all();
         let (queue, answer) = self
             .common
             .file_ended
-            .wait_timeout_while(queue, patience, |queue| queue.files_running > 0)
+            .wait_timeout_while(queue, patience, |queue| queue.files_running + queue.far_running > 0)
             .unwrap_or_else(PoisonError::into_inner);
         drop(queue);
         drop(waiting);
@@ -238,17 +312,20 @@ impl Helpers {
         let mut queue = self.common.lock();
         assert!(!queue.closed, "a call after the end");
         let threads_max = self.common.threads_max;
-        assert!(queue.threads <= threads_max && queue.idle <= queue.threads);
-        let waiting = queue.files.len() + queue.calls.len();
-        if queue.idle <= waiting && queue.threads < threads_max {
+        assert!(queue.threads <= threads_max + far_max(threads_max) && queue.idle <= queue.threads);
+        add(&mut queue);
+        if queue.idle < queue.could_run(threads_max) {
             match start(self.common.clone()) {
                 Ok(()) => queue.threads += 1,
-                Err(number) if queue.threads == 0 => return Err(errno::fault(number)),
+                Err(number) if queue.threads == 0 => {
+                    // Nobody else has seen it.
+                    (queue.files.clear(), queue.far.clear(), queue.calls.clear());
+                    return Err(errno::fault(number));
+                }
                 // Those that run will come to it.
                 Err(_) => {}
             }
         }
-        add(&mut queue);
         drop(queue);
         self.common.to_do.notify_one();
         Ok(())
@@ -291,21 +368,21 @@ impl Job {
 impl FileCall {
     fn run(self) -> std::io::Result<Answer> {
         match self {
-            Self::Open { beneath, path, options } => opening::open(beneath.as_deref(), &path, options),
+            Self::Open { beneath, path, options, has_openat2 } => opening::open(beneath.as_deref(), &path, options, has_openat2),
             Self::Read { file, offset, memory } => {
                 assert!(!memory.start.is_null());
                 // SAFETY: whoever lent the memory keeps it, and nobody else touches it, until the answer has come.
                 let memory = unsafe { std::slice::from_raw_parts_mut(memory.start, memory.bytes) };
-                moved(|| file.read_at(memory, offset))
+                moved(|| file.file.read_at(memory, offset))
             }
             Self::Write { file, offset, memory } => {
                 // SAFETY: whoever lent the memory keeps it, and nobody writes it, until the answer has come.
                 let memory = unsafe { std::slice::from_raw_parts(memory.start.cast_const(), memory.bytes) };
-                moved(|| file.write_at(memory, offset))
+                moved(|| file.file.write_at(memory, offset))
             }
-            Self::Sync { file } => file.sync_all().map(|()| Answer::Done),
+            Self::Sync { file } => file.file.sync_all().map(|()| Answer::Done),
             Self::Warm { file, offset, length } => warm::warm(&file, offset, length),
-            Self::List { directory, most } => listing::list(&directory, most),
+            Self::List { directory, most } => listing::list(&directory.file, most),
             Self::Close { file } => {
                 drop(file);
                 Ok(Answer::Done)
@@ -386,7 +463,9 @@ mod tests {
         let full = helpers.offload(9, Box::new(|| Box::new(()))).unwrap_err();
         assert_eq!(full.reason, Reason::Busy);
         let options = OpenOptions::new().read(true);
-        helpers.file(7, FileCall::Open { beneath: None, path: std::env::current_exe().unwrap(), options }).unwrap();
+        helpers
+            .file(7, FileCall::Open { beneath: None, path: std::env::current_exe().unwrap(), options, has_openat2: true })
+            .unwrap();
         let opened = wait_for(&mut helpers, &rung, 1);
         assert!(matches!(opened[0].answer, Answer::Opened { facts: FileFacts { length: 1.., .. }, .. }) && opened[0].token == 7);
         assert!(begun.try_recv().is_err(), "one helper is kept for files");

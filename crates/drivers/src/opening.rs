@@ -1,12 +1,13 @@
-//! How files are opened: with what flags, what links are followed, and what is made of what was found.
+//! How files are opened: with what flags, what links are followed, and what is made of what was found. Every call of this may wait for who serves the file system, so helpers make them.
 
 use crate::answer::Answer;
-use corelane_os::errno;
-use corelane_seam::{Fault, FileFacts, OpenOptions, Reason};
+use crate::components;
+use corelane_os::{errno, watches};
+use corelane_seam::{Fault, FileFacts, FileKind, OpenOptions, Reason};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::{Errno, retry_on_intr};
 use std::fs::{File, Metadata};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
@@ -42,22 +43,24 @@ pub(crate) fn how(options: OpenOptions, beneath: bool) -> Result<How, Errno> {
     Ok(How { flags, mode, resolve })
 }
 
-/// Where a path starts.
-pub(crate) fn start(beneath: Option<&File>) -> BorrowedFd<'_> {
-    beneath.map_or(CWD, AsFd::as_fd)
+/// A file that is open, and whether it [is far](FileFacts::is_far).
+pub struct OpenFile {
+    pub(crate) file: File,
+    pub(crate) is_far: bool,
 }
 
-/// Opens a file.
+/// Opens a file. Names are resolved by openat2(2), unless the system is known to refuse that.
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn open(beneath: Option<&File>, path: &Path, options: OpenOptions) -> std::io::Result<Answer> {
-    let How { flags, mode, resolve } = how(options, beneath.is_some())?;
-    let from = start(beneath);
+pub(crate) fn open(beneath: Option<&OpenFile>, path: &Path, options: OpenOptions, has_openat2: bool) -> std::io::Result<Answer> {
+    let how = how(options, beneath.is_some())?;
+    let from = beneath.map_or(CWD, |directory| directory.file.as_fd());
     // A filter of system calls may know openat(2) alone.
-    let made = retry_on_intr(|| match resolve.is_empty() {
-        true => openat(from, path, flags, mode),
-        false => openat2(from, path, flags, mode, resolve),
+    let made = retry_on_intr(|| match how {
+        How { flags, mode, resolve } if resolve.is_empty() => openat(from, path, flags, mode),
+        How { flags, mode, resolve } if has_openat2 => openat2(from, path, flags, mode, resolve),
+        how => components::open(from, path, how),
     });
     match made {
         Ok(descriptor) => opened(descriptor.into(), options),
@@ -65,30 +68,42 @@ pub(crate) fn open(beneath: Option<&File>, path: &Path, options: OpenOptions) ->
     }
 }
 
+/// Whether the system lets openat2(2) resolve a name (since Linux 5.6; filters of containers did not know it until 2021).
+pub(crate) fn has_openat2() -> bool {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    !matches!(openat2(CWD, "/", flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS), Err(Errno::NOSYS | Errno::PERM))
+}
+
 /// What it means that opening failed. With some numbers it does so because there is something else than a file: a pipe without a reader, a
 /// device that is not there, a socket; a directory that is to be written.
-pub(crate) fn fault(number: i32) -> Fault {
+fn fault(number: i32) -> Fault {
     match number {
         libc::ENXIO | libc::ENODEV | libc::EISDIR => NOT_A_FILE,
         _ => errno::fault(number),
     }
 }
 
-const NOT_A_FILE: Fault = Fault::of(Reason::NotAFile);
+pub(crate) const NOT_A_FILE: Fault = Fault::of(Reason::NotAFile);
 
-/// What was opened without waiting, if it is what was asked for. From now on its calls wait: for a file that is the disk alone.
-pub(crate) fn opened(file: File, options: OpenOptions) -> std::io::Result<Answer> {
-    let metadata = file.metadata()?;
-    let facts = match options.directory {
-        true if metadata.is_dir() => FileFacts::of_directory(modified(&metadata)),
-        false if metadata.is_file() => FileFacts::of_file(metadata.len(), modified(&metadata)),
-        _ => return Ok(Answer::Failed(NOT_A_FILE)),
-    };
-    let changed = time(metadata.ctime(), metadata.ctime_nsec());
-    let facts =
-        facts.numbered(metadata.dev(), metadata.ino()).changed_at(changed).named(metadata.nlink().try_into().unwrap_or(u32::MAX));
+/// What was opened without waiting, if it is what was asked for. From now on its calls wait: for a local file that is the disk alone.
+fn opened(file: File, options: OpenOptions) -> std::io::Result<Answer> {
+    let facts = facts(&file.metadata()?).filter(|facts| (facts.kind == FileKind::Directory) == options.directory);
+    let Some(facts) = facts else { return Ok(Answer::Failed(NOT_A_FILE)) };
     rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
-    Ok(Answer::Opened { file, facts })
+    let is_far = !watches::is_local(file.as_fd());
+    Ok(Answer::Opened { file: OpenFile { file, is_far }, facts: facts.far(is_far) })
+}
+
+/// What a file or a directory is; none for anything else.
+pub(crate) fn facts(metadata: &Metadata) -> Option<FileFacts> {
+    let modified = modified(metadata);
+    let facts = match (metadata.is_dir(), metadata.is_file()) {
+        (true, _) => FileFacts::of_directory(modified),
+        (_, true) => FileFacts::of_file(metadata.len(), modified),
+        _ => return None,
+    };
+    let (changed, names) = (time(metadata.ctime(), metadata.ctime_nsec()), metadata.nlink().try_into().unwrap_or(u32::MAX));
+    Some(facts.numbered(metadata.dev(), metadata.ino()).changed_at(changed).named(names))
 }
 
 fn modified(metadata: &Metadata) -> Duration {
@@ -124,12 +139,12 @@ mod tests {
             let metadata = file.metadata().unwrap();
             let now = time(metadata.ctime(), metadata.ctime_nsec());
             let expected = FileFacts::of_file(0, told).numbered(metadata.dev(), metadata.ino()).changed_at(now);
-            let answer = open(None, &path, OpenOptions::new().read(true)).unwrap();
+            let answer = open(None, &path, OpenOptions::new().read(true), true).unwrap();
             assert!(now > Duration::from_secs(1_000_000_000), "when it changed is nobody's to set");
             assert!(matches!(answer, Answer::Opened { facts, .. } if facts == expected));
         }
         file.set_modified(std::time::UNIX_EPOCH - Duration::from_millis(1)).unwrap();
-        let answer = open(None, &path, OpenOptions::new().read(true)).unwrap();
+        let answer = open(None, &path, OpenOptions::new().read(true), true).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert!(matches!(answer, Answer::Opened { facts, .. } if facts.modified.is_zero()));
     }

@@ -1,6 +1,7 @@
 //! Which features of the kernel a driver may use: each one is tried out, not looked up.
 
 use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES, SEGMENT_MIN, SEGMENTS_OLD_MAX, SocketKind};
+use crate::opening;
 use corelane_os::sockets::{self, readable};
 use corelane_seam::{Arena, Bind, DatagramOutcome, Datagrams, Fault, Outcome, Reason, Segment, TRAIN_DATAGRAMS_MAX, Trains};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,22 +22,32 @@ pub struct Probes {
     /// Wait in a ring without being shown as waiting for a disk (`IORING_ENTER_NO_IOWAIT` of io_uring_enter(2), kernel
     /// 6.15); otherwise an idle lane on io_uring is counted as iowait (/proc/stat, proc(5)).
     pub uring_no_iowait: bool,
+    /// Have the system resolve names beneath a directory at once (openat2(2)); otherwise component by component, in a call or more for each.
+    pub openat2: bool,
 }
 
 impl Default for Probes {
     /// Allows everything.
     fn default() -> Self {
-        Self { udp_gro: true, udp_segment: true, udp_segment_long: true, epoll_pwait2: true, uring_no_iowait: true }
+        Self {
+            udp_gro: true,
+            udp_segment: true,
+            udp_segment_long: true,
+            epoll_pwait2: true,
+            uring_no_iowait: true,
+            openat2: true,
+        }
     }
 }
 
 impl Probes {
-    /// Tries what is allowed of datagrams; what a driver has for itself stays as it is.
-    pub(crate) fn with_datagrams_tried(self) -> Self {
+    /// Tries what is allowed of datagrams and files; what a driver has for itself stays as it is.
+    pub(crate) fn with_common_tried(self) -> Self {
         Self {
             udp_gro: self.udp_gro && udp_gro().is_ok(),
             udp_segment: self.udp_segment && udp_segment().is_ok(),
             udp_segment_long: self.udp_segment && self.udp_segment_long && udp_segment_long().is_ok(),
+            openat2: self.openat2 && opening::has_openat2(),
             ..self
         }
     }
@@ -137,10 +148,16 @@ mod tests {
 
     #[test]
     fn what_is_not_allowed_is_not_found() {
-        let none =
-            Probes { udp_gro: false, udp_segment: false, udp_segment_long: false, epoll_pwait2: false, uring_no_iowait: false };
-        assert_eq!((none.with_datagrams_tried(), none.together()), (none, 1));
+        let none = Probes {
+            udp_gro: false,
+            udp_segment: false,
+            udp_segment_long: false,
+            epoll_pwait2: false,
+            uring_no_iowait: false,
+            openat2: false,
+        };
+        assert_eq!((none.with_common_tried(), none.together()), (none, 1));
         let old = Probes { udp_segment: true, ..none };
-        assert_eq!((old.with_datagrams_tried().together(), Probes { udp_segment_long: true, ..old }.together()), (64, 128));
+        assert_eq!((old.with_common_tried().together(), Probes { udp_segment_long: true, ..old }.together()), (64, 128));
     }
 }

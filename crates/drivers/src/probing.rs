@@ -32,8 +32,14 @@ mod tests {
 
     #[test]
     fn what_is_not_allowed_is_not_found() {
-        let none =
-            Probes { udp_gro: false, udp_segment: false, udp_segment_long: false, epoll_pwait2: false, uring_no_iowait: false };
+        let none = Probes {
+            udp_gro: false,
+            udp_segment: false,
+            udp_segment_long: false,
+            epoll_pwait2: false,
+            uring_no_iowait: false,
+            openat2: false,
+        };
         assert_eq!(tried(none), none);
     }
 }

@@ -1,7 +1,9 @@
 //! Bytes of files in the page cache: whether they are there, and how they get there.
 
 use crate::answer::Answer;
+use crate::opening::{self, OpenFile};
 use corelane_os::errno;
+use corelane_seam::FileFacts;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2, retry_on_intr};
 use rustix::param::page_size;
@@ -16,11 +18,17 @@ const PIECE_BYTES: usize = 16 << 10;
 /// Bytes that a helper reads at once.
 const HELPER_BYTES: usize = 256 << 10;
 
-/// How many bytes from `offset` on a send would not wait for, if those are all that there are of the `length` asked for.
-pub(crate) fn resident(file: &File, offset: u64, length: u64) -> Option<u64> {
-    let bytes = file.metadata().ok()?.len().saturating_sub(offset).min(length);
+/// How many bytes from `offset` on a send would not wait for, if those are all that there are of the `length` asked for; and what the file is. None, without asking, for a file that is
+/// [far](FileFacts::is_far), of which each question may wait.
+pub(crate) fn resident(open: &OpenFile, offset: u64, length: u64) -> Option<(u64, FileFacts)> {
+    if open.is_far {
+        return None;
+    }
+    let file = &open.file;
+    let facts = opening::facts(&file.metadata().ok()?)?;
+    let bytes = facts.length.saturating_sub(offset).min(length);
     if bytes == 0 {
-        return Some(0);
+        return Some((0, facts));
     }
     let end = offset.checked_add(bytes)?;
     let is_there = match pages_in_cache(file, offset, bytes) {
@@ -28,7 +36,7 @@ pub(crate) fn resident(file: &File, offset: u64, length: u64) -> Option<u64> {
         Some(pages) => pages > (end - 1) / page() - offset / page() && comes_without_waiting(file, end - 1, 1),
         None => (offset..end).step_by(PIECE_BYTES).all(|at| comes_without_waiting(file, at, (end - at).min(PIECE_BYTES as u64))),
     };
-    is_there.then_some(bytes)
+    is_there.then_some((bytes, facts))
 }
 
 fn page() -> u64 {
@@ -56,11 +64,24 @@ fn comes_without_waiting(file: &File, offset: u64, bytes: u64) -> bool {
     read.is_ok_and(|read| read as u64 == bytes)
 }
 
-/// Reads them into the cache, and waits until they are there.
+/// Reads them into the cache, and waits until they are there. Of a file that is far nothing stays there that a send could count on, so nothing is read.
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn warm(file: &File, offset: u64, length: u64) -> std::io::Result<Answer> {
+pub(crate) fn warm(open: &OpenFile, offset: u64, length: u64) -> std::io::Result<Answer> {
+    let OpenFile { file, is_far } = open;
+    let read = if *is_far { None } else { Some(read_ahead(file, offset, length)?) };
+    match opening::facts(&file.metadata()?) {
+        Some(facts) => {
+            let bytes = read.unwrap_or(facts.length.saturating_sub(offset).min(length));
+            Ok(Answer::Warm { bytes, facts: facts.far(*is_far) })
+        }
+        None => Ok(Answer::Failed(opening::NOT_A_FILE)),
+    }
+}
+
+/// Returns how many bytes there are.
+fn read_ahead(file: &File, offset: u64, length: u64) -> std::io::Result<u64> {
     // All of it is asked of the disk at once; where that is not possible, piece by piece.
     let _ = fadvise(file, offset, NonZeroU64::new(length), Advice::WillNeed);
     let (mut memory, mut bytes) = (vec![0; HELPER_BYTES.min(length as usize)], 0);
@@ -73,7 +94,7 @@ pub(crate) fn warm(file: &File, offset: u64, length: u64) -> std::io::Result<Ans
             Err(error) => return Err(error),
         }
     }
-    Ok(Answer::Warm { bytes })
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -85,26 +106,39 @@ mod tests {
         let path = std::env::temp_dir().join(format!("corelane-warm-{}", std::process::id()));
         let file = File::options().create_new(true).read(true).write(true).open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
+        let open = OpenFile { file: file.try_clone().unwrap(), is_far: false };
+        let resident = |offset, length| resident(&open, offset, length).map(|(bytes, _)| bytes);
         // A machine that is short of memory may evict what was just written.
         let stays = (0..100).any(|_| {
             file.write_all_at(&vec![7; 1 << 20], 0).unwrap();
-            resident(&file, 0, 1 << 20) == Some(1 << 20)
+            resident(0, 1 << 20) == Some(1 << 20)
         });
         assert!(stays);
         file.sync_all().unwrap();
-        warm(&file, 0, 1 << 20).unwrap();
-        assert!(matches!(resident(&file, 1000, 4 << 20), None | Some(1_047_576)), "up to the end");
-        assert_eq!(resident(&file, 1 << 20, 5), Some(0));
-        assert_eq!(resident(&file, u64::MAX, 5), Some(0));
+        warm(&open, 0, 1 << 20).unwrap();
+        assert!(matches!(resident(1000, 4 << 20), None | Some(1_047_576)), "up to the end");
+        assert_eq!(resident(1 << 20, 5), Some(0));
+        assert_eq!(resident(u64::MAX, 5), Some(0));
         assert!((0..1 << 20).step_by(PIECE_BYTES).all(|at| comes_without_waiting(&file, at, PIECE_BYTES as u64)));
         fadvise(&file, 0, None, Advice::DontNeed).unwrap();
         // A file system in memory has no other place for them.
-        let evicted = resident(&file, 0, 1 << 20).is_none();
+        let evicted = resident(0, 1 << 20).is_none();
         assert_eq!(evicted, !comes_without_waiting(&file, 0, 1), "both ways to see it agree");
         let comes_back = (0..100).any(|_| {
-            assert!(matches!(warm(&file, 0, 4 << 20), Ok(Answer::Warm { bytes: 1_048_576 })));
-            resident(&file, 0, 1 << 20) == Some(1 << 20)
+            assert!(matches!(warm(&open, 0, 4 << 20), Ok(Answer::Warm { bytes: 1_048_576, .. })));
+            resident(0, 1 << 20) == Some(1 << 20)
         });
         assert!(comes_back);
+    }
+    #[test]
+    fn of_what_is_far_nothing_is_asked_here_and_nothing_is_read() {
+        let path = std::env::temp_dir().join(format!("corelane-far-{}", std::process::id()));
+        let file = File::options().create_new(true).read(true).write(true).open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file.write_all_at(&[7; 100], 0).unwrap();
+        let far = OpenFile { file, is_far: true };
+        assert!(resident(&far, 0, 10).is_none());
+        let warm = warm(&far, 60, 50).unwrap();
+        assert!(matches!(warm, Answer::Warm { bytes: 40, facts: FileFacts { length: 100, is_far: true, .. } }));
     }
 }

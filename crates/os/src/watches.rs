@@ -40,20 +40,18 @@ pub fn open() -> Result<OwnedFd, Fault> {
     inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(errno::fault_of)
 }
 
-/// Watches an open directory; returns the watch's number. A directory that is watched already has the same.
+/// Whether what is open lies on a file system of this machine alone (fstatfs(2)): calls on it wait for nobody but the machine's disks, and whatever changes there is told of. False where
+/// that cannot be known. The question itself may wait for whoever serves the file system.
+pub fn is_local(file: BorrowedFd<'_>) -> bool {
+    // A device need not have an answer to that (fuse(4)), and a filter of calls may refuse the question.
+    fstatfs(file).is_ok_and(|facts| is_of_this_machine(facts.f_type))
+}
+
+/// Watches an open directory that [is local](is_local); returns the watch's number. A directory that is watched already has the same.
 ///
 /// # Errors
-/// `Unsupported` on a file system that does not tell all, or that does not say what it is, `Busy` where the user has `fs.inotify.max_user_watches` of them, else the system's.
+/// `Busy` where the user has `fs.inotify.max_user_watches` of them, else the system's.
 pub fn watch(notices: BorrowedFd<'_>, directory: BorrowedFd<'_>) -> Result<i32, Fault> {
-    let is_known = match fstatfs(directory) {
-        Ok(facts) => tells_all(facts.f_type),
-        // Of a device that has no answer to that (fuse(4)).
-        Err(Errno::NOSYS) => false,
-        Err(error) => return Err(errno::fault_of(error)),
-    };
-    if !is_known {
-        return Err(Fault::of(Reason::Unsupported));
-    }
     // By its name it could be another one by now. The thread's own table need not be the process's.
     let path = format!("/proc/thread-self/fd/{}", directory.as_raw_fd());
     inotify::add_watch(notices, path, CHANGES).map_err(|error| match error {
@@ -87,9 +85,9 @@ pub fn read(notices: BorrowedFd<'_>, mut take: impl FnMut(Notice)) -> u64 {
     }
 }
 
-/// Whether whatever changes a file of this type of file system is told of: those that are on this machine alone. Others are changed by other machines, or by programs, which nobody here
-/// hears of. The numbers are those of statfs(2).
-fn tells_all(magic: FsWord) -> bool {
+/// Whether this type of file system is on this machine alone. Others are served by other machines or by programs: these answer when they like, and change files without word. The numbers are
+/// those of statfs(2).
+fn is_of_this_machine(magic: FsWord) -> bool {
     const LOCAL: [u32; 16] = [
         0xef53,      // ext2, ext3, ext4
         0x5846_5342, // xfs
@@ -168,10 +166,9 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_tell_all_is_not_watched() {
-        let notices = open().unwrap();
-        let of = |path: &str| watch(notices.as_fd(), File::open(Path::new(path)).unwrap().as_fd());
-        assert_eq!(of("/proc").map_err(|fault| fault.reason), Err(Reason::Unsupported));
+    fn what_is_not_of_this_machine_alone_is_not_local() {
+        let of = |path: &Path| is_local(File::open(path).unwrap().as_fd());
+        assert!(of(tempfile::tempdir().unwrap().path()) && !of(Path::new("/proc")));
     }
 
     #[test]

@@ -110,7 +110,6 @@ pub struct File {
     pub index: u32,
     /// Generation of that entry.
     pub generation: u32,
-    #[expect(dead_code, reason = "kept for its drop")]
     holder: Option<Rc<Keeper>>,
 }
 
@@ -118,6 +117,7 @@ pub struct File {
 struct Keeper {
     index: u32,
     generation: u32,
+    is_far: bool,
     unheld: Unheld,
 }
 
@@ -131,10 +131,15 @@ impl File {
         Self { index, generation, holder: None }
     }
 
-    /// The same file, which enters `unheld` when the last clone of this is dropped.
-    pub fn held(self, unheld: &Unheld) -> Self {
+    /// The same file, which enters `unheld` when the last clone of this is dropped. Whether it [is far](crate::FileFacts::is_far) it knows from then on.
+    pub fn held(self, unheld: &Unheld, is_far: bool) -> Self {
         let Self { index, generation, .. } = self;
-        Self { holder: Some(Rc::new(Keeper { index, generation, unheld: unheld.clone() })), ..self }
+        Self { holder: Some(Rc::new(Keeper { index, generation, is_far, unheld: unheld.clone() })), ..self }
+    }
+
+    /// Whether it was said to be far when it was [held](Self::held): parts of it are read before they are sent, since a send would wait.
+    pub fn is_far(&self) -> bool {
+        self.holder.as_ref().is_some_and(|holder| holder.is_far)
     }
 }
 
@@ -177,7 +182,7 @@ mod tests {
     #[test]
     fn a_file_is_unheld_when_its_last_clone_has_gone() {
         let unheld = Unheld::default();
-        let file = File::new(3, 1).held(&unheld);
+        let file = File::new(3, 1).held(&unheld, true);
         let clone = file.clone();
         drop(file);
         assert!(unheld.is_empty());

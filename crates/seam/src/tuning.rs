@@ -85,7 +85,8 @@ impl Tuning {
     }
 
     /// Threads beside each lane for what would have to wait, 2 to 256: one is kept for files, the others carry out offloaded calls as well. They
-    /// start when they are needed. With `uring` the kernel's own threads for files are bounded by the same number. By default 4.
+    /// start when they are needed. Half as many come on top for what may wait for others than this machine's disks: files of a program (FUSE) or of another machine (NFS). With `uring` the
+    /// kernel's own threads for files are bounded by the same number. By default 4.
     #[must_use]
     pub fn offload_threads(mut self, threads: usize) -> Self {
         self.offload_threads = threads;

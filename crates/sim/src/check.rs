@@ -103,6 +103,11 @@ pub enum Violation {
         /// Bytes in leases.
         bytes: usize,
     },
+    /// The lane sent a part of a file that is far: it would have waited for who serves that.
+    FarFileSent {
+        /// The lane.
+        lane: usize,
+    },
     /// A lane left ports open.
     PortsLeft {
         /// The lane.
@@ -208,6 +213,7 @@ impl fmt::Display for Violation {
                 write!(f, "lane {lane}: the lane wrote to memory of {handle:?} before its release")
             }
             Self::MemoryLeaked { lane, bytes } => write!(f, "lane {lane}: {bytes} bytes are still in leases, expected 0"),
+            Self::FarFileSent { lane } => write!(f, "lane {lane} sent a part of a far file: read it first"),
             Self::PortsLeft { lane, open } => write!(f, "lane {lane} left {open} ports open"),
             Self::FrameReleasedEarly { interface } => {
                 write!(f, "interface {interface}: a frame's memory was declared released while it was read")

@@ -18,6 +18,12 @@ impl World {
         self.0.borrow_mut().disk_delay = nanoseconds(delay);
     }
 
+    /// From now on what is opened lies on a file system that somebody else serves, who answers each call so late: to open, read, write, list, warm or close; and of whose changes nobody is told
+    /// ([`FileFacts::is_far`](corelane_seam::FileFacts::is_far)). With none, as at the beginning, files are this machine's own.
+    pub fn far_files(&self, delay: Option<Duration>) {
+        self.0.borrow_mut().far_delay = delay.map(nanoseconds);
+    }
+
     /// From now on the disk fails, or is well again: whatever is read, written, listed or to be brought from there ends with EIO, and a send of a file's part brings none of it.
     /// Names are known all the same, so files are opened.
     pub fn break_disk(&self, is_broken: bool) {

@@ -74,6 +74,7 @@ impl World {
             wire: Wire::default(),
             files: Files::new(),
             disk_delay: 0,
+            far_delay: None,
             disk_is_broken: false,
             lanes: Vec::new(),
             peers: Vec::new(),

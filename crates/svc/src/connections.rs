@@ -20,6 +20,8 @@ pub(crate) struct Connections {
     most: u32,
     /// Those of one peer to all services that have no bound of their own for it.
     of_peer_most: u32,
+    /// Descriptors that the lane can have open.
+    descriptors: u64,
     /// Sockets that are being closed without having been a connection.
     turned_away: usize,
     /// The sessions of connections that are being opened, until their services can take them.
@@ -33,12 +35,18 @@ fn half(connections: u32) -> u32 {
 
 impl Connections {
     pub(crate) fn new(most: u32) -> Self {
-        Self { entries: HandleSlab::roomy(), most, of_peer_most: half(most), turned_away: 0, to_be: BTreeMap::new() }
+        let (of_peer_most, descriptors) = (half(most), most.into());
+        Self { entries: HandleSlab::roomy(), most, of_peer_most, descriptors, turned_away: 0, to_be: BTreeMap::new() }
     }
 
     /// So many descriptors can be open: one peer may have a half of what there is room for.
     pub(crate) fn share_descriptors(&mut self, descriptors: u64) {
+        self.descriptors = descriptors;
         self.of_peer_most = half(u32::try_from(descriptors).unwrap_or(u32::MAX).min(self.most));
+    }
+
+    pub(crate) fn descriptors(&self) -> u64 {
+        self.descriptors
     }
 
     pub(crate) fn len(&self) -> usize {

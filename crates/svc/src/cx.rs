@@ -533,6 +533,12 @@ impl<K: Talk> Cx<'_, K> {
         self.table.limits(self.service)
     }
 
+    /// Descriptors that the lane can have open, connections and files together: for services that bound how many files they keep open. With a table that lanes share, all of them
+    /// have so many together.
+    pub fn descriptors_max(&self) -> u64 {
+        self.table.connections.descriptors()
+    }
+
     /// Opens a file, or a directory where `options` say so. [`completed`](crate::StreamService::completed) is called with `token` and either `FileOutcome::Opened`, which gives the
     /// file's length and the time of its last change, or `Failed`. The file closes when its last clone is dropped, wherever that is: in the service, a session, a message,
     /// an operation, or an output.

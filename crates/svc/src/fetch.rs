@@ -1,4 +1,5 @@
-//! Parts of files on their way through a transform, which changes bytes in memory: each is read piece by piece, one piece ahead of what is being sent.
+//! Parts of files that are read before they leave, piece by piece, one piece ahead of what is being sent: those on their way through a transform, which changes bytes in memory, and
+//! those of files that are far, since a send of them would wait for who serves them and hold up the lane.
 //!
 //! ```text
 //! output: [head] [part of a file ............] [tail]      the transform sees [head] alone
@@ -23,7 +24,7 @@ const PIECE_BYTES_LEAST: usize = 4 << 10;
 const SHORT_FILE: Fault = Fault { reason: Reason::Other, number: 61 };
 
 impl Found<'_> {
-    /// Has the next piece of a file read if one is due to the connection's transform.
+    /// Has the next piece of a file read if one is due to the connection's transform, or one that is far to its socket.
     ///
     /// # Errors
     /// The file has no more, or cannot be read, and all before that has left: that ends the connection.
@@ -31,7 +32,9 @@ impl Found<'_> {
         // Without a box there is nothing to be sent.
         let Some(busy) = self.connection.busy.as_ref() else { return Ok(()) };
         let (fetch, has_left) = (busy.fetch, busy.wire.is_empty() && !self.connection.machine.is_sending());
-        let Some(part) = busy.output.file_at_front().cloned() else { return Ok(()) };
+        let is_plain = self.connection.transform.is_none();
+        let part = if is_plain { busy.output.far_at_front() } else { busy.output.file_at_front() };
+        let Some(part) = part.cloned() else { return Ok(()) };
         match fetch {
             Fetch::Idle => self.begin_fetch(kit, requests, part),
             Fetch::Failed(fault) if has_left => return Err(fault),

@@ -15,6 +15,35 @@ pub(crate) enum Fetch {
 }
 
 impl Output {
+    /// Notes a part of a file that was written.
+    pub(crate) fn note_file(&mut self, segment: &Segment) {
+        if let Segment::File(part) = segment {
+            self.has_files = true;
+            self.has_far_files |= part.file.is_far();
+        }
+    }
+
+    /// Whether parts of files are read before they leave through a transform that passes others as they are, or does not.
+    pub(crate) fn are_read(&self, passes_files: bool) -> bool {
+        !passes_files || self.has_far_files
+    }
+
+    /// The part of a file that is to leave next, and is far.
+    pub(crate) fn far_at_front(&self) -> Option<&FilePart> {
+        match self.chain.front() {
+            Some(Segment::File(part)) if self.has_far_files && part.file.is_far() => Some(part),
+            _ => None,
+        }
+    }
+
+    /// Moves what lies ahead of the first part of a far file, or all, to the end of `to`.
+    pub(crate) fn move_near(&mut self, to: &mut Chain) {
+        let is_near = |segment: &&Segment| !matches!(segment, Segment::File(part) if part.file.is_far());
+        let ahead = self.chain.segments().take_while(is_near).map(Segment::len).sum();
+        self.chain.move_to(ahead, to);
+        self.has_far_files = !(self.chain.is_empty() && self.has_no_holes());
+    }
+
     /// The part of a file that is to leave next.
     pub(crate) fn file_at_front(&self) -> Option<&FilePart> {
         match self.chain.front() {

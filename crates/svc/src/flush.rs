@@ -137,15 +137,27 @@ impl Found<'_> {
             Phase::Open | Phase::Closing => {
                 self.seal(kit);
                 self.drop_late_words();
-                if self.connection.transform.is_some()
-                    && let Err(broken) = self.pass_output(kit, requests)
-                {
+                if let Err(broken) = self.make_ready(kit, requests) {
                     return Some(Reach::Breaks(broken));
                 }
                 self.send(kit);
             }
         }
         self.take_steps(kit, others)
+    }
+
+    /// Makes ready what may leave: by the connection's transform, or by reading what lies in a far file.
+    ///
+    /// # Errors
+    /// Nothing leaves any more.
+    fn make_ready(&mut self, kit: &mut Kit, requests: &mut Requests) -> Result<(), Broken> {
+        if self.connection.transform.is_some() {
+            return self.pass_output(kit, requests);
+        }
+        match &self.connection.busy {
+            Some(busy) if busy.output.has_far_files => self.fetch(kit, requests).map_err(Broken::File),
+            _ => Ok(()),
+        }
     }
 
     fn take_steps(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>) -> Option<Reach> {
@@ -248,15 +260,22 @@ impl Found<'_> {
         let Some(busy) = connection.busy.as_mut() else { return };
         // reason: it opens with one.
         let socket = connection.socket.expect("what is open has a socket");
-        let chain = if connection.transform.is_some() { &mut busy.wire } else { &mut busy.output.chain };
-        if connection.machine.is_sending() || chain.is_empty() {
+        let is_plain = connection.transform.is_none();
+        let has_none =
+            if is_plain { busy.output.chain.is_empty() || busy.output.far_at_front().is_some() } else { busy.wire.is_empty() };
+        if connection.machine.is_sending() || has_none {
             return;
         }
         assert!(busy.sending_charged == 0, "what was sent before has left, or is back");
+        let mut chain = desk.chain();
+        match is_plain {
+            true if busy.output.has_far_files => busy.output.move_near(&mut chain),
+            true => std::mem::swap(&mut chain, &mut busy.output.chain),
+            false => std::mem::swap(&mut chain, &mut busy.wire),
+        }
         busy.sending_charged = chain.held().max(1);
         busy.progress_at = kit.now();
         busy.told_drained = false;
-        let chain = std::mem::replace(chain, desk.chain());
         connection.machine.begin_send();
         kit.submit(handle, StreamOp::Send { socket, chain });
     }

@@ -79,6 +79,8 @@ pub struct Output {
     pub(crate) wants_drained: bool,
     /// There may be parts of files in it that are to be read before they leave.
     pub(crate) has_files: bool,
+    /// There may be parts of files in it that are far: each is read before it leaves, whoever else passes files.
+    pub(crate) has_far_files: bool,
     /// The input does not wait for it.
     pub(crate) reads_on: bool,
     next_ticket: u32,
@@ -109,6 +111,7 @@ impl Output {
             was_refused: false,
             wants_drained: false,
             has_files: false,
+            has_far_files: false,
             reads_on: false,
             next_ticket: 0,
             owner: ConnectionId { index: u32::MAX, generation: 0 },
@@ -121,7 +124,8 @@ impl Output {
     pub(crate) fn belong_to(&mut self, owner: ConnectionId) {
         assert!(self.is_idle(), "an output is handed on with something in it");
         assert!(self.reserved == 0 && self.expires == u64::MAX, "nothing is kept, and expires, for nobody");
-        (self.owner, self.was_refused, self.has_files, self.reads_on) = (owner, false, false, false);
+        (self.owner, self.was_refused, self.reads_on) = (owner, false, false);
+        (self.has_files, self.has_far_files) = (false, false);
     }
 
     /// Bytes written and not yet handed to a send, whether or not they wait behind a held answer.
@@ -167,7 +171,7 @@ impl Output {
     /// Appends a segment without copying: a lease, bytes that live as long as the program, a part of a file.
     pub fn push(&mut self, segment: impl Into<Segment>) {
         let segment = segment.into();
-        self.has_files |= matches!(segment, Segment::File(_));
+        self.note_file(&segment);
         self.add(segment.held().max(1));
         self.seal();
         self.tail().push(segment);
@@ -325,7 +329,7 @@ impl Output {
             return false;
         }
         self.charge(answer.held().max(1));
-        self.has_files |= answer.segments().any(|segment| matches!(segment, Segment::File(_)));
+        answer.segments().for_each(|segment| self.note_file(segment));
         if order == Order::Any {
             self.seal();
             self.tail().append(&mut answer);

@@ -179,8 +179,11 @@ impl Found<'_> {
         let Busy { raw, input, output, wire, .. } = &mut *busy;
         // It gets output only if that can leave at once: waiting output stays unchanged.
         let may_write = wire.is_empty() && !connection.machine.is_sending();
-        let mut in_files =
-            if may_write && output.has_files && !transform.passes_files() { output.split_at_file() } else { Chain::new() };
+        let mut in_files = if may_write && output.has_files && output.are_read(transform.passes_files()) {
+            output.split_at_file()
+        } else {
+            Chain::new()
+        };
         let mut passage = Passage {
             received: raw,
             input: &mut input.chain,
@@ -300,7 +303,7 @@ impl Connection {
     /// Where the transform passes parts of files as they are, nobody looks for them.
     fn let_files_pass(&mut self) {
         let Some(busy) = self.busy.as_mut().filter(|busy| busy.output.has_files) else { return };
-        busy.output.has_files = self.transform.as_ref().is_some_and(|transform| !transform.passes_files());
+        busy.output.has_files = self.transform.as_ref().is_some_and(|transform| busy.output.are_read(transform.passes_files()));
     }
 }
 

@@ -181,7 +181,7 @@ impl Requests {
         }
         let outcome = match outcome {
             Outcome::File(FileOutcome::Opened { file, facts }) => {
-                Outcome::File(FileOutcome::Opened { file: file.held(&self.unheld), facts })
+                Outcome::File(FileOutcome::Opened { file: file.held(&self.unheld, facts.is_far), facts })
             }
             outcome => outcome,
         };

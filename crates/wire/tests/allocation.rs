@@ -67,7 +67,8 @@ fn answer(stream: &[u8], memory: &mut [u8]) -> Result<usize, Refusal> {
 
 /// A status that hangs on all that a file service looks at.
 fn chosen(fields: Fields<'_>, path: &[u8]) -> Status {
-    let current = Validators { tag: None, modified: Some(Date::from_unix_seconds(784_111_777)), is_modified_strong: true };
+    let current =
+        Validators { tag: None, modified: Some(Date::from_unix_seconds(784_111_777)), changed: None, is_modified_strong: true };
     let holds = condition(fields, Method::Get, Some(&current)) == Condition::Holds;
     let is_part = matches!(ranges(fields, 10), Ranges::Some(_)) && coding(fields, &[Coding::Gzip]) == Some(Coding::Gzip);
     match () {

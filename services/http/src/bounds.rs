@@ -1,6 +1,8 @@
 //! That docs/http.md has the bounds as they are.
 
-use crate::files::{LISTED_MAX, LISTING_BYTES_MAX, LISTINGS_BYTES_MAX, LOOKUPS_MAX, PATH_BYTES_MAX, SMALL_BYTES, WARMINGS_MAX};
+use crate::files::{
+    LISTED_MAX, LISTING_BYTES_MAX, LISTINGS_BYTES_MAX, LOOKUPS_MAX, OPEN_FILES_MAX, PATH_BYTES_MAX, SMALL_BYTES, WARMINGS_MAX,
+};
 use crate::{ENTRY, Files, HEAD_BYTES_MAX, HttpCounter, SITES_MAX, Settings};
 use corelane::admin::watch::{Counter, ServiceCounter};
 use corelane::service::{LEASE_BYTES_MAX, OwnCounter};
@@ -35,6 +37,7 @@ fn of_http() -> Vec<(&'static str, usize)> {
         ("names that are listed of a directory", LISTED_MAX),
         ("bytes of such a list", LISTING_BYTES_MAX),
         ("bytes of lists that are being sent", LISTINGS_BYTES_MAX),
+        ("large files that are open at once", OPEN_FILES_MAX),
         ("names that are looked up at once", LOOKUPS_MAX),
         ("parts of files that are read ahead at once", WARMINGS_MAX),
         ("bytes of memory for small files", Files::CACHE_BYTES),

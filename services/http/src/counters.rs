@@ -14,7 +14,8 @@ corelane::counters! {
         ContentsRefused "contents_refused" Counter "requests" "Requests refused because their content is badly framed, or at a bound.";
         ContentsUnwanted "contents_unwanted" Counter "requests" "Requests that were answered though their content was not wanted: it was read and dropped, or the connection ended.";
         FilesCold "files_cold" Counter "parts" "Parts of large files that were not in the system's memory: a helper thread read them before they were sent.";
-        AnswersCutShort "answers_cut_short" Counter "answers" "Answers whose content ended before its announced length: the connection was broken off.";
+        OpenFilesMaxHits "open_files_max_hits" Counter "requests" "Requests refused because as many large files are open as may be: each is open once, whoever is sent it.";
+        AnswersCutShort "answers_cut_short" Counter "answers" "Answers whose content ended before its announced length, or whose file became another one while it was sent: the connection was broken off.";
         LogLines "log_lines" Counter "lines" "Lines of the access log.";
         LogLinesDropped "log_lines_dropped" Counter "lines" "Lines of the access log that are not in its file: they found no room on the lane, or could not be written. Of these the lane hears with its next line.";
     }

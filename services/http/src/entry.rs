@@ -2,6 +2,7 @@
 
 use crate::hosts::check_host;
 use crate::{AccessLog, Application, Files, Fixed, HostError, Hosts, Http, LogFormat, SITES_MAX, Settings};
+use corelane::lanes::calls_on_files;
 use corelane::service::entry::choice::{Choice, Flag, Number, OneOf, PathUse, Text};
 use corelane::service::entry::{Asked, Entry, Scheme};
 use corelane::{Lanes, Result};
@@ -111,6 +112,8 @@ fn plain(lanes: Lanes, asked: &Asked) -> Result<Lanes> {
 /// Serves the files of one directory, or of several hosts.
 fn serve_files(lanes: Lanes, asked: &Asked, log: Option<AccessLog>) -> Result<Lanes> {
     let chosen = asked.chosen();
+    let option = if chosen.has(ROOT.name) { ROOT.name } else { SITE.name };
+    calls_on_files().map_err(|why| asked.refuse(option, format!("no file can be served: {why}")))?;
     let root = chosen.text(&ROOT).map(str::to_owned);
     let index = chosen.text(&INDEX).unwrap_or("index.html").to_owned();
     let (lists, bytes) = (chosen.flag(&LISTING), chosen.number(&CACHE_BYTES) as usize);

@@ -17,6 +17,7 @@ mod listings;
 mod lookup;
 mod media;
 mod name;
+mod open_files;
 mod page;
 mod place;
 mod respond;
@@ -37,6 +38,7 @@ use corelane::{Cx, Silent};
 use corelane_wire::http1::{Method, Status};
 use entity::Entity;
 use name::Decoded;
+use open_files::OpenFiles;
 use place::Where;
 use respond::{Response, ResponseKind, Trouble};
 use std::rc::Rc;
@@ -49,6 +51,7 @@ pub(crate) use {
     listings::{LISTING_BYTES_MAX, LISTINGS_BYTES_MAX},
     lookup::{LISTED_MAX, LOOKUPS_MAX, SMALL_BYTES},
     name::PATH_BYTES_MAX,
+    open_files::OPEN_FILES_MAX,
     warming::WARMINGS_MAX,
 };
 
@@ -61,8 +64,8 @@ impl Files {
             for &coding in asked.codings().as_slice() {
                 key::write(&mut self.key, Where::Site, name, coding);
                 match self.finder.cache.get(&self.key, now)? {
-                    Known::File(coded) => return Some(coded.clone()),
-                    Known::Nothing => {}
+                    Known::File(coded) if !coded.is_older_than(plain) => return Some(coded.clone()),
+                    Known::File(_) | Known::Nothing => {}
                 }
             }
         }
@@ -109,6 +112,7 @@ impl Application for Files {
 
     fn started(&mut self, cx: &mut Cx<'_>) {
         self.finder.cache = Cache::new(self.cache_bytes.min(cx.arena().limit() / 4) / self.beside);
+        self.finder.open_files = OpenFiles::new(cx.descriptors_max() / self.beside as u64);
         self.finder.open_roots(cx);
     }
 

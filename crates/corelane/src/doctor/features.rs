@@ -61,6 +61,18 @@ pub(super) fn uring_no_iowait() -> Found {
     has(tried(Probes::default()).uring_no_iowait, "idle lanes show no iowait", "IORING_ENTER_NO_IOWAIT is refused (kernel 6.15)")
 }
 
+pub(super) fn openat2() -> Found {
+    has(
+        tried(Probes::default()).openat2,
+        "names beneath a directory are resolved at once",
+        "openat2 is refused: names beneath a directory are resolved component by component",
+    )
+}
+
+pub(super) fn file_calls() -> Found {
+    Found::tried("files can be opened, read, listed and sent", corelane_drivers::probe_file_calls())
+}
+
 pub(super) fn udp_gro() -> Found {
     has(tried(Probes::default()).udp_gro, "datagrams are received in trains", "UDP_GRO is refused")
 }

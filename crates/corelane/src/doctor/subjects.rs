@@ -261,6 +261,22 @@ pub const SUBJECTS: &[Subject] = &[
         examine: Examine::Machine(features::run_directory),
     },
     Subject {
+        number: 1033,
+        name: "openat2",
+        cost: "a file is opened by a call for each directory on its way",
+        remedy: "let the container's seccomp profile allow openat2, which filters did not know before 2021",
+        command: "grep Seccomp /proc/self/status",
+        examine: Examine::Machine(features::openat2),
+    },
+    Subject {
+        number: 1034,
+        name: "calls on files",
+        cost: "a service of files does not start",
+        remedy: "let the container's seccomp profile allow the call that is named",
+        command: "grep Seccomp /proc/self/status",
+        examine: Examine::Machine(features::file_calls),
+    },
+    Subject {
         number: 1101,
         name: "settings",
         cost: "the program does not start",

@@ -94,6 +94,14 @@ fn ring_is_favoured() -> bool {
     attempt(DriverKind::Uring).is_err() || corelane_drivers::tried(Probes::default()).uring_no_iowait
 }
 
+/// Tries the calls that serving files takes and for which there is no other way; for services that are to refuse at their start what they could not do later.
+///
+/// # Errors
+/// In words, which call the system refuses, and the remedy.
+pub fn calls_on_files() -> Result<(), String> {
+    corelane_drivers::probe_file_calls().map_err(|why| why.to_string())
+}
+
 /// Makes a driver of the kind, on a thread of its own.
 pub(crate) fn attempt(kind: DriverKind) -> Result<(), corelane_drivers::Error> {
     corelane_drivers::apart(move || make(kind))

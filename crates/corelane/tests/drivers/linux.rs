@@ -15,6 +15,7 @@ pub const NO_SEGMENT: u8 = 2;
 pub const NO_PWAIT2: u8 = 4;
 pub const NO_NO_IOWAIT: u8 = 8;
 pub const NO_LONG_TRAINS: u8 = 16;
+pub const NO_OPENAT2: u8 = 32;
 
 /// A kind of driver, which uses the probed features that it has a use for.
 pub trait Kind: Driver + Sized {
@@ -57,6 +58,7 @@ fn probes(off: u8) -> Probes {
         udp_segment_long: off & NO_LONG_TRAINS == 0,
         epoll_pwait2: off & NO_PWAIT2 == 0,
         uring_no_iowait: off & NO_NO_IOWAIT == 0,
+        openat2: off & NO_OPENAT2 == 0,
     }
 }
 

@@ -214,12 +214,12 @@ suite!(on_epoll: crate::linux::LinuxRig<corelane_drivers::EpollDriver, 0>);
 suite!(on_epoll_without_gro: crate::linux::LinuxRig<corelane_drivers::EpollDriver, { crate::linux::NO_GRO }>);
 suite!(on_epoll_without_segment: crate::linux::LinuxRig<corelane_drivers::EpollDriver, { crate::linux::NO_SEGMENT }>);
 suite!(on_epoll_without_long_trains: crate::linux::LinuxRig<corelane_drivers::EpollDriver, { crate::linux::NO_LONG_TRAINS }>);
-suite!(on_epoll_without_pwait2: crate::linux::LinuxRig<corelane_drivers::EpollDriver, { crate::linux::NO_PWAIT2 }>);
+suite!(on_epoll_without_pwait2_and_openat2: crate::linux::LinuxRig<corelane_drivers::EpollDriver, { crate::linux::NO_PWAIT2 | crate::linux::NO_OPENAT2 }>);
 suite!(on_uring: crate::linux::LinuxRig<corelane_drivers::UringDriver, 0>);
 suite!(on_uring_without_gro: crate::linux::LinuxRig<corelane_drivers::UringDriver, { crate::linux::NO_GRO }>);
 suite!(on_uring_without_segment: crate::linux::LinuxRig<corelane_drivers::UringDriver, { crate::linux::NO_SEGMENT }>);
 suite!(on_uring_without_long_trains: crate::linux::LinuxRig<corelane_drivers::UringDriver, { crate::linux::NO_LONG_TRAINS }>);
-suite!(on_uring_without_no_iowait: crate::linux::LinuxRig<corelane_drivers::UringDriver, { crate::linux::NO_NO_IOWAIT }>);
+suite!(on_uring_without_no_iowait_and_openat2: crate::linux::LinuxRig<corelane_drivers::UringDriver, { crate::linux::NO_NO_IOWAIT | crate::linux::NO_OPENAT2 }>);
 suite!(on_sim: crate::sim::SimRig<false>);
 suite!(on_sim_when_late: crate::sim::SimRig<true>);
 

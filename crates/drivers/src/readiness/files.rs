@@ -4,8 +4,11 @@ use super::source::Source;
 use super::state::{Call, Memory, ReadinessDriver};
 use crate::answer::Answer;
 use crate::offload::{Ended, FileCall, LentMemory};
+use crate::opening::OpenFile;
 use crate::warm;
-use corelane_seam::{Completion, Fault, File, FileOp, FileOutcome, Handle, Lease, OffloadResult, OffloadWork, Outcome};
+use corelane_seam::{
+    Completion, Fault, File, FileFacts, FileOp, FileOutcome, Handle, Lease, OffloadResult, OffloadWork, Outcome,
+};
 use std::sync::Arc;
 
 impl<S: Source> ReadinessDriver<S> {
@@ -17,7 +20,8 @@ impl<S: Source> ReadinessDriver<S> {
                     Some(None) => return Some(Outcome::Failed(Fault::CANCELLED)),
                     directory => directory.flatten(),
                 };
-                self.file_call(handle, Memory::None, FileCall::Open { beneath, path, options })
+                let has_openat2 = self.probes.openat2;
+                self.file_call(handle, Memory::None, FileCall::Open { beneath, path, options, has_openat2 })
             }
             FileOp::Read { file, offset, lease, until } => self.read(handle, file, offset, lease, until),
             FileOp::Write { file, offset, bytes } => {
@@ -32,8 +36,8 @@ impl<S: Source> ReadinessDriver<S> {
             }
             FileOp::Warm { file, offset, length } => {
                 let Some(file) = self.file(&file) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
-                if let Some(bytes) = warm::resident(&file, offset, length) {
-                    return Some(Outcome::File(FileOutcome::Warm { bytes, was_cold: false }));
+                if let Some((bytes, facts)) = warm::resident(&file, offset, length) {
+                    return Some(Outcome::File(warm(bytes, false, &facts)));
                 }
                 self.file_call(handle, Memory::None, FileCall::Warm { file, offset, length })
             }
@@ -65,7 +69,7 @@ impl<S: Source> ReadinessDriver<S> {
         self.file_call(handle, Memory::Read(lease), FileCall::Read { file, offset, memory })
     }
 
-    pub(super) fn file(&self, file: &File) -> Option<Arc<std::fs::File>> {
+    pub(super) fn file(&self, file: &File) -> Option<Arc<OpenFile>> {
         self.files.get(file.into()).cloned()
     }
 
@@ -111,7 +115,7 @@ impl<S: Source> ReadinessDriver<S> {
                 Outcome::File(FileOutcome::Written { bytes })
             }
             (Memory::None, Answer::Moved { .. }) => unreachable!("bytes move from or to memory"),
-            (_, Answer::Warm { bytes }) => Outcome::File(FileOutcome::Warm { bytes, was_cold: true }),
+            (_, Answer::Warm { bytes, facts }) => Outcome::File(warm(bytes, true, &facts)),
             (_, Answer::Listed { names, is_whole }) => Outcome::File(FileOutcome::Listed { names, is_whole }),
             (_, Answer::Done) => Outcome::File(FileOutcome::Done),
             (_, Answer::Returned(value)) => Outcome::Offloaded(OffloadResult(value)),
@@ -120,4 +124,8 @@ impl<S: Source> ReadinessDriver<S> {
             }
         }
     }
+}
+
+fn warm(bytes: u64, was_cold: bool, facts: &FileFacts) -> FileOutcome {
+    FileOutcome::Warm { bytes, was_cold, length: facts.length, modified: facts.modified }
 }

@@ -9,6 +9,7 @@ use crate::bell::EventBell;
 use crate::datagrams::{DatagramCalls, Departure};
 use crate::errors::Error;
 use crate::offload::{Ended, Helpers};
+use crate::opening::OpenFile;
 use crate::probes::Probes;
 use corelane_os::sockets;
 use corelane_seam::slab::{Key, Slab};
@@ -90,7 +91,7 @@ pub struct ReadinessDriver<S: Source> {
     /// Listeners that lanes share, to be armed with the next collect.
     pub(super) to_arm: Vec<Key>,
     pub(super) datagram_calls: Option<Box<DatagramCalls>>,
-    pub(super) files: Slab<Arc<std::fs::File>>,
+    pub(super) files: Slab<Arc<OpenFile>>,
     pub(super) watches: Watches,
     pub(super) ports: Ports,
     pub(super) helpers: Helpers,

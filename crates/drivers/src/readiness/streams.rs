@@ -195,7 +195,7 @@ impl<S: Source> ReadinessDriver<S> {
         let asked = chain.len();
         let files = &self.files;
         let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
-        let sent = stream::send(socket, chain, |file| files.get(file.into()).map(|file| file.as_fd()));
+        let sent = stream::send(socket, chain, |file| files.get(file.into()).map(|open| open.file.as_fd()));
         assert!(sent.bytes + chain.len() == asked, "no byte is lost or sent twice");
         self.counters.calls_work += sent.calls;
         (sent.bytes > 0 || sent.fault.is_some()).then_some((sent.bytes, sent.fault))

@@ -32,6 +32,9 @@ impl<S: Source> ReadinessDriver<S> {
 
     fn begin_watch(&mut self, directory: &File) -> Result<i32, Fault> {
         let directory = self.file(directory).ok_or(Fault::CANCELLED)?;
+        if directory.is_far {
+            return Err(Fault::of(Reason::Unsupported));
+        }
         if self.watches.len() >= self.tuning.watches_max {
             return Err(Fault::of(Reason::Busy));
         }
@@ -41,7 +44,7 @@ impl<S: Source> ReadinessDriver<S> {
         };
         self.watches.notices = Some(notices);
         self.counters.calls_work += 1;
-        watches::watch(self.endpoints.at(notices.index).descriptor.as_fd(), directory.as_fd())
+        watches::watch(self.endpoints.at(notices.index).descriptor.as_fd(), directory.file.as_fd())
     }
 
     /// Tells what was told.

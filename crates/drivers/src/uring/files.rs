@@ -1,25 +1,21 @@
-//! File operations that the kernel carries out itself, on threads of its own where it has to.
+//! Operations on local files that the kernel carries out itself, on threads of its own where it has to. Those on files that are far, and all that open one, go to helpers: the kernel would
+//! open what it knows the name of at once, on the lane's thread, however long that takes.
 
 use super::ring::Ring;
 use crate::answer::Answer;
 use crate::offload::FileCall;
-use crate::opening::{self, How};
+use crate::opening::OpenFile;
 use corelane_os::errno;
-use corelane_seam::{Fault, OpenOptions};
-use io_uring::{opcode, squeue, types};
+use corelane_seam::Fault;
+use io_uring::{opcode, types};
 use std::collections::BTreeMap;
-use std::ffi::CString;
-use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::sync::Arc;
 
 /// An operation under way, with what the kernel uses meanwhile. Its lease or bytes stay with whoever asked.
 enum Operation {
-    Open { options: OpenOptions, _kept: (Option<Arc<File>>, CString, Box<types::OpenHow>) },
-    Move(#[expect(dead_code, reason = "kept, not used")] Arc<File>),
-    Sync(#[expect(dead_code, reason = "kept, not used")] Arc<File>),
+    Move(#[expect(dead_code, reason = "kept, not used")] Arc<OpenFile>),
+    Sync(#[expect(dead_code, reason = "kept, not used")] Arc<OpenFile>),
     Close,
 }
 
@@ -33,10 +29,9 @@ impl Files {
     /// Begins an operation; its completion shall carry `data`. Returns the answer at once where no kernel is needed.
     ///
     /// # Errors
-    /// `EINVAL` for a path or an offset that no file can have.
+    /// `EINVAL` for an offset that no file can have.
     pub(super) fn begin(&mut self, ring: &mut Ring, token: u32, data: u64, call: FileCall) -> Result<Option<Answer>, Fault> {
         let (entry, operation) = match call {
-            FileCall::Open { beneath, path, options } => open(beneath, path, options)?,
             FileCall::Read { file, offset, memory } => {
                 let (start, bytes) = memory.parts();
                 let read = opcode::Read::new(descriptor(&file), start, bytes as u32).offset(checked(offset)?).build();
@@ -48,14 +43,14 @@ impl Files {
                 (write, Operation::Move(file))
             }
             FileCall::Sync { file } => (opcode::Fsync::new(descriptor(&file)).build(), Operation::Sync(file)),
-            FileCall::List { .. } | FileCall::Warm { .. } => unreachable!("helpers do that"),
+            FileCall::Open { .. } | FileCall::List { .. } | FileCall::Warm { .. } => unreachable!("helpers do that"),
             FileCall::Close { file } => match Arc::try_unwrap(file) {
-                Ok(file) => (opcode::Close::new(types::Fd(file.into_raw_fd())).build(), Operation::Close),
-                // The last operation that is under way on it closes it.
+                Ok(open) => (opcode::Close::new(types::Fd(open.file.into_raw_fd())).build(), Operation::Close),
+                // The last operation that is under way on it closes it, which for a local file waits for nobody.
                 Err(_) => return Ok(Some(Answer::Done)),
             },
         };
-        // SAFETY: the path stays in `operation`; that of a read or write stays as whoever lent it promised.
+        // SAFETY: the memory of a read or write stays as whoever lent it promised.
         unsafe { ring.push(entry.user_data(data)) };
         let other = self.operations.insert(token, operation);
         assert!(other.is_none(), "a token names one operation");
@@ -66,9 +61,6 @@ impl Files {
     pub(super) fn end(&mut self, token: u32, result: i32) -> Answer {
         let operation = self.operations.remove(&token);
         assert!(operation.is_some(), "an operation ends once");
-        if let Some(Operation::Open { options, .. }) = operation {
-            return open_answer(result, options);
-        }
         if result < 0 {
             return Answer::Failed(errno::fault(-result));
         }
@@ -88,27 +80,8 @@ fn checked(offset: u64) -> Result<u64, Fault> {
     i64::try_from(offset).map(|_| offset).map_err(|_| errno::fault(libc::EINVAL))
 }
 
-fn descriptor(file: &Arc<File>) -> types::Fd {
-    types::Fd(file.as_raw_fd())
-}
-
-fn open(beneath: Option<Arc<File>>, path: PathBuf, options: OpenOptions) -> Result<(squeue::Entry, Operation), Fault> {
-    let path = CString::new(path.into_os_string().into_vec()).map_err(|_| errno::fault(libc::EINVAL))?;
-    let How { flags, mode, resolve } = opening::how(options, beneath.is_some()).map_err(errno::fault_of)?;
-    let how = types::OpenHow::new().flags(flags.bits().into()).mode(mode.bits().into()).resolve(resolve.bits());
-    let how = Box::new(how);
-    let start = types::Fd(opening::start(beneath.as_deref()).as_raw_fd());
-    let entry = opcode::OpenAt2::new(start, path.as_ptr(), &raw const *how).build();
-    Ok((entry, Operation::Open { options, _kept: (beneath, path, how) }))
-}
-
-fn open_answer(result: i32, options: OpenOptions) -> Answer {
-    if result < 0 {
-        return Answer::Failed(opening::fault(-result));
-    }
-    // SAFETY: the operation has just made this descriptor, and nobody else knows it.
-    let file = unsafe { File::from_raw_fd(result) };
-    opening::opened(file, options).unwrap_or_else(|error| Answer::Failed(errno::fault(errno::of(&error))))
+fn descriptor(open: &Arc<OpenFile>) -> types::Fd {
+    types::Fd(open.file.as_raw_fd())
 }
 
 #[cfg(test)]
@@ -119,7 +92,5 @@ mod tests {
     fn what_no_file_can_have_is_refused() {
         assert_eq!(checked(u64::MAX), Err(errno::fault(libc::EINVAL)));
         assert_eq!(checked(1 << 62), Ok(1 << 62));
-        assert!(open(None, "a\0b".into(), OpenOptions::new().read(true)).is_err());
-        assert!(open(None, "a".into(), OpenOptions::new()).is_err());
     }
 }

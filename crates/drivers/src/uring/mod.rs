@@ -60,7 +60,7 @@ impl UringDriver {
 /// Tries what is allowed of this driver; returns what works.
 pub(crate) fn tried(probes: Probes) -> Probes {
     let uring_no_iowait = probes.uring_no_iowait && apart(ring::no_iowait).is_ok();
-    Probes { uring_no_iowait, epoll_pwait2: false, ..probes.with_datagrams_tried() }
+    Probes { uring_no_iowait, epoll_pwait2: false, ..probes.with_common_tried() }
 }
 
 /// Tries whether this system lets a driver use io_uring: has a ring report that a descriptor is readable.
@@ -266,8 +266,7 @@ impl Source for Uring {
     }
 
     fn begin_file(&mut self, token: u32, call: FileCall, helpers: &mut Helpers) -> Result<(), Fault> {
-        // The ring has no operation for them.
-        if matches!(call, FileCall::List { .. } | FileCall::Warm { .. }) {
+        if call.may_hold_up() || matches!(call, FileCall::Open { .. } | FileCall::List { .. } | FileCall::Warm { .. }) {
             return helpers.file(token, call);
         }
         let data = u64::from(token) << 32 | FILE;
@@ -305,6 +304,7 @@ impl Source for Uring {
 mod tests {
     use super::*;
     use crate::offload::LentMemory;
+    use crate::opening::OpenFile;
     use corelane_seam::slab::Key;
     use std::collections::BTreeSet;
     use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
@@ -410,7 +410,7 @@ mod tests {
         let mut memory = [0; 4096];
         // SAFETY: the memory stays until the source has ended.
         let lent = unsafe { LentMemory::to_write(&mut memory) };
-        let file = Arc::new(std::fs::File::from(OwnedFd::from(read)));
+        let file = Arc::new(OpenFile { file: OwnedFd::from(read).into(), is_far: false });
         let mut helpers = Helpers::new(EventBell::shared().unwrap(), 1, 2);
         let mut source = Uring::new(false, 2).unwrap();
         source.begin_file(1, FileCall::Read { file, offset: 0, memory: lent }, &mut helpers).unwrap();

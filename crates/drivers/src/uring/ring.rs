@@ -19,12 +19,11 @@ const SUBMISSIONS: u32 = 128;
 pub(super) const COMPLETIONS: u32 = 8192;
 
 /// What a ring is asked for, and nothing else ever: filters of system calls do not see what a ring does.
-const OPERATIONS: [u8; 8] = [
+const OPERATIONS: [u8; 7] = [
     opcode::AsyncCancel::CODE,
     opcode::Close::CODE,
     opcode::Fsync::CODE,
     opcode::Nop::CODE,
-    opcode::OpenAt2::CODE,
     opcode::PollAdd::CODE,
     opcode::Read::CODE,
     opcode::Write::CODE,

@@ -91,7 +91,7 @@ pub enum FileOp {
         file: File,
     },
     /// Bring bytes of a file where a send of them does not wait for the disk (the page cache): [`FileOutcome::Warm`]. It ends at once if they are there; else somebody else
-    /// than the lane waits for the disk.
+    /// than the lane waits for the disk. Of a file that [is far](FileFacts::is_far) nothing is brought, for nothing of it stays: what it is by now is told.
     Warm {
         /// An open file.
         file: File,
@@ -154,6 +154,8 @@ pub struct FileFacts {
     pub device: u64,
     /// How many names it has there (`st_nlink`): through any of them it may change. 1 unless it was told.
     pub names: u32,
+    /// Whether any call on it may wait for others than this system and its disks: for a program (FUSE) or another machine (NFS). False unless it was told.
+    pub is_far: bool,
 }
 
 /// A name in a directory. Names stand in the order of their bytes, those that begin with a dot behind all others.
@@ -182,7 +184,16 @@ impl PartialOrd for FileName {
 impl FileFacts {
     /// Those of a regular file.
     pub const fn of_file(length: u64, modified: Duration) -> Self {
-        Self { kind: FileKind::Regular, length, modified, changed: nanoseconds_of(modified), number: 0, device: 0, names: 1 }
+        Self {
+            kind: FileKind::Regular,
+            length,
+            modified,
+            changed: nanoseconds_of(modified),
+            number: 0,
+            device: 0,
+            names: 1,
+            is_far: false,
+        }
     }
 
     /// When its content, its names, its rights or [`modified`](Self::modified) last changed, as the system says (`ctime` of inode(7)): time since 1970 began, UTC; zero if it
@@ -209,6 +220,11 @@ impl FileFacts {
     /// The same, with how many names it has.
     pub const fn named(self, names: u32) -> Self {
         Self { names, ..self }
+    }
+
+    /// The same, on a file system that others serve or not.
+    pub const fn far(self, is_far: bool) -> Self {
+        Self { is_far, ..self }
     }
 
     /// Whether these are of the same file or directory, in whatever state.
@@ -252,6 +268,10 @@ pub enum FileOutcome {
         bytes: u64,
         /// Whether the disk was waited for.
         was_cold: bool,
+        /// Bytes that the file had by then.
+        length: u64,
+        /// When its content had last changed by then, as [`FileFacts::modified`] says.
+        modified: Duration,
     },
     /// What a directory holds, in the order of [`FileName`], without itself and the one above it.
     Listed {

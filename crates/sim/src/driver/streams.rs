@@ -227,6 +227,7 @@ impl State {
         }
         let mut sent = Chain::new();
         chain.move_to(most, &mut sent);
+        self.blame_sends_of_far_files(lane, &sent);
         let meant = self.gather(lane, sent.segments());
         let fault = (meant.len() < most).then_some(SHORT_FILE);
         let mut rest = sent.clone();
@@ -256,6 +257,17 @@ impl State {
         }
         rest.push_front(&b"R"[..]);
         meant.len() - 1
+    }
+
+    /// A send of a file that is far waits on the lane's thread for who serves that.
+    fn blame_sends_of_far_files(&mut self, lane: usize, sent: &Chain) {
+        let is_far = |segment: &Segment| match segment {
+            Segment::File(part) => self.lanes[lane].files.get((&part.file).into()).is_some_and(|open| open.is_far),
+            _ => false,
+        };
+        if sent.segments().any(is_far) {
+            self.ledger.blame(Violation::FarFileSent { lane });
+        }
     }
 
     /// The bytes of segments, up to the first that a file does not have.

@@ -7,7 +7,7 @@ use crate::lane::{FileWork, OpenFile};
 use crate::paths::NOT_A_DIRECTORY;
 use crate::state::{Event, State};
 use corelane_seam::{
-    Fault, File, FileOp, FileOutcome, Interest, Lease, OffloadResult, OffloadWork, OpenOptions, Outcome, Reason,
+    Fault, File, FileFacts, FileOp, FileOutcome, Interest, Lease, OffloadResult, OffloadWork, OpenOptions, Outcome, Reason,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -37,9 +37,12 @@ impl State {
             (FileOp::Open { path, options, .. }, Some(OpenFile { content, .. })) => {
                 FileWork::Open { beneath: Some(content), path, options }
             }
-            (FileOp::Close { file }, _) => {
+            (FileOp::Close { file }, Some(OpenFile { is_far, .. })) => {
                 self.close_file(lane, &file);
-                return self.complete(lane, asked, None, FileOutcome::Done.into());
+                if !is_far {
+                    return self.complete(lane, asked, None, FileOutcome::Done.into());
+                }
+                FileWork::Close
             }
             (FileOp::Read { offset, lease, until, .. }, Some(OpenFile { content, read: true, .. })) => {
                 FileWork::Read { content, offset, lease, until }
@@ -51,6 +54,9 @@ impl State {
             (FileOp::Warm { offset, length, .. }, Some(OpenFile { content, read: true, .. })) => {
                 return self.warm(lane, asked, content, (offset, length));
             }
+            (FileOp::Watch { .. }, Some(OpenFile { is_far: true, .. })) => {
+                return self.complete(lane, asked, None, Outcome::Failed(Fault::of(Reason::Unsupported)));
+            }
             (FileOp::Watch { .. }, Some(OpenFile { content, .. })) if self.files.is_directory(content) => {
                 return self.watch(lane, asked, content);
             }
@@ -58,14 +64,14 @@ impl State {
             (FileOp::List { most, .. }, Some(OpenFile { content, .. })) => FileWork::List { content, most },
             (op, _) => return self.complete(lane, asked, None, refused(op, BAD_DESCRIPTOR)),
         };
-        let delay = self.random.delay();
+        let delay = self.random.delay() + self.far_delay.unwrap_or(0);
         self.clock.after(delay, Event::File { lane, asked, work });
     }
 
     /// Work on a file ends.
     pub(crate) fn work_on_file(&mut self, lane: usize, asked: Asked, work: FileWork) {
-        let needs_disk = !matches!(work, FileWork::Open { .. });
-        let fails = self.strikes(FaultKind::FileError) || self.disk_is_broken && needs_disk;
+        let needs_disk = !matches!(work, FileWork::Open { .. } | FileWork::Close);
+        let fails = !matches!(work, FileWork::Close) && self.strikes(FaultKind::FileError) || self.disk_is_broken && needs_disk;
         let outcome = match work {
             FileWork::Read { lease, .. } if fails => Outcome::File(FileOutcome::Filled { lease, fault: Some(DISK) }),
             _ if fails => Outcome::Failed(DISK),
@@ -77,10 +83,11 @@ impl State {
                 Ok(()) => Outcome::File(FileOutcome::Written { bytes: bytes.len() }),
                 Err(fault) => Outcome::Failed(fault),
             },
-            FileWork::Sync => Outcome::File(FileOutcome::Done),
+            FileWork::Sync | FileWork::Close => Outcome::File(FileOutcome::Done),
             FileWork::Warm { content, offset, length, was_cold } => {
                 let bytes = self.files.slice(content, offset, length).len() as u64;
-                Outcome::File(FileOutcome::Warm { bytes, was_cold })
+                let FileFacts { length, modified, .. } = self.files.facts(content);
+                Outcome::File(FileOutcome::Warm { bytes, was_cold, length, modified })
             }
             FileWork::List { content, most } => self.files.list(content, most).map_or_else(Outcome::Failed, Outcome::File),
         };
@@ -90,10 +97,11 @@ impl State {
 
     /// All is warm as long as the disk is not slow.
     fn warm(&mut self, lane: usize, asked: Asked, content: usize, (offset, length): (u64, u64)) {
-        let was_cold = self.disk_delay > 0;
+        let delay = self.far_delay.unwrap_or(self.disk_delay);
+        let was_cold = delay > 0;
         let work = FileWork::Warm { content, offset, length, was_cold };
         match was_cold {
-            true => self.clock.after(self.disk_delay, Event::File { lane, asked, work }),
+            true => self.clock.after(delay, Event::File { lane, asked, work }),
             false => self.work_on_file(lane, asked, work),
         }
     }
@@ -105,10 +113,11 @@ impl State {
         let descriptor = self.open_descriptor(lane);
         self.with_descriptor(lane, descriptor, |state, descriptor| {
             let content = state.files.open(state.clock.now(), beneath, &path, options)?;
-            let open = OpenFile { content, read: options.read, write: options.write, descriptor };
+            let is_far = state.far_delay.is_some();
+            let open = OpenFile { content, read: options.read, write: options.write, is_far, descriptor };
             Ok(Outcome::File(FileOutcome::Opened {
                 file: state.lanes[lane].files.insert(open).into(),
-                facts: state.files.facts(content),
+                facts: state.files.facts(content).far(is_far),
             }))
         })
     }

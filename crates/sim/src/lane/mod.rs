@@ -107,6 +107,7 @@ pub(crate) enum FileWork {
         bytes: Shared,
     },
     Sync,
+    Close,
     Warm {
         content: usize,
         offset: u64,
@@ -133,6 +134,8 @@ pub(crate) struct OpenFile {
     pub(crate) content: usize,
     pub(crate) read: bool,
     pub(crate) write: bool,
+    /// Somebody else serves it, and answers when he likes.
+    pub(crate) is_far: bool,
     /// Its number in the lane's descriptor table.
     pub(crate) descriptor: i32,
 }

@@ -139,6 +139,8 @@ pub(crate) struct State {
     pub(crate) files: Files,
     /// How long the disk takes, in nanoseconds; 0 if nothing has to come from there.
     pub(crate) disk_delay: u64,
+    /// How long each call on a file takes where somebody else serves them, in nanoseconds.
+    pub(crate) far_delay: Option<u64>,
     /// Nothing is read from the disk, and nothing written.
     pub(crate) disk_is_broken: bool,
     pub(crate) lanes: Vec<Lane>,

@@ -9,6 +9,8 @@ pub struct Validators<'a> {
     pub tag: Option<Tag<'a>>,
     /// When it was last changed.
     pub modified: Option<Date>,
+    /// When it came to be what it is, where that is known and later than `modified` may say: who puts an older state in its place puts that state's date there as well.
+    pub changed: Option<Date>,
     /// Whether that date is a strong validator: it lies far enough back that no second change can bear the same (section 8.8.2.2).
     pub is_modified_strong: bool,
 }
@@ -24,15 +26,24 @@ pub enum Condition {
     Failed,
 }
 
+impl Validators<'_> {
+    /// Whether it is what it was at that time; none where that cannot be said. The date that was told of it names it, whenever it came to be; any other date counts for
+    /// what had come to be by then.
+    fn is_unmodified_since(&self, asked: Date) -> Option<bool> {
+        let modified = self.modified?;
+        Some(modified == asked || modified < asked && self.changed.is_none_or(|changed| changed <= asked))
+    }
+}
+
 /// Evaluates the conditions of a request in their order (section 13.2.2), but for [`range_applies`]. `current`: what is there now; none if nothing is. To be
 /// asked where the request without conditions would be answered with 2xx (section 13.2.1).
 pub fn condition(fields: Fields<'_>, method: Method<'_>, current: Option<&Validators<'_>>) -> Condition {
     let reads = matches!(method, Method::Get | Method::Head);
     let tag = current.and_then(|current| current.tag);
-    let modified = current.and_then(|current| current.modified);
     let holds = match Asked::of(fields, "if-match") {
         Asked::Nothing => {
-            fields.once("if-unmodified-since").and_then(Date::parse).zip(modified).is_none_or(|(asked, is)| is <= asked)
+            let asked = fields.once("if-unmodified-since").and_then(Date::parse);
+            asked.zip(current).and_then(|(asked, current)| current.is_unmodified_since(asked)).unwrap_or(true)
         }
         asked => asked.names(fields, "if-match", current.is_some(), |one| tag.is_some_and(|tag| tag.is_strongly(one))),
     };
@@ -41,7 +52,8 @@ pub fn condition(fields: Fields<'_>, method: Method<'_>, current: Option<&Valida
     }
     let changed = match Asked::of(fields, "if-none-match") {
         Asked::Nothing if reads => {
-            fields.once("if-modified-since").and_then(Date::parse).zip(modified).is_none_or(|(asked, is)| is > asked)
+            let asked = fields.once("if-modified-since").and_then(Date::parse);
+            !asked.zip(current).and_then(|(asked, current)| current.is_unmodified_since(asked)).unwrap_or(false)
         }
         Asked::Nothing => true,
         asked => !asked.names(fields, "if-none-match", current.is_some(), |one| tag.is_some_and(|tag| tag.is_weakly(one))),
@@ -92,7 +104,7 @@ impl Asked {
         match self {
             Self::Nothing => false,
             Self::Anything => exists,
-            Self::Tags => fields.list(name).filter_map(Tag::parse).any(is),
+            Self::Tags => fields.tags(name).filter_map(Tag::parse).any(is),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Field lines (RFC 9110 section 5, RFC 9112 section 5).
 
 use super::Refusal;
-use super::list::elements;
+use super::list::{elements, tags};
 use httparse::{EMPTY_HEADER, Error, Header, Status, parse_headers};
 use std::mem::MaybeUninit;
 
@@ -58,6 +58,11 @@ impl<'a> Fields<'a> {
     /// The elements of a list field, which may have come in several lines (RFC 9110 section 5.3).
     pub fn list<'n>(self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         self.all(name).flat_map(elements)
+    }
+
+    /// The entity tags of a field that lists some (RFC 9110 section 8.8.3), as they stand there.
+    pub fn tags<'n>(self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+        self.all(name).flat_map(tags)
     }
 
     /// The value of a field that may come once: none where it is missing or came in several lines.

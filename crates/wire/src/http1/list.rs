@@ -4,9 +4,18 @@ use super::token::trim;
 
 /// The elements of a comma-separated list, trimmed. Empty ones are passed over; commas in quoted strings divide nothing.
 pub(super) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    divided(value, true)
+}
+
+/// The same of a list of entity tags, which are no quoted strings: a backslash in one stands for itself (RFC 9110 section 8.8.3).
+pub(super) fn tags(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    divided(value, false)
+}
+
+fn divided(value: &[u8], escapes: bool) -> impl Iterator<Item = &[u8]> {
     let mut rest = value;
     let next = move || {
-        let (element, after) = split(rest)?;
+        let (element, after) = split(rest, escapes)?;
         rest = after;
         Some(trim(element))
     };
@@ -14,7 +23,7 @@ pub(super) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The bytes up to the first comma outside of quotes, and those behind; none of nothing.
-fn split(list: &[u8]) -> Option<(&[u8], &[u8])> {
+fn split(list: &[u8], escapes: bool) -> Option<(&[u8], &[u8])> {
     if list.is_empty() {
         return None;
     }
@@ -22,7 +31,7 @@ fn split(list: &[u8]) -> Option<(&[u8], &[u8])> {
     let ends = |byte: &u8| {
         let escaped = std::mem::replace(&mut is_escaped, false);
         match *byte {
-            b'\\' if is_quoted && !escaped => is_escaped = true,
+            b'\\' if escapes && is_quoted && !escaped => is_escaped = true,
             b'"' if !escaped => is_quoted = !is_quoted,
             b',' => return !is_quoted,
             _ => {}
@@ -74,6 +83,12 @@ mod tests {
         assert_eq!(all(r#""a,\",b", c"#), [&br#""a,\",b""#[..], b"c"]);
         assert_eq!(all(r#""a\\", b"#), [&br#""a\\""#[..], b"b"], "a backslash stands for itself behind another");
         assert!(all("").is_empty() && all(" , ").is_empty());
+    }
+
+    #[test]
+    fn a_backslash_in_a_tag_stands_for_itself() {
+        let all: Vec<_> = tags(br#""a\", W/"b,\", "c""#).collect();
+        assert_eq!(all, [&br#""a\""#[..], br#"W/"b,\""#, br#""c""#]);
     }
 
     #[test]

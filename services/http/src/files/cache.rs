@@ -9,7 +9,7 @@ use super::entity::Entity;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hasher};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// Bytes counted for an entry, beside its name and its content.
 const ENTRY_BYTES: usize = 256;
@@ -25,6 +25,13 @@ pub(super) enum Known {
     File(Rc<Entity>),
     /// Nothing lies there: kept only for what would lie beside a file.
     Nothing,
+}
+
+impl Known {
+    /// Whether it was found to be another one since.
+    fn is_outdated(&self) -> bool {
+        if let Self::File(entity) = self { entity.is_outdated() } else { false }
+    }
 }
 
 /// When something was last seen to be so, and for how long that is taken for true.
@@ -109,7 +116,7 @@ impl Cache {
 
     /// What is known of `key`, if that is taken for true at `now`; this is a use.
     pub fn get(&self, key: &[u8], now: u64) -> Option<&Known> {
-        let entry = self.entries.get(key).filter(|entry| entry.seen.holds(now))?;
+        let entry = self.entries.get(key).filter(|entry| entry.seen.holds(now) && !entry.known.is_outdated())?;
         entry.uses.set((entry.uses.get() + 1).min(USES_MAX));
         Some(&entry.known)
     }
@@ -117,6 +124,11 @@ impl Cache {
     /// What was known of `key`, however long ago.
     pub fn peek(&self, key: &[u8]) -> Option<&Known> {
         self.entries.get(key).map(|entry| &entry.known)
+    }
+
+    /// Whether it has this file under `key`.
+    pub fn has(&self, key: &[u8], entity: &Weak<Entity>) -> bool {
+        matches!(self.peek(key), Some(Known::File(known)) if std::ptr::eq(Rc::as_ptr(known), entity.as_ptr()))
     }
 
     /// Notes what was seen; it may be too large to be kept.

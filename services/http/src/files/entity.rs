@@ -1,16 +1,20 @@
 //! What is sent of a file: its content, and the field lines about it, put together once.
 
 use super::media::{is_compressible, media};
-use corelane::service::{File, FileFacts, Shared};
+use super::open_files::OpenFile;
+use corelane::service::{FileFacts, Shared};
 use corelane_wire::http1::{Coding, Date, Tag, Validators};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
+use twox_hash::XxHash3_128;
 
 /// Where the bytes of a file are.
 pub(super) enum Content {
     /// In the lane's memory.
     Memory(Shared),
     /// In the file.
-    File(File),
+    File(Rc<OpenFile>),
     /// It has none.
     Empty,
 }
@@ -25,7 +29,13 @@ pub(super) struct Entity {
     pub has_codings: bool,
     /// What stands between the quotes of its tag.
     tag: String,
+    /// Other bytes may have the same tag.
+    is_weak: bool,
     modified: Option<Date>,
+    /// The second behind that in which the system last saw it change.
+    changed: Date,
+    /// The file was found to be another one since.
+    is_outdated: Cell<bool>,
     /// Time since 1970 when it was opened.
     opened: Duration,
     /// Field lines, with their line ends; those of 304 (Not Modified) first, and Content-Type last.
@@ -39,11 +49,14 @@ impl Entity {
     pub fn new(name: &str, coding: Coding, facts: FileFacts, content: Content, now: Duration) -> Self {
         let media = media(name);
         let has_codings = is_compressible(&media);
-        let tag = tag(&facts);
+        let (tag, is_weak) = tag(coding, &facts, &content, now);
         // One that lies ahead would keep clients from asking again (RFC 9110 section 8.8.2.1).
         let seconds = facts.modified.min(now).as_secs();
-        let modified = (seconds > 0).then(|| Date::from_unix_seconds(seconds.try_into().unwrap_or(i64::MAX)));
-        let mut lines = format!("ETag: \"{tag}\"\r\n").into_bytes();
+        let date = |seconds: u64| Date::from_unix_seconds(seconds.try_into().unwrap_or(i64::MAX));
+        let modified = (seconds > 0).then(|| date(seconds));
+        let changed = date(facts.changed().as_secs() + 1);
+        let weak = if is_weak { "W/" } else { "" };
+        let mut lines = format!("ETag: {weak}\"{tag}\"\r\n").into_bytes();
         if let Some(modified) = modified {
             push(&mut lines, "Last-Modified", &modified.text());
         }
@@ -57,7 +70,21 @@ impl Entity {
         }
         let lines_without_type = lines.len();
         push(&mut lines, "Content-Type", media.as_bytes());
-        Self { facts, content, media, has_codings, tag, modified, opened: now, lines, lines_of_304, lines_without_type }
+        Self {
+            facts,
+            content,
+            media,
+            has_codings,
+            tag,
+            is_weak,
+            modified,
+            changed,
+            is_outdated: Cell::new(false),
+            opened: now,
+            lines,
+            lines_of_304,
+            lines_without_type,
+        }
     }
 
     /// Bytes of its content.
@@ -82,9 +109,35 @@ impl Entity {
 
     /// What tells it from other states of the file. `now`: since 1970.
     pub fn validators(&self, now: Duration) -> Validators<'_> {
-        let is_modified_strong = self.facts.modified + STRONG_AGE < now;
-        let tag = Some(Tag { is_weak: false, opaque: self.tag.as_bytes() });
-        Validators { tag, modified: self.modified, is_modified_strong }
+        let is_modified_strong = self.facts.modified.max(self.facts.changed()) + STRONG_AGE < now;
+        let tag = Some(Tag { is_weak: self.is_weak, opaque: self.tag.as_bytes() });
+        Validators { tag, modified: self.modified, changed: Some(self.changed), is_modified_strong }
+    }
+
+    /// Whether what is sent of it next may go out under its tag, if the file has so many bytes and this date now: a weak one promises no state. Where it may not, this is outdated from now on.
+    pub fn keeps_its_word(&self, length: u64, modified: Duration) -> bool {
+        let is_same = (length, modified) == (self.facts.length, self.facts.modified);
+        self.is_outdated.set(self.is_outdated.get() || !is_same);
+        is_same || self.is_weak
+    }
+
+    /// Its file as it is open, if `facts` are of the same one, in whatever state.
+    pub fn open_file(&self, facts: &FileFacts) -> Option<Rc<OpenFile>> {
+        match &self.content {
+            Content::File(open) if self.facts.are_of(facts) => Some(open.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether the file was found to be another one since.
+    pub fn is_outdated(&self) -> bool {
+        self.is_outdated.get()
+    }
+
+    /// Whether this, which is `plain` in a coding, was made of another state of it: it bears an older date. Some programs give it that of `plain` to the second.
+    pub fn is_older_than(&self, plain: &Self) -> bool {
+        let (own, of_plain) = (self.facts.modified, plain.facts.modified);
+        if own.subsec_nanos() == 0 { own.as_secs() < of_plain.as_secs() } else { own < of_plain }
     }
 
     /// Whether a file that is `facts` now is what it was, so that its content is. One that had just changed when it was opened may have changed again since
@@ -100,10 +153,25 @@ impl Entity {
     }
 }
 
-/// What tells a state of a file from all others: which file it is, its length, and when the system has last seen it change, which nobody can set.
-fn tag(facts: &FileFacts) -> String {
-    format!("{:x}-{:x}-{:x}-{:x}", facts.device, facts.number, facts.length, facts.changed().as_nanos())
+/// What tells a state of a file from all others, the same on each server that has the file, and whether it is weak (RFC 9110 section 8.8.1).
+///
+/// Bytes in memory are named by their hash, which tells them from all that nobody has made to have the same. A file that is not read has its length and date. No other state has these if
+/// the date is the system's own (nobody has set it, or the file would have changed after it) and lies back so far that the file is not being written; else they are weak.
+fn tag(coding: Coding, facts: &FileFacts, content: &Content, now: Duration) -> (String, bool) {
+    let coding = if coding == Coding::Identity { String::new() } else { format!("-{}", coding.name()) };
+    let of_bytes = |bytes: &[u8]| (format!("{:032x}{coding}", XxHash3_128::oneshot(bytes)), false);
+    match content {
+        Content::Memory(bytes) => of_bytes(bytes),
+        Content::Empty => of_bytes(&[]),
+        Content::File(..) => {
+            let is_known = facts.modified == facts.changed() && facts.changed() + QUIET < now;
+            (format!("{:x}-{:x}{coding}", facts.length, facts.modified.as_nanos()), !is_known)
+        }
+    }
 }
+
+/// A file that has not changed for so long is not being written: its state is promised while it is sent.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// After so long no other change can bear the same date, to the second (RFC 9110 section 8.8.2.2).
 const STRONG_AGE: Duration = Duration::from_secs(2);
@@ -123,16 +191,32 @@ fn push(lines: &mut Vec<u8>, name: &str, value: &[u8]) {
 }
 
 #[cfg(test)]
+impl Entity {
+    /// One that lies in its file.
+    pub fn of_open(facts: FileFacts, open: Rc<OpenFile>, now: Duration) -> Self {
+        Self::new("a", Coding::Identity, facts, Content::File(open), now)
+    }
+}
+
+#[cfg(test)]
 mod tests {
+    use super::super::cache::Cache;
+    use super::super::open_files::OpenFiles;
     use super::*;
+    use corelane::service::File;
+
+    /// Of a file that is not read.
+    fn unread(facts: FileFacts, now: Duration) -> Entity {
+        let open = OpenFiles::new(0).take_in(&mut Cache::new(0), File::new(0, 0)).unwrap();
+        Entity::of_open(facts, open, now)
+    }
 
     #[test]
     fn lines_are_put_together_once() {
-        let facts = FileFacts::of_file(26, Duration::new(784_111_777, 5)).numbered(1, 255);
+        let facts = FileFacts::of_file(0, Duration::new(784_111_777, 5)).numbered(1, 255);
         let entity = Entity::new("a/x.css", Coding::Brotli, facts, Content::Empty, Duration::from_secs(1 << 40));
         let text = |lines: &[u8]| String::from_utf8(lines.to_vec()).unwrap();
-        let validators =
-            "ETag: \"1-ff-1a-ae1b981bc490a05\"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nVary: Accept-Encoding\r\n";
+        let validators = "ETag: \"99aa06d3014798d86001c324468d497f-br\"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nVary: Accept-Encoding\r\n";
         assert_eq!(text(entity.lines_of_304()), validators);
         let without_type = format!("{validators}Accept-Ranges: bytes\r\nContent-Encoding: br\r\n");
         assert_eq!(text(entity.lines_without_type()), without_type);
@@ -151,7 +235,6 @@ mod tests {
             FileFacts::of_file(6, then).numbered(1, 2).changed_at(then),
         ];
         for other in others {
-            assert_ne!(entity(facts).tag, entity(other).tag);
             assert!(!entity(facts).is_still(&other));
         }
         assert!(entity(facts).is_still(&facts));
@@ -161,6 +244,44 @@ mod tests {
         for (seconds, is_settled) in [(1, false), (2, false), (3, true)] {
             let coarse = facts.changed_at(now - Duration::from_secs(seconds));
             assert_eq!(entity(coarse).is_still(&coarse), is_settled, "{seconds} seconds after a date without a fraction");
+        }
+    }
+
+    /// Two servers of one tree have copies: other files at other times, of the same bytes and dates.
+    #[test]
+    fn what_is_not_read_is_named_by_length_and_date_and_strongly_where_these_say_all() {
+        let (then, now) = (Duration::new(1_000, 7), Duration::from_secs(1_000_000));
+        let facts = FileFacts::of_file(300_000, then).numbered(1, 2);
+        let tag = |facts, now| {
+            let entity = unread(facts, now);
+            (entity.tag.clone(), entity.is_weak)
+        };
+        let (strong, is_weak) = tag(facts, now);
+        assert_eq!((strong.as_str(), is_weak), ("493e0-e8d4a51007", false));
+        // Somebody has set the date of the copy, so it might be that of other bytes.
+        assert_eq!(tag(facts.numbered(3, 4).changed_at(then * 2), now), (strong.clone(), true));
+        assert_eq!(tag(facts, then + QUIET), (strong.clone(), true), "it may be written to just now");
+        assert_eq!(tag(facts, then + QUIET + Duration::from_nanos(1)), (strong.clone(), false));
+        for other in [FileFacts::of_file(300_001, then), FileFacts::of_file(300_000, then + Duration::from_nanos(1))] {
+            assert_ne!(tag(other, now).0, strong);
+        }
+        let (quiet, busy) = (unread(facts, now), unread(facts, then));
+        assert!(quiet.keeps_its_word(300_000, then) && !quiet.is_outdated());
+        assert!(!quiet.keeps_its_word(300_001, then) && quiet.is_outdated(), "it has grown: what it is now it did not promise");
+        assert!(busy.keeps_its_word(300_001, then * 2) && busy.is_outdated(), "it promised no state");
+    }
+
+    #[test]
+    fn what_was_compressed_before_the_last_change_is_older() {
+        let of = |seconds, nanoseconds| unread(FileFacts::of_file(1, Duration::new(seconds, nanoseconds)), Duration::ZERO);
+        for (coded, plain, is_older) in [
+            ((10, 5), (10, 5), false),
+            ((10, 5), (10, 6), true),
+            ((10, 0), (10, 6), false),
+            ((9, 0), (10, 0), true),
+            ((11, 0), (10, 9), false),
+        ] {
+            assert_eq!(of(coded.0, coded.1).is_older_than(&of(plain.0, plain.1)), is_older, "{coded:?} {plain:?}");
         }
     }
 

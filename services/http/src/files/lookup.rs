@@ -5,10 +5,12 @@ use super::cache::{Cache, Known, Seen};
 use super::directories::{Directory, directory_of};
 use super::entity::{Content, Entity};
 use super::listings::{Listings, Page};
+use super::open_files::OpenFiles;
 use super::place::Where;
 use super::tokens::Tokens;
 use super::trees::Trees;
 use super::{key, page};
+use crate::HttpCounter;
 use corelane::Cx;
 use corelane::service::{
     ConnectionId, Fault, File, FileFacts, FileName, FileOutcome, Lease, OpenOptions, Outcome, Reason, Refused, Shared,
@@ -26,6 +28,8 @@ use std::time::Duration;
 pub(crate) const SMALL_BYTES: u64 = 256 << 10;
 /// Names of a directory that are listed at the most.
 pub(crate) const LISTED_MAX: usize = 10_000;
+/// A page of more names than this takes a millisecond or several, which are a helper's and not the lane's.
+const LISTED_AT_ONCE: usize = 256;
 /// How often a lookup begins anew when the file changes under it, or a name on the way to it.
 const TRIES: u8 = 4;
 
@@ -98,6 +102,8 @@ enum Step {
     Directory(Fault),
     /// What the directory holds.
     List,
+    /// The page of that.
+    Page,
     /// The file to be read, of which so many bytes are there.
     Read(File, FileFacts, u64),
     /// The file to be opened again: whether it is what it was before it was read.
@@ -148,6 +154,7 @@ pub(super) struct Finder {
     /// Whether directories that have none are listed.
     pub lists: bool,
     pub cache: Cache,
+    pub open_files: OpenFiles,
     lookups: Lookups,
     listings: Listings,
 }
@@ -155,7 +162,8 @@ pub(super) struct Finder {
 impl Finder {
     pub fn new(trees: Trees, index: String, cache: Cache) -> Self {
         let (lookups, listings) = Default::default();
-        Self { trees, tokens: Tokens::starting_at(0), index, lists: false, cache, lookups, listings }
+        let open_files = OpenFiles::new(0);
+        Self { trees, tokens: Tokens::starting_at(0), index, lists: false, cache, open_files, lookups, listings }
     }
 
     /// Opens all roots.
@@ -199,7 +207,7 @@ impl Finder {
     /// A root was opened, or is not there: lookups that wait for it go on.
     fn root_opened(&mut self, cx: &mut Cx<'_>, at: Where, outcome: Outcome) {
         let tree = self.trees.at_mut(at);
-        if tree.root.opened(outcome) {
+        if tree.root.opened(cx, outcome) {
             tree.directories.end_all(cx.now().nanoseconds());
             // What lies beneath the other root is as it was.
             self.cache.forget(|key| key::place_of(key) == at);
@@ -243,8 +251,15 @@ impl Finder {
                 self.found(cx, lookup, facts, content);
             }
             (Step::Proof(..), _) => self.begin(cx, token, lookup),
-            (Step::List, Outcome::File(FileOutcome::Listed { names, is_whole })) => self.listed(cx, lookup, names, is_whole),
-            (Step::List, Outcome::Failed(fault)) => self.end(cx, lookup, Found::Not(status_of(fault))),
+            (Step::List, Outcome::File(FileOutcome::Listed { names, is_whole })) => {
+                self.listed(cx, token, lookup, names, is_whole)
+            }
+            (Step::Page, Outcome::Offloaded(text)) => {
+                // reason: nothing else was asked for.
+                let text = text.0.downcast::<String>().expect("a page is text");
+                self.page_is_put_together(cx, lookup, *text);
+            }
+            (Step::List | Step::Page, Outcome::Failed(fault)) => self.end(cx, lookup, Found::Not(status_of(fault))),
             (Step::Read(..), Outcome::File(FileOutcome::Filled { lease, fault })) => {
                 self.take_read(cx, token, lookup, lease, fault)
             }
@@ -323,8 +338,16 @@ impl Finder {
         }
     }
 
-    fn listed(&mut self, cx: &mut Cx<'_>, lookup: Lookup, names: Vec<FileName>, is_whole: bool) {
-        let text = page::of_directory(&lookup.name, names, is_whole);
+    fn listed(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, names: Vec<FileName>, is_whole: bool) {
+        let name = lookup.name.clone();
+        if names.len() <= LISTED_AT_ONCE {
+            return self.page_is_put_together(cx, lookup, page::of_directory(&name, names, is_whole));
+        }
+        cx.offload(move || page::of_directory(&name, names, is_whole), token);
+        self.waits(token, lookup, Step::Page);
+    }
+
+    fn page_is_put_together(&mut self, cx: &mut Cx<'_>, lookup: Lookup, text: String) {
         let page = self.listings.page(&lookup.name, text);
         self.end(cx, lookup, page.map_or(Found::Not(Status::SERVICE_UNAVAILABLE), Found::Listing));
     }
@@ -332,6 +355,7 @@ impl Finder {
     fn file_opened(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, file: File, facts: FileFacts) {
         if let Some(Known::File(before)) = self.cache.peek(&lookup.key)
             && before.is_still(&facts)
+            && !before.is_outdated()
         {
             let before = before.clone();
             return self.found_file(cx, lookup, before);
@@ -342,7 +366,22 @@ impl Finder {
                 cx.read_file(&file, 0, lease, length as usize, token);
                 self.waits(token, lookup, Step::Read(file, facts, 0));
             }
-            (_, None) => self.found(cx, lookup, facts, Content::File(file)),
+            (_, None) => self.opened_large(cx, lookup, file, facts),
+        }
+    }
+
+    /// A file is open that is sent from there: once for all states of it that are.
+    fn opened_large(&mut self, cx: &mut Cx<'_>, lookup: Lookup, file: File, facts: FileFacts) {
+        let before = match self.cache.peek(&lookup.key) {
+            Some(Known::File(before)) => before.open_file(&facts),
+            _ => None,
+        };
+        match before.or_else(|| self.open_files.take_in(&mut self.cache, file)) {
+            Some(open) => self.found(cx, lookup, facts, Content::File(open)),
+            None => {
+                cx.count(HttpCounter::OpenFilesMaxHits, 1);
+                self.end(cx, lookup, Found::Not(Status::SERVICE_UNAVAILABLE));
+            }
         }
     }
 
@@ -388,20 +427,19 @@ impl Finder {
 
     fn found(&mut self, cx: &mut Cx<'_>, lookup: Lookup, facts: FileFacts, content: Content) {
         let file = lookup.file(&self.index);
-        let entity = Entity::new(&String::from_utf8_lossy(&file), lookup.coding, facts, content, lookup.begun);
-        self.found_file(cx, lookup, Rc::new(entity));
+        let is_open = matches!(content, Content::File(..));
+        let entity = Rc::new(Entity::new(&String::from_utf8_lossy(&file), lookup.coding, facts, content, lookup.begun));
+        if is_open {
+            self.open_files.note(&lookup.key, &entity);
+        }
+        self.found_file(cx, lookup, entity);
     }
 
     fn found_file(&mut self, cx: &mut Cx<'_>, lookup: Lookup, entity: Rc<Entity>) {
-        match entity.content {
-            // It would keep its file open.
-            Content::File(_) => drop(self.cache.remove(&lookup.key)),
-            _ if lookup.beneath == self.trees.at(lookup.at).root.generation() => {
-                let seen = self.seen(cx, &lookup, entity.facts.names);
-                self.cache.put(&lookup.key, Known::File(entity.clone()), seen);
-            }
-            // It lies beneath a root that has been replaced.
-            _ => {}
+        // Unless it lies beneath a root that has been replaced.
+        if lookup.beneath == self.trees.at(lookup.at).root.generation() {
+            let seen = self.seen(cx, &lookup, entity.facts.names);
+            self.cache.put(&lookup.key, Known::File(entity.clone()), seen);
         }
         self.end(cx, lookup, Found::File(entity));
     }

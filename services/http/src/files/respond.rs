@@ -138,8 +138,8 @@ pub(super) fn entity(
 fn whole(reply: Reply<'_>, asked: &FileRequest<'_>, entity: &Rc<Entity>) -> Result<Response, Refused> {
     let answer = reply.answer(Status::OK).lines(entity.lines());
     match &entity.content {
-        Content::File(_) if asked.method == Method::Head => answer.head_alone(entity.length()),
-        Content::File(_) => {
+        Content::File(..) if asked.method == Method::Head => answer.head_alone(entity.length()),
+        Content::File(..) => {
             let begun = answer.begin(Some(entity.length()))?;
             Ok(Response::begun(begun, Sending::of(entity, Span { begin: 0, end: entity.length() })))
         }
@@ -157,7 +157,7 @@ fn part(reply: Reply<'_>, entity: &Rc<Entity>, span: Span) -> Result<Response, R
     let answer = reply.answer(Status::PARTIAL_CONTENT).field("Content-Range", range.as_bytes()).lines(entity.lines());
     match &entity.content {
         Content::Memory(bytes) => from_memory(answer, bytes.slice(span.begin as usize..span.end as usize)),
-        Content::File(_) => Ok(Response::begun(answer.begin(Some(span.bytes()))?, Sending::of(entity, span))),
+        Content::File(..) => Ok(Response::begun(answer.begin(Some(span.bytes()))?, Sending::of(entity, span))),
         Content::Empty => unreachable!("nothing has no parts"),
     }
 }
@@ -208,7 +208,7 @@ pub(super) fn trouble(reply: Reply<'_>, trouble: &Trouble, page: Option<&Rc<Enti
     match &page.content {
         Content::Memory(bytes) => from_memory(answer, bytes.clone()),
         Content::Empty => answer.empty(),
-        Content::File(_) => {
+        Content::File(..) => {
             let begun = answer.begin(Some(page.length()))?;
             Ok(Response::begun(begun, Sending::of(page, Span { begin: 0, end: page.length() })))
         }

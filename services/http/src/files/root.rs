@@ -2,7 +2,7 @@
 
 use super::directories::TRUE_FOR;
 use corelane::Cx;
-use corelane::service::{File, FileFacts, FileOutcome, OpenOptions, Outcome};
+use corelane::service::{Fault, File, FileFacts, FileOutcome, Level, OpenOptions, Outcome, Reason};
 use std::path::PathBuf;
 
 /// The directory.
@@ -15,13 +15,15 @@ pub(super) struct Root {
     /// How often it was found to be another one.
     generation: u64,
     is_opening: bool,
+    /// Why it could not be opened when that was tried last, which the operator has been told.
+    fault: Option<Fault>,
     /// When it was last opened, or was tried to be.
     looked_at: u64,
 }
 
 impl Root {
     pub fn new(path: PathBuf) -> Self {
-        Self { path, directory: None, facts: None, generation: 0, is_opening: false, looked_at: 0 }
+        Self { path, directory: None, facts: None, generation: 0, is_opening: false, fault: None, looked_at: 0 }
     }
 
     pub fn directory(&self) -> Option<&File> {
@@ -53,12 +55,14 @@ impl Root {
     }
 
     /// Takes what came of that; returns whether it is another one now.
-    pub fn opened(&mut self, outcome: Outcome) -> bool {
+    pub fn opened(&mut self, cx: &mut Cx<'_>, outcome: Outcome) -> bool {
         assert!(std::mem::take(&mut self.is_opening), "it was asked for");
-        let (directory, facts) = match outcome {
-            Outcome::File(FileOutcome::Opened { file, facts }) => (Some(file), Some(facts)),
-            _ => (None, None),
+        let (directory, facts, fault) = match outcome {
+            Outcome::File(FileOutcome::Opened { file, facts }) => (Some(file), Some(facts), None),
+            Outcome::Failed(fault) => (None, None, Some(fault)),
+            _ => unreachable!("an operation ends as one of its kind"),
         };
+        self.tell(cx, fault);
         let is_same = match (&facts, &self.facts) {
             (Some(facts), Some(before)) => facts.are_of(before),
             (None, None) => true,
@@ -67,5 +71,24 @@ impl Root {
         (self.directory, self.facts) = (directory, facts);
         self.generation += u64::from(!is_same);
         !is_same
+    }
+
+    /// Tells the operator that it cannot be opened, once for each reason, and that it can be again.
+    fn tell(&mut self, cx: &mut Cx<'_>, fault: Option<Fault>) {
+        let before = std::mem::replace(&mut self.fault, fault);
+        let path = self.path.display();
+        match fault {
+            _ if fault == before => {}
+            // The lane ends.
+            Some(Fault { reason: Reason::Cancelled, .. }) => {}
+            None => cx.report(Level::Info, format_args!("the directory {path} can be opened again")),
+            Some(fault) => cx.report(
+                Level::Warn,
+                format_args!(
+                    "the directory {path} cannot be opened: {fault}: what lies there is answered with 503; remedy: put it back, and let this user read it; \
+                     under --sandbox a link in its place must lead to where one led at the start, or start anew"
+                ),
+            ),
+        }
     }
 }

@@ -90,7 +90,7 @@ impl Sending {
             Warmth::Unknown | Warmth::Asked | Warmth::Waits => Produced::Wait,
         };
         if self.warmth.get() == Warmth::Unknown {
-            files.warmings.warm(cx, &mut files.finder.tokens, file, span.begin, span.bytes(), &self.warmth);
+            files.warmings.warm(cx, &mut files.finder.tokens, (&self.entity, file), span, &self.warmth);
         }
         self.pieces.push_front(Piece::Span(span));
         produced
@@ -118,7 +118,7 @@ impl Exchange<Files> for Sending {
             (None, _) => Produced::End,
             (Some(Piece::Text(text)), _) => self.write(parts, text),
             (Some(Piece::Span(span)), Content::Memory(bytes)) => self.push(parts, bytes, span),
-            (Some(Piece::Span(span)), Content::File(file)) => self.push_file(files, cx, parts, file, span),
+            (Some(Piece::Span(span)), Content::File(open)) => self.push_file(files, cx, parts, &open.file, span),
             (Some(Piece::Span(_)), Content::Empty) => unreachable!("nothing has no parts"),
         }
     }

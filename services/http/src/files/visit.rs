@@ -112,7 +112,7 @@ impl Visit {
     /// What the conditions come to of a list of names, which is there, and has nothing that tells its states apart.
     fn listed(&self) -> Condition {
         let mut scratch = Scratch::new();
-        let unnamed = Validators { tag: None, modified: None, is_modified_strong: false };
+        let unnamed = Validators { tag: None, modified: None, changed: None, is_modified_strong: false };
         let asked = self.kept.asked(&mut scratch);
         asked.map_or(Condition::Holds, |asked| condition(asked.fields, asked.method, Some(&unnamed)))
     }
@@ -140,7 +140,8 @@ impl Visit {
     fn take_in(&mut self, found: Found) {
         match (self.plain.take(), found) {
             (None, Found::File(plain)) if plain.has_codings && !self.codings.as_slice().is_empty() => self.plain = Some(plain),
-            (None, found) | (Some(_), found @ Found::File(_)) => self.found = Some(found),
+            (None, found) => self.found = Some(found),
+            (Some(plain), Found::File(coded)) if !coded.is_older_than(&plain) => self.found = Some(Found::File(coded)),
             (Some(plain), _) => {
                 self.missing += 1;
                 match self.missing == self.codings.as_slice().len() {

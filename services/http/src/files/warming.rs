@@ -1,9 +1,11 @@
 //! Parts of large files, brought where sending them does not wait for the disk.
 
+use super::entity::Entity;
 use super::tokens::Tokens;
 use crate::HttpCounter;
 use corelane::Cx;
 use corelane::service::{ConnectionId, File, FileOutcome, Outcome};
+use corelane_wire::http1::Span;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -27,13 +29,19 @@ pub(super) enum Warmth {
 /// Who waits for a window, and what it is told.
 type Asker = (ConnectionId, Rc<Cell<Warmth>>);
 
+/// Who has asked, and of which file.
+struct Asked {
+    asker: Asker,
+    entity: Rc<Entity>,
+}
+
 /// Windows that are asked for at once, at the most: clients may have gone that asked for them, and the disk answers when it likes. One more waits for the end of another.
 pub(crate) const WARMINGS_MAX: usize = 1024;
 
 /// Windows that were asked for, and those for which there was no room.
 #[derive(Default)]
 pub(super) struct Warmings {
-    asked: BTreeMap<u64, Asker>,
+    asked: BTreeMap<u64, Asked>,
     waiting: VecDeque<Asker>,
     /// As many wait when those are taken out that are wanted no more.
     sweep_at: usize,
@@ -53,35 +61,35 @@ impl Warmings {
         std::iter::from_fn(|| self.waiting.pop_front()).find(is_wanted)
     }
 
-    /// Asks for the next window of a file, at `offset` and of `length` at the most; the connection is resumed when it is warm.
+    /// Asks for the next window of a file, at the beginning of `span`; the connection is resumed when it is warm.
     pub fn warm(
         &mut self,
         cx: &mut Cx<'_>,
         tokens: &mut Tokens,
-        file: &File,
-        offset: u64,
-        length: u64,
+        (entity, file): (&Rc<Entity>, &File),
+        span: Span,
         warmth: &Rc<Cell<Warmth>>,
     ) {
-        assert!(length > 0 && warmth.get() == Warmth::Unknown, "one window is asked for at a time");
+        assert!(span.bytes() > 0 && warmth.get() == Warmth::Unknown, "one window is asked for at a time");
         if self.asked.len() >= WARMINGS_MAX {
             warmth.set(Warmth::Waits);
             return self.wait((cx.id(), warmth.clone()));
         }
         warmth.set(Warmth::Asked);
         let token = tokens.next();
-        cx.warm_file(file, offset, length.min(WINDOW_BYTES), token);
-        self.asked.insert(token, (cx.id(), warmth.clone()));
+        cx.warm_file(file, span.begin, span.bytes().min(WINDOW_BYTES), token);
+        self.asked.insert(token, Asked { asker: (cx.id(), warmth.clone()), entity: entity.clone() });
     }
 
     /// Takes what came of it; false if that was nobody's window.
     pub fn take_warmed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: &Outcome) -> bool {
-        let Some((id, warmth)) = self.asked.remove(&token) else { return false };
+        let Some(Asked { asker: (id, warmth), entity }) = self.asked.remove(&token) else { return false };
         assert_eq!(warmth.get(), Warmth::Asked, "what was asked is answered once");
         warmth.set(match outcome {
-            Outcome::File(FileOutcome::Warm { bytes, was_cold }) => {
+            Outcome::File(FileOutcome::Warm { bytes, was_cold, length, modified }) => {
                 cx.count(HttpCounter::FilesCold, (*was_cold).into());
-                Warmth::Warm(*bytes)
+                // What is sent under one tag is of one state.
+                Warmth::Warm(if entity.keeps_its_word(*length, *modified) { *bytes } else { 0 })
             }
             _ => Warmth::Warm(0),
         });

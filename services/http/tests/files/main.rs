@@ -8,6 +8,7 @@ mod changes;
 mod clients;
 mod disk;
 mod errors;
+mod far;
 #[path = "../foreign/fetching.rs"]
 mod fetching;
 mod found;
@@ -16,4 +17,5 @@ mod parts;
 mod real;
 mod seeds;
 mod tools;
+mod validators;
 mod watched;

@@ -10,7 +10,7 @@ const NOW: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 const NEW: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 
 fn current() -> Validators<'static> {
-    Validators { tag: Tag::parse(b"\"a\""), modified: Date::parse(NOW.as_bytes()), is_modified_strong: true }
+    Validators { tag: Tag::parse(b"\"a\""), modified: Date::parse(NOW.as_bytes()), changed: None, is_modified_strong: true }
 }
 
 /// What `look` sees of a request with `method` and `fields`, which are divided by semicolons.
@@ -31,12 +31,13 @@ fn comes_to(method: &str, fields: &str, current: Option<&Validators<'_>>) -> Con
 #[test]
 fn conditions_in_their_order() {
     use Condition::{Failed, Holds, NotModified};
-    let cases: [(&str, String, Condition); 29] = [
+    let cases: [(&str, String, Condition); 30] = [
         ("GET", String::new(), Holds),
         ("GET", "If-None-Match: \"a\"".into(), NotModified),
         ("HEAD", "If-None-Match: W/\"a\"".into(), NotModified),
         ("GET", "If-None-Match: \"b\", W/\"c\", \"a\"".into(), NotModified),
         ("GET", "If-None-Match: \"b\"; If-None-Match: \"a\"".into(), NotModified),
+        ("GET", r#"If-None-Match: "b\", "a""#.into(), NotModified),
         ("GET", "If-None-Match: *".into(), NotModified),
         ("GET", "If-None-Match: \"b\"".into(), Holds),
         ("GET", "If-None-Match: a".into(), Holds),
@@ -123,4 +124,26 @@ fn the_coding_that_is_liked_best() {
         assert_eq!(with("GET", fields, |head| coding(head.fields, &all)), expected, "{fields}");
     }
     assert_eq!(with("GET", "Accept-Encoding: br", |head| coding(head.fields, &[Gzip])), Some(Identity));
+}
+
+/// Who puts an older state in the place of a newer one puts its date there as well.
+#[test]
+fn what_was_rolled_back_is_another_state() {
+    use Condition::{Failed, Holds, NotModified};
+    let back = Validators {
+        tag: None,
+        modified: Date::parse(OLD.as_bytes()),
+        changed: Date::parse(NEW.as_bytes()),
+        is_modified_strong: true,
+    };
+    for (fields, expected) in [
+        (format!("If-Modified-Since: {NOW}"), Holds),
+        (format!("If-Modified-Since: {OLD}"), NotModified),
+        (format!("If-Modified-Since: {NEW}"), NotModified),
+        (format!("If-Unmodified-Since: {NOW}"), Failed),
+        (format!("If-Unmodified-Since: {OLD}"), Holds),
+        (format!("If-Unmodified-Since: {NEW}"), Holds),
+    ] {
+        assert_eq!(comes_to("GET", &fields, Some(&back)), expected, "{fields}");
+    }
 }

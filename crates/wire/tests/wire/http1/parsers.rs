@@ -82,7 +82,8 @@ pub fn http1_fields(bytes: &[u8]) {
         ranges_are_parts(head.fields, length);
     }
     let tag = Tag::parse(b"\"a\"");
-    let current = Validators { tag, modified: Date::parse(b"Sun, 06 Nov 1994 08:49:37 GMT"), is_modified_strong: true };
+    let current =
+        Validators { tag, modified: Date::parse(b"Sun, 06 Nov 1994 08:49:37 GMT"), changed: None, is_modified_strong: true };
     let read = condition(head.fields, Method::Get, Some(&current));
     let written = condition(head.fields, Method::Put, Some(&current));
     assert!(written != Condition::NotModified, "only what is read can be as it was");
