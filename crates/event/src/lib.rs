@@ -156,6 +156,7 @@ mod refused;
 mod registry;
 mod set;
 mod signals;
+mod spare;
 mod state;
 
 pub use events::Events;

@@ -101,6 +101,7 @@ impl Queue {
         // Before it takes numbers: one that was closed, with all that belongs to it, would be taken for it.
         sweep();
         let queue = Self::unknown()?;
+        queue.become_known();
         insert(queue.descriptor(), &queue);
         Ok(queue)
     }

@@ -8,7 +8,7 @@ use corelane_seam::slab::Key;
 use std::ffi::OsStr;
 use std::os::fd::RawFd;
 
-use super::files::{Files, entry, meaning, wanted};
+use super::files::{Files, entry, lost, meaning, wanted};
 use super::parts::State;
 use crate::interest::Source;
 use crate::names::Named;
@@ -22,6 +22,10 @@ const GROWTH: Wanted = Wanted::MODIFY;
 impl State {
     /// Watches the file of an origin for what its interests want.
     pub(super) fn settle_file(&mut self, key: Key) -> Result<(), Refused> {
+        // What came before is told to who was there: a file is compared from here on with what it is now.
+        self.hear_files();
+        let number = self.origins[key].number;
+        self.origins[key].rest().seen = descriptor::file_state(number).map_err(Refused::system)?;
         let watch = self.origins[key].rest().watch;
         let sharing = watch.zip(self.files.as_ref()).map_or(&[][..], |(watch, files)| files.sharing(watch));
         let others = sharing.iter().filter(|other| **other != key);
@@ -46,7 +50,8 @@ impl State {
         let interests = origin.interests.iter().map(|interest| &self.interests[interest]);
         interests.fold(Wanted::empty(), |all, interest| match interest.filter {
             Filter::Vnode => all | wanted(interest.notes, origin.kind),
-            _ => all | GROWTH,
+            Filter::Read if origin.is_file() => all | GROWTH,
+            _ => all,
         })
     }
 
@@ -76,13 +81,13 @@ impl State {
         let Some(files) = self.files.take() else { return };
         let (happened, dropped) = files.read();
         for (watch, what, name) in happened {
-            files.sharing(watch).iter().for_each(|&key| self.changed(key, what, name.as_deref()));
+            files.sharing(watch).iter().for_each(|&key| self.changed(key, Some(what), name.as_deref()));
         }
         if dropped {
             // Something has happened to some: each is looked at.
             for key in files.all() {
                 self.lose_names(key);
-                self.changed(key, Happened::empty(), None);
+                self.changed(key, None, None);
             }
         }
         self.files = Some(files);
@@ -110,25 +115,28 @@ impl State {
         }
     }
 
-    /// Something has happened to the file of an origin, or in a directory to the entry `name`.
-    fn changed(&mut self, key: Key, happened: Happened, name: Option<&OsStr>) {
+    /// Something has happened to the file of an origin, or in a directory to the entry `name`; what that was nobody knows where the kernel has dropped it.
+    fn changed(&mut self, key: Key, happened: Option<Happened>, name: Option<&OsStr>) {
         // Who shares a watch is there: an origin leaves its list as it is forgotten.
         let origin = &mut self.origins[key];
-        let before = origin.rest().seen;
-        let after = descriptor::size_and_links(origin.number).unwrap_or(before);
-        origin.rest().seen = after;
-        let meaning = meaning(happened, before, after);
+        let (number, is_file) = (origin.number, origin.is_file());
+        let seen = &mut origin.rest().seen;
+        let now = descriptor::file_state(number).unwrap_or(*seen);
+        let meaning = match happened {
+            Some(happened) => meaning(happened, seen, now),
+            None => lost(seen, now),
+        };
         for interest in origin.interests.iter() {
             let one = &mut self.interests[interest];
             let asked = one.notes;
-            let named = name.filter(|_| asked & notes::NAMES != 0).and_then(|name| entry(happened, name));
+            let named = name.filter(|_| asked & notes::NAMES != 0).and_then(|name| entry(happened?, name));
             let has_come = match &mut one.source {
                 Source::File(_, came) => {
                     *came |= meaning & asked | if named.is_some() { notes::NAMES } else { 0 };
                     named.into_iter().for_each(|named| self.names.entry(interest).or_default().push(named));
                     *came != 0
                 }
-                _ => true,
+                _ => is_file,
             };
             if has_come && !one.disabled {
                 self.ready.push(interest.index);

@@ -4,7 +4,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData};
 use rustix::event::{EventfdFlags, eventfd};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::borrowed;
 
@@ -132,6 +132,34 @@ impl Set {
         let timeout = timeout.map(|timeout| crate::clock::timespec(nanoseconds(timeout)));
         let (reports, _) = epoll::wait(&self.0, room, timeout.as_ref()).map_err(|error| error.raw_os_error())?;
         Ok(reports)
+    }
+}
+
+impl Set {
+    /// As [`Set::collect`], and asks `is_awaited` again and again, after `every`, whether anybody wants to know.
+    ///
+    /// # Errors
+    /// EBADF if nobody does; EINTR.
+    pub fn collect_while<'a>(
+        &self,
+        room: &'a mut [ReportRoom],
+        timeout: Option<Duration>,
+        every: Duration,
+        mut is_awaited: impl FnMut() -> bool,
+    ) -> Result<&'a [Report], i32> {
+        let begun = Instant::now();
+        loop {
+            let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
+            let part = left.map_or(every, |left| left.min(every));
+            let count = self.collect(&mut *room, Some(part))?.len();
+            if count > 0 || left == Some(part) {
+                // SAFETY: so many were written at the beginning by the call above.
+                return Ok(unsafe { room[..count].assume_init_ref() });
+            }
+            if !is_awaited() {
+                return Err(libc::EBADF);
+            }
+        }
     }
 }
 
