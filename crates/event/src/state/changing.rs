@@ -13,7 +13,7 @@ use super::timers::Timers;
 use crate::interest::{Interest, Source, Timing, Trigger};
 use crate::poster::{Posted, Poster};
 use crate::record::{Change, Event, Filter, Flags, Manner, notes};
-use crate::refused::Refused;
+use crate::refused::{REPLACED, Refused};
 use crate::set::Token;
 use crate::signals;
 
@@ -27,9 +27,6 @@ const KNOWN: Refused = Refused::new(number::EEXIST, "this is registered: the cal
 
 const SUBMITTED: Refused =
     Refused::new(number::EBUSY, "the end of an operation is told in any case: the caller cancels it, and takes what is told");
-
-/// What was registered has ended: its number means another file.
-const REPLACED: Refused = Refused::new(number::ENOENT, "the descriptor was closed and opened again while it was registered");
 
 impl State {
     /// Does what is asked.

@@ -52,6 +52,11 @@ impl Files {
         is_new
     }
 
+    /// The kernel has ended a watch: whose it was.
+    pub fn forget(&mut self, watch: i32) -> Vec<Key> {
+        self.watches.remove(&watch).unwrap_or_default()
+    }
+
     /// A watch is an origin's no more; with the last one it goes.
     pub fn leave(&mut self, watch: i32, key: Key) {
         // reason: who has a watch stands in its list.

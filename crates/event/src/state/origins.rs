@@ -95,7 +95,7 @@ impl State {
             Filter::Except => matches!(origin.kind, Kind::Stream | Kind::Datagrams),
             Filter::Empty => matches!(origin.kind, Kind::Stream | Kind::Datagrams),
             Filter::Ready => matches!(origin.kind, Kind::Stream | Kind::Datagrams | Kind::Pipe),
-            Filter::Poll => !origin.is_always_ready,
+            Filter::Poll => !origin.is_always_ready || origin.kind != Kind::Device,
             _ => origin.is_process() || process::is_process(origin.number),
         };
         if fits {

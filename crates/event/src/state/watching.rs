@@ -13,7 +13,7 @@ use super::parts::State;
 use crate::interest::Source;
 use crate::names::Named;
 use crate::record::{Filter, notes};
-use crate::refused::Refused;
+use crate::refused::{REPLACED, Refused};
 use crate::set::Token;
 
 /// What is watched for a file that is read.
@@ -24,7 +24,7 @@ impl State {
     pub(super) fn settle_file(&mut self, key: Key) -> Result<(), Refused> {
         // What came before is told to who was there: a file is compared from here on with what it is now.
         self.hear_files();
-        let number = self.origins[key].number;
+        let number = self.origins.get(key).ok_or(REPLACED)?.number;
         self.origins[key].rest().seen = descriptor::file_state(number).map_err(Refused::system)?;
         let watch = self.origins[key].rest().watch;
         let sharing = watch.zip(self.files.as_ref()).map_or(&[][..], |(watch, files)| files.sharing(watch));
@@ -37,8 +37,10 @@ impl State {
             return Ok(());
         }
         let sharing = files.sharing(watch).to_vec();
-        let before = self.origins[key].rest().watch.replace(watch);
-        assert!(before.is_none(), "an origin is one file");
+        if let Some(before) = self.origins[key].rest().watch.replace(watch) {
+            // Another file had the same identity: its inode was used again, and that it has ended was dropped.
+            self.prepare_files()?.leave(before, key);
+        }
         // Another descriptor of the same file had its own wishes, which were just overwritten.
         let all = sharing.iter().fold(Wanted::empty(), |all, other| all | self.wants(*other));
         self.prepare_files()?.watch(number, all).map(|_| ())
@@ -78,9 +80,14 @@ impl State {
 
     /// Hears of what has happened to files.
     pub(super) fn hear_files(&mut self) {
-        let Some(files) = self.files.take() else { return };
+        let Some(mut files) = self.files.take() else { return };
         let (happened, dropped) = files.read();
+        let mut gone = Vec::new();
         for (watch, what, name) in happened {
+            if what.contains(Happened::IGNORED) {
+                gone.extend(files.forget(watch));
+                continue;
+            }
             files.sharing(watch).iter().for_each(|&key| self.changed(key, Some(what), name.as_deref()));
         }
         if dropped {
@@ -91,6 +98,18 @@ impl State {
             }
         }
         self.files = Some(files);
+        gone.into_iter().for_each(|key| self.watch_ended(key));
+    }
+
+    /// The kernel has ended the watch on an origin's file, because its last name was removed, or the file itself: then the program has closed it.
+    fn watch_ended(&mut self, key: Key) {
+        let origin = &mut self.origins[key];
+        origin.rest().watch = None;
+        let is_nameless = descriptor::file_state(origin.number).is_ok_and(|state| state.links == 0);
+        // A file that has names may have got the inode, and so the identity, of the one that is gone.
+        if !is_nameless || !self.is_same(&self.origins[key]) {
+            self.end_origin(key);
+        }
     }
 
     /// Names that were kept for the interest in the directory `number`, of at most `room` entries, and how many were lost.

@@ -514,7 +514,7 @@ pub const CASES: &[Case] = &[
         q.silent();
         q.set(&[ev(id(&device), WRITE, ENABLE)]);
         assert_eq!(q.wait().filter, WRITE);
-        q.set(&[ev(id(&device), WRITE, DELETE), ev(id(&device), READ, ADD | ONESHOT)]);
+        q.set(&[ev(id(&device), WRITE, DELETE), ev(id(&device), READ, DELETE), ev(id(&device), READ, ADD | ONESHOT)]);
         assert_eq!(q.now().len(), 1);
         q.silent();
         assert_eq!(q.change(ev(id(&device), READ, DELETE)), Err(libc::ENOENT));

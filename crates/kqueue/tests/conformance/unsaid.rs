@@ -76,6 +76,7 @@ const REASONS: &[(&str, &[&str])] = &[
             "vnode: a symbolic link is watched for itself (Q-16)",
             "vnode: a file that nobody touches is silent (Q-16)",
             "vnode: a file that was replaced by name is watched for itself (Q-16)",
+            "vnode: a file whose inode is used again is another (Q-16)",
             "vnode: a folder in a folder is told as a link (Q-16)",
             "vnode: a name less is told (Q-16)",
             "vnode: a new name for the file is told (Q-16)",

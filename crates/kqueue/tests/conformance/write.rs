@@ -58,7 +58,7 @@ pub const CASES: &[Case] = &[
         q.add(id(&file), READ);
         assert_eq!(q.now().len(), 2);
         get(&file, 3);
-        q.set(&[ev(id(&file), WRITE, ADD | CLEAR)]);
+        q.set(&[ev(id(&file), WRITE, DELETE), ev(id(&file), WRITE, ADD | CLEAR)]);
         assert_eq!(q.wait().filter, WRITE);
         q.silent();
     }),
