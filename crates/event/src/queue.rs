@@ -490,8 +490,10 @@ impl Queue {
         let set = self.set();
         self.waiters.fetch_add(1, Ordering::SeqCst);
         let is_long = wait.is_none_or(|wait| wait > LOOK);
-        let collected = if is_long && self.is_known.load(Ordering::Relaxed) && !closing::are_told() && !home::is_alone() {
-            set.collect_while(places, wait, LOOK, || self.check_open())
+        let collected = if is_long && self.is_known.load(Ordering::Relaxed) && !closing::are_told() {
+            // Nobody closes a queue under the only thread.
+            let wait_on = || if home::is_alone() { Some(LONGEST) } else { self.check_open().then_some(LOOK) };
+            set.collect_while(places, wait, LOOK, wait_on)
         } else {
             set.collect(places, wait)
         };

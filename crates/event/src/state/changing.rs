@@ -37,7 +37,10 @@ impl State {
         if change.flags.contains(Flags::ADD | Flags::KEEPUDATA) {
             return Err(Refused::new(number::EINVAL, "KEEPUDATA keeps what is registered: the caller gives it without ADD"));
         }
-        let found = self.find(change)?;
+        let found = match self.origin_that_will_tell(change) {
+            Some(origin) => self.origins[origin].interests.get(change.filter),
+            None => self.find(change)?,
+        };
         if let Some(key) = found.filter(|_| !is_switch(change)) {
             self.check_not_submitted(key)?;
         }
@@ -126,13 +129,17 @@ impl State {
         Ok(())
     }
 
-    /// What is registered under a change's ident and filter, for the open file that the ident means now. Where the change makes the set say whether it still is that file, it is not
-    /// asked for before.
+    /// A change's origin, if it is in the set and the change makes the set say whether the ident still means that file: then it need not be asked for before.
+    fn origin_that_will_tell(&self, change: &Change) -> Option<Key> {
+        let is_one = change.filter.of_descriptor() && asks_the_set(change);
+        self.registered_origin_of(descriptor_of(change).ok().filter(|_| is_one)?)
+    }
+
+    /// What is registered under a change's ident and filter, for the open file that the ident means now.
     fn find(&mut self, change: &Change) -> Result<Option<Key>, Refused> {
         if change.filter.of_descriptor() {
             let number = descriptor_of(change)?;
-            let origin = if asks_the_set(change) { self.registered_origin_of(number) } else { None };
-            let Some(origin) = origin.map_or_else(|| self.origin_of(number), |origin| Ok(Some(origin)))? else { return Ok(None) };
+            let Some(origin) = self.origin_of(number)? else { return Ok(None) };
             return Ok(self.origins[origin].interests.get(change.filter));
         }
         Ok(self.known(change.ident, change.filter))

@@ -237,8 +237,8 @@ impl State {
         }
         for key in self.origins.keys() {
             let origin = &self.origins[key];
-            if let Some(what) = origin.registered {
-                // One whose file is gone is found when it is next looked at.
+            // One whose file is gone is found when it is next looked at: what has its number now is not what was registered.
+            if let Some(what) = origin.registered.filter(|_| origin.is_process() || self.is_same(origin)) {
                 let _ = set.add(origin.number, what, key.bits());
             }
         }

@@ -136,29 +136,28 @@ impl Set {
 }
 
 impl Set {
-    /// As [`Set::collect`], and asks `is_awaited` again and again, after `every`, whether anybody wants to know.
+    /// As [`Set::collect`], and asks after `first` for how long to wait on, and after that again.
     ///
     /// # Errors
-    /// EBADF if nobody does; EINTR.
+    /// EBADF if nobody wants to know any more; EINTR.
     pub fn collect_while<'a>(
         &self,
         room: &'a mut [ReportRoom],
         timeout: Option<Duration>,
-        every: Duration,
-        mut is_awaited: impl FnMut() -> bool,
+        first: Duration,
+        mut wait_on: impl FnMut() -> Option<Duration>,
     ) -> Result<&'a [Report], i32> {
         let begun = Instant::now();
+        let mut next = first;
         loop {
             let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
-            let part = left.map_or(every, |left| left.min(every));
+            let part = left.map_or(next, |left| left.min(next));
             let count = self.collect(&mut *room, Some(part))?.len();
             if count > 0 || left == Some(part) {
                 // SAFETY: so many were written at the beginning by the call above.
                 return Ok(unsafe { room[..count].assume_init_ref() });
             }
-            if !is_awaited() {
-                return Err(libc::EBADF);
-            }
+            next = wait_on().ok_or(libc::EBADF)?;
         }
     }
 }
