@@ -53,7 +53,17 @@ impl Filter {
     /// Whether its ident is the number of an open descriptor.
     #[must_use]
     pub fn of_descriptor(self) -> bool {
-        matches!(self, Self::Read | Self::Write | Self::Vnode | Self::ProcessDescriptor | Self::Empty | Self::Except | Self::Ready | Self::Poll)
+        matches!(
+            self,
+            Self::Read
+                | Self::Write
+                | Self::Vnode
+                | Self::ProcessDescriptor
+                | Self::Empty
+                | Self::Except
+                | Self::Ready
+                | Self::Poll
+        )
     }
 
     const ALL: [Self; 12] = [

@@ -87,7 +87,8 @@ mod tests {
     fn noted_tests_move_from_passed_to_skipped() {
         let folder = folder("moved");
         let skips = Skips::new(&folder).unwrap();
-        std::fs::write(skips.path(), "a\tno-nc is not installed\nb\tno-bpf is not installed\na\tno-nc is not installed\n").unwrap();
+        std::fs::write(skips.path(), "a\tno-nc is not installed\nb\tno-bpf is not installed\na\tno-nc is not installed\n")
+            .unwrap();
         let mut tally = Tally::passed(5);
         skips.apply(&mut tally).unwrap();
         assert_eq!(tally.passed, 3);

@@ -251,8 +251,9 @@ fn ask_write(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
 fn space(origin: &Origin, ready: Readiness) -> i64 {
     let space = match origin.kind {
         Kind::Stream | Kind::Datagrams => descriptor::socket_memory(origin.number).map(|memory| memory.send_buffer - memory.sent),
-        Kind::Pipe => descriptor::pipe_size(origin.number)
-            .and_then(|size| Some(size - descriptor::readable_bytes(origin.number)?)),
+        Kind::Pipe => {
+            descriptor::pipe_size(origin.number).and_then(|size| Some(size - descriptor::readable_bytes(origin.number)?))
+        }
         _ => None,
     };
     space.unwrap_or(0).max(i64::from(ready.contains(Readiness::OUT)))

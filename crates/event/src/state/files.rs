@@ -236,7 +236,10 @@ mod tests {
     fn of_what_was_dropped_all_is_told_that_shows_or_cannot_show() {
         let mut seen = file(5, 1, 0o644);
         let told = lost(&mut seen, file(9, 2, 0o644));
-        assert_eq!(told & (notes::WRITE | notes::EXTEND | notes::LINK | notes::DELETE), notes::WRITE | notes::EXTEND | notes::LINK);
+        assert_eq!(
+            told & (notes::WRITE | notes::EXTEND | notes::LINK | notes::DELETE),
+            notes::WRITE | notes::EXTEND | notes::LINK
+        );
         assert_eq!(told & notes::RENAME, notes::RENAME);
         let again = seen;
         assert_eq!(lost(&mut seen, again) & (notes::WRITE | notes::LINK | notes::DELETE), 0);

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use corelane_os::testing::skip;
 
+mod foreign;
 mod nginx;
 mod porting;
 #[path = "../conformance/shared.rs"]

@@ -68,17 +68,23 @@ fn a_program_is_built_as_pkg_config_says_on_what_is_installed() {
 fn headers_are_free_of_warnings_under_every_standard() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-headers", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let standards = [
-        ("c", &["c99", "c11", "c17", "c2x", "gnu99"][..]),
-        ("c++", &["c++98", "c++11", "c++17", "c++23"]),
-    ];
+    let standards = [("c", &["c99", "c11", "c17", "c2x", "gnu99"][..]), ("c++", &["c++98", "c++11", "c++17", "c++23"])];
     for header in ["sys/event.h", "corelane/aio.h", "corelane/kevent.h"] {
         let source = folder.join("source");
         std::fs::write(&source, format!("#include <{header}>\nint main(void) {{ return 0; }}\n")).unwrap();
         for (language, standards) in standards {
             for standard in standards {
                 let mut cc = Command::new("cc");
-                cc.args(["-x", language, &format!("-std={standard}"), "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]);
+                cc.args([
+                    "-x",
+                    language,
+                    &format!("-std={standard}"),
+                    "-pedantic",
+                    "-Wall",
+                    "-Wextra",
+                    "-Werror",
+                    "-fsyntax-only",
+                ]);
                 output(cc.arg("-I").arg(here().join("include")).arg(&source));
             }
         }

@@ -155,9 +155,8 @@ mod tests {
 
     #[test]
     fn an_answer_is_to_the_own_question_and_its_sequence_is_the_kernels() {
-        let message = |sequence, acknowledged, what, error| {
-            event(&[0, 0, 0, 0, 1, 1, sequence, acknowledged, 40, what, 0, 0, 0, error])
-        };
+        let message =
+            |sequence, acknowledged, what, error| event(&[0, 0, 0, 0, 1, 1, sequence, acknowledged, 40, what, 0, 0, 0, error]);
         assert!(answers(&message(0, 8, NONE, 0), 7) && answers(&message(u32::MAX, 8, NONE, 0), 7));
         assert!(answers(&message(0, 0, NONE, 0), u32::MAX));
         assert!(!answers(&message(0, 9, NONE, 0), 7), "another's");
