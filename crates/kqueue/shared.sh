@@ -10,7 +10,7 @@ soname=${3:-libcorelane_kqueue.so.1}
 here=$(dirname "$0")
 
 names="close dup2 dup3 close_range fclose"
-set -- -Wl,-u,kqueue -Wl,-u,kqueue1 -Wl,-u,kevent -Wl,-u,corelane_loaded -Wl,-init,corelane_loaded
+set -- -Wl,-u,kqueue -Wl,-u,kqueue1 -Wl,-u,kqueuex -Wl,-u,kevent -Wl,-u,corelane_loaded -Wl,-init,corelane_loaded
 for name in init ctl get_events wait commit put get_stats ring_map ring_unmap; do
 	set -- "$@" "-Wl,-u,kevent_$name"
 done

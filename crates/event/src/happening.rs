@@ -38,6 +38,11 @@ pub enum Happening {
         /// Which.
         descriptor: RawFd,
     },
+    /// A socket has got urgent data.
+    Urgent {
+        /// Which.
+        descriptor: RawFd,
+    },
     /// A file or directory has changed.
     Changed {
         /// Which.
@@ -121,6 +126,7 @@ impl Event {
             Filter::Read => Happening::Readable { descriptor: self.descriptor(), count, end },
             Filter::Write => Happening::Writable { descriptor: self.descriptor(), room: count, end },
             Filter::Empty => Happening::Empty { descriptor: self.descriptor() },
+            Filter::Except => Happening::Urgent { descriptor: self.descriptor() },
             Filter::Ready | Filter::Poll => Happening::Ready { descriptor: self.descriptor(), what: self.notes },
             Filter::Vnode => Happening::Changed { descriptor: self.descriptor(), changes: self.notes },
             Filter::Process | Filter::ProcessDescriptor => self.of_process(),

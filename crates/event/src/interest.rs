@@ -128,6 +128,7 @@ impl Interest {
             Filter::Read => Readiness::IN | Readiness::RDHUP,
             Filter::Write => Readiness::OUT,
             Filter::Process | Filter::ProcessDescriptor => Readiness::IN,
+            Filter::Except if self.notes & notes::OOB != 0 => Readiness::PRI,
             Filter::Ready => needs_of(self.notes),
             Filter::Poll => Readiness::from_bits_truncate(self.notes) & POLLED,
             // Nothing tells that a buffer is drained; files are not in the set.

@@ -34,10 +34,12 @@
 //!
 //! | filter | heard by | asked at retrieval |
 //! | --- | --- | --- |
-//! | Read, Write | epoll | bytes FIONREAD, space SO_SNDBUF less SIOCOUTQ, listeners' backlog TCP_INFO (1 for others) |
+//! | Read, Write | epoll | bytes FIONREAD, of several datagrams their memory (SO_MEMINFO); space SO_MEMINFO; listeners' backlog TCP_INFO (1 for others) |
+//! | Read, Write of what never waits | nobody: it stays on the ready list | |
+//! | Except | epoll | as reported |
 //! | Read of a regular file | inotify(7) by /proc/thread-self/fd, so nothing holds the file open | size less offset |
 //! | Empty | a timer while bytes are left: the kernel tells nobody that a buffer is drained | SIOCOUTQ |
-//! | Vnode | inotify(7) | fstat(2): link count, size |
+//! | Vnode | inotify(7) | fstat(2) as the changes are read: names, size, permissions |
 //! | Timer (4,096 a queue) | one timerfd(2) a clock over an ordered set | expirations since last told |
 //! | Signal | one signalfd(2) for the process, counted for every queue | count since last told |
 //! | Process, ProcessDescriptor | a pidfd; for forks and programs the process connector (netlink(7)) | waitid(2) without reaping; PIDFD_GET_INFO for processes that are not children |
@@ -62,8 +64,11 @@
 //! and refuses to remove it; then the set is built again. The program's descriptor is a set that holds that one, so it stays what it was, for who polls
 //! it too; threads that wait at the old set are woken.
 //!
+//! A change on a descriptor that is in the set compares nothing: the set itself refuses a number that means another file, and what was registered has ended.
+//! A waiter at a queue whose closes nobody tells looks once a second whether the queue is still open, if the process has other threads.
+//!
 //! Comparing costs a system call for each event. Where every close by the C library is told ([`closes_are_told`]), an origin is therefore compared only when
-//! its answer does not fit its report, when a change is made, and when something is registered under its number; then a close past the
+//! its answer does not fit its report, and when something is registered under its number; then a close past the
 //! C library (a raw call, a ring's) is still found and never spins, but an event of the old file may be told once its number means another, as long as
 //! both are ready.
 //!
@@ -156,6 +161,7 @@ mod refused;
 mod registry;
 mod set;
 mod signals;
+mod spare;
 mod state;
 
 pub use events::Events;

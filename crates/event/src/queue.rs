@@ -4,7 +4,7 @@
 mod interleavings;
 mod submitting;
 
-use corelane_os::events::home::Home;
+use corelane_os::events::home::{self, Home};
 use corelane_os::events::number;
 use corelane_os::events::polling::{Readiness, Report, ReportRoom, Set, room};
 use corelane_seam::slab::Key;
@@ -19,11 +19,15 @@ use crate::pending::Pending;
 use crate::record::{Change, Event, Filter, Manner};
 use crate::refused::Refused;
 use crate::set::{Token, Watched};
+use crate::spare;
 use crate::state::{Sink, State};
 
 /// Reports taken from the kernel at once. Many: what is told for as long as it is so is reported again behind what was not, so a batch that holds all takes one call,
 /// and hears of nothing twice.
 const AT_ONCE: usize = 1024;
+
+/// How often a thread that waits looks whether another has closed the queue, where closes are not told.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A wait that is longer than this is as long as this.
 const LONGEST: Duration = Duration::from_secs(1 << 32);
@@ -57,6 +61,8 @@ pub struct Queue {
     waiters: AtomicUsize,
     /// A descriptor was closed while somebody had the lock, who looks for it when he lets go.
     missed: AtomicBool,
+    /// The program has its number, and may close it while others wait.
+    is_known: AtomicBool,
     /// Its own descriptor was closed by the program. Who has a lock hears of it when he lets go.
     given_up: AtomicBool,
 }
@@ -75,6 +81,7 @@ pub trait Intake {
 impl Queue {
     /// An empty queue that nobody finds by its number.
     pub(crate) fn unknown() -> Result<Arc<Self>, Refused> {
+        spare::check(spare::QUEUE)?;
         let home = Home::here();
         closing::begin();
         let set = Arc::new(Watched::new().map_err(Refused::system)?);
@@ -92,10 +99,16 @@ impl Queue {
             state: Mutex::new(state),
             waiters: AtomicUsize::new(0),
             missed: AtomicBool::new(false),
+            is_known: AtomicBool::new(false),
             given_up: AtomicBool::new(false),
         });
         queue.hear_of_helpers();
         Ok(queue)
+    }
+
+    /// From now on the program finds it by its number.
+    pub(crate) fn become_known(&self) {
+        self.is_known.store(true, Ordering::Relaxed);
     }
 
     /// The number of its descriptor, which is readable while there may be something to tell.
@@ -476,10 +489,17 @@ impl Queue {
     fn collect<'a>(&self, places: &'a mut [ReportRoom], wait: Option<Duration>) -> Result<&'a [Report], Refused> {
         let set = self.set();
         self.waiters.fetch_add(1, Ordering::SeqCst);
-        let collected = set.collect(places, wait);
+        let is_long = wait.is_none_or(|wait| wait > LOOK);
+        let collected = if is_long && self.is_known.load(Ordering::Relaxed) && !closing::are_told() {
+            // Nobody closes a queue under the only thread.
+            let wait_on = || if home::is_alone() { Some(LONGEST) } else { self.check_open().then_some(LOOK) };
+            set.collect_while(places, wait, LOOK, wait_on)
+        } else {
+            set.collect(places, wait)
+        };
         self.waiters.fetch_sub(1, Ordering::SeqCst);
         // The set's number means a file that is no set: the program has closed all that was the queue's.
-        collected.map_err(|error| if error == number::EINVAL { CLOSED } else { Refused::system(error) })
+        collected.map_err(|error| if matches!(error, number::EINVAL | number::EBADF) { CLOSED } else { Refused::system(error) })
     }
 }
 

@@ -1,6 +1,8 @@
 //! The ready list: interests that may be active, by place, each once, in the order in which they became so. Everything is O(1), also
 //! taking one out of the middle.
 
+use std::collections::TryReserveError;
+
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
@@ -29,6 +31,11 @@ impl Ready {
 
     pub fn is_empty(&self) -> bool {
         self.length == 0
+    }
+
+    /// Room for `places` places, so that [`Ready::push`] allocates nothing.
+    pub fn try_reserve(&mut self, places: usize) -> Result<(), TryReserveError> {
+        self.links.try_reserve(places.saturating_sub(self.links.len()))
     }
 
     /// Puts a place at the tail, unless it is on the list.

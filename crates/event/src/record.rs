@@ -29,6 +29,8 @@ pub enum Filter {
     User = -11,
     /// All that was written to a socket has left.
     Empty = -13,
+    /// A socket has got what is urgent ([`notes::OOB`]): OpenBSD's and DragonFly's, under a number that FreeBSD does not use.
+    Except = -32,
     /// A socket or pipe is ready for any of what `notes` ask for ([`notes::RECV`], [`notes::ACCEPT`], [`notes::SEND`]): kevent's of 2007.
     Ready = -64,
     /// A descriptor is ready for any of the bits of poll(2) in `notes`: kevent's of 2007.
@@ -51,10 +53,20 @@ impl Filter {
     /// Whether its ident is the number of an open descriptor.
     #[must_use]
     pub fn of_descriptor(self) -> bool {
-        matches!(self, Self::Read | Self::Write | Self::Vnode | Self::ProcessDescriptor | Self::Empty | Self::Ready | Self::Poll)
+        matches!(
+            self,
+            Self::Read
+                | Self::Write
+                | Self::Vnode
+                | Self::ProcessDescriptor
+                | Self::Empty
+                | Self::Except
+                | Self::Ready
+                | Self::Poll
+        )
     }
 
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Read,
         Self::Write,
         Self::Aio,
@@ -66,6 +78,7 @@ impl Filter {
         Self::Lio,
         Self::User,
         Self::Empty,
+        Self::Except,
     ];
 }
 
@@ -91,6 +104,8 @@ bitflags::bitflags! {
         const DISPATCH = 0x80;
         /// `ONESHOT`, and active at once.
         const FORCEONESHOT = 0x100;
+        /// The cookie stays what it is, whatever the change says of it; not with `ADD`.
+        const KEEPUDATA = 0x200;
         /// Kept with the interest and told with its events; FreeBSD's filters have uses of their own for it.
         const FLAG1 = 0x2000;
         /// Active events are discarded in silence.
@@ -123,6 +138,8 @@ pub mod notes {
     pub const LOWAT: u32 = 0x1;
     /// `Read` of a file: always active.
     pub const FILE_POLL: u32 = 0x2;
+    /// `Except`: urgent data (tcp(7)).
+    pub const OOB: u32 = 0x4;
 
     /// `User`: the lower 24 bits belong to the program.
     pub const FLAGS_MASK: u32 = 0x00ff_ffff;
@@ -161,6 +178,8 @@ pub mod notes {
     pub const CLOSE_WRITE: u32 = 0x200;
     /// `Vnode`: read.
     pub const READ: u32 = 0x400;
+    /// `Vnode`: it has shrunk; OpenBSD's, under a number that FreeBSD does not use.
+    pub const TRUNCATE: u32 = 0x800;
     /// `Vnode` of a directory: entries have changed, whose names are kept for [`Queue::names`](crate::Queue::names). Not FreeBSD's.
     pub const NAMES: u32 = 0x0100_0000;
 

@@ -12,6 +12,10 @@ pub struct Refused {
     pub words: &'static str,
 }
 
+/// What was registered has ended: its number means another file.
+pub(crate) const REPLACED: Refused =
+    Refused::new(number::ENOENT, "the descriptor was closed and opened again while it was registered");
+
 impl Refused {
     /// What stands for error `number`, in `words`.
     pub(crate) const fn new(number: i32, words: &'static str) -> Self {

@@ -1,6 +1,6 @@
 //! The queues of the process, by the numbers of their descriptors.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::{Bound, Deref, DerefMut};
 use std::os::fd::RawFd;
@@ -12,6 +12,7 @@ use crate::pending;
 use crate::per_process::PerProcess;
 use crate::queue::Queue;
 use crate::refused::Refused;
+use crate::spare;
 
 struct Known {
     queue: Arc<Queue>,
@@ -36,6 +37,8 @@ struct Found {
 }
 
 thread_local! {
+    /// Whether the thread has a place for what it found: the C library ends the program where it has no memory to remember that the place is to be emptied.
+    static HAS_PLACE: Cell<bool> = const { Cell::new(false) };
     static FOUND: RefCell<Option<Found>> = const { RefCell::new(None) };
 }
 
@@ -101,6 +104,7 @@ impl Queue {
         // Before it takes numbers: one that was closed, with all that belongs to it, would be taken for it.
         sweep();
         let queue = Self::unknown()?;
+        queue.become_known();
         insert(queue.descriptor(), &queue);
         Ok(queue)
     }
@@ -152,7 +156,14 @@ fn found(number: RawFd) -> Option<Arc<Queue>> {
         queue.filter(|queue| queue.is_of_this_process())
     };
     // A thread that ends has nothing of its own any more.
-    FOUND.try_with(look).ok()?
+    if has_place() { FOUND.try_with(look).ok()? } else { None }
+}
+
+fn has_place() -> bool {
+    HAS_PLACE.with(|has| {
+        has.set(has.get() || spare::check(spare::INTEREST).is_ok());
+        has.get()
+    })
 }
 
 fn look_up(number: RawFd) -> Option<Arc<Queue>> {
@@ -162,7 +173,9 @@ fn look_up(number: RawFd) -> Option<Arc<Queue>> {
         let changes = CHANGES.load(Ordering::Acquire);
         let found = Found { changes, number, watch: known.watch, queue: Arc::downgrade(&known.queue) };
         let keep = |place: &RefCell<Option<Found>>| place.try_borrow_mut().ok().and_then(|mut place| place.replace(found));
-        let _ = FOUND.try_with(keep);
+        if has_place() {
+            let _ = FOUND.try_with(keep);
+        }
         return Some(known.queue.clone());
     }
     let known = changed(&mut queues).remove(&number)?;

@@ -38,6 +38,13 @@ pub extern "C" fn kqueue1(flags: c_int) -> c_int {
     if flags & !libc::O_CLOEXEC == 0 { kqueue() } else { fail(libc::EINVAL) }
 }
 
+/// kqueuex(2) of FreeBSD 14: as [`kqueue`]. `flags` is 0 or KQUEUE_CLOEXEC (1), which every queue is; EINVAL for others.
+#[unsafe(no_mangle)]
+pub extern "C" fn kqueuex(flags: c_uint) -> c_int {
+    const CLOEXEC: c_uint = 1;
+    if flags & !CLOEXEC == 0 { kqueue() } else { fail(libc::EINVAL) }
+}
+
 /// kevent(2). -1 with errno: EBADF (no queue of this process), EFAULT (a null list with a count), EINVAL (a negative count, a
 /// timeout out of range), EINTR, and those of a change for which there was no room to answer.
 ///

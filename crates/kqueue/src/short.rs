@@ -36,14 +36,15 @@ const TIMERS: [(c_uint, c_uint); 4] = [(1, notes::SECONDS), (2, notes::USECONDS)
 /// A timer's notes that mean nothing: here they are refused, too.
 const UNKNOWN: c_uint = 1 << 31;
 
-/// A file's notes that mean the same in both. The next bit is a file cut short there, which nobody tells, and one opened here.
+/// A file's notes that mean the same in both. The next bit is a file cut short there, and one opened here.
 const FILES: c_uint = 0x7f;
+const CUT_SHORT: c_uint = 0x80;
 
 fn notes_from(filter: c_short, given: c_uint) -> c_uint {
     match filter {
         TIMER if given & !0xf != 0 => UNKNOWN | given,
         TIMER => TIMERS.iter().filter(|(theirs, _)| given & theirs != 0).fold(0, |all, (_, ours)| all | ours),
-        VNODE => given & FILES,
+        VNODE => given & FILES | if given & CUT_SHORT != 0 { notes::TRUNCATE } else { 0 },
         _ => given,
     }
 }
@@ -52,6 +53,7 @@ fn notes_to(filter: c_short, ours: c_uint) -> c_uint {
     match filter {
         TIMER if ours & UNKNOWN != 0 => ours & !UNKNOWN,
         TIMER => TIMERS.iter().filter(|(_, own)| ours & own != 0).fold(0, |all, (theirs, _)| all | theirs),
+        VNODE => ours & FILES | if ours & notes::TRUNCATE != 0 { CUT_SHORT } else { 0 },
         _ => ours,
     }
 }
@@ -83,6 +85,7 @@ mod tests {
         }
         assert_eq!(notes_from(TIMER, 9), notes::SECONDS | notes::ABSTIME);
         assert_eq!(notes_from(TIMER, 16) & UNKNOWN, UNKNOWN);
-        assert_eq!((notes_from(VNODE, 0xff), notes_from(-1, 0xff)), (0x7f, 0xff));
+        assert_eq!((notes_from(VNODE, 0xff), notes_from(-1, 0xff)), (0x87f, 0xff));
+        assert_eq!(notes_to(VNODE, 0xfff), 0xff);
     }
 }

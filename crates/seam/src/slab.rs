@@ -143,6 +143,14 @@ impl<T, const BITS: u32> Slab<T, BITS> {
         Self { entries: Vec::with_capacity(entries), free: NONE, taken: 0, look_ups: LookUps::default() }
     }
 
+    /// Room for one entry more, so that [`Slab::insert`] allocates nothing.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn try_reserve(&mut self) -> Result<(), std::collections::TryReserveError> {
+        if self.free == NONE { self.entries.try_reserve(1) } else { Ok(()) }
+    }
+
     /// An empty slab with room for many entries, of which only those that were used are resident: it begins with more than malloc(3) takes from memory
     /// that it has (M_MMAP_THRESHOLD is 128 KiB), so it lies in pages of its own, and grows by mremap(2), without a copy and without leaving smaller blocks behind.
     pub fn roomy() -> Self {

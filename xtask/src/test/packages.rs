@@ -31,6 +31,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("nft", "nftables"),
     ("nginx", "nginx"),
     ("openssl", "openssl"),
+    ("pkg-config", "pkg-config"),
     ("python3", "python3"),
     ("rclone", "rclone"),
     ("rpcbind", "rpcbind"),
@@ -40,6 +41,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("strip", "binutils"),
     ("tcpdump", "tcpdump"),
     ("wrk", "wrk"),
+    ("xsubpp", "perl"),
 ];
 
 /// Module of Python's own library and the Debian package that holds it.

@@ -4,6 +4,10 @@
 //! environment variable `CORELANE_SKIPS` names, prints `skipped: NAME: REASON` and returns. To libtest it has passed;
 //! here it is moved from the passed to the skipped and printed by name. Without the variable only the print remains.
 
+//! A skip that `allowed` does not let is a failure.
+
+mod allowed;
+
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -39,7 +43,15 @@ impl Skips {
         let noted = noted(&self.read()?);
         // A program that died has noted tests and never counted its passes.
         tally.passed = tally.passed.saturating_sub(u64::try_from(noted.len())?);
-        tally.skipped.extend(noted);
+        for skip in noted {
+            match allowed::fault(&skip) {
+                Some(fault) => {
+                    println!("failed: {} was skipped ({}), {fault}", skip.name, skip.reason);
+                    tally.failed += 1;
+                }
+                None => tally.skipped.push(skip),
+            }
+        }
         Ok(())
     }
 
@@ -75,11 +87,12 @@ mod tests {
     fn noted_tests_move_from_passed_to_skipped() {
         let folder = folder("moved");
         let skips = Skips::new(&folder).unwrap();
-        std::fs::write(skips.path(), "a\tno nc\nb\tno BPF\na\tno nc\n").unwrap();
+        std::fs::write(skips.path(), "a\tno-nc is not installed\nb\tno-bpf is not installed\na\tno-nc is not installed\n")
+            .unwrap();
         let mut tally = Tally::passed(5);
         skips.apply(&mut tally).unwrap();
         assert_eq!(tally.passed, 3);
-        assert_eq!(tally.skipped[1], Skip { name: "b".into(), reason: "no BPF".into() });
+        assert_eq!(tally.skipped[1], Skip { name: "b".into(), reason: "no-bpf is not installed".into() });
         std::fs::remove_dir_all(folder).unwrap();
     }
 
@@ -97,7 +110,7 @@ mod tests {
     fn a_program_that_died_keeps_its_failure() {
         let folder = folder("died");
         let skips = Skips::new(&folder).unwrap();
-        std::fs::write(skips.path(), "a\tno nc\n").unwrap();
+        std::fs::write(skips.path(), "a\tno-nc is not installed\n").unwrap();
         let mut tally = Tally::failed(1);
         skips.apply(&mut tally).unwrap();
         assert_eq!((tally.passed, tally.failed, tally.skipped.len()), (0, 1, 1));

@@ -78,9 +78,11 @@ impl State {
         let ready = || self.reported(origin).unwrap_or_else(|| descriptor::readiness(origin.number, ANY));
         match interest.filter {
             Filter::Read if origin.kind == Kind::File => ask_file(interest, origin),
+            Filter::Read | Filter::Write if origin.is_always_ready => told(0, 0),
             Filter::Read => ask_read(interest, origin, ready()),
             Filter::Write => ask_write(interest, origin, ready()),
             Filter::Empty => ask_empty(origin),
+            Filter::Except => ask_except(interest, origin, self.reported(origin)),
             Filter::Ready | Filter::Poll => ask_mask(interest, origin, self.reported(origin)),
             _ => self.ask_process(interest, origin, None),
         }
@@ -108,7 +110,7 @@ impl State {
 /// Bytes between where the program reads and the file's end.
 #[inline(never)]
 fn ask_file(interest: &Interest, origin: &Origin) -> Answer {
-    let size = descriptor::size_and_links(origin.number).map_or(0, |(size, _)| size);
+    let size = descriptor::file_state(origin.number).map_or(0, |state| state.size);
     let left = size - descriptor::offset(origin.number).unwrap_or(size);
     if left != 0 || interest.notes & notes::FILE_POLL != 0 { told(0, left) } else { Answer::Nothing }
 }
@@ -130,8 +132,8 @@ fn ask_read(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
     if is_unconnected(origin.kind, ready) {
         return Answer::Idle;
     }
-    // A pipe whose writers are gone hangs up, a connection whose peer has finished says so.
-    let ended = ready.intersects(Readiness::RDHUP | Readiness::HUP) || is_broken(origin, ready);
+    // A pipe whose writers are gone hangs up, a connection whose peer has finished says so. A pipe's other end has an error where its readers are gone.
+    let ended = ready.intersects(Readiness::RDHUP | Readiness::HUP | Readiness::ERR);
     if bytes == 0 && !ended {
         if !is_still(origin, Readiness::IN) {
             return Answer::Nothing;
@@ -142,12 +144,34 @@ fn ask_read(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
     if !ended && !ready.contains(Readiness::IN) {
         return Answer::Nothing;
     }
+    if origin.kind == Kind::Datagrams && interest.flags.contains(Flags::CLEAR) {
+        bytes = all_datagrams(origin, bytes);
+    }
     // A datagram may be of no bytes.
     let enough = bytes >= interest.low_water() || interest.low_water() <= 1;
     match (ended, enough) {
-        (true, _) => ended_told(origin, ready, bytes),
+        (true, _) => ended_told(origin, ready, if is_abandoned(origin, ready) { 0 } else { bytes }),
         (false, true) => told(0, bytes),
         (false, false) => Answer::Idle,
+    }
+}
+
+/// What is read of a pipe's end for writing, whose readers are gone, is nothing: the bytes that it holds are lost.
+fn is_abandoned(origin: &Origin, ready: Readiness) -> bool {
+    origin.kind == Kind::Pipe && ready.contains(Readiness::ERR)
+}
+
+/// The least memory that a datagram is charged with, of no bytes: what the kernel needs to know of it.
+const DATAGRAM: i64 = 512;
+
+/// Bytes of all datagrams that wait, at least. Who is told once reads on until it has read as much, or there is no more; how much there is the kernel knows of the first alone,
+/// so it is told what memory all of them take. A local socket's are charged to who sent them: there may be as much as its buffer holds.
+#[inline(never)]
+fn all_datagrams(origin: &Origin, first: i64) -> i64 {
+    match descriptor::socket_memory(origin.number) {
+        Some(memory) if memory.received == 0 => first.max(memory.receive_buffer),
+        Some(memory) if memory.received >= 2 * DATAGRAM => first.max(memory.received),
+        _ => first,
     }
 }
 
@@ -165,7 +189,8 @@ fn is_still(origin: &Origin, what: Readiness) -> bool {
 #[inline(never)]
 fn ask_uncounted(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
     if !ready.contains(Readiness::IN) {
-        return Answer::Nothing;
+        let ended = ready.intersects(Readiness::HUP | Readiness::ERR) && !is_unconnected(origin.kind, ready);
+        return if ended { ended_told(origin, ready, 0) } else { Answer::Nothing };
     }
     if origin.kind == Kind::Stream
         && let Some(answer) = ask_listener(origin)
@@ -174,6 +199,10 @@ fn ask_uncounted(interest: &Interest, origin: &Origin, ready: Readiness) -> Answ
     }
     if !is_still(origin, Readiness::IN) {
         return Answer::Nothing;
+    }
+    // Sockets whose datagrams are not counted in bytes, as those of netlink(7).
+    if origin.kind == Kind::Datagrams && interest.flags.contains(Flags::CLEAR) {
+        return told(0, all_datagrams(origin, 1));
     }
     if interest.low_water() <= 1 { told(0, counted(origin)) } else { Answer::Idle }
 }
@@ -220,13 +249,14 @@ fn ask_write(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
 
 /// Bytes that a descriptor takes now; at least one where it is ready.
 fn space(origin: &Origin, ready: Readiness) -> i64 {
-    let held = match origin.kind {
-        Kind::Stream | Kind::Datagrams => descriptor::unsent_bytes(origin.number),
-        Kind::Pipe => descriptor::readable_bytes(origin.number),
+    let space = match origin.kind {
+        Kind::Stream | Kind::Datagrams => descriptor::socket_memory(origin.number).map(|memory| memory.send_buffer - memory.sent),
+        Kind::Pipe => {
+            descriptor::pipe_size(origin.number).and_then(|size| Some(size - descriptor::readable_bytes(origin.number)?))
+        }
         _ => None,
     };
-    let space = held.and_then(|held| Some(descriptor::send_buffer(origin.number, origin.kind)? - held)).unwrap_or(0);
-    space.max(i64::from(ready.contains(Readiness::OUT)))
+    space.unwrap_or(0).max(i64::from(ready.contains(Readiness::OUT)))
 }
 
 /// Which of the bits asked for are true, as reported where that is to do.
@@ -243,7 +273,7 @@ fn ask_mask(interest: &Interest, origin: &Origin, reported: Option<Readiness>) -
     match interest.filter {
         _ if ready.is_empty() => Answer::Nothing,
         Filter::Poll => told(ready.bits(), 0),
-        _ => ask_ready(interest.notes & ready_notes(ready), origin, is_checked),
+        _ => ask_ready(interest, interest.notes & ready_notes(ready), origin, is_checked),
     }
 }
 
@@ -257,15 +287,27 @@ fn ready_notes(ready: Readiness) -> u32 {
 }
 
 /// With how many connections wait, or bytes, where it is looked at.
-fn ask_ready(ready: u32, origin: &Origin, is_checked: bool) -> Answer {
+fn ask_ready(interest: &Interest, ready: u32, origin: &Origin, is_checked: bool) -> Answer {
     let accepts = ready & notes::ACCEPT != 0 && origin.kind == Kind::Stream;
     match (ready, if accepts { waiting(origin) } else { None }) {
         (0, _) => Answer::Idle,
         (_, Some(0)) => Answer::Nothing,
         (_, Some(waiting)) => told(ready, waiting),
-        _ if is_checked && ready & notes::RECV != 0 => told(ready, descriptor::readable_bytes(origin.number).unwrap_or(0)),
+        _ if is_checked && ready & notes::RECV != 0 => {
+            let bytes = descriptor::readable_bytes(origin.number).unwrap_or(0);
+            let once = origin.kind == Kind::Datagrams && interest.flags.contains(Flags::CLEAR);
+            told(ready, if once { all_datagrams(origin, bytes) } else { bytes })
+        }
         _ => told(ready, 0),
     }
+}
+
+/// Urgent data, if that was asked for. How many bytes lie before it nobody says.
+#[inline(never)]
+fn ask_except(interest: &Interest, origin: &Origin, reported: Option<Readiness>) -> Answer {
+    let wanted = interest.needs();
+    let ready = reported.unwrap_or_else(|| descriptor::readiness(origin.number, wanted));
+    if ready.intersects(wanted) { told(notes::OOB, 0) } else { Answer::Nothing }
 }
 
 #[inline(never)]

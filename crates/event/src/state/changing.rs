@@ -7,12 +7,13 @@ use corelane_seam::slab::Key;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
+use super::origins::Standing;
 use super::parts::State;
 use super::timers::Timers;
 use crate::interest::{Interest, Source, Timing, Trigger};
 use crate::poster::{Posted, Poster};
 use crate::record::{Change, Event, Filter, Flags, Manner, notes};
-use crate::refused::Refused;
+use crate::refused::{REPLACED, Refused};
 use crate::set::Token;
 use crate::signals;
 
@@ -27,24 +28,24 @@ const KNOWN: Refused = Refused::new(number::EEXIST, "this is registered: the cal
 const SUBMITTED: Refused =
     Refused::new(number::EBUSY, "the end of an operation is told in any case: the caller cancels it, and takes what is told");
 
-/// What was registered has ended: its number means another file.
-const REPLACED: Refused = Refused::new(number::ENOENT, "the descriptor was closed and opened again while it was registered");
-
 impl State {
     /// Does what is asked.
     pub fn change(&mut self, change: &Change) -> Result<(), Refused> {
         if change.flags.contains(Flags::ENABLE | Flags::DISABLE) {
             return Err(Refused::new(number::EINVAL, "ENABLE and DISABLE exclude each other: the caller gives one"));
         }
-        let found = self.find(change)?;
+        if change.flags.contains(Flags::ADD | Flags::KEEPUDATA) {
+            return Err(Refused::new(number::EINVAL, "KEEPUDATA keeps what is registered: the caller gives it without ADD"));
+        }
+        let found = match self.origin_that_will_tell(change) {
+            Some(origin) => self.origins[origin].interests.get(change.filter),
+            None => self.find(change)?,
+        };
         if let Some(key) = found.filter(|_| !is_switch(change)) {
             self.check_not_submitted(key)?;
         }
         let result = match found {
-            Some(key) if change.flags.contains(Flags::DELETE) => {
-                self.drop_interest(key);
-                Ok(())
-            }
+            Some(key) if change.flags.contains(Flags::DELETE) => self.delete(key),
             Some(key) => self.update(key, change),
             None if change.flags.contains(Flags::ADD) => self.add(change, Manner::empty()).map(|_| ()),
             None => Err(missing(change)),
@@ -80,6 +81,30 @@ impl State {
         if matches!(self.interests[key].source, Source::Submitted(_)) { Err(SUBMITTED) } else { Ok(()) }
     }
 
+    /// Removes what is registered. ENOENT, or EBADF, where its file is found to be gone.
+    fn delete(&mut self, key: Key) -> Result<(), Refused> {
+        let interest = &self.interests[key];
+        let in_set = interest.origin().filter(|key| self.origins[*key].registered.is_some() && !self.origins[*key].is_process());
+        let Some(origin) = in_set.filter(|_| interest.filter != Filter::Vnode) else {
+            self.drop_interest(key);
+            return Ok(());
+        };
+        let number = self.origins[origin].number;
+        let is_there = match self.drop_interest(key) {
+            Standing::There => true,
+            Standing::Gone => false,
+            Standing::Unasked => self.origins.get(origin).is_some_and(|origin| self.is_same(origin)),
+        };
+        if is_there {
+            return Ok(());
+        }
+        // Others may be interested in the file that is gone.
+        if self.origins.get(origin).is_some() {
+            self.end_origin(origin);
+        }
+        descriptor::identity_of(number).map_err(Refused::system).and(Err(MISSING))
+    }
+
     fn add_in(&mut self, change: &Change, manner: Manner) -> Result<Option<Event>, Refused> {
         let entered = match self.add(change, manner) {
             Err(REPLACED) => self.add(change, manner),
@@ -104,6 +129,12 @@ impl State {
         Ok(())
     }
 
+    /// A change's origin, if it is in the set and the change makes the set say whether the ident still means that file: then it need not be asked for before.
+    fn origin_that_will_tell(&self, change: &Change) -> Option<Key> {
+        let is_one = change.filter.of_descriptor() && asks_the_set(change);
+        self.registered_origin_of(descriptor_of(change).ok().filter(|_| is_one)?)
+    }
+
     /// What is registered under a change's ident and filter, for the open file that the ident means now.
     fn find(&mut self, change: &Change) -> Result<Option<Key>, Refused> {
         if change.filter.of_descriptor() {
@@ -125,6 +156,7 @@ impl State {
 
     fn add(&mut self, change: &Change, manner: Manner) -> Result<Key, Refused> {
         check_names(change)?;
+        self.make_room()?;
         let source = self.source(change)?;
         let mut interest = Interest::new(change, source);
         interest.manner = manner;
@@ -152,6 +184,7 @@ impl State {
             Filter::Read
             | Filter::Write
             | Filter::Empty
+            | Filter::Except
             | Filter::Vnode
             | Filter::ProcessDescriptor
             | Filter::Ready
@@ -161,7 +194,7 @@ impl State {
                     return Err(Refused::new(number::EINVAL, "a queue cannot watch itself"));
                 }
                 let origin = self.take_origin(file)?;
-                self.check_kind(origin, change.filter).inspect_err(|_| self.forget_if_empty(origin))?;
+                self.check_kind(origin, change.filter).map_err(|refused| self.misfit(origin, refused))?;
                 let is_file = change.filter == Filter::Vnode;
                 Ok(if is_file { Source::File(origin, 0) } else { Source::Descriptor(origin) })
             }
@@ -247,7 +280,9 @@ impl State {
             let interest = &mut self.interests[key];
             (interest.notes, interest.data, interest.ext) = (change.notes, change.data, change.ext);
         }
-        self.interests[key].cookie = change.cookie;
+        if !change.flags.contains(Flags::KEEPUDATA) {
+            self.interests[key].cookie = change.cookie;
+        }
         self.activate(key, change)?;
         self.reset(key, change);
         Ok(())
@@ -322,7 +357,11 @@ impl State {
             self.ready.push(key.index);
         }
         self.origins[origin].dozing = false;
-        self.settle(origin, !disabled && !watches).map_err(|error| self.unsettled(origin, error))
+        self.settle(origin, !disabled && !watches).map_err(|error| self.unsettled(origin, error))?;
+        if !disabled && self.origins[origin].is_always_ready && matches!(filter, Filter::Read | Filter::Write) {
+            self.ready.push(key.index);
+        }
+        Ok(())
     }
 
     /// The set refuses an origin's descriptor.
@@ -333,15 +372,22 @@ impl State {
                 self.end_origin(origin);
                 REPLACED
             }
+            number::EBADF => {
+                self.end_origin(origin);
+                Refused::system(error)
+            }
             number::EPERM => Refused::new(number::EINVAL, "this kind of file is always ready, and cannot be waited for"),
             _ => Refused::system(error),
         }
     }
 
-    fn forget_if_empty(&mut self, origin: Key) {
-        if self.origins[origin].is_empty() {
+    /// An origin does not have what is asked for, or is not what its number means by now.
+    fn misfit(&mut self, origin: Key, refused: Refused) -> Refused {
+        let is_replaced = !self.is_same(&self.origins[origin]);
+        if is_replaced || self.origins[origin].is_empty() {
             self.end_origin(origin);
         }
+        if is_replaced { REPLACED } else { refused }
     }
 
     /// A poster to this queue.
@@ -387,6 +433,12 @@ impl State {
         self.settle_bell();
         Ok(())
     }
+}
+
+/// Whether a change of an interest in a descriptor that is in the set makes the set look for it there, or tells afterwards whether it did ([`State::delete`]).
+fn asks_the_set(change: &Change) -> bool {
+    let speaks = change.flags.intersects(Flags::ADD | Flags::ENABLE) && !change.flags.contains(Flags::DISABLE);
+    change.filter != Filter::Vnode && (speaks || change.flags.contains(Flags::DELETE))
 }
 
 /// Whether a change does nothing but enable or disable.

@@ -1,8 +1,9 @@
 //! Changes of files, heard by inotify(7), and what they mean in kqueue(2)'s notes.
 
 use corelane_os::events::changes::{Changes, Happened, Wanted};
-use corelane_os::events::descriptor::Kind;
+use corelane_os::events::descriptor::{FileState, Kind};
 use corelane_seam::slab::Key;
+use std::cmp::Ordering;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -51,6 +52,11 @@ impl Files {
         is_new
     }
 
+    /// The kernel has ended a watch: whose it was.
+    pub fn forget(&mut self, watch: i32) -> Vec<Key> {
+        self.watches.remove(&watch).unwrap_or_default()
+    }
+
     /// A watch is an origin's no more; with the last one it goes.
     pub fn leave(&mut self, watch: i32, key: Key) {
         // reason: who has a watch stands in its list.
@@ -87,7 +93,7 @@ const ENTRIES: Happened = Happened::CREATE.union(Happened::DELETE).union(Happene
 /// What is watched for these notes.
 pub fn wanted(asked: u32, kind: Kind) -> Wanted {
     const PAIRS: [(u32, Wanted); 7] = [
-        (notes::WRITE | notes::EXTEND, Wanted::MODIFY),
+        (notes::WRITE | notes::EXTEND | notes::TRUNCATE, Wanted::MODIFY),
         (notes::ATTRIB | notes::LINK | notes::DELETE, Wanted::ATTRIB),
         (notes::RENAME, Wanted::MOVE_SELF),
         (notes::OPEN, Wanted::OPEN),
@@ -107,8 +113,9 @@ pub fn wanted(asked: u32, kind: Kind) -> Wanted {
     asked.fold(always | entries, |all, (_, wanted)| all | *wanted)
 }
 
-/// What a change means, given the size and links before and after.
-pub fn meaning(happened: Happened, before: (i64, u64), after: (i64, u64)) -> u32 {
+/// What a change means of a file that was `seen` so and is so `now`. Several changes are looked at together, after the last: each takes over what it is about alone, and leaves
+/// the rest to those behind it.
+pub fn meaning(happened: Happened, seen: &mut FileState, now: FileState) -> u32 {
     const PAIRS: [(Happened, u32); 10] = [
         (Happened::CREATE, notes::ENTRY_CREATED),
         (Happened::MOVED_TO, notes::ENTRY_CREATED),
@@ -123,20 +130,49 @@ pub fn meaning(happened: Happened, before: (i64, u64), after: (i64, u64)) -> u32
     ];
     let mut meaning = PAIRS.iter().filter(|(what, _)| happened.contains(*what)).fold(0, |all, (_, note)| all | note);
     if happened.contains(Happened::MODIFY) {
-        meaning |= notes::WRITE | if after.0 > before.0 { notes::EXTEND } else { 0 };
+        meaning |= notes::WRITE | resized(seen, now);
+        (seen.size, seen.modified) = (now.size, now.modified);
     }
     if happened.intersects(Happened::CREATE | Happened::DELETE | Happened::MOVED_FROM | Happened::MOVED_TO) {
         // An entry that is a directory is a link to this one.
         meaning |= notes::WRITE | if happened.contains(Happened::ISDIR) { notes::LINK } else { 0 };
+        (seen.size, seen.modified, seen.links) = (now.size, now.modified, now.links);
     }
     if happened.intersects(Happened::MOVED_FROM | Happened::MOVED_TO) {
         meaning |= notes::EXTEND;
     }
     if happened.contains(Happened::ATTRIB) {
-        meaning |= if after.1 != before.1 { notes::LINK } else { notes::ATTRIB };
+        meaning |= changed_attributes(seen, now);
+        *seen = FileState { size: seen.size, ..now };
     }
-    let is_gone = after.1 == 0 && before.1 != 0;
-    meaning | if is_gone || happened.contains(Happened::DELETE_SELF) { notes::DELETE } else { 0 }
+    meaning | if happened.contains(Happened::DELETE_SELF) { notes::DELETE } else { 0 }
+}
+
+/// What a change of size means.
+fn resized(seen: &FileState, now: FileState) -> u32 {
+    match now.size.cmp(&seen.size) {
+        Ordering::Greater => notes::EXTEND,
+        Ordering::Less => notes::TRUNCATE,
+        Ordering::Equal => 0,
+    }
+}
+
+/// What a change of attributes means. The kernel tells of two that follow one another as of one, so both names and permissions, or times, may have changed.
+fn changed_attributes(seen: &FileState, now: FileState) -> u32 {
+    let is_linked = now.links != seen.links;
+    let is_else = !is_linked || (now.attributes, now.modified) != (seen.attributes, seen.modified);
+    let gone = if now.links == 0 && seen.links != 0 { notes::DELETE } else { 0 };
+    gone | if is_linked { notes::LINK } else { 0 } | if is_else { notes::ATTRIB } else { 0 }
+}
+
+/// What may have happened to a file where the kernel has dropped changes: what shows, and what would not show.
+pub fn lost(seen: &mut FileState, now: FileState) -> u32 {
+    const HIDDEN: u32 = notes::RENAME | notes::OPEN | notes::CLOSE | notes::CLOSE_WRITE | notes::READ | notes::ATTRIB;
+    let is_written = (now.size, now.modified) != (seen.size, seen.modified);
+    let written = if is_written { notes::WRITE | resized(seen, now) } else { 0 };
+    let meaning = HIDDEN | written | changed_attributes(seen, now);
+    *seen = now;
+    meaning
 }
 
 /// What has happened to an entry called `name`.
@@ -166,16 +202,46 @@ impl Refused {
 mod tests {
     use super::*;
 
+    fn file(size: i64, links: u64, mode: u32) -> FileState {
+        FileState { size, links, attributes: (mode, 0, 0), modified: 0 }
+    }
+
     #[test]
     fn a_change_means_what_size_and_links_show() {
-        let of = |happened, before, after| meaning(happened, before, after);
+        let of = |happened, before: (i64, u64), after: (i64, u64)| {
+            meaning(happened, &mut file(before.0, before.1, 0), file(after.0, after.1, 0))
+        };
         assert_eq!(of(Happened::MODIFY, (5, 1), (9, 1)), notes::WRITE | notes::EXTEND);
         assert_eq!(of(Happened::MODIFY, (9, 1), (9, 1)), notes::WRITE);
+        assert_eq!(of(Happened::MODIFY, (9, 1), (5, 1)), notes::WRITE | notes::TRUNCATE);
         assert_eq!(of(Happened::ATTRIB, (9, 1), (9, 1)), notes::ATTRIB);
         assert_eq!(of(Happened::ATTRIB, (9, 2), (9, 1)), notes::LINK);
         assert_eq!(of(Happened::ATTRIB, (9, 1), (9, 0)), notes::LINK | notes::DELETE);
         assert_eq!(of(Happened::CREATE | Happened::ISDIR, (9, 1), (9, 1)), notes::WRITE | notes::LINK | notes::ENTRY_CREATED);
         assert_eq!(of(Happened::MOVED_TO, (9, 1), (9, 1)), notes::WRITE | notes::EXTEND | notes::ENTRY_CREATED);
         assert_eq!(of(Happened::DELETE, (9, 1), (9, 1)), notes::WRITE | notes::ENTRY_REMOVED);
+    }
+
+    #[test]
+    fn each_of_several_changes_takes_what_it_is_about() {
+        let (mut seen, now) = (file(5, 1, 0o644), file(9, 2, 0o644));
+        assert_eq!(meaning(Happened::ATTRIB, &mut seen, now), notes::LINK);
+        assert_eq!(meaning(Happened::MODIFY, &mut seen, now), notes::WRITE | notes::EXTEND);
+        assert_eq!(meaning(Happened::ATTRIB, &mut seen, now), notes::ATTRIB);
+        let mut seen = file(5, 1, 0o644);
+        assert_eq!(meaning(Happened::ATTRIB, &mut seen, file(5, 2, 0o600)), notes::LINK | notes::ATTRIB, "two told as one");
+    }
+
+    #[test]
+    fn of_what_was_dropped_all_is_told_that_shows_or_cannot_show() {
+        let mut seen = file(5, 1, 0o644);
+        let told = lost(&mut seen, file(9, 2, 0o644));
+        assert_eq!(
+            told & (notes::WRITE | notes::EXTEND | notes::LINK | notes::DELETE),
+            notes::WRITE | notes::EXTEND | notes::LINK
+        );
+        assert_eq!(told & notes::RENAME, notes::RENAME);
+        let again = seen;
+        assert_eq!(lost(&mut seen, again) & (notes::WRITE | notes::LINK | notes::DELETE), 0);
     }
 }

@@ -5,7 +5,7 @@ use corelane_seam::slab::Key;
 use crate::record::Filter;
 
 /// Filters that an origin with a descriptor may have interests in.
-const FILTERS: usize = 7;
+const FILTERS: usize = 8;
 
 /// See the module.
 pub struct Interests {
@@ -80,6 +80,7 @@ fn place(filter: Filter) -> usize {
         Filter::Process | Filter::ProcessDescriptor => 4,
         Filter::Ready => 5,
         Filter::Poll => 6,
+        Filter::Except => 7,
         // reason: the other filters have no descriptor, and are never asked about.
         _ => unreachable!("{filter:?} has no descriptor"),
     }

@@ -1,6 +1,6 @@
 //! What activity with a descriptor comes from.
 
-use corelane_os::events::descriptor::{Identity, Kind};
+use corelane_os::events::descriptor::{FileState, Identity, Kind};
 use corelane_os::events::polling::Readiness;
 use corelane_os::events::process::PidFd;
 use corelane_seam::slab::Key;
@@ -22,6 +22,8 @@ pub(super) struct Origin {
     pub watch: Watch,
     /// What the set waits for; none while it is not in the set.
     pub registered: Option<Readiness>,
+    /// The set refuses it, because it never waits (epoll_ctl(2), EPERM): devices such as /dev/null, files and directories.
+    pub is_always_ready: bool,
     /// When it was read last it was a socket that takes connections.
     pub listens: Cell<bool>,
     /// Interests by filter.
@@ -41,8 +43,8 @@ pub(super) struct Rest {
     pub process: Option<(u32, PidFd)>,
     /// The watch on the file, if there is one.
     pub watch: Option<i32>,
-    /// A file's size and links when last looked at.
-    pub seen: (i64, u64),
+    /// How a watched file was when it was last looked at.
+    pub seen: FileState,
     /// Operations that wait for it to be readable, and writable, each line in order.
     pub lines: [VecDeque<Key>; 2],
 }
@@ -56,6 +58,7 @@ impl Origin {
             identity,
             watch: Watch::NONE,
             registered: None,
+            is_always_ready: matches!(kind, Kind::File | Kind::Directory),
             listens: Cell::new(false),
             interests: Interests::default(),
             rest: None,

@@ -18,6 +18,17 @@ use crate::signals;
 /// What an exclusive registration may wait for (epoll_ctl(2)).
 const EXCLUSIVE: Readiness = Readiness::IN.union(Readiness::OUT);
 
+/// What the set has said of an origin's file as it was told of one interest less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It had nothing to be told.
+    Unasked,
+    /// It is in the set, under its number.
+    There,
+    /// Its number means another, or none.
+    Gone,
+}
+
 impl State {
     /// The origin of the program's descriptor `number`, if it is known and is still the file that it was. One whose number was closed or means
     /// another file has ended. Of a number that is not known nothing is asked.
@@ -34,6 +45,13 @@ impl State {
         identity.map(|_| None)
     }
 
+    /// The origin of the program's descriptor `number`, if it is in the set and nobody has told that it was closed.
+    pub(super) fn registered_origin_of(&self, number: RawFd) -> Option<Key> {
+        let key = *self.numbers.get(&number)?;
+        let origin = &self.origins[key];
+        (origin.registered.is_some() && !origin.watch.is_closed()).then_some(key)
+    }
+
     /// The origin of the program's descriptor, made if need be; one that is known was found to be the file that it was.
     pub(super) fn take_origin(&mut self, number: RawFd) -> Result<Key, Refused> {
         if let Some(&key) = self.numbers.get(&number) {
@@ -42,11 +60,7 @@ impl State {
         let watch = closing::watch(number);
         let identified = descriptor::identify(number).map_err(Refused::system);
         let (kind, identity) = identified.inspect_err(|_| closing::unwatch(number))?;
-        // Nobody asks for a socket's size.
-        let is_file = matches!(kind, Kind::File | Kind::Directory);
-        let seen = is_file.then(|| descriptor::size_and_links(number).unwrap_or((0, 1)));
-        let rest = seen.map(|seen| Box::new(Rest { seen, ..Rest::default() }));
-        let key = self.origins.insert(Origin { watch, rest, ..Origin::new(number, kind, identity) });
+        let key = self.origins.insert(Origin { watch, ..Origin::new(number, kind, identity) });
         let before = self.numbers.insert(number, key);
         assert!(before.is_none(), "a number has one origin");
         Ok(key)
@@ -72,11 +86,16 @@ impl State {
         let origin = &self.origins[key];
         let fits = match filter {
             Filter::Read => origin.kind != Kind::Directory,
-            Filter::Write => !matches!(origin.kind, Kind::File | Kind::Directory),
-            Filter::Vnode => matches!(origin.kind, Kind::File | Kind::Directory),
+            Filter::Write => origin.kind != Kind::Directory,
+            Filter::Vnode => match origin.kind {
+                Kind::File | Kind::Directory | Kind::Device => true,
+                Kind::Pipe => !descriptor::is_nameless_pipe(origin.number),
+                _ => false,
+            },
+            Filter::Except => matches!(origin.kind, Kind::Stream | Kind::Datagrams),
             Filter::Empty => matches!(origin.kind, Kind::Stream | Kind::Datagrams),
             Filter::Ready => matches!(origin.kind, Kind::Stream | Kind::Datagrams | Kind::Pipe),
-            Filter::Poll => true,
+            Filter::Poll => !origin.is_always_ready || origin.kind != Kind::Device,
             _ => origin.is_process() || process::is_process(origin.number),
         };
         if fits {
@@ -111,14 +130,20 @@ impl State {
     /// the set knows.
     pub(super) fn settle(&mut self, key: Key, again: bool) -> Result<(), i32> {
         let origin = &self.origins[key];
-        if matches!(origin.kind, Kind::File | Kind::Directory) {
+        if origin.is_always_ready {
             return Ok(());
         }
         let needed = self.needed(origin);
         let number = origin.number;
         match origin.registered {
             None if needed == Readiness::ET => return Ok(()),
-            None => self.register(key, number, needed)?,
+            None => match self.register(key, number, needed) {
+                Err(number::EPERM) if self.may_never_wait(key) => {
+                    self.origins[key].is_always_ready = true;
+                    return Ok(());
+                }
+                answer => answer?,
+            },
             Some(registered) if registered == needed && !again => return Ok(()),
             Some(registered) if (registered | needed).contains(Readiness::EXCLUSIVE) => {
                 self.register_anew(key, number, needed)?
@@ -127,6 +152,12 @@ impl State {
         }
         self.origins[key].registered = Some(needed);
         Ok(())
+    }
+
+    /// Whether all interests in an origin can be told of what never waits.
+    fn may_never_wait(&self, key: Key) -> bool {
+        let filter = |key| self.interests[key].filter;
+        self.origins[key].interests.iter().all(|key| matches!(filter(key), Filter::Read | Filter::Write | Filter::Vnode))
     }
 
     /// What is exclusive, or is to be, cannot be modified.
@@ -148,7 +179,7 @@ impl State {
     }
 
     /// The interest is registered no more.
-    pub(super) fn drop_interest(&mut self, key: Key) {
+    pub(super) fn drop_interest(&mut self, key: Key) -> Standing {
         // reason: whoever drops an interest has just looked it up.
         let interest = self.interests.remove(key).expect("an interest is dropped once");
         self.ready.remove(key.index);
@@ -157,7 +188,7 @@ impl State {
         }
         if matches!(interest.source, Source::Ended) {
             // Its ident and filter may be another's by now.
-            return;
+            return Standing::Unasked;
         }
         self.forget_name(&interest, key);
         if let Some(due) = interest.again {
@@ -174,11 +205,12 @@ impl State {
             }
             Source::Process { origin, .. } => {
                 self.count_process(interest.notes, 0);
-                self.leave(origin, key, interest.filter);
+                return self.leave(origin, key, interest.filter);
             }
-            Source::Descriptor(origin) | Source::File(origin, _) => self.leave(origin, key, interest.filter),
+            Source::Descriptor(origin) | Source::File(origin, _) => return self.leave(origin, key, interest.filter),
             Source::User(_) | Source::Posted(_) | Source::Submitted(_) | Source::Ended => {}
         }
+        Standing::Unasked
     }
 
     /// An interest is known by its ident and filter no more; one of a descriptor is known to its origin alone.
@@ -190,24 +222,31 @@ impl State {
     }
 
     /// An interest in an origin is gone; with the last one the origin is of no interest.
-    fn leave(&mut self, origin: Key, interest: Key, filter: Filter) {
+    fn leave(&mut self, origin: Key, interest: Key, filter: Filter) -> Standing {
         let one = &mut self.origins[origin];
         let left = one.interests.take(filter);
         assert_eq!(left, Some(interest), "an origin knows its interests");
+        let before = one.registered;
         if one.is_empty() {
-            self.forget_unused(origin);
-            return;
+            return match (before, self.forget_unused(origin)) {
+                (None, _) => Standing::Unasked,
+                (Some(_), true) => Standing::There,
+                (Some(_), false) => Standing::Gone,
+            };
         }
         one.dozing = false;
         if self.settle(origin, false).is_err() {
             self.end_origin(origin);
+            return Standing::Gone;
         }
+        if self.origins[origin].registered == before { Standing::Unasked } else { Standing::There }
     }
 
-    /// An origin of no interest is forgotten.
-    pub(super) fn forget_unused(&mut self, origin: Key) {
+    /// An origin of no interest is forgotten. Whether its file was in the set, if it was to be.
+    pub(super) fn forget_unused(&mut self, origin: Key) -> bool {
         let gone = self.remove_from_set(origin).is_err();
         self.release(origin, gone);
+        !gone
     }
 
     fn remove_from_set(&self, key: Key) -> Result<(), i32> {
@@ -332,7 +371,7 @@ impl State {
     }
 
     /// Whether an origin's number means the file that was registered; the set knows where identity does not tell.
-    fn is_same(&self, origin: &Origin) -> bool {
+    pub(super) fn is_same(&self, origin: &Origin) -> bool {
         descriptor::identity_of(origin.number) == Ok(origin.identity)
             && (origin.kind != Kind::Nameless || origin.registered.is_none() || self.set.has(origin.number))
     }

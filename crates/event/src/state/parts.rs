@@ -23,6 +23,7 @@ use crate::poster::Posted;
 use crate::ready::Ready;
 use crate::refused::Refused;
 use crate::set::{Token, Watched};
+use crate::spare;
 
 /// All that a queue knows.
 pub struct State {
@@ -113,6 +114,19 @@ impl State {
             own,
             home,
         })
+    }
+
+    /// Room for one interest more, wherever it may come to stand.
+    ///
+    /// ENOMEM.
+    pub(super) fn make_room(&mut self) -> Result<(), Refused> {
+        spare::check(spare::INTEREST)?;
+        let most = self.interests.len() + 1;
+        let tables = self.interests.try_reserve().and(self.origins.try_reserve()).and(self.ready.try_reserve(most));
+        let maps = self.keys.try_reserve(1).and(self.numbers.try_reserve(1)).and(self.processes.try_reserve(1));
+        let lists = [&mut self.due, &mut self.put_back, &mut self.fresh];
+        let lists = lists.into_iter().try_for_each(|list| list.try_reserve(most.saturating_sub(list.len())));
+        tables.and(maps).and(lists).map_err(|_| spare::NONE)
     }
 
     /// Where it is said how many interests are on the ready list.
@@ -223,8 +237,8 @@ impl State {
         }
         for key in self.origins.keys() {
             let origin = &self.origins[key];
-            if let Some(what) = origin.registered {
-                // One whose file is gone is found when it is next looked at.
+            // One whose file is gone is found when it is next looked at: what has its number now is not what was registered.
+            if let Some(what) = origin.registered.filter(|_| origin.is_process() || self.is_same(origin)) {
                 let _ = set.add(origin.number, what, key.bits());
             }
         }

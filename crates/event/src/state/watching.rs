@@ -8,12 +8,12 @@ use corelane_seam::slab::Key;
 use std::ffi::OsStr;
 use std::os::fd::RawFd;
 
-use super::files::{Files, entry, meaning, wanted};
+use super::files::{Files, entry, lost, meaning, wanted};
 use super::parts::State;
 use crate::interest::Source;
 use crate::names::Named;
 use crate::record::{Filter, notes};
-use crate::refused::Refused;
+use crate::refused::{REPLACED, Refused};
 use crate::set::Token;
 
 /// What is watched for a file that is read.
@@ -22,6 +22,10 @@ const GROWTH: Wanted = Wanted::MODIFY;
 impl State {
     /// Watches the file of an origin for what its interests want.
     pub(super) fn settle_file(&mut self, key: Key) -> Result<(), Refused> {
+        // What came before is told to who was there: a file is compared from here on with what it is now.
+        self.hear_files();
+        let number = self.origins.get(key).ok_or(REPLACED)?.number;
+        self.origins[key].rest().seen = descriptor::file_state(number).map_err(Refused::system)?;
         let watch = self.origins[key].rest().watch;
         let sharing = watch.zip(self.files.as_ref()).map_or(&[][..], |(watch, files)| files.sharing(watch));
         let others = sharing.iter().filter(|other| **other != key);
@@ -33,8 +37,10 @@ impl State {
             return Ok(());
         }
         let sharing = files.sharing(watch).to_vec();
-        let before = self.origins[key].rest().watch.replace(watch);
-        assert!(before.is_none(), "an origin is one file");
+        if let Some(before) = self.origins[key].rest().watch.replace(watch) {
+            // Another file had the same identity: its inode was used again, and that it has ended was dropped.
+            self.prepare_files()?.leave(before, key);
+        }
         // Another descriptor of the same file had its own wishes, which were just overwritten.
         let all = sharing.iter().fold(Wanted::empty(), |all, other| all | self.wants(*other));
         self.prepare_files()?.watch(number, all).map(|_| ())
@@ -46,7 +52,8 @@ impl State {
         let interests = origin.interests.iter().map(|interest| &self.interests[interest]);
         interests.fold(Wanted::empty(), |all, interest| match interest.filter {
             Filter::Vnode => all | wanted(interest.notes, origin.kind),
-            _ => all | GROWTH,
+            Filter::Read if origin.is_file() => all | GROWTH,
+            _ => all,
         })
     }
 
@@ -73,19 +80,36 @@ impl State {
 
     /// Hears of what has happened to files.
     pub(super) fn hear_files(&mut self) {
-        let Some(files) = self.files.take() else { return };
+        let Some(mut files) = self.files.take() else { return };
         let (happened, dropped) = files.read();
+        let mut gone = Vec::new();
         for (watch, what, name) in happened {
-            files.sharing(watch).iter().for_each(|&key| self.changed(key, what, name.as_deref()));
+            if what.contains(Happened::IGNORED) {
+                gone.extend(files.forget(watch));
+                continue;
+            }
+            files.sharing(watch).iter().for_each(|&key| self.changed(key, Some(what), name.as_deref()));
         }
         if dropped {
             // Something has happened to some: each is looked at.
             for key in files.all() {
                 self.lose_names(key);
-                self.changed(key, Happened::empty(), None);
+                self.changed(key, None, None);
             }
         }
         self.files = Some(files);
+        gone.into_iter().for_each(|key| self.watch_ended(key));
+    }
+
+    /// The kernel has ended the watch on an origin's file, because its last name was removed, or the file itself: then the program has closed it.
+    fn watch_ended(&mut self, key: Key) {
+        let origin = &mut self.origins[key];
+        origin.rest().watch = None;
+        let is_nameless = descriptor::file_state(origin.number).is_ok_and(|state| state.links == 0);
+        // A file that has names may have got the inode, and so the identity, of the one that is gone.
+        if !is_nameless || !self.is_same(&self.origins[key]) {
+            self.end_origin(key);
+        }
     }
 
     /// Names that were kept for the interest in the directory `number`, of at most `room` entries, and how many were lost.
@@ -110,25 +134,28 @@ impl State {
         }
     }
 
-    /// Something has happened to the file of an origin, or in a directory to the entry `name`.
-    fn changed(&mut self, key: Key, happened: Happened, name: Option<&OsStr>) {
+    /// Something has happened to the file of an origin, or in a directory to the entry `name`; what that was nobody knows where the kernel has dropped it.
+    fn changed(&mut self, key: Key, happened: Option<Happened>, name: Option<&OsStr>) {
         // Who shares a watch is there: an origin leaves its list as it is forgotten.
         let origin = &mut self.origins[key];
-        let before = origin.rest().seen;
-        let after = descriptor::size_and_links(origin.number).unwrap_or(before);
-        origin.rest().seen = after;
-        let meaning = meaning(happened, before, after);
+        let (number, is_file) = (origin.number, origin.is_file());
+        let seen = &mut origin.rest().seen;
+        let now = descriptor::file_state(number).unwrap_or(*seen);
+        let meaning = match happened {
+            Some(happened) => meaning(happened, seen, now),
+            None => lost(seen, now),
+        };
         for interest in origin.interests.iter() {
             let one = &mut self.interests[interest];
             let asked = one.notes;
-            let named = name.filter(|_| asked & notes::NAMES != 0).and_then(|name| entry(happened, name));
+            let named = name.filter(|_| asked & notes::NAMES != 0).and_then(|name| entry(happened?, name));
             let has_come = match &mut one.source {
                 Source::File(_, came) => {
                     *came |= meaning & asked | if named.is_some() { notes::NAMES } else { 0 };
                     named.into_iter().for_each(|named| self.names.entry(interest).or_default().push(named));
                     *came != 0
                 }
-                _ => true,
+                _ => is_file,
             };
             if has_come && !one.disabled {
                 self.ready.push(interest.index);

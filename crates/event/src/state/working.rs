@@ -17,6 +17,7 @@ use crate::interest::{Interest, Source, Told};
 use crate::operation::{Memory, OperationResult, Progress, Sent, Submission, Way, Work};
 use crate::record::{Change, Filter, Flags};
 use crate::refused::Refused;
+use crate::spare;
 
 /// Operations of one queue that are not over, or whose outcome nobody has taken.
 const OPERATIONS: usize = 4096;
@@ -37,6 +38,9 @@ enum Look {
     Again,
     Over(Ending),
 }
+
+/// What an operation takes, and more.
+const OPERATION_BYTES: usize = 1024;
 
 impl State {
     /// Helpers tell `tell` what became of their work.
@@ -145,6 +149,7 @@ impl State {
         if self.operations.all.len() + self.operations.lists.len() + list.len() + more > OPERATIONS {
             return Err(FULL);
         }
+        spare::check(spare::INTEREST + list.len() * OPERATION_BYTES)?;
         let is_taken =
             |ident: u64| self.operations.idents.contains_key(&ident) || self.keys.contains_key(&(Filter::Aio.number(), ident));
         let mut own = std::collections::BTreeSet::new();

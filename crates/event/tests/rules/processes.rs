@@ -71,6 +71,7 @@ fn forks_are_told_or_refused_in_words() {
         Err(refused) => {
             assert_eq!(refused.number, ENOTSUP);
             assert!(refused.to_string().contains("NOTE_EXIT"));
+            assert!(!corelane_os::testing::tells_of_processes(), "this machine's kernel tells of forks");
             corelane_os::testing::skip("forks_are_told_or_refused_in_words", "the kernel does not tell this process of forks");
         }
     }

@@ -18,6 +18,15 @@
 extern "C" {
 #endif
 
+/* Unions without a name are C11's, and arrays without a length are not C++'s: every compiler of Linux has both. */
+#ifdef __GNUC__
+#define KEVENT_EXTENSION __extension__
+#else
+#define KEVENT_EXTENSION
+#endif
+
+struct timespec; /* <time.h> has it, but not in strict C99 */
+
 /* type: what `id` names. */
 #define KEVENT_SOCKET 0 /* a descriptor of a socket */
 #define KEVENT_INODE 1  /* a descriptor of a directory */
@@ -67,8 +76,8 @@ extern "C" {
 #define KEVENT_MAX_RECORDS 65536
 #define KEVENT_MAX_RING 1048576
 
-struct kevent_id {
-	union {
+KEVENT_EXTENSION struct kevent_id {
+	KEVENT_EXTENSION union {
 		uint32_t raw[2];
 		uint64_t raw_u64;
 	};
@@ -81,7 +90,7 @@ struct ukevent {
 	uint32_t req_flags;
 	uint32_t ret_flags;
 	uint32_t ret_data[2];
-	union {
+	KEVENT_EXTENSION union {
 		uint32_t user[2];
 		void *ptr;
 		uint64_t user_u64;
@@ -93,23 +102,23 @@ struct ukevent {
  * library's.
  */
 struct kevent_ring {
-	union {
-		struct {
+	KEVENT_EXTENSION union {
+		KEVENT_EXTENSION struct {
 			uint32_t ring_kidx;  /* where the next event goes */
 			uint32_t ring_kover; /* how often that has gone round */
 		};
 		uint64_t ring_produced;
 	};
 	uint64_t ring_library[15];
-	union {
-		struct {
+	KEVENT_EXTENSION union {
+		KEVENT_EXTENSION struct {
 			uint32_t ring_uidx; /* how far events were committed */
 			uint32_t ring_over; /* how often that has gone round */
 		};
 		uint64_t ring_consumed;
 	};
 	uint64_t ring_library_too[15];
-	struct ukevent event[];
+	KEVENT_EXTENSION struct ukevent event[];
 };
 
 /* How events were told: by kevent_get_events(), by kevent_wait(), as they were added, and in all. */

@@ -14,6 +14,8 @@
 extern "C" {
 #endif
 
+struct timespec; /* <time.h> has it, but not in strict C99 */
+
 /* Filters: which kind of thing `ident` names, and what is asked of it. */
 #define EVFILT_READ (-1)      /* a descriptor: bytes, connections or an end to read */
 #define EVFILT_WRITE (-2)     /* a descriptor: room to write */
@@ -29,6 +31,7 @@ extern "C" {
 #define EVFILT_SENDFILE (-12) /* reserved */
 #define EVFILT_EMPTY (-13)    /* a descriptor whose send buffer has drained */
 #define EVFILT_SYSCOUNT 13
+#define EVFILT_EXCEPT (-32)   /* a socket: urgent data; OpenBSD's, under a number that is no filter of FreeBSD */
 
 /* Flags: what to do with the change. */
 #define EV_ADD 0x0001
@@ -36,6 +39,7 @@ extern "C" {
 #define EV_ENABLE 0x0004
 #define EV_DISABLE 0x0008
 #define EV_FORCEONESHOT 0x0100 /* deliver once, now */
+#define EV_KEEPUDATA 0x0200    /* udata stays what it is; not with EV_ADD */
 
 /* Flags: how it is delivered. */
 #define EV_ONESHOT 0x0010  /* deleted once delivered */
@@ -54,6 +58,9 @@ extern "C" {
 /* fflags of EVFILT_READ, EVFILT_WRITE and EVFILT_EMPTY. */
 #define NOTE_LOWAT 0x0001     /* data is this event's own low-water mark, in bytes */
 #define NOTE_FILE_POLL 0x0002 /* a regular file is always readable, as poll(2) says */
+
+/* fflags of EVFILT_EXCEPT. */
+#define NOTE_OOB 0x0004 /* urgent data */
 
 /* fflags of EVFILT_USER. */
 #define NOTE_FFNOP 0x00000000U      /* leave the caller's flags alone */
@@ -76,6 +83,7 @@ extern "C" {
 #define NOTE_CLOSE 0x0100       /* closed by one who could not write */
 #define NOTE_CLOSE_WRITE 0x0200 /* closed by one who could write */
 #define NOTE_READ 0x0400        /* read from */
+#define NOTE_TRUNCATE 0x0800    /* shrank; OpenBSD's, under a bit that is no note of FreeBSD */
 #define NOTE_NAMES 0x01000000   /* of a folder: names of entries wait for corelane_names(); not FreeBSD's */
 
 /* fflags of EVFILT_PROC and EVFILT_PROCDESC. */
@@ -125,6 +133,10 @@ int kqueue(void);
 
 /* As kqueue(). flags is 0 or O_CLOEXEC, which changes nothing; anything else is EINVAL. */
 int kqueue1(int flags);
+
+/* As kqueue(). flags is 0 or KQUEUE_CLOEXEC, which changes nothing; anything else is EINVAL. */
+#define KQUEUE_CLOEXEC 0x00000001
+int kqueuex(unsigned int flags);
 
 /*
  * Applies nchanges changes in order, then waits for events and stores at most nevents. Returns how many were stored,

@@ -109,12 +109,12 @@ fn control(queue: RawFd, command: c_uint, count: usize, records: *mut Record) ->
         CTL_ADD => Kevents::add,
         CTL_REMOVE => Kevents::remove,
         CTL_MODIFY => Kevents::modify,
-        CTL_READY => return kevents.ready(&Memory::to_read(records, count)?.read()).map_err(number),
+        CTL_READY => return kevents.ready(&Memory::to_read(records, count)?.read()?).map_err(number),
         _ => return Err(libc::EINVAL),
     };
     // Nothing is done that could not be answered.
     let memory = Memory::to_write(records, count)?;
-    let mut copies = memory.read();
+    let mut copies = memory.read()?;
     let answered = act(&kevents, &mut copies).map_err(number)?;
     // Of what was added only answers are brought to the front.
     memory.write(if command == CTL_ADD { &copies[..answered] } else { &copies });
@@ -144,7 +144,9 @@ fn get_events(
     let kevents = table::queue(queue)?;
     let room = most.min(least.clamp(BATCH, RECORDS_MAX));
     let memory = Memory::to_write(records, room)?;
-    let mut told = vec![Record::default(); room];
+    let mut told = Vec::new();
+    told.try_reserve_exact(room).map_err(|_| libc::ENOMEM)?;
+    told.resize(room, Record::default());
     let timeout = timeout.map(|timeout| if is_nonblocking(queue) { AT_ONCE } else { timeout })?;
     let count = kevents.get_events(least, &mut told, timeout).map_err(number)?;
     memory.write(&told[..count]);
@@ -169,7 +171,7 @@ pub extern "C" fn kevent_commit(queue: c_int, index: c_uint, over: c_uint) -> c_
 /// Puts an event of the program's own into the ring. -1 with errno EBADF, EFAULT, EINVAL (no ring), ENOSPC (it is full), EIO.
 #[unsafe(no_mangle)]
 pub extern "C" fn kevent_put(queue: c_int, record: *const Record) -> c_int {
-    answer(|| table::queue(queue)?.put(&Memory::to_read(record, 1)?.read()[0]).map(|()| 0).map_err(number))
+    answer(|| table::queue(queue)?.put(&Memory::to_read(record, 1)?.read()?[0]).map(|()| 0).map_err(number))
 }
 
 /// What was told so far. -1 with errno EBADF, EFAULT.

@@ -29,11 +29,14 @@ impl<T: Copy> Memory<T> {
         Self::checked(start, count, MADV_POPULATE_WRITE)
     }
 
-    /// What is there.
-    pub fn read(&self) -> Vec<T> {
+    /// What is there. ENOMEM where there is no memory for a copy.
+    pub fn read(&self) -> Result<Vec<T>, i32> {
+        let mut copies = Vec::new();
+        copies.try_reserve_exact(self.count).map_err(|_| libc::ENOMEM)?;
         // SAFETY: all of it can be read, was found when this was made. The types of the calls are plain numbers, for which any bytes are a value. C promises
         // no alignment.
-        (0..self.count).map(|index| unsafe { self.start.add(index).read_unaligned() }).collect()
+        copies.extend((0..self.count).map(|index| unsafe { self.start.add(index).read_unaligned() }));
+        Ok(copies)
     }
 
     /// Writes `values` to its beginning; only to what was made to be written to.

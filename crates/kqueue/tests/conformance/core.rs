@@ -235,6 +235,16 @@ pub const CASES: &[Case] = &[
         q.set(&[user(1).tag(5), user(1).tag(6), trigger(1).tag(6)]);
         assert_eq!(tag(&q.wait()), 6);
     }),
+    case("KEEPUDATA keeps udata, and registers nothing", "Q-05", |q| {
+        q.set(&[ev(1, USER, ADD | CLEAR).tag(7), ev(1, USER, KEEPUDATA).notes(NOTE_TRIGGER).tag(8)]);
+        assert_eq!(tag(&q.wait()), 7);
+        q.set(&[ev(1, USER, ENABLE | KEEPUDATA), ev(1, USER, 0).notes(NOTE_TRIGGER).tag(9)]);
+        assert_eq!(tag(&q.wait()), 9);
+        for ident in [1, 2] {
+            assert_eq!(q.change(ev(ident, USER, ADD | KEEPUDATA)), Err(EINVAL));
+        }
+        assert_eq!(q.change(ev(2, USER, KEEPUDATA | ENABLE)), Err(ENOENT));
+    }),
     case("any change replaces udata", "Q-05", |q| {
         q.set(&[user(1).tag(5), trigger(1).tag(8)]);
         assert_eq!(tag(&q.wait()), 8);

@@ -220,7 +220,7 @@ fn begins_anew(close: fn()) -> bool {
 }
 
 /// Returns when a thread of this process waits at a set (epoll_wait(2) and its like).
-fn until_it_waits(thread: nix::unistd::Pid) {
+pub fn until_it_waits(thread: nix::unistd::Pid) {
     const CALLS: [i64; 2] = [libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2];
     let path = format!("/proc/self/task/{thread}/syscall");
     let is_waiting = || {

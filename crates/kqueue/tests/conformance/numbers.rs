@@ -13,6 +13,7 @@ pub const LIO: i16 = -10;
 pub const USER: i16 = -11;
 pub const SENDFILE: i16 = -12;
 pub const EMPTY: i16 = -13;
+pub const EXCEPT: i16 = -32;
 
 pub const ADD: u16 = 0x1;
 pub const DELETE: u16 = 0x2;
@@ -23,11 +24,13 @@ pub const CLEAR: u16 = 0x20;
 pub const RECEIPT: u16 = 0x40;
 pub const DISPATCH: u16 = 0x80;
 pub const FORCEONESHOT: u16 = 0x100;
+pub const KEEPUDATA: u16 = 0x200;
 pub const ERROR: u16 = 0x4000;
 pub const EOF: u16 = 0x8000;
 
 pub const NOTE_LOWAT: u32 = 0x1;
 pub const NOTE_FILE_POLL: u32 = 0x2;
+pub const NOTE_OOB: u32 = 0x4;
 
 pub const NOTE_FFAND: u32 = 0x4000_0000;
 pub const NOTE_FFOR: u32 = 0x8000_0000;
@@ -46,6 +49,7 @@ pub const NOTE_OPEN: u32 = 0x80;
 pub const NOTE_CLOSE: u32 = 0x100;
 pub const NOTE_CLOSE_WRITE: u32 = 0x200;
 pub const NOTE_READ: u32 = 0x400;
+pub const NOTE_TRUNCATE: u32 = 0x800;
 pub const NOTE_NAMES: u32 = 0x0100_0000;
 
 pub const NOTE_EXIT: u32 = 0x8000_0000;

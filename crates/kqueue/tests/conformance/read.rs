@@ -323,6 +323,75 @@ pub const CASES: &[Case] = &[
         other.send(b"").unwrap();
         assert_eq!(q.wait().ident, id(&one));
     }),
+    case("without CLEAR a datagram socket says how many bytes the next has", "Q-12", |q| {
+        let (one, other) = datagrams();
+        q.add(id(&one), READ);
+        for bytes in [&b"abcd"[..], b"ef"] {
+            other.send(bytes).unwrap();
+        }
+        assert_eq!(q.wait().data, 4);
+        get(&one, 100);
+        assert_eq!(q.wait().data, 2);
+    }),
+    case("who reads as many bytes as CLEAR has told has all datagrams", "Q-12", |q| {
+        let (one, other) = datagrams();
+        all_are_read(q, &one, &other);
+    }),
+    case("who reads as many bytes as CLEAR has told has all local datagrams", "Q-12", |q| {
+        let (one, other) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        one.set_nonblocking(true).unwrap();
+        all_are_read(q, &one, &other);
+    }),
+    case("a pipe's end for writing tells that its readers are gone", "Q-13", |q| {
+        let (read, write) = pipe();
+        q.add(id(&write), READ);
+        q.silent();
+        put(&write, b"abc");
+        q.silent();
+        let copy = dup(&read);
+        drop(read);
+        q.silent();
+        close(copy);
+        let event = q.wait();
+        assert!(event.filter == READ && event.has(EOF) && event.data == 0, "{event:?}");
+        assert!(q.wait().has(EOF));
+    }),
+    case("CLEAR tells once that a pipe's readers are gone", "Q-13", |q| {
+        let (read, write) = pipe();
+        q.set(&[ev(id(&write), READ, ADD | CLEAR)]);
+        drop(read);
+        assert!(q.wait().has(EOF));
+        q.silent();
+    }),
+    case("urgent data is told until it is read", "Q-12", |q| {
+        let (one, other) = tcp();
+        q.set(&[ev(id(&one), EXCEPT, ADD).notes(NOTE_OOB)]);
+        put(&other, b"a");
+        let ready = Queue::new();
+        ready.add(id(&one), READ);
+        ready.wait();
+        q.silent();
+        send_urgent(&other, b'!');
+        let event = q.wait();
+        assert_eq!((event.ident, event.filter, event.fflags), (id(&one), EXCEPT, NOTE_OOB));
+        assert_eq!(q.wait().filter, EXCEPT);
+        assert_eq!(receive_urgent(&one), Some(b'!'));
+        q.silent();
+        drop(other);
+        assert!(ready.until(|event| event.has(EOF)).has(EOF));
+        q.silent();
+    }),
+    case("without NOTE_OOB there is nothing urgent, and of what is no socket neither", "Q-12", |q| {
+        let (one, other) = tcp();
+        q.add(id(&one), EXCEPT);
+        send_urgent(&other, b'!');
+        let ready = Queue::new();
+        ready.set(&[ev(id(&one), EXCEPT, ADD).notes(NOTE_OOB)]);
+        ready.wait();
+        q.silent();
+        let (read, _write) = pipe();
+        assert_eq!(q.change(ev(id(&read), EXCEPT, ADD).notes(NOTE_OOB)), Err(libc::EINVAL));
+    }),
     case("a TCP socket that is not connected is silent", "Q-12", |q| {
         let socket = new_socket();
         q.add(id(&socket), READ);
@@ -425,12 +494,32 @@ pub const CASES: &[Case] = &[
         assert_eq!(q.wait().data, 2);
         q.silent();
     }),
-    case("the null device can be read", "Q-13", |q| {
-        let device = std::fs::File::open("/dev/null").unwrap();
-        match q.change(ev(id(&device), READ, ADD)) {
-            Ok(()) => assert_eq!(q.wait().ident, id(&device)),
-            Err(number) => assert_eq!(number, libc::EINVAL),
+    case("devices that never wait are told at once", "Q-13", |q| {
+        for (index, path) in ["/dev/null", "/dev/zero", "/dev/urandom"].into_iter().enumerate() {
+            let device = std::fs::File::options().read(true).write(true).open(path).unwrap();
+            q.set(&[ev(id(&device), READ, ADD).tag(index), ev(id(&device), WRITE, ADD).tag(index)]);
+            for _ in 0..2 {
+                let mut told: Vec<_> = q.now().iter().map(|event| (event.filter, tag(event), event.has(EOF))).collect();
+                told.sort_unstable();
+                assert_eq!(told, [(WRITE, index, false), (READ, index, false)], "{path}");
+            }
+            drop(device);
+            q.silent();
         }
+    }),
+    case("a device that never waits is switched, and told once, as others", "Q-08", |q| {
+        let device = std::fs::File::options().read(true).write(true).open("/dev/null").unwrap();
+        q.set(&[ev(id(&device), READ, ADD | CLEAR), ev(id(&device), WRITE, ADD | DISPATCH)]);
+        assert_eq!(q.now().len(), 2);
+        q.silent();
+        q.set(&[ev(id(&device), WRITE, ENABLE)]);
+        assert_eq!(q.wait().filter, WRITE);
+        q.set(&[ev(id(&device), WRITE, DELETE), ev(id(&device), READ, DELETE), ev(id(&device), READ, ADD | ONESHOT)]);
+        assert_eq!(q.now().len(), 1);
+        q.silent();
+        assert_eq!(q.change(ev(id(&device), READ, DELETE)), Err(libc::ENOENT));
+        q.set(&[ev(id(&device), READ, ADD | DISABLE)]);
+        q.silent();
     }),
     case("many descriptors tell for themselves alone", "Q-01", |q| {
         let pipes: Vec<_> = (0..50).map(|_| pipe()).collect();
@@ -458,6 +547,31 @@ fn datagrams() -> (UdpSocket, UdpSocket) {
     other.connect(one.local_addr().unwrap()).unwrap();
     one.set_nonblocking(true).unwrap();
     (one, other)
+}
+
+/// Five datagrams wait, and are told once: who reads on until he has read as much as he was told, or there is no more, as nginx does, has read all of them.
+fn all_are_read(queue: &Queue, one: &impl AsRawFd, other: &impl AsRawFd) {
+    const BYTES: [usize; 5] = [3, 1000, 0, 400, 70];
+    queue.set(&[ev(id(one), READ, ADD | CLEAR)]);
+    for bytes in BYTES {
+        put(other, &vec![b'd'; bytes]);
+    }
+    let mut left = queue.wait().data;
+    let mut read = 0;
+    while left > 0 && has_datagram(one) {
+        let bytes = get(one, 2000);
+        left -= i64::try_from(bytes).unwrap();
+        read += bytes;
+    }
+    assert_eq!(read, BYTES.iter().sum::<usize>());
+    queue.silent();
+    put(other, b"more");
+    assert!(queue.wait().data >= 4);
+}
+
+fn has_datagram(socket: &impl AsRawFd) -> bool {
+    use nix::poll::{PollFd, PollFlags, PollTimeout};
+    nix::poll::poll(&mut [PollFd::new(borrowed(socket), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
 }
 
 fn set_receive_mark(socket: &impl AsRawFd, bytes: i32) {

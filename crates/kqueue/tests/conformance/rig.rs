@@ -92,6 +92,17 @@ pub fn loaded(name: &CStr) -> Option<*mut libc::c_void> {
     (!found.is_null()).then_some(found)
 }
 
+/// Notes that this machine cannot run the case that this process runs, on its face.
+pub fn skip(reason: &str) {
+    let said = |variable| std::env::var(variable).unwrap_or_default();
+    let face = match said(crate::FACE) {
+        face if !face.is_empty() => face,
+        _ if closes_are_seen() => "shared".to_owned(),
+        _ => "linked".to_owned(),
+    };
+    corelane_os::testing::skip(&format!("{face}: {}", said(crate::VARIABLE)), reason);
+}
+
 /// Whether closes are seen at once: by the shared library.
 pub fn closes_are_seen() -> bool {
     loaded(c"kqueue").is_some()

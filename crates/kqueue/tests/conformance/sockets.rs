@@ -50,6 +50,20 @@ pub fn connecting_to_nobody() -> OwnedFd {
     socket
 }
 
+/// Sends a byte of urgent data (tcp(7)).
+pub fn send_urgent(socket: &impl AsRawFd, byte: u8) {
+    // SAFETY: there is one byte.
+    assert_eq!(unsafe { libc::send(socket.as_raw_fd(), (&raw const byte).cast(), 1, libc::MSG_OOB) }, 1);
+}
+
+/// Receives the byte of urgent data, if there is one.
+pub fn receive_urgent(socket: &impl AsRawFd) -> Option<u8> {
+    let mut byte = 0_u8;
+    // SAFETY: there is room for one byte.
+    let came = unsafe { libc::recv(socket.as_raw_fd(), (&raw mut byte).cast(), 1, libc::MSG_OOB) };
+    (came == 1).then_some(byte)
+}
+
 /// Sets an option of SOL_SOCKET.
 pub fn set_option(socket: &impl AsRawFd, option: i32, value: &[u8]) {
     let length = libc::socklen_t::try_from(value.len()).unwrap();

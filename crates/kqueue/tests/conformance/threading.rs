@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
+use crate::limits::until_it_waits;
 use crate::numbers::*;
 use crate::rig::*;
 use crate::{Case, case};
@@ -110,6 +111,17 @@ pub const CASES: &[Case] = &[
             assert_eq!(q.until(|event| event.filter == USER).ident, 1);
         });
         q.silent();
+    }),
+    case("who waits for ever is told that another thread has closed the queue", "Q-22", |_| {
+        let number = Queue::new().into_raw();
+        let (tell, told) = std::sync::mpsc::channel();
+        let waiter = thread::spawn(move || {
+            tell.send(nix::unistd::gettid()).unwrap();
+            raw(number, (std::ptr::null(), 0), ([ev(0, USER, 0)].as_mut_ptr(), 1), FOREVER)
+        });
+        until_it_waits(told.recv().unwrap());
+        close(number);
+        assert_eq!(waiter.join().unwrap(), Err(libc::EBADF));
     }),
     case("queues of several threads share nothing", "Q-22", |_| {
         let start = Barrier::new(4);

@@ -47,6 +47,21 @@ pub const CASES: &[Case] = &[
         drop(read);
         assert!(q.wait().has(EOF));
     }),
+    case("a regular file takes what is written at any time", "Q-14", |q| {
+        let folder = Folder::new();
+        let file = folder.file("a", b"abc");
+        q.add(id(&file), WRITE);
+        for _ in 0..2 {
+            let event = q.wait();
+            assert_eq!((event.ident, event.filter), (id(&file), WRITE));
+        }
+        q.add(id(&file), READ);
+        assert_eq!(q.now().len(), 2);
+        get(&file, 3);
+        q.set(&[ev(id(&file), WRITE, DELETE), ev(id(&file), WRITE, ADD | CLEAR)]);
+        assert_eq!(q.wait().filter, WRITE);
+        q.silent();
+    }),
     case("a pipe with CLEAR is told once", "Q-14", |q| {
         let (_read, write) = pipe();
         q.set(&[ev(id(&write), WRITE, ADD | CLEAR)]);

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use corelane_os::testing::skip;
 
+mod foreign;
 mod nginx;
+mod porting;
 #[path = "../conformance/shared.rs"]
 mod shared;
 
@@ -91,31 +93,6 @@ fn a_usual_program_works_in_c_and_cpp_on_both_libraries() {
 }
 
 #[test]
-fn a_program_is_built_as_pkg_config_says_on_what_is_installed() {
-    if Command::new("pkg-config").arg("--version").output().is_err() {
-        return skip("a_program_is_built_as_pkg_config_says_on_what_is_installed", "pkg-config is not installed");
-    }
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-installed", std::process::id()));
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    output(Command::new("sh").arg(here.join("install.sh")).arg(&folder).arg(shared::archive()));
-    for (package, source) in [("corelane_kqueue", "usual.c"), ("corelane_kevent", "kevent.c")] {
-        let said = output(
-            Command::new("pkg-config").args(["--cflags", "--libs", package]).env("PKG_CONFIG_PATH", folder.join("lib/pkgconfig")),
-        );
-        let program = folder.join(package);
-        output(
-            Command::new("cc")
-                .arg(here.join("tests/programs").join(source))
-                .arg("-o")
-                .arg(&program)
-                .args(said.split_whitespace()),
-        );
-        output(Command::new(&program).env("LD_LIBRARY_PATH", folder.join("lib")));
-    }
-    std::fs::remove_dir_all(folder).unwrap();
-}
-
-#[test]
 fn kevent_of_2007_keeps_its_promises_in_c_and_cpp_on_both_libraries() {
     for language in ["c", "c++"] {
         for shared in [false, true] {
@@ -165,7 +142,7 @@ fn the_shared_library_has_these_names_and_versions_and_no_others() {
     let own = ["corelane_aio_cancel", "corelane_aio_progress", "corelane_aio_submit", "corelane_lio_submit", "corelane_names"];
     let of_2007 = ["init", "ctl", "get_events", "wait", "commit", "put", "get_stats", "ring_map", "ring_unmap"];
     let of_2007 = of_2007.map(|name| format!("kevent_{name}"));
-    let mut expected = versioned(&[&own[..], &["kevent", "kqueue1", "kqueue"]].concat(), "CORELANE_KQUEUE_1");
+    let mut expected = versioned(&[&own[..], &["kevent", "kqueue1", "kqueuex", "kqueue"]].concat(), "CORELANE_KQUEUE_1");
     expected.extend(versioned(&of_2007.each_ref().map(String::as_str), "CORELANE_KEVENT_1"));
     expected.extend(["close", "close_range", "dup2", "dup3", "fclose"].map(str::to_owned));
     expected.sort_unstable();

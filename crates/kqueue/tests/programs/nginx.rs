@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use corelane_os::testing::skip;
-
+use super::foreign::fetched;
 use super::shared;
 
 /// So much that it does not fit into a socket's buffer.
@@ -16,16 +15,12 @@ const CLIENTS: usize = 8;
 const CONNECTIONS: usize = 5;
 const REQUESTS: usize = 5;
 
-/// The program, and why there is none, if there is none.
-fn built(folder: &Path) -> Result<PathBuf, String> {
+/// The program.
+fn built(folder: &Path) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let fetched = Command::new("sh").arg(here.join("fetch.sh")).arg("nginx").arg(folder).output().unwrap();
-    if !fetched.status.success() {
-        return Err(String::from_utf8_lossy(&fetched.stderr).lines().last().unwrap_or_default().to_owned());
-    }
     let output = Command::new("sh").arg(here.join("nginx.sh")).arg(shared::archive()).arg(folder).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout).unwrap().trim().into())
+    String::from_utf8(output.stdout).unwrap().trim().into()
 }
 
 /// nginx with one process that serves, and where it listens; ended when dropped.
@@ -87,11 +82,8 @@ fn ask(address: SocketAddr, page: &[u8]) {
 
 #[test]
 fn nginx_serves_on_kqueue_under_load() {
-    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nginx");
-    let program = match built(&kept) {
-        Ok(program) => program,
-        Err(why) => return skip("nginx_serves_on_kqueue_under_load", &format!("nginx's source cannot be had: {why}")),
-    };
+    let Some(kept) = fetched("nginx_serves_on_kqueue_under_load", "nginx") else { return };
+    let program = built(&kept);
     let folder = kept.join(format!("run-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let page: Vec<u8> = (0..PAGE).map(|place| (place % 251) as u8).collect();

@@ -51,14 +51,14 @@ impl Connector {
     /// ENOTSUP where the kernel does not tell this process; too many descriptors.
     pub fn new() -> Result<Self, i32> {
         let connector = Self(open()?);
-        let mark = crate::random::secret().map_err(|_| libc::ENOTSUP)? as u64;
+        let mark = crate::random::secret().map_err(|_| libc::ENOTSUP)? as u32;
         let sent = rustix::net::send(&connector.0, &listening(mark), SendFlags::empty());
         sent.map_err(|_| libc::ENOTSUP)?;
         if connector.is_answered(mark) { Ok(connector) } else { Err(libc::ENOTSUP) }
     }
 
     /// Whether the kernel has answered the question of this mark: where it does, it has by the time that the question is sent. What it tells others, and its answers to them, come here too.
-    fn is_answered(&self, mark: u64) -> bool {
+    fn is_answered(&self, mark: u32) -> bool {
         let mut message = [0; MESSAGE];
         loop {
             match rustix::net::recv(&self.0, message.as_mut_slice(), RecvFlags::DONTWAIT) {
@@ -101,8 +101,8 @@ fn open() -> Result<OwnedFd, i32> {
     bound.map(|()| socket).map_err(|_| libc::ENOTSUP)
 }
 
-/// The message that asks for events, in which `mark` stands as sequence and acknowledgement.
-fn listening(mark: u64) -> Vec<u8> {
+/// The message that asks for events, in which `mark` stands as acknowledgement. The kernel writes a sequence of its own into the answer.
+fn listening(mark: u32) -> Vec<u8> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>();
     let halves = |halves: [u16; 2]| halves.map(u16::to_ne_bytes).concat();
     let asked = words(&[LISTEN]);
@@ -113,19 +113,21 @@ fn listening(mark: u64) -> Vec<u8> {
         halves([libc::NLMSG_DONE as u16, 0]),
         words(&[0, 0]),
         // Whose matter, sequence, acknowledgement; length and flags.
-        words(&[PROCESSES, PROCESSES, mark as u32, (mark >> 32) as u32]),
+        words(&[PROCESSES, PROCESSES, 0, mark]),
         halves([asked.len() as u16, 0]),
         asked,
     ]
     .concat()
 }
 
-/// Whether this is the kernel's answer to `listening(mark)`: the same sequence, the next acknowledgement, and no event.
-fn answers(message: &[u8], mark: u64) -> bool {
-    const SEQUENCE: usize = 16 + 8;
-    let acknowledged = ((mark >> 32) as u32).wrapping_add(1);
-    let told = [SEQUENCE, SEQUENCE + 4, HEADERS].map(|at| word(message, at));
-    told == [Some(mark as u32), Some(acknowledged), Some(NONE)]
+/// Whether this is the kernel's answer to `listening(mark)`, which was granted: the next acknowledgement, no event, and no error. Its sequence counts what the
+/// kernel has told on one processor.
+fn answers(message: &[u8], mark: u32) -> bool {
+    const ACKNOWLEDGED: usize = 16 + 12;
+    // What has happened, on which processor, and when.
+    const ERROR: usize = HEADERS + 4 + 4 + 8;
+    let told = [ACKNOWLEDGED, HEADERS, ERROR].map(|at| word(message, at));
+    told == [Some(mark.wrapping_add(1)), Some(NONE), Some(0)]
 }
 
 /// What `struct proc_event` says, if it is of interest: what, CPU, time, and then process and its leader, or two of them.
@@ -152,15 +154,46 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_to_the_own_question() {
-        let mark = u64::from(u32::MAX) << 32 | 7;
-        let message = |sequence, acknowledged, what| event(&[0, 0, 0, 0, 1, 1, sequence, acknowledged, 40, what, 0, 0, 0]);
-        assert!(answers(&message(7, 0, NONE), mark));
-        assert!(!answers(&message(8, 0, NONE), mark), "another's");
-        assert!(!answers(&message(7, u32::MAX, NONE), mark), "the question itself");
-        assert!(!answers(&message(7, 0, 1), mark), "an event");
-        assert!(!answers(&message(7, 0, NONE)[..HEADERS + 3], mark) && !answers(&[], mark));
-        assert_eq!(listening(mark)[24..32], [7, 0, 0, 0, 255, 255, 255, 255]);
+    fn an_answer_is_to_the_own_question_and_its_sequence_is_the_kernels() {
+        let message =
+            |sequence, acknowledged, what, error| event(&[0, 0, 0, 0, 1, 1, sequence, acknowledged, 40, what, 0, 0, 0, error]);
+        assert!(answers(&message(0, 8, NONE, 0), 7) && answers(&message(u32::MAX, 8, NONE, 0), 7));
+        assert!(answers(&message(0, 0, NONE, 0), u32::MAX));
+        assert!(!answers(&message(0, 9, NONE, 0), 7), "another's");
+        assert!(!answers(&message(0, 7, NONE, 0), 7), "the question itself");
+        assert!(!answers(&message(0, 8, 1, 0), 7), "an event");
+        assert!(!answers(&message(0, 8, NONE, 1), 7), "refused");
+        assert!(!answers(&message(0, 8, NONE, 0)[..HEADERS + 19], 7) && !answers(&[], 7));
+        assert_eq!(listening(7)[24..32], [0, 0, 0, 0, 7, 0, 0, 0]);
+    }
+
+    /// The kernel lists who answers (/proc/net/connector); it tells the superuser outside of namespaces.
+    #[test]
+    fn who_may_hear_of_processes_hears_of_an_end() {
+        const NAME: &str = "events::connector::who_may_hear_of_processes_hears_of_an_end";
+        if !crate::testing::tells_of_processes() {
+            return crate::testing::skip(NAME, "the kernel tells this process nothing of others (/proc/net/connector)");
+        }
+        let connector = Connector::new().expect("the kernel answers");
+        // Where others fork so much that the kernel drops some of it, another child may be told whole.
+        while !is_told_of_a_child(&connector) {}
+    }
+
+    fn is_told_of_a_child(connector: &Connector) -> bool {
+        let mut child = std::process::Command::new("true").spawn().expect("a program can be started");
+        let id = child.id();
+        assert!(child.wait().expect("it ends").success());
+        let ended = Deed::Exit { process: id, status: 0 };
+        let mut deeds = Vec::new();
+        while !deeds.contains(&ended) {
+            crate::testing::wait_until_readable(connector.number());
+            if connector.read(|deed| deeds.push(deed)) {
+                return false;
+            }
+        }
+        let is_born = |deed: &Deed| matches!(deed, Deed::Fork { child, .. } if *child == id);
+        assert!(deeds.iter().any(is_born) && deeds.contains(&Deed::Exec(id)), "{deeds:?}");
+        true
     }
 
     #[test]

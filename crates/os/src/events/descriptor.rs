@@ -113,14 +113,37 @@ pub fn unsent_bytes(number: RawFd) -> Option<i64> {
     (answer == 0).then_some(i64::from(bytes))
 }
 
-/// Bytes that a socket's or a pipe's buffer for sending holds in all.
-pub fn send_buffer(number: RawFd, kind: Kind) -> Option<i64> {
-    let descriptor = borrowed(number).ok()?;
-    let bytes = match kind {
-        Kind::Pipe => rustix::pipe::fcntl_getpipe_size(descriptor),
-        _ => rustix::net::sockopt::socket_send_buffer_size(descriptor),
-    };
-    i64::try_from(bytes.ok()?).ok()
+/// Bytes that a pipe holds in all.
+pub fn pipe_size(number: RawFd) -> Option<i64> {
+    i64::try_from(rustix::pipe::fcntl_getpipe_size(borrowed(number).ok()?).ok()?).ok()
+}
+
+/// Memory of a socket, in bytes (SO_MEMINFO, include/uapi/linux/sock_diag.h): each datagram, and each piece of a stream, is charged with what the kernel needs for it beside its
+/// own bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketMemory {
+    /// Of what has come and was not read; 0 of local sockets, where the sender is charged.
+    pub received: i64,
+    /// The most for that (SO_RCVBUF).
+    pub receive_buffer: i64,
+    /// Of what was sent and has not left, or was not taken note of.
+    pub sent: i64,
+    /// The most for that (SO_SNDBUF).
+    pub send_buffer: i64,
+}
+
+/// The memory of a socket; None of what is none.
+pub fn socket_memory(number: RawFd) -> Option<SocketMemory> {
+    // Nine words since Linux 4.12: SK_MEMINFO_RMEM_ALLOC, RCVBUF, WMEM_ALLOC, SNDBUF, FWD_ALLOC, WMEM_QUEUED and others.
+    const SO_MEMINFO: libc::c_int = 55;
+    let mut words = [0_u32; 9];
+    let mut length = size_of_val(&words) as libc::socklen_t;
+    // SAFETY: `words` has `length` writable bytes, and `length` is writable itself; the call writes no more than that.
+    let answer = unsafe { libc::getsockopt(number, libc::SOL_SOCKET, SO_MEMINFO, words.as_mut_ptr().cast(), &mut length) };
+    let [received, receive_buffer, on_its_way, send_buffer, _, queued, ..] = words.map(i64::from);
+    // A stream's queue holds what is on its way, too.
+    let sent = queued.max(on_its_way);
+    (answer == 0).then_some(SocketMemory { received, receive_buffer, sent, send_buffer })
 }
 
 /// Whether a socket takes connections.
@@ -187,15 +210,41 @@ pub struct Tcp {
     pub was_connected: bool,
 }
 
-/// A file's size and the number of its names.
+/// What of a file can change, as far as it is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileState {
+    /// Bytes.
+    pub size: i64,
+    /// How many names it has.
+    pub links: u64,
+    /// Permissions, and whose it is.
+    pub attributes: (u32, u32, u32),
+    /// When it was written last; nanoseconds since 1970.
+    pub modified: i128,
+}
+
+/// How a file is now.
 ///
 /// # Errors
 /// EBADF if it is not open.
-pub fn size_and_links(number: RawFd) -> Result<(i64, u64), i32> {
+pub fn file_state(number: RawFd) -> Result<FileState, i32> {
     let status = fstat(borrowed(number)?).map_err(|error| error.raw_os_error())?;
-    // A link count's width differs between machines.
-    #[allow(clippy::useless_conversion)]
-    Ok((status.st_size, u64::from(status.st_nlink)))
+    // The widths of these differ between machines.
+    #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
+    Ok(FileState {
+        size: status.st_size,
+        links: u64::from(status.st_nlink),
+        attributes: (status.st_mode, status.st_uid, status.st_gid),
+        modified: i128::from(status.st_mtime) * 1_000_000_000 + i128::from(status.st_mtime_nsec),
+    })
+}
+
+/// Whether a pipe was made by pipe(2) and has no name.
+pub fn is_nameless_pipe(number: RawFd) -> bool {
+    // PIPEFS_MAGIC (include/uapi/linux/magic.h).
+    const PIPES: i64 = 0x5049_5045;
+    #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
+    borrowed(number).is_ok_and(|pipe| rustix::fs::fstatfs(pipe).is_ok_and(|system| system.f_type as i64 == PIPES))
 }
 
 /// Where in a file the next byte is read.

@@ -71,6 +71,12 @@ impl Home {
     }
 }
 
+/// Whether the calling thread is the process's only one, as far as /proc says.
+pub fn is_alone() -> bool {
+    // A folder a thread, and the two that each folder has.
+    rustix::fs::stat("/proc/self/task").is_ok_and(|status| status.st_nlink == 3)
+}
+
 /// The number of this process, asked anew: vfork(2) tells nobody.
 pub fn process() -> u32 {
     rustix::process::getpid().as_raw_nonzero().get().unsigned_abs()

@@ -4,7 +4,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData};
 use rustix::event::{EventfdFlags, eventfd};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::borrowed;
 
@@ -132,6 +132,33 @@ impl Set {
         let timeout = timeout.map(|timeout| crate::clock::timespec(nanoseconds(timeout)));
         let (reports, _) = epoll::wait(&self.0, room, timeout.as_ref()).map_err(|error| error.raw_os_error())?;
         Ok(reports)
+    }
+}
+
+impl Set {
+    /// As [`Set::collect`], and asks after `first` for how long to wait on, and after that again.
+    ///
+    /// # Errors
+    /// EBADF if nobody wants to know any more; EINTR.
+    pub fn collect_while<'a>(
+        &self,
+        room: &'a mut [ReportRoom],
+        timeout: Option<Duration>,
+        first: Duration,
+        mut wait_on: impl FnMut() -> Option<Duration>,
+    ) -> Result<&'a [Report], i32> {
+        let begun = Instant::now();
+        let mut next = first;
+        loop {
+            let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
+            let part = left.map_or(next, |left| left.min(next));
+            let count = self.collect(&mut *room, Some(part))?.len();
+            if count > 0 || left == Some(part) {
+                // SAFETY: so many were written at the beginning by the call above.
+                return Ok(unsafe { room[..count].assume_init_ref() });
+            }
+            next = wait_on().ok_or(libc::EBADF)?;
+        }
     }
 }
 
