@@ -32,6 +32,11 @@ pub struct Arguments {
     options: Options,
 }
 
+/// The names of the styles.
+pub fn style_names() -> Vec<&'static str> {
+    styles::ALL.iter().map(|style| style.name).collect()
+}
+
 /// What is no load of a server that is named.
 #[derive(clap::Subcommand)]
 enum Special {

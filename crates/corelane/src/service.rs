@@ -63,6 +63,7 @@ pub use corelane_svc::{
     PASS_BYTES, Passage, Peer, Progress, Refused, Remote, RemoteReply, Replies, Room, Says, Side, Silent, SocketId,
     StreamService, Taken, Talk, Ticket, Timer, Transform, TransformError, Watch, When, Writer,
 };
+pub use corelane_svc::did_you_mean;
 pub use corelane_watch::{Counted, Declaration, Joined, Kind, OwnCounter, ServiceCounter};
 
 /// What stands in signatures here and a service seldom has to name: the outcomes of operations that Corelane begins itself, what memory that

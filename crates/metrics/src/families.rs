@@ -53,7 +53,7 @@ impl Families {
     fn told(&self, to: &mut DescriptorEncoder<'_>, told: Told) -> Result<(), fmt::Error> {
         let family = told.family();
         let of = |number: usize, lane: &LaneSnapshot| match told {
-            Told::State => Some(lane.values.get(LaneCounter::LaneState)),
+            Told::State => lane.state().map(|state| state as u64),
             Told::LastTurn => self.0.age(lane),
             Told::Stalled => Some(self.0.stalled(lane).unwrap_or(0)),
             Told::Buckets => Some(self.0.steering.lanes.iter().filter(|&&owner| usize::from(owner) == number).count() as u64),

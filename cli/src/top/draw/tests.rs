@@ -1,7 +1,8 @@
 //! Screens, read as text.
 
 use super::*;
-use corelane::admin::watch::{ConnectionState, Counter, Description, LaneName, Page, ProcessId, Reader, ServiceName};
+use crate::top::record::Moment;
+use corelane::admin::watch::{ConnectionState, Counter, Liveness, Description, LaneName, Page, ProcessId, Reader, ServiceName};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend as Paper; // tidy: allow(backend) the library's own name
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -13,11 +14,18 @@ fn rendered(state: &State, shown: &[&Snapshot], width: u16, height: u16) -> Stri
 
 fn rendered_with(crowd: &Crowd, state: &State, shown: &[&Snapshot], width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(Paper::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, state, shown, crowd)).unwrap();
+    let record = recorded();
+    terminal.draw(|frame| draw(frame, state, shown, &Beside { crowd, record: Some(&record) })).unwrap();
     let paper = terminal.backend(); // tidy: allow(backend) the library's own name
     let buffer = paper.buffer();
     let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
     (0..height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
+}
+
+/// Eight seconds of a process that comes to its load.
+fn recorded() -> Record {
+    let moment = |second| Moment { requests: f64::from(second) * 12_000.0, p99: Some(8_191), errors: 0.0, cpus: Some(1.25) };
+    Record { cpus: Some(1.25), resident_bytes: Some(45_200_000), past: (1..=8).map(moment).collect(), ..Record::default() }
 }
 
 fn page(pid: u32, lanes: usize, services: usize) -> Page {
@@ -91,7 +99,7 @@ fn lanes_are_sorted_by_the_column_that_is_marked() {
     {
         let state = after(&[&snapshot], &keys);
         assert_eq!((state.sort.name(), first(&state)), (name, lane));
-        assert!(columns(state.sort).spans[1].content == name);
+        assert!(columns(state.sort)[1].content == name);
         keys.push(KeyCode::Char('s'));
     }
 }
@@ -167,7 +175,7 @@ fn a_process_that_ended_says_so() {
     let mut snapshot = busy(&page(12, 2, 2));
     snapshot.liveness = Liveness::Dead;
     let screen = rendered(&after(&[&snapshot], &[]), &[&snapshot], 80, 24);
-    assert!(screen.starts_with("process 12 (dead)") && screen.contains("! the process has ended"), "{screen}");
+    assert!(screen.starts_with("process 12 (dead)") && screen.contains("! the process is dead"), "{screen}");
     assert!(!screen.contains("stalled"), "{screen}");
 }
 
@@ -271,7 +279,7 @@ fn connections_are_a_line_each_and_scroll() {
     for _ in 0..100 {
         state.press(KeyEvent::new(KeyCode::Down, KeyModifiers::NONE));
         state.settle(&shown);
-        state.settle_connections(wanted(&state, &crowd).count());
+        state.settle_connections(wanted(&state, &crowd).len());
     }
     let screen = rendered_with(&crowd, &state, &shown, 80, 24);
     assert!(screen.contains("39 above, 0 below") && screen.contains("\n192.0.2.1:39 "), "{screen}");

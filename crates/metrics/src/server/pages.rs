@@ -3,12 +3,12 @@
 use super::clients::{Client, Clients, STREAMS_MAX};
 use crate::dashboard::{Dashboard, PAGE, POLICY};
 use crate::health::{self, Health};
-use crate::text;
+use crate::text::Format;
 use corelane::admin::watch::{Reader, Snapshot};
 use http_body_util::channel::Sender;
 use http_body_util::{Channel, Either, Full};
 use hyper::body::{Bytes, Frame};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use hyper::{Method, Request, Response, StatusCode};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -36,7 +36,8 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 pub(super) struct Pages {
     reader: Reader,
     clients: Arc<Clients>,
-    metrics: Mutex<Option<(Instant, Bytes)>>,
+    /// In each format, by its number.
+    metrics: Mutex<[Option<(Instant, Bytes)>; 2]>,
     dashboard: Mutex<Dashboard>,
     streams: Mutex<Vec<(Sender<Bytes>, Arc<Client>)>>,
 }
@@ -74,7 +75,7 @@ impl Pages {
             return answer;
         }
         match request.uri().path() {
-            "/metrics" if parts.metrics => whole(StatusCode::OK, text::TYPE, self.metrics()),
+            "/metrics" if parts.metrics => self.metrics(request.headers()),
             "/livez" if parts.metrics => probe(health::live(&self.snapshot())),
             "/readyz" if parts.metrics => probe(health::ready(&self.snapshot())),
             "/" if parts.dashboard => page(),
@@ -106,12 +107,20 @@ impl Pages {
         answer(StatusCode::OK, "text/event-stream", Either::Right(body))
     }
 
-    fn metrics(&self) -> Bytes {
-        let mut last = lock(&self.metrics);
+    /// Metrics in the format that is asked for.
+    fn metrics(&self, fields: &HeaderMap) -> Response<Body> {
+        let format = Format::accepted(fields.get_all(ACCEPT).iter().filter_map(|field| field.to_str().ok()));
+        let mut answer = whole(StatusCode::OK, format.content_type(), self.text(format));
+        answer.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+        answer
+    }
+
+    fn text(&self, format: Format) -> Bytes {
+        let last = &mut lock(&self.metrics)[format as usize];
         if let Some((_, text)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
             return text.clone();
         }
-        let text = Bytes::from(text::text(self.snapshot()));
+        let text = Bytes::from(format.text(self.snapshot()));
         *last = Some((Instant::now(), text.clone()));
         text
     }
