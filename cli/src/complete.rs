@@ -16,8 +16,8 @@ use std::io;
 const VARIABLE: &str = "COMPLETE_CORELANE";
 
 /// The names of the shells that can be told.
-pub fn shells() -> impl Iterator<Item = &'static str> {
-    Shells::builtins().names()
+pub fn shells() -> Vec<&'static str> {
+    Shells::builtins().names().collect()
 }
 
 /// Writes the script by which a shell of this name asks `program`.

@@ -300,3 +300,44 @@ fn connections_are_filtered_by_their_addresses() {
     let why_not = Crowd { why_not: Some("process 12 has ended".to_owned()), ..Crowd::default() };
     assert!(rendered_with(&why_not, &after(&shown, &letters("c")), &shown, 80, 24).contains("\nprocess 12 has ended\n"));
 }
+
+#[test]
+fn keys_work_where_connections_are_shown() {
+    let (first, second) = (busy(&page(12, 2, 2)), busy(&page(13, 2, 2)));
+    let shown = [&first, &second];
+    let state = |keys: &str| after(&shown, &[vec![KeyCode::Enter], letters(keys)].concat());
+    let of = |state: &State| (state.face, state.process(&shown).map(|snapshot| snapshot.process.pid));
+    assert_eq!(of(&state("c")), (Face::Connections, Some(12)));
+    assert_eq!(of(&state("cn")), (Face::Connections, Some(13)), "the next process's connections");
+    assert_eq!(of(&state("chx")), (Face::Connections, Some(12)), "help leads back");
+    assert_eq!(of(&state("cp")).0, Face::Choice(0));
+    let chosen = after(&shown, &[KeyCode::Enter, KeyCode::Char('c'), KeyCode::Char('p'), KeyCode::Down, KeyCode::Enter]);
+    assert_eq!(of(&chosen), (Face::Connections, Some(13)));
+    assert_eq!(of(&state("cc")), (Face::Process, Some(12)));
+    let sorted = state("css");
+    assert_eq!((sorted.crowd_sort.name(), sorted.sort.name()), (Some("RECV-Q"), "LANE"));
+    let screen = rendered_with(&crowd(40), &sorted, &shown, 200, 50);
+    let first_line = screen.lines().nth(3).unwrap();
+    assert!(first_line.contains("ESTABLISHED") && first_line.contains("161.142.100.80:1766"), "{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 200) && screen.lines().count() == 50);
+    let mut paged = state("c");
+    for code in [KeyCode::PageDown, KeyCode::Down, KeyCode::PageUp, KeyCode::End, KeyCode::Home, KeyCode::PageDown] {
+        paged.press(KeyEvent::new(code, KeyModifiers::NONE));
+        paged.settle_connections(40);
+    }
+    assert_eq!(paged.scrolled, 10);
+}
+
+#[test]
+fn a_large_terminal_is_used_to_its_end() {
+    let few = busy(&page(12, 2, 2));
+    let screen = rendered(&after(&[&few], &[]), &[&few], 200, 50);
+    for part in ["\nrequests ", "\np99 ", "\nerrors ", "\ncpu ", "1.25 CPUs", "45.2MB"] {
+        assert!(screen.contains(part), "{part:?} is not in\n{screen}");
+    }
+    assert!(screen.lines().any(|line| line.ends_with('█')), "the past stands at the right of its words: {screen}");
+    let many = Reader::of(&page(12, 64, 1)).unwrap().snapshot(SECOND);
+    let screen = rendered(&after(&[&many], &[]), &[&many], 200, 50);
+    assert!(!screen.contains("below: up and down"), "64 lanes fit side by side:\n{screen}");
+    assert!(screen.lines().any(|line| line.matches("REQUESTS  OPEN").count() == 2), "{screen}");
+}

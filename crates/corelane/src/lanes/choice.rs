@@ -534,7 +534,7 @@ mod tests {
     fn what_is_wrong_is_said_with_the_option() {
         for (query, option, why) in [
             ("", "", "there is no such option; there are loud, size, root"),
-            ("Loud", "Loud", "there is no such option; there are loud, size, root"),
+            ("Loud", "Loud", "there is no such option (did you mean loud?); there are loud, size, root"),
             ("loud=yes", "loud", "\"yes\" is neither true nor false"),
             ("loud&loud", "loud", "it is named twice"),
             ("size", "size", "has no value: write size=N"),
