@@ -1,8 +1,8 @@
 //! Help as wide as the terminal: what stands behind the flags keeps its indentation, and each command has examples.
 
+use crate::print::is_terminal;
 use clap::Command;
 use ratatui::crossterm::terminal;
-use std::io::{IsTerminal, stdout};
 
 /// The most columns, and those where nobody looks.
 const WIDTH_MAX: usize = 100;
@@ -24,7 +24,10 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "load",
         &[
             ("corelane load", "echo, one connection, as fast as it goes"),
-            ("corelane load http http://127.0.0.1:8080/ -c 64 --rate 10k --server-page", "an open loop, with the server's own cost"),
+            (
+                "corelane load http http://127.0.0.1:8080/ -c 64 --rate 10k --server-page",
+                "an open loop, with the server's own cost",
+            ),
             ("corelane load echo tcp://10.0.0.7:60007 --against tcp://10.0.0.8:60007", "two servers in paired rounds"),
         ],
     ),
@@ -66,7 +69,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
 
 /// The command with examples, for the terminal that there is.
 pub fn fitted(command: Command) -> Command {
-    let columns = terminal::size().ok().filter(|_| stdout().is_terminal()).map_or(WIDTH_MAX, |(columns, _)| columns.into());
+    let columns = terminal::size().ok().filter(|_| is_terminal()).map_or(WIDTH_MAX, |(columns, _)| columns.into());
     let width = columns.clamp(WIDTH_MIN, WIDTH_MAX);
     command.term_width(width).mut_subcommands(|command| with_examples(command, width))
 }
@@ -95,7 +98,8 @@ fn hung(text: &str, width: usize) -> String {
             return line.to_owned();
         }
         let begin = line.len() - line.trim_start().len();
-        let behind = line[begin..].find("  ").map(|at| begin + at + line[begin + at..].len() - line[begin + at..].trim_start().len());
+        let behind =
+            line[begin..].find("  ").map(|at| begin + at + line[begin + at..].len() - line[begin + at..].trim_start().len());
         let deeper = behind.filter(|&at| at <= width / 2).unwrap_or(begin + 2);
         let (first, rest) = line.split_at(behind.filter(|&at| at == deeper).unwrap_or(begin));
         let indent = " ".repeat(deeper);
@@ -131,7 +135,8 @@ mod tests {
             }
             let help = with_examples(command.clone(), 60).term_width(60).render_long_help().to_string();
             let (_, after) = help.split_once("Examples:").expect(command.get_name());
-            let long = after.lines().find(|line| line.chars().count() > 60 && line.trim().contains(' ') && !line.contains("corelane "));
+            let long =
+                after.lines().find(|line| line.chars().count() > 60 && line.trim().contains(' ') && !line.contains("corelane "));
             assert_eq!(long, None, "{}", command.get_name());
         }
     }

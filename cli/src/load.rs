@@ -1,5 +1,6 @@
 //! `corelane load`: puts a load on a server and says what came of it, and whether that can be believed.
 
+mod file;
 mod options;
 mod output;
 mod own;

@@ -1,6 +1,6 @@
 //! Shows a run while it lasts, and hears whether somebody wants its end.
 
-use super::output;
+use super::file;
 use super::screen::{Lines, Screen};
 use crate::exit::Exit;
 use crate::terminal::give_back;
@@ -33,7 +33,7 @@ impl Watcher {
             while signals.wait_for_end().is_ok() {
                 if heard.swap(true, Ordering::Relaxed) {
                     give_back();
-                    output::give_up();
+                    file::give_up();
                     std::process::exit(Exit::Interrupted.code().into());
                 }
             }

@@ -3,8 +3,8 @@
 use super::figures::{amount, latency, time};
 use super::text::{date, plural};
 use crate::wrap::fit;
-use corelane::admin::wrong::{Finding, Grade, findings};
 use corelane::admin::watch::{LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter, ServiceSnapshot, Snapshot};
+use corelane::admin::wrong::{Finding, Grade, findings};
 use std::fmt::Write;
 
 const COLUMNS: usize = 80;

@@ -12,6 +12,7 @@ use ratatui::Frame;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
+mod area;
 mod buckets;
 mod connections;
 mod edges;
@@ -19,6 +20,7 @@ mod graphs;
 #[cfg(test)]
 mod tests;
 
+use area::Area;
 pub use connections::wanted;
 use edges::{bold, foot, heading, title};
 
@@ -40,13 +42,6 @@ pub struct Beside<'a> {
     pub crowd: &'a Crowd,
     /// What is kept of it.
     pub record: Option<&'a Record>,
-}
-
-/// The terminal, in columns and lines.
-#[derive(Clone, Copy)]
-struct Area {
-    width: usize,
-    rows: usize,
 }
 
 /// Draws what was chosen of what there is.
@@ -178,9 +173,13 @@ fn totals(state: &State, snapshot: &Snapshot) -> String {
 fn usage(snapshot: &Snapshot, record: Option<&Record>) -> String {
     let none = || "-".to_owned();
     let cpus = record.and_then(|record| record.cpus).map_or_else(none, |cpus| format!("{cpus:.2} CPUs"));
-    let resident = record.and_then(|record| record.resident_bytes).map_or_else(none, |bytes| format!("{}B", amount(bytes as f64)));
+    let resident =
+        record.and_then(|record| record.resident_bytes).map_or_else(none, |bytes| format!("{}B", amount(bytes as f64)));
     let lent = amount(snapshot.total.get(LaneCounter::MemoryUsed) as f64);
-    format!("the process uses {cpus}, for {}; memory {resident}, of which lanes lend {lent}B", text::plural(snapshot.lanes.len(), "lane"))
+    format!(
+        "the process uses {cpus}, for {}; memory {resident}, of which lanes lend {lent}B",
+        text::plural(snapshot.lanes.len(), "lane")
+    )
 }
 
 /// What was counted: for each second of the span, if there is one.
@@ -243,7 +242,8 @@ fn lane(snapshot: &Snapshot, number: usize, services: &[usize]) -> Span<'static>
 
 fn services(state: &State, snapshot: &Snapshot, Area { width, rows }: Area) -> Vec<Line<'static>> {
     let wanted = state.services(snapshot);
-    let mut lines = vec![Line::default(), bold("SERVICE   OPEN REQUESTS ERRORS   IN B  OUT B R/SEND STRAYS LIMITS URL".to_owned())];
+    let mut lines =
+        vec![Line::default(), bold("SERVICE   OPEN REQUESTS ERRORS   IN B  OUT B R/SEND STRAYS LIMITS URL".to_owned())];
     lines.extend(wanted.iter().take(rows).map(|&number| service(snapshot, number, width)));
     match wanted.len() {
         0 => lines.push(Line::styled("  none with this text in its name or URL", Modifier::DIM)),

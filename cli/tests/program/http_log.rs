@@ -48,7 +48,8 @@ fn curl_leaves_a_line(driver: Driver) {
         assert!(done.status.success() && done.stdout.len() == 8, "{done:?}");
         until("it is in the file", || !lines(&path).is_empty());
         let line = &lines(&path)[0];
-        let asked = if format == "combined" { "\"GET /a?b HTTP/1.1\"" } else { "\"method\":\"GET\",\"path\":\"/a\",\"query\":\"b\"," };
+        let asked =
+            if format == "combined" { "\"GET /a?b HTTP/1.1\"" } else { "\"method\":\"GET\",\"path\":\"/a\",\"query\":\"b\"," };
         for word in ["127.0.0.1", asked, "http://c/", due] {
             assert!(line.contains(word), "{word} is not in {line}");
         }

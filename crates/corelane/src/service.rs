@@ -57,13 +57,13 @@ pub use corelane_seam::{
     Lease, Level, Link, OffloadResult, OpenOptions, Outcome, Random, Reason, Segment, Shared, Socket, StreamOptions,
     TRAIN_DATAGRAMS_MAX, Unix,
 };
+pub use corelane_svc::did_you_mean;
 pub use corelane_svc::{
     Asking, Asks, Call, ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Hold, Input,
     LANE_CONNECTIONS_MAX, Learned, Lends, Limits, Lost, MakeTransform, Next, Notes, Nudge, Order, Origin, Output, OutputWriter,
     PASS_BYTES, Passage, Peer, Progress, Refused, Remote, RemoteReply, Replies, Room, Says, Side, Silent, SocketId,
     StreamService, Taken, Talk, Ticket, Timer, Transform, TransformError, Watch, When, Writer,
 };
-pub use corelane_svc::did_you_mean;
 pub use corelane_watch::{Counted, Declaration, Joined, Kind, OwnCounter, ServiceCounter};
 
 /// What stands in signatures here and a service seldom has to name: the outcomes of operations that Corelane begins itself, what memory that

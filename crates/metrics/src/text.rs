@@ -87,7 +87,8 @@ mod tests {
         let of = |field: &str| Format::accepted([field].into_iter());
         let prometheus = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
                           text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
-        let open = [prometheus, "application/openmetrics-text", "text/plain; q=0.9, application/openmetrics-text;version=1.0.0; q=0.9"];
+        let open =
+            [prometheus, "application/openmetrics-text", "text/plain; q=0.9, application/openmetrics-text;version=1.0.0; q=0.9"];
         assert!(open.into_iter().all(|field| of(field) == Format::OpenMetrics));
         let plain = [
             "",

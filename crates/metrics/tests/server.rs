@@ -83,7 +83,8 @@ fn every_counter_is_told_once_by_its_name_and_with_its_value() {
     page.service(1, 0).unwrap().add(ServiceCounter::BytesIn, 77);
     page.steering().set("", &[0, 1, 1]);
     let (_server, address) = serve(&page);
-    let answer = get_as(address, "/metrics", "Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5\r\n");
+    let answer =
+        get_as(address, "/metrics", "Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5\r\n");
     assert!(answer.contains("\r\ncontent-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"), "{answer}");
     let text = answer.split_once("\r\n\r\n").unwrap().1;
     assert!(text.ends_with("# EOF\n"));
@@ -119,17 +120,38 @@ fn plain_text_is_told_to_who_does_not_ask_for_openmetrics_and_follows_the_rules_
     for accept in ["", "Accept: */*\r\n", "Accept: text/plain;version=0.0.4\r\n"] {
         let answer = get_as(address, "/metrics", accept);
         let (head, text) = answer.split_once("\r\n\r\n").unwrap();
-        assert!(head.contains("\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\n") && head.contains("\r\nvary: accept\r\n"), "{head}");
+        assert!(
+            head.contains("\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\n")
+                && head.contains("\r\nvary: accept\r\n"),
+            "{head}"
+        );
         let is_sample = |line: &&str| !line.starts_with('#');
-        assert_eq!(text.lines().filter(is_sample).count(), open.lines().skip_while(|line| !line.is_empty()).skip(1).filter(is_sample).count());
+        assert_eq!(
+            text.lines().filter(is_sample).count(),
+            open.lines().skip_while(|line| !line.is_empty()).skip(1).filter(is_sample).count()
+        );
         assert!(text.ends_with('\n') && !text.contains("# EOF") && !text.contains("# UNIT"));
         follows_promlint(text);
     }
 }
 
 /// Units that are no base units, or are cut short.
-const ODD_UNITS: [&str; 14] =
-    ["nanoseconds", "microseconds", "milliseconds", "minutes", "hours", "kilobytes", "percent", "ms", "us", "ns", "sec", "kb", "mb", "gb"];
+const ODD_UNITS: [&str; 14] = [
+    "nanoseconds",
+    "microseconds",
+    "milliseconds",
+    "minutes",
+    "hours",
+    "kilobytes",
+    "percent",
+    "ms",
+    "us",
+    "ns",
+    "sec",
+    "kb",
+    "mb",
+    "gb",
+];
 
 fn follows_promlint(text: &str) {
     let mut family = ("", "");
@@ -146,7 +168,10 @@ fn follows_promlint(text: &str) {
                 assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
                 assert!(["_count", "_sum", "_bucket"].iter().all(|end| !name.ends_with(end)), "{line}");
                 let mut parts = name.split('_');
-                assert!(parts.all(|part| !ODD_UNITS.contains(&part) && !["counter", "gauge", "histogram"].contains(&part)), "{line}");
+                assert!(
+                    parts.all(|part| !ODD_UNITS.contains(&part) && !["counter", "gauge", "histogram"].contains(&part)),
+                    "{line}"
+                );
                 family = (name, kind);
             }
             _ => {
@@ -250,7 +275,10 @@ fn a_thousand_who_ask_at_once_are_all_answered() {
     // All of them have asked before the first one reads.
     for stream in stuck(address, 1000) {
         let said = answer(stream).unwrap_or_default();
-        assert!(said.starts_with("HTTP/1.1 200") && said.ends_with("\n") && said.contains("corelane_process_ready 1\n"), "{said}");
+        assert!(
+            said.starts_with("HTTP/1.1 200") && said.ends_with("\n") && said.contains("corelane_process_ready 1\n"),
+            "{said}"
+        );
     }
 }
 

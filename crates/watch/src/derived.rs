@@ -209,7 +209,16 @@ mod tests {
         let occurs = |end: &&str| known.iter().chain(&of_http).any(|name| name.ends_with(*end));
         assert!(ENDS.iter().all(occurs), "endings that occur");
         assert!(of_http.iter().all(|name| is_wrong(name)));
-        let good = ["requests", "accepts", "endings_completed", "handshakes", "sleeps", "messages_sent", "connects_home", "answers_late"];
+        let good = [
+            "requests",
+            "accepts",
+            "endings_completed",
+            "handshakes",
+            "sleeps",
+            "messages_sent",
+            "connects_home",
+            "answers_late",
+        ];
         for good in good.into_iter().chain(WELL) {
             assert!(known.contains(&good) && !is_wrong(good), "{good}");
         }

@@ -121,7 +121,8 @@ mod tests {
         let stat = parse_stat(&fs::read(format!("/proc/{}/stat", child.id())).unwrap()).unwrap();
         let other = ProcessId { pid: child.id(), start_ticks: stat.start_ticks, ..this };
         assert_eq!(other.liveness(), Liveness::Alive);
-        let tell = |signal: &str| assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        let tell =
+            |signal: &str| assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
         tell("-STOP");
         while other.liveness() != Liveness::Stopped {
             std::thread::yield_now();

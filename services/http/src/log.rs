@@ -14,9 +14,8 @@ mod kept;
 mod lane;
 mod note;
 
-pub(crate) use format::Ended;
+pub(crate) use format::{Asked, Ended};
 pub use format::{LogFormat, Sent};
-pub(crate) use kept::Asked;
 pub(crate) use lane::LaneLog;
 pub(crate) use note::{Note, Trace};
 

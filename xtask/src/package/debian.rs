@@ -85,7 +85,8 @@ fn add_manual(parts: &Parts<'_>, tree: &Staged) -> Result<()> {
 fn copyright(root: &Path) -> Result<String> {
     let licence = std::fs::read_to_string(root.join("LICENSE-MIT")).context("cannot read LICENSE-MIT")?;
     let holder = licence.lines().find(|line| line.starts_with("Copyright")).context("LICENSE-MIT names no holder")?;
-    let indented: String = licence.lines().map(|line| if line.is_empty() { " .\n".to_owned() } else { format!(" {line}\n") }).collect();
+    let indented: String =
+        licence.lines().map(|line| if line.is_empty() { " .\n".to_owned() } else { format!(" {line}\n") }).collect();
     Ok(format!(
         "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\nFiles: *\nCopyright: {}\nLicense: MIT or Apache-2.0\n\n\
          License: MIT\n{indented}\nLicense: Apache-2.0\n On Debian systems the full text is in /usr/share/common-licenses/Apache-2.0.\n",
@@ -97,8 +98,9 @@ fn copyright(root: &Path) -> Result<String> {
 fn changelog(parts: &Parts<'_>) -> Result<Vec<u8>> {
     let changed = said(Command::new("date").args(["-R", "-u", "-r"]).arg(parts.program))?;
     let version = &parts.version;
-    let text =
-        format!("corelane ({version}) unstable; urgency=medium\n\n  * Version {version}: see CHANGELOG.md.\n\n -- {MAINTAINER}  {changed}\n");
+    let text = format!(
+        "corelane ({version}) unstable; urgency=medium\n\n  * Version {version}: see CHANGELOG.md.\n\n -- {MAINTAINER}  {changed}\n"
+    );
     let file = parts.into.join("changelog");
     std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
     let packed = Command::new("gzip").args(["-9", "-n", "-c"]).arg(&file).output().context("cannot start gzip")?;

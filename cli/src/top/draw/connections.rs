@@ -1,6 +1,6 @@
 //! The process's connections, one a line.
 
-use super::Area;
+use super::area::Area;
 use super::edges::{foot, heading, title};
 use crate::connections::Told;
 use crate::stat::figures::{amount, time};

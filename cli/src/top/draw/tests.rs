@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::top::record::Moment;
-use corelane::admin::watch::{ConnectionState, Counter, Liveness, Description, LaneName, Page, ProcessId, Reader, ServiceName};
+use corelane::admin::watch::{ConnectionState, Counter, Description, LaneName, Liveness, Page, ProcessId, Reader, ServiceName};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend as Paper; // tidy: allow(backend) the library's own name
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};

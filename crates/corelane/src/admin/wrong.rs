@@ -170,7 +170,8 @@ mod tests {
 
     /// A page with two lanes that serve.
     fn page() -> Page {
-        let own = |one: &corelane_watch::Declaration| CounterName { name: one.name.into(), kind: one.kind, unit: one.unit.into() };
+        let own =
+            |one: &corelane_watch::Declaration| CounterName { name: one.name.into(), kind: one.kind, unit: one.unit.into() };
         let counters = Web::DECLARED.iter().map(own).collect();
         let page = Page::heap(&Description {
             lanes: vec![LaneName::default(); 2],

@@ -433,7 +433,9 @@ fn there_are(declared: &[Choice], written: &str) -> String {
     let names: Vec<&str> = declared.iter().map(Choice::name).collect();
     match names.is_empty() {
         true => "there is no such option, nor any other".to_owned(),
-        false => format!("there is no such option{}; there are {}", did_you_mean(written, names.iter().copied()), names.join(", ")),
+        false => {
+            format!("there is no such option{}; there are {}", did_you_mean(written, names.iter().copied()), names.join(", "))
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::sample::{Sample, microseconds};
 use corelane::admin::watch::{
-    ConnectionRow, ConnectionState, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter, ServiceSnapshot, Snapshot,
+    ConnectionRow, ConnectionState, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter, ServiceSnapshot,
+    Snapshot,
 };
 use corelane::admin::wrong::{Finding, Grade, findings};
 use serde::Serialize;

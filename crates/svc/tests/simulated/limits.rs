@@ -172,9 +172,7 @@ fn a_service_that_waits_of_itself_has_hit_no_bound() {
     let mut case = Case::new(Limits::default());
     let peer = case.connect(1);
     assert_eq!(case.ask(&peer, "wait\nsay later\n"), "");
-    case.wait(nanoseconds(10 * MS));
-    let hits = [C::OutputHighHits, C::RequestsInFlightMaxHits, C::MemoryHits, C::OffloadMaxHits].map(|counter| case.count(counter));
-    assert_eq!(hits, [0; 4], "nothing was full");
+    assert_eq!([C::OutputHighHits, C::RequestsInFlightMaxHits, C::MemoryHits].map(|hits| case.count(hits)), [0; 3]);
     peer.close();
     case.close();
 }

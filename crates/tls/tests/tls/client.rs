@@ -331,7 +331,8 @@ fn a_certificate_that_signs_itself_is_believed_where_it_is_named() {
         std::fs::write(&certificate, params.self_signed(&key).unwrap().pem()).unwrap();
         Pem::new(certificate, key_file)
     };
-    let [own, other, expired] = [("own", 2999), ("other", 2999), ("expired", 2001)].map(|(file, until)| make(file, "one.test", until));
+    let [own, other, expired] =
+        [("own", 2999), ("other", 2999), ("expired", 2001)].map(|(file, until)| make(file, "one.test", until));
     let believing = |file: &str, name: &str| Client::new(Trust::Authorities(folder.path(file))).name(name);
     let running = serve(&Server::new([own]));
     assert_eq!(once(&believing("own", "one.test"), running.address()).said, "one.test 0\n");

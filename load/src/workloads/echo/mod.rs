@@ -72,8 +72,12 @@ impl Workload for Echo {
 }
 
 /// Echo over TCP.
-pub const ENTRY: WorkloadEntry =
-    WorkloadEntry::plain(("echo", "bytes over TCP that come back as they went"), &[Scheme::TCP, Scheme::tls(SECURE_PORT)], check, client);
+pub const ENTRY: WorkloadEntry = WorkloadEntry::plain(
+    ("echo", "bytes over TCP that come back as they went"),
+    &[Scheme::TCP, Scheme::tls(SECURE_PORT)],
+    check,
+    client,
+);
 
 /// The longest request.
 const SIZE_MAX: usize = 64 << 20;

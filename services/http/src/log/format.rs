@@ -1,6 +1,5 @@
 //! What stands in a line, and how.
 
-use super::kept::Asked;
 use corelane::service::Address;
 use corelane::service::journal::LINE_BYTES_MAX;
 use corelane_wire::http1::{DIGITS_MAX, Date, Request as Head, Version, decimal};
@@ -46,6 +45,15 @@ pub enum LogFormat {
     /// line. Texts are escaped as JSON has it and in no other way: who reads the object has what the client has sent, but for bytes that are no UTF-8, each
     /// of which is U+FFFD.
     Json,
+}
+
+/// A request as its line shows it.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    /// The bytes of its head, or what came in place of one.
+    pub bytes: &'a [u8],
+    /// Its head, if it has one.
+    pub head: Option<&'a Head<'a>>,
 }
 
 /// What was answered: a status, and so many bytes of content.

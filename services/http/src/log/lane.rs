@@ -1,7 +1,7 @@
 //! One lane's part of the log: the lines that it puts together.
 
-use super::format::{self, Ended, LogFormat, Sent};
-use super::kept::{Asked, KeptLine};
+use super::format::{self, Asked, Ended, LogFormat, Sent};
+use super::kept::KeptLine;
 use crate::counters::HttpCounter;
 use corelane::service::Address;
 use corelane::service::journal::Lines;

@@ -69,7 +69,10 @@ fn nobody_forges_a_line_or_tells_a_terminal_anything() {
     assert!(combined.contains(r#""\x22 200 1 \x22\x5C\xFF\x09\xC2\x9B[2J""#), "{combined}");
     assert!(line(LogFormat::Json, hostile, "192.0.2.1:9").contains(r#""agent":"\" 200 1 \"\\\uFFFD\u0009\u009B[2J""#));
     let no_request = line(LogFormat::Json, refused, "192.0.2.1:9");
-    assert!(no_request.contains(r#""query":null,"protocol":null,"request":"\u0016\u0003\u0001\u001B]0;x\u0007\"\\","status":200"#), "{no_request}");
+    assert!(
+        no_request.contains(r#""query":null,"protocol":null,"request":"\u0016\u0003\u0001\u001B]0;x\u0007\"\\","status":200"#),
+        "{no_request}"
+    );
     assert!(line(LogFormat::Combined, refused, "192.0.2.1:9").contains(r#"] "\x16\x03\x01\x1B]0;x\x07\x22\x5C" 200"#));
 }
 
@@ -77,7 +80,9 @@ fn nobody_forges_a_line_or_tells_a_terminal_anything() {
 fn who_reads_json_has_what_was_sent() {
     let agent = "a\"b\\c \u{e4}\u{1f980} \t/";
     let head = format!("GET /\"%22?q=\\&r= HTTP/1.1\r\nHost: a\r\nUser-Agent: {agent}\r\n\r\n");
-    let read = |head: &str| -> serde_json::Value { serde_json::from_str(&line(LogFormat::Json, head.as_bytes(), "192.0.2.1:9")).unwrap() };
+    let read = |head: &str| -> serde_json::Value {
+        serde_json::from_str(&line(LogFormat::Json, head.as_bytes(), "192.0.2.1:9")).unwrap()
+    };
     let object = read(&head);
     assert_eq!(object["agent"], agent);
     assert_eq!((&object["path"], &object["query"]), (&"/\"%22".into(), &"q=\\&r=".into()));
