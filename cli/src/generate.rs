@@ -1,10 +1,10 @@
 //! `corelane generate`: what lies beside the program on a machine, made from its own flags.
 
+use crate::complete;
 use crate::exit::{Exit, Late};
 use crate::print::print;
 use anyhow::Result;
 use clap::{Command, Subcommand};
-use clap_complete::Shell;
 use std::path::{Path, PathBuf};
 
 /// Writes manual pages, or completions for a shell
@@ -23,20 +23,22 @@ enum What {
         /// Where: pages of section 1, such as corelane-serve.1; older ones of the same names are replaced
         folder: PathBuf,
     },
-    /// Prints the completions for a shell; what to do with them is told in that shell's manual
+    /// Prints the script by which a shell asks this program for completions: commands, flags, their values, and the processes that run. What to do with it is
+    /// told in that shell's manual; the program must be in the PATH
     Completions {
         /// Which shell
-        shell: Shell,
+        #[arg(value_parser = clap::builder::PossibleValuesParser::new(complete::shells()))]
+        shell: String,
     },
 }
 
 /// Writes what was asked for; `program` is the whole command line, which knows every flag.
-pub fn run(arguments: &Arguments, mut program: Command) -> Result<Exit> {
+pub fn run(arguments: &Arguments, program: Command) -> Result<Exit> {
     match &arguments.what {
         What::Manual { folder } => manual(program, folder)?,
         What::Completions { shell } => {
             let mut lines = Vec::new();
-            clap_complete::generate(*shell, &mut program, "corelane", &mut lines);
+            complete::script(shell, "corelane", &mut lines).map_err(|error| Late::of("writing completions", error))?;
             print(String::from_utf8_lossy(&lines))?;
         }
     }

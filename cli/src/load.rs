@@ -1,5 +1,6 @@
 //! `corelane load`: puts a load on a server and says what came of it, and whether that can be believed.
 
+mod file;
 mod options;
 mod output;
 mod own;
@@ -31,6 +32,11 @@ pub struct Arguments {
     special: Option<Special>,
     #[command(flatten)]
     options: Options,
+}
+
+/// The names of the styles.
+pub fn style_names() -> Vec<&'static str> {
+    styles::ALL.iter().map(|style| style.name).collect()
 }
 
 /// What is no load of a server that is named.

@@ -1,11 +1,13 @@
 //! The `corelane` program: serves the built-in services, puts load on servers, shows what running ones count, and where flows go.
 #![forbid(unsafe_code)]
 
+mod complete;
 mod connections;
 mod dispatch;
 mod doctor;
 mod exit;
 mod generate;
+mod help;
 mod load;
 mod print;
 mod profile;
@@ -16,14 +18,15 @@ mod terminal;
 mod top;
 mod wrap;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use corelane::admin::reports::{Level, Record};
+use corelane::lanes::Signals;
 use exit::{Exit, Late};
 use std::process::ExitCode;
 
 /// Per-core network services: one lane per core.
 #[derive(Parser)]
-#[command(name = "corelane", version, about, max_term_width = 100, after_help = Exit::help(&Exit::ALL))]
+#[command(name = "corelane", version, about, after_help = Exit::help(&Exit::ALL))]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -42,8 +45,16 @@ enum Command {
     Generate(generate::Arguments),
 }
 
+/// The command line: all commands with their flags, and with what is said of them.
+fn line() -> clap::Command {
+    complete::completed(help::fitted(Arguments::command()))
+}
+
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    Signals::spare();
+    complete::answer(line);
+    let read = line().try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
+    let result = match read.unwrap_or_else(|error| error.format(&mut line()).exit()).command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Load(arguments) => load::run(*arguments),
         Command::Rss(arguments) => rss::run(&arguments),
@@ -52,7 +63,7 @@ fn main() -> ExitCode {
         Command::Top(arguments) => top::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
-        Command::Generate(arguments) => generate::run(&arguments, Arguments::command()),
+        Command::Generate(arguments) => generate::run(&arguments, line()),
     };
     match result {
         Ok(exit) => exit.into(),

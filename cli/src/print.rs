@@ -5,12 +5,17 @@
 use crate::exit::Late;
 use anyhow::Result;
 use std::fmt::Display;
-use std::io::{ErrorKind, Write, stderr, stdout};
+use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::ops::ControlFlow;
 
 /// Prints whole lines, at once. A reader that has gone away (a closed pipe) has what it wanted: that is no error.
 pub fn print(lines: impl Display) -> Result<()> {
     print_some(lines).map(drop)
+}
+
+/// Whether what is printed is read on a terminal.
+pub fn is_terminal() -> bool {
+    stdout().is_terminal()
 }
 
 /// As [`print()`], for those who would print more: breaks if the reader has gone away.

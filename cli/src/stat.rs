@@ -7,7 +7,6 @@ mod glance;
 mod json;
 pub mod text;
 mod workstreams;
-pub mod wrong;
 
 pub use workstreams::workstreams;
 

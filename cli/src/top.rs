@@ -5,6 +5,7 @@
 
 mod draw;
 mod looks;
+mod record;
 mod state;
 
 use crate::exit::Exit;
@@ -12,6 +13,7 @@ use crate::stat;
 use crate::terminal::{Tty, give_back, is_open};
 use anyhow::{Result, bail};
 use corelane::lanes::Signals;
+use draw::Beside;
 use looks::{Crowd, Looks};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use state::{Face, Next, State};
@@ -20,10 +22,12 @@ use std::time::{Duration, Instant};
 /// Shows what running processes do, once a second, on the whole terminal
 ///
 /// Lanes with the shares of time in which they worked, looked for work in vain, and slept; services; which lane serves which bucket; and what is
-/// wrong. All figures are for the last second. The terminal has at least 80 columns and 24 lines.
+/// wrong. All figures are for the last second; graphs show the minutes before, where there is room for them. The terminal has at least 80 columns and 24
+/// lines; a larger one shows more.
 ///
-/// Keys: q ends. s sorts by the next column. / takes a text that names or URLs of services contain. Space pauses and goes on. Up and down scroll
-/// the lanes. c shows the connections, as `stat -R` does. n shows the next process, p lets you choose one. h or ? shows the keys.
+/// Keys: q ends. s sorts by the next column. / takes a text that names or URLs of services contain. Space pauses and goes on. Up, down, page up, page
+/// down, home and end scroll. c shows the connections, as `stat -R` does, and the lanes again. n shows the next process, p lets you choose one. h or ? shows
+/// the keys.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Only this process, running or not; by default all that run, of which you choose one
@@ -68,9 +72,10 @@ fn heard(state: &mut State, looks: &Looks, crowd: &mut Crowd, tty: &mut Tty) -> 
             if !state.is_paused() || !crowd.is_of(snapshot.process) {
                 crowd.look(looks, snapshot.process, corelane::now().nanoseconds());
             }
-            state.settle_connections(draw::wanted(state, crowd).count());
+            state.settle_connections(draw::wanted(state, crowd).len());
         }
-        tty.draw(|frame| draw::draw(frame, state, &shown, crowd));
+        let record = state.process(&shown).and_then(|snapshot| looks.record(snapshot.process));
+        tty.draw(|frame| draw::draw(frame, state, &shown, &Beside { crowd, record }));
         let left = due.saturating_duration_since(Instant::now());
         if !event::poll(left)? {
             return Ok(Next::Go);
@@ -85,7 +90,7 @@ fn heard(state: &mut State, looks: &Looks, crowd: &mut Crowd, tty: &mut Tty) -> 
 /// The first SIGINT or SIGTERM gives the terminal back and ends the program.
 fn end_by_signal(signals: Signals) {
     std::thread::spawn(move || {
-        let _ = signals.wait();
+        let _ = signals.wait_for_end();
         give_back();
         std::process::exit(Exit::Interrupted.code().into());
     });

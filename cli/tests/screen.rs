@@ -150,7 +150,7 @@ fn top_shows_a_process_until_q() {
     shows(&mut terminal, &format!("process {} (alive)", server.child.id()));
     shows(&mut terminal, "rates over");
     let contents = terminal.emulator.screen().contents();
-    for part in ["WORK EMPTY SLEEP", &server.url, "BUCKETS  ", "q ends"] {
+    for part in ["WORK EMPTY SLEEP", &server.url, "BUCKETS  ", "q ends", " CPUs, for ", "\nrequests "] {
         assert!(contents.contains(part), "{part:?} is not in\n{contents}");
     }
     terminal.press(b"h");
@@ -161,8 +161,12 @@ fn top_shows_a_process_until_q() {
     shows(&mut terminal, "PAUSED  filter: ech");
     terminal.resize(10, 40);
     shows(&mut terminal, "This terminal has 40 by 10.");
-    terminal.resize(24, 80);
-    shows(&mut terminal, "WORK EMPTY SLEEP");
+    terminal.resize(50, 200);
+    terminal.wait_for("all of it is used", |screen| {
+        let contents = screen.contents();
+        let last = contents.lines().last().unwrap_or_default();
+        contents.lines().count() == 50 && last.starts_with("q ends") && contents.contains("\ncpu ")
+    });
     ends_by_q(terminal);
 }
 
@@ -175,6 +179,12 @@ fn top_shows_the_connections_of_a_process() {
     terminal.press(b"c");
     shows(&mut terminal, &format!("process {}: 1 TCP connection, ", server.child.id()));
     shows(&mut terminal, &format!("\n{} ", stream.local_addr().unwrap()));
+    // Every key does there what help says, and help leads back to them.
+    terminal.press(b"sh");
+    shows(&mut terminal, "Any key goes back");
+    terminal.press(b" ");
+    shows(&mut terminal, "c lanes");
+    terminal.press(b"n");
     drop(stream);
     shows(&mut terminal, "0 TCP connections, 0 strays");
     terminal.press(b"c");
@@ -184,18 +194,16 @@ fn top_shows_the_connections_of_a_process() {
 
 #[test]
 fn top_goes_on_while_a_process_stands_still_and_after_its_end() {
-    let mut server = Server::start_in(Server::directory(), &["--spin", "1s"]);
+    let mut server = Server::start();
     let mut terminal = server.top();
     shows(&mut terminal, "rates over");
     server.signal(Signal::SIGSTOP);
-    // It spins, or it sleeps: then nothing stands still.
-    terminal.wait_for("it is stopped", |screen| {
-        ["stalled: in one turn for ", "sleeping"].iter().any(|words| screen.contents().contains(words))
-    });
+    shows(&mut terminal, "(stopped)");
+    shows(&mut terminal, "! the process is stopped, and serves nobody until it goes on");
     server.signal(Signal::SIGKILL);
     server.child.wait().unwrap();
     shows(&mut terminal, "(dead)");
-    shows(&mut terminal, "! the process has ended; this is what it left");
+    shows(&mut terminal, "! the process is dead: it was killed, or crashed, and serves nobody");
     ends_by_q(terminal);
 }
 

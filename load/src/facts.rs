@@ -1,6 +1,7 @@
 //! What the operating system and the counter pages say of both sides at the ends of the window.
 
 use crate::error::Error;
+use crate::place::is_unix;
 use crate::plan::Plan;
 use crate::report::{Generator, Lane, Server};
 use corelane::Address;
@@ -246,21 +247,39 @@ pub fn page_serving(transport: Transport, target: &Address) -> Option<(PathBuf, 
     page_where(|page| services_at(page, transport, target).next().is_some())
 }
 
-/// The first page here that `is_it`.
+/// The first page that `is_it`, in all places where there may be some.
 fn page_where(is_it: impl Fn(&Reader) -> bool) -> Option<(PathBuf, Reader)> {
-    let pages = list(&RunDirectory::choose(&mut Vec::new()).ok()?).ok()?;
-    let pages = pages.into_iter().filter_map(|file| Reader::open(&file.path).ok().map(|page| (file.path, page)));
-    pages.into_iter().find(|(_, page)| page.liveness() == Liveness::Alive && is_it(page))
+    let directories = RunDirectory::existing().into_iter().filter_map(Result::ok);
+    let files = directories.filter_map(|directory| list(&directory).ok()).flatten().filter(|file| file.published);
+    let pages: Vec<_> = files.filter_map(|file| Reader::open(&file.path).ok().map(|page| (file.path, page))).collect();
+    pages.into_iter().find(|(_, page)| page.liveness() != Liveness::Dead && is_it(page))
 }
 
 /// The numbers of the services that the page's process serves at `target`, by its own word: at this address, or at all of this port.
 pub fn services_at(page: &Reader, transport: Transport, target: &Address) -> impl Iterator<Item = usize> {
     let serves = move |url: &str| {
-        let url = Url::parse(url, 0).ok().filter(|url| url.transport() == transport);
-        url.and_then(|url| url.resolve().ok()).is_some_and(|places| places.iter().any(|place| is_at(place, target)))
+        let places = served_at(url, transport).and_then(|url| url.resolve().ok());
+        places.is_some_and(|places| places.iter().any(|place| is_at(place, target)))
     };
     let services = page.description().services.iter().enumerate();
     services.filter(move |(_, service)| service.url.split(' ').any(serves)).map(|(number, _)| number)
+}
+
+/// The place of a page's URL, if it may be reached by `transport`. A page has URLs as services call them (`https://`): what a name stands for is known of
+/// our own, and of others only that they have a host and a port.
+fn served_at(url: &str, transport: Transport) -> Option<Url> {
+    if is_unix(url) {
+        return Url::parse(url, 0).ok().filter(|url| url.transport() == transport);
+    }
+    let (name, rest) = url.split_once("://")?;
+    let fits = match name {
+        "tcp" | "tls" | "http" | "https" => transport == Transport::Tcp,
+        "udp" => transport == Transport::Udp,
+        _ => true,
+    };
+    let carrier = if transport == Transport::Tcp { "tcp" } else { "udp" };
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    Url::parse(&format!("{carrier}://{authority}"), 0).ok().filter(|_| fits)
 }
 
 /// Whether who is served at `place` is reached at `target`.
@@ -329,12 +348,17 @@ mod tests {
     fn what_is_counted_for_a_request_is_of_the_service_that_is_loaded() {
         let service = |url: &str| ServiceName { name: "echo".into(), url: url.into(), counters: Vec::new() };
         let description = Description {
-            services: vec![service("tcp://0.0.0.0:7"), service("udp://127.0.0.1:7"), service("tcp://127.0.0.1:9")],
+            services: vec![
+                service("tcp://0.0.0.0:7"),
+                service("udp://127.0.0.1:7"),
+                service("tcp://127.0.0.1:9"),
+                service("http://127.0.0.1:80 https://127.0.0.1:443"),
+            ],
             lanes: vec![LaneName::default()],
             ..Description::default()
         };
         let page = Page::heap(&description).unwrap();
-        for (number, receives) in [100, 7, 5_000].into_iter().enumerate() {
+        for (number, receives) in [100, 7, 5_000, 60].into_iter().enumerate() {
             page.service(0, number).unwrap().add(ServiceCounter::Receives, receives);
             page.service(0, number).unwrap().add(ServiceCounter::Sends, 2 * receives);
         }
@@ -349,6 +373,8 @@ mod tests {
         assert_eq!((tcp["receives"], tcp["sends"], tcp["sleeps"]), (10.0, 20.0, 3.0));
         assert_eq!(at(Transport::Udp, 7)["receives"], 0.7);
         assert_eq!(at(Transport::Tcp, 9)["receives"], 500.0);
+        assert_eq!((at(Transport::Tcp, 80)["receives"], at(Transport::Tcp, 443)["receives"]), (6.0, 6.0));
+        assert!(!at(Transport::Udp, 80).contains_key("receives"));
         let unknown = at(Transport::Tcp, 10);
         assert!(!unknown.contains_key("receives") && unknown["sleeps"] == 3.0, "{unknown:?}");
     }

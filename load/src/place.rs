@@ -24,7 +24,9 @@ impl Scheme {
     pub const TCP: Self = Self { name: "tcp", transport: Transport::Tcp, port: None, has_path: false, secure: None };
 
     /// `tls://HOST:PORT`: behind TLS, without a name for what is spoken.
-    pub const TLS: Self = Self { name: "tls", secure: Some(&[]), ..Self::TCP };
+    pub const fn tls(port: u16) -> Self {
+        Self { name: "tls", port: Some(port), secure: Some(&[]), ..Self::TCP }
+    }
 
     /// `udp://HOST:PORT`.
     pub const UDP: Self = Self { name: "udp", transport: Transport::Udp, ..Self::TCP };
@@ -152,7 +154,7 @@ fn addresses(url: &Url) -> Result<(Address, Vec<Address>), Error> {
 mod tests {
     use super::*;
 
-    const ECHO: Ways = Ways { name: "echo", schemes: &[Scheme::TCP, Scheme::TLS], port: 60_007 };
+    const ECHO: Ways = Ways { name: "echo", schemes: &[Scheme::TCP, Scheme::tls(60_443)], port: 60_007 };
     const RPC: Ways = Ways { name: "rpc", schemes: &[Scheme::TCP, Scheme::UDP], port: 62_049 };
     const UDP: Ways = Ways { name: "udp", schemes: &[Scheme::UDP], port: 60_007 };
 

@@ -83,10 +83,10 @@ const AWAY_US: f64 = 250_000.0;
 
 /// Settles `limit`, `believable`, `doubts` and `notes` of a report that is otherwise complete.
 pub fn judge(plan: &Plan, collector: &Collector, server_ended: bool, report: &mut Report) {
-    report.limit = limit(report).to_owned();
+    report.limit = limit(plan, report).to_owned();
     let early = collector.lanes.iter().filter_map(|lane| lane.early.clone());
     let mut doubts: Vec<String> = early.map(|why| format!("the run was given up: {why}")).take(1).collect();
-    doubts.extend([missing(plan, collector), fell_behind(report), lagged(report)].into_iter().flatten());
+    doubts.extend([missing(plan, collector), fell_behind(plan, report), lagged(report)].into_iter().flatten());
     if plan.mode != Mode::Flood {
         // A flood need not be answered, and is to use all that the generator has.
         doubts.extend([nothing_answered(report).or_else(|| failed(plan, report)), generator_limit(report)].into_iter().flatten());
@@ -99,8 +99,8 @@ pub fn judge(plan: &Plan, collector: &Collector, server_ended: bool, report: &mu
 }
 
 /// What set the rate.
-fn limit(report: &Report) -> &'static str {
-    let keeps_up = report.offered_per_second.is_some_and(|offered| report.requests_per_second >= offered * ACHIEVED);
+fn limit(plan: &Plan, report: &Report) -> &'static str {
+    let keeps_up = report.offered_per_second.is_some_and(|offered| ended_per_second(plan, report) >= offered * ACHIEVED);
     if keeps_up {
         return "rate";
     }
@@ -112,6 +112,19 @@ fn limit(report: &Report) -> &'static str {
         return "server";
     }
     if report.generator.lanes.iter().any(is_full) { "generator" } else { "neither" }
+}
+
+/// Requests that came to an end each second, answered or failed. A connection that fails takes all its requests along.
+fn ended_per_second(plan: &Plan, report: &Report) -> f64 {
+    let each = if let Mode::Connections { requests, .. } = &plan.mode { f64::from(*requests) } else { 1.0 };
+    report.requests_per_second + failures(plan, report) as f64 * each / report.seconds.max(f64::MIN_POSITIVE)
+}
+
+/// Requests that failed, and connections that could not be had.
+fn failures(plan: &Plan, report: &Report) -> u64 {
+    // A datagram that is no answer leaves the one that it is sent for to be lost.
+    let is_another = |name: &str| plan.transport == Transport::Udp && name == Kind::Mismatch.name();
+    report.errors.iter().filter(|(name, _)| is_failure(name) && !is_another(name)).map(|(_, count)| count).sum()
 }
 
 /// Whether a lane had no time left: it worked, or waited for its CPU, all the time.
@@ -133,10 +146,7 @@ fn missing(plan: &Plan, collector: &Collector) -> Option<String> {
 
 /// Requests that failed, and connections that could not be had, where they are too many.
 fn failed(plan: &Plan, report: &Report) -> Option<String> {
-    // A datagram that is no answer leaves the one that it is sent for to be lost.
-    let is_another = |name: &str| plan.transport == Transport::Udp && name == Kind::Mismatch.name();
-    let failed: u64 =
-        report.errors.iter().filter(|(name, _)| is_failure(name) && !is_another(name)).map(|(_, count)| count).sum();
+    let failed = failures(plan, report);
     let share = failed as f64 / (failed + report.requests).max(1) as f64;
     (share > FAILED).then(|| {
         format!(
@@ -146,14 +156,15 @@ fn failed(plan: &Plan, report: &Report) -> Option<String> {
     })
 }
 
-fn fell_behind(report: &Report) -> Option<String> {
+fn fell_behind(plan: &Plan, report: &Report) -> Option<String> {
     let (offered, achieved) = (report.offered_per_second?, report.requests_per_second);
     let whose = match report.limit.as_str() {
         "server" => "the server was at its limit",
         "generator" => "the generator was at its limit: give it more lanes, or CPUs of its own",
         _ => "every connection had as many requests in flight as it may: more connections, or more depth, would show more",
     };
-    (achieved < offered * ACHIEVED)
+    // Requests that failed were sent in time: of those it is said that they failed.
+    (ended_per_second(plan, report) < offered * ACHIEVED)
         .then(|| format!("the run fell behind: {achieved:.1} requests/s were answered of {offered:.1} offered; {whose}"))
 }
 

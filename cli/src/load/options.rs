@@ -7,6 +7,7 @@ use corelane::Address;
 use corelane::admin::control::{Command, ask, ask_hasher};
 use corelane::admin::rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane::lanes::{PacketPort, Transport, Url};
+use corelane::service::did_you_mean;
 use corelane_load::aim::{self, Aim};
 use corelane_load::amounts;
 use corelane_load::arrivals::Arrivals;
@@ -209,7 +210,13 @@ impl Options {
             _ => workloads::find(first).map(|entry| (entry, second)),
         };
         let names: Vec<&str> = workloads::ALL.iter().map(|entry| entry.name).collect();
-        found.ok_or_else(|| anyhow!("there is no workload {first:?}: use one of {}", names.join(", ")))
+        found.ok_or_else(|| {
+            anyhow!(
+                "there is no workload {first:?}{}: use one of {}",
+                did_you_mean(first, names.iter().copied()),
+                names.join(", ")
+            )
+        })
     }
 
     fn plan(&self, entry: &WorkloadEntry, url: Option<&str>) -> Result<Plan> {

@@ -12,6 +12,7 @@ mod udp_clt;
 
 use crate::exit::Exit;
 use anyhow::{Result, bail};
+use corelane::service::did_you_mean;
 use style::Style;
 
 /// All styles.
@@ -23,7 +24,11 @@ pub fn run(words: &[String]) -> Result<Exit> {
     let (name, rest) = words.split_first().map_or(("", words), |(name, rest)| (name, rest));
     match ALL.iter().find(|style| style.name == name) {
         Some(style) => (style.run)(rest),
-        None => bail!("--style: there is no style {name:?}: use one of {}", names.join(", ")),
+        None => bail!(
+            "--style: there is no style {name:?}{}: use one of {}",
+            did_you_mean(name, names.iter().copied()),
+            names.join(", ")
+        ),
     }
 }
 

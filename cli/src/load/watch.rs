@@ -1,5 +1,6 @@
 //! Shows a run while it lasts, and hears whether somebody wants its end.
 
+use super::file;
 use super::screen::{Lines, Screen};
 use crate::exit::Exit;
 use crate::terminal::give_back;
@@ -29,9 +30,10 @@ impl Watcher {
         let told = Arc::new(AtomicBool::new(false));
         let heard = told.clone();
         thread::spawn(move || {
-            while signals.wait().is_ok() {
+            while signals.wait_for_end().is_ok() {
                 if heard.swap(true, Ordering::Relaxed) {
                     give_back();
+                    file::give_up();
                     std::process::exit(Exit::Interrupted.code().into());
                 }
             }

@@ -9,6 +9,7 @@ use super::rule;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use corelane::service::did_you_mean;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::Read;
@@ -46,7 +47,7 @@ impl Setting {
 
     /// The arguments if this were all that is set.
     fn alone(&self) -> Result<Arguments> {
-        let arg = arg(&self.key).ok_or_else(|| anyhow!("there is no {:?}: the keys are {}", self.key, keys()))?;
+        let arg = arg(&self.key).ok_or_else(|| anyhow!(unknown(&self.key)))?;
         if matches!(arg.get_action(), ArgAction::SetTrue) {
             ensure!(matches!(self.value.as_str(), "true" | "false"), "{}: {:?} is neither true nor false", self.key, self.value);
         }
@@ -104,8 +105,11 @@ fn name(arg: &Arg) -> &str {
     arg.get_long().unwrap_or(arg.get_id().as_str())
 }
 
-fn keys() -> String {
-    args().iter().map(name).collect::<Vec<_>>().join(", ")
+/// What is said of a key that there is not.
+fn unknown(key: &str) -> String {
+    let args = args();
+    let keys: Vec<&str> = args.iter().map(name).collect();
+    format!("there is no {key:?}{}: the keys are {}", did_you_mean(key, keys.iter().copied()), keys.join(", "))
 }
 
 /// Reads words as flags; what is wrong is said in one line.
@@ -234,7 +238,7 @@ fn settings(name: &str, text: &str) -> Result<Vec<Setting>> {
     for (key, value) in table.get_ref() {
         let setting = |value: String, start: usize| (start, Setting { key: key.get_ref().to_string(), value, at: at(start) });
         let Some(arg) = arg(key.get_ref()) else {
-            bail!("{}: there is no {:?}: the keys are {}", at(key.span().start), key.get_ref(), keys());
+            bail!("{}: {}", at(key.span().start), unknown(key.get_ref()));
         };
         let values = values(&arg, value).map_err(|(start, why)| anyhow!("{}: {}: {why}", at(start), key.get_ref()))?;
         found.extend(values.into_iter().map(|(start, value)| setting(value, start)));

@@ -9,7 +9,7 @@
 
 use anyhow::{Context, Result};
 use corelane::admin::messages::Degraded;
-use corelane::admin::watch::{LaneCounter, LaneSnapshot, LaneState, Reader};
+use corelane::admin::watch::{LaneCounter, LaneSnapshot, Reader};
 use corelane::lanes::Running;
 use sd_notify::{NotifyState, notify, watchdog_enabled};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -91,14 +91,13 @@ fn keep_alive(lanes: &Reader, limit: Duration, ended: &Receiver<()>) {
 
 /// Whether a lane sleeps, has ended, or is in a turn that began at `oldest` or later.
 fn takes_turns(lane: &LaneSnapshot, oldest: u64) -> bool {
-    let is_in_turn = matches!(lane.state(), Some(LaneState::Running | LaneState::Spinning | LaneState::Draining));
-    !is_in_turn || lane.values.get(LaneCounter::LastTurnNanoseconds) >= oldest
+    !lane.is_awake() || lane.values.get(LaneCounter::LastTurnNanoseconds) >= oldest
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane::admin::watch::{Description, LaneName, Page};
+    use corelane::admin::watch::{Description, LaneName, LaneState, Page};
 
     #[test]
     fn a_lane_lives_while_it_sleeps_or_is_in_a_turn_that_is_young_enough() {

@@ -2,9 +2,9 @@
 
 use super::figures::{amount, latency, time};
 use super::text::{date, plural};
-use super::wrong;
 use crate::wrap::fit;
 use corelane::admin::watch::{LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter, ServiceSnapshot, Snapshot};
+use corelane::admin::wrong::{Finding, Grade, findings};
 use std::fmt::Write;
 
 const COLUMNS: usize = 80;
@@ -16,13 +16,15 @@ const WRONG_MAX: usize = 12;
 /// The snapshot at a glance: rates if it has a span, else what was counted since the start.
 pub fn glance(snapshot: &Snapshot) -> String {
     let mut out = String::new();
+    let (grave, others): (Vec<_>, Vec<_>) = findings(snapshot).into_iter().partition(|one| one.grade == Grade::Grave);
     head(&mut out, snapshot);
+    wrong(&mut out, &grave);
     services(&mut out, snapshot);
     lanes(&mut out, snapshot);
     if let Some(latency) = latency(&snapshot.histogram(LaneHistogram::RequestNanoseconds)) {
         block(&mut out, &latency);
     }
-    wrong(&mut out, snapshot);
+    wrong(&mut out, &others);
     out
 }
 
@@ -117,13 +119,13 @@ fn lane_line(out: &mut String, snapshot: &Snapshot, number: usize, lane: &LaneSn
     line(out, &text);
 }
 
-fn wrong(out: &mut String, snapshot: &Snapshot) {
-    let lines = wrong::lines(snapshot);
+/// What is wrong: what keeps somebody from being served stands under the head, all else at the end.
+fn wrong(out: &mut String, lines: &[Finding]) {
     if lines.is_empty() {
         return;
     }
     out.push('\n');
-    for text in lines.iter().take(WRONG_MAX) {
+    for Finding { text, .. } in lines.iter().take(WRONG_MAX) {
         let options = textwrap::Options::new(COLUMNS).initial_indent("! ").subsequent_indent("    ");
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let _ = writeln!(out, "{}", textwrap::fill(&words, options));

@@ -1,43 +1,61 @@
 //! The screen: a line a lane, a line a service, a cell a bucket, and what is wrong, on as many lines as there are.
 
 use super::looks::Crowd;
+use super::record::{Record, errors_of};
 use super::state::{Face, Sort, State};
 use crate::stat::figures::{amount, latency, time};
-use crate::stat::{text, wrong};
+use crate::stat::text;
 use crate::wrap::fit;
-use corelane::admin::watch::{LaneCounter, LaneHistogram, LaneState, Liveness, ServiceCounter, Snapshot};
+use corelane::admin::watch::{LaneCounter, LaneHistogram, LaneState, ServiceCounter, Snapshot, is_wrong};
+use corelane::admin::wrong::{Finding, Grade, findings};
 use ratatui::Frame;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
+mod area;
 mod buckets;
 mod connections;
 mod edges;
+mod graphs;
 #[cfg(test)]
 mod tests;
 
+use area::Area;
 pub use connections::wanted;
-use edges::{bold, foot, title};
+use edges::{bold, foot, heading, title};
 
 /// The smallest screen that has room for all parts.
 const COLUMNS_MIN: u16 = 80;
 const ROWS_MIN: u16 = 24;
-/// The most lines of what is wrong. More are counted.
+/// The most lines of what is wrong on the smallest screen, and one of how many lines that are more are for it on a larger one. More are counted.
 const WRONG_MAX: usize = 4;
+const WRONG_PART: usize = 4;
 /// Lines of lanes and services beside a line for each: the headings, and what of them is not shown.
-const AROUND_LANES_AND_SERVICES: usize = 5;
+const AROUND_LANES_AND_SERVICES: usize = 6;
+/// Columns of a lane, and between lanes that stand side by side.
+const LANE_COLUMNS: usize = 80;
+const LANE_GAP: &str = "   ";
+
+/// What is drawn beside pages.
+pub struct Beside<'a> {
+    /// The connections of the chosen process.
+    pub crowd: &'a Crowd,
+    /// What is kept of it.
+    pub record: Option<&'a Record>,
+}
 
 /// Draws what was chosen of what there is.
-pub fn draw(frame: &mut Frame, state: &State, shown: &[&Snapshot], crowd: &Crowd) {
+pub fn draw(frame: &mut Frame, state: &State, shown: &[&Snapshot], beside: &Beside<'_>) {
     let area = frame.area();
+    let room = Area { width: usize::from(area.width), rows: usize::from(area.height) };
     let lines = if area.width < COLUMNS_MIN || area.height < ROWS_MIN {
         too_small(area.width, area.height)
     } else {
         match (state.face, state.process(shown)) {
             (Face::Help, _) => help(),
-            (Face::Process, Some(snapshot)) => process(state, snapshot, usize::from(area.height)),
-            (Face::Connections, Some(snapshot)) => connections::lines(state, snapshot, crowd, usize::from(area.height)),
-            (Face::Choice(marked), _) => choice(marked, shown, usize::from(area.height)),
+            (Face::Process, Some(snapshot)) => process(state, snapshot, beside.record, room),
+            (Face::Connections, Some(snapshot)) => connections::lines(state, snapshot, beside.crowd, room),
+            (Face::Choice(marked), _) => choice(marked, shown, room),
             (Face::Process | Face::Connections, None) => vec![Line::raw("no process is chosen yet")],
         }
     };
@@ -59,33 +77,31 @@ fn too_small(width: u16, height: u16) -> Vec<Line<'static>> {
 fn help() -> Vec<Line<'static>> {
     let lines = "\
 Keys
-  q, Ctrl-C    end
-  s            sort lanes by the next column: the one that is marked
-  /            show services whose name or URL contains a text; lanes count
-               those alone. Enter keeps the text, Esc clears it
-  space        pause, and go on
-  c            the connections, and back: strays, those that queue, the oldest
-  up, down     scroll the lanes, or the connections
-  n            the next process
-  p            the list of processes: up, down, Enter
-  h, ?         this
+  q, Ctrl-C      end
+  s              sort by the next column: the one that is marked
+  /              show services (or connections) with a text in their name or
+                 URL (or addresses). Enter keeps the text, Esc clears it
+  space          pause, and go on
+  c              the connections: strays, those that queue, the oldest; and back
+  up, down, ...  scroll; page up, page down, home and end, too
+  n              the next process
+  p              the list of processes: up, down, Enter
+  h, ?           this
 
-Columns
+What is shown
   WORK EMPTY SLEEP  shares of the last second in which the lane worked, looked
                     for work in vain, and slept
-  LAST TURN         when its last turn began; a lane is stalled that has been in
-                    one turn for a second
   P99               the time that 99 of 100 turns did not exceed
-  R/SEND, LIMITS    requests for each send; limits that were hit
+  ERRORS, LIMITS    answers that were errors (of HTTP: 4xx and 5xx), and limits
+                    that were hit
   imbalance         requests of the busiest lane, divided by the mean of all
-  BUCKETS           for each bucket of the table the lane that serves it, from
-                    0 to z, then #; the warmer its colour, the more it works
+  BUCKETS           for each bucket the lane that serves it, from 0 to z, then #
 
 Any key goes back.";
     lines.lines().map(Line::raw).collect()
 }
 
-fn choice(marked: usize, shown: &[&Snapshot], rows: usize) -> Vec<Line<'static>> {
+fn choice(marked: usize, shown: &[&Snapshot], Area { width, rows }: Area) -> Vec<Line<'static>> {
     let mut lines = vec![bold("Several processes run: choose one by up, down and Enter; q ends".to_owned()), Line::default()];
     let skipped = (marked + 4).saturating_sub(rows);
     for (number, snapshot) in shown.iter().enumerate().skip(skipped) {
@@ -93,24 +109,33 @@ fn choice(marked: usize, shown: &[&Snapshot], rows: usize) -> Vec<Line<'static>>
         let (pid, alive) = (snapshot.process.pid, snapshot.liveness.name());
         let words = format!("  {pid:>10}  {alive:<8} {:>3}  {}", text::plural(snapshot.lanes.len(), "lane"), services.join(" "));
         let style = if number == marked { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
-        lines.push(Line::styled(fit(&words, 80), style));
+        lines.push(Line::styled(fit(&words, width), style));
     }
     lines
 }
 
-fn process(state: &State, snapshot: &Snapshot, rows: usize) -> Vec<Line<'static>> {
-    let (mut lines, buckets, wrongs) = (head(state, snapshot), buckets::lines(snapshot), wrongs(snapshot));
+fn process(state: &State, snapshot: &Snapshot, record: Option<&Record>, area: Area) -> Vec<Line<'static>> {
+    let Area { width, rows } = area;
+    let (grave, others): (Vec<_>, Vec<_>) = findings(snapshot).into_iter().partition(|one| one.grade == Grade::Grave);
+    let (mut lines, buckets) = (head(state, snapshot, record, width), buckets::lines(snapshot, width));
+    // What keeps somebody from being served comes first, and leaves less room for the rest.
+    let most = WRONG_MAX + (rows - usize::from(ROWS_MIN)) / WRONG_PART;
+    lines.extend(wrongs(&grave, most, width));
+    let wrongs = wrongs(&others, most.saturating_sub(grave.len()).max(1), width);
     let free = (rows - 1).saturating_sub(lines.len() + buckets.len() + wrongs.len() + AROUND_LANES_AND_SERVICES);
     let for_services = state.services(snapshot).len().clamp(1, (free / 3).max(1));
-    lines.extend(lanes(state, snapshot, free.saturating_sub(for_services).max(1)));
-    lines.extend([services(state, snapshot, for_services), buckets, wrongs].concat());
+    let for_lanes = Area { width, rows: free.saturating_sub(for_services).max(1) };
+    lines.push(Line::default());
+    lines.extend(lanes(state, snapshot, for_lanes));
+    lines.extend([services(state, snapshot, Area { width, rows: for_services }), buckets, wrongs].concat());
     assert!(lines.len() < rows, "what is wrong is never cut: {} lines of {rows}", lines.len());
+    lines.extend(record.map_or_else(Vec::new, |record| graphs::lines(record, width, rows - 1 - lines.len())));
     lines.resize(rows - 1, Line::default());
     lines.push(foot(state));
     lines
 }
 
-fn head(state: &State, snapshot: &Snapshot) -> Vec<Line<'static>> {
+fn head(state: &State, snapshot: &Snapshot, record: Option<&Record>, width: usize) -> Vec<Line<'static>> {
     let Snapshot { process, liveness, program, lanes, services, .. } = snapshot;
     let words = format!("process {} ({}), {program}", process.pid, liveness.name());
     let first = lanes.first().map(|lane| &lane.name);
@@ -118,11 +143,11 @@ fn head(state: &State, snapshot: &Snapshot) -> Vec<Line<'static>> {
     let (services, lanes) = (text::plural(services.len(), "service"), text::plural(lanes.len(), "lane"));
     let span = snapshot.span_nanoseconds.map_or("since its start".to_owned(), |span| format!("rates over {}", time(span)));
     vec![
-        title(state, words),
-        Line::raw(fit(&format!("{services}, {lanes}, driver {driver}, steering {steering}; {span}"), 80)),
-        Line::raw(totals(state, snapshot)),
+        title(state, words, width),
+        Line::raw(fit(&format!("{services}, {lanes}, driver {driver}, steering {steering}; {span}"), width)),
+        Line::raw(fit(&totals(state, snapshot), width)),
+        Line::raw(fit(&usage(snapshot, record), width)),
         Line::raw(latency(&snapshot.histogram(LaneHistogram::RequestNanoseconds)).unwrap_or_default()),
-        Line::default(),
     ]
 }
 
@@ -134,12 +159,26 @@ fn totals(state: &State, snapshot: &Snapshot) -> String {
     let rate = |counter| counted(snapshot, all(counter));
     let imbalance = snapshot.imbalance(C::Requests).map_or("-".to_owned(), |times| format!("{times:.2}"));
     format!(
-        "requests {}  in {}B  out {}B  open {}  strays {}  imbalance {imbalance}",
+        "requests {}  errors {}  in {}B  out {}B  open {}  strays {}  imbalance {imbalance}",
         rate(C::Requests),
+        counted(snapshot, errors_of(snapshot, wanted.iter().copied())),
         rate(C::BytesIn),
         rate(C::BytesOut),
         amount(all(C::ConnectionsOpen) as f64),
         rate(C::Strays),
+    )
+}
+
+/// What the process uses of the machine, as far as that is for this user to know.
+fn usage(snapshot: &Snapshot, record: Option<&Record>) -> String {
+    let none = || "-".to_owned();
+    let cpus = record.and_then(|record| record.cpus).map_or_else(none, |cpus| format!("{cpus:.2} CPUs"));
+    let resident =
+        record.and_then(|record| record.resident_bytes).map_or_else(none, |bytes| format!("{}B", amount(bytes as f64)));
+    let lent = amount(snapshot.total.get(LaneCounter::MemoryUsed) as f64);
+    format!(
+        "the process uses {cpus}, for {}; memory {resident}, of which lanes lend {lent}B",
+        text::plural(snapshot.lanes.len(), "lane")
     )
 }
 
@@ -149,33 +188,34 @@ fn counted(snapshot: &Snapshot, count: u64) -> String {
 }
 
 /// The heading of the lanes: its column by which they are sorted is marked.
-fn columns(sort: Sort) -> Line<'static> {
-    let heading = "LANE CPU STATE   LAST TURN WORK EMPTY SLEEP REQUESTS  OPEN STRAYS     P99 MEMORY";
-    let at = heading.find(sort.name()).unwrap_or(0);
-    let (before, rest) = heading.split_at(at);
-    let (name, after) = rest.split_at(sort.name().len());
-    let style = Style::new().add_modifier(Modifier::BOLD);
-    let spans = [
-        Span::styled(before.to_owned(), style),
-        Span::styled(name.to_owned(), style.add_modifier(Modifier::REVERSED)),
-        Span::styled(after.to_owned(), style),
-    ];
-    Line::from(spans.to_vec())
+fn columns(sort: Sort) -> Vec<Span<'static>> {
+    heading("LANE CPU STATE   LAST TURN WORK EMPTY SLEEP REQUESTS  OPEN STRAYS     P99 MEMORY", Some(sort.name()))
 }
 
-fn lanes(state: &State, snapshot: &Snapshot, rows: usize) -> Vec<Line<'static>> {
-    let mut lines = vec![columns(state.sort)];
-    let numbers = state.lanes(snapshot);
-    let services = state.services(snapshot);
-    lines.extend(numbers.iter().skip(state.scrolled).take(rows).map(|&number| lane(snapshot, number, &services)));
-    let after = numbers.len().saturating_sub(state.scrolled + rows);
+/// A line a lane; side by side where there are more than lines, and room for that.
+fn lanes(state: &State, snapshot: &Snapshot, Area { width, rows }: Area) -> Vec<Line<'static>> {
+    let (numbers, services) = (state.lanes(snapshot), state.services(snapshot));
+    let beside = if numbers.len() > rows { (width + LANE_GAP.len()) / (LANE_COLUMNS + LANE_GAP.len()) } else { 1 };
+    let gap = || Span::raw(LANE_GAP);
+    let mut lines = vec![joined((0..beside).map(|_| columns(state.sort)), gap)];
+    let shown: Vec<usize> = numbers.iter().skip(state.scrolled).take(rows * beside).copied().collect();
+    for row in 0..rows.min(shown.len()) {
+        let lanes = shown.iter().skip(row).step_by(rows).map(|&number| vec![lane(snapshot, number, &services)]);
+        lines.push(joined(lanes, gap));
+    }
+    let after = numbers.len().saturating_sub(state.scrolled + rows * beside);
     if after + state.scrolled > 0 {
         lines.push(Line::styled(format!("     {} above, {after} below: up and down", state.scrolled), Modifier::DIM));
     }
     lines
 }
 
-fn lane(snapshot: &Snapshot, number: usize, services: &[usize]) -> Line<'static> {
+fn joined(parts: impl Iterator<Item = Vec<Span<'static>>>, gap: impl Fn() -> Span<'static>) -> Line<'static> {
+    let parts = parts.enumerate().flat_map(|(at, spans)| (at > 0).then(&gap).into_iter().chain(spans));
+    Line::from_iter(parts)
+}
+
+fn lane(snapshot: &Snapshot, number: usize, services: &[usize]) -> Span<'static> {
     let lane = &snapshot.lanes[number];
     let none = || "-".to_owned();
     let all = |counter| services.iter().fold(0, |sum: u64, &service| sum.saturating_add(lane.services[service].get(counter)));
@@ -197,13 +237,14 @@ fn lane(snapshot: &Snapshot, number: usize, services: &[usize]) -> Line<'static>
         amount(lane.values.get(LaneCounter::MemoryUsed) as f64),
     );
     let style = if snapshot.stalled(lane).is_some() { Style::new().fg(Color::Red) } else { Style::new() };
-    Line::styled(words, style)
+    Span::styled(words, style)
 }
 
-fn services(state: &State, snapshot: &Snapshot, rows: usize) -> Vec<Line<'static>> {
+fn services(state: &State, snapshot: &Snapshot, Area { width, rows }: Area) -> Vec<Line<'static>> {
     let wanted = state.services(snapshot);
-    let mut lines = vec![Line::default(), bold("SERVICE   OPEN REQUESTS   IN B  OUT B R/SEND STRAYS LIMITS URL".to_owned())];
-    lines.extend(wanted.iter().take(rows).map(|&number| service(snapshot, number)));
+    let mut lines =
+        vec![Line::default(), bold("SERVICE   OPEN REQUESTS ERRORS   IN B  OUT B R/SEND STRAYS LIMITS URL".to_owned())];
+    lines.extend(wanted.iter().take(rows).map(|&number| service(snapshot, number, width)));
     match wanted.len() {
         0 => lines.push(Line::styled("  none with this text in its name or URL", Modifier::DIM)),
         count if count > rows => {
@@ -214,43 +255,47 @@ fn services(state: &State, snapshot: &Snapshot, rows: usize) -> Vec<Line<'static
     lines
 }
 
-fn service(snapshot: &Snapshot, number: usize) -> Line<'static> {
+fn service(snapshot: &Snapshot, number: usize, width: usize) -> Line<'static> {
     use ServiceCounter as C;
     let service = &snapshot.services[number];
     let of = |counter| counted(snapshot, service.values.get(counter));
     let sends = service.values.get(C::Sends).saturating_add(service.values.get(C::DatagramSends));
     let gathered = if sends == 0 { "-".to_owned() } else { amount(service.values.get(C::Requests) as f64 / sends as f64) };
-    let hits =
-        service.values.all().filter(|one| one.name.ends_with("_hits")).fold(0, |sum: u64, one| sum.saturating_add(one.value));
+    let hits = service.values.all().filter(|one| one.name.ends_with("_hits") && is_wrong(one.name));
+    let hits = hits.fold(0, |sum: u64, one| sum.saturating_add(one.value));
+    let errors = service.values.errors().map(|_| counted(snapshot, errors_of(snapshot, [number])));
     let words = format!(
-        "{:<8} {:>5} {:>8} {:>6} {:>6} {gathered:>6} {:>6} {:>6} {}",
+        "{:<8} {:>5} {:>8} {:>6} {:>6} {:>6} {gathered:>6} {:>6} {:>6} {}",
         fit(&service.name.name, 8),
         amount(service.values.get(C::ConnectionsOpen) as f64),
         of(C::Requests),
+        errors.unwrap_or_else(|| "-".to_owned()),
         of(C::BytesIn),
         of(C::BytesOut),
         of(C::Strays),
         counted(snapshot, hits),
         service.name.url,
     );
-    Line::raw(fit(&words, 80))
+    Line::raw(fit(&words, width))
 }
 
-fn wrongs(snapshot: &Snapshot) -> Vec<Line<'static>> {
-    let all = wrong::lines(snapshot);
+/// Lines of what is wrong behind an empty one; nothing where nothing is.
+fn wrongs(all: &[Finding], most: usize, width: usize) -> Vec<Line<'static>> {
     if all.is_empty() {
         return Vec::new();
     }
-    let worst = |text: &String| {
-        let is_grave = text.contains("stalled") || snapshot.liveness == Liveness::Dead;
-        let style =
-            if is_grave { Style::new().fg(Color::Red).add_modifier(Modifier::BOLD) } else { Style::new().fg(Color::Yellow) };
-        Line::styled(fit(&format!("! {text}"), 80), style)
+    let line = |Finding { grade, text }: &Finding| {
+        let style = match grade {
+            Grade::Grave => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+            Grade::Counted => Style::new().fg(Color::Yellow),
+            Grade::Note => Style::new(),
+        };
+        Line::styled(fit(&format!("! {text}"), width), style)
     };
     let mut lines = vec![Line::default()];
-    lines.extend(all.iter().take(WRONG_MAX).map(worst));
-    if all.len() > WRONG_MAX {
-        lines.push(Line::styled(format!("  and {} more such lines: corelane stat", all.len() - WRONG_MAX), Modifier::DIM));
+    lines.extend(all.iter().take(most).map(line));
+    if all.len() > most {
+        lines.push(Line::styled(format!("  and {} more such lines: corelane stat", all.len() - most), Modifier::DIM));
     }
     lines
 }

@@ -1,5 +1,6 @@
 //! The processes that are looked at: of each what it counted in the last second.
 
+use super::record::Record;
 use crate::connections::{Told, all};
 use crate::stat;
 use anyhow::{Result, ensure};
@@ -21,6 +22,7 @@ struct Process {
     reader: Reader,
     before: Option<Snapshot>,
     shown: Option<Snapshot>,
+    record: Record,
 }
 
 impl Looks {
@@ -35,7 +37,7 @@ impl Looks {
         for reader in readers {
             let id = reader.description().process;
             if self.processes.len() < PROCESSES_MAX && self.processes.iter().all(|known| known.id() != id) {
-                self.processes.push(Process { reader, before: None, shown: None });
+                self.processes.push(Process { reader, before: None, shown: None, record: Record::default() });
             }
         }
     }
@@ -49,6 +51,11 @@ impl Looks {
         self.processes.iter_mut().for_each(|process| process.look(at_nanoseconds));
     }
 
+    /// What is kept of a process beside its page.
+    pub fn record(&self, process: ProcessId) -> Option<&Record> {
+        self.processes.iter().find(|known| known.id() == process).map(|known| &known.record)
+    }
+
     /// What is shown of each: those that have not been looked at twice count from their start.
     pub fn shown(&self) -> Vec<&Snapshot> {
         self.processes.iter().filter_map(|process| process.shown.as_ref()).collect()
@@ -59,7 +66,7 @@ impl Looks {
 #[derive(Default)]
 pub struct Crowd {
     pub process: Option<ProcessId>,
-    /// Those that need to be looked at first: strays, then those with the most in their queues, then the oldest.
+    /// In the order in which they need to be looked at: strays, then those with the most in their queues, then the oldest.
     pub told: Vec<Told>,
     /// Why there are none to be shown.
     pub why_not: Option<String>,
@@ -121,7 +128,9 @@ impl Process {
         }
         let now = self.reader.snapshot(at_nanoseconds);
         let since = self.before.as_ref().and_then(|before| now.since(before).ok());
-        self.shown = Some(since.unwrap_or_else(|| now.clone()));
+        let shown = since.unwrap_or_else(|| now.clone());
+        self.record.look(&shown);
+        self.shown = Some(shown);
         self.before = Some(now);
     }
 }

@@ -6,6 +6,9 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 /// The longest text to filter by, in characters.
 const FILTER_MAX: usize = 40;
 
+/// Lines that page up and page down scroll.
+const PAGE: usize = 10;
+
 /// What the program does after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -60,6 +63,38 @@ impl Sort {
     }
 }
 
+/// What connections are sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CrowdSort {
+    /// Which of them need to be looked at first.
+    #[default]
+    Need,
+    Remote,
+    ReceiveQueue,
+    SendQueue,
+    Age,
+}
+
+impl CrowdSort {
+    const ALL: [Self; 5] = [Self::Need, Self::Remote, Self::ReceiveQueue, Self::SendQueue, Self::Age];
+
+    /// The name of its column, if it is one's.
+    pub const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Need => None,
+            Self::Remote => Some("REMOTE"),
+            Self::ReceiveQueue => Some("RECV-Q"),
+            Self::SendQueue => Some("SEND-Q"),
+            Self::Age => Some("AGE"),
+        }
+    }
+
+    fn next(self) -> Self {
+        let at = Self::ALL.iter().position(|one| *one == self);
+        Self::ALL[at.map_or(0, |at| (at + 1) % Self::ALL.len())]
+    }
+}
+
 /// Which of its faces the screen shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Face {
@@ -76,7 +111,10 @@ pub enum Face {
 #[derive(Debug, Default)]
 pub struct State {
     pub face: Face,
+    /// The face to go back to from help and from the choice: the process, or its connections.
+    base: Face,
     pub sort: Sort,
+    pub crowd_sort: CrowdSort,
     pub filter: String,
     /// The text to filter by is being typed.
     pub is_typing: bool,
@@ -101,7 +139,7 @@ impl State {
             (None, [_, ..]) if self.face == Face::Process => self.face = Face::Choice(0),
             _ => {}
         }
-        if self.face != Face::Connections {
+        if self.base != Face::Connections {
             let lanes = self.process(shown).map_or(0, |snapshot| snapshot.lanes.len());
             self.scrolled = self.scrolled.min(lanes.saturating_sub(1));
         }
@@ -144,10 +182,9 @@ impl State {
         match (self.is_typing, self.face) {
             (true, _) => self.typed(key.code),
             (_, _) if key.code == KeyCode::Char('q') => return Next::End,
-            (_, Face::Help) => self.face = Face::Process,
+            (_, Face::Help) => self.face = self.base,
             (_, Face::Choice(at)) => self.choose(at, key.code),
-            (_, Face::Connections) => self.look_on(key.code),
-            (_, Face::Process) => self.command(key.code),
+            (_, Face::Process | Face::Connections) => self.command(key.code),
         }
         Next::Go
     }
@@ -165,18 +202,10 @@ impl State {
         }
     }
 
-    /// A key while connections are shown.
-    fn look_on(&mut self, code: KeyCode) {
-        match code {
-            KeyCode::Char('c') => self.turn_to(Face::Process),
-            KeyCode::Esc if self.filter.is_empty() => self.turn_to(Face::Process),
-            KeyCode::Char('/' | ' ' | 'h' | '?') | KeyCode::Esc | KeyCode::Up | KeyCode::Down => self.command(code),
-            _ => {}
-        }
-    }
-
-    fn turn_to(&mut self, face: Face) {
-        (self.face, self.scrolled) = (face, 0);
+    /// Shows the process, or its connections, from the first one on.
+    fn turn_to(&mut self, base: Face) {
+        assert!(matches!(base, Face::Process | Face::Connections), "help and the choice are gone through");
+        (self.face, self.base, self.scrolled) = (base, base, 0);
     }
 
     fn choose(&mut self, at: usize, code: KeyCode) {
@@ -184,31 +213,48 @@ impl State {
             KeyCode::Up => self.face = Face::Choice(at.saturating_sub(1)),
             KeyCode::Down => self.face = Face::Choice((at + 1).min(self.known.len().saturating_sub(1))),
             KeyCode::Enter => self.show(at),
-            KeyCode::Esc if self.chosen.is_some() => self.face = Face::Process,
+            KeyCode::Char('h' | '?') => self.face = Face::Help,
+            KeyCode::Esc if self.chosen.is_some() => self.face = self.base,
             _ => {}
         }
     }
 
     fn show(&mut self, at: usize) {
         if let Some(process) = self.known.get(at) {
-            (self.chosen, self.face, self.scrolled) = (Some(*process), Face::Process, 0);
+            self.chosen = Some(*process);
+            self.turn_to(self.base);
         }
     }
 
+    /// A key while a process, or its connections, are shown.
     fn command(&mut self, code: KeyCode) {
         let at = self.known.iter().position(|known| Some(*known) == self.chosen).unwrap_or(0);
+        let is_crowd = self.base == Face::Connections;
         match code {
+            KeyCode::Char('s') if is_crowd => self.crowd_sort = self.crowd_sort.next(),
             KeyCode::Char('s') => self.sort = self.sort.next(),
             KeyCode::Char('/') => self.is_typing = true,
             KeyCode::Char(' ') => self.is_paused = !self.is_paused,
             KeyCode::Char('h' | '?') => self.face = Face::Help,
-            KeyCode::Char('c') => self.turn_to(Face::Connections),
+            KeyCode::Char('c') => self.turn_to(if is_crowd { Face::Process } else { Face::Connections }),
             KeyCode::Char('p') => self.face = Face::Choice(at),
             KeyCode::Char('n') => self.show((at + 1) % self.known.len().max(1)),
+            KeyCode::Esc if is_crowd && self.filter.is_empty() => self.turn_to(Face::Process),
             KeyCode::Esc => self.filter.clear(),
-            KeyCode::Up => self.scrolled = self.scrolled.saturating_sub(1),
-            KeyCode::Down => self.scrolled += 1,
-            _ => {}
+            _ => self.scroll(code),
         }
+    }
+
+    /// How far lines are scrolled: no further than the last one, of which [`State::settle`] takes care.
+    fn scroll(&mut self, code: KeyCode) {
+        self.scrolled = match code {
+            KeyCode::Up => self.scrolled.saturating_sub(1),
+            KeyCode::Down => self.scrolled.saturating_add(1),
+            KeyCode::PageUp => self.scrolled.saturating_sub(PAGE),
+            KeyCode::PageDown => self.scrolled.saturating_add(PAGE),
+            KeyCode::Home => 0,
+            KeyCode::End => usize::MAX,
+            _ => self.scrolled,
+        };
     }
 }

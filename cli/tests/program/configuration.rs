@@ -35,7 +35,7 @@ fn a_file_serves_as_the_flags_would() {
 fn what_is_wrong_is_said_with_its_place() {
     let cases = [
         ("lanes = \n", "c.toml:1:9: "),
-        ("lanes = 1\nlane = 2\n", "c.toml:2:1: there is no \"lane\": the keys are services, "),
+        ("lanes = 1\nlane = 2\n", "c.toml:2:1: there is no \"lane\" (did you mean lanes?): the keys are services, "),
         ("plan = true\n", "c.toml:1:1: there is no \"plan\""),
         ("\n  lanes = \"many\"\n", "c.toml:2:11: invalid value 'many' for '--lanes <N>'"),
         ("lanes = 99999999999999999999999\n", "c.toml:1:9: lanes: "),

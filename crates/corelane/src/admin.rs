@@ -7,6 +7,7 @@ pub mod dispatch;
 pub mod machine;
 pub mod messages;
 pub mod profile;
+pub mod wrong;
 
 pub use corelane_rss as rss;
 pub use corelane_steer::verify;

@@ -57,6 +57,7 @@ pub use corelane_seam::{
     Lease, Level, Link, OffloadResult, OpenOptions, Outcome, Random, Reason, Segment, Shared, Socket, StreamOptions,
     TRAIN_DATAGRAMS_MAX, Unix,
 };
+pub use corelane_svc::did_you_mean;
 pub use corelane_svc::{
     Asking, Asks, Call, ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Hold, Input,
     LANE_CONNECTIONS_MAX, Learned, Lends, Limits, Lost, MakeTransform, Next, Notes, Nudge, Order, Origin, Output, OutputWriter,

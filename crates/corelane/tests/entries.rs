@@ -51,7 +51,7 @@ fn its_options_are_read_as_they_are_declared() {
     assert_eq!(wrong("tcp://127.0.0.1?price=0"), "shop: option \"price\": \"0\" is not a number of cents from 1 to 1000");
     assert_eq!(
         wrong("tcp://127.0.0.1?prize=1"),
-        "shop: option \"prize\": there is no such option; there are price, stock, money"
+        "shop: option \"prize\": there is no such option (did you mean price?); there are price, stock, money"
     );
     assert_eq!(wrong("udp://127.0.0.1"), "udp://127.0.0.1: this service can only be served at tcp:// or unix:");
     for (place, why) in [("127.0.0.1", "there is no ://"), ("tcp://a:b", "the port must be a number from 0 to 65535")] {

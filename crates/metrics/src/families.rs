@@ -63,7 +63,7 @@ impl Families {
     fn told(&self, to: &mut DescriptorEncoder<'_>, told: Told) -> Result<(), fmt::Error> {
         let family = told.family();
         let of = |number: usize, lane: &LaneSnapshot| match told {
-            Told::State => Some(lane.values.get(LaneCounter::LaneState)),
+            Told::State => lane.state().map(|state| state as u64),
             Told::LastTurn => self.snapshot.age(lane),
             Told::Stalled => Some(self.snapshot.stalled(lane).unwrap_or(0)),
             Told::Buckets => {

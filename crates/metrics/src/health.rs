@@ -1,7 +1,7 @@
 //! Whether the program lives, and whether it is to be sent work: both from its page.
 
 use corelane::admin::packets::{PortState, port_states_of};
-use corelane::admin::watch::{LaneCounter, LaneState, Snapshot};
+use corelane::admin::watch::{LaneState, Snapshot};
 use std::fmt::Write;
 
 /// A lane that has been in one turn for so long will not come back: whoever looks after the process had better start it anew.
@@ -30,11 +30,9 @@ pub fn live(snapshot: &Snapshot) -> Health {
 pub fn ready(snapshot: &Snapshot) -> Health {
     let mut health = Health { is_good: true, words: String::new() };
     for (number, lane) in snapshot.lanes.iter().enumerate() {
-        let drains = lane.values.get(LaneCounter::DrainBeganNanoseconds) > 0;
-        let state =
-            lane.state().filter(|_| !drains).map_or(if drains { "draining" } else { "in a state unknown here" }, LaneState::name);
-        if drains || !matches!(lane.state(), Some(LaneState::Running | LaneState::Spinning | LaneState::Sleeping)) {
+        if !matches!(lane.state(), Some(LaneState::Running | LaneState::Spinning | LaneState::Sleeping)) {
             health.is_good = false;
+            let state = lane.state().map_or("in a state unknown here", LaneState::name);
             let _ = writeln!(health.words, "lane {number} is {state}");
         }
     }

@@ -61,7 +61,11 @@ fn answer(mut stream: TcpStream) -> Option<String> {
 }
 
 fn get(address: SocketAddr, path: &str) -> String {
-    let stream = asked(address, &format!("GET {path} HTTP/1.1\r\nHost: here\r\n\r\n"));
+    get_as(address, path, "")
+}
+
+fn get_as(address: SocketAddr, path: &str, fields: &str) -> String {
+    let stream = asked(address, &format!("GET {path} HTTP/1.1\r\nHost: here\r\n{fields}\r\n"));
     answer(stream).expect("who reads is answered")
 }
 
@@ -79,7 +83,8 @@ fn every_counter_is_told_once_by_its_name_and_with_its_value() {
     page.service(1, 0).unwrap().add(ServiceCounter::BytesIn, 77);
     page.steering().set("", &[0, 1, 1]);
     let (_server, address) = serve(&page);
-    let answer = get(address, "/metrics");
+    let answer =
+        get_as(address, "/metrics", "Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5\r\n");
     assert!(answer.contains("\r\ncontent-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"), "{answer}");
     let text = answer.split_once("\r\n\r\n").unwrap().1;
     assert!(text.ends_with("# EOF\n"));
@@ -106,6 +111,81 @@ fn every_counter_is_told_once_by_its_name_and_with_its_value() {
         "all but the four marks, seven that are told in other words, and two services' own"
     );
     assert!(types.iter().enumerate().all(|(at, one)| !types[..at].contains(one)), "each once");
+}
+
+/// The rules that `promtool check metrics` looks at (promlint): each family says what it is, and is called by what it counts.
+#[test]
+fn plain_text_is_told_to_who_does_not_ask_for_openmetrics_and_follows_the_rules_of_prometheus() {
+    let page = page(2, 2);
+    page.lane(1).unwrap().record(LaneHistogram::TurnNanoseconds, 700);
+    page.service(1, 0).unwrap().add(ServiceCounter::BytesIn, 77);
+    let (_server, address) = serve(&page);
+    let open = get_as(address, "/metrics", "Accept: application/openmetrics-text\r\n");
+    for accept in ["", "Accept: */*\r\n", "Accept: text/plain;version=0.0.4\r\n"] {
+        let answer = get_as(address, "/metrics", accept);
+        let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(
+            head.contains("\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\n")
+                && head.contains("\r\nvary: accept\r\n"),
+            "{head}"
+        );
+        let is_sample = |line: &&str| !line.starts_with('#');
+        assert_eq!(
+            text.lines().filter(is_sample).count(),
+            open.lines().skip_while(|line| !line.is_empty()).skip(1).filter(is_sample).count()
+        );
+        assert!(text.ends_with('\n') && !text.contains("# EOF") && !text.contains("# UNIT"));
+        follows_promlint(text);
+    }
+}
+
+/// Units that are no base units, or are cut short.
+const ODD_UNITS: [&str; 14] = [
+    "nanoseconds",
+    "microseconds",
+    "milliseconds",
+    "minutes",
+    "hours",
+    "kilobytes",
+    "percent",
+    "ms",
+    "us",
+    "ns",
+    "sec",
+    "kb",
+    "mb",
+    "gb",
+];
+
+fn follows_promlint(text: &str) {
+    let mut family = ("", "");
+    let mut helped = "";
+    for line in text.lines() {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["#", "HELP", name, help] => {
+                assert!(!help.is_empty());
+                helped = name;
+            }
+            ["#", "TYPE", name, kind] => {
+                assert_eq!(helped, name, "its help stands before");
+                assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+                assert!(["_count", "_sum", "_bucket"].iter().all(|end| !name.ends_with(end)), "{line}");
+                let mut parts = name.split('_');
+                assert!(
+                    parts.all(|part| !ODD_UNITS.contains(&part) && !["counter", "gauge", "histogram"].contains(&part)),
+                    "{line}"
+                );
+                family = (name, kind);
+            }
+            _ => {
+                let name = line.split(['{', ' ']).next().unwrap();
+                let end = name.strip_prefix(family.0).unwrap_or_else(|| panic!("{line} is none of {family:?}"));
+                let ends: &[&str] = if family.1 == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+                assert!(ends.contains(&end) && (end == "_bucket") == line.contains("le=\""), "{line}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -202,7 +282,10 @@ fn a_thousand_who_ask_at_once_are_all_answered() {
     // All of them have asked before the first one reads.
     for stream in stuck(address, 1000) {
         let said = answer(stream).unwrap_or_default();
-        assert!(said.starts_with("HTTP/1.1 200") && said.ends_with("# EOF\n"), "{said}");
+        assert!(
+            said.starts_with("HTTP/1.1 200") && said.ends_with("\n") && said.contains("corelane_process_ready 1\n"),
+            "{said}"
+        );
     }
 }
 

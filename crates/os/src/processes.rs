@@ -121,6 +121,15 @@ impl Process {
         self.stat().map(|_| used)
     }
 
+    /// Its resident memory, in bytes, as the kernel counts it at hand: it lags by some pages for each thread (`VmRSS`, proc_pid_status(5)).
+    ///
+    /// # Errors
+    /// `NotFound` as for [`Process::cpu_nanoseconds`].
+    pub fn resident_bytes(&self) -> io::Result<u64> {
+        let resident = self.file("status").map(|status| bytes_after(&status, "VmRSS:"))?;
+        self.stat().map(|_| resident.unwrap_or(0))
+    }
+
     /// What it holds now. It goes through all descriptors and page tables: a millisecond and more for a large process.
     ///
     /// # Errors

@@ -8,15 +8,15 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
-pub use libc::SIGHUP;
+pub use libc::{SIGHUP, SIGUSR1};
 
-/// The signals that end a program, or reload it.
-const ALL: [i32; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+/// The signals that end a program, or reload it; and the one that has log files opened anew, as programs that rotate logs send it (nginx has the same).
+const ALL: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1];
 
 /// What a program waits for while its lanes run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// SIGTERM, SIGINT or SIGHUP has come.
+    /// SIGTERM, SIGINT, SIGHUP or SIGUSR1 has come.
     Signal(i32),
     /// Somebody rang, once or more since this was last told.
     Rung,
@@ -31,7 +31,7 @@ fn left(until: u64) -> Timespec {
     Timespec { tv_sec: i64::try_from(seconds).unwrap_or(i64::MAX), tv_nsec: nanoseconds as i64 }
 }
 
-/// SIGTERM, SIGINT and SIGHUP, blocked in the calling thread and all that it starts later.
+/// SIGTERM, SIGINT and SIGHUP, blocked in the calling thread and all that it starts later; SIGUSR1 too, unless the program handles it itself.
 pub struct Signals(OwnedFd);
 
 /// A bell that any thread rings. A thread with a descriptor table of its own must have taken it after this was made.
@@ -70,7 +70,7 @@ impl Signals {
         // SAFETY: the set is initialised by sigemptyset before it is used; the signal numbers are valid.
         let (blocked, number) = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in ALL {
+            for signal in ALL.into_iter().filter(|signal| *signal != SIGUSR1 || !is_handled(SIGUSR1)) {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
             let blocked = libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
@@ -82,6 +82,23 @@ impl Signals {
         }
         // SAFETY: the call that gave the number has just opened it for us alone.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(number) }))
+    }
+
+    /// Has SIGUSR1 end this program at no time, also where there is no log to be opened anew and before [`Signals::block`]: whoever rotates logs may send
+    /// it to any of them. What the program executes inherits that.
+    pub fn spare() {
+        // SAFETY: to ignore a signal runs nothing of this program's.
+        let before = unsafe { libc::signal(SIGUSR1, libc::SIG_IGN) };
+        assert!(before != libc::SIG_ERR, "SIGUSR1 can be ignored");
+    }
+
+    /// Waits for a signal that ends a program without logs to be opened anew: for any but SIGUSR1.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn wait_for_end(&self) -> io::Result<()> {
+        while self.wait()? == SIGUSR1 {}
+        Ok(())
     }
 
     /// Waits for a signal; returns which.
@@ -98,6 +115,17 @@ impl Signals {
         assert!(ALL.contains(&signal), "signal {signal} was not asked for");
         Ok(signal)
     }
+}
+
+/// Whether the program has a handler of its own for a signal.
+fn is_handled(signal: i32) -> bool {
+    let mut now = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: the call changes nothing, and fills in what there is; a zeroed one is what it would be without a handler.
+    let action = unsafe {
+        libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr());
+        now.assume_init().sa_sigaction
+    };
+    action != libc::SIG_DFL && action != libc::SIG_IGN
 }
 
 /// Waits for a signal, if there are some to wait for, for the bell, or until the monotonic clock shows `until`, in this order.
@@ -134,7 +162,7 @@ mod tests {
     fn signals_and_the_bell_are_waited_for() {
         std::thread::spawn(|| {
             let (signals, ringer) = (Signals::block().unwrap(), Ringer::new().unwrap());
-            for signal in [libc::SIGTERM, libc::SIGINT, SIGHUP] {
+            for signal in ALL {
                 raise(signal);
                 assert_eq!(wait(Some(&signals), &ringer, None).unwrap(), Wake::Signal(signal));
             }
@@ -143,6 +171,9 @@ mod tests {
             assert_eq!(wait(Some(&signals), &ringer, None).unwrap(), Wake::Rung);
             raise(libc::SIGTERM);
             assert_eq!(signals.wait().unwrap(), libc::SIGTERM);
+            [SIGUSR1, libc::SIGINT].into_iter().for_each(raise);
+            // Whichever of the two is told first.
+            signals.wait_for_end().unwrap();
         })
         .join()
         .unwrap();

@@ -122,8 +122,8 @@ pub(crate) struct Connection {
     pub(crate) machine: Machine,
     pub(crate) is_ready: bool,
     pub(crate) is_dirty: bool,
-    /// Reading waits for room in the output (counted once for each episode).
-    pub(crate) is_paused: bool,
+    /// Reading waits at a bound (counted once for each episode).
+    pub(crate) is_at_bound: bool,
     /// Its service wants to be called again once the lane has memory.
     pub(crate) is_starved: bool,
     /// Who pays for its memory.
@@ -168,7 +168,7 @@ impl Connection {
             machine,
             is_ready: false,
             is_dirty: false,
-            is_paused: false,
+            is_at_bound: false,
             is_starved: false,
             payer: Payer::LANE,
             peer_account: None,
@@ -332,7 +332,10 @@ impl Busy {
         if self.awaits_offload {
             return Some(Pause::Offload);
         }
-        (self.blocked || !self.output.reads_on && held() >= limits.output_high).then_some(Pause::Output)
+        if !self.output.reads_on && held() >= limits.output_high {
+            return Some(Pause::Output);
+        }
+        self.blocked.then_some(Pause::Service)
     }
 
     /// Whether a chain of this box keeps bytes beyond this turn.

@@ -304,10 +304,11 @@ impl Found<'_> {
             Step::Pause(pause) => Some(pause),
             _ => return false,
         };
-        if let Some(pause) = pause.filter(|_| !self.connection.is_paused) {
-            self.count(pause.counter(), 1);
+        let hit = pause.and_then(Pause::counter);
+        if let Some(counter) = hit.filter(|_| !self.connection.is_at_bound) {
+            self.count(counter, 1);
         }
-        self.connection.is_paused = pause.is_some();
+        self.connection.is_at_bound = hit.is_some();
         if step == Step::Receive && pause.is_none() {
             self.arm_receive(kit);
         }

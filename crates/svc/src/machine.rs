@@ -113,18 +113,21 @@ pub(crate) enum Pause {
     Offload,
     /// Bytes in the output, its own or that of the other of a pair.
     Output,
+    /// None: the service itself waits before it takes more, as it does for an answer that comes later, or for a full channel.
+    Service,
     /// Memory.
     Memory,
 }
 
 impl Pause {
-    /// What counts it.
-    pub(crate) fn counter(self) -> ServiceCounter {
+    /// What counts it; nothing does where no bound was hit.
+    pub(crate) fn counter(self) -> Option<ServiceCounter> {
         match self {
-            Self::Requests => ServiceCounter::RequestsInFlightMaxHits,
-            Self::Offload => ServiceCounter::OffloadMaxHits,
-            Self::Output => ServiceCounter::OutputHighHits,
-            Self::Memory => ServiceCounter::MemoryHits,
+            Self::Requests => Some(ServiceCounter::RequestsInFlightMaxHits),
+            Self::Offload => Some(ServiceCounter::OffloadMaxHits),
+            Self::Output => Some(ServiceCounter::OutputHighHits),
+            Self::Memory => Some(ServiceCounter::MemoryHits),
+            Self::Service => None,
         }
     }
 }

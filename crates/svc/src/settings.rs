@@ -2,6 +2,7 @@
 
 use crate::amounts::{size, size_word, size_words, time, time_word};
 use crate::limits::Limits;
+use crate::nearest::did_you_mean;
 use corelane_seam::nanoseconds;
 use std::time::Duration;
 
@@ -164,7 +165,9 @@ impl Limits {
             return Ok(());
         }
         let setting = SETTINGS.iter().find(|setting| setting.name == name);
-        let setting = setting.ok_or_else(|| format!("there is no limit {name:?}; there are {}", names().join(", ")))?;
+        let setting = setting.ok_or_else(|| {
+            format!("there is no limit {name:?}{}; there are {}", did_you_mean(name, names()), names().join(", "))
+        })?;
         match setting.unit.read(value).map_err(|why| format!("{name}: {why}"))? {
             Some(number) if number < setting.least => {
                 let (little, least) = (setting.unit.words(number), setting.unit.value(setting.least));

@@ -1,10 +1,10 @@
 //! A client's TLS: whom it trusts, whom it asks for, what it speaks, and what it shows.
 
 use crate::clock::Clock;
-use crate::identity::authorities;
+use crate::identity::{authorities, certificates};
 use crate::lane::OnLane;
 use crate::provider::usual;
-use crate::trust::Anybody;
+use crate::trust::{Anybody, Named};
 use crate::{Error, Pem, Tls};
 use corelane::Lanes;
 use corelane::service::{Passage, Peer, Progress, Side, Transform, TransformError};
@@ -27,7 +27,7 @@ pub enum Trust {
     /// Those whose certificates an authority has signed that this system trusts; `SSL_CERT_FILE` and `SSL_CERT_DIR` name others.
     #[default]
     System,
-    /// Those whose certificates an authority of this file (PEM) has signed.
+    /// Those whose certificates an authority of this file (PEM) has signed, or stand in the file themselves.
     Authorities(PathBuf),
     /// Everybody, whatever its certificate says: **for measuring only**. Who stands in between reads and changes all, and nobody notices.
     Anybody,
@@ -124,14 +124,16 @@ impl Client {
     }
 
     fn verifier(&self) -> Result<Arc<dyn ServerCertVerifier>, Error> {
-        let roots = match &self.trust {
-            Trust::Anybody => return Ok(Arc::new(Anybody::new(&self.provider))),
-            Trust::System => of_this_system()?,
-            Trust::Authorities(path) => authorities(path)?,
-        };
+        match &self.trust {
+            Trust::Anybody => Ok(Arc::new(Anybody::new(&self.provider))),
+            Trust::System => Ok(self.signed_by(of_this_system()?)?),
+            Trust::Authorities(path) => Ok(Arc::new(Named::new(self.signed_by(authorities(path)?)?, certificates(path)?))),
+        }
+    }
+
+    fn signed_by(&self, roots: RootCertStore) -> Result<Arc<WebPkiServerVerifier>, Error> {
         let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), self.provider.clone());
-        let verifier = builder.build().map_err(|error| Error::Authorities { why: error.to_string() })?;
-        Ok(verifier)
+        builder.build().map_err(|error| Error::Authorities { why: error.to_string() })
     }
 
     /// Reads the files, and has the connections that the service that was added last opens speak TLS. Those that it accepts are as they were: with

@@ -50,7 +50,7 @@ fn uncertified(error: &CertificateError, them: &str) -> String {
 }
 
 /// Whether a certificate says of itself that it signs others, as those do that openssl-req(1) makes unless it is told otherwise (RFC 5280 section 4.2.1.9).
-fn is_authority(error: &OtherError) -> bool {
+pub(crate) fn is_authority(error: &OtherError) -> bool {
     matches!(error.0.downcast_ref::<webpki::Error>(), Some(webpki::Error::CaUsedAsEndEntity))
 }
 

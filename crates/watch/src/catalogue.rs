@@ -260,7 +260,7 @@ catalogue! {
         HandshakeLimitHits "handshake_limit_hits" Counter "hits" "Connections aborted because the handshake of their transform was not over within the handshake limit.";
         RequestsInFlightMaxHits "requests_in_flight_max_hits" Counter "hits" "Times reading paused because too many requests were unanswered.";
         RecordMaxHits "record_max_hits" Counter "hits" "Connections closed because a record was longer than the record limit.";
-        OutputHighHits "output_high_hits" Counter "hits" "Times reading paused because the peer was slow to take its output.";
+        OutputHighHits "output_high_hits" Counter "hits" "Times reading paused because as much output waited for the peer as may (output_high), as it does for who reads more slowly than answers come.";
         OutputMaxHits "output_max_hits" Counter "hits" "Connections aborted because their output grew beyond the output limit.";
         MemoryHits "memory_hits" Counter "hits" "Times reading paused because the peer held its share of the lane's memory.";
         MemoryEndings "memory_endings" Counter "connections" "Connections aborted because memory was short and they held the most of it.";

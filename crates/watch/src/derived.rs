@@ -1,8 +1,8 @@
 //! What readers make of a snapshot beyond its counters: how lanes spent their time, who is stalled, how evenly the work lies.
 
-use crate::catalogue::{LaneCounter, LaneState, ServiceCounter};
+use crate::catalogue::{Kind, LaneCounter, LaneState, ServiceCounter};
 use crate::process::Liveness;
-use crate::snapshot::{LaneSnapshot, Snapshot};
+use crate::snapshot::{LaneSnapshot, Snapshot, Values};
 
 /// A lane that has been in one turn for so long is said to be stalled: a thousand times what any turn should take.
 pub const STALL_NANOSECONDS: u64 = 1_000_000_000;
@@ -60,9 +60,8 @@ impl Snapshot {
 
     /// How long a lane has been in its turn, if that is too long. A sleeping lane is in none, and a dead one in its last.
     pub fn stalled(&self, lane: &LaneSnapshot) -> Option<u64> {
-        let is_awake = matches!(lane.state(), Some(LaneState::Running | LaneState::Spinning | LaneState::Draining));
         let age = self.age(lane).filter(|&age| age >= STALL_NANOSECONDS)?;
-        (is_awake && lane.is_whole && self.liveness != Liveness::Dead).then_some(age)
+        (lane.is_awake() && lane.is_whole && self.liveness != Liveness::Dead).then_some(age)
     }
 
     /// The lanes that are stalled, by number: for how many nanoseconds, and for whom, in words.
@@ -78,7 +77,7 @@ impl Snapshot {
     pub fn shares(&self, lane: &LaneSnapshot) -> Option<Shares> {
         let span = self.span_nanoseconds.filter(|&span| span > 0)? as f64;
         // A sleep counts when it ends: one that goes on is known by its beginning only.
-        let sleeps_for = self.age(lane).filter(|_| lane.state() == Some(LaneState::Sleeping)).unwrap_or(0);
+        let sleeps_for = self.age(lane).filter(|_| lane.activity() == Some(LaneState::Sleeping)).unwrap_or(0);
         let slept = lane.values.get(LaneCounter::SleepNanoseconds).saturating_add(sleeps_for);
         let asleep = (slept as f64 / span).min(1.0);
         let empty = (lane.values.get(LaneCounter::SpinNanoseconds) as f64 / span).min(1.0 - asleep);
@@ -94,16 +93,46 @@ impl Snapshot {
     }
 }
 
+impl Values<ServiceCounter> {
+    /// Answers that were errors, or refusals of a request, by the names of the service's own counters: the clients' fault, and the server's. None for a
+    /// service that counts no such.
+    pub fn errors(&self) -> Option<[u64; 2]> {
+        let ending = |ends: &[&str]| {
+            let named = self.all().filter(|one| one.kind == Kind::Counter && ends.iter().any(|end| one.name.ends_with(end)));
+            named.map(|one| one.value).reduce(u64::saturating_add)
+        };
+        match (ending(&["_4xx", "requests_refused"]), ending(&["_5xx"])) {
+            (None, None) => None,
+            (clients, servers) => Some([clients.unwrap_or(0), servers.unwrap_or(0)]),
+        }
+    }
+}
+
 /// What a counter's name ends with if it counts what should not be: by the names' own rule, so a service's own counters are found as well.
-const ENDS: [&str; 9] =
-    ["_hits", "_refused", "_dropped", "_failed", "_late", "_starved", "_truncated", "_aborted", "_no_descriptor"];
+const ENDS: [&str; 11] = [
+    "_hits",
+    "_refused",
+    "_dropped",
+    "_failed",
+    "_starved",
+    "_truncated",
+    "_aborted",
+    "_no_descriptor",
+    "_cut_short",
+    "_4xx",
+    "_5xx",
+];
 /// Those that are told by no such ending.
 const NAMES: [&str; 8] =
     ["stalls", "strays", "connects_stray", "panics", "tasks_panicked", "works_broken", "memory_endings", "transform_refusals"];
 
-/// Whether a counter of this name counts what should not be: refusals, losses, limits that were hit.
+/// Bounds at which all is well: a client that reads more slowly than its answers come, asks for more at once than is taken at once, or has
+/// gone quiet. Each meets them in ordinary service, and is served as it should be.
+const WELL: [&str; 3] = ["output_high_hits", "requests_in_flight_max_hits", "idle_limit_hits"];
+
+/// Whether a counter of this name counts what should not be: refusals, losses, answers that are errors, limits that were hit.
 pub fn is_wrong(name: &str) -> bool {
-    NAMES.contains(&name) || ENDS.iter().any(|end| name.ends_with(end))
+    !WELL.contains(&name) && (NAMES.contains(&name) || ENDS.iter().any(|end| name.ends_with(end)))
 }
 
 #[cfg(test)]
@@ -174,10 +203,41 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_by_its_name() {
         let known: Vec<&str> = LaneCounter::DECLARED.iter().chain(ServiceCounter::DECLARED).map(|one| one.name).collect();
-        assert!(NAMES.iter().all(|name| known.contains(name)), "names that are declared");
-        assert!(ENDS.iter().all(|end| known.iter().any(|name| name.ends_with(end))), "endings that occur");
-        for good in ["requests", "accepts", "endings_completed", "handshakes", "sleeps", "messages_sent", "connects_home"] {
+        assert!(NAMES.iter().chain(&WELL).all(|name| known.contains(name)), "names that are declared");
+        // What only services of HTTP count.
+        let of_http = ["answers_4xx", "answers_5xx", "answers_cut_short", "heads_refused"];
+        let occurs = |end: &&str| known.iter().chain(&of_http).any(|name| name.ends_with(*end));
+        assert!(ENDS.iter().all(occurs), "endings that occur");
+        assert!(of_http.iter().all(|name| is_wrong(name)));
+        let good = [
+            "requests",
+            "accepts",
+            "endings_completed",
+            "handshakes",
+            "sleeps",
+            "messages_sent",
+            "connects_home",
+            "answers_late",
+        ];
+        for good in good.into_iter().chain(WELL) {
             assert!(known.contains(&good) && !is_wrong(good), "{good}");
         }
+        assert!(!is_wrong("answers_2xx") && !is_wrong("answers_3xx"));
+    }
+
+    #[test]
+    fn a_lane_that_drains_says_so_while_it_sleeps_and_is_not_stalled() {
+        let page = page(1);
+        let (reader, lane) = (Reader::of(&page).unwrap(), page.lane(0).unwrap());
+        lane.set(LaneCounter::LaneState, LaneState::Sleeping as u64);
+        lane.set(LaneCounter::LastTurnNanoseconds, 1);
+        let seen = || reader.snapshot(9 * STALL_NANOSECONDS);
+        assert_eq!(seen().lanes[0].state(), Some(LaneState::Sleeping));
+        lane.set(LaneCounter::DrainBeganNanoseconds, 1);
+        let drains = seen();
+        assert_eq!((drains.lanes[0].state(), drains.lanes[0].activity()), (Some(LaneState::Draining), Some(LaneState::Sleeping)));
+        assert_eq!(drains.stalls().count(), 0);
+        lane.set(LaneCounter::LaneState, LaneState::Ended as u64);
+        assert_eq!(seen().lanes[0].state(), Some(LaneState::Ended));
     }
 }

@@ -31,6 +31,7 @@ mod connections;
 mod counted;
 mod derived;
 mod error;
+pub mod figures;
 mod files;
 mod histogram;
 mod layout;

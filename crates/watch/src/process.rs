@@ -11,8 +11,10 @@ const ESRCH: i32 = 3;
 /// Whether the process that wrote a page still runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
-    /// It runs (or is stopped, or hangs).
+    /// It runs, or hangs.
     Alive,
+    /// It is stopped: by SIGSTOP, by its terminal, or by a debugger.
+    Stopped,
     /// It has ended; a zombie counts as ended.
     Dead,
     /// Not to be known from here: it lives in another pid namespace, or /proc cannot be read.
@@ -24,6 +26,7 @@ impl Liveness {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Alive => "alive",
+            Self::Stopped => "stopped",
             Self::Dead => "dead",
             Self::Unknown => "unknown",
         }
@@ -52,7 +55,7 @@ impl ProcessId {
         }
         match fs::read(format!("/proc/{}/stat", self.pid)) {
             Ok(stat) => match parse_stat(&stat) {
-                Some(stat) if stat.start_ticks == self.start_ticks && !stat.ended => Liveness::Alive,
+                Some(stat) if stat.start_ticks == self.start_ticks && !stat.ended => stat.liveness(),
                 Some(_) => Liveness::Dead,
                 None => Liveness::Unknown,
             },
@@ -64,7 +67,15 @@ impl ProcessId {
 
 struct Stat {
     ended: bool,
+    stopped: bool,
     start_ticks: u64,
+}
+
+impl Stat {
+    /// Of a process that has not ended.
+    fn liveness(&self) -> Liveness {
+        if self.stopped { Liveness::Stopped } else { Liveness::Alive }
+    }
 }
 
 /// The fields of /proc/PID/stat that matter here. The second, the name, may hold blanks and parentheses.
@@ -75,7 +86,9 @@ fn parse_stat(stat: &[u8]) -> Option<Stat> {
     let threads: u64 = fields.get(17)?.parse().ok()?;
     // A main thread that left by pthread_exit(3) shows as Z while other threads serve on.
     let ended = matches!(*fields.first()?, "Z" | "X") && threads <= 1;
-    Some(Stat { ended, start_ticks: fields.get(19)?.parse().ok()? })
+    // A signal stops all threads of a process (signal(7)): its first one tells.
+    let stopped = matches!(*fields.first()?, "T" | "t");
+    Some(Stat { ended, stopped, start_ticks: fields.get(19)?.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -108,6 +121,16 @@ mod tests {
         let stat = parse_stat(&fs::read(format!("/proc/{}/stat", child.id())).unwrap()).unwrap();
         let other = ProcessId { pid: child.id(), start_ticks: stat.start_ticks, ..this };
         assert_eq!(other.liveness(), Liveness::Alive);
+        let tell =
+            |signal: &str| assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        tell("-STOP");
+        while other.liveness() != Liveness::Stopped {
+            std::thread::yield_now();
+        }
+        tell("-CONT");
+        while other.liveness() != Liveness::Alive {
+            std::thread::yield_now();
+        }
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(other.liveness(), Liveness::Dead);

@@ -197,9 +197,21 @@ impl LaneSnapshot {
         &self.histograms[which as usize]
     }
 
-    /// What the lane did; none if the page says something that no version known here says.
-    pub fn state(&self) -> Option<LaneState> {
+    /// What the lane was at, as it says itself: a lane that drains says so in its turns only, and sleeps between them. None if the page says something
+    /// that no version known here says.
+    pub fn activity(&self) -> Option<LaneState> {
         LaneState::from_word(self.values.get(LaneCounter::LaneState))
+    }
+
+    /// The lane's state, for people: [its activity](Self::activity), but for a lane that drains [`LaneState::Draining`] until it has ended.
+    pub fn state(&self) -> Option<LaneState> {
+        let drains = self.values.get(LaneCounter::DrainBeganNanoseconds) > 0;
+        self.activity().map(|state| if drains && state != LaneState::Ended { LaneState::Draining } else { state })
+    }
+
+    /// Whether the lane is in a turn.
+    pub fn is_awake(&self) -> bool {
+        matches!(self.activity(), Some(LaneState::Running | LaneState::Spinning | LaneState::Draining))
     }
 }
 

@@ -104,6 +104,12 @@ fn connections_that_fall_behind_are_doubted() {
     let report = &outcome.report;
     assert!(report.requests_per_second > 10.0);
     assert!(has_doubt(report, "requests/s were answered of 800.0 offered"), "{:?}", report.doubts);
+    // Those that fail at once were asked in time: nothing is behind.
+    let mode = Mode::Connections { rate: 200.0, arrivals: Arrivals::Fixed, requests: 4 };
+    let failing = played(for_a_second(mode), |number| if number % 2 == 0 { Manner::WrongAfter(0) } else { Manner::Echo });
+    let report = &failing.report;
+    assert!(has_doubt(report, "of what was tried failed") && !has_doubt(report, "fell behind"), "{:?}", report.doubts);
+    assert_eq!(report.limit, "rate");
     let kept = played(for_a_second(Mode::Connections { rate: 200.0, arrivals: Arrivals::Fixed, requests: 4 }), |_| Manner::Echo);
     assert_eq!((kept.report.limit.as_str(), kept.report.believable), ("rate", true), "{:?}", kept.report.doubts);
     assert_eq!(kept.report.requests, 800);

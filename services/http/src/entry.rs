@@ -57,7 +57,8 @@ const HEAD_BYTES: Number = Number::new(
 const OF_FILES: [&str; 4] = [INDEX.name, LISTING.name, ERRORS.name, CACHE_BYTES.name];
 
 const LOG: Text =
-    Text::new("log", "FILE", any, "log each answer to this file; it is opened anew at SIGHUP, and when it was moved").writing();
+    Text::new("log", "FILE", any, "log each answer to this file; it is opened anew at SIGUSR1 and SIGHUP, and when it was moved")
+        .writing();
 const LOG_FORMAT: OneOf =
     OneOf::new("log-format", "FORMAT", &[COMBINED, JSON], "with log=FILE, how a line is written: json is an object");
 

@@ -14,9 +14,8 @@ mod kept;
 mod lane;
 mod note;
 
-pub(crate) use format::Ended;
+pub(crate) use format::{Asked, Ended};
 pub use format::{LogFormat, Sent};
-pub(crate) use kept::Asked;
 pub(crate) use lane::LaneLog;
 pub(crate) use note::{Note, Trace};
 
@@ -55,12 +54,12 @@ impl AccessLog {
         Ok(Self { journal: Journal::open(path)?, format })
     }
 
-    /// Has a thread write it as long as the lanes run, and at their end all that they said; opens the file anew at SIGHUP.
+    /// Has a thread write it as long as the lanes run, and at their end all that they said; opens the file anew at SIGUSR1 and at SIGHUP.
     pub fn beside(self, lanes: Lanes) -> Lanes {
         lanes.beside(move || {
             let journal = self.journal.clone();
             match self.journal.write() {
-                Ok(writing) => Beside::default().keep(writing).at_hangup(move || journal.reopen()),
+                Ok(writing) => Beside::default().keep(writing).at_rotation(move || journal.reopen()),
                 Err(error) => {
                     let words = format!("nothing is logged: a thread could not be had: {error}");
                     Beside::default().note(Record::new(Level::Warn, words))

@@ -3,7 +3,6 @@
 use super::parts::{Parts, said};
 use super::staged::Staged;
 use anyhow::{Context, Result};
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,6 +25,15 @@ const SCRIPTS: &[&str] = &["postinst", "prerm", "postrm"];
 /// What a machine's owner may change, so that no upgrade takes it away.
 const SETTINGS: &[(&str, &str)] = &[("corelane.toml", "etc/corelane/corelane.toml")];
 
+/// Who answers for the package. The project has no address of its own.
+const MAINTAINER: &str = "Corelane developers <corelane@example.org>";
+
+/// What is meant, though lintian(1) thinks that it is not.
+const OVERRIDES: &str = "\
+# Reports of stalls, panics and profiles name functions: their names stay in the program.
+corelane: unstripped-binary-or-object [usr/bin/corelane]
+";
+
 /// Writes the package.
 pub fn package(parts: &Parts<'_>) -> Result<PathBuf> {
     let tree = Staged::new(parts.into.join("debian"))?;
@@ -39,6 +47,8 @@ pub fn package(parts: &Parts<'_>) -> Result<PathBuf> {
         tree.copy(&parts.root.join(&text), &format!("usr/share/doc/corelane/{text}"), 0o644)?;
     }
     tree.write("usr/share/doc/corelane/copyright", copyright(parts.root)?.as_bytes(), 0o644)?;
+    tree.write("usr/share/doc/corelane/changelog.gz", &changelog(parts)?, 0o644)?;
+    tree.write("usr/share/lintian/overrides/corelane", OVERRIDES.as_bytes(), 0o644)?;
     let packaging = parts.root.join("packaging");
     tree.copy(&packaging.join("corelane.service"), "usr/lib/systemd/system/corelane.service", 0o644)?;
     for (file, place) in SETTINGS {
@@ -71,14 +81,31 @@ fn add_manual(parts: &Parts<'_>, tree: &Staged) -> Result<()> {
     said(Command::new("gzip").args(["-9", "-n"]).args(pages)).map(drop)
 }
 
-/// Both licences, whole.
+/// Both licences: one whole, and of the other where Debian has it (Debian Policy 12.5), in the form that machines read (copyright-format 1.0).
 fn copyright(root: &Path) -> Result<String> {
-    let mut text = String::from("Corelane may be used under either of these licences.\n");
-    for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
-        let licence = std::fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"))?;
-        write!(text, "\n{licence}")?;
-    }
-    Ok(text)
+    let licence = std::fs::read_to_string(root.join("LICENSE-MIT")).context("cannot read LICENSE-MIT")?;
+    let holder = licence.lines().find(|line| line.starts_with("Copyright")).context("LICENSE-MIT names no holder")?;
+    let indented: String =
+        licence.lines().map(|line| if line.is_empty() { " .\n".to_owned() } else { format!(" {line}\n") }).collect();
+    Ok(format!(
+        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\nFiles: *\nCopyright: {}\nLicense: MIT or Apache-2.0\n\n\
+         License: MIT\n{indented}\nLicense: Apache-2.0\n On Debian systems the full text is in /usr/share/common-licenses/Apache-2.0.\n",
+        holder.trim_start_matches("Copyright").trim()
+    ))
+}
+
+/// The change that this package is (Debian Policy 4.4); CHANGELOG.md beside it says what changed.
+fn changelog(parts: &Parts<'_>) -> Result<Vec<u8>> {
+    let changed = said(Command::new("date").args(["-R", "-u", "-r"]).arg(parts.program))?;
+    let version = &parts.version;
+    let text = format!(
+        "corelane ({version}) unstable; urgency=medium\n\n  * Version {version}: see CHANGELOG.md.\n\n -- {MAINTAINER}  {changed}\n"
+    );
+    let file = parts.into.join("changelog");
+    std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    let packed = Command::new("gzip").args(["-9", "-n", "-c"]).arg(&file).output().context("cannot start gzip")?;
+    anyhow::ensure!(packed.status.success(), "gzip failed: {}", packed.status);
+    Ok(packed.stdout)
 }
 
 fn add_control(parts: &Parts<'_>, tree: &Staged) -> Result<()> {
@@ -86,7 +113,7 @@ fn add_control(parts: &Parts<'_>, tree: &Staged) -> Result<()> {
     let kilobytes = kilobytes.split_whitespace().next().unwrap_or_default();
     let (version, architecture, depends) = (&parts.version, &parts.architecture, depends(parts, tree)?);
     let control = format!(
-        "Package: corelane\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: Corelane developers <corelane@invalid>\n\
+        "Package: corelane\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: {MAINTAINER}\n\
          Installed-Size: {kilobytes}\nDepends: {depends}\nSection: net\nPriority: optional\n\
          Description: per-core network services\n One lane per core serves its share of the traffic, and shares nothing with the others:\n \
          echo, ONC RPC, files and applications over HTTP, and a load generator for each.\n"

@@ -34,7 +34,7 @@ struct Options {
     #[arg(long, value_name = "HOST", default_value = "localhost")]
     server: String,
     /// Its port
-    #[arg(long, value_name = "PORT", default_value_t = http::DEFAULT_PORT)]
+    #[arg(long, value_name = "PORT", default_value_t = 80)]
     port: u16,
     /// What it is called in the Host line [default: HOST]
     #[arg(long, value_name = "HOST")]

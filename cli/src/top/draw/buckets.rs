@@ -4,27 +4,29 @@ use corelane::admin::watch::Snapshot;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-/// Cells in a line, and the most lines.
-const CELLS: usize = 64;
+/// The most lines, and the columns before their cells.
 const LINES_MAX: usize = 2;
+const LABEL: usize = 8;
 
 /// From idle to full.
 const HEAT: [Color; 5] = [Color::DarkGray, Color::Cyan, Color::Green, Color::Yellow, Color::Red];
 
 /// The strip with its heading; nothing where no table is told.
-pub fn lines(snapshot: &Snapshot) -> Vec<Line<'static>> {
+pub fn lines(snapshot: &Snapshot, width: usize) -> Vec<Line<'static>> {
     let buckets = &snapshot.steering.lanes;
     if buckets.is_empty() {
         return Vec::new();
     }
+    // Tables and lines have a power of two, so that lines begin at round numbers.
+    let in_line = 1 << (width - LABEL).ilog2();
     // Of a large table several buckets share a cell.
-    let shared = buckets.len().div_ceil(CELLS * LINES_MAX).max(1);
+    let shared = buckets.len().div_ceil(in_line * LINES_MAX).max(1);
     let each = if shared == 1 { String::new() } else { format!(", {shared} a cell, * of several lanes") };
     let heading = format!("BUCKETS  {} by lane{each}", buckets.len());
     let mut lines = vec![Line::default(), Line::styled(heading, Modifier::BOLD)];
     let cells: Vec<&[u16]> = buckets.chunks(shared).collect();
-    for (number, cells) in cells.chunks(CELLS).enumerate() {
-        let label = Span::raw(format!("{:>6}  ", number * CELLS * shared));
+    for (number, cells) in cells.chunks(in_line).enumerate() {
+        let label = Span::raw(format!("{:>6}  ", number * in_line * shared));
         lines.push(Line::from_iter(std::iter::once(label).chain(cells.iter().map(|lanes| cell(snapshot, lanes)))));
     }
     lines

@@ -1,7 +1,8 @@
 //! Screens, read as text.
 
 use super::*;
-use corelane::admin::watch::{ConnectionState, Counter, Description, LaneName, Page, ProcessId, Reader, ServiceName};
+use crate::top::record::Moment;
+use corelane::admin::watch::{ConnectionState, Counter, Description, LaneName, Liveness, Page, ProcessId, Reader, ServiceName};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend as Paper; // tidy: allow(backend) the library's own name
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -13,11 +14,18 @@ fn rendered(state: &State, shown: &[&Snapshot], width: u16, height: u16) -> Stri
 
 fn rendered_with(crowd: &Crowd, state: &State, shown: &[&Snapshot], width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(Paper::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, state, shown, crowd)).unwrap();
+    let record = recorded();
+    terminal.draw(|frame| draw(frame, state, shown, &Beside { crowd, record: Some(&record) })).unwrap();
     let paper = terminal.backend(); // tidy: allow(backend) the library's own name
     let buffer = paper.buffer();
     let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
     (0..height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
+}
+
+/// Eight seconds of a process that comes to its load.
+fn recorded() -> Record {
+    let moment = |second| Moment { requests: f64::from(second) * 12_000.0, p99: Some(8_191), errors: 0.0, cpus: Some(1.25) };
+    Record { cpus: Some(1.25), resident_bytes: Some(45_200_000), past: (1..=8).map(moment).collect(), ..Record::default() }
 }
 
 fn page(pid: u32, lanes: usize, services: usize) -> Page {
@@ -91,7 +99,7 @@ fn lanes_are_sorted_by_the_column_that_is_marked() {
     {
         let state = after(&[&snapshot], &keys);
         assert_eq!((state.sort.name(), first(&state)), (name, lane));
-        assert!(columns(state.sort).spans[1].content == name);
+        assert!(columns(state.sort)[1].content == name);
         keys.push(KeyCode::Char('s'));
     }
 }
@@ -167,7 +175,7 @@ fn a_process_that_ended_says_so() {
     let mut snapshot = busy(&page(12, 2, 2));
     snapshot.liveness = Liveness::Dead;
     let screen = rendered(&after(&[&snapshot], &[]), &[&snapshot], 80, 24);
-    assert!(screen.starts_with("process 12 (dead)") && screen.contains("! the process has ended"), "{screen}");
+    assert!(screen.starts_with("process 12 (dead)") && screen.contains("! the process is dead"), "{screen}");
     assert!(!screen.contains("stalled"), "{screen}");
 }
 
@@ -271,7 +279,7 @@ fn connections_are_a_line_each_and_scroll() {
     for _ in 0..100 {
         state.press(KeyEvent::new(KeyCode::Down, KeyModifiers::NONE));
         state.settle(&shown);
-        state.settle_connections(wanted(&state, &crowd).count());
+        state.settle_connections(wanted(&state, &crowd).len());
     }
     let screen = rendered_with(&crowd, &state, &shown, 80, 24);
     assert!(screen.contains("39 above, 0 below") && screen.contains("\n192.0.2.1:39 "), "{screen}");
@@ -291,4 +299,45 @@ fn connections_are_filtered_by_their_addresses() {
     assert_eq!(after(&shown, &keys).face, Face::Process, "first the filter goes, then the connections");
     let why_not = Crowd { why_not: Some("process 12 has ended".to_owned()), ..Crowd::default() };
     assert!(rendered_with(&why_not, &after(&shown, &letters("c")), &shown, 80, 24).contains("\nprocess 12 has ended\n"));
+}
+
+#[test]
+fn keys_work_where_connections_are_shown() {
+    let (first, second) = (busy(&page(12, 2, 2)), busy(&page(13, 2, 2)));
+    let shown = [&first, &second];
+    let state = |keys: &str| after(&shown, &[vec![KeyCode::Enter], letters(keys)].concat());
+    let of = |state: &State| (state.face, state.process(&shown).map(|snapshot| snapshot.process.pid));
+    assert_eq!(of(&state("c")), (Face::Connections, Some(12)));
+    assert_eq!(of(&state("cn")), (Face::Connections, Some(13)), "the next process's connections");
+    assert_eq!(of(&state("chx")), (Face::Connections, Some(12)), "help leads back");
+    assert_eq!(of(&state("cp")).0, Face::Choice(0));
+    let chosen = after(&shown, &[KeyCode::Enter, KeyCode::Char('c'), KeyCode::Char('p'), KeyCode::Down, KeyCode::Enter]);
+    assert_eq!(of(&chosen), (Face::Connections, Some(13)));
+    assert_eq!(of(&state("cc")), (Face::Process, Some(12)));
+    let sorted = state("css");
+    assert_eq!((sorted.crowd_sort.name(), sorted.sort.name()), (Some("RECV-Q"), "LANE"));
+    let screen = rendered_with(&crowd(40), &sorted, &shown, 200, 50);
+    let first_line = screen.lines().nth(3).unwrap();
+    assert!(first_line.contains("ESTABLISHED") && first_line.contains("161.142.100.80:1766"), "{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 200) && screen.lines().count() == 50);
+    let mut paged = state("c");
+    for code in [KeyCode::PageDown, KeyCode::Down, KeyCode::PageUp, KeyCode::End, KeyCode::Home, KeyCode::PageDown] {
+        paged.press(KeyEvent::new(code, KeyModifiers::NONE));
+        paged.settle_connections(40);
+    }
+    assert_eq!(paged.scrolled, 10);
+}
+
+#[test]
+fn a_large_terminal_is_used_to_its_end() {
+    let few = busy(&page(12, 2, 2));
+    let screen = rendered(&after(&[&few], &[]), &[&few], 200, 50);
+    for part in ["\nrequests ", "\np99 ", "\nerrors ", "\ncpu ", "1.25 CPUs", "45.2MB"] {
+        assert!(screen.contains(part), "{part:?} is not in\n{screen}");
+    }
+    assert!(screen.lines().any(|line| line.ends_with('█')), "the past stands at the right of its words: {screen}");
+    let many = Reader::of(&page(12, 64, 1)).unwrap().snapshot(SECOND);
+    let screen = rendered(&after(&[&many], &[]), &[&many], 200, 50);
+    assert!(!screen.contains("below: up and down"), "64 lanes fit side by side:\n{screen}");
+    assert!(screen.lines().any(|line| line.matches("REQUESTS  OPEN").count() == 2), "{screen}");
 }

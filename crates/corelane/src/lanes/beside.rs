@@ -23,7 +23,7 @@ pub(crate) type OnceStarted = fn(&[Opened<'_>]) -> Beside;
 pub struct Beside {
     pub(crate) notes: Vec<Record>,
     pub(crate) kept: Vec<Box<dyn Any + Send>>,
-    pub(crate) at_hangup: Vec<Box<dyn Fn() + Send>>,
+    pub(crate) at_rotation: Vec<Box<dyn Fn() + Send>>,
 }
 
 impl Beside {
@@ -39,10 +39,10 @@ impl Beside {
         self
     }
 
-    /// With something to be done at SIGHUP, on the thread that waits for it ([`Running::run_until_told`](crate::lanes::Running::run_until_told)): what takes
+    /// With something to be done at SIGUSR1 and at SIGHUP, such as opening a log file anew, on the thread that waits for it ([`Running::run_until_told`](crate::lanes::Running::run_until_told)): what takes
     /// long is only begun there.
-    pub fn at_hangup(mut self, call: impl Fn() + Send + 'static) -> Self {
-        self.at_hangup.push(Box::new(call));
+    pub fn at_rotation(mut self, call: impl Fn() + Send + 'static) -> Self {
+        self.at_rotation.push(Box::new(call));
         self
     }
 }

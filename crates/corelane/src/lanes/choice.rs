@@ -1,6 +1,7 @@
 //! Options that a service or a workload declares, and what somebody chose of them: one declaration for reading, help and errors.
 
 use corelane_svc::amounts::time_word as written;
+use corelane_svc::did_you_mean;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -375,7 +376,7 @@ impl Chosen {
     /// As for [`Chosen::read`].
     pub fn choose(&mut self, declared: &[Choice], name: &str, value: Option<&str>) -> Result<(), Wrong> {
         let Some(choice) = declared.iter().find(|choice| choice.name() == name) else {
-            return Err(wrong(name, there_are(declared)));
+            return Err(wrong(name, there_are(declared, name)));
         };
         if self.value(choice.name()).is_some() && !matches!(choice, Choice::Texts(_)) {
             return Err(wrong(name, "it is named twice"));
@@ -452,11 +453,13 @@ fn wrong(option: &str, why: impl Into<String>) -> Wrong {
     Wrong { option: option.to_owned(), why: why.into() }
 }
 
-fn there_are(declared: &[Choice]) -> String {
+fn there_are(declared: &[Choice], written: &str) -> String {
     let names: Vec<&str> = declared.iter().map(Choice::name).collect();
     match names.is_empty() {
         true => "there is no such option, nor any other".to_owned(),
-        false => format!("there is no such option; there are {}", names.join(", ")),
+        false => {
+            format!("there is no such option{}; there are {}", did_you_mean(written, names.iter().copied()), names.join(", "))
+        }
     }
 }
 
@@ -557,7 +560,7 @@ mod tests {
     fn what_is_wrong_is_said_with_the_option() {
         for (query, option, why) in [
             ("", "", "there is no such option; there are loud, size, root"),
-            ("Loud", "Loud", "there is no such option; there are loud, size, root"),
+            ("Loud", "Loud", "there is no such option (did you mean loud?); there are loud, size, root"),
             ("loud=yes", "loud", "\"yes\" is neither true nor false"),
             ("loud&loud", "loud", "it is named twice"),
             ("size", "size", "has no value: write size=BYTES"),

@@ -10,8 +10,8 @@ use corelane_lane::program::{End, Event, Program, Step};
 use corelane_os::clock;
 use corelane_os::report;
 use corelane_os::runner::Gate;
-use corelane_os::signals::{Ringer, SIGHUP, Signals, Wake, wait};
-use corelane_seam::Record;
+use corelane_os::signals::{Ringer, SIGHUP, SIGUSR1, Signals, Wake, wait};
+use corelane_seam::{Level, Record};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -72,8 +72,9 @@ pub(crate) struct Waiter {
     program: Program<Error>,
     lives: Lives,
     control: Arc<Control>,
-    /// What is done at SIGHUP.
+    /// What is done at SIGHUP, and what is at SIGUSR1 as well: log files are opened anew.
     at_hangup: Vec<Call>,
+    at_rotation: Vec<Call>,
     /// What is done, once, before the lanes are told to end.
     at_end: Vec<Call>,
 }
@@ -88,12 +89,17 @@ impl Waiter {
     /// What the system says of a doorbell, or of a thread.
     pub(crate) fn new(control: Arc<Control>) -> io::Result<Self> {
         let (program, lives) = (Program::new(control.lanes()), Lives::new(control.lanes())?);
-        Ok(Self { program, lives, control, at_hangup: Vec::new(), at_end: Vec::new() })
+        Ok(Self { program, lives, control, at_hangup: Vec::new(), at_rotation: Vec::new(), at_end: Vec::new() })
     }
 
     /// Has this done, too, at SIGHUP.
     pub(crate) fn at_hangup(&mut self, calls: Vec<Call>) {
         self.at_hangup.extend(calls);
+    }
+
+    /// Has this done, too, at SIGUSR1 and SIGHUP.
+    pub(crate) fn at_rotation(&mut self, calls: Vec<Call>) {
+        self.at_rotation.extend(calls);
     }
 
     /// Has this done, too, before the lanes are told to end.
@@ -157,8 +163,12 @@ impl Waiter {
     fn turn(&mut self, signals: Option<&Signals>, note: &impl Fn()) -> Result<(), Error> {
         let wake = wait(signals, &self.lives.ringer, self.program.deadline());
         match wake.map_err(|error| Error::System { what: "waiting for signals", error })? {
+            Wake::Signal(SIGUSR1) => {
+                self.at_rotation.iter().for_each(|call| call());
+                report::line(Record::new(Level::Info, "SIGUSR1: log files are opened anew; the lanes go on").of_program());
+            }
             Wake::Signal(SIGHUP) => {
-                self.at_hangup.iter().for_each(|call| call());
+                self.at_rotation.iter().chain(&self.at_hangup).for_each(|call| call());
                 self.hear(Event::HangUp, note);
             }
             Wake::Signal(_) => self.hear(Event::Told, note),

@@ -18,7 +18,7 @@ use crate::lanes::builder::{Declared, Lanes};
 use crate::lanes::choice::{self, Choice, Chosen};
 use crate::lanes::url::{self, Url};
 use corelane_rss::Transport;
-use corelane_svc::{DatagramService, Limits, StreamService};
+use corelane_svc::{DatagramService, Limits, StreamService, did_you_mean};
 use corelane_watch::Declaration;
 
 /// A service, declared once. A list of them is all that a program needs to know of its services.
@@ -283,8 +283,9 @@ fn with_mode(text: &str, query: Option<&str>) -> (String, Option<String>) {
 /// [`Error::NoService`] for a name that none has, and for a text without a name.
 pub fn find<'t>(entries: &[&'static Entry], text: &'t str) -> Result<(&'static Entry, &'t str), Error> {
     let unknown = || {
-        let mut names = entries.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
         let scheme = text.split_once('=').map_or("", |(name, _)| name);
+        let nearest = did_you_mean(scheme, entries.iter().map(|entry| entry.name));
+        let mut names = entries.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ") + &nearest;
         if let Some(entry) = entries.iter().find(|entry| entry.schemes.iter().any(|known| known.name == scheme)) {
             let name = entry.name;
             names += &format!("; to serve {name} at {scheme}:// write {name}={scheme}://HOST:PORT");

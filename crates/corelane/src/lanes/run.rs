@@ -443,8 +443,8 @@ impl Running {
         self
     }
 
-    fn keep(&mut self, Beside { notes, kept, at_hangup }: Beside) {
-        self.waiter.at_hangup(at_hangup);
+    fn keep(&mut self, Beside { notes, kept, at_rotation }: Beside) {
+        self.waiter.at_rotation(at_rotation);
         notes.iter().for_each(|note| self.page.note(&note.to_string()));
         self.notes.extend(notes);
         self.beside.extend(kept);

@@ -128,8 +128,7 @@ impl Watch {
         }
         let snapshot = self.reader.snapshot(now);
         let seen = &snapshot.lanes[lane];
-        let is_awake = matches!(seen.state(), Some(LaneState::Running | LaneState::Spinning | LaneState::Draining));
-        is_awake && seen.is_whole && seen.values.get(LaneCounter::LastTurnNanoseconds) == began
+        seen.is_awake() && seen.is_whole && seen.values.get(LaneCounter::LastTurnNanoseconds) == began
     }
 
     fn tell(&mut self, lane: usize, began: u64) {

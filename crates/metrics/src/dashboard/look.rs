@@ -2,9 +2,10 @@
 
 use super::sample::{Sample, microseconds};
 use corelane::admin::watch::{
-    ConnectionRow, ConnectionState, Counter, Kind, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter,
-    ServiceSnapshot, Snapshot, Values, is_wrong,
+    ConnectionRow, ConnectionState, LaneCounter, LaneHistogram, LaneSnapshot, LaneState, ServiceCounter, ServiceSnapshot,
+    Snapshot,
 };
+use corelane::admin::wrong::{Finding, Grade, findings};
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -28,7 +29,7 @@ pub(super) struct Look<'a> {
     /// The lane of each bucket.
     buckets: &'a [u16],
     wrong_in_all: usize,
-    wrong: Vec<String>,
+    wrong: Vec<Wrong>,
     connections_in_all: usize,
     connections: Vec<Connection>,
 }
@@ -53,6 +54,8 @@ struct Service<'a> {
     url: &'a str,
     open: u64,
     requests: f64,
+    /// Answers that were errors: the clients' fault, and the server's.
+    errors: Option<[f64; 2]>,
     bytes_in: f64,
     bytes_out: f64,
     strays: f64,
@@ -75,7 +78,7 @@ impl<'a> Look<'a> {
     pub fn of(snapshot: &'a Snapshot, sample: Option<&'a Sample>, rows: &[(usize, ConnectionRow)]) -> Self {
         let (connections_in_all, connections) = connections(snapshot, rows);
         let first = snapshot.lanes.first().map(|lane| &lane.name);
-        let mut wrong = wrong(snapshot);
+        let mut wrong: Vec<Wrong> = findings(snapshot).into_iter().map(Wrong::from).collect();
         let wrong_in_all = wrong.len();
         wrong.truncate(WRONG_MAX);
         Self {
@@ -123,6 +126,7 @@ impl<'a> Service<'a> {
             url: &name.url,
             open: values.get(ServiceCounter::ConnectionsOpen),
             requests: rate(ServiceCounter::Requests),
+            errors: values.errors().map(|errors| errors.map(|count| snapshot.per_second(count).unwrap_or(0.0))),
             bytes_in: rate(ServiceCounter::BytesIn),
             bytes_out: rate(ServiceCounter::BytesOut),
             strays: rate(ServiceCounter::Strays),
@@ -148,24 +152,17 @@ fn connections(snapshot: &Snapshot, rows: &[(usize, ConnectionRow)]) -> (usize, 
     (open.len(), open.iter().take(CONNECTIONS_MAX).map(|one| told(one)).collect())
 }
 
-/// What is wrong, a line each, the worst first.
-fn wrong(snapshot: &Snapshot) -> Vec<String> {
-    let stalled = |(lane, age, for_whom): (usize, u64, String)| {
-        format!("lane {lane} is stalled: in one turn for {:.1} s, {for_whom}", age as f64 / 1e9)
-    };
-    let mut lines: Vec<String> = snapshot.stalls().map(stalled).collect();
-    for service in &snapshot.services {
-        counted(&mut lines, snapshot, &format!("service {}", service.name.name), &service.values);
-    }
-    counted(&mut lines, snapshot, "lanes", &snapshot.total);
-    lines.extend(snapshot.notes.iter().map(|note| format!("note: {note}")));
-    lines
+/// A line of what is wrong.
+#[derive(Debug, Serialize)]
+struct Wrong {
+    text: String,
+    /// Somebody is not served at present.
+    grave: bool,
 }
 
-fn counted<C: Counter>(lines: &mut Vec<String>, snapshot: &Snapshot, whose: &str, values: &Values<C>) {
-    for value in values.all().filter(|value| value.value > 0 && value.kind == Kind::Counter && is_wrong(value.name)) {
-        let rate = snapshot.per_second(value.value).map_or(String::new(), |rate| format!(" ({rate:.1}/s)"));
-        lines.push(format!("{whose}: {} {}{rate}", value.name, value.value));
+impl From<Finding> for Wrong {
+    fn from(Finding { grade, text }: Finding) -> Self {
+        Self { text, grave: grade == Grade::Grave }
     }
 }
 

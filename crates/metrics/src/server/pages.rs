@@ -5,12 +5,12 @@ use super::names::{Asked, Names};
 use crate::dashboard::{Dashboard, PAGE, POLICY};
 use crate::families::{Families, Meanings};
 use crate::health::{self, Health};
-use crate::text;
+use crate::text::Format;
 use corelane::admin::watch::{Reader, Snapshot};
 use http_body_util::channel::Sender;
 use http_body_util::{Channel, Either, Full};
 use hyper::body::{Bytes, Frame};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use hyper::{Method, Request, Response, StatusCode};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -43,7 +43,8 @@ pub(super) struct Pages {
     names: Names,
     meanings: Meanings,
     clients: Arc<Clients>,
-    metrics: Mutex<Option<(Instant, Bytes)>>,
+    /// In each format, by its number.
+    metrics: Mutex<[Option<(Instant, Bytes)>; 2]>,
     dashboard: Mutex<Dashboard>,
     streams: Mutex<Vec<(Sender<Bytes>, Arc<Client>)>>,
 }
@@ -87,7 +88,7 @@ impl Pages {
             Asked::ByOther => return whole(StatusCode::MISDIRECTED_REQUEST, PLAIN, WHOSE),
         }
         match request.uri().path() {
-            "/metrics" if parts.metrics => whole(StatusCode::OK, text::TYPE, self.metrics()),
+            "/metrics" if parts.metrics => self.metrics(request.headers()),
             "/livez" if parts.metrics => probe(health::live(&self.snapshot())),
             "/readyz" if parts.metrics => probe(health::ready(&self.snapshot())),
             "/" if parts.dashboard => page(),
@@ -117,12 +118,20 @@ impl Pages {
         answer(StatusCode::OK, "text/event-stream", Either::Right(body))
     }
 
-    fn metrics(&self) -> Bytes {
-        let mut last = lock(&self.metrics);
+    /// Metrics in the format that is asked for.
+    fn metrics(&self, fields: &HeaderMap) -> Response<Body> {
+        let format = Format::accepted(fields.get_all(ACCEPT).iter().filter_map(|field| field.to_str().ok()));
+        let mut answer = whole(StatusCode::OK, format.content_type(), self.text(format));
+        answer.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+        answer
+    }
+
+    fn text(&self, format: Format) -> Bytes {
+        let last = &mut lock(&self.metrics)[format as usize];
         if let Some((_, text)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
             return text.clone();
         }
-        let text = Bytes::from(text::text(Families {
+        let text = Bytes::from(format.text(Families {
             snapshot: self.snapshot(),
             meanings: self.meanings.clone(),
             displaced: self.clients.displaced(),

@@ -168,6 +168,16 @@ fn a_record_over_the_bound_ends_its_connection() {
 }
 
 #[test]
+fn a_service_that_waits_of_itself_has_hit_no_bound() {
+    let mut case = Case::new(Limits::default());
+    let peer = case.connect(1);
+    assert_eq!(case.ask(&peer, "wait\nsay later\n"), "");
+    assert_eq!([C::OutputHighHits, C::RequestsInFlightMaxHits, C::MemoryHits].map(|hits| case.count(hits)), [0; 3]);
+    peer.close();
+    case.close();
+}
+
+#[test]
 fn input_waits_while_the_output_is_high() {
     let mut case = Case::new(Limits::new().output_high(64 << 10));
     let peer = case.connect(1);

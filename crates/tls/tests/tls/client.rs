@@ -11,7 +11,7 @@ use corelane_tls::rustls::pki_types::pem::PemObject;
 use corelane_tls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use corelane_tls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 use corelane_tls::{Client, Clients, Error, Pem, Server, Trust};
-use rcgen::{BasicConstraints, IsCa, date_time_ymd};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -315,6 +315,34 @@ fn what_a_client_is_given_that_is_wrong_is_said() {
     assert!(why(Client::new(Trust::Authorities(folder.path("none")))).contains("none: No such file"));
     let keyless = Pem::new(folder.path("authority"), folder.path("authority"));
     assert!(why(Client::new(Trust::Anybody).certificate(keyless)).ends_with("authority: holds no private key in PEM"));
+}
+
+#[test]
+fn a_certificate_that_signs_itself_is_believed_where_it_is_named() {
+    let folder = Authority::new("self-signed");
+    // As openssl-req(1) makes it: it says that it is an authority's.
+    let make = |file: &str, name: &str, valid_until| {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.not_after = date_time_ymd(valid_until, 1, 1);
+        let (certificate, key_file) = (folder.path(file), folder.path(&format!("{file}.key")));
+        std::fs::write(&key_file, key.serialize_pem()).unwrap();
+        std::fs::write(&certificate, params.self_signed(&key).unwrap().pem()).unwrap();
+        Pem::new(certificate, key_file)
+    };
+    let [own, other, expired] =
+        [("own", 2999), ("other", 2999), ("expired", 2001)].map(|(file, until)| make(file, "one.test", until));
+    let believing = |file: &str, name: &str| Client::new(Trust::Authorities(folder.path(file))).name(name);
+    let running = serve(&Server::new([own]));
+    assert_eq!(once(&believing("own", "one.test"), running.address()).said, "one.test 0\n");
+    once(&believing("own", "two.test"), running.address()).refused();
+    once(&believing("other", "one.test"), running.address()).refused();
+    end(running);
+    let running = serve(&Server::new([expired]));
+    assert!(once(&believing("expired", "one.test"), running.address()).refused().contains("expired"));
+    end(running);
+    drop(other);
 }
 
 /// Set for a process of this test that is to trust what the system trusts.

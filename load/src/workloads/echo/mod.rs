@@ -13,6 +13,9 @@ use corelane::{Input, Lanes, Output};
 
 pub use super::entry::DEFAULT_PORT;
 
+/// Where echo is served behind TLS unless said otherwise.
+pub const SECURE_PORT: u16 = 60_443;
+
 /// Connections whose patterns start this far apart, so that bytes of another connection are wrong bytes.
 const STRIDE: u64 = 1_013;
 
@@ -69,8 +72,12 @@ impl Workload for Echo {
 }
 
 /// Echo over TCP.
-pub const ENTRY: WorkloadEntry =
-    WorkloadEntry::plain(("echo", "bytes over TCP that come back as they went"), &[Scheme::TCP, Scheme::TLS], check, client);
+pub const ENTRY: WorkloadEntry = WorkloadEntry::plain(
+    ("echo", "bytes over TCP that come back as they went"),
+    &[Scheme::TCP, Scheme::tls(SECURE_PORT)],
+    check,
+    client,
+);
 
 /// The longest request.
 const SIZE_MAX: usize = 64 << 20;

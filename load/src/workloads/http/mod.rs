@@ -39,10 +39,10 @@ pub use kinds::{CLIENT_ERROR, CONTENT, CUT, MALFORMED, SERVER_ERROR, UNASKED};
 pub use settings::{HttpSettings, Wanted, check_method, header, wanted};
 
 /// Where HTTP is served unless said otherwise.
-pub const DEFAULT_PORT: u16 = 80;
+pub const DEFAULT_PORT: u16 = 8080;
 
 /// The same behind TLS.
-pub const SECURE_PORT: u16 = 443;
+pub const SECURE_PORT: u16 = 8443;
 
 const HTTP: Scheme = Scheme { name: "http", transport: Transport::Tcp, port: Some(DEFAULT_PORT), has_path: true, secure: None };
 

@@ -2,17 +2,19 @@
 
 use corelane::service::Address;
 use corelane::service::journal::LINE_BYTES_MAX;
-use corelane_wire::http1::{DIGITS_MAX, Date, Request as Head, decimal};
+use corelane_wire::http1::{DIGITS_MAX, Date, Request as Head, Version, decimal};
 use std::io::Write;
 use std::time::Duration;
 
 /// Most bytes that are shown of what a client has sent.
 const REQUEST_BYTES_MAX: usize = 1536;
+/// Those of a method that stands apart.
+const METHOD_SHOWN_MAX: usize = 64;
 const REFERER_BYTES_MAX: usize = 768;
 const AGENT_BYTES_MAX: usize = 512;
 const HOST_BYTES_MAX: usize = 255;
 
-/// Bytes of the longest way to write one of them: `\\xHH`.
+/// The most bytes of a line for each that is shown. Most need one; a text of JSON whose bytes need more is cut sooner (`\uHHHH` has six).
 const ESCAPE_BYTES_MAX: usize = 5;
 /// What the longest line has beside them.
 const REST_BYTES_MAX: usize = 512;
@@ -28,19 +30,30 @@ pub(super) const LINE_BYTES: usize = 1024;
 
 /// What a line of an access log looks like.
 ///
-/// Whatever a client has sent stands in quotes with each byte written as `\xHH` that is no printable ASCII, a quote or a backslash: so nobody can forge a
-/// line, or tell a terminal anything. Of the request line 1,536 bytes are shown, of Referer 768, of User-Agent 512, of the host 255, and `...` behind them if
+/// Whatever a client has sent stands in quotes, and all of it as printable ASCII: so nobody can forge a line, or tell a terminal anything. Of the request line 1,536 bytes are shown, of Referer 768, of User-Agent 512, of the host 255, and `...` behind them if
 /// there were more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// `PEER - - [TIME] "REQUEST" STATUS BYTES "REFERER" "USER AGENT" "HOST" SECONDS END`: the combined format, and three values more. BYTES are those of
     /// content that were written for the peer, which may have got fewer if the answer was cut short. SECONDS are from the request's head to the end of the answer, by the lane's turns: an answer
     /// that is given at once takes none. END is `+` if the connection goes on, `-` if it closes behind the answer, and `X` if the answer was cut short; one that
-    /// had not begun by then has status 499.
+    /// had not begun by then has status 499. Of what a client has sent a byte is written as `\xHH` that is no printable ASCII, a quote or a backslash.
     #[default]
     Combined,
-    /// The same as an object of JSON a line (RFC 8259), whose texts are written as in the combined format.
+    /// The same as an object of JSON a line (RFC 8259), with `method`, `path`, `query` and `protocol` apart. Path and query are as the client has sent them:
+    /// nothing in them is decoded; a request without a query has `null` there. What is no request has these as `null`, and behind them `request`, its first
+    /// line. Texts are escaped as JSON has it and in no other way: who reads the object has what the client has sent, but for bytes that are no UTF-8, each
+    /// of which is U+FFFD.
     Json,
+}
+
+/// A request as its line shows it.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    /// The bytes of its head, or what came in place of one.
+    pub bytes: &'a [u8],
+    /// Its head, if it has one.
+    pub head: Option<&'a Head<'a>>,
 }
 
 /// What was answered: a status, and so many bytes of content.
@@ -104,8 +117,41 @@ impl LogFormat {
         parts.iter().for_each(|part| line.extend_from_slice(part));
     }
 
+    /// What was asked for.
+    pub(super) fn write_request(self, line: &mut Vec<u8>, asked: Asked<'_>) {
+        match (self, asked.head) {
+            (Self::Json, Some(head)) => self.write_parts(line, head),
+            (Self::Json, None) => {
+                line.extend_from_slice(b"\"method\":null,\"path\":null,\"query\":null,\"protocol\":null,");
+                self.write_first_line(line, asked.bytes);
+            }
+            (Self::Combined, _) => self.write_first_line(line, asked.bytes),
+        }
+    }
+
+    /// The parts of a request line, which together are shown as far as the line would be.
+    fn write_parts(self, line: &mut Vec<u8>, head: &Head<'_>) {
+        let method = head.method.name().as_bytes();
+        let for_path = REQUEST_BYTES_MAX - method.len().min(METHOD_SHOWN_MAX);
+        let for_query = for_path.saturating_sub(head.target.path.len());
+        let protocol: &[u8] = match head.version {
+            Version::Http10 => b"HTTP/1.0",
+            Version::Http11 => b"HTTP/1.1",
+        };
+        // The target of CONNECT has no path (RFC 9112 section 3.2.3): its host stands at its own place.
+        let path = Some(head.target.path).filter(|path| !path.is_empty());
+        for (name, text, most) in [
+            ("\"method\":", Some(method), METHOD_SHOWN_MAX),
+            (",\"path\":", path, for_path),
+            (",\"query\":", head.target.query, for_query),
+            (",\"protocol\":", Some(protocol), protocol.len()),
+        ] {
+            self.write_text(line, name, text, most);
+        }
+    }
+
     /// The first line of a head, or of what was to be one.
-    pub(super) fn write_request(self, line: &mut Vec<u8>, head: &[u8]) {
+    fn write_first_line(self, line: &mut Vec<u8>, head: &[u8]) {
         let begin = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(head.len());
         let request = head[begin..].split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
         self.write_text(line, "\"request\":", Some(request).filter(|request| !request.is_empty()), REQUEST_BYTES_MAX);
@@ -147,15 +193,17 @@ impl LogFormat {
 
     /// What a client has sent, in quotes; `name` stands before it where texts have names.
     fn write_text(self, line: &mut Vec<u8>, name: &str, text: Option<&[u8]>, most: usize) {
-        let (name, mark, none): (&str, &[u8], &[u8]) = match self {
-            Self::Combined => ("", b"\\x", b"\"-\""),
-            Self::Json => (name, b"\\\\x", b"null"),
-        };
-        line.extend_from_slice(name.as_bytes());
-        let Some(text) = text else { return line.extend_from_slice(none) };
+        if self == Self::Json {
+            line.extend_from_slice(name.as_bytes());
+        }
+        let Some(text) = text else { return line.extend_from_slice(if self == Self::Json { b"null" } else { b"\"-\"" }) };
         line.push(b'"');
-        escape(line, &text[..text.len().min(most)], mark);
-        line.extend_from_slice(if text.len() > most { b"...\"" } else { b"\"" });
+        let shown = &text[..text.len().min(most)];
+        let is_whole = match self {
+            Self::Combined => escape(line, shown),
+            Self::Json => escape_json(line, shown, most * ESCAPE_BYTES_MAX),
+        };
+        line.extend_from_slice(if is_whole && text.len() <= most { b"\"" } else { b"...\"" });
     }
 }
 
@@ -179,18 +227,55 @@ fn number_of(month: &str) -> usize {
     months.iter().position(|known| *known == month).expect("a date has a month") + 1
 }
 
-/// Writes printable ASCII as it is, and all else as `mark` and two digits.
-fn escape(line: &mut Vec<u8>, text: &[u8], mark: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+
+/// Writes printable ASCII as it is, and all else as `\xHH`. All of it always.
+fn escape(line: &mut Vec<u8>, text: &[u8]) -> bool {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|&byte| !is_plain(byte)) {
         let byte = rest[at];
         line.extend_from_slice(&rest[..at]);
-        line.extend_from_slice(mark);
-        line.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        line.extend_from_slice(&[b'\\', b'x', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
         rest = &rest[at + 1..];
     }
     line.extend_from_slice(rest);
+    true
+}
+
+/// Writes printable ASCII as it is, and all else as JSON escapes it (RFC 8259 section 7), in at most so many bytes; whether that was all.
+fn escape_json(line: &mut Vec<u8>, text: &[u8], bytes_max: usize) -> bool {
+    if text.iter().copied().all(is_plain) {
+        line.extend_from_slice(text);
+        return true;
+    }
+    let end = line.len() + bytes_max;
+    for chunk in text.utf8_chunks() {
+        let broken = chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER);
+        for letter in chunk.valid().chars().chain(broken) {
+            // A letter beyond the first plane needs two units.
+            if line.len() + 2 * UNIT_BYTES > end {
+                return false;
+            }
+            put_letter(line, letter);
+        }
+    }
+    true
+}
+
+/// Bytes of `\uHHHH`.
+const UNIT_BYTES: usize = 6;
+
+fn put_letter(line: &mut Vec<u8>, letter: char) {
+    match u8::try_from(letter) {
+        Ok(byte) if is_plain(byte) => line.push(byte),
+        Ok(byte @ (b'"' | b'\\')) => line.extend_from_slice(&[b'\\', byte]),
+        _ => {
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                let digit = |shift: u32| DIGITS[usize::from(*unit >> shift & 15)];
+                line.extend_from_slice(&[b'\\', b'u', digit(12), digit(8), digit(4), digit(0)]);
+            }
+        }
+    }
 }
 
 fn is_plain(byte: u8) -> bool {

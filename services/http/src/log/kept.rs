@@ -2,16 +2,6 @@
 
 use super::format::Sent;
 use corelane::Instant;
-use corelane_wire::http1::Request as Head;
-
-/// A request as its line shows it.
-#[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    /// The bytes of its head, or what came in place of one.
-    pub bytes: &'a [u8],
-    /// Its head, if it has one.
-    pub head: Option<&'a Head<'a>>,
-}
 
 /// What is kept of a request.
 pub(crate) struct KeptLine {

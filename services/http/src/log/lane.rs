@@ -1,7 +1,7 @@
 //! One lane's part of the log: the lines that it puts together.
 
-use super::format::{self, Ended, LogFormat, Sent};
-use super::kept::{Asked, KeptLine};
+use super::format::{self, Asked, Ended, LogFormat, Sent};
+use super::kept::KeptLine;
 use crate::counters::HttpCounter;
 use corelane::service::Address;
 use corelane::service::journal::Lines;
@@ -73,7 +73,7 @@ impl LaneLog {
         let Self { format, time, peer, line, .. } = self;
         line.clear();
         format.write_begin(line, peer, time);
-        format.write_request(line, asked.bytes);
+        format.write_request(line, asked);
         format.write_sent(line, sent);
         format.write_fields(line, asked.head);
         format.write_end(line, Duration::ZERO, ended);
@@ -84,7 +84,7 @@ impl LaneLog {
     pub fn keep(&mut self, asked: Asked<'_>) -> Box<KeptLine> {
         let mut kept = self.spare.pop().unwrap_or_default();
         kept.begin(self.now, &self.peer, |request, fields| {
-            self.format.write_request(request, asked.bytes);
+            self.format.write_request(request, asked);
             self.format.write_fields(fields, asked.head);
         });
         kept

@@ -1,7 +1,7 @@
 //! What is kept of a request whose answer comes later, until its line can be written.
 
-use super::format::{Ended, GONE, Sent};
-use super::kept::{Asked, KeptLine};
+use super::format::{Asked, Ended, GONE, Sent};
+use super::kept::KeptLine;
 use super::lane::LaneLog;
 use std::cell::RefCell;
 use std::rc::Rc;

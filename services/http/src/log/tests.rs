@@ -38,7 +38,8 @@ fn a_line_of_the_combined_format_has_host_seconds_and_end_behind_it() {
 fn a_line_of_json_is_an_object() {
     assert_eq!(
         line(LogFormat::Json, HEAD, "[2001:db8::1]:9"),
-        "{\"time\":\"1994-11-06T08:49:37Z\",\"peer\":\"2001:db8::1\",\"request\":\"GET /a?b=1 HTTP/1.1\",\"status\":200,\"bytes\":12,\
+        "{\"time\":\"1994-11-06T08:49:37Z\",\"peer\":\"2001:db8::1\",\"method\":\"GET\",\"path\":\"/a\",\"query\":\"b=1\",\
+         \"protocol\":\"HTTP/1.1\",\"status\":200,\"bytes\":12,\
          \"referer\":\"http://c/\",\"agent\":\"d/1 (e)\",\"host\":\"Shop.example\",\"seconds\":0.000000,\"end\":\"+\"}\n"
     );
 }
@@ -66,8 +67,28 @@ fn nobody_forges_a_line_or_tells_a_terminal_anything() {
     let combined = line(LogFormat::Combined, hostile, "192.0.2.1:9");
     assert_eq!(combined.matches('"').count(), 8, "{combined}");
     assert!(combined.contains(r#""\x22 200 1 \x22\x5C\xFF\x09\xC2\x9B[2J""#), "{combined}");
-    assert!(line(LogFormat::Json, hostile, "192.0.2.1:9").contains(r#""agent":"\\x22 200 1 \\x22\\x5C\\xFF\\x09\\xC2\\x9B[2J""#));
+    assert!(line(LogFormat::Json, hostile, "192.0.2.1:9").contains(r#""agent":"\" 200 1 \"\\\uFFFD\u0009\u009B[2J""#));
+    let no_request = line(LogFormat::Json, refused, "192.0.2.1:9");
+    assert!(
+        no_request.contains(r#""query":null,"protocol":null,"request":"\u0016\u0003\u0001\u001B]0;x\u0007\"\\","status":200"#),
+        "{no_request}"
+    );
     assert!(line(LogFormat::Combined, refused, "192.0.2.1:9").contains(r#"] "\x16\x03\x01\x1B]0;x\x07\x22\x5C" 200"#));
+}
+
+#[test]
+fn who_reads_json_has_what_was_sent() {
+    let agent = "a\"b\\c \u{e4}\u{1f980} \t/";
+    let head = format!("GET /\"%22?q=\\&r= HTTP/1.1\r\nHost: a\r\nUser-Agent: {agent}\r\n\r\n");
+    let read = |head: &str| -> serde_json::Value {
+        serde_json::from_str(&line(LogFormat::Json, head.as_bytes(), "192.0.2.1:9")).unwrap()
+    };
+    let object = read(&head);
+    assert_eq!(object["agent"], agent);
+    assert_eq!((&object["path"], &object["query"]), (&"/\"%22".into(), &"q=\\&r=".into()));
+    let bare = read("OPTIONS * HTTP/1.0\r\n\r\n");
+    assert_eq!((&bare["method"], &bare["path"], &bare["query"]), (&"OPTIONS".into(), &"*".into(), &serde_json::Value::Null));
+    assert!(bare.get("request").is_none());
 }
 
 #[test]
@@ -75,7 +96,7 @@ fn the_longest_line_fits_and_says_what_was_cut_off() {
     let long = vec![0xff; 20_000];
     for format in [LogFormat::Combined, LogFormat::Json] {
         let text = line(format, &long, "192.0.2.1:9");
-        assert!(text.contains("xFF...\"") && text.len() <= corelane::service::journal::LINE_BYTES_MAX);
+        assert!(text.contains("...\"") && text.len() <= corelane::service::journal::LINE_BYTES_MAX);
     }
     let head = [b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: ", &vec![b'u'; 16_000][..], b"\r\n\r\n"].concat();
     let text = line(LogFormat::Combined, &head, "192.0.2.1:9");

@@ -1,0 +1,262 @@
+//! What is wrong with a program of lanes, as far as its page tells: the one answer of `corelane stat`, `corelane top` and the dashboard.
+//!
+//! The first lines say, in plain words, who is not served: the process is dead or stopped, or drains, or a lane is stalled. Then comes what was lost,
+//! refused or limited, by the names of its counters, and last what the program has to do without.
+
+use corelane_seam::PortState;
+use corelane_stack::port_states_of;
+use corelane_watch::figures::{amount, time};
+use corelane_watch::{
+    Counter, Kind, LaneCounter, LaneState, Liveness, PacketCounter, ServiceCounter, Snapshot, Values, is_wrong,
+};
+
+/// How much a line matters, the gravest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grade {
+    /// Somebody is not served at present.
+    Grave,
+    /// Something was lost, refused or limited, or was answered with an error.
+    Counted,
+    /// What the program has to do without, and what is to be known of these figures.
+    Note,
+}
+
+/// A line of what is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How much it matters.
+    pub grade: Grade,
+    /// What it says: one line.
+    pub text: String,
+}
+
+/// What is wrong with packets if it is counted, in words, with what to do. What others may send as they like is not among it, but for checksums: a wire
+/// between two ends of one machine leaves them out, and nothing is ever answered.
+const PACKETS: [(PacketCounter, &str); 7] = [
+    (
+        PacketCounter::FramesChecksum,
+        "packets with wrong checksums: if they come from this machine itself, have it compute them (ethtool -K PEER tx off)",
+    ),
+    (PacketCounter::PortNoFrame, "packets lost at ports for want of a free frame: lanes did not take them in time"),
+    (PacketCounter::PortRingFull, "packets lost at ports whose ring was full: lanes did not take them in time"),
+    (PacketCounter::PortTooLong, "packets lost at ports, longer than their frames: start anew after the MTU was raised"),
+    (
+        PacketCounter::PortSendLost,
+        "packets lost in the interface's queue: it sends fewer than it is given (ip link set INTERFACE txqueuelen)",
+    ),
+    (PacketCounter::UdpSocketFull, "datagrams lost at sockets that were full: services did not take them in time"),
+    (PacketCounter::FragmentsNoRoom, "datagrams in fragments given up for others: a flood of fragments, or more than may wait"),
+];
+
+/// All that is wrong, the gravest first.
+pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
+    let mut all = Vec::new();
+    let mut add = |grade, text| all.push(Finding { grade, text });
+    life(snapshot).into_iter().for_each(|(grade, text)| add(grade, text));
+    for (lane, age, for_whom) in snapshot.stalls() {
+        add(Grade::Grave, format!("lane {lane} is stalled: in one turn for {}, {for_whom}", time(age)));
+    }
+    for (number, state) in port_states_of(snapshot).filter(|(_, state)| *state != PortState::Up) {
+        add(Grade::Grave, format!("lane {number}: its interface is {}: {}", state.word(), state.remedy()));
+    }
+    of_packets(snapshot).into_iter().for_each(|text| add(Grade::Counted, text));
+    of_counters(snapshot).into_iter().for_each(|text| add(Grade::Counted, text));
+    for (number, _) in snapshot.lanes.iter().enumerate().filter(|(_, lane)| !lane.is_whole) {
+        add(Grade::Note, format!("lane {number} was writing as it was read: its figures may be of two moments"));
+    }
+    snapshot.notes.iter().for_each(|note| add(Grade::Note, format!("note: {note}")));
+    if snapshot.notes_refused > 0 {
+        add(Grade::Note, format!("note: {} more, for which there was no room", snapshot.notes_refused));
+    }
+    all.sort_by_key(|one: &Finding| one.grade);
+    all
+}
+
+/// Whether the process serves, in words where it does not.
+fn life(snapshot: &Snapshot) -> Option<(Grade, String)> {
+    let pid = snapshot.process.pid;
+    match snapshot.liveness {
+        Liveness::Dead => Some((Grade::Grave, death(snapshot))),
+        Liveness::Stopped => {
+            let words = format!("the process is stopped, and serves nobody until it goes on: kill -CONT {pid}");
+            Some((Grade::Grave, words))
+        }
+        Liveness::Alive => drain(snapshot).map(|words| (Grade::Grave, words)),
+        Liveness::Unknown => drain(snapshot).map(|words| (Grade::Grave, words)).or_else(|| {
+            let words = "whether the process runs is not to be known here: it is in another container".to_owned();
+            Some((Grade::Note, words))
+        }),
+    }
+}
+
+/// How a process has ended: its lanes say so themselves where they could.
+fn death(snapshot: &Snapshot) -> String {
+    let is = |state| snapshot.lanes.iter().filter(|lane| lane.state() == Some(state)).count();
+    match (is(LaneState::Ended) == snapshot.lanes.len(), is(LaneState::Draining) > 0) {
+        (true, _) => "the process has ended in order; this is what it left".to_owned(),
+        (false, true) => "the process is dead: it was killed, or crashed, while it drained; this is what it left".to_owned(),
+        (false, false) => "the process is dead: it was killed, or crashed, and serves nobody; this is what it left".to_owned(),
+    }
+}
+
+/// Since when it drains, and what is left of that.
+fn drain(snapshot: &Snapshot) -> Option<String> {
+    let draining = || snapshot.lanes.iter().filter(|lane| lane.state() == Some(LaneState::Draining));
+    let began = draining().map(|lane| lane.values.get(LaneCounter::DrainBeganNanoseconds)).filter(|&began| began > 0).min();
+    if draining().count() == 0 {
+        return None;
+    }
+    let since = began.map(|began| format!(", for {}", time(snapshot.at_nanoseconds.saturating_sub(began))));
+    let open: u64 = draining().map(|lane| lane.all(ServiceCounter::ConnectionsOpen)).fold(0, u64::saturating_add);
+    let open = match open {
+        0 => "no connection is open".to_owned(),
+        1 => "1 connection is open still".to_owned(),
+        open => format!("{} connections are open still", amount(open as f64)),
+    };
+    Some(format!("the process drains{}: nothing new is taken; {open}", since.unwrap_or_default()))
+}
+
+/// What is wrong with the packets of all lanes.
+fn of_packets(snapshot: &Snapshot) -> Vec<String> {
+    let rows: Vec<_> = snapshot.lanes.iter().filter_map(|lane| lane.packets.as_ref()).map(|packets| &packets.values).collect();
+    let sum = Values::<PacketCounter>::sum(rows);
+    let lost = PACKETS.iter().map(|(counter, words)| (sum.get(*counter), words)).filter(|(count, _)| *count > 0);
+    lost.map(|(count, words)| format!("{}{} {words}", amount(count as f64), rate(snapshot, count))).collect()
+}
+
+/// What services and lanes count of it: failures of the server first, and those of clients last.
+fn of_counters(snapshot: &Snapshot) -> Vec<String> {
+    let mut lines = Vec::new();
+    for service in &snapshot.services {
+        counted(&mut lines, snapshot, &format!("service {}", service.name.name), &service.values);
+    }
+    counted(&mut lines, snapshot, "lanes", &snapshot.total);
+    lines.sort_by_key(|(rank, _)| *rank);
+    lines.into_iter().map(|(_, text)| text).collect()
+}
+
+fn counted<C: Counter>(lines: &mut Vec<(u8, String)>, snapshot: &Snapshot, whose: &str, values: &Values<C>) {
+    for value in values.all().filter(|value| value.value > 0 && value.kind == Kind::Counter && is_wrong(value.name)) {
+        let (rank, words) = match value.name {
+            name if name.ends_with("_5xx") => (0, ": the server is at fault, or at a bound"),
+            name if name.ends_with("_4xx") => (2, ": the clients are at fault"),
+            _ => (1, ""),
+        };
+        let (name, count) = (value.name, amount(value.value as f64));
+        lines.push((rank, format!("{whose}: {name} {count}{}{words}", rate(snapshot, value.value))));
+    }
+}
+
+/// How many a second, if that is known.
+fn rate(snapshot: &Snapshot, count: u64) -> String {
+    snapshot.per_second(count).map(|rate| format!(" ({rate:.1}/s)")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_watch::{Counted, CounterName, Description, LaneName, OwnCounter, Page, Reader, ServiceName};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    corelane_watch::counters! {
+        /// What a service of HTTP counts of its answers.
+        enum Web {
+            Good "answers_2xx" Counter "answers" "Answers.";
+            Missing "answers_4xx" Counter "answers" "Refusals.";
+            Failed "answers_5xx" Counter "answers" "Failures.";
+        }
+    }
+
+    /// A page with two lanes that serve.
+    fn page() -> Page {
+        let own =
+            |one: &corelane_watch::Declaration| CounterName { name: one.name.into(), kind: one.kind, unit: one.unit.into() };
+        let counters = Web::DECLARED.iter().map(own).collect();
+        let page = Page::heap(&Description {
+            lanes: vec![LaneName::default(); 2],
+            services: vec![ServiceName { name: "web".into(), counters, ..ServiceName::default() }],
+            ..Description::default()
+        });
+        let page = page.unwrap();
+        all_are(&page, LaneState::Sleeping);
+        page
+    }
+
+    fn all_are(page: &Page, state: LaneState) {
+        (0..2).for_each(|lane| page.lane(lane).unwrap().set(LaneCounter::LaneState, state as u64));
+    }
+
+    fn told(snapshot: &Snapshot) -> String {
+        findings(snapshot).into_iter().map(|one| one.text + "\n").collect()
+    }
+
+    fn wrong_with(marks: &[(PacketCounter, u64)]) -> String {
+        let page = page();
+        page.packets(0).unwrap().together(|row| {
+            row.set_protocols(1);
+            marks.iter().for_each(|(counter, value)| row.set(*counter, *value));
+        });
+        told(&Reader::of(&page).unwrap().snapshot(0))
+    }
+
+    #[test]
+    fn an_interface_that_is_down_or_gone_is_told_with_what_to_do() {
+        assert_eq!(wrong_with(&[(PacketCounter::PortState, 1)]), "");
+        assert!(wrong_with(&[(PacketCounter::PortState, 2)]).starts_with("lane 0: its interface is down: "));
+        assert!(wrong_with(&[(PacketCounter::PortState, 3)]).contains("is gone: no packet comes or goes any more"));
+    }
+
+    #[test]
+    fn what_is_lost_with_packets_is_told() {
+        assert!(wrong_with(&[(PacketCounter::FramesChecksum, 3)]).contains("3 packets with wrong checksums: "));
+        assert!(wrong_with(&[(PacketCounter::PortRingFull, 9)]).contains("9 packets lost at ports whose ring was full"));
+        assert_eq!(wrong_with(&[(PacketCounter::FramesNotOurs, 9)]), "");
+    }
+
+    #[test]
+    fn a_healthy_server_has_nothing_wrong_and_errors_are_told_the_servers_own_first() {
+        let page = page();
+        let (reader, row) = (Reader::of(&page).unwrap(), page.service(0, 0).unwrap());
+        for counter in [ServiceCounter::Requests, ServiceCounter::OutputHighHits, ServiceCounter::IdleLimitHits] {
+            row.add(counter, 40);
+        }
+        Web::Good.add(&row, 40);
+        let before = reader.snapshot(SECOND);
+        assert_eq!(findings(&before), []);
+        Web::Missing.add(&row, 4);
+        Web::Failed.add(&row, 1);
+        row.add(ServiceCounter::AcceptsRefused, 2);
+        let since = reader.snapshot(3 * SECOND).since(&before).unwrap();
+        assert_eq!(
+            told(&since),
+            "service web: answers_5xx 1 (0.5/s): the server is at fault, or at a bound\n\
+             service web: accepts_refused 2 (1.0/s)\n\
+             service web: answers_4xx 4 (2.0/s): the clients are at fault\n"
+        );
+    }
+
+    #[test]
+    fn a_process_that_does_not_serve_says_why_at_the_top() {
+        let page = page();
+        let reader = Reader::of(&page).unwrap();
+        page.service(0, 0).unwrap().set(ServiceCounter::ConnectionsOpen, 3);
+        page.service(0, 0).unwrap().add(ServiceCounter::Strays, 3);
+        let first = |liveness| {
+            let mut shown = reader.snapshot(5 * SECOND);
+            shown.liveness = liveness;
+            let first = findings(&shown).remove(0);
+            assert_eq!(first.grade, Grade::Grave, "{first:?}");
+            first.text
+        };
+        assert!(first(Liveness::Dead).starts_with("the process is dead: it was killed, or crashed, and serves nobody"));
+        assert!(first(Liveness::Stopped).starts_with("the process is stopped, and serves nobody until it goes on: kill -CONT "));
+        (0..2).for_each(|lane| page.lane(lane).unwrap().set(LaneCounter::DrainBeganNanoseconds, 3 * SECOND));
+        let drains = "the process drains, for 2.00s: nothing new is taken; 3 connections are open still";
+        assert_eq!(first(Liveness::Alive), drains);
+        assert_eq!(first(Liveness::Unknown), drains);
+        assert!(first(Liveness::Dead).contains("while it drained"));
+        all_are(&page, LaneState::Ended);
+        assert_eq!(first(Liveness::Dead), "the process has ended in order; this is what it left");
+    }
+}
