@@ -4,7 +4,7 @@ use crate::family::{Family, PORT};
 use crate::roster::{RigPlan, Roster, sure};
 use corelane_lane::{Control, Ear, Homing, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::parcel::Post;
-use corelane_seam::{Arena, Record};
+use corelane_seam::{Arena, Instant, Record};
 use corelane_sim::{Peer, SimDriver, Turn, World};
 use corelane_svc::{Exchange, Limits, Services, Side, Steer, StreamService, Transform};
 use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, Snapshot};
@@ -19,6 +19,8 @@ pub const MS: Duration = Duration::from_millis(1);
 pub const S: Duration = Duration::from_secs(1);
 /// Steps after which a world is said never to come to rest.
 const STEPS_MAX: usize = 4_000_000;
+/// Steps at one instant after which a world is said to go round in circles: a lane that always has something to do lets no time pass.
+const STEPS_AT_ONCE_MAX: usize = 200_000;
 /// The token of the alarm that ends a span of time.
 const SPAN_IS_OVER: u64 = u64::MAX;
 
@@ -99,6 +101,8 @@ pub struct Rig {
     lanes: Vec<Option<Lane<SimDriver>>>,
     /// The number of the first of them in the world.
     first: usize,
+    /// The last instant, and the steps that were taken at it.
+    instant: (Instant, usize),
 }
 
 /// What a step of the world was.
@@ -107,6 +111,8 @@ enum Step {
     Rest,
     SpanIsOver,
     News,
+    /// So much happens that no time passes.
+    Circles,
 }
 
 /// Why a run stopped.
@@ -157,6 +163,7 @@ impl Rig {
             posts,
             lanes,
             first: 0,
+            instant: (Instant::from_nanoseconds(0), 0),
         };
         for (roster, ear) in rosters.into_iter().zip(ears) {
             rig.add_lane(ear, plan, roster);
@@ -300,6 +307,11 @@ impl Rig {
     }
 
     fn step(&mut self, cast: &mut impl Play) -> Step {
+        let now = self.world.now();
+        self.instant = if self.instant.0 == now { (now, self.instant.1 + 1) } else { (now, 0) };
+        if self.instant.1 > STEPS_AT_ONCE_MAX {
+            return Step::Circles;
+        }
         match self.world.step() {
             None => return Step::Rest,
             Some(Turn::Lane(lane)) => drop(self.turn(lane)),
@@ -315,8 +327,10 @@ impl Rig {
             if is_over(self, cast) {
                 return Stop::Over;
             }
-            if self.step(cast) == Step::Rest {
-                return Stop::Rest;
+            match self.step(cast) {
+                Step::Rest => return Stop::Rest,
+                Step::Circles => return Stop::Endless,
+                Step::SpanIsOver | Step::News => {}
             }
         }
         Stop::Endless
@@ -328,14 +342,38 @@ impl Rig {
     /// If the run goes round in circles.
     pub fn play(&mut self, cast: &mut impl Play) -> bool {
         let stop = self.run(cast, |_, cast| cast.is_over());
-        assert_ne!(stop, Stop::Endless, "the world does not come to rest");
+        assert_ne!(stop, Stop::Endless, "{}", self.circles());
         stop == Stop::Over
     }
 
+    /// Why the world does not come to rest, as far as that shows.
+    pub(crate) fn circles(&self) -> String {
+        let (now, steps) = self.instant;
+        if steps <= STEPS_AT_ONCE_MAX {
+            return format!("the world has taken {STEPS_MAX} steps, and does not come to rest");
+        }
+        let services: Vec<_> = self.snapshot().services.into_iter().map(|service| service.name.name).collect();
+        format!(
+            "a lane goes on without an end at {} ns, {steps} steps and no time passes: one of its services ({}) has itself called again in each call (Cx::resume, a nudge, an alarm at once); \
+             wait for something instead, or for a time",
+            now.nanoseconds(),
+            services.join(", "),
+        )
+    }
+
     /// Lets a span of time pass.
+    ///
+    /// # Panics
+    /// If a service goes on without letting time pass.
     pub fn pass(&mut self, time: Duration, cast: &mut impl Play) {
         self.world.alarm(self.world.now() + time, SPAN_IS_OVER);
-        while self.step(cast) != Step::SpanIsOver {}
+        loop {
+            match self.step(cast) {
+                Step::SpanIsOver => return,
+                Step::Circles => panic!("{}", self.circles()),
+                Step::Rest | Step::News => {}
+            }
+        }
     }
 
     /// [`Rig::pass`] with nobody else in the world.
@@ -366,7 +404,7 @@ impl Rig {
     /// Lets everybody run until all lanes have ended, or nothing moves any more.
     pub fn until_ended(&mut self, cast: &mut impl Play) {
         let stop = self.run(cast, |rig, _| rig.has_ended());
-        assert_ne!(stop, Stop::Endless, "the lanes do not end");
+        assert_ne!(stop, Stop::Endless, "the lanes do not end: {}", self.circles());
     }
 
     /// Drains, and has the world judge.

@@ -1,6 +1,6 @@
 //! What is sent of a file: its content, and the field lines about it, put together once.
 
-use super::media::{is_compressible, media};
+use super::media::{is_compressible, media, own_coding};
 use corelane::service::{File, FileFacts, Shared};
 use corelane_wire::http1::{Coding, Date, Tag, Validators};
 use std::time::Duration;
@@ -38,7 +38,9 @@ impl Entity {
     /// Of a file with this name, whose bytes are in this coding. `now`: since 1970.
     pub fn new(name: &str, coding: Coding, facts: FileFacts, content: Content, now: Duration) -> Self {
         let media = media(name);
-        let has_codings = is_compressible(&media);
+        let own = own_coding(name);
+        let coding = if coding == Coding::Identity { own.unwrap_or(coding) } else { coding };
+        let has_codings = own.is_none() && is_compressible(&media);
         let tag = tag(&facts);
         // One that lies ahead would keep clients from asking again (RFC 9110 section 8.8.2.1).
         let seconds = facts.modified.min(now).as_secs();
@@ -136,7 +138,7 @@ mod tests {
         assert_eq!(text(entity.lines_of_304()), validators);
         let without_type = format!("{validators}Accept-Ranges: bytes\r\nContent-Encoding: br\r\n");
         assert_eq!(text(entity.lines_without_type()), without_type);
-        assert_eq!(text(entity.lines()), format!("{without_type}Content-Type: text/css; charset=utf-8\r\n"));
+        assert_eq!(text(entity.lines()), format!("{without_type}Content-Type: text/css\r\n"));
     }
 
     #[test]
