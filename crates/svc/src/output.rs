@@ -32,7 +32,8 @@ struct Hole {
 
 /// A connection's output. Everything written in one turn leaves in one send.
 ///
-/// A write that is refused is refused whole: a service leaves the request in its input, and is called again when there is room.
+/// A write that is refused is refused whole: a service leaves the request in its input, and is called again when there is room. So what it changes for a request it changes after it has what the answer
+/// needs: a lease ([`Cx::lease`](crate::Cx::lease)), or a ticket that keeps memory ([`Hold::reserve`]).
 ///
 /// ```
 /// # use corelane_svc::{Input, Next, Output, Refused};

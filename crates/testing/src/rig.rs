@@ -19,8 +19,9 @@ pub const MS: Duration = Duration::from_millis(1);
 pub const S: Duration = Duration::from_secs(1);
 /// Steps after which a world is said never to come to rest.
 const STEPS_MAX: usize = 4_000_000;
-/// Steps at one instant after which a world is said to go round in circles: a lane that always has something to do lets no time pass.
-const STEPS_AT_ONCE_MAX: usize = 200_000;
+/// Turns of lanes after which a world is said to go round in circles, if nobody else has had one meanwhile, and each has taken no longer than this on the average: a lane that waits for something sleeps.
+const TURNS_ALONE_MAX: usize = 200_000;
+const TURN_ALONE: Duration = Duration::from_micros(10);
 /// The token of the alarm that ends a span of time.
 const SPAN_IS_OVER: u64 = u64::MAX;
 
@@ -101,8 +102,8 @@ pub struct Rig {
     lanes: Vec<Option<Lane<SimDriver>>>,
     /// The number of the first of them in the world.
     first: usize,
-    /// The last instant, and the steps that were taken at it.
-    instant: (Instant, usize),
+    /// Turns of lanes since anybody else had one, and when the first of them was.
+    alone: (usize, Instant),
 }
 
 /// What a step of the world was.
@@ -111,7 +112,7 @@ enum Step {
     Rest,
     SpanIsOver,
     News,
-    /// So much happens that no time passes.
+    /// A lane goes on by itself.
     Circles,
 }
 
@@ -163,7 +164,7 @@ impl Rig {
             posts,
             lanes,
             first: 0,
-            instant: (Instant::from_nanoseconds(0), 0),
+            alone: (0, Instant::from_nanoseconds(0)),
         };
         for (roster, ear) in rosters.into_iter().zip(ears) {
             rig.add_lane(ear, plan, roster);
@@ -307,18 +308,33 @@ impl Rig {
     }
 
     fn step(&mut self, cast: &mut impl Play) -> Step {
-        let now = self.world.now();
-        self.instant = if self.instant.0 == now { (now, self.instant.1 + 1) } else { (now, 0) };
-        if self.instant.1 > STEPS_AT_ONCE_MAX {
-            return Step::Circles;
+        let turn = self.world.step();
+        if !matches!(turn, Some(Turn::Lane(_))) {
+            self.alone.0 = 0;
         }
-        match self.world.step() {
+        match turn {
             None => return Step::Rest,
-            Some(Turn::Lane(lane)) => drop(self.turn(lane)),
+            Some(Turn::Lane(lane)) => {
+                self.turn(lane);
+                if self.goes_round() {
+                    return Step::Circles;
+                }
+            }
             Some(Turn::Alarm(SPAN_IS_OVER)) => return Step::SpanIsOver,
             Some(turn) => cast.news(&self.world, turn),
         }
         Step::News
+    }
+
+    /// Notes a turn of a lane; whether lanes have gone on alone for too many.
+    fn goes_round(&mut self) -> bool {
+        let (turns, since) = &mut self.alone;
+        if *turns == 0 {
+            *since = self.world.now();
+        }
+        *turns += 1;
+        let is_looked_at = turns.is_multiple_of(TURNS_ALONE_MAX);
+        is_looked_at && self.world.now() - *since < TURN_ALONE * u32::try_from(*turns).unwrap_or(u32::MAX)
     }
 
     /// Lets everybody run until something is so.
@@ -348,15 +364,14 @@ impl Rig {
 
     /// Why the world does not come to rest, as far as that shows.
     pub(crate) fn circles(&self) -> String {
-        let (now, steps) = self.instant;
-        if steps <= STEPS_AT_ONCE_MAX {
+        if self.alone.0 < TURNS_ALONE_MAX {
             return format!("the world has taken {STEPS_MAX} steps, and does not come to rest");
         }
         let services: Vec<_> = self.snapshot().services.into_iter().map(|service| service.name.name).collect();
         format!(
-            "a lane goes on without an end at {} ns, {steps} steps and no time passes: one of its services ({}) has itself called again in each call (Cx::resume, a nudge, an alarm at once); \
+            "a lane has made {} turns though nobody said anything: one of its services ({}) has itself called again in each call (Cx::resume, a nudge, an alarm at once); \
              wait for something instead, or for a time",
-            now.nanoseconds(),
+            self.alone.0,
             services.join(", "),
         )
     }
@@ -364,7 +379,7 @@ impl Rig {
     /// Lets a span of time pass.
     ///
     /// # Panics
-    /// If a service goes on without letting time pass.
+    /// If a service goes on by itself, without an end.
     pub fn pass(&mut self, time: Duration, cast: &mut impl Play) {
         self.world.alarm(self.world.now() + time, SPAN_IS_OVER);
         loop {

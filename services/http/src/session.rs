@@ -1,9 +1,9 @@
 //! What is kept of a connection: nothing between its requests.
 
 use crate::application::{Application, Exchange};
-use crate::facts::{Facts, Framing};
 use crate::deliver::Begun;
 use crate::desk::Desk;
+use crate::facts::{Facts, Framing};
 use crate::log::{Note, Sent};
 use crate::unsent::{Kept, Unsent};
 use corelane::service::{Lease, Shared, Ticket};

@@ -5,14 +5,18 @@ use crate::deliver::{Answered, Behind, Done};
 use crate::heads::Served;
 use crate::service::{Call, Http};
 use crate::session::{Active, Look, Session};
-use corelane::service::{Input, Output, Refused};
 use corelane::Next;
+use corelane::service::{Input, Output, Refused};
 use std::cell::Cell;
 use std::rc::Rc;
 
 /// Bytes of heads and copied content that the answers of a lane keep at most, outside of its memory. Where that is not enough, the client is told 503 (Service
 /// Unavailable) instead of the answer, and that is counted (`answers_lost`).
 pub(crate) const UNSENT_BYTES_MAX: usize = 4 << 20;
+
+/// The most that is asked for before somebody is called while answers are kept: what a peer that holds nothing is lent however short memory is, so that who is answered little never waits for who is
+/// answered much.
+const ASKED_BYTES_MAX: usize = 32 << 10;
 
 /// What the answers of a lane that are kept come to.
 #[derive(Default)]
@@ -23,10 +27,10 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// Bytes of memory that a lane must lend before anything more is answered: as many as the longest answer that is kept. None where none is.
+    /// Bytes of memory that a lane must lend to whom something more is answered: as many as the longest answer that is kept, within a bound. None where none is kept.
     #[inline]
     pub fn wanted(&self) -> Option<usize> {
-        (self.bytes.get() > 0).then(|| self.longest.get())
+        (self.bytes.get() > 0).then(|| self.longest.get().min(ASKED_BYTES_MAX))
     }
 }
 

@@ -106,7 +106,14 @@ fn an_upload_that_comes_to_nothing_leaves_nothing() {
     assert_eq!(answer(begin("Content-Length: 2000000000", b"")), "413");
     assert_eq!(answer(begin("Transfer-Encoding: chunked", b"5\r\nhello\r\n7fffffff\r\n")), "413");
     let names = || std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
-    let until = |is_so: &dyn Fn() -> bool| (0..10_000).any(|_| is_so() || { std::thread::sleep(Duration::from_millis(1)); false });
+    let until = |is_so: &dyn Fn() -> bool| {
+        (0..10_000).any(|_| {
+            is_so() || {
+                std::thread::sleep(Duration::from_millis(1));
+                false
+            }
+        })
+    };
     let breaks_off = begin("Content-Length: 10", b"half");
     assert!(until(&|| names().len() == 2), "it is written beside the file: {:?}", names());
     drop(breaks_off);

@@ -69,13 +69,7 @@ pub struct Held {
 }
 
 impl Held {
-    pub(crate) fn new(
-        cx: &mut Cx<'_, impl Talk>,
-        xid: u32,
-        to: To<'_>,
-        memo: Option<Memo>,
-        seat: Seat,
-    ) -> Result<Self, Refused> {
+    pub(crate) fn new(cx: &mut Cx<'_, impl Talk>, xid: u32, to: To<'_>, memo: Option<Memo>, seat: Seat) -> Result<Self, Refused> {
         let lease = cx.lease(RESERVE_BYTES)?;
         assert!(lease.room() >= RESERVE_BYTES, "a refusal fits whatever happens meanwhile");
         let asker = match to {

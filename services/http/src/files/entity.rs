@@ -141,6 +141,16 @@ mod tests {
         assert_eq!(text(entity.lines()), format!("{without_type}Content-Type: text/css\r\n"));
     }
 
+    /// An image that is compressed under its own name is told as such, and nothing lies beside it that could be chosen.
+    #[test]
+    fn a_compressed_image_says_its_coding() {
+        let facts = FileFacts::of_file(26, Duration::ZERO);
+        let lines = |name| Entity::new(name, Coding::Identity, facts, Content::Empty, Duration::from_secs(1)).lines;
+        let [compressed, plain] = ["x.SVGZ", "x.svg"].map(|name| String::from_utf8(lines(name)).unwrap());
+        assert!(compressed.contains("Content-Encoding: gzip\r\nContent-Type: image/svg+xml\r\n") && !compressed.contains("Vary"));
+        assert!(plain.contains("Vary: Accept-Encoding\r\n") && !plain.contains("Content-Encoding"));
+    }
+
     #[test]
     fn states_differ_in_each_that_nobody_can_set() {
         let (then, now) = (Duration::from_secs(1_000), Duration::from_secs(1_000_000));

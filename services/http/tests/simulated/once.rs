@@ -45,7 +45,10 @@ impl Book {
         for (request, life) in &self.lives {
             let Life { said_all, gone, dropped } = *life;
             assert!(said_all + gone >= 1, "{request}: nobody told it of its end");
-            assert!(said_all <= 1 && gone <= 1 && dropped == 1, "{request}: {said_all} answers, {gone} times gone, {dropped} drops");
+            assert!(
+                said_all <= 1 && gone <= 1 && dropped == 1,
+                "{request}: {said_all} answers, {gone} times gone, {dropped} drops"
+            );
         }
     }
 }
@@ -206,7 +209,8 @@ fn requests(random: &mut Random, client: u64) -> (Vec<u8>, usize) {
     let mut stream = Vec::new();
     let count = random.one_to(20) as u64;
     for number in 0..count {
-        let (request, bytes) = (client * 100 + number, [1_000, 20_000, 60_000][random.below(3) as usize] + random.below(100) as usize);
+        let (request, bytes) =
+            (client * 100 + number, [1_000, 20_000, 60_000][random.below(3) as usize] + random.below(100) as usize);
         let content = pattern(random.one_to(6_000));
         let is_last = number + 1 == count;
         let (word, has_content) = match random.below(if is_last { 12 } else { 8 }) {
