@@ -1,5 +1,5 @@
 //! A proxy by `async fn`: passes lines on to `127.0.0.1:7008` and what that answers back, each within a second. Where there is no answer it says `late`,
-//! where there is no server `nobody`.
+//! where there is no server `nobody`. A connection that breaks off takes the other one with it: nobody takes half an answer for a whole one.
 use corelane::aio::{self, Connection, Lane};
 use corelane::service::Address;
 use corelane::{Lanes, Result};
@@ -27,17 +27,28 @@ async fn pass_line(from: &Connection, to: &Connection) -> aio::Result<bool> {
     Ok(false)
 }
 
-/// Passes a client's lines on to `server`.
-pub async fn pass(lane: Lane, client: Connection, server: Address) -> aio::Result<()> {
-    let Ok(server) = lane.connect(server).await else { return client.write(b"nobody\n").await };
-    while pass_line(&client, &server).await? {
+/// Passes a client's lines on to `server`, until one of the two ends.
+async fn converse(lane: &Lane, client: &Connection, server: &Connection) -> aio::Result<()> {
+    while pass_line(client, server).await? {
         client.count_requests(1);
-        match lane.within(PATIENCE, pass_line(&server, &client)).await {
+        match lane.within(PATIENCE, pass_line(server, client)).await {
             Some(Ok(true)) => {}
-            _ => return client.write(b"late\n").await,
+            Some(Err(broken)) => return Err(broken),
+            Some(Ok(false)) | None => return client.write(b"late\n").await,
         }
     }
     Ok(())
+}
+
+/// Passes a client's lines on to the server at `address`.
+pub async fn pass(lane: Lane, client: Connection, address: Address) -> aio::Result<()> {
+    let Ok(server) = lane.connect(address).await else { return client.write(b"nobody\n").await };
+    let outcome = converse(&lane, &client, &server).await;
+    if outcome.is_err() {
+        client.abort();
+        server.abort();
+    }
+    outcome
 }
 
 fn main() -> Result<()> {

@@ -18,6 +18,9 @@ const PRICE: Number = Number::new("price", "cents", "what an apple costs").betwe
 const STOCK: Number = Number::new("stock", "apples", "how many each lane has to sell").between(0, 1 << 40, 1_000);
 const MONEY: OneOf = OneOf::new("money", "UNIT", &["cents", "euros"], "in what an answer says what apples cost");
 
+/// Bytes that an answer has at the most: the product of two numbers, and a line feed.
+const ANSWER_BYTES: usize = 32;
+
 /// The shop's entry.
 pub static SHOP: Entry = Entry::new("shop", "sells apples", &[Scheme::connections::<Shop>("tcp", 7007, open)])
     .options(&[Choice::Number(PRICE), Choice::Number(STOCK), Choice::OneOf(MONEY)])
@@ -77,10 +80,10 @@ impl StreamService for Shop {
             && let Some(end) = input.position(b'\n')
         {
             let Some(line) = input.contiguous(end + 1) else { break };
-            let answer = self.sell(cx, &String::from_utf8_lossy(line));
-            if output.write(answer.as_bytes()).is_err() {
-                return Next::Abort;
-            }
+            // What is sold is sold: so its memory is there before.
+            let Ok(mut answer) = cx.lease(ANSWER_BYTES) else { break };
+            answer.append(self.sell(cx, &String::from_utf8_lossy(line)).as_bytes());
+            output.push(answer.share());
             input.skip(end + 1);
             cx.count_requests(1);
         }

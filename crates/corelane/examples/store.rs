@@ -1,7 +1,9 @@
 //! A key-value store of which each lane keeps a share. Whichever lane a client comes to asks the key's home, so no lane waits for a lock, and answers
 //! keep the order of their requests. A value is lent to the lane that asks: it is sent from where it lies, and its memory goes home when it has left. A line is `set KEY VALUE`, answered with `ok` or `full`, or `get KEY`, answered with `= VALUE` or `none`; any other
 //! is answered with `error`, and a request whose home has ended with `gone`.
-use corelane::service::{Asking, Asks, Call, Chain, Hold, Lends, Lost, Order, Origin, Parcel, Shared, Silence, Ticket, Unheard};
+use corelane::service::{
+    self, Asking, Asks, Call, Chain, Hold, Lends, Lost, Order, Origin, Parcel, Shared, Silence, Ticket, Unheard,
+};
 use corelane::{Cx, Input, Lanes, Next, Output, Peer, StreamService};
 use std::collections::BTreeMap;
 
@@ -55,12 +57,10 @@ impl Request {
         }
     }
 
-    /// The lane that keeps the key: by FNV-1a, which is the same on all lanes.
+    /// The lane that keeps the key.
     fn home(&self, lanes: usize) -> usize {
         let (Self::Get(key) | Self::Set(key, _)) = self;
-        let hash =
-            key.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        (hash >> 32) as usize % lanes
+        service::home(key, lanes)
     }
 }
 

@@ -27,6 +27,7 @@
 //!   the peer. A write waits as long as the output holds `output_high`, and a task that waits for bytes meanwhile gets them.
 //! * **A connection lives as long as its [`Connection`]**: dropped, it is closed behind what was written. If the task of [`each`] panics, or is not let
 //!   finish, its connection is broken off; the lane lives on, and counts it (`panics`).
+//! * **An end is passed on as what it was**: a stream that failed is an error to its reader ([`Error::Ended`]), and who writes what it read says so in turn by [`Connection::abort`].
 //! * **Each side ends for itself.** A task that says no more ([`Connection::finish`]) reads on to the end of what its peer says; a peer that has said all is answered, however
 //!   late. Behind TLS as well.
 //! * **A drain** takes what is readable when it begins and answers it; a task is at work from when it has been handed bytes until it waits for more, and its

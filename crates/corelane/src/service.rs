@@ -78,6 +78,9 @@ pub mod parts {
     };
 }
 
+mod home;
+pub use home::home;
+
 /// A service as it declares itself: its name, where it is served, its options, limits and counters.
 pub mod entry {
     pub use crate::lanes::beside::{Beside, Opened};

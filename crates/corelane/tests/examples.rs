@@ -100,6 +100,27 @@ fn an_async_proxy_passes_lines_on_and_says_who_is_late() {
     assert_eq!(asked(proxy_to(gone.into()).address(), b"2\n"), b"nobody\n");
 }
 
+/// A server that resets after half an answer: its client sees that through the proxy, and no clean end.
+#[test]
+fn an_async_proxy_passes_a_reset_on() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = Address::from(server.local_addr().unwrap());
+    let proxy = served(move |_| {
+        let to = to.clone();
+        aio::each(async move |lane: Lane, client: Connection| async_proxy::pass(lane, client, to.clone()).await)
+    });
+    let mut client = connected(proxy.address());
+    client.write_all(b"2\n").unwrap();
+    let (mut behind, _) = server.accept().unwrap();
+    behind.read_exact(&mut [0; 1]).unwrap();
+    behind.write_all(b"half of an answer").unwrap();
+    // What was not read makes the close a reset.
+    drop(behind);
+    let mut answer = Vec::new();
+    let error = client.read_to_end(&mut answer).expect_err("half an answer has no clean end");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+}
+
 #[test]
 fn held_answers_keep_their_order() {
     let running = served(|_| held::Squares::default());

@@ -38,7 +38,7 @@ fn an_embedding_program_takes_what_lanes_report() {
     report::line(Record::new(Level::Info, "lost by whoever takes it"));
     assert!(report::flush(PATIENCE), "who panics takes no more of it");
     report::set_panic_hook();
-    let running = Lanes::per_core().lanes(1).serve("tcp://127.0.0.1:0", |_lane| Panics).unwrap().start().unwrap();
+    let running = Lanes::per_core().lanes(1).serve("tcp://127.0.0.1:0", |_lane| Panics).unwrap().named("shop").start().unwrap();
     let mut stream = TcpStream::connect(running.address()).unwrap();
     stream.write_all(b"x").unwrap();
     // The connection ends in any case, with a reset.
@@ -48,7 +48,12 @@ fn an_embedding_program_takes_what_lanes_report() {
     assert_eq!((lost.to_string(), lost.level), ("corelane: 1 lines were lost here: nobody took them".to_owned(), Level::Warn));
     assert_eq!(lost.text, "1 lines were lost here: nobody took them");
     assert!(panic.text.starts_with("thread ") && panic.text.contains(" panicked ") && panic.level == Level::Error, "{panic:?}");
-    assert!(session.text.contains("a session panicked") && session.text.contains("told to"), "{session:?}");
+    assert!(
+        session.text.contains("service 0 (shop)")
+            && session.text.contains("a session panicked")
+            && session.text.contains("told to"),
+        "{session:?}"
+    );
     assert!(!session.text.ends_with('\n') && session.to_string() == session.text, "{session:?}");
     assert_eq!((session.level, session.code, session.lane), (Level::Warn, None, Some(0)));
 }

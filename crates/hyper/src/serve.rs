@@ -26,6 +26,8 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// In a drain, requests that have begun are answered to their end, within `drain_limit`, and clients are told: by `Connection: close` in HTTP/1.1, by GOAWAY in HTTP/2.
 /// When another process takes over, they are told in the same way about a second before the drain.
 /// Of a connection on which nothing has begun, all is answered that was readable as the drain began.
+///
+/// An application that fails while it answers (its body ends with an error) has its connection broken off in HTTP/1.1, so that nobody takes what there is for the whole; in HTTP/2 its stream.
 pub fn serve<M, S, B>(make: M) -> Serve
 where
     M: Fn(&Here, &Peer) -> S + 'static,
@@ -39,12 +41,20 @@ where
     aio::each(async move |lane: Lane, connection: Connection| {
         let here = Here::new(lane);
         let service = make(&here, &connection.peer());
-        // A fault of the peer's, or of the connection: it is counted as that ends.
-        let _ = converse(here, connection, service).await;
+        let connection = Rc::new(connection);
+        // Any other fault is the peer's, or the connection's: it is counted as that ends.
+        if converse(here, connection.clone(), service).await.is_err_and(|fault| is_of_application(&fault)) {
+            connection.abort();
+        }
     })
 }
 
-async fn converse<S, B>(here: Here, connection: Connection, service: S) -> Result<(), Fault>
+/// Whether it was the application that failed: what it has answered so far is no whole answer, and must not look like one.
+fn is_of_application(fault: &Fault) -> bool {
+    fault.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_user)
+}
+
+async fn converse<S, B>(here: Here, connection: Rc<Connection>, service: S) -> Result<(), Fault>
 where
     S: Service<Request<Incoming>, Response = Response<B>> + 'static,
     S::Future: 'static,
@@ -52,7 +62,6 @@ where
     B: Body + 'static,
     B::Error: Into<Fault>,
 {
-    let connection = Rc::new(connection);
     // hyper makes up to 400 KiB of each answer that is asked for, whether or not anything leaves.
     connection.hold_input(true);
     let is_http2 = begins_with_preface(&connection).await?;

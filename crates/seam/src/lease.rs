@@ -46,7 +46,12 @@ struct Kept {
 struct Memory {
     buddy: Buddy,
     ledger: Ledger,
+    /// What refuses beside the rule, in simulations.
+    refuses: Option<Refuses>,
 }
+
+/// Whether what would be lent is refused all the same.
+type Refuses = Box<dyn FnMut() -> bool>;
 
 impl Memory {
     /// Takes a block of `order`, charged to `payer`.
@@ -73,11 +78,18 @@ impl Memory {
             self.ledger.note_final();
             return false;
         }
-        let lends = self.ledger.lends(self.ledger.current(), bytes, self.buddy.bytes_used(), UNIT) && self.buddy.find(order);
+        let may = self.ledger.lends(self.ledger.current(), bytes, self.buddy.bytes_used(), UNIT) && self.buddy.find(order);
+        let lends = may && !self.refuses();
         if !lends {
             self.ledger.note_refusal(bytes);
         }
         lends
+    }
+
+    /// Whether the current payer is refused what the rule would lend it.
+    fn refuses(&mut self) -> bool {
+        let Some(refuses) = &mut self.refuses else { return false };
+        !self.ledger.is_sum(self.ledger.current()) && refuses()
     }
 }
 
@@ -124,7 +136,7 @@ impl Arena {
         let bytes = bytes.next_multiple_of(LEASE_BYTES_MAX);
         let units = u32::try_from(bytes / UNIT).map_err(|_| Error::ArenaSize { got: bytes, most })?;
         let region = ManuallyDrop::new(Region::new(bytes, ALIGNMENT)?);
-        let memory = RefCell::new(Memory { buddy: Buddy::new(units), ledger: Ledger::new(bytes) });
+        let memory = RefCell::new(Memory { buddy: Buddy::new(units), ledger: Ledger::new(bytes), refuses: None });
         Ok(Self(Rc::new(Inner { region, memory, abroad: RefCell::new(None) })))
     }
 
@@ -137,6 +149,11 @@ impl Arena {
         let before = self.0.abroad.replace(Some(Abroad::new(lane, self.limit(), limits)));
         assert!(before.is_none(), "an arena is opened to other lanes once");
         post.serve(self.0.clone());
+    }
+
+    /// Has the arena refuse, as if it were used up, what it would lend whenever `refuses` says so: for simulations. Sums, as the lane itself is one, are lent what they ask for.
+    pub fn refuse_when(&self, refuses: impl FnMut() -> bool + 'static) {
+        self.0.memory.borrow_mut().refuses = Some(Box::new(refuses));
     }
 
     /// An empty lease with room for at least `capacity` bytes (the next power of two from 256 B), charged to the current payer
@@ -213,7 +230,7 @@ impl Arena {
     pub fn ask_in_pieces(&self, bytes: usize) -> bool {
         let mut memory = self.0.memory.borrow_mut();
         let (payer, used) = (memory.ledger.current(), memory.buddy.bytes_used());
-        let lends = memory.ledger.lends(payer, bytes, used, UNIT);
+        let lends = memory.ledger.lends(payer, bytes, used, UNIT) && !memory.refuses();
         if !lends {
             let noted = bytes.min(memory.ledger.lend_max());
             memory.ledger.note_refusal(noted);

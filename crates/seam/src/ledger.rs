@@ -247,6 +247,11 @@ impl Ledger {
         }
     }
 
+    /// Whether the payer is a sum of others, to which all is lent.
+    pub(crate) fn is_sum(&self, payer: Payer) -> bool {
+        self.node(payer).role == Role::Sum
+    }
+
     /// Notes that the current payer was refused a block of `bytes`.
     pub(crate) fn note_refusal(&mut self, bytes: usize) {
         self.refused += 1;

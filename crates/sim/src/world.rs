@@ -103,6 +103,7 @@ impl World {
 
     /// The driver of a new lane on `host`.
     pub fn driver_on(&self, host: Host, arena: Arena, tuning: Tuning) -> SimDriver {
+        self.refuse_memory(&arena);
         let state = &mut *self.0.borrow_mut();
         state.lanes.push(Lane::new(host.0, arena, tuning));
         let lane = state.lanes.len() - 1;
@@ -110,6 +111,18 @@ impl World {
             state.fragment(lane);
         }
         SimDriver::new(self.clone(), lane)
+    }
+
+    /// Has chance refuse what the arena would lend its services.
+    fn refuse_memory(&self, arena: &Arena) {
+        // The world has the arena: one of the two must not keep the other.
+        let state = Rc::downgrade(&self.0);
+        arena.refuse_when(move || {
+            let Some(state) = state.upgrade() else { return false };
+            let state = &mut *state.borrow_mut();
+            // Nothing is drawn for it where it never happens.
+            state.faults.refused_memory > 0 && state.strikes(FaultKind::RefusedMemory)
+        });
     }
 
     /// From now on the driver of lane `lane` panics when it is asked for completions, as a real one does whose descriptor was taken away.

@@ -17,7 +17,7 @@ fn every_seed_echoes_under_faults() {
         least = least.min(report.operations);
     });
     println!("{seeds} seeds, {operations} operations, at least {least} a seed");
-    for kind in FaultKind::ALL {
+    for &kind in FaultKind::DRAWN {
         println!("{:>24} {}", kind.name(), faults.of(kind));
         assert!(faults.of(kind) > 0 || seeds < 100, "{}", kind.name());
     }

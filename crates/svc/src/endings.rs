@@ -245,9 +245,9 @@ impl LaneTable {
         if std::mem::replace(&mut state.told_of_unanswered, true) {
             return;
         }
-        let (lane, limit) = (kit.lane(), state.limits.answer_limit.as_millis());
+        let (lane, limit, service) = (kit.lane(), state.limits.answer_limit.as_millis(), state.shown(service));
         let words = format!(
-            "lane {lane}, service {service}: a held request had no answer within {limit} ms (answer_limit), and its connection is ended; others are counted in answer_limit_hits"
+            "lane {lane}, {service}: a held request had no answer within {limit} ms (answer_limit), and its connection is ended; others are counted in answer_limit_hits"
         );
         kit.report(Record::new(Level::Warn, words).naming_lane(lane));
     }

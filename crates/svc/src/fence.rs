@@ -124,7 +124,8 @@ impl LaneTable {
         self.count(service, ServiceCounter::Panics, 1);
         let lane = kit.lane();
         let whose = peer.map_or(String::new(), |peer| format!(", connection of {peer}"));
-        let words = format!("lane {lane}, service {service}{whose}: a session panicked and was ended: {words}");
+        let service = self.services[service as usize].shown(service);
+        let words = format!("lane {lane}, {service}{whose}: a session panicked and was ended: {words}");
         kit.report_kind("panics", Record::new(Level::Warn, words).naming_lane(lane));
     }
 

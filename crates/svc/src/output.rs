@@ -32,7 +32,8 @@ struct Hole {
 
 /// A connection's output. Everything written in one turn leaves in one send.
 ///
-/// A write that is refused is refused whole: a service leaves the request in its input, and is called again when there is room.
+/// A write that is refused is refused whole: a service leaves the request in its input, and is called again when there is room. So what it changes for a request it changes after it has what the answer
+/// needs: a lease ([`Cx::lease`](crate::Cx::lease)), or a ticket that keeps memory ([`Hold::reserve`]).
 ///
 /// ```
 /// # use corelane_svc::{Input, Next, Output, Refused};
@@ -166,6 +167,14 @@ impl Output {
     pub fn ask_limit(&mut self) -> bool {
         self.was_refused |= self.room == 0;
         self.room > 0
+    }
+
+    /// Asks for a ticket, as far as their number goes (`requests_in_flight_max`): false if [`Output::hold`] would be refused one. Then the service leaves its input, and is
+    /// called again when a request was answered: for a service that must know before it begins with one.
+    #[inline]
+    pub fn ask_ticket(&mut self) -> bool {
+        self.was_refused |= self.tickets_left == 0;
+        self.tickets_left > 0
     }
 
     /// Appends a segment without copying: a lease, bytes that live as long as the program, a part of a file.
@@ -396,6 +405,7 @@ impl Output {
         let held = self.held.remove(place).expect("a held request is there until it is answered");
         assert!(self.reserved >= held.reserved, "what a ticket kept is in the sum");
         self.reserved -= held.reserved;
+        self.tickets_left += 1;
         (self.answered, self.answered_since) = (self.answered + 1, self.answered_since.wrapping_add(held.since));
         if held.expires == self.expires && held.expires < u64::MAX {
             self.expires = self.held.iter().map(|held| held.expires).min().unwrap_or(u64::MAX);

@@ -45,6 +45,14 @@ pub(crate) struct ServiceState {
 }
 
 impl ServiceState {
+    /// The service as an operator is told of it: its number, and its name.
+    pub(crate) fn shown(&self, number: u16) -> String {
+        match self.row.name() {
+            "" => format!("service {number}"),
+            name => format!("service {number} ({name})"),
+        }
+    }
+
     /// The address where a connection was accepted, shared with the one before if that came there, too: so idle connections need not keep one each.
     pub(crate) fn local(&mut self, address: Address) -> Arc<Address> {
         match &self.local {

@@ -4,7 +4,7 @@ use crate::family::{Family, PORT};
 use crate::roster::{RigPlan, Roster, sure};
 use corelane_lane::{Control, Ear, Homing, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
 use corelane_seam::parcel::Post;
-use corelane_seam::{Arena, Record};
+use corelane_seam::{Arena, Instant, Record};
 use corelane_sim::{Peer, SimDriver, Turn, World};
 use corelane_svc::{Command, Exchange, Limits, Services, Side, Steer, StreamService, Transform};
 use corelane_watch::{Description, LaneCounter, LaneName, Page, Reader, ServiceCounter, Snapshot};
@@ -19,6 +19,9 @@ pub const MS: Duration = Duration::from_millis(1);
 pub const S: Duration = Duration::from_secs(1);
 /// Steps after which a world is said never to come to rest.
 const STEPS_MAX: usize = 4_000_000;
+/// Turns of lanes after which a world is said to go round in circles, if nobody else has had one meanwhile, and each has taken no longer than this on the average: a lane that waits for something sleeps.
+const TURNS_ALONE_MAX: usize = 200_000;
+const TURN_ALONE: Duration = Duration::from_micros(10);
 /// The token of the alarm that ends a span of time.
 const SPAN_IS_OVER: u64 = u64::MAX;
 
@@ -99,6 +102,8 @@ pub struct Rig {
     lanes: Vec<Option<Lane<SimDriver>>>,
     /// The number of the first of them in the world.
     first: usize,
+    /// Turns of lanes since anybody else had one, and when the first of them was.
+    alone: (usize, Instant),
 }
 
 /// What a step of the world was.
@@ -107,6 +112,8 @@ enum Step {
     Rest,
     SpanIsOver,
     News,
+    /// A lane goes on by itself.
+    Circles,
 }
 
 /// Why a run stopped.
@@ -157,6 +164,7 @@ impl Rig {
             posts,
             lanes,
             first: 0,
+            alone: (0, Instant::from_nanoseconds(0)),
         };
         for (roster, ear) in rosters.into_iter().zip(ears) {
             rig.add_lane(ear, plan, roster);
@@ -308,13 +316,33 @@ impl Rig {
     }
 
     fn step(&mut self, cast: &mut impl Play) -> Step {
-        match self.world.step() {
+        let turn = self.world.step();
+        if !matches!(turn, Some(Turn::Lane(_))) {
+            self.alone.0 = 0;
+        }
+        match turn {
             None => return Step::Rest,
-            Some(Turn::Lane(lane)) => drop(self.turn(lane)),
+            Some(Turn::Lane(lane)) => {
+                self.turn(lane);
+                if self.goes_round() {
+                    return Step::Circles;
+                }
+            }
             Some(Turn::Alarm(SPAN_IS_OVER)) => return Step::SpanIsOver,
             Some(turn) => cast.news(&self.world, turn),
         }
         Step::News
+    }
+
+    /// Notes a turn of a lane; whether lanes have gone on alone for too many.
+    fn goes_round(&mut self) -> bool {
+        let (turns, since) = &mut self.alone;
+        if *turns == 0 {
+            *since = self.world.now();
+        }
+        *turns += 1;
+        let is_looked_at = turns.is_multiple_of(TURNS_ALONE_MAX);
+        is_looked_at && self.world.now() - *since < TURN_ALONE * u32::try_from(*turns).unwrap_or(u32::MAX)
     }
 
     /// Lets everybody run until something is so.
@@ -323,8 +351,10 @@ impl Rig {
             if is_over(self, cast) {
                 return Stop::Over;
             }
-            if self.step(cast) == Step::Rest {
-                return Stop::Rest;
+            match self.step(cast) {
+                Step::Rest => return Stop::Rest,
+                Step::Circles => return Stop::Endless,
+                Step::SpanIsOver | Step::News => {}
             }
         }
         Stop::Endless
@@ -336,14 +366,37 @@ impl Rig {
     /// If the run goes round in circles.
     pub fn play(&mut self, cast: &mut impl Play) -> bool {
         let stop = self.run(cast, |_, cast| cast.is_over());
-        assert_ne!(stop, Stop::Endless, "the world does not come to rest");
+        assert_ne!(stop, Stop::Endless, "{}", self.circles());
         stop == Stop::Over
     }
 
+    /// Why the world does not come to rest, as far as that shows.
+    pub(crate) fn circles(&self) -> String {
+        if self.alone.0 < TURNS_ALONE_MAX {
+            return format!("the world has taken {STEPS_MAX} steps, and does not come to rest");
+        }
+        let services: Vec<_> = self.snapshot().services.into_iter().map(|service| service.name.name).collect();
+        format!(
+            "a lane has made {} turns though nobody said anything: one of its services ({}) has itself called again in each call (Cx::resume, a nudge, an alarm at once); \
+             wait for something instead, or for a time",
+            self.alone.0,
+            services.join(", "),
+        )
+    }
+
     /// Lets a span of time pass.
+    ///
+    /// # Panics
+    /// If a service goes on by itself, without an end.
     pub fn pass(&mut self, time: Duration, cast: &mut impl Play) {
         self.world.alarm(self.world.now() + time, SPAN_IS_OVER);
-        while self.step(cast) != Step::SpanIsOver {}
+        loop {
+            match self.step(cast) {
+                Step::SpanIsOver => return,
+                Step::Circles => panic!("{}", self.circles()),
+                Step::Rest | Step::News => {}
+            }
+        }
     }
 
     /// [`Rig::pass`] with nobody else in the world.
@@ -374,7 +427,7 @@ impl Rig {
     /// Lets everybody run until all lanes have ended, or nothing moves any more.
     pub fn until_ended(&mut self, cast: &mut impl Play) {
         let stop = self.run(cast, |rig, _| rig.has_ended());
-        assert_ne!(stop, Stop::Endless, "the lanes do not end");
+        assert_ne!(stop, Stop::Endless, "the lanes do not end: {}", self.circles());
     }
 
     /// Drains, and has the world judge.

@@ -228,7 +228,7 @@ impl Cast {
             Stop::Over => Ok(()),
             Stop::Rest if self.is_draining => Ok(()),
             Stop::Rest => Err(format!("{}, and nobody will ever do anything again", self.waiting())),
-            Stop::Endless => Err(format!("{}, and it goes on like this for ever", self.waiting())),
+            Stop::Endless => Err(format!("{}, and it goes on like this for ever: {}", self.waiting(), rig.circles())),
         }
     }
 

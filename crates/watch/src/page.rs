@@ -82,6 +82,8 @@ pub struct LaneName {
 pub struct Page {
     memory: Arc<PageMemory>,
     layout: Layout,
+    /// Of its services.
+    names: Vec<Arc<str>>,
     notes: Vec<String>,
 }
 
@@ -96,7 +98,7 @@ impl Page {
         let mut memory = PageMemory::create(directory, &stem(description.process), layout.words())?;
         describe(&memory, &layout, description);
         memory.publish()?;
-        Ok(Self { memory: Arc::new(memory), layout, notes: Vec::new() })
+        Ok(Self { memory: Arc::new(memory), layout, names: names(description), notes: Vec::new() })
     }
 
     /// Makes a page on the heap, for simulation and for processes that can make no file.
@@ -107,7 +109,7 @@ impl Page {
         let layout = layout(description)?;
         let memory = PageMemory::heap(layout.words())?;
         describe(&memory, &layout, description);
-        Ok(Self { memory: Arc::new(memory), layout, notes: Vec::new() })
+        Ok(Self { memory: Arc::new(memory), layout, names: names(description), notes: Vec::new() })
     }
 
     /// The file; none for a page on the heap.
@@ -136,7 +138,7 @@ impl Page {
     pub fn service(&self, lane: usize, service: usize) -> Result<ServiceRow, Error> {
         check_row("lane", self.layout.lanes, lane)?;
         check_row("service", self.layout.services(), service)?;
-        let own = Own { service, count: self.layout.own(service) };
+        let own = Own { service, count: self.layout.own(service), name: Some(self.names[service].clone()) };
         Ok(Row::new(&self.memory, self.layout.service_row(lane, service), own))
     }
 
@@ -260,9 +262,11 @@ pub struct Row<C, const WORDS: usize> {
 }
 
 /// A service's own counters.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Own {
     service: usize,
+    /// Its name.
+    name: Option<Arc<str>>,
     /// How many there are: their words follow those that all services have.
     count: usize,
 }
@@ -399,7 +403,16 @@ impl LaneRow {
     }
 }
 
+fn names(description: &Description) -> Vec<Arc<str>> {
+    description.services.iter().map(|service| service.name.as_str().into()).collect()
+}
+
 impl ServiceRow {
+    /// The service's name, as its page says it.
+    pub fn name(&self) -> &str {
+        self.own.name.as_deref().unwrap_or_default()
+    }
+
     /// How many counters of its own the service has in this page: as many as it has declared, or the page was made for another one.
     pub fn own_counters(&self) -> usize {
         self.own.count

@@ -1,6 +1,6 @@
 //! An answer being written: its head, and content of a known length, or the beginning of what comes in parts.
 
-use crate::deliver::{Answered, Begun, Behind, Deliver, Delivery, Now};
+use crate::deliver::{Answered, Begun, Behind, Deliver, Delivery, Done, Now};
 use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
 use crate::log::Sent;
@@ -92,10 +92,11 @@ impl<D> Answer<D> {
 }
 
 impl<D: Deliver> Answer<D> {
-    /// Answers with a copy of `content`.
+    /// Answers with a copy of `content`. Where the lane has no memory for an answer that is given at once, it is kept until there is some.
     ///
     /// # Errors
-    /// What was refused; nothing was written then.
+    /// [`Refused::TooLarge`] for more than a lane of this size ever lends, nothing is answered then. A held answer that is refused memory is answered with 503 (Service
+    /// Unavailable), and says so: [`Later`](crate::Later).
     pub fn bytes<H: From<D::Done>>(self, content: &[u8]) -> Result<H, Refused> {
         self.whole(content, Behind::Nothing)
     }
@@ -199,11 +200,15 @@ impl Answer<Now<'_>> {
         let has_content = !self.fault && self.facts.has_content(self.status);
         let tells = !self.status.is_without_content() || self.fault;
         self.end_head(tells.then_some(framing));
-        let status = self.status.code();
         if framing == Framing::UntilClose && self.facts.persists {
             self.take_back_promise();
         }
-        let Answered(_) = self.deliver(Behind::Nothing, 0)?;
-        Ok(Begun { framing: if has_content { framing } else { Framing::Length(0) }, status })
+        let meant = self.status.code();
+        let Answered(done) = self.deliver(Behind::Nothing, 0)?;
+        // reason: it was delivered at once, and so written or kept.
+        let Sent { status, .. } = done.sent().expect("an answer that has begun is not held");
+        // Where it could not be kept the client was told something else, which is whole.
+        let framing = if has_content && status == meant { framing } else { Framing::Length(0) };
+        Ok(Begun { framing, status, is_kept: matches!(done, Done::Kept(_)) })
     }
 }

@@ -32,9 +32,12 @@ pub trait Application: Sized + 'static {
     /// `cx.peer(cx.id())` says who asks: both addresses, and behind TLS the name that was asked for, the protocol and the client's certificates
     /// ([`Learned`](corelane::service::Learned)).
     ///
+    /// It is called once for each request, and once more with the content where it asks for that ([`Handled::Collect`]): so it may change whatever it likes, and then answer. Where the lane has no memory
+    /// for an answer, the answer is kept until it has. It is called only while the connection's output has room (`output_high`) and a request may be held (`requests_in_flight_max`).
+    ///
     /// # Errors
-    /// What was refused: the request stays, and is offered again when that has changed. What can never be had
-    /// ([`Refused::TooLarge`]) is answered with 500 (Internal Server Error).
+    /// What the application was refused, by [`Cx::lease`] or [`Reply::hold`]: the request is answered with 503 (Service Unavailable), or, if it can never be had
+    /// ([`Refused::TooLarge`]), with 500 (Internal Server Error). To wait for it instead, begin an exchange ([`First::Wait`]).
     fn request(&mut self, cx: &mut Cx<'_, Self::Talk>, request: &Request<'_>, reply: Reply<'_>)
     -> Result<Handled<Self>, Refused>;
 
@@ -119,6 +122,8 @@ impl<A: Application, E: Exchange<A>> From<(E, First)> for Handled<A> {
 /// One request and its answer that take more than a call: what is kept for them. A connection has one at a time. Content is read before the answer begins
 /// ([`First::Receive`]), for most clients read no answer before they have sent all; or while it is written ([`First::Converse`]): then what the client does not read is not
 /// written, and as long as there is no room for the answer the content waits with the client.
+///
+/// What has begun ends once: it is answered whole, or it is told that it is [gone](Exchange::gone). Then it is dropped.
 pub trait Exchange<A: Application>: 'static {
     /// A piece of the content has come, as it lies in the lane's memory.
     fn content(&mut self, _application: &mut A, _cx: &mut Cx<'_, A::Talk>, _piece: Shared) -> Flow {
@@ -126,10 +131,10 @@ pub trait Exchange<A: Application>: 'static {
     }
 
     /// The content has ended, or [`Cx::resume`] was called for the connection; or something else has happened that might concern it: what is still missing is
-    /// waited for with [`Goes::Wait`].
+    /// waited for with [`Goes::Wait`]. Once it has answered, or begun to, it is not called again.
     ///
     /// # Errors
-    /// As for [`Application::request`]: it is called again.
+    /// As for [`Application::request`]; the exchange is gone then.
     fn go_on(&mut self, application: &mut A, cx: &mut Cx<'_, A::Talk>, reply: Reply<'_>) -> Result<Goes, Refused>;
 
     /// There is room for more of the answer that was begun.
@@ -137,7 +142,8 @@ pub trait Exchange<A: Application>: 'static {
         Produced::End
     }
 
-    /// The connection has ended before the exchange did.
+    /// The exchange has ended, and its answer is not whole: its connection has ended, by a panic of this exchange as well; or its content was refused, from the beginning (413 (Content Too Large))
+    /// or later; or it was refused what it needs, and said so; or it has ended its content short of what was announced.
     fn gone(&mut self, _application: &mut A, _cx: &mut Cx<'_, A::Talk>) {}
 }
 

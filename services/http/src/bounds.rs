@@ -3,6 +3,7 @@
 use crate::files::{
     LISTED_MAX, LISTING_BYTES_MAX, LISTINGS_BYTES_MAX, LOOKUPS_MAX, OPEN_FILES_MAX, PATH_BYTES_MAX, SMALL_BYTES, WARMINGS_MAX,
 };
+use crate::unsent::UNSENT_BYTES_MAX;
 use crate::{ENTRY, Files, HEAD_BYTES_MAX, HttpCounter, SITES_MAX, Settings};
 use corelane::admin::watch::{Counter, ServiceCounter};
 use corelane::service::{LEASE_BYTES_MAX, OwnCounter};
@@ -34,6 +35,7 @@ fn of_http() -> Vec<(&'static str, usize)> {
         ("bytes of a PROXY header, version 1", V1_BYTES_MAX),
         ("bytes of a PROXY header, version 2", V2_BYTES_MAX),
         ("bytes of the head of an answer", HEAD_BYTES_MAX),
+        ("bytes of answers that are kept until there is memory", UNSENT_BYTES_MAX),
         ("names that are listed of a directory", LISTED_MAX),
         ("bytes of such a list", LISTING_BYTES_MAX),
         ("bytes of lists that are being sent", LISTINGS_BYTES_MAX),

@@ -1,8 +1,7 @@
 //! Content: passed over, collected, or told apart for who takes it in pieces.
 
 use crate::application::Application;
-use crate::heads::{Served, last};
-use crate::log::{Note, Trace};
+use crate::log::Trace;
 use crate::service::{Call, Http};
 use crate::session::{Active, Collected, Look, Session};
 use corelane::service::{Input, Lease, Refused};
@@ -101,41 +100,22 @@ impl<A: Application> Http<A> {
                 },
                 Ok(ContentPart::More) => Next::More,
                 Err(refusal) => {
-                    let refuse = |http: &mut Self, note: &mut _| http.refuse_content(call, refusal, Trace::Noted(note));
-                    return self.settle(session, refuse, collected, false);
+                    let served = self.refuse_content(call, refusal, Trace::Noted(&mut collected.note));
+                    return self.follow(session, false, served);
                 }
             };
             session.active = Some(self.boxed(Active::Collected(collected)));
             return Look::Over(next);
         }
-        let (head, whole) = (collected.head.clone(), collected.whole.clone());
+        if !self.has_room(call) {
+            session.active = Some(self.boxed(Active::Collected(collected)));
+            return Look::Over(Next::Continue);
+        }
+        let Collected { head, whole, mut note, .. } = collected;
         // reason: the loop above ends with it.
         let whole = whole.expect("all of it is there");
-        let is_last = session.is_last && input.is_empty();
-        self.settle(session, |http, note| http.serve_collected(call, is_last, &head, &whole, note), collected, input.is_empty())
-    }
-
-    /// Does what serving comes to, and keeps what was collected if it was refused.
-    fn settle(
-        &mut self,
-        session: &mut Session<A>,
-        serve: impl FnOnce(&mut Self, &mut Option<Note>) -> Served<A>,
-        mut collected: Collected,
-        is_all_served: bool,
-    ) -> Look {
-        match serve(self, &mut collected.note) {
-            Served::Next => Look::Again,
-            Served::Last => Look::Over(last(is_all_served)),
-            Served::Close => Look::Over(Next::Close),
-            Served::Active(active) => {
-                session.active = Some(self.boxed(active));
-                Look::Again
-            }
-            Served::Refused => {
-                session.active = Some(self.boxed(Active::Collected(collected)));
-                Look::Over(Next::Continue)
-            }
-        }
+        let served = self.serve_collected(call, session.is_last && input.is_empty(), &head, &whole, &mut note);
+        self.follow(session, input.is_empty(), served)
     }
 }
 

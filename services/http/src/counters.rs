@@ -16,6 +16,8 @@ corelane::counters! {
         FilesCold "files_cold" Counter "parts" "Parts of large files that were not in the system's memory: a helper thread read them before they were sent.";
         OpenFilesMaxHits "open_files_max_hits" Counter "requests" "Requests refused because as many large files are open as may be: each is open once, whoever is sent it.";
         AnswersCutShort "answers_cut_short" Counter "answers" "Answers whose content ended before its announced length, or whose file became another one while it was sent: the connection was broken off.";
+        AnswersKept "answers_kept" Counter "answers" "Answers for which the lane had no memory: they were kept, and written when it had some.";
+        AnswersLost "answers_lost" Counter "answers" "Answers for which the lane had neither memory nor room to keep them: the client was told 503 (Service Unavailable) instead.";
         LogLines "log_lines" Counter "lines" "Lines of the access log.";
         LogLinesDropped "log_lines_dropped" Counter "lines" "Lines of the access log that are not in its file: they found no room on the lane, or could not be written. Of these the lane hears with its next line.";
     }

@@ -1,9 +1,11 @@
 //! Where answers go, and what proves that they went.
 
-use crate::facts::Framing;
+use crate::desk::Desk;
+use crate::facts::{Facts, Framing};
 use crate::log::Sent;
 use corelane::Output;
 use corelane::service::{Chain, Refused, Segment};
+use std::rc::Rc;
 
 /// Where an answer goes: now into the connection ([`Now`](crate::Now)), or later into the place that was held for it ([`Later`](crate::Later)).
 pub trait Deliver: Sized {
@@ -26,10 +28,11 @@ pub struct Delivery<D> {
 }
 
 /// What is sent behind a head, as it is.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[doc(hidden)]
 pub enum Behind {
     /// Nothing more.
+    #[default]
     Nothing,
     /// One segment, for which no chain is made.
     One(Segment),
@@ -45,9 +48,23 @@ impl Behind {
             Self::All(chain) => chain.len(),
         }
     }
+
+    /// Puts it behind what was written.
+    #[inline]
+    pub(crate) fn push_to(self, output: &mut Output) {
+        match self {
+            Self::Nothing => {}
+            Self::One(segment) => output.push(segment),
+            Self::All(mut chain) => {
+                while let Some(segment) = chain.pop() {
+                    output.push(segment);
+                }
+            }
+        }
+    }
 }
 
-/// An answer was written, or its place is held.
+/// A request is answered, or its answer's place is held.
 #[derive(Debug)]
 pub struct Answered(pub(crate) Done);
 
@@ -55,36 +72,51 @@ pub struct Answered(pub(crate) Done);
 #[derive(Debug)]
 pub(crate) enum Done {
     Written(Sent),
+    /// There was no memory for the answer: the desk has it, until it is kept with its connection.
+    Kept(Sent),
     Held,
 }
 
-/// The head of an answer was written, whose content is still to come.
+impl Done {
+    /// What was answered; none where that comes later.
+    pub fn sent(&self) -> Option<Sent> {
+        match self {
+            Self::Written(sent) | Self::Kept(sent) => Some(*sent),
+            Self::Held => None,
+        }
+    }
+}
+
+/// An answer has begun, whose content is still to come.
 #[derive(Debug)]
 pub struct Begun {
     pub(crate) framing: Framing,
     pub(crate) status: u16,
+    /// There was no memory for its head: the desk has it, until it is kept with its exchange.
+    pub(crate) is_kept: bool,
 }
 
-/// Into the connection's output, at once.
-pub struct Now<'o>(pub(crate) &'o mut Output);
+/// Into the connection's output, at once; where the lane has no memory for it, as soon as it has.
+pub struct Now<'o> {
+    pub(crate) output: &'o mut Output,
+    pub(crate) desk: &'o Rc<Desk>,
+    pub(crate) facts: Facts,
+}
 
 impl Deliver for Now<'_> {
     type Done = Answered;
 
     #[inline]
     fn deliver(self, bytes: &[u8], content: Behind, sent: Sent) -> Delivery<Answered> {
-        if let Err(refused) = self.0.write(bytes) {
-            return Delivery { status: None, told: Err(refused) };
-        }
-        match content {
-            Behind::Nothing => {}
-            Behind::One(segment) => self.0.push(segment),
-            Behind::All(mut chain) => {
-                while let Some(segment) = chain.pop() {
-                    self.0.push(segment);
-                }
+        let done = match self.output.write(bytes) {
+            Ok(()) => {
+                content.push_to(self.output);
+                Done::Written(sent)
             }
-        }
-        Delivery { status: Some(sent.status), told: Ok(Answered(Done::Written(sent))) }
+            Err(refused @ Refused::TooLarge { .. }) => return Delivery { status: None, told: Err(refused) },
+            Err(_) => self.desk.keep_answer(self.output, self.facts, (bytes, content, sent)),
+        };
+        let status = done.sent().map(|sent| sent.status);
+        Delivery { status, told: Ok(Answered(done)) }
     }
 }

@@ -1,9 +1,12 @@
 //! What the answers of a lane share: the date, memory to put heads together in, and the counts of what was answered.
 
+use crate::deliver::{Behind, Done};
 use crate::facts::Facts;
-use crate::log::LaneLog;
+use crate::held::{UNAVAILABLE, UNAVAILABLE_AND_CLOSED};
+use crate::log::{LaneLog, Sent};
 use crate::timed::Timed;
-use corelane::{Cx, Talk};
+use crate::unsent::{Backlog, Unsent};
+use corelane::{Cx, Output, Talk};
 use corelane_wire::http1::{DIGITS_MAX, Date, Status, decimal};
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
@@ -23,6 +26,11 @@ pub(crate) struct Desk {
     /// Answers by the first digit of their status, since they were counted last.
     answers: [Cell<usize>; 5],
     timed: RefCell<Timed>,
+    /// The answer that was given in the call under way, and is to be kept.
+    unsent: Cell<Option<Unsent>>,
+    backlog: Rc<Backlog>,
+    /// Answers that were kept, and those that could not be, since they were counted last.
+    kept: [Cell<usize>; 2],
     /// None where nothing is logged.
     log: Option<Rc<RefCell<LaneLog>>>,
 }
@@ -32,7 +40,8 @@ impl Desk {
         let (head, log) = (Cell::new(Vec::with_capacity(HEAD_BYTES)), log.map(|log| Rc::new(RefCell::new(log))));
         let (second, date) = (Cell::new(u64::MAX), Cell::new([b' '; Date::BYTES]));
         let (usual, timed) = (RefCell::default(), RefCell::default());
-        Self { second, usual, date, head, answers: [const { Cell::new(0) }; 5], timed, log }
+        let (unsent, backlog, kept) = Default::default();
+        Self { second, usual, date, head, answers: [const { Cell::new(0) }; 5], timed, unsent, backlog, kept, log }
     }
 
     /// Notes the time.
@@ -102,6 +111,41 @@ impl Desk {
             memory.clear();
             self.head.set(memory);
         }
+    }
+
+    /// What the answers come to that are kept.
+    #[inline]
+    pub fn backlog(&self) -> &Backlog {
+        &self.backlog
+    }
+
+    /// Keeps an answer for which there was no memory. Where too much is kept already, the client is told 503 (Service Unavailable), which takes none.
+    #[cold]
+    pub fn keep_answer(&self, output: &mut Output, facts: Facts, (bytes, behind, sent): (&[u8], Behind, Sent)) -> Done {
+        let kept = Unsent::keep(bytes, behind, &self.backlog);
+        let count = &self.kept[usize::from(kept.is_err())];
+        count.set(count.get() + 1);
+        match kept {
+            Ok(unsent) => {
+                self.unsent.set(Some(unsent));
+                Done::Kept(sent)
+            }
+            Err(_) => {
+                output.push(if facts.persists { UNAVAILABLE } else { UNAVAILABLE_AND_CLOSED });
+                Done::Written(Sent { status: Status::SERVICE_UNAVAILABLE.code(), bytes: 0 })
+            }
+        }
+    }
+
+    /// Takes what was to be kept.
+    pub fn take_unsent(&self) -> Unsent {
+        // reason: who has answered so has put it there in the same call.
+        self.unsent.take().expect("an answer that is kept is there")
+    }
+
+    /// How many answers were kept, and how many could not be, since the last call.
+    pub fn take_kept(&self) -> [usize; 2] {
+        [self.kept[0].take(), self.kept[1].take()]
     }
 
     pub fn count_answer(&self, status: u16) {

@@ -3,16 +3,16 @@
 use crate::application::{Application, Flow, Goes, Produced};
 use crate::content::{ContentPart, next_part};
 use crate::counters::HttpCounter;
-use crate::deliver::{Answered, Begun, Done};
+use crate::deliver::Answered;
 use crate::facts::Framing;
-use crate::heads::{Served, last};
-use crate::log::{Ended, Sent, Trace};
+use crate::heads::Served;
+use crate::log::{Ended, Trace};
 use crate::service::{Call, Http};
 use crate::session::{Active, Look, Running, Session, Stage};
 use crate::{Parts, Reply};
-use corelane::Next;
 use corelane::service::{Chain, Hold, Input, Order, Output, Refused};
-use corelane_wire::http1::Status;
+use corelane::{Cx, Next};
+use corelane_wire::http1::{Refusal, Status};
 
 /// How an exchange stands after a step.
 enum After {
@@ -20,98 +20,137 @@ enum After {
     Again,
     /// It waits.
     Wait(Next),
-    /// Its answer is written, or held.
-    Over,
+    /// It is answered: written, held, or kept until there is memory.
+    Over(Option<Answered>),
+    /// Its content is refused.
+    Refused(Refusal),
+    /// It was refused what it needs, and says so: its request is answered with this.
+    Failed(Status),
     /// Its answer cannot be ended: the connection is broken off.
     Broken,
 }
 
 impl<A: Application> Http<A> {
-    /// Goes on with an exchange. `has_left`: all that was written has left.
+    /// Goes on with the exchange of `session`. `has_left`: all that was written has left.
+    ///
+    /// It stays with its session as long as anything may call it: a panic of a call ends the connection, and it is told of that as of any other end.
     pub(crate) fn run(
         &mut self,
         call: &mut Call<'_, '_, A::Talk>,
         session: &mut Session<A>,
-        input: Option<&mut Input>,
-        mut running: Running<A>,
+        mut input: Option<&mut Input>,
         mut has_left: bool,
     ) -> Look {
-        let mut input = input;
         loop {
-            let after = match running.stage {
-                Stage::Content | Stage::Pause => match &mut input {
-                    Some(input) => match self.take_content(call, input, &mut running) {
-                        Ok(after) => after,
-                        Err(refusal) => {
-                            running.exchange.gone(&mut self.application, call.cx);
-                            return match self.refuse_content(call, refusal, Trace::Noted(&mut running.note)) {
-                                // It is answered with nothing rather than twice.
-                                Served::Refused => Look::Over(Next::Abort),
-                                _ => Look::Over(Next::Close),
-                            };
-                        }
-                    },
-                    None => After::Wait(Next::Continue),
-                },
-                Stage::Application => self.go_on(call, &mut running),
-                Stage::Drained(framing) if has_left => {
-                    running.stage = Stage::Room(framing);
-                    After::Again
-                }
-                Stage::Drained(_) => {
-                    call.output.notify_drained();
-                    After::Wait(Next::Wait)
-                }
-                Stage::Room(framing) => self.produce(call, &mut running, framing),
-                Stage::Converse(framing) => self.converse(call, input.as_deref_mut(), &mut running, framing),
-                Stage::Leaving if has_left => After::Over,
-                Stage::Leaving => {
-                    call.output.notify_drained();
-                    After::Wait(Next::Wait)
-                }
-            };
-            has_left = false;
+            // reason: only its end takes it from there.
+            let running = session.running().expect("an exchange goes on");
+            let after = self.step(call, input.as_deref_mut(), running, std::mem::take(&mut has_left));
             match after {
                 After::Again => {}
-                After::Wait(next) => {
-                    session.active = Some(self.boxed(Active::Running(running)));
-                    return Look::Over(next);
-                }
-                After::Over => {
+                After::Wait(next) => return Look::Over(next),
+                ended => {
                     let is_all_served = input.is_some_and(|input| input.is_empty());
-                    return self.end_exchange(call, session, running, is_all_served);
-                }
-                After::Broken => {
-                    call.cx.count(HttpCounter::AnswersCutShort, 1);
-                    return Look::Over(Next::Abort);
+                    return self.end_exchange(call, session, ended, is_all_served);
                 }
             }
         }
     }
 
+    fn step(
+        &mut self,
+        call: &mut Call<'_, '_, A::Talk>,
+        input: Option<&mut Input>,
+        running: &mut Running<A>,
+        has_left: bool,
+    ) -> After {
+        if running.unsent.is_some() {
+            return write_head(call.output, running);
+        }
+        match running.stage {
+            Stage::Content | Stage::Pause => match input {
+                Some(input) => self.take_content(call, input, running).unwrap_or_else(After::Refused),
+                None => After::Wait(Next::Continue),
+            },
+            Stage::Application => self.go_on(call, running),
+            Stage::Drained(framing) if has_left => {
+                running.stage = Stage::Room(framing);
+                After::Again
+            }
+            Stage::Room(framing) => self.produce(call, running, framing),
+            Stage::Converse(framing) => self.converse(call, input, running, framing),
+            Stage::Leaving if has_left => After::Over(None),
+            Stage::Drained(_) | Stage::Leaving => {
+                call.output.notify_drained();
+                After::Wait(Next::Wait)
+            }
+        }
+    }
+
+    /// Ends an exchange as it has ended.
     fn end_exchange(
         &mut self,
         call: &mut Call<'_, '_, A::Talk>,
         session: &mut Session<A>,
-        mut running: Running<A>,
+        ended: After,
         is_all_served: bool,
     ) -> Look {
+        let Some(Active::Running(mut running)) = session.active.take().map(|active| self.unboxed(active)) else {
+            // reason: it has just ended.
+            unreachable!("an exchange that ends was there")
+        };
         settle(call.output, &mut running);
+        let served = match ended {
+            After::Over(answered) => {
+                self.exchanges -= 1;
+                let then = self.leave_exchange(call, running);
+                match answered {
+                    Some(answered) => self.behind_answer(&answered, then),
+                    None => then,
+                }
+            }
+            After::Refused(refusal) => {
+                self.tell_gone(call.cx, &mut running);
+                self.refuse_content(call, refusal, Trace::Noted(&mut running.note))
+            }
+            After::Failed(status) => {
+                self.tell_gone(call.cx, &mut running);
+                self.answer_failed(call, running, status)
+            }
+            After::Broken => {
+                call.cx.count(HttpCounter::AnswersCutShort, 1);
+                self.tell_gone(call.cx, &mut running);
+                return Look::Over(Next::Abort);
+            }
+            After::Again | After::Wait(_) => unreachable!("an exchange that goes on has not ended"),
+        };
+        self.follow(session, is_all_served, served)
+    }
+
+    /// Tells an exchange, once, that it is gone.
+    pub(crate) fn tell_gone(&mut self, cx: &mut Cx<'_, A::Talk>, running: &mut Running<A>) {
+        assert!(self.exchanges > 0, "an exchange ends once");
+        self.exchanges -= 1;
+        running.exchange.gone(&mut self.application, cx);
+    }
+
+    /// Answers for an exchange that could not.
+    fn answer_failed(&mut self, call: &mut Call<'_, '_, A::Talk>, mut running: Running<A>, status: Status) -> Served<A> {
+        let reply = Reply::new(call.output, &self.desk, running.facts, Trace::Noted(&mut running.note));
+        let Ok(answered) = reply.status::<Answered>(status) else { return Served::Close };
+        note_answered(&mut running, &answered);
+        let then = self.leave_exchange(call, running);
+        self.behind_answer(&answered, then)
+    }
+
+    /// What comes behind an exchange that is answered.
+    fn leave_exchange(&mut self, call: &mut Call<'_, '_, A::Talk>, running: Running<A>) -> Served<A> {
         let Running { facts, body, is_invited, stage, note, .. } = running;
         if let Some(note) = note {
             note.end(Ended::whole(facts.persists && stage != Stage::Room(Framing::UntilClose)));
         }
-        if stage == Stage::Room(Framing::UntilClose) {
-            return Look::Over(Next::Close);
-        }
-        match self.leave_unread(call, facts, body, is_invited) {
-            Served::Active(active) => {
-                session.active = Some(self.boxed(active));
-                Look::Again
-            }
-            Served::Next => Look::Again,
-            Served::Last => Look::Over(last(is_all_served)),
-            Served::Close | Served::Refused => Look::Over(Next::Close),
+        match stage {
+            Stage::Room(Framing::UntilClose) => Served::Close,
+            _ => self.leave_unread(call, facts, body, is_invited),
         }
     }
 
@@ -121,7 +160,7 @@ impl<A: Application> Http<A> {
         call: &mut Call<'_, '_, A::Talk>,
         input: &mut Input,
         running: &mut Running<A>,
-    ) -> Result<After, corelane_wire::http1::Refusal> {
+    ) -> Result<After, Refusal> {
         settle(call.output, running);
         loop {
             match next_part(input, &mut running.body)? {
@@ -174,7 +213,6 @@ impl<A: Application> Http<A> {
                 // The answer has begun: nothing else can be said.
                 Err(_) => {
                     call.cx.count(HttpCounter::ContentsRefused, 1);
-                    running.exchange.gone(&mut self.application, call.cx);
                     return After::Broken;
                 }
             }
@@ -185,24 +223,23 @@ impl<A: Application> Http<A> {
 
     fn go_on(&mut self, call: &mut Call<'_, '_, A::Talk>, running: &mut Running<A>) -> After {
         settle(call.output, running);
+        if !self.has_room(call) {
+            // A drain waits for what it waits for, too.
+            return owe(call.output, running);
+        }
         let reply = Reply::new(call.output, &self.desk, running.facts, Trace::Noted(&mut running.note));
         match running.exchange.go_on(&mut self.application, call.cx, reply) {
-            Ok(Goes::Answered(answered)) => end_answered(running, &answered),
+            Ok(Goes::Answered(answered)) => {
+                note_answered(running, &answered);
+                After::Over(Some(answered))
+            }
             Ok(Goes::Wait) => owe(call.output, running),
-            Ok(Goes::Produce(Begun { framing, status })) => {
-                running.note_sent(Sent { status, bytes: 0 });
-                running.stage = Stage::Room(framing);
+            Ok(Goes::Produce(begun)) => {
+                running.begin_answer(begun, &self.desk);
                 After::Again
             }
-            Err(Refused::TooLarge { .. }) => {
-                let reply = Reply::new(call.output, &self.desk, running.facts, Trace::Noted(&mut running.note));
-                match reply.status::<Answered>(Status::INTERNAL_SERVER_ERROR) {
-                    Ok(answered) => end_answered(running, &answered),
-                    Err(_) => After::Wait(Next::Wait),
-                }
-            }
-            // A drain waits for what was refused, too.
-            Err(_) => owe(call.output, running),
+            Err(Refused::TooLarge { .. }) => After::Failed(Status::INTERNAL_SERVER_ERROR),
+            Err(_) => After::Failed(Status::SERVICE_UNAVAILABLE),
         }
     }
 
@@ -243,18 +280,29 @@ impl<A: Application> Http<A> {
     }
 }
 
-/// Ends the exchange, which has answered, or taken what was kept for the answer along: notes the bytes that were written for it.
-fn end_answered<A: Application>(running: &mut Running<A>, answered: &Answered) -> After {
-    if let Done::Written(sent) = answered.0 {
+/// Notes what was answered, where that does not come later.
+fn note_answered<A: Application>(running: &mut Running<A>, answered: &Answered) {
+    if let Some(sent) = answered.0.sent() {
         running.note_sent(sent);
     }
-    After::Over
+}
+
+/// Writes the head of the answer, for which there was no memory when it began.
+fn write_head<A: Application>(output: &mut Output, running: &mut Running<A>) -> After {
+    settle(output, running);
+    // reason: asked by the caller.
+    let unsent = running.unsent.as_mut().expect("a head that is to be written is kept");
+    if unsent.write(output).is_err() {
+        return owe(output, running);
+    }
+    running.unsent = None;
+    After::Again
 }
 
 /// Ends content that was announced as `framing` says.
 fn end_content<A: Application>(output: &mut Output, running: &mut Running<A>, framing: Framing) -> After {
     match framing {
-        Framing::UntilClose => After::Over,
+        Framing::UntilClose => After::Over(None),
         Framing::Length(_) => After::Broken,
         Framing::Chunked => {
             output.push(LAST_CHUNK);
@@ -266,7 +314,7 @@ fn end_content<A: Application>(output: &mut Output, running: &mut Running<A>, fr
 /// The whole answer is written: when it has left, the exchange is over.
 fn leave<A: Application>(output: &mut Output, running: &mut Running<A>) -> After {
     if output.is_empty() {
-        return After::Over;
+        return After::Over(None);
     }
     running.stage = Stage::Leaving;
     output.notify_drained();

@@ -2,11 +2,12 @@
 
 use crate::application::{Application, First, Handled};
 use crate::counters::HttpCounter;
-use crate::deliver::{Answered, Begun, Done};
+use crate::deliver::{Answered, Done};
 use crate::facts::Facts;
 use crate::log::{Asked, Note, Sent, Trace};
 use crate::service::{Call, Http};
 use crate::session::{Active, Collected, Look, Running, Session, Stage};
+use crate::unsent::Kept;
 use crate::{Reply, Request};
 use corelane::service::{Input, Refused, Shared};
 use corelane::{Next, Talk};
@@ -25,8 +26,12 @@ pub(crate) struct Arrived<'a> {
 pub(crate) enum Served<A: Application> {
     /// The next one behind it.
     Next,
-    /// There is no room: it is offered again.
+    /// There is no room, and nobody was asked: it is offered again.
     Refused,
+    /// It is answered, and there was no memory for the answer.
+    Kept(Box<Kept<A>>),
+    /// Its content is to be collected, of so many bytes at the most, and there was no memory for its head.
+    Wanted(u64),
     /// Its content must be dealt with first, or the exchange that it has begun.
     Active(Active<A>),
     /// The client sends nothing more, and was answered: the connection closes once all has left.
@@ -79,14 +84,7 @@ impl<A: Application> Http<A> {
         input.skip(taken);
         call.cx.count_requests(requests);
         match end {
-            End::Served(Served::Next) => Look::Again,
-            End::Served(Served::Refused) => Look::Over(Next::Continue),
-            End::Served(Served::Last) => Look::Over(last(input.is_empty())),
-            End::Served(Served::Close) => Look::Over(Next::Close),
-            End::Served(Served::Active(active)) => {
-                session.active = Some(self.boxed(active));
-                Look::Again
-            }
+            End::Served(served) => self.follow(session, input.is_empty(), served),
             End::Partial(_) if input.is_empty() => Look::Over(Next::Continue),
             End::Partial(begun) => {
                 session.active = Some(self.boxed(Active::Head(begun)));
@@ -95,6 +93,26 @@ impl<A: Application> Http<A> {
                     // Not the rate but the time for a head says how long the rest of it may take.
                     false => Look::Over(Next::More),
                 }
+            }
+        }
+    }
+
+    /// Does what the serving of a request comes to.
+    pub(crate) fn follow(&mut self, session: &mut Session<A>, is_all_served: bool, served: Served<A>) -> Look {
+        let mut waits = |http: &mut Self, active: Active<A>| {
+            session.active = Some(http.boxed(active));
+            Look::Over(Next::Continue)
+        };
+        match served {
+            Served::Next => Look::Again,
+            Served::Refused => Look::Over(Next::Continue),
+            Served::Kept(kept) => waits(self, Active::Kept(kept)),
+            Served::Wanted(most) => waits(self, Active::Wanted(most)),
+            Served::Last => Look::Over(last(is_all_served)),
+            Served::Close => Look::Over(Next::Close),
+            Served::Active(active) => {
+                session.active = Some(self.boxed(active));
+                Look::Again
             }
         }
     }
@@ -124,12 +142,15 @@ impl<A: Application> Http<A> {
             while bytes[taken..].starts_with(same) {
                 let facts = Arrived::facts(&head, is_last && taken + length == bytes.len());
                 let arrived = Arrived { head: &head, bytes: same, content: None, facts };
-                let served = match refusal {
-                    _ if !call.output.ask_limit() => Served::Refused,
+                let mut served = match refusal {
+                    _ if !self.has_room(call) => Served::Refused,
                     None => self.serve(call, arrived, Trace::Asked(arrived.asked())),
                     Some(refusal) => self.serve_refusal(call, arrived, refusal),
                 };
-                let done = usize::from(!matches!(served, Served::Refused));
+                if let Served::Kept(kept) = &mut served {
+                    kept.lies_in(length);
+                }
+                let done = usize::from(!matches!(served, Served::Refused | Served::Kept(_) | Served::Wanted(_)));
                 (taken, requests) = (taken + done * length, requests + done);
                 if !matches!(served, Served::Next) {
                     return Run { taken, requests, end: End::Served(served) };
@@ -163,7 +184,7 @@ impl<A: Application> Http<A> {
         let facts = self.facts_unread(&arrived);
         let reply = Reply::new(call.output, &self.desk, facts, trace.again());
         match self.application.request(call.cx, &Request::new(arrived.head, arrived.content), reply) {
-            Ok(Handled::Answered(answered)) => {
+            Ok(Handled::Answered(answered)) if !matches!(answered.0, Done::Kept(_)) => {
                 self.log_answer(trace, &answered, facts);
                 self.after_answer(call, arrived)
             }
@@ -171,11 +192,11 @@ impl<A: Application> Http<A> {
         }
     }
 
-    /// Logs an answer that is written whole.
+    /// Logs an answer that is given whole.
     #[inline]
     pub(crate) fn log_answer(&self, trace: Trace<'_>, answered: &Answered, facts: Facts) {
-        if let (Done::Written(sent), Some(log)) = (&answered.0, self.desk.log()) {
-            trace.answered(log, *sent, facts.persists);
+        if let (Some(sent), Some(log)) = (answered.0.sent(), self.desk.log()) {
+            trace.answered(log, sent, facts.persists);
         }
     }
 
@@ -191,7 +212,8 @@ impl<A: Application> Http<A> {
         match handled {
             Ok(Handled::Answered(answered)) => {
                 self.log_answer(trace, &answered, self.facts_unread(&arrived));
-                self.after_answer(call, arrived)
+                let then = self.after_answer(call, arrived);
+                self.behind_answer(&answered, then)
             }
             Ok(Handled::Collect(most)) if arrived.content.is_none() => self.begin_to_collect(call, arrived, most, trace),
             Ok(Handled::Begin(exchange, first)) => self.begin_exchange(call, arrived, (exchange, first), trace),
@@ -199,7 +221,8 @@ impl<A: Application> Http<A> {
             Ok(Handled::Collect(_)) | Err(Refused::TooLarge { .. }) => {
                 self.answer_at_once(call, arrived, Status::INTERNAL_SERVER_ERROR, trace)
             }
-            Err(_) => Served::Refused,
+            // Nobody is asked twice: what it was refused, it was refused for good.
+            Err(_) => self.answer_at_once(call, arrived, Status::SERVICE_UNAVAILABLE, trace),
         }
     }
 
@@ -207,19 +230,18 @@ impl<A: Application> Http<A> {
         &mut self,
         call: &mut Call<'_, '_, A::Talk>,
         arrived: Arrived<'_>,
-        (exchange, first): (Box<dyn crate::Exchange<A>>, First),
+        (mut exchange, first): (Box<dyn crate::Exchange<A>>, First),
         trace: Trace<'_>,
     ) -> Served<A> {
         let most = if let First::Receive(most) | First::Converse(most) = first { most } else { u64::MAX };
         let body = match Body::new(arrived.framing(), most) {
             Ok(body) => body,
-            Err(refusal) => return self.refuse_content(call, refusal, trace),
+            Err(refusal) => {
+                exchange.gone(&mut self.application, call.cx);
+                return self.refuse_content(call, refusal, trace);
+            }
         };
-        let stage = match first {
-            First::Receive(_) if !body.is_ended() => Stage::Content,
-            First::Receive(_) | First::Converse(_) | First::Wait => Stage::Application,
-            First::Produce(Begun { framing, .. }) => Stage::Room(framing),
-        };
+        let stage = if matches!(first, First::Receive(_)) && !body.is_ended() { Stage::Content } else { Stage::Application };
         let is_wanted = matches!(first, First::Receive(_) | First::Converse(_)) && !body.is_ended();
         if is_wanted {
             self.invite(call, arrived.head);
@@ -227,10 +249,11 @@ impl<A: Application> Http<A> {
         let is_invited = is_wanted || !arrived.head.expects_continue;
         let facts = if is_wanted { arrived.facts } else { self.facts_unread(&arrived) };
         let (note, nothing) = (trace.into_note(self.desk.log()), Sent { status: 0, bytes: 0 });
-        let mut running = Running { exchange, facts, body, is_invited, stage, owed: None, sent: nothing, note };
-        if let First::Produce(Begun { status, .. }) = first {
-            running.note_sent(Sent { status, bytes: 0 });
+        let mut running = Running { exchange, facts, body, is_invited, stage, unsent: None, owed: None, sent: nothing, note };
+        if let First::Produce(begun) = first {
+            running.begin_answer(begun, &self.desk);
         }
+        self.exchanges += 1;
         Served::Active(Active::Running(running))
     }
 
@@ -246,11 +269,35 @@ impl<A: Application> Http<A> {
             Ok(body) => body,
             Err(refusal) => return self.refuse_content(call, refusal, trace),
         };
-        let Ok(mut head) = call.cx.lease(arrived.bytes.len()) else { return Served::Refused };
+        let Ok(mut head) = call.cx.lease(arrived.bytes.len()) else { return Served::Wanted(most) };
         head.append(arrived.bytes);
         self.invite(call, arrived.head);
         let note = trace.into_note(self.desk.log());
         Served::Active(Active::Collected(Collected { head: head.share(), body, content: None, untaken: 0, whole: None, note }))
+    }
+
+    /// Begins to collect the content of the request at the front of the input, as its application has said.
+    pub(crate) fn collect_now(
+        &mut self,
+        call: &mut Call<'_, '_, A::Talk>,
+        session: &mut Session<A>,
+        input: &mut Input,
+        most: u64,
+    ) -> Look {
+        let mut scratch = Scratch::new();
+        let (served, bytes) = match self.begin_head().next(input.first(), &mut scratch) {
+            Ok(Step::Request { head, bytes }) => {
+                let facts = Arrived::facts(&head, session.is_last && input.first().len() == input.len());
+                let arrived = Arrived { head: &head, bytes: &input.first()[..bytes], content: None, facts };
+                (self.begin_to_collect(call, arrived, most, Trace::Asked(arrived.asked())), bytes)
+            }
+            // reason: it was parsed before, and has stayed where it was.
+            _ => panic!("a head that was one is none"),
+        };
+        let taken = if matches!(served, Served::Wanted(_)) { 0 } else { bytes };
+        input.skip(taken);
+        call.cx.count_requests((taken > 0).into());
+        self.follow(session, input.is_empty(), served)
     }
 
     /// Says 100 (Continue) to a client that waits for it (RFC 9110 section 10.1.1).
@@ -305,9 +352,11 @@ impl<A: Application> Http<A> {
         match Reply::new(call.output, &self.desk, facts, trace.again()).status::<Answered>(status) {
             Ok(answered) => {
                 self.log_answer(trace, &answered, facts);
-                self.after_answer(call, arrived)
+                let then = self.after_answer(call, arrived);
+                self.behind_answer(&answered, then)
             }
-            Err(_) => Served::Refused,
+            // More than a lane ever lends: it has no memory for any answer.
+            Err(_) => Served::Close,
         }
     }
 
@@ -317,43 +366,53 @@ impl<A: Application> Http<A> {
         if refusal.closes() {
             return self.refuse(call, refusal, trace);
         }
-        match self.answer_refusal(call, self.facts_unread(&arrived), (refusal, HttpCounter::HeadsRefused), trace) {
-            true => self.after_answer(call, arrived),
-            false => Served::Refused,
+        let facts = self.facts_unread(&arrived);
+        match self.answer_refusal(call, facts, (refusal, HttpCounter::HeadsRefused), trace) {
+            Some(answered) => {
+                let then = self.after_answer(call, arrived);
+                self.behind_answer(&answered, then)
+            }
+            None => Served::Close,
         }
     }
 
     /// Refuses a head behind which nothing can be read.
     fn refuse(&mut self, call: &mut Call<'_, '_, A::Talk>, refusal: Refusal, trace: Trace<'_>) -> Served<A> {
-        match self.answer_refusal(call, Facts::LAST, (refusal, HttpCounter::HeadsRefused), trace) {
-            true => Served::Close,
-            false => Served::Refused,
-        }
+        self.refuse_and_close(call, (refusal, HttpCounter::HeadsRefused), trace)
     }
 
     /// Refuses content; nothing can be read behind it.
     pub(crate) fn refuse_content(&mut self, call: &mut Call<'_, '_, A::Talk>, refusal: Refusal, trace: Trace<'_>) -> Served<A> {
-        match self.answer_refusal(call, Facts::LAST, (refusal, HttpCounter::ContentsRefused), trace) {
-            true => Served::Close,
-            false => Served::Refused,
+        self.refuse_and_close(call, (refusal, HttpCounter::ContentsRefused), trace)
+    }
+
+    fn refuse_and_close(
+        &mut self,
+        call: &mut Call<'_, '_, A::Talk>,
+        refused: (Refusal, HttpCounter),
+        trace: Trace<'_>,
+    ) -> Served<A> {
+        match self.answer_refusal(call, Facts::LAST, refused, trace) {
+            Some(answered) => self.behind_answer(&answered, Served::Close),
+            None => Served::Close,
         }
     }
 
-    /// Tells the client what is wrong; false if there is no room.
+    /// Tells the client what is wrong; none if a lane never has memory for it.
     fn answer_refusal(
         &mut self,
         call: &mut Call<'_, '_, A::Talk>,
         facts: Facts,
         (refusal, counter): (Refusal, HttpCounter),
         mut trace: Trace<'_>,
-    ) -> bool {
+    ) -> Option<Answered> {
         let status = refusal.status();
         let answer = Reply::new(call.output, &self.desk, facts, trace.again()).answer(status).media("text/plain; charset=utf-8");
         let text = format!("{} {}\n{refusal}\n", status.code(), status.phrase());
-        let Ok(answered) = answer.bytes::<Answered>(text.as_bytes()) else { return false };
+        let answered = answer.bytes::<Answered>(text.as_bytes()).ok()?;
         self.log_answer(trace, &answered, facts);
         call.cx.count(counter, 1);
-        true
+        Some(answered)
     }
 
     /// Serves a request whose content is all there.

@@ -10,7 +10,7 @@ use corelane::{Cx, Talk};
 use corelane_wire::http1::Status;
 
 /// What is answered where no memory is lent for the answer that was meant.
-const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+pub(crate) const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
 /// The same, and what is answered to a request that was held for longer than it might.
 pub(crate) const UNAVAILABLE_AND_CLOSED: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";

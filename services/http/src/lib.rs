@@ -51,6 +51,7 @@ mod settings;
 mod timed;
 mod typed;
 mod unfit;
+mod unsent;
 
 pub use answer::{Answer, HEAD_BYTES_MAX};
 pub use application::{Application, Exchange, First, Flow, Goes, Handled, Produced};

@@ -24,9 +24,13 @@ impl<A: Application> Http<A> {
                 let asked = Asked { bytes: input.first(), head: None };
                 self.answer_overdue(call, HEAD, Trace::Asked(asked))
             }
+            Some(Active::Wanted(_)) => {
+                let asked = Asked { bytes: input.first(), head: None };
+                self.answer_overdue(call, CONTENT, Trace::Asked(asked))
+            }
             Some(Active::Collected(mut collected)) => self.answer_overdue(call, CONTENT, Trace::Noted(&mut collected.note)),
             Some(Active::Running(mut running)) if running.stage == Stage::Content && running.sent.status == 0 => {
-                running.exchange.gone(&mut self.application, call.cx);
+                self.tell_gone(call.cx, &mut running);
                 self.answer_overdue(call, CONTENT, Trace::Noted(&mut running.note))
             }
             // Nothing is asked, or it is answered already; the end of the connection is told as any other.
@@ -44,9 +48,14 @@ impl<A: Application> Http<A> {
         let reply = Reply::new(call.output, &self.desk, Facts::LAST, trace.again());
         let answer = reply.answer(Status::REQUEST_TIMEOUT).media("text/plain; charset=utf-8");
         match answer.bytes::<Answered>(words.as_bytes()) {
-            Ok(answered) => {
+            Ok(answered @ Answered(Done::Written(_))) => {
                 self.log_answer(trace, &answered, Facts::LAST);
                 Next::Close
+            }
+            Ok(_) => {
+                // There is no time left to keep it.
+                drop(self.desk.take_unsent());
+                self.answer_without_memory(call, trace)
             }
             Err(_) => self.answer_without_memory(call, trace),
         }

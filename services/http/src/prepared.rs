@@ -1,7 +1,7 @@
 //! Answers that are the same each time: put together once.
 
 use crate::answer::is_ours;
-use crate::deliver::{Answered, Done};
+use crate::deliver::{Answered, Behind, Deliver, Delivery, Now};
 use crate::log::Sent;
 use crate::reply::Reply;
 use corelane::service::Refused;
@@ -53,7 +53,7 @@ impl Reply<'_> {
     /// Answers with what was put together before.
     ///
     /// # Errors
-    /// What was refused; nothing was written then.
+    /// As for [`Answer::bytes`](crate::Answer::bytes).
     #[inline]
     pub fn prepared<H: From<Answered>>(self, prepared: &Prepared) -> Result<H, Refused> {
         let Self { output, desk, facts, .. } = self;
@@ -61,12 +61,12 @@ impl Reply<'_> {
         let mut memory = desk.take_memory();
         desk.begin_head(&mut memory, prepared.status, facts);
         memory.extend_from_slice(rest);
-        let written = output.write(&memory);
+        let sent = Sent { status: prepared.status.code(), bytes: (rest.len() - prepared.head) as u64 };
+        let Delivery { status, told } = Now { output, desk, facts }.deliver(&memory, Behind::Nothing, sent);
         desk.keep_memory(memory);
-        written.map(|()| {
-            desk.count_answer(prepared.status.code());
-            let sent = Sent { status: prepared.status.code(), bytes: (rest.len() - prepared.head) as u64 };
-            Answered(Done::Written(sent)).into()
-        })
+        if let Some(status) = status {
+            desk.count_answer(status);
+        }
+        told.map(|answered: Answered| answered.into())
     }
 }

@@ -28,13 +28,14 @@ impl<'o> Reply<'o> {
 
     /// An answer with this status, to be completed. One below 200 ends no request, and makes the answer a 500 (Internal Server Error).
     pub fn answer(self, status: Status) -> Answer<Now<'o>> {
-        Answer::new(Now(self.output), self.desk.clone(), self.facts, status)
+        let Self { output, desk, facts, .. } = self;
+        Answer::new(Now { output, desk, facts }, desk.clone(), facts, status)
     }
 
     /// Answers 200 (OK) with plain text.
     ///
     /// # Errors
-    /// What was refused; nothing was written then.
+    /// As for [`Answer::bytes`].
     pub fn text<H: From<Answered>>(self, text: &str) -> Result<H, Refused> {
         self.answer(Status::OK).media("text/plain; charset=utf-8").bytes(text.as_bytes())
     }
@@ -53,7 +54,8 @@ impl<'o> Reply<'o> {
     /// all), the client is told 503 (Service Unavailable), and the connection closes.
     ///
     /// # Errors
-    /// As for [`Output::hold`].
+    /// [`Refused::Memory`] if the memory to be kept is not lent now, [`Refused::TooLarge`] if it never is. Nothing is held then, and the request is not offered again: whoever passes the
+    /// error on has it answered with 503 (Service Unavailable), or 500. So hold before anything is done for the request. A ticket is left in each call of [`Application::request`](crate::Application::request).
     pub fn hold<H: From<Answered>>(self, reserve: usize, age: Option<Duration>) -> Result<(Held, H), Refused> {
         let hold = Hold::new(Order::Kept).reserve(reserve);
         let timed = age.map(|age| (age, self.desk.timed().token()));

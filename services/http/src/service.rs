@@ -28,6 +28,8 @@ pub struct Http<A: Application> {
     // Boxed: what is under way moves between sessions and this list as it is.
     #[allow(clippy::vec_box)]
     spare: Vec<Box<Active<A>>>,
+    /// Exchanges that have begun, and were neither answered whole nor told that they are gone.
+    pub(crate) exchanges: usize,
 }
 
 /// One call into the service, but for its input.
@@ -42,7 +44,7 @@ impl<A: Application> Http<A> {
 
     /// Serves `application` with the default settings.
     pub fn new(application: A) -> Self {
-        Self { application, settings: Settings::new(), desk: Rc::new(Desk::new(None)), spare: Vec::new() }
+        Self { application, settings: Settings::new(), desk: Rc::new(Desk::new(None)), spare: Vec::new(), exchanges: 0 }
     }
 
     /// Sets the bounds.
@@ -87,6 +89,9 @@ impl<A: Application> Http<A> {
     }
 
     fn look(&mut self, call: &mut Call<'_, '_, A::Talk>, session: &mut Session<A>, input: &mut Input) -> Look {
+        if session.running().is_some() {
+            return self.run(call, session, Some(input), false);
+        }
         let active = session.active.take().map(|active| self.unboxed(active));
         match active {
             None if input.is_empty() => Look::Over(Next::Continue),
@@ -97,7 +102,9 @@ impl<A: Application> Http<A> {
             Some(Active::Head(begun)) => self.look_at_heads(call, session, input, begun),
             Some(Active::Unwanted { body, left }) => self.pass_over(session, input, body, left),
             Some(Active::Collected(collected)) => self.collect(call, session, input, collected),
-            Some(Active::Running(running)) => self.run(call, session, Some(input), running, false),
+            Some(Active::Kept(kept)) => self.write_kept(call, session, input, kept),
+            Some(Active::Wanted(most)) => self.collect_now(call, session, input, most),
+            Some(Active::Running(_)) => unreachable!("an exchange goes on where it lies"),
         }
     }
 
@@ -105,6 +112,11 @@ impl<A: Application> Http<A> {
         use HttpCounter::{Answers1xx, Answers2xx, Answers3xx, Answers4xx, Answers5xx};
         let counters = [Answers1xx, Answers2xx, Answers3xx, Answers4xx, Answers5xx];
         for (counter, answers) in counters.into_iter().zip(self.desk.take_answers()) {
+            if answers > 0 {
+                cx.count(counter, answers);
+            }
+        }
+        for (counter, answers) in [HttpCounter::AnswersKept, HttpCounter::AnswersLost].into_iter().zip(self.desk.take_kept()) {
             if answers > 0 {
                 cx.count(counter, answers);
             }
@@ -145,12 +157,10 @@ impl<A: Application> StreamService for Http<A> {
 
     fn drained(&mut self, cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, output: &mut Output) -> Next {
         self.desk.begin_call(cx);
-        let Some(active) = session.active.take().map(|active| self.unboxed(active)) else { return Next::Continue };
-        let Active::Running(running) = active else {
-            session.active = Some(self.boxed(active));
+        if session.running().is_none() {
             return Next::Continue;
-        };
-        let look = self.run(&mut Call { cx, output }, session, None, running, true);
+        }
+        let look = self.run(&mut Call { cx, output }, session, None, true);
         self.count_answers(cx);
         match look {
             // What has arrived meanwhile is looked at next.
@@ -206,7 +216,7 @@ impl<A: Application> StreamService for Http<A> {
         if let Some(Active::Running(mut running)) = session.active.map(|active| self.unboxed(active)) {
             // Its connection has ended, and with it what it owed.
             drop(running.owed.take());
-            running.exchange.gone(&mut self.application, cx);
+            self.tell_gone(cx, &mut running);
         }
         self.count_answers(cx);
     }
@@ -248,5 +258,6 @@ impl<A: Application> StreamService for Http<A> {
 
     fn ending(&mut self, cx: &mut Cx<'_, A::Talk>) {
         self.application.ending(cx);
+        assert!(self.exchanges == 0, "{} exchanges have begun, and were not ended", self.exchanges);
     }
 }

@@ -1,8 +1,11 @@
 //! What is kept of a connection: nothing between its requests.
 
 use crate::application::{Application, Exchange};
+use crate::deliver::Begun;
+use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
 use crate::log::{Note, Sent};
+use crate::unsent::{Kept, Unsent};
 use corelane::service::{Lease, Shared, Ticket};
 use corelane_wire::http1::{Body, Requests};
 
@@ -18,6 +21,10 @@ pub struct Session<A: Application> {
 pub(crate) enum Active<A: Application> {
     /// A head has begun.
     Head(Requests),
+    /// A request that was answered, before there was memory for the answer.
+    Kept(Box<Kept<A>>),
+    /// A request whose content is to be collected, of so many bytes at the most, once there is memory for its head.
+    Wanted(u64),
     /// Content that nobody wants, of so many bytes at the most.
     Unwanted { body: Body, left: u64 },
     /// Content that its request is to be served with.
@@ -50,6 +57,8 @@ pub(crate) struct Running<A: Application> {
     /// Whether the client sends that without waiting to be told.
     pub is_invited: bool,
     pub stage: Stage,
+    /// The head of its answer, until there is memory for it.
+    pub unsent: Option<Unsent>,
     /// Held while the application owes something: a drain waits for it, for as long as `answer_limit` says.
     pub owed: Option<Ticket>,
     /// What was answered so far; the status is none yet before it has begun.
@@ -65,6 +74,14 @@ impl<A: Application> Running<A> {
         if let Some(note) = &mut self.note {
             note.note_sent(sent);
         }
+    }
+
+    /// Its answer has begun.
+    pub fn begin_answer(&mut self, begun: Begun, desk: &Desk) {
+        let Begun { framing, status, is_kept } = begun;
+        self.note_sent(Sent { status, bytes: 0 });
+        self.unsent = is_kept.then(|| desk.take_unsent());
+        self.stage = Stage::Room(framing);
     }
 }
 
@@ -90,6 +107,15 @@ pub(crate) enum Stage {
 impl<A: Application> Session<A> {
     pub(crate) fn new() -> Self {
         Self { active: None, is_last: false }
+    }
+
+    /// The exchange that goes on, if one does.
+    #[inline]
+    pub(crate) fn running(&mut self) -> Option<&mut Running<A>> {
+        match self.active.as_deref_mut()? {
+            Active::Running(running) => Some(running),
+            _ => None,
+        }
     }
 }
 

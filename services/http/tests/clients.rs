@@ -16,6 +16,7 @@ use corelane_http::{ENTRY, Fixed, Http};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 fn served<S: StreamService>(build: impl Fn(usize) -> S + Send + Sync + 'static) -> Running {
     Lanes::per_core().lanes(2).serve("tcp://127.0.0.1:0", build).unwrap().start().unwrap()
@@ -82,6 +83,44 @@ fn curl_sends_files_that_arrive_whole() {
             said(Command::new("curl").args(["-sS", "-T"]).arg(&source).arg(format!("http://{}/..%2fx", running.address())));
         assert_eq!(refused, "400 Bad Request\n");
     }
+}
+
+/// An upload that is refused, or breaks off, leaves the file that was there, and nothing beside it.
+#[test]
+fn an_upload_that_comes_to_nothing_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (kept, target) = (directory.path().join("kept"), directory.path().to_owned());
+    std::fs::write(&kept, "as it was").unwrap();
+    let running = served(move |_| Http::new(upload::Uploads::new(&target)));
+    let begin = |framing: &str, content: &[u8]| {
+        let mut stream = TcpStream::connect(running.address()).unwrap();
+        write!(stream, "PUT /kept HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n").unwrap();
+        stream.write_all(content).unwrap();
+        stream
+    };
+    let answer = |mut stream: TcpStream| {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer[9..12].to_owned()
+    };
+    assert_eq!(answer(begin("Content-Length: 2000000000", b"")), "413");
+    assert_eq!(answer(begin("Transfer-Encoding: chunked", b"5\r\nhello\r\n7fffffff\r\n")), "413");
+    let names = || std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
+    let until = |is_so: &dyn Fn() -> bool| {
+        (0..10_000).any(|_| {
+            is_so() || {
+                std::thread::sleep(Duration::from_millis(1));
+                false
+            }
+        })
+    };
+    let breaks_off = begin("Content-Length: 10", b"half");
+    assert!(until(&|| names().len() == 2), "it is written beside the file: {:?}", names());
+    drop(breaks_off);
+    assert!(until(&|| names() == ["kept"]), "nothing is left of it: {:?}", names());
+    assert_eq!(std::fs::read(&kept).unwrap(), b"as it was");
+    assert_eq!(answer(begin("Connection: close\r\nContent-Length: 5", b"whole")), "201");
+    assert_eq!((std::fs::read(&kept).unwrap(), names().len()), (b"whole".to_vec(), 1));
 }
 
 #[test]

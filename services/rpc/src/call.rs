@@ -130,23 +130,25 @@ impl<'c> Call<'c> {
     /// before the data, its length included; padding is added. Over datagrams the data is copied, and data in a file is
     /// refused with `SYSTEM_ERR`.
     pub fn answer_with_data(self, cx: &mut Cx<'_, impl Talk>, head: &impl Encode, data: impl Into<Segment>) -> Answered {
-        let Self { message, desk, mut to, .. } = self;
-        desk.answer_with_data(cx, &mut to, message.xid, head, data.into());
+        let Self { message, desk, mut to, memo, .. } = self;
+        desk.answer_with_data(cx, &mut to, message.xid, (head, data.into()), memo);
         Answered(())
     }
 
     /// Takes the right, and the duty, to answer later: with [`Held::answer`], from wherever the lane calls the program.
     ///
     /// # Errors
-    /// [`Unanswered::Later`] at the bound of calls in flight of the connection, and when the lane's memory is used up: so hold a call before
-    /// anything is done for it. `SYSTEM_ERR` is owed at the bound of the lane, [`HELD_MAX`](crate::HELD_MAX).
+    /// `SYSTEM_ERR` is owed at the bound of the lane, [`HELD_MAX`](crate::HELD_MAX), and where the lane lends no memory for the refusal that a held call keeps: so hold a call before anything
+    /// is done for it. At the bound of calls in flight of the connection (`requests_in_flight_max`) no program is called.
     pub fn hold(self, cx: &mut Cx<'_, impl Talk>) -> Result<(Held, Answered), Unanswered> {
         let Some(seat) = self.room.take() else {
             cx.count(RpcCounter::RequestsHeldMaxHits, 1);
             return Err(self.message.system_error().into());
         };
-        let held = Held::new(cx, self.message.xid, self.to, self.memo, seat)?;
-        Ok((held, Answered(())))
+        match Held::new(cx, self.message.xid, self.to, self.memo, seat) {
+            Ok(held) => Ok((held, Answered(()))),
+            Err(_) => Err(self.message.system_error().into()),
+        }
     }
 
     /// `PROC_UNAVAIL` is owed: the program has no such procedure.

@@ -29,6 +29,15 @@ pub(crate) enum To<'c> {
 }
 
 impl To<'_> {
+    /// Whether a call can be held, as far as their number goes: so that nobody is called who would have to be called again.
+    #[inline]
+    pub(crate) fn may_hold(&mut self) -> bool {
+        match self {
+            Self::Stream(output) => output.ask_ticket(),
+            Self::Datagram { .. } => true,
+        }
+    }
+
     pub(crate) fn reborrow(&mut self) -> To<'_> {
         match self {
             Self::Stream(output) => To::Stream(output),
@@ -135,7 +144,7 @@ impl Desk {
         let _ = self.write(cx, to, 0, |writer| writer.put(reply));
     }
 
-    /// Writes a success with `results`, and remembers it; `SYSTEM_ERR` if it cannot be written.
+    /// Writes a success with `results`, and remembers it; `SYSTEM_ERR` if it cannot be written, which is remembered as well: the call was carried out.
     pub(crate) fn answer(
         &mut self,
         cx: &mut Cx<'_, impl Talk>,
@@ -145,24 +154,26 @@ impl Desk {
         memo: Option<Memo>,
     ) {
         match self.write(cx, to, 0, |writer| success(writer, xid, results)) {
-            Ok(range) => {
-                if let Some(memo) = memo {
-                    // reason: it was written there just now.
-                    memo.keep(cx, &self.lease.as_ref().expect("what is written lies in the lease")[range]);
-                }
-            }
-            Err(_) => self.fail(cx, to, xid),
+            Ok(range) => self.remember(cx, range, memo),
+            Err(_) => self.fail(cx, to, xid, memo),
         }
     }
 
-    /// Writes a success whose results end in `data`.
+    fn remember(&self, cx: &mut Cx<'_, impl Talk>, range: Range<usize>, memo: Option<Memo>) {
+        if let Some(memo) = memo {
+            // reason: it was written there just now.
+            memo.keep(cx, &self.lease.as_ref().expect("what is written lies in the lease")[range]);
+        }
+    }
+
+    /// Writes a success whose results end in `data`, which is too long to be remembered; `SYSTEM_ERR` as for [`Desk::answer`].
     pub(crate) fn answer_with_data(
         &mut self,
         cx: &mut Cx<'_, impl Talk>,
         to: &mut To<'_>,
         xid: u32,
-        head: &impl Encode,
-        data: Segment,
+        (head, data): (&impl Encode, Segment),
+        memo: Option<Memo>,
     ) {
         let (length, following) = (data.len(), data.len() + padding(data.len()));
         let written = match (to.is_stream(), data.bytes()) {
@@ -174,7 +185,7 @@ impl Desk {
             (false, None) => Err(Error::Service),
         };
         match (written, to) {
-            (Err(_), to) => self.fail(cx, to, xid),
+            (Err(_), to) => self.fail(cx, to, xid, memo),
             (Ok(_), to) => self.follow(to, data, length),
         }
     }
@@ -190,9 +201,12 @@ impl Desk {
         }
     }
 
-    fn fail(&mut self, cx: &mut Cx<'_, impl Talk>, to: &mut To<'_>, xid: u32) {
+    fn fail(&mut self, cx: &mut Cx<'_, impl Talk>, to: &mut To<'_>, xid: u32, memo: Option<Memo>) {
         cx.count(RpcCounter::RequestsRefused, 1);
-        self.reply(cx, to, &system_error(xid));
+        let reply = system_error(xid);
+        if let Ok(range) = self.write(cx, to, 0, |writer| reply.encode(writer)) {
+            self.remember(cx, range, memo);
+        }
     }
 
     /// Writes a message into the lease, or into a larger one; returns where it lies in there, without its mark.

@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 pub(crate) enum Served {
     /// It is answered, held, or dropped.
     Done,
-    /// Nothing was done: there is no room. It is to be offered again.
+    /// Nothing was done, and no program called: there is no room. It is to be offered again.
     Wait,
     /// What follows it cannot be trusted.
     Close,
@@ -58,7 +58,7 @@ impl<T: Talk, P: Programs<T>> Dispatcher<P, T> {
         peer: &Address,
         mut to: To<'_>,
     ) -> Served {
-        if !self.desk.prepare(cx, &mut to) {
+        if !self.desk.prepare(cx, &mut to) || !to.may_hold() {
             return Served::Wait;
         }
         let served = match rpc::Call::parse(message) {
@@ -68,7 +68,6 @@ impl<T: Talk, P: Programs<T>> Dispatcher<P, T> {
         };
         match served {
             Ok(()) => Served::Done,
-            Err(Unanswered::Later) => Served::Wait,
             Err(Unanswered::Refused(refusal)) => self.refuse(cx, &mut to, &refusal, message.len()),
         }
     }

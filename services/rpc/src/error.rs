@@ -9,9 +9,6 @@ use std::fmt;
 pub enum Unanswered {
     /// It is refused: the caller is at fault, or the program could not carry it out. What is owed is sent.
     Refused(Refusal),
-    /// The connection is at its bound of calls in flight (`requests_in_flight_max`), or the lane's memory is used up. Nothing
-    /// was done; over a connection the same call is offered again when that has changed, over datagrams it is dropped.
-    Later,
 }
 
 impl From<Refusal> for Unanswered {
@@ -24,7 +21,6 @@ impl fmt::Display for Unanswered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(refusal) => write!(f, "the call is refused: {}", refusal.error),
-            Self::Later => f.write_str("there is no room to answer later: raise requests_in_flight_max, or the lane's memory"),
         }
     }
 }

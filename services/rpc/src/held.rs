@@ -3,9 +3,8 @@
 use crate::counters::RpcCounter;
 use crate::desk::{RESERVE_BYTES, To, compose, success, system_error, write_into};
 use crate::duplicates::Memo;
-use crate::error::Unanswered;
 use corelane::Cx;
-use corelane::service::{Arrival, Chain, DATAGRAM_BYTES_MAX, Lease, Order, Segment, SocketId, Talk, Ticket};
+use corelane::service::{Arrival, Chain, DATAGRAM_BYTES_MAX, Lease, Order, Refused, Segment, SocketId, Talk, Ticket};
 use corelane_wire::Error;
 use corelane_wire::xdr::{Encode, Writer, padding};
 use std::cell::Cell;
@@ -70,17 +69,11 @@ pub struct Held {
 }
 
 impl Held {
-    pub(crate) fn new(
-        cx: &mut Cx<'_, impl Talk>,
-        xid: u32,
-        to: To<'_>,
-        memo: Option<Memo>,
-        seat: Seat,
-    ) -> Result<Self, Unanswered> {
-        let lease = cx.lease(RESERVE_BYTES).map_err(|_| Unanswered::Later)?;
+    pub(crate) fn new(cx: &mut Cx<'_, impl Talk>, xid: u32, to: To<'_>, memo: Option<Memo>, seat: Seat) -> Result<Self, Refused> {
+        let lease = cx.lease(RESERVE_BYTES)?;
         assert!(lease.room() >= RESERVE_BYTES, "a refusal fits whatever happens meanwhile");
         let asker = match to {
-            To::Stream(output) => Asker::Connection(output.hold(Order::Any).map_err(|_| Unanswered::Later)?),
+            To::Stream(output) => Asker::Connection(output.hold(Order::Any)?),
             To::Datagram { batch, arrival, socket, .. } => Asker::Datagram { socket, arrival: batch.arrivals()[arrival].clone() },
         };
         Ok(Self { xid, asker, memo, lease, _seat: seat })

@@ -21,11 +21,12 @@ pub trait Program<T: Talk = Silent>: 'static {
     /// The lane turns for the first time.
     fn started(&mut self, _cx: &mut Cx<'_, T>) {}
 
-    /// Carries a call out, or begins to ([`Call::hold`]). It is for this program and one of its versions, its credential was
+    /// Carries a call out, or begins to ([`Call::hold`]). It is called once for each call that arrives, and only when that can be answered and held: the output has room (`output_high`), the lane has memory for
+    /// a short reply, and the connection a ticket (`requests_in_flight_max`). It is for this program and one of its versions, its credential was
     /// read, and it is not for procedure 0, which needs no program.
     ///
     /// # Errors
-    /// A refusal to be sent; or [`Unanswered::Later`], if nothing was done yet.
+    /// A refusal to be sent.
     fn call(&mut self, cx: &mut Cx<'_, T>, call: Call<'_>) -> Result<Answered, Unanswered>;
 
     /// Whether this procedure must not be carried out twice: then its short replies are kept, and a call that is repeated gets

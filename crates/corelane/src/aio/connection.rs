@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 /// A connection: accepted ([`Lane::accept`](super::Lane::accept)) or opened ([`Lane::connect`](super::Lane::connect)). Dropped, it is closed behind all that was written
-/// ([`Ending::Completed`](crate::service::Ending::Completed)).
+/// ([`Ending::Completed`](crate::service::Ending::Completed)), which the peer sees as a stream that is whole; so a task whose own source broke off [breaks it off](Connection::abort) too.
 ///
 /// One task may read while another writes, as both have it in an [`Rc`]: each direction waits for itself, so what the peer says is read on while it takes nothing of what is
 /// written ([`Connection::hold_input`]). Of two that read, or write, at the same time the later one is woken.
@@ -154,6 +154,12 @@ impl Connection {
     /// finishes too or the connection is dropped. A write from now on is [`Error::Finished`].
     pub fn finish(&self) {
         self.link.finish();
+    }
+
+    /// Breaks the connection off: what was written and has not left is dropped, and the peer sees a reset where it would else take what has come for all
+    /// ([`Ending::Aborted`](crate::service::Ending::Aborted)). For a task that passes on what another connection says, and that has failed; all that waits for this connection then ends with [`Error::Ended`].
+    pub fn abort(&self) {
+        self.link.meet(Fate::Aborts);
     }
 
     /// Has a drain leave the end of this connection to its task, or not: what the peer says is taken as before, until the task drops it or `drain_limit` is

@@ -61,6 +61,8 @@ pub(super) enum Fate {
     Lives,
     /// Nobody has it any more: it is closed.
     Closes,
+    /// Its task breaks it off.
+    Aborts,
     /// Its task did not finish: it is broken off.
     Breaks,
     /// Its service was told.
@@ -602,6 +604,7 @@ impl Link {
         match own.fate {
             Fate::Lives | Fate::Told => return,
             Fate::Closes => cx.close(id),
+            Fate::Aborts => cx.abort(id),
             Fate::Breaks => {
                 cx.count(ServiceCounter::Panics, 1);
                 cx.abort(id);

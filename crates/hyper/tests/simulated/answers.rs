@@ -114,6 +114,34 @@ fn an_answer_that_is_being_made_is_made_to_its_end_though_the_lane_drains() {
     rig.close(&mut Nobody);
 }
 
+/// Says one piece, and fails.
+struct Failing(bool);
+
+impl hyper::body::Body for Failing {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match std::mem::replace(&mut self.0, true) {
+            false => Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"half"))))),
+            true => Poll::Ready(Some(Err(std::io::Error::other("it fails")))),
+        }
+    }
+}
+
+#[test]
+fn half_an_answer_has_no_clean_end() {
+    for version in ["1.0", "1.1"] {
+        let failing = |_request: Request<Incoming>| async { Ok::<_, Infallible>(Response::new(Failing(false))) };
+        let (_world, mut rig) = rig(move || corelane_hyper::serve(move |_here, _peer| service_fn(failing)));
+        let peer = rig.connect(0);
+        rig.wait(MS);
+        rig.ask(&peer, &format!("GET / HTTP/{version}\r\nhost: x\r\n\r\n"));
+        assert!(matches!(peer.status(), Status::Failed(_)), "HTTP/{version}: {:?}", peer.status());
+        rig.close(&mut Nobody);
+    }
+}
+
 #[test]
 fn an_answer_without_content_ends_with_its_head() {
     let (_world, mut rig) = rig(served);

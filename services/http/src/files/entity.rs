@@ -1,6 +1,6 @@
 //! What is sent of a file: its content, and the field lines about it, put together once.
 
-use super::media::{is_compressible, media};
+use super::media::{is_compressible, media, own_coding};
 use super::open_files::OpenFile;
 use corelane::service::{FileFacts, Shared};
 use corelane_wire::http1::{Coding, Date, Tag, Validators};
@@ -48,7 +48,9 @@ impl Entity {
     /// Of a file with this name, whose bytes are in this coding. `now`: since 1970.
     pub fn new(name: &str, coding: Coding, facts: FileFacts, content: Content, now: Duration) -> Self {
         let media = media(name);
-        let has_codings = is_compressible(&media);
+        let own = own_coding(name);
+        let coding = if coding == Coding::Identity { own.unwrap_or(coding) } else { coding };
+        let has_codings = own.is_none() && is_compressible(&media);
         let (tag, is_weak) = tag(coding, &facts, &content, now);
         // One that lies ahead would keep clients from asking again (RFC 9110 section 8.8.2.1).
         let seconds = facts.modified.min(now).as_secs();
@@ -220,7 +222,17 @@ mod tests {
         assert_eq!(text(entity.lines_of_304()), validators);
         let without_type = format!("{validators}Accept-Ranges: bytes\r\nContent-Encoding: br\r\n");
         assert_eq!(text(entity.lines_without_type()), without_type);
-        assert_eq!(text(entity.lines()), format!("{without_type}Content-Type: text/css; charset=utf-8\r\n"));
+        assert_eq!(text(entity.lines()), format!("{without_type}Content-Type: text/css\r\n"));
+    }
+
+    /// An image that is compressed under its own name is told as such, and nothing lies beside it that could be chosen.
+    #[test]
+    fn a_compressed_image_says_its_coding() {
+        let facts = FileFacts::of_file(26, Duration::ZERO);
+        let lines = |name| Entity::new(name, Coding::Identity, facts, Content::Empty, Duration::from_secs(1)).lines;
+        let [compressed, plain] = ["x.SVGZ", "x.svg"].map(|name| String::from_utf8(lines(name)).unwrap());
+        assert!(compressed.contains("Content-Encoding: gzip\r\nContent-Type: image/svg+xml\r\n") && !compressed.contains("Vary"));
+        assert!(plain.contains("Vary: Accept-Encoding\r\n") && !plain.contains("Content-Encoding"));
     }
 
     #[test]

@@ -31,10 +31,19 @@ impl Decoded {
         match name {
             _ if name.len() > PATH_BYTES_MAX => Err(Status::URI_TOO_LONG),
             // What begins with a dot is nobody's but the owner's, as for ls(1).
-            _ if name.split(|byte| *byte == b'/').any(|part| part.first() == Some(&b'.')) => Err(Status::NOT_FOUND),
+            _ if is_hidden(name) => Err(Status::NOT_FOUND),
             name => Ok(name),
         }
     }
+}
+
+/// The one directory whose name begins with a dot and that is everybody's, right beneath the root (RFC 8615 section 3).
+const WELL_KNOWN: &[u8] = b".well-known";
+
+fn is_hidden(name: &[u8]) -> bool {
+    let mut parts = name.split(|byte| *byte == b'/');
+    let is_first_hidden = parts.next().is_some_and(|first| first.starts_with(b".") && first != WELL_KNOWN);
+    is_first_hidden || parts.any(|part| part.starts_with(b"."))
 }
 
 #[cfg(test)]
@@ -55,6 +64,11 @@ mod tests {
             ("/.b/a", Err(Status::NOT_FOUND)),
             ("/%2eb", Err(Status::NOT_FOUND)),
             ("/a/..b", Err(Status::NOT_FOUND)),
+            ("/.well-known/acme-challenge/a", Ok(".well-known/acme-challenge/a")),
+            ("/.well-known", Ok(".well-known")),
+            ("/.well-known/.a", Err(Status::NOT_FOUND)),
+            ("/.well-knowns/a", Err(Status::NOT_FOUND)),
+            ("/a/.well-known/b", Err(Status::NOT_FOUND)),
             ("/..", Err(Status::BAD_REQUEST)),
             ("/a%00", Err(Status::BAD_REQUEST)),
             ("/a%2fb", Err(Status::BAD_REQUEST)),

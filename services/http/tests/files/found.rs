@@ -187,7 +187,7 @@ fn compressed_files_are_sent_to_who_takes_them() {
         ] {
             let answer = server.ask("GET", "/style.css", codings);
             assert_eq!((answer.content.as_str(), answer.field("content-encoding")), (content, coding), "{codings}");
-            assert_eq!((answer.field("vary"), answer.field("content-type")), ("Accept-Encoding", "text/css; charset=utf-8"));
+            assert_eq!((answer.field("vary"), answer.field("content-type")), ("Accept-Encoding", "text/css"));
         }
         let answer = server.ask("GET", "/only.png", "Accept-Encoding: gzip");
         assert_eq!((answer.content.as_str(), answer.field("vary"), answer.field("content-encoding")), ("png", "", ""));

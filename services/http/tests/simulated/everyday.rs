@@ -104,6 +104,10 @@ fn judge(questions: &[Question], talker: &Talker, is_whole: bool) {
     let methods: Vec<_> = questions.iter().map(|question| question.method).collect();
     let (heard, rest, interim) = answers(&talker.got, &methods, is_whole);
     for (question, heard) in questions.iter().zip(&heard) {
+        // Nothing was kept for it, and there was no memory when it was to be answered.
+        if heard.status == 503 && text(&question.request).contains(" /later/") {
+            continue;
+        }
         assert_eq!(question.status, heard.status, "{} {}", text(&question.request), text(&heard.content));
         assert!(question.content == heard.content, "{}: {}", text(&question.request), text(&heard.content));
     }
@@ -146,7 +150,7 @@ fn run(seed: u64, faults: Faults) -> Report {
     if faults == Faults::none() && !drains_early {
         let requests = questions.iter().map(Vec::len).sum::<usize>() as u64;
         assert_eq!((rig.count(C::Requests), rig.count(C::AnswersLate)), (requests, 0));
-        assert_eq!(rig.named("answers_2xx") + rig.named("answers_4xx"), requests);
+        assert_eq!(rig.named("answers_2xx") + rig.named("answers_4xx"), requests, "no answer is 503 where nothing is short");
         assert_eq!(rig.lane_count(LaneCounter::MemoryLimitHits), 0);
     }
     world.report()
@@ -175,7 +179,7 @@ fn every_fault_of_connections_happens_and_the_same_seed_gives_the_same_run() {
     });
     (0..120).for_each(|seed| all.add(&run(seed, Faults::all(seed)).faults));
     let is_elsewhere = |name: &str| name.contains("datagram") || name.contains("file");
-    let never = FaultKind::ALL.into_iter().filter(|&kind| all.of(kind) == 0).map(FaultKind::name);
+    let never = FaultKind::DRAWN.iter().copied().filter(|&kind| all.of(kind) == 0).map(FaultKind::name);
     let never: Vec<_> = never.filter(|name| !is_elsewhere(name)).collect();
     assert!(never.is_empty(), "{never:?} never happened");
 }

@@ -10,6 +10,7 @@ mod everyday;
 mod hostile;
 mod hosts;
 mod log;
+mod once;
 mod rules;
 mod shop;
 mod standard;

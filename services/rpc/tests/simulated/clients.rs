@@ -3,7 +3,9 @@
 
 use crate::calls::{call, echo, messages, null, opaque, record, reply, split, success, xid};
 use crate::for_seeds;
-use crate::programs::{BY_ANOTHER_LANE, BY_HELPER, FAILS, SLOW, Slow, WITH_DATA};
+use crate::programs::{
+    ADD, ADD_AT_LENGTH, ADD_LATER, Added, BY_ANOTHER_LANE, BY_HELPER, FAILS, HOLD_AFTER, ONCE, Once, SLOW, Slow, WITH_DATA,
+};
 use crate::rig::Talker;
 use crate::rig::{Family, MS, Rig, RigPlan, patient};
 use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
@@ -134,7 +136,41 @@ fn every_fault_of_connections_happens_and_the_same_seed_gives_the_same_run() {
     });
     (0..200).for_each(|seed| all.add(&run(seed, Faults::all(seed)).faults));
     let is_elsewhere = |name: &str| name.contains("datagram") || name.contains("file");
-    let never = FaultKind::ALL.into_iter().filter(|&kind| all.of(kind) == 0).map(FaultKind::name);
+    let never = FaultKind::DRAWN.iter().copied().filter(|&kind| all.of(kind) == 0).map(FaultKind::name);
     let never: Vec<_> = never.filter(|name| !is_elsewhere(name)).collect();
     assert!(never.is_empty(), "{never:?} never happened");
+}
+
+/// A program is called once for each call, whatever the lane refuses it: what it has carried out is answered, if need be with a failure of the service.
+#[test]
+fn every_call_is_carried_out_once_whatever_is_refused() {
+    let (mut faults, mut failures) = (FaultCounts::default(), 0);
+    for_seeds(100, |seed| {
+        let world = World::new(seed, Faults::all(seed).with(FaultKind::RefusedMemory, [20, 100, 300][(seed % 3) as usize]));
+        let (mut random, added) = (Random::new(seed), Added::default());
+        let limits = patient().requests_in_flight_max(random.one_to(4) as u32).output_high(random.one_to(20_000));
+        let mut rig = Rig::serving(&world, &RigPlan::lanes(2).memory(4 << 20), limits, |_| Rpc::new((Once::new(&added),)));
+        let mut talkers = Vec::new();
+        for client in 0..4 {
+            let calls = (0..random.one_to(40) as u32).flat_map(|number| {
+                let procedure = [ADD, ADD_LATER, ADD_AT_LENGTH, HOLD_AFTER][random.below(4) as usize];
+                record(&call(number, [ONCE.number, 1, procedure], &(client * 1_000 + number).to_be_bytes()))
+            });
+            talkers.push(Talker::new(rig.connect(client as usize), seed, calls.collect()));
+        }
+        assert!(rig.play(&mut talkers), "clients wait for ever");
+        rig.close(&mut talkers);
+        let twice: Vec<_> = added.borrow().iter().filter(|(_, times)| **times > 1).map(|(number, _)| *number).collect();
+        assert!(twice.is_empty(), "carried out more than once: {twice:?}");
+        for talker in talkers.iter().filter(|talker| talker.is_complete()) {
+            let (mut replies, rest) = messages(&talker.got);
+            replies.sort_unstable_by_key(|reply| xid(reply));
+            assert!(replies.iter().enumerate().all(|(number, reply)| xid(reply) as usize == number) && rest.is_empty());
+        }
+        failures += rig.named("requests_refused");
+        faults.add(&world.report().faults);
+    });
+    let refused = faults.of(FaultKind::RefusedMemory);
+    println!("memory was refused {refused} times, {failures} calls have failed for it");
+    assert!(refused > 100 && failures > 0);
 }

@@ -135,6 +135,8 @@ pub const ADD: u32 = 1;
 pub const ADD_LATER: u32 = 2;
 /// The same, with an answer that is too long to be kept.
 pub const ADD_AT_LENGTH: u32 = 3;
+/// The same as the one that is answered later, but adds before it is held.
+pub const HOLD_AFTER: u32 = 4;
 
 /// How often each number was added.
 pub type Added = Rc<RefCell<BTreeMap<u32, u32>>>;
@@ -168,6 +170,13 @@ impl<T: Talk> Program<T> for Once {
             ADD_LATER => {
                 let (held, answered) = call.hold(cx)?;
                 add();
+                self.held.insert(number, held);
+                cx.offload(|| (), <Self as Program<T>>::token(number));
+                Ok(answered)
+            }
+            HOLD_AFTER => {
+                add();
+                let (held, answered) = call.hold(cx)?;
                 self.held.insert(number, held);
                 cx.offload(|| (), <Self as Program<T>>::token(number));
                 Ok(answered)
