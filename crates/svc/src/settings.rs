@@ -101,6 +101,7 @@ settings! {
     output_high output_high as usize, Unit::Of("bytes"), from 1;
     output_max output_max as usize, Unit::Of("bytes"), from 1;
     receive_rate_min receive_rate_min as u64, Unit::Of("bytes per second"), from 0;
+    send_rate_min send_rate_min as u64, Unit::Of("bytes per second"), from 0;
     idle_limit idle_limit as Duration, MILLISECONDS, from 0;
     read_limit read_limit as Duration, MILLISECONDS, from 0;
     send_limit send_limit as Duration, MILLISECONDS, from 0;

@@ -1,7 +1,7 @@
 //! Content: passed over, collected, or told apart for who takes it in pieces.
 
 use crate::application::Application;
-use crate::heads::{Served, last};
+use crate::heads::Served;
 use crate::log::{Note, Trace};
 use crate::service::{Call, Http};
 use crate::session::{Active, Collected, Look, Session};
@@ -102,7 +102,7 @@ impl<A: Application> Http<A> {
                 Ok(ContentPart::More) => Next::More,
                 Err(refusal) => {
                     let refuse = |http: &mut Self, note: &mut _| http.refuse_content(call, refusal, Trace::Noted(note));
-                    return self.settle(session, refuse, collected, false);
+                    return self.settle(session, refuse, collected);
                 }
             };
             session.active = Some(self.boxed(Active::Collected(collected)));
@@ -112,7 +112,7 @@ impl<A: Application> Http<A> {
         // reason: the loop above ends with it.
         let whole = whole.expect("all of it is there");
         let is_last = session.is_last && input.is_empty();
-        self.settle(session, |http, note| http.serve_collected(call, is_last, &head, &whole, note), collected, input.is_empty())
+        self.settle(session, |http, note| http.serve_collected(call, is_last, &head, &whole, note), collected)
     }
 
     /// Does what serving comes to, and keeps what was collected if it was refused.
@@ -121,11 +121,9 @@ impl<A: Application> Http<A> {
         session: &mut Session<A>,
         serve: impl FnOnce(&mut Self, &mut Option<Note>) -> Served<A>,
         mut collected: Collected,
-        is_all_served: bool,
     ) -> Look {
         match serve(self, &mut collected.note) {
             Served::Next => Look::Again,
-            Served::Last => Look::Over(last(is_all_served)),
             Served::Close => Look::Over(Next::Close),
             Served::Active(active) => {
                 session.active = Some(self.boxed(active));

@@ -5,7 +5,7 @@ use crate::content::{ContentPart, next_part};
 use crate::counters::HttpCounter;
 use crate::deliver::{Answered, Begun, Done};
 use crate::facts::Framing;
-use crate::heads::{Served, last};
+use crate::heads::Served;
 use crate::log::{Ended, Sent, Trace};
 use crate::service::{Call, Http};
 use crate::session::{Active, Look, Running, Session, Stage};
@@ -77,10 +77,7 @@ impl<A: Application> Http<A> {
                     session.active = Some(self.boxed(Active::Running(running)));
                     return Look::Over(next);
                 }
-                After::Over => {
-                    let is_all_served = input.is_some_and(|input| input.is_empty());
-                    return self.end_exchange(call, session, running, is_all_served);
-                }
+                After::Over => return self.end_exchange(call, session, running),
                 After::Broken => {
                     call.cx.count(HttpCounter::AnswersCutShort, 1);
                     return Look::Over(Next::Abort);
@@ -94,7 +91,6 @@ impl<A: Application> Http<A> {
         call: &mut Call<'_, '_, A::Talk>,
         session: &mut Session<A>,
         mut running: Running<A>,
-        is_all_served: bool,
     ) -> Look {
         settle(call.output, &mut running);
         let Running { facts, body, is_invited, stage, note, .. } = running;
@@ -110,7 +106,6 @@ impl<A: Application> Http<A> {
                 Look::Again
             }
             Served::Next => Look::Again,
-            Served::Last => Look::Over(last(is_all_served)),
             Served::Close | Served::Refused => Look::Over(Next::Close),
         }
     }

@@ -29,8 +29,6 @@ pub(crate) enum Served<A: Application> {
     Refused,
     /// Its content must be dealt with first, or the exchange that it has begun.
     Active(Active<A>),
-    /// The client sends nothing more, and was answered: the connection closes once all has left.
-    Last,
     /// The connection closes once all has left.
     Close,
 }
@@ -81,7 +79,6 @@ impl<A: Application> Http<A> {
         match end {
             End::Served(Served::Next) => Look::Again,
             End::Served(Served::Refused) => Look::Over(Next::Continue),
-            End::Served(Served::Last) => Look::Over(last(input.is_empty())),
             End::Served(Served::Close) => Look::Over(Next::Close),
             End::Served(Served::Active(active)) => {
                 session.active = Some(self.boxed(active));
@@ -266,7 +263,7 @@ impl<A: Application> Http<A> {
     fn after_answer(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>) -> Served<A> {
         match arrived.framing() {
             Framing::None | Framing::Length(0) if !arrived.facts.closes => Served::Next,
-            Framing::None | Framing::Length(0) => Served::Last,
+            Framing::None | Framing::Length(0) => Served::Close,
             framing => {
                 // reason: no content is longer than that.
                 let body = Body::new(framing, u64::MAX).expect("no limit is passed");
@@ -284,7 +281,7 @@ impl<A: Application> Http<A> {
         is_invited: bool,
     ) -> Served<A> {
         if body.is_ended() {
-            return if facts.closes { Served::Last } else { Served::Next };
+            return if facts.closes { Served::Close } else { Served::Next };
         }
         call.cx.count(HttpCounter::ContentsUnwanted, 1);
         match !facts.closes && self.passes_over(body.announced(), is_invited) {
@@ -385,10 +382,4 @@ fn not_ours(call: &mut Call<'_, '_, impl Talk>, head: &Head<'_>) -> Option<Refus
         _ if head.target.is_https && !is_secured() => Some(Refusal::Unsecured),
         _ => None,
     }
-}
-
-/// How a connection ends after the client's last request (RFC 9112 section 9.6). A client that has sent more all the same is heard out, because a
-/// reset would take the answer from it.
-pub(crate) fn last(is_all_served: bool) -> Next {
-    if is_all_served { Next::HangUp } else { Next::Close }
 }

@@ -29,6 +29,8 @@ impl<A: Application> Http<A> {
                 running.exchange.gone(&mut self.application, call.cx);
                 self.answer_overdue(call, CONTENT, Trace::Noted(&mut running.note))
             }
+            // It was answered: the answer may still be on its way.
+            Some(Active::Unwanted { .. }) => Next::Close,
             // Nothing is asked, or it is answered already; the end of the connection is told as any other.
             other => {
                 session.active = other.map(|active| self.boxed(active));
