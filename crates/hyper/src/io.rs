@@ -1,5 +1,6 @@
 //! A connection as hyper reads and writes it.
 
+use crate::course::Course;
 use corelane::aio::{self, Connection};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use std::io::{self, IoSlice};
@@ -10,32 +11,55 @@ use std::task::{Context, Poll, ready};
 /// A connection for hyper. What has come is copied once, from the lane's memory into hyper's buffer; what hyper writes is copied once into the lane's, and leaves
 /// with the turn. Dropped, the connection is closed behind that.
 #[derive(Debug)]
-pub struct Io(Rc<Connection>);
+pub struct Io {
+    connection: Rc<Connection>,
+    /// None where nobody asks here.
+    course: Option<Rc<Course>>,
+}
 
 impl Io {
     /// hyper's side of this connection.
     pub fn new(connection: Rc<Connection>) -> Self {
-        Self(connection)
+        Self { connection, course: None }
+    }
+
+    /// That of a server, which takes note of what its client says.
+    pub(crate) fn of(connection: Rc<Connection>, course: Rc<Course>) -> Self {
+        Self { connection, course: Some(course) }
+    }
+
+    /// Writes one slice; returns how many bytes of it.
+    fn write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<aio::Result<usize>> {
+        let written = ready!(self.connection.poll_write(context, bytes))?;
+        self.course.iter().for_each(|course| course.say(&bytes[..written]));
+        Poll::Ready(Ok(written))
     }
 }
 
 impl Read for Io {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, mut buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        ready!(self.0.poll_fill(context, 1)).map_err(told)?;
-        self.0.input(|input| {
+        ready!(self.connection.poll_fill(context, 1)).map_err(told)?;
+        let course = self.course.as_deref();
+        let heard = self.connection.input(|input| {
+            let mut heard = None;
             while buffer.remaining() > 0 && !input.is_empty() {
                 let bytes = input.first().len().min(buffer.remaining());
                 buffer.put_slice(&input.first()[..bytes]);
+                heard = course.map(|course| heard.unwrap_or(0) + course.weigh(&input.first()[..bytes]));
                 input.skip(bytes);
             }
+            heard
         });
+        if let Some((course, heard)) = course.zip(heard) {
+            course.hear(heard);
+        }
         Poll::Ready(Ok(()))
     }
 }
 
 impl Write for Io {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.0.poll_write(context, bytes).map_err(told)
+        self.write(context, bytes).map_err(told)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -45,7 +69,7 @@ impl Write for Io {
     fn poll_write_vectored(self: Pin<&mut Self>, context: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let mut written = 0;
         for slice in slices.iter().filter(|slice| !slice.is_empty()) {
-            let bytes = match self.0.poll_write(context, slice) {
+            let bytes = match self.write(context, slice) {
                 Poll::Ready(Ok(bytes)) => bytes,
                 // What was written counts; for the rest hyper asks again.
                 _ if written > 0 => break,

@@ -18,6 +18,8 @@
 #![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
+mod course;
+mod frames;
 mod here;
 mod io;
 mod serve;

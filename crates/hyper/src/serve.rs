@@ -1,8 +1,9 @@
 //! The service: each connection is served by hyper, in the protocol that it begins with.
 
+use crate::course::{Course, InHand};
 use crate::here::Here;
 use crate::io::Io;
-use corelane::aio::{self, AtWork, Connection, Either, Lane, Serve, select};
+use corelane::aio::{self, Connection, Either, Lane, Serve, select};
 use corelane::service::Peer;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONNECTION, HeaderValue};
@@ -67,7 +68,8 @@ where
     let is_http2 = begins_with_preface(&connection).await?;
     // HTTP/2 ends by its own rules; HTTP/1.1 does while a request is in hand.
     connection.outlive_drain(is_http2);
-    let (io, service) = (Io::new(connection.clone()), Counted { connection: connection.clone(), service, is_http2 });
+    let course = Course::new(connection.clone(), is_http2);
+    let (io, service) = (Io::of(connection.clone(), course.clone()), Counted { course, service });
     if is_http2 {
         let mut serving = pin!(http2::Builder::new(here.clone()).timer(here).serve_connection(io, service));
         if let Either::First(outcome) = select(serving.as_mut(), connection.leaving()).await {
@@ -76,7 +78,8 @@ where
         serving.as_mut().graceful_shutdown();
         return Ok(serving.await?);
     }
-    let mut serving = pin!(http1::Builder::new().timer(here).serve_connection(io, service));
+    // What begins must come whole within the service's `read_limit`, and is counted there.
+    let mut serving = pin!(http1::Builder::new().timer(here).header_read_timeout(None).serve_connection(io, service));
     if let Either::First(outcome) = select(serving.as_mut(), connection.draining()).await {
         return Ok(outcome?);
     }
@@ -108,38 +111,8 @@ async fn begins_with_preface(connection: &Connection) -> aio::Result<bool> {
 
 /// A service whose requests are counted, and during which the connection is at work.
 struct Counted<S> {
-    connection: Rc<Connection>,
+    course: Rc<Course>,
     service: S,
-    is_http2: bool,
-}
-
-/// A request that was taken and is not answered whole: its connection is at work, and a drain leaves its end to hyper.
-struct InHand {
-    _work: AtWork,
-    /// None in HTTP/2, where a drain always does.
-    connection: Option<Rc<Connection>>,
-}
-
-impl InHand {
-    fn new(connection: &Rc<Connection>, is_http2: bool) -> Self {
-        connection.outlive_drain(true);
-        Self { _work: connection.at_work(), connection: (!is_http2).then(|| connection.clone()) }
-    }
-}
-
-impl InHand {
-    /// Whether another process serves, so that a client of HTTP/1.1 is to come anew. In HTTP/2 GOAWAY says so.
-    fn sends_away(&self) -> bool {
-        self.connection.as_ref().is_some_and(|connection| connection.is_handed_over())
-    }
-}
-
-impl Drop for InHand {
-    fn drop(&mut self) {
-        if let Some(connection) = &self.connection {
-            connection.outlive_drain(false);
-        }
-    }
 }
 
 impl<S, B> Service<Request<Incoming>> for Counted<S>
@@ -151,8 +124,7 @@ where
     type Future = Answering<S::Future>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        self.connection.count_requests(1);
-        let in_hand = InHand::new(&self.connection, self.is_http2);
+        let in_hand = InHand::new(&self.course);
         Answering { answer: self.service.call(request), in_hand: Some(in_hand) }
     }
 }
@@ -181,6 +153,7 @@ where
             // hyper closes behind it.
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
+        hand.goes_on();
         Poll::Ready(Ok(answer.map(|body| Working { body, in_hand })))
     }
 }
@@ -199,7 +172,10 @@ impl<B: Body> Body for Working<B> {
     type Error = B::Error;
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        self.project().body.poll_frame(context)
+        let this = self.project();
+        let frame = ready!(this.body.poll_frame(context));
+        this.in_hand.iter().for_each(InHand::goes_on);
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Making sockets, and the few calls on them that move no data (socket(7), tcp(7), ip(7), ipv6(7), udp(7)).
 
 use crate::errno::{self, fault, fault_of};
+use crate::events::descriptor;
 use corelane_rss::Transport;
 use corelane_seam::{Address, Bind, Fault, Listen, Reason, StreamOptions, Unix};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -309,6 +310,11 @@ pub fn unmapped(address: SocketAddr) -> SocketAddr {
 pub fn readable_bytes(socket: BorrowedFd) -> usize {
     // SIOCINQ is another name of the same request.
     rustix::io::ioctl_fionread(socket).map_or(0, |bytes| bytes as usize)
+}
+
+/// Bytes that were given to the system and that the peer has not taken (SIOCOUTQ, tcp(7), unix(7)). None where nobody counts them.
+pub fn unsent_bytes(socket: BorrowedFd) -> Option<usize> {
+    descriptor::unsent_bytes(socket.as_raw_fd()).and_then(|bytes| usize::try_from(bytes).ok())
 }
 
 /// Packets dropped at a socket since it was made: the word `drops` of what it says of its memory (SO_MEMINFO, Linux 4.12). None where the

@@ -110,6 +110,10 @@ pub trait Driver {
     /// Bytes that have arrived on a connection and were not received yet (SIOCINQ, tcp(7)); 0 if not known.
     fn readable_bytes(&self, socket: Socket) -> usize;
 
+    /// Bytes that were given to the system for a connection and that its peer has not taken: they wait here, or are on their way (SIOCOUTQ, tcp(7)). Our
+    /// end counts for one until the peer has noted it. Of a Unix socket it is the memory that they take (unix(7)). None for a void name, and where nobody tells. Costs a system call.
+    fn unsent_bytes(&self, socket: Socket) -> Option<usize>;
+
     /// Packets that the system has dropped at a datagram socket since it was made, mostly because its receive buffer was full, modulo 2^32
     /// (`drops` of SO_MEMINFO, socket(7)). A train is one packet where it is received as one. None for a void name, and where the system
     /// does not tell. Costs a system call.

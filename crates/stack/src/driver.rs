@@ -313,6 +313,10 @@ impl<D: Driver> Driver for Stack<D> {
         if sockets::is_own(socket) { 0 } else { self.below.readable_bytes(socket) }
     }
 
+    fn unsent_bytes(&self, socket: Socket) -> Option<usize> {
+        if sockets::is_own(socket) { None } else { self.below.unsent_bytes(socket) }
+    }
+
     fn dropped(&self, socket: Socket) -> Option<u32> {
         if sockets::is_own(socket) { self.path.borrow().sockets.dropped(socket) } else { self.below.dropped(socket) }
     }

@@ -119,6 +119,9 @@ impl Driver for Below {
     fn readable_bytes(&self, _: Socket) -> usize {
         0
     }
+    fn unsent_bytes(&self, _: Socket) -> Option<usize> {
+        None
+    }
     fn dropped(&self, _: Socket) -> Option<u32> {
         None
     }

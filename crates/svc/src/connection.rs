@@ -1,6 +1,7 @@
 //! A connection's entry in the lane's table, and the box that it has only while it has something to do.
 
 use crate::accounts::PeerAccountId;
+use crate::delivery::Delivery;
 use crate::files::Fetch;
 use crate::input::Input;
 use crate::limits::{Limits, SECOND};
@@ -55,14 +56,16 @@ pub(crate) struct Busy {
     pub(crate) was_starved: bool,
     /// A message has begun of which the input holds nothing now, and more is to come.
     pub(crate) amid: bool,
+    /// The rest of a request is owed, whatever the input holds.
+    pub(crate) owes_rest: bool,
     /// When the record at the front of the input began to arrive (nanoseconds), and how many bytes have since.
     pub(crate) record_since: u64,
     pub(crate) record_bytes: u64,
     /// When the rate was looked at last, and how many bytes of the record had come by then.
     pub(crate) rate_since: u64,
     pub(crate) rate_bytes: u64,
-    /// When the peer last took some of the output; `u64::MAX` as long as none has waited.
-    pub(crate) progress_at: u64,
+    /// What the peer takes of the output.
+    pub(crate) delivery: Delivery,
     /// The service was told that all output has left, and has written nothing since.
     pub(crate) told_drained: bool,
     /// Bytes of memory in the chain that is being sent.
@@ -273,11 +276,12 @@ impl Busy {
             awaits_offload: false,
             was_starved: false,
             amid: false,
+            owes_rest: false,
             record_since: 0,
             record_bytes: 0,
             rate_since: 0,
             rate_bytes: 0,
-            progress_at: u64::MAX,
+            delivery: Delivery::NONE,
             told_drained: false,
             sending_charged: 0,
             moved_at: 0,
@@ -287,11 +291,24 @@ impl Busy {
 
     /// Whether a record has begun to arrive and is not complete; or is, and the service keeps it until there is room.
     pub(crate) fn in_record(&self) -> bool {
-        !self.input.chain.is_empty() || !self.raw.is_empty() || self.fill.is_some() || self.blocked || self.amid
+        !self.input.chain.is_empty() || !self.raw.is_empty() || self.fill.is_some() || self.blocked || self.is_amid()
+    }
+
+    /// Whether a message has begun, whatever the input holds of it.
+    pub(crate) fn is_amid(&self) -> bool {
+        self.amid || self.owes_rest
+    }
+
+    /// The rest of a request is owed from now on, or not.
+    pub(crate) fn owe_rest(&mut self, owes_rest: bool, now: u64) {
+        if std::mem::replace(&mut self.owes_rest, owes_rest) != owes_rest {
+            (self.record_since, self.record_bytes) = (now, 0);
+            self.restart_rate(now);
+        }
     }
 
     /// Whether bytes wait to be sent.
-    fn has_output(&self) -> bool {
+    pub(crate) fn has_output(&self) -> bool {
         !(self.wire.is_empty() && self.output.chain.is_empty())
     }
 
@@ -354,7 +371,7 @@ impl Busy {
     pub(crate) fn drop_record(&mut self) {
         self.input.chain.clear();
         self.raw.clear();
-        (self.fill, self.needed, self.amid) = (None, 0, false);
+        (self.fill, self.needed, self.amid, self.owes_rest) = (None, 0, false, false);
     }
 
     /// Whether the box can go back to the pool as it is.
@@ -375,8 +392,8 @@ impl Busy {
         (self.fill, self.fetch) = (None, Fetch::Idle);
         self.input.is_too_long = false;
         (self.needed, self.record_since, self.record_bytes, self.sending_charged) = (0, 0, 0, 0);
-        (self.blocked, self.awaits_offload, self.was_starved, self.amid) = (false, false, false, false);
-        (self.moved_at, self.moved, self.told_drained, self.progress_at) = (0, 0, false, u64::MAX);
+        (self.blocked, self.awaits_offload, self.was_starved, self.amid, self.owes_rest) = (false, false, false, false, false);
+        (self.moved_at, self.moved, self.told_drained, self.delivery) = (0, 0, false, Delivery::NONE);
     }
 
     /// Moves what arrived into the input, through the fill if one is wanted: its bytes are copied then.

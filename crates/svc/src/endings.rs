@@ -4,7 +4,7 @@ use crate::class;
 use crate::connection::{Busy, Connection};
 use crate::found::Found;
 use crate::limits::{Limits, RATE_GRACE, SECOND};
-use crate::machine::{Draining, Machine, Phase};
+use crate::machine::{Draining, Phase};
 use crate::names::{ConnectionId, Ending, Peer};
 use crate::port::Callback;
 use crate::served::Served;
@@ -64,19 +64,6 @@ impl Served {
             }
             _ => self.close_now(kit, index, ending),
         }
-    }
-
-    /// Ends a connection behind its output, without the peer's end.
-    pub(crate) fn hang_up(&mut self, kit: &mut Kit, index: u32) {
-        let mut found = self.table.there(index);
-        // Behind a transform the peer's own end of it may still come (close_notify, RFC 8446 section 6.1), though it says nothing more. While an
-        // answer is held there is time for more to come all the same, and a reset would take the answer.
-        let holds_answer = found.connection.busy.as_ref().is_some_and(|busy| busy.output.held() > 0);
-        if found.connection.transform.is_some() || holds_answer {
-            return self.end(kit, index, Ending::Completed);
-        }
-        found.change(kit.now(), Machine::hang_up);
-        found.mark_dirty();
     }
 
     /// Tells the service, and submits the close; the entry is free when that has completed. Nothing if it has ended.
@@ -189,19 +176,18 @@ impl Served {
         let (counter, ending) = match limit {
             Limit::Connect => return self.table.opening_timed_out(kit, index),
             Limit::Ticket => return self.ticket_expired(kit, index),
+            // The system knows what the peer has taken.
+            Limit::Send | Limit::Linger => return found.ask_of_delivery(),
             Limit::Handshake => (ServiceCounter::HandshakeLimitHits, Ending::Aborted),
             Limit::Idle => (ServiceCounter::IdleLimitHits, Ending::Closing),
             Limit::Read => (ServiceCounter::ReadLimitHits, Ending::Aborted),
             Limit::Rate => (ServiceCounter::ReceiveRateMinHits, Ending::Aborted),
-            Limit::Send => (ServiceCounter::SendLimitHits, Ending::Aborted),
             Limit::Answer => (ServiceCounter::AnswerLimitHits, Ending::Aborted),
-            Limit::Linger => (ServiceCounter::LingerLimitHits, found.connection.machine.ending().unwrap_or(Ending::Completed)),
             Limit::Drain => (ServiceCounter::DrainDeadlineHits, Ending::Closing),
         };
         found.count(counter, 1);
         let service = found.connection.service();
         match limit {
-            Limit::Linger => self.close_now(kit, index, ending),
             Limit::Read | Limit::Rate => self.end_overdue(kit, index),
             _ => self.end(kit, index, ending),
         }
@@ -315,16 +301,20 @@ impl Connection {
                 self.busy.as_deref().filter(|_| self.waits_for_record()).and_then(|busy| self.record_deadline(busy, limits));
             return earlier(self.handshake_deadline(limits), record);
         }
+        if phase == Phase::Lingering {
+            return Some((self.linger_deadline(limits), Limit::Linger));
+        }
         let at_work = matches!(phase, Phase::Open | Phase::Closing | Phase::Refusing);
         let Some(busy) = self.busy.as_deref().filter(|_| at_work) else {
             return match phase {
                 Phase::Opening => after(self.active_at, limits.connect_limit, Limit::Connect),
-                Phase::Lingering => self.linger_deadline(limits),
                 Phase::Ended => None,
                 _ => self.quiet_deadline(limits),
             };
         };
-        earlier(self.work_deadline(busy, limits), busy.answer_deadline(limits))
+        // Who must take an answer first is not waited for by the service.
+        let answer = busy.answer_deadline(limits).filter(|_| !self.has_output());
+        earlier(earlier(self.work_deadline(busy, limits), answer), busy.expiry())
     }
 
     /// The deadline for the peer's next move while something is under way.
@@ -334,7 +324,7 @@ impl Connection {
         }
         let is_leaving = self.machine.is_leaving() && !self.machine.has_taken_leave();
         if self.has_output() || is_leaving {
-            return after(busy.progress_at, limits.send_limit, Limit::Send);
+            return busy.delivery.deadline(limits).map(|deadline| (deadline, Limit::Send));
         }
         // Nobody waits for the rest of a record on a connection that is being closed: its answers go first, however long they take.
         if self.machine.phase() == Phase::Open && self.waits_for_record() {
@@ -357,10 +347,9 @@ impl Connection {
     }
 
     /// While the peer still sends, it may still be reading what was sent to it; but it gets no unlimited time.
-    fn linger_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
-        let (quiet, limit) = after(self.active_at, limits.linger_limit, Limit::Linger)?;
-        let whole = self.finished_at.saturating_add(nanoseconds(limits.drain_limit.max(limits.linger_limit)));
-        Some((quiet.min(whole), limit))
+    pub(crate) fn linger_deadline(&self, limits: &Limits) -> u64 {
+        let quiet = self.active_at.saturating_add(nanoseconds(limits.linger_limit));
+        quiet.min(self.finished_at.saturating_add(nanoseconds(limits.drain_limit.max(limits.linger_limit))))
     }
 
     /// Whether a record has begun to arrive, and the rest is awaited. Begun records may hold all memory of the lane: then none of them
@@ -399,14 +388,18 @@ impl Connection {
 impl Busy {
     /// Over how long its rate is counted: senders of long messages may pause.
     fn rate_grace(&self, limits: &Limits) -> u64 {
-        if self.amid { RATE_GRACE.max(nanoseconds(limits.read_limit)) } else { RATE_GRACE }
+        if self.is_amid() { RATE_GRACE.max(nanoseconds(limits.read_limit)) } else { RATE_GRACE }
     }
 
     /// The deadline for the service's answers.
     fn answer_deadline(&self, limits: &Limits) -> Option<(u64, Limit)> {
-        let answer = self.output.oldest_held().and_then(|since| after(since, limits.answer_limit, Limit::Answer));
+        self.output.oldest_held().and_then(|since| after(since, limits.answer_limit, Limit::Answer))
+    }
+
+    /// When the first of its tickets expires that do.
+    fn expiry(&self) -> Option<(u64, Limit)> {
         let expires = self.output.expires();
-        earlier(answer, (expires < u64::MAX).then_some((expires, Limit::Ticket)))
+        (expires < u64::MAX).then_some((expires, Limit::Ticket))
     }
 }
 

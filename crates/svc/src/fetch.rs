@@ -9,6 +9,7 @@
 //! The driver reads where that holds no lane: by its helpers, or the kernel's. At most one piece of a connection is read, or lies here, at a time.
 
 use crate::connection::Busy;
+use crate::delivery::Delivery;
 use crate::files::Fetch;
 use crate::found::Found;
 use crate::names::ConnectionId;
@@ -63,6 +64,7 @@ impl LaneTable {
         // It may have gone meanwhile, or have been refused, with all that it was to send.
         let Some(mut found) = self.found(id) else { return };
         let Some(busy) = found.connection.busy.as_mut().filter(|busy| busy.fetch == Fetch::UnderWay) else { return };
+        let was_awaited = busy.awaits_file();
         busy.fetch = match outcome {
             Outcome::File(FileOutcome::Filled { lease, .. }) if !lease.is_empty() => {
                 busy.output.take_piece(lease);
@@ -72,8 +74,11 @@ impl LaneTable {
             Outcome::Failed(fault) => Fetch::Failed(fault),
             other => unreachable!("a read ends as one: {other:?}"),
         };
-        // The peer did not keep it waiting.
-        busy.progress_at = kit.now();
+        if was_awaited {
+            // The peer did not keep it waiting.
+            busy.delivery = Delivery::NONE;
+            busy.delivery.begin(kit.now());
+        }
         found.mark_dirty();
     }
 }

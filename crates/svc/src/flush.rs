@@ -236,10 +236,11 @@ impl Found<'_> {
         }
     }
     fn seal(&mut self, kit: &Kit) {
-        if let Some(busy) = self.connection.busy.as_mut() {
-            busy.output.seal();
-            busy.count(kit, &self.state.row);
-        }
+        let Some(mut busy) = self.connection.busy.take() else { return };
+        self.note_owed(&mut busy, kit.now());
+        busy.output.seal();
+        busy.count(kit, &self.state.row);
+        self.connection.busy = Some(busy);
     }
 
     /// Drops what was written by who had said that it says no more.
@@ -274,7 +275,7 @@ impl Found<'_> {
             false => std::mem::swap(&mut chain, &mut busy.wire),
         }
         busy.sending_charged = chain.held().max(1);
-        busy.progress_at = kit.now();
+        busy.delivery.begin(kit.now());
         busy.told_drained = false;
         connection.machine.begin_send();
         kit.submit(handle, StreamOp::Send { socket, chain });
@@ -339,8 +340,8 @@ impl Found<'_> {
     fn finish(&mut self, kit: &mut Kit) {
         (self.connection.active_at, self.connection.finished_at) = (kit.now(), kit.now());
         let tells = self.connection.machine.finish();
-        // Who is not awaited is told by the close, which comes at once.
-        if tells && self.connection.machine.awaits_peer() {
+        // Where the peer has finished too, it is told by the close, which comes at once.
+        if tells && !self.connection.machine.peer_has_finished() {
             // reason: it opens with one.
             kit.finish(self.connection.socket.expect("what is open has a socket"));
         }
@@ -363,8 +364,12 @@ impl Found<'_> {
     /// Gives the box back if nothing is in it; else moves bytes that use little of their block to fitting memory.
     fn put_away(&mut self) {
         let is_ready = self.connection.is_ready;
+        let lingers = self.connection.machine.phase() == Phase::Lingering;
         // A connection at rest has none.
         let Some(busy) = self.connection.busy.as_mut() else { return };
+        if lingers && busy.delivery.is_awaited() {
+            return; // it keeps what the peer takes
+        }
         if !busy.in_record() {
             busy.record_bytes = 0;
         }

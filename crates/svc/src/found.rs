@@ -2,6 +2,7 @@
 
 use crate::class;
 use crate::connection::{Busy, Connection};
+use crate::delivery::{Deliveries, Delivery};
 use crate::flows::Flow;
 use crate::limits::Limits;
 use crate::memory::Memory;
@@ -38,6 +39,7 @@ pub(crate) struct Desk {
     chains: Vec<Chain>,
     pub(crate) lost: LostTickets,
     pub(crate) memory: Memory,
+    pub(crate) deliveries: Deliveries,
     /// Who waits until a call has come back from the helper threads.
     pub(crate) offloading: VecDeque<Offloading>,
     /// Handshakes have ended: there may be room for others.
@@ -79,7 +81,7 @@ impl Desk {
 
     /// Whether a connection is to be looked at without another completion.
     pub(crate) fn has_work(&self) -> bool {
-        !(self.ready.is_empty() && self.dirty.is_empty() && self.lost.is_empty()) || self.handshakes_ended
+        !(self.ready.is_empty() && self.dirty.is_empty() && self.lost.is_empty()) || self.handshakes_ended || self.deliveries.has_work()
     }
 
     /// Storage for a chain.
@@ -105,7 +107,7 @@ impl Desk {
     pub(crate) fn keep(&mut self, mut busy: Box<Busy>) {
         assert!(busy.is_idle(), "a box comes back with something in it");
         (busy.needed, busy.blocked, busy.awaits_offload, busy.was_starved, busy.record_bytes) = (0, false, false, false, 0);
-        (busy.moved_at, busy.moved, busy.told_drained, busy.progress_at) = (0, 0, false, u64::MAX);
+        (busy.moved_at, busy.moved, busy.told_drained, busy.delivery) = (0, 0, false, Delivery::NONE);
         if self.pool.len() < POOL_MAX {
             self.pool.push(busy);
         }

@@ -49,16 +49,19 @@ pub struct Limits {
     pub output_max: usize,
     /// Bytes a second at which an incomplete record must grow, on average over every five seconds; 0 asks for none. Default 16.
     pub receive_rate_min: u64,
+    /// Bytes a second that the peer must take of its answers while some of them wait, on average over each `send_limit`; 0 asks for one byte in that time. Default 16.
+    pub send_rate_min: u64,
     /// How long a connection may stay open without a request, counted from when the last one was taken or its answer had
     /// left. Bytes that are no request do not count, nor does what the service sends unasked. Zero for ever. Default 10 minutes.
     pub idle_limit: Duration,
     /// How long one record may take to arrive; zero for no limit. Default 30 seconds.
     pub read_limit: Duration,
-    /// How long output may wait without the peer taking any of it; zero for no limit. Default 60 seconds.
+    /// How long output may wait while the peer takes less of what it was sent than `send_rate_min` asks for; zero for no limit. What the peer has taken is
+    /// what its end has acknowledged, not what the system's buffer here took. A closed connection waits for its peer as long. Default 60 seconds.
     pub send_limit: Duration,
     /// How long a held request may wait for its answer; zero for no limit. Then its connection is aborted. Default 5 minutes.
     pub answer_limit: Duration,
-    /// How long a closed connection waits for the peer's end. Default 2 seconds.
+    /// How long a closed connection waits for the peer's end once the peer has taken all that it was sent. Default 2 seconds.
     pub linger_limit: Duration,
     /// How long the opening of an outgoing connection may take. Default 10 seconds.
     pub connect_limit: Duration,
@@ -91,6 +94,7 @@ impl Limits {
             output_high: 256 << 10,
             output_max: 64 << 20,
             receive_rate_min: 16,
+            send_rate_min: 16,
             idle_limit: Duration::from_secs(600),
             read_limit: Duration::from_secs(30),
             send_limit: Duration::from_secs(60),
@@ -176,6 +180,7 @@ builders!(Limits {
     output_high: usize,
     output_max: usize,
     receive_rate_min: u64,
+    send_rate_min: u64,
     idle_limit: Duration,
     read_limit: Duration,
     send_limit: Duration,

@@ -201,8 +201,6 @@ pub(crate) struct Machine {
     finished: bool,
     /// Opened from our side: in a drain the service or the pair ends it.
     outgoing: bool,
-    /// It ends behind its output, without the peer's end.
-    hangs_up: bool,
 }
 
 impl Machine {
@@ -230,7 +228,6 @@ impl Machine {
             says_no_more: false,
             finished: false,
             outgoing: true,
-            hangs_up: false,
         }
     }
 
@@ -400,8 +397,6 @@ impl Machine {
         let may = matches!(self.phase, Phase::Handshake | Phase::Open | Phase::Closing) && self.veil != Veil::None;
         assert!(may, "a transform refuses what passes it: {self:?}");
         (self.phase, self.ending, self.at_work) = (Phase::Refusing, Some(Ending::Aborted), false);
-        // What still arrives would take the transform's last words from the peer.
-        self.hangs_up = false;
     }
 
     /// A receive is submitted.
@@ -532,20 +527,6 @@ impl Machine {
         self.says_no_more && (self.finished || self.is_leaving())
     }
 
-    /// Closes it behind its output for a peer that has said its last, though its stream has not ended. Nothing that closes anyway.
-    pub(crate) fn hang_up(&mut self) {
-        let may = matches!(self.phase, Phase::Open | Phase::Closing) && !self.never_opens;
-        assert!(may, "a service hangs up on who was served: {self:?}");
-        if self.phase == Phase::Open {
-            (self.phase, self.ending, self.hangs_up) = (Phase::Closing, Some(Ending::Completed), true);
-        }
-    }
-
-    /// Whether the end of the peer's stream is still awaited before it ends.
-    pub(crate) fn awaits_peer(&self) -> bool {
-        !self.peer_finished && !self.hangs_up
-    }
-
     /// All our output has left; returns whether the peer must still be told.
     pub(crate) fn finish(&mut self) -> bool {
         let has_said_all = self.phase == Phase::Refusing || self.phase == Phase::Closing && self.has_taken_leave();
@@ -617,7 +598,7 @@ impl Machine {
             Phase::Refusing if self.sending || facts.has_output() => Step::Wait,
             Phase::Refusing => Step::Finish,
             // reason: our side finishes behind its output once its ending is decided.
-            Phase::Lingering if !self.awaits_peer() => Step::End(self.ending.expect("what lingers has its ending")),
+            Phase::Lingering if self.peer_finished => Step::End(self.ending.expect("what lingers has its ending")),
             Phase::Lingering if self.receiving => Step::Wait,
             Phase::Lingering => Step::Receive,
         }

@@ -94,15 +94,22 @@ pub enum Next {
         /// How many bytes it shall hold: more than it holds now (else the call comes again at once), and cut to its capacity.
         until: usize,
     },
-    /// Close once all output has left, and the peer has finished too (`linger_limit`): the connection ends as [`Ending::Completed`].
+    /// Close once all output has left, and the peer has finished too, or has taken all and `linger_limit` has passed: the connection ends as [`Ending::Completed`].
     Close,
-    /// Close once all output has left, without waiting for the peer's end: for a peer that has said that it sends nothing more (HTTP's
-    /// `Connection: close`, RFC 9112 section 9.6). If it does all the same, the kernel answers with a reset, which can take what is on its way to
-    /// it (RFC 1122 section 4.2.2.13). Behind a transform it is the same as `Close`, because a
-    /// peer may still end the transform's stream, and so it is behind an answer that is held, because there is time for more to come. The connection ends as [`Ending::Completed`].
-    HangUp,
     /// Break the connection off: it ends as [`Ending::Aborted`].
     Abort,
+}
+
+/// What the peer of a connection owes, and so which limit of time holds for it, as a service says that counts all of its requests
+/// ([`Output::peer_owes`](crate::Output::peer_owes)). Of a service that never says so, whatever it takes counts as a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owes {
+    /// A request, within `idle_limit`. Bytes that were taken and are none count for nothing.
+    Request,
+    /// The rest of a request that has begun: all of it within `read_limit`, as fast as `receive_rate_min`.
+    Rest,
+    /// Nothing: a request is being served.
+    Nothing,
 }
 
 /// Why a connection ended. Each has exactly one.

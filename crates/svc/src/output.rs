@@ -2,7 +2,7 @@
 
 use crate::error::Refused;
 use crate::input::Taken;
-use crate::names::{ConnectionId, Order};
+use crate::names::{ConnectionId, Order, Owes};
 use crate::ticket::{Hold, LostTickets, Name, Ticket};
 use crate::writer::{GATHER_BYTES, Pieces, first_refusal, writes};
 use corelane_seam::{Arena, Chain, Lease, Segment, nanoseconds};
@@ -84,6 +84,10 @@ pub struct Output {
     pub(crate) has_far_files: bool,
     /// The input does not wait for it.
     pub(crate) reads_on: bool,
+    /// What the service has said that the peer owes, and nobody has taken note of.
+    pub(crate) owes: Option<Owes>,
+    /// It has served a request, of which nobody has taken note.
+    pub(crate) is_active: bool,
     next_ticket: u32,
     owner: ConnectionId,
     arena: Arena,
@@ -114,6 +118,8 @@ impl Output {
             has_files: false,
             has_far_files: false,
             reads_on: false,
+            owes: None,
+            is_active: false,
             next_ticket: 0,
             owner: ConnectionId { index: u32::MAX, generation: 0 },
             arena,
@@ -127,6 +133,7 @@ impl Output {
         assert!(self.reserved == 0 && self.expires == u64::MAX, "nothing is kept, and expires, for nobody");
         (self.owner, self.was_refused, self.reads_on) = (owner, false, false);
         (self.has_files, self.has_far_files) = (false, false);
+        (self.owes, self.is_active) = (None, false);
     }
 
     /// Bytes written and not yet handed to a send, whether or not they wait behind a held answer.
@@ -160,6 +167,17 @@ impl Output {
     /// what is written, and bounds what it keeps of it ([`Next::Wait`](crate::Next::Wait)). Else a peer that reads nothing is not read from.
     pub fn read_on(&mut self, reads_on: bool) {
         self.reads_on = reads_on;
+    }
+
+    /// Says what the peer owes from now on, for the limits of time that hold for it. Said again, no time begins anew. Who says so counts all of its requests, on
+    /// each of its connections ([`Cx::count_requests`](crate::Cx::count_requests), [`Output::note_active`]): a peer that sends anything else counts as idle.
+    pub fn peer_owes(&mut self, owes: Owes) {
+        self.owes = Some(owes);
+    }
+
+    /// Has the time of idleness begin anew, as a request does that was counted in a call for this connection: for who serves requests in other calls.
+    pub fn note_active(&mut self) {
+        self.is_active = true;
     }
 
     /// Asks the output limit alone for room, as [`Output::ask_room`] asks it and the lane's memory: for a service that writes what can be refused.

@@ -310,7 +310,7 @@ impl Connection {
 impl Busy {
     /// Whether output waits for the transform; from now on it does, if it did not before.
     fn begin_to_wait(&mut self, now: u64) -> bool {
-        self.progress_at = self.progress_at.min(now);
+        self.delivery.begin(now);
         self.wire.is_empty() && !self.output.chain.is_empty() && self.output.file_at_front().is_none()
     }
 

@@ -162,6 +162,7 @@ impl Services {
             row,
             open: 0,
             awaits_offload: false,
+            counts_requests: Cell::new(false),
             handshakes: Cell::new(0),
             sockets: 0,
             waiting: Default::default(),
@@ -293,6 +294,7 @@ impl Work for Services {
         self.served.table.start_listening(kit);
         self.served.table.revive_starved(&kit.arena, kit.now());
         self.served.table.desk.handshake_steps = 0;
+        self.served.judge_deliveries(kit);
         self.served.serve_ready(kit);
         self.served.settle_lost_tickets(kit);
         self.served.serve_notices(kit);
@@ -341,6 +343,7 @@ impl Work for Services {
 
     fn look(&mut self, driver: &dyn Driver) {
         self.served.table.sockets.count_drops(&self.served.table.services, driver);
+        self.served.table.ask_of_deliveries(driver);
     }
 
     #[inline]

@@ -103,6 +103,7 @@ settings! {
     output_high output_high as usize, SIZE, from 1;
     output_max output_max as usize, SIZE, from 1;
     receive_rate_min receive_rate_min as u64, Unit::Size(" per second"), from 0;
+    send_rate_min send_rate_min as u64, Unit::Size(" per second"), from 0;
     idle_limit idle_limit as Duration, Unit::Time, from 0;
     read_limit read_limit as Duration, Unit::Time, from 0;
     send_limit send_limit as Duration, Unit::Time, from 0;

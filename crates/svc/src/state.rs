@@ -25,6 +25,8 @@ pub(crate) struct ServiceState {
     pub(crate) open: u32,
     /// It waits in the list of those that want to offload a call.
     pub(crate) awaits_offload: bool,
+    /// It counts all of its requests, so bytes that were taken are none by themselves.
+    pub(crate) counts_requests: Cell<bool>,
     /// Connections that are in their handshakes.
     pub(crate) handshakes: Cell<u32>,
     /// Datagram sockets.

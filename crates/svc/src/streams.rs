@@ -2,10 +2,11 @@
 
 use crate::connection::{Busy, Connection, Fill};
 use crate::cx::Met;
+use crate::delivery::Delivery;
 use crate::found::{About, Found};
 use crate::limits::Limits;
 use crate::machine::Phase;
-use crate::names::{ConnectionId, Ending, Next, Order};
+use crate::names::{ConnectionId, Ending, Next, Order, Owes};
 use crate::notices::{Note, Notice};
 use crate::port::Callback;
 use crate::served::Served;
@@ -130,7 +131,6 @@ impl Served {
         match next {
             Some(_) if is_too_long => self.break_off_record(kit, id.index),
             Some(Next::Close) => self.end(kit, id.index, Ending::Completed),
-            Some(Next::HangUp) => self.hang_up(kit, id.index),
             Some(Next::Abort) | None => self.end(kit, id.index, Ending::Aborted),
             Some(Next::Continue) if !receives => {} // what a receive asked for stands
             Some(next) => found.obey(next),
@@ -366,6 +366,18 @@ impl Found<'_> {
         true
     }
 
+    /// Takes note of what its service has said of what the peer owes, and of requests.
+    pub(crate) fn note_owed(&mut self, busy: &mut Busy, now: u64) {
+        if std::mem::take(&mut busy.output.is_active) {
+            // From now on, or from when the answer has left, it is idle.
+            (self.connection.active_at, self.connection.owes_answer) = (now, true);
+        }
+        if let Some(owes) = busy.output.owes.take() {
+            self.state.counts_requests.set(true);
+            busy.owe_rest(owes == Owes::Rest, now);
+        }
+    }
+
     /// Takes out what a call with the input needs, if the service is to be called with it.
     fn begin_receive(&mut self, kit: &Kit) -> Option<Calling> {
         let machine = &self.connection.machine;
@@ -429,6 +441,7 @@ impl Found<'_> {
             }
             busy.restart_rate(kit.now());
         }
+        self.note_owed(&mut busy, kit.now());
         busy.note_taken(called.before, kit.now());
         if called.receives {
             busy.amid = called.is_amid;
@@ -439,7 +452,7 @@ impl Found<'_> {
         let before = self.connection.busy.replace(busy);
         assert!(before.is_none(), "a box that was taken out is put back");
         self.mark_dirty();
-        if is_served || called.met.requests {
+        if is_served && !self.state.counts_requests.get() || called.met.requests {
             // From when they are answered, or from now on, the connection is idle.
             (self.connection.active_at, self.connection.owes_answer) = (kit.now(), true);
         }
@@ -490,7 +503,7 @@ impl Connection {
         assert!(busy.sending_charged > 0, "what comes back was charged");
         busy.sending_charged = 0;
         if bytes > 0 {
-            busy.progress_at = now;
+            busy.delivery.give(bytes);
             busy.note_moved(now, bytes, || kit.arena.held(self.payer));
         }
         let chain = if self.transform.is_some() { &mut busy.wire } else { &mut busy.output.chain };
@@ -499,6 +512,9 @@ impl Connection {
         }
         if chain.is_empty() {
             std::mem::swap(chain, &mut rest);
+        }
+        if !busy.has_output() {
+            busy.delivery = Delivery::NONE;
         }
         if self.owes_answer && self.is_answered(limits) {
             (self.active_at, self.owes_answer) = (now, false);
@@ -526,7 +542,7 @@ impl Busy {
 
     /// Notes bytes of a record: from when it began its time and its rate are counted.
     fn note_record(&mut self, now: u64, bytes: usize) {
-        if self.record_bytes == 0 && !self.amid {
+        if self.record_bytes == 0 && !self.is_amid() {
             self.record_since = now;
             self.restart_rate(now);
         }
@@ -540,7 +556,8 @@ impl Busy {
 
     /// Notes what a call took of the input that held `before` bytes: what is left begins another record.
     fn note_taken(&mut self, before: usize, now: u64) {
-        if self.input.len() < before {
+        // Of a rest the whole is timed.
+        if self.input.len() < before && !self.owes_rest {
             self.record_since = now;
             // What comes of a message that has begun counts for its rate, however it is taken.
             if !self.amid {

@@ -101,7 +101,7 @@ impl<A: Application> Http<A> {
                 Ok(ContentPart::More) => Next::More,
                 Err(refusal) => {
                     let served = self.refuse_content(call, refusal, Trace::Noted(&mut collected.note));
-                    return self.follow(session, false, served);
+                    return self.follow(session, served);
                 }
             };
             session.active = Some(self.boxed(Active::Collected(collected)));
@@ -115,7 +115,7 @@ impl<A: Application> Http<A> {
         // reason: the loop above ends with it.
         let whole = whole.expect("all of it is there");
         let served = self.serve_collected(call, session.is_last && input.is_empty(), &head, &whole, &mut note);
-        self.follow(session, input.is_empty(), served)
+        self.follow(session, served)
     }
 }
 

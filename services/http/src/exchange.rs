@@ -48,10 +48,7 @@ impl<A: Application> Http<A> {
             match after {
                 After::Again => {}
                 After::Wait(next) => return Look::Over(next),
-                ended => {
-                    let is_all_served = input.is_some_and(|input| input.is_empty());
-                    return self.end_exchange(call, session, ended, is_all_served);
-                }
+                ended => return self.end_exchange(call, session, ended),
             }
         }
     }
@@ -92,7 +89,6 @@ impl<A: Application> Http<A> {
         call: &mut Call<'_, '_, A::Talk>,
         session: &mut Session<A>,
         ended: After,
-        is_all_served: bool,
     ) -> Look {
         let Some(Active::Running(mut running)) = session.active.take().map(|active| self.unboxed(active)) else {
             // reason: it has just ended.
@@ -123,7 +119,7 @@ impl<A: Application> Http<A> {
             }
             After::Again | After::Wait(_) => unreachable!("an exchange that goes on has not ended"),
         };
-        self.follow(session, is_all_served, served)
+        self.follow(session, served)
     }
 
     /// Tells an exchange, once, that it is gone.

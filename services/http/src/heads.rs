@@ -34,8 +34,6 @@ pub(crate) enum Served<A: Application> {
     Wanted(u64),
     /// Its content must be dealt with first, or the exchange that it has begun.
     Active(Active<A>),
-    /// The client sends nothing more, and was answered: the connection closes once all has left.
-    Last,
     /// The connection closes once all has left.
     Close,
 }
@@ -84,7 +82,7 @@ impl<A: Application> Http<A> {
         input.skip(taken);
         call.cx.count_requests(requests);
         match end {
-            End::Served(served) => self.follow(session, input.is_empty(), served),
+            End::Served(served) => self.follow(session, served),
             End::Partial(_) if input.is_empty() => Look::Over(Next::Continue),
             End::Partial(begun) => {
                 session.active = Some(self.boxed(Active::Head(begun)));
@@ -98,7 +96,7 @@ impl<A: Application> Http<A> {
     }
 
     /// Does what the serving of a request comes to.
-    pub(crate) fn follow(&mut self, session: &mut Session<A>, is_all_served: bool, served: Served<A>) -> Look {
+    pub(crate) fn follow(&mut self, session: &mut Session<A>, served: Served<A>) -> Look {
         let mut waits = |http: &mut Self, active: Active<A>| {
             session.active = Some(http.boxed(active));
             Look::Over(Next::Continue)
@@ -108,7 +106,6 @@ impl<A: Application> Http<A> {
             Served::Refused => Look::Over(Next::Continue),
             Served::Kept(kept) => waits(self, Active::Kept(kept)),
             Served::Wanted(most) => waits(self, Active::Wanted(most)),
-            Served::Last => Look::Over(last(is_all_served)),
             Served::Close => Look::Over(Next::Close),
             Served::Active(active) => {
                 session.active = Some(self.boxed(active));
@@ -297,7 +294,7 @@ impl<A: Application> Http<A> {
         let taken = if matches!(served, Served::Wanted(_)) { 0 } else { bytes };
         input.skip(taken);
         call.cx.count_requests((taken > 0).into());
-        self.follow(session, input.is_empty(), served)
+        self.follow(session, served)
     }
 
     /// Says 100 (Continue) to a client that waits for it (RFC 9110 section 10.1.1).
@@ -313,7 +310,7 @@ impl<A: Application> Http<A> {
     fn after_answer(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>) -> Served<A> {
         match arrived.framing() {
             Framing::None | Framing::Length(0) if !arrived.facts.closes => Served::Next,
-            Framing::None | Framing::Length(0) => Served::Last,
+            Framing::None | Framing::Length(0) => Served::Close,
             framing => {
                 // reason: no content is longer than that.
                 let body = Body::new(framing, u64::MAX).expect("no limit is passed");
@@ -331,7 +328,7 @@ impl<A: Application> Http<A> {
         is_invited: bool,
     ) -> Served<A> {
         if body.is_ended() {
-            return if facts.closes { Served::Last } else { Served::Next };
+            return if facts.closes { Served::Close } else { Served::Next };
         }
         call.cx.count(HttpCounter::ContentsUnwanted, 1);
         match !facts.closes && self.passes_over(body.announced(), is_invited) {
@@ -444,10 +441,4 @@ fn not_ours(call: &mut Call<'_, '_, impl Talk>, head: &Head<'_>) -> Option<Refus
         _ if head.target.is_https && !is_secured() => Some(Refusal::Unsecured),
         _ => None,
     }
-}
-
-/// How a connection ends after the client's last request (RFC 9112 section 9.6). A client that has sent more all the same is heard out, because a
-/// reset would take the answer from it.
-pub(crate) fn last(is_all_served: bool) -> Next {
-    if is_all_served { Next::HangUp } else { Next::Close }
 }

@@ -33,6 +33,8 @@ impl<A: Application> Http<A> {
                 self.tell_gone(call.cx, &mut running);
                 self.answer_overdue(call, CONTENT, Trace::Noted(&mut running.note))
             }
+            // It was answered: the answer may still be on its way.
+            Some(Active::Unwanted { .. }) => Next::Close,
             // Nothing is asked, or it is answered already; the end of the connection is told as any other.
             other => {
                 session.active = other.map(|active| self.boxed(active));

@@ -8,7 +8,7 @@ use crate::log::{AccessLog, Ended, Sent};
 use crate::session::{Active, Look, Session};
 use crate::settings::Settings;
 use corelane::service::{
-    Asking, Call as LaneCall, Chain, Declaration, Ending, Input, Joined, Lost, Origin, Outcome, Output, OwnCounter, Peer, Ticket,
+    Asking, Call as LaneCall, Chain, Declaration, Ending, Input, Joined, Lost, Origin, Outcome, Output, Owes, OwnCounter, Peer, Ticket,
 };
 use corelane::{Cx, Next, StreamService, Talk};
 use corelane_wire::http1::{Requests, Status};
@@ -144,6 +144,8 @@ impl<A: Application> StreamService for Http<A> {
 
     fn receive(&mut self, cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, input: &mut Input, output: &mut Output) -> Next {
         self.desk.begin_call(cx);
+        // Each request is counted, so that what is none, such as empty lines, keeps no connection open.
+        output.peer_owes(Owes::Request);
         let mut call = Call { cx, output };
         let next = loop {
             match self.look(&mut call, session, input) {

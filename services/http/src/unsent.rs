@@ -123,7 +123,7 @@ impl<A: Application> Http<A> {
         let Kept { taken, then, .. } = *kept;
         input.skip(taken);
         call.cx.count_requests((taken > 0).into());
-        self.follow(session, input.is_empty(), then)
+        self.follow(session, then)
     }
 }
 

@@ -4,7 +4,7 @@
 use super::error::{Error, Result};
 use super::link::{Fate, Link};
 use corelane_seam::{Chain, Lease, Segment};
-use corelane_svc::{Input, Peer, Refused};
+use corelane_svc::{Input, Owes, Peer, Refused};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -143,8 +143,20 @@ impl Connection {
         self.link.count_requests(requests);
     }
 
+    /// Says what the peer owes from now on ([`Owes`]), for a task that counts all of its requests ([`Connection::count_requests`]) and knows where they begin. Of one that never
+    /// says so, whatever it takes counts as a request, and what it waits for ([`Connection::fill`]) must come whole once it has begun (`read_limit`).
+    pub fn peer_owes(&self, owes: Owes) {
+        self.link.peer_owes(owes);
+    }
+
+    /// The peer has sent, or taken, so many bytes of requests and answers. As long as they keep `receive_rate_min`, requests go on ([`AtWork::goes_on`]).
+    pub fn note_moved(&self, bytes: usize) {
+        self.link.note_moved(bytes);
+    }
+
     /// Has the connection count as at work until what this returns is dropped, though a task waits for its bytes meanwhile: for who answers one request while
-    /// it reads the next. As a request that is held: a drain waits for it, it is not idle, and as long as nothing is written `answer_limit` is its time.
+    /// it reads the next. As a request that is held: a drain waits for it, it is not idle, and `answer_limit` is its time for as long as nothing is written. Of a task that says what
+    /// [its peer owes](Connection::peer_owes) it is so long as nothing [goes on](AtWork::goes_on).
     pub fn at_work(&self) -> AtWork {
         self.link.work(true);
         AtWork { link: self.link.clone() }
@@ -208,6 +220,13 @@ impl std::fmt::Debug for Connection {
 #[must_use = "it ends as it is dropped"]
 pub struct AtWork {
     link: Rc<Link>,
+}
+
+impl AtWork {
+    /// What is at work goes on: its time begins anew.
+    pub fn goes_on(&self) {
+        self.link.goes_on();
+    }
 }
 
 impl Drop for AtWork {

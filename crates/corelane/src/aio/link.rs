@@ -7,7 +7,7 @@ use super::Result;
 use super::error::Error;
 use corelane_seam::slab::Key;
 use corelane_seam::{Arena, Chain, Fault, Lease, Payer, Segment};
-use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Nudge, Order, Output, Peer, Refused, Talk, Ticket};
+use corelane_svc::{ConnectionId, Cx, Ending, Input, Limits, Next, Nudge, Order, Output, Owes, Peer, Refused, Talk, Ticket};
 use corelane_watch::ServiceCounter;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,6 +18,9 @@ const PIECE_BYTES: usize = 64 << 10;
 /// The fewest bytes of a longer write that are copied at once, where the lane has no more in one piece.
 const PIECE_BYTES_LEAST: usize = 4 << 10;
 const GATHER_BYTES: usize = 16 << 10;
+
+/// How often the time of a request that goes on begins anew at the most, in nanoseconds.
+const RENEWED_AFTER: u64 = 1_000_000_000;
 
 /// Keeps who is to be woken; who is kept already is not cloned again.
 pub(super) fn store(kept: &mut Option<Waker>, context: &Context<'_>) {
@@ -137,6 +140,17 @@ struct Own {
     /// A call into the service has been asked for, in which that is asked for again.
     asks_memory: bool,
     requests: usize,
+    /// The service has left a record with the task that is not whole.
+    is_amid: bool,
+    /// What the task has said that the peer owes, and nobody has taken note of; and whether it ever has.
+    owes: Option<Owes>,
+    tells_owed: bool,
+    /// Requests go on: the time of who is at work, and of idleness, begins anew.
+    goes_on: bool,
+    /// Bytes of requests and answers that the peer has sent and taken since then (nanoseconds), for the least rate that they must have to count.
+    moved: u64,
+    moved_since: u64,
+    rate_min: u64,
     /// Held with the connection while it is at work, so that neither drain nor stream's end closes it.
     ticket: Option<Ticket>,
     outlives_drain: bool,
@@ -180,6 +194,13 @@ impl Link {
             spare: None,
             asks_memory: false,
             requests: 0,
+            is_amid: false,
+            owes: None,
+            tells_owed: false,
+            goes_on: false,
+            moved: 0,
+            moved_since: 0,
+            rate_min: limits.receive_rate_min,
             ticket: None,
             outlives_drain: false,
             holds_input: false,
@@ -276,6 +297,27 @@ impl Link {
     pub(super) fn count_requests(self: &Rc<Self>, requests: usize) {
         let own = &mut *self.own.borrow_mut();
         own.requests += requests;
+        self.touch(own);
+    }
+
+    /// What the peer owes from now on.
+    pub(super) fn peer_owes(self: &Rc<Self>, owes: Owes) {
+        let own = &mut *self.own.borrow_mut();
+        (own.owes, own.tells_owed) = (Some(owes), true);
+        self.touch(own);
+    }
+
+    /// What is at work goes on.
+    pub(super) fn goes_on(self: &Rc<Self>) {
+        let own = &mut *self.own.borrow_mut();
+        own.goes_on = true;
+        self.touch(own);
+    }
+
+    /// The peer has sent, or taken, so many bytes of requests and answers.
+    pub(super) fn note_moved(self: &Rc<Self>, bytes: usize) {
+        let own = &mut *self.own.borrow_mut();
+        own.moved = own.moved.saturating_add(bytes as u64);
         self.touch(own);
     }
 
@@ -534,7 +576,13 @@ impl Link {
         own.is_paused = !input.is_empty();
         assert!(!(own.is_paused && own.is_finished), "what came last was taken whatever waits");
         assert!(own.wanted == 0 || own.wanted > own.input.len(), "who waits has less than that, else it was woken");
-        if own.is_paused { Next::Wait } else { Next::Continue }
+        own.is_amid = !own.is_finished && own.wanted > 0;
+        match () {
+            () if own.is_paused => Next::Wait,
+            // What the task waits for has begun to come, and must come whole.
+            () if own.is_amid && !own.input.is_empty() => Next::More,
+            () => Next::Continue,
+        }
     }
 
     /// The lane drains.
@@ -555,11 +603,17 @@ impl Link {
     }
 
     /// All output has left.
-    pub(super) fn drained<T: Talk>(&self, cx: &mut Cx<'_, T>, output: &Output) {
+    pub(super) fn drained<T: Talk>(&self, cx: &mut Cx<'_, T>, output: &mut Output) {
         let own = &mut *self.own.borrow_mut();
         assert!(own.end.is_none(), "nothing leaves after the end");
         own.assert_who_waits_is_known();
         own.has_left = true;
+        if let Some(ticket) = own.ticket.take() {
+            // The peer was waited for until now.
+            let answered = output.answer(ticket, Chain::new());
+            assert!(answered.is_ok(), "the ticket is of this connection");
+            own.ticket = output.hold(Order::Any).ok();
+        }
         if std::mem::take(&mut own.awaits_leave) {
             own.writer.iter().for_each(|waker| cx.wake(waker));
         }
@@ -586,7 +640,9 @@ impl Link {
         let requests = std::mem::take(&mut own.requests);
         if requests > 0 {
             cx.count_requests(requests);
+            own.goes_on = true;
         }
+        own.note_rate(cx.now().nanoseconds());
         let Some(id) = own.id.filter(|_| own.end.is_none()) else { return };
         own.assert_who_waits_is_known();
         own.hand_over(cx, id);
@@ -597,7 +653,8 @@ impl Link {
         if !own.input.is_empty() {
             own.input.compact();
         }
-        if own.is_paused && (own.input.is_empty() || own.wanted > 0) || own.wants_memory > 0 && !own.asks_memory {
+        let leaves_part = own.wanted > own.input.len() && !own.input.is_empty() && !std::mem::replace(&mut own.is_amid, true);
+        if own.is_paused && (own.input.is_empty() || own.wanted > 0) || own.wants_memory > 0 && !own.asks_memory || leaves_part {
             own.asks_memory = own.wants_memory > 0;
             cx.resume(id);
         }
@@ -633,6 +690,16 @@ impl Own {
         self.writer.iter().for_each(|waker| cx.wake(waker));
     }
 
+    /// Whether what has moved since the time of the requests began anew kept the least rate: then they go on.
+    fn note_rate(&mut self, now: u64) {
+        let passed = now.saturating_sub(self.moved_since);
+        let keeps = self.moved > 0 && self.moved >= self.rate_min.saturating_mul(passed / RENEWED_AFTER);
+        self.goes_on |= keeps && passed >= RENEWED_AFTER;
+        if self.goes_on {
+            (self.moved, self.moved_since) = (0, now);
+        }
+    }
+
     fn hear_of_room<T: Talk>(&mut self, cx: &mut Cx<'_, T>, room: usize) {
         self.room = room;
         if room > 0 && self.wants_memory == 0 && std::mem::take(&mut self.awaits_room) {
@@ -657,8 +724,17 @@ impl Own {
             output.notify_drained();
         }
         output.read_on(self.wanted > 0 && !self.holds_input);
+        if let Some(owes) = self.owes.take() {
+            output.peer_owes(owes);
+        }
+        let goes_on = std::mem::take(&mut self.goes_on);
+        if goes_on {
+            output.note_active();
+        }
         let is_at_work = (self.wanted == 0 || self.works > 0) && self.fate == Fate::Lives;
-        let mut before = if wrote || !is_at_work { self.ticket.take() } else { None };
+        // Of a task that says what its peer owes, not every write is part of an answer.
+        let goes_on = goes_on || wrote && !self.tells_owed;
+        let mut before = if goes_on || !is_at_work { self.ticket.take() } else { None };
         if is_at_work && self.ticket.is_none() {
             // What has moved is young again. Where only one ticket may be held (`requests_in_flight_max`, which counts this), the one before is kept.
             self.ticket = output.hold(Order::Any).ok().or_else(|| before.take());

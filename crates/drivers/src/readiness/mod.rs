@@ -337,6 +337,10 @@ impl<S: Source> Driver for ReadinessDriver<S> {
         self.socket(socket).map_or(0, |endpoint| sockets::readable_bytes(endpoint.descriptor.as_fd()))
     }
 
+    fn unsent_bytes(&self, socket: Socket) -> Option<usize> {
+        sockets::unsent_bytes(self.socket(socket)?.descriptor.as_fd())
+    }
+
     fn dropped(&self, socket: Socket) -> Option<u32> {
         sockets::dropped(self.socket(socket)?.descriptor.as_fd())
     }

@@ -5,6 +5,7 @@ mod answers;
 mod attack;
 mod drain;
 mod frames;
+mod paces;
 mod runtime;
 mod talk;
 

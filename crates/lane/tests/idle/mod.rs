@@ -49,6 +49,10 @@ impl Driver for Idle {
         0
     }
 
+    fn unsent_bytes(&self, _: Socket) -> Option<usize> {
+        None
+    }
+
     fn dropped(&self, _: Socket) -> Option<u32> {
         None
     }

@@ -107,6 +107,14 @@ impl Driver for SimDriver {
         }
     }
 
+    fn unsent_bytes(&self, socket: Socket) -> Option<usize> {
+        let state = self.world.0.borrow();
+        match state.lanes[self.lane].sockets.peek(socket)? {
+            Body::Stream(at) => Some(state.net.streams[&at.stream].pipes[at.side].untaken()),
+            _ => None,
+        }
+    }
+
     fn dropped(&self, socket: Socket) -> Option<u32> {
         let state = self.world.0.borrow();
         match state.lanes[self.lane].sockets.peek(socket)? {

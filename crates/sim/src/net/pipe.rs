@@ -73,6 +73,12 @@ impl Pipe {
         self.send_limit.saturating_sub(self.bytes.len() - self.arrived)
     }
 
+    /// What the receiver's side has not taken: bytes in the sender's buffer, those on their way, and the end of the stream, which counts for one.
+    pub(crate) fn untaken(&self) -> usize {
+        let end = usize::from(matches!(self.finish, Finish::Asked | Finish::OnTheWay));
+        self.bytes.len() - self.arrived + end
+    }
+
     /// Bytes that have not left the sender's buffer.
     fn unsent(&self) -> usize {
         self.bytes.len() - self.arrived - self.flight_bytes

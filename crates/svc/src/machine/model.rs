@@ -39,8 +39,6 @@ struct History {
     refused: bool,
     /// Its service has said all before anything else was to end it.
     says_no_more: bool,
-    /// The peer's end is not awaited.
-    hangs_up: bool,
 }
 
 /// What memory says, as a value.
@@ -118,7 +116,6 @@ enum Event {
     Drain(usize),
     Served,
     Close(Ending),
-    HangUp,
     End(Ending),
     BeginSend,
     /// The other of its pair has come to its end.
@@ -139,7 +136,7 @@ enum Event {
     SayNoMore,
 }
 
-const EVENTS: [Event; 35] = [
+const EVENTS: [Event; 34] = [
     Event::Opened,
     Event::Received(0),
     Event::Received(1),
@@ -157,7 +154,6 @@ const EVENTS: [Event; 35] = [
     Event::Close(Ending::Completed),
     Event::Close(Ending::Closing),
     Event::Close(Ending::EndOfStream),
-    Event::HangUp,
     Event::End(Ending::Completed),
     Event::End(Ending::Closing),
     Event::End(Ending::EndOfStream),
@@ -202,7 +198,6 @@ impl History {
             is_mute: false,
             refused: false,
             says_no_more: false,
-            hangs_up: false,
         }
     }
 
@@ -269,7 +264,6 @@ impl History {
             Event::Served => self.is_served(),
             // Whatever was decided before: a service may close twice, a pair's other end, a limit come.
             Event::Close(ending) => self.is_open && self.ended.is_none() && self.is_gentle(ending),
-            Event::HangUp => self.is_open && !self.is_past() && !self.is_in_handshake() && !self.never_opens(),
             Event::End(ending) if self.is_gentle(ending) => {
                 !self.is_open && self.ended.is_none() || self.lingers && self.ended.is_none() && self.closes == Some(ending)
             }
@@ -307,7 +301,6 @@ impl History {
             Event::Sent => self.sends = false,
             Event::ToldOfEnd => self.service_knows = true,
             Event::Close(ending) if self.goes_on() => self.closes = Some(ending),
-            Event::HangUp if self.goes_on() => (self.closes, self.hangs_up) = (Some(Ending::Completed), true),
             Event::End(ending) => self.ended = Some(ending),
             Event::BeginSend => self.sends = true,
             Event::Veil => self.veiled = true,
@@ -317,13 +310,13 @@ impl History {
             Event::TakeLeave => self.leaves = true,
             Event::PassOnCut => self.is_mute |= self.veiled && !self.leaves,
             Event::Refuse => {
-                (self.refused, self.closes, self.is_at_work, self.hangs_up) = (true, Some(Ending::Aborted), false, false);
+                (self.refused, self.closes, self.is_at_work) = (true, Some(Ending::Aborted), false);
             }
             Event::SayNoMore => self.says_no_more |= self.closes.is_none(),
             Event::Drain(_) if self.is_in_handshake() => self.draining = Draining::First,
             Event::Drain(bytes) => (self.draining, self.receives_before) = (Draining::Bytes(bytes as u32), self.receives),
             Event::Served if self.draining == Draining::First => self.draining = Draining::Rest,
-            Event::Served | Event::FinishHalf | Event::Close(_) | Event::HangUp => {}
+            Event::Served | Event::FinishHalf | Event::Close(_) => {}
         }
     }
 
@@ -363,7 +356,6 @@ impl State {
                 let was_in_handshake = history.is_in_handshake();
                 assert_eq!(machine.close(ending), was_in_handshake, "its handshake is given up or not: {history:?}");
             }
-            Event::HangUp => machine.hang_up(),
             Event::End(ending) => {
                 let reset = machine.end(ending);
                 let in_order = history.refused && history.lingers;
@@ -452,7 +444,7 @@ impl State {
 
     /// Whether the step is one that what has happened allows, and, where it is none, something is still to come.
     fn allows(&self, step: Step, facts: &Said) {
-        let History { receives, sends, peer_ended, service_knows, lingers, refused, hangs_up, .. } = self.history;
+        let History { receives, sends, peer_ended, service_knows, lingers, refused, .. } = self.history;
         let (is_served, goes_on) = (self.history.is_served(), self.history.goes_on());
         let is_used_up = self.history.draining == Draining::Bytes(0);
         let closes = self.history.closes.is_some() && !lingers && !refused && self.history.ended.is_none();
@@ -462,7 +454,7 @@ impl State {
         let is_right = match step {
             Step::Receive => {
                 let at_work = goes_on && !is_all_there && !is_due && facts.pause.is_none() && !is_used_up;
-                !receives && !peer_ended && (at_work || lingers && !hangs_up)
+                !receives && !peer_ended && (at_work || lingers)
             }
             Step::Pause(pause) => goes_on && facts.pause == Some(pause),
             Step::OutputOverflow => facts.overflows && (goes_on || closes),
@@ -474,7 +466,7 @@ impl State {
             Step::Close(Ending::EndOfStream) => shaken_to_the_end && !facts.in_record,
             Step::Close(ending) => is_served && ending == Ending::Closing && is_used_up && answered && !receives,
             Step::End(Ending::EndOfStream) if is_served => !self.history.veiled && service_knows && answered && !facts.is_paired,
-            Step::End(ending) => lingers && (peer_ended || hangs_up) && self.history.closes == Some(ending),
+            Step::End(ending) => lingers && peer_ended && self.history.closes == Some(ending),
             Step::TakeLeave if is_served => {
                 self.history.is_to_finish_half() && !sends && !facts.has_output && !self.history.is_silent()
             }
@@ -609,7 +601,7 @@ fn every_state_leads_to_the_end() {
 }
 
 /// Events that cannot come to a connection that was accepted, each behind those that lead there.
-const WRONG: [fn(&mut Machine); 29] = [
+const WRONG: [fn(&mut Machine); 28] = [
     |machine| machine.drop_record(),
     |machine| assert!(machine.settle_pair(true, (&mut Machine::opening(), true)).ends),
     |machine| machine.received(1),
@@ -664,10 +656,6 @@ const WRONG: [fn(&mut Machine); 29] = [
     |machine| {
         machine.veil();
         machine.served();
-    },
-    |machine| {
-        machine.veil();
-        machine.hang_up();
     },
     |machine| {
         machine.close(Ending::Completed);

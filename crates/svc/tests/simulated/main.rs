@@ -26,6 +26,7 @@ mod mines;
 mod neighbours;
 mod outgoing;
 mod own;
+mod paces;
 mod planted;
 mod program;
 mod proxy;

@@ -2,16 +2,17 @@
 //!
 //! Lines: `say TEXT`, `hold NAME` and `any NAME` (take a ticket, ordered or not), `keep NAME BYTES` (with memory for the answer), `within NAME MILLISECONDS` (one that
 //! expires; answered with `late` and the milliseconds then), `answer NAME TEXT` (through the lane), `reply NAME TEXT` (the same with a copy),
-//! `here NAME TEXT` (in this call), `drop NAME`, `flood BYTES` (of lane memory), `lump BYTES` (in one piece), `weigh NAME BYTES` (as an answer), `static BYTES`, `need BYTES`, `fill BYTES`, `more` (of a message), `wait` and `resume NAME` (the connection of that ticket),
+//! `here NAME TEXT` (in this call), `drop NAME`, `flood BYTES` (of lane memory), `lump BYTES` (in one piece), `weigh NAME BYTES` (as an answer), `static BYTES`, `need BYTES`, `fill BYTES`, `more` (of a message), `owes WHAT`, `wait` and `resume NAME` (the connection of that ticket),
 //! `close`, `abort`, `panic`, `lane`, `peer`, `connect ADDRESS LINE`, `after MILLISECONDS LINE`, `tell LINE`, `drained LINE`,
-//! `stop` (the timer started last), `closing` (panic when closed), `shut NAME` (close the connection of a ticket), `pair NAME` (with that connection), `leave` (hang up), `hangup` (close what
+//! `stop` (the timer started last), `closing` (panic when closed), `shut NAME` (close the connection of a ticket), `pair NAME` (with that connection), `hangup` (close what
 //! was connected last), `half` (our side of that says no more), `produce PIECES` (one whenever the output has drained), `pass LANE LINE`.
 
 use crate::rig::{Rig, RigPlan, endings};
 use corelane_seam::{Chain, Shared};
 use corelane_sim::{Faults, World};
 use corelane_svc::{
-    ConnectionId, Ending, Hold, Input, Limits, Next, Order, Origin, Output, Peer, Side, StreamService, Ticket, Timer, Transform,
+    ConnectionId, Ending, Hold, Input, Limits, Next, Order, Origin, Output, Owes, Peer, Side, StreamService, Ticket, Timer,
+    Transform,
 };
 use corelane_watch::{ConnectionState, Reader, ServiceCounter};
 use std::cell::RefCell;
@@ -155,9 +156,13 @@ impl Puppet {
                 return Some(Next::Fill { lease: cx.lease(until).ok()?, until });
             }
             "more" => return Some(Next::More),
+            "owes" => output.peer_owes(match rest {
+                "request" => Owes::Request,
+                "rest" => Owes::Rest,
+                _ => Owes::Nothing,
+            }),
             "wait" => return Some(Next::Wait),
             "close" => return Some(Next::Close),
-            "leave" => return Some(Next::HangUp),
             "abort" => return Some(Next::Abort),
             "panic" => panic!("told to"),
             "drained" => {

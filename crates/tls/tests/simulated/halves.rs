@@ -95,7 +95,7 @@ impl StreamService for Last {
     fn receive(&mut self, _cx: &mut Cx<'_>, (): &mut (), input: &mut Input, output: &mut Output) -> Next {
         let _ = input.take_all();
         output.push(&b"last"[..]);
-        Next::HangUp
+        Next::Close
     }
 }
 

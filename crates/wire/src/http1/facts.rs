@@ -66,6 +66,8 @@ impl<'a> Facts<'a> {
     /// RFC 9112 section 6.1: the codings of all lines are one list. `chunked` has no parameters.
     fn transfer_encoding(&mut self, value: &[u8]) {
         (self.is_coded, self.last_is_chunked) = (true, false);
+        // A line that names no coding is no list of codings: those who pass such a line over, and those who refuse it, end the message elsewhere.
+        self.others += u32::from(elements(value).next().is_none());
         for coding in elements(value) {
             self.last_is_chunked = coding.eq_ignore_ascii_case(b"chunked");
             *(if self.last_is_chunked { &mut self.chunked } else { &mut self.others }) += 1;

@@ -413,24 +413,29 @@ fn a_drain_cuts_nothing_of_a_pipeline() {
     assert!(last.contains("Connection: close") && !heard.contains("Connection: close"), "{last}");
 }
 
+/// A client may send an empty line behind its last request, as old ones do, when the answer is on its way: a close with that unread, or before it, would be a reset,
+/// which takes the rest of the answer from it (RFC 9112 section 9.6).
 #[test]
-fn a_client_that_has_said_its_last_is_not_waited_for() {
+fn a_byte_behind_the_last_request_takes_nothing_of_the_answer() {
     let mut case = Case::new();
     let close = "Connection: close\r\n";
-    // (the last request, whether the connection has ended though its client still listens)
-    let table = [
-        (format!("GET /now/1 HTTP/1.1\r\nHost: a\r\n{close}\r\n"), true),
-        ("GET /now/1 HTTP/1.0\r\n\r\n".to_owned(), true),
-        (format!("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n{close}\r\nab"), true),
-        (format!("POST /sum HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n{close}\r\nab"), true),
-        // It has sent more all the same: a reset would take the answer from it.
-        (format!("GET /now/1 HTTP/1.1\r\nHost: a\r\n{close}\r\nmore"), false),
-        ("no request\r\n\r\n".to_owned(), false),
-    ];
-    for (request, ended) in table {
-        let (answer, closed) = case.ask_alone(&request);
-        assert!(answer.starts_with("HTTP/1.1 ") && closed, "{request}: {answer}");
-        assert_eq!(case.rig.connections() == 0, ended, "{request}");
+    for request in [
+        format!("GET /now/120000 HTTP/1.1\r\nHost: a\r\n{close}\r\n"),
+        "GET /now/120000 HTTP/1.0\r\n\r\n".to_owned(),
+        format!("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 120000\r\n{close}\r\n{}", "a".repeat(120_000)),
+    ] {
+        let peer = case.rig.connect(3);
+        peer.send(request.as_bytes());
+        case.rig.wait(2 * MS);
+        peer.send(b"\r\n");
+        let mut heard = Vec::new();
+        for _ in 0..40 {
+            heard.extend(peer.read(4_000));
+            case.rig.wait(500 * MS);
+        }
+        assert!(heard.len() > 120_000 && peer.status() == Status::Ended, "{} bytes, {:?}", heard.len(), peer.status());
+        peer.close();
+        case.rig.wait(MS);
     }
     assert_eq!(case.rig.count(C::LingerLimitHits), 0);
     case.close();

@@ -1,0 +1,100 @@
+//! What the peer of a connection owes, as its requests come and are answered: so the lane's limits of time hold for requests, whatever else is said.
+
+use crate::frames::Frames;
+use corelane::aio::{AtWork, Connection};
+use corelane::service::Owes;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// A connection and the requests that are in hand on it.
+#[derive(Debug)]
+pub(crate) struct Course {
+    connection: Rc<Connection>,
+    in_hand: Cell<usize>,
+    /// None in HTTP/1, where all that comes between two requests is of the next one.
+    streams: Option<RefCell<Streams>>,
+}
+
+/// Both directions of an HTTP/2 connection.
+#[derive(Debug)]
+struct Streams {
+    heard: Frames,
+    said: Frames,
+}
+
+impl Course {
+    /// Of a connection on which nothing was asked yet.
+    pub fn new(connection: Rc<Connection>, is_http2: bool) -> Rc<Self> {
+        connection.peer_owes(Owes::Request);
+        let streams = is_http2.then(|| RefCell::new(Streams { heard: Frames::of_client(), said: Frames::of_server() }));
+        Rc::new(Self { connection, in_hand: Cell::new(0), streams })
+    }
+
+    /// How much of what the client has sent is of requests.
+    pub fn weigh(&self, bytes: &[u8]) -> usize {
+        self.streams.as_ref().map_or(bytes.len(), |streams| streams.borrow_mut().heard.content(bytes))
+    }
+
+    /// The client has sent something, and so much of requests.
+    pub fn hear(&self, content: usize) {
+        match self.streams.is_none() && self.in_hand.get() == 0 {
+            true => self.connection.peer_owes(Owes::Rest),
+            false => self.move_on(content),
+        }
+    }
+
+    /// The client is sent this. In HTTP/2 content waits for its windows to open, so that it leaves shows that it takes something.
+    pub fn say(&self, bytes: &[u8]) {
+        if let Some(streams) = &self.streams {
+            self.move_on(streams.borrow_mut().said.content(bytes));
+        }
+    }
+
+    fn move_on(&self, content: usize) {
+        if content > 0 {
+            self.connection.note_moved(content);
+        }
+    }
+}
+
+/// A request that was taken and is not answered whole: its connection is at work, and a drain leaves its end to hyper.
+pub(crate) struct InHand {
+    work: AtWork,
+    course: Rc<Course>,
+}
+
+impl InHand {
+    pub fn new(course: &Rc<Course>) -> Self {
+        course.connection.count_requests(1);
+        course.connection.outlive_drain(true);
+        course.connection.peer_owes(Owes::Nothing);
+        course.in_hand.set(course.in_hand.get() + 1);
+        Self { work: course.connection.at_work(), course: course.clone() }
+    }
+
+    /// Whether another process serves, so that a client of HTTP/1.1 is to come anew. In HTTP/2 GOAWAY says so.
+    pub fn sends_away(&self) -> bool {
+        self.course.streams.is_none() && self.course.connection.is_handed_over()
+    }
+
+    /// Its answer goes on.
+    pub fn goes_on(&self) {
+        self.work.goes_on();
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        let course = &self.course;
+        assert!(course.in_hand.get() > 0, "what ends was in hand");
+        course.in_hand.set(course.in_hand.get() - 1);
+        self.work.goes_on();
+        if course.in_hand.get() == 0 {
+            course.connection.peer_owes(Owes::Request);
+        }
+        // In HTTP/2 a drain always leaves the end to hyper.
+        if course.streams.is_none() {
+            course.connection.outlive_drain(false);
+        }
+    }
+}
