@@ -115,6 +115,8 @@ pub(crate) enum Pause {
     Output,
     /// Memory.
     Memory,
+    /// Handshakes under way.
+    Handshakes,
 }
 
 impl Pause {
@@ -125,6 +127,7 @@ impl Pause {
             Self::Offload => ServiceCounter::OffloadMaxHits,
             Self::Output => ServiceCounter::OutputHighHits,
             Self::Memory => ServiceCounter::MemoryHits,
+            Self::Handshakes => ServiceCounter::HandshakesMaxHits,
         }
     }
 }
