@@ -104,9 +104,9 @@ impl Kit {
     ) -> Self {
         let bell = control.bell(lane).clone();
         Self {
+            tasks: Tasks::shared(settings.tasks_max, bell, arena.clone()),
             arena,
             guests: Guests::default(),
-            tasks: Tasks::new(settings.tasks_max, bell),
             row,
             alarm: u64::MAX,
             budget: Budget::of(settings),

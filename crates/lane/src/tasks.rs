@@ -9,9 +9,9 @@ use crate::channel::Full;
 use crate::fence::fenced;
 use crate::sync::Arc;
 use cell::{TaskCell, Woken};
-use corelane_seam::Bell;
 use corelane_seam::slab::{Key, Slab};
-use spawner::{Boxed, Nursery};
+use corelane_seam::{Arena, Bell, Payer};
+use spawner::{Boxed, Nursery, Unborn};
 use std::collections::VecDeque;
 use std::ptr;
 use std::rc::Rc;
@@ -29,13 +29,15 @@ struct Task {
     cell: Arc<TaskCell>,
     /// What it is polled with when it is called; one more count of the cell.
     waker: Waker,
+    /// Among whose tasks it is counted, and those that it spawns.
+    payer: Payer,
     /// It is in the list of those that were called.
     is_called: bool,
 }
 
 /// The executor of one lane: it polls the tasks that were woken, each at most once a run.
 ///
-/// A task takes its future's memory, 56 bytes in the slab and a cell of about 48 bytes, all taken when it is spawned.
+/// A task takes its future's memory, 64 bytes in the slab and a cell of about 48 bytes, all taken when it is spawned.
 ///
 /// A task is woken by its waker, from any thread; or called by its own lane ([`Tasks::call`]), which costs no atomic operation.
 /// Dropping `Tasks` drops all futures; wakers that are left do nothing any more.
@@ -53,8 +55,18 @@ impl Tasks {
     /// Makes room for `limit` tasks at once (at most 2^32 - 1). `bell` wakes the lane when a task is woken from another
     /// thread while the lane sleeps.
     pub fn new(limit: usize, bell: std::sync::Arc<dyn Bell>) -> Self {
+        Self::counted(limit, bell, None)
+    }
+
+    /// The same; whoever pays for memory in `accounts` has its share of the tasks, too ([`Arena::take_task`]).
+    pub fn shared(limit: usize, bell: std::sync::Arc<dyn Bell>, accounts: Arena) -> Self {
+        accounts.set_tasks_max(u32::try_from(limit).unwrap_or(u32::MAX));
+        Self::counted(limit, bell, Some(accounts))
+    }
+
+    fn counted(limit: usize, bell: std::sync::Arc<dyn Bell>, accounts: Option<Arena>) -> Self {
         let limit = limit.min(Slab::<Task>::ENTRIES_MAX);
-        let nursery = Rc::new(Nursery::new(limit));
+        let nursery = Rc::new(Nursery::new(limit, accounts));
         Self { tasks: Slab::new(), limit, woken: Woken::new(bell), called: VecDeque::new(), nursery, panics: 0 }
     }
 
@@ -93,22 +105,31 @@ impl Tasks {
         self.nursery.refused()
     }
 
-    /// Takes a future on as a task, which counts as woken.
+    /// Takes a future on as a task, which counts as woken, and for which the lane pays.
     ///
     /// # Errors
     /// [`Full`] gives the future back when as many tasks as [`Tasks::new`] allows have not ended.
     pub fn spawn<F: Future<Output = ()> + 'static>(&mut self, future: F) -> Result<TaskId, Full<F>> {
-        if !self.nursery.ask_room() {
-            return Err(Full { value: future, limit: self.limit });
-        }
-        Ok(self.admit(Box::pin(future)))
+        self.spawn_for(Payer::LANE, future)
     }
 
-    fn admit(&mut self, future: Boxed) -> TaskId {
+    /// The same; it is counted among the tasks of `payer`.
+    ///
+    /// # Errors
+    /// As [`Tasks::spawn`], and when the peer of `payer` has its share of the tasks.
+    pub fn spawn_for<F: Future<Output = ()> + 'static>(&mut self, payer: Payer, future: F) -> Result<TaskId, Full<F>> {
+        if !self.nursery.take_room(payer) {
+            return Err(Full { value: future, limit: self.limit });
+        }
+        Ok(self.admit(Unborn { future: Box::pin(future), payer }))
+    }
+
+    fn admit(&mut self, unborn: Unborn) -> TaskId {
         assert!(self.tasks.len() < self.limit, "no more tasks live than are allowed");
+        let Unborn { future, payer } = unborn;
         let key = self.tasks.insert_with(|key| {
             let cell = self.woken.new_cell(key.index);
-            Task { future, waker: cell::waker(cell.clone()), cell, is_called: false }
+            Task { future, waker: cell::waker(cell.clone()), payer, cell, is_called: false }
         });
         self.note_room();
         TaskId(key)
@@ -116,8 +137,8 @@ impl Tasks {
 
     /// Takes on what tasks have spawned.
     fn admit_spawned(&mut self) {
-        while let Some(future) = self.nursery.take() {
-            self.admit(future);
+        while let Some(unborn) = self.nursery.take() {
+            self.admit(unborn);
         }
     }
 
@@ -163,19 +184,24 @@ impl Tasks {
     pub fn cancel(&mut self, id: TaskId) -> bool {
         // It has ended by itself.
         let Some(task) = self.tasks.remove(id.0) else { return false };
-        self.note_room();
-        self.panics += u64::from(!task.end());
+        self.panics += u64::from(!self.bury(task));
         true
     }
 
     /// Drops all tasks; returns how many panicked as they were dropped.
     pub fn end(&mut self) -> u64 {
         self.nursery.close();
-        let panicked = self.tasks.drain().filter_map(|(_, task)| (!task.end()).then_some(())).count() as u64;
+        let nursery = &self.nursery;
+        let ended = self.tasks.drain().filter_map(|(_, task)| (!task.end(nursery)).then_some(()));
+        let panicked = ended.count() as u64;
         assert!(self.tasks.is_empty(), "no task is left, and none came as others were dropped");
         self.called.clear();
         let unborn = std::iter::from_fn(|| self.nursery.take());
-        let burst = unborn.filter_map(|future| fenced(|| drop(future)).err()).count() as u64;
+        let burst = unborn.filter_map(|Unborn { future, payer }| {
+            self.nursery.give_room_back(payer);
+            fenced(|| drop(future)).err()
+        });
+        let burst = burst.count() as u64;
         self.panics += panicked + burst;
         panicked + burst
     }
@@ -205,7 +231,7 @@ impl Tasks {
             cell.count_stale();
             return false;
         };
-        let outcome = task.poll();
+        let outcome = task.poll(&self.nursery);
         self.polled(index, outcome, on_panic);
         true
     }
@@ -215,7 +241,7 @@ impl Tasks {
         // It may have ended, and another that was not called have its place.
         let Some(task) = self.tasks.find(index).filter(|task| task.is_called) else { return false };
         task.is_called = false;
-        let outcome = task.poll();
+        let outcome = task.poll(&self.nursery);
         self.polled(index, outcome, on_panic);
         true
     }
@@ -225,12 +251,20 @@ impl Tasks {
             return;
         }
         let id = TaskId(self.tasks.key_at(index));
-        let dropped = self.tasks.remove_at(index).end();
-        self.note_room();
+        let task = self.tasks.remove_at(index);
+        let dropped = self.bury(task);
         if outcome.is_err() || !dropped {
             self.panics += 1;
             on_panic(id);
         }
+    }
+}
+
+impl Tasks {
+    /// Ends a task that was taken from the others; false when that panicked.
+    fn bury(&self, task: Task) -> bool {
+        self.note_room();
+        task.end(&self.nursery)
     }
 }
 
@@ -242,15 +276,23 @@ impl Drop for Tasks {
 
 impl Task {
     /// Polls the future, fenced.
-    fn poll(&mut self) -> Result<Poll<()>, String> {
-        let Self { future, waker, .. } = self;
-        fenced(|| future.as_mut().poll(&mut Context::from_waker(waker)))
+    fn poll(&mut self, nursery: &Nursery) -> Result<Poll<()>, String> {
+        let Self { future, waker, payer, .. } = self;
+        nursery.pay_as(*payer);
+        let outcome = fenced(|| future.as_mut().poll(&mut Context::from_waker(waker)));
+        nursery.pay_as(Payer::LANE);
+        outcome
     }
 
     /// Drops the future; false when that panicked. Wakes are stale from here on, those by the drop itself included.
-    fn end(self) -> bool {
+    fn end(self, nursery: &Nursery) -> bool {
         self.cell.end();
-        fenced(|| drop(self.future)).is_ok()
+        // What the drop spawns is its own still.
+        nursery.pay_as(self.payer);
+        let dropped = fenced(|| drop(self.future)).is_ok();
+        nursery.pay_as(Payer::LANE);
+        nursery.give_room_back(self.payer);
+        dropped
     }
 }
 

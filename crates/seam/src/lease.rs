@@ -6,11 +6,13 @@
 use crate::buddy::{Buddy, LEASE_BYTES_MAX, UNIT};
 use crate::error::Error;
 use crate::instant::Instant;
-use crate::ledger::{Holder, Ledger, Role};
+use crate::ledger::{Holder, Ledger, Role, TaskHolder};
 use crate::parcel::{Abroad, AbroadCounts, AbroadLimits, Homeland, Parcel, ParcelRefused, Post, Return};
 use crate::payer::Payer;
 use crate::region::Region;
+use crate::share::Share;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
@@ -322,6 +324,42 @@ impl Arena {
     /// The connections that hold memory, in no order.
     pub fn holders(&self) -> Vec<Holder> {
         self.0.memory.borrow().ledger.holders(UNIT).collect()
+    }
+
+    /// Sets how many tasks the lane may have. They are counted with those who pay for memory, because they belong to the same peers.
+    pub fn set_tasks_max(&self, tasks: u32) {
+        self.0.memory.borrow_mut().ledger.set_tasks_max(tasks);
+    }
+
+    /// How many tasks there are, and may be.
+    pub fn tasks(&self) -> Share {
+        self.0.memory.borrow().ledger.tasks()
+    }
+
+    /// Counts one more task of `payer`, and of all above it. False if its peer may have no more ([`Share::admits`]), or there are as many as may be; a
+    /// connection with few tasks has one more even where its peer may not, as long as half of the reserve is left.
+    pub fn take_task(&self, payer: Payer) -> bool {
+        self.0.memory.borrow_mut().ledger.take_task(payer)
+    }
+
+    /// A task of `payer` has ended. The account stays as long as it has tasks, even if it was closed.
+    pub fn give_task_back(&self, payer: Payer) {
+        self.0.memory.borrow_mut().ledger.give_task_back(payer);
+    }
+
+    /// Whether a connection with few tasks has found that its peer has its share of them.
+    pub fn is_crowded(&self) -> bool {
+        self.0.memory.borrow().ledger.is_crowded()
+    }
+
+    /// The peers of which that is so, since the last call of this.
+    pub fn take_crowded(&self) -> BTreeSet<Payer> {
+        self.0.memory.borrow_mut().ledger.take_crowded()
+    }
+
+    /// The connections that have tasks, in no order.
+    pub fn task_holders(&self) -> Vec<TaskHolder> {
+        self.0.memory.borrow().ledger.task_holders().collect()
     }
 
     /// Bytes of the largest block that was refused for now since the last call of this; 0 if none was. What can never be lent is not told.

@@ -8,11 +8,17 @@
 //!   threshold, Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998). So one peer alone may
 //!   hold half, and many that hold as much as they can leave room for the next one.
 //! * **A reserve is kept for small requests**: the last quarter of the arena is lent only to who holds little after the lease.
+//! * **Within a peer, too, little is lent before much.** Of what it may hold, the last quarter is for those of its connections that hold
+//!   little: everybody behind one proxy is one peer.
 //! * The lane itself takes what there is; its driver, for what arrives, all but what is kept for answers.
+//!
+//! Tasks have the same payers, and are shared by the same rule ([`Share`]): they are counted here, because a task may outlive its connection.
 
 use crate::buddy::LEASE_BYTES_MAX;
 use crate::payer::Payer;
+use crate::share::Share;
 use crate::slab::ROOMY_BYTES;
+use std::collections::BTreeSet;
 
 /// What a payer is, which decides by what rule the arena lends to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,16 +51,45 @@ pub struct Holder {
     pub peer_bytes: usize,
 }
 
+/// A connection that has tasks, as [`Arena::task_holders`](crate::Arena::task_holders) lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskHolder {
+    /// The number that it was opened with.
+    pub tag: u32,
+    /// Tasks that have not ended.
+    pub tasks: u32,
+    /// Who its peer is.
+    pub peer: Payer,
+    /// Those of all connections of its peer.
+    pub peer_tasks: u32,
+}
+
 #[derive(Clone, Copy)]
 struct Node {
     units: u32,
+    tasks: u32,
     parent: u32,
     role: Role,
     /// Its owner is gone: it is free with its last block.
     closed: bool,
 }
 
+impl Node {
+    /// Whether its owner is gone, and nothing is charged to it any more.
+    fn is_spent(&self) -> bool {
+        self.closed && self.units == 0 && self.tasks == 0
+    }
+}
+
 const NOBODY: u32 = u32::MAX;
+/// Of what a peer may hold, so much is for those of its connections that hold little: a quarter.
+const FELLOWS_DIVISOR: usize = 4;
+/// A connection that holds at most this part of what its peer may still have holds little.
+const FELLOW_DIVISOR: usize = 16;
+/// The least that counts as little: what a small request needs to be received and answered.
+const FELLOW_BYTES_MIN: usize = 8 << 10;
+/// A connection with fewer tasks gets another one though its peer has its share.
+const FEW_TASKS: u32 = 4;
 /// The part of an arena that is kept for small requests: a quarter.
 const RESERVE_DIVISOR: usize = 4;
 /// Peers that the reserve is enough for at the same time: 64 who take all they can, and as many others.
@@ -77,6 +112,10 @@ pub(crate) struct Ledger {
     refused: u64,
     /// Blocks given back so far.
     given_back: u64,
+    /// Tasks that there may be.
+    tasks_max: u32,
+    /// Peers that have their share of tasks, and of which a connection with few wanted one.
+    crowded: BTreeSet<Payer>,
 }
 
 impl Ledger {
@@ -84,9 +123,19 @@ impl Ledger {
     pub(crate) fn new(limit: usize) -> Self {
         // A connection has a node, too: as in `Slab::roomy`.
         let mut nodes = Vec::with_capacity(ROOMY_BYTES / size_of::<Node>());
-        nodes.push(Node { units: 0, parent: NOBODY, role: Role::Sum, closed: false });
-        let (current, largest_refused) = (Payer::LANE, 0);
-        Self { nodes, free: Vec::new(), limit, current, granted: false, largest_refused, refused: 0, given_back: 0 }
+        nodes.push(Node { units: 0, tasks: 0, parent: NOBODY, role: Role::Sum, closed: false });
+        Self {
+            nodes,
+            free: Vec::new(),
+            limit,
+            current: Payer::LANE,
+            granted: false,
+            largest_refused: 0,
+            refused: 0,
+            given_back: 0,
+            tasks_max: u32::MAX,
+            crowded: BTreeSet::new(),
+        }
     }
 
     pub(crate) fn reserve(&self) -> usize {
@@ -128,10 +177,9 @@ impl Ledger {
             }
         };
         assert!(fits && !parent.closed, "a {role:?} is not opened under a {:?}", parent.role);
-        let node = Node { units: 0, parent: under.0, role, closed: false };
+        let node = Node { units: 0, tasks: 0, parent: under.0, role, closed: false };
         if let Some(index) = self.free.pop() {
-            let before = &self.nodes[index as usize];
-            assert!(before.closed && before.units == 0, "an account is opened anew after its last block is back");
+            assert!(self.nodes[index as usize].is_spent(), "an account is opened anew after its last block and task are back");
             self.nodes[index as usize] = node;
             return Payer(index);
         }
@@ -146,7 +194,7 @@ impl Ledger {
         assert!(!node.closed, "a payer is closed once");
         assert!(node.parent != NOBODY, "whoever is closed stands below somebody");
         node.closed = true;
-        if node.units == 0 {
+        if node.is_spent() {
             self.free.push(payer.0);
         }
     }
@@ -203,7 +251,7 @@ impl Ledger {
             let node = &mut self.nodes[service.0 as usize];
             assert!(node.units >= units, "a service's sum has all that its connections hold");
             node.units -= units;
-            if node.closed && node.units == 0 {
+            if node.is_spent() {
                 self.free.push(service.0);
             }
         }
@@ -212,7 +260,7 @@ impl Ledger {
             let node = &mut self.nodes[at as usize];
             assert!(node.units >= units, "no more is given back than was taken");
             node.units -= units;
-            if node.closed && node.units == 0 {
+            if node.is_spent() {
                 self.free.push(at);
             }
             at = node.parent;
@@ -237,19 +285,91 @@ impl Ledger {
             role => (role, node.units),
         };
         let after = units as usize * unit + bytes;
+        let fellows = (units - node.units) as usize * unit;
         let left = (self.limit - self.reserve()).saturating_sub(used).checked_sub(bytes);
         match (role, left) {
             (Role::Sum, _) => true,
             _ if after <= self.small() => true,
             (_, None) => false,
             (Role::Keeper, Some(_)) => true,
-            (_, Some(left)) => after <= left || (self.granted && payer == self.current),
+            (_, Some(left)) => {
+                let is_granted = self.granted && payer == self.current;
+                is_granted || after <= left && (fellows == 0 || leaves_to_fellows(after - fellows, after, left))
+            }
         }
     }
 
     /// Whether the payer is a sum of others, to which all is lent.
     pub(crate) fn is_sum(&self, payer: Payer) -> bool {
         self.node(payer).role == Role::Sum
+    }
+
+    /// Sets how many tasks there may be.
+    pub(crate) fn set_tasks_max(&mut self, tasks: u32) {
+        self.tasks_max = tasks;
+    }
+
+    /// How many tasks there are, and may be.
+    pub(crate) fn tasks(&self) -> Share {
+        Share { limit: self.tasks_max, used: self.nodes[0].tasks }
+    }
+
+    /// Counts one more task of `payer`, if its peer may have one.
+    pub(crate) fn take_task(&mut self, payer: Payer) -> bool {
+        let admits = self.admits_task(payer);
+        let mut at = if admits { payer.0 } else { NOBODY };
+        while at != NOBODY {
+            let node = &mut self.nodes[at as usize];
+            node.tasks += 1;
+            at = node.parent;
+        }
+        admits
+    }
+
+    fn admits_task(&mut self, payer: Payer) -> bool {
+        let (node, share) = (*self.node(payer), self.tasks());
+        let Role::Connection { .. } = node.role else { return share.left() > 0 };
+        if share.admits(self.nodes[node.parent as usize].tasks) {
+            return true;
+        }
+        let has_few = node.tasks < FEW_TASKS;
+        if has_few {
+            self.crowded.insert(Payer(node.parent));
+        }
+        has_few && share.admits_few()
+    }
+
+    /// A task of `payer` has ended.
+    pub(crate) fn give_task_back(&mut self, payer: Payer) {
+        let mut at = payer.0;
+        while at != NOBODY {
+            let node = &mut self.nodes[at as usize];
+            assert!(node.tasks > 0, "a task ends that was counted");
+            node.tasks -= 1;
+            if node.is_spent() {
+                self.free.push(at);
+            }
+            at = node.parent;
+        }
+    }
+
+    /// Whether a connection with few tasks found that its peer has its share.
+    pub(crate) fn is_crowded(&self) -> bool {
+        !self.crowded.is_empty()
+    }
+
+    /// The peers of which that is so, since the last call of this.
+    pub(crate) fn take_crowded(&mut self) -> BTreeSet<Payer> {
+        std::mem::take(&mut self.crowded)
+    }
+
+    /// The connections that have tasks.
+    pub(crate) fn task_holders(&self) -> impl Iterator<Item = TaskHolder> {
+        self.nodes.iter().filter_map(|node| {
+            let Role::Connection { tag, .. } = node.role else { return None };
+            let (peer, peer_tasks) = (Payer(node.parent), self.nodes[node.parent as usize].tasks);
+            (node.tasks > 0 && !node.closed).then_some(TaskHolder { tag, tasks: node.tasks, peer, peer_tasks })
+        })
     }
 
     /// Notes that the current payer was refused a block of `bytes`.
@@ -290,6 +410,12 @@ impl Ledger {
     fn node(&self, payer: Payer) -> &Node {
         &self.nodes[payer.0 as usize]
     }
+}
+
+/// Whether a connection that holds `own` after a lease leaves enough to the others of its peer, which holds `after` then, of as much as is `left`.
+fn leaves_to_fellows(own: usize, after: usize, left: usize) -> bool {
+    let is_plenty = after <= left - left / FELLOWS_DIVISOR;
+    is_plenty || own <= ((left - after) / FELLOW_DIVISOR).max(FELLOW_BYTES_MIN)
 }
 
 #[cfg(test)]

@@ -43,6 +43,7 @@ mod ports;
 mod random;
 mod record;
 mod region;
+pub mod share;
 pub mod slab;
 mod sync;
 mod tuning;
@@ -66,7 +67,7 @@ pub use frame::{
 pub use handle::{File, Handle, Socket, Unheld};
 pub use instant::{Instant, nanoseconds};
 pub use lease::{ARENA_BYTES_MAX, Arena, Lease, Shared};
-pub use ledger::{Holder, Role};
+pub use ledger::{Holder, Role, TaskHolder};
 pub use losses::{LOOK_AFTER, LossPort};
 pub use operation::{
     Bind, Completion, DatagramOp, DatagramOutcome, FileFacts, FileKind, FileName, FileOp, FileOutcome, FrameOp, FrameOutcome,

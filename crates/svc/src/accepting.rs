@@ -1,10 +1,11 @@
 //! How what a lane's listeners accept becomes a connection.
 
+use crate::accounts::PeerKey;
 use crate::class;
 use crate::connection::{Connection, SessionAt};
 use crate::connections::Connections;
 use crate::error::Error;
-use crate::found::Desk;
+use crate::handshakes::PLACES;
 use crate::limits::SECOND;
 use crate::listeners::Listener;
 use crate::machine::Machine;
@@ -22,10 +23,6 @@ use corelane_watch::{LaneCounter, ServiceCounter};
 
 /// When accepting is tried again after the system had no descriptor, unless a connection ends before.
 const ACCEPT_AGAIN: u64 = SECOND / 10;
-/// After how long a service at its bound of handshakes looks for those that stand still.
-const LOOK_AT_HANDSHAKES: u64 = SECOND;
-/// Marks the timer of handshakes; the other timer of this class has 0.
-const HANDSHAKES: u32 = 1;
 
 impl Services {
     /// Makes the socket of a listener that has none.
@@ -71,37 +68,51 @@ impl Services {
         }
     }
 
-    /// The timer of listeners has come, or that of handshakes.
+    /// The timer of listeners has come, or that of places among handshakes.
     pub(crate) fn accept_timer(&mut self, kit: &mut Kit, handle: Handle) {
         match handle.index() {
-            HANDSHAKES => self.served.relieve_handshakes(kit),
+            PLACES => self.look_at_places(kit),
             _ => self.served.table.accept_again(kit),
         }
     }
 
     /// Makes connections of accepted sockets as long as there is room; stops accepting when there is none.
     pub(crate) fn admit_waiting(&mut self, kit: &mut Kit, service: u16) {
-        while self.served.table.may_accept(service) {
+        while self.served.table.has_room(service) {
             let Some(arrived) = self.served.table.services[service as usize].waiting.pop_front() else { return };
             self.admit(kit, service, arrived);
+            self.served.relieve_connections(kit, service);
         }
-        let state = &self.served.table.services[service as usize];
-        let at_lane_bound = state.open < state.limits.connections_max;
-        let is_for_handshakes = self.served.table.has_room(service);
+        let at_lane_bound = self.served.table.services[service as usize].open.share().left() > 0;
         let stopped = self.served.table.listeners.stop(kit, service);
-        if stopped && is_for_handshakes {
-            self.served.table.count(service, ServiceCounter::HandshakesMaxHits, 1);
-            self.served.table.desk.look_at_handshakes(kit);
-        } else if stopped && at_lane_bound {
+        if stopped && self.served.table.is_crowded_out(service) {
+            self.served.table.desk.look_at_places(kit);
+        }
+        if stopped && at_lane_bound {
             kit.row.add(LaneCounter::ConnectionsCapHits, 1);
         } else if stopped {
             self.served.table.count(service, ServiceCounter::ConnectionsMaxHits, 1);
         }
     }
 
+    /// Somebody may wait because others have all places among handshakes, or all connections.
+    fn look_at_places(&mut self, kit: &mut Kit) {
+        assert!(self.served.table.desk.places_timed, "a timer comes that was started");
+        self.served.table.desk.places_timed = false;
+        self.served.relieve_handshakes(kit);
+        for service in 0..self.served.table.services.len() as u16 {
+            self.served.relieve_connections(kit, service);
+            if self.served.table.is_crowded_out(service) {
+                self.served.table.desk.look_at_places(kit);
+            }
+        }
+    }
+
     fn admit(&mut self, kit: &mut Kit, service: u16, arrived: AcceptedSocket) {
         let LaneTable { connections, services, desk, .. } = &self.served.table;
-        if connections.peer_is_full(&services[service as usize], &desk.memory.accounts, &arrived.peer) {
+        let peer = PeerKey::of(&arrived.peer);
+        let is_full = connections.peer_is_full(&services[service as usize], &desk.memory.accounts, peer);
+        if is_full && !self.served.make_way(kit, service, peer) {
             self.served.table.count(service, ServiceCounter::ConnectionsPerPeerMaxHits, 1);
             self.served.table.count(service, ServiceCounter::AcceptsRefused, 1);
             self.served.table.connections.turn_away(kit, arrived.socket);
@@ -121,38 +132,9 @@ impl Services {
         self.served.table.there(index).mark_dirty();
         self.served.begin(kit, index);
     }
-
-    /// Where handshakes have ended there may be room for others.
-    pub(crate) fn admit_after_handshakes(&mut self, kit: &mut Kit) {
-        if !std::mem::take(&mut self.served.table.desk.handshakes_ended) {
-            return;
-        }
-        for service in 0..self.served.table.services.len() as u16 {
-            self.admit_waiting(kit, service);
-        }
-        self.served.table.start_listening(kit);
-    }
 }
 
 impl Served {
-    /// Where handshakes keep others out, ends those that stand still, of the peers that have most of them. So silent peers keep nobody
-    /// out for longer than that, and those who wait are accepted in this turn.
-    fn relieve_handshakes(&mut self, kit: &mut Kit) {
-        assert!(self.table.desk.handshakes_timed, "a timer comes that was started");
-        self.table.desk.handshakes_timed = false;
-        for service in 0..self.table.services.len() as u16 {
-            let state = &self.table.services[service as usize];
-            if state.handshakes.get() < state.limits.handshakes_max {
-                continue;
-            }
-            for index in self.table.connections.still_handshakes(service, kit.now()) {
-                self.end(kit, index, Ending::Aborted);
-            }
-            // By the next look, others may stand still.
-            self.table.desk.look_at_handshakes(kit);
-        }
-    }
-
     pub(crate) fn open_session(&mut self, kit: &mut Kit, index: u32) {
         let mut found = self.table.there(index);
         let (about, peer) = (found.begin_about(), found.connection.peer.clone());
@@ -187,16 +169,7 @@ impl LaneTable {
     }
 }
 
-impl Desk {
-    /// Has handshakes looked at after a while, if that is not to come anyway.
-    fn look_at_handshakes(&mut self, kit: &mut Kit) {
-        if !std::mem::replace(&mut self.handshakes_timed, true) {
-            kit.start_timer(kit.now() + LOOK_AT_HANDSHAKES, Handle::new(class::ACCEPT_AGAIN, HANDSHAKES, 0));
-        }
-    }
-}
-
 /// Whether what is accepted for a service becomes a connection at once.
 pub(crate) fn accepts(connections: &Connections, state: &ServiceState) -> bool {
-    state.waiting.is_empty() && connections.may_accept(state)
+    state.waiting.is_empty() && connections.has_room(state)
 }

@@ -135,6 +135,16 @@ impl Accounts {
         key
     }
 
+    /// Which peer has this account.
+    pub(crate) fn key(&self, id: PeerAccountId) -> PeerKey {
+        self.accounts.at(id.index()).key
+    }
+
+    /// Who pays for what that peer holds.
+    pub(crate) fn payer(&self, id: PeerAccountId) -> Payer {
+        self.accounts.at(id.index()).payer
+    }
+
     /// Bytes that a peer holds.
     pub(crate) fn held(&self, id: PeerAccountId, arena: &Arena) -> usize {
         arena.held(self.accounts.at(id.index()).payer)

@@ -137,6 +137,8 @@ pub(crate) struct Connection {
     pub(crate) awaits_offload: bool,
     /// A request was taken whose answer may not have left.
     pub(crate) owes_answer: bool,
+    /// It waits for a place among its service's handshakes, and came as this one of those that did; 0 if it does not.
+    pub(crate) parked: u32,
     /// More ports to be tried while it is being opened from one that was chosen here; 0 if the system, or its service, chose it.
     pub(crate) tries_left: u8,
 }
@@ -177,6 +179,7 @@ impl Connection {
             peer_account: None,
             awaits_offload: false,
             owes_answer: false,
+            parked: 0,
             tries_left: 0,
         }
     }
@@ -256,6 +259,9 @@ impl Facts for Holdings<'_> {
     }
 
     fn pause(&self) -> Option<Pause> {
+        if self.connection.parked > 0 {
+            return Some(Pause::Handshakes);
+        }
         // Output written meanwhile leaves only after the handshake, which must go on for that.
         let held = if self.connection.machine.is_in_handshake() { Busy::wire_held } else { Busy::output_held };
         self.busy.and_then(|busy| busy.pause(|| held(busy), self.limits))
@@ -417,9 +423,13 @@ impl Busy {
 impl Connection {
     /// Whether it has moved little of what it holds for a while.
     pub(crate) fn stands_still(&self, now: u64) -> bool {
+        now.saturating_sub(self.still_since()) >= STANDSTILL
+    }
+
+    /// Since when it has moved little of what it holds.
+    pub(crate) fn still_since(&self) -> u64 {
         let moved_at = self.busy.as_ref().map_or(0, |busy| busy.moved_at);
-        let since = if moved_at == 0 { self.active_at } else { moved_at };
-        now.saturating_sub(since) >= STANDSTILL
+        if moved_at == 0 { self.active_at } else { moved_at }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The table of a lane's connections, and how many of them there may be.
 
-use crate::accounts::{Accounts, PeerAccountId, PeerKey};
+use crate::accounts::{Accounts, PeerKey};
 use crate::class;
 use crate::connection::Connection;
 use crate::found::Desk;
@@ -8,8 +8,9 @@ use crate::names::ConnectionId;
 use crate::state::ServiceState;
 use crate::transform::Transform;
 use corelane_lane::Kit;
+use corelane_seam::share::Share;
 use corelane_seam::slab::{HandleSlab, Others};
-use corelane_seam::{Address, Arena, Handle, Op, Outcome, Socket};
+use corelane_seam::{Arena, Handle, Op, Outcome, Socket};
 use std::any::Any;
 use std::collections::BTreeMap;
 
@@ -18,31 +19,36 @@ pub(crate) struct Connections {
     entries: HandleSlab<Connection>,
     /// How many there may be.
     most: u32,
-    /// Those of one peer to all services that have no bound of their own for it.
-    of_peer_most: u32,
     /// Descriptors that the lane can have open.
     descriptors: u64,
+    /// For how many there are descriptors: so many are shared by the peers.
+    shared: u32,
     /// Sockets that are being closed without having been a connection.
     turned_away: usize,
     /// The sessions of connections that are being opened, until their services can take them.
     to_be: BTreeMap<u32, Box<dyn Any>>,
 }
 
-/// What one peer may have of so many.
-fn half(connections: u32) -> u32 {
-    (connections / 2).max(1)
-}
-
 impl Connections {
     pub(crate) fn new(most: u32) -> Self {
-        let (of_peer_most, descriptors) = (half(most), most.into());
-        Self { entries: HandleSlab::roomy(), most, of_peer_most, descriptors, turned_away: 0, to_be: BTreeMap::new() }
+        let descriptors = most.into();
+        Self { entries: HandleSlab::roomy(), most, shared: most, descriptors, turned_away: 0, to_be: BTreeMap::new() }
     }
 
-    /// So many descriptors can be open: one peer may have a half of what there is room for.
+    /// So many descriptors can be open: the peers share what there is room for.
     pub(crate) fn share_descriptors(&mut self, descriptors: u64) {
         self.descriptors = descriptors;
-        self.of_peer_most = half(u32::try_from(descriptors).unwrap_or(u32::MAX).min(self.most));
+        self.shared = u32::try_from(descriptors).unwrap_or(u32::MAX).min(self.most);
+    }
+
+    /// How many there are, and may be.
+    pub(crate) fn share(&self) -> Share {
+        Share { limit: self.shared, used: self.entries.len() as u32 }
+    }
+
+    /// All of them, with their names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ConnectionId, &Connection)> {
+        self.entries.iter().map(|(key, connection)| (key.into(), connection))
     }
 
     pub(crate) fn descriptors(&self) -> u64 {
@@ -96,36 +102,21 @@ impl Connections {
 
     /// Whether one more connection of a service may be open.
     pub(crate) fn has_room(&self, state: &ServiceState) -> bool {
-        state.open < state.limits.connections_max && self.entries.len() < self.most as usize
+        state.open.share().left() > 0 && self.entries.len() < self.most as usize
     }
 
-    /// Whether one more may be accepted: handshakes under way are bounded, too.
-    pub(crate) fn may_accept(&self, state: &ServiceState) -> bool {
-        state.handshakes.get() < state.limits.handshakes_max && self.has_room(state)
-    }
-
-    /// Connections of a service in handshakes that stand still and that others began, of the peers that have most of them.
-    pub(crate) fn still_handshakes(&self, service: u16, now: u64) -> Vec<u32> {
-        let mut of_peers: BTreeMap<PeerAccountId, Vec<u32>> = BTreeMap::new();
-        for (key, connection) in self.entries.iter() {
-            let is_begun =
-                connection.service() == service && connection.machine.is_in_handshake() && !connection.machine.is_outgoing();
-            // What is ready waits for this lane, not for its peer.
-            if is_begun && !connection.is_ready && connection.stands_still(now) {
-                of_peers.entry(connection.peer()).or_default().push(key.index);
-            }
-        }
-        let most = of_peers.values().map(Vec::len).max().unwrap_or(0);
-        of_peers.into_values().filter(|indices| indices.len() == most).flatten().collect()
-    }
-
-    /// Whether the peer is at its bound.
-    pub(crate) fn peer_is_full(&self, state: &ServiceState, accounts: &Accounts, peer: &Address) -> bool {
-        let key = PeerKey::of(peer);
+    /// Whether the peer is at its bound: the service's own for it, or its share of the service's connections and of the lane's.
+    pub(crate) fn peer_is_full(&self, state: &ServiceState, accounts: &Accounts, peer: PeerKey) -> bool {
         match state.limits.connections_per_peer_max {
-            0 => accounts.accepted(key) >= self.of_peer_most,
-            most => state.accepted.get(&key).copied().unwrap_or(0) >= most,
+            0 => !(self.lane_admits(accounts.accepted(peer)) && state.open.admits(peer)),
+            most => state.open.held(peer) >= most,
         }
+    }
+
+    /// Whether a peer that has opened so many may open another one. Where there is no descriptor left, the system says so.
+    pub(crate) fn lane_admits(&self, accepted: u32) -> bool {
+        let Share { limit, used } = self.share();
+        Share { limit, used: used.min(limit.saturating_sub(1)) }.admits(accepted)
     }
 
     /// Adds a connection to the table and to the counts, and opens its account.

@@ -461,12 +461,14 @@ impl<K: Talk> Cx<'_, K> {
         self.table.fault
     }
 
-    /// Runs a future on this lane until it is done. Its panic is counted (`tasks_panicked`); the lane lives on.
+    /// Runs a future on this lane until it is done. Its panic is counted (`tasks_panicked`); the lane lives on. In a call for a connection it is
+    /// one of the connection's tasks, as those are that it spawns itself.
     ///
     /// # Errors
-    /// [`Error::TasksFull`] at the bound of tasks.
+    /// [`Error::TasksFull`] at the bound of tasks, or if the connection's peer has its share of them.
     pub fn spawn(&mut self, future: impl Future<Output = ()> + 'static) -> Result<(), Error> {
-        self.kit.tasks.spawn(future).map(drop).map_err(|_| Error::TasksFull)
+        let payer = self.kit.arena.payer();
+        self.kit.tasks.spawn_for(payer, future).map(drop).map_err(|_| Error::TasksFull)
     }
 
     /// What tasks may ask of this lane: to spawn others, and the time.

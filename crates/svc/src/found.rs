@@ -1,5 +1,6 @@
 //! A connection that was looked up, with what it needs of its lane. Each event, call or flush looks it up once and hands it on.
 
+use crate::accounts::PeerKey;
 use crate::class;
 use crate::connection::{Busy, Connection};
 use crate::delivery::{Deliveries, Delivery};
@@ -12,7 +13,7 @@ use crate::ticket::LostTickets;
 use corelane_lane::Kit;
 use corelane_seam::{Arena, Chain, Handle, Payer};
 use corelane_watch::{ConnectionRows, ServiceCounter};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Boxes and chains kept for reuse; more than a turn can use at once are given back to the system.
 const POOL_MAX: usize = 256;
@@ -42,10 +43,22 @@ pub(crate) struct Desk {
     pub(crate) deliveries: Deliveries,
     /// Who waits until a call has come back from the helper threads.
     pub(crate) offloading: VecDeque<Offloading>,
+    /// Connections that wait for a place among their service's handshakes, by service, peer, and when they came.
+    pub(crate) parked: BTreeMap<(u16, PeerKey, u32), ConnectionId>,
+    /// How many have waited so.
+    pub(crate) parked_last: u32,
     /// Handshakes have ended: there may be room for others.
     pub(crate) handshakes_ended: bool,
-    /// A timer runs at whose end handshakes are looked at.
-    pub(crate) handshakes_timed: bool,
+    /// A timer runs at whose end those who hold places are looked at, because others wait for one.
+    pub(crate) places_timed: bool,
+    /// When connections were looked through last for those that have stood still.
+    pub(crate) stale_at: u64,
+    /// Of which peer and which service, or of all services; and those that were found then, the one that has stood still longest at the end.
+    pub(crate) stale_of: Option<(Option<u16>, PeerKey)>,
+    pub(crate) stale: Vec<ConnectionId>,
+    /// When it was looked last who has most of the connections, and of the tasks.
+    pub(crate) crowd_at: u64,
+    pub(crate) tasks_at: u64,
     /// Handshake steps that this turn has taken or put off.
     pub(crate) handshake_steps: u32,
     /// What the page says of each; none where nobody reads it.

@@ -117,6 +117,8 @@ pub(crate) enum Pause {
     Service,
     /// Memory.
     Memory,
+    /// Handshakes under way.
+    Handshakes,
 }
 
 impl Pause {
@@ -128,6 +130,7 @@ impl Pause {
             Self::Output => Some(ServiceCounter::OutputHighHits),
             Self::Memory => Some(ServiceCounter::MemoryHits),
             Self::Service => None,
+            Self::Handshakes => Some(ServiceCounter::HandshakesMaxHits),
         }
     }
 }

@@ -56,7 +56,12 @@ impl Served {
         match self.fenced_call(kit, &about, |port, _| port.transform(side, &peer)).0 {
             None => self.end(kit, index, Ending::Aborted),
             Some(None) => self.hand_over(kit, index),
-            Some(Some(transform)) => self.table.there(index).begin_handshake(kit, transform),
+            Some(Some(transform)) => {
+                self.table.there(index).begin_handshake(kit, transform);
+                if !self.table.desk.parked.is_empty() {
+                    self.table.desk.look_at_places(kit);
+                }
+            }
         }
     }
 
@@ -232,7 +237,10 @@ impl Found<'_> {
         let before = self.connection.transform.replace(Box::new(transform));
         assert!(before.is_none() && self.connection.session.is_none(), "a transform stands there before a session does");
         self.change(kit.now(), Machine::veil);
-        self.mark_ready();
+        // Without a place it is not begun yet.
+        if self.connection.parked == 0 {
+            self.mark_ready();
+        }
     }
 
     /// Drops what will never pass the transform. Only what the transform has made still leaves.
@@ -286,13 +294,9 @@ impl Found<'_> {
         if before == after {
             return result;
         }
-        let under_way = self.state.handshakes.get();
-        assert!(after || under_way > 0, "a handshake ends that was counted");
-        self.state.handshakes.set(if after { under_way + 1 } else { under_way - 1 });
-        self.state.row.set(ServiceCounter::HandshakesUnderWay, self.state.handshakes.get().into());
-        if before {
-            self.count(if serves { ServiceCounter::Handshakes } else { ServiceCounter::HandshakesFailed }, 1);
-            self.desk.handshakes_ended = true;
+        match before {
+            true => self.leave_handshakes(serves),
+            false => self.join_handshakes(),
         }
         self.connection.active_at = now;
         result

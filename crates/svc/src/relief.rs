@@ -9,7 +9,7 @@ use crate::names::{ConnectionId, Ending};
 use crate::served::Served;
 use crate::table::LaneTable;
 use corelane_lane::Kit;
-use corelane_seam::{Address, Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, Level, RECEIVE_BYTES_LEAST, Record};
+use corelane_seam::{Address, Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, Level, Payer, RECEIVE_BYTES_LEAST, Record};
 use corelane_watch::ServiceCounter;
 
 /// A peer must hold so many times what a waiting one would hold, before its connections end for that one.
@@ -130,23 +130,14 @@ impl Served {
         self.table.desk.memory.set_timer(kit);
     }
 
-    /// Ends connections that stand still, for the first waiting one that would hold far less than they do.
+    /// Ends connections that stand still, for the first waiting one that would hold far less than they do: than their peer, or if that is its own, than
+    /// each of them.
     fn relieve_one(&mut self, kit: &mut Kit) {
         let now = kit.now();
         let holders = self.table.holders(kit, |connection| connection.stands_still(now));
-        let most = holders.iter().map(|holder| holder.peer_bytes).max().unwrap_or(0);
-        let held_by_peer = |table: &mut LaneTable, id| {
-            let account = table.find(id)?.peer();
-            Some(table.desk.memory.accounts.held(account, &kit.arena))
-        };
-        let needs = (0..self.table.desk.memory.waiting.len()).find_map(|at| {
-            let Waiting { id, bytes } = self.table.desk.memory.waiting[at];
-            let would_hold = held_by_peer(&mut self.table, id)? + bytes;
-            (would_hold.saturating_mul(TIMES_AS_MUCH) <= most).then_some((bytes, would_hold))
-        });
-        let Some((bytes, would_hold)) = needs else { return };
-        let much = |holder: &Holder| holder.peer_bytes >= would_hold.saturating_mul(TIMES_AS_MUCH);
-        self.end_holders(kit, holders.into_iter().filter(much).collect(), bytes);
+        let needs = (0..self.table.desk.memory.waiting.len()).find_map(|at| self.table.need(kit, &holders, at));
+        let Some(need) = needs else { return };
+        self.end_holders(kit, holders.into_iter().filter(|holder| need.is_met_by(holder)).collect(), need.bytes);
     }
 
     /// Ends of `holders` as many as hold `bytes`.
@@ -177,7 +168,35 @@ impl Served {
     }
 }
 
+/// What one waits for, and how much others must hold to end for it.
+struct Need {
+    bytes: usize,
+    /// So much a peer of others.
+    of_peer: usize,
+    /// So much a connection of its own peer.
+    of_fellow: usize,
+    peer: Payer,
+}
+
+impl Need {
+    fn is_met_by(&self, holder: &Holder) -> bool {
+        holder.peer_bytes >= self.of_peer || holder.peer == self.peer && holder.bytes >= self.of_fellow
+    }
+}
+
 impl LaneTable {
+    /// What the one that waits at `at` needs, if some of the holders hold far more than it would.
+    fn need(&mut self, kit: &Kit, holders: &[Holder], at: usize) -> Option<Need> {
+        let Waiting { id, bytes } = self.desk.memory.waiting[at];
+        let connection = self.find(id)?;
+        let (account, own) = (connection.peer(), kit.arena.held(connection.payer));
+        let accounts = &self.desk.memory.accounts;
+        let (held, peer) = (accounts.held(account, &kit.arena), accounts.payer(account));
+        let [of_peer, of_fellow] = [held, own].map(|holds| (holds + bytes).saturating_mul(TIMES_AS_MUCH));
+        let need = Need { bytes, of_peer, of_fellow, peer };
+        holders.iter().any(|holder| need.is_met_by(holder)).then_some(need)
+    }
+
     /// The connections that hold memory and may end, the largest peers' largest first.
     fn holders(&mut self, kit: &Kit, may_end: impl Fn(&Connection) -> bool) -> Vec<Holder> {
         self.desk.memory.looked_at = kit.now();

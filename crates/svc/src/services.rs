@@ -10,6 +10,7 @@ use crate::port::{DatagramSockets, Port, Sessions};
 use crate::post::Post;
 use crate::served::Served;
 use crate::service::{DatagramService, StreamService};
+use crate::shares::Shares;
 use crate::sockets::Bound;
 use crate::state::ServiceState;
 use crate::steering::{Steer, Steering};
@@ -20,7 +21,7 @@ use corelane_seam::parcel::{AbroadLimits, Parcel, Post as Home};
 use corelane_seam::{Address, Arena, Completion, DatagramOutcome, Driver, Handle, Outcome, StreamOutcome};
 use corelane_watch::{ConnectionRows, Declaration, ServiceRow};
 use std::any::TypeId;
-use std::cell::Cell;
+use std::cell::RefCell;
 
 /// Connections of all services that a lane has at once, unless set otherwise.
 pub const LANE_CONNECTIONS_MAX: u32 = 100_000;
@@ -61,7 +62,7 @@ impl Services {
     }
 
     /// Tells the lane how many descriptors it can have open; by default, one for each connection. One peer may have half of the
-    /// connections for which there is room, unless a limit says otherwise
+    /// connections for which there is room, the next one half of the rest, unless a limit says otherwise
     /// ([`Limits::connections_per_peer_max`](crate::Limits::connections_per_peer_max)).
     pub fn descriptors(&mut self, descriptors: u64) {
         self.served.table.connections.share_descriptors(descriptors);
@@ -158,17 +159,16 @@ impl Services {
         assert!(self.served.ports.len() < usize::from(u16::MAX), "a service has a number");
         self.served.ports.push(port);
         self.served.table.services.push(ServiceState {
+            open: Shares::new(limits.connections_max),
+            handshakes: RefCell::new(Shares::new(limits.handshakes_max)),
             limits,
             row,
-            open: 0,
             awaits_offload: false,
             counts_requests: Cell::new(false),
-            handshakes: Cell::new(0),
             sockets: 0,
             waiting: Default::default(),
             session_type,
             alarms: Default::default(),
-            accepted: Default::default(),
             payers: Payers::NONE,
             local: None,
             bursts,
@@ -298,7 +298,7 @@ impl Work for Services {
         self.served.serve_ready(kit);
         self.served.settle_lost_tickets(kit);
         self.served.serve_notices(kit);
-        self.admit_after_handshakes(kit);
+        self.served.place_after_handshakes(kit.now());
         self.served.ring_alarms(kit);
     }
 
@@ -339,6 +339,7 @@ impl Work for Services {
         self.served.table.requests.close_unheld(kit);
         self.served.table.revive_starved(&kit.arena, kit.now());
         self.served.relieve(kit);
+        self.served.relieve_tasks(kit);
     }
 
     fn look(&mut self, driver: &dyn Driver) {

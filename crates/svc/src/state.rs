@@ -3,12 +3,13 @@
 use crate::accounts::{Payers, PeerKey};
 use crate::alarms::Alarms;
 use crate::limits::Limits;
+use crate::shares::Shares;
 use corelane_lane::Bursts;
 use corelane_seam::{Address, Socket};
 use corelane_watch::{ServiceCounter, ServiceRow};
 use std::any::TypeId;
-use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// An accepted socket for which there is no room yet.
@@ -22,13 +23,14 @@ pub(crate) struct AcceptedSocket {
 pub(crate) struct ServiceState {
     pub(crate) limits: Limits,
     pub(crate) row: ServiceRow,
-    pub(crate) open: u32,
+    /// Its connections, those that it opened itself included.
+    pub(crate) open: Shares,
     /// It waits in the list of those that want to offload a call.
     pub(crate) awaits_offload: bool,
     /// It counts all of its requests, so bytes that were taken are none by themselves.
     pub(crate) counts_requests: Cell<bool>,
-    /// Connections that are in their handshakes.
-    pub(crate) handshakes: Cell<u32>,
+    /// Handshakes under way; those that wait for a place among them are not counted.
+    pub(crate) handshakes: RefCell<Shares>,
     /// Datagram sockets.
     pub(crate) sockets: u32,
     pub(crate) waiting: VecDeque<AcceptedSocket>,
@@ -39,8 +41,6 @@ pub(crate) struct ServiceState {
     pub(crate) bursts: Bursts,
     /// The operator has been told that a held request was never answered.
     pub(crate) told_of_unanswered: bool,
-    /// How many connections each peer has opened.
-    pub(crate) accepted: BTreeMap<PeerKey, u32>,
     pub(crate) payers: Payers,
     /// Where the last connection was accepted.
     pub(crate) local: Option<Arc<Address>>,
@@ -65,32 +65,14 @@ impl ServiceState {
 
     /// Counts one more connection; if it was accepted, as one of its peer.
     pub(crate) fn opened(&mut self, accepted: Option<PeerKey>) {
-        assert!(self.open < self.limits.connections_max, "connections are bounded");
-        self.open += 1;
-        self.row.set(ServiceCounter::ConnectionsOpen, u64::from(self.open));
-        if let Some(peer) = accepted {
-            *self.accepted.entry(peer).or_default() += 1;
-        }
+        assert!(self.open.share().left() > 0, "connections are bounded");
+        self.open.take(accepted);
+        self.row.set(ServiceCounter::ConnectionsOpen, u64::from(self.open.share().used));
     }
 
     /// Counts one less.
     pub(crate) fn closed(&mut self, accepted: Option<PeerKey>) {
-        assert!(self.open > 0, "a connection is counted from its admission");
-        self.open -= 1;
-        self.row.set(ServiceCounter::ConnectionsOpen, u64::from(self.open));
-        if let Some(peer) = accepted {
-            self.uncount_accepted(peer);
-        }
-    }
-
-    /// Counts one less of those that a peer has opened; who has none is forgotten.
-    fn uncount_accepted(&mut self, peer: PeerKey) {
-        // reason: counted when it was accepted.
-        let count = self.accepted.get_mut(&peer).expect("an accepted connection was counted");
-        assert!(*count > 0, "who has none is forgotten");
-        *count -= 1;
-        if *count == 0 {
-            self.accepted.remove(&peer);
-        }
+        self.open.give_back(accepted);
+        self.row.set(ServiceCounter::ConnectionsOpen, u64::from(self.open.share().used));
     }
 }

@@ -167,11 +167,6 @@ impl LaneTable {
         self.connections.has_room(&self.services[service as usize])
     }
 
-    /// Whether one more connection of the service may be accepted: its handshakes under way are bounded, too.
-    pub(crate) fn may_accept(&self, service: u16) -> bool {
-        self.connections.may_accept(&self.services[service as usize])
-    }
-
     /// Opens the accounts of all services, under that of the work that they are.
     pub(crate) fn open_payers(&mut self, arena: &Arena, work: Payer) {
         assert!(self.connections.len() == 0, "accounts are opened before anybody pays");

@@ -256,7 +256,8 @@ catalogue! {
         DatagramFaults "datagram_faults" Counter "faults" "Faults told to the service: sends that the system refused, and peers that the network could not reach.";
         ConnectionsMaxHits "connections_max_hits" Counter "hits" "Times a connection was put off at the service's limit of connections.";
         ConnectionsPerPeerMaxHits "connections_per_peer_max_hits" Counter "hits" "Connections refused because their peer had too many already.";
-        HandshakesMaxHits "handshakes_max_hits" Counter "hits" "Times a connection was put off at the service's limit of handshakes under way; a second later handshakes that stand still end.";
+        HandshakesMaxHits "handshakes_max_hits" Counter "hits" "Connections that waited because their peer had its share of the handshakes under way, or the service had as many as its limit.";
+        ShareEndings "share_endings" Counter "connections" "Connections ended because their peer had most of the connections, handshakes or tasks, and another one needed some.";
         HandshakeLimitHits "handshake_limit_hits" Counter "hits" "Connections aborted because the handshake of their transform was not over within the handshake limit.";
         RequestsInFlightMaxHits "requests_in_flight_max_hits" Counter "hits" "Times reading paused because too many requests were unanswered.";
         RecordMaxHits "record_max_hits" Counter "hits" "Connections closed because a record was longer than the record limit.";

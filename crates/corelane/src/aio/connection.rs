@@ -3,7 +3,7 @@
 #[allow(unused_imports, reason = "named in the documentation")]
 use super::error::{Error, Result};
 use super::link::{Fate, Link};
-use corelane_seam::{Chain, Lease, Segment};
+use corelane_seam::{Chain, Lease, Payer, Segment};
 use corelane_svc::{Input, Owes, Peer, Refused};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -20,6 +20,11 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// Who pays for what it holds.
+    pub(super) fn payer(&self) -> Payer {
+        self.link.payer()
+    }
+
     pub(super) fn new(link: Rc<Link>) -> Self {
         Self { link }
     }

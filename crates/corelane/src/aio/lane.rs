@@ -61,8 +61,12 @@ impl<T: Talk> Lane<T> {
     /// Runs a future on this lane until it is done; what it returns is dropped. Its panic is counted (`tasks_panicked`); the lane lives on. It ends with
     /// the lane: a drain waits for connections, operations and questions, and for no task alone.
     ///
+    /// A task belongs to a connection: to the one that the task which calls this has accepted since it last waited, else to the same as that task; or to
+    /// none. The tasks of a peer's connections are at most half of what is left of all ([`Share`](corelane_seam::share::Share)).
+    ///
     /// # Errors
-    /// [`Error::Refused`] at the lane's bound of tasks (`tasks_max`, counted in `tasks_max_hits`): the future is dropped.
+    /// [`Error::Refused`] at the lane's bound of tasks, or if the connection's peer has its share of them (`tasks_max`, counted in `tasks_max_hits`): the
+    /// future is dropped.
     pub fn spawn<R>(&self, future: impl Future<Output = R> + 'static) -> Result<()> {
         let spawned = self.shared.spawner.spawn(async move { drop(future.await) });
         spawned.map_err(|_| Error::Refused(ServiceError::TasksFull))
@@ -254,6 +258,7 @@ impl<T: Talk> Future for Accepting<T> {
         let connection = self.shared.accepted.borrow_mut().pop_front();
         if let Some(connection) = connection {
             self.leave();
+            self.shared.spawner.pay_as(connection.payer());
             return Poll::Ready(connection);
         }
         let place = self.shared.acceptors.borrow_mut().wait(self.place, context);

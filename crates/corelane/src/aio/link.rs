@@ -242,6 +242,11 @@ impl Link {
         self.touch(own);
     }
 
+    /// Who pays for it: after its end the lane.
+    pub(super) fn payer(&self) -> Payer {
+        self.own.borrow().payer()
+    }
+
     /// Has it settled before the turn is flushed.
     fn touch(self: &Rc<Self>, own: &mut Own) {
         if !std::mem::replace(&mut own.is_touched, true) {
@@ -531,10 +536,13 @@ impl Own {
         Some(copied)
     }
 
+    /// After its end nobody pays for it but the lane.
+    fn payer(&self) -> Payer {
+        if self.end.is_none() { self.payer } else { Payer::LANE }
+    }
+
     fn lease(&self, most: usize, least: usize) -> std::result::Result<Lease, Refused> {
-        // After its end nobody pays for it but the lane.
-        let payer = if self.end.is_none() { self.payer } else { Payer::LANE };
-        let before = self.arena.pay_as(payer);
+        let before = self.arena.pay_as(self.payer());
         let lease = self.arena.lease_upto(most, least);
         self.arena.pay_no_longer(before);
         let lend_max = self.arena.lend_max();

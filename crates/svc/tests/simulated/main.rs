@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod asking;
+mod bounds;
 mod cache;
 mod calls;
 mod cipher;

@@ -1,0 +1,53 @@
+//! All bounds of a lane's services in one table: who pays for what is bounded, and what counts that the bound was met.
+//!
+//! What one peer could use up, the peers share: a peer never holds more than it leaves ([`Share`](corelane_seam::share::Share); memory by the same rule),
+//! and where all is taken, it is taken back from who has most, longest: from the largest peer, and within a peer from its largest and oldest connections.
+//! What belongs to a connection, or to a service itself, stops nobody else.
+
+/// Who pays for what is bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payer {
+    /// A peer, with all its connections: it has its share.
+    Peer,
+    /// A connection: each has a bound of its own.
+    Connection,
+    /// A service, for what its own code begins; peers have no part of it but by that.
+    Service,
+}
+
+/// A bound of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The limit's name, or that of the lane's setting.
+    pub name: &'static str,
+    /// Who pays.
+    pub payer: Payer,
+    /// The counter of how often it was met.
+    pub counter: &'static str,
+}
+
+const fn bound(name: &'static str, payer: Payer, counter: &'static str) -> Bound {
+    Bound { name, payer, counter }
+}
+
+/// All of them.
+pub const BOUNDS: &[Bound] = &[
+    bound("memory", Payer::Peer, "memory_hits"),
+    bound("lane_connections_max", Payer::Peer, "connections_cap_hits"),
+    bound("connections_max", Payer::Peer, "connections_max_hits"),
+    bound("connections_per_peer_max", Payer::Peer, "connections_per_peer_max_hits"),
+    bound("handshakes_max", Payer::Peer, "handshakes_max_hits"),
+    bound("tasks_max", Payer::Peer, "tasks_max_hits"),
+    bound("requests_in_flight_max", Payer::Connection, "requests_in_flight_max_hits"),
+    bound("timers_per_connection_max", Payer::Connection, "timers_max_hits"),
+    bound("record_max", Payer::Connection, "record_max_hits"),
+    bound("output_high", Payer::Connection, "output_high_hits"),
+    bound("output_max", Payer::Connection, "output_max_hits"),
+    bound("alarms_max", Payer::Service, "timers_max_hits"),
+    bound("asks_max", Payer::Service, "asks_max_hits"),
+    bound("offload_max", Payer::Service, "offload_max_hits"),
+    bound("datagram_sockets_max", Payer::Service, "datagram_sockets_max_hits"),
+    bound("datagrams_waiting_max", Payer::Service, "datagrams_waiting_max_hits"),
+    bound("watches_max", Payer::Service, "watches_refused"),
+    bound("channel_messages", Payer::Service, "messages_refused"),
+];

@@ -1,0 +1,269 @@
+//! Each bound of the lane's table is attacked from one address, again and again, while clients come from another one and from the attacker's own: each is
+//! served within a second.
+
+use crate::puppet::Stage;
+use crate::rig::{Rig, RigPlan, S, patient};
+use corelane_sim::{Faults, Peer, Status, World};
+use corelane_svc::bounds::{BOUNDS, Bound, Payer};
+use corelane_svc::{
+    Cx, Ending, Input, Limits, Next, Output, Passage, Peer as Ends, Progress, Side, Silent, StreamService, Transform,
+    TransformError,
+};
+use corelane_watch::{LaneCounter, ServiceCounter as C};
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+/// The attacker's address, and that of others.
+const ATTACKER: usize = 1;
+const OTHER: usize = 2;
+/// The attack alone, then with clients; a round is so long.
+const BEFORE: usize = 110;
+const ROUNDS: usize = 300;
+const ROUND: Duration = Duration::from_millis(10);
+
+/// One after the other, each on a connection of its own.
+struct Clients {
+    number: usize,
+    request: &'static str,
+    peer: Option<Peer>,
+    /// Rounds since the one that is served now has come; reset or refused, it comes again.
+    waited: usize,
+    longest: usize,
+    served: usize,
+}
+
+impl Clients {
+    fn of(number: usize, request: &'static str) -> Self {
+        Self { number, request, peer: None, waited: 0, longest: 0, served: 0 }
+    }
+
+    fn work(&mut self, rig: &Rig) {
+        self.waited += 1;
+        self.longest = self.longest.max(self.waited);
+        match self.peer.take() {
+            Some(peer) if peer.readable_bytes() > 0 => {
+                peer.close();
+                (self.waited, self.served) = (0, self.served + 1);
+            }
+            Some(peer) if matches!(peer.status(), Status::Open | Status::Opening) => self.peer = Some(peer),
+            _ => {
+                let peer = rig.connect(self.number);
+                peer.send(self.request.as_bytes());
+                self.peer = Some(peer);
+            }
+        }
+    }
+}
+
+/// Attackers: each says this as it comes, again when it was thrown out, and adds a little all the time.
+struct Attack {
+    count: usize,
+    says: String,
+    drips: &'static str,
+}
+
+impl Attack {
+    fn of(count: usize, says: impl Into<String>) -> Self {
+        Self { count, says: says.into(), drips: "" }
+    }
+
+    fn work(&self, rig: &Rig, peers: &mut Vec<Peer>) {
+        peers.retain(|peer| matches!(peer.status(), Status::Open | Status::Opening));
+        peers.iter().for_each(|peer| drop(peer.send(self.drips.as_bytes())));
+        while peers.len() < self.count {
+            let peer = rig.connect(ATTACKER);
+            peer.send(self.says.as_bytes());
+            peers.push(peer);
+        }
+    }
+
+    /// Both kinds of client are served while it goes on.
+    fn on(&self, rig: &mut Rig, request: &'static str) {
+        let mut attackers = Vec::new();
+        let mut clients = [OTHER, ATTACKER].map(|number| Clients::of(number, request));
+        for round in 0..BEFORE + ROUNDS {
+            self.work(rig, &mut attackers);
+            rig.wait(ROUND);
+            if round >= BEFORE {
+                clients.iter_mut().for_each(|client| client.work(rig));
+            }
+        }
+        for Clients { number, longest, served, .. } in &clients {
+            println!("client {number}: {served} were served, the longest in {longest} rounds");
+            assert!(*longest <= 100 && *served > 3, "client {number}: {served} served, one waited for {longest} rounds of 10 ms");
+        }
+        attackers.iter().chain(clients.iter().filter_map(|client| client.peer.as_ref())).for_each(Peer::reset);
+        rig.wait(3 * S);
+        assert_eq!(rig.connections(), 0);
+    }
+}
+
+fn stage(plan: RigPlan, limits: Limits) -> Stage {
+    Stage::with(&World::new(1, Faults::none()), &plan, limits, |_, _| None)
+}
+
+fn attacked(attack: &Attack, plan: RigPlan, limits: Limits) -> Rig {
+    let mut stage = stage(plan, limits);
+    attack.on(&mut stage.rig, "say served\n");
+    stage.rig
+}
+
+/// Opens behind a `k`; all else is taken for a handshake that goes on.
+struct Gate(bool);
+
+impl Transform for Gate {
+    fn pass(&mut self, passage: &mut Passage<'_>) -> Result<Progress, TransformError> {
+        let first = passage.received.front().and_then(|segment| segment.bytes()).and_then(|bytes| bytes.first().copied());
+        if !self.0 && first == Some(b'k') {
+            passage.received.skip(1);
+            passage.open();
+            self.0 = true;
+        }
+        if self.0 {
+            passage.input.append(passage.received);
+            passage.wire.append(passage.output);
+        }
+        Ok(Progress::Idle)
+    }
+}
+
+/// Has a task for each byte that a connection sends, as long as the connection is there; answers each.
+struct Spawning;
+
+#[derive(Default)]
+struct Spawned {
+    has_ended: Cell<bool>,
+    wakers: RefCell<Vec<Waker>>,
+}
+
+impl StreamService for Spawning {
+    type Talk = Silent;
+    type Session = Rc<Spawned>;
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Ends) -> Rc<Spawned> {
+        Rc::default()
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, spawned: &mut Rc<Spawned>, input: &mut Input, output: &mut Output) -> Next {
+        while !input.is_empty() {
+            let spawned = spawned.clone();
+            let task = poll_fn(move |context| {
+                spawned.wakers.borrow_mut().push(context.waker().clone());
+                if spawned.has_ended.get() { Poll::Ready(()) } else { Poll::Pending }
+            });
+            if cx.spawn(task).is_err() {
+                input.skip(input.len());
+                return Next::Close;
+            }
+            input.skip(1);
+            output.push(&b"spawned\n"[..]);
+        }
+        Next::Continue
+    }
+
+    fn closed(&mut self, _cx: &mut Cx<'_>, spawned: Rc<Spawned>, _ending: Ending) {
+        spawned.has_ended.set(true);
+        spawned.wakers.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+}
+
+/// Attacks a bound; how often it was met.
+fn attack(bound: &Bound) -> u64 {
+    let lane = || RigPlan::lanes(1).memory(16 << 20);
+    let service = |rig: Rig, counter| rig.count(counter);
+    match bound.name {
+        "memory" => service(attacked(&Attack::of(300, "flood 300000\n".repeat(20)), lane(), patient()), C::MemoryHits),
+        "lane_connections_max" => {
+            let rig = attacked(&Attack::of(200, "say idle\n"), lane().connections_max(64), patient());
+            service(rig, C::ConnectionsPerPeerMaxHits)
+        }
+        "connections_max" => {
+            service(attacked(&Attack::of(200, "say idle\n"), lane(), patient().connections_max(64)), C::ConnectionsPerPeerMaxHits)
+        }
+        "connections_per_peer_max" => {
+            let limits = patient().connections_per_peer_max(32);
+            service(attacked(&Attack::of(200, "hold for_ever\n"), lane(), limits), C::ConnectionsPerPeerMaxHits)
+        }
+        "handshakes_max" => {
+            let gate = |_: Side, _: &Ends| Some(Box::new(Gate(false)) as Box<dyn Transform>);
+            let limits = patient().handshakes_max(64).handshake_limit(Duration::from_secs(10));
+            let mut stage = Stage::with(&World::new(1, Faults::none()), &lane(), limits, gate);
+            Attack { drips: ".", ..Attack::of(500, "sixsix") }.on(&mut stage.rig, "ksay served\n");
+            assert!(stage.rig.count(C::ShareEndings) > 0);
+            service(stage.rig, C::HandshakesMaxHits)
+        }
+        "tasks_max" => {
+            let mut plan = lane();
+            plan.settings.tasks_max = 1_024;
+            let mut rig = Rig::serving(&World::new(1, Faults::none()), &plan, patient(), |_| Spawning);
+            Attack { drips: ".", ..Attack::of(40, ".".repeat(50)) }.on(&mut rig, "..");
+            assert!(rig.count(C::ShareEndings) > 0);
+            rig.lane_count(LaneCounter::TasksMaxHits)
+        }
+        "requests_in_flight_max" => {
+            let rig = attacked(&Attack::of(40, "any a\n".repeat(20)), lane(), patient().requests_in_flight_max(10));
+            service(rig, C::RequestsInFlightMaxHits)
+        }
+        "timers_per_connection_max" => {
+            let says = "after 100000 say late\n".repeat(20);
+            service(attacked(&Attack::of(40, says), lane(), patient().timers_per_connection_max(10)), C::TimersMaxHits)
+        }
+        "record_max" => {
+            service(attacked(&Attack::of(40, "x".repeat(2_000)), lane(), patient().record_max(1_000)), C::RecordMaxHits)
+        }
+        "output_high" => {
+            let limits = patient().output_high(64 << 10);
+            service(attacked(&Attack::of(40, "flood 200000\n".repeat(20)), lane(), limits), C::OutputHighHits)
+        }
+        "output_max" => {
+            let limits = patient().output_high(64 << 10).output_max(256 << 10);
+            service(attacked(&Attack::of(20, "lump 700000\nhold a\nlump 700000\n"), lane(), limits), C::OutputMaxHits)
+        }
+        other => panic!("nobody attacks {other}"),
+    }
+}
+
+#[test]
+fn no_bound_that_peers_can_meet_silences_anybody() {
+    for bound in BOUNDS.iter().filter(|bound| bound.payer != Payer::Service) {
+        println!("{}", bound.name);
+        assert!(attack(bound) > 0, "{} was never met", bound.name);
+    }
+}
+
+/// The same from many addresses: nobody holds much, and all is taken.
+#[test]
+fn connections_that_stand_still_end_where_nearly_all_are_taken() {
+    let mut stage = stage(RigPlan::lanes(1).connections_max(64), patient());
+    let crowd: Vec<Peer> = (0..200).map(|number| stage.rig.connect(10 + number % 150)).collect();
+    stage.rig.wait(S / 2);
+    let open = |crowd: &[Peer]| crowd.iter().filter(|peer| peer.status() == Status::Open).count();
+    assert_eq!((stage.rig.connections(), open(&crowd)), (64, 200), "the others wait in the backlog");
+    let mut late = Clients::of(OTHER, "say served\n");
+    for _ in 0..800 {
+        late.work(&stage.rig);
+        stage.rig.wait(ROUND);
+    }
+    assert!(late.served > 0 && stage.rig.count(C::ShareEndings) > 0, "{} were served", late.served);
+    assert!(stage.rig.reports.borrow().iter().any(|record| record.text.contains("connections are short")));
+}
+
+#[test]
+fn each_limit_that_bounds_something_is_in_the_table_and_so_is_the_page_that_tells_of_it() {
+    let told = Limits::new().describe();
+    let counts = ["connections", "handshakes", "requests", "timers", "alarms", "questions", "sockets", "datagrams", "bytes"];
+    let names = told.lines().filter(|line| counts.iter().any(|count| line.ends_with(&format!(" {count}"))));
+    let beside = ["backlog", "send_buffer", "receive_buffer"];
+    for name in names.filter_map(|line| Some(line.split_once('=')?.0)).filter(|name| !beside.contains(name)) {
+        assert!(BOUNDS.iter().any(|bound| bound.name == name), "{name} is a bound, and nobody is named who pays for it");
+    }
+    let page = include_str!("../../../../docs/limits.md");
+    for Bound { name, payer, counter } in BOUNDS {
+        let payer = format!("{payer:?}").to_lowercase();
+        let row = format!("| `{name}` | {payer} |");
+        assert!(page.lines().any(|line| line.starts_with(&row) && line.contains(counter)), "docs/limits.md says nothing of {row}");
+    }
+}
