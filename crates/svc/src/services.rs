@@ -21,7 +21,7 @@ use corelane_seam::parcel::{AbroadLimits, Parcel, Post as Home};
 use corelane_seam::{Address, Arena, Completion, DatagramOutcome, Driver, Handle, Outcome, StreamOutcome};
 use corelane_watch::{ConnectionRows, Declaration, ServiceRow};
 use std::any::TypeId;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// Connections of all services that a lane has at once, unless set otherwise.
 pub const LANE_CONNECTIONS_MAX: u32 = 100_000;

@@ -8,7 +8,7 @@ use corelane_lane::Bursts;
 use corelane_seam::{Address, Socket};
 use corelane_watch::{ServiceCounter, ServiceRow};
 use std::any::TypeId;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

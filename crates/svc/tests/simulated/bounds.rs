@@ -264,6 +264,9 @@ fn each_limit_that_bounds_something_is_in_the_table_and_so_is_the_page_that_tell
     for Bound { name, payer, counter } in BOUNDS {
         let payer = format!("{payer:?}").to_lowercase();
         let row = format!("| `{name}` | {payer} |");
-        assert!(page.lines().any(|line| line.starts_with(&row) && line.contains(counter)), "docs/limits.md says nothing of {row}");
+        assert!(
+            page.lines().any(|line| line.starts_with(&row) && line.contains(counter)),
+            "docs/limits.md says nothing of {row}"
+        );
     }
 }
