@@ -26,9 +26,8 @@ if [ ! -x build/test/regress ]; then
 		}
 		# The package's patches are newer than what was generated of the files that they change: it is not generated again.
 		as_it_is="ACLOCAL=: AUTOCONF=: AUTOMAKE=: AUTOHEADER=:"
-		make $as_it_is include/event2/event-config.h >make.log 2>&1
-		make $as_it_is -j2 libevent_core.la libevent_extra.la libevent.la libevent_pthreads.la >>make.log 2>&1
-		make $as_it_is -C test -j2 regress >>make.log 2>&1
+		make $as_it_is include/event2/event-config.h test/rpcgen-attempted >make.log 2>&1
+		make $as_it_is -j2 test/regress >>make.log 2>&1
 	)
 fi
 
