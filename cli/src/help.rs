@@ -71,7 +71,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
 pub fn fitted(command: Command) -> Command {
     let columns = terminal::size().ok().filter(|_| is_terminal()).map_or(WIDTH_MAX, |(columns, _)| columns.into());
     let width = columns.clamp(WIDTH_MIN, WIDTH_MAX);
-    command.term_width(width).mut_subcommands(|command| with_examples(command, width))
+    with_examples(command.term_width(width), width)
 }
 
 /// What stands behind the flags: examples, and then the rest.
