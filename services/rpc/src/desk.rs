@@ -29,11 +29,11 @@ pub(crate) enum To<'c> {
 }
 
 impl To<'_> {
-    /// Whether a call can be held, as far as their number goes: so that nobody is called who would have to be called again.
+    /// Whether a call can be held, by their number and by the memory that one keeps: so that nobody is called who would have to be called again.
     #[inline]
-    pub(crate) fn may_hold(&mut self) -> bool {
+    pub(crate) fn may_hold(&mut self, cx: &mut Cx<'_, impl Talk>) -> bool {
         match self {
-            Self::Stream(output) => output.ask_ticket(),
+            Self::Stream(output) => output.ask_ticket() && cx.arena().ask(RESERVE_BYTES),
             Self::Datagram { .. } => true,
         }
     }

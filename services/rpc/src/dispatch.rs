@@ -58,11 +58,12 @@ impl<T: Talk, P: Programs<T>> Dispatcher<P, T> {
         peer: &Address,
         mut to: To<'_>,
     ) -> Served {
-        if !self.desk.prepare(cx, &mut to) || !to.may_hold() {
+        if !self.desk.prepare(cx, &mut to) {
             return Served::Wait;
         }
         let served = match rpc::Call::parse(message) {
             Ok(message) if message.procedure == NULL => self.answer_null(&message, &mut to),
+            Ok(_) if !to.may_hold(cx) => return Served::Wait,
             Ok(message) => self.carry_out(cx, &message, source, peer, &mut to),
             Err(refusal) => Err(refusal.into()),
         };

@@ -22,7 +22,7 @@ pub trait Program<T: Talk = Silent>: 'static {
     fn started(&mut self, _cx: &mut Cx<'_, T>) {}
 
     /// Carries a call out, or begins to ([`Call::hold`]). It is called once for each call that arrives, and only when that can be answered and held: the output has room (`output_high`), the lane has memory for
-    /// a short reply, and the connection a ticket (`requests_in_flight_max`). It is for this program and one of its versions, its credential was
+    /// a short reply and for what a held call keeps, and the connection a ticket (`requests_in_flight_max`). It is for this program and one of its versions, its credential was
     /// read, and it is not for procedure 0, which needs no program.
     ///
     /// # Errors

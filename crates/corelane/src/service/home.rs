@@ -20,14 +20,14 @@ pub fn home(key: &[u8], lanes: usize) -> usize {
     assert!(lanes > 0, "a key has a home where there is a lane");
     let hash = key.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     // reason: the upper half of the product is less than the number of lanes.
-    (u128::from(finalized(hash)) * lanes as u128 >> 64) as usize
+    ((u128::from(finalized(hash)) * lanes as u128) >> 64) as usize
 }
 
 /// Has each bit depend on all (MurmurHash3's fmix64).
 fn finalized(hash: u64) -> u64 {
-    let hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    let hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash ^ hash >> 33
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
 }
 
 #[cfg(test)]
