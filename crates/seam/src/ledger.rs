@@ -84,10 +84,8 @@ impl Node {
 const NOBODY: u32 = u32::MAX;
 /// Of what a peer may hold, so much is for those of its connections that hold little: a quarter.
 const FELLOWS_DIVISOR: usize = 4;
-/// A connection that holds at most this part of what its peer may still have holds little.
-const FELLOW_DIVISOR: usize = 16;
-/// The least that counts as little: what a small request needs to be received and answered.
-const FELLOW_BYTES_MIN: usize = 8 << 10;
+/// So much counts as little there: what a small request needs to be received and answered.
+const FELLOW_BYTES: usize = 20 << 10;
 /// A connection with fewer tasks gets another one though its peer has its share.
 const FEW_TASKS: u32 = 4;
 /// The part of an arena that is kept for small requests: a quarter.
@@ -415,7 +413,7 @@ impl Ledger {
 /// Whether a connection that holds `own` after a lease leaves enough to the others of its peer, which holds `after` then, of as much as is `left`.
 fn leaves_to_fellows(own: usize, after: usize, left: usize) -> bool {
     let is_plenty = after <= left - left / FELLOWS_DIVISOR;
-    is_plenty || own <= ((left - after) / FELLOW_DIVISOR).max(FELLOW_BYTES_MIN)
+    is_plenty || own <= FELLOW_BYTES
 }
 
 #[cfg(test)]
@@ -468,6 +466,43 @@ mod tests {
         assert!(!arena.would_lend(one, MIB), "and nobody else");
         arena.pay_as(two);
         assert!(!arena.ask(MIB), "which ends when somebody else pays");
+    }
+
+    #[test]
+    fn within_a_peer_the_last_quarter_is_for_connections_that_hold_little() {
+        let arena = Arena::new(64 * MIB).unwrap();
+        let (peer, service) = (peer_of(&arena), arena.open_payer(Payer::LANE, Role::Sum));
+        let [hog, other, small] = [1, 2, 3].map(|tag| arena.open_payer(peer, Role::Connection { tag, service }));
+        let held = [lent(&arena, other, MIB / 2).remove(0)];
+        let of_hog = lent(&arena, hog, MIB / 2);
+        assert_eq!(held.len() + of_hog.len(), 41, "three quarters of what the peer leaves");
+        let rest = lent(&arena, hog, 4 << 10);
+        assert_eq!((lent(&arena, small, 32 << 10).len(), lent(&arena, small, 4 << 10).len()), (0, 5));
+        drop((of_hog, rest));
+        assert_eq!(lent(&arena, hog, 16 << 20).len(), 0);
+        assert!(!lent(&arena, hog, 4 * MIB).is_empty());
+    }
+
+    #[test]
+    fn a_peer_has_its_share_of_the_tasks_and_a_connection_with_few_another_one() {
+        let arena = Arena::new(4 * MIB).unwrap();
+        arena.set_tasks_max(64);
+        let service = arena.open_payer(Payer::LANE, Role::Sum);
+        let [one, two] = [(); 2].map(|()| peer_of(&arena));
+        let [hog, fellow, honest] = [one, one, two].map(|peer| arena.open_payer(peer, Role::Connection { tag: 1, service }));
+        assert!(arena.take_task(Payer::LANE));
+        let taken = (0..64).filter(|_| arena.take_task(hog)).count();
+        assert_eq!((taken, arena.is_crowded()), (31, false), "half of what is left");
+        assert!(arena.take_task(fellow) && arena.take_task(honest));
+        assert_eq!(arena.take_crowded().into_iter().collect::<Vec<_>>(), [one]);
+        let holders = arena.task_holders();
+        assert!(holders.contains(&TaskHolder { tag: 1, tasks: 31, peer: one, peer_tasks: 32 }), "{holders:?}");
+        arena.close_payer(hog);
+        assert_eq!(arena.task_holders().len(), 2, "who is gone can not be ended");
+        let next = arena.open_payer(one, Role::Connection { tag: 2, service });
+        assert!(next != hog, "an account stays until its last task has ended");
+        (0..taken).for_each(|_| arena.give_task_back(hog));
+        assert_eq!((arena.tasks().used, arena.open_payer(one, Role::Connection { tag: 3, service })), (3, hog));
     }
 
     #[test]

@@ -426,6 +426,11 @@ impl Connection {
         now.saturating_sub(self.still_since()) >= STANDSTILL
     }
 
+    /// The same for a shorter while: so it may end for others of its own peer.
+    pub(crate) fn rests(&self, now: u64) -> bool {
+        now.saturating_sub(self.still_since()) >= STANDSTILL / 2
+    }
+
     /// Since when it has moved little of what it holds.
     pub(crate) fn still_since(&self) -> u64 {
         let moved_at = self.busy.as_ref().map_or(0, |busy| busy.moved_at);

@@ -131,7 +131,7 @@ impl LaneTable {
             }
             let id = self.desk.stale.pop()?;
             let Some(connection) = self.connections.find(id) else { continue };
-            if connection.is_stale(now) {
+            if connection.may_make_way(now) {
                 return Some(id.index);
             }
         }
@@ -144,7 +144,7 @@ impl LaneTable {
         let is_of_peer = |connection: &Connection| {
             among.is_none_or(|service| service == connection.service()) && accounts.key(connection.peer()) == peer
         };
-        let stale = self.connections.iter().filter(|(_, connection)| connection.is_stale(now) && is_of_peer(connection));
+        let stale = self.connections.iter().filter(|(_, connection)| connection.may_make_way(now) && is_of_peer(connection));
         let mut stale: Vec<(u64, ConnectionId)> = stale.map(|(id, connection)| (connection.still_since(), id)).collect();
         stale.sort_unstable();
         stale.truncate(STALE_MAX);
@@ -173,6 +173,15 @@ impl LaneTable {
 impl Connection {
     /// Whether it may end for another one: its peer began it, and it has moved little for a while.
     fn is_stale(&self, now: u64) -> bool {
-        !self.machine.is_outgoing() && !self.machine.has_ended() && !self.is_ready && self.stands_still(now)
+        self.is_there_for_peer() && self.stands_still(now)
+    }
+
+    /// Whether it may end for another one of its own peer.
+    fn may_make_way(&self, now: u64) -> bool {
+        self.is_there_for_peer() && self.rests(now)
+    }
+
+    fn is_there_for_peer(&self) -> bool {
+        !self.machine.is_outgoing() && !self.machine.has_ended() && !self.is_ready
     }
 }

@@ -130,14 +130,20 @@ impl Served {
         self.table.desk.memory.set_timer(kit);
     }
 
-    /// Ends connections that stand still, for the first waiting one that would hold far less than they do: than their peer, or if that is its own, than
+    /// Ends connections that rest, for the first waiting one that would hold far less than they do: than their peer, or if that is its own, than
     /// each of them.
     fn relieve_one(&mut self, kit: &mut Kit) {
         let now = kit.now();
-        let holders = self.table.holders(kit, |connection| connection.stands_still(now));
-        let needs = (0..self.table.desk.memory.waiting.len()).find_map(|at| self.table.need(kit, &holders, at));
-        let Some(need) = needs else { return };
-        self.end_holders(kit, holders.into_iter().filter(|holder| need.is_met_by(holder)).collect(), need.bytes);
+        let resting = self.table.holders(kit, |connection| connection.rests(now));
+        let holders: Vec<Resting> = resting.into_iter().map(|holder| self.table.resting(holder, now)).collect();
+        let waiting = self.table.desk.memory.waiting.len().min(LOOKS);
+        let mut needs = (0..waiting).filter_map(|at| self.table.need(kit, &holders, at));
+        let Some(first) = needs.next() else { return };
+        // Its fellows are as many as one address brings: room for one would be somebody else's again before the next look.
+        let fellows: usize = needs.filter(|need| need.peer == first.peer).map(|need| need.bytes).sum();
+        let giving: Vec<_> = holders.into_iter().filter(|holder| first.is_met_by(holder)).map(|resting| resting.holder).collect();
+        let is_fellow = giving.first().is_some_and(|holder| holder.peer == first.peer);
+        self.end_holders(kit, giving, first.bytes + if is_fellow { fellows } else { 0 });
     }
 
     /// Ends of `holders` as many as hold `bytes`.
@@ -178,15 +184,27 @@ struct Need {
     peer: Payer,
 }
 
+/// A holder that rests, and whether for so long that it may end for other peers than its own.
+struct Resting {
+    holder: Holder,
+    stands_still: bool,
+}
+
 impl Need {
-    fn is_met_by(&self, holder: &Holder) -> bool {
-        holder.peer_bytes >= self.of_peer || holder.peer == self.peer && holder.bytes >= self.of_fellow
+    fn is_met_by(&self, Resting { holder, stands_still }: &Resting) -> bool {
+        let as_peer = *stands_still && holder.peer_bytes >= self.of_peer;
+        as_peer || holder.peer == self.peer && holder.bytes >= self.of_fellow
     }
 }
 
 impl LaneTable {
+    fn resting(&mut self, holder: Holder, now: u64) -> Resting {
+        let stands_still = self.connections.there(holder.tag).stands_still(now);
+        Resting { holder, stands_still }
+    }
+
     /// What the one that waits at `at` needs, if some of the holders hold far more than it would.
-    fn need(&mut self, kit: &Kit, holders: &[Holder], at: usize) -> Option<Need> {
+    fn need(&mut self, kit: &Kit, holders: &[Resting], at: usize) -> Option<Need> {
         let Waiting { id, bytes } = self.desk.memory.waiting[at];
         let connection = self.find(id)?;
         let (account, own) = (connection.peer(), kit.arena.held(connection.payer));

@@ -5,9 +5,9 @@ use crate::frames::{
     data, frame, get, goaway, post,
 };
 use crate::{PIECE, Pieces, rig, served};
-use corelane::admin::watch::LaneCounter;
+use corelane::admin::watch::{LaneCounter, ServiceCounter};
 use corelane::aio;
-use corelane::testing::{MS, Nobody, Peer, Rig, Status};
+use corelane::testing::{Faults, MS, Nobody, Peer, Rig, RigPlan, Status, World, patient};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -228,4 +228,41 @@ fn endless(made: Rc<Cell<usize>>) -> aio::Serve {
             async { Ok::<Response<_>, Error>(Response::new(body.map_err(|never| match never {}))) }
         })
     })
+}
+
+/// A client that never lets any answer leave asks for much on many connections, and says a PING now and then. It gets its share of the lane's tasks, and who
+/// comes anew from its address is served all the same.
+#[test]
+fn streams_that_nobody_reads_leave_tasks_to_others() {
+    let world = World::new(1, Faults::none());
+    let mut plan = RigPlan::lanes(1);
+    plan.settings = plan.settings.tasks_max(2_000);
+    let mut rig = Rig::serving(&world, &plan, patient(), |_lane| served());
+    let asks_for_much: Vec<u8> = (0..100).flat_map(|number| get(1 + 2 * number, "/much")).collect();
+    let come = |rig: &mut Rig| {
+        // No window at all (RFC 9113, section 6.5.2).
+        let client = Frames::begin(rig, 0, &[(4, 0)]);
+        client.say(&asks_for_much);
+        client
+    };
+    let mut attackers: Vec<Frames> = (0..40).map(|_| come(&mut rig)).collect();
+    for round in 0..50 {
+        rig.wait(20 * MS);
+        for attacker in &mut attackers {
+            match attacker.peer.status() {
+                Status::Open => drop(attacker.peer.send(&frame(PING, 0, 0, &[7; 8]))),
+                _ => *attacker = come(&mut rig),
+            }
+        }
+        for number in [9, 0] {
+            let client = rig.connect(number);
+            rig.wait(MS);
+            let answer = rig.ask(&client, "GET /other HTTP/1.1\r\nhost: x\r\n\r\n");
+            assert!(answer.ends_with("hello from /other"), "client {number} in round {round}: {answer:?} {:?}", client.status());
+            client.close();
+        }
+    }
+    assert!(rig.lane_count(LaneCounter::TasksMaxHits) > 0 && rig.count(ServiceCounter::ShareEndings) > 0);
+    attackers.iter().for_each(|attacker| attacker.peer.reset());
+    rig.close(&mut Nobody);
 }
