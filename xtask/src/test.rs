@@ -1,4 +1,5 @@
 //! `cargo xtask test`: every check and test, in sections that share 40 minutes on two cores: what one leaves of its share, those behind it have too.
+//! What only compiles and checks runs beside the test programs, which mostly wait.
 //!
 //! The last line is `N passed, N failed, N skipped`, alone; the exit code is 1 if anything failed. A section without
 //! tests of its own (formatting, lints, documents) counts as one. How a test skips itself stands in `skips`.
@@ -25,10 +26,13 @@ use crate::tidy;
 use crate::workspace::{Workspace, cargo};
 use artifacts::Artifacts;
 use process::Finished;
-use sections::{SECTIONS, Section, Work};
+use sections::{BESIDE, SECTIONS, Section, Work};
 use share::Share;
 use tally::Tally;
 use verdict::Verdict;
+
+/// The niceness of what runs beside the test programs: the most that nice(2) knows.
+const LEAST_URGENT: i32 = 19;
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -44,23 +48,43 @@ pub struct Arguments {
 /// Runs the sections and prints what came of them. Fails only where it cannot run them at all.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let workspace = Workspace::load()?;
-    let sections: Vec<_> = wanted(arguments.only.as_deref()).collect();
-    let (mut sum, mut share) = (Tally::default(), Share::new(0));
-    if sections.iter().any(|section| matches!(section.work, Work::Programs(_))) {
+    let only = arguments.only.as_deref();
+    let (before, programs): (Vec<_>, Vec<_>) = wanted(only).partition(|section| !matches!(section.work, Work::Programs(_)));
+    let (mut sum, mut share, mut built) = (Tally::default(), Share::new(0), None);
+    if !programs.is_empty() {
         share = share.and(packages::SECONDS);
         sum.add(uninstalled(&packages::prepare(arguments.install, &workspace.target)?));
     }
-    let mut built = None;
+    share = row(&before, &workspace, share, &mut built, &mut sum);
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| run_beside(only, &workspace));
+        row(&programs, &workspace, share, &mut built, &mut sum);
+        sum.add(beside.join().unwrap_or_else(|_| Tally::failed(1)));
+    });
+    println!("{} passed, {} failed, {} skipped", sum.passed, sum.failed, sum.skipped.len());
+    Ok(ExitCode::from(u8::from(sum.failed > 0)))
+}
+
+/// Runs these sections one after the other, adds what came of them to `sum`, and returns the share that they leave.
+fn row(sections: &[&Section], workspace: &Workspace, mut share: Share, built: &mut Option<Artifacts>, sum: &mut Tally) -> Share {
     for section in sections {
         let start = Instant::now();
         share = share.and(section.seconds);
-        let verdict =
-            verdict(section, &workspace, share, &mut built).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
+        let verdict = verdict(section, workspace, share, built).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
         print(section, &verdict, start.elapsed());
         sum.add(verdict.tally);
     }
-    println!("{} passed, {} failed, {} skipped", sum.passed, sum.failed, sum.skipped.len());
-    Ok(ExitCode::from(u8::from(sum.failed > 0)))
+    share
+}
+
+/// Runs the sections of [`BESIDE`], or the one of them named `only`, on what CPU time others leave.
+fn run_beside(only: Option<&str>, workspace: &Workspace) -> Tally {
+    // Of this thread alone, and of what it starts (nice(2), "C library/kernel differences"). A refusal costs only time.
+    let _ = rustix::process::nice(LEAST_URGENT);
+    let sections: Vec<_> = BESIDE.iter().filter(|section| is_named(section, only)).collect();
+    let mut sum = Tally::default();
+    row(&sections, workspace, Share::new(0), &mut None, &mut sum);
+    sum
 }
 
 /// What was to be installed and is not there is a failure each: the tests that need it would only be skipped.
@@ -71,12 +95,15 @@ fn uninstalled(packages: &[&str]) -> Tally {
     Tally::failed(packages.len() as u64)
 }
 
-/// The sections to run: all, or the one named `only` after the build if it needs that.
+/// The sections of [`SECTIONS`] to run: all, or the one named `only` after the build if it needs that.
 fn wanted(only: Option<&str>) -> impl Iterator<Item = &'static Section> {
-    let named = move |section: &Section| only.is_none_or(|only| section.name == only);
-    let needs_build = SECTIONS.iter().any(|s| named(s) && matches!(s.work, Work::Programs(_)));
-    let is_wanted = move |s: &&Section| named(s) || needs_build && matches!(s.work, Work::Build);
+    let needs_build = SECTIONS.iter().any(|s| is_named(s, only) && matches!(s.work, Work::Programs(_)));
+    let is_wanted = move |s: &&Section| is_named(s, only) || needs_build && matches!(s.work, Work::Build);
     SECTIONS.iter().filter(is_wanted)
+}
+
+fn is_named(section: &Section, only: Option<&str>) -> bool {
+    only.is_none_or(|only| section.name == only)
 }
 
 fn verdict(section: &Section, workspace: &Workspace, share: Share, built: &mut Option<Artifacts>) -> anyhow::Result<Verdict> {
@@ -106,6 +133,9 @@ fn check_rules() -> anyhow::Result<Verdict> {
 fn run_cargo(workspace: &Workspace, arguments: &[&str], variables: &[(&str, &str)], share: &Share) -> anyhow::Result<Finished> {
     let mut command = cargo();
     command.args(arguments).envs(variables.iter().copied()).current_dir(&workspace.root);
+    if packages::in_ci() {
+        command.env("CARGO_INCREMENTAL", "0"); // nothing is built there a second time
+    }
     process::run(command, share.left())
 }
 

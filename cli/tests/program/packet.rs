@@ -151,7 +151,7 @@ fn f_08_the_kernels_own_vxlan_is_opened(driver: Driver) {
     }
     let script = format!("{WIRE} && {TUNNEL} && exec \"$0\" \"$@\"");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
-    let port = format!("{PORT},ip=10.30.0.2/24,tunnel=vxlan");
+    let port = format!("{PORT},ip=10.30.0.2/24,tunnel=vxlan@10.9.0.1");
     let arguments = ["--lanes", "1", "--packet", &port, "echo=udp://10.30.0.2:60007?reflect"];
     let Some(server) = driver.start_under(test, &wrapper, &arguments) else { return };
     let sizes = [0, 1, 510, 1300, 1472, 9000];

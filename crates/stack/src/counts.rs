@@ -62,6 +62,8 @@ pub struct Counts {
     pub questions_answered: u64,
     /// Questions for neighbours that were asked.
     pub questions_asked: u64,
+    /// Questions for neighbours that the limit kept back.
+    pub questions_limited: u64,
     /// Echo requests that were answered.
     pub echoes: u64,
     /// ICMP errors that were sent.

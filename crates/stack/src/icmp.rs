@@ -4,11 +4,12 @@ use crate::counts::Drop;
 use crate::draft::Ends;
 use crate::fault;
 use crate::packet::{HEADER_BYTES_V6, Ip, Packet, chain_of, tuple};
-use crate::path::Path;
+use crate::path::{Path, lanes_step};
 use corelane_seam::{Frame, FrameHash};
 use corelane_wire::packet::checksum::Sum;
 use corelane_wire::packet::icmp::{self, Code};
 use corelane_wire::packet::icmpv6;
+use corelane_wire::packet::tcp;
 use corelane_wire::packet::{EtherType, IpProtocol, Packet as Walk};
 use corelane_wire::xdr::Writer;
 use std::iter::once;
@@ -53,11 +54,12 @@ impl Path {
     pub fn icmpv6(&mut self, packet: Packet, ip: &Ip) {
         let pseudo = ip.addresses().pseudo(IpProtocol::ICMPV6, ip.length).unwrap_or_default();
         let Some(first) = self.checked(&packet, ip, pseudo) else { return };
-        // Neighbours have not passed a router (RFC 4861, section 7.1).
-        let is_of_link = packet.first.get(7) == Some(&255);
+        // Neighbours have passed no router (RFC 4861, section 7.1) and no tunnel, and say what they say in one piece (RFC 6980, section 5).
+        let is_of_link = packet.first.get(7) == Some(&255) && ip.tunnels == 0 && !ip.was_cut;
         match icmpv6::View::new(first).and_then(|view| view.message()) {
             Ok(icmpv6::Message::EchoRequest(_)) if self.routes.is_own(ip.destination) => self.echo(&packet, ip, 129),
             Ok(icmpv6::Message::Neighbour(message)) if is_of_link => self.neighbour(&message, ip),
+            Ok(icmpv6::Message::Neighbour(_)) => self.counts.drop(Drop::NotOurs),
             Ok(icmpv6::Message::Unreachable { code, packet }) => self.refused(EtherType::IPV6, packet, code.number() == 4),
             Ok(_) => {}
             Err(_) => self.counts.drop(Drop::Malformed),
@@ -76,7 +78,7 @@ impl Path {
 
     /// Answers an echo request with a message of that type.
     fn echo(&mut self, packet: &Packet, ip: &Ip, kind: u8) {
-        if !self.echoes.take(self.now) {
+        if !self.bounds.echoes.take(self.now) {
             self.counts.errors_limited += 1;
             return;
         }
@@ -132,7 +134,7 @@ impl Path {
 
     /// Sends the draft by that neighbour.
     pub fn send_draft_by(&mut self, hop: IpAddr, source: IpAddr, destination: IpAddr, protocol: IpProtocol) {
-        self.identification = self.identification.wrapping_add(1);
+        self.identification = self.identification.wrapping_add(lanes_step(self.lane.1));
         let identification = self.identification;
         let ends = Ends { source, destination, protocol, identification, from: self.mac, is_of_link: false };
         let mut frames = self.draft.end(&ends);
@@ -147,6 +149,29 @@ impl Path {
     /// No socket has the port that a datagram is for.
     pub fn no_such_port(&mut self, packet: &Packet, ip: &Ip) {
         self.error(&packet.first, ip, Wrong::Port);
+    }
+
+    /// A segment of TCP came, which nobody listens for: its sender is told at once (RFC 9293, section 3.10.7.1), within the bound of errors.
+    pub fn no_such_connection(&mut self, packet: &Packet, ip: &Ip) {
+        let Some(segment) = packet.transport(ip).next() else { return };
+        let Some(reset) = tcp::View::new(segment).ok().and_then(|view| reset_of(&view, ip.length)) else { return };
+        if ip.destination.is_multicast() || !(ip.is_good || packet.is_right(ip)) {
+            return;
+        }
+        if !self.bounds.errors.take(self.now) {
+            self.counts.errors_limited += 1;
+            return;
+        }
+        let back = Ip { source: ip.destination, destination: ip.source, ..*ip };
+        let mut bytes = [0; tcp::Header::BYTES];
+        let written = reset.emit(&back.addresses(), &[], &mut Writer::new(&mut bytes));
+        assert!(written.is_ok(), "a header without options has so many bytes: {written:?}");
+        if !self.draft.begin(&self.memory, ip.source.is_ipv6(), bytes.len(), self.packet_bytes) {
+            return self.counts.drop(Drop::Frames);
+        }
+        self.draft.put(&bytes);
+        self.counts.errors_out += 1;
+        self.answer(ip, IpProtocol::TCP, false);
     }
 
     /// Nobody knows the protocol of a packet.
@@ -185,7 +210,7 @@ impl Path {
         if is_error || !self.routes.is_own(ip.destination) {
             return;
         }
-        if !self.errors.take(self.now) {
+        if !self.bounds.errors.take(self.now) {
             self.counts.errors_limited += 1;
             return;
         }
@@ -210,6 +235,19 @@ impl Path {
             self.sockets.tell(local, peer, if is_port { fault::REFUSED } else { fault::UNREACHABLE });
         }
     }
+}
+
+/// What answers a segment of no connection, with its header so many bytes long; none for a reset.
+fn reset_of(view: &tcp::View<'_>, length: usize) -> Option<tcp::Header> {
+    let header = view.header().ok().filter(|header| !header.flags.contains(tcp::Flags::RST))?;
+    let has = |flag| u32::from(header.flags.contains(flag));
+    let taken = length.saturating_sub(header.header_bytes()) as u32 + has(tcp::Flags::SYN) + has(tcp::Flags::FIN);
+    let (sequence, acknowledgement, flags) = match header.flags.contains(tcp::Flags::ACK) {
+        true => (header.acknowledgement, 0, tcp::Flags::RST),
+        false => (0, header.sequence.wrapping_add(taken), tcp::Flags::RST.with(tcp::Flags::ACK)),
+    };
+    let (source, destination) = (header.destination, header.source);
+    Some(tcp::Header { source, destination, sequence, acknowledgement, flags, window: 0, urgent: 0, options: Default::default() })
 }
 
 /// Writes an error.

@@ -7,12 +7,15 @@ use crate::path::{Leaving, Path};
 use corelane_isr::dispatch::Number;
 use corelane_isr::reassembly::{Admission, Datagram};
 use corelane_seam::{Checksum, Frame, Instant};
-use corelane_wire::packet::{IpProtocol, Network, Packet as Walk};
+use corelane_wire::packet::{IpProtocol, Link, Network, Packet as Walk};
 use std::net::{IpAddr, SocketAddr};
+
+/// The bits of a tag that name its VLAN.
+const NUMBER_OF_VLAN: u16 = 0xfff;
 
 /// What a frame turned out to be.
 pub(crate) enum Found {
-    Arp,
+    Arp { at: usize },
     Ip { ip: Ip, at: usize, length: usize },
     Not(Drop),
 }
@@ -63,8 +66,8 @@ impl Path {
     /// Looks at the headers of link and network, once for all who come later. They are in the first frame.
     pub fn ether(&mut self, mut packet: Packet) {
         match self.look(&packet.first, packet.rest.iter().map(|frame| frame.len()).sum()) {
-            Found::Arp => {
-                packet.first.skip(14);
+            Found::Arp { at } => {
+                packet.first.skip(at);
                 self.arrive(Number::ARP, packet);
             }
             // Fragments lie in a frame each.
@@ -91,12 +94,14 @@ impl Path {
         }
     }
 
-    /// Looks at a frame, of which so many bytes lie in others.
+    /// Looks at a frame, of which so many bytes lie in others. A tag without a VLAN's number carries a priority alone (IEEE 802.1Q, 9.6).
     pub fn look(&self, frame: &Frame, missing: usize) -> Found {
         let Ok(walk) = Walk::of_front(frame, missing) else { return Found::Not(Drop::Malformed) };
-        let Some(link) = walk.link.filter(|link| link.tags == 0) else { return Found::Not(Drop::NotOurs) };
+        let is_in_frame = |link: &Link| link.tags == 0 || link.tags == 1 && link.outer.is_some_and(|tag| tag.number() == 0);
+        let Some(link) = walk.link.filter(is_in_frame) else { return Found::Not(Drop::NotOurs) };
         let to = link.header.destination;
-        if !(to == self.mac || to.is_group()) || frame.facts.vlan.is_some() {
+        let is_of_vlan = frame.facts.vlan.is_some_and(|tag| tag.control & NUMBER_OF_VLAN != 0);
+        if !(to == self.mac || to.is_group()) || is_of_vlan {
             return Found::Not(Drop::NotOurs);
         }
         match self.look_at_network(&walk, !matches!(frame.facts.checksum, Checksum::Unknown)) {
@@ -109,7 +114,7 @@ impl Path {
     /// Looks at the header of the network. The source vouches for the transport's checksum, or does not.
     pub fn look_at_network(&self, walk: &Walk<'_>, is_good: bool) -> Found {
         let length = match &walk.network {
-            Network::Arp(_) => return Found::Arp,
+            Network::Arp(_) => return Found::Arp { at: walk.network_at },
             Network::Other(..) => return Found::Not(Drop::Protocol),
             Network::V4(view) if !view.is_checksum_right() => return Found::Not(Drop::Checksum),
             Network::V4(view) => view.bytes().len(),
@@ -122,8 +127,12 @@ impl Path {
         Found::Ip { ip, at: walk.network_at, length }
     }
 
-    /// Whether a packet is for an address of ours, and from somebody who can be answered.
+    /// Whether a packet is for an address of ours, and from somebody who can be answered. Our own addresses say nothing on the wire: what comes from one
+    /// is forged or a loop, and an answer would go round within the stack (RFC 1122, section 3.2.1.3).
     fn is_for_us(&self, ip: &Ip) -> bool {
+        if self.routes.is_own(ip.source) && !self.is_own_word {
+            return false;
+        }
         let IpAddr::V6(to) = ip.destination else {
             return self.routes.is_own(ip.destination) && !is_nobody(ip.source);
         };
@@ -218,6 +227,12 @@ impl Path {
             IpProtocol::ICMP if ip.source.is_ipv4() => self.icmp(packet, &ip),
             IpProtocol::ICMPV6 if ip.source.is_ipv6() => self.icmpv6(packet, &ip),
             IpProtocol::TCP => {
+                self.counts.drop(Drop::Protocol);
+                self.no_such_connection(&packet, &ip);
+                self.done(packet);
+            }
+            // Nothing follows, so nothing is wrong (RFC 8200, section 4.7).
+            IpProtocol::NONE if ip.source.is_ipv6() => {
                 self.counts.drop(Drop::Protocol);
                 self.done(packet);
             }

@@ -21,8 +21,9 @@
 //! | fragments | [`corelane_isr::reassembly::Limits::for_lane`]: 4 MiB of the lane's own, into which they are copied once a 32nd part of the port's frames waits; each lies in one frame, others are dropped |
 //! | frames of a packet | those that the port takes for one ([`corelane_seam::PortFacts::pieces_max`]) |
 //! | packets queued for a lane, by protocol | 256 each (`ip`, `ip6`, ..) |
-//! | ICMP errors; echoes | 1,000 a second and 50 at once; 10,000 and 500 |
-//! | tunnels within tunnels | four; each kind is opened only if the settings name it ([`Tunnel`]) |
+//! | ICMP errors and resets of TCP; echoes | 1,000 a second and 50 at once; 10,000 and 500 |
+//! | questions for neighbours to all of the link | 250 a second and 100 at once |
+//! | tunnels within tunnels | four; each kind is opened only for the peers that the settings name ([`Tunnel`]) |
 //! | channels of a lane | [`CHANNELS_MAX`]; packets in each its ring |
 //! | frames of a send | those that are free: a send that finds none waits, and goes on when frames come back |
 //!
@@ -41,6 +42,9 @@
 //! **Sockets and lanes.** Each lane has its own socket for an address that a service is bound to, and gets the flows of its buckets. A socket with a peer
 //! and without a port gets a port whose answers come to its lane. One without either gets a port of its lane's own (by the remainder of its number): what
 //! comes for it elsewhere is brought there, and counted as a stray.
+//!
+//! **The link is believed alone.** Words of neighbours count only from the link itself, whole, and in no tunnel. A neighbour who is known keeps his address
+//! while he answers: whoever else claims it gets it after a second of his silence (`neighbours`). Nothing is taken from an address of ours.
 //!
 //! **Neighbours and lanes.** Each lane has a table of its own; what has no flow, as answers of ARP, arrives on one of them, which tells the others.
 //!
@@ -75,6 +79,7 @@ mod neighbours;
 mod opening;
 mod packet;
 mod path;
+mod peers;
 mod published;
 mod routes;
 mod settings;

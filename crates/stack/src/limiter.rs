@@ -30,6 +30,32 @@ impl Limiter {
     }
 }
 
+/// All that a stack says within bounds.
+#[derive(Debug)]
+pub(crate) struct Bounds {
+    /// ICMP errors and resets of TCP.
+    pub errors: Limiter,
+    /// Answers to echo requests.
+    pub echoes: Limiter,
+    /// Questions for neighbours to all of a link.
+    pub questions: Limiter,
+    /// Words to other lanes of neighbours who have answered, and of those whom nobody has asked.
+    pub answers: Limiter,
+    pub words: Limiter,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            errors: Limiter::new(1000, 50),
+            echoes: Limiter::new(10_000, 500),
+            questions: Limiter::new(250, 100),
+            answers: Limiter::new(2000, 100),
+            words: Limiter::new(2000, 100),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -56,22 +56,34 @@ impl Path {
         self.outgoing.extend(addressed(mac, packet));
     }
 
-    /// Asks all who could have it for the address of a neighbour.
+    /// Asks all who could have it for the address of a neighbour, within the bound of such questions; what waits for the answer is asked for again.
     pub fn ask(&mut self, ip: IpAddr) {
+        match self.bounds.questions.take(self.now) {
+            true => self.ask_at(ip, None),
+            false => self.counts.questions_limited += 1,
+        }
+    }
+
+    /// Asks for the address of a neighbour: the station that is thought to have it, or all who could.
+    fn ask_at(&mut self, ip: IpAddr, station: Option<Mac>) {
         // reason: only to whom there is a way, frames are sent.
         let way = self.routes.way(ip).expect("who is asked for is a neighbour");
         self.counts.questions_asked += 1;
         match (way.source, ip) {
             (IpAddr::V4(sender), IpAddr::V4(target)) => {
                 let (operation, sender_mac) = (Operation::Request, self.mac);
-                self.say(Mac::BROADCAST, &arp::Message { operation, sender_mac, sender, target_mac: UNKNOWN, target });
+                self.say(
+                    station.unwrap_or(Mac::BROADCAST),
+                    &arp::Message { operation, sender_mac, sender, target_mac: UNKNOWN, target },
+                );
             }
             (IpAddr::V6(source), IpAddr::V6(target)) => {
-                let group = solicited(target);
-                let [.., a, b, c, d] = group.octets();
                 let option = option(&Choice::Source(self.mac));
                 let message = Message::Solicitation { target, options: options(&option) };
-                self.discover(Mac([0x33, 0x33, a, b, c, d]), source, group, &message);
+                match station {
+                    Some(mac) => self.discover(Some(mac), source, target, &message),
+                    None => self.discover(Some(group_mac(solicited(target))), source, solicited(target), &message),
+                }
             }
             _ => unreachable!("a way is of one family"),
         }
@@ -105,7 +117,12 @@ impl Path {
 
     /// A message of neighbour discovery, whose packet has come from the link itself.
     pub fn neighbour(&mut self, message: &Message<'_>, ip: &Ip) {
-        let IpAddr::V6(source) = ip.source else { unreachable!("neighbour discovery is of IPv6") };
+        let (IpAddr::V6(source), IpAddr::V6(to)) = (ip.source, ip.destination) else {
+            unreachable!("neighbour discovery is of IPv6")
+        };
+        if !is_valid(message, source, to) {
+            return self.counts.drop(Drop::Malformed);
+        }
         let mac = |options: &Options<'_>| {
             options.iter().find_map(|choice| match choice {
                 Choice::Source(mac) | Choice::Target(mac) => Some(mac),
@@ -132,12 +149,13 @@ impl Path {
         }
     }
 
-    /// Says that an address is ours: to who asked, or to all if he has no address.
+    /// Says that an address is ours: to who asked, or to all if he has no address (RFC 4861, section 7.2.4). Without a link address of his, he is looked
+    /// for as for anything else that is sent to him.
     fn advertise(&mut self, target: Ipv6Addr, asker: Ipv6Addr, mac: Option<Mac>) {
         self.counts.questions_answered += 1;
-        let (to, mac, is_solicited) = match mac.filter(|_| !asker.is_unspecified()) {
-            Some(mac) => (asker, mac, true),
-            None => (ALL_NODES, Mac([0x33, 0x33, 0, 0, 0, 1]), false),
+        let (to, mac, is_solicited) = match asker.is_unspecified() {
+            false => (asker, mac, true),
+            true => (ALL_NODES, Some(group_mac(ALL_NODES)), false),
         };
         let flags = AdvertisementFlags { is_router: false, is_solicited, replaces: true };
         let option = option(&Choice::Target(self.mac));
@@ -153,14 +171,16 @@ impl Path {
     /// Somebody says that he has an address.
     fn heard(&mut self, ip: IpAddr, mac: Mac, answers: bool) {
         self.hears(ip, mac, answers);
-        if answers {
-            self.spread(Word { ip, mac, kind: Kind::Answers });
-        }
+        self.spread(Word { ip, mac, kind: if answers { Kind::Answers } else { Kind::Claims } });
     }
 
-    /// Other lanes are to hear it: a card brings what has no flow to one of them alone.
+    /// Other lanes are to hear it: a card brings what has no flow to one of them alone. Words that nobody has asked for cannot use up the bound of answers.
     fn spread(&mut self, word: Word) {
-        if self.is_shared() && self.words.take(self.now) {
+        if !self.is_shared() {
+            return;
+        }
+        let bound = if word.kind == Kind::Answers { &mut self.bounds.answers } else { &mut self.bounds.words };
+        if bound.take(self.now) {
             self.news.push(word);
         }
     }
@@ -169,14 +189,18 @@ impl Path {
     pub fn learn(&mut self, word: Word) {
         match word.kind {
             Kind::Asks => self.neighbours.meet(word.ip, word.mac),
+            Kind::Claims => self.hears(word.ip, word.mac, false),
             Kind::Answers => self.hears(word.ip, word.mac, true),
         }
     }
 
     fn hears(&mut self, ip: IpAddr, mac: Mac, answers: bool) {
         let before = self.outgoing.len();
-        self.neighbours.heard(self.now, ip, mac, answers, &mut self.outgoing);
+        let owner = self.neighbours.heard(self.now, ip, mac, answers, &mut self.outgoing);
         self.counts.frames_out += (self.outgoing.len() - before) as u64;
+        if let Some(owner) = owner {
+            self.ask_at(ip, Some(owner));
+        }
     }
 
     /// Sends a message of ARP.
@@ -190,8 +214,8 @@ impl Path {
         self.send_to(to, once(frame));
     }
 
-    /// Sends a message of neighbour discovery to a station.
-    fn discover(&mut self, to: Mac, source: Ipv6Addr, destination: Ipv6Addr, message: &Message<'_>) {
+    /// Sends a message of neighbour discovery to a station; if none, to that which has the destination.
+    fn discover(&mut self, to: Option<Mac>, source: Ipv6Addr, destination: Ipv6Addr, message: &Message<'_>) {
         let mut bytes = [0; MESSAGE_BYTES];
         let mut writer = Writer::new(&mut bytes);
         let written = icmpv6::Message::Neighbour(*message).emit(&Addresses::V6 { source, destination }, &mut writer);
@@ -204,7 +228,13 @@ impl Path {
         let ends =
             Ends { source, destination, protocol: IpProtocol::ICMPV6, identification: 0, from: self.mac, is_of_link: true };
         let mut frames = self.draft.end(&ends);
-        self.send_to(to, frames.drain(..));
+        match to {
+            Some(mac) => self.send_to(mac, frames.drain(..)),
+            None if self.routes.way(destination).is_some_and(|way| way.hop == destination) => {
+                self.send_by(destination, frames.drain(..));
+            }
+            None => self.counts.drop(Drop::Neighbour),
+        }
         self.draft.give_back(frames);
     }
 
@@ -237,6 +267,24 @@ fn options(option: &[u8; OPTION_BYTES]) -> Options<'_> {
     let options = Options::new(option);
     assert!(options.is_ok(), "what was written is a list");
     options.unwrap_or_default()
+}
+
+/// Whether a message may say what it says (RFC 4861, sections 7.1.1 and 7.1.2).
+fn is_valid(message: &Message<'_>, source: Ipv6Addr, to: Ipv6Addr) -> bool {
+    match message {
+        Message::Solicitation { target, options } => {
+            let has_source = options.iter().any(|choice| matches!(choice, Choice::Source(_)));
+            !target.is_multicast() && (!source.is_unspecified() || (to == solicited(*target) && !has_source))
+        }
+        Message::Advertisement { target, flags, .. } => !(target.is_multicast() || to.is_multicast() && flags.is_solicited),
+        _ => true,
+    }
+}
+
+/// The link address of a group (RFC 2464, section 7).
+const fn group_mac(group: Ipv6Addr) -> Mac {
+    let [.., a, b, c, d] = group.octets();
+    Mac([0x33, 0x33, a, b, c, d])
 }
 
 /// The group in which whoever has an address listens (RFC 4291, section 2.7.1).

@@ -4,7 +4,12 @@
 //!            resolve: asked --answer--> known --30 s without news--> asked again, and used meanwhile --no answer--> gone
 //!                       |
 //!                       no answer to three questions: its frames are dropped
+//!
+//! known --somebody else says that he has the address--> claimed: the one who is known is asked, at his link address --he answers--> known
+//!                                                          '--silence for a second--> the other is known, and asked
 //! ```
+//!
+//! So an address that moves (fail-over: RFC 826, RFC 4861 section 7.2.5) is followed within a second, and a forged word moves nothing while its owner lives.
 //!
 //! Only what is sent makes an entry, never what arrives: so nobody fills the table with addresses that the stack does not talk to. Who has asked for
 //! an address of ours, and will get answers, is remembered apart, until he is sent something or others have pushed him out. Questions that wait for
@@ -41,10 +46,12 @@ pub(crate) struct Word {
     pub kind: Kind,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// He has asked for an address of ours.
     Asks,
+    /// He says unasked that he has his address.
+    Claims,
     /// He has answered.
     Answers,
 }
@@ -53,12 +60,39 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 struct Known {
     mac: Mac,
-    /// When he was last heard.
-    heard: u64,
+    /// Until when what he has said is fresh: afterwards he is asked again.
+    fresh_until: u64,
     /// When he was last asked again since then, and how often.
     asked: u64,
     tries: u8,
     used: u64,
+    /// Somebody else says that he has the address, and since when.
+    claim: Option<(Mac, u64)>,
+}
+
+impl Known {
+    fn new(mac: Mac, fresh_until: u64, used: u64) -> Self {
+        Self { mac, fresh_until, asked: 0, tries: 0, used, claim: None }
+    }
+
+    /// Whoever was silent for a second while somebody else claimed the address has lost it to him, who is asked with what is sent next.
+    fn settle(&mut self, now: u64) {
+        if let Some((mac, since)) = self.claim.filter(|(_, since)| now >= since + AGAIN) {
+            *self = Self { asked: since, ..Self::new(mac, since, self.used) };
+        }
+    }
+
+    /// Somebody says that he has the address. Returns the link address at which it is to be asked whether he who is known still has it.
+    fn hear(&mut self, now: u64, mac: Mac, answers: bool) -> Option<Mac> {
+        self.settle(now);
+        if self.mac == mac || answers && self.tries > 0 {
+            (self.mac, self.fresh_until, self.tries, self.claim) = (mac, now + FRESH, 0, None);
+            return None;
+        }
+        let is_new = self.claim.is_none();
+        self.claim.get_or_insert((mac, now));
+        is_new.then_some(self.mac)
+    }
 }
 
 /// Somebody who was asked for.
@@ -124,12 +158,12 @@ impl Neighbours {
         assert!(self.met.len() == self.met_order.len() && self.met.len() <= MET_MAX, "who has asked is remembered in order");
     }
 
-    /// Who has asked and is sent something now is known from then on; he is asked himself soon.
+    /// Who has asked and is sent something now is known from then on; he is asked himself with what is sent a second later.
     fn promote(&mut self, now: u64, ip: IpAddr) {
         let Some(mac) = self.met.remove(&ip) else { return };
         self.met_order.retain(|other| *other != ip);
         assert_eq!(self.met.len(), self.met_order.len(), "who has asked is remembered once");
-        self.know(ip, Known { mac, heard: now.saturating_sub(FRESH), asked: 0, tries: 0, used: now });
+        self.know(ip, Known { asked: now, ..Known::new(mac, now, now) });
     }
 
     fn know(&mut self, ip: IpAddr, known: Known) {
@@ -146,10 +180,13 @@ impl Neighbours {
         if !self.met.is_empty() {
             self.promote(now, to);
         }
+        if let Some(known) = self.known.get_mut(&to) {
+            known.settle(now);
+        }
         match self.known.get_mut(&to) {
             Some(known) if known.tries < TRIES || now < known.asked + AGAIN => {
                 known.used = now;
-                let is_due = now >= known.heard + FRESH && now >= known.asked + AGAIN;
+                let is_due = now >= known.fresh_until && now >= known.asked + AGAIN;
                 if is_due {
                     (known.asked, known.tries) = (now, known.tries + 1);
                 }
@@ -224,21 +261,18 @@ impl Neighbours {
         frames as u64
     }
 
-    /// Somebody says that he has `ip`. What waited for him is appended to `freed`, with his address. `answers` if he was asked: only then an
-    /// address that is fresh is replaced.
-    pub fn heard(&mut self, now: u64, ip: IpAddr, mac: Mac, answers: bool, freed: &mut Vec<Frame>) {
+    /// Somebody says that he has `ip`: it is an answer, or unasked. What waited for him is appended to `freed`, with his address. Where another has it,
+    /// that one's link address is returned: he is to be asked there whether he still has it.
+    pub fn heard(&mut self, now: u64, ip: IpAddr, mac: Mac, answers: bool, freed: &mut Vec<Frame>) -> Option<Mac> {
         if mac.is_group() {
-            return;
+            return None;
         }
         if let Some(known) = self.known.get_mut(&ip) {
-            if answers || known.mac == mac || now >= known.heard + FRESH {
-                (known.mac, known.heard, known.tries) = (mac, now, 0);
-            }
-            return;
+            return known.hear(now, mac, answers);
         }
-        let Some(mut asked) = self.asked.remove(&ip) else { return };
+        let mut asked = self.asked.remove(&ip)?;
         self.due.retain(|(_, other)| *other != ip);
-        self.know(ip, Known { mac, heard: now, asked: 0, tries: 0, used: now });
+        self.know(ip, Known::new(mac, now + FRESH, now));
         assert!(self.waiting >= asked.waiting.len(), "a frame that waits was counted");
         self.waiting -= asked.waiting.len();
         for mut frame in asked.waiting.drain(..) {
@@ -249,6 +283,7 @@ impl Neighbours {
         }
         self.keep(asked.waiting);
         assert_eq!(self.asked.len(), self.due.len(), "each question is asked again");
+        None
     }
 
     /// When the next question is to be asked again; none if none waits.
@@ -359,7 +394,8 @@ mod tests {
     #[test]
     fn nobody_who_was_not_asked_for_gets_into_the_table() {
         let mut neighbours = Neighbours::new(1024);
-        (0..100_000).for_each(|number| neighbours.heard(0, ip(number), MAC, true, &mut Vec::new()));
+        let mut heard = |number| neighbours.heard(0, ip(number), MAC, true, &mut Vec::new());
+        assert!((0..100_000).all(|number| heard(number).is_none()));
         assert_eq!(neighbours.lengths(), (0, 0));
     }
 
@@ -385,7 +421,8 @@ mod tests {
         neighbours.heard(0, ip(1), MAC, true, &mut Vec::new());
         (10..100_000).for_each(|number| neighbours.meet(ip(number), MAC));
         assert_eq!((neighbours.met.len(), neighbours.lengths()), (MET_MAX, (1, 0)));
-        assert!(matches!(neighbours.resolve(FRESH, ip(99_999), frame(&memory)), Resolved::There(MAC, _, true)));
+        assert!(matches!(neighbours.resolve(FRESH, ip(99_999), frame(&memory)), Resolved::There(MAC, _, false)));
+        assert!(matches!(neighbours.resolve(FRESH + AGAIN, ip(99_999), frame(&memory)), Resolved::There(MAC, _, true)));
         assert!(matches!(neighbours.resolve(FRESH, ip(10), frame(&memory)), Resolved::Waits(true, 0)));
         assert_eq!((neighbours.met.len(), neighbours.lengths()), (MET_MAX - 1, (2, 1)));
     }
@@ -433,22 +470,55 @@ mod tests {
         assert_eq!(neighbours.lengths(), (0, 1));
     }
 
-    #[test]
-    fn a_fresh_address_is_replaced_only_by_who_was_asked() {
+    /// The link address that packets for the first neighbour go to, and whether he is asked as well.
+    fn where_to(neighbours: &mut Neighbours, memory: &FrameMemory, now: u64) -> (Mac, bool) {
+        match neighbours.resolve(now, ip(1), frame(memory)) {
+            Resolved::There(mac, _, asks) => (mac, asks),
+            Resolved::Waits(..) => panic!("known"),
+        }
+    }
+
+    const OTHER: Mac = Mac([2, 0, 0, 0, 0, 66]);
+
+    fn known() -> (FrameMemory, Neighbours) {
         let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
         ask(&mut neighbours, &memory, 0, 1);
         neighbours.heard(0, ip(1), MAC, true, &mut Vec::new());
-        let other = Mac([2, 0, 0, 0, 0, 66]);
-        let mut mac_after = |now, mac, answers| {
-            neighbours.heard(now, ip(1), mac, answers, &mut Vec::new());
-            match neighbours.resolve(now, ip(1), frame(&memory)) {
-                Resolved::There(mac, ..) => mac,
-                _ => panic!("known"),
+        (memory, neighbours)
+    }
+
+    /// RFC 826 merges what it hears; here the one who is known has a second to object.
+    #[test]
+    fn an_address_that_moves_is_followed_once_its_owner_is_silent() {
+        for answers in [false, true] {
+            for since in [1, FRESH - 1, FRESH + 5] {
+                let (memory, mut neighbours) = known();
+                let mut heard = |now, mac| neighbours.heard(now, ip(1), mac, answers, &mut Vec::new());
+                assert_eq!(heard(since, Mac([0xff; 6])), None, "no group has an address");
+                assert_eq!(heard(since, OTHER), Some(MAC), "the owner is asked");
+                assert_eq!(heard(since + 1, OTHER), None, "once a second");
+                assert_eq!(where_to(&mut neighbours, &memory, since + AGAIN - 1).0, MAC);
+                assert_eq!(where_to(&mut neighbours, &memory, since + AGAIN), (OTHER, true), "the new one is asked as well");
             }
-        };
-        assert_eq!(mac_after(1, other, false), MAC);
-        assert_eq!(mac_after(2, Mac([0xff; 6]), true), MAC, "no group has an address");
-        assert_eq!(mac_after(3, other, true), other);
-        assert_eq!(mac_after(FRESH + 3, MAC, false), MAC);
+        }
+    }
+
+    #[test]
+    fn an_owner_who_answers_keeps_his_address() {
+        let (memory, mut neighbours) = known();
+        for second in 1..50 {
+            let now = second * AGAIN;
+            assert_eq!(neighbours.heard(now, ip(1), OTHER, true, &mut Vec::new()), Some(MAC));
+            assert_eq!(neighbours.heard(now + 9, ip(1), MAC, true, &mut Vec::new()), None);
+            assert_eq!(where_to(&mut neighbours, &memory, now + AGAIN - 1), (MAC, false));
+        }
+    }
+
+    #[test]
+    fn an_answer_to_a_question_is_believed_at_once() {
+        let (memory, mut neighbours) = known();
+        assert_eq!(where_to(&mut neighbours, &memory, FRESH), (MAC, true));
+        assert_eq!(neighbours.heard(FRESH + 1, ip(1), OTHER, true, &mut Vec::new()), None);
+        assert_eq!(where_to(&mut neighbours, &memory, FRESH + 2), (OTHER, false));
     }
 }

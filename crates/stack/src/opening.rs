@@ -4,7 +4,8 @@
 //! ether: tunnel_of? stays on this lane --ip--> transport --open--> look at the inner headers --ip_direct, or ip for a fragment--> its bucket's lane
 //! ```
 //!
-//! Only what the settings name is opened, and only for the stack's addresses, outside and within. Answers go by the routes, not through a tunnel.
+//! Only what the settings name is opened, from the peers that they name, and only for the stack's addresses, outside and within. Nothing within a tunnel
+//! speaks for the link: no neighbour is believed or answered there. Answers go by the routes, not through a tunnel.
 //! A packet that was opened is shorter than before, and says in how many tunnels it was: loops and nests end.
 
 use crate::counts::Drop;
@@ -55,6 +56,10 @@ impl Path {
         if usize::from(ip.tunnels) >= TUNNELS_MAX {
             return Err(Drop::Nest);
         }
+        if !self.tunnels.lets(tunnel, ip.source) {
+            self.done(packet);
+            return Err(Drop::NotOurs);
+        }
         let arrived = packet.arrived;
         let mut frame = self.contents(packet, ip)?;
         let (head, carried) = header(tunnel, &frame, ip)?;
@@ -63,12 +68,8 @@ impl Path {
             Found::Ip { ip, at, length } => (ip, at, length),
             Found::Not(why) => return Err(why),
             // Nobody behind a tunnel is a neighbour.
-            Found::Arp => return Err(Drop::NotOurs),
+            Found::Arp { .. } => return Err(Drop::NotOurs),
         };
-        // From ourselves nothing comes in a tunnel.
-        if self.routes.is_own(ip.source) || self.routes.is_own(inner.source) {
-            return Err(Drop::NotOurs);
-        }
         frame.skip(at);
         frame.set_length(length);
         let inner = Ip { tunnels: ip.tunnels + 1, ..inner };

@@ -26,6 +26,8 @@ pub(crate) struct Ip {
     pub length: usize,
     /// It is a fragment.
     pub is_part: bool,
+    /// It came in fragments, or as the only one (RFC 6946).
+    pub was_cut: bool,
     /// The source vouches for the transport's checksum.
     pub is_good: bool,
     /// In how many tunnels it came.
@@ -42,7 +44,9 @@ impl Ip {
             Network::Arp(_) | Network::Other(..) => return None,
         };
         let (head, is_part) = (walk.transport_at - walk.network_at, matches!(walk.transport, UpperLayer::Part(..)));
-        Some(Self { source, destination, protocol, head, length: bytes.len() + missing, is_part, is_good, tunnels: 0 })
+        let is_only_one = matches!(&walk.network, Network::V6(_, chain) if chain.fragment.is_some());
+        let (length, was_cut) = (bytes.len() + missing, is_part || is_only_one);
+        Some(Self { source, destination, protocol, head, length, is_part, was_cut, is_good, tunnels: 0 })
     }
 
     /// Of a datagram that was put together, whose first frame begins with its header.

@@ -3,14 +3,14 @@
 use crate::channels::Channels;
 use crate::counts::{Counts, Drop};
 use crate::draft::Draft;
-use crate::limiter::Limiter;
+use crate::limiter::Bounds;
 use crate::neighbours::{Neighbours, Word};
 use crate::packet::Packet;
+use crate::peers::Opened;
 use crate::routes::Routes;
 use crate::settings::{Error, Settings};
 use crate::shelf::Shelf;
 use crate::sockets::Sockets;
-use crate::tunnels::Opened;
 use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placed, Placement, Registration, Report, Step};
 use corelane_isr::reassembly::{Limits, Reassembly, Reorders};
 use corelane_rss::{FlowHasher, FlowId, Table, Verdict};
@@ -27,13 +27,6 @@ const PORT_DOWN: Code = Code::new("CL-0026");
 const V6_BYTES_LEAST: usize = 1280;
 /// Packets that were queued and are run by one turn at most.
 const QUEUED_EACH: usize = 256;
-/// ICMP errors a second, and at once.
-const ERRORS: (u64, u64) = (1000, 50);
-/// Answers to echo requests a second, and at once.
-const ECHOES: (u64, u64) = (10_000, 500);
-/// Words to other lanes on neighbours a second, and at once.
-const WORDS: (u64, u64) = (2000, 100);
-
 /// A packet for another lane.
 #[derive(Debug)]
 pub(crate) struct Leaving {
@@ -82,8 +75,8 @@ pub(crate) struct Path {
     pub identification: u32,
     /// The port that was given last to who asked for none.
     pub port_given: u16,
-    pub errors: Limiter,
-    pub echoes: Limiter,
+    /// What may be said at most so often.
+    pub bounds: Bounds,
     /// Frames to be sent, and those that the stack sends to itself.
     pub outgoing: Vec<Frame>,
     pub looped: VecDeque<Frame>,
@@ -91,9 +84,8 @@ pub(crate) struct Path {
     pub leaving: Vec<Leaving>,
     pub owed: Vec<Owed>,
     pub is_owing: bool,
-    /// What was heard of neighbours, for all other lanes, and how much of it may be.
+    /// What was heard of neighbours, for all other lanes.
     pub news: Vec<Word>,
-    pub words: Limiter,
     /// Pieces of the datagram that is put together now.
     pub pieces: Vec<Frame>,
     /// The packet of which not all frames have come out of their batch; and whether these are too many already.
@@ -101,6 +93,8 @@ pub(crate) struct Path {
     /// When the last packet came, and each a little later than the one before it: so datagrams that ran in another order are told apart.
     pub came: u64,
     pub is_spilt: bool,
+    /// What is looked at now was sent by the stack itself.
+    pub is_own_word: bool,
     /// It has broken, and takes no packets any more: why, until that was told.
     broken: Option<Broken>,
     /// The next frame breaks it.
@@ -153,23 +147,22 @@ impl Path {
             is_card_of_key: settings.is_card_of_key,
             table,
             draft: Draft::default(),
-            tunnels: Opened::of(&settings.tunnels),
+            tunnels: Opened::of(settings)?,
             channels: Channels::default(),
-            identification: (settings.secret >> 64) as u32,
+            identification: (settings.secret >> 64) as u32 & !(lanes_step(settings.lane.1) - 1) | settings.lane.0 as u32,
             port_given: 0,
-            errors: Limiter::new(ERRORS.0, ERRORS.1),
-            echoes: Limiter::new(ECHOES.0, ECHOES.1),
+            bounds: Bounds::default(),
             outgoing: Vec::new(),
             looped: VecDeque::new(),
             leaving: Vec::new(),
             owed: vec![Owed::default(); settings.lane.1],
             is_owing: false,
             news: Vec::new(),
-            words: Limiter::new(WORDS.0, WORDS.1),
             pieces: Vec::new(),
             begun: None,
             came: 0,
             is_spilt: false,
+            is_own_word: false,
             broken: None,
             #[cfg(test)]
             planted: false,
@@ -300,6 +293,7 @@ impl Path {
             let Some(step) = self.isr.next_step() else { break };
             self.carry_out(step);
         }
+        self.is_own_word = true;
         for _ in 0..self.looped.len().min(QUEUED_EACH) {
             while let Some(frame) = self.looped.pop_front() {
                 self.frame(frame);
@@ -308,6 +302,7 @@ impl Path {
                 }
             }
         }
+        self.is_own_word = false;
         self.channels.publish();
     }
 
@@ -435,6 +430,11 @@ impl Path {
     pub fn done(&mut self, packet: Packet) {
         self.sockets.spare.put(packet);
     }
+}
+
+/// How far a lane's names of packets lie apart, so that no other lane gives the same while 16 bits go round (RFC 6864, section 4.3).
+pub(crate) const fn lanes_step(lanes: usize) -> u32 {
+    (lanes as u32).next_power_of_two()
 }
 
 /// Name and number of each protocol that a lane has, the lowest number first.

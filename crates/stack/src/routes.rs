@@ -25,12 +25,12 @@ impl Routes {
         if networks.len() + routes.len() > ROUTES_MAX {
             return Err(Error::Routes { got: networks.len() + routes.len() });
         }
-        networks.iter().try_for_each(|network| check(network.address, network.bits, true))?;
+        networks.iter().try_for_each(check_own)?;
         networks.sort_by_key(|network| std::cmp::Reverse(network.bits));
         routes.sort_by_key(|route| std::cmp::Reverse(route.bits));
         let made = Self { networks, routes: Vec::new() };
         for Route { destination, bits, router } in &routes {
-            check(*destination, *bits, false)?;
+            Network { address: *destination, bits: *bits }.check()?;
             let is_beside = made.beside(*router).is_some() && router.is_ipv4() == destination.is_ipv4();
             if !is_beside || made.is_own(*router) {
                 return Err(Error::Router { router: *router });
@@ -75,7 +75,7 @@ impl Routes {
         if let Some(own) = self.beside(to) {
             return Some(Way { source: own.address, hop: to });
         }
-        let route = self.routes.iter().find(|route| is_within(to, route.destination, route.bits))?;
+        let route = self.routes.iter().find(|route| Network { address: route.destination, bits: route.bits }.holds(to))?;
         let own = self.beside(route.router);
         assert!(own.is_some(), "a router is in a network of ours: that was looked at when the route was taken");
         own.map(|own| Way { source: own.address, hop: route.router })
@@ -83,7 +83,7 @@ impl Routes {
 
     /// The network of ours that an address is in.
     fn beside(&self, address: IpAddr) -> Option<&Network> {
-        self.networks.iter().find(|network| is_within(address, network.address, network.bits))
+        self.networks.iter().find(|network| network.holds(address))
     }
 }
 
@@ -95,26 +95,11 @@ pub fn check_addresses(settings: &Settings) -> Result<(), Error> {
     Routes::new(settings).map(drop)
 }
 
-fn check(address: IpAddr, bits: u8, is_own: bool) -> Result<(), Error> {
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    if bits > most {
-        return Err(Error::Prefix { address, bits });
-    }
+fn check_own(network: &Network) -> Result<(), Error> {
+    network.check()?;
+    let address = network.address;
     let is_a_host = !(address.is_multicast() || address.is_unspecified() || address.is_loopback());
-    if is_own && !is_a_host { Err(Error::Address { address }) } else { Ok(()) }
-}
-
-/// Whether the first `bits` of both are the same.
-fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
-    match (address, network) {
-        (IpAddr::V4(address), IpAddr::V4(network)) => {
-            bits == 0 || (address.to_bits() ^ network.to_bits()) >> (32 - u32::from(bits)) == 0
-        }
-        (IpAddr::V6(address), IpAddr::V6(network)) => {
-            bits == 0 || (address.to_bits() ^ network.to_bits()) >> (128 - u32::from(bits)) == 0
-        }
-        _ => false,
-    }
+    if is_a_host { Ok(()) } else { Err(Error::Address { address }) }
 }
 
 #[cfg(test)]

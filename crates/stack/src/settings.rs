@@ -19,6 +19,28 @@ pub struct Network {
     pub bits: u8,
 }
 
+impl Network {
+    /// Whether an address is within.
+    pub(crate) fn holds(&self, address: IpAddr) -> bool {
+        match (address, self.address) {
+            (IpAddr::V4(address), IpAddr::V4(network)) => {
+                self.bits == 0 || (address.to_bits() ^ network.to_bits()) >> (32 - u32::from(self.bits)) == 0
+            }
+            (IpAddr::V6(address), IpAddr::V6(network)) => {
+                self.bits == 0 || (address.to_bits() ^ network.to_bits()) >> (128 - u32::from(self.bits)) == 0
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the family has so many bits.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let Self { address, bits } = *self;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        if bits > most { Err(Error::Prefix { address, bits }) } else { Ok(()) }
+    }
+}
+
 /// A way through a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
@@ -51,8 +73,8 @@ pub struct Settings {
     pub dispatch: Dispatch,
     /// What waits for fragments; none: [`Limits::for_lane`].
     pub fragments: Option<Limits>,
-    /// Tunnels that are opened.
-    pub tunnels: Vec<Tunnel>,
+    /// Tunnels that are opened, each for those whose outer address is in that network. What comes in one is believed to be from whom it says.
+    pub tunnels: Vec<(Tunnel, Network)>,
     /// The name of the interface, as the operator is told it.
     pub interface: Box<str>,
     /// Random, and nobody else's: the names of fragments and the places of tables come of it.
@@ -79,6 +101,11 @@ pub enum Error {
     Router {
         /// Which.
         router: IpAddr,
+    },
+    /// More networks of tunnels' peers than there may be.
+    Peers {
+        /// How many.
+        got: usize,
     },
     /// More addresses and routes than there may be.
     Routes {
@@ -108,6 +135,9 @@ impl std::fmt::Display for Error {
                 write!(f, "the router {router} is in no network of the stack's addresses: give an address beside it first")
             }
             Self::Routes { got } => write!(f, "{got} addresses and routes: there may be {ROUTES_MAX}"),
+            Self::Peers { got } => {
+                write!(f, "{got} peers of tunnels: there may be {ROUTES_MAX}; give networks instead of addresses")
+            }
             Self::Memory { why } => write!(f, "no memory for fragments that wait: {why}"),
             Self::Frames { got } => {
                 write!(
@@ -156,10 +186,10 @@ impl Settings {
         Self { dispatch, ..self }
     }
 
-    /// With one more kind of tunnel that is opened.
+    /// With such tunnels opened for those in the network of that address and so many bits.
     #[must_use]
-    pub fn with_tunnel(mut self, tunnel: Tunnel) -> Self {
-        self.tunnels.push(tunnel);
+    pub fn with_tunnel(mut self, tunnel: Tunnel, address: IpAddr, bits: u8) -> Self {
+        self.tunnels.push((tunnel, Network { address, bits }));
         self
     }
 

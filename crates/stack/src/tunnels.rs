@@ -40,22 +40,6 @@ impl Tunnel {
 pub struct TunnelCounts {
     /// Packets whose inner packet went on.
     pub opened: u64,
-    /// Packets that were dropped with what they carried: damaged within, for somebody else, or in too many tunnels.
+    /// Packets that were dropped with what they carried: from a stranger, damaged within, for somebody else, or in too many tunnels.
     pub dropped: u64,
-}
-
-/// Which kinds are opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Opened([bool; Tunnel::ALL.len()]);
-
-impl Opened {
-    pub fn has(self, tunnel: Tunnel) -> bool {
-        self.0[tunnel as usize]
-    }
-
-    pub fn of(tunnels: &[Tunnel]) -> Self {
-        let mut opened = Self::default();
-        tunnels.iter().for_each(|tunnel| opened.0[*tunnel as usize] = true);
-        opened
-    }
 }

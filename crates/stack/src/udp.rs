@@ -225,6 +225,7 @@ impl Path {
             left -= piece.len();
         }
         let ip = Ip {
+            was_cut: false,
             source: from.ip(),
             destination: to.ip(),
             protocol: IpProtocol::UDP,

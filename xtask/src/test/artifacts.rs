@@ -15,8 +15,9 @@ use super::tally::Tally;
 use super::verdict::Verdict;
 use crate::workspace::{Workspace, relative};
 
-/// Arguments of cargo that build all test programs and name them on standard output.
-pub const BUILD: &[&str] = &["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
+/// Arguments of cargo that build all test programs and name them on standard output. Examples are modules of tests, and linted as programs.
+pub const BUILD: &[&str] =
+    &["test", "--workspace", "--no-run", "--lib", "--bins", "--tests", "--message-format=json-render-diagnostics"];
 
 /// Everything executable that the build has made.
 #[derive(Debug)]

@@ -35,8 +35,8 @@ const RING: usize = 256;
 /// An interface whose frames lanes have, and the addresses that are theirs and no longer the kernel's.
 ///
 /// Written as `eth1,ip=10.0.0.2/24`: the interface, then one or more addresses with the bits of their networks, then a router for all other
-/// networks of a family, if there is one: `eth1,ip=10.0.0.2/24,ip=fd00::2/64,via=10.0.0.1`. `tunnel=gre` (`ipip`,
-/// `6in4`, `vxlan`), each as often as needed, has tunnels to these addresses opened. `channels=PATH` has other
+/// networks of a family, if there is one: `eth1,ip=10.0.0.2/24,ip=fd00::2/64,via=10.0.0.1`. `tunnel=gre@192.0.2.1` (`ipip`,
+/// `6in4`, `vxlan`), each as often as needed, has tunnels from that peer, or that network of peers, to these addresses opened. `channels=PATH` has other
 /// processes take packets at that Unix socket. `poll` has each lane take its packets in by itself (AF_XDP, Linux 6.13), so
 /// that under a flood nothing takes its CPU from it; where packets come in numbers, one that comes just after a lane has found none waits up to 0.5
 /// milliseconds.
@@ -50,7 +50,8 @@ pub struct PacketPort {
     is_tap: bool,
     networks: Vec<(IpAddr, u8)>,
     routers: Vec<IpAddr>,
-    tunnels: Vec<Tunnel>,
+    /// Kinds of tunnels, and the networks of those who may send in one.
+    tunnels: Vec<(Tunnel, IpAddr, u8)>,
     channels: Option<PathBuf>,
     polls: bool,
     /// As many as can be had if none.
@@ -97,7 +98,7 @@ impl PacketPort {
     fn settings(&self, hasher: &Arc<FlowHasher>, table: &Table, lane: (usize, usize), secret: u128) -> Settings {
         let own = Settings::new(hasher.clone(), table.clone(), lane, secret).with_interface(&self.interface);
         let own = self.networks.iter().fold(own, |own, (address, bits)| own.with_network(*address, *bits));
-        let own = self.tunnels.iter().fold(own, |own, tunnel| own.with_tunnel(*tunnel));
+        let own = self.tunnels.iter().fold(own, |own, (tunnel, peer, bits)| own.with_tunnel(*tunnel, *peer, *bits));
         self.routers.iter().fold(own, |own, router| {
             let all: IpAddr = if router.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
             own.with_route(all, 0, *router)
@@ -112,7 +113,7 @@ impl FromStr for PacketPort {
         let wrong = |what: &str| Error::Setting {
             name: "packet",
             why: format!(
-                "{text:?}: {what}: write eth1,ip=10.0.0.2/24, or tap:NAME for a tap, and behind it ,ip=.. for each further address, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan, ,channels=PATH, ,frames=N, and ,poll"
+                "{text:?}: {what}: write eth1,ip=10.0.0.2/24, or tap:NAME for a tap, and behind it ,ip=.. for each further address, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan@PEER (an address or a network), ,channels=PATH, ,frames=N, and ,poll"
             ),
         };
         let mut parts = text.split(',');
@@ -132,7 +133,7 @@ impl FromStr for PacketPort {
             match part.split_once('=') {
                 Some(("ip", network)) => port.networks.push(network_of(network).ok_or(wrong("no address with its bits"))?),
                 Some(("via", router)) => port.routers.push(router.parse().map_err(|_| wrong("no address of a router"))?),
-                Some(("tunnel", name)) => port.tunnels.push(Tunnel::named(name).ok_or(wrong("no kind of tunnel"))?),
+                Some(("tunnel", name)) => port.tunnels.push(tunnel_of(name).map_err(wrong)?),
                 Some(("channels", path)) if !path.is_empty() => port.channels = Some(path.into()),
                 Some(("frames", number)) => {
                     port.frames = Some(frames_of(number).ok_or(wrong("no number of frames from 256 to 65536"))?)
@@ -153,6 +154,16 @@ impl FromStr for PacketPort {
 fn network_of(text: &str) -> Option<(IpAddr, u8)> {
     let (address, bits) = text.split_once('/')?;
     Some((address.parse().ok()?, bits.parse().ok()?))
+}
+
+/// A kind of tunnel and its peers.
+fn tunnel_of(text: &str) -> Result<(Tunnel, IpAddr, u8), &'static str> {
+    let (kind, peers) = text.split_once('@').unwrap_or((text, ""));
+    let tunnel = Tunnel::named(kind).ok_or("no kind of tunnel")?;
+    let one = || peers.parse().ok().map(|peer: IpAddr| (peer, if peer.is_ipv4() { 32 } else { 128 }));
+    let (peer, bits) =
+        network_of(peers).or_else(one).ok_or("a tunnel is opened for the peers that it names, as in tunnel=gre@192.0.2.1")?;
+    Ok((tunnel, peer, bits))
 }
 
 fn frames_of(text: &str) -> Option<usize> {
@@ -378,10 +389,12 @@ mod tests {
 
     #[test]
     fn an_interface_and_its_addresses_are_read() {
-        let port: PacketPort = "eth1,ip=10.0.0.2/24,ip=fd00::2/64,via=10.0.0.1,tunnel=gre,tunnel=6in4".parse().unwrap();
+        let port: PacketPort =
+            "eth1,ip=10.0.0.2/24,ip=fd00::2/64,via=10.0.0.1,tunnel=gre@192.0.2.1,tunnel=6in4@fd00::/64".parse().unwrap();
         assert_eq!(port.interface(), "eth1");
         assert!(port.has([10, 0, 0, 2].into()) && port.has("fd00::2".parse().unwrap()) && !port.has([10, 0, 0, 1].into()));
-        assert_eq!(port.tunnels, [Tunnel::Gre, Tunnel::Ipv6InIp]);
+        let peers = [(Tunnel::Gre, [192, 0, 2, 1].into(), 32), (Tunnel::Ipv6InIp, [0xfd00, 0, 0, 0, 0, 0, 0, 0].into(), 64)];
+        assert_eq!(port.tunnels, peers);
         assert_eq!(port.routers, ["10.0.0.1".parse::<IpAddr>().unwrap()]);
     }
 
@@ -432,7 +445,8 @@ mod tests {
             ("eth1,ip=10.0.0.2/24,frames=255", "no number of frames from 256 to 65536"),
             ("eth1,ip=10.0.0.2/24,frames=65537", "no number of frames from 256 to 65536"),
             ("tap:tap0,ip=10.0.0.2/24,poll", "a tap is not polled"),
-            ("eth1,ip=10.0.0.2/24,tunnel=ssh", "no kind of tunnel"),
+            ("eth1,ip=10.0.0.2/24,tunnel=ssh@10.0.0.1", "no kind of tunnel"),
+            ("eth1,ip=10.0.0.2/24,tunnel=gre", "for the peers that it names"),
         ] {
             let why = why(text);
             assert!(why.contains(words) && why.contains("write eth1,ip=10.0.0.2/24"), "{text}: {why}");

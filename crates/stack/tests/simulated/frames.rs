@@ -5,7 +5,7 @@ use corelane_wire::packet::checksum::Addresses;
 use corelane_wire::packet::ethernet::{self, Mac};
 use corelane_wire::packet::icmpv6;
 use corelane_wire::packet::ipv4::{self, Fragment, Offset};
-use corelane_wire::packet::neighbour::{Choice, Message, Options};
+use corelane_wire::packet::neighbour::{AdvertisementFlags, Choice, Message, Options};
 use corelane_wire::packet::{EtherType, IpProtocol, Network, Packet, UpperLayer, fragment, icmp, ipv6, udp};
 use corelane_wire::xdr::Writer;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -58,6 +58,28 @@ pub fn solicitation(target: Ipv6Addr, hops: u8) -> Vec<u8> {
         writer.put(&body)
     });
     ethernet(Mac([0x33, 0x33, 0xff, a, b, c]), EtherType::IPV6, &packet)
+}
+
+/// A message of neighbour discovery, from `ends.0` to `ends.1`, as the test's machine sends it to `mac`; in fragments of at most `part` bytes.
+pub fn discovery(mac: Mac, ends: (Ipv6Addr, Ipv6Addr), message: &Message<'_>, part: usize) -> Vec<Vec<u8>> {
+    let (from, to): (IpAddr, IpAddr) = (ends.0.into(), ends.1.into());
+    let mut bytes = [0; 128];
+    let mut writer = Writer::new(&mut bytes);
+    icmpv6::Message::Neighbour(*message).emit(&addresses(from, to), &mut writer).unwrap();
+    let packets = packets(from, to, IpProtocol::ICMPV6, writer.written(), part, 3);
+    let of_link = packets.into_iter().map(|mut packet| {
+        packet[7] = 255;
+        packet
+    });
+    of_link.map(|packet| ethernet(mac, EtherType::IPV6, &packet)).collect()
+}
+
+/// A neighbour advertisement of whoever has that link address: `target` is his.
+pub fn advertisement(to: Mac, target: Ipv6Addr, his: Mac, answers: bool) -> Vec<u8> {
+    let option = written(8, |writer| Choice::Target(his).emit(writer));
+    let flags = AdvertisementFlags { is_router: false, is_solicited: answers, replaces: true };
+    let message = Message::Advertisement { target, flags, options: Options::new(&option).unwrap() };
+    discovery(to, (TEST_V6, STACK_V6), &message, 65_528).remove(0)
 }
 
 /// IP packets with `payload`, in fragments of at most `part` bytes.

@@ -7,6 +7,7 @@ mod flood;
 mod frames;
 mod hostile;
 mod lanes;
+mod link;
 mod order;
 mod pieces;
 mod program;

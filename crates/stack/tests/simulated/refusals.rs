@@ -1,13 +1,10 @@
 //! What is damaged, unwanted or too much: it is dropped and counted, and whoever is to hear of it does.
 
 use crate::alone::{Alone, FRAMES};
-use crate::frames::{
-    self, STACK, STACK_V6, TEST, TEST_MAC, TEST_V6, addresses, arp, datagram, echo, ethernet, packets, udp, udp_in,
-};
+use crate::frames::{self, STACK, STACK_V6, TEST, TEST_MAC, TEST_V6, addresses, datagram, echo, ethernet, packets, udp, udp_in};
 use corelane_seam::{Address, Bind, DatagramOp, DatagramOutcome, Datagrams, Driver, Fault, Op, Outcome, Reason, Socket};
 use corelane_sim::CardSetup;
 use corelane_stack::Drop;
-use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::icmp::{self, Code};
 use corelane_wire::packet::neighbour::{AdvertisementFlags, Choice, Message, Options};
@@ -461,63 +458,6 @@ fn what_cannot_be_sent_is_refused() {
 }
 
 #[test]
-fn a_neighbour_that_is_known_is_replaced_only_by_an_answer() {
-    let other = Mac([2, 0, 0, 0, 0, 77]);
-    let claim = |alone: &Alone, v6: bool, answers: bool| {
-        if !v6 {
-            let operation = if answers { Operation::Reply } else { Operation::Request };
-            let mut frame = arp(operation, alone.mac(), TEST, STACK);
-            frame[22..28].copy_from_slice(&other.0);
-            return frame;
-        }
-        let option = frames::written(8, |writer| Choice::Target(other).emit(writer));
-        let flags = AdvertisementFlags { is_router: false, is_solicited: answers, replaces: true };
-        let message = Message::Advertisement { target: TEST_V6, flags, options: Options::new(&option).unwrap() };
-        let of = addresses(ENDS[1].0, ENDS[1].1);
-        let body = frames::written(32, |writer| icmpv6::Message::Neighbour(message).emit(&of, writer));
-        let mut packet = packets(ENDS[1].0, ENDS[1].1, IpProtocol::ICMPV6, &body, 65_528, 0).remove(0);
-        packet[7] = 255;
-        ethernet(alone.mac(), EtherType::IPV6, &packet)
-    };
-    for (v6, ends) in [(false, ENDS[0]), (true, ENDS[1])] {
-        let mut alone = Alone::new();
-        let (socket, _) = alone.bind(ends.1, PORT, None);
-        let to = SocketAddr::new(ends.0, 9);
-        alone.send(socket, to, b"first");
-        let mut answer = claim(&alone, v6, true);
-        // The first answer is the neighbour's own.
-        let at = if v6 { answer.len() - 6 } else { 22 };
-        answer[at..at + 6].copy_from_slice(&TEST_MAC.0);
-        if v6 {
-            mend(&mut answer);
-        }
-        alone.ask(&[answer]);
-        let goes_to = |alone: &mut Alone| {
-            alone.send(socket, to, b"next");
-            let sent = alone.test.take();
-            let frame = sent.iter().find(|frame| datagram(frame).is_some()).unwrap();
-            Mac(*frame.first_chunk().unwrap())
-        };
-        assert_eq!(goes_to(&mut alone), TEST_MAC);
-        let frame = claim(&alone, v6, false);
-        alone.ask(&[frame]);
-        assert_eq!(goes_to(&mut alone), TEST_MAC, "who was not asked changes nothing");
-        let frame = claim(&alone, v6, true);
-        alone.ask(&[frame]);
-        assert_eq!(goes_to(&mut alone), other);
-    }
-}
-
-/// Writes the checksum of an ICMP message for IPv6 anew.
-fn mend(frame: &mut [u8]) {
-    frame[56..58].fill(0);
-    let length = frame.len() - 54;
-    let pseudo = addresses(ENDS[1].0, ENDS[1].1).pseudo(IpProtocol::ICMPV6, length).unwrap();
-    let sum = pseudo.and(&frame[54..]).checksum();
-    frame[56..58].copy_from_slice(&sum.to_be_bytes());
-}
-
-#[test]
 fn whoever_claims_our_address_in_ipv6_is_counted() {
     let mut alone = Alone::new();
     let option = frames::written(8, |writer| Choice::Target(TEST_MAC).emit(writer));
@@ -542,7 +482,8 @@ fn whoever_claims_our_address_in_ipv6_is_counted() {
 fn what_a_damaged_tunnel_carries_is_dropped() {
     use corelane_stack::Tunnel;
     use corelane_wire::packet::{gre, udp as udp_format, vxlan};
-    let mut alone = Alone::with(|settings| settings.with_tunnel(Tunnel::Gre).with_tunnel(Tunnel::Vxlan));
+    let mut alone =
+        Alone::with(|settings| settings.with_tunnel(Tunnel::Gre, TEST.into(), 32).with_tunnel(Tunnel::Vxlan, TEST.into(), 32));
     alone.meet();
     let (socket, local) = alone.bind(STACK, PORT, None);
     let inner = udp(alone.mac(), SocketAddr::new(TEST.into(), 7), local, b"within");

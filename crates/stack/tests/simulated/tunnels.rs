@@ -1,7 +1,7 @@
 //! Row F-08: what comes in tunnels is opened where it arrived, and served by the lane of the inner flow.
 
 use crate::alone::Alone;
-use crate::frames::{STACK, STACK_V6, TEST, TEST_V6, addresses, ethernet, packets, udp, udp_in, written};
+use crate::frames::{self, STACK, STACK_V6, TEST, TEST_V6, addresses, ethernet, packets, udp, udp_in, written};
 use crate::lanes::{ADDRESSES, flow, hear, mac, meet, payload, plan};
 use crate::program::{Card, Plan, Program};
 use corelane_sim::{WireFaults, for_seeds};
@@ -15,7 +15,11 @@ const ENDS: (IpAddr, IpAddr) = (IpAddr::V4(TEST), IpAddr::V4(STACK));
 const ENDS_V6: (IpAddr, IpAddr) = (IpAddr::V6(TEST_V6), IpAddr::V6(STACK_V6));
 
 fn with_all(settings: Settings) -> Settings {
-    Tunnel::ALL.into_iter().fold(settings, Settings::with_tunnel)
+    Tunnel::ALL.into_iter().fold(settings, opened_for_all)
+}
+
+fn opened_for_all(settings: Settings, tunnel: Tunnel) -> Settings {
+    settings.with_tunnel(tunnel, [0; 4].into(), 0).with_tunnel(tunnel, [0_u16; 8].into(), 0)
 }
 
 /// Puts a frame (its packet, for those that carry no frames) into a tunnel; as frames, in fragments of at most `part` bytes. None where the tunnel
@@ -209,7 +213,7 @@ fn f_08_tunnels_in_tunnels_are_opened_four_deep_and_no_deeper() {
 
 #[test]
 fn f_08_what_is_not_named_is_not_opened() {
-    let mut alone = Alone::with(|settings| settings.with_tunnel(Tunnel::Gre));
+    let mut alone = Alone::with(|settings| opened_for_all(settings, Tunnel::Gre));
     alone.meet();
     let (socket, local) = alone.bind(STACK, 60_007, None);
     let inner = question(&alone, local);
@@ -219,6 +223,55 @@ fn f_08_what_is_not_named_is_not_opened() {
     }
     let counts = *alone.stack.counts();
     assert_eq!((counts.of(Drop::Port), counts.of(Drop::Protocol)), (1, 1), "VXLAN's port has no socket, IP in IP nobody");
+}
+
+/// Tunnels are opened for their peers: a packet of anybody else goes no further (RFC 4213, section 3.6).
+#[test]
+fn f_08_strangers_send_nothing_through_tunnels() {
+    for tunnel in Tunnel::ALL {
+        let peers = |settings: Settings| {
+            settings.with_tunnel(tunnel, "10.0.0.8".parse().unwrap(), 31).with_tunnel(tunnel, "fd00::8".parse().unwrap(), 125)
+        };
+        let mut alone = Alone::with(peers);
+        alone.meet();
+        let to = if tunnel == Tunnel::Ipv6InIp { IpAddr::from(STACK_V6) } else { STACK.into() };
+        let (socket, local) = alone.bind(to, 60_007, None);
+        let inner = question(&alone, local);
+        for (from, came) in [("10.0.0.8", 1), ("10.0.0.9", 1), ("10.0.0.10", 0), ("fd00::b", 1), ("fd00::10", 0)] {
+            let from: IpAddr = from.parse().unwrap();
+            let ends = (from, if from.is_ipv4() { STACK.into() } else { STACK_V6.into() });
+            let before = (alone.stack.counts().of(Drop::NotOurs), alone.stack.counts().of_tunnel(tunnel).dropped);
+            into_tunnel(tunnel, &inner, ends, 1480, 1).unwrap().iter().for_each(|frame| alone.test.send(frame));
+            assert_eq!(alone.receive(socket).len(), came, "{tunnel:?} {from}");
+            let after = (alone.stack.counts().of(Drop::NotOurs), alone.stack.counts().of_tunnel(tunnel).dropped);
+            assert_eq!(after.0 - before.0 + after.1 - before.1, 2 - 2 * came as u64, "{tunnel:?} {from}");
+        }
+        assert!(alone.test.take().is_empty());
+    }
+}
+
+/// Neither a question nor an answer of neighbours is believed or answered within a tunnel, though it says that it has passed no router.
+#[test]
+fn f_08_nothing_within_a_tunnel_speaks_for_the_link() {
+    for tunnel in [Tunnel::Gre, Tunnel::Ipv6InIp, Tunnel::Vxlan] {
+        let (mut alone, socket, local, ends) = alone_with(tunnel);
+        let (socket, local) = if local.is_ipv4() { alone.bind(STACK_V6, 60_009, None) } else { (socket, local) };
+        let peer = SocketAddr::new(TEST_V6.into(), 7);
+        assert_eq!(alone.send(socket, peer, b"before"), (1, 0));
+        assert!(alone.test.take().iter().any(|frame| frame[..6] == frames::TEST_MAC.0));
+        let forged = frames::advertisement(alone.mac(), TEST_V6, Mac([2, 0, 0, 0, 0, 66]), true);
+        for mut inner in [forged, frames::solicitation(STACK_V6, 255)] {
+            inner[..6].copy_from_slice(&alone.mac().0);
+            let before = alone.stack.counts().of_tunnel(tunnel).opened;
+            into_tunnel(tunnel, &inner, ends, 1480, 1).unwrap().iter().for_each(|frame| alone.test.send(frame));
+            alone.settle();
+            assert_eq!(alone.stack.counts().of_tunnel(tunnel).opened, before + 1, "{tunnel:?}: it was looked at");
+            assert!(alone.test.take().is_empty(), "{tunnel:?}");
+        }
+        alone.world.pass(std::time::Duration::from_secs(2));
+        assert_eq!(alone.send(socket, peer, b"after"), (1, 0));
+        assert!(alone.test.take().iter().all(|frame| frame[..6] == frames::TEST_MAC.0), "{tunnel:?}: {local}");
+    }
 }
 
 /// Own addresses as the source, outside or within, are a loop or a lie.
