@@ -1,23 +1,26 @@
 //! An axum application on lanes: extractors, bodies streamed both ways, a handler that waits, one that spawns, and one that asks another server as a client
-//! of tokio's. Only `main` knows of lanes.
+//! of tokio's, and answers that tokio's timers make. Only `main` knows of lanes.
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
+use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use corelane::Lanes;
 use corelane_hyper::Here;
-use hyper::body::Incoming;
-use hyper::{Request, StatusCode};
+use futures_util::stream::{Stream, pending};
+use hyper::StatusCode;
+use hyper::body::{Body as HttpBody, Frame};
 use hyper_util::service::TowerToHyperService;
 use serde::{Deserialize, Serialize};
 use std::cell::OnceCell;
+use std::convert::Infallible;
 use std::error::Error;
-use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -29,6 +32,7 @@ pub struct App {
     here: Here,
     upstream: SocketAddr,
     spawned: Arc<AtomicU64>,
+    ended: Arc<AtomicU64>,
 }
 
 #[derive(Deserialize)]
@@ -82,6 +86,51 @@ async fn ask(State(app): State<App>) -> Result<String, Refused> {
     Ok(answer)
 }
 
+/// Says a word ten times a second, until it has said them all or nobody listens; whatever comes first is noted by a task of tokio's.
+struct Ticks {
+    next: Pin<Box<tokio::time::Sleep>>,
+    left: u32,
+    ended: Arc<AtomicU64>,
+}
+
+const TICK: Duration = Duration::from_millis(100);
+
+impl HttpBody for Ticks {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        ready!(self.next.as_mut().poll(context));
+        (self.next, self.left) = (Box::pin(tokio::time::sleep(TICK)), self.left - 1);
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"tick\n")))))
+    }
+}
+
+impl Drop for Ticks {
+    fn drop(&mut self) {
+        let ended = self.ended.clone();
+        tokio::spawn(async move { ended.fetch_add(1, Ordering::Relaxed) });
+    }
+}
+
+/// Of so many ticks.
+async fn ticks(State(app): State<App>, Path(left): Path<u32>) -> Body {
+    Body::new(Ticks { next: Box::pin(tokio::time::sleep(TICK)), left, ended: app.ended })
+}
+
+/// Events (server-sent): none, but that the connection is kept open.
+async fn events() -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    Sse::new(pending()).keep_alive(KeepAlive::new().interval(TICK))
+}
+
+/// How many answers of ticks have ended.
+async fn ended(State(app): State<App>) -> String {
+    format!("{}\n", app.ended.load(Ordering::Relaxed))
+}
+
 /// The server that was asked does not answer.
 struct Refused(std::io::Error);
 
@@ -107,27 +156,12 @@ pub fn routes(here: Here, upstream: SocketAddr) -> Router {
         .route("/echo", post(echo))
         .route("/count", post(count))
         .route("/ask", get(ask))
+        .route("/ticks/{left}", get(ticks))
+        .route("/events", get(events))
+        .route("/ended", get(ended))
         .layer(axum::extract::DefaultBodyLimit::max(64 << 20))
-        .with_state(App { here, upstream, spawned: Arc::default() })
+        .with_state(App { here, upstream, spawned: Arc::default(), ended: Arc::default() })
 }
-
-/// A service within tokio's runtime, for what handlers use of it.
-fn entered(app: Router, tokio: Handle) -> impl Fn(Request<Incoming>) -> Answer + Clone {
-    let app = TowerToHyperService::new(app);
-    move |request| {
-        let (app, tokio) = (app.clone(), tokio.clone());
-        Box::pin(async move {
-            let mut answer = pin!(hyper::service::Service::call(&app, request));
-            poll_fn(|context| {
-                let _entered = tokio.enter();
-                answer.as_mut().poll(context)
-            })
-            .await
-        })
-    }
-}
-
-type Answer = std::pin::Pin<Box<dyn Future<Output = Result<Response, std::convert::Infallible>>>>;
 
 /// Lanes that serve the application at this place.
 ///
@@ -135,10 +169,11 @@ type Answer = std::pin::Pin<Box<dyn Future<Output = Result<Response, std::conver
 /// As the lanes'.
 pub fn lanes(place: &str, upstream: SocketAddr, tokio: Handle) -> corelane::Result<Lanes> {
     let serve = move |_lane| {
-        let (tokio, app) = (tokio.clone(), OnceCell::new());
+        corelane_hyper::enter(&tokio);
+        let app = OnceCell::new();
         corelane_hyper::serve(move |here, _peer| {
             let app: &Router = app.get_or_init(|| routes(here.clone(), upstream));
-            hyper::service::service_fn(entered(app.clone(), tokio.clone()))
+            TowerToHyperService::new(app.clone())
         })
     };
     // The runtime's sockets are to be known on the lanes.

@@ -4,12 +4,13 @@ use crate::frames::Frames;
 use corelane::aio::{AtWork, Connection};
 use corelane::service::Owes;
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// A connection and the requests that are in hand on it.
 #[derive(Debug)]
 pub(crate) struct Course {
-    connection: Rc<Connection>,
+    /// It ends when hyper lets go of it, whatever handlers still run.
+    connection: Weak<Connection>,
     in_hand: Cell<usize>,
     /// None in HTTP/1, where all that comes between two requests is of the next one.
     streams: Option<RefCell<Streams>>,
@@ -24,10 +25,14 @@ struct Streams {
 
 impl Course {
     /// Of a connection on which nothing was asked yet.
-    pub fn new(connection: Rc<Connection>, is_http2: bool) -> Rc<Self> {
+    pub fn new(connection: &Rc<Connection>, is_http2: bool) -> Rc<Self> {
         connection.peer_owes(Owes::Request);
         let streams = is_http2.then(|| RefCell::new(Streams { heard: Frames::of_client(), said: Frames::of_server() }));
-        Rc::new(Self { connection, in_hand: Cell::new(0), streams })
+        Rc::new(Self { connection: Rc::downgrade(connection), in_hand: Cell::new(0), streams })
+    }
+
+    fn peer_owes(&self, owes: Owes) {
+        self.connection.upgrade().iter().for_each(|connection| connection.peer_owes(owes));
     }
 
     /// How much of what the client has sent is of requests.
@@ -38,7 +43,7 @@ impl Course {
     /// The client has sent something, and so much of requests.
     pub fn hear(&self, content: usize) {
         match self.streams.is_none() && self.in_hand.get() == 0 {
-            true => self.connection.peer_owes(Owes::Rest),
+            true => self.peer_owes(Owes::Rest),
             false => self.move_on(content),
         }
     }
@@ -51,25 +56,29 @@ impl Course {
     }
 
     fn move_on(&self, content: usize) {
-        if content > 0 {
-            self.connection.note_moved(content);
+        if let Some(connection) = self.connection.upgrade().filter(|_| content > 0) {
+            connection.note_moved(content);
         }
     }
 }
 
 /// A request that was taken and is not answered whole: its connection is at work, and a drain leaves its end to hyper.
 pub(crate) struct InHand {
-    work: AtWork,
+    /// None if hyper has let go of the connection.
+    work: Option<AtWork>,
     course: Rc<Course>,
 }
 
 impl InHand {
     pub fn new(course: &Rc<Course>) -> Self {
-        course.connection.count_requests(1);
-        course.connection.outlive_drain(true);
-        course.connection.peer_owes(Owes::Nothing);
         course.in_hand.set(course.in_hand.get() + 1);
-        Self { work: course.connection.at_work(), course: course.clone() }
+        let work = course.connection.upgrade().map(|connection| {
+            connection.count_requests(1);
+            connection.outlive_drain(true);
+            connection.peer_owes(Owes::Nothing);
+            connection.at_work()
+        });
+        Self { work, course: course.clone() }
     }
 
     /// Whether another process serves, so that a client of HTTP/1.1 is to come anew. In HTTP/2 GOAWAY says so.
@@ -79,22 +88,23 @@ impl InHand {
 
     /// Its answer goes on.
     pub fn goes_on(&self) {
-        self.work.goes_on();
+        self.work.iter().for_each(AtWork::goes_on);
     }
 }
 
 impl Drop for InHand {
     fn drop(&mut self) {
+        self.goes_on();
         let course = &self.course;
         assert!(course.in_hand.get() > 0, "what ends was in hand");
         course.in_hand.set(course.in_hand.get() - 1);
-        self.work.goes_on();
+        let Some(connection) = course.connection.upgrade() else { return };
         if course.in_hand.get() == 0 {
-            course.connection.peer_owes(Owes::Request);
+            connection.peer_owes(Owes::Request);
         }
         // In HTTP/2 a drain always leaves the end to hyper.
         if course.streams.is_none() {
-            course.connection.outlive_drain(false);
+            connection.outlive_drain(false);
         }
     }
 }

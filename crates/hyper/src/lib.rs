@@ -19,11 +19,13 @@
 #![forbid(unsafe_code)]
 
 mod course;
+mod enter;
 mod frames;
 mod here;
 mod io;
 mod serve;
 
+pub use enter::enter;
 pub use here::{Here, Sleep};
 pub use io::Io;
 pub use serve::{Working, serve};

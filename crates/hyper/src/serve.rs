@@ -68,7 +68,7 @@ where
     let is_http2 = begins_with_preface(&connection).await?;
     // HTTP/2 ends by its own rules; HTTP/1.1 does while a request is in hand.
     connection.outlive_drain(is_http2);
-    let course = Course::new(connection.clone(), is_http2);
+    let course = Course::new(&connection, is_http2);
     let (io, service) = (Io::of(connection.clone(), course.clone()), Counted { course, service });
     if is_http2 {
         let mut serving = pin!(http2::Builder::new(here.clone()).timer(here).serve_connection(io, service));

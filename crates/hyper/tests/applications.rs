@@ -9,7 +9,7 @@ mod application;
 mod hello;
 
 use corelane::Lanes;
-use corelane::admin::watch::{LaneCounter, Reader};
+use corelane::admin::watch::{LaneCounter, Reader, ServiceCounter};
 use corelane::lanes::Running;
 use corelane::service::Limits;
 use corelane_testkit::skip;
@@ -137,6 +137,71 @@ fn a_handler_asks_another_server_by_a_client_of_tokios() {
     }
     answering.join().unwrap();
     assert_eq!(curl(VERSIONS[0], address, "/ask", &["--output", "/dev/null", "--write-out", "%{http_code}"]), "502");
+}
+
+/// Bodies of answers that are polled and dropped need the runtime as handlers do: timed ones, events that are kept alive, and what they leave to tokio as they go.
+#[test]
+fn bodies_use_tokio_as_they_are_polled_and_dropped() {
+    if lacks("curl", "bodies_use_tokio_as_they_are_polled_and_dropped") {
+        return;
+    }
+    let (_runtime, running, address) = application(nobody());
+    for (version, ended) in VERSIONS.into_iter().zip(1..) {
+        assert_eq!(curl(version, address, "/ticks/3", &[]), "tick\n".repeat(3));
+        while curl(version, address, "/ended", &[]) != format!("{ended}\n") {}
+    }
+    let mut events = connected(address);
+    events.write_all(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    let mut heard = Vec::new();
+    while !heard.ends_with(b"\r\n:\n\n\r\n3\r\n:\n\n\r\n") {
+        let mut byte = [0];
+        events.read_exact(&mut byte).unwrap();
+        heard.push(byte[0]);
+    }
+    // One that goes within its answer.
+    let mut gone = connected(address);
+    gone.write_all(b"GET /ticks/1000 HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    gone.read_exact(&mut [0; 40]).unwrap();
+    drop((gone, events));
+    while curl(VERSIONS[0], address, "/ended", &[]) != "3\n" {}
+    let panics = Reader::of(running.counters()).unwrap().snapshot(0).services[0].values.get(ServiceCounter::Panics);
+    assert_eq!(panics, 0);
+}
+
+/// A program with threads of its own, which were there before its lanes and block no signal. The test starts itself once more, for the signal is the whole process's.
+#[test]
+fn a_program_with_threads_of_its_own_drains_when_it_is_told_to_end() {
+    const CHILD: &str = "CORELANE_HYPER_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        // tidy: allow(worker) tokio's name
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let place = std::env::var(CHILD).unwrap();
+        application::lanes(&place, nobody(), runtime.handle().clone()).unwrap().lanes(1).run().unwrap();
+        // Whoever is killed says nothing more.
+        println!("has drained");
+        return;
+    }
+    let name = "a_program_with_threads_of_its_own_drains_when_it_is_told_to_end";
+    let address = nobody();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let command = command.args(["--exact", name, "--nocapture"]).env(CHILD, format!("tcp://{address}"));
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut busy = loop {
+        if let Ok(stream) = TcpStream::connect(address) {
+            break stream;
+        }
+        assert!(child.try_wait().unwrap().is_none(), "it serves until it is told to end");
+        std::thread::yield_now();
+    };
+    busy.set_read_timeout(Some(PATIENCE)).unwrap();
+    busy.write_all(b"GET /ticks/5 HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    busy.read_exact(&mut [0; 40]).unwrap();
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert!(told(busy).ends_with("0\r\n\r\n"), "what was asked is answered to its end");
+    let output = child.wait_with_output().unwrap();
+    let words = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && words.contains("has drained"), "{:?}: {words}", output.status);
 }
 
 #[test]

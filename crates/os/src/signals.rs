@@ -2,11 +2,12 @@
 
 use crate::clock;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::pipe::{PipeFlags, pipe_with};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
 
 pub use libc::{SIGHUP, SIGUSR1};
 
@@ -16,7 +17,7 @@ const ALL: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1]
 /// What a program waits for while its lanes run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// SIGTERM, SIGINT, SIGHUP or SIGUSR1 has come.
+    /// SIGTERM, SIGINT, SIGHUP or SIGUSR1 has come, in any thread.
     Signal(i32),
     /// Somebody rang, once or more since this was last told.
     Rung,
@@ -31,8 +32,72 @@ fn left(until: u64) -> Timespec {
     Timespec { tv_sec: i64::try_from(seconds).unwrap_or(i64::MAX), tv_nsec: nanoseconds as i64 }
 }
 
-/// SIGTERM, SIGINT and SIGHUP, blocked in the calling thread and all that it starts later; SIGUSR1 too, unless the program handles it itself.
-pub struct Signals(OwnedFd);
+/// SIGTERM, SIGINT and SIGHUP of the process, and SIGUSR1 unless the program handles it itself, whichever thread the system gives them to. The calling thread, and all that it starts later, block them, so that
+/// they interrupt none of these; a thread that was there before may not, and then a handler passes them on.
+pub struct Signals {
+    /// Tells of those that every thread blocks (signalfd(2)).
+    blocked: OwnedFd,
+    passed: &'static Passed,
+}
+
+/// Signals that a thread got which does not block them, a byte each (pipe(2)). There for as long as the process is: a handler may write at any time.
+struct Passed {
+    reader: OwnedFd,
+    writer: OwnedFd,
+}
+
+static PASSED: OnceLock<Passed> = OnceLock::new();
+
+impl Passed {
+    fn open() -> io::Result<&'static Self> {
+        if let Some(passed) = PASSED.get() {
+            return Ok(passed);
+        }
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        Ok(PASSED.get_or_init(|| Self { reader, writer }))
+    }
+
+    /// The next one, if there is one.
+    fn take(&self) -> io::Result<Option<i32>> {
+        let mut signal = [0];
+        match retry_on_intr(|| rustix::io::read(&self.reader, &mut signal)) {
+            Ok(_) => Ok(Some(i32::from(signal[0]))),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The handler: what it calls may be called in one (signal-safety(7)).
+extern "C" fn pass_on(signal: libc::c_int) {
+    let Some(passed) = PASSED.get() else { return };
+    let (number, signal) = (passed.writer.as_raw_fd(), signal as u8);
+    // SAFETY: the pipe is never closed, and `signal` has the one byte; the thread that was interrupted finds errno as it was.
+    unsafe {
+        let place = libc::__errno_location();
+        let errno = *place;
+        // A full pipe tells of signals enough.
+        libc::write(number, (&raw const signal).cast(), 1);
+        *place = errno;
+    }
+}
+
+/// Has [`pass_on`] called in whichever thread gets one of these signals, all of `set`.
+fn handle(signals: impl Iterator<Item = i32>, set: libc::sigset_t) -> io::Result<()> {
+    for signal in signals {
+        // SAFETY: all zeros are an action, whose members are then set to what they may be; the handler lives as long as the program.
+        let answer = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = pass_on as *const () as usize;
+            (action.sa_flags, action.sa_mask) = (libc::SA_RESTART, set);
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut())
+        };
+        if answer < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
 
 /// A bell that any thread rings. A thread with a descriptor table of its own must have taken it after this was made.
 #[derive(Clone)]
@@ -61,27 +126,32 @@ impl Ringer {
 }
 
 impl Signals {
-    /// Blocks the signals and makes them readable (signalfd(2)). Call it before the first thread is started.
+    /// Blocks the signals in this thread and makes all of the process readable, in place of what they do by default.
     ///
     /// # Errors
     /// What the system says.
     pub fn block() -> io::Result<Self> {
+        let passed = Passed::open()?;
+        let is_left = is_handled(SIGUSR1);
+        let ours = ALL.into_iter().filter(move |signal| *signal != SIGUSR1 || !is_left);
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: the set is initialised by sigemptyset before it is used; the signal numbers are valid.
-        let (blocked, number) = unsafe {
+        let (set, blocked, number) = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in ALL.into_iter().filter(|signal| *signal != SIGUSR1 || !is_handled(SIGUSR1)) {
+            for signal in ours.clone() {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
             let blocked = libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
-            (blocked, libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC))
+            (set.assume_init(), blocked, libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))
         };
         assert!(blocked == 0, "valid signals can be blocked: one that is not would end the process");
         if number < 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the call that gave the number has just opened it for us alone.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(number) }))
+        let blocked = unsafe { OwnedFd::from_raw_fd(number) };
+        handle(ours, set)?;
+        Ok(Self { blocked, passed })
     }
 
     /// Has SIGUSR1 end this program at no time, also where there is no log to be opened anew and before [`Signals::block`]: whoever rotates logs may send
@@ -106,13 +176,34 @@ impl Signals {
     /// # Errors
     /// What the system says.
     pub fn wait(&self) -> io::Result<i32> {
+        loop {
+            if let Some(signal) = self.take()? {
+                return Ok(signal);
+            }
+            let mut fds = self.descriptors().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            retry_on_intr(|| poll(&mut fds, None))?;
+        }
+    }
+
+    /// Where signals can be read.
+    fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.blocked.as_fd(), self.passed.reader.as_fd()]
+    }
+
+    /// The next one, if there is one.
+    fn take(&self) -> io::Result<Option<i32>> {
         let mut info = [0; size_of::<libc::signalfd_siginfo>()];
-        let bytes = retry_on_intr(|| rustix::io::read(&self.0, &mut info))?;
-        assert_eq!(bytes, info.len(), "the kernel tells of whole signals");
-        let [a, b, c, d, ..] = info;
-        // The number is the first member (signalfd(2)).
-        let signal = i32::from_ne_bytes([a, b, c, d]);
-        assert!(ALL.contains(&signal), "signal {signal} was not asked for");
+        let signal = match retry_on_intr(|| rustix::io::read(&self.blocked, &mut info)) {
+            Ok(bytes) => {
+                assert_eq!(bytes, info.len(), "the kernel tells of whole signals");
+                let [a, b, c, d, ..] = info;
+                // The number is the first member (signalfd(2)).
+                Some(i32::from_ne_bytes([a, b, c, d]))
+            }
+            Err(Errno::AGAIN) => self.passed.take()?,
+            Err(error) => return Err(error.into()),
+        };
+        assert!(signal.is_none_or(|signal| ALL.contains(&signal)), "{signal:?} was not asked for");
         Ok(signal)
     }
 }
@@ -125,7 +216,7 @@ fn is_handled(signal: i32) -> bool {
         libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr());
         now.assume_init().sa_sigaction
     };
-    action != libc::SIG_DFL && action != libc::SIG_IGN
+    ![libc::SIG_DFL, libc::SIG_IGN, pass_on as *const () as usize].contains(&action)
 }
 
 /// Waits for a signal, if there are some to wait for, for the bell, or until the monotonic clock shows `until`, in this order.
@@ -133,13 +224,13 @@ fn is_handled(signal: i32) -> bool {
 /// # Errors
 /// What the system says.
 pub fn wait(signals: Option<&Signals>, ringer: &Ringer, until: Option<u64>) -> io::Result<Wake> {
-    let poll_in = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
     let bell = ringer.0.as_fd();
-    let mut fds = [poll_in(bell), poll_in(signals.map_or(bell, |signals| signals.0.as_fd()))];
+    let [blocked, passed] = signals.map_or([bell, bell], Signals::descriptors);
+    let mut fds = [bell, blocked, passed].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     retry_on_intr(|| poll(&mut fds, until.map(left).as_ref()))?;
-    let [rung, signalled] = fds.map(|fd| !fd.revents().is_empty());
-    match signals.filter(|_| signalled) {
-        Some(signals) => signals.wait().map(Wake::Signal),
+    let rung = !fds[0].revents().is_empty();
+    match signals.map_or(Ok(None), Signals::take)? {
+        Some(signal) => Ok(Wake::Signal(signal)),
         None if rung => {
             ringer.hear();
             Ok(Wake::Rung)
@@ -151,6 +242,7 @@ pub fn wait(signals: Option<&Signals>, ringer: &Ringer, until: Option<u64>) -> i
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::thread::JoinHandleExt;
 
     /// Sends the calling thread a signal that it blocks.
     fn raise(signal: i32) {
@@ -174,6 +266,25 @@ mod tests {
             [SIGUSR1, libc::SIGINT].into_iter().for_each(raise);
             // Whichever of the two is told first.
             signals.wait_for_end().unwrap();
+        })
+        .join()
+        .unwrap();
+    }
+
+    /// A thread that was there before, and blocks nothing, may be given any signal of the process.
+    #[test]
+    fn a_signal_that_another_thread_gets_is_told() {
+        let (to, from) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || from.recv());
+        std::thread::spawn(move || {
+            let (signals, ringer) = (Signals::block().unwrap(), Ringer::new().unwrap());
+            for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGTERM] {
+                // SAFETY: the thread is there until its channel ends, and the signal has a handler.
+                unsafe { libc::pthread_kill(other.as_pthread_t(), signal) };
+                assert_eq!(wait(Some(&signals), &ringer, None).unwrap(), Wake::Signal(signal));
+            }
+            drop(to);
+            assert!(other.join().unwrap().is_err());
         })
         .join()
         .unwrap();

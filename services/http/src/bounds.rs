@@ -49,11 +49,12 @@ fn of_http() -> Vec<(&'static str, usize)> {
 }
 
 /// Those that are limits, each by the limit's name.
-const OF_CONNECTIONS: [(&str, &str); 10] = [
+const OF_CONNECTIONS: [(&str, &str); 11] = [
     ("time without a request", "idle_limit"),
     ("time for a head, or for each part of content", "read_limit"),
     ("bytes a second of a head or content", "receive_rate_min"),
-    ("time without the client taking any of its answer", "send_limit"),
+    ("time without the client taking enough of its answer", "send_limit"),
+    ("bytes a second that the client takes of its answer", "send_rate_min"),
     ("time until a held answer is given", "answer_limit"),
     ("answers that are held", "requests_in_flight_max"),
     ("bytes of answers that wait for the client", "output_high"),

@@ -6,7 +6,7 @@ use crate::desk::To;
 use crate::dispatch::{Dispatcher, Served};
 use crate::program::Programs;
 use corelane::service::{
-    Asking, Call as LaneCall, Declaration, Lease, Lost, Origin, Outcome, OwnCounter, Refused, ServiceCounter, Shared, Silent,
+    Asking, Call as LaneCall, Declaration, Lease, Lost, Origin, Outcome, Owes, OwnCounter, Refused, ServiceCounter, Shared, Silent,
     Talk,
 };
 use corelane::{Address, Cx, Input, Next, Output, Peer, StreamService};
@@ -299,6 +299,8 @@ impl<T: Talk, P: Programs<T>> StreamService for Rpc<P, T> {
 
     fn receive(&mut self, cx: &mut Cx<'_, T>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
         self.dispatcher.desk.begin(input.len());
+        // Each call is counted: fragments that end none keep no connection open.
+        output.peer_owes(Owes::Request);
         let next = self.serve(cx, session, input, output);
         self.dispatcher.desk.seal(&mut To::Stream(output));
         next

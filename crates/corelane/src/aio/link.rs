@@ -140,7 +140,7 @@ struct Own {
     /// A call into the service has been asked for, in which that is asked for again.
     asks_memory: bool,
     requests: usize,
-    /// The service has left a record with the task that is not whole.
+    /// The service has said that the task waits for the rest of a record.
     is_amid: bool,
     /// What the task has said that the peer owes, and nobody has taken note of; and whether it ever has.
     owes: Option<Owes>,
@@ -500,6 +500,11 @@ impl Link {
 }
 
 impl Own {
+    /// Whether something of what the task waits for is there, and not all.
+    fn waits_for_rest(&self) -> bool {
+        self.wanted > self.input.len() && !self.input.is_empty() && !self.is_finished
+    }
+
     fn filled(&self, bytes: usize) -> Poll<Result<bool>> {
         if self.input.len() >= bytes {
             return Poll::Ready(Ok(true));
@@ -584,11 +589,11 @@ impl Link {
         own.is_paused = !input.is_empty();
         assert!(!(own.is_paused && own.is_finished), "what came last was taken whatever waits");
         assert!(own.wanted == 0 || own.wanted > own.input.len(), "who waits has less than that, else it was woken");
-        own.is_amid = !own.is_finished && own.wanted > 0;
+        own.is_amid = own.waits_for_rest();
         match () {
             () if own.is_paused => Next::Wait,
             // What the task waits for has begun to come, and must come whole.
-            () if own.is_amid && !own.input.is_empty() => Next::More,
+            () if own.is_amid => Next::More,
             () => Next::Continue,
         }
     }
@@ -661,8 +666,8 @@ impl Link {
         if !own.input.is_empty() {
             own.input.compact();
         }
-        let leaves_part = own.wanted > own.input.len() && !own.input.is_empty() && !std::mem::replace(&mut own.is_amid, true);
-        if own.is_paused && (own.input.is_empty() || own.wanted > 0) || own.wants_memory > 0 && !own.asks_memory || leaves_part {
+        let is_news = own.is_amid != own.waits_for_rest();
+        if own.is_paused && (own.input.is_empty() || own.wanted > 0) || own.wants_memory > 0 && !own.asks_memory || is_news {
             own.asks_memory = own.wants_memory > 0;
             cx.resume(id);
         }

@@ -407,6 +407,11 @@ impl<T: Talk, C: OwnCounter> StreamService for Serve<T, C> {
         self.ask_again();
     }
 
+    /// What its task has said before still reaches the peer.
+    fn overdue(&mut self, _cx: &mut Cx<'_, T>, _link: &mut Rc<Link>, _input: &mut Input, _output: &mut Output) -> Next {
+        Next::Close
+    }
+
     fn draining(&mut self, cx: &mut Cx<'_, T>, link: &mut Rc<Link>, _output: &mut Output) {
         link.drains(cx);
     }

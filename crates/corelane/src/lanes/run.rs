@@ -153,14 +153,14 @@ impl Lanes {
         begin(&self, None)
     }
 
-    /// Starts the lanes and serves until the program is told to end: SIGTERM or SIGINT drains, a second one ends at once. Panics are told as
+    /// Starts the lanes and serves until the program is told to end: SIGTERM or SIGINT drains, a second one ends at once, whatever threads the program had before. Panics are told as
     /// [`set_panic_hook`](crate::admin::reports::set_panic_hook) has it.
     ///
     /// # Errors
     /// As [`Lanes::start`] and [`Running::run_until_told`].
     pub fn run(self) -> Result<(), Error> {
         crate::admin::reports::set_panic_hook();
-        // The signals must be blocked before the first thread is there.
+        // Before the first lane, which is to be interrupted by none.
         let signals = Signals::block().map_err(|error| Error::System { what: "waiting for signals", error })?;
         self.start()?.run_until_told(signals).map(drop)
     }

@@ -45,6 +45,7 @@ macro_rules! suite {
                     a_peer_over_ipv4_has_an_ipv4_address_on_any_listener,
                     bytes_arrive_whether_the_receive_was_first_or_they_were,
                     arrived_bytes_are_counted_before_they_are_received,
+                    what_the_peer_has_not_taken_is_known,
                     a_receive_into_a_lease_keeps_its_data_and_its_bound,
                     the_end_comes_behind_the_bytes_and_the_other_way_stays_open,
                     an_end_that_comes_later_is_seen,

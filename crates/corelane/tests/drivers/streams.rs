@@ -109,6 +109,34 @@ pub fn arrived_bytes_are_counted_before_they_are_received<R: Rig>() {
     bench.finish();
 }
 
+/// A send that goes through says nothing of the peer: what that has taken, the system knows.
+pub fn what_the_peer_has_not_taken_is_known<R: Rig>() {
+    let mut bench = Bench::<R>::new();
+    let pipe = bench.pipe();
+    let untaken = |bench: &mut Bench<R>| bench.driver(Side::Server).unsent_bytes(pipe.server).unwrap();
+    assert_eq!(untaken(&mut bench), 0);
+    let (bytes, mut given) = (leaked(pattern(8 << 20)), 0);
+    // The peer's window takes some; more than that waits here.
+    while untaken(&mut bench) == 0 {
+        let outcome = bench.run(Side::Server, StreamOp::Send { socket: pipe.server, chain: chain_of(bytes) });
+        let Outcome::Stream(StreamOutcome::Sent { bytes, fault: None, .. }) = outcome else { panic!("{outcome:?}") };
+        given += bytes;
+        bench.settle();
+    }
+    let before = untaken(&mut bench);
+    assert!(before <= given, "{before} of {given} bytes");
+    assert_eq!(bench.receive_all(Side::Client, pipe.client, given).len(), given);
+    // The peer's system tells of it when it likes.
+    while untaken(&mut bench) > 0 {
+        bench.round();
+    }
+    bench.driver(Side::Server).finish(pipe.server);
+    while untaken(&mut bench) > 0 {
+        bench.round();
+    }
+    bench.finish();
+}
+
 pub fn a_receive_into_a_lease_keeps_its_data_and_its_bound<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let pipe = bench.pipe();

@@ -94,6 +94,7 @@ fn content_that_comes_may_take_longer_than_any_limit() {
     let (_world, mut rig) = serving(served);
     let mut client = Frames::begin(&mut rig, 0, &[]);
     let peer = rig.connect(1);
+    rig.wait(MS);
     client.say(&post(1, "/sum"));
     peer.send(b"POST /sum HTTP/1.1\r\nhost: x\r\ncontent-length: 120000\r\n\r\n");
     for second in 0..60 {

@@ -425,6 +425,7 @@ fn a_byte_behind_the_last_request_takes_nothing_of_the_answer() {
         format!("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 120000\r\n{close}\r\n{}", "a".repeat(120_000)),
     ] {
         let peer = case.rig.connect(3);
+        case.rig.wait(MS);
         peer.send(request.as_bytes());
         case.rig.wait(2 * MS);
         peer.send(b"\r\n");
