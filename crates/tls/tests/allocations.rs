@@ -2,6 +2,7 @@
 //! client is rustls as well and so pays the same.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+#[allow(dead_code, reason = "this program takes some of what the others do")]
 #[path = "tls/authority.rs"]
 mod authority;
 
