@@ -35,7 +35,7 @@
 //!   until it is content ([`Connection::outlive_drain`], [`Connection::draining`]).
 //! * **No connection silences its lane** by what its peer does: a turn polls each task at most once, and 256 of them; a task that wakes itself, or fifty thousand that wake at
 //!   once, wait for the next turns, between which all others are served. What never returns from a poll holds its lane, as a call into any service would: that is for [`Lane::offload`].
-//!   At the bound of tasks (`tasks_max`) a connection that was accepted is closed, and counted (`tasks_max_hits`).
+//!   At the bound of tasks (`tasks_max`), or of its peer's share of them, a connection that was accepted is closed, and counted (`tasks_max_hits`).
 //! * Limits are the service's ([`Limits`](crate::service::Limits)). Those of records (`read_limit`, `receive_rate_min`) count for what a task waits for
 //!   ([`Connection::fill`]) as soon as something of it is there; who knows more of what its peer owes says so ([`Connection::peer_owes`]).
 //! * After warm-up a read, a write and a wait with a timeout allocate nothing.

@@ -4,9 +4,9 @@
 //! and where all is taken, it is taken back from who has most, longest: from the largest peer, and within a peer from its largest and oldest connections.
 //! What belongs to a connection, or to a service itself, stops nobody else.
 
-/// Who pays for what is bounded.
+/// To whom what is bounded belongs: who pays for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Payer {
+pub enum Owner {
     /// A peer, with all its connections: it has its share.
     Peer,
     /// A connection: each has a bound of its own.
@@ -21,33 +21,33 @@ pub struct Bound {
     /// The limit's name, or that of the lane's setting.
     pub name: &'static str,
     /// Who pays.
-    pub payer: Payer,
+    pub owner: Owner,
     /// The counter of how often it was met.
     pub counter: &'static str,
 }
 
-const fn bound(name: &'static str, payer: Payer, counter: &'static str) -> Bound {
-    Bound { name, payer, counter }
+const fn bound(name: &'static str, owner: Owner, counter: &'static str) -> Bound {
+    Bound { name, owner, counter }
 }
 
 /// All of them.
 pub const BOUNDS: &[Bound] = &[
-    bound("memory", Payer::Peer, "memory_hits"),
-    bound("lane_connections_max", Payer::Peer, "connections_cap_hits"),
-    bound("connections_max", Payer::Peer, "connections_max_hits"),
-    bound("connections_per_peer_max", Payer::Peer, "connections_per_peer_max_hits"),
-    bound("handshakes_max", Payer::Peer, "handshakes_max_hits"),
-    bound("tasks_max", Payer::Peer, "tasks_max_hits"),
-    bound("requests_in_flight_max", Payer::Connection, "requests_in_flight_max_hits"),
-    bound("timers_per_connection_max", Payer::Connection, "timers_max_hits"),
-    bound("record_max", Payer::Connection, "record_max_hits"),
-    bound("output_high", Payer::Connection, "output_high_hits"),
-    bound("output_max", Payer::Connection, "output_max_hits"),
-    bound("alarms_max", Payer::Service, "timers_max_hits"),
-    bound("asks_max", Payer::Service, "asks_max_hits"),
-    bound("offload_max", Payer::Service, "offload_max_hits"),
-    bound("datagram_sockets_max", Payer::Service, "datagram_sockets_max_hits"),
-    bound("datagrams_waiting_max", Payer::Service, "datagrams_waiting_max_hits"),
-    bound("watches_max", Payer::Service, "watches_refused"),
-    bound("channel_messages", Payer::Service, "messages_refused"),
+    bound("memory", Owner::Peer, "memory_hits"),
+    bound("lane_connections_max", Owner::Peer, "connections_cap_hits"),
+    bound("connections_max", Owner::Peer, "connections_max_hits"),
+    bound("connections_per_peer_max", Owner::Peer, "connections_per_peer_max_hits"),
+    bound("handshakes_max", Owner::Peer, "handshakes_max_hits"),
+    bound("tasks_max", Owner::Peer, "tasks_max_hits"),
+    bound("requests_in_flight_max", Owner::Connection, "requests_in_flight_max_hits"),
+    bound("timers_per_connection_max", Owner::Connection, "timers_max_hits"),
+    bound("record_max", Owner::Connection, "record_max_hits"),
+    bound("output_high", Owner::Connection, "output_high_hits"),
+    bound("output_max", Owner::Connection, "output_max_hits"),
+    bound("alarms_max", Owner::Service, "timers_max_hits"),
+    bound("asks_max", Owner::Service, "asks_max_hits"),
+    bound("offload_max", Owner::Service, "offload_max_hits"),
+    bound("datagram_sockets_max", Owner::Service, "datagram_sockets_max_hits"),
+    bound("datagrams_waiting_max", Owner::Service, "datagrams_waiting_max_hits"),
+    bound("watches_max", Owner::Service, "watches_refused"),
+    bound("channel_messages", Owner::Service, "messages_refused"),
 ];

@@ -20,14 +20,16 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Connections open at once. At the bound no more are accepted: they wait in the backlog. Default 100,000.
+    /// Connections open at once. Where nearly all are taken, those end that have stood still for a second; else no more are accepted: they wait in the
+    /// backlog. Default 100,000.
     pub connections_max: u32,
-    /// Connections open at once from one peer: an IPv4 address, an IPv6 /64, or over Unix sockets a user. One more is reset. 0, the default, allows half of those
-    /// that the lane can have, counted over all services with this default ([`Services::descriptors`](crate::Services::descriptors)), so that no
-    /// address takes all descriptors.
+    /// Connections open at once from one peer: an IPv4 address, an IPv6 /64, or over Unix sockets a user. For one more the one of its own ends that has stood
+    /// still longest, if for half a second; else the new one is reset. 0, the default, allows a peer as many as it leaves to all others, of the service's and of
+    /// those that the lane can have, counted over all services with this default ([`Services::descriptors`](crate::Services::descriptors)).
     pub connections_per_peer_max: u32,
-    /// Handshakes of transforms under way at once, on connections that were accepted or that the service opened. At the bound no more are accepted: they wait in
-    /// the backlog. Once a second, handshakes that have stood still for a second end in their favour, those of the peers that have most. Default 1,024.
+    /// Handshakes of transforms under way at once, on connections that were accepted or that the service opened. A peer has as many as it leaves to all
+    /// others; one more is accepted, and waits. For those who wait, handshakes end that bring nothing for half a second or take over a second, of their own
+    /// peers and of those that have most. Default 1,024.
     pub handshakes_max: u32,
     /// Tickets that one connection may hold at once. At the bound its input waits. Default 1,024.
     pub requests_in_flight_max: u32,

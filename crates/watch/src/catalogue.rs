@@ -180,7 +180,7 @@ catalogue! {
         TimersFired "timers_fired" Counter "timers" "Timers that came due and ran.";
         TasksPolled "tasks_polled" Counter "polls" "Polls of the lane's tasks.";
         TasksPanicked "tasks_panicked" Counter "tasks" "Tasks ended by a panic.";
-        TasksMaxHits "tasks_max_hits" Counter "hits" "Tasks refused because the lane had as many as its bound (tasks_max) allows.";
+        TasksMaxHits "tasks_max_hits" Counter "hits" "Tasks refused because the lane had as many as its bound (tasks_max) allows, or their peer had its share.";
         MessagesSent "messages_sent" Counter "messages" "Messages put into channels to other lanes.";
         MessagesReceived "messages_received" Counter "messages" "Messages taken from channels of other lanes.";
         MessagesRefused "messages_refused" Counter "messages" "Messages that came back: the channel was full, or nobody was at its other end.";

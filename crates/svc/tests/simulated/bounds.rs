@@ -4,7 +4,7 @@
 use crate::puppet::Stage;
 use crate::rig::{Rig, RigPlan, S, patient};
 use corelane_sim::{Faults, Peer, Status, World};
-use corelane_svc::bounds::{BOUNDS, Bound, Payer};
+use corelane_svc::bounds::{BOUNDS, Bound, Owner};
 use corelane_svc::{
     Cx, Ending, Input, Limits, Next, Output, Passage, Peer as Ends, Progress, Side, Silent, StreamService, Transform,
     TransformError,
@@ -232,6 +232,15 @@ fn attack(bound: &Bound) -> u64 {
             assert!(rig.count(C::ShareEndings) > 0);
             rig.lane_count(LaneCounter::TasksMaxHits)
         }
+        _ => attack_alone(bound),
+    }
+}
+
+/// The same for one of a connection's own.
+fn attack_alone(bound: &Bound) -> u64 {
+    let lane = || RigPlan::lanes(1).memory(16 << 20);
+    let service = |rig: Rig, counter| rig.count(counter);
+    match bound.name {
         "requests_in_flight_max" => {
             // One puppet has one ticket of each name.
             let says: String = (0..20).map(|name| format!("any {name}\n")).collect();
@@ -265,7 +274,7 @@ fn no_bound_that_peers_can_meet_silences_anybody() {
         !hits.is_ok_and(|hits| hits > 0)
     };
     let failed: Vec<&str> =
-        BOUNDS.iter().filter(|bound| bound.payer != Payer::Service).filter(fails).map(|bound| bound.name).collect();
+        BOUNDS.iter().filter(|bound| bound.owner != Owner::Service).filter(fails).map(|bound| bound.name).collect();
     assert!(failed.is_empty(), "never met, or somebody waited: {failed:?}");
 }
 
@@ -296,9 +305,9 @@ fn each_limit_that_bounds_something_is_in_the_table_and_so_is_the_page_that_tell
         assert!(BOUNDS.iter().any(|bound| bound.name == name), "{name} is a bound, and nobody is named who pays for it");
     }
     let page = include_str!("../../../../docs/limits.md");
-    for Bound { name, payer, counter } in BOUNDS {
-        let payer = format!("{payer:?}").to_lowercase();
-        let row = format!("| `{name}` | {payer} |");
+    for Bound { name, owner, counter } in BOUNDS {
+        let owner = format!("{owner:?}").to_lowercase();
+        let row = format!("| `{name}` | {owner} |");
         assert!(
             page.lines().any(|line| line.starts_with(&row) && line.contains(counter)),
             "docs/limits.md says nothing of {row}"
