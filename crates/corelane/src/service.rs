@@ -59,8 +59,8 @@ pub use corelane_seam::{
 };
 pub use corelane_svc::{
     Asking, Asks, Call, ConnectionId, Cx, DatagramService, Ending, Error as ServiceError, Flow, Hold, Input,
-    LANE_CONNECTIONS_MAX, Learned, Lends, Limits, Lost, MakeTransform, Next, Notes, Nudge, Order, Origin, Output, OutputWriter, Owes,
-    PASS_BYTES, Passage, Peer, Progress, Refused, Remote, RemoteReply, Replies, Room, Says, Side, Silent, SocketId,
+    LANE_CONNECTIONS_MAX, Learned, Lends, Limits, Lost, MakeTransform, Next, Notes, Nudge, Order, Origin, Output, OutputWriter,
+    Owes, PASS_BYTES, Passage, Peer, Progress, Refused, Remote, RemoteReply, Replies, Room, Says, Side, Silent, SocketId,
     StreamService, Taken, Talk, Ticket, Timer, Transform, TransformError, Watch, When, Writer,
 };
 pub use corelane_watch::{Counted, Declaration, Joined, Kind, OwnCounter, ServiceCounter};

@@ -81,7 +81,9 @@ impl Desk {
 
     /// Whether a connection is to be looked at without another completion.
     pub(crate) fn has_work(&self) -> bool {
-        !(self.ready.is_empty() && self.dirty.is_empty() && self.lost.is_empty()) || self.handshakes_ended || self.deliveries.has_work()
+        !(self.ready.is_empty() && self.dirty.is_empty() && self.lost.is_empty())
+            || self.handshakes_ended
+            || self.deliveries.has_work()
     }
 
     /// Storage for a chain.

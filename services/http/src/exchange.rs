@@ -86,12 +86,7 @@ impl<A: Application> Http<A> {
         }
     }
 
-    fn end_exchange(
-        &mut self,
-        call: &mut Call<'_, '_, A::Talk>,
-        session: &mut Session<A>,
-        mut running: Running<A>,
-    ) -> Look {
+    fn end_exchange(&mut self, call: &mut Call<'_, '_, A::Talk>, session: &mut Session<A>, mut running: Running<A>) -> Look {
         settle(call.output, &mut running);
         let Running { facts, body, is_invited, stage, note, .. } = running;
         if let Some(note) = note {

@@ -8,7 +8,8 @@ use crate::log::{AccessLog, Ended, Sent};
 use crate::session::{Active, Look, Session};
 use crate::settings::Settings;
 use corelane::service::{
-    Asking, Call as LaneCall, Chain, Declaration, Ending, Input, Joined, Lost, Origin, Outcome, Output, Owes, OwnCounter, Peer, Ticket,
+    Asking, Call as LaneCall, Chain, Declaration, Ending, Input, Joined, Lost, Origin, Outcome, Output, Owes, OwnCounter, Peer,
+    Ticket,
 };
 use corelane::{Cx, Next, StreamService, Talk};
 use corelane_wire::http1::{Requests, Status};

@@ -83,7 +83,11 @@ fn who_reads_slowly_has_the_whole_answer_of_a_closed_connection() {
     assert_eq!((got, peer.status()), (240_000, Status::Ended));
     peer.close();
     stage.rig.wait(MS);
-    assert_eq!((stage.last_ending(), stage.rig.count(C::LingerLimitHits)), (Some(Ending::Completed), 1), "all was taken, and the peer never finished");
+    assert_eq!(
+        (stage.last_ending(), stage.rig.count(C::LingerLimitHits)),
+        (Some(Ending::Completed), 1),
+        "all was taken, and the peer never finished"
+    );
     stage.close();
 }
 
