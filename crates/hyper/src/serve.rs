@@ -78,7 +78,7 @@ where
         serving.as_mut().graceful_shutdown();
         return Ok(serving.await?);
     }
-    // What begins must come whole within the service's `read_limit`, and is counted there.
+    // A head that begins must come whole within the service's `read_limit`, and is counted there.
     let mut serving = pin!(http1::Builder::new().timer(here).header_read_timeout(None).serve_connection(io, service));
     if let Either::First(outcome) = select(serving.as_mut(), connection.draining()).await {
         return Ok(outcome?);

@@ -177,7 +177,7 @@ fn a_program_with_threads_of_its_own_drains_when_it_is_told_to_end() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let place = std::env::var(CHILD).unwrap();
         application::lanes(&place, nobody(), runtime.handle().clone()).unwrap().lanes(1).run().unwrap();
-        // Whoever is killed says nothing more.
+        // A process that is killed prints nothing more.
         println!("has drained");
         return;
     }

@@ -4,6 +4,7 @@ use crate::accepting::accepts;
 use crate::class;
 use crate::found::Found;
 use crate::limits::SECOND;
+use crate::machine::Phase;
 use crate::names::Ending;
 use crate::port::{Callback, Port};
 use crate::served::Served;
@@ -57,8 +58,15 @@ impl Services {
         for index in self.served.table.connections.indices().collect::<Vec<_>>() {
             // One of a pair may have ended with the other.
             let Some(found) = self.served.table.at(index).filter(|found| !found.connection.machine.has_ended()) else { continue };
-            found.count(ServiceCounter::DrainDeadlineHits, 1);
-            self.served.end(kit, index, Ending::Aborted);
+            let machine = &found.connection.machine;
+            match machine.ending().filter(|_| machine.phase() == Phase::Lingering) {
+                // All was said: the system goes on delivering it.
+                Some(ending) => self.served.close_now(kit, index, ending),
+                None => {
+                    found.count(ServiceCounter::DrainDeadlineHits, 1);
+                    self.served.end(kit, index, Ending::Aborted);
+                }
+            }
         }
         self.served.table.sockets.abandon(&self.served.table.services, kit);
         self.served.table.requests.end_watches(kit);

@@ -312,7 +312,7 @@ impl Connection {
                 _ => self.quiet_deadline(limits),
             };
         };
-        // Who must take an answer first is not waited for by the service.
+        // The service is not late while the peer has answers to take.
         let answer = busy.answer_deadline(limits).filter(|_| !self.has_output());
         earlier(earlier(self.work_deadline(busy, limits), answer), busy.expiry())
     }

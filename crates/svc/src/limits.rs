@@ -58,8 +58,8 @@ pub struct Limits {
     pub idle_limit: Duration,
     /// How long one record may take to arrive; zero for no limit. Default 30 seconds.
     pub read_limit: Duration,
-    /// How long output may wait while the peer takes less of what it was sent than `send_rate_min` asks for; zero for no limit. What the peer has taken is
-    /// what its end has acknowledged, not what the system's buffer here took. A closed connection waits for its peer as long. Default 60 seconds.
+    /// How long output may wait while the peer takes less of what it was sent than `send_rate_min` asks for; zero for no limit. A byte is taken when the
+    /// peer's end has acknowledged it, not when the system's buffer here took it. A closed connection waits for its peer as long. Default 60 seconds.
     pub send_limit: Duration,
     /// How long a held request may wait for its answer; zero for no limit. Then its connection is aborted. Default 5 minutes.
     pub answer_limit: Duration,

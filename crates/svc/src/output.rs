@@ -169,8 +169,8 @@ impl Output {
         self.reads_on = reads_on;
     }
 
-    /// Says what the peer owes from now on, for the limits of time that hold for it. Said again, no time begins anew. Who says so counts all of its requests, on
-    /// each of its connections ([`Cx::count_requests`](crate::Cx::count_requests), [`Output::note_active`]): a peer that sends anything else counts as idle.
+    /// Says what the peer owes from now on, for the limits of time that hold for it. Said again, no time begins anew. A service that says so counts all of its
+    /// requests, on each of its connections ([`Cx::count_requests`](crate::Cx::count_requests), [`Output::note_active`]): a peer that sends anything else counts as idle.
     pub fn peer_owes(&mut self, owes: Owes) {
         self.owes = Some(owes);
     }

@@ -6,8 +6,8 @@ use crate::desk::To;
 use crate::dispatch::{Dispatcher, Served};
 use crate::program::Programs;
 use corelane::service::{
-    Asking, Call as LaneCall, Declaration, Lease, Lost, Origin, Outcome, Owes, OwnCounter, Refused, ServiceCounter, Shared, Silent,
-    Talk,
+    Asking, Call as LaneCall, Declaration, Lease, Lost, Origin, Outcome, Owes, OwnCounter, Refused, ServiceCounter, Shared,
+    Silent, Talk,
 };
 use corelane::{Address, Cx, Input, Next, Output, Peer, StreamService};
 use corelane_wire::Error;

@@ -228,7 +228,7 @@ pub struct AtWork {
 }
 
 impl AtWork {
-    /// What is at work goes on: its time begins anew.
+    /// The work goes on: its time begins anew.
     pub fn goes_on(&self) {
         self.link.goes_on();
     }

@@ -312,7 +312,7 @@ impl Link {
         self.touch(own);
     }
 
-    /// What is at work goes on.
+    /// The work goes on.
     pub(super) fn goes_on(self: &Rc<Self>) {
         let own = &mut *self.own.borrow_mut();
         own.goes_on = true;
@@ -592,7 +592,7 @@ impl Link {
         own.is_amid = own.waits_for_rest();
         match () {
             () if own.is_paused => Next::Wait,
-            // What the task waits for has begun to come, and must come whole.
+            // The task waits for something that has begun to come, and must come whole.
             () if own.is_amid => Next::More,
             () => Next::Continue,
         }

@@ -161,7 +161,8 @@ fn asks(rig: &mut Rig, peer: &Peer) {
 
 #[test]
 fn each_head_has_its_time_and_no_more_and_each_request_is_counted() {
-    let (_world, mut rig) = rig(served);
+    let (world, limits) = (World::new(1, Faults::none()), patient().read_limit(Duration::from_secs(30)));
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(1), limits, |_lane| served());
     let [patient, stuck] = [rig.connect(0), rig.connect(1)];
     rig.wait(MS);
     for _ in 0..3 {
