@@ -64,7 +64,7 @@ fn serving(driver: Driver, test: &str, folder: &Scratch, bytes: usize, more: &[&
     let (place, bytes) = (folder.path().to_str().unwrap(), bytes.to_string());
     let wrapper = ["unshare", "--mount", "python3", &script, place, &bytes];
     let root = format!("http=http://127.0.0.1:0?root={}&listing", path("site"));
-    let arguments = [&["--sandbox", "auto", "--lanes", "1", &root], more].concat();
+    let arguments = [&["--sandbox", "auto", "--lanes", "1", &root][..], more].concat();
     let mut server = driver.start_under(test, &wrapper, &arguments)?;
     // Looks at it need no such device.
     server.wrapper.clear();
@@ -112,10 +112,10 @@ fn whichever_call_is_not_answered_others_are_served(driver: Driver) {
             // What is in memory is read again when it has changed.
             fs::write(path("changed"), "").unwrap();
         }
-        let (mut asked, mut looks) = (Vec::new(), 0);
+        let (mut asked, mut looks) = (Vec::new(), 0_u32);
         // What was asked for lately is in memory.
         until(call, || {
-            if looks % 20 == 0 {
+            if looks.is_multiple_of(20) {
                 asked.extend(["/warm.txt", "/"].map(|name| ask(address, name)));
             }
             looks += 1;

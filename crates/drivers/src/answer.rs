@@ -1,6 +1,6 @@
 //! What comes back from helper threads, and of file operations from the ring.
 
-use crate::opening::OpenFile;
+use crate::open_file::OpenFile;
 use corelane_seam::{Fault, FileFacts, FileName, Offloaded};
 
 /// What came of a call.

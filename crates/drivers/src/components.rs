@@ -8,7 +8,6 @@
 //!
 //! No call of these follows a link or goes up, so none leaves the directory, whatever is renamed meanwhile. One descriptor is open at a time beside the directory's, whatever the path.
 
-use crate::opening::How;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, openat, readlinkat, statat};
 use rustix::io::{Errno, retry_on_intr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,6 +20,14 @@ const LINKS_MAX: usize = 40;
 const STEPS_MAX: usize = 4096;
 /// How a name on the way is opened.
 const ON_THE_WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// What openat2(2) is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    pub(crate) flags: OFlags,
+    pub(crate) mode: Mode,
+    pub(crate) resolve: ResolveFlags,
+}
 
 /// A way that is being walked.
 struct Walk<'f> {
@@ -163,8 +170,6 @@ impl Walk<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::opening::how;
-    use corelane_seam::OpenOptions;
     use rustix::fs::openat2;
     use std::fs::{self, File};
     use std::io::Read;
@@ -235,9 +240,15 @@ mod tests {
             "down/..",
         ];
         let top = File::open(folder.join("top")).unwrap();
-        let read = OpenOptions::new().read(true);
-        for options in [read, read.directory(true), read.no_links(true), read.write(true)] {
-            let how = how(options, true).unwrap();
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let how = |flags, resolve| How { flags: flags | OFlags::CLOEXEC, mode: Mode::empty(), resolve };
+        let ways = [
+            how(OFlags::RDONLY, beneath),
+            how(OFlags::RDONLY | OFlags::DIRECTORY, beneath),
+            how(OFlags::RDONLY, beneath | ResolveFlags::NO_SYMLINKS),
+            how(OFlags::RDWR, beneath),
+        ];
+        for how in ways {
             for path in paths.map(Path::new) {
                 let told = |opened: Result<OwnedFd, Errno>| {
                     let mut text = String::new();
@@ -245,11 +256,11 @@ mod tests {
                     opened.map(|file| File::from(file).read_to_string(&mut text).map(|_| text).unwrap_or_default())
                 };
                 let expected = told(openat2(&top, path, how.flags, how.mode, how.resolve));
-                assert_eq!(told(open(top.as_fd(), path, how)), expected, "{path:?} with {options:?}");
+                assert_eq!(told(open(top.as_fd(), path, how)), expected, "{path:?} with {how:?}");
             }
         }
         // What is made lies where the last link leads.
-        let made = how(OpenOptions::new().write(true).create(true), true).unwrap();
+        let made = How { flags: OFlags::WRONLY | OFlags::CREATE, mode: Mode::RUSR | Mode::WUSR, resolve: beneath };
         open(top.as_fd(), Path::new("nowhere"), made).unwrap();
         assert!(at("nothing").exists());
         fs::remove_dir_all(&folder).unwrap();

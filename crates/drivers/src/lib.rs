@@ -13,6 +13,7 @@ mod errors;
 mod file_calls;
 mod listing;
 mod offload;
+mod open_file;
 mod opening;
 mod probes;
 mod probing;

@@ -5,7 +5,8 @@
 
 use crate::answer::Answer;
 use crate::listing;
-use crate::opening::{self, OpenFile};
+use crate::open_file::OpenFile;
+use crate::opening;
 use crate::warm;
 use corelane_os::errno;
 use corelane_seam::{Bell, Fault, OffloadCall, OpenOptions, Reason};

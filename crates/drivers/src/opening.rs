@@ -1,7 +1,8 @@
 //! How files are opened: with what flags, what links are followed, and what is made of what was found. Every call of this may wait for who serves the file system, so helpers make them.
 
 use crate::answer::Answer;
-use crate::components;
+use crate::components::{self, How};
+use crate::open_file::OpenFile;
 use corelane_os::{errno, watches};
 use corelane_seam::{Fault, FileFacts, FileKind, OpenOptions, Reason};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
@@ -11,14 +12,6 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
-
-/// What openat2(2) is told.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct How {
-    pub(crate) flags: OFlags,
-    pub(crate) mode: Mode,
-    pub(crate) resolve: ResolveFlags,
-}
 
 /// How to open with `options`, beneath a directory or anywhere.
 ///
@@ -41,12 +34,6 @@ pub(crate) fn how(options: OpenOptions, beneath: bool) -> Result<How, Errno> {
     // With a mode for a file that is not to be made, openat2(2) fails.
     let mode = if create { Mode::RUSR | Mode::WUSR } else { Mode::empty() };
     Ok(How { flags, mode, resolve })
-}
-
-/// A file that is open, and whether it [is far](FileFacts::is_far).
-pub struct OpenFile {
-    pub(crate) file: File,
-    pub(crate) is_far: bool,
 }
 
 /// Opens a file. Names are resolved by openat2(2), unless the system is known to refuse that.

@@ -1,7 +1,8 @@
 //! Bytes of files in the page cache: whether they are there, and how they get there.
 
 use crate::answer::Answer;
-use crate::opening::{self, OpenFile};
+use crate::open_file::OpenFile;
+use crate::opening;
 use corelane_os::errno;
 use corelane_seam::FileFacts;
 use rustix::fs::{Advice, fadvise};

@@ -17,6 +17,7 @@ mod listings;
 mod lookup;
 mod media;
 mod name;
+mod open_file;
 mod open_files;
 mod page;
 mod place;

@@ -4,7 +4,7 @@ use super::source::Source;
 use super::state::{Call, Memory, ReadinessDriver};
 use crate::answer::Answer;
 use crate::offload::{Ended, FileCall, LentMemory};
-use crate::opening::OpenFile;
+use crate::open_file::OpenFile;
 use crate::warm;
 use corelane_seam::{
     Completion, Fault, File, FileFacts, FileOp, FileOutcome, Handle, Lease, OffloadResult, OffloadWork, Outcome,

@@ -9,7 +9,7 @@ use crate::bell::EventBell;
 use crate::datagrams::{DatagramCalls, Departure};
 use crate::errors::Error;
 use crate::offload::{Ended, Helpers};
-use crate::opening::OpenFile;
+use crate::open_file::OpenFile;
 use crate::probes::Probes;
 use corelane_os::sockets;
 use corelane_seam::slab::{Key, Slab};

@@ -4,7 +4,7 @@
 use super::ring::Ring;
 use crate::answer::Answer;
 use crate::offload::FileCall;
-use crate::opening::OpenFile;
+use crate::open_file::OpenFile;
 use corelane_os::errno;
 use corelane_seam::Fault;
 use io_uring::{opcode, types};

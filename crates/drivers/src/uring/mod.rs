@@ -304,7 +304,7 @@ impl Source for Uring {
 mod tests {
     use super::*;
     use crate::offload::LentMemory;
-    use crate::opening::OpenFile;
+    use crate::open_file::OpenFile;
     use corelane_seam::slab::Key;
     use std::collections::BTreeSet;
     use std::io::{PipeReader, PipeWriter, Read, Write, pipe};

@@ -1,7 +1,7 @@
 //! What is sent of a file: its content, and the field lines about it, put together once.
 
 use super::media::{is_compressible, media, own_coding};
-use super::open_files::OpenFile;
+use super::open_file::OpenFile;
 use corelane::service::{FileFacts, Shared};
 use corelane_wire::http1::{Coding, Date, Tag, Validators};
 use std::cell::Cell;
@@ -202,15 +202,13 @@ impl Entity {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cache::Cache;
-    use super::super::open_files::OpenFiles;
     use super::*;
     use corelane::service::File;
 
     /// Of a file that is not read.
     fn unread(facts: FileFacts, now: Duration) -> Entity {
-        let open = OpenFiles::new(0).take_in(&mut Cache::new(0), File::new(0, 0)).unwrap();
-        Entity::of_open(facts, open, now)
+        let open = OpenFile::new(File::new(0, 0), &Rc::default());
+        Entity::of_open(facts, Rc::new(open), now)
     }
 
     #[test]

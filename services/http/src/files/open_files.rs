@@ -2,6 +2,7 @@
 
 use super::cache::Cache;
 use super::entity::Entity;
+use super::open_file::OpenFile;
 use corelane::service::File;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -11,19 +12,6 @@ use std::rc::{Rc, Weak};
 pub(crate) const OPEN_FILES_MAX: usize = 1024;
 /// The least, however few descriptors there are.
 const OPEN_FILES_LEAST: usize = 4;
-
-/// One that is open, for all states of it that are sent.
-pub(super) struct OpenFile {
-    pub file: File,
-    /// How many there are.
-    count: Rc<Cell<usize>>,
-}
-
-impl Drop for OpenFile {
-    fn drop(&mut self) {
-        self.count.set(self.count.get() - 1);
-    }
-}
 
 /// Those that are open.
 pub(super) struct OpenFiles {
@@ -53,10 +41,7 @@ impl OpenFiles {
                 _ => self.opened.push_back((key, entity)),
             }
         }
-        (self.count.get() < self.most).then(|| {
-            self.count.set(self.count.get() + 1);
-            Rc::new(OpenFile { file, count: self.count.clone() })
-        })
+        (self.count.get() < self.most).then(|| Rc::new(OpenFile::new(file, &self.count)))
     }
 
     /// Notes a state of one that was taken in, which may be in the cache under this key.
