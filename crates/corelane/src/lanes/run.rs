@@ -377,8 +377,7 @@ impl Running {
         Giver::new(
             self.steered.clone(),
             self.places.clone(),
-            self.names.clone(),
-            self.others.clone(),
+            (self.names.clone(), self.others.clone()),
             lanes.keepsakes.clone(),
             self.passage.clone(),
             self.waiter.lives().clone(),

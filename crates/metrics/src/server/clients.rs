@@ -188,10 +188,11 @@ mod tests {
         let clients = streams(&addresses);
         assert_eq!((living(&clients).len(), clients.displaced()), (STREAMS_MAX, 0));
         for displaced in 1..=5 {
-            clients.become_stream(&Client::of("198.51.100.7".parse().unwrap()));
+            let newcomer = Arc::new(Client::of("198.51.100.7".parse().unwrap()));
+            clients.become_stream(&newcomer);
+            clients.lock().push(newcomer);
             assert_eq!(clients.displaced(), displaced);
             assert!(!living(&clients).contains(&(6 + displaced as usize)), "the oldest of those that have most");
-            clients.lock().push(Arc::new(Client::of("198.51.100.7".parse().unwrap())));
         }
         let clients = streams(&["192.0.2.9"; STREAMS_MAX]);
         clients.become_stream(&Client::of("192.0.2.9".parse().unwrap()));

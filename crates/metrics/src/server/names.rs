@@ -48,11 +48,10 @@ impl Names {
     }
 }
 
+/// An address of IPv6 without brackets has no port.
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !(host.contains(':') && !host.ends_with(']')) => {
-            host
-        }
+        Some((host, _)) if host.ends_with(']') || !host.contains(':') => host,
         _ => host,
     }
 }

@@ -214,14 +214,13 @@ mod tests {
         let hidden = SocketAddr::from_abstract_name(format!("corelane-confine-{}", std::process::id())).unwrap();
         let _names = UnixListener::bind_addr(&hidden).unwrap();
         let reached = |paths: &Paths| {
-            let seen = thread::scope(|scope| {
+            thread::scope(|scope| {
                 let confined = scope.spawn(|| {
                     let is_confined = restrict(paths).unwrap();
                     (is_confined, std::net::TcpStream::connect(at).is_ok(), UnixStream::connect_addr(&hidden).is_ok())
                 });
                 confined.join().unwrap()
-            });
-            seen
+            })
         };
         let mut paths = Paths::of_system();
         let (is_confined, by_tcp, by_name) = reached(&paths);

@@ -1,7 +1,7 @@
 //! An authority that signs certificates for one test, in a folder of its own.
 
 use corelane_tls::Pem;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SignatureAlgorithm};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -27,12 +27,8 @@ impl Authority {
         self.sign_for(&KeyPair::generate().unwrap(), file, names, tune)
     }
 
-    /// The same with a key of this kind.
-    pub fn sign_with(&self, file: &str, names: &[&str], kind: &'static SignatureAlgorithm) -> Pem {
-        self.sign_for(&KeyPair::generate_for(kind).unwrap(), file, names, |_| {})
-    }
-
-    fn sign_for(&self, key: &KeyPair, file: &str, names: &[&str], tune: impl FnOnce(&mut CertificateParams)) -> Pem {
+    /// The same for this key.
+    pub fn sign_for(&self, key: &KeyPair, file: &str, names: &[&str], tune: impl FnOnce(&mut CertificateParams)) -> Pem {
         let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
         tune(&mut params);
         let made = params.signed_by(key, &self.issuer).unwrap();

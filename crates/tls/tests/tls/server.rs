@@ -147,7 +147,8 @@ fn each_name_is_shown_its_certificate_and_others_the_first() {
 fn of_two_certificates_for_a_name_a_client_is_shown_what_it_verifies() {
     let authority = Authority::new("kinds");
     let first = authority.sign("first", &["one.test"], |_| {});
-    let second = authority.sign_with("second", &["one.test"], &rcgen::PKCS_ED25519);
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    let second = authority.sign_for(&key, "second", &["one.test"], |_| {});
     let running = serve(&Server::new([first, second]), 1);
     let shown = |client: &Client, name| client.shown(&running, name);
     let file = |name: &str| CertificateDer::from_pem_file(authority.path(name)).unwrap();

@@ -97,8 +97,7 @@ impl Giver {
     pub(crate) fn new(
         steered: Arc<Steered>,
         places: Vec<Place>,
-        names: Names,
-        others: Others,
+        (names, others): (Names, Others),
         keepsakes: Vec<Keepsake>,
         passage: Arc<Passage>,
         lives: Lives,
