@@ -187,7 +187,9 @@ fn what_is_wrong_is_wrong_at_a_start_a_check_the_doctor_and_a_hangup() {
         }
         // One line of a cause is written each second.
         until(words, || {
-            fs::copy(&file, &running).unwrap();
+            // Whole at once: a hangup may still be under way.
+            let next = running.with_extension("next");
+            fs::copy(&file, &next).and_then(|_| fs::rename(&next, &running)).unwrap();
             server.signal(Signal::SIGHUP);
             server.words().contains(words)
         });

@@ -191,17 +191,17 @@ fn every_thread_is_confined_and_what_is_replaced_is_found(driver: Driver) {
 fn settings_are_read_again_though_everything_is_confined(driver: Driver) {
     let folder = Scratch::new();
     let path = folder.path().join("corelane.toml");
-    let write = |idle: u32| {
-        let words = format!("services = [\"{TCP}\"]\nlanes = 1\nsandbox = \"required\"\n[limit]\nidle_limit = {idle}\n");
+    let write = |idle: &str| {
+        let words = format!("services = [\"{TCP}\"]\nlanes = 1\nsandbox = \"required\"\n[limit]\nidle_limit = \"{idle}\"\n");
         // Another file in its place, as editors leave one.
         let next = path.with_extension("next");
         fs::write(&next, words).and_then(|()| fs::rename(&next, &path)).unwrap();
     };
-    write(600_000);
+    write("10m");
     let test = "sandbox::settings_are_read_again_though_everything_is_confined";
     let Some(server) = driver.start(test, &["--config", path.to_str().unwrap()]) else { return };
     assert!(modes(&server).iter().all(|mode| mode == "2"), "{:?}", modes(&server));
-    write(1);
+    write("1ms");
     server.signal(Signal::SIGHUP);
     until("the limit is changed", || {
         let mut idle = server.connect();

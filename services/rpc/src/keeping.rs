@@ -36,7 +36,7 @@ impl Keeper {
     /// What the system says of a lane.
     pub fn begin(entries: &[Registered], rpcbind: SocketAddr, is_told: bool) -> Result<Self, corelane::Error> {
         let (tell, told) = channel();
-        let keeping = Keeping { entries: entries.to_vec(), step: Step::Rest, is_told, tell };
+        let keeping = Keeping { entries: entries.to_vec(), step: Step::Rest, is_told, is_refused: false, tell };
         Ok(Self { running: begin(keeping, rpcbind, None)?, told })
     }
 
@@ -54,6 +54,8 @@ struct Keeping {
     step: Step,
     /// They were told once: who does not know them has forgotten them.
     is_told: bool,
+    /// It is said once that they belong to somebody else.
+    is_refused: bool,
     tell: Sender<()>,
 }
 
@@ -81,15 +83,21 @@ impl Keeping {
         match telling.failure() {
             // Nobody is there yet, as before.
             Some(RegistrationError::Call { .. }) => {}
-            Some(why) => Degraded::NotRegistered.say(format_args!("not registered again: {why}")),
+            Some(why) if !std::mem::replace(&mut self.is_refused, true) => {
+                Degraded::NotRegistered.say(format_args!("not registered again: {why}"));
+            }
+            Some(_) => {}
             None => self.say(telling.count()),
         }
         Step::Rest
     }
 
     fn say(&mut self, count: usize) {
-        // Whoever ends meanwhile needs no word.
-        let _ = self.tell.send(());
+        self.is_refused = false;
+        if !self.is_told {
+            // Whoever ends meanwhile needs no word.
+            let _ = self.tell.send(());
+        }
         let knows_silently = self.is_told && self.v4().is_none();
         let why = if self.is_told {
             "rpcbind had forgotten what is served, as one does that was started anew"

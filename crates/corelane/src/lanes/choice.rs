@@ -149,7 +149,7 @@ impl Number {
     fn read(&self, value: &str) -> Result<u64, String> {
         let number = if self.unit == BYTES { Some(size(value)?) } else { value.parse().ok() };
         let fits = number.filter(|number| (self.least..=self.most).contains(number));
-        fits.ok_or_else(|| format!("{value:?} is not a number of {} from {}", self.unit, self.from_to()))
+        fits.ok_or_else(|| format!("{value:?} is not a number of {} from {}", self.unit, self.span()))
     }
 
     /// One of these numbers, as it is written.
@@ -157,7 +157,7 @@ impl Number {
         if self.unit == BYTES { size_word(number) } else { number.to_string() }
     }
 
-    fn from_to(&self) -> String {
+    fn span(&self) -> String {
         format!("{} to {}", self.word(self.least), self.word(self.most))
     }
 
@@ -165,7 +165,7 @@ impl Number {
     fn range(&self) -> String {
         match self.unit {
             BYTES => format!("{} to {}", self.word(self.least), size_words(self.most)),
-            unit => format!("{} {unit}", self.from_to()),
+            unit => format!("{} {unit}", self.span()),
         }
     }
 }
