@@ -30,8 +30,8 @@ const ROWS_MIN: u16 = 24;
 /// The most lines of what is wrong on the smallest screen, and one of how many lines that are more are for it on a larger one. More are counted.
 const WRONG_MAX: usize = 4;
 const WRONG_PART: usize = 4;
-/// Lines of lanes and services beside a line for each: the headings, and what of them is not shown.
-const AROUND_LANES_AND_SERVICES: usize = 6;
+/// Lines of lanes and services beside a line for each: the headings, with an empty line before each.
+const AROUND_LANES_AND_SERVICES: usize = 4;
 /// Columns of a lane, and between lanes that stand side by side.
 const LANE_COLUMNS: usize = 80;
 const LANE_GAP: &str = "   ";
@@ -118,13 +118,22 @@ fn process(state: &State, snapshot: &Snapshot, record: Option<&Record>, area: Ar
     let Area { width, rows } = area;
     let (grave, others): (Vec<_>, Vec<_>) = findings(snapshot).into_iter().partition(|one| one.grade == Grade::Grave);
     let (mut lines, buckets) = (head(state, snapshot, record, width), buckets::lines(snapshot, width));
-    // What keeps somebody from being served comes first, and leaves less room for the rest.
+    // What keeps somebody from being served comes first, and leaves a line for the rest.
     let most = WRONG_MAX + (rows - usize::from(ROWS_MIN)) / WRONG_PART;
-    lines.extend(wrongs(&grave, most, width));
-    let wrongs = wrongs(&others, most.saturating_sub(grave.len()).max(1), width);
-    let free = (rows - 1).saturating_sub(lines.len() + buckets.len() + wrongs.len() + AROUND_LANES_AND_SERVICES);
-    let for_services = state.services(snapshot).len().clamp(1, (free / 3).max(1));
-    let for_lanes = Area { width, rows: free.saturating_sub(for_services).max(1) };
+    let first = grave.len().min(if others.is_empty() { most } else { most - 1 });
+    lines.extend(grave[..first].iter().map(|one| wrong(one, width)));
+    let wrongs = wrongs(&others, most - first, grave.len() - first, width);
+    let room = (rows - 1).saturating_sub(lines.len() + buckets.len() + wrongs.len() + AROUND_LANES_AND_SERVICES);
+    let (of_lanes, of_services) = (snapshot.lanes.len(), state.services(snapshot).len().max(1));
+    let (of_lanes, for_services) = if of_lanes + of_services + usize::from(state.scrolled > 0) <= room {
+        (of_lanes.max(1), of_services)
+    } else {
+        // A line each says what is not shown.
+        let free = room.saturating_sub(2);
+        let for_services = of_services.clamp(1, (free / 3).max(1));
+        (free.saturating_sub(for_services).max(1), for_services)
+    };
+    let for_lanes = Area { width, rows: of_lanes };
     lines.push(Line::default());
     lines.extend(lanes(state, snapshot, for_lanes));
     lines.extend([services(state, snapshot, Area { width, rows: for_services }), buckets, wrongs].concat());
@@ -176,10 +185,7 @@ fn usage(snapshot: &Snapshot, record: Option<&Record>) -> String {
     let resident =
         record.and_then(|record| record.resident_bytes).map_or_else(none, |bytes| format!("{}B", amount(bytes as f64)));
     let lent = amount(snapshot.total.get(LaneCounter::MemoryUsed) as f64);
-    format!(
-        "the process uses {cpus}, for {}; memory {resident}, of which lanes lend {lent}B",
-        text::plural(snapshot.lanes.len(), "lane")
-    )
+    format!("uses {cpus}, for {}; memory {resident}, of which lanes lend {lent}B", text::plural(snapshot.lanes.len(), "lane"))
 }
 
 /// What was counted: for each second of the span, if there is one.
@@ -279,23 +285,25 @@ fn service(snapshot: &Snapshot, number: usize, width: usize) -> Line<'static> {
     Line::raw(fit(&words, width))
 }
 
-/// Lines of what is wrong behind an empty one; nothing where nothing is.
-fn wrongs(all: &[Finding], most: usize, width: usize) -> Vec<Line<'static>> {
-    if all.is_empty() {
+/// Lines of what is wrong behind an empty one, and how many more there are, with so many of which no line is said before; nothing where nothing is.
+fn wrongs(all: &[Finding], most: usize, unsaid: usize, width: usize) -> Vec<Line<'static>> {
+    if all.len() + unsaid == 0 {
         return Vec::new();
     }
-    let line = |Finding { grade, text }: &Finding| {
-        let style = match grade {
-            Grade::Grave => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
-            Grade::Counted => Style::new().fg(Color::Yellow),
-            Grade::Note => Style::new(),
-        };
-        Line::styled(fit(&format!("! {text}"), width), style)
-    };
     let mut lines = vec![Line::default()];
-    lines.extend(all.iter().take(most).map(line));
-    if all.len() > most {
-        lines.push(Line::styled(format!("  and {} more such lines: corelane stat", all.len() - most), Modifier::DIM));
+    lines.extend(all.iter().take(most).map(|one| wrong(one, width)));
+    let more = all.len().saturating_sub(most) + unsaid;
+    if more > 0 {
+        lines.push(Line::styled(format!("  and {more} more such lines: corelane stat"), Modifier::DIM));
     }
     lines
+}
+
+fn wrong(Finding { grade, text }: &Finding, width: usize) -> Line<'static> {
+    let style = match grade {
+        Grade::Grave => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+        Grade::Counted => Style::new().fg(Color::Yellow),
+        Grade::Note => Style::new(),
+    };
+    Line::styled(fit(&format!("! {text}"), width), style)
 }

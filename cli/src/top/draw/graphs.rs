@@ -82,9 +82,9 @@ mod tests {
         let moment = |requests| Moment { requests, ..Moment::default() };
         let past = [500.0, 0.0, 1000.0, 1.0].map(moment);
         let record = Record { past: past.into(), ..Record::default() };
-        let shown: Vec<String> = lines(&record, 34, 3).iter().map(text).collect();
+        let shown: Vec<String> = lines(&record, 34, 3).iter().map(|line| text(line).trim_end().to_owned()).collect();
         assert_eq!(shown[1], "requests       1 most   1.00k   █▁");
-        assert_eq!(shown[2], "p99            - most     0ns    ");
+        assert_eq!(shown[2], "p99            - most     0ns");
         let tall: Vec<String> = lines(&record, 80, 9).iter().map(text).collect();
         assert_eq!(tall.len(), 1 + 4 * 2);
         assert_eq!((&tall[1][31..], &tall[2][31..]), ("  █ ", "█ █▁"));
