@@ -1,7 +1,7 @@
 //! What porters meet: headers under every standard, what install.sh puts where, `gcc -static`, memory that is refused, what a change costs.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use corelane_os::testing::skip;
 
@@ -110,5 +110,35 @@ fn to_wait_for_room_and_no_more_costs_a_change_of_the_set_each() {
         };
         // Two changes, the wait, and how much room there is; to find a close that was not told takes one more for the event.
         assert_eq!((many - few, shared), (200 * if shared { 4 } else { 5 }, shared));
+    }
+}
+
+#[test]
+fn threadsanitizer_says_nothing_of_the_library_where_it_is_told_so() {
+    const NAME: &str = "threadsanitizer_says_nothing_of_the_library_where_it_is_told_so";
+    const SANITIZED: &str = "-fsanitize=thread";
+    let mut cc = Command::new("cc");
+    let links = cc.args([SANITIZED, "-x", "c", "-", "-o", "/dev/null"]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let links = links.and_then(|mut cc| {
+        std::io::Write::write_all(&mut cc.stdin.take().unwrap(), b"int main(void) { return 0; }\n")?;
+        cc.wait()
+    });
+    if !links.is_ok_and(|status| status.success()) {
+        return skip(NAME, "libtsan is not installed");
+    }
+    let installed = Installed::new("sanitized");
+    let lib = installed.0.join("lib");
+    let options = format!("suppressions={}", installed.0.join("share/corelane/tsan.supp").display());
+    for library in ["libcorelane_kqueue.so.1", "libcorelane_kqueue.a"] {
+        let program = installed.0.join("program");
+        let source = here().join("tests/programs/sanitized.c");
+        let mut cc = Command::new("cc");
+        output(
+            cc.arg(SANITIZED).arg("-I").arg(here().join("include")).arg(source).arg(lib.join(library)).arg("-o").arg(&program),
+        );
+        // The sanitizer wants its memory where addresses that were drawn by chance may lie.
+        let mut run = Command::new("setarch");
+        let ran = run.arg("-R").arg(&program).env("TSAN_OPTIONS", &options).env("LD_LIBRARY_PATH", &lib).output().unwrap();
+        assert!(ran.status.success(), "{library}: {}", String::from_utf8_lossy(&ran.stderr));
     }
 }
