@@ -434,6 +434,5 @@ fn a_byte_behind_the_last_request_takes_nothing_of_the_answer() {
         peer.close();
         case.rig.wait(MS);
     }
-    assert_eq!(case.rig.count(C::LingerLimitHits), 0);
     case.close();
 }
