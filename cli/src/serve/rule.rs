@@ -19,7 +19,7 @@ use corelane::admin::user::User;
 /// # Errors
 /// What is wrong, and where it stands.
 pub fn lanes(arguments: Arguments, settings: &[Setting]) -> Result<Lanes> {
-    right(arguments).map_err(|error| settings::blame(settings, error))
+    right(arguments).map_err(|error| settings::blame(settings, error, right))
 }
 
 /// The same without blame.

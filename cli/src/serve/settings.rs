@@ -5,7 +5,6 @@
 //! precedes the environment, and that precedes the file. Limits are the exception: they gather, and the last of one name counts.
 
 use super::arguments::Arguments;
-use super::rule;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -181,8 +180,8 @@ fn in_force(given: &ArgMatches, environment: Vec<Setting>, file: Vec<Setting>) -
 }
 
 /// Says which setting is at fault for what was found out only when all were put together, if it is one.
-pub fn blame(settings: &[Setting], error: anyhow::Error) -> anyhow::Error {
-    let at_fault = |setting: &Setting| setting.alone().and_then(rule::right).err().map(|why| setting.blamed(&why));
+pub fn blame<T>(settings: &[Setting], error: anyhow::Error, right: impl Fn(Arguments) -> Result<T>) -> anyhow::Error {
+    let at_fault = |setting: &Setting| setting.alone().and_then(&right).err().map(|why| setting.blamed(&why));
     settings.iter().find_map(at_fault).unwrap_or(error)
 }
 

@@ -9,7 +9,7 @@
 
 use crate::client::CallError;
 use crate::errand::{Script, begin};
-use crate::registration::{Deed, PORT_MAPPER, Registered, RegistrationError, Telling, Words, head, protocol};
+use crate::telling::{Deed, PORT_MAPPER, Registered, RegistrationError, Telling, Words, head, protocol};
 use corelane::admin::messages::Degraded;
 use corelane::admin::reports::{self, Level, Record};
 use corelane::lanes::Running;

@@ -52,6 +52,7 @@ mod null;
 mod program;
 pub mod registration;
 mod stream;
+mod telling;
 
 pub use call::{Answered, Call};
 pub use counters::RpcCounter;

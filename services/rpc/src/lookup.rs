@@ -2,7 +2,7 @@
 
 use crate::client::CallError;
 use crate::errand::{Script, carry_out};
-use crate::registration::{RegistrationError, head, protocol};
+use crate::telling::{RegistrationError, head, protocol};
 use corelane::lanes::Transport;
 use corelane_wire::rpc::CallHead;
 use corelane_wire::rpcbind::{Owner, PORT, PortRequest, Service, ServiceRequest, UniversalAddress, address};

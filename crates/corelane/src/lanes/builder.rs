@@ -3,7 +3,6 @@
 use crate::error::Error;
 use crate::lanes::beside::{Beside, OnceStarted};
 use crate::lanes::choice::{Chosen, PathUse};
-use crate::lanes::claims::holders_of;
 use crate::lanes::driver::DriverChoice;
 use crate::lanes::frames::PacketPort;
 use crate::lanes::keepsake::Keepsake;
@@ -416,15 +415,6 @@ impl Lanes {
     /// Calls this once, outside of the lanes, when all of them listen; what it returns is kept as long as they run.
     pub fn beside(mut self, make: impl Fn() -> Beside + Send + Sync + 'static) -> Self {
         self.beside.push(Arc::new(make));
-        self
-    }
-
-    /// Looks which processes have the ports that are to be served, so that the start can name them if it is refused there. For a program that confines itself before it
-    /// starts, and may not look at others any more then. Who shares ports, or takes them over, has nothing to look for.
-    pub fn with_holders(mut self) -> Self {
-        if !self.join && self.take_over.is_none() && self.handed.is_empty() {
-            self.holders = holders_of(&self);
-        }
         self
     }
 

@@ -104,8 +104,19 @@ pub(crate) fn refused_at(known: &[(Address, String)], url: &Url, address: &Addre
     Error::Listen { url: url.to_string(), fault, holder }
 }
 
+impl Lanes {
+    /// Looks which processes have the ports that are to be served, so that the start can name them if it is refused there. For a program that confines itself before it
+    /// starts, and may not look at others any more then. Who shares ports, or takes them over, has nothing to look for.
+    pub fn with_holders(mut self) -> Self {
+        if !self.join && self.take_over.is_none() && self.handed.is_empty() {
+            self.holders = holders_of(&self);
+        }
+        self
+    }
+}
+
 /// Each address that is to be served and has a holder, with that.
-pub(crate) fn holders_of(lanes: &Lanes) -> Vec<(Address, String)> {
+fn holders_of(lanes: &Lanes) -> Vec<(Address, String)> {
     let urls = lanes.services.iter().filter_map(|service| service.url.as_ref());
     let places = urls.flat_map(|url| url.resolve().unwrap_or_default().into_iter().map(|address| (url.transport(), address)));
     places.filter_map(|(transport, address)| Some((address.clone(), holder(transport, address.inet()?)?))).collect()
