@@ -26,7 +26,7 @@ use std::process::ExitCode;
 
 /// Per-core network services: one lane per core.
 #[derive(Parser)]
-#[command(name = "corelane", version, about, after_help = Exit::help(&Exit::ALL))]
+#[command(name = "corelane", version, after_help = Exit::help(&Exit::ALL))]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -248,8 +248,7 @@ fn lane(snapshot: &Snapshot, number: usize, services: &[usize]) -> Span<'static>
 
 fn services(state: &State, snapshot: &Snapshot, Area { width, rows }: Area) -> Vec<Line<'static>> {
     let wanted = state.services(snapshot);
-    let mut lines =
-        vec![Line::default(), bold("SERVICE   OPEN REQUESTS ERRORS   IN B  OUT B R/SEND STRAYS LIMITS URL".to_owned())];
+    let mut lines = vec![Line::default(), bold("SERVICE   OPEN REQUESTS ERRORS   IN B  OUT B STRAYS LIMITS URL".to_owned())];
     lines.extend(wanted.iter().take(rows).map(|&number| service(snapshot, number, width)));
     match wanted.len() {
         0 => lines.push(Line::styled("  none with this text in its name or URL", Modifier::DIM)),
@@ -265,13 +264,11 @@ fn service(snapshot: &Snapshot, number: usize, width: usize) -> Line<'static> {
     use ServiceCounter as C;
     let service = &snapshot.services[number];
     let of = |counter| counted(snapshot, service.values.get(counter));
-    let sends = service.values.get(C::Sends).saturating_add(service.values.get(C::DatagramSends));
-    let gathered = if sends == 0 { "-".to_owned() } else { amount(service.values.get(C::Requests) as f64 / sends as f64) };
     let hits = service.values.all().filter(|one| one.name.ends_with("_hits") && is_wrong(one.name));
     let hits = hits.fold(0, |sum: u64, one| sum.saturating_add(one.value));
     let errors = service.values.errors().map(|_| counted(snapshot, errors_of(snapshot, [number])));
     let words = format!(
-        "{:<8} {:>5} {:>8} {:>6} {:>6} {:>6} {gathered:>6} {:>6} {:>6} {}",
+        "{:<8} {:>5} {:>8} {:>6} {:>6} {:>6} {:>6} {:>6} {}",
         fit(&service.name.name, 8),
         amount(service.values.get(C::ConnectionsOpen) as f64),
         of(C::Requests),

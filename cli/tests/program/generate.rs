@@ -15,7 +15,9 @@ fn each_command_has_a_manual_page() {
     let help = corelane().arg("--help").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-    let names = commands.lines().filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
+    // What is said of a command goes on deeper, below its name.
+    let begins = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+    let names = commands.lines().filter(begins).filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
     let pages: Vec<String> =
         names.map(|name| std::fs::read_to_string(folder.path().join(format!("corelane-{name}.1"))).unwrap()).collect();
     assert!(pages.len() > 3, "{commands}");
