@@ -83,7 +83,7 @@ impl InHand {
 
     /// Whether another process serves, so that a client of HTTP/1.1 is to come anew. In HTTP/2 GOAWAY says so.
     pub fn sends_away(&self) -> bool {
-        self.course.streams.is_none() && self.course.connection.is_handed_over()
+        self.course.streams.is_none() && self.course.connection.upgrade().is_some_and(|connection| connection.is_handed_over())
     }
 
     /// Its answer goes on.
