@@ -126,7 +126,8 @@ mod tests {
     #[test]
     fn each_command_has_examples_that_it_takes_and_its_help_fits() {
         for command in crate::line().get_subcommands().filter(|command| command.get_name() != "help") {
-            let (_, examples) = EXAMPLES.iter().find(|(name, _)| *name == command.get_name()).expect(command.get_name());
+            let (_, examples) =
+                EXAMPLES.iter().find(|(name, _)| *name == command.get_name()).unwrap_or_else(|| panic!("{}", command.get_name()));
             for (line, _) in *examples {
                 // As a shell would read them: quotes stand around whole words, and what is behind > is not the program's.
                 let words = line.split(" > ").next().unwrap_or_default().split(' ').map(|word| word.trim_matches('\''));
@@ -134,7 +135,7 @@ mod tests {
                 assert!(read.is_ok(), "{line}: {}", read.unwrap_err());
             }
             let help = with_examples(command.clone(), 60).term_width(60).render_long_help().to_string();
-            let (_, after) = help.split_once("Examples:").expect(command.get_name());
+            let (_, after) = help.split_once("Examples:").unwrap_or_else(|| panic!("{}", command.get_name()));
             let long =
                 after.lines().find(|line| line.chars().count() > 60 && line.trim().contains(' ') && !line.contains("corelane "));
             assert_eq!(long, None, "{}", command.get_name());

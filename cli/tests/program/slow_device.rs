@@ -108,7 +108,7 @@ fn whichever_call_is_not_answered_others_are_served(driver: Driver) {
         // It is there whole at once.
         fs::write(path("next"), call).unwrap();
         fs::rename(path("next"), path("hold")).unwrap();
-        if call == "READ" {
+        if *call == "READ" {
             // What is in memory is read again when it has changed.
             fs::write(path("changed"), "").unwrap();
         }

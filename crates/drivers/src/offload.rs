@@ -320,7 +320,9 @@ impl Helpers {
                 Ok(()) => queue.threads += 1,
                 Err(number) if queue.threads == 0 => {
                     // Nobody else has seen it.
-                    (queue.files.clear(), queue.far.clear(), queue.calls.clear());
+                    queue.files.clear();
+                    queue.far.clear();
+                    queue.calls.clear();
                     return Err(errno::fault(number));
                 }
                 // Those that run will come to it.
