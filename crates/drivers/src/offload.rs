@@ -194,6 +194,11 @@ impl Queue {
         Some((token, Job::Call(call), JobKind::Call))
     }
 
+    /// Threads that have no job: idle, or about to look for one.
+    fn free(&self) -> usize {
+        self.threads - self.files_running - self.far_running - self.calls_running
+    }
+
     /// How many of those that wait could run at once.
     fn could_run(&self, threads_max: usize) -> usize {
         let room = threads_max - self.files_running - self.calls_running;
@@ -315,7 +320,7 @@ impl Helpers {
         let threads_max = self.common.threads_max;
         assert!(queue.threads <= threads_max + far_max(threads_max) && queue.idle <= queue.threads);
         add(&mut queue);
-        if queue.idle < queue.could_run(threads_max) {
+        if queue.free() < queue.could_run(threads_max) {
             match start(self.common.clone()) {
                 Ok(()) => queue.threads += 1,
                 Err(number) if queue.threads == 0 => {
