@@ -216,7 +216,8 @@ mod tests {
     fn tables() -> (Vec<Vec<&'static str>>, Vec<Vec<&'static str>>) {
         let rows = include_str!("../../../docs/limits.md").lines().filter_map(|line| line.strip_prefix("| `"));
         let cells = rows.map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect());
-        cells.partition(|row: &Vec<&str>| !row[0].starts_with("--"))
+        // Shorter ones say whose each bound is.
+        cells.filter(|row: &Vec<&str>| row.len() > 4).partition(|row: &Vec<&str>| !row[0].starts_with("--"))
     }
 
     fn rows() -> Vec<Vec<&'static str>> {

@@ -175,6 +175,60 @@ mod tests {
     use std::io::Read;
     use std::os::unix::fs::symlink;
 
+    const LINKS: [(&str, &str); 12] = [
+        ("down", "a/b"),
+        ("a/up", "../file"),
+        ("a/b/round", "../../a/./b/file"),
+        ("out", "../secret"),
+        ("a/b/far_out", "../../../secret"),
+        ("root", "/etc/hostname"),
+        ("circle", "circle"),
+        ("one", "other"),
+        ("other", "one"),
+        ("nowhere", "nothing"),
+        ("slash", "a/"),
+        ("to_down", "down/file"),
+    ];
+
+    const PATHS: [&str; 36] = [
+        "file",
+        "./file",
+        "a/file",
+        "a//file",
+        "a/../file",
+        "a/b/../file",
+        "a/b/../../file",
+        "a/b/../b/file",
+        "down/file",
+        "down",
+        "down/",
+        "down/../file",
+        "a/up",
+        "a/b/round",
+        "out",
+        "a/b/far_out",
+        "root",
+        "circle",
+        "one",
+        "nowhere",
+        "slash",
+        "slash/file",
+        "to_down",
+        "..",
+        ".",
+        "",
+        "/",
+        "../top/file",
+        "a/../../secret",
+        "file/",
+        "file/x",
+        "nothing",
+        "nothing/x",
+        "a/",
+        "a/..",
+        "down/..",
+    ];
+
     /// Whatever a path is, both ways open the same, or fail with the same.
     #[test]
     fn a_walk_ends_where_openat2_does() {
@@ -185,60 +239,9 @@ mod tests {
             fs::write(at(name), name).unwrap();
         }
         fs::write(folder.join("secret"), "secret").unwrap();
-        for (name, to) in [
-            ("down", "a/b"),
-            ("a/up", "../file"),
-            ("a/b/round", "../../a/./b/file"),
-            ("out", "../secret"),
-            ("a/b/far_out", "../../../secret"),
-            ("root", "/etc/hostname"),
-            ("circle", "circle"),
-            ("one", "other"),
-            ("other", "one"),
-            ("nowhere", "nothing"),
-            ("slash", "a/"),
-            ("to_down", "down/file"),
-        ] {
+        for (name, to) in LINKS {
             symlink(to, at(name)).unwrap();
         }
-        let paths = [
-            "file",
-            "./file",
-            "a/file",
-            "a//file",
-            "a/../file",
-            "a/b/../file",
-            "a/b/../../file",
-            "a/b/../b/file",
-            "down/file",
-            "down",
-            "down/",
-            "down/../file",
-            "a/up",
-            "a/b/round",
-            "out",
-            "a/b/far_out",
-            "root",
-            "circle",
-            "one",
-            "nowhere",
-            "slash",
-            "slash/file",
-            "to_down",
-            "..",
-            ".",
-            "",
-            "/",
-            "../top/file",
-            "a/../../secret",
-            "file/",
-            "file/x",
-            "nothing",
-            "nothing/x",
-            "a/",
-            "a/..",
-            "down/..",
-        ];
         let top = File::open(folder.join("top")).unwrap();
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let how = |flags, resolve| How { flags: flags | OFlags::CLOEXEC, mode: Mode::empty(), resolve };
@@ -249,7 +252,7 @@ mod tests {
             how(OFlags::RDWR, beneath),
         ];
         for how in ways {
-            for path in paths.map(Path::new) {
+            for path in PATHS.map(Path::new) {
                 let told = |opened: Result<OwnedFd, Errno>| {
                     let mut text = String::new();
                     // A directory is open, and has nothing to be read.

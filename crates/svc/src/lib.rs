@@ -64,6 +64,7 @@ mod steered;
 mod steering;
 mod streams;
 mod table;
+mod taking;
 mod talk;
 mod ticket;
 mod timers;

@@ -1,9 +1,10 @@
 //! An answer being written: its head, and content of a known length, or the beginning of what comes in parts.
 
-use crate::deliver::{Answered, Begun, Behind, Deliver, Delivery, Done, Now};
+use crate::deliver::{Deliver, Delivery, Now};
 use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
 use crate::log::Sent;
+use crate::outcome::{Answered, Begun, Behind, Done};
 use corelane::service::{Chain, Refused, Segment};
 use corelane_wire::http1::{DIGITS_MAX, Date, Status, check_field, decimal};
 use std::rc::Rc;

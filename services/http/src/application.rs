@@ -1,6 +1,6 @@
 //! What an author writes: applications, and exchanges that go on after the first call.
 
-use crate::deliver::{Answered, Begun};
+use crate::outcome::{Answered, Begun};
 use crate::{Parts, Reply, Request};
 use corelane::service::{Asking, Call, Declaration, Lost, Origin, Outcome, Refused, Shared};
 use corelane::{Cx, Talk};

@@ -1,9 +1,9 @@
 //! That docs/http.md has the bounds as they are.
 
+use crate::backlog::UNSENT_BYTES_MAX;
 use crate::files::{
     LISTED_MAX, LISTING_BYTES_MAX, LISTINGS_BYTES_MAX, LOOKUPS_MAX, OPEN_FILES_MAX, PATH_BYTES_MAX, SMALL_BYTES, WARMINGS_MAX,
 };
-use crate::unsent::UNSENT_BYTES_MAX;
 use crate::{ENTRY, Files, HEAD_BYTES_MAX, HttpCounter, SITES_MAX, Settings};
 use corelane::admin::watch::{Counter, ServiceCounter};
 use corelane::service::{LEASE_BYTES_MAX, OwnCounter};

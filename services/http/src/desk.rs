@@ -1,11 +1,10 @@
 //! What the answers of a lane share: the date, memory to put heads together in, and the counts of what was answered.
 
-use crate::deliver::{Behind, Done};
+use crate::backlog::{Backlog, UNAVAILABLE, UNAVAILABLE_AND_CLOSED, Unsent};
 use crate::facts::Facts;
-use crate::held::{UNAVAILABLE, UNAVAILABLE_AND_CLOSED};
 use crate::log::{LaneLog, Sent};
+use crate::outcome::{Behind, Done};
 use crate::timed::Timed;
-use crate::unsent::{Backlog, Unsent};
 use corelane::{Cx, Output, Talk};
 use corelane_wire::http1::{DIGITS_MAX, Date, Status, decimal};
 use std::cell::{Cell, RefCell, RefMut};

@@ -3,12 +3,11 @@
 use crate::application::{Application, Flow, Goes, Produced};
 use crate::content::{ContentPart, next_part};
 use crate::counters::HttpCounter;
-use crate::deliver::Answered;
 use crate::facts::Framing;
-use crate::heads::Served;
 use crate::log::{Ended, Trace};
+use crate::outcome::Answered;
 use crate::service::{Call, Http};
-use crate::session::{Active, Look, Running, Session, Stage};
+use crate::session::{Active, Look, Running, Served, Session, Stage};
 use crate::{Parts, Reply};
 use corelane::service::{Chain, Hold, Input, Order, Output, Refused};
 use corelane::{Cx, Next};

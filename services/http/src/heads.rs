@@ -2,12 +2,11 @@
 
 use crate::application::{Application, First, Handled};
 use crate::counters::HttpCounter;
-use crate::deliver::{Answered, Done};
 use crate::facts::Facts;
 use crate::log::{Asked, Note, Sent, Trace};
+use crate::outcome::{Answered, Done};
 use crate::service::{Call, Http};
-use crate::session::{Active, Collected, Look, Running, Session, Stage};
-use crate::unsent::Kept;
+use crate::session::{Active, Collected, Look, Running, Served, Session, Stage};
 use crate::{Reply, Request};
 use corelane::service::{Input, Refused, Shared};
 use corelane::{Next, Talk};
@@ -20,22 +19,6 @@ pub(crate) struct Arrived<'a> {
     pub bytes: &'a [u8],
     pub content: Option<&'a Shared>,
     pub facts: Facts,
-}
-
-/// What serving one request comes to.
-pub(crate) enum Served<A: Application> {
-    /// The next one behind it.
-    Next,
-    /// There is no room, and nobody was asked: it is offered again.
-    Refused,
-    /// It is answered, and there was no memory for the answer.
-    Kept(Box<Kept<A>>),
-    /// Its content is to be collected, of so many bytes at the most, and there was no memory for its head.
-    Wanted(u64),
-    /// Its content must be dealt with first, or the exchange that it has begun.
-    Active(Active<A>),
-    /// The connection closes once all has left.
-    Close,
 }
 
 /// How the serving of requests that lie together has ended.

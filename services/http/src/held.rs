@@ -1,19 +1,15 @@
 //! An answer's place, held until it can be given.
 
 use crate::answer::Answer;
-use crate::deliver::{Behind, Deliver, Delivery};
+use crate::backlog::{UNAVAILABLE, UNAVAILABLE_AND_CLOSED};
+use crate::deliver::{Deliver, Delivery};
 use crate::due::Due;
 use crate::facts::Facts;
 use crate::log::{Ended, Sent};
+use crate::outcome::Behind;
 use corelane::service::{Chain, ConnectionId, Refused, Ticket};
 use corelane::{Cx, Talk};
 use corelane_wire::http1::Status;
-
-/// What is answered where no memory is lent for the answer that was meant.
-pub(crate) const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
-/// The same, and what is answered to a request that was held for longer than it might.
-pub(crate) const UNAVAILABLE_AND_CLOSED: &[u8] =
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// The right, and the duty, to answer one request later. Dropped without that, its connection is broken off, and counted (`tickets_dropped`).
 pub struct Held {

@@ -22,6 +22,7 @@
 
 mod answer;
 mod application;
+mod backlog;
 #[cfg(test)]
 mod bounds;
 mod content;
@@ -39,6 +40,7 @@ mod held;
 mod hosts;
 mod log;
 mod matched;
+mod outcome;
 mod overdue;
 mod parts;
 mod prepared;
@@ -56,7 +58,7 @@ mod unsent;
 pub use answer::{Answer, HEAD_BYTES_MAX};
 pub use application::{Application, Exchange, First, Flow, Goes, Handled, Produced};
 pub use counters::{HttpCounter, NoCounter};
-pub use deliver::{Answered, Begun, Deliver, Now};
+pub use deliver::{Deliver, Now};
 pub use entry::{DEFAULT_PORT, DEFAULT_TLS_PORT, ENTRY};
 pub use files::Files;
 pub use fixed::Fixed;
@@ -64,6 +66,7 @@ pub use held::{Held, Later};
 pub use hosts::{HostError, Hosts, SITES_MAX};
 pub use log::{AccessLog, LogFormat};
 pub use matched::Matched;
+pub use outcome::{Answered, Begun};
 pub use parts::Parts;
 pub use prepared::Prepared;
 pub use reply::Reply;

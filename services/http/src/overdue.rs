@@ -3,10 +3,10 @@
 
 use crate::Reply;
 use crate::application::Application;
-use crate::deliver::{Answered, Done};
+use crate::backlog::UNAVAILABLE_AND_CLOSED;
 use crate::facts::Facts;
-use crate::held::UNAVAILABLE_AND_CLOSED;
 use crate::log::{Asked, Sent, Trace};
+use crate::outcome::{Answered, Done};
 use crate::service::{Call, Http};
 use crate::session::{Active, Session, Stage};
 use corelane::Next;

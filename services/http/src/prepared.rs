@@ -1,8 +1,9 @@
 //! Answers that are the same each time: put together once.
 
 use crate::answer::is_ours;
-use crate::deliver::{Answered, Behind, Deliver, Delivery, Now};
+use crate::deliver::{Deliver, Delivery, Now};
 use crate::log::Sent;
+use crate::outcome::{Answered, Behind};
 use crate::reply::Reply;
 use corelane::service::Refused;
 use corelane_wire::Error;

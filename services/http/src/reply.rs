@@ -1,12 +1,13 @@
 //! The right, and the duty, to answer a request.
 
 use crate::answer::Answer;
-use crate::deliver::{Answered, Done, Now};
+use crate::deliver::Now;
 use crate::desk::Desk;
 use crate::due::Due;
 use crate::facts::Facts;
 use crate::held::Held;
 use crate::log::Trace;
+use crate::outcome::{Answered, Done};
 use corelane::Output;
 use corelane::service::{Hold, Order, Refused};
 use corelane_wire::http1::Status;

@@ -1,9 +1,9 @@
 //! HTTP as a service over connections: which part of it a connection is in.
 
 use crate::application::Application;
+use crate::backlog::UNAVAILABLE_AND_CLOSED;
 use crate::counters::HttpCounter;
 use crate::desk::Desk;
-use crate::held::UNAVAILABLE_AND_CLOSED;
 use crate::log::{AccessLog, Ended, Sent};
 use crate::session::{Active, Look, Session};
 use crate::settings::Settings;

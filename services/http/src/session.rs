@@ -1,11 +1,11 @@
 //! What is kept of a connection: nothing between its requests.
 
 use crate::application::{Application, Exchange};
-use crate::deliver::Begun;
+use crate::backlog::Unsent;
 use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
 use crate::log::{Note, Sent};
-use crate::unsent::{Kept, Unsent};
+use crate::outcome::Begun;
 use corelane::service::{Lease, Shared, Ticket};
 use corelane_wire::http1::{Body, Requests};
 
@@ -31,6 +31,38 @@ pub(crate) enum Active<A: Application> {
     Collected(Collected),
     /// An exchange.
     Running(Running<A>),
+}
+
+/// What serving one request comes to.
+pub(crate) enum Served<A: Application> {
+    /// The next one behind it.
+    Next,
+    /// There is no room, and nobody was asked: it is offered again.
+    Refused,
+    /// It is answered, and there was no memory for the answer.
+    Kept(Box<Kept<A>>),
+    /// Its content is to be collected, of so many bytes at the most, and there was no memory for its head.
+    Wanted(u64),
+    /// Its content must be dealt with first, or the exchange that it has begun.
+    Active(Active<A>),
+    /// The connection closes once all has left.
+    Close,
+}
+
+/// A request that was answered with what is kept.
+pub(crate) struct Kept<A: Application> {
+    pub unsent: Unsent,
+    /// Bytes at the front of the input that it came in: they stay there, so that the lane knows of it.
+    pub taken: usize,
+    /// What comes behind the answer.
+    pub then: Served<A>,
+}
+
+impl<A: Application> Kept<A> {
+    /// The request lies in the first bytes of the input.
+    pub fn lies_in(&mut self, bytes: usize) {
+        self.taken = bytes;
+    }
 }
 
 /// A request whose content is collected.

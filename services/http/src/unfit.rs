@@ -1,7 +1,7 @@
 //! What of a request does not parse, and how the client is told.
 
 use crate::Reply;
-use crate::deliver::Answered;
+use crate::outcome::Answered;
 use corelane::service::Refused;
 use corelane_wire::http1::{Status, percent};
 use std::fmt::{self, Display};

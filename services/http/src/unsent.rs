@@ -1,95 +1,11 @@
 //! Answers that were given, and for which the lane had no memory: kept until it has some, for who has answered is not asked again.
 
 use crate::application::Application;
-use crate::deliver::{Answered, Behind, Done};
-use crate::heads::Served;
+use crate::outcome::{Answered, Done};
 use crate::service::{Call, Http};
-use crate::session::{Active, Look, Session};
+use crate::session::{Active, Kept, Look, Served, Session};
 use corelane::Next;
-use corelane::service::{Input, Output, Refused};
-use std::cell::Cell;
-use std::rc::Rc;
-
-/// Bytes of heads and copied content that the answers of a lane keep at most, outside of its memory. Where that is not enough, the client is told 503 (Service
-/// Unavailable) instead of the answer, and that is counted (`answers_lost`).
-pub(crate) const UNSENT_BYTES_MAX: usize = 4 << 20;
-
-/// The most that is asked for before somebody is called while answers are kept: what a peer that holds nothing is lent however short memory is, so that who is answered little never waits for who is
-/// answered much.
-const ASKED_BYTES_MAX: usize = 32 << 10;
-
-/// What the answers of a lane that are kept come to.
-#[derive(Default)]
-pub(crate) struct Backlog {
-    bytes: Cell<usize>,
-    /// The longest since there was none.
-    longest: Cell<usize>,
-}
-
-impl Backlog {
-    /// Bytes of memory that a lane must lend to whom something more is answered: as many as the longest answer that is kept, within a bound. None where none is kept.
-    #[inline]
-    pub fn wanted(&self) -> Option<usize> {
-        (self.bytes.get() > 0).then(|| self.longest.get().min(ASKED_BYTES_MAX))
-    }
-}
-
-/// An answer that is kept.
-pub(crate) struct Unsent {
-    bytes: Vec<u8>,
-    behind: Behind,
-    backlog: Rc<Backlog>,
-}
-
-impl Unsent {
-    /// Keeps a head with `bytes`, and what is sent behind it; what that is, if there is no room for it.
-    pub fn keep(bytes: &[u8], behind: Behind, backlog: &Rc<Backlog>) -> Result<Self, Behind> {
-        let all = backlog.bytes.get() + bytes.len();
-        if all > UNSENT_BYTES_MAX {
-            return Err(behind);
-        }
-        backlog.longest.set(backlog.longest.get().max(bytes.len()));
-        backlog.bytes.set(all);
-        Ok(Self { bytes: bytes.to_vec(), behind, backlog: backlog.clone() })
-    }
-
-    /// Writes it.
-    ///
-    /// # Errors
-    /// What was refused; nothing was written then.
-    pub fn write(&mut self, output: &mut Output) -> Result<(), Refused> {
-        output.write(&self.bytes)?;
-        std::mem::take(&mut self.behind).push_to(output);
-        Ok(())
-    }
-}
-
-impl Drop for Unsent {
-    fn drop(&mut self) {
-        let Backlog { bytes, longest } = &*self.backlog;
-        assert!(bytes.get() >= self.bytes.len(), "what is kept was counted");
-        bytes.set(bytes.get() - self.bytes.len());
-        if bytes.get() == 0 {
-            longest.set(0);
-        }
-    }
-}
-
-/// A request that was answered with what is kept.
-pub(crate) struct Kept<A: Application> {
-    unsent: Unsent,
-    /// Bytes at the front of the input that it came in: they stay there, so that the lane knows of it.
-    taken: usize,
-    /// What comes behind the answer.
-    then: Served<A>,
-}
-
-impl<A: Application> Kept<A> {
-    /// The request lies in the first bytes of the input.
-    pub fn lies_in(&mut self, bytes: usize) {
-        self.taken = bytes;
-    }
-}
+use corelane::service::Input;
 
 impl<A: Application> Http<A> {
     /// Whether somebody may be called who answers: the output has room, a ticket is left, and nobody's answer is kept for want of memory that would be wanted again. Where

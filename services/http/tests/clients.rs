@@ -109,6 +109,7 @@ fn an_upload_that_comes_to_nothing_leaves_nothing() {
     let until = |is_so: &dyn Fn() -> bool| {
         (0..10_000).any(|_| {
             is_so() || {
+                // reason: a folder tells nobody; it is looked at again
                 std::thread::sleep(Duration::from_millis(1));
                 false
             }

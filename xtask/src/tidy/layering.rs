@@ -135,8 +135,8 @@ const TAKEN: &[(&str, &[&str], &str)] = &[
     ("crates/svc", &["humantime"], "times as people write them, in limits that are set by text: before anything is served"),
     (
         "services/http",
-        &["matchit", "mime_guess"],
-        "routes by path: for applications, which choose their own; and the table of what files are, which others keep",
+        &["matchit", "mime_guess", "twox-hash"],
+        "routes by path: for applications, which choose their own; the table of what files are, which others keep; and the hash that names a file's bytes, once it is read",
     ),
 ];
 

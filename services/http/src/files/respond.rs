@@ -9,7 +9,7 @@ use super::state::Files;
 use crate::Reply;
 use crate::answer::Answer;
 use crate::application::{Exchange, First, Handled};
-use crate::deliver::{Answered, Begun};
+use crate::outcome::{Answered, Begun};
 use corelane::service::{Refused, Shared};
 use corelane_wire::http1::{
     Condition, ContentRange, Method, Parts, Ranges, Span, Spans, Status, condition, range_applies, ranges,
