@@ -200,8 +200,8 @@ fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<Setting> {
     settings
 }
 
-/// Other variables of ours: where the file is, and where counter pages are.
-const OTHERS: [&str; 2] = [FILE, "CORELANE_RUN_DIR"];
+/// Other variables of ours: where the file is, where counter pages are, and what the project's tests are told, which run the program.
+const OTHERS: [&str; 4] = [FILE, "CORELANE_RUN_DIR", "CORELANE_SKIPS", "CORELANE_NEW_SEEDS"];
 
 /// What begins as our variables do, and is none: it may be meant for us, or be another program's.
 pub fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<String> {

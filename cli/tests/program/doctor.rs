@@ -238,6 +238,17 @@ fn every_subject_is_refused_in_a_test() {
 }
 
 #[test]
+fn calls_on_files_that_are_refused_are_told() {
+    for (call, code, state, words) in [
+        (libc::SYS_openat2, "CL-1033", "degraded", "component by component"),
+        (libc::SYS_sendfile, "CL-1034", "missing", "sendfile"),
+    ] {
+        let (told, _) = below(&without(&[(call, Vec::new())]), || checked(&[], &[]));
+        says(&told, code, state, words);
+    }
+}
+
+#[test]
 fn a_configuration_that_fits_is_fine() {
     let (told, code) = checked(&[], &["--", "--lanes", "1", "--limit", "connections_max=100", "--memory", "8MiB", TCP, UDP]);
     for code in 1101..=1108 {

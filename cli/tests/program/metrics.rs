@@ -74,6 +74,6 @@ fn every_metric_is_explained() {
     let server = Server::start(&["--lanes", "1", "--metrics", "127.0.0.1:0", "http=http://127.0.0.1:0?reply=1"]);
     let metrics = server.urls.last().unwrap().strip_prefix("http://").unwrap().parse().unwrap();
     let text = get(metrics, "/metrics");
-    let explained = "# HELP corelane_service_http_answers_2xx Answers with a status from 200 to 299.";
+    let explained = "# HELP corelane_service_http_answers_2xx_total Answers with a status from 200 to 299.";
     assert!(text.contains(explained) && !text.contains("Of the service's own"), "{text}");
 }

@@ -175,7 +175,7 @@ fn a_process_that_hangs_is_shown() {
         stat.rsplit(')').next().unwrap().trim_start().starts_with('T')
     });
     let page = server.page();
-    assert_eq!(page["process"]["liveness"], "alive");
+    assert_eq!(page["process"]["liveness"], "stopped");
     assert_eq!(page["services"][0]["counters"]["bytes_out"], 12);
     until("one sees since when", || age(&text(&server.stat(&["--all"]))) > 0.0);
     server.signal(Signal::SIGCONT);

@@ -44,7 +44,7 @@ echoed() { echo "$1" >&3 && read -t 60 -u 3 answer && test "$answer" = "$1"; }
 ask() { connect && echoed "$1"; }
 say started $(systemctl is-active corelane): $(of StatusText)
 ask one && say answered
-sed -i s/600000/700000/ /etc/corelane/corelane.toml
+sed -i s/10m/11m/ /etc/corelane/corelane.toml
 systemctl reload corelane
 until grep -q "the limits of time are changed" /told/err; do sleep 0.1; done
 until test $(systemctl is-active corelane) = active; do sleep 0.1; done

@@ -641,7 +641,9 @@ fn a_new_process_that_can_tell_nobody_leaves_the_other_one_serving(driver: Drive
 fn scrape(at: SocketAddr) -> Result<String, String> {
     let mut stream = TcpStream::connect(at).map_err(|error| format!("connecting: {error}"))?;
     patient(&stream);
-    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").map_err(|error| format!("writing: {error}"))?;
+    stream
+        .write_all(b"GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text\r\n\r\n")
+        .map_err(|error| format!("writing: {error}"))?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).map_err(|error| format!("reading: {error}"))?;
     if answer.ends_with("# EOF\n") { Ok(answer) } else { Err(format!("cut: {answer:?}")) }

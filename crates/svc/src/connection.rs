@@ -101,6 +101,32 @@ impl SessionAt {
     }
 }
 
+/// The other of a pair, or nobody. An [`Option`] of its name would take four bytes more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PairAt(ConnectionId);
+
+impl PairAt {
+    pub(crate) const NONE: Self = Self(ConnectionId { index: u32::MAX, generation: 0 });
+
+    pub(crate) fn of(other: ConnectionId) -> Self {
+        assert!(other != Self::NONE.0, "no connection has that name");
+        Self(other)
+    }
+
+    pub(crate) fn get(self) -> Option<ConnectionId> {
+        Some(self.0).filter(|_| self.is_some())
+    }
+
+    pub(crate) fn is_some(self) -> bool {
+        self != Self::NONE
+    }
+
+    /// The other one, which is left.
+    pub(crate) fn take(&mut self) -> Option<ConnectionId> {
+        std::mem::replace(self, Self::NONE).get()
+    }
+}
+
 /// One connection. It is small, so that many idle ones cost little.
 pub(crate) struct Connection {
     pub(crate) socket: Option<Socket>,
@@ -117,7 +143,7 @@ pub(crate) struct Connection {
     pub(crate) active_at: u64,
     /// When our side finished.
     pub(crate) finished_at: u64,
-    pub(crate) pair: Option<ConnectionId>,
+    pub(crate) pair: PairAt,
     /// The session's place in its service's table; none before opening and after closing.
     pub(crate) session: SessionAt,
     /// In a byte: a page has rows for no more services.
@@ -166,7 +192,7 @@ impl Connection {
             timer_at: u64::MAX,
             active_at: now,
             finished_at: now,
-            pair: None,
+            pair: PairAt::NONE,
             session: SessionAt::NONE,
             // reason: a page has rows for 64 services.
             service: u8::try_from(service).expect("services are numbered in a byte"),
@@ -207,7 +233,7 @@ impl Connection {
     /// Whether nothing remains to be done after a send that went out whole: the usual case, in which the connection
     /// need not be flushed again.
     pub(crate) fn is_settled(&self) -> bool {
-        let at_rest = self.machine.is_at_rest() && self.pair.is_none() && !self.is_ready;
+        let at_rest = self.machine.is_at_rest() && !self.pair.is_some() && !self.is_ready;
         at_rest && self.busy.as_ref().is_none_or(|busy| busy.is_idle())
     }
 }

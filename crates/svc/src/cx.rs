@@ -2,7 +2,7 @@
 
 use crate::alarms::When;
 use crate::class;
-use crate::connection::Connection;
+use crate::connection::{Connection, PairAt};
 use crate::error::{Error, Refused};
 use crate::flows::Flow;
 use crate::found::Found;
@@ -314,7 +314,7 @@ impl<K: Talk> Cx<'_, K> {
             self.uncouple(one);
         }
         for (one, other) in [(a, b), (b, a)] {
-            self.table.connections.there(one.index).pair = Some(other);
+            self.table.connections.there(one.index).pair = PairAt::of(other);
         }
     }
 
@@ -322,8 +322,8 @@ impl<K: Talk> Cx<'_, K> {
         // Most are coupled with none.
         let Some(other) = self.table.connections.there(one.index).pair.take() else { return };
         // It may have ended just now, with its service being told.
-        if let Some(connection) = self.table.find(other).filter(|connection| connection.pair == Some(one)) {
-            connection.pair = None;
+        if let Some(connection) = self.table.find(other).filter(|connection| connection.pair.get() == Some(one)) {
+            connection.pair = PairAt::NONE;
             // What it was kept waiting for may be gone.
             self.table.there(other.index).mark_dirty();
         }

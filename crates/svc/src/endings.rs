@@ -1,7 +1,7 @@
 //! How connections end: exactly once, with the one ending that was decided first or overruled it.
 
 use crate::class;
-use crate::connection::{Busy, Connection};
+use crate::connection::{Busy, Connection, PairAt};
 use crate::found::Found;
 use crate::limits::{Limits, RATE_GRACE, SECOND};
 use crate::machine::{Draining, Phase};
@@ -106,8 +106,8 @@ impl Served {
     pub(crate) fn leave_pair(&mut self, kit: &mut Kit, index: u32, pair: ConnectionId, ending: Ending) {
         let own = self.table.connections.id_of(index);
         // While the service was told, it may have ended, or been coupled with another.
-        let Some(other) = self.table.find(pair).filter(|other| other.pair == own) else { return };
-        other.pair = None;
+        let Some(other) = self.table.find(pair).filter(|other| other.pair.get() == own) else { return };
+        other.pair = PairAt::NONE;
         if ending == Ending::EndOfStream {
             return;
         }

@@ -219,10 +219,10 @@ impl Found<'_> {
     /// The other of its pair.
     fn other<'o>(&self, others: &'o mut Others<'_, Connection>) -> (ConnectionId, &'o mut Connection) {
         // reason: asked by the callers.
-        let pair = self.connection.pair.expect("one of a pair has another");
+        let pair = self.connection.pair.get().expect("one of a pair has another");
         // reason: whoever ends, or is coupled with another, takes itself from its pair.
         let other = others.get_mut(pair.into()).expect("both of a pair are there until one leaves it");
-        assert!(other.pair == Some(self.id), "each of a pair is the other's");
+        assert!(other.pair.get() == Some(self.id), "each of a pair is the other's");
         (pair, other)
     }
 

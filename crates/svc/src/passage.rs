@@ -70,7 +70,7 @@ impl Served {
         if !self.table.connections.has_session(index) {
             return self.open_session(kit, index);
         }
-        let pair = self.table.there(index).connection.pair;
+        let pair = self.table.there(index).connection.pair.get();
         self.adopt_session(kit, index);
         self.call(kit, index, Callback::Connected);
         self.table.there(index).mark_dirty();
@@ -133,7 +133,7 @@ impl Found<'_> {
             self.change(kit.now(), Machine::handshaken);
             return Some(Follows::Opens);
         }
-        self.connection.pair.filter(|_| self.connection.machine.is_leaving()).map(Follows::Leaves)
+        self.connection.pair.get().filter(|_| self.connection.machine.is_leaving()).map(Follows::Leaves)
     }
 
     /// Passes the output through the connection's transform, as soon as what it made before has left; what lies in a file is read for that.

@@ -316,7 +316,7 @@ impl Found<'_> {
         if self.connection.machine.serves_input() && self.connection.busy.as_ref().is_some_and(|busy| busy.blocked) {
             self.mark_ready();
         }
-        self.connection.pair
+        self.connection.pair.get()
     }
 
     /// Whether the idle limit, the only one of a connection that is settled, is over before its timer comes.

@@ -20,7 +20,7 @@ pub const S: Duration = Duration::from_secs(1);
 /// Steps after which a world is said never to come to rest.
 const STEPS_MAX: usize = 4_000_000;
 /// Turns of lanes after which a world is said to go round in circles, if nobody else has had one meanwhile, and each has taken no longer than this on the average: a lane that waits for something sleeps.
-const TURNS_ALONE_MAX: usize = 200_000;
+const TURNS_ALONE_MAX: usize = 2_000_000;
 const TURN_ALONE: Duration = Duration::from_micros(10);
 /// The token of the alarm that ends a span of time.
 const SPAN_IS_OVER: u64 = u64::MAX;
