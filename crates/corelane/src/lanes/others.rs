@@ -99,7 +99,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         others.add(&listener, Box::new(move || *count.lock().unwrap() += 1)).unwrap();
         let mut shown = Vec::new();
-        others.each(|at, _| Ok::<_, ()>(shown.push(at))).unwrap();
+        let show = |at, _: BorrowedFd<'_>| {
+            shown.push(at);
+            Ok::<_, ()>(())
+        };
+        others.each(show).unwrap();
         assert_eq!(shown, [listener.local_addr().unwrap()]);
         others.leave();
         others.leave();

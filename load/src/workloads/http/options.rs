@@ -97,7 +97,7 @@ mod tests {
             let settings = chosen(url, &[]).unwrap();
             assert_eq!((settings.host.as_str(), settings.wanted), (host, vec![Wanted::new(path)]), "{url}");
         }
-        assert_eq!(ENTRY.place(Some("http://127.0.0.1/a")).unwrap().url, "http://127.0.0.1:80/a");
+        assert_eq!(ENTRY.place(Some("http://127.0.0.1/a")).unwrap().url, "http://127.0.0.1:8080/a");
         assert!(chosen("http://127.0.0.1/a#b", &[]).unwrap_err().to_string().contains('#'));
     }
 
@@ -108,7 +108,7 @@ mod tests {
         let wanted = wanted.map(|(weight, path, expect)| Wanted { path: path.to_owned(), weight, expect });
         assert_eq!(found, wanted);
         let both = chosen("http://127.0.0.1/x", &[("path", "/a")]).unwrap_err().to_string();
-        assert!(both.contains("http://127.0.0.1:80/x") && both.contains("leave that out"), "{both}");
+        assert!(both.contains("http://127.0.0.1:8080/x") && both.contains("leave that out"), "{both}");
     }
 
     #[test]

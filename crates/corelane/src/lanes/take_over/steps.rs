@@ -334,11 +334,10 @@ mod tests {
                 At::Over | At::Dead => {}
             }
             match self.new_at {
+                // What was offered must have come.
+                At::Work if self.new.stage == NewStage::Starting && self.old.stage == OldStage::Offering => {}
                 At::Work if self.new.stage == NewStage::Starting => {
-                    // What was offered must have come.
-                    if self.old.stage != OldStage::Offering {
-                        all.extend([NewEvent::Started, NewEvent::Failed].map(|event| self.clone().new_hears(event)));
-                    }
+                    all.extend([NewEvent::Started, NewEvent::Failed].map(|event| self.clone().new_hears(event)));
                 }
                 At::Work => all.extend([NewEvent::Announced, NewEvent::Failed].map(|event| self.clone().new_hears(event))),
                 At::Word if self.new_waits() && !self.to_new.is_empty() => {
