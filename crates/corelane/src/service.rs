@@ -71,10 +71,11 @@ pub use corelane_watch::{Counted, Declaration, Joined, Kind, OwnCounter, Service
 pub mod parts {
     pub use corelane_lane::channel::Full;
     pub use corelane_seam::parcel::{AbroadCounts, Post};
+    pub use corelane_seam::share::Share;
     pub use corelane_seam::slab::Key;
     pub use corelane_seam::{
         Checksum, DatagramOutcome, Frame, FrameCounts, FrameFacts, FrameHash, FrameMemory, FrameOutcome, FrameParcel, Handle,
-        Holder, NotLent, Offloaded, Payer, PortFacts, PortId, Role, StreamOutcome, Train, Trains, Unheld, VlanTag,
+        Holder, NotLent, Offloaded, Payer, PortFacts, PortId, Role, StreamOutcome, TaskHolder, Train, Trains, Unheld, VlanTag,
     };
 }
 
