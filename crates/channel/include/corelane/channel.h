@@ -177,8 +177,14 @@ static inline void corelane_channel_wait(struct corelane_channel *channel, const
     __atomic_store_n(&words[CORELANE_CHANNEL_ASLEEP], 1, __ATOMIC_RELAXED);
     /* Announced first, looked at then: the producer does both the other way round. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&words[CORELANE_CHANNEL_PUT], __ATOMIC_RELAXED) == channel->taken && !corelane_channel_has_ended(channel))
-        syscall(SYS_futex, &words[CORELANE_CHANNEL_PUT], FUTEX_WAIT, (uint32_t)channel->taken, timeout, NULL, 0);
+    /* An end changes no number of packets: one that comes just before the sleep is seen a second later. */
+    const struct timespec second = {1, 0};
+    while (__atomic_load_n(&words[CORELANE_CHANNEL_PUT], __ATOMIC_RELAXED) == channel->taken && !corelane_channel_has_ended(channel)) {
+        const struct timespec *most = timeout != NULL ? timeout : &second;
+        long answer = syscall(SYS_futex, &words[CORELANE_CHANNEL_PUT], FUTEX_WAIT, (uint32_t)channel->taken, most, NULL, 0);
+        if (timeout != NULL || (answer != 0 && errno == EINTR))
+            break;
+    }
     __atomic_store_n(&words[CORELANE_CHANNEL_ASLEEP], 0, __ATOMIC_RELAXED);
 }
 
