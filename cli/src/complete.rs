@@ -1,4 +1,4 @@
-//! What shells complete: the values that flags take, and the processes that run. The program is asked for them, so they fit it and the moment.
+//! Completions of shells: the values that flags take, and the processes that run. The program is asked for them, so they fit it and the moment.
 //!
 //! script of a shell --VARIABLE--> this program --[`candidates`]--> words, with what each is
 
@@ -23,7 +23,7 @@ pub fn shells() -> Vec<&'static str> {
 /// Writes the script by which a shell of this name asks `program`.
 ///
 /// # Errors
-/// What writing says; a shell that is not among [`shells`].
+/// The outcome of writing; a shell that is not among [`shells`].
 pub fn script(shell: &str, program: &str, to: &mut dyn io::Write) -> io::Result<()> {
     let shells = Shells::builtins();
     let shell = shells.completer(shell).ok_or_else(|| io::Error::other("there is no such shell"))?;
@@ -44,7 +44,7 @@ pub fn completed(command: Command) -> Command {
     command.mut_subcommands(completed)
 }
 
-/// What the values of a flag, or of a word by its place, may be: by the same name they are the same in all commands.
+/// The values that a flag, or a word by its place, may have: by the same name they are the same in all commands.
 fn candidates(arg: &Arg) -> Option<fn() -> Vec<CompletionCandidate>> {
     Some(match arg.get_long().unwrap_or(arg.get_id().as_str()) {
         "pid" | "server-pid" | "against-pid" | "take-over" => processes,

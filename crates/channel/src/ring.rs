@@ -261,11 +261,13 @@ impl Consumer {
         self.memory.words()[DROPPED].load(Ordering::Relaxed)
     }
 
-    /// Sleeps until there is a packet, the producer ends, a signal comes, or `timeout` is over.
+    /// Sleeps until there is a packet, the producer ends, a signal comes, or `timeout` is over. Without one it sleeps a second at the most, because an end that
+    /// comes just before the sleep changes no number of packets: look again.
     #[cfg(not(loom))]
     pub fn wait(&mut self, timeout: Option<std::time::Duration>) {
         if self.announce_sleep() && !self.has_ended() {
-            corelane_os::shared::sleep(&self.memory.words()[PUT], self.taken as u32, timeout);
+            let most = timeout.unwrap_or(std::time::Duration::from_secs(1));
+            corelane_os::shared::sleep(&self.memory.words()[PUT], self.taken as u32, Some(most));
         }
         self.memory.words()[ASLEEP].store(0, Ordering::Relaxed);
     }
