@@ -41,11 +41,14 @@ impl Stalls {
     pub(crate) fn watch(page: &Page, threads: Vec<u32>, services: Vec<String>, limit: Duration) -> Result<Self, Error> {
         let rows = (0..threads.len()).map(|lane| page.lane(lane)).collect::<Result<Vec<LaneRow>, _>>()?;
         let told = vec![Told::default(); threads.len()];
-        let mut watch = Watch { reader: Reader::of(page)?, rows, threads, services, limit, told, sampler: None };
+        let watching = Watching::since(clock::now(), limit);
+        let mut watch = Watch { reader: Reader::of(page)?, rows, threads, services, watching, told, sampler: None };
         let (stop, stopped) = channel::<()>();
         let body = move || {
-            while stopped.recv_timeout(watch.pause()) == Err(RecvTimeoutError::Timeout) {
-                watch.look();
+            let mut pause = watch.pause();
+            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                watch.look(pause);
+                pause = watch.pause();
             }
         };
         let thread = Builder::new().name("corelane-stalls".to_owned()).spawn(body);
@@ -69,11 +72,45 @@ struct Watch {
     rows: Vec<LaneRow>,
     threads: Vec<u32>,
     services: Vec<String>,
-    limit: Duration,
+    watching: Watching,
     /// What was told of each lane.
     told: Vec<Told>,
     /// Made when it is needed first.
     sampler: Option<Sampler>,
+}
+
+/// Since when the lanes are watched without a break. All times in nanoseconds of [`clock::now`].
+///
+/// A process that was stopped (SIGSTOP, a frozen control group, a suspended machine) did not look for as long, and its lanes did not run: no turn was too long for that.
+struct Watching {
+    since: u64,
+    looked: u64,
+    /// How long a turn may take.
+    limit: u64,
+}
+
+impl Watching {
+    fn since(now: u64, limit: Duration) -> Self {
+        Self { since: now, looked: now, limit: limit.as_nanos() as u64 }
+    }
+
+    /// The lanes are looked at now, after a pause that was to be this long. If it took a quarter of the limit longer, the process was not running.
+    fn look(&mut self, now: u64, pause: Duration) {
+        let late = now.saturating_sub(self.looked).saturating_sub(pause.as_nanos() as u64);
+        if late > self.limit / 4 {
+            self.since = now;
+        }
+        self.looked = now;
+    }
+
+    /// For how long a turn that began then has been watched.
+    fn age(&self, began: u64, now: u64) -> u64 {
+        now.saturating_sub(began.max(self.since))
+    }
+
+    fn is_too_long(&self, began: u64, now: u64) -> bool {
+        self.age(began, now) >= self.limit
+    }
 }
 
 /// What was told of one lane.
@@ -107,10 +144,12 @@ impl Watch {
     /// Until the next look: half of the limit, or all of it while every lane sleeps.
     fn pause(&self) -> Duration {
         let sleeps = |row: &LaneRow| row.get(LaneCounter::LaneState) == LaneState::Sleeping as u64;
-        if self.rows.iter().all(sleeps) { self.limit } else { self.limit / 2 }
+        let limit = Duration::from_nanos(self.watching.limit);
+        if self.rows.iter().all(sleeps) { limit } else { limit / 2 }
     }
 
-    fn look(&mut self) {
+    fn look(&mut self, pause: Duration) {
+        self.watching.look(clock::now(), pause);
         for lane in 0..self.rows.len() {
             let began = self.rows[lane].get(LaneCounter::LastTurnNanoseconds);
             if self.told[lane].began != began && began > 0 && self.is_stalled(lane, began) {
@@ -123,7 +162,7 @@ impl Watch {
     /// Whether a lane is in the turn that began then, for too long. Only what is read together is believed: a lane that wakes at this moment would look stalled.
     fn is_stalled(&self, lane: usize, began: u64) -> bool {
         let now = clock::now();
-        if now.saturating_sub(began) < self.limit.as_nanos() as u64 {
+        if !self.watching.is_too_long(began, now) {
             return false;
         }
         let snapshot = self.reader.snapshot(now);
@@ -138,7 +177,7 @@ impl Watch {
         let Some(left_out) = self.told[lane].admit(now) else { return };
         let more = if left_out > 0 { format!(" ({left_out} stalls were left out)") } else { String::new() };
         let for_whom = self.for_whom(self.rows[lane].get(LaneCounter::Serving));
-        let milliseconds = now.saturating_sub(began) / 1_000_000;
+        let milliseconds = self.watching.age(began, now) / 1_000_000;
         let say = |words: String| report::line(Record::new(Level::Warn, words).with_code(STALL).of_lane(lane));
         say(format!("in one turn for {milliseconds} ms, {for_whom}{more}"));
         match self.functions(self.threads[lane]) {
@@ -172,6 +211,23 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_turn_in_which_the_process_was_stopped_is_no_longer_for_that() {
+        let (limit, pause) = (Duration::from_secs(4), Duration::from_secs(2));
+        let mut watching = Watching::since(0, limit);
+        watching.look(3 * SECOND, pause);
+        watching.look(5 * SECOND, pause);
+        assert!(watching.is_too_long(SECOND, 5 * SECOND) && !watching.is_too_long(2 * SECOND, 5 * SECOND));
+        // Then it does not look for a minute.
+        watching.look(65 * SECOND, pause);
+        assert!(!watching.is_too_long(2 * SECOND, 65 * SECOND));
+        // A turn that goes on is too long by what it took since.
+        watching.look(67 * SECOND, pause);
+        watching.look(69 * SECOND, pause);
+        assert!(watching.is_too_long(2 * SECOND, 69 * SECOND));
+        assert_eq!(watching.age(2 * SECOND, 69 * SECOND), 4 * SECOND);
+    }
 
     #[test]
     fn a_lane_that_stalls_again_and_again_is_told_of_so_often_and_then_how_much_was_left_out() {
