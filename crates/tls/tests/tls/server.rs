@@ -70,6 +70,19 @@ pub struct Client {
 pub type Stream = StreamOwned<ClientConnection, TcpStream>;
 
 impl Client {
+    /// A client that says that it verifies these kinds of signatures.
+    fn verifying(schemes: &'static [SignatureScheme]) -> Self {
+        Self::verifying_by(rustls::DEFAULT_VERSIONS, schemes)
+    }
+
+    /// The same, of these versions.
+    fn verifying_by(versions: &[&'static rustls::SupportedProtocolVersion], schemes: &'static [SignatureScheme]) -> Self {
+        let provider = rustls::crypto::ring::default_provider();
+        let builder = ClientConfig::builder_with_provider(provider.into()).with_protocol_versions(versions).unwrap();
+        let anybody = Arc::new(Anybody(schemes));
+        Self::new(builder.dangerous().with_custom_certificate_verifier(anybody).with_no_client_auth())
+    }
+
     fn new(mut config: ClientConfig) -> Self {
         config.resumption = Resumption::in_memory_sessions(64);
         Self { config: Arc::new(config) }
@@ -153,17 +166,50 @@ fn of_two_certificates_for_a_name_a_client_is_shown_what_it_verifies() {
     let shown = |client: &Client, name| client.shown(&running, name);
     let file = |name: &str| CertificateDer::from_pem_file(authority.path(name)).unwrap();
     assert_eq!(shown(&authority.client(), "one.test"), file("first"), "the first of those that it verifies");
-    let provider = rustls::crypto::ring::default_provider();
-    let builder = ClientConfig::builder_with_provider(provider.into()).with_safe_default_protocol_versions().unwrap();
-    let newer = Client::new(builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody)).with_no_client_auth());
+    let newer = Client::verifying(&[SignatureScheme::ED25519]);
     assert_eq!(shown(&newer, "one.test"), file("second"));
     assert_eq!(shown(&newer, "other.test"), file("second"), "nobody has the name");
     end(running);
 }
 
-/// Verifies Ed25519, and believes whatever it signs.
+/// ECDSA and RSA for one name, as most have it that have two: an old client is shown RSA, by TLS 1.2 and 1.3.
+#[test]
+fn of_ecdsa_and_rsa_a_client_is_shown_what_it_verifies() {
+    let Some(key) = rsa_key() else { return };
+    let authority = Authority::new("ecdsa and rsa");
+    let ecdsa = authority.sign("ecdsa", &["one.test"], |_| {});
+    let rsa = authority.sign_for(&key, "rsa", &["one.test"], |_| {});
+    let file = |name: &str| CertificateDer::from_pem_file(authority.path(name)).unwrap();
+    use SignatureScheme as S;
+    for (pair, preferred) in [([ecdsa.clone(), rsa.clone()], "ecdsa"), ([rsa, ecdsa], "rsa")] {
+        let running = serve(&Server::new(pair), 1);
+        for (schemes, kind) in [
+            (&[S::RSA_PSS_SHA256][..], "rsa"),
+            (&[S::ECDSA_NISTP256_SHA256], "ecdsa"),
+            (&[S::ECDSA_NISTP256_SHA256, S::RSA_PSS_SHA256], preferred),
+        ] {
+            assert_eq!(Client::verifying(schemes).shown(&running, "one.test"), file(kind), "{schemes:?}");
+        }
+        // Signatures that TLS 1.2 alone has.
+        let old = Client::verifying_by(&[&rustls::version::TLS12], &[S::RSA_PKCS1_SHA256]);
+        assert_eq!(old.shown(&running, "one.test"), file("rsa"));
+        end(running);
+    }
+}
+
+/// An RSA key, which openssl draws: ring draws none.
+fn rsa_key() -> Option<rcgen::KeyPair> {
+    crate::foreign::is_there("openssl", "version").then(|| {
+        let mut openssl = std::process::Command::new("openssl");
+        let drawn = openssl.args(["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"]).output().unwrap();
+        assert!(drawn.status.success(), "{drawn:?}");
+        rcgen::KeyPair::from_pem(&String::from_utf8(drawn.stdout).unwrap()).unwrap()
+    })
+}
+
+/// Verifies these kinds of signatures, and believes whatever is signed.
 #[derive(Debug)]
-struct Anybody;
+struct Anybody(&'static [SignatureScheme]);
 
 impl ServerCertVerifier for Anybody {
     fn verify_server_cert(
@@ -196,7 +242,7 @@ impl ServerCertVerifier for Anybody {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
+        self.0.to_vec()
     }
 }
 
