@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use crate::faults::begin_from;
+use nix::sys::signal::Signal;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, apply_filter,
 };
@@ -166,11 +167,26 @@ fn calls_that_are_not_permitted_are_named_with_the_remedy() {
         (nix::libc::SYS_eventfd2, "eventfd2"),
         (nix::libc::SYS_sched_setaffinity, "sched_setaffinity"),
         (nix::libc::SYS_setsockopt, "setsockopt"),
+        (nix::libc::SYS_accept4, "accept4"),
+        (nix::libc::SYS_recvfrom, "recvfrom"),
+        (nix::libc::SYS_sendto, "sendto"),
+        (nix::libc::SYS_recvmmsg, "recvmmsg"),
+        (nix::libc::SYS_sendmmsg, "sendmmsg"),
+        (nix::libc::SYS_shutdown, "shutdown"),
     ];
     for (call, name) in cases {
         let words = refused_below(&without(&[(call, Vec::new())]), &["--driver", "epoll", TCP]);
         assert!(words.contains(name) && words.contains("seccomp profile") && !words.contains("ports below"), "{name}: {words}");
     }
+}
+
+#[test]
+fn where_limits_may_not_be_asked_for_they_are_as_they_are() {
+    let filter = without(&[(nix::libc::SYS_prlimit64, Vec::new())]);
+    let mut server = below(&filter, || Server::start(&["--limit", "connections_max=10", TCP]));
+    echo(&mut server.connect(), b"as always");
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.ended().code(), Some(0), "{}", server.words());
 }
 
 #[test]

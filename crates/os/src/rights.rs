@@ -3,9 +3,9 @@
 use crate::errno::{checked, fault, of};
 use crate::kernel_files;
 use corelane_seam::Fault;
+use nix::sys::resource::{Resource, getrlimit};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -56,13 +56,17 @@ pub fn landlock_version() -> Result<u32, Fault> {
 
 /// Descriptors that the process may have, once it has raised its limit as far as it may (`RLIMIT_NOFILE`, getrlimit(2)).
 pub fn descriptors_max() -> u64 {
-    getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
+    limit(Resource::RLIMIT_NOFILE).1
 }
 
 /// Bytes that the calling thread may have the kernel lock: `RLIMIT_MEMLOCK` (getrlimit(2)); as many as it likes, which is `u64::MAX`, with CAP_IPC_LOCK.
 pub fn locked_bytes_max() -> u64 {
-    let limit = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
-    if passes_lock_limit() { u64::MAX } else { limit }
+    if passes_lock_limit() { u64::MAX } else { limit(Resource::RLIMIT_MEMLOCK).0 }
+}
+
+/// A limit in force and the largest that may be set; as if there were none where a filter of calls keeps it (getrlimit(2)).
+fn limit(of: Resource) -> (u64, u64) {
+    getrlimit(of).unwrap_or((u64::MAX, u64::MAX))
 }
 
 /// Whether the calling thread has CAP_IPC_LOCK, and that of the machine's own user namespace: the kernel looks at no other where it counts pages.

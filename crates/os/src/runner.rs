@@ -1,7 +1,7 @@
 //! Threads for lanes: named, pinned, with a descriptor table of their own where that is wanted.
 
 use crate::{clock, cpus};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
 use std::io;
 use std::num::NonZeroU64;
@@ -57,13 +57,9 @@ pub fn own_descriptors() -> io::Result<()> {
 
 /// Raises this process's limit of descriptors as far as it may without privilege; returns the limit then in force.
 pub fn raise_descriptor_limit() -> u64 {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let in_force = match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        Ok(()) => maximum,
-        Err(_) => current,
-    };
-    // There may be none, which the kernel writes as the largest number.
-    in_force.unwrap_or(u64::MAX)
+    // There may be none, which the kernel writes as the largest number; and a filter may keep it for itself.
+    let Ok((current, maximum)) = getrlimit(Resource::RLIMIT_NOFILE) else { return u64::MAX };
+    if setrlimit(Resource::RLIMIT_NOFILE, maximum, maximum).is_ok() { maximum } else { current }
 }
 
 /// Points at which lanes wait, one behind the other, until whoever starts them opens the next.

@@ -8,6 +8,7 @@ use super::watched::Watches;
 use crate::bell::EventBell;
 use crate::datagrams::{DatagramCalls, Departure};
 use crate::errors::Error;
+use crate::needed_calls::probe_socket_calls;
 use crate::offload::{Ended, Helpers};
 use crate::open_file::OpenFile;
 use crate::probes::Probes;
@@ -113,6 +114,7 @@ impl<S: Source> ReadinessDriver<S> {
     /// # Errors
     /// [`Error::Refused`] if the system does not watch the bell.
     pub(crate) fn on(mut source: S, arena: Arena, tuning: Tuning, probes: Probes, bell: Arc<EventBell>) -> Result<Self, Error> {
+        probe_socket_calls()?;
         let refused = |fault| Error::Refused { call: "epoll_ctl", fault };
         source.watch(bell.as_fd(), BELL_EDGES, BELL).map_err(refused)?;
         Ok(Self {
