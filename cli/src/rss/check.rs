@@ -10,6 +10,7 @@ use corelane::admin::machine::{connect_from, ports_to_choose, wall_clock};
 use corelane::admin::rss::{Bucket, FlowHasher, HashTypes, Outgoing, Protocol, Table, Way};
 use corelane::admin::verify::{Batch, Verdict, read_log};
 use corelane::admin::watch::{Reader, ServiceCounter};
+use corelane::Address;
 use corelane::lanes::{Transport, Url};
 use corelane_load::{page_serving, services_at};
 use serde_json::{Value, json};
@@ -164,36 +165,55 @@ enum Sent {
     Lost,
 }
 
-impl Checked {
-    fn find(url: &str, pid: Option<u32>) -> Result<Self> {
-        let text = url;
-        let url = Url::parse(text, 0)?;
-        let first = url.resolve()?.into_iter().next().ok_or_else(|| anyhow!("{url} has no address"))?;
-        let mut target = first.inet().ok_or_else(|| anyhow!("{url}: only IP has flows that can be checked"))?;
+/// The addresses that a URL stands for; those of its own machine for all of them.
+fn targets(text: &str, url: &Url) -> Result<Vec<SocketAddr>> {
+    let inet = |address: Address| address.inet().ok_or_else(|| anyhow!("{text}: only IP has flows that can be checked"));
+    let mut targets = url.resolve()?.into_iter().map(inet).collect::<Result<Vec<_>>>()?;
+    for target in &mut targets {
         if target.port() == 0 {
             bail!("{text} names no port: write it as in {text}:60007");
         }
         if target.ip().is_unspecified() {
             target.set_ip(if target.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
         }
-        let (path, page) = match pid {
-            Some(pid) => {
-                let path = table::page(Some(pid))?.path;
-                let page = Reader::open(&path)?;
-                (path, page)
-            }
-            None => page_serving(url.transport(), &target.into()).ok_or_else(|| {
-                anyhow!("no corelane process of this user here serves {url}: `corelane stat` shows those that run")
-            })?,
+    }
+    Ok(targets)
+}
+
+/// The counter page of this process, and its file, if it serves this address.
+fn page_of(pid: u32, transport: Transport, target: &SocketAddr) -> Result<Option<(PathBuf, Reader)>> {
+    let path = table::page(Some(pid))?.path;
+    let page = Reader::open(&path)?;
+    let serves = services_at(&page, transport, &(*target).into()).next().is_some();
+    Ok(serves.then_some((path, page)))
+}
+
+impl Checked {
+    fn find(url: &str, pid: Option<u32>) -> Result<Self> {
+        let places = Url::parse(url, 0)?;
+        let transport = places.transport();
+        let targets = targets(url, &places)?;
+        let serving = |target: &SocketAddr| match pid {
+            Some(pid) => page_of(pid, transport, target),
+            None => Ok(page_serving(transport, &(*target).into())),
         };
-        let services: Vec<usize> = services_at(&page, url.transport(), &target.into()).collect();
-        if services.is_empty() {
-            bail!("process {} does not serve {url}: `corelane stat` shows what it serves", page.description().process.pid);
+        // A name may stand for several addresses, of which one is served.
+        let mut found = None;
+        for target in targets {
+            found = serving(&target)?.map(|(path, page)| (target, path, page));
+            if found.is_some() {
+                break;
+            }
         }
+        let (target, path, page) = found.ok_or_else(|| match pid {
+            Some(pid) => anyhow!("process {pid} does not serve {url}: `corelane stat` shows what it serves"),
+            None => anyhow!("no corelane process of this user here serves {url}: `corelane stat` shows those that run"),
+        })?;
+        let services: Vec<usize> = services_at(&page, transport, &target.into()).collect();
         let pid = page.description().process.pid;
         let table = ask(&path, Command::Table).map_err(|error| anyhow!("process {pid}: {error}"))?;
         let hasher = ask_hasher(&path).map_err(|error| anyhow!("process {pid}: {error}"))?;
-        Ok(Self { page, services, transport: url.transport(), target, table, hasher })
+        Ok(Self { page, services, transport, target, table, hasher })
     }
 
     fn steering(&self) -> String {

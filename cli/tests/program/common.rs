@@ -87,6 +87,16 @@ impl Driver {
     }
 }
 
+/// The program where the name `many.test` stands for [::1] and for 127.0.0.1, in this order. Takes root, `unshare` and `mount`.
+pub fn where_many_test_has_two_addresses(folder: &Scratch) -> Command {
+    let hosts = folder.path().join("hosts");
+    fs::write(&hosts, "::1 many.test\n127.0.0.1 many.test\n").unwrap();
+    let script = format!("mount --bind {} /etc/hosts && exec \"$0\" \"$@\"", hosts.display());
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script, PROGRAM]);
+    command
+}
+
 /// Whether all these commands are installed; if not, the test is skipped by name.
 pub fn have(test: &str, commands: &[&str]) -> bool {
     match commands.iter().find(|command| !is_installed(command)) {

@@ -71,6 +71,22 @@ fn udp_by_addresses_is_checked_from_many_addresses() {
 }
 
 #[test]
+fn of_the_addresses_of_a_name_the_one_that_is_served_is_checked() {
+    let test = "rss_check::of_the_addresses_of_a_name_the_one_that_is_served_is_checked";
+    if !is_root(test) || !have(test, &["unshare", "mount"]) {
+        return;
+    }
+    let (folder, server) = (Scratch::new(), Server::start(&["--lanes", "2", TCP]));
+    let (port, pid) = (server.tcp().port(), server.pid().to_string());
+    for more in [&[][..], &["--pid", &pid]] {
+        let mut check = where_many_test_has_two_addresses(&folder);
+        check.args(["rss", "check", &format!("tcp://many.test:{port}"), "--flows", "1"]).args(more);
+        let checked = output(check.env("CORELANE_RUN_DIR", server.run.path()));
+        assert_eq!(checked.status.code(), Some(0), "{checked:?}");
+    }
+}
+
+#[test]
 fn one_lane_is_always_right() {
     let server = Server::start(&["--lanes", "1", TCP]);
     assert_eq!(found(&server.run, &[&server.urls[0]]).0, 0);

@@ -138,14 +138,9 @@ fn each_address_of_a_name_is_tried_and_the_one_that_is_taken_is_said() {
         return;
     }
     let folder = Scratch::new();
-    let hosts = folder.path().join("hosts");
-    fs::write(&hosts, "::1 many.test\n127.0.0.1 many.test\n").unwrap();
     let server = Server::start(&[TCP, UDP]);
-    let script = format!("mount --bind {} /etc/hosts && exec \"$0\" \"$@\"", hosts.display());
     let run = |workload: &str, url: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", &script, PROGRAM, "load", workload, url, "-n", "20", "--json", "--quiet"]);
-        output(&mut command)
+        output(where_many_test_has_two_addresses(&folder).args(["load", workload, url, "-n", "20", "--json", "--quiet"]))
     };
     let (tcp, udp) = (server.tcp().port(), server.udp().port());
     for (workload, url) in [("echo", format!("tcp://many.test:{tcp}")), ("udp", format!("udp://many.test:{udp}"))] {
