@@ -108,6 +108,17 @@ chroot all dpkg --force-unsafe-io -P corelane >/dev/null
 }
 
 #[test]
+fn lintian_finds_nothing_wrong_with_the_package() {
+    let test = "lintian_finds_nothing_wrong_with_the_package";
+    let Some((package, _)) = packages(test) else { return };
+    if Command::new("lintian").arg("--version").output().is_err() {
+        return skip(test, "lintian is not installed");
+    }
+    let said = Command::new("lintian").args(["--allow-root", "--fail-on", "error,warning"]).arg(package).output().unwrap();
+    assert!(said.status.success(), "{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+}
+
+#[test]
 fn the_unit_is_one_that_systemd_takes() {
     let test = "the_unit_is_one_that_systemd_takes";
     let Some((package, _)) = packages(test) else { return };

@@ -115,8 +115,8 @@ fn add_control(parts: &Parts<'_>, tree: &Staged) -> Result<()> {
     let control = format!(
         "Package: corelane\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: {MAINTAINER}\n\
          Installed-Size: {kilobytes}\nDepends: {depends}\nSection: net\nPriority: optional\n\
-         Description: per-core network services\n One lane per core serves its share of the traffic, and shares nothing with the others:\n \
-         echo, ONC RPC, files and applications over HTTP, and a load generator for each.\n"
+         Description: per-core network services\n One lane per core serves its share of the traffic, and shares nothing\n \
+         with the others: echo, ONC RPC, files and applications over HTTP, and a\n load generator for each.\n"
     );
     for script in SCRIPTS {
         tree.copy(&parts.root.join("packaging/debian").join(script), &format!("DEBIAN/{script}"), 0o755)?;
