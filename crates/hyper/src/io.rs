@@ -1,6 +1,7 @@
 //! A connection as hyper reads and writes it.
 
 use crate::course::Course;
+use crate::heads::Look;
 use corelane::aio::{self, Connection};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use std::io::{self, IoSlice};
@@ -28,6 +29,28 @@ impl Io {
         Self { connection, course: Some(course) }
     }
 
+    /// Waits until something of what has come may be handed over; returns how many bytes. None: the stream has ended.
+    fn poll_free(&self, context: &mut Context<'_>) -> Poll<aio::Result<usize>> {
+        let Some(course) = &self.course else {
+            ready!(self.connection.poll_fill(context, 1))?;
+            return Poll::Ready(Ok(usize::MAX));
+        };
+        loop {
+            match self.connection.input(|input| course.look(input)) {
+                Look::Pass(bytes) => return Poll::Ready(Ok(bytes)),
+                Look::Await(bytes) => {
+                    // One byte is waited for where nothing has come.
+                    if bytes > 1 {
+                        course.be_amid_head(true);
+                    }
+                    if !ready!(self.connection.poll_fill(context, bytes))? {
+                        return Poll::Ready(Ok(self.connection.input(|input| course.pass_all(input))));
+                    }
+                }
+            }
+        }
+    }
+
     /// Writes one slice; returns how many bytes of it.
     fn write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<aio::Result<usize>> {
         let written = ready!(self.connection.poll_write(context, bytes))?;
@@ -38,15 +61,16 @@ impl Io {
 
 impl Read for Io {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, mut buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        ready!(self.connection.poll_fill(context, 1)).map_err(told)?;
+        let free = ready!(self.poll_free(context)).map_err(told)?;
         let course = self.course.as_deref();
         let heard = self.connection.input(|input| {
-            let mut heard = None;
-            while buffer.remaining() > 0 && !input.is_empty() {
-                let bytes = input.first().len().min(buffer.remaining());
+            let (mut heard, mut left) = (None, free);
+            while buffer.remaining() > 0 && left > 0 && !input.is_empty() {
+                let bytes = input.first().len().min(buffer.remaining()).min(left);
                 buffer.put_slice(&input.first()[..bytes]);
-                heard = course.map(|course| heard.unwrap_or(0) + course.weigh(&input.first()[..bytes]));
+                heard = course.map(|course| heard.unwrap_or(0) + course.pass(&input.first()[..bytes]));
                 input.skip(bytes);
+                left -= bytes;
             }
             heard
         });

@@ -21,6 +21,7 @@
 mod course;
 mod enter;
 mod frames;
+mod heads;
 mod here;
 mod io;
 mod serve;

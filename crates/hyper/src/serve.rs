@@ -1,6 +1,7 @@
 //! The service: each connection is served by hyper, in the protocol that it begins with.
 
 use crate::course::{Course, InHand};
+use crate::heads::HEAD_BYTES_MAX;
 use crate::here::Here;
 use crate::io::Io;
 use corelane::aio::{self, Connection, Either, Lane, Serve, select};
@@ -79,7 +80,9 @@ where
         return Ok(serving.await?);
     }
     // A head that begins must come whole within the service's `read_limit`, and is counted there.
-    let mut serving = pin!(http1::Builder::new().timer(here).header_read_timeout(None).serve_connection(io, service));
+    let mut http1 = http1::Builder::new();
+    http1.timer(here).header_read_timeout(None).max_buf_size(HEAD_BYTES_MAX);
+    let mut serving = pin!(http1.serve_connection(io, service));
     if let Either::First(outcome) = select(serving.as_mut(), connection.draining()).await {
         return Ok(outcome?);
     }

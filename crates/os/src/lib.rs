@@ -30,6 +30,7 @@ pub mod local;
 pub mod memory;
 pub mod named;
 pub mod netlink;
+mod overlay;
 pub mod owners;
 pub mod page;
 pub mod passing;

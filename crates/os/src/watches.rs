@@ -1,6 +1,6 @@
 //! Directories that tell when something happens in them (inotify(7)): once each, and then they are watched no more.
 
-use crate::errno;
+use crate::{errno, overlay};
 use corelane_seam::{Fault, Reason};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::fs::{FsWord, fstatfs};
@@ -41,10 +41,18 @@ pub fn open() -> Result<OwnedFd, Fault> {
 }
 
 /// Whether what is open lies on a file system of this machine alone (fstatfs(2)): calls on it wait for nobody but the machine's disks, and whatever changes there is told of. False where
-/// that cannot be known. The question itself may wait for whoever serves the file system.
+/// that cannot be known, as of most overlays in containers, whose layers have no name there. The question itself may wait for whoever serves the file system.
 pub fn is_local(file: BorrowedFd<'_>) -> bool {
+    is_simply_local(file) || is_overlay(file) && overlay::is_all(file, is_simply_local)
+}
+
+fn is_simply_local(file: BorrowedFd<'_>) -> bool {
     // A device need not have an answer to that (fuse(4)), and a filter of calls may refuse the question.
     fstatfs(file).is_ok_and(|facts| is_of_this_machine(facts.f_type))
+}
+
+fn is_overlay(file: BorrowedFd<'_>) -> bool {
+    fstatfs(file).is_ok_and(|facts| u32::try_from(facts.f_type) == Ok(OVERLAY))
 }
 
 /// Watches an open directory that [is local](is_local); returns the watch's number. A directory that is watched already has the same.
@@ -85,16 +93,18 @@ pub fn read(notices: BorrowedFd<'_>, mut take: impl FnMut(Notice)) -> u64 {
     }
 }
 
+/// An overlay answers as its layers do.
+const OVERLAY: u32 = 0x794c_7630;
+
 /// Whether this type of file system is on this machine alone. Others are served by other machines or by programs: these answer when they like, and change files without word. The numbers are
 /// those of statfs(2).
 fn is_of_this_machine(magic: FsWord) -> bool {
-    const LOCAL: [u32; 16] = [
+    const LOCAL: [u32; 15] = [
         0xef53,      // ext2, ext3, ext4
         0x5846_5342, // xfs
         0x9123_683e, // btrfs
         0x0102_1994, // tmpfs
         0x8584_58f6, // ramfs
-        0x794c_7630, // overlayfs
         0xf2f5_2010, // f2fs
         0xca45_1a4e, // bcachefs
         0x2fc1_2fc1, // zfs

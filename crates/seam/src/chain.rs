@@ -197,7 +197,7 @@ impl Chain {
     }
 
     /// The segments in order.
-    pub fn segments(&self) -> impl DoubleEndedIterator<Item = &Segment> + ExactSizeIterator {
+    pub fn segments(&self) -> impl DoubleEndedIterator<Item = &Segment> + ExactSizeIterator + Clone {
         self.segments.iter()
     }
 

@@ -175,6 +175,15 @@ impl Arena {
         Some(Lease { block: Block { arena: self.clone(), unit, order: order as u8 }, length: 0 })
     }
 
+    /// [`Arena::lease`], for who can do without: a refusal is not noted, so nobody is called again for it.
+    pub fn lease_or_none(&self, capacity: usize) -> Option<Lease> {
+        let mut memory = self.0.memory.borrow_mut();
+        let (order, payer, used) = (Buddy::order_of(capacity)?, memory.ledger.current(), memory.buddy.bytes_used());
+        let may = memory.ledger.lends(payer, UNIT << order, used, UNIT) && memory.buddy.find(order) && !memory.refuses();
+        let unit = if may { memory.take(order, payer) } else { None }?;
+        Some(Lease { block: Block { arena: self.clone(), unit, order: order as u8 }, length: 0 })
+    }
+
     /// [`Arena::lease`] of `most` bytes, or of less if the arena does not lend so much now, and at least of `least`.
     pub fn lease_upto(&self, most: usize, least: usize) -> Option<Lease> {
         let mut bytes = most;

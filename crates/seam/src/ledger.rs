@@ -9,7 +9,7 @@
 //!   hold half, and many that hold as much as they can leave room for the next one.
 //! * **A reserve is kept for small requests**: the last quarter of the arena is lent only to who holds little after the lease.
 //! * **Within a peer, too, little is lent before much.** Of what it may hold, the last quarter is for those of its connections that hold
-//!   little: everybody behind one proxy is one peer.
+//!   little, and half of that for those that hold hardly anything: everybody behind one proxy is one peer. To these something is lent though their peer holds its share, until half of the reserve is gone.
 //! * The lane itself takes what there is; its driver, for what arrives, all but what is kept for answers.
 //!
 //! Tasks have the same payers, and are shared by the same rule ([`Share`]): they are counted here, because a task may outlive its connection.
@@ -86,6 +86,8 @@ const NOBODY: u32 = u32::MAX;
 const FELLOWS_DIVISOR: usize = 4;
 /// So much counts as little there: what a small request needs to be received and answered.
 const FELLOW_BYTES: usize = 20 << 10;
+/// Half of that is for those that hold hardly anything: who has just come finds many that hold little.
+const NEWCOMER_BYTES: usize = 8 << 10;
 /// A connection with fewer tasks gets another one though its peer has its share.
 const FEW_TASKS: u32 = 4;
 /// The part of an arena that is kept for small requests: a quarter.
@@ -283,11 +285,13 @@ impl Ledger {
             role => (role, node.units),
         };
         let after = units as usize * unit + bytes;
+        let is_newcomer = matches!(node.role, Role::Connection { .. }) && node.units as usize * unit + bytes <= NEWCOMER_BYTES;
         let fellows = (units - node.units) as usize * unit;
         let left = (self.limit - self.reserve()).saturating_sub(used).checked_sub(bytes);
         match (role, left) {
             (Role::Sum, _) => true,
             _ if after <= self.small() => true,
+            _ if is_newcomer && self.limit.saturating_sub(used) >= self.reserve() / 2 + bytes => true,
             (_, None) => false,
             (Role::Keeper, Some(_)) => true,
             (_, Some(left)) => {
@@ -412,8 +416,12 @@ impl Ledger {
 
 /// Whether a connection that holds `own` after a lease leaves enough to the others of its peer, which holds `after` then, of as much as is `left`.
 fn leaves_to_fellows(own: usize, after: usize, left: usize) -> bool {
-    let is_plenty = after <= left - left / FELLOWS_DIVISOR;
-    is_plenty || own <= FELLOW_BYTES
+    let kept = match own {
+        0..=NEWCOMER_BYTES => 0,
+        0..=FELLOW_BYTES => left / FELLOWS_DIVISOR / 2,
+        _ => left / FELLOWS_DIVISOR,
+    };
+    after <= left - kept
 }
 
 #[cfg(test)]
@@ -478,6 +486,11 @@ mod tests {
         assert_eq!(held.len() + of_hog.len(), 41, "three quarters of what the peer leaves");
         let rest = lent(&arena, hog, 4 << 10);
         assert_eq!((lent(&arena, small, 32 << 10).len(), lent(&arena, small, 4 << 10).len()), (0, 5));
+        let connection = || arena.open_payer(peer, Role::Connection { tag: 4, service });
+        let many: Vec<_> = (0..100).map(|_| lent(&arena, connection(), 4 << 10)).collect();
+        let lent_of_many = (many.first().map(Vec::len), many.last().map(Vec::len));
+        assert_eq!(lent_of_many, (Some(5), Some(2)), "many who hold little leave some to who holds hardly anything");
+        drop(many);
         drop((of_hog, rest));
         assert_eq!(lent(&arena, hog, 16 << 20).len(), 0);
         assert!(!lent(&arena, hog, 4 * MIB).is_empty());

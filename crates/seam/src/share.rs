@@ -42,8 +42,13 @@ impl Share {
 
     /// Whether a peer that holds `held` of them may have one more.
     pub fn admits(self, held: u32) -> bool {
-        let Some(left) = self.left().checked_sub(1) else { return false };
-        let after = held.saturating_add(1);
+        self.admits_more(held, 1)
+    }
+
+    /// The same of so many more, for what is counted by bytes.
+    pub fn admits_more(self, held: u32, more: u32) -> bool {
+        let Some(left) = self.left().checked_sub(more) else { return false };
+        let after = held.saturating_add(more);
         after <= self.small() || (left >= self.reserve() && after <= left)
     }
 
@@ -102,6 +107,15 @@ mod tests {
         assert_eq!(taken(1_024, 4), [512, 256, 8, 8]);
         assert_eq!(taken(65_536, 3), [32_768, 16_384, 128]);
         assert_eq!((taken(2, 3), taken(8, 4)), (vec![1, 1, 0], vec![4, 2, 1, 1]));
+    }
+
+    #[test]
+    fn what_is_counted_by_bytes_is_shared_alike() {
+        let share = |used| Share { limit: 4 << 20, used };
+        assert!(share(0).admits_more(0, 2 << 20) && !share(0).admits_more(0, (2 << 20) + 1));
+        assert!(share(2 << 20).admits_more(0, 1 << 20) && !share(2 << 20).admits_more(2 << 20, 100_000));
+        assert!(share(4_100_000).admits_more(0, 8_000) && !share(4_100_000).admits_more(0, 10_000), "a little of the reserve");
+        assert!(!share(4 << 20).admits_more(0, 1));
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl LaneCounts {
         let cpus = bpf::cpus_possible();
         assert!(bytes.len() == cpus.len() * COUNTS_BYTES, "each possible CPU has its counters");
         let mut counts = Self::default();
-        for (cpu, pair) in cpus.into_iter().zip(bytes.as_chunks::<COUNTS_BYTES>().0) {
+        for (&cpu, pair) in cpus.iter().zip(bytes.as_chunks::<COUNTS_BYTES>().0) {
             let [selections, migrations] = [0, 8].map(|at| pair[at..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word)));
             counts.selections.push((cpu, selections));
             counts.migrations += migrations;

@@ -9,8 +9,10 @@ use std::num::NonZeroU32;
 /// Who is one peer to limits and to memory: an IPv4 address, or the IPv6 addresses of one /64, which is what one host is given
 /// (RFC 6177, section 2); over a Unix socket a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum PeerKey {
+pub enum PeerKey {
+    /// An IPv4 address.
     V4(u32),
+    /// The first half of an IPv6 address.
     V6(u64),
     /// A user of this machine (unix(7)); none is whoever listens where this side connects to.
     User(Option<u32>),
@@ -19,7 +21,8 @@ pub(crate) enum PeerKey {
 }
 
 impl PeerKey {
-    pub(crate) fn of(address: &Address) -> Self {
+    /// Of whom an address is.
+    pub fn of(address: &Address) -> Self {
         match address {
             Address::Ip(address) => Self::of_ip(address.ip()),
             Address::Unix(unix) => Self::User(unix.user),

@@ -3,6 +3,9 @@
 //! What one peer could use up, the peers share: a peer never holds more than it leaves ([`Share`](corelane_seam::share::Share); memory by the same rule),
 //! and where all is taken, it is taken back from who has most, longest: from the largest peer, and within a peer from its largest and oldest connections.
 //! What belongs to a connection, or to a service itself, stops nobody else.
+//!
+//! A row of a service of ours is attacked by that service's own tests, all others by those of this crate: each from one address, beside clients of another address and of the
+//! attackers' own.
 
 /// To whom what is bounded belongs: who pays for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,16 +21,28 @@ pub enum Owner {
 /// A bound of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// The limit's name, or that of the lane's setting.
+    /// The limit's name, that of the lane's setting, or what is bounded.
     pub name: &'static str,
     /// Who pays.
     pub owner: Owner,
     /// The counter of how often it was met.
     pub counter: &'static str,
+    /// The service whose own bound it is; none for those of all services.
+    pub service: Option<&'static str>,
 }
 
 const fn bound(name: &'static str, owner: Owner, counter: &'static str) -> Bound {
-    Bound { name, owner, counter }
+    Bound { name, owner, counter, service: None }
+}
+
+/// One that a peer's clients of a service share.
+const fn shared(service: &'static str, name: &'static str, counter: &'static str) -> Bound {
+    Bound { name, owner: Owner::Peer, counter, service: Some(service) }
+}
+
+/// Those of one of our services.
+pub fn of(service: &str) -> impl Iterator<Item = &'static Bound> {
+    BOUNDS.iter().filter(move |bound| bound.service == Some(service))
 }
 
 /// All of them.
@@ -50,4 +65,6 @@ pub const BOUNDS: &[Bound] = &[
     bound("datagrams_waiting_max", Owner::Service, "datagrams_waiting_max_hits"),
     bound("watches_max", Owner::Service, "watches_refused"),
     bound("channel_messages", Owner::Service, "messages_refused"),
+    shared("http", "lines of the log that wait for their answer", "log_lines_cut"),
+    shared("hyper", "heads that have not come whole", "memory_hits"),
 ];

@@ -49,7 +49,7 @@ impl Found<'_> {
         let before = self.begin_about().begin_to_pay(kit);
         let lease = kit.arena.lease_upto(most, most.min(PIECE_BYTES_LEAST));
         let refused = kit.arena.pay_no_longer(before);
-        let Some(lease) = lease else { return self.mark_starved(refused) };
+        let Some(lease) = lease else { return self.mark_starved(&kit.arena, refused) };
         // reason: the part is in it.
         self.connection.busy.as_mut().expect("who is to send a file has its box").fetch = Fetch::UnderWay;
         let until = most.min(lease.capacity());

@@ -185,9 +185,9 @@ impl Found<'_> {
     }
 
     /// Has its service called again once the lane would lend it so many bytes.
-    pub(crate) fn mark_starved(&mut self, bytes: usize) {
+    pub(crate) fn mark_starved(&mut self, arena: &Arena, bytes: usize) {
         if !std::mem::replace(&mut self.connection.is_starved, true) {
-            self.desk.memory.wait(self.id, bytes);
+            self.desk.memory.wait(self.id, bytes, arena.held(self.connection.payer));
         }
     }
 

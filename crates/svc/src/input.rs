@@ -70,6 +70,11 @@ impl Input {
         self.chain.front().and_then(Segment::bytes).unwrap_or(&[])
     }
 
+    /// All bytes, in the pieces in which they lie.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.chain.segments().filter_map(Segment::bytes)
+    }
+
     /// A part of what [`Input::first`] shows, as a view to keep; the bytes stay in the input. None if [`Input::first`] does not show so much.
     pub fn shared(&self, range: Range<usize>) -> Option<Shared> {
         let Some(Segment::Shared(first)) = self.chain.front() else { return None };
@@ -104,7 +109,7 @@ impl Input {
     /// Where `byte` stands first, if it is there.
     pub fn position(&self, byte: u8) -> Option<usize> {
         let mut before = 0;
-        for bytes in self.chain.segments().filter_map(Segment::bytes) {
+        for bytes in self.pieces() {
             if let Some(at) = bytes.iter().position(|&found| found == byte) {
                 return Some(before + at);
             }

@@ -71,6 +71,7 @@ mod timers;
 mod transform;
 mod writer;
 
+pub use accounts::PeerKey;
 pub use alarms::When;
 pub use call::Call;
 pub use cx::Cx;
@@ -90,6 +91,7 @@ pub use requests::Watch;
 pub use room::{Room, WakeOutside};
 pub use service::{DatagramService, StreamService};
 pub use services::{LANE_CONNECTIONS_MAX, Services};
+pub use shares::Shares;
 pub use steering::{Command, MakeSocket, Reply, Selected, Selection, Steer, Visit, discard};
 pub use talk::{Asking, Asks, Lends, Lost, Notes, Origin, Says, Silent, Talk};
 pub use ticket::{Hold, Ticket};

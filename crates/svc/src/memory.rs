@@ -13,12 +13,27 @@ use crate::limits::SECOND;
 use crate::names::ConnectionId;
 use corelane_lane::TimerId;
 use corelane_seam::Address;
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 /// A connection that waits for memory.
+#[derive(Clone, Copy)]
 pub(crate) struct Waiting {
     pub(crate) id: ConnectionId,
     pub(crate) bytes: usize,
+}
+
+/// A place among those who wait: before others is who held less as it began to, by powers of two, and of those who held alike who came first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    level: u32,
+    came: u64,
+}
+
+impl Place {
+    /// Which of all who wait came first.
+    pub(crate) fn came(self) -> u64 {
+        self.came
+    }
 }
 
 /// What the operator was not told yet of connections that were ended for their memory.
@@ -46,7 +61,11 @@ pub(crate) enum Grant {
 #[derive(Default)]
 pub(crate) struct Memory {
     pub(crate) accounts: Accounts,
-    pub(crate) waiting: VecDeque<Waiting>,
+    pub(crate) waiting: BTreeMap<Place, Waiting>,
+    /// How many ever waited.
+    came: u64,
+    /// The next look goes on from here: behind it are those that the last ones did not come to.
+    next: Place,
     /// The connection that may hold more than it leaves, so that it can come to its end. The next one may when this one has, or stands still.
     pub(crate) grantee: Option<ConnectionId>,
     pub(crate) grant: Grant,
@@ -91,11 +110,21 @@ impl Memory {
         self.waits()
     }
 
-    /// Has a connection wait for so many bytes.
-    pub(crate) fn wait(&mut self, id: ConnectionId, bytes: usize) {
+    /// Has a connection, which holds `held` bytes, wait for so many.
+    pub(crate) fn wait(&mut self, id: ConnectionId, bytes: usize, held: usize) {
         assert!(bytes > 0, "nobody waits for nothing");
-        self.waiting.push_back(Waiting { id, bytes });
+        let place = Place { level: held.checked_ilog2().map_or(0, |level| level + 1), came: self.came };
+        self.came += 1;
+        self.waiting.insert(place, Waiting { id, bytes });
         self.to_look_at += 1;
+    }
+
+    /// The places of those who are looked at next, who holds least first; all of them in turn.
+    pub(crate) fn next_places(&mut self) -> Vec<Place> {
+        let all = || self.waiting.range(self.next..).chain(self.waiting.range(..self.next)).map(|(place, _)| *place);
+        let places: Vec<Place> = all().take(LOOKS).collect();
+        self.next = all().nth(LOOKS).unwrap_or_default();
+        places
     }
 
     /// When there must be a turn even if nothing happens.

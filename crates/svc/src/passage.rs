@@ -9,7 +9,7 @@ use crate::requests::Requests;
 use crate::served::Served;
 use crate::transform::{Passage, Progress, Side, Transform};
 use corelane_lane::{Kit, fenced};
-use corelane_seam::{Chain, Fault, Instant, Level, Record};
+use corelane_seam::{Arena, Chain, Fault, Instant, Level, Record};
 use corelane_watch::ServiceCounter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,7 +128,7 @@ impl Found<'_> {
             Ok(passed) => passed,
             Err(broken) => return Some(Follows::Breaks(broken)),
         };
-        self.note_input(&passed);
+        self.note_input(&kit.arena, &passed);
         if passed.opens && self.connection.machine.is_in_handshake() {
             self.change(kit.now(), Machine::handshaken);
             return Some(Follows::Opens);
@@ -146,7 +146,7 @@ impl Found<'_> {
         let may_write = !self.connection.machine.is_sending();
         if may_write && self.connection.busy.as_mut().is_some_and(|busy| busy.begin_to_wait(now)) {
             let passed = self.pass(kit)?;
-            self.note_input(&passed);
+            self.note_input(&kit.arena, &passed);
             if passed.brings {
                 self.mark_ready();
             }
@@ -251,7 +251,7 @@ impl Found<'_> {
     }
 
     /// Notes what a call said about the input, and whether the transform must be called again.
-    fn note_input(&mut self, passed: &Passed) {
+    fn note_input(&mut self, arena: &Arena, passed: &Passed) {
         let machine = &mut self.connection.machine;
         let is_cut = machine.peer_has_finished() && !passed.has_more && passed.refused == 0 && !passed.ends_input;
         if machine.takes_input() && (passed.ends_input || is_cut) {
@@ -263,7 +263,7 @@ impl Found<'_> {
             self.mark_blocked();
         }
         if passed.refused > 0 {
-            self.mark_starved(passed.refused);
+            self.mark_starved(arena, passed.refused);
         }
         if passed.has_more {
             self.mark_ready();

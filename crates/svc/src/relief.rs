@@ -4,7 +4,7 @@ use crate::class;
 use crate::connection::Connection;
 use crate::found::Found;
 use crate::limits::SECOND;
-use crate::memory::{Grant, LOOK_AGAIN, LOOK_SOON, LOOKS, Memory, Unsaid, Waiting};
+use crate::memory::{Grant, LOOK_AGAIN, LOOK_SOON, LOOKS, Memory, Place, Unsaid, Waiting};
 use crate::names::{ConnectionId, Ending};
 use crate::served::Served;
 use crate::table::LaneTable;
@@ -14,8 +14,12 @@ use corelane_watch::ServiceCounter;
 
 /// A peer must hold so many times what a waiting one would hold, before its connections end for that one.
 const TIMES_AS_MUCH: usize = 4;
+/// The same of a connection of its own peer: many that hold little may have all that the peer is lent.
+const TIMES_A_FELLOW: usize = 2;
 /// The reserve is nearly gone when less than this part of it is free; then connections end until twice as much is.
 const NEARLY_GONE_DIVISOR: usize = 4;
+/// What a receive brings at the most while there is plenty.
+const RECEIVE_BLOCK_BYTES: usize = 64 << 10;
 /// How often the operator is told.
 const SAY_AGAIN: u64 = SECOND;
 
@@ -34,17 +38,20 @@ impl LaneTable {
         let (free, small) = (arena.free(), arena.small());
         let main = free.saturating_sub(arena.reserve());
         let (mut promised, mut revived) = (0, 0);
-        for _ in 0..self.desk.memory.waiting.len().min(LOOKS) {
-            // reason: the loop counted them, and those that stay go to the end.
-            let waiting = self.desk.memory.waiting.pop_front().expect("as many wait as were counted");
-            // It may have gone while it waited.
-            let Some(connection) = self.find(waiting.id) else { continue };
+        for place in self.desk.memory.next_places() {
+            let waiting = self.desk.memory.waiting[&place];
             let room = if waiting.bytes <= small { free } else { main };
-            if promised + waiting.bytes <= room && arena.would_lend(connection.payer, waiting.bytes) {
-                (promised, revived) = (promised + waiting.bytes, revived + 1);
-                self.revive(waiting.id, now);
-            } else {
-                self.desk.memory.waiting.push_back(waiting);
+            // What arrives may take a whole block.
+            let takes = if promised < main { waiting.bytes.max(RECEIVE_BLOCK_BYTES) } else { waiting.bytes };
+            match self.find(waiting.id) {
+                // It has gone while it waited.
+                None => drop(self.desk.memory.waiting.remove(&place)),
+                Some(connection) if promised + waiting.bytes <= room && arena.would_lend(connection.payer, waiting.bytes) => {
+                    (promised, revived) = (promised + takes, revived + 1);
+                    self.desk.memory.waiting.remove(&place);
+                    self.revive(waiting.id, now);
+                }
+                Some(_) => {}
             }
         }
         if revived == 0 {
@@ -68,12 +75,14 @@ impl LaneTable {
         if self.watch_grantee(arena, now) {
             return;
         }
-        let chosen = (0..self.desk.memory.waiting.len()).find(|&at| {
-            let Waiting { id, bytes } = self.desk.memory.waiting[at];
+        let mut places: Vec<Place> = self.desk.memory.waiting.keys().copied().collect();
+        places.sort_unstable_by_key(|place| place.came());
+        let chosen = places.into_iter().find(|place| {
+            let Waiting { id, bytes } = self.desk.memory.waiting[place];
             // If its peer does not take its output, more memory would not bring it to an end.
             bytes <= main && self.find(id).is_some_and(|connection| !connection.has_output())
         });
-        self.desk.memory.grantee = chosen.and_then(|at| self.desk.memory.waiting.remove(at)).map(|waiting| waiting.id);
+        self.desk.memory.grantee = chosen.and_then(|place| self.desk.memory.waiting.remove(&place)).map(|waiting| waiting.id);
         self.desk.memory.grant = Grant::New;
         if let Some(id) = self.desk.memory.grantee {
             self.revive(id, now);
@@ -104,7 +113,7 @@ impl Found<'_> {
         if self.desk.memory.use_grant(self.id) {
             return true;
         }
-        self.mark_starved(RECEIVE_BYTES_LEAST);
+        self.mark_starved(&kit.arena, RECEIVE_BYTES_LEAST);
         false
     }
 }
@@ -136,14 +145,15 @@ impl Served {
         let now = kit.now();
         let resting = self.table.holders(kit, |connection| connection.rests(now));
         let holders: Vec<Resting> = resting.into_iter().map(|holder| self.table.resting(holder, now)).collect();
-        let waiting = self.table.desk.memory.waiting.len().min(LOOKS);
-        let mut needs = (0..waiting).filter_map(|at| self.table.need(kit, &holders, at));
+        let waiting: Vec<Waiting> = self.table.desk.memory.waiting.values().take(LOOKS).copied().collect();
+        let mut needs = waiting.into_iter().filter_map(|waiting| self.table.need(kit, &holders, waiting));
         let Some(first) = needs.next() else { return };
         // Its fellows are as many as one address brings: room for one would be somebody else's again before the next look.
         let fellows: usize = needs.filter(|need| need.peer == first.peer).map(|need| need.bytes).sum();
         let giving: Vec<_> = holders.into_iter().filter(|holder| first.is_met_by(holder)).map(|resting| resting.holder).collect();
         let is_fellow = giving.first().is_some_and(|holder| holder.peer == first.peer);
-        self.end_holders(kit, giving, first.bytes + if is_fellow { fellows } else { 0 });
+        let wanted = if is_fellow { fellows + overdrawn(&kit.arena, first.peer, first.bytes) } else { 0 };
+        self.end_holders(kit, giving, first.bytes + wanted);
     }
 
     /// Ends of `holders` as many as hold `bytes`.
@@ -172,6 +182,14 @@ impl Served {
         self.table.count(service, ServiceCounter::MemoryEndings, 1);
         self.end(kit, holder.tag, Ending::Aborted);
     }
+}
+
+/// How much a peer must give back before those of its connections that hold little are lent so much. It may hold more than it leaves: what arrives is charged when it has, so many that receive at the
+/// same time come to more than each of them was lent.
+fn overdrawn(arena: &Arena, peer: Payer, bytes: usize) -> usize {
+    let (after, used) = (arena.held(peer) + bytes, arena.used() + bytes);
+    // Of what it leaves it may hold three quarters, and what it gives back it leaves.
+    (4 * after + 3 * used).saturating_sub(3 * (arena.limit() - arena.reserve())) / 7
 }
 
 /// What one waits for, and how much others must hold to end for it.
@@ -203,14 +221,14 @@ impl LaneTable {
         Resting { holder, stands_still }
     }
 
-    /// What the one that waits at `at` needs, if some of the holders hold far more than it would.
-    fn need(&mut self, kit: &Kit, holders: &[Resting], at: usize) -> Option<Need> {
-        let Waiting { id, bytes } = self.desk.memory.waiting[at];
+    /// What one that waits needs, if some of the holders hold far more than it would.
+    fn need(&mut self, kit: &Kit, holders: &[Resting], Waiting { id, bytes }: Waiting) -> Option<Need> {
         let connection = self.find(id)?;
         let (account, own) = (connection.peer(), kit.arena.held(connection.payer));
         let accounts = &self.desk.memory.accounts;
         let (held, peer) = (accounts.held(account, &kit.arena), accounts.payer(account));
-        let [of_peer, of_fellow] = [held, own].map(|holds| (holds + bytes).saturating_mul(TIMES_AS_MUCH));
+        let of_peer = (held + bytes).saturating_mul(TIMES_AS_MUCH);
+        let of_fellow = (own + bytes).saturating_mul(TIMES_A_FELLOW);
         let need = Need { bytes, of_peer, of_fellow, peer };
         holders.iter().any(|holder| need.is_met_by(holder)).then_some(need)
     }

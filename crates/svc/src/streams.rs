@@ -245,6 +245,7 @@ impl Found<'_> {
         let (now, bytes) = (kit.now(), shared.len());
         self.count(ServiceCounter::Receives, 1);
         self.count(ServiceCounter::BytesIn, bytes);
+        let shared = self.fitted(kit, shared);
         let held = shared.charge(self.connection.payer);
         self.connection.machine.received(bytes);
         if !self.connection.machine.takes_input() {
@@ -260,6 +261,13 @@ impl Found<'_> {
             false => busy.take_in(shared),
         }
         self.mark_ready();
+    }
+
+    /// The same in fitting memory, where the peer has not plenty: who has sent little is to hold little when its answer asks for memory.
+    fn fitted(&self, kit: &Kit, shared: Shared) -> Shared {
+        let is_short = shared.is_sparse() && !kit.arena.would_lend(self.connection.payer, shared.charged());
+        let fitted = if is_short { shared.fitted() } else { None };
+        fitted.unwrap_or(shared)
     }
 
     fn fill_received(&mut self, kit: &Kit, lease: Lease, fault: Option<Fault>) {
@@ -460,7 +468,7 @@ impl Found<'_> {
             self.connection.machine.served();
         }
         if starved {
-            self.mark_starved(called.met.refused);
+            self.mark_starved(&kit.arena, called.met.refused);
         }
         if offloading {
             self.mark_offloading();

@@ -16,6 +16,7 @@ mod rig;
 mod roster;
 mod scene;
 mod script;
+mod siege;
 mod simulate;
 mod talker;
 
@@ -38,5 +39,6 @@ pub use rig::{MS, Nobody, Play, Rig, S, endings, patient};
 pub use roster::{RigPlan, Roster};
 pub use scene::Scene;
 pub use script::Script;
+pub use siege::Siege;
 pub use simulate::{Failure, Summary, simulate};
 pub use talker::Talker;

@@ -20,6 +20,7 @@ corelane::counters! {
         AnswersLost "answers_lost" Counter "answers" "Answers for which the lane had neither memory nor room to keep them: the client was told 503 (Service Unavailable) instead.";
         LogLines "log_lines" Counter "lines" "Lines of the access log.";
         LogLinesDropped "log_lines_dropped" Counter "lines" "Lines of the access log that are not in its file: they found no room on the lane, or could not be written. Of these the lane hears with its next line.";
+        LogLinesCut "log_lines_cut" Counter "lines" "Lines of the access log without what was asked for: there was no memory to keep that until the answer.";
     }
 }
 

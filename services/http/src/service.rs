@@ -136,6 +136,9 @@ impl<A: Application> StreamService for Http<A> {
     const PEER_BEGINS: bool = true;
 
     fn started(&mut self, cx: &mut Cx<'_, A::Talk>) {
+        if let Some(log) = self.desk.log() {
+            log.borrow_mut().started(cx.arena());
+        }
         self.application.started(cx);
     }
 

@@ -115,7 +115,8 @@ impl<S: Source> ReadinessDriver<S> {
                 Outcome::File(FileOutcome::Written { bytes })
             }
             (Memory::None, Answer::Moved { .. }) => unreachable!("bytes move from or to memory"),
-            (_, Answer::Warm { bytes, facts }) => Outcome::File(warm(bytes, true, &facts)),
+            // Of a file that is far nothing was read.
+            (_, Answer::Warm { bytes, facts }) => Outcome::File(warm(bytes, !facts.is_far, &facts)),
             (_, Answer::Listed { names, is_whole }) => Outcome::File(FileOutcome::Listed { names, is_whole }),
             (_, Answer::Done) => Outcome::File(FileOutcome::Done),
             (_, Answer::Returned(value)) => Outcome::Offloaded(OffloadResult(value)),

@@ -3,6 +3,7 @@
 
 mod answers;
 mod attack;
+mod bounds;
 mod drain;
 mod frames;
 mod paces;

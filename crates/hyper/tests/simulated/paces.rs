@@ -1,6 +1,6 @@
 //! Limits of time from both sides: a client that does too little is ended within its limit, and one that is slow but does enough is not.
 
-use crate::frames::{DATA, END_STREAM, Frames, PING, data, frame, get, has_ended, post};
+use crate::frames::{CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, PING, data, frame, get, has_ended, post};
 use crate::{Pieces, served};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::aio;
@@ -134,6 +134,59 @@ fn a_head_must_come_whole_in_time() {
         rig.wait(10_000 * MS);
     }
     assert!(ends_after(&mut rig, &peer, b"", 20).is_some(), "then it is idle");
+    assert_eq!((rig.count(C::ReadLimitHits), rig.count(C::IdleLimitHits)), (0, 1));
+    rig.close(&mut Nobody);
+}
+
+/// The same limit as for one of HTTP/1.1, whatever else is in hand.
+#[test]
+fn a_head_of_http2_must_come_whole_in_time() {
+    let field = [&[0x82, 0x86, 0x00, 1, b'a', 100][..], &[b'v'; 60]].concat();
+    let begun = frame(HEADERS, END_STREAM, 3, &field);
+    let nothing_more = frame(CONTINUATION, 0, 3, &[]);
+    for (what, first, says, in_hand) in [
+        ("a frame byte by byte", &begun[..10], &b"v"[..], false),
+        ("no more frames", &begun, b"", false),
+        ("the same beside a request in hand", &begun, b"", true),
+        ("a frame byte by byte beside a request in hand", &begun[..10], b"v", true),
+        ("frames byte by byte", &begun, &nothing_more[..1], false),
+        ("the first bytes of a frame", &begun[..2], b"", false),
+    ] {
+        let (_world, mut rig) = serving(served);
+        let mut client = Frames::begin(&mut rig, 0, &[]);
+        if in_hand {
+            client.say(&post(1, "/sum"));
+            client.hear(&mut rig);
+        }
+        client.say(first);
+        let ended = ends_after(&mut rig, &client.peer, says, 20);
+        // What is in hand is answered first, within its own limit.
+        let most = if in_hand { 12 } else { 6 };
+        assert!(ended.is_some_and(|seconds| (4..=most).contains(&seconds)), "{what}: {ended:?}");
+        assert_eq!(rig.count(C::ReadLimitHits), 1, "{what}");
+        rig.close(&mut Nobody);
+    }
+}
+
+#[test]
+fn a_head_of_http2_that_comes_slowly_and_in_time_is_answered() {
+    let (_world, mut rig) = serving(served);
+    let mut client = Frames::begin(&mut rig, 0, &[]);
+    for stream in [1, 3, 5, 7, 9] {
+        let whole = [
+            frame(HEADERS, END_STREAM, stream, &[0x82, 0x86, 0x04]),
+            frame(CONTINUATION, 0, stream, &[2, b'/', b'a']),
+            frame(CONTINUATION, END_HEADERS, stream, &[0x01, 1, b'x']),
+        ]
+        .concat();
+        for part in whole.chunks(whole.len().div_ceil(4)) {
+            client.say(part);
+            rig.wait(1000 * MS);
+        }
+        assert_eq!(data(&client.hear(&mut rig), stream), b"hello from /a");
+        rig.wait(10_000 * MS);
+    }
+    assert!(ends_after(&mut rig, &client.peer, b"", 20).is_some(), "then it is idle");
     assert_eq!((rig.count(C::ReadLimitHits), rig.count(C::IdleLimitHits)), (0, 1));
     rig.close(&mut Nobody);
 }

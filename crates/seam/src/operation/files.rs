@@ -266,7 +266,7 @@ pub enum FileOutcome {
     Warm {
         /// How many, from the offset on; fewer than asked if the file ends there.
         bytes: u64,
-        /// Whether the disk was waited for.
+        /// Whether the disk was waited for. False for a file that [is far](FileFacts::is_far): of that nothing is read before it is sent.
         was_cold: bool,
         /// Bytes that the file had by then.
         length: u64,

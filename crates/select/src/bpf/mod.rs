@@ -12,6 +12,7 @@ use corelane_os::errno::{self, checked};
 use corelane_os::kernel_files::text;
 use corelane_seam::{Fault, Reason};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::OnceLock;
 
 /// Commands of bpf(2).
 #[derive(Clone, Copy)]
@@ -56,6 +57,17 @@ pub struct Map {
     descriptor: OwnedFd,
     kind: MapKind,
     value_bytes: usize,
+    /// Bytes of what a look-up brings.
+    found_bytes: usize,
+}
+
+impl MapKind {
+    fn found_bytes(self, value_bytes: usize) -> usize {
+        match self {
+            Self::PerCpuArray => value_bytes.next_multiple_of(8) * cpus_possible().len(),
+            _ => value_bytes,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -82,7 +94,7 @@ struct Element {
 impl Map {
     /// A map of this kind and size that another process made.
     pub(crate) fn inherited(kind: MapKind, value_bytes: usize, descriptor: OwnedFd) -> Self {
-        Self { descriptor, kind, value_bytes }
+        Self { descriptor, kind, value_bytes, found_bytes: kind.found_bytes(value_bytes) }
     }
 
     /// An array of `entries` values of so many bytes, all zero. The name, of at most 15 letters, digits, `_` and `.`, is for
@@ -106,7 +118,8 @@ impl Map {
         // SAFETY: the attribute is that of the command, and holds no pointers.
         let number = unsafe { call(Command::MapCreate, &attribute) }.map_err(|number| refused("BPF_MAP_CREATE", number))?;
         // SAFETY: the call has just made this descriptor, and nobody else knows it.
-        Ok(Self { descriptor: unsafe { OwnedFd::from_raw_fd(number as i32) }, kind, value_bytes })
+        let descriptor = unsafe { OwnedFd::from_raw_fd(number as i32) };
+        Ok(Self { descriptor, kind, value_bytes, found_bytes: kind.found_bytes(value_bytes) })
     }
 
     /// Writes one value.
@@ -126,11 +139,7 @@ impl Map {
     /// # Errors
     /// What the system says; `NotFound` for a key outside, or without a socket.
     pub fn lookup(&self, key: usize) -> Result<Vec<u8>, Fault> {
-        let bytes = match self.kind {
-            MapKind::PerCpuArray => self.value_bytes.next_multiple_of(8) * cpus_possible().len(),
-            _ => self.value_bytes,
-        };
-        let mut value = vec![0; bytes];
+        let mut value = vec![0; self.found_bytes];
         assert!(!value.is_empty(), "the kernel writes a value there");
         self.element(Command::MapLookup, key, value.as_mut_ptr().expose_provenance() as u64)?;
         Ok(value)
@@ -160,11 +169,15 @@ impl AsFd for Map {
     }
 }
 
-/// The CPUs that this machine may ever have, lowest first: the order of values by CPU (the kernel's cputopology).
+/// The CPUs that this machine may ever have, lowest first: the order of values by CPU (the kernel's cputopology). The system is asked once, as the first map with such values is made: no lane opens
+/// a file for them.
 #[must_use]
-pub fn cpus_possible() -> Vec<usize> {
-    // A kernel that can load programs tells; were it not so, the lookup would not be believed.
-    text(CPUS_POSSIBLE).ok().and_then(|list| cpus::parse_list(list.trim()).ok()).unwrap_or_else(|| (0..8_192).collect())
+pub fn cpus_possible() -> &'static [usize] {
+    static POSSIBLE: OnceLock<Vec<usize>> = OnceLock::new();
+    POSSIBLE.get_or_init(|| {
+        // A kernel that can load programs tells; were it not so, the lookup would not be believed.
+        text(CPUS_POSSIBLE).ok().and_then(|list| cpus::parse_list(list.trim()).ok()).unwrap_or_else(|| (0..8_192).collect())
+    })
 }
 
 /// A kind of program and where it is attached.
@@ -537,6 +550,7 @@ mod tests {
         assert_eq!(map.lookup(usize::MAX).unwrap_err().reason, Reason::NotFound);
         let by_cpu = Map::new(MapKind::PerCpuArray, 12, 1, "corelane_test").unwrap();
         assert_eq!(by_cpu.lookup(0).unwrap().len(), 16 * cpus_possible().len());
+        assert!(std::ptr::eq(cpus_possible(), cpus_possible()), "the system is asked once");
         // SAFETY: the call takes no memory.
         let flags = unsafe { libc::fcntl(map.as_fd().as_raw_fd(), libc::F_GETFD) };
         assert_eq!(flags, libc::FD_CLOEXEC);

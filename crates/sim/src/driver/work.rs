@@ -98,9 +98,10 @@ impl State {
     /// All is warm as long as the disk is not slow.
     fn warm(&mut self, lane: usize, asked: Asked, content: usize, (offset, length): (u64, u64)) {
         let delay = self.far_delay.unwrap_or(self.disk_delay);
-        let was_cold = delay > 0;
+        // Of a file that is far nothing is read.
+        let was_cold = self.far_delay.is_none() && delay > 0;
         let work = FileWork::Warm { content, offset, length, was_cold };
-        match was_cold {
+        match delay > 0 {
             true => self.clock.after(delay, Event::File { lane, asked, work }),
             false => self.work_on_file(lane, asked, work),
         }

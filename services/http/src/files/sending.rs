@@ -4,7 +4,7 @@ use super::entity::{Content, Entity};
 use super::state::Files;
 use super::warming::Warmth;
 use crate::application::{Exchange, Goes, Produced};
-use crate::{Parts, Reply};
+use crate::{HttpCounter, Parts, Reply};
 use corelane::Cx;
 use corelane::service::{File, FilePart, Refused, Shared};
 use corelane_wire::http1::{self, Span};
@@ -79,6 +79,8 @@ impl Sending {
                     self.pieces.push_front(Piece::Span(span));
                     return Produced::More;
                 }
+                // Of a file that is far each part is read as it leaves, and not before.
+                cx.count(HttpCounter::FilesCold, file.is_far().into());
                 span.begin += length;
                 self.warmth.set(Warmth::Unknown);
                 if span.begin == span.end {

@@ -31,7 +31,7 @@ pub(super) const LINE_BYTES: usize = 1024;
 /// What a line of an access log looks like.
 ///
 /// Whatever a client has sent stands in quotes, and all of it as printable ASCII: so nobody can forge a line, or tell a terminal anything. Of the request line 1,536 bytes are shown, of Referer 768, of User-Agent 512, of the host 255, and `...` behind them if
-/// there were more.
+/// there were more. Of a request whose answer comes later these are kept in the lane's memory, as a part of what its client holds; where the lane lends none, `...` stands alone (`log_lines_cut`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// `PEER - - [TIME] "REQUEST" STATUS BYTES "REFERER" "USER AGENT" "HOST" SECONDS END`: the combined format, and three values more. BYTES are those of
@@ -155,6 +155,17 @@ impl LogFormat {
         let begin = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(head.len());
         let request = head[begin..].split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
         self.write_text(line, "\"request\":", Some(request).filter(|request| !request.is_empty()), REQUEST_BYTES_MAX);
+    }
+
+    /// What stands in place of a request, and of fields, for which there was no memory while the answer was awaited.
+    pub(super) fn not_kept(self) -> (&'static [u8], &'static [u8]) {
+        match self {
+            Self::Combined => (b"\"...\"", b"\"...\" \"...\" \"...\""),
+            Self::Json => (
+                b"\"method\":null,\"path\":null,\"query\":null,\"protocol\":null,\"request\":\"...\"",
+                b"\"referer\":\"...\",\"agent\":\"...\",\"host\":\"...\"",
+            ),
+        }
     }
 
     /// What was answered.

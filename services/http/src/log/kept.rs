@@ -2,13 +2,16 @@
 
 use super::format::Sent;
 use corelane::Instant;
+use corelane::service::{Arena, Lease};
 
-/// What is kept of a request.
+/// What is kept of a request. Its texts lie in the lane's memory, for which the connection pays: a client that is not answered yet may have sent long ones.
 pub(crate) struct KeptLine {
     pub began: Instant,
     pub peer: Vec<u8>,
-    pub request: Vec<u8>,
-    pub fields: Vec<u8>,
+    /// What was asked for, and behind that the fields; none if the lane lent no memory for them.
+    texts: Option<Lease>,
+    /// Bytes of the first of the two.
+    request_bytes: usize,
     /// What was sent so far; none before an answer has begun.
     pub sent: Option<Sent>,
 }
@@ -16,16 +19,35 @@ pub(crate) struct KeptLine {
 impl Default for KeptLine {
     fn default() -> Self {
         let began = Instant::from_nanoseconds(0);
-        Self { began, peer: Vec::new(), request: Vec::new(), fields: Vec::new(), sent: None }
+        Self { began, peer: Vec::new(), texts: None, request_bytes: 0, sent: None }
     }
 }
 
 impl KeptLine {
-    pub fn begin(&mut self, now: Instant, peer: &[u8], write: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) {
-        let Self { began, peer: of, request, fields, sent } = self;
-        [&mut *of, request, fields].into_iter().for_each(|text| text.clear());
-        (*began, *sent) = (now, None);
-        of.extend_from_slice(peer);
-        write(request, fields);
+    /// Keeps a request that has come now.
+    pub fn begin(&mut self, now: Instant, peer: &[u8]) {
+        self.peer.clear();
+        self.peer.extend_from_slice(peer);
+        (self.began, self.sent) = (now, None);
+        self.let_go();
+    }
+
+    /// Keeps its texts, of which the first `request_bytes` are what was asked for; whether there was memory for them.
+    pub fn keep_texts(&mut self, arena: &Arena, texts: &[u8], request_bytes: usize) -> bool {
+        assert!(request_bytes <= texts.len(), "what was asked for is a part of the texts");
+        self.texts = arena.lease_or_none(texts.len());
+        self.request_bytes = request_bytes;
+        self.texts.iter_mut().for_each(|lease| lease.append(texts));
+        self.texts.is_some()
+    }
+
+    /// What was asked for, and the fields.
+    pub fn texts(&self) -> Option<(&[u8], &[u8])> {
+        self.texts.as_deref().map(|texts| texts.split_at(self.request_bytes))
+    }
+
+    /// Its line is written: the memory goes home.
+    pub fn let_go(&mut self) {
+        self.texts = None;
     }
 }

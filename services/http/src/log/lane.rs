@@ -3,7 +3,7 @@
 use super::format::{self, Asked, Ended, LogFormat, Sent};
 use super::kept::KeptLine;
 use crate::counters::HttpCounter;
-use corelane::service::Address;
+use corelane::service::{Address, Arena};
 use corelane::service::journal::Lines;
 use corelane::{Cx, Instant, Talk};
 use corelane_wire::http1::Date;
@@ -27,6 +27,8 @@ pub(crate) struct LaneLog {
     // Boxed: what is kept moves between notes and this list as it is.
     #[allow(clippy::vec_box)]
     spare: Vec<Box<KeptLine>>,
+    /// Where the texts of requests lie that are noted; none before the lane turns.
+    arena: Option<Arena>,
     counts: Counts,
 }
 
@@ -35,6 +37,8 @@ pub(crate) struct LaneLog {
 struct Counts {
     logged: usize,
     dropped: usize,
+    /// Those for whose texts there was no memory.
+    cut: usize,
 }
 
 impl LaneLog {
@@ -47,8 +51,14 @@ impl LaneLog {
             peer: Vec::new(),
             line: Vec::with_capacity(format::LINE_BYTES),
             spare: Vec::new(),
+            arena: None,
             counts: Counts::default(),
         }
+    }
+
+    /// The lane turns, and has this memory.
+    pub fn started(&mut self, arena: &Arena) {
+        self.arena = Some(arena.clone());
     }
 
     /// Another second has begun.
@@ -80,26 +90,32 @@ impl LaneLog {
         self.push();
     }
 
-    /// Keeps of a request what its line will say.
+    /// Keeps of a request what its line will say, in the memory of the connection that the present call is for.
     pub fn keep(&mut self, asked: Asked<'_>) -> Box<KeptLine> {
         let mut kept = self.spare.pop().unwrap_or_default();
-        kept.begin(self.now, &self.peer, |request, fields| {
-            self.format.write_request(request, asked);
-            self.format.write_fields(fields, asked.head);
-        });
+        let Self { format, now, peer, line, arena, counts, .. } = self;
+        kept.begin(*now, peer);
+        line.clear();
+        format.write_request(line, asked);
+        let request_bytes = line.len();
+        format.write_fields(line, asked.head);
+        let is_kept = arena.as_ref().is_some_and(|arena| kept.keep_texts(arena, line, request_bytes));
+        counts.cut += usize::from(!is_kept);
         kept
     }
 
     /// A request that was noted has ended.
-    pub fn end(&mut self, kept: Box<KeptLine>, sent: Sent, ended: Ended) {
+    pub fn end(&mut self, mut kept: Box<KeptLine>, sent: Sent, ended: Ended) {
         let Self { format, time, line, now, .. } = self;
         let took = Duration::from_nanos(now.nanoseconds().saturating_sub(kept.began.nanoseconds()));
         line.clear();
         format.write_begin(line, &kept.peer, time);
-        line.extend_from_slice(&kept.request);
+        let (request, fields) = kept.texts().unwrap_or_else(|| format.not_kept());
+        line.extend_from_slice(request);
         format.write_sent(line, sent);
-        line.extend_from_slice(&kept.fields);
+        line.extend_from_slice(fields);
         format.write_end(line, took, ended);
+        kept.let_go();
         self.push();
         if self.spare.len() < SPARE_MAX {
             self.spare.push(kept);
@@ -114,11 +130,14 @@ impl LaneLog {
 
     /// Has the lines written that a call has brought, and counts them.
     pub fn end_call(&mut self, cx: &mut Cx<'_, impl Talk>) {
+        if self.counts.cut > 0 {
+            cx.count(HttpCounter::LogLinesCut, std::mem::take(&mut self.counts.cut));
+        }
         if self.counts.logged == 0 {
             return;
         }
         self.lines.ring();
-        let Counts { logged, dropped } = std::mem::take(&mut self.counts);
+        let Counts { logged, dropped, .. } = std::mem::take(&mut self.counts);
         cx.count(HttpCounter::LogLines, logged);
         let lost = usize::try_from(self.lines.take_lost()).unwrap_or(usize::MAX);
         if dropped + lost > 0 {

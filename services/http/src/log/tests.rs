@@ -102,3 +102,23 @@ fn the_longest_line_fits_and_says_what_was_cut_off() {
     let text = line(LogFormat::Combined, &head, "192.0.2.1:9");
     assert!(text.contains(&format!("\"{}...\"", "u".repeat(512))), "{text}");
 }
+
+#[test]
+fn a_request_whose_texts_found_no_memory_has_a_line_that_says_so() {
+    for (format, shown) in [
+        (LogFormat::Combined, "] \"...\" 200 12 \"...\" \"...\" \"...\" 0.000000 +\n"),
+        (
+            LogFormat::Json,
+            ",\"method\":null,\"path\":null,\"query\":null,\"protocol\":null,\"request\":\"...\",\"status\":200,\"bytes\":12,\
+             \"referer\":\"...\",\"agent\":\"...\",\"host\":\"...\",\"seconds\":0.000000,\"end\":\"+\"}\n",
+        ),
+    ] {
+        let log = AccessLog::open("/dev/null", format).unwrap();
+        let mut lane = log.lane();
+        // Nobody has lent it any.
+        let kept = lane.keep(Asked { bytes: HEAD, head: None });
+        lane.end(kept, SENT, Ended::Kept);
+        let line = String::from_utf8(lane.line).unwrap();
+        assert!(line.ends_with(shown), "{line}");
+    }
+}

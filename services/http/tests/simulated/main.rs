@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod answers;
+mod bounds;
 mod converse;
 mod everyday;
 mod hostile;
