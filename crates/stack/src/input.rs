@@ -4,6 +4,7 @@ use crate::channels::Sink;
 use crate::counts::Drop;
 use crate::packet::{ALL_NODES, Ip, Packet, tuple};
 use crate::path::{Leaving, Path};
+use crate::split::split;
 use corelane_isr::dispatch::Number;
 use corelane_isr::reassembly::{Admission, Datagram};
 use corelane_seam::{Checksum, Frame, Instant};
@@ -70,11 +71,6 @@ impl Path {
                 packet.first.skip(at);
                 self.arrive(Number::ARP, packet);
             }
-            // Fragments lie in a frame each.
-            Found::Ip { ip, .. } if ip.is_part && !packet.rest.is_empty() => {
-                self.counts.drop(Drop::Pieces);
-                self.done(packet);
-            }
             Found::Ip { ip, at, length } => {
                 packet.first.skip(at);
                 packet.first.set_length(length);
@@ -83,6 +79,7 @@ impl Path {
                 packet.flow = match self.tunnel_of(&packet, &ip) {
                     Some(_) => None,
                     None if packet.rest.is_empty() => self.flow(&packet.first, ip.is_part),
+                    None if ip.is_part => None,
                     None => self.flow_of(&packet, &ip),
                 };
                 self.arrive(if ip.source.is_ipv4() { Number::IP } else { Number::IP6 }, packet);
@@ -142,17 +139,29 @@ impl Path {
         (self.routes.is_own(ip.destination) || is_group_of_ours) && is_somebody
     }
 
-    /// A fragment: held until the others are there.
+    /// A fragment: held until the others are there. One that lies in several frames is held as several.
     pub fn fragment(&mut self, mut packet: Packet, ip: Ip) {
-        let (first, arrived) = (std::mem::take(&mut packet.first), Instant::from_nanoseconds(packet.arrived));
+        let arrived = Instant::from_nanoseconds(packet.arrived);
+        if !split(&mut packet, &ip) {
+            self.counts.drop(Drop::Pieces);
+            return self.done(packet);
+        }
+        let (first, mut rest) = (std::mem::take(&mut packet.first), std::mem::take(&mut packet.rest));
+        let parts = std::iter::once(first).chain(rest.drain(..));
+        parts.filter(|part| !part.is_empty()).for_each(|part| self.part(part, arrived, &ip));
+        packet.rest = rest;
         self.done(packet);
-        let Some(fragment) = self.shelf.keep(first, self.fragments.waiting().1) else {
+    }
+
+    /// A fragment, or the part of one that lies in one frame.
+    fn part(&mut self, part: Frame, arrived: Instant, ip: &Ip) {
+        let Some(fragment) = self.shelf.keep(part, self.fragments.waiting().1) else {
             return self.counts.drop(Drop::Frames);
         };
         let mut pieces = std::mem::take(&mut self.pieces);
         let outcome = self.fragments.arrive(arrived, fragment, &mut pieces);
         if let Admission::Whole(datagram) = outcome {
-            self.whole(&datagram, &mut pieces, &ip);
+            self.whole(&datagram, &mut pieces, ip);
         }
         assert!(pieces.is_empty(), "all pieces of a datagram are its own");
         self.pieces = pieces;

@@ -29,8 +29,6 @@ pub(crate) const FRAME_BYTES: usize = 2048;
 /// Frames of a port at the least and at the most.
 pub(crate) const FRAMES_LEAST: usize = 256;
 const FRAMES_MOST: usize = 1 << 16;
-/// Frames in each of a port's rings at the most.
-const RING: usize = 256;
 
 /// An interface whose frames lanes have, and the addresses that are theirs and no longer the kernel's.
 ///
@@ -186,9 +184,9 @@ fn frames_had(asked: Option<usize>, most: usize) -> Option<(usize, Option<String
     }
 }
 
-/// Frames in each ring of a port with so many: half of all at the most, so that a full ring leaves some to send.
+/// Frames in each ring of a port with so many: half of all, so that a burst finds room as long as there are frames, and a full ring leaves some to send.
 fn ring_of(frames: usize) -> usize {
-    RING.min(1 << (frames / 2).ilog2())
+    1 << (frames / 2).ilog2()
 }
 
 /// Where a lane's parcels come home to, and by which channels.
@@ -429,7 +427,7 @@ mod tests {
 
     #[test]
     fn a_ring_leaves_half_of_the_frames_to_send() {
-        assert_eq!([256, 511, 512, 4096].map(ring_of), [128, 128, 256, 256]);
+        assert_eq!([256, 511, 512, 4096, FRAMES_MOST].map(ring_of), [128, 128, 256, 2048, 1 << 15]);
     }
 
     #[test]
