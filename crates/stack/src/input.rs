@@ -230,7 +230,9 @@ impl Path {
         if let Some(tunnel) = self.tunnel_of(&packet, &ip) {
             return self.open(tunnel, packet, &ip);
         }
-        let Some(packet) = self.channel(packet, &ip) else { return };
+        // Without neighbour discovery nobody on the link would reach the lane any more: no filter takes it away.
+        let packet = if is_discovery(&packet, &ip) { Some(packet) } else { self.channel(packet, &ip) };
+        let Some(packet) = packet else { return };
         match ip.protocol {
             IpProtocol::UDP => self.udp(packet, ip),
             IpProtocol::ICMP if ip.source.is_ipv4() => self.icmp(packet, &ip),
@@ -252,6 +254,12 @@ impl Path {
             }
         }
     }
+}
+
+/// Whether it is a message of neighbour discovery (RFC 4861, section 4: types 133 to 137).
+fn is_discovery(packet: &Packet, ip: &Ip) -> bool {
+    let kind = || packet.transport(ip).next().and_then(|first| first.first().copied());
+    ip.protocol == IpProtocol::ICMPV6 && kind().is_some_and(|kind| (133..=137).contains(&kind))
 }
 
 /// Whether an address is of nobody who could be answered.

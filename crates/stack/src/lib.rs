@@ -86,6 +86,7 @@ mod published;
 mod quoted;
 mod routes;
 mod settings;
+mod settling;
 mod shelf;
 mod sockets;
 mod split;

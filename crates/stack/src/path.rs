@@ -10,6 +10,7 @@ use crate::packet::{Ip, Packet};
 use crate::peers::Opened;
 use crate::routes::Routes;
 use crate::settings::{Error, Settings};
+use crate::settling::Settling;
 use crate::shelf::Shelf;
 use crate::sockets::Sockets;
 use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placed, Placement, Registration, Report, Step};
@@ -93,6 +94,7 @@ pub(crate) struct Path {
     pub leaving: Vec<Leaving>,
     pub owed: Vec<Owed>,
     pub is_owing: bool,
+    pub settling: Settling,
     /// What was heard of neighbours, for all other lanes.
     pub news: Vec<Word>,
     /// What routers have told of ways, for all other lanes.
@@ -170,6 +172,7 @@ impl Path {
             leaving: Vec::new(),
             owed: vec![Owed::default(); settings.lane.1],
             is_owing: false,
+            settling: Settling::new(settings.lane.0, settings.lane.1),
             news: Vec::new(),
             told: Vec::new(),
             pieces: Vec::new(),
@@ -338,7 +341,9 @@ impl Path {
 
     /// Whether something is to be brought to other lanes.
     pub fn has_leaving(&self) -> bool {
-        self.is_owing || !(self.leaving.is_empty() && self.news.is_empty() && self.told.is_empty())
+        self.is_owing
+            || self.settling.wants_turns(self.isr.is_changing())
+            || !(self.leaving.is_empty() && self.news.is_empty() && self.told.is_empty())
     }
 
     /// A datagram whose socket is here though its bucket is not.
@@ -352,6 +357,7 @@ impl Path {
     /// Lane `from` has ended: nobody there hears of what is owed.
     pub fn parted(&mut self, from: usize) {
         self.owed[from] = Owed::default();
+        self.settling.parted(from);
     }
 
     /// The lane's workstreams.
@@ -404,9 +410,12 @@ impl Path {
         match step {
             Step::Run(run) => {
                 self.handle(run.number, run.packet);
-                self.isr.finished(run.mark);
-                if run.placed.lane != self.lane.0 {
-                    self.owe(run.placed, run.number);
+                // Of one lane all answers leave in order.
+                if self.is_shared() {
+                    self.isr.has_run(run.mark);
+                    self.settling.add(run.number, run.placed);
+                } else {
+                    self.isr.finished(run.mark);
                 }
             }
             Step::Queued | Step::Parked | Step::Drained(_) => {}
@@ -423,6 +432,18 @@ impl Path {
                 self.done(packet);
             }
         }
+    }
+
+    /// A turn ends, in which the port took all that it was given, or did not. What was handled before it counts as that where nothing waits any more.
+    pub fn settle(&mut self, has_all_left: bool) {
+        let is_quiet = has_all_left && self.outgoing.is_empty() && !self.sockets.has_waiting();
+        if !self.settling.end_turn(is_quiet, &mut self.owed) {
+            return;
+        }
+        let lane = self.lane.0;
+        let own = std::mem::take(&mut self.owed[lane]);
+        each_owed(&own, |number, generation, packets| self.isr.settled(number, Placed { lane, generation }, packets as usize));
+        self.is_owing = true;
     }
 
     /// Who placed a packet is to hear that it was handled.
@@ -467,6 +488,18 @@ fn limits_of(packet_bytes: usize, memory: &FrameMemory) -> Limits {
     let room = memory.frame_bytes() - Frame::HEADROOM;
     let large = if packet_bytes > room { 2 * DATAGRAM_BYTES_MAX.div_ceil(room - link - HEAD_OF_PART) } else { 0 };
     Limits::for_lane(memory.frame_bytes()).with_fragments_each(small.max(large))
+}
+
+/// Calls `told` with each protocol and generation of which something is owed.
+fn each_owed(owed: &Owed, mut told: impl FnMut(Number, u8, u32)) {
+    for (index, generations) in owed.iter().enumerate() {
+        // reason: there are as many places as numbers.
+        let number = Number::new(index as u8 + 1).expect("a place is a number's");
+        (0..)
+            .zip(generations)
+            .filter(|(_, packets)| **packets > 0)
+            .for_each(|(generation, packets)| told(number, generation, *packets));
+    }
 }
 
 /// How far a lane's names of packets lie apart, so that no other lane gives the same while 16 bits go round (RFC 6864, section 4.3).

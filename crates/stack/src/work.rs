@@ -168,6 +168,8 @@ impl Packets {
     /// Tells other lanes how many of their packets were handled here. What finds a channel full is told later: it is never lost.
     fn settle(&mut self, kit: &Kit) {
         let path = &mut *self.path.borrow_mut();
+        // At the end nobody is waited for.
+        path.settle(self.is_draining || self.gate.borrow().has_all_left());
         if !std::mem::take(&mut path.is_owing) {
             return;
         }

@@ -4,6 +4,7 @@ use crate::admin::dispatch;
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::driver::DriverKind;
+use crate::lanes::insisting::Insisting;
 use corelane_lane::{Control, Ear, Mesh, Silence, Tell, Unheard};
 use corelane_os::random::secret;
 use corelane_os::rights::locked_bytes_max;
@@ -210,6 +211,7 @@ pub(crate) struct LaneFrames {
 pub(crate) struct Placing {
     /// The packet path of each lane.
     pub(crate) tell: Tell<Policy>,
+    tables: Insisting,
     lanes: usize,
     /// The kernel's, where it chooses among queues by our table.
     selector: Option<QueueSelector>,
@@ -221,8 +223,7 @@ impl Placing {
         // The lanes bring packets of the old table where the new one says. What waits at a tap's old queue just now may be overtaken there by what
         // comes to its new one, as on a card whose table is rewritten.
         let _refused = self.selector.as_ref().map(|selector| selector.rewrite(table));
-        // A lane that has ended has no packets.
-        (0..self.lanes).for_each(|lane| drop(self.tell.tell(lane, Policy::Table(table.clone()))));
+        (0..self.lanes).for_each(|lane| self.tables.order(lane, Policy::Table(table.clone())));
     }
 }
 
@@ -320,7 +321,8 @@ pub(crate) fn open(
         addresses: addresses.take(),
         watch: choice.watch.take(),
     });
-    Ok((each.collect(), Placing { tell, lanes, selector }, notes))
+    let tables = Insisting::new(tell.clone(), lanes);
+    Ok((each.collect(), Placing { tell, tables, lanes, selector }, notes))
 }
 
 /// The code of what an interface's ports lack.
