@@ -5,12 +5,13 @@ use crate::draft::Ends;
 use crate::options::{self, Unfit};
 use crate::packet::{HEADER_BYTES_V6, Ip, Packet, chain_of, tuple};
 use crate::path::{Path, lanes_step};
+use corelane_isr::reassembly::Reason;
 use corelane_seam::{Frame, FrameHash};
 use corelane_wire::packet::checksum::Sum;
 use corelane_wire::packet::icmp::{self, Code};
 use corelane_wire::packet::icmpv6;
 use corelane_wire::packet::{EtherType, IpProtocol, Packet as Walk};
-use corelane_wire::packet::{ipv4, tcp};
+use corelane_wire::packet::{fragment, ipv4, tcp};
 use corelane_wire::xdr::Writer;
 use std::iter::once;
 use std::net::{IpAddr, SocketAddr};
@@ -24,6 +25,10 @@ const ERROR_BYTES: usize = 8 + QUOTED_V6;
 
 /// Bytes of a header of IPv4 without options.
 const HEADER_BYTES_V4: usize = ipv4::Header::BYTES;
+/// Bytes of a fragment header, and where in it the offset stands; and the code of a first fragment without all headers.
+const FRAGMENT_BYTES: usize = fragment::Header::BYTES;
+const FRAGMENT_OFFSET_AT: usize = 2;
+const HEADERS_CUT: u8 = 3;
 /// Where TCP's checksum stands in its header (RFC 9293, section 3.1).
 const TCP_CHECKSUM: usize = 16;
 
@@ -34,7 +39,7 @@ pub(crate) enum Wrong {
     Protocol {
         at: usize,
     },
-    /// A header that may not be passed over, of IPv6.
+    /// A header of IPv6 that may not be passed over, or says what cannot be.
     Extension {
         at: usize,
         code: u8,
@@ -218,6 +223,21 @@ impl Path {
         false
     }
 
+    /// A fragment that can be part of no datagram: of IPv6 its sender is told what is wrong with it (RFC 8200, section 4.5; RFC 7112, section 5).
+    pub fn no_such_fragment(&mut self, reason: Reason, fragment: &[u8], ip: &Ip) {
+        const LENGTH_AT: usize = 4;
+        if ip.source.is_ipv4() {
+            return;
+        }
+        let (at, code) = match reason {
+            Reason::TooSmall if !ip.length.is_multiple_of(8) => (LENGTH_AT, 0),
+            Reason::TooLong => (ip.head.saturating_sub(FRAGMENT_BYTES) + FRAGMENT_OFFSET_AT, 0),
+            Reason::Headless if is_first(fragment, ip) => (0, HEADERS_CUT),
+            _ => return,
+        };
+        self.error(fragment, ip, Wrong::Extension { at, code });
+    }
+
     fn has_known_options(&mut self, packet: &Packet, ip: &Ip) -> bool {
         let unfit = options::look(packet.first.get(..ip.head).unwrap_or_default());
         match unfit {
@@ -239,7 +259,8 @@ impl Path {
     /// 2.4 (e)).
     fn error(&mut self, packet: &[u8], ip: &Ip, wrong: Wrong) {
         let is_error = match (ip.protocol, packet.get(ip.head)) {
-            (IpProtocol::ICMP, Some(kind)) => !matches!(kind, 0 | 8),
+            // Questions and answers are none (RFC 792, RFC 950, RFC 1256); what nobody knows may be one.
+            (IpProtocol::ICMP, Some(kind)) => !matches!(kind, 0 | 8 | 9 | 10 | 13..=18),
             (IpProtocol::ICMPV6, Some(kind)) => *kind < 128,
             _ => false,
         };
@@ -263,6 +284,12 @@ impl Path {
         self.counts.errors_out += 1;
         self.answer(ip, if ip.source.is_ipv4() { IpProtocol::ICMP } else { IpProtocol::ICMPV6 }, false);
     }
+}
+
+/// Whether a fragment of IPv6 is the first of its datagram.
+fn is_first(fragment: &[u8], ip: &Ip) -> bool {
+    let field = ip.head.checked_sub(FRAGMENT_BYTES - FRAGMENT_OFFSET_AT).and_then(|at| fragment.get(at..)?.first_chunk::<2>());
+    field.is_some_and(|field| u16::from_be_bytes(*field) >> 3 == 0)
 }
 
 /// What answers a segment of no connection, with its header so many bytes long; none for a reset.

@@ -159,9 +159,10 @@ impl Path {
             return self.counts.drop(Drop::Frames);
         };
         let mut pieces = std::mem::take(&mut self.pieces);
-        let outcome = self.fragments.arrive(arrived, fragment, &mut pieces);
-        if let Admission::Whole(datagram) = outcome {
-            self.whole(&datagram, &mut pieces, ip);
+        match self.fragments.arrive(arrived, fragment, &mut pieces) {
+            Admission::Whole(datagram) => self.whole(&datagram, &mut pieces, ip),
+            Admission::Dropped(reason, fragment) => self.no_such_fragment(reason, &fragment, ip),
+            Admission::Held | Admission::NoFragment(_) => {}
         }
         assert!(pieces.is_empty(), "all pieces of a datagram are its own");
         self.pieces = pieces;

@@ -213,3 +213,41 @@ fn an_echo_of_all_stations_is_answered_from_an_own_address() {
     assert_eq!(answers.len(), 1);
     assert_eq!(answers[0][22..38], STACK_V6.octets());
 }
+
+/// RFC 8200, section 4.5, and RFC 7112, section 5: what is wrong with a fragment of IPv6 is told, and where.
+#[test]
+fn fragments_that_can_be_part_of_nothing_are_told_of() {
+    let mut alone = Alone::new();
+    alone.meet();
+    let fragment = |offset: usize, more: bool, protocol: IpProtocol, data: &[u8]| {
+        let offset = corelane_wire::packet::ipv4::Offset::new(offset).unwrap();
+        let header = fragment::Header { next: protocol, offset, more, identification: 9 };
+        let bytes = written(8 + data.len(), |writer| {
+            header.emit(writer)?;
+            writer.put(data)
+        });
+        ethernet(
+            alone.mac(),
+            EtherType::IPV6,
+            &packets(TEST_V6.into(), STACK_V6.into(), IpProtocol::FRAGMENT, &bytes, 65_528, 1)[0],
+        )
+    };
+    let wrong = [
+        (fragment(0, true, IpProtocol::UDP, &[1; 17]), Some((0, 4))),
+        (fragment(65_528, false, IpProtocol::UDP, &[1; 16]), Some((0, 42))),
+        (fragment(0, true, IpProtocol::TCP, &[1; 16]), Some((3, 0))),
+        (fragment(8, true, IpProtocol::TCP, &[1; 16]), None),
+        (fragment(0, true, IpProtocol::UDP, &[1; 16]), None),
+    ];
+    for (frame, told) in wrong {
+        let answers = alone.ask(&[frame]);
+        let found = answers.first().map(|frame| match Packet::of_frame(frame).unwrap().transport {
+            UpperLayer::Icmpv6(view) => match view.message().unwrap() {
+                icmpv6::Message::ParameterProblem { code, at, .. } => (code.number(), at),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(found, told);
+    }
+}
