@@ -14,10 +14,10 @@ const WIRES: &str = "ip link set lo up && ip link add va type veth peer name vb 
     && ip neigh replace 10.8.0.1 lladdr $asker dev ka && ip -6 neigh replace fd08::1 lladdr $asker dev ka \
     && echo 0 > /proc/sys/net/ipv4/icmp_ratelimit && echo 0 > /proc/sys/net/ipv6/icmp/ratelimit";
 const SERVICES: [&str; 4] = [
-    "a=udp://10.9.0.2:60007?reflect",
-    "b=udp://[fd09::2]:60007?reflect",
-    "c=udp://10.8.0.2:60007?reflect",
-    "d=udp://[fd08::2]:60007?reflect",
+    "echo=udp://10.9.0.2:60007?reflect",
+    "echo=udp://[fd09::2]:60007?reflect",
+    "echo=udp://10.8.0.2:60007?reflect",
+    "echo=udp://[fd08::2]:60007?reflect",
 ];
 
 /// Differences that stay: of which packets (the family, what was done with them, what they carry; `*` is any), what the stack answers, what the kernel does, and why

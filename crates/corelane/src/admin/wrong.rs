@@ -30,8 +30,8 @@ pub struct Finding {
     pub text: String,
 }
 
-/// What is wrong with packets if it is counted, in words, with what to do. What others may send as they like is not among it, but for checksums: a wire
-/// between two ends of one machine leaves them out, and nothing is ever answered.
+/// What is wrong with packets if it is counted, in words, with what to do. What others may send as they like is not among it, but for checksums: a sender
+/// on this machine may leave them out where that is not known of the interface, and nothing is ever answered.
 const PACKETS: [(PacketCounter, &str); 8] = [
     (
         PacketCounter::FramesChecksum,
