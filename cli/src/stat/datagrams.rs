@@ -13,11 +13,12 @@ const PORT: [(PacketCounter, &str); 4] = [
     (PacketCounter::PortSendLost, "lost when sent, due to the interface's full queue"),
 ];
 /// What is told of the packet path, in this order.
-const IP: [(PacketCounter, &str); 9] = [
+const IP: [(PacketCounter, &str); 10] = [
     (PacketCounter::FramesIn, "frames received"),
     (PacketCounter::FramesNotOurs, "for somebody else"),
     (PacketCounter::FramesMalformed, "with a malformed header"),
     (PacketCounter::FramesChecksum, "with a bad checksum"),
+    (PacketCounter::SumsLeft, "with a checksum that its sender left to its card"),
     (PacketCounter::FramesDropped, "dropped, these and for other reasons"),
     (PacketCounter::PacketsCrossed, "sent to the lane of their bucket"),
     (PacketCounter::FramesOut, "frames sent"),
@@ -25,7 +26,7 @@ const IP: [(PacketCounter, &str); 9] = [
     (PacketCounter::ErrorsSent, "ICMP errors sent"),
 ];
 /// The first is the sum of the next three.
-const FRAGMENTS: [(PacketCounter, &str); 12] = [
+const FRAGMENTS: [(PacketCounter, &str); 13] = [
     (PacketCounter::Fragments, "fragments received"),
     (PacketCounter::FragmentsJoined, "put together"),
     (PacketCounter::FragmentsWaiting, "waiting for others"),
@@ -36,6 +37,7 @@ const FRAGMENTS: [(PacketCounter, &str); 12] = [
     (PacketCounter::FragmentsAtOdds, "at odds with others, or in their headers"),
     (PacketCounter::FragmentsTimedOut, "datagrams timed out"),
     (PacketCounter::FragmentsNoRoom, "datagrams dropped due to no room"),
+    (PacketCounter::FragmentsTooMany, "datagrams dropped that came in too many"),
     (PacketCounter::Reassembled, "datagrams reassembled"),
     (PacketCounter::Reorders, "datagrams run behind a later one of their flow"),
 ];

@@ -1,8 +1,10 @@
 //! Queues and dispatch of packets: the three blocks of FreeBSD's `netstat -Q`, and behind them what services took, in the same
 //! columns, and how packets come to each lane.
 
-use corelane::admin::packets::{PortState, ProtocolRow, Report, StreamCounts, StreamRow, port_states_of, ports_of, report_of};
-use corelane::admin::watch::{ServiceCounter, Snapshot, Values};
+use corelane::admin::packets::{
+    PortKind, PortState, ProtocolRow, Report, StreamCounts, StreamRow, port_states_of, ports_of, report_of,
+};
+use corelane::admin::watch::{PacketCounter, ServiceCounter, Snapshot, Values};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,10 +12,7 @@ use std::fmt::Write;
 /// The report as text, or as one JSON object.
 pub fn workstreams(snapshot: &Snapshot, as_json: bool) -> String {
     let (report, services) = (report_of(snapshot), services(snapshot));
-    let states: BTreeMap<usize, PortState> = port_states_of(snapshot).collect();
-    let state = |lane| states.get(&lane).map(|state| state.word());
-    let ports: Vec<Port> =
-        ports_of(snapshot).map(|(lane, kind)| Port { lane, packets: kind.words(), state: state(lane) }).collect();
+    let ports = ports(snapshot);
     if as_json {
         return json(&report, &services, ports);
     }
@@ -25,12 +24,30 @@ pub fn workstreams(snapshot: &Snapshot, as_json: bool) -> String {
         });
     }
     if !ports.is_empty() {
-        out += "\nPorts:\nWSID State Packets by\n";
-        ports.iter().for_each(|Port { lane, packets, state }| {
-            let _ = writeln!(out, "{lane:4} {:5} {packets}", state.unwrap_or("-"));
+        out += "\nPorts:\nWSID State     Lost SendLost Packets by\n";
+        ports.iter().for_each(|Port { lane, packets, state, lost, send_lost }| {
+            let _ = writeln!(out, "{lane:4} {:5} {lost:8} {send_lost:8} {packets}", state.unwrap_or("-"));
         });
     }
     out
+}
+
+/// What was lost at a port before its lane had it.
+const LOST: [PacketCounter; 3] = [PacketCounter::PortNoFrame, PacketCounter::PortRingFull, PacketCounter::PortTooLong];
+
+/// A row a lane with a port.
+fn ports(snapshot: &Snapshot) -> Vec<Port> {
+    let states: BTreeMap<usize, PortState> = port_states_of(snapshot).collect();
+    let state = |lane| states.get(&lane).map(|state| state.word());
+    let count = |lane: usize, counters: &[PacketCounter]| {
+        let values = snapshot.lanes[lane].packets.as_ref().map(|packets| &packets.values);
+        values.map_or(0, |values| counters.iter().fold(0, |sum: u64, counter| sum.saturating_add(values.get(*counter))))
+    };
+    let port = |(lane, kind): (usize, PortKind)| {
+        let (lost, send_lost) = (count(lane, &LOST), count(lane, &[PacketCounter::PortSendLost]));
+        Port { lane, packets: kind.words(), state: state(lane), lost, send_lost }
+    };
+    ports_of(snapshot).map(port).collect()
 }
 
 /// A row a lane and service. A service has no queue of the lane's: what arrives for it is run in the turn that found it.
@@ -70,6 +87,8 @@ struct Port {
     lane: usize,
     packets: &'static str,
     state: Option<&'static str>,
+    lost: u64,
+    send_lost: u64,
 }
 
 #[derive(Serialize)]
@@ -154,7 +173,7 @@ fn workstream(StreamRow { lane, cpu, name, counts }: &StreamRow) -> Workstream<'
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane::admin::watch::{Description, LaneName, PacketCounter, Page, Reader, ServiceName, StreamCounter};
+    use corelane::admin::watch::{Description, LaneName, Page, Reader, ServiceName, StreamCounter};
     use serde_json::Value;
 
     fn snapshot(has_packets: bool) -> Snapshot {
@@ -168,6 +187,9 @@ mod tests {
                 row.set_protocols(1);
                 row.set(PacketCounter::PortKind, 4);
                 row.set(PacketCounter::PortState, 2);
+                row.set(PacketCounter::PortNoFrame, 4);
+                row.set(PacketCounter::PortRingFull, 7);
+                row.set(PacketCounter::PortSendLost, 5);
                 row.name(0, "ip");
                 use StreamCounter as C;
                 for (counter, value) in
@@ -204,8 +226,8 @@ WSID CPU   Name     Len WMark   Disp'd  HDisp'd   QDrops   Queued  Handled
    1   3   echo       0     0        7        0        0        0        7
 
 Ports:
-WSID State Packets by
-   1 down  AF_XDP, copied by the kernel
+WSID State     Lost SendLost Packets by
+   1 down        11        5 AF_XDP, copied by the kernel
 ";
         assert_eq!(text, wanted);
     }
@@ -226,5 +248,6 @@ WSID State Packets by
         assert_eq!(value["services"][1]["dispatched"], 7);
         assert_eq!(value["ports"][0]["packets"], "AF_XDP, copied by the kernel");
         assert_eq!(value["ports"][0]["state"], "down");
+        assert_eq!((&value["ports"][0]["lost"], &value["ports"][0]["send_lost"]), (&11.into(), &5.into()));
     }
 }

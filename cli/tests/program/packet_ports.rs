@@ -8,11 +8,13 @@ use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
 
 on_each_driver!(
+    a_burst_is_answered_whole,
     a_flood_of_fragments_leaves_honest_datagrams,
     an_interface_that_is_down_or_gone_is_told_to_all_who_ask,
     each_question_has_one_answer,
     queues_without_a_lane_are_told,
     what_a_stopped_lane_loses_is_counted,
+    what_leaves_its_checksums_out_is_answered,
     what_the_kernel_answers_beside_lanes_is_told,
     wrong_checksums_are_told_with_their_remedy
 );
@@ -137,20 +139,73 @@ fn what_a_stopped_lane_loses_is_counted(driver: Driver) {
     }
 }
 
+/// Sends datagrams that were damaged on the wire.
+const DAMAGED: &str = r#"
+mac = bytes.fromhex(sys.argv[1].replace(":", ""))
+wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+wire.bind(("vb", 0))
+ends = socket.inet_aton("10.9.0.1") + socket.inet_aton("10.9.0.2")
+head = struct.pack("!BBHHHBBH8s", 0x45, 0, 32, 0, 0, 64, 17, 0, ends)
+head = head[:10] + struct.pack("!H", sum_of(head)) + head[12:]
+for _ in range(3):
+    wire.send(mac + wire.getsockname()[4] + b"\x08\x00" + head + struct.pack("!HHHH", 5000, 60007, 12, 0xbad) + b"data")
+"#;
+
 fn wrong_checksums_are_told_with_their_remedy(driver: Driver) {
     let test = "packet_ports::wrong_checksums_are_told_with_their_remedy";
     if !can_run(&driver.case(test)) {
         return;
     }
-    // The kernel leaves them out on such a wire, unless it is told not to.
-    let (bare, _) = WIRE.split_once(" && python3").unwrap();
-    let Some(server) = start(driver, test, bare, "", &[]) else { return };
-    let socket = client(&server, 0);
+    let Some(server) = start(driver, test, WIRE, "", &[]) else { return };
+    run_script(&server, DAMAGED, "");
     until("it is told", || {
-        socket.send(b"without a sum").unwrap();
         text_of(&server).contains("packets with wrong checksums: ") && text_of(&server).contains("ethtool -K PEER tx off")
     });
     ends(server);
+}
+
+/// On a wire between two ends of one machine the kernel leaves checksums to a card that there is not; that is known, and all is answered.
+fn what_leaves_its_checksums_out_is_answered(driver: Driver) {
+    let test = "packet_ports::what_leaves_its_checksums_out_is_answered";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    let (bare, _) = WIRE.split_once(" && python3").unwrap();
+    for way in WAYS {
+        let Some(server) = start(driver, test, bare, way, &[]) else { return };
+        let socket = client(&server, 0);
+        // The last two are cut, and so are summed.
+        for bytes in [0, 1, 510, 1472, 1473, 60_000] {
+            echo_datagram(&socket, &pattern(bytes, bytes as u64));
+        }
+        // A packet socket says of each packet whether its sum was left out.
+        let left = if way == NO_PROGRAMS { 0 } else { 4 };
+        until("it is counted", || of_lanes(&server, "udp_sent")[0] == 6);
+        assert_eq!((of_lanes(&server, "sums_left")[0], of_lanes(&server, "frames_checksum")[0]), (left, 0), "{way}");
+        ends(server);
+    }
+}
+
+/// What comes at once while a lane does something else finds room as long as there are frames, and all of it is answered.
+fn a_burst_is_answered_whole(driver: Driver) {
+    let test = "packet_ports::a_burst_is_answered_whole";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    for way in WAYS {
+        let Some(server) = start(driver, test, WIRE, way, &[]) else { return };
+        let socket = client(&server, 0);
+        echo_datagram(&socket, b"awake");
+        server.signal(Signal::SIGSTOP);
+        // Each is another: the service takes many of the same for a loop.
+        (0..1500).for_each(|number| assert_eq!(socket.send(&pattern(64, number)).unwrap(), 64));
+        server.signal(Signal::SIGCONT);
+        until("all are answered", || of_lanes(&server, "udp_sent")[0] + lost(&server) > 1500);
+        assert_eq!((of_lanes(&server, "udp_sent")[0], lost(&server)), (1501, 0), "{way}");
+        let ports = &json_of(&server, "-Q")["ports"][0];
+        assert_eq!((ports["lost"].as_u64(), ports["send_lost"].as_u64()), (Some(0), Some(0)), "{ports}");
+        ends(server);
+    }
 }
 
 /// Prints the link-layer address of the near end.

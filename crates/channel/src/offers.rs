@@ -177,7 +177,7 @@ pub struct Taken {
     /// One for each lane: each may be taken from by a thread of its own.
     pub consumers: Vec<Consumer>,
     /// Dropping it closes the channel.
-    pub connection: UnixStream,
+    pub connection: Arc<UnixStream>,
 }
 
 /// Asks the process that listens at `path` for the packets that `request` names.
@@ -195,8 +195,12 @@ pub fn take(path: &Path, request: &str) -> io::Result<Taken> {
         return Err(io::Error::new(ErrorKind::InvalidInput, why.trim().to_owned()));
     }
     written?;
-    let consumer =
-        |file| Consumer::new(HandedMemory::open(file)?).map_err(|broken| io::Error::new(ErrorKind::InvalidData, broken));
+    let connection = Arc::new(connection);
+    let consumer = |file| {
+        let consumer = Consumer::new(HandedMemory::open(file)?);
+        let consumer = consumer.map_err(|broken| io::Error::new(ErrorKind::InvalidData, broken))?;
+        Ok(consumer.with_connection(Arc::downgrade(&connection)))
+    };
     let consumers: Vec<_> = files.into_iter().map(consumer).collect::<io::Result<_>>()?;
     if consumers.is_empty() {
         return Err(io::Error::new(

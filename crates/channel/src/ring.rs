@@ -13,6 +13,10 @@
 
 use crate::memory::{AtomicU64, File, HandedMemory, Ordering, fence};
 use std::ops::RangeInclusive;
+#[cfg(not(loom))]
+use std::os::unix::net::UnixStream;
+#[cfg(not(loom))]
+use std::sync::Weak;
 use std::{error, fmt, io};
 
 /// The fewest and the most packets in a ring.
@@ -206,6 +210,10 @@ pub struct Consumer {
     memory: HandedMemory,
     slots: usize,
     taken: u64,
+    /// What ends with the producer's process, however that ends; and whether it has.
+    #[cfg(not(loom))]
+    connection: Weak<UnixStream>,
+    is_gone: bool,
 }
 
 impl Consumer {
@@ -217,7 +225,20 @@ impl Consumer {
     pub fn new(memory: HandedMemory) -> Result<Self, Broken> {
         let slots = slots_of(memory.words())?;
         let taken = memory.words()[TAKEN].load(Ordering::Relaxed);
-        Ok(Self { memory, slots, taken })
+        Ok(Self {
+            memory,
+            slots,
+            taken,
+            #[cfg(not(loom))]
+            connection: Weak::new(),
+            is_gone: false,
+        })
+    }
+
+    /// The same, whose producer is at the other end of that connection.
+    #[cfg(not(loom))]
+    pub(crate) fn with_connection(self, connection: Weak<UnixStream>) -> Self {
+        Self { connection, ..self }
     }
 
     /// Copies the next packet to the front of `into`, and gives its slot back. Bytes of it; none if there is nothing now.
@@ -249,10 +270,10 @@ impl Consumer {
         Ok(Some(length))
     }
 
-    /// Whether the producer has ended. What it had put in before can still be taken.
+    /// Whether the producer has ended; one that was killed, as far as this has waited or [looked](Consumer::look) since. What it had put in before can still be taken.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.memory.words()[ENDED].load(Ordering::Acquire) != 0
+        self.is_gone || self.memory.words()[ENDED].load(Ordering::Acquire) != 0
     }
 
     /// Packets that were dropped for want of room, or because they were too long.
@@ -261,13 +282,20 @@ impl Consumer {
         self.memory.words()[DROPPED].load(Ordering::Relaxed)
     }
 
+    /// Looks whether the producer's process is there still, for a consumer that never waits: [`Consumer::wait`] looks by itself.
+    #[cfg(not(loom))]
+    pub fn look(&mut self) {
+        self.is_gone |= self.connection.upgrade().is_some_and(|connection| corelane_os::local::has_gone(&connection));
+    }
+
     /// Sleeps until there is a packet, the producer ends, a signal comes, or `timeout` is over. Without one it sleeps a second at the most, because an end that
-    /// comes just before the sleep changes no number of packets: look again.
+    /// comes just before the sleep changes no number of packets, and one by kill(2) nothing at all: ask and wait again.
     #[cfg(not(loom))]
     pub fn wait(&mut self, timeout: Option<std::time::Duration>) {
         if self.announce_sleep() && !self.has_ended() {
             let most = timeout.unwrap_or(std::time::Duration::from_secs(1));
             corelane_os::shared::sleep(&self.memory.words()[PUT], self.taken as u32, Some(most));
+            self.look();
         }
         self.memory.words()[ASLEEP].store(0, Ordering::Relaxed);
     }

@@ -12,6 +12,7 @@ pub(crate) mod ending;
 pub(crate) mod entry;
 pub(crate) mod frames;
 mod handed;
+mod insisting;
 mod keepsake;
 mod live;
 mod needs;

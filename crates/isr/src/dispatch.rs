@@ -267,8 +267,17 @@ impl<P> Isr<P> {
         }
     }
 
-    /// A handler has run.
+    /// A handler has run, and with that its packet is handled.
     pub fn finished(&mut self, mark: Mark) {
+        let (number, placed) = (mark.number, mark.placed);
+        self.has_run(mark);
+        if placed.lane == self.lane {
+            self.settled(number, placed, 1);
+        }
+    }
+
+    /// A handler has run, of whose packet something is still to leave: [`Isr::settled`] is called when it has, also where this lane has placed it.
+    pub fn has_run(&mut self, mark: Mark) {
         if mark.kind != Kind::Direct {
             assert!(self.marked > 0, "a handler that ends has begun");
             self.marked -= 1;
@@ -277,9 +286,12 @@ impl<P> Isr<P> {
             self.credit = self.share;
         }
         assert!(self.credit <= self.share, "a share that was not used is not saved up");
-        if mark.placed.lane == self.lane {
-            self.settled(mark.number, mark.placed, 1);
-        }
+    }
+
+    /// Whether a change is under way, which waits for what was placed before it.
+    #[must_use]
+    pub fn is_changing(&self) -> bool {
+        self.streams.iter().flatten().any(Stream::is_changing)
     }
 
     /// What is to be done next of what waits: first what was parked and may be placed; then the lowest protocol, all that is queued of it (of

@@ -53,6 +53,7 @@ impl Port for Cable {
             frame_bytes_max: 1514,
             pieces_max: 1,
             kind: PortKind::Simulated,
+            leaves_sums: false,
         }
     }
 

@@ -60,6 +60,9 @@ pub struct PortFacts {
     pub pieces_max: usize,
     /// How its packets come into its memory.
     pub kind: PortKind,
+    /// A sender on the same machine may have left a packet's checksum to its card, and nothing says of which: then the sum of the pseudo-header stands in its
+    /// place.
+    pub leaves_sums: bool,
 }
 
 /// How the packets of a port come into its memory, and out of it.

@@ -12,7 +12,7 @@ pub enum Drop {
     Checksum,
     /// It is for somebody else: another station, another address, another VLAN.
     NotOurs,
-    /// It lies in more frames than a packet may, or is a fragment that does in more than one, or a tunnel carries it and no frame holds it.
+    /// It lies in more frames than a packet may, or is a fragment whose headers do not fit in front of each, or a tunnel carries it and no frame holds it.
     Pieces,
     /// Its protocol has nobody here.
     Protocol,
@@ -78,6 +78,10 @@ pub struct Counts {
     pub strays: u64,
     /// Packets that were put into channels.
     pub channelled: u64,
+    /// Words of routers that a way is narrower than the interface, which were believed.
+    pub ways_narrowed: u64,
+    /// Packets whose checksum a sender on the same machine had left to its card, which were taken.
+    pub sums_left: u64,
     /// How often the interface was found down.
     pub downs: u64,
     pub(crate) tunnels: [TunnelCounts; Tunnel::ALL.len()],

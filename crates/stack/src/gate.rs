@@ -85,6 +85,11 @@ impl Gate {
         self.state == State::Closed && !self.is_receiving && !self.is_sending
     }
 
+    /// Whether the port has taken all that it was given to send.
+    pub fn has_all_left(&self) -> bool {
+        !self.is_sending
+    }
+
     /// When an interface that was down is tried again, or taken to be up.
     pub fn due(&self) -> Option<u64> {
         self.again.or(self.up_at).filter(|_| matches!(self.state, State::Open(_)))

@@ -2,15 +2,16 @@
 
 use crate::counts::Drop;
 use crate::draft::Ends;
-use crate::fault;
+use crate::options::{self, Unfit};
 use crate::packet::{HEADER_BYTES_V6, Ip, Packet, chain_of, tuple};
 use crate::path::{Path, lanes_step};
+use corelane_isr::reassembly::Reason;
 use corelane_seam::{Frame, FrameHash};
 use corelane_wire::packet::checksum::Sum;
 use corelane_wire::packet::icmp::{self, Code};
 use corelane_wire::packet::icmpv6;
-use corelane_wire::packet::tcp;
 use corelane_wire::packet::{EtherType, IpProtocol, Packet as Walk};
+use corelane_wire::packet::{fragment, ipv4, tcp};
 use corelane_wire::xdr::Writer;
 use std::iter::once;
 use std::net::{IpAddr, SocketAddr};
@@ -22,6 +23,15 @@ const QUOTED_V6: usize = 1280 - 40 - 8;
 /// Bytes of the longest error.
 const ERROR_BYTES: usize = 8 + QUOTED_V6;
 
+/// Bytes of a header of IPv4 without options.
+const HEADER_BYTES_V4: usize = ipv4::Header::BYTES;
+/// Bytes of a fragment header, and where in it the offset stands; and the code of a first fragment without all headers.
+const FRAGMENT_BYTES: usize = fragment::Header::BYTES;
+const FRAGMENT_OFFSET_AT: usize = 2;
+const HEADERS_CUT: u8 = 3;
+/// Where TCP's checksum stands in its header (RFC 9293, section 3.1).
+const TCP_CHECKSUM: usize = 16;
+
 /// What is wrong with a packet, in the words of both families.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wrong {
@@ -29,11 +39,17 @@ pub(crate) enum Wrong {
     Protocol {
         at: usize,
     },
-    /// A header that may not be passed over, of IPv6.
+    /// A header of IPv6 that may not be passed over, or says what cannot be.
     Extension {
         at: usize,
         code: u8,
     },
+    /// An option of IPv4 that makes no sense.
+    Option {
+        at: usize,
+    },
+    /// A route of the sender's, of IPv4, which goes on from here.
+    Route,
     TooLong,
 }
 
@@ -44,6 +60,7 @@ impl Path {
         match icmp::View::new(first).and_then(|view| view.message()) {
             Ok(icmp::Message::EchoRequest(_)) => self.echo(&packet, ip, 0),
             Ok(icmp::Message::Unreachable { code, packet }) => self.refused(EtherType::IPV4, packet, code.number() == 3),
+            Ok(icmp::Message::TooBig { most, packet }) => self.too_big(EtherType::IPV4, packet, most.into()),
             Ok(_) => {}
             Err(_) => self.counts.drop(Drop::Malformed),
         }
@@ -57,10 +74,11 @@ impl Path {
         // Neighbours have passed no router (RFC 4861, section 7.1) and no tunnel, and say what they say in one piece (RFC 6980, section 5).
         let is_of_link = packet.first.get(7) == Some(&255) && ip.tunnels == 0 && !ip.was_cut;
         match icmpv6::View::new(first).and_then(|view| view.message()) {
-            Ok(icmpv6::Message::EchoRequest(_)) if self.routes.is_own(ip.destination) => self.echo(&packet, ip, 129),
+            Ok(icmpv6::Message::EchoRequest(_)) => self.echo_from_own(&packet, ip),
             Ok(icmpv6::Message::Neighbour(message)) if is_of_link => self.neighbour(&message, ip),
             Ok(icmpv6::Message::Neighbour(_)) => self.counts.drop(Drop::NotOurs),
             Ok(icmpv6::Message::Unreachable { code, packet }) => self.refused(EtherType::IPV6, packet, code.number() == 4),
+            Ok(icmpv6::Message::TooBig { most, packet }) => self.too_big(EtherType::IPV6, packet, most as usize),
             Ok(_) => {}
             Err(_) => self.counts.drop(Drop::Malformed),
         }
@@ -76,13 +94,22 @@ impl Path {
         packet.transport(ip).next()
     }
 
+    /// Answers an echo request of IPv6 from the address that was asked, or of all stations, from that which the way back leaves by (RFC 4443, section 4.2).
+    fn echo_from_own(&mut self, packet: &Packet, ip: &Ip) {
+        let destination = match self.routes.is_own(ip.destination) {
+            true => Some(ip.destination),
+            false => self.routes.way(ip.source).map(|way| way.source),
+        };
+        destination.into_iter().for_each(|destination| self.echo(packet, &Ip { destination, ..*ip }, 129));
+    }
+
     /// Answers an echo request with a message of that type.
     fn echo(&mut self, packet: &Packet, ip: &Ip, kind: u8) {
-        if !self.bounds.echoes.take(self.now) {
+        if !self.bounds.echoes.take(self.now, ip.source) {
             self.counts.errors_limited += 1;
             return;
         }
-        if !self.draft.begin(&self.memory, ip.source.is_ipv6(), ip.length, self.packet_bytes) {
+        if !self.draft.begin(&self.memory, ip.source.is_ipv6(), ip.length, self.most_to(ip.source)) {
             return self.counts.drop(Drop::Frames);
         }
         self.draft.put(&[kind, 0, 0, 0]);
@@ -155,10 +182,11 @@ impl Path {
     pub fn no_such_connection(&mut self, packet: &Packet, ip: &Ip) {
         let Some(segment) = packet.transport(ip).next() else { return };
         let Some(reset) = tcp::View::new(segment).ok().and_then(|view| reset_of(&view, ip.length)) else { return };
-        if ip.destination.is_multicast() || !(ip.is_good || packet.is_right(ip)) {
+        let stands = segment.get(TCP_CHECKSUM..).and_then(|rest| rest.first_chunk()).copied().map(u16::from_be_bytes);
+        if ip.destination.is_multicast() || !stands.is_some_and(|stands| self.is_right(packet, ip, stands)) {
             return;
         }
-        if !self.bounds.errors.take(self.now) {
+        if !self.bounds.errors.take(self.now, ip.source) {
             self.counts.errors_limited += 1;
             return;
         }
@@ -166,7 +194,7 @@ impl Path {
         let mut bytes = [0; tcp::Header::BYTES];
         let written = reset.emit(&back.addresses(), &[], &mut Writer::new(&mut bytes));
         assert!(written.is_ok(), "a header without options has so many bytes: {written:?}");
-        if !self.draft.begin(&self.memory, ip.source.is_ipv6(), bytes.len(), self.packet_bytes) {
+        if !self.draft.begin(&self.memory, ip.source.is_ipv6(), bytes.len(), self.most_to(ip.source)) {
             return self.counts.drop(Drop::Frames);
         }
         self.draft.put(&bytes);
@@ -181,7 +209,10 @@ impl Path {
 
     /// Whether a packet may be handed on: none of its extension headers asks for what is not known here. Its sender may be told of one that does.
     pub fn is_known(&mut self, packet: &Packet, ip: &Ip) -> bool {
-        if ip.source.is_ipv4() || ip.head == HEADER_BYTES_V6 {
+        if ip.source.is_ipv4() {
+            return ip.head == HEADER_BYTES_V4 || self.has_known_options(packet, ip);
+        }
+        if ip.head == HEADER_BYTES_V6 {
             return true;
         }
         let Some(unrecognized) = chain_of(&packet.first).and_then(|chain| chain.unrecognized()) else { return true };
@@ -190,6 +221,31 @@ impl Path {
             self.error(&packet.first, ip, Wrong::Extension { at, code: unrecognized.code });
         }
         false
+    }
+
+    /// A fragment that can be part of no datagram: of IPv6 its sender is told what is wrong with it (RFC 8200, section 4.5; RFC 7112, section 5).
+    pub fn no_such_fragment(&mut self, reason: Reason, fragment: &[u8], ip: &Ip) {
+        const LENGTH_AT: usize = 4;
+        if ip.source.is_ipv4() {
+            return;
+        }
+        let (at, code) = match reason {
+            Reason::TooSmall if !ip.length.is_multiple_of(8) => (LENGTH_AT, 0),
+            Reason::TooLong => (ip.head.saturating_sub(FRAGMENT_BYTES) + FRAGMENT_OFFSET_AT, 0),
+            Reason::Headless if is_first(fragment, ip) => (0, HEADERS_CUT),
+            _ => return,
+        };
+        self.error(fragment, ip, Wrong::Extension { at, code });
+    }
+
+    fn has_known_options(&mut self, packet: &Packet, ip: &Ip) -> bool {
+        let unfit = options::look(packet.first.get(..ip.head).unwrap_or_default());
+        match unfit {
+            Some(Unfit::Wrong { at }) => self.error(&packet.first, ip, Wrong::Option { at }),
+            Some(Unfit::Route) => self.error(&packet.first, ip, Wrong::Route),
+            Some(Unfit::RouteEnded) | None => {}
+        }
+        unfit.is_none()
     }
 
     /// A datagram did not come together in time; this is its first fragment.
@@ -203,14 +259,15 @@ impl Path {
     /// 2.4 (e)).
     fn error(&mut self, packet: &[u8], ip: &Ip, wrong: Wrong) {
         let is_error = match (ip.protocol, packet.get(ip.head)) {
-            (IpProtocol::ICMP, Some(kind)) => !matches!(kind, 0 | 8),
+            // Questions and answers are none (RFC 792, RFC 950, RFC 1256); what nobody knows may be one.
+            (IpProtocol::ICMP, Some(kind)) => !matches!(kind, 0 | 8 | 9 | 10 | 13..=18),
             (IpProtocol::ICMPV6, Some(kind)) => *kind < 128,
             _ => false,
         };
         if is_error || !self.routes.is_own(ip.destination) {
             return;
         }
-        if !self.bounds.errors.take(self.now) {
+        if !self.bounds.errors.take(self.now, ip.source) {
             self.counts.errors_limited += 1;
             return;
         }
@@ -220,21 +277,19 @@ impl Path {
         let written = words(packet, &Ip { source, destination, ..*ip }, wrong, &mut writer);
         let length = writer.len();
         assert!(written.is_ok(), "an error is cut to its length: {written:?}");
-        if !self.draft.begin(&self.memory, ip.source.is_ipv6(), length, self.packet_bytes) {
+        if !self.draft.begin(&self.memory, ip.source.is_ipv6(), length, self.most_to(ip.source)) {
             return self.counts.drop(Drop::Frames);
         }
         self.draft.put(&bytes[..length]);
         self.counts.errors_out += 1;
         self.answer(ip, if ip.source.is_ipv4() { IpProtocol::ICMP } else { IpProtocol::ICMPV6 }, false);
     }
+}
 
-    /// Somebody says that what was sent did not arrive; the socket that it came from hears so.
-    fn refused(&mut self, protocol: EtherType, quoted: &[u8], is_port: bool) {
-        let Some((local, peer)) = sender_of(protocol, quoted) else { return };
-        if self.routes.is_own(local.ip()) {
-            self.sockets.tell(local, peer, if is_port { fault::REFUSED } else { fault::UNREACHABLE });
-        }
-    }
+/// Whether a fragment of IPv6 is the first of its datagram.
+fn is_first(fragment: &[u8], ip: &Ip) -> bool {
+    let field = ip.head.checked_sub(FRAGMENT_BYTES - FRAGMENT_OFFSET_AT).and_then(|at| fragment.get(at..)?.first_chunk::<2>());
+    field.is_some_and(|field| u16::from_be_bytes(*field) >> 3 == 0)
 }
 
 /// What answers a segment of no connection, with its header so many bytes long; none for a reset.
@@ -258,6 +313,8 @@ fn words(packet: &[u8], ip: &Ip, wrong: Wrong, to: &mut Writer<'_>) -> Result<()
             Wrong::Port => icmp::Message::Unreachable { code: Code::new(3)?, packet },
             Wrong::Protocol { .. } => icmp::Message::Unreachable { code: Code::new(2)?, packet },
             Wrong::Extension { .. } => unreachable!("IPv4 has no extension headers"),
+            Wrong::Option { at } => icmp::Message::ParameterProblem { code: Code::new(0)?, at: at as u8, packet },
+            Wrong::Route => icmp::Message::Unreachable { code: Code::new(5)?, packet },
             Wrong::TooLong => icmp::Message::TimeExceeded { code: Code::new(1)?, packet },
         };
         return message.emit(to);
@@ -267,28 +324,10 @@ fn words(packet: &[u8], ip: &Ip, wrong: Wrong, to: &mut Writer<'_>) -> Result<()
         Wrong::Port => icmpv6::Message::Unreachable { code: Code::new(4)?, packet },
         Wrong::Protocol { at } => icmpv6::Message::ParameterProblem { code: Code::new(1)?, at: at as u32, packet },
         Wrong::Extension { at, code } => icmpv6::Message::ParameterProblem { code: Code::new(code)?, at: at as u32, packet },
+        Wrong::Option { .. } | Wrong::Route => unreachable!("IPv6 has options in extension headers"),
         Wrong::TooLong => icmpv6::Message::TimeExceeded { code: Code::new(1)?, packet },
     };
     message.emit(&ip.addresses(), to)
-}
-
-/// Both ends of the datagram that an error quotes, which may be cut short.
-fn sender_of(protocol: EtherType, quoted: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
-    let (source, destination, head, inner): (IpAddr, IpAddr, usize, u8) = match protocol {
-        EtherType::IPV4 => {
-            let head = quoted.first_chunk::<20>()?;
-            let at = |at: usize| [head[at], head[at + 1], head[at + 2], head[at + 3]];
-            (at(12).into(), at(16).into(), usize::from(head[0] & 0xf) * 4, head[9])
-        }
-        _ => {
-            let source = <[u8; 16]>::try_from(quoted.get(8..24)?).ok()?;
-            let destination = <[u8; 16]>::try_from(quoted.get(24..40)?).ok()?;
-            (source.into(), destination.into(), 40, quoted[6])
-        }
-    };
-    let ports = quoted.get(head..)?.first_chunk::<4>().filter(|_| inner == IpProtocol::UDP.0)?;
-    let port = |at: usize| u16::from_be_bytes([ports[at], ports[at + 1]]);
-    Some((SocketAddr::new(source, port(0)), SocketAddr::new(destination, port(2))))
 }
 
 /// Where an IP packet names the protocol that follows all headers of its network: of IPv6, in the last of them.

@@ -4,6 +4,7 @@ use crate::channels::Sink;
 use crate::counts::Drop;
 use crate::packet::{ALL_NODES, Ip, Packet, tuple};
 use crate::path::{Leaving, Path};
+use crate::split::split;
 use corelane_isr::dispatch::Number;
 use corelane_isr::reassembly::{Admission, Datagram};
 use corelane_seam::{Checksum, Frame, Instant};
@@ -70,11 +71,6 @@ impl Path {
                 packet.first.skip(at);
                 self.arrive(Number::ARP, packet);
             }
-            // Fragments lie in a frame each.
-            Found::Ip { ip, .. } if ip.is_part && !packet.rest.is_empty() => {
-                self.counts.drop(Drop::Pieces);
-                self.done(packet);
-            }
             Found::Ip { ip, at, length } => {
                 packet.first.skip(at);
                 packet.first.set_length(length);
@@ -83,6 +79,7 @@ impl Path {
                 packet.flow = match self.tunnel_of(&packet, &ip) {
                     Some(_) => None,
                     None if packet.rest.is_empty() => self.flow(&packet.first, ip.is_part),
+                    None if ip.is_part => None,
                     None => self.flow_of(&packet, &ip),
                 };
                 self.arrive(if ip.source.is_ipv4() { Number::IP } else { Number::IP6 }, packet);
@@ -142,17 +139,30 @@ impl Path {
         (self.routes.is_own(ip.destination) || is_group_of_ours) && is_somebody
     }
 
-    /// A fragment: held until the others are there.
+    /// A fragment: held until the others are there. One that lies in several frames is held as several.
     pub fn fragment(&mut self, mut packet: Packet, ip: Ip) {
-        let (first, arrived) = (std::mem::take(&mut packet.first), Instant::from_nanoseconds(packet.arrived));
+        let arrived = Instant::from_nanoseconds(packet.arrived);
+        if !split(&mut packet, &ip) {
+            self.counts.drop(Drop::Pieces);
+            return self.done(packet);
+        }
+        let (first, mut rest) = (std::mem::take(&mut packet.first), std::mem::take(&mut packet.rest));
+        let parts = std::iter::once(first).chain(rest.drain(..));
+        parts.filter(|part| !part.is_empty()).for_each(|part| self.part(part, arrived, &ip));
+        packet.rest = rest;
         self.done(packet);
-        let Some(fragment) = self.shelf.keep(first, self.fragments.waiting().1) else {
+    }
+
+    /// A fragment, or the part of one that lies in one frame.
+    fn part(&mut self, part: Frame, arrived: Instant, ip: &Ip) {
+        let Some(fragment) = self.shelf.keep(part, self.fragments.waiting().1) else {
             return self.counts.drop(Drop::Frames);
         };
         let mut pieces = std::mem::take(&mut self.pieces);
-        let outcome = self.fragments.arrive(arrived, fragment, &mut pieces);
-        if let Admission::Whole(datagram) = outcome {
-            self.whole(&datagram, &mut pieces, &ip);
+        match self.fragments.arrive(arrived, fragment, &mut pieces) {
+            Admission::Whole(datagram) => self.whole(&datagram, &mut pieces, ip),
+            Admission::Dropped(reason, fragment) => self.no_such_fragment(reason, &fragment, ip),
+            Admission::Held | Admission::NoFragment(_) => {}
         }
         assert!(pieces.is_empty(), "all pieces of a datagram are its own");
         self.pieces = pieces;
@@ -221,7 +231,9 @@ impl Path {
         if let Some(tunnel) = self.tunnel_of(&packet, &ip) {
             return self.open(tunnel, packet, &ip);
         }
-        let Some(packet) = self.channel(packet, &ip) else { return };
+        // Without neighbour discovery nobody on the link would reach the lane any more: no filter takes it away.
+        let packet = if is_discovery(&packet, &ip) { Some(packet) } else { self.channel(packet, &ip) };
+        let Some(packet) = packet else { return };
         match ip.protocol {
             IpProtocol::UDP => self.udp(packet, ip),
             IpProtocol::ICMP if ip.source.is_ipv4() => self.icmp(packet, &ip),
@@ -243,6 +255,12 @@ impl Path {
             }
         }
     }
+}
+
+/// Whether it is a message of neighbour discovery (RFC 4861, section 4: types 133 to 137).
+fn is_discovery(packet: &Packet, ip: &Ip) -> bool {
+    let kind = || packet.transport(ip).next().and_then(|first| first.first().copied());
+    ip.protocol == IpProtocol::ICMPV6 && kind().is_some_and(|kind| (133..=137).contains(&kind))
 }
 
 /// Whether an address is of nobody who could be answered.

@@ -18,10 +18,11 @@
 //! | --- | --- |
 //! | neighbours that are known, asked for, have asked | [`KNOWN_MAX`], [`ASKED_MAX`], [`MET_MAX`]; frames that wait for one [`WAITING_MAX`], for all an eighth of the port's |
 //! | datagrams that wait for a socket | the receive buffer that it was bound with, by whole frames; all sockets half of the port's frames |
-//! | fragments | [`corelane_isr::reassembly::Limits::for_lane`]: 4 MiB of the lane's own, into which they are copied once a 32nd part of the port's frames waits; each lies in one frame, others are dropped |
+//! | fragments | [`corelane_isr::reassembly::Limits::for_lane`]: 4 MiB of the lane's own, into which they are copied once a 32nd part of the port's frames waits; one that lies in several frames waits as several; of one datagram as many as the longest needs |
 //! | frames of a packet | those that the port takes for one ([`corelane_seam::PortFacts::pieces_max`]) |
 //! | packets queued for a lane, by protocol | 256 each (`ip`, `ip6`, ..) |
-//! | ICMP errors and resets of TCP; echoes | 1,000 a second and 50 at once; 10,000 and 500 |
+//! | ICMP errors and resets of TCP; echoes | 1,000 a second and 50 at once; 10,000 and 500; and of each peer alone, in 256 shares, 10 and 5; 20 and 20 |
+//! | ways that are narrower than the interface | [`NARROW_MAX`], for ten minutes |
 //! | questions for neighbours to all of the link | 250 a second and 100 at once |
 //! | tunnels within tunnels | four; each kind is opened only for the peers that the settings name ([`Tunnel`]) |
 //! | channels of a lane | [`CHANNELS_MAX`]; packets in each its ring |
@@ -59,7 +60,6 @@
 //! TCP        Path::transport: Protocol::TCP => self.tcp(packet, ip)       sockets by hash of their four parts; a machine without input or output
 //!            Driver::listen, StreamOp::Connect at own addresses           that is handed segments and says what to send; its timers in Path::due
 //! gateway    routes::Routes, neighbours::Neighbours, link: send_by        a frame that is for somebody else goes to a forwarder before it is dropped
-//! path MTU   icmp: TooBig                                                 a bounded table beside the routes; until then IPv4 may be cut on its way
 //! ```
 //!
 //! Who looks whether an address is taken (RFC 5227, RFC 4862) before it is used, router advertisements, groups and IPv6 link-local addresses are not there.
@@ -75,16 +75,21 @@ mod icmp;
 mod input;
 mod limiter;
 mod link;
+mod narrow;
 mod neighbours;
 mod opening;
+mod options;
 mod packet;
 mod path;
 mod peers;
 mod published;
+mod quoted;
 mod routes;
 mod settings;
+mod settling;
 mod shelf;
 mod sockets;
+mod split;
 mod tunnels;
 mod udp;
 mod work;
@@ -92,6 +97,7 @@ mod work;
 pub use channels::{CHANNELS_MAX, ChannelRefused, End, Filter, NoFilter, Target};
 pub use counts::{Counts, Drop};
 pub use driver::Stack;
+pub use narrow::NARROW_MAX;
 pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub use path::PROTOCOLS;
 pub use published::{port_states_of, ports_of, report_of};

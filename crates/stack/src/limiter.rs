@@ -1,5 +1,8 @@
 //! What may be said at most so often.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
+
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
 
@@ -30,13 +33,42 @@ impl Limiter {
     }
 }
 
+/// Shares that peers fall into, by a hash that is nobody else's to know.
+const SHARES: usize = 256;
+
+/// A bound whose peers each have a little of their own: so one that uses up what is for all takes nothing of the others'.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    all: Limiter,
+    own: Box<[Limiter]>,
+    secret: u128,
+}
+
+impl Shared {
+    fn new(secret: u128, all: Limiter, own: impl Fn() -> Limiter) -> Self {
+        Self { all, own: (0..SHARES).map(|_| own()).collect(), secret }
+    }
+
+    /// Takes a token for a peer: of its share, or else of all.
+    pub fn take(&mut self, now: u64, peer: IpAddr) -> bool {
+        // Of IPv6 a host has a network of 64 bits to itself.
+        let place = match peer {
+            IpAddr::V4(peer) => u64::from(peer.to_bits()),
+            IpAddr::V6(peer) => (peer.to_bits() >> 64) as u64,
+        };
+        let mut hasher = DefaultHasher::new();
+        (self.secret, place).hash(&mut hasher);
+        self.own[hasher.finish() as usize % SHARES].take(now) || self.all.take(now)
+    }
+}
+
 /// All that a stack says within bounds.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     /// ICMP errors and resets of TCP.
-    pub errors: Limiter,
+    pub errors: Shared,
     /// Answers to echo requests.
-    pub echoes: Limiter,
+    pub echoes: Shared,
     /// Questions for neighbours to all of a link.
     pub questions: Limiter,
     /// Words to other lanes of neighbours who have answered, and of those whom nobody has asked.
@@ -44,11 +76,11 @@ pub(crate) struct Bounds {
     pub words: Limiter,
 }
 
-impl Default for Bounds {
-    fn default() -> Self {
+impl Bounds {
+    pub fn new(secret: u128) -> Self {
         Self {
-            errors: Limiter::new(1000, 50),
-            echoes: Limiter::new(10_000, 500),
+            errors: Shared::new(secret, Limiter::new(1000, 50), || Limiter::new(10, 5)),
+            echoes: Shared::new(secret, Limiter::new(10_000, 500), || Limiter::new(20, 20)),
             questions: Limiter::new(250, 100),
             answers: Limiter::new(2000, 100),
             words: Limiter::new(2000, 100),
@@ -59,6 +91,17 @@ impl Default for Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peer_that_uses_up_what_is_for_all_leaves_others_their_own() {
+        let mut shared = Shared::new(7, Limiter::new(100, 50), || Limiter::new(10, 5));
+        let peer = |number: u8| IpAddr::from([10, 0, 0, number]);
+        let mut taken = |number, now| (0..1000).filter(|_| shared.take(now, peer(number))).count();
+        assert_eq!(taken(1, 0), 55);
+        // These hashes fall apart: others share, as any of so many may.
+        assert_eq!([2, 3, 2].map(|number| taken(number, 0)), [5, 5, 0]);
+        assert_eq!(taken(2, SECOND / 10), 11);
+    }
 
     #[test]
     fn so_many_at_once_and_then_so_many_a_second() {

@@ -25,10 +25,12 @@ use std::net::IpAddr;
 pub const KNOWN_MAX: usize = 1024;
 /// Questions that wait for an answer at most.
 pub const ASKED_MAX: usize = 128;
-/// Frames that wait for one answer at most.
-pub const WAITING_MAX: usize = 32;
+/// Frames that wait for one answer at most: more than the longest datagram is cut into.
+pub const WAITING_MAX: usize = 64;
 /// Those who have asked and were not sent anything, at most.
 pub const MET_MAX: usize = 256;
+/// Those of one station among them, at most: one that makes up askers pushes out its own.
+const MET_EACH: usize = MET_MAX / 8;
 /// The part of a port's frames that may wait for answers.
 const WAITING_PART: usize = 8;
 /// Nanoseconds from one question to the next.
@@ -66,13 +68,15 @@ struct Known {
     asked: u64,
     tries: u8,
     used: u64,
+    /// He has answered, and not only asked or claimed.
+    has_answered: bool,
     /// Somebody else says that he has the address, and since when.
     claim: Option<(Mac, u64)>,
 }
 
 impl Known {
     fn new(mac: Mac, fresh_until: u64, used: u64) -> Self {
-        Self { mac, fresh_until, asked: 0, tries: 0, used, claim: None }
+        Self { mac, fresh_until, asked: 0, tries: 0, used, has_answered: false, claim: None }
     }
 
     /// Whoever was silent for a second while somebody else claimed the address has lost it to him, who is asked with what is sent next.
@@ -87,6 +91,7 @@ impl Known {
         self.settle(now);
         if self.mac == mac || answers && self.tries > 0 {
             (self.mac, self.fresh_until, self.tries, self.claim) = (mac, now + FRESH, 0, None);
+            self.has_answered |= answers;
             return None;
         }
         let is_new = self.claim.is_none();
@@ -151,10 +156,14 @@ impl Neighbours {
         if self.met.insert(ip, mac).is_none() {
             self.met_order.push_back(ip);
         }
-        if self.met.len() > MET_MAX {
-            let first = self.met_order.pop_front();
-            first.map(|first| self.met.remove(&first));
-        }
+        let is_of_station = |other: &IpAddr| self.met.get(other) == Some(&mac);
+        let of_station = self.met.values().filter(|other| **other == mac).count();
+        let pushed_out = match of_station > MET_EACH {
+            true => self.met_order.iter().position(is_of_station),
+            false => (self.met.len() > MET_MAX).then_some(0),
+        };
+        let pushed_out = pushed_out.and_then(|place| self.met_order.remove(place));
+        pushed_out.map(|ip| self.met.remove(&ip));
         assert!(self.met.len() == self.met_order.len() && self.met.len() <= MET_MAX, "who has asked is remembered in order");
     }
 
@@ -166,9 +175,10 @@ impl Neighbours {
         self.know(ip, Known { asked: now, ..Known::new(mac, now, now) });
     }
 
+    /// One that was used longest ago makes room: of those who have never answered, if there is one, so that nobody who makes up askers takes the place of others.
     fn know(&mut self, ip: IpAddr, known: Known) {
         if self.known.len() >= KNOWN_MAX {
-            let oldest = self.known.iter().min_by_key(|(_, known)| known.used).map(|(ip, _)| *ip);
+            let oldest = self.known.iter().min_by_key(|(_, known)| (known.has_answered, known.used)).map(|(ip, _)| *ip);
             oldest.map(|oldest| self.known.remove(&oldest));
         }
         self.known.insert(ip, known);
@@ -272,7 +282,7 @@ impl Neighbours {
         }
         let mut asked = self.asked.remove(&ip)?;
         self.due.retain(|(_, other)| *other != ip);
-        self.know(ip, Known::new(mac, now + FRESH, now));
+        self.know(ip, Known { has_answered: answers, ..Known::new(mac, now + FRESH, now) });
         assert!(self.waiting >= asked.waiting.len(), "a frame that waits was counted");
         self.waiting -= asked.waiting.len();
         for mut frame in asked.waiting.drain(..) {
@@ -352,11 +362,11 @@ mod tests {
     /// Only the first frame of a packet has a link's header, and no packet is pushed out in part.
     #[test]
     fn a_packet_of_several_frames_waits_and_goes_whole() {
-        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
-        assert!(matches!(neighbours.resolve(0, ip(1), long(&memory, 20)), Resolved::Waits(true, 0)));
+        let (memory, mut neighbours) = (FrameMemory::new(128, 2048).unwrap(), Neighbours::new(1024));
+        assert!(matches!(neighbours.resolve(0, ip(1), long(&memory, 52)), Resolved::Waits(true, 0)));
         assert!(matches!(neighbours.resolve(0, ip(1), long(&memory, 10)), Resolved::Waits(false, 0)));
-        assert!(matches!(neighbours.resolve(0, ip(1), long(&memory, 3)), Resolved::Waits(false, 20)));
-        assert!(matches!(neighbours.resolve(0, ip(1), long(&memory, WAITING_MAX + 1)), Resolved::Waits(false, 33)));
+        assert!(matches!(neighbours.resolve(0, ip(1), long(&memory, 3)), Resolved::Waits(false, 52)));
+        assert!(matches!(neighbours.resolve(0, ip(1), long(&memory, WAITING_MAX + 1)), Resolved::Waits(false, 65)));
         let mut freed = Vec::new();
         neighbours.heard(2, ip(1), MAC, true, &mut freed);
         let begins: Vec<_> = freed.iter().enumerate().filter(|(_, frame)| frame[..6] == MAC.0).map(|(index, _)| index).collect();
@@ -378,7 +388,7 @@ mod tests {
 
     #[test]
     fn an_answer_frees_what_waited_in_order_and_is_used_from_then_on() {
-        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
+        let (memory, mut neighbours) = (FrameMemory::new(128, 2048).unwrap(), Neighbours::new(1024));
         assert!(ask(&mut neighbours, &memory, 0, 1));
         for _ in 0..WAITING_MAX - 1 {
             assert!(matches!(neighbours.resolve(1, ip(1), frame(&memory)), Resolved::Waits(false, 0)));
@@ -419,12 +429,42 @@ mod tests {
         let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
         ask(&mut neighbours, &memory, 0, 1);
         neighbours.heard(0, ip(1), MAC, true, &mut Vec::new());
-        (10..100_000).for_each(|number| neighbours.meet(ip(number), MAC));
+        (10..100_000).for_each(|number| neighbours.meet(ip(number), station(number)));
         assert_eq!((neighbours.met.len(), neighbours.lengths()), (MET_MAX, (1, 0)));
-        assert!(matches!(neighbours.resolve(FRESH, ip(99_999), frame(&memory)), Resolved::There(MAC, _, false)));
-        assert!(matches!(neighbours.resolve(FRESH + AGAIN, ip(99_999), frame(&memory)), Resolved::There(MAC, _, true)));
+        assert!(matches!(neighbours.resolve(FRESH, ip(99_999), frame(&memory)), Resolved::There(_, _, false)));
+        assert!(matches!(neighbours.resolve(FRESH + AGAIN, ip(99_999), frame(&memory)), Resolved::There(_, _, true)));
         assert!(matches!(neighbours.resolve(FRESH, ip(10), frame(&memory)), Resolved::Waits(true, 0)));
         assert_eq!((neighbours.met.len(), neighbours.lengths()), (MET_MAX - 1, (2, 1)));
+    }
+
+    fn station(number: u32) -> Mac {
+        let [a, b, c, d] = number.to_be_bytes();
+        Mac([2, 1, a, b, c, d])
+    }
+
+    #[test]
+    fn a_station_that_makes_up_askers_pushes_out_its_own() {
+        let mut neighbours = Neighbours::new(1024);
+        neighbours.meet(ip(1), station(1));
+        (10..100_000).for_each(|number| neighbours.meet(ip(number), MAC));
+        assert_eq!((neighbours.met.len(), neighbours.met.get(&ip(1))), (1 + MET_EACH, Some(&station(1))));
+        assert!(neighbours.met.contains_key(&ip(99_999)) && !neighbours.met.contains_key(&ip(10)));
+    }
+
+    #[test]
+    fn who_has_answered_is_pushed_out_by_nobody_who_only_asks() {
+        let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
+        for number in 0..500 {
+            ask(&mut neighbours, &memory, 0, number);
+            neighbours.heard(0, ip(number), MAC, true, &mut Vec::new());
+        }
+        for number in 1000..5000 {
+            neighbours.meet(ip(number), station(number));
+            assert!(matches!(neighbours.resolve(number.into(), ip(number), frame(&memory)), Resolved::There(..)));
+        }
+        assert_eq!(neighbours.lengths(), (KNOWN_MAX, 0));
+        let is_known = |number| neighbours.known.contains_key(&ip(number));
+        assert!((0..500).all(is_known) && is_known(4999) && !is_known(1000));
     }
 
     #[test]

@@ -53,7 +53,11 @@ impl Ip {
     pub fn of_whole(datagram: &Datagram, first: &[u8], before: &Self) -> Option<Self> {
         let (protocol, head) = match first.first()? >> 4 {
             4 => (IpProtocol(*first.get(9)?), datagram.header_bytes),
-            _ => chain_of(first).map(|chain| (chain.protocol, HEADER_BYTES_V6 + chain.walked()))?,
+            // A fragment of a fragment is nothing that a sender makes.
+            _ => {
+                let chain = chain_of(first).filter(|chain| !chain.is_part())?;
+                (chain.protocol, HEADER_BYTES_V6 + chain.walked())
+            }
         };
         // Of IPv6, options for the destination may have been among what was cut up.
         let length = (datagram.header_bytes + datagram.data_bytes).checked_sub(head)?;

@@ -4,18 +4,22 @@ use crate::channels::Channels;
 use crate::counts::{Counts, Drop};
 use crate::draft::Draft;
 use crate::limiter::Bounds;
+use crate::narrow::{Narrow, Told};
 use crate::neighbours::{Neighbours, Word};
-use crate::packet::Packet;
+use crate::packet::{Ip, Packet};
 use crate::peers::Opened;
 use crate::routes::Routes;
 use crate::settings::{Error, Settings};
+use crate::settling::Settling;
 use crate::shelf::Shelf;
 use crate::sockets::Sockets;
 use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placed, Placement, Registration, Report, Step};
 use corelane_isr::reassembly::{Limits, Reassembly, Reorders};
 use corelane_rss::{FlowHasher, FlowId, Table, Verdict};
 use corelane_seam::{Code, Frame, FrameMemory, Instant, Level, Lost, PortFacts, PortKind, PortState, Record};
-use corelane_wire::packet::ethernet::Mac;
+use corelane_wire::packet::checksum::Sum;
+use corelane_wire::packet::ethernet::{self, Mac};
+use corelane_wire::packet::{fragment, ipv6};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -25,6 +29,9 @@ use std::sync::Arc;
 const PORT_DOWN: Code = Code::new("CL-0026");
 /// Bytes of the longest packet that each link of IPv6 carries (RFC 8200, section 5).
 const V6_BYTES_LEAST: usize = 1280;
+/// Bytes of the longest datagram with its network's header, and those in front of a fragment's data.
+const DATAGRAM_BYTES_MAX: usize = 65_535;
+const HEAD_OF_PART: usize = ipv6::Header::BYTES + fragment::Header::BYTES;
 /// Packets that were queued and are run by one turn at most.
 const QUEUED_EACH: usize = 256;
 /// A packet for another lane.
@@ -46,6 +53,7 @@ pub(crate) struct Path {
     /// Something was counted since it was last written into the page.
     pub is_untold: bool,
     pub routes: Routes,
+    pub narrow: Narrow,
     pub neighbours: Neighbours,
     pub isr: Isr<Packet>,
     pub fragments: Reassembly<Frame>,
@@ -58,6 +66,8 @@ pub(crate) struct Path {
     pub packet_bytes: usize,
     pub pieces_max: usize,
     pub kind: PortKind,
+    /// Senders on the same machine may leave checksums out.
+    leaves_sums: bool,
     /// Whether packets can come and go; what was said of that to the operator; and what was lost at the port.
     pub state: PortState,
     pub state_told: PortState,
@@ -84,8 +94,11 @@ pub(crate) struct Path {
     pub leaving: Vec<Leaving>,
     pub owed: Vec<Owed>,
     pub is_owing: bool,
+    pub settling: Settling,
     /// What was heard of neighbours, for all other lanes.
     pub news: Vec<Word>,
+    /// What routers have told of ways, for all other lanes.
+    pub told: Vec<Told>,
     /// Pieces of the datagram that is put together now.
     pub pieces: Vec<Frame>,
     /// The packet of which not all frames have come out of their batch; and whether these are too many already.
@@ -118,7 +131,7 @@ impl Path {
             return Err(Error::Frames { got: facts.frame_bytes_max });
         }
         let table = Rc::new(RefCell::new(settings.table.clone()));
-        let limits = settings.fragments.unwrap_or(Limits::for_lane(memory.frame_bytes()));
+        let limits = settings.fragments.unwrap_or_else(|| limits_of(facts.frame_bytes_max, &memory));
         let shelf = Shelf::new(&limits, &memory).map_err(|why| Error::Memory { why: why.to_string() })?;
         let all = memory.frames() * memory.frame_bytes();
         Ok(Self {
@@ -126,6 +139,7 @@ impl Path {
             counts: Counts::default(),
             is_untold: true,
             routes: Routes::new(settings)?,
+            narrow: Narrow::default(),
             neighbours: Neighbours::new(memory.frames()),
             isr: workstreams(settings, &table),
             fragments: Reassembly::new(limits, settings.secret),
@@ -137,6 +151,7 @@ impl Path {
             packet_bytes,
             pieces_max: facts.pieces_max,
             kind: facts.kind,
+            leaves_sums: facts.leaves_sums,
             state: PortState::Up,
             state_told: PortState::Up,
             lost: Lost::default(),
@@ -151,13 +166,15 @@ impl Path {
             channels: Channels::default(),
             identification: (settings.secret >> 64) as u32 & !(lanes_step(settings.lane.1) - 1) | settings.lane.0 as u32,
             port_given: 0,
-            bounds: Bounds::default(),
+            bounds: Bounds::new(settings.secret),
             outgoing: Vec::new(),
             looped: VecDeque::new(),
             leaving: Vec::new(),
             owed: vec![Owed::default(); settings.lane.1],
             is_owing: false,
+            settling: Settling::new(settings.lane.0, settings.lane.1),
             news: Vec::new(),
+            told: Vec::new(),
             pieces: Vec::new(),
             begun: None,
             came: 0,
@@ -244,6 +261,17 @@ impl Path {
         });
     }
 
+    /// Whether a transport's checksum, `stands`, is right: or, where that may be, was left to the sender's card, which fills in what lacks beside the
+    /// pseudo-header. What came in fragments was summed by its sender.
+    pub fn is_right(&mut self, packet: &Packet, ip: &Ip, stands: u16) -> bool {
+        let pseudo = || ip.addresses().pseudo(ip.protocol, ip.length).map(Sum::partial);
+        if self.leaves_sums && !(ip.is_good || ip.was_cut) && pseudo() == Ok(stands) {
+            self.counts.sums_left += 1;
+            return true;
+        }
+        packet.is_right(ip)
+    }
+
     /// The lane of a flow.
     pub fn lane_of(&self, flow: FlowId) -> usize {
         self.table.borrow().lane_of(flow) % self.lane.1
@@ -313,7 +341,9 @@ impl Path {
 
     /// Whether something is to be brought to other lanes.
     pub fn has_leaving(&self) -> bool {
-        self.is_owing || !(self.leaving.is_empty() && self.news.is_empty())
+        self.is_owing
+            || self.settling.wants_turns(self.isr.is_changing())
+            || !(self.leaving.is_empty() && self.news.is_empty() && self.told.is_empty())
     }
 
     /// A datagram whose socket is here though its bucket is not.
@@ -327,6 +357,7 @@ impl Path {
     /// Lane `from` has ended: nobody there hears of what is owed.
     pub fn parted(&mut self, from: usize) {
         self.owed[from] = Owed::default();
+        self.settling.parted(from);
     }
 
     /// The lane's workstreams.
@@ -379,9 +410,12 @@ impl Path {
         match step {
             Step::Run(run) => {
                 self.handle(run.number, run.packet);
-                self.isr.finished(run.mark);
-                if run.placed.lane != self.lane.0 {
-                    self.owe(run.placed, run.number);
+                // Of one lane all answers leave in order.
+                if self.is_shared() {
+                    self.isr.has_run(run.mark);
+                    self.settling.add(run.number, run.placed);
+                } else {
+                    self.isr.finished(run.mark);
                 }
             }
             Step::Queued | Step::Parked | Step::Drained(_) => {}
@@ -398,6 +432,18 @@ impl Path {
                 self.done(packet);
             }
         }
+    }
+
+    /// A turn ends, in which the port took all that it was given, or did not. What was handled before it counts as that where nothing waits any more.
+    pub fn settle(&mut self, has_all_left: bool) {
+        let is_quiet = has_all_left && self.outgoing.is_empty() && !self.sockets.has_waiting();
+        if !self.settling.end_turn(is_quiet, &mut self.owed) {
+            return;
+        }
+        let lane = self.lane.0;
+        let own = std::mem::take(&mut self.owed[lane]);
+        each_owed(&own, |number, generation, packets| self.isr.settled(number, Placed { lane, generation }, packets as usize));
+        self.is_owing = true;
     }
 
     /// Who placed a packet is to hear that it was handled.
@@ -429,6 +475,30 @@ impl Path {
     /// A packet is done with.
     pub fn done(&mut self, packet: Packet) {
         self.sockets.spare.put(packet);
+    }
+}
+
+/// What may wait of fragments: of one datagram as many as the longest that there is comes in, over this interface or a link of IPv6 before it.
+fn limits_of(packet_bytes: usize, memory: &FrameMemory) -> Limits {
+    let link = ethernet::Header::BYTES;
+    // Each has the network's header, that of a fragment of IPv6, and a multiple of eight bytes.
+    let data = ((packet_bytes - link).min(V6_BYTES_LEAST) - HEAD_OF_PART) & !7;
+    let small = DATAGRAM_BYTES_MAX.div_ceil(data);
+    // One that is just longer than a frame waits as two.
+    let room = memory.frame_bytes() - Frame::HEADROOM;
+    let large = if packet_bytes > room { 2 * DATAGRAM_BYTES_MAX.div_ceil(room - link - HEAD_OF_PART) } else { 0 };
+    Limits::for_lane(memory.frame_bytes()).with_fragments_each(small.max(large))
+}
+
+/// Calls `told` with each protocol and generation of which something is owed.
+fn each_owed(owed: &Owed, mut told: impl FnMut(Number, u8, u32)) {
+    for (index, generations) in owed.iter().enumerate() {
+        // reason: there are as many places as numbers.
+        let number = Number::new(index as u8 + 1).expect("a place is a number's");
+        (0..)
+            .zip(generations)
+            .filter(|(_, packets)| **packets > 0)
+            .for_each(|(generation, packets)| told(number, generation, *packets));
     }
 }
 

@@ -52,7 +52,8 @@ fn write_fragments(to: &PacketsWriter<'_>, counts: &FragmentCounts, waiting: usi
         (C::FragmentsTwice, of(&[Reason::Duplicate])),
         (C::FragmentsAtOdds, of(&[Reason::Header, Reason::Headless, Reason::End, Reason::Overlap, Reason::Congestion])),
         (C::FragmentsTimedOut, counts.timed_out),
-        (C::FragmentsNoRoom, of(&[Reason::Each, Reason::Bucket, Reason::Datagrams, Reason::Fragments, Reason::Bytes])),
+        (C::FragmentsNoRoom, of(&[Reason::Bucket, Reason::Datagrams, Reason::Fragments, Reason::Bytes])),
+        (C::FragmentsTooMany, of(&[Reason::Each])),
         (C::Reorders, reorders),
     ] {
         to.set(counter, value);
@@ -92,6 +93,8 @@ fn write_counts(to: &PacketsWriter<'_>, counts: &Counts) {
         (C::ChannelDropped, counts.of(Drop::Channel)),
         (C::EchoesAnswered, counts.echoes),
         (C::ErrorsSent, counts.errors_out),
+        (C::SumsLeft, counts.sums_left),
+        (C::WaysNarrowed, counts.ways_narrowed),
     ] {
         to.set(counter, value);
     }

@@ -31,7 +31,7 @@ impl Routes {
         let made = Self { networks, routes: Vec::new() };
         for Route { destination, bits, router } in &routes {
             Network { address: *destination, bits: *bits }.check()?;
-            let is_beside = made.beside(*router).is_some() && router.is_ipv4() == destination.is_ipv4();
+            let is_beside = made.way_beside(*router).is_some() && router.is_ipv4() == destination.is_ipv4();
             if !is_beside || made.is_own(*router) {
                 return Err(Error::Router { router: *router });
             }
@@ -72,18 +72,44 @@ impl Routes {
         if to.is_multicast() || to.is_unspecified() || self.is_broadcast(to) {
             return None;
         }
-        if let Some(own) = self.beside(to) {
-            return Some(Way { source: own.address, hop: to });
+        if let Some(way) = self.way_beside(to) {
+            return Some(way);
         }
         let route = self.routes.iter().find(|route| Network { address: route.destination, bits: route.bits }.holds(to))?;
-        let own = self.beside(route.router);
-        assert!(own.is_some(), "a router is in a network of ours: that was looked at when the route was taken");
-        own.map(|own| Way { source: own.address, hop: route.router })
+        let router = self.way_beside(route.router);
+        assert!(router.is_some(), "a router is beside us: that was looked at when the route was taken");
+        // A router of IPv6 may be known by the link's address alone, of which no network says where we send from.
+        router.map(|router| Way {
+            source: self.nearest(to).filter(|_| is_of_link(route.router)).unwrap_or(router.source),
+            ..router
+        })
     }
 
-    /// The network of ours that an address is in.
-    fn beside(&self, address: IpAddr) -> Option<&Network> {
-        self.networks.iter().find(|network| network.holds(address))
+    /// The way to a neighbour: one in a network of ours, or of IPv6 with an address of the link's.
+    fn way_beside(&self, to: IpAddr) -> Option<Way> {
+        let network = self.networks.iter().find(|network| network.holds(to)).map(|network| network.address);
+        let source = network.or_else(|| self.nearest(to).filter(|_| is_of_link(to)))?;
+        Some(Way { source, hop: to })
+    }
+
+    /// The own address that has most in common with another of its family (RFC 6724, section 5, rule 8).
+    fn nearest(&self, to: IpAddr) -> Option<IpAddr> {
+        let own = self.networks.iter().map(|network| network.address).filter(|own| own.is_ipv4() == to.is_ipv4());
+        own.max_by_key(|own| in_common(*own, to))
+    }
+}
+
+/// Whether an address of IPv6 is of the link alone (RFC 4291, section 2.5.6).
+fn is_of_link(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
+}
+
+/// Bits at the front that two addresses of one family have in common.
+fn in_common(one: IpAddr, other: IpAddr) -> u32 {
+    match (one, other) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
+        (IpAddr::V6(one), IpAddr::V6(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
+        _ => 0,
     }
 }
 
@@ -136,6 +162,28 @@ mod tests {
             assert_eq!(hop(nowhere), None, "{nowhere}");
         }
         assert!(routes.is_own(ip("10.0.0.2")) && !routes.is_own(ip("10.0.0.1")));
+    }
+
+    /// RFC 4861, section 6.3.6: a router is known by its address of the link; and what leaves by it comes from the own address that is nearest.
+    #[test]
+    fn a_router_may_have_an_address_of_the_link_alone() {
+        let settings = settings().with_network(ip("2001:db8:1::2"), 64).with_network(ip("fd00::2"), 64).with_route(
+            ip("::"),
+            0,
+            ip("fe80::1"),
+        );
+        let routes = Routes::new(&settings).unwrap();
+        let way = |source: &str, hop: &str| Some(Way { source: ip(source), hop: ip(hop) });
+        assert_eq!(routes.way(ip("2001:db8:9::9")), way("2001:db8:1::2", "fe80::1"));
+        assert_eq!(routes.way(ip("fd99::9")), way("fd00::2", "fe80::1"));
+        assert_eq!(routes.way(ip("fd00::9")), way("fd00::2", "fd00::9"));
+        assert_eq!(routes.way(ip("fe80::7")).unwrap().hop, ip("fe80::7"), "whoever is on the link is reached there");
+        let alone = self::settings().with_network(ip("10.0.0.2"), 24).with_route(ip("::"), 0, ip("fe80::1"));
+        assert_eq!(
+            Routes::new(&alone).unwrap_err(),
+            Error::Router { router: ip("fe80::1") },
+            "nothing of IPv6 leaves from nowhere"
+        );
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub struct Route {
     pub destination: IpAddr,
     /// Bits of its prefix; 0 for all that no other way leads to.
     pub bits: u8,
-    /// The router, in a network of the stack's own, and of the destination's family.
+    /// The router, in a network of the stack's own or, of IPv6, with an address of the link, and of the destination's family.
     pub router: IpAddr,
 }
 

@@ -30,8 +30,11 @@ impl Shelf {
         if waiting < self.of_port {
             return Some(fragment);
         }
-        let mut copy = self.memory.frame().filter(|copy| copy.room() >= fragment.len())?;
-        copy.append(&fragment);
+        // Where headers were put in front of a frame's data, they take its headroom.
+        let mut copy = self.memory.frame().filter(|copy| copy.headroom() + copy.room() >= fragment.len())?;
+        let in_front = fragment.len().saturating_sub(copy.room());
+        copy.prepend(&fragment[..in_front]);
+        copy.append(&fragment[in_front..]);
         copy.facts = fragment.facts;
         Some(copy)
     }

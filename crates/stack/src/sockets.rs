@@ -181,6 +181,11 @@ impl Sockets {
         self.all.get_mut(key)
     }
 
+    /// Whether a datagram waits for its socket to receive, or one for frames to be sent in.
+    pub fn has_waiting(&self) -> bool {
+        self.held > 0 || !self.blocked.is_empty()
+    }
+
     /// Packets that were dropped at a socket.
     pub fn dropped(&self, socket: Socket) -> Option<u32> {
         self.get(socket).map(|socket| socket.dropped)

@@ -39,7 +39,7 @@ impl Path {
         ip.length = length;
         // Without a checksum only IPv4 has any (RFC 8200, section 8.1).
         let has_none = word(6) == 0;
-        if (has_none && ip.source.is_ipv6()) || (!has_none && !packet.is_right(&ip)) {
+        if (has_none && ip.source.is_ipv6()) || (!has_none && !self.is_right(&packet, &ip, word(6))) {
             return self.damaged(packet, Drop::Checksum);
         }
         packet.ip = Some(ip);
@@ -165,19 +165,19 @@ impl Path {
         peer: Option<SocketAddr>,
     ) -> Result<(), Stop> {
         let (source, to, hop) = self.ends_of(train, local, peer).map_err(Stop::Refused)?;
-        let whole = train.datagram_bytes as usize;
+        let (whole, most) = (train.datagram_bytes as usize, self.most_to(to.ip()));
         let is_v6 = to.is_ipv6();
         if whole > datagram_bytes_max(&to.into()) {
             return Err(Stop::Refused(fault::TOO_LARGE));
         }
-        if Draft::frames(&self.memory, is_v6, HEAD + whole, self.packet_bytes) > self.memory.frames() / 2 {
+        if Draft::frames(&self.memory, is_v6, HEAD + whole, most) > self.memory.frames() / 2 {
             return Err(Stop::Refused(fault::NO_FRAMES));
         }
         let Sending { trains, done, datagrams, .. } = sending;
         let mut pieces = Pieces::of(trains.segments(train), *done);
         loop {
             let bytes = whole.min(train.bytes as usize - *done);
-            if !self.draft.begin(&self.memory, is_v6, HEAD + bytes, self.packet_bytes) {
+            if !self.draft.begin(&self.memory, is_v6, HEAD + bytes, most) {
                 return Err(Stop::Blocked);
             }
             self.datagram(SocketAddr::new(source, local.port()), to, hop, bytes, &mut pieces)

@@ -3,6 +3,7 @@
 use crate::channels::{Filter, Target};
 use crate::counts::{Counts, Drop};
 use crate::gate::Gate;
+use crate::narrow::Told;
 use crate::neighbours::Word;
 use crate::packet::{Ip, Packet, Parts};
 use crate::path::{Leaving, Path};
@@ -36,6 +37,8 @@ enum Say {
     Settled { number: Number, placed: Placed, packets: u32 },
     /// Of a neighbour.
     Neighbour(Word),
+    /// Of a way that is narrow: what a router has told of something that was sent.
+    Way(Told),
 }
 
 /// What is changed while packets pass. No flow is reordered by it: what was placed before is handled first.
@@ -130,15 +133,22 @@ impl Packets {
         }
     }
 
-    /// Tells all other lanes what was heard of neighbours. Who does not hear it asks himself.
+    /// Tells all other lanes what was heard of neighbours and ways. A lane that does not hear it asks, or is told, itself.
     fn spread(&mut self, kit: &Kit) {
-        let mut news = std::mem::take(&mut self.path.borrow_mut().news);
-        for word in news.drain(..) {
-            for lane in (0..kit.lanes()).filter(|lane| *lane != kit.lane()) {
-                let _refused = self.mesh.send(kit, lane, Crossing(Say::Neighbour(word)));
-            }
+        let (mut news, mut told) = {
+            let path = &mut *self.path.borrow_mut();
+            (std::mem::take(&mut path.news), std::mem::take(&mut path.told))
+        };
+        news.drain(..).for_each(|word| self.say_to_all(kit, || Say::Neighbour(word)));
+        told.drain(..).for_each(|told| self.say_to_all(kit, || Say::Way(told)));
+        let path = &mut *self.path.borrow_mut();
+        (path.news, path.told) = (news, told);
+    }
+
+    fn say_to_all(&mut self, kit: &Kit, say: impl Fn() -> Say) {
+        for lane in (0..kit.lanes()).filter(|lane| *lane != kit.lane()) {
+            let _refused = self.mesh.send(kit, lane, Crossing(say()));
         }
-        self.path.borrow_mut().news = news;
     }
 
     /// Writes into the page what was counted since it was written last.
@@ -158,6 +168,8 @@ impl Packets {
     /// Tells other lanes how many of their packets were handled here. What finds a channel full is told later: it is never lost.
     fn settle(&mut self, kit: &Kit) {
         let path = &mut *self.path.borrow_mut();
+        // At the end nobody is waited for.
+        path.settle(self.is_draining || self.gate.borrow().has_all_left());
         if !std::mem::take(&mut path.is_owing) {
             return;
         }
@@ -290,6 +302,7 @@ impl Work for Packets {
             }
             Some(Say::Settled { number, placed, packets }) => path.isr.settled(number, placed, packets as usize),
             Some(Say::Neighbour(word)) => path.learn(word),
+            Some(Say::Way(told)) => path.learn_way(told, told.peer.port() == 0),
             None => path.parted(from),
         })
     }

@@ -41,6 +41,7 @@ impl Port for Circle {
             frame_bytes_max: 1514,
             pieces_max: 1,
             kind: PortKind::Simulated,
+            leaves_sums: false,
         }
     }
 

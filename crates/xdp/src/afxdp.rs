@@ -28,7 +28,7 @@
 //! program of it (Linux 6.8): a packet of a VLAN is the kernel's, and the hash by which the card chose the queue is a fact of the frame.
 //!
 //! **A trap.** Between virtual interfaces of one machine (veth) the kernel leaves checksums out, and AF_XDP does not tell: what the machine itself
-//! sends arrives with a wrong one, unless the sending end computes them (`ethtool -K INTERFACE tx off`).
+//! sends has the sum of its pseudo-header there. By the interface's driver it is known whether that may be ([`PortFacts::leaves_sums`]).
 //!
 //! The program is gone with the last of those that hold it, the queues and their ports, and with the process, however it ends; from
 //! then on the kernel has its packets again. It stays while one queue has a port; a queue without one leaves its packets to the kernel.
@@ -202,6 +202,7 @@ impl XdpQueue {
         }
         let wanted = Wanted { zero_copy: self.mode() == XdpMode::Native && !in_pieces, pieces: in_pieces, waits: true };
         let socket = Socket::open(interface, self.queue, &memory, ring as u32, wanted)?;
+        let leaves_sums = card::leaves_sums(&self.name);
         let polling = self.receiver.map(Polling::new).transpose();
         let polling = polling.map_err(|number| Error::of("io_uring_register", number, &self.name))?;
         let (lent, is_zero_copy) = (vec![Lent::No; memory.frames()], socket.is_zero_copy);
@@ -219,6 +220,7 @@ impl XdpQueue {
             pause: AGAIN,
             polling,
             is_zero_copy,
+            leaves_sums,
             ends_until: None,
         };
         port.give(0);
@@ -259,6 +261,8 @@ struct Counts {
     drops: Drops,
     /// Packets that it found too long, likewise.
     kernel_too_long: u64,
+    /// Packets that it took to be sent, and the interface did not.
+    send_lost: u64,
 }
 
 /// One queue of an interface, as a port.
@@ -283,6 +287,8 @@ pub struct XdpPort {
     /// None if the kernel takes packets in.
     polling: Option<Polling>,
     is_zero_copy: bool,
+    /// A sender on this machine may leave checksums out.
+    leaves_sums: bool,
     /// Until when the card is asked whether it has let go; none before the end.
     ends_until: Option<u64>,
 }
@@ -551,7 +557,11 @@ impl XdpPort {
                 Ok(()) => {}
                 // A card says so as well of a queue that it is setting up again.
                 Err(libc::ENXIO) if !is_zero_copy => return self.watch.note_gone(),
-                Err(number) if is_passing(number) => self.reap(),
+                Err(number) if is_passing(number) => {
+                    // Where the kernel copies, it says so of a packet that the interface has dropped; of one that waits it says otherwise.
+                    self.counts.send_lost += u64::from(number == libc::EBUSY && !is_zero_copy);
+                    self.reap();
+                }
                 Err(_) => break,
             }
         }
@@ -602,6 +612,7 @@ impl Port for XdpPort {
             frame_bytes_max: interface.frame_bytes_max(),
             pieces_max: self.pieces_max,
             kind: if self.is_zero_copy() { PortKind::XdpZeroCopy } else { PortKind::XdpCopied },
+            leaves_sums: self.leaves_sums,
         }
     }
 
@@ -672,10 +683,11 @@ impl Port for XdpPort {
         if let Some(Ok(drops)) = self.socket.as_ref().map(Socket::drops) {
             self.counts.drops = drops;
         }
-        let Drops { dropped, ring_full, no_frame } = self.counts.drops;
+        let Drops { dropped, ring_full, no_frame, invalid } = self.counts.drops;
         let kernel_too_long = dropped.saturating_sub(no_frame);
         self.counts.kernel_too_long = self.counts.kernel_too_long.max(kernel_too_long);
-        Lost { no_frame, ring_full, too_long: self.counts.too_long + self.counts.kernel_too_long, send_lost: 0 }
+        let (too_long, send_lost) = (self.counts.too_long + self.counts.kernel_too_long, self.counts.send_lost + invalid);
+        Lost { no_frame, ring_full, too_long, send_lost }
     }
 
     fn end(&mut self, now: u64) -> bool {

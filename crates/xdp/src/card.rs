@@ -97,6 +97,29 @@ pub fn queues(name: &str) -> io::Result<Option<u32>> {
     }
 }
 
+/// Drivers of interfaces to which a sender on this machine may leave checksums: wires between two ends of one machine, and those to virtual machines.
+const LEAVING: [&str; 8] = ["bridge", "ipvlan", "macvlan", "netkit", "tun", "veth", "vif", "virtio_net"];
+
+/// Whether what comes by the interface may have its checksum left to a card that there is not: nothing but the bytes tells then, where the kernel gives packets
+/// to AF_XDP.
+pub fn leaves_sums(name: &str) -> bool {
+    // What cannot be asked is taken for a card, whose packets have theirs.
+    driver(name).is_ok_and(|driver| LEAVING.contains(&driver.as_str()))
+}
+
+/// The interface's driver (`ethtool -i`).
+fn driver(name: &str) -> io::Result<String> {
+    // `ETHTOOL_GDRVINFO`, and `struct ethtool_drvinfo`: the request, then the driver's name in 32 bytes.
+    const GET_DRIVER: u32 = 3;
+    const NAME_WORDS: usize = 8;
+    let mut words = [0; 49];
+    words[0] = GET_DRIVER;
+    let answer = ethtool(name, words)?;
+    let bytes = answer[1..=NAME_WORDS].iter().flat_map(|word| word.to_ne_bytes());
+    let driver = bytes.take_while(|byte| *byte != 0).collect();
+    String::from_utf8(driver).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
 /// Asks the interface's driver (`SIOCETHTOOL`): a request begins with its number, and the answer lies in its place.
 fn ethtool<const WORDS: usize>(name: &str, mut words: [u32; WORDS]) -> io::Result<[u32; WORDS]> {
     const ETHTOOL: u64 = 0x8946;
@@ -188,6 +211,11 @@ mod tests {
         assert_eq!((frame.len(), frame.headroom()), (0, Frame::HEADROOM));
         frame.set_length(end);
         assert_eq!(hash(&frame[end - NOTE_BYTES..]), None);
+    }
+
+    #[test]
+    fn what_is_no_wire_within_the_machine_leaves_no_sums() {
+        assert!(!leaves_sums("lo") && !leaves_sums("nobody0"));
     }
 
     #[test]

@@ -215,7 +215,15 @@ pub(crate) fn places_to_write(frames: &mut [Frame]) -> Places {
 impl<C: Calls> Port for CopyingPort<C> {
     fn facts(&self) -> PortFacts {
         let frame_bytes_max = self.watch.interface().frame_bytes_max();
-        PortFacts { link: self.link, queue: self.queue, frame_bytes_max, pieces_max: PIECES_MAX, kind: C::KIND }
+        // The kernel says of each packet whether its checksum was left out.
+        PortFacts {
+            link: self.link,
+            queue: self.queue,
+            frame_bytes_max,
+            pieces_max: PIECES_MAX,
+            kind: C::KIND,
+            leaves_sums: false,
+        }
     }
 
     fn memory(&self) -> &FrameMemory {

@@ -56,6 +56,8 @@ pub struct Drops {
     pub ring_full: u64,
     /// How often the kernel had no frame to receive into.
     pub no_frame: u64,
+    /// Packets that were to be sent and were none in its eyes.
+    pub invalid: u64,
 }
 
 impl Socket {
@@ -114,7 +116,12 @@ impl Socket {
         // SAFETY: plain numbers, for which zeros are good.
         let mut seen: libc::xdp_statistics = unsafe { std::mem::zeroed() };
         get(self.descriptor.as_fd(), libc::XDP_STATISTICS, &mut seen)?;
-        Ok(Drops { dropped: seen.rx_dropped, ring_full: seen.rx_ring_full, no_frame: seen.rx_fill_ring_empty_descs })
+        Ok(Drops {
+            dropped: seen.rx_dropped,
+            ring_full: seen.rx_ring_full,
+            no_frame: seen.rx_fill_ring_empty_descs,
+            invalid: seen.tx_invalid_descs,
+        })
     }
 }
 

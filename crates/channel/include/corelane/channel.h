@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,8 +17,17 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <time.h>
+#include <sys/types.h>
 #include <unistd.h>
+
+/* syscall(2), which a program that asks for standard C alone is not told of. */
+#if !defined(_DEFAULT_SOURCE) && !defined(_GNU_SOURCE)
+#ifdef __cplusplus
+extern "C" long syscall(long number, ...);
+#else
+extern long syscall(long number, ...);
+#endif
+#endif
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "a ring's indices are laid out for machines whose lower half comes first"
@@ -33,6 +43,9 @@ struct corelane_channel {
     size_t bytes;
     uint64_t slots;
     uint64_t taken;
+    /* What ends with the producer's process, however that ends; and whether it has. */
+    int connection;
+    int is_gone;
 };
 
 /* Where things stand, in words; what the producer writes and what the consumer writes lie two cache lines apart. */
@@ -50,19 +63,28 @@ enum {
  * Asks the process that listens at `path` for packets: `request` is "PROTOCOL SOURCE DESTINATION", each end "*", "ADDRESS/BITS", "*:PORT" or
  * "ADDRESS/BITS:PORT", addresses of IPv6 in brackets: "udp * 10.0.0.2/32:7000". At most `most` files of rings are put into `files`; the channel is
  * open until `*connection` is closed. Returns how many; -1 with errno: of socket(2), connect(2), recvmsg(2), or EACCES where the process refuses, in
- * words that are put into `why`, of `why_bytes`.
+ * words that are put into `why`, of `why_bytes`; EMFILE where this process has not as many descriptors free as there are rings.
  */
 static inline int corelane_channel_connect(const char *path, const char *request, int *files, int most, int *connection, char *why,
                                            size_t why_bytes) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct sockaddr_un address;
     char answer[512], line[512];
     union {
         struct cmsghdr align;
         char space[CMSG_SPACE(sizeof(int) * CORELANE_CHANNEL_RINGS_MAX)];
     } control;
-    struct iovec bytes = {.iov_base = answer, .iov_len = sizeof answer - 1};
-    struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct iovec bytes;
+    struct msghdr message;
     size_t length = strlen(request);
+    memset(&address, 0, sizeof address);
+    memset(&message, 0, sizeof message);
+    address.sun_family = AF_UNIX;
+    bytes.iov_base = answer;
+    bytes.iov_len = sizeof answer - 1;
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = &control;
+    message.msg_controllen = sizeof control;
     if (strlen(path) >= sizeof address.sun_path || length + 1 > sizeof line) {
         errno = ENAMETOOLONG;
         return -1;
@@ -93,6 +115,13 @@ static inline int corelane_channel_connect(const char *path, const char *request
                 close(file);
         }
     }
+    /* Some were not handed over, for want of descriptors: a channel of some lanes is none. */
+    if (got >= 0 && (message.msg_flags & MSG_CTRUNC) != 0) {
+        while (count > 0)
+            close(files[--count]);
+        got = -1;
+        errno = EMFILE;
+    }
     if (count > 0) {
         *connection = stream;
         return count;
@@ -111,8 +140,11 @@ static inline int corelane_channel_connect(const char *path, const char *request
     return -1;
 }
 
-/* Maps a ring, and closes its file. 0; -1 with errno: of fstat(2), mmap(2), or EPROTO for what is no ring of this version. */
-static inline int corelane_channel_open(struct corelane_channel *channel, int file) {
+/*
+ * Maps a ring, and closes its file. `connection` is that which brought it: it tells of a producer that was killed and could not say so. 0; -1 with errno: of
+ * fstat(2), mmap(2), or EPROTO for what is no ring of this version.
+ */
+static inline int corelane_channel_open(struct corelane_channel *channel, int file, int connection) {
     struct stat found;
     int error = fstat(file, &found);
     void *start = MAP_FAILED;
@@ -134,6 +166,8 @@ static inline int corelane_channel_open(struct corelane_channel *channel, int fi
         return -1;
     }
     channel->slots = slots;
+    channel->connection = connection;
+    channel->is_gone = 0;
     channel->taken = __atomic_load_n(&channel->words[CORELANE_CHANNEL_TAKEN], __ATOMIC_RELAXED);
     return 0;
 }
@@ -163,7 +197,17 @@ static inline ssize_t corelane_channel_take(struct corelane_channel *channel, vo
 
 /* Whether the producer has ended. What it had put in before can still be taken. */
 static inline int corelane_channel_has_ended(const struct corelane_channel *channel) {
-    return __atomic_load_n(&channel->words[CORELANE_CHANNEL_ENDED], __ATOMIC_ACQUIRE) != 0;
+    return channel->is_gone || __atomic_load_n(&channel->words[CORELANE_CHANNEL_ENDED], __ATOMIC_ACQUIRE) != 0;
+}
+
+/* Looks whether the producer's process is there still, for a consumer that never waits: corelane_channel_wait() looks by itself. */
+static inline void corelane_channel_look(struct corelane_channel *channel) {
+    struct pollfd end;
+    end.fd = channel->connection;
+    end.events = 0;
+    end.revents = 0;
+    if (poll(&end, 1, 0) > 0 && (end.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0)
+        channel->is_gone = 1;
 }
 
 /* Packets dropped because the ring was full, or because they were too long. */
@@ -171,18 +215,24 @@ static inline uint64_t corelane_channel_dropped(const struct corelane_channel *c
     return __atomic_load_n(&channel->words[CORELANE_CHANNEL_DROPPED], __ATOMIC_RELAXED);
 }
 
-/* Sleeps until there is a packet, the producer ends, a signal comes, or `timeout` is over (NULL: none). */
-static inline void corelane_channel_wait(struct corelane_channel *channel, const struct timespec *timeout) {
+/* Sleeps until there is a packet, the producer ends, a signal comes, or `milliseconds` are over (-1: no end of time). */
+static inline void corelane_channel_wait(struct corelane_channel *channel, int milliseconds) {
     uint64_t *words = channel->words;
+    /* As the kernel takes it, whatever the C library calls it. */
+    struct {
+        long seconds, nanoseconds;
+    } most;
+    /* An end changes no number of packets, and that of a process that is killed nothing at all: both are seen a second later at the most. */
+    most.seconds = milliseconds < 0 ? 1 : milliseconds / 1000;
+    most.nanoseconds = milliseconds < 0 ? 0 : milliseconds % 1000 * 1000000L;
     __atomic_store_n(&words[CORELANE_CHANNEL_ASLEEP], 1, __ATOMIC_RELAXED);
     /* Announced first, looked at then: the producer does both the other way round. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    /* An end changes no number of packets: one that comes just before the sleep is seen a second later. */
-    const struct timespec second = {1, 0};
     while (__atomic_load_n(&words[CORELANE_CHANNEL_PUT], __ATOMIC_RELAXED) == channel->taken && !corelane_channel_has_ended(channel)) {
-        const struct timespec *most = timeout != NULL ? timeout : &second;
-        long answer = syscall(SYS_futex, &words[CORELANE_CHANNEL_PUT], FUTEX_WAIT, (uint32_t)channel->taken, most, NULL, 0);
-        if (timeout != NULL || (answer != 0 && errno == EINTR))
+        long answer = syscall(SYS_futex, &words[CORELANE_CHANNEL_PUT], FUTEX_WAIT, (uint32_t)channel->taken, &most, NULL, 0);
+        int is_over = milliseconds >= 0 || (answer != 0 && errno == EINTR);
+        corelane_channel_look(channel);
+        if (is_over)
             break;
     }
     __atomic_store_n(&words[CORELANE_CHANNEL_ASLEEP], 0, __ATOMIC_RELAXED);

@@ -10,10 +10,10 @@ int main(int count, char **words) {
     if (count < 3)
         return 2;
     if (corelane_channel_connect(words[1], words[2], &file, 1, &connection, why, sizeof why) != 1) {
-        fprintf(stderr, "%s", why);
+        fprintf(stderr, "%s\n", why[0] != 0 ? why : strerror(errno));
         return 3;
     }
-    if (corelane_channel_open(&channel, file) != 0)
+    if (corelane_channel_open(&channel, file, connection) != 0)
         return 4;
     puts("ready");
     fflush(stdout);
@@ -35,7 +35,7 @@ int main(int count, char **words) {
             return 5;
         if (has_ended)
             break;
-        corelane_channel_wait(&channel, NULL);
+        corelane_channel_wait(&channel, -1);
     }
     printf("%lu %lu %lu\n", packets, bytes, sum);
     corelane_channel_close(&channel);

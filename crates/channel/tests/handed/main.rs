@@ -151,6 +151,112 @@ fn c_02_c_03_a_consumer_in_c_takes_all_packets_in_its_own_context() {
     rig.ends();
 }
 
+/// Compiles a file with a compiler, by that standard and with all warnings as errors, and links nothing.
+fn compiles(compiler: &str, standard: &str, file: &Path) {
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    let mut command = Command::new(compiler);
+    command.args([&format!("-std={standard}"), "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"]);
+    let output = command.arg(&include).arg(file).output().unwrap();
+    assert!(output.status.success(), "{compiler} {standard}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// By the standard alone, whatever was included before.
+#[test]
+fn the_header_is_strict_c_and_c_plus_plus() {
+    const NAME: &str = "the_header_is_strict_c_and_c_plus_plus";
+    if !has_compiler(NAME) {
+        return;
+    }
+    let rig = Rig::new("header");
+    let body =
+        "#include <stdio.h>\n#include <corelane/channel.h>\nint main(void) { return sizeof(struct corelane_channel) > 99; }\n";
+    let [c, cc] = ["behind.c", "behind.cc"].map(|name| rig.directory.join(name));
+    [&c, &cc].into_iter().for_each(|file| std::fs::write(file, body).unwrap());
+    let consumer = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/handed/consumer.c");
+    for standard in ["c99", "c11", "gnu99"] {
+        [&c, &consumer].into_iter().for_each(|file| compiles("cc", standard, file));
+    }
+    match Command::new("c++").arg("--version").stdout(Stdio::null()).status() {
+        Ok(_) => ["c++11", "gnu++17"].into_iter().for_each(|standard| compiles("c++", standard, &cc)),
+        Err(_) => corelane_os::testing::skip(NAME, "there is no C++ compiler"),
+    }
+    [c, cc].iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    rig.ends();
+}
+
+/// Where the process that is to be killed has its socket.
+const DIRECTORY: &str = "CORELANE_TEST_SERVER";
+
+/// What another test runs in a process of its own: it offers channels until it is killed.
+#[test]
+#[ignore = "runs in a process that another test kills"]
+fn a_server_to_be_killed() {
+    let Ok(directory) = std::env::var(DIRECTORY) else { return };
+    let (sender, told) = channel();
+    let opens = Test { numbers: AtomicU64::new(1), told: Mutex::new(sender) };
+    let _offers = Offers::open(&Path::new(&directory).join("server"), opens).unwrap();
+    // The producers live as long as the process.
+    let mut producers = Vec::new();
+    told.iter().for_each(|told| producers.push(told));
+}
+
+/// A process that is killed says nothing of its end; consumers that sleep see it all the same.
+#[test]
+fn c_03_consumers_in_c_and_in_rust_end_with_a_producer_that_is_killed() {
+    if !has_compiler("c_03_consumers_in_c_and_in_rust_end_with_a_producer_that_is_killed") {
+        return;
+    }
+    let rig = Rig::new("server");
+    let program = compiled(&rig);
+    let mut server = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "a_server_to_be_killed"])
+        .env(DIRECTORY, &rig.directory)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let socket = rig.directory.join("server");
+    while UnixStream::connect(&socket).is_err() {
+        assert!(server.try_wait().unwrap().is_none(), "it offers until it is killed");
+        std::thread::yield_now();
+    }
+    let (mut child, mut output) = ready(&program, &[socket.to_str().unwrap(), "udp * *:7"]);
+    let mut taken = take(&socket, "udp * *:7").unwrap();
+    let sleeper = std::thread::spawn(move || {
+        while !taken.consumers[0].has_ended() {
+            taken.consumers[0].wait(None);
+        }
+        taken.consumers[0].take(&mut [0; PACKET_BYTES_MAX])
+    });
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!(sleeper.join().unwrap(), Ok(None));
+    let mut said = String::new();
+    output.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "0 0 0\n");
+    assert!(child.wait().unwrap().success());
+    std::fs::remove_file(socket).unwrap();
+    rig.ends();
+}
+
+/// A process without descriptors to spare is told so, and does not take a part of the lanes for all.
+#[test]
+fn a_consumer_in_c_without_free_descriptors_is_told_so() {
+    if !has_compiler("a_consumer_in_c_without_free_descriptors_is_told_so") {
+        return;
+    }
+    let rig = Rig::new("descriptors");
+    let program = compiled(&rig);
+    let mut shell = Command::new("sh");
+    // Its three, and the connection.
+    shell.args(["-c", "ulimit -n 4 && exec \"$0\" \"$@\""]).arg(&program).args([rig.socket().to_str().unwrap(), "udp * *:7"]);
+    let refused = shell.output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(3) && said.contains("Too many open files"), "{:?}: {said}", refused.status);
+    let (number, _producer) = rig.opened();
+    assert_eq!(rig.closed(), number);
+    rig.ends();
+}
+
 #[test]
 fn c_03_a_consumer_that_is_killed_loses_its_channel_and_holds_nobody_up() {
     if !has_compiler("c_03_a_consumer_that_is_killed_loses_its_channel_and_holds_nobody_up") {
@@ -186,7 +292,7 @@ fn rust_takes_as_well_and_the_end_of_the_offer_ends_what_was_taken() {
     rig.ends();
     drop(producer);
     assert!(consumer.has_ended());
-    assert_eq!((&taken.connection).read(&mut [0; 1]).unwrap_or(0), 0, "the connection has ended, too");
+    assert_eq!((&*taken.connection).read(&mut [0; 1]).unwrap_or(0), 0, "the connection has ended, too");
     assert!(take(&socket, "udp * *:7").is_err());
 }
 

@@ -30,9 +30,9 @@ pub struct Finding {
     pub text: String,
 }
 
-/// What is wrong with packets if it is counted, in words, with what to do. What others may send as they like is not among it, but for checksums: a wire
-/// between two ends of one machine leaves them out, and nothing is ever answered.
-const PACKETS: [(PacketCounter, &str); 7] = [
+/// What is wrong with packets if it is counted, in words, with what to do. What others may send as they like is not among it, but for checksums: a sender
+/// on this machine may leave them out where that is not known of the interface, and nothing is ever answered.
+const PACKETS: [(PacketCounter, &str); 8] = [
     (
         PacketCounter::FramesChecksum,
         "packets with wrong checksums: if they come from this machine itself, have it compute them (ethtool -K PEER tx off)",
@@ -45,7 +45,11 @@ const PACKETS: [(PacketCounter, &str); 7] = [
         "packets lost in the interface's queue: it sends fewer than it is given (ip link set INTERFACE txqueuelen)",
     ),
     (PacketCounter::UdpSocketFull, "datagrams lost at sockets that were full: services did not take them in time"),
-    (PacketCounter::FragmentsNoRoom, "datagrams in fragments given up for others: a flood of fragments, or more than may wait"),
+    (
+        PacketCounter::FragmentsTooMany,
+        "datagrams in more fragments than the longest needs: a link on their way takes only very short packets, or they are an attack",
+    ),
+    (PacketCounter::FragmentsNoRoom, "datagrams in fragments given up for others: a flood of fragments"),
 ];
 
 /// All that is wrong, the gravest first.

@@ -3,6 +3,7 @@
 //! Each is a ring of a lane's own. A channel that leads to another lane (`Target::Lane`) can be opened by nobody outside: it is of the stack's
 //! interface alone, for programs that make their stacks themselves.
 
+use crate::lanes::insisting::Insisting;
 use corelane_channel::{Offers, Opens, ring};
 use corelane_lane::Tell;
 use corelane_stack::{CHANNELS_MAX, Filter, Policy, Target};
@@ -17,20 +18,23 @@ const PACKETS: usize = 1024;
 
 struct Channels {
     tell: Tell<Policy>,
+    closing: Insisting,
     lanes: usize,
     open: Mutex<Open>,
 }
 
 #[derive(Default)]
 struct Open {
-    filters: BTreeMap<u64, Filter>,
+    /// Each channel's filter, and on how many lanes it was opened.
+    filters: BTreeMap<u64, (Filter, usize)>,
     /// The number that was given last.
     last: u64,
 }
 
 /// Offers the packets of so many lanes to other processes, at a socket.
 pub(crate) fn offer(path: &Path, tell: Tell<Policy>, lanes: usize) -> io::Result<Offers> {
-    Offers::open(path, Channels { tell, lanes, open: Mutex::default() })
+    let closing = Insisting::new(tell.clone(), lanes);
+    Offers::open(path, Channels { tell, closing, lanes, open: Mutex::default() })
 }
 
 impl Channels {
@@ -45,12 +49,12 @@ impl Channels {
         if open.filters.len() >= CHANNELS_MAX {
             return Err(format!("{CHANNELS_MAX} channels are open: close one"));
         }
-        if open.filters.values().any(|known| *known == filter) {
+        if open.filters.values().any(|(known, _)| *known == filter) {
             return Err("another process has these packets: end it, or filter otherwise".to_owned());
         }
         open.last += 1;
         let number = open.last;
-        open.filters.insert(number, filter);
+        open.filters.insert(number, (filter, 0));
         Ok(number)
     }
 
@@ -60,6 +64,7 @@ impl Channels {
             let (memory, file) = ring(PACKETS).map_err(|error| format!("no memory for a ring: {error}"))?;
             let told = self.tell.tell(lane, Policy::OpenChannel(number, filter, Target::Ring(memory)));
             told.map_err(|unheard| format!("lane {lane} has not taken the order ({:?}): ask again", unheard.why))?;
+            self.lock().filters.entry(number).and_modify(|(_, lanes)| *lanes += 1);
             Ok(file)
         };
         (0..self.lanes).map(ring_of).collect()
@@ -75,9 +80,9 @@ impl Opens for Channels {
     }
 
     fn close(&self, number: u64) {
-        let had = self.lock().filters.remove(&number).is_some();
-        assert!(had, "a channel is closed once");
-        // A lane that has ended has no channels.
-        (0..self.lanes).for_each(|lane| drop(self.tell.tell(lane, Policy::CloseChannel(number))));
+        let had = self.lock().filters.remove(&number);
+        assert!(had.is_some(), "a channel is closed once");
+        let lanes = had.map_or(0, |(_, lanes)| lanes);
+        (0..lanes).for_each(|lane| self.closing.order(lane, Policy::CloseChannel(number)));
     }
 }

@@ -4,6 +4,7 @@ use crate::admin::dispatch;
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::driver::DriverKind;
+use crate::lanes::insisting::Insisting;
 use corelane_lane::{Control, Ear, Mesh, Silence, Tell, Unheard};
 use corelane_os::random::secret;
 use corelane_os::rights::locked_bytes_max;
@@ -29,8 +30,6 @@ pub(crate) const FRAME_BYTES: usize = 2048;
 /// Frames of a port at the least and at the most.
 pub(crate) const FRAMES_LEAST: usize = 256;
 const FRAMES_MOST: usize = 1 << 16;
-/// Frames in each of a port's rings at the most.
-const RING: usize = 256;
 
 /// An interface whose frames lanes have, and the addresses that are theirs and no longer the kernel's.
 ///
@@ -186,9 +185,9 @@ fn frames_had(asked: Option<usize>, most: usize) -> Option<(usize, Option<String
     }
 }
 
-/// Frames in each ring of a port with so many: half of all at the most, so that a full ring leaves some to send.
+/// Frames in each ring of a port with so many: half of all, so that a burst finds room as long as there are frames, and a full ring leaves some to send.
 fn ring_of(frames: usize) -> usize {
-    RING.min(1 << (frames / 2).ilog2())
+    1 << (frames / 2).ilog2()
 }
 
 /// Where a lane's parcels come home to, and by which channels.
@@ -212,6 +211,7 @@ pub(crate) struct LaneFrames {
 pub(crate) struct Placing {
     /// The packet path of each lane.
     pub(crate) tell: Tell<Policy>,
+    tables: Insisting,
     lanes: usize,
     /// The kernel's, where it chooses among queues by our table.
     selector: Option<QueueSelector>,
@@ -223,8 +223,7 @@ impl Placing {
         // The lanes bring packets of the old table where the new one says. What waits at a tap's old queue just now may be overtaken there by what
         // comes to its new one, as on a card whose table is rewritten.
         let _refused = self.selector.as_ref().map(|selector| selector.rewrite(table));
-        // A lane that has ended has no packets.
-        (0..self.lanes).for_each(|lane| drop(self.tell.tell(lane, Policy::Table(table.clone()))));
+        (0..self.lanes).for_each(|lane| self.tables.order(lane, Policy::Table(table.clone())));
     }
 }
 
@@ -322,7 +321,8 @@ pub(crate) fn open(
         addresses: addresses.take(),
         watch: choice.watch.take(),
     });
-    Ok((each.collect(), Placing { tell, lanes, selector }, notes))
+    let tables = Insisting::new(tell.clone(), lanes);
+    Ok((each.collect(), Placing { tell, tables, lanes, selector }, notes))
 }
 
 /// The code of what an interface's ports lack.
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_ring_leaves_half_of_the_frames_to_send() {
-        assert_eq!([256, 511, 512, 4096].map(ring_of), [128, 128, 256, 256]);
+        assert_eq!([256, 511, 512, 4096, FRAMES_MOST].map(ring_of), [128, 128, 256, 2048, 1 << 15]);
     }
 
     #[test]

@@ -161,6 +161,11 @@ impl<P> Stream<P> {
         }
     }
 
+    /// Whether a change waits for what was placed before it.
+    pub fn is_changing(&self) -> bool {
+        self.phase == Phase::Settling
+    }
+
     /// Whether a packet that arrives is parked.
     pub fn parks(&self, packet: &P) -> bool {
         assert!(self.phase != Phase::Steady || self.parked.is_empty(), "nothing is parked without a change");

@@ -248,6 +248,7 @@ impl Port for SimPort {
             frame_bytes_max: card.setup.frame_bytes_max,
             pieces_max: self.pieces_max,
             kind: PortKind::Simulated,
+            leaves_sums: card.setup.leaves_sums,
         }
     }
 

@@ -20,11 +20,13 @@ pub struct CardSetup {
     pub frame_bytes_max: usize,
     /// It takes VLAN tags out of frames, and vouches for the checksums of some that it looks at: which, is drawn.
     pub offloads: bool,
+    /// What comes may have its checksum left to the card that sends, which this one is ([`corelane_seam::PortFacts::leaves_sums`]).
+    pub leaves_sums: bool,
 }
 
 impl Default for CardSetup {
     fn default() -> Self {
-        Self { queues: 1, rss: None, frame_bytes_max: 1514, offloads: false }
+        Self { queues: 1, rss: None, frame_bytes_max: 1514, offloads: false, leaves_sums: false }
     }
 }
 

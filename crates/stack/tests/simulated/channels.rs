@@ -1,6 +1,6 @@
 //! Row C-03: packets go into the channel that a filter names; a miss goes to the lane's own sockets.
 
-use crate::frames::{STACK, STACK_V6, TEST, TEST_V6, udp_in};
+use crate::frames::{STACK, STACK_V6, TEST, TEST_V6, echo, solicitation, udp_in};
 use crate::lanes::{ADDRESSES, flow, hear, mac, meet, payload, plan};
 use crate::program::{Card, Plan, Program};
 use corelane_channel::{Consumer, HandedMemory, PACKET_BYTES_MAX, ring};
@@ -182,4 +182,25 @@ fn c_03_channels_on_bad_wires_end_clean() {
         program.close();
     });
     assert!(taken > 100, "{taken}");
+}
+
+/// Echoes go where the filter says; who asks for the address is answered by the lane, or nobody would reach it any more.
+#[test]
+fn c_03_a_filter_takes_no_neighbour_discovery() {
+    let mut program = Program::new(&plan(1, 4), &ADDRESSES);
+    meet(&mut program);
+    let all = Filter { protocol: 58, source: End::default(), destination: End::default() };
+    let mut consumers = open(&mut program, 1, all, 64);
+    program.test.take();
+    let mac = mac(&program);
+    program.test.send(&solicitation(STACK_V6, 255));
+    program.test.send(&echo(mac, true, b"anybody?", 65_528)[0]);
+    program.pass(1_000_000);
+    let answers = program.test.take();
+    assert_eq!(answers.len(), 1, "the solicitation alone is answered");
+    assert_eq!(answers[0][54], 136);
+    let mut bytes = [0; PACKET_BYTES_MAX];
+    assert_eq!(consumers[0].take(&mut bytes).unwrap().map(|_| bytes[40]), Some(128));
+    assert_eq!(consumers[0].take(&mut bytes), Ok(None));
+    program.close();
 }

@@ -12,4 +12,6 @@ mod order;
 mod pieces;
 mod program;
 mod refusals;
+mod sums;
 mod tunnels;
+mod ways;

@@ -106,21 +106,65 @@ fn lengths_of_long_packets_may_lie() {
     assert!(alone.is_clean());
 }
 
-/// A fragment lies in one frame; a longer one is dropped and counted, and what comes behind it is not.
+/// The longest datagrams come in fragments as long as the wire takes them, and in such as a narrower one makes; what leaves comes together, also here.
 #[test]
-fn a_fragment_longer_than_a_frame_is_dropped() {
+fn the_longest_datagrams_come_and_go_in_fragments() {
+    for most in [1514, MOST] {
+        let mut alone = Alone::on_wire(most, 1024, |settings| settings);
+        alone.meet();
+        for (ours, theirs, longest) in
+            [(IpAddr::from(STACK), IpAddr::from(TEST), 65_507), (STACK_V6.into(), TEST_V6.into(), 65_527)]
+        {
+            let (socket, local) = alone.bind(ours, 60_007, None);
+            let peer = SocketAddr::new(theirs, 4000);
+            for (name, length) in [25_001, 60_000, longest].into_iter().enumerate() {
+                // What the wire takes; what just does not fit into a frame; and what each link of IPv6 takes.
+                for part in [(most - 14 - 48) & !7, (ROOM - 14).min(most - 62) & !7, 1232] {
+                    let frames = udp_in(alone.mac(), peer, local, &data(length), part, name as u16);
+                    frames.iter().for_each(|frame| alone.test.send(frame));
+                    assert!(alone.receive(socket) == [(Address::from(peer), data(length))], "{length} bytes by {part} at {most}");
+                }
+                assert_eq!(alone.send(socket, peer, &data(length)), (1, 0));
+                assert!(put_together(&alone.test.take()).ends_with(&data(length)), "{length} at {most}");
+                assert_eq!(alone.send(socket, local, &data(length)), (1, 0));
+                assert!(alone.receive(socket) == [(Address::from(local), data(length))], "{length} at {most}");
+            }
+        }
+        assert!(alone.is_clean(), "{:?}", alone.memory.counts());
+        assert_eq!(alone.stack.counts().dropped(), 0);
+    }
+}
+
+/// Also in any order, and with bytes that fill up their frames.
+#[test]
+fn fragments_longer_than_a_frame_come_together_in_any_order() {
     let mut alone = alone();
     alone.meet();
-    let (socket, local) = alone.bind(STACK, 60_007, None);
-    let peer = SocketAddr::new(TEST.into(), 4000);
-    let frames = udp_in(alone.mac(), peer, local, &data(9000), 4000, 1);
-    frames.iter().for_each(|frame| alone.test.send(frame));
-    assert!(alone.receive(socket).is_empty());
-    let counts = *alone.stack.counts();
-    // The last of the three fits into one.
-    assert_eq!((counts.of(Drop::Pieces), frames.len()), (2, 3));
-    alone.test.send(&udp_in(alone.mac(), peer, local, &data(5000), 65_528, 2)[0]);
-    assert_eq!(alone.receive(socket).len(), 1);
+    for (ours, theirs) in [(IpAddr::from(STACK), IpAddr::from(TEST)), (STACK_V6.into(), TEST_V6.into())] {
+        let (socket, local) = alone.bind(ours, 60_007, None);
+        let peer = SocketAddr::new(theirs, 4000);
+        for (name, more) in [0, 1, 7, ROOM].into_iter().enumerate() {
+            let mut frames = udp_in(alone.mac(), peer, local, &data(20_003), 4000, name as u16);
+            frames.rotate_left(1 + name);
+            frames.reverse();
+            frames.iter().for_each(|frame| alone.test.send(&[&frame[..], &vec![0xee; more]].concat()));
+            assert!(alone.receive(socket) == [(Address::from(peer), data(20_003))], "{more} bytes follow");
+        }
+    }
+    assert!(alone.is_clean(), "{:?}", alone.memory.counts());
+}
+
+/// Of a neighbour whose address is asked for, all fragments of the longest datagram wait.
+#[test]
+fn the_longest_datagram_waits_for_its_neighbour() {
+    let mut alone = Alone::new();
+    let (socket, _) = alone.bind(STACK, 60_007, None);
+    assert_eq!(alone.send(socket, SocketAddr::new(TEST.into(), 9), &data(65_507)), (1, 0));
+    assert_eq!(alone.test.take().len(), 1, "one question");
+    let mac = alone.mac();
+    let left = alone.ask(&[arp(Operation::Reply, mac, TEST, STACK)]);
+    assert!(put_together(&left).ends_with(&data(65_507)));
+    assert!(alone.is_clean());
 }
 
 /// Packets of several frames wait for a neighbour whole, and leave whole and in order.

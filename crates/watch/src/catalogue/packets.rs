@@ -33,10 +33,13 @@ catalogue! {
         FragmentsTwice "fragments_twice" Counter "fragments" "Fragments dropped because they were there already.";
         FragmentsAtOdds "fragments_at_odds" Counter "fragments" "Fragments dropped because of a header, or because they overlapped others, or ended or met congestion where those did not.";
         FragmentsTimedOut "fragments_timed_out" Counter "datagrams" "Datagrams in fragments given up because the others did not come in time.";
-        FragmentsNoRoom "fragments_no_room" Counter "datagrams" "Datagrams in fragments given up for others, or because no more of their fragments may wait.";
+        FragmentsNoRoom "fragments_no_room" Counter "datagrams" "Datagrams in fragments given up for others.";
+        FragmentsTooMany "fragments_too_many" Counter "datagrams" "Datagrams in fragments given up because they came in more than the longest needs.";
         Reorders "reorders" Counter "datagrams" "Datagrams that ran behind a later one of their flow, because they waited for fragments.";
         EchoesAnswered "echoes_answered" Counter "packets" "Echo requests answered.";
         ErrorsSent "errors_sent" Counter "packets" "ICMP errors sent.";
+        SumsLeft "sums_left" Counter "packets" "Packets taken whose checksum a sender on the same machine had left to its card.";
+        WaysNarrowed "ways_narrowed" Counter "messages" "Messages of routers that packets to an address were too big, which were believed for ten minutes.";
         GreOpened "gre_opened" Counter "packets" "Packets taken out of tunnels of GRE.";
         GreDropped "gre_dropped" Counter "packets" "Packets dropped with what they carried in tunnels of GRE.";
         IpipOpened "ipip_opened" Counter "packets" "Packets taken out of tunnels of IPv4 in IP.";

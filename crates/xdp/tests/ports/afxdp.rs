@@ -595,7 +595,7 @@ fn drops_are_counted() {
         }
         // What the kernel has taken up by now it has dropped; frames behind that come when it has frames again.
         while port.drops().unwrap().no_frame < 12 {}
-        assert_eq!(port.drops().unwrap(), afxdp::Drops { dropped: 12, ring_full: 0, no_frame: 12 });
+        assert_eq!(port.drops().unwrap(), afxdp::Drops { dropped: 12, ring_full: 0, no_frame: 12, invalid: 0 });
         frames.clear();
         port.receive(1, 64, &mut frames).unwrap();
         far.send(&[datagram(OURS, 99, b"now")]).unwrap();
