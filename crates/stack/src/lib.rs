@@ -44,7 +44,10 @@
 //! comes for it elsewhere is brought there, and counted as a stray.
 //!
 //! **The link is believed alone.** Words of neighbours count only from the link itself, whole, and in no tunnel. A neighbour who is known keeps his address
-//! while he answers: whoever else claims it gets it after a second of his silence (`neighbours`). Nothing is taken from an address of ours.
+//! while he answers: whoever else claims it gets it after 0.2 seconds of his silence (`neighbours`). Nothing is taken from an address of ours.
+//!
+//! **Presence.** One lane of a program introduces the addresses to the link where its interface comes up, and hears who else has one (`presence`); whichever lane
+//! hears a query for listeners answers it (`listeners`). What of the interface changes each lane follows (`changes`).
 //!
 //! **Neighbours and lanes.** Each lane has a table of its own; what has no flow, as answers of ARP, arrives on one of them, which tells the others.
 //!
@@ -62,9 +65,10 @@
 //! path MTU   icmp: TooBig                                                 a bounded table beside the routes; until then IPv4 may be cut on its way
 //! ```
 //!
-//! Who looks whether an address is taken (RFC 5227, RFC 4862) before it is used, router advertisements, groups and IPv6 link-local addresses are not there.
+//! Router advertisements, groups that services join, and IPv6 link-local addresses that nobody has given are not there.
 #![forbid(unsafe_code)]
 
+mod changes;
 mod channels;
 mod counts;
 mod draft;
@@ -75,11 +79,13 @@ mod icmp;
 mod input;
 mod limiter;
 mod link;
+mod listeners;
 mod neighbours;
 mod opening;
 mod packet;
 mod path;
 mod peers;
+mod presence;
 mod published;
 mod routes;
 mod settings;
@@ -94,8 +100,8 @@ pub use counts::{Counts, Drop};
 pub use driver::Stack;
 pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub use path::PROTOCOLS;
-pub use published::{port_states_of, ports_of, report_of};
-pub use routes::check_addresses;
+pub use published::{addresses_taken_of, port_states_of, ports_of, report_of};
+pub use routes::{check_addresses, check_own};
 pub use settings::{Error, Network, ROUTES_MAX, Route, Settings};
 pub use tunnels::{Tunnel, TunnelCounts};
 pub use work::{Crossing, Lookout, Packets, Policy};

@@ -38,15 +38,19 @@ use crate::card;
 use crate::errors::Error;
 use crate::groups::Groups;
 use crate::link::{Interface, TAG_BYTES, Watch};
+use crate::outlook::Outlook;
 use crate::ours::{self, Ours};
 use crate::outgoing::{PIECES_MAX, pieces, settle};
 use crate::polling::{self, Polling, Receiver};
 use crate::socket::{self, HEADROOM, Socket, Wanted, is_passing};
+use crate::words::Words;
 use corelane_os::errno;
 use corelane_os::rights::locked_bytes_max;
-use corelane_seam::{FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Lost, Port, PortFacts, PortKind, Taken};
+use corelane_seam::{FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Lost, Port, PortFacts, PortKind, PortState, Taken};
 use corelane_select::bpf::{Map, MapKind, Program, ProgramKind, XdpLink, XdpMode};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use rustix::event::epoll;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -91,8 +95,10 @@ struct Attachment {
     tells: bool,
     /// The program notes the card's hash in front of a packet.
     notes: bool,
+    /// Queues that have a port.
+    queues: usize,
     // Behind the map, which the program has as long as it is there.
-    _link: XdpLink,
+    link: XdpLink,
     _groups: Option<Groups>,
 }
 
@@ -104,6 +110,8 @@ pub struct XdpQueue {
     queue: u32,
     /// Whose packets the lane takes in by itself; none if the kernel does.
     receiver: Option<Receiver>,
+    /// Of the first: what is said to all of the link.
+    words: Option<Words>,
 }
 
 /// Gives the interface a program that lets the ports of its first `queues` queues have what is `ours`. Where the interface's driver runs no programs, the kernel does,
@@ -118,20 +126,16 @@ pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Err
         return Err(Error::Range { what: "queues of an interface", got: queues, most: QUEUES_MAX });
     }
     let interface = Interface::find(name)?;
-    if queues > interface.queues as usize {
-        return Err(Error::NoQueue { name: name.into(), queue: queues as u32 - 1 });
-    }
-    if queues > interface.send_queues as usize {
-        return Err(Error::NoSendQueue { name: name.into(), got: interface.send_queues, needed: queues });
-    }
+    card::check_queues(&interface, queues)?;
     let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), queues, "corelane_queues")?;
     let groups = Groups::join(&interface, ours)?;
     let functions = card::functions(&interface);
     let Attached { link, mode, has_pieces, tells, notes } = attach_best(ours, &sockets, &interface, functions.as_ref())?;
-    let attachment = Arc::new(Attachment { sockets, mode, has_pieces, tells, notes, _link: link, _groups: groups });
-    Ok((0..queues as u32)
-        .map(|queue| XdpQueue { attachment: attachment.clone(), name: name.into(), queue, receiver: None })
-        .collect())
+    let attachment = Arc::new(Attachment { sockets, mode, has_pieces, tells, notes, queues, link, _groups: groups });
+    // Those who are given addresses speak and listen on the link for them.
+    let mut words = matches!(ours, Ours::Addresses(_)).then(|| Words::hear(&interface)).transpose()?;
+    let queue = |queue| XdpQueue { attachment: attachment.clone(), name: name.into(), queue, receiver: None, words: words.take() };
+    Ok((0..queues as u32).map(queue).collect())
 }
 
 /// Has the lanes that get these queues take packets in by themselves as long as they come: the kernel's receiving runs in their own calls, and under a
@@ -158,8 +162,8 @@ pub fn poll<'a>(queues: impl IntoIterator<Item = &'a mut XdpQueue>) -> Result<()
     let receivers = Receiver::of_queues(interface.link.interface, queues.len());
     let receivers = receivers.map_err(|error| refused("netlink NAPI_GET", &name, &error))?;
     for queue in queues {
-        let receiver =
-            receivers.get(queue.queue as usize).copied().ok_or(Error::NoQueue { name: name.clone(), queue: queue.queue })?;
+        let absent = || Error::NoQueue { name: name.clone(), queue: queue.queue, remedy: None };
+        let receiver = receivers.get(queue.queue as usize).copied().ok_or_else(absent)?;
         receiver.defer().map_err(|error| refused("netlink NAPI_SET", &name, &error))?;
         queue.receiver = Some(receiver);
     }
@@ -205,10 +209,15 @@ impl XdpQueue {
         let polling = self.receiver.map(Polling::new).transpose();
         let polling = polling.map_err(|number| Error::of("io_uring_register", number, &self.name))?;
         let (lent, is_zero_copy) = (vec![Lent::No; memory.frames()], socket.is_zero_copy);
+        let news = News::of(&watch, self.words.as_ref()).map_err(|error| Error::of("epoll_ctl", errno::of(&error), &self.name))?;
+        let outlook = (self.queue == 0).then(Outlook::new);
         let mut port = XdpPort {
             socket: Some(socket),
             queue: self,
             watch,
+            news,
+            heard: VecDeque::new(),
+            outlook,
             memory,
             lent,
             receiving: 0,
@@ -259,6 +268,30 @@ struct Counts {
     drops: Drops,
     /// Packets that it found too long, likewise.
     kernel_too_long: u64,
+    /// Frames that nobody was at the other end for; and words that there was no frame for.
+    unheard: u64,
+    words_lost: u64,
+}
+
+/// Words that wait to be handed over, at the most.
+const HEARD_MAX: usize = 64;
+
+/// What becomes readable when the interface has news, or something is said to all of the link.
+#[derive(Debug)]
+enum News {
+    OfInterface,
+    /// Of both: an epoll descriptor is readable when one of its own is.
+    OfBoth(OwnedFd),
+}
+
+impl News {
+    fn of(watch: &Watch, words: Option<&Words>) -> std::io::Result<Self> {
+        let Some(words) = words else { return Ok(Self::OfInterface) };
+        let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&both, watch, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        epoll::add(&both, words, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?;
+        Ok(Self::OfBoth(both))
+    }
 }
 
 /// One queue of an interface, as a port.
@@ -268,6 +301,11 @@ pub struct XdpPort {
     socket: Option<Socket>,
     queue: XdpQueue,
     watch: Watch,
+    news: News,
+    /// Words to all of the link that were heard and not handed over.
+    heard: VecDeque<Frame>,
+    /// Of the first: who looks what nobody tells.
+    outlook: Option<Outlook>,
     memory: FrameMemory,
     /// By the frame's number.
     lent: Vec<Lent>,
@@ -374,6 +412,27 @@ impl XdpPort {
         assert!(*place == Lent::No, "frame {index} is lent twice");
         *place = to;
         (index, start)
+    }
+
+    /// Takes in what was said to all of the link.
+    fn hear(&mut self) {
+        let Some(words) = &self.queue.words else { return };
+        let mut spare = None;
+        loop {
+            if spare.is_none() && self.heard.len() < HEARD_MAX {
+                spare = self.memory.frame();
+            }
+            // What there is no frame for is taken all the same, so that the next one is news.
+            let is_taken = match &mut spare {
+                Some(frame) => words.take(frame),
+                None => words.skip(),
+            };
+            if !is_taken {
+                return;
+            }
+            self.counts.words_lost += u64::from(spare.is_none());
+            self.heard.extend(spare.take());
+        }
     }
 
     /// Has the kernel receive, where that is the lane's to say, until there is a batch or no more.
@@ -614,24 +673,49 @@ impl Port for XdpPort {
     }
 
     fn news(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.watch.as_fd())
+        Some(match &self.news {
+            News::OfInterface => self.watch.as_fd(),
+            News::OfBoth(both) => both.as_fd(),
+        })
     }
 
     fn take_news(&mut self) {
         self.watch.take();
+        self.hear();
+    }
+
+    fn state(&self) -> PortState {
+        match self.watch.state() {
+            PortState::Up => self.outlook.as_ref().map_or(PortState::Up, Outlook::seen),
+            state => state,
+        }
     }
 
     fn has_more(&self) -> bool {
         let may_come = self.polling.as_ref().is_some_and(|polling| polling.goes_on);
-        self.next_pieces().is_some() || may_come || self.is_starved() || self.watch.fault().is_some()
+        self.next_pieces().is_some()
+            || may_come
+            || self.is_starved()
+            || self.watch.fault().is_some()
+            || !self.heard.is_empty()
     }
 
     fn wakes_at(&self) -> Option<u64> {
-        self.asks_again_at.filter(|_| self.watch.fault().is_none() || self.ends_until.is_some())
+        if self.ends_until.is_some() {
+            return self.asks_again_at;
+        }
+        let looks_at = self.outlook.as_ref().and_then(Outlook::wakes_at);
+        self.asks_again_at.into_iter().chain(looks_at).min().filter(|_| self.watch.fault().is_none())
     }
 
     fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
         let first = into.len();
+        let Attachment { link, queues, .. } = &*self.queue.attachment;
+        self.outlook.iter_mut().for_each(|outlook| outlook.look(now, link, &self.queue.name, *queues));
+        for mut word in self.heard.drain(..at_most.min(self.heard.len())) {
+            word.facts.time = now;
+            into.push(word);
+        }
         self.look();
         while into.len() - first < at_most && self.take_packet(now, first, at_most, into) {}
         self.give(now);
@@ -649,6 +733,12 @@ impl Port for XdpPort {
             return Err(fault);
         }
         self.reap();
+        if self.watch.state() == PortState::NoCarrier {
+            // The kernel would take them, and tell nobody that it drops them.
+            let refused = frames.drain(..).count() as u64;
+            self.counts.unheard += refused;
+            return Ok(Taken { taken: 0, refused });
+        }
         let counts = self.put(frames);
         self.kick(now);
         Ok(counts)
@@ -675,7 +765,8 @@ impl Port for XdpPort {
         let Drops { dropped, ring_full, no_frame } = self.counts.drops;
         let kernel_too_long = dropped.saturating_sub(no_frame);
         self.counts.kernel_too_long = self.counts.kernel_too_long.max(kernel_too_long);
-        Lost { no_frame, ring_full, too_long: self.counts.too_long + self.counts.kernel_too_long, send_lost: 0 }
+        let too_long = self.counts.too_long + self.counts.kernel_too_long;
+        Lost { no_frame: no_frame + self.counts.words_lost, ring_full, too_long, send_lost: self.counts.unheard }
     }
 
     fn end(&mut self, now: u64) -> bool {
@@ -740,8 +831,8 @@ mod tests {
                 let Attached { link, mode, has_pieces, tells, notes } =
                     attach_best(&Ours::All, &sockets, &interface, Some(&functions)).unwrap();
                 assert!(tells && mode == XdpMode::Native);
-                let attachment = Arc::new(Attachment { sockets, mode, has_pieces, tells, notes, _link: link, _groups: None });
-                let queue = XdpQueue { attachment, name: "near".into(), queue: 0, receiver: None };
+                let attachment = Arc::new(Attachment { sockets, mode, has_pieces, tells, notes, queues: 1, link, _groups: None });
+                let queue = XdpQueue { attachment, name: "near".into(), queue: 0, receiver: None, words: None };
                 let memory = FrameMemory::new(4, FRAME_BYTES_LEAST).unwrap();
                 let mut near = queue.port(memory.clone(), 4).unwrap();
                 let far = crate::packet::open("far", 1).unwrap().remove(0);
