@@ -20,6 +20,7 @@ mod messages;
 mod metrics;
 mod outside;
 mod packet;
+mod packet_link;
 mod packet_ports;
 mod plan;
 mod profile;

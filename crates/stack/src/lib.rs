@@ -23,6 +23,7 @@
 //! | packets queued for a lane, by protocol | 256 each (`ip`, `ip6`, ..) |
 //! | ICMP errors and resets of TCP; echoes | 1,000 a second and 50 at once; 10,000 and 500 |
 //! | questions for neighbours to all of the link | 250 a second and 100 at once |
+//! | announcements against who claims an address; answers to queries for listeners | one in 10 seconds; one at a time |
 //! | tunnels within tunnels | four; each kind is opened only for the peers that the settings name ([`Tunnel`]) |
 //! | channels of a lane | [`CHANNELS_MAX`]; packets in each its ring |
 //! | frames of a send | those that are free: a send that finds none waits, and goes on when frames come back |

@@ -33,9 +33,9 @@ fn moment(now: u64, query: &Query, draw: u64) -> u64 {
 }
 
 impl Path {
-    /// Somebody asks for listeners, if the packet is one that asks. It is answered later, by this lane: a query comes to one. Only who is of the link may ask,
+    /// Hears a query for listeners; false if the message is another. It is answered later, by this lane: a query comes to one. Only who is of the link may ask,
     /// by a packet that has passed no router (RFC 3810, section 6.2).
-    pub fn is_query(&mut self, packet: &Packet, ip: &Ip, message: &[u8]) -> bool {
+    pub fn hear_query(&mut self, packet: &Packet, ip: &Ip, message: &[u8]) -> bool {
         if !message.first().is_some_and(|kind| Query::is_kind(*kind)) {
             return false;
         }

@@ -24,8 +24,11 @@ const PROBES_APART: u64 = 100_000_000;
 /// Announcements, and nanoseconds between them (RFC 5227, section 1.1).
 const ANNOUNCEMENTS: u8 = 2;
 const ANNOUNCEMENTS_APART: u64 = 2_000_000_000;
-/// Nanoseconds between two announcements against somebody who claims an address (RFC 5227, section 2.4 (b)), and from one question to the next whether he has it still.
+/// Nanoseconds between two announcements against somebody who claims an address (RFC 5227, section 2.4 (b)), and until somebody is asked whether he has one still; and
+/// for how long he may be silent then.
 const DEFENDS_AGAIN: u64 = 10_000_000_000;
+const ASKS_AGAIN: u64 = 10_000_000_000;
+const SILENCE: u64 = 1_000_000_000;
 
 /// How far the introduction of an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +120,7 @@ impl Presence {
         let address = own.address;
         let (phase, due, say, told) = match own.phase {
             Phase::Probing(asked) if asked < PROBES => (Phase::Probing(asked + 1), Some(PROBES_APART), Say::Probe(address), None),
-            Phase::Taken(true) => (Phase::Taken(false), Some(DEFENDS_AGAIN), Say::Probe(address), None),
+            Phase::Taken(true) => (Phase::Taken(false), Some(SILENCE), Say::Probe(address), None),
             Phase::Taken(false) => (Phase::Probing(1), Some(PROBES_APART), Say::Probe(address), Some(Conflict::Over(address))),
             Phase::Probing(_) => (Phase::Announcing(1), Some(ANNOUNCEMENTS_APART), Say::Announce(address), None),
             Phase::Announcing(made) if made + 1 < ANNOUNCEMENTS => {
@@ -136,11 +139,11 @@ impl Presence {
         match own.phase {
             Phase::Silent => (None, None),
             Phase::Taken(_) => {
-                own.phase = Phase::Taken(true);
+                (own.phase, own.due) = (Phase::Taken(true), Some(now + ASKS_AGAIN));
                 (None, None)
             }
             Phase::Probing(_) => {
-                (own.phase, own.due) = (Phase::Taken(true), Some(now + DEFENDS_AGAIN));
+                (own.phase, own.due) = (Phase::Taken(true), Some(now + ASKS_AGAIN));
                 (None, Some(Conflict::Taken(address, mac)))
             }
             Phase::Announcing(_) | Phase::Here if own.defended.is_none_or(|at| now >= at + DEFENDS_AGAIN) => {
@@ -214,10 +217,10 @@ mod tests {
         said(&mut presence, SECOND / 10);
         let (say, told) = presence.contest(SECOND / 10 + 1, ip(), OTHER);
         assert_eq!((say, told, presence.taken()), (None, Some(Conflict::Taken(ip(), OTHER)), 1));
-        for round in 1..5 {
-            let asked = said(&mut presence, round * 10 * SECOND + SECOND);
-            assert!(matches!(asked[..], [(_, Say::Probe(_))]), "{asked:?}");
-            assert_eq!(presence.contest(round * 10 * SECOND + SECOND, ip(), OTHER), (None, None), "told once");
+        for _ in 1..5 {
+            let now = presence.due().unwrap();
+            assert_eq!(presence.next(now), Some((Say::Probe(ip()), None)));
+            assert_eq!(presence.contest(now + SILENCE - 1, ip(), OTHER), (None, None), "told once");
         }
         presence.announce(50 * SECOND);
         let said = said(&mut presence, 100 * SECOND);

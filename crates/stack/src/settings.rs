@@ -153,7 +153,10 @@ impl std::fmt::Display for Error {
             Self::Frames { interface, got, least } => {
                 let (mtu, needed) = (got.saturating_sub(ethernet::Header::BYTES), least - ethernet::Header::BYTES);
                 let or = if *least > FRAME_BYTES_LEAST { ", or give no IPv6 address" } else { "" };
-                write!(f, "{interface} has an MTU of {mtu}, and these addresses ask for {needed}: raise it (ip link set {interface} mtu {needed}){or}")
+                write!(
+                    f,
+                    "{interface} has an MTU of {mtu}, and these addresses ask for {needed}: raise it (ip link set {interface} mtu {needed}){or}"
+                )
             }
         }
     }
@@ -167,7 +170,20 @@ impl Settings {
     pub fn new(hasher: Arc<FlowHasher>, table: Table, lane: (usize, usize), secret: u128) -> Self {
         let (networks, routes, tunnels) = Default::default();
         let (is_card_of_key, dispatch, fragments, interface, introduces) = (false, Dispatch::Hybrid, None, Box::default(), false);
-        Self { networks, routes, hasher, table, lane, is_card_of_key, dispatch, fragments, tunnels, interface, introduces, secret }
+        Self {
+            networks,
+            routes,
+            hasher,
+            table,
+            lane,
+            is_card_of_key,
+            dispatch,
+            fragments,
+            tunnels,
+            interface,
+            introduces,
+            secret,
+        }
     }
 
     /// With one more address.

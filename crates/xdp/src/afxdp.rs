@@ -35,18 +35,21 @@
 
 use crate::attaching::{Attached, attach_best};
 use crate::card;
+use crate::claims::Claims;
 use crate::errors::Error;
 use crate::groups::Groups;
 use crate::link::{Interface, TAG_BYTES, Watch};
-use crate::outlook::Outlook;
 use crate::ours::{self, Ours};
 use crate::outgoing::{PIECES_MAX, pieces, settle};
+use crate::outlook::Outlook;
 use crate::polling::{self, Polling, Receiver};
 use crate::socket::{self, HEADROOM, Socket, Wanted, is_passing};
 use crate::words::Words;
 use corelane_os::errno;
 use corelane_os::rights::locked_bytes_max;
-use corelane_seam::{FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Lost, Port, PortFacts, PortKind, PortState, Taken};
+use corelane_seam::{
+    FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Lost, Port, PortFacts, PortKind, PortState, Taken,
+};
 use corelane_select::bpf::{Map, MapKind, Program, ProgramKind, XdpLink, XdpMode};
 use rustix::event::epoll;
 use std::collections::VecDeque;
@@ -100,6 +103,7 @@ struct Attachment {
     // Behind the map, which the program has as long as it is there.
     link: XdpLink,
     _groups: Option<Groups>,
+    _claims: Claims,
 }
 
 /// One queue of an interface, not yet a port: it can go to its lane's thread.
@@ -118,7 +122,7 @@ pub struct XdpQueue {
 /// which costs more. Call it before lanes take descriptor tables of their own.
 ///
 /// # Errors
-/// [`Error::ProgramThere`] if the interface has a program, [`Error::AddressTaken`] if the kernel has an address of ours, [`Error::Forbidden`] and [`Error::Program`] without CAP_NET_ADMIN and CAP_BPF,
+/// [`Error::ProgramThere`] if the interface has a program, [`Error::AddressTaken`] if the kernel has an address of ours, [`Error::AddressServed`] if another process has, [`Error::Forbidden`] and [`Error::Program`] without CAP_NET_ADMIN and CAP_BPF,
 /// [`Error::NoQueue`], [`Error::NoSendQueue`], and others.
 pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Error> {
     ours.check()?;
@@ -131,10 +135,14 @@ pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Err
     let groups = Groups::join(&interface, ours)?;
     let functions = card::functions(&interface);
     let Attached { link, mode, has_pieces, tells, notes } = attach_best(ours, &sockets, &interface, functions.as_ref())?;
-    let attachment = Arc::new(Attachment { sockets, mode, has_pieces, tells, notes, queues, link, _groups: groups });
+    // Who has the program is told first: that says more.
+    let claims = Claims::take(&interface, ours)?;
+    let attachment =
+        Arc::new(Attachment { sockets, mode, has_pieces, tells, notes, queues, link, _groups: groups, _claims: claims });
     // Those who are given addresses speak and listen on the link for them.
     let mut words = matches!(ours, Ours::Addresses(_)).then(|| Words::hear(&interface)).transpose()?;
-    let queue = |queue| XdpQueue { attachment: attachment.clone(), name: name.into(), queue, receiver: None, words: words.take() };
+    let queue =
+        |queue| XdpQueue { attachment: attachment.clone(), name: name.into(), queue, receiver: None, words: words.take() };
     Ok((0..queues as u32).map(queue).collect())
 }
 
@@ -209,7 +217,8 @@ impl XdpQueue {
         let polling = self.receiver.map(Polling::new).transpose();
         let polling = polling.map_err(|number| Error::of("io_uring_register", number, &self.name))?;
         let (lent, is_zero_copy) = (vec![Lent::No; memory.frames()], socket.is_zero_copy);
-        let news = News::of(&watch, self.words.as_ref()).map_err(|error| Error::of("epoll_ctl", errno::of(&error), &self.name))?;
+        let news =
+            News::of(&watch, self.words.as_ref()).map_err(|error| Error::of("epoll_ctl", errno::of(&error), &self.name))?;
         let outlook = (self.queue == 0).then(Outlook::new);
         let mut port = XdpPort {
             socket: Some(socket),
@@ -693,25 +702,19 @@ impl Port for XdpPort {
 
     fn has_more(&self) -> bool {
         let may_come = self.polling.as_ref().is_some_and(|polling| polling.goes_on);
-        self.next_pieces().is_some()
-            || may_come
-            || self.is_starved()
-            || self.watch.fault().is_some()
-            || !self.heard.is_empty()
+        self.next_pieces().is_some() || may_come || self.is_starved() || self.watch.fault().is_some() || !self.heard.is_empty()
     }
 
     fn wakes_at(&self) -> Option<u64> {
         if self.ends_until.is_some() {
             return self.asks_again_at;
         }
-        let looks_at = self.outlook.as_ref().and_then(Outlook::wakes_at);
+        let looks_at = self.outlook.as_ref().map(Outlook::wakes_at);
         self.asks_again_at.into_iter().chain(looks_at).min().filter(|_| self.watch.fault().is_none())
     }
 
     fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
         let first = into.len();
-        let Attachment { link, queues, .. } = &*self.queue.attachment;
-        self.outlook.iter_mut().for_each(|outlook| outlook.look(now, link, &self.queue.name, *queues));
         for mut word in self.heard.drain(..at_most.min(self.heard.len())) {
             word.facts.time = now;
             into.push(word);
@@ -744,7 +747,10 @@ impl Port for XdpPort {
         Ok(counts)
     }
 
+    /// Drivers ask for this whenever they attend to the port.
     fn released(&mut self, now: u64) -> u64 {
+        let Attachment { link, queues, .. } = &*self.queue.attachment;
+        self.outlook.iter_mut().for_each(|outlook| outlook.look(now, link, &self.queue.name, *queues));
         self.reap();
         // What the interface still has stays lent until it is up again, or this ends; nobody waits for that.
         if self.watch.fault().is_some() {
@@ -831,7 +837,17 @@ mod tests {
                 let Attached { link, mode, has_pieces, tells, notes } =
                     attach_best(&Ours::All, &sockets, &interface, Some(&functions)).unwrap();
                 assert!(tells && mode == XdpMode::Native);
-                let attachment = Arc::new(Attachment { sockets, mode, has_pieces, tells, notes, queues: 1, link, _groups: None });
+                let attachment = Arc::new(Attachment {
+                    sockets,
+                    mode,
+                    has_pieces,
+                    tells,
+                    notes,
+                    queues: 1,
+                    link,
+                    _groups: None,
+                    _claims: Claims::default(),
+                });
                 let queue = XdpQueue { attachment, name: "near".into(), queue: 0, receiver: None, words: None };
                 let memory = FrameMemory::new(4, FRAME_BYTES_LEAST).unwrap();
                 let mut near = queue.port(memory.clone(), 4).unwrap();

@@ -11,7 +11,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 /// The claims of one process, as long as this lives.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Claims {
     _names: Vec<UnixDatagram>,
 }
@@ -49,7 +49,8 @@ mod tests {
         let first = Claims::take(&interface, &ours(&[1, 2])).unwrap();
         let refused = Claims::take(&interface, &ours(&[3, 2])).unwrap_err();
         assert_eq!(refused, Error::AddressServed { address: [192, 0, 2, 2].into(), name: "lo".into() });
-        let elsewhere = Interface { link: corelane_seam::Link { interface: u32::MAX - 1, ..interface.link }, ..interface.clone() };
+        let elsewhere =
+            Interface { link: corelane_seam::Link { interface: u32::MAX - 1, ..interface.link }, ..interface.clone() };
         Claims::take(&elsewhere, &ours(&[1, 2])).unwrap();
         drop(first);
         Claims::take(&interface, &ours(&[3, 2])).unwrap();

@@ -151,7 +151,9 @@ impl Error {
             Self::NoInterface { .. } | Self::NoQueue { .. } | Self::NoSendQueue { .. } | Self::QueuesUnserved { .. } => {
                 Fault { reason: Reason::NoInterface, number: libc::ENODEV }
             }
-            Self::Busy { .. } | Self::ProgramThere { .. } | Self::AddressServed { .. } => Fault { reason: Reason::Busy, number: libc::EBUSY },
+            Self::Busy { .. } | Self::ProgramThere { .. } | Self::AddressServed { .. } => {
+                Fault { reason: Reason::Busy, number: libc::EBUSY }
+            }
             Self::LockedMemory { .. } => Fault { reason: Reason::NoMemory, number: libc::ENOMEM },
             Self::Absent { .. } => Fault::of(Reason::Unsupported),
             Self::Program(Steering::BpfForbidden { .. }) => Fault { reason: Reason::Permission, number: libc::EPERM },
@@ -189,8 +191,12 @@ impl fmt::Display for Error {
                 write!(f, "there is no interface {name} in this network namespace: name one of those that `ip link` shows")
             }
             Self::NoQueue { name, queue, remedy } => match remedy {
-                Some(remedy) => write!(f, "{name} has no queue {queue}: give it more ({remedy}), or have as many lanes as it has queues"),
-                None => write!(f, "{name} has no queue {queue}: have as many lanes as it has queues (ethtool -l {name} shows them)"),
+                Some(remedy) => {
+                    write!(f, "{name} has no queue {queue}: give it more ({remedy}), or have as many lanes as it has queues")
+                }
+                None => {
+                    write!(f, "{name} has no queue {queue}: have as many lanes as it has queues (ethtool -l {name} shows them)")
+                }
             },
             Self::NoSendQueue { name, got, needed, remedy } => match remedy {
                 Some(remedy) => write!(
@@ -214,7 +220,10 @@ impl fmt::Display for Error {
             Self::ProgramThere { name, holder, mode } => there(f, name, holder.as_deref(), mode),
             Self::AddressTaken { address, place } => {
                 let place = place.as_deref().map_or_else(|| format!("{address} dev INTERFACE"), str::to_owned);
-                write!(f, "the kernel has {address} as well, and both would answer for it: take it away (ip addr del {place}), or give another")
+                write!(
+                    f,
+                    "the kernel has {address} as well, and both would answer for it: take it away (ip addr del {place}), or give another"
+                )
             }
             Self::AddressServed { address, name } => write!(
                 f,

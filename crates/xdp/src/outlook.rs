@@ -28,8 +28,8 @@ impl Outlook {
     }
 
     /// When the port is to be attended to for a look.
-    pub fn wakes_at(&self) -> Option<u64> {
-        self.looked_at.map(|at| at + PAUSE_MOST)
+    pub fn wakes_at(&self) -> u64 {
+        self.looked_at.map_or(0, |at| at + PAUSE_MOST)
     }
 
     /// Looks, if that is long ago, at the interface of this name, of whose queues so many have a port: a system call or two.

@@ -44,10 +44,7 @@ const PACKETS: [(PacketCounter, &str); 8] = [
         PacketCounter::PortSendLost,
         "packets not sent: the interface sends fewer than it is given (ip link set INTERFACE txqueuelen), or had no carrier",
     ),
-    (
-        PacketCounter::AddressConflicts,
-        "words of other stations that claim an address of lanes: give one of the two another",
-    ),
+    (PacketCounter::AddressConflicts, "words of other stations that claim an address of lanes: give one of the two another"),
     (PacketCounter::UdpSocketFull, "datagrams lost at sockets that were full: services did not take them in time"),
     (PacketCounter::FragmentsNoRoom, "datagrams in fragments given up for others: a flood of fragments, or more than may wait"),
 ];

@@ -5,9 +5,7 @@ use crate::check::{Tally, Violation};
 use crate::faults::Planted;
 use crate::state::{Event, World};
 use crate::wire::{Outgoing, Queue};
-use corelane_seam::{
-    Fault, Frame, FrameFacts, FrameMemory, Link, Lost, Port, PortFacts, PortKind, PortState, Reason, Taken,
-};
+use corelane_seam::{Fault, Frame, FrameFacts, FrameMemory, Link, Lost, Port, PortFacts, PortKind, PortState, Reason, Taken};
 use std::collections::VecDeque;
 
 /// The interface is down (ENETDOWN).
