@@ -10,6 +10,7 @@ on_each_driver!(
     a_router_that_moves_is_followed,
     an_address_that_another_station_has_is_told,
     an_address_that_is_claimed_is_defended_and_told,
+    an_mtu_of_68_is_enough_for_ipv4,
     queues_without_a_lane_are_refused_and_told
 );
 
@@ -117,7 +118,7 @@ fn a_carrier_and_a_program_that_are_gone_are_told_to_all_who_ask(driver: Driver)
         ready("200");
         until("it is said", || server.words().contains("interface va is up again"));
         // What changes and goes on is told, and followed.
-        run(&server, "ip link set va mtu 1400 && ip link set va address 02:00:00:00:00:07");
+        run(&server, "ip link set va mtu 1400 && ip link set vb mtu 1400 && ip link set va address 02:00:00:00:00:07");
         until("it is said", || server.words().contains("interface va has an MTU of 1400 now"));
         until("it is said", || server.words().contains("interface va has the link address 02:00:00:00:00:07 now"));
         echo_datagram(&client(&server, 0), &[7; 1390]);
@@ -237,5 +238,30 @@ fn queues_without_a_lane_are_refused_and_told(driver: Driver) {
     run(&server, advice);
     ready("200");
     echo_datagram(&client(&server, 0), b"by the one");
+    ends(server);
+}
+
+/// The least MTU that there is (RFC 791) serves IPv4; with an address of IPv6 it is refused, and what the message advises helps.
+fn an_mtu_of_68_is_enough_for_ipv4(driver: Driver) {
+    let test = "packet_link::an_mtu_of_68_is_enough_for_ipv4";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    let small = format!("{WIRE} && ip link set va mtu 68 && ip link set vb mtu 68");
+    for way in WAYS {
+        let Some(server) = start(driver, test, &small, way, &[]) else { return };
+        let socket = client(&server, 0);
+        [1, 40, 41, 1000].into_iter().for_each(|bytes| echo_datagram(&socket, &pattern(bytes, 7)));
+        ends(server);
+    }
+    let both = ["serve", "--driver", driver.name(), "--lanes", "1", "--packet", "va,ip=10.9.0.2/24,ip=fd09::2/64", V4];
+    let run_dir = Scratch::new();
+    let mut refused: Command = wrapped(&["unshare", "--net", "sh", "-c", &format!("{small} && exec \"$0\" \"$@\"")], PROGRAM);
+    let refused = output(refused.args(both).env("CORELANE_RUN_DIR", run_dir.path()));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let advice = "ip link set va mtu 1280";
+    assert!(refused.status.code() == Some(2) && said.contains(&format!("({advice}), or give no IPv6 address")), "{refused:?}");
+    let script = format!("{small} && {advice} && exec \"$0\" \"$@\"");
+    let Some(server) = driver.start_under(test, &["unshare", "--net", "sh", "-c", &script], &both[3..]) else { return };
     ends(server);
 }

@@ -80,7 +80,6 @@ impl Path {
         while let Some((say, conflict)) = self.presence.as_mut().and_then(|presence| presence.next(self.now)) {
             self.say_of(say);
             if let Some(conflict) = conflict {
-                self.is_untold = true;
                 self.tell(conflict.told(&self.interface));
             }
         }
@@ -90,7 +89,7 @@ impl Path {
     pub fn contested(&mut self, address: std::net::IpAddr, mac: Mac) {
         let Some(presence) = &mut self.presence else { return };
         let (say, conflict) = presence.contest(self.now, address, mac);
-        self.is_untold |= conflict.is_some();
+        self.is_untold = true;
         if let Some(conflict) = conflict {
             self.tell(conflict.told(&self.interface));
         }
@@ -98,6 +97,7 @@ impl Path {
     }
 
     fn say_of(&mut self, say: Say) {
+        self.is_untold = true;
         match say {
             Say::Probe(address) => self.probe(address),
             Say::Announce(address) => self.announce(address),

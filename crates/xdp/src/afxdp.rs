@@ -38,6 +38,7 @@ use crate::card;
 use crate::claims::Claims;
 use crate::errors::Error;
 use crate::groups::Groups;
+use crate::hearing::Hearing;
 use crate::link::{Interface, TAG_BYTES, Watch};
 use crate::ours::{self, Ours};
 use crate::outgoing::{PIECES_MAX, pieces, settle};
@@ -51,9 +52,7 @@ use corelane_seam::{
     FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Lost, Port, PortFacts, PortKind, PortState, Taken,
 };
 use corelane_select::bpf::{Map, MapKind, Program, ProgramKind, XdpLink, XdpMode};
-use rustix::event::epoll;
-use std::collections::VecDeque;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -196,7 +195,7 @@ impl XdpQueue {
     /// [`Error::LockedMemory`] if the region cannot be locked, [`Error::FrameShort`] if a packet may be longer than its frames have room for (one,
     /// if the MTU was raised after [`open`] or Linux is older than 5.18), [`Error::Absent`] if it may be longer than one before Linux 6.6,
     /// [`Error::Busy`] if somebody has the queue, [`Error::Range`] for frames of more than 4 KiB or another ring, and others.
-    pub fn port(self, memory: FrameMemory, ring: usize) -> Result<XdpPort, Error> {
+    pub fn port(mut self, memory: FrameMemory, ring: usize) -> Result<XdpPort, Error> {
         let watch = Watch::of(&self.name)?;
         let interface = watch.interface();
         if memory.frame_bytes() > CHUNK_BYTES_MAX {
@@ -217,15 +216,14 @@ impl XdpQueue {
         let polling = self.receiver.map(Polling::new).transpose();
         let polling = polling.map_err(|number| Error::of("io_uring_register", number, &self.name))?;
         let (lent, is_zero_copy) = (vec![Lent::No; memory.frames()], socket.is_zero_copy);
-        let news =
-            News::of(&watch, self.words.as_ref()).map_err(|error| Error::of("epoll_ctl", errno::of(&error), &self.name))?;
+        let hearing = Hearing::of(&watch, self.words.take());
+        let hearing = hearing.map_err(|error| Error::of("epoll_ctl", errno::of(&error), &self.name))?;
         let outlook = (self.queue == 0).then(Outlook::new);
         let mut port = XdpPort {
             socket: Some(socket),
             queue: self,
             watch,
-            news,
-            heard: VecDeque::new(),
+            hearing,
             outlook,
             memory,
             lent,
@@ -277,30 +275,8 @@ struct Counts {
     drops: Drops,
     /// Packets that it found too long, likewise.
     kernel_too_long: u64,
-    /// Frames that nobody was at the other end for; and words that there was no frame for.
+    /// Frames that nobody was at the other end for.
     unheard: u64,
-    words_lost: u64,
-}
-
-/// Words that wait to be handed over, at the most.
-const HEARD_MAX: usize = 64;
-
-/// What becomes readable when the interface has news, or something is said to all of the link.
-#[derive(Debug)]
-enum News {
-    OfInterface,
-    /// Of both: an epoll descriptor is readable when one of its own is.
-    OfBoth(OwnedFd),
-}
-
-impl News {
-    fn of(watch: &Watch, words: Option<&Words>) -> std::io::Result<Self> {
-        let Some(words) = words else { return Ok(Self::OfInterface) };
-        let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&both, watch, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
-        epoll::add(&both, words, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?;
-        Ok(Self::OfBoth(both))
-    }
 }
 
 /// One queue of an interface, as a port.
@@ -310,9 +286,8 @@ pub struct XdpPort {
     socket: Option<Socket>,
     queue: XdpQueue,
     watch: Watch,
-    news: News,
-    /// Words to all of the link that were heard and not handed over.
-    heard: VecDeque<Frame>,
+    /// What is said to all of the link.
+    hearing: Hearing,
     /// Of the first: who looks what nobody tells.
     outlook: Option<Outlook>,
     memory: FrameMemory,
@@ -421,27 +396,6 @@ impl XdpPort {
         assert!(*place == Lent::No, "frame {index} is lent twice");
         *place = to;
         (index, start)
-    }
-
-    /// Takes in what was said to all of the link.
-    fn hear(&mut self) {
-        let Some(words) = &self.queue.words else { return };
-        let mut spare = None;
-        loop {
-            if spare.is_none() && self.heard.len() < HEARD_MAX {
-                spare = self.memory.frame();
-            }
-            // What there is no frame for is taken all the same, so that the next one is news.
-            let is_taken = match &mut spare {
-                Some(frame) => words.take(frame),
-                None => words.skip(),
-            };
-            if !is_taken {
-                return;
-            }
-            self.counts.words_lost += u64::from(spare.is_none());
-            self.heard.extend(spare.take());
-        }
     }
 
     /// Has the kernel receive, where that is the lane's to say, until there is a batch or no more.
@@ -682,15 +636,12 @@ impl Port for XdpPort {
     }
 
     fn news(&self) -> Option<BorrowedFd<'_>> {
-        Some(match &self.news {
-            News::OfInterface => self.watch.as_fd(),
-            News::OfBoth(both) => both.as_fd(),
-        })
+        Some(self.hearing.descriptor().unwrap_or_else(|| self.watch.as_fd()))
     }
 
     fn take_news(&mut self) {
         self.watch.take();
-        self.hear();
+        self.hearing.hear(&self.memory);
     }
 
     fn state(&self) -> PortState {
@@ -702,7 +653,7 @@ impl Port for XdpPort {
 
     fn has_more(&self) -> bool {
         let may_come = self.polling.as_ref().is_some_and(|polling| polling.goes_on);
-        self.next_pieces().is_some() || may_come || self.is_starved() || self.watch.fault().is_some() || !self.heard.is_empty()
+        self.next_pieces().is_some() || may_come || self.is_starved() || self.watch.fault().is_some() || self.hearing.has_heard()
     }
 
     fn wakes_at(&self) -> Option<u64> {
@@ -715,10 +666,7 @@ impl Port for XdpPort {
 
     fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
         let first = into.len();
-        for mut word in self.heard.drain(..at_most.min(self.heard.len())) {
-            word.facts.time = now;
-            into.push(word);
-        }
+        self.hearing.hand_over(now, at_most, into);
         self.look();
         while into.len() - first < at_most && self.take_packet(now, first, at_most, into) {}
         self.give(now);
@@ -772,7 +720,7 @@ impl Port for XdpPort {
         let kernel_too_long = dropped.saturating_sub(no_frame);
         self.counts.kernel_too_long = self.counts.kernel_too_long.max(kernel_too_long);
         let too_long = self.counts.too_long + self.counts.kernel_too_long;
-        Lost { no_frame: no_frame + self.counts.words_lost, ring_full, too_long, send_lost: self.counts.unheard }
+        Lost { no_frame: no_frame + self.hearing.lost(), ring_full, too_long, send_lost: self.counts.unheard }
     }
 
     fn end(&mut self, now: u64) -> bool {
@@ -800,82 +748,4 @@ impl Drop for XdpPort {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::card::Functions;
-    use corelane_os::testing::network::{ip, on_thread, unshared_and_quiet};
-    use corelane_os::testing::skip;
-
-    /// `XDP_RSS_L4`: a hash of ports, which is all that veth says of its own.
-    const OF_PORTS: u32 = 1 << 3;
-
-    /// An IPv4 packet with UDP, whose ports make it one of a flow.
-    const PACKET: [u8; 46] = {
-        let mut packet = [0; 46];
-        (packet[0], packet[6], packet[12]) = (2, 2, 8);
-        (packet[14], packet[17], packet[22], packet[23]) = (0x45, 32, 64, 17);
-        (packet[26], packet[30], packet[35], packet[37], packet[39]) = (10, 10, 7, 8, 12);
-        packet
-    };
-
-    /// What the program puts in front of a packet comes with it, also where the kernel copies; and no mark of an earlier packet is taken for one.
-    #[test]
-    fn what_the_card_says_comes_with_the_packet() {
-        const NAME: &str = "afxdp::tests::what_the_card_says_comes_with_the_packet";
-        on_thread(NAME, || {
-            if let Err(why) = unshared_and_quiet() {
-                return skip(NAME, &why);
-            }
-            ip(&["link add near type veth peer name far".into(), "link set near up".into(), "link set far up".into()]).unwrap();
-            let interface = Interface::find("near").unwrap();
-            let Some(functions) = card::functions(&interface) else {
-                return skip(NAME, "this kernel or veth tells programs nothing (Linux 6.8)");
-            };
-            for (types, is_noted) in [(OF_PORTS, true), (functions.types, false)] {
-                let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), 1, "corelane_queues").unwrap();
-                let functions = Functions { types, ..functions };
-                let Attached { link, mode, has_pieces, tells, notes } =
-                    attach_best(&Ours::All, &sockets, &interface, Some(&functions)).unwrap();
-                assert!(tells && mode == XdpMode::Native);
-                let attachment = Arc::new(Attachment {
-                    sockets,
-                    mode,
-                    has_pieces,
-                    tells,
-                    notes,
-                    queues: 1,
-                    link,
-                    _groups: None,
-                    _claims: Claims::default(),
-                });
-                let queue = XdpQueue { attachment, name: "near".into(), queue: 0, receiver: None, words: None };
-                let memory = FrameMemory::new(4, FRAME_BYTES_LEAST).unwrap();
-                let mut near = queue.port(memory.clone(), 4).unwrap();
-                let far = crate::packet::open("far", 1).unwrap().remove(0);
-                let mut far = far.port(FrameMemory::new(4, FRAME_BYTES_LEAST).unwrap()).unwrap();
-                // Each frame is used more than once.
-                for _ in 0..10 {
-                    let mut frame = far.memory().frame().unwrap();
-                    frame.append(&PACKET);
-                    assert_eq!(far.send(1, &mut vec![frame]).unwrap().taken, 1);
-                    let mut frames = Vec::new();
-                    while frames.is_empty() {
-                        near.receive(1, 4, &mut frames).unwrap();
-                    }
-                    assert_eq!(*frames[0], PACKET);
-                    assert_eq!(frames[0].facts.hash, None, "of no addresses, so of no use");
-                    assert_eq!(note_of(&frames[0]) & card::MARK != 0, is_noted, "{:#x}", note_of(&frames[0]));
-                }
-                near.end(1);
-            }
-        });
-    }
-
-    /// The word in front of a packet that came.
-    fn note_of(frame: &Frame) -> u32 {
-        assert!(frame.headroom() == HEADROOM);
-        // SAFETY: there are so many bytes of the same frame in front of it, which is ours alone.
-        let bytes = unsafe { std::slice::from_raw_parts(frame.as_ptr().sub(4), 4) };
-        u32::from_ne_bytes(bytes.try_into().unwrap())
-    }
-}
+mod tests;

@@ -30,6 +30,7 @@ mod claims;
 mod copying;
 mod errors;
 mod groups;
+mod hearing;
 mod holder;
 mod kernel;
 mod link;

@@ -63,22 +63,19 @@ impl Words {
         Ok(Self { socket })
     }
 
-    /// Moves the next one into a frame; false if there is none. One that does not fit is left out: no word is so long.
-    pub fn take(&self, frame: &mut Frame) -> bool {
+    /// Moves the next one into a frame; none if there is none. One that does not fit is left out: no word is so long.
+    pub fn take(&self, mut frame: Frame) -> Option<Frame> {
         loop {
             frame.set_length(frame.room());
             let room = frame.len();
             match recv(&self.socket, &mut frame[..], RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
                 Ok((_, bytes)) if bytes <= room => {
                     frame.set_length(bytes);
-                    return true;
+                    return Some(frame);
                 }
                 Ok(_) | Err(Errno::INTR) => {}
                 // What is wrong with the interface is told otherwise.
-                Err(_) => {
-                    frame.set_length(0);
-                    return false;
-                }
+                Err(_) => return None,
             }
         }
     }
