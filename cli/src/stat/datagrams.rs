@@ -10,10 +10,10 @@ const PORT: [(PacketCounter, &str); 4] = [
     (PacketCounter::PortNoFrame, "packets lost due to no free frame"),
     (PacketCounter::PortRingFull, "lost due to a full ring"),
     (PacketCounter::PortTooLong, "lost because too long"),
-    (PacketCounter::PortSendLost, "lost when sent, due to the interface's full queue"),
+    (PacketCounter::PortSendLost, "lost when sent, due to the interface's full queue or no carrier"),
 ];
 /// What is told of the packet path, in this order.
-const IP: [(PacketCounter, &str); 10] = [
+const IP: [(PacketCounter, &str); 12] = [
     (PacketCounter::FramesIn, "frames received"),
     (PacketCounter::FramesNotOurs, "for somebody else"),
     (PacketCounter::FramesMalformed, "with a malformed header"),
@@ -24,6 +24,8 @@ const IP: [(PacketCounter, &str); 10] = [
     (PacketCounter::FramesOut, "frames sent"),
     (PacketCounter::EchoesAnswered, "echo requests answered"),
     (PacketCounter::ErrorsSent, "ICMP errors sent"),
+    (PacketCounter::AnnouncementsSent, "announcements of addresses sent"),
+    (PacketCounter::AddressConflicts, "claims of others to an address"),
 ];
 /// The first is the sum of the next three.
 const FRAGMENTS: [(PacketCounter, &str); 13] = [

@@ -21,6 +21,7 @@ mod metrics;
 mod outside;
 mod packet;
 mod packet_kernel;
+mod packet_link;
 mod packet_ports;
 mod plan;
 mod profile;

@@ -12,7 +12,6 @@ on_each_driver!(
     a_flood_of_fragments_leaves_honest_datagrams,
     an_interface_that_is_down_or_gone_is_told_to_all_who_ask,
     each_question_has_one_answer,
-    queues_without_a_lane_are_told,
     what_a_stopped_lane_loses_is_counted,
     what_leaves_its_checksums_out_is_answered,
     what_the_kernel_answers_beside_lanes_is_told,
@@ -23,16 +22,16 @@ const ADDRESS: &str = "va,ip=10.9.0.2/24";
 /// Without these nobody is given programs, so there are packet sockets.
 const NO_PROGRAMS: &str = "setpriv --bounding-set=-bpf,-sys_admin";
 /// The ways that packets come.
-const WAYS: [&str; 2] = ["", NO_PROGRAMS];
+pub const WAYS: [&str; 2] = ["", NO_PROGRAMS];
 
-fn start(driver: Driver, test: &str, before: &str, command: &str, more: &[&str]) -> Option<Server> {
+pub fn start(driver: Driver, test: &str, before: &str, command: &str, more: &[&str]) -> Option<Server> {
     let script = format!("{before} && exec {command} \"$0\" \"$@\"");
     let wrapper = ["unshare", "--net", "sh", "-c", &script];
     driver.start_under(test, &wrapper, &[&["--lanes", "1", "--packet", ADDRESS, V4][..], more].concat())
 }
 
 /// Runs a line of shell where the server is.
-fn run(server: &Server, line: &str) -> String {
+pub fn run(server: &Server, line: &str) -> String {
     let output = in_network_of(server.pid(), || output(Command::new("sh").args(["-c", line])));
     assert!(output.status.success(), "{line}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -50,7 +49,7 @@ def sum_of(data):
 "#;
 
 /// Runs a script where the server is, with the link-layer address of the near end and one more word; returns what it prints.
-fn run_script(server: &Server, script: &str, word: &str) -> String {
+pub fn run_script(server: &Server, script: &str, word: &str) -> String {
     let mac = run(server, MAC);
     let mut python = Command::new("python3");
     python.args(["-c", &format!("{SUM_OF}{script}"), mac.trim(), word]);
@@ -59,14 +58,14 @@ fn run_script(server: &Server, script: &str, word: &str) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-fn client(server: &Server, port: u16) -> UdpSocket {
+pub fn client(server: &Server, port: u16) -> UdpSocket {
     let socket = in_network_of(server.pid(), || UdpSocket::bind(("10.9.0.1", port)).unwrap());
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket.connect("10.9.0.2:60007").unwrap();
     socket
 }
 
-fn probe(server: &Server, path: &str) -> String {
+pub fn probe(server: &Server, path: &str) -> String {
     let address = server.address("http");
     in_network_of(server.pid(), || {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -77,7 +76,7 @@ fn probe(server: &Server, path: &str) -> String {
     })
 }
 
-fn text_of(server: &Server) -> String {
+pub fn text_of(server: &Server) -> String {
     String::from_utf8(server.stat(&[]).stdout).unwrap()
 }
 
@@ -244,31 +243,6 @@ fn what_the_kernel_answers_beside_lanes_is_told(driver: Driver) {
         said("the kernel has 10.9.0.2 no longer");
         ends(server);
     }
-}
-
-fn queues_without_a_lane_are_told(driver: Driver) {
-    let test = "packet_ports::queues_without_a_lane_are_told";
-    if !can_run(&driver.case(test)) || !have(&driver.case(test), &["ethtool"]) {
-        return;
-    }
-    let two = "numrxqueues 2 numtxqueues 2";
-    let before = WIRE.replace("va type veth peer name vb", &format!("va {two} type veth peer name vb {two}"));
-    let Some(server) = start(driver, test, &before, "", &[]) else { return };
-    let words = "va receives by 2 queues and 1 have a lane";
-    assert!(server.notes.iter().any(|note| note.contains("[CL-0028]") && note.contains(words)), "{:?}", server.notes);
-    let said = |change: &str, words: &str| {
-        run(&server, change);
-        until(words, || {
-            // Only a lane that is awake looks.
-            run(&server, ASKED_FOR);
-            server.words().contains(words)
-        });
-    };
-    // Its program has the other end send by no more queues than are received by.
-    said("ethtool -L vb rx 1 tx 1 && ethtool -L va rx 1 tx 1", "each of the interface's queues (1) has a lane again");
-    echo_datagram(&client(&server, 0), b"by the one");
-    said("ethtool -L va rx 2 tx 2", &format!("[CL-0028] {words}"));
-    ends(server);
 }
 
 /// Asks whose the address is (ARP), for an echo (ICMP), a service, and a port that has none, each a few times; prints how many answers came to each. The

@@ -5,8 +5,8 @@ use corelane_os::errno;
 use rustix::fs::{CWD, Dir, MemfdFlags, Mode, OFlags, fcntl_setfl, fstat, memfd_create, openat, sendfile};
 use rustix::io::{Errno, pread};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SendAncillaryBuffer, Shutdown, SocketFlags, SocketType, acceptfrom_with, recv, send, sendmsg,
-    shutdown, socket_with,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, SocketType, acceptfrom_with, recv, send,
+    sendmsg, shutdown, socket_with,
 };
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;

@@ -1,6 +1,6 @@
 //! Whether the program lives, and whether it is to be sent work: both from its page.
 
-use corelane::admin::packets::{PortState, port_states_of};
+use corelane::admin::packets::{PortState, addresses_taken_of, port_states_of};
 use corelane::admin::watch::{LaneState, Snapshot};
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ pub fn live(snapshot: &Snapshot) -> Health {
     health.finish("live")
 }
 
-/// Whether it is to be sent work: every lane serves, none drains, and no interface whose packets lanes have is down. A lane that has left its buckets to others serves.
+/// Whether it is to be sent work: every lane serves, none drains, packets come and go at the interface that lanes have, and its addresses are nobody else's. A lane that has left its buckets to others serves.
 pub fn ready(snapshot: &Snapshot) -> Health {
     let mut health = Health { is_good: true, words: String::new() };
     for (number, lane) in snapshot.lanes.iter().enumerate() {
@@ -39,6 +39,11 @@ pub fn ready(snapshot: &Snapshot) -> Health {
     for (number, state) in port_states_of(snapshot).filter(|(_, state)| *state != PortState::Up) {
         health.is_good = false;
         let _ = writeln!(health.words, "lane {number}: its interface is {}: {}", state.word(), state.remedy());
+    }
+    let taken = addresses_taken_of(snapshot);
+    if taken > 0 {
+        health.is_good = false;
+        let _ = writeln!(health.words, "addresses of lanes that another station of the link has: {taken}");
     }
     health.finish("ready")
 }

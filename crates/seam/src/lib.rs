@@ -68,7 +68,7 @@ pub use handle::{File, Handle, Socket, Unheld};
 pub use instant::{Instant, nanoseconds};
 pub use lease::{ARENA_BYTES_MAX, Arena, Lease, Shared};
 pub use ledger::{Holder, Role, TaskHolder};
-pub use losses::{LOOK_AFTER, LossPort};
+pub use losses::{LOOK_AFTER, LossPort, PortNews};
 pub use operation::{
     Bind, Completion, DatagramOp, DatagramOutcome, FileFacts, FileKind, FileName, FileOp, FileOutcome, FrameOp, FrameOutcome,
     Interest, Listen, OffloadCall, OffloadResult, OffloadWork, Offloaded, Op, OpenOptions, Outcome, StreamOp, StreamOptions,

@@ -1,8 +1,8 @@
-//! A port around a port that looks now and then what was lost at it.
+//! A port around a port that looks now and then what was lost at it, and what its interface is by now.
 
 use crate::error::Fault;
 use crate::frame::{Frame, FrameMemory};
-use crate::port::{Lost, Port, PortFacts, Taken};
+use crate::port::{Lost, Port, PortFacts, PortState, Taken};
 use crate::wrapped::of_inner;
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
@@ -11,24 +11,42 @@ use std::rc::Rc;
 /// Nanoseconds between something that came or left and the look, so that there are ten a second at most, and none while nothing happens.
 pub const LOOK_AFTER: u64 = 100_000_000;
 
-/// Looks what was lost, soon after something came or left.
+/// What a port tells beside its frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortNews {
+    /// What was lost, as of the last look.
+    pub lost: Lost,
+    /// What it is: the interface's address and its longest packet may change.
+    pub facts: PortFacts,
+    /// What the interface is.
+    pub state: PortState,
+}
+
+/// Looks what was lost, soon after something came or left; and what the interface is, whenever the driver attends to it.
 #[derive(Debug)]
 pub struct LossPort {
     inner: Box<dyn Port>,
-    lost: Rc<Cell<Lost>>,
+    news: Rc<Cell<PortNews>>,
     /// When it looks next.
     look_at: Option<u64>,
 }
 
 impl LossPort {
-    /// Around `inner`; what was lost is read from the second value, on the same lane.
-    pub fn new(inner: Box<dyn Port>) -> (Self, Rc<Cell<Lost>>) {
-        let lost: Rc<Cell<Lost>> = Rc::default();
-        (Self { inner, lost: lost.clone(), look_at: None }, lost)
+    /// Around `inner`; what it tells is read from the second value, on the same lane.
+    pub fn new(inner: Box<dyn Port>) -> (Self, Rc<Cell<PortNews>>) {
+        let (lost, facts, state) = (Lost::default(), inner.facts(), inner.state());
+        let news = Rc::new(Cell::new(PortNews { lost, facts, state }));
+        (Self { inner, news: news.clone(), look_at: None }, news)
+    }
+
+    /// Notes what the interface is.
+    fn see(&self) {
+        let (lost, facts, state) = (self.news.get().lost, self.inner.facts(), self.inner.state());
+        self.news.set(PortNews { lost, facts, state });
     }
 
     fn look(&mut self) {
-        let (before, lost) = (self.lost.get(), self.inner.lost());
+        let (before, lost) = (self.news.get().lost, self.inner.lost());
         let has_less = [
             lost.no_frame < before.no_frame,
             lost.ring_full < before.ring_full,
@@ -36,7 +54,7 @@ impl LossPort {
             lost.send_lost < before.send_lost,
         ];
         assert!(!has_less.contains(&true), "{lost:?} after {before:?}: what was lost stays lost");
-        self.lost.set(lost);
+        self.news.set(PortNews { lost, ..self.news.get() });
     }
 }
 
@@ -67,12 +85,14 @@ impl Port for LossPort {
             self.look_at = None;
             self.look();
         }
-        self.inner.released(now)
+        let released = self.inner.released(now);
+        self.see();
+        released
     }
 
     fn lost(&mut self) -> Lost {
         self.look();
-        self.lost.get()
+        self.news.get().lost
     }
 
     fn end(&mut self, now: u64) -> bool {

@@ -108,11 +108,17 @@ pub enum PortState {
     Down,
     /// The interface is gone, and with it the port.
     Gone,
+    /// The interface is up, and nobody is at the other end of its wire.
+    NoCarrier,
+    /// Somebody has taken the program off that brings packets from the interface.
+    Detached,
+    /// The interface receives by more queues than have a port.
+    Unserved,
 }
 
 impl PortState {
     /// All of them, in the order of their numbers in the counter page, from 1.
-    pub const ALL: [Self; 3] = [Self::Up, Self::Down, Self::Gone];
+    pub const ALL: [Self; 6] = [Self::Up, Self::Down, Self::Gone, Self::NoCarrier, Self::Detached, Self::Unserved];
 
     /// What it is, in a word.
     pub const fn word(self) -> &'static str {
@@ -120,6 +126,9 @@ impl PortState {
             Self::Up => "up",
             Self::Down => "down",
             Self::Gone => "gone",
+            Self::NoCarrier => "without a carrier",
+            Self::Detached => "without its program",
+            Self::Unserved => "short of lanes",
         }
     }
 
@@ -129,6 +138,11 @@ impl PortState {
             Self::Up => "packets come and go",
             Self::Down => "no packet comes or goes until it is set up (ip link set INTERFACE up)",
             Self::Gone => "no packet comes or goes any more: make it again, and start the program anew",
+            Self::NoCarrier => "no packet comes or goes until the other end of its wire is there: plug it in, or set that end up",
+            Self::Detached => "no packet comes any more, for somebody has taken its XDP program off: start the program anew",
+            Self::Unserved => {
+                "what comes to queues without a lane is lost: give it as many queues as lanes (ethtool -L), or start with as many lanes"
+            }
         }
     }
 }
@@ -151,7 +165,7 @@ pub struct Lost {
     pub ring_full: u64,
     /// Packets that came and were longer than the frames that they may lie in.
     pub too_long: u64,
-    /// Packets that the interface took, and lost because its own queue was full.
+    /// Packets that the interface did not send: its own queue was full, or nobody was at the other end of its wire.
     pub send_lost: u64,
 }
 
@@ -176,6 +190,11 @@ pub trait Port: fmt::Debug {
 
     /// Takes in what is new, for the next call of [`Port::receive`] or [`Port::send`] to tell; [`Port::news`] is not readable then.
     fn take_news(&mut self) {}
+
+    /// What the interface is, as far as it was taken in. What else is told by an error is told here, too.
+    fn state(&self) -> PortState {
+        PortState::Up
+    }
 
     /// Whether more may lie ready than the last receive brought: then the driver asks again as soon as there is a receive and memory, and
     /// does not wait for the descriptor, which tells of what comes, and not of what is left. Of a fault it has more for ever.
@@ -234,6 +253,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn take_news(&mut self) {
         (**self).take_news();
+    }
+
+    fn state(&self) -> PortState {
+        (**self).state()
     }
 
     fn has_more(&self) -> bool {

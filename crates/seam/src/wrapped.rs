@@ -2,7 +2,7 @@
 
 use crate::error::Fault;
 use crate::frame::{Frame, FrameMemory};
-use crate::port::{Lost, Port, PortFacts, Taken};
+use crate::port::{Lost, Port, PortFacts, PortState, Taken};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -29,6 +29,10 @@ macro_rules! of_inner {
 
         fn take_news(&mut self) {
             self.inner.take_news();
+        }
+
+        fn state(&self) -> PortState {
+            self.inner.state()
         }
 
         fn has_more(&self) -> bool {

@@ -72,6 +72,12 @@ pub struct Counts {
     pub errors_limited: u64,
     /// Frames of others that claimed an address of ours.
     pub conflicts: u64,
+    /// Questions whether somebody else has an address of ours.
+    pub probes_sent: u64,
+    /// Announcements that we have one.
+    pub announcements_sent: u64,
+    /// Reports of groups that are listened for.
+    pub reports_sent: u64,
     /// Packets that went to the lane of their bucket.
     pub crossed: u64,
     /// Datagrams that came to another lane than their socket's, and were brought there.

@@ -205,7 +205,7 @@ impl<D: Driver> Stack<D> {
     /// How long the driver below may wait, if we may wait for so long.
     fn wait(&self, wait: Wait) -> Wait {
         let path = self.path.borrow();
-        let has_news = path.has_leaving() || path.state != path.state_told || path.has_broken_untold();
+        let has_news = path.has_leaving() || path.has_records() || path.has_broken_untold();
         if !self.done.is_empty() || self.is_cut_short || path.has_queued() || has_news {
             return Wait::No;
         }

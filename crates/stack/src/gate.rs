@@ -3,7 +3,7 @@
 use crate::counts::Drop;
 use crate::path::Path;
 use corelane_seam::{
-    Completion, Driver, Fault, Frame, FrameOp, FrameOutcome, Handle, LossPort, Lost, Outcome, Port, PortId, PortState, Reason,
+    Completion, Driver, Fault, Frame, FrameOp, FrameOutcome, Handle, LossPort, Outcome, Port, PortId, PortNews, PortState, Reason,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -40,8 +40,8 @@ pub(crate) struct Gate {
     again: Option<u64>,
     /// It was down, and was tried again: if it has not said by then that it is still, it is up.
     up_at: Option<u64>,
-    /// What was lost at the port.
-    lost: Rc<Cell<Lost>>,
+    /// What the port tells beside its frames.
+    news: Rc<Cell<PortNews>>,
     /// Why the port is closed, if nobody wanted that.
     pub fault: Option<Fault>,
     wants_close: bool,
@@ -58,7 +58,7 @@ pub(crate) fn is_own(completion: &Completion) -> bool {
 impl Gate {
     /// Opens `port` on the driver.
     pub fn open(driver: &mut impl Driver, port: Box<dyn Port>) -> Self {
-        let (port, lost) = LossPort::new(port);
+        let (port, news) = LossPort::new(port);
         driver.push(name(OPEN), FrameOp::Open(Box::new(port)).into());
         let storage = || Vec::with_capacity(FRAMES_EACH);
         Self {
@@ -67,7 +67,7 @@ impl Gate {
             is_sending: false,
             again: None,
             up_at: None,
-            lost,
+            news,
             fault: None,
             wants_close: false,
             incoming: storage(),
@@ -97,7 +97,11 @@ impl Gate {
 
     /// Takes in what can be known of the port without asking the driver.
     pub fn look(&mut self, path: &mut Path) {
-        path.note_lost(self.lost.get());
+        let PortNews { lost, facts, state } = self.news.get();
+        path.note_lost(lost);
+        path.note_facts(&facts);
+        path.is_open = matches!(self.state, State::Open(_));
+        path.note_link(state);
         if self.up_at.is_some_and(|time| time <= path.now) {
             self.up_at = None;
             path.note_port(PortState::Up);

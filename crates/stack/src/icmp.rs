@@ -71,6 +71,9 @@ impl Path {
     pub fn icmpv6(&mut self, packet: Packet, ip: &Ip) {
         let pseudo = ip.addresses().pseudo(IpProtocol::ICMPV6, ip.length).unwrap_or_default();
         let Some(first) = self.checked(&packet, ip, pseudo) else { return };
+        if self.hear_query(&packet, ip, first) {
+            return self.done(packet);
+        }
         // Neighbours have passed no router (RFC 4861, section 7.1) and no tunnel, and say what they say in one piece (RFC 6980, section 5).
         let is_of_link = packet.first.get(7) == Some(&255) && ip.tunnels == 0 && !ip.was_cut;
         match icmpv6::View::new(first).and_then(|view| view.message()) {

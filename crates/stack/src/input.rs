@@ -8,7 +8,7 @@ use crate::split::split;
 use corelane_isr::dispatch::Number;
 use corelane_isr::reassembly::{Admission, Datagram};
 use corelane_seam::{Checksum, Frame, Instant};
-use corelane_wire::packet::{IpProtocol, Link, Network, Packet as Walk};
+use corelane_wire::packet::{IpProtocol, Link, Network, Packet as Walk, UpperLayer};
 use std::net::{IpAddr, SocketAddr};
 
 /// The bits of a tag that name its VLAN.
@@ -118,16 +118,16 @@ impl Path {
             Network::V6(view, _) => view.bytes().len(),
         };
         let Some(ip) = Ip::of(walk, is_good) else { return Found::Not(Drop::Malformed) };
-        if !self.is_for_us(&ip) {
+        if !self.is_for_us(&ip, is_advertisement(walk)) {
             return Found::Not(Drop::NotOurs);
         }
         Found::Ip { ip, at: walk.network_at, length }
     }
 
     /// Whether a packet is for an address of ours, and from somebody who can be answered. Our own addresses say nothing on the wire: what comes from one
-    /// is forged or a loop, and an answer would go round within the stack (RFC 1122, section 3.2.1.3).
-    fn is_for_us(&self, ip: &Ip) -> bool {
-        if self.routes.is_own(ip.source) && !self.is_own_word {
+    /// is forged or a loop, and an answer would go round within the stack (RFC 1122, section 3.2.1.3). Only that somebody else has one is said from it.
+    fn is_for_us(&self, ip: &Ip, is_advertisement: bool) -> bool {
+        if self.routes.is_own(ip.source) && !self.is_own_word && !is_advertisement {
             return false;
         }
         let IpAddr::V6(to) = ip.destination else {
@@ -261,6 +261,12 @@ impl Path {
 fn is_discovery(packet: &Packet, ip: &Ip) -> bool {
     let kind = || packet.transport(ip).next().and_then(|first| first.first().copied());
     ip.protocol == IpProtocol::ICMPV6 && kind().is_some_and(|kind| (133..=137).contains(&kind))
+}
+
+/// Whether a packet says who has an address of IPv6.
+fn is_advertisement(walk: &Walk<'_>) -> bool {
+    const ADVERTISEMENT: u8 = 136;
+    matches!(walk.transport, UpperLayer::Icmpv6(view) if view.kind().0 == ADVERTISEMENT)
 }
 
 /// Whether an address is of nobody who could be answered.

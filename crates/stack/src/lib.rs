@@ -24,6 +24,7 @@
 //! | ICMP errors and resets of TCP; echoes | 1,000 a second and 50 at once; 10,000 and 500; and of each peer alone, in 256 shares, 10 and 5; 20 and 20 |
 //! | ways that are narrower than the interface | [`NARROW_MAX`], for ten minutes |
 //! | questions for neighbours to all of the link | 250 a second and 100 at once |
+//! | announcements against who claims an address; answers to queries for listeners | one in 10 seconds; one at a time |
 //! | tunnels within tunnels | four; each kind is opened only for the peers that the settings name ([`Tunnel`]) |
 //! | channels of a lane | [`CHANNELS_MAX`]; packets in each its ring |
 //! | frames of a send | those that are free: a send that finds none waits, and goes on when frames come back |
@@ -45,7 +46,10 @@
 //! comes for it elsewhere is brought there, and counted as a stray.
 //!
 //! **The link is believed alone.** Words of neighbours count only from the link itself, whole, and in no tunnel. A neighbour who is known keeps his address
-//! while he answers: whoever else claims it gets it after a second of his silence (`neighbours`). Nothing is taken from an address of ours.
+//! while he answers: whoever else claims it gets it after 0.2 seconds of his silence (`neighbours`). Nothing is taken from an address of ours.
+//!
+//! **Presence.** One lane of a program introduces the addresses to the link where its interface comes up, and hears who else has one (`presence`); whichever lane
+//! hears a query for listeners answers it (`listeners`). What of the interface changes each lane follows (`changes`).
 //!
 //! **Neighbours and lanes.** Each lane has a table of its own; what has no flow, as answers of ARP, arrives on one of them, which tells the others.
 //!
@@ -62,9 +66,10 @@
 //! gateway    routes::Routes, neighbours::Neighbours, link: send_by        a frame that is for somebody else goes to a forwarder before it is dropped
 //! ```
 //!
-//! Who looks whether an address is taken (RFC 5227, RFC 4862) before it is used, router advertisements, groups and IPv6 link-local addresses are not there.
+//! Router advertisements, groups that services join, and IPv6 link-local addresses that nobody has given are not there.
 #![forbid(unsafe_code)]
 
+mod changes;
 mod channels;
 mod counts;
 mod draft;
@@ -75,6 +80,7 @@ mod icmp;
 mod input;
 mod limiter;
 mod link;
+mod listeners;
 mod narrow;
 mod neighbours;
 mod opening;
@@ -82,6 +88,7 @@ mod options;
 mod packet;
 mod path;
 mod peers;
+mod presence;
 mod published;
 mod quoted;
 mod routes;
@@ -100,8 +107,8 @@ pub use driver::Stack;
 pub use narrow::NARROW_MAX;
 pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub use path::PROTOCOLS;
-pub use published::{port_states_of, ports_of, report_of};
-pub use routes::check_addresses;
+pub use published::{addresses_taken_of, port_states_of, ports_of, report_of};
+pub use routes::{check_addresses, check_own};
 pub use settings::{Error, Network, ROUTES_MAX, Route, Settings};
 pub use tunnels::{Tunnel, TunnelCounts};
 pub use work::{Crossing, Lookout, Packets, Policy};

@@ -14,7 +14,17 @@ use corelane_wire::packet::neighbour::{AdvertisementFlags, Choice, Message, Opti
 use corelane_wire::packet::{EtherType, IpProtocol};
 use corelane_wire::xdr::Writer;
 use std::iter::once;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What the operator hears beside the state of the port.
+pub(crate) enum Told {
+    /// Somebody else has an address of ours.
+    Conflict(String),
+    /// The link carries no packets of the length that the addresses ask for.
+    Short(String),
+    /// Something has changed, and all goes on.
+    Change(String),
+}
 
 /// Nobody's link address, in a question.
 const UNKNOWN: Mac = Mac([0; 6]);
@@ -51,7 +61,7 @@ impl Path {
     }
 
     /// Sends a packet to a station of the link.
-    fn send_to(&mut self, mac: Mac, packet: impl ExactSizeIterator<Item = Frame>) {
+    pub fn send_to(&mut self, mac: Mac, packet: impl ExactSizeIterator<Item = Frame>) {
         self.counts.frames_out += packet.len() as u64;
         self.outgoing.extend(addressed(mac, packet));
     }
@@ -94,8 +104,7 @@ impl Path {
         let Ok(message) = arp::Message::parse(bytes) else { return self.counts.drop(Drop::Malformed) };
         let (sender, target) = (IpAddr::V4(message.sender), IpAddr::V4(message.target));
         if self.routes.is_own(sender) {
-            self.counts.conflicts += u64::from(message.sender_mac != self.mac);
-            return;
+            return self.claimed(sender, message.sender_mac);
         }
         let answers = message.operation == Operation::Reply && self.routes.is_own(target);
         self.heard(sender, message.sender_mac, answers);
@@ -140,7 +149,7 @@ impl Path {
             Message::Advertisement { target, flags, options } => {
                 let target = IpAddr::V6(*target);
                 if self.routes.is_own(target) {
-                    self.counts.conflicts += 1;
+                    self.claimed(target, mac(options).unwrap_or(UNKNOWN));
                 } else if let Some(mac) = mac(options) {
                     self.heard(target, mac, flags.is_solicited);
                 }
@@ -168,6 +177,51 @@ impl Path {
         self.spread(Word { ip, mac, kind: Kind::Asks });
     }
 
+    /// Somebody says that he has an address of ours. What we have said ourselves, and a switch has brought back, is no claim.
+    fn claimed(&mut self, ip: IpAddr, mac: Mac) {
+        if mac == self.mac {
+            return;
+        }
+        self.counts.conflicts += 1;
+        self.contested(ip, mac);
+        self.spread(Word { ip, mac, kind: Kind::Claims });
+    }
+
+    /// Asks whether somebody else has an address of ours: without having it, so that nobody believes anything (RFC 5227, section 2.1.1; RFC 4862, section 5.4.2).
+    pub fn probe(&mut self, ip: IpAddr) {
+        self.counts.probes_sent += 1;
+        match ip {
+            IpAddr::V4(target) => {
+                let (operation, sender) = (Operation::Request, Ipv4Addr::UNSPECIFIED);
+                let message = arp::Message { operation, sender_mac: self.mac, sender, target_mac: UNKNOWN, target };
+                self.say(Mac::BROADCAST, &message);
+            }
+            IpAddr::V6(target) => {
+                let message = Message::Solicitation { target, options: Options::default() };
+                let group = solicited(target);
+                self.discover(Some(group_mac(group)), Ipv6Addr::UNSPECIFIED, group, &message);
+            }
+        }
+    }
+
+    /// Says to all of the link that an address is ours (RFC 5227, section 2.3; RFC 4861, section 7.2.6).
+    pub fn announce(&mut self, ip: IpAddr) {
+        self.counts.announcements_sent += 1;
+        match ip {
+            IpAddr::V4(target) => {
+                let (operation, sender) = (Operation::Request, target);
+                let message = arp::Message { operation, sender_mac: self.mac, sender, target_mac: UNKNOWN, target };
+                self.say(Mac::BROADCAST, &message);
+            }
+            IpAddr::V6(target) => {
+                let flags = AdvertisementFlags { is_router: false, is_solicited: false, replaces: true };
+                let option = option(&Choice::Target(self.mac));
+                let message = Message::Advertisement { target, flags, options: options(&option) };
+                self.discover(Some(group_mac(ALL_NODES)), target, ALL_NODES, &message);
+            }
+        }
+    }
+
     /// Somebody says that he has an address.
     fn heard(&mut self, ip: IpAddr, mac: Mac, answers: bool) {
         self.hears(ip, mac, answers);
@@ -188,6 +242,7 @@ impl Path {
     /// What another lane has heard.
     pub fn learn(&mut self, word: Word) {
         match word.kind {
+            _ if self.routes.is_own(word.ip) => self.contested(word.ip, word.mac),
             Kind::Asks => self.neighbours.meet(word.ip, word.mac),
             Kind::Claims => self.hears(word.ip, word.mac, false),
             Kind::Answers => self.hears(word.ip, word.mac, true),
@@ -219,11 +274,12 @@ impl Path {
         let mut bytes = [0; MESSAGE_BYTES];
         let mut writer = Writer::new(&mut bytes);
         let written = icmpv6::Message::Neighbour(*message).emit(&Addresses::V6 { source, destination }, &mut writer);
-        assert!(written.is_ok() && writer.room() == 0, "a message with one option has so many bytes");
-        if !self.draft.begin(&self.memory, true, MESSAGE_BYTES, self.packet_bytes) {
+        assert!(written.is_ok(), "a message with one option at the most has so many bytes");
+        let bytes = writer.written();
+        if !self.draft.begin(&self.memory, true, bytes.len(), self.packet_bytes) {
             return self.counts.drop(Drop::Frames);
         }
-        self.draft.put(&bytes);
+        self.draft.put(bytes);
         let (source, destination) = (source.into(), destination.into());
         let ends =
             Ends { source, destination, protocol: IpProtocol::ICMPV6, identification: 0, from: self.mac, is_of_link: true };
@@ -282,13 +338,13 @@ fn is_valid(message: &Message<'_>, source: Ipv6Addr, to: Ipv6Addr) -> bool {
 }
 
 /// The link address of a group (RFC 2464, section 7).
-const fn group_mac(group: Ipv6Addr) -> Mac {
+pub(crate) const fn group_mac(group: Ipv6Addr) -> Mac {
     let [.., a, b, c, d] = group.octets();
     Mac([0x33, 0x33, a, b, c, d])
 }
 
 /// The group in which whoever has an address listens (RFC 4291, section 2.7.1).
-fn solicited(address: Ipv6Addr) -> Ipv6Addr {
+pub(crate) fn solicited(address: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = address.octets();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(a), u16::from_be_bytes([b, c]))
 }

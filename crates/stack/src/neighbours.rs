@@ -6,10 +6,10 @@
 //!                       no answer to three questions: its frames are dropped
 //!
 //! known --somebody else says that he has the address--> claimed: the one who is known is asked, at his link address --he answers--> known
-//!                                                          '--silence for a second--> the other is known, and asked
+//!                                                          '--silence for 0.2 s--> the other is known, and asked
 //! ```
 //!
-//! So an address that moves (fail-over: RFC 826, RFC 4861 section 7.2.5) is followed within a second, and a forged word moves nothing while its owner lives.
+//! So an address that moves (fail-over: RFC 826, RFC 4861 section 7.2.5) is followed within a fifth of a second, and a forged word moves nothing while its owner lives.
 //!
 //! Only what is sent makes an entry, never what arrives: so nobody fills the table with addresses that the stack does not talk to. Who has asked for
 //! an address of ours, and will get answers, is remembered apart, until he is sent something or others have pushed him out. Questions that wait for
@@ -35,6 +35,8 @@ const MET_EACH: usize = MET_MAX / 8;
 const WAITING_PART: usize = 8;
 /// Nanoseconds from one question to the next.
 const AGAIN: u64 = 1_000_000_000;
+/// Nanoseconds for which the one who is known may be silent while somebody else claims his address: a station of the link answers within a fraction.
+const SILENCE: u64 = 200_000_000;
 /// Questions that are asked before somebody is given up.
 const TRIES: u8 = 3;
 /// Nanoseconds for which an answer is fresh.
@@ -79,10 +81,11 @@ impl Known {
         Self { mac, fresh_until, asked: 0, tries: 0, used, has_answered: false, claim: None }
     }
 
-    /// Whoever was silent for a second while somebody else claimed the address has lost it to him, who is asked with what is sent next.
+    /// Whoever was silent for so long while somebody else claimed the address has lost it to him, who is asked with what is sent next.
     fn settle(&mut self, now: u64) {
-        if let Some((mac, since)) = self.claim.filter(|(_, since)| now >= since + AGAIN) {
-            *self = Self { asked: since, ..Self::new(mac, since, self.used) };
+        if let Some((mac, since)) = self.claim.filter(|(_, since)| now >= since + SILENCE) {
+            // He is asked with the next packet: nobody has asked him yet.
+            *self = Self { asked: since.saturating_sub(AGAIN), ..Self::new(mac, since, self.used) };
         }
     }
 
@@ -527,18 +530,18 @@ mod tests {
         (memory, neighbours)
     }
 
-    /// RFC 826 merges what it hears; here the one who is known has a second to object.
+    /// RFC 826 merges what it hears; here the one who is known has a moment to object.
     #[test]
     fn an_address_that_moves_is_followed_once_its_owner_is_silent() {
         for answers in [false, true] {
-            for since in [1, FRESH - 1, FRESH + 5] {
+            for since in [AGAIN, FRESH - 1, FRESH + 5] {
                 let (memory, mut neighbours) = known();
                 let mut heard = |now, mac| neighbours.heard(now, ip(1), mac, answers, &mut Vec::new());
                 assert_eq!(heard(since, Mac([0xff; 6])), None, "no group has an address");
                 assert_eq!(heard(since, OTHER), Some(MAC), "the owner is asked");
-                assert_eq!(heard(since + 1, OTHER), None, "once a second");
-                assert_eq!(where_to(&mut neighbours, &memory, since + AGAIN - 1).0, MAC);
-                assert_eq!(where_to(&mut neighbours, &memory, since + AGAIN), (OTHER, true), "the new one is asked as well");
+                assert_eq!(heard(since + 1, OTHER), None, "once");
+                assert_eq!(where_to(&mut neighbours, &memory, since + SILENCE - 1).0, MAC);
+                assert_eq!(where_to(&mut neighbours, &memory, since + SILENCE), (OTHER, true), "the new one is asked as well");
             }
         }
     }

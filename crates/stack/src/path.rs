@@ -1,13 +1,16 @@
 //! The way of a packet over one lane: what the driver's face and the lane's work have in common.
 
+use crate::changes::FRAME_BYTES_LEAST;
 use crate::channels::Channels;
 use crate::counts::{Counts, Drop};
 use crate::draft::Draft;
 use crate::limiter::Bounds;
+use crate::listeners::Answer;
 use crate::narrow::{Narrow, Told};
 use crate::neighbours::{Neighbours, Word};
 use crate::packet::{Ip, Packet};
 use crate::peers::Opened;
+use crate::presence::Presence;
 use crate::routes::Routes;
 use crate::settings::{Error, Settings};
 use crate::settling::Settling;
@@ -16,7 +19,7 @@ use crate::sockets::Sockets;
 use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placed, Placement, Registration, Report, Step};
 use corelane_isr::reassembly::{Limits, Reassembly, Reorders};
 use corelane_rss::{FlowHasher, FlowId, Table, Verdict};
-use corelane_seam::{Code, Frame, FrameMemory, Instant, Level, Lost, PortFacts, PortKind, PortState, Record};
+use corelane_seam::{Frame, FrameMemory, Instant, Lost, PortFacts, PortKind, PortState, Record};
 use corelane_wire::packet::checksum::Sum;
 use corelane_wire::packet::ethernet::{self, Mac};
 use corelane_wire::packet::{fragment, ipv6};
@@ -25,10 +28,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The code of docs/messages.md, where a test of the facade looks for it.
-const PORT_DOWN: Code = Code::new("CL-0026");
 /// Bytes of the longest packet that each link of IPv6 carries (RFC 8200, section 5).
-const V6_BYTES_LEAST: usize = 1280;
+pub(crate) const V6_BYTES_LEAST: usize = 1280;
 /// Bytes of the longest datagram with its network's header, and those in front of a fragment's data.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 const HEAD_OF_PART: usize = ipv6::Header::BYTES + fragment::Header::BYTES;
@@ -55,6 +56,13 @@ pub(crate) struct Path {
     pub routes: Routes,
     pub narrow: Narrow,
     pub neighbours: Neighbours,
+    /// With the lane that speaks for the interface.
+    pub presence: Option<Presence>,
+    /// An answer to who asks for listeners, and what chance has drawn last.
+    pub answer: Option<Answer>,
+    pub drawn: u64,
+    /// What the operator is to hear beside the port's state.
+    pub records: Vec<Record>,
     pub isr: Isr<Packet>,
     pub fragments: Reassembly<Frame>,
     pub shelf: Shelf,
@@ -62,7 +70,8 @@ pub(crate) struct Path {
     pub sockets: Sockets,
     pub memory: FrameMemory,
     pub mac: Mac,
-    /// Bytes of the longest packet that is sent, with its link-layer header; and frames that one may lie in.
+    /// Bytes of the longest packet that the link carries, and of the longest that is sent, with their link-layer header; and frames that one may lie in.
+    pub link_bytes: usize,
     pub packet_bytes: usize,
     pub pieces_max: usize,
     pub kind: PortKind,
@@ -72,7 +81,11 @@ pub(crate) struct Path {
     pub state: PortState,
     pub state_told: PortState,
     pub lost: Lost,
-    interface: Box<str>,
+    /// The same as errors say it, and as the port says it; and whether the port is open.
+    pub port_state: PortState,
+    pub link_state: PortState,
+    pub is_open: bool,
+    pub interface: Box<str>,
     queue: usize,
     pub lane: (usize, usize),
     pub hasher: Arc<FlowHasher>,
@@ -126,9 +139,9 @@ impl Path {
     pub fn new(settings: &Settings, facts: &PortFacts, memory: FrameMemory) -> Result<Self, Error> {
         let packet_bytes = facts.frame_bytes_max.min(Draft::bytes_max(&memory, facts.pieces_max));
         let has_v6 = settings.networks.iter().any(|network| network.address.is_ipv6());
-        let least = if has_v6 { V6_BYTES_LEAST + 14 } else { 96 };
+        let least = if has_v6 { V6_BYTES_LEAST + ethernet::Header::BYTES } else { FRAME_BYTES_LEAST };
         if packet_bytes < least {
-            return Err(Error::Frames { got: facts.frame_bytes_max });
+            return Err(Error::Frames { interface: settings.interface.clone(), got: facts.frame_bytes_max, least });
         }
         let table = Rc::new(RefCell::new(settings.table.clone()));
         let limits = settings.fragments.unwrap_or_else(|| limits_of(facts.frame_bytes_max, &memory));
@@ -141,6 +154,10 @@ impl Path {
             routes: Routes::new(settings)?,
             narrow: Narrow::default(),
             neighbours: Neighbours::new(memory.frames()),
+            presence: settings.introduces.then(|| Presence::new(settings.networks.iter().map(|network| network.address))),
+            answer: None,
+            drawn: settings.secret as u64,
+            records: Vec::new(),
             isr: workstreams(settings, &table),
             fragments: Reassembly::new(limits, settings.secret),
             shelf,
@@ -148,6 +165,7 @@ impl Path {
             sockets: Sockets::new(all / 2),
             memory,
             mac: Mac(facts.link.mac),
+            link_bytes: facts.frame_bytes_max,
             packet_bytes,
             pieces_max: facts.pieces_max,
             kind: facts.kind,
@@ -155,6 +173,9 @@ impl Path {
             state: PortState::Up,
             state_told: PortState::Up,
             lost: Lost::default(),
+            port_state: PortState::Up,
+            link_state: PortState::Up,
+            is_open: false,
             interface: settings.interface.clone(),
             queue: facts.queue as usize,
             lane: settings.lane,
@@ -218,28 +239,6 @@ impl Path {
             before => {
                 self.broken = before;
                 None
-            }
-        }
-    }
-
-    /// Notes whether packets can come and go. One that is gone does not come back.
-    pub fn note_port(&mut self, state: PortState) {
-        if self.state != state && self.state != PortState::Gone {
-            self.state = state;
-            self.is_untold = true;
-        }
-    }
-
-    /// What the operator is to hear of the port, if that has changed since this was asked last.
-    pub fn take_port_record(&mut self) -> Option<Record> {
-        let (before, state) = (std::mem::replace(&mut self.state_told, self.state), self.state);
-        let interface = &self.interface;
-        match state {
-            state if state == before => None,
-            PortState::Up => Some(Record::new(Level::Warn, format!("interface {interface} is up again"))),
-            _ => {
-                let words = format!("interface {interface} is {}: {}", state.word(), state.remedy());
-                Some(Record::new(Level::Warn, words).with_code(PORT_DOWN))
             }
         }
     }
@@ -377,7 +376,8 @@ impl Path {
             return None;
         }
         let fragments = self.fragments.due().map(Instant::nanoseconds);
-        fragments.into_iter().chain(self.neighbours.due()).min()
+        let spoken = self.presence.as_ref().and_then(Presence::due).into_iter().chain(self.answer.map(|answer| answer.due));
+        fragments.into_iter().chain(self.neighbours.due()).chain(spoken).min()
     }
 
     /// Does what is due.
@@ -394,6 +394,13 @@ impl Path {
             self.ask(ip);
         }
         self.counts.drop_many(Drop::Neighbour, dropped);
+        self.answer_query();
+        self.speak();
+    }
+
+    /// Whether the operator is to hear something.
+    pub fn has_records(&self) -> bool {
+        self.state != self.state_told || !self.records.is_empty()
     }
 
     /// Does a step, and what its handler has passed on, as far as a turn's bound.

@@ -2,6 +2,7 @@
 
 use crate::counts::{Counts, Drop};
 use crate::path::Path;
+use crate::presence::Presence;
 use crate::tunnels::Tunnel;
 use corelane_isr::dispatch::{Dispatch, Number, Placement, ProtocolRow, Report, StreamCounts, StreamNow, StreamRow};
 use corelane_isr::reassembly::{Counts as FragmentCounts, Reason};
@@ -25,6 +26,7 @@ pub(crate) fn write(row: &PacketsRow, path: &Path) {
         write_counts(to, counts);
         write_fragments(to, path.fragments.counts(), path.fragments.waiting().1, path.reorders.counted());
         write_lost(to, &path.lost);
+        to.set(PacketCounter::AddressesTaken, path.presence.as_ref().map_or(0, Presence::taken));
         to.set(PacketCounter::DispatchOfAll, word_of(path.isr.dispatch(), &DISPATCHES));
         to.set(PacketCounter::PortState, word_of(path.state, &PortState::ALL));
         to.set(PacketCounter::PortKind, word_of(path.kind, &PortKind::ALL));
@@ -95,6 +97,8 @@ fn write_counts(to: &PacketsWriter<'_>, counts: &Counts) {
         (C::ErrorsSent, counts.errors_out),
         (C::SumsLeft, counts.sums_left),
         (C::WaysNarrowed, counts.ways_narrowed),
+        (C::AddressConflicts, counts.conflicts),
+        (C::AnnouncementsSent, counts.announcements_sent),
     ] {
         to.set(counter, value);
     }
@@ -153,6 +157,13 @@ pub fn ports_of(snapshot: &Snapshot) -> impl Iterator<Item = (usize, PortKind)> 
 /// Whether packets can come to each lane and go, as [`ports_of`].
 pub fn port_states_of(snapshot: &Snapshot) -> impl Iterator<Item = (usize, PortState)> {
     chosen(snapshot, PacketCounter::PortState, &PortState::ALL)
+}
+
+/// How many addresses of the lanes another station of the link has.
+#[must_use]
+pub fn addresses_taken_of(snapshot: &Snapshot) -> u64 {
+    let packets = snapshot.lanes.iter().filter_map(|lane| lane.packets.as_ref());
+    packets.map(|packets| packets.values.get(PacketCounter::AddressesTaken)).fold(0, u64::saturating_add)
 }
 
 fn chosen<'a, T: Copy>(snapshot: &'a Snapshot, mark: PacketCounter, all: &'a [T]) -> impl Iterator<Item = (usize, T)> + 'a {

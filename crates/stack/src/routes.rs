@@ -121,11 +121,32 @@ pub fn check_addresses(settings: &Settings) -> Result<(), Error> {
     Routes::new(settings).map(drop)
 }
 
-fn check_own(network: &Network) -> Result<(), Error> {
+/// Whether a network's address can be a stack's own.
+///
+/// # Errors
+/// [`Error::Prefix`], [`Error::Address`].
+pub fn check_own(network: &Network) -> Result<(), Error> {
     network.check()?;
     let address = network.address;
-    let is_a_host = !(address.is_multicast() || address.is_unspecified() || address.is_loopback());
+    let is_a_host = !(address.is_multicast() || address.is_unspecified() || address.is_loopback() || is_of_no_host(network));
     if is_a_host { Ok(()) } else { Err(Error::Address { address }) }
+}
+
+/// Whether a network has the address for itself: its first, which names it, and its last, which all of it hear (RFC 1122, section 3.2.1.3); of two hosts, none
+/// (RFC 3021). Of IPv6 the first is any of its routers' (RFC 4291, section 2.6.1), and what stands for an address of IPv4 is on no link.
+fn is_of_no_host(network: &Network) -> bool {
+    match network.address {
+        IpAddr::V4(address) => {
+            let hosts = u32::MAX.checked_shr(network.bits.into()).unwrap_or(0);
+            let host = address.to_bits() & hosts;
+            let is_of_none = address.is_broadcast() || address.octets()[0] == 0;
+            is_of_none || network.bits < 31 && (host == 0 || host == hosts)
+        }
+        IpAddr::V6(address) => {
+            let hosts = u128::MAX.checked_shr(network.bits.into()).unwrap_or(0);
+            address.to_ipv4_mapped().is_some() || network.bits < 127 && address.to_bits() & hosts == 0
+        }
+    }
 }
 
 #[cfg(test)]
@@ -191,7 +212,25 @@ mod tests {
         let error = |settings: Settings| Routes::new(&settings).unwrap_err();
         assert_eq!(error(settings().with_network(ip("10.0.0.2"), 33)), Error::Prefix { address: ip("10.0.0.2"), bits: 33 });
         assert_eq!(error(settings().with_network(ip("::"), 64)), Error::Address { address: ip("::") });
-        assert_eq!(error(settings().with_network(ip("ff02::1"), 64)), Error::Address { address: ip("ff02::1") });
+        for (none, bits) in [
+            ("ff02::1", 64),
+            ("224.0.0.1", 24),
+            ("127.0.0.2", 8),
+            ("::1", 128),
+            ("255.255.255.255", 32),
+            ("0.0.0.7", 8),
+            ("10.0.0.0", 24),
+            ("10.0.0.255", 24),
+            ("2001:db8::", 64),
+            ("::ffff:10.0.0.2", 96),
+        ] {
+            let refused = error(settings().with_network(ip(none), bits));
+            assert_eq!(refused, Error::Address { address: ip(none) });
+            assert!(refused.to_string().contains("neither the first nor the last of its network"), "{refused}");
+        }
+        for (one, bits) in [("10.0.0.0", 31), ("10.0.0.255", 32), ("10.0.0.255", 16), ("10.0.0.2", 0), ("2001:db8::", 127)] {
+            assert!(Routes::new(&settings().with_network(ip(one), bits)).is_ok(), "{one}/{bits}");
+        }
         let lost = settings().with_network(ip("10.0.0.2"), 24).with_route(ip("0.0.0.0"), 0, ip("10.0.1.1"));
         assert_eq!(error(lost), Error::Router { router: ip("10.0.1.1") });
         let mixed = settings().with_network(ip("10.0.0.2"), 24).with_route(ip("::"), 0, ip("10.0.0.1"));

@@ -1,9 +1,11 @@
 //! What a stack is told.
 
+use crate::changes::FRAME_BYTES_LEAST;
 use crate::tunnels::Tunnel;
 use corelane_isr::dispatch::Dispatch;
 use corelane_isr::reassembly::Limits;
 use corelane_rss::{FlowHasher, Table};
+use corelane_wire::packet::ethernet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -77,6 +79,8 @@ pub struct Settings {
     pub tunnels: Vec<(Tunnel, Network)>,
     /// The name of the interface, as the operator is told it.
     pub interface: Box<str>,
+    /// Whether this lane speaks for the interface: it introduces the addresses to the link, and tells the operator what becomes of them. One lane of a program does.
+    pub introduces: bool,
     /// Random, and nobody else's: the names of fragments and the places of tables come of it.
     pub secret: u128,
 }
@@ -117,10 +121,14 @@ pub enum Error {
         /// What it says.
         why: String,
     },
-    /// The port takes frames that hold no packet.
+    /// The port's packets are too short for the addresses.
     Frames {
-        /// Bytes of the longest.
+        /// The interface.
+        interface: Box<str>,
+        /// Bytes of its longest, with the link-layer header.
         got: usize,
+        /// Bytes that the longest must have.
+        least: usize,
     },
 }
 
@@ -130,7 +138,10 @@ impl std::fmt::Display for Error {
             Self::Prefix { address, bits } => {
                 write!(f, "{address}/{bits} is no network: IPv4 has up to 32 bits, IPv6 up to 128")
             }
-            Self::Address { address } => write!(f, "{address} is no address of one host: give one that packets can be sent to"),
+            Self::Address { address } => write!(
+                f,
+                "{address} is no address of one host: give one that packets can be sent to, and that is neither the first nor the last of its network"
+            ),
             Self::Router { router } => {
                 write!(f, "the router {router} is in no network of the stack's addresses: give an address beside it first")
             }
@@ -139,10 +150,12 @@ impl std::fmt::Display for Error {
                 write!(f, "{got} peers of tunnels: there may be {ROUTES_MAX}; give networks instead of addresses")
             }
             Self::Memory { why } => write!(f, "no memory for fragments that wait: {why}"),
-            Self::Frames { got } => {
+            Self::Frames { interface, got, least } => {
+                let (mtu, needed) = (got.saturating_sub(ethernet::Header::BYTES), least - ethernet::Header::BYTES);
+                let or = if *least > FRAME_BYTES_LEAST { ", or give no IPv6 address" } else { "" };
                 write!(
                     f,
-                    "the interface takes frames of at most {got} bytes, and IPv6 asks for packets of 1,280: raise its MTU, or give no IPv6 address"
+                    "{interface} has an MTU of {mtu}, and these addresses ask for {needed}: raise it (ip link set {interface} mtu {needed}){or}"
                 )
             }
         }
@@ -156,8 +169,21 @@ impl Settings {
     #[must_use]
     pub fn new(hasher: Arc<FlowHasher>, table: Table, lane: (usize, usize), secret: u128) -> Self {
         let (networks, routes, tunnels) = Default::default();
-        let (is_card_of_key, dispatch, fragments, interface) = (false, Dispatch::Hybrid, None, Box::default());
-        Self { networks, routes, hasher, table, lane, is_card_of_key, dispatch, fragments, tunnels, interface, secret }
+        let (is_card_of_key, dispatch, fragments, interface, introduces) = (false, Dispatch::Hybrid, None, Box::default(), false);
+        Self {
+            networks,
+            routes,
+            hasher,
+            table,
+            lane,
+            is_card_of_key,
+            dispatch,
+            fragments,
+            tunnels,
+            interface,
+            introduces,
+            secret,
+        }
     }
 
     /// With one more address.
@@ -197,6 +223,12 @@ impl Settings {
     #[must_use]
     pub fn with_interface(self, name: &str) -> Self {
         Self { interface: name.into(), ..self }
+    }
+
+    /// As the lane that speaks for the interface.
+    #[must_use]
+    pub fn with_introduction(self) -> Self {
+        Self { introduces: true, ..self }
     }
 
     /// With other limits for fragments.

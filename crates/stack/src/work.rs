@@ -159,10 +159,13 @@ impl Packets {
         }
     }
 
-    /// Tells the operator whether packets can come and go, when that has changed.
+    /// Tells the operator whether packets can come and go, when that has changed, and what else has.
     fn tell_of_port(&self, kit: &mut Kit) {
-        let record = self.path.borrow_mut().take_port_record();
-        record.into_iter().for_each(|record| kit.report(record));
+        let (record, records) = {
+            let path = &mut *self.path.borrow_mut();
+            (path.take_port_record(), std::mem::take(&mut path.records))
+        };
+        record.into_iter().chain(records).for_each(|record| kit.report(record));
     }
 
     /// Tells other lanes how many of their packets were handled here. What finds a channel full is told later: it is never lost.
@@ -347,7 +350,7 @@ impl Work for Packets {
 
     fn has_news(&self) -> bool {
         let path = self.path.borrow();
-        path.has_leaving() || path.state != path.state_told || (path.is_untold && self.row.is_some())
+        path.has_leaving() || path.has_records() || (path.is_untold && self.row.is_some())
     }
 
     fn has_ended(&self) -> bool {

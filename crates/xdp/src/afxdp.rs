@@ -35,16 +35,22 @@
 
 use crate::attaching::{Attached, attach_best};
 use crate::card;
+use crate::claims::Claims;
 use crate::errors::Error;
 use crate::groups::Groups;
+use crate::hearing::Hearing;
 use crate::link::{Interface, TAG_BYTES, Watch};
 use crate::ours::{self, Ours};
 use crate::outgoing::{PIECES_MAX, pieces, settle};
+use crate::outlook::Outlook;
 use crate::polling::{self, Polling, Receiver};
 use crate::socket::{self, HEADROOM, Socket, Wanted, is_passing};
+use crate::words::Words;
 use corelane_os::errno;
 use corelane_os::rights::locked_bytes_max;
-use corelane_seam::{FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Lost, Port, PortFacts, PortKind, Taken};
+use corelane_seam::{
+    FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Lost, Port, PortFacts, PortKind, PortState, Taken,
+};
 use corelane_select::bpf::{Map, MapKind, Program, ProgramKind, XdpLink, XdpMode};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -91,9 +97,12 @@ struct Attachment {
     tells: bool,
     /// The program notes the card's hash in front of a packet.
     notes: bool,
+    /// Queues that have a port.
+    queues: usize,
     // Behind the map, which the program has as long as it is there.
-    _link: XdpLink,
+    link: XdpLink,
     _groups: Option<Groups>,
+    _claims: Claims,
 }
 
 /// One queue of an interface, not yet a port: it can go to its lane's thread.
@@ -104,13 +113,15 @@ pub struct XdpQueue {
     queue: u32,
     /// Whose packets the lane takes in by itself; none if the kernel does.
     receiver: Option<Receiver>,
+    /// Of the first: what is said to all of the link.
+    words: Option<Words>,
 }
 
 /// Gives the interface a program that lets the ports of its first `queues` queues have what is `ours`. Where the interface's driver runs no programs, the kernel does,
 /// which costs more. Call it before lanes take descriptor tables of their own.
 ///
 /// # Errors
-/// [`Error::ProgramThere`] if the interface has a program, [`Error::AddressTaken`] if the kernel has an address of ours, [`Error::Forbidden`] and [`Error::Program`] without CAP_NET_ADMIN and CAP_BPF,
+/// [`Error::ProgramThere`] if the interface has a program, [`Error::AddressTaken`] if the kernel has an address of ours, [`Error::AddressServed`] if another process has, [`Error::Forbidden`] and [`Error::Program`] without CAP_NET_ADMIN and CAP_BPF,
 /// [`Error::NoQueue`], [`Error::NoSendQueue`], and others.
 pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Error> {
     ours.check()?;
@@ -118,20 +129,20 @@ pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Err
         return Err(Error::Range { what: "queues of an interface", got: queues, most: QUEUES_MAX });
     }
     let interface = Interface::find(name)?;
-    if queues > interface.queues as usize {
-        return Err(Error::NoQueue { name: name.into(), queue: queues as u32 - 1 });
-    }
-    if queues > interface.send_queues as usize {
-        return Err(Error::NoSendQueue { name: name.into(), got: interface.send_queues, needed: queues });
-    }
+    card::check_queues(&interface, queues)?;
     let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), queues, "corelane_queues")?;
     let groups = Groups::join(&interface, ours)?;
     let functions = card::functions(&interface);
     let Attached { link, mode, has_pieces, tells, notes } = attach_best(ours, &sockets, &interface, functions.as_ref())?;
-    let attachment = Arc::new(Attachment { sockets, mode, has_pieces, tells, notes, _link: link, _groups: groups });
-    Ok((0..queues as u32)
-        .map(|queue| XdpQueue { attachment: attachment.clone(), name: name.into(), queue, receiver: None })
-        .collect())
+    // Who has the program is told first: that says more.
+    let claims = Claims::take(&interface, ours)?;
+    let attachment =
+        Arc::new(Attachment { sockets, mode, has_pieces, tells, notes, queues, link, _groups: groups, _claims: claims });
+    // Those who are given addresses speak and listen on the link for them.
+    let mut words = matches!(ours, Ours::Addresses(_)).then(|| Words::hear(&interface)).transpose()?;
+    let queue =
+        |queue| XdpQueue { attachment: attachment.clone(), name: name.into(), queue, receiver: None, words: words.take() };
+    Ok((0..queues as u32).map(queue).collect())
 }
 
 /// Has the lanes that get these queues take packets in by themselves as long as they come: the kernel's receiving runs in their own calls, and under a
@@ -158,8 +169,8 @@ pub fn poll<'a>(queues: impl IntoIterator<Item = &'a mut XdpQueue>) -> Result<()
     let receivers = Receiver::of_queues(interface.link.interface, queues.len());
     let receivers = receivers.map_err(|error| refused("netlink NAPI_GET", &name, &error))?;
     for queue in queues {
-        let receiver =
-            receivers.get(queue.queue as usize).copied().ok_or(Error::NoQueue { name: name.clone(), queue: queue.queue })?;
+        let absent = || Error::NoQueue { name: name.clone(), queue: queue.queue, remedy: None };
+        let receiver = receivers.get(queue.queue as usize).copied().ok_or_else(absent)?;
         receiver.defer().map_err(|error| refused("netlink NAPI_SET", &name, &error))?;
         queue.receiver = Some(receiver);
     }
@@ -184,7 +195,7 @@ impl XdpQueue {
     /// [`Error::LockedMemory`] if the region cannot be locked, [`Error::FrameShort`] if a packet may be longer than its frames have room for (one,
     /// if the MTU was raised after [`open`] or Linux is older than 5.18), [`Error::Absent`] if it may be longer than one before Linux 6.6,
     /// [`Error::Busy`] if somebody has the queue, [`Error::Range`] for frames of more than 4 KiB or another ring, and others.
-    pub fn port(self, memory: FrameMemory, ring: usize) -> Result<XdpPort, Error> {
+    pub fn port(mut self, memory: FrameMemory, ring: usize) -> Result<XdpPort, Error> {
         let watch = Watch::of(&self.name)?;
         let interface = watch.interface();
         if memory.frame_bytes() > CHUNK_BYTES_MAX {
@@ -206,10 +217,15 @@ impl XdpQueue {
         let polling = self.receiver.map(Polling::new).transpose();
         let polling = polling.map_err(|number| Error::of("io_uring_register", number, &self.name))?;
         let (lent, is_zero_copy) = (vec![Lent::No; memory.frames()], socket.is_zero_copy);
+        let hearing = Hearing::of(&watch, self.words.take());
+        let hearing = hearing.map_err(|error| Error::of("epoll_ctl", errno::of(&error), &self.name))?;
+        let outlook = (self.queue == 0).then(Outlook::new);
         let mut port = XdpPort {
             socket: Some(socket),
             queue: self,
             watch,
+            hearing,
+            outlook,
             memory,
             lent,
             receiving: 0,
@@ -263,6 +279,8 @@ struct Counts {
     kernel_too_long: u64,
     /// Packets that it took to be sent, and the interface did not.
     send_lost: u64,
+    /// Frames that nobody was at the other end for.
+    unheard: u64,
 }
 
 /// One queue of an interface, as a port.
@@ -272,6 +290,10 @@ pub struct XdpPort {
     socket: Option<Socket>,
     queue: XdpQueue,
     watch: Watch,
+    /// What is said to all of the link.
+    hearing: Hearing,
+    /// Of the first: who looks what nobody tells.
+    outlook: Option<Outlook>,
     memory: FrameMemory,
     /// By the frame's number.
     lent: Vec<Lent>,
@@ -625,24 +647,37 @@ impl Port for XdpPort {
     }
 
     fn news(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.watch.as_fd())
+        Some(self.hearing.descriptor().unwrap_or_else(|| self.watch.as_fd()))
     }
 
     fn take_news(&mut self) {
         self.watch.take();
+        self.hearing.hear(&self.memory);
+    }
+
+    fn state(&self) -> PortState {
+        match self.watch.state() {
+            PortState::Up => self.outlook.as_ref().map_or(PortState::Up, Outlook::seen),
+            state => state,
+        }
     }
 
     fn has_more(&self) -> bool {
         let may_come = self.polling.as_ref().is_some_and(|polling| polling.goes_on);
-        self.next_pieces().is_some() || may_come || self.is_starved() || self.watch.fault().is_some()
+        self.next_pieces().is_some() || may_come || self.is_starved() || self.watch.fault().is_some() || self.hearing.has_heard()
     }
 
     fn wakes_at(&self) -> Option<u64> {
-        self.asks_again_at.filter(|_| self.watch.fault().is_none() || self.ends_until.is_some())
+        if self.ends_until.is_some() {
+            return self.asks_again_at;
+        }
+        let looks_at = self.outlook.as_ref().map(Outlook::wakes_at);
+        self.asks_again_at.into_iter().chain(looks_at).min().filter(|_| self.watch.fault().is_none())
     }
 
     fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
         let first = into.len();
+        self.hearing.hand_over(now, at_most, into);
         self.look();
         while into.len() - first < at_most && self.take_packet(now, first, at_most, into) {}
         self.give(now);
@@ -660,12 +695,21 @@ impl Port for XdpPort {
             return Err(fault);
         }
         self.reap();
+        if self.watch.state() == PortState::NoCarrier {
+            // The kernel would take them, and tell nobody that it drops them.
+            let refused = frames.drain(..).count() as u64;
+            self.counts.unheard += refused;
+            return Ok(Taken { taken: 0, refused });
+        }
         let counts = self.put(frames);
         self.kick(now);
         Ok(counts)
     }
 
+    /// Drivers ask for this whenever they attend to the port.
     fn released(&mut self, now: u64) -> u64 {
+        let Attachment { link, queues, .. } = &*self.queue.attachment;
+        self.outlook.iter_mut().for_each(|outlook| outlook.look(now, link, &self.queue.name, *queues));
         self.reap();
         // What the interface still has stays lent until it is up again, or this ends; nobody waits for that.
         if self.watch.fault().is_some() {
@@ -686,8 +730,9 @@ impl Port for XdpPort {
         let Drops { dropped, ring_full, no_frame, invalid } = self.counts.drops;
         let kernel_too_long = dropped.saturating_sub(no_frame);
         self.counts.kernel_too_long = self.counts.kernel_too_long.max(kernel_too_long);
-        let (too_long, send_lost) = (self.counts.too_long + self.counts.kernel_too_long, self.counts.send_lost + invalid);
-        Lost { no_frame, ring_full, too_long, send_lost }
+        let too_long = self.counts.too_long + self.counts.kernel_too_long;
+        let send_lost = self.counts.send_lost + invalid + self.counts.unheard;
+        Lost { no_frame: no_frame + self.hearing.lost(), ring_full, too_long, send_lost }
     }
 
     fn end(&mut self, now: u64) -> bool {
@@ -715,72 +760,4 @@ impl Drop for XdpPort {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::card::Functions;
-    use corelane_os::testing::network::{ip, on_thread, unshared_and_quiet};
-    use corelane_os::testing::skip;
-
-    /// `XDP_RSS_L4`: a hash of ports, which is all that veth says of its own.
-    const OF_PORTS: u32 = 1 << 3;
-
-    /// An IPv4 packet with UDP, whose ports make it one of a flow.
-    const PACKET: [u8; 46] = {
-        let mut packet = [0; 46];
-        (packet[0], packet[6], packet[12]) = (2, 2, 8);
-        (packet[14], packet[17], packet[22], packet[23]) = (0x45, 32, 64, 17);
-        (packet[26], packet[30], packet[35], packet[37], packet[39]) = (10, 10, 7, 8, 12);
-        packet
-    };
-
-    /// What the program puts in front of a packet comes with it, also where the kernel copies; and no mark of an earlier packet is taken for one.
-    #[test]
-    fn what_the_card_says_comes_with_the_packet() {
-        const NAME: &str = "afxdp::tests::what_the_card_says_comes_with_the_packet";
-        on_thread(NAME, || {
-            if let Err(why) = unshared_and_quiet() {
-                return skip(NAME, &why);
-            }
-            ip(&["link add near type veth peer name far".into(), "link set near up".into(), "link set far up".into()]).unwrap();
-            let interface = Interface::find("near").unwrap();
-            let Some(functions) = card::functions(&interface) else {
-                return skip(NAME, "this kernel or veth tells programs nothing (Linux 6.8)");
-            };
-            for (types, is_noted) in [(OF_PORTS, true), (functions.types, false)] {
-                let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), 1, "corelane_queues").unwrap();
-                let functions = Functions { types, ..functions };
-                let Attached { link, mode, has_pieces, tells, notes } =
-                    attach_best(&Ours::All, &sockets, &interface, Some(&functions)).unwrap();
-                assert!(tells && mode == XdpMode::Native);
-                let attachment = Arc::new(Attachment { sockets, mode, has_pieces, tells, notes, _link: link, _groups: None });
-                let queue = XdpQueue { attachment, name: "near".into(), queue: 0, receiver: None };
-                let memory = FrameMemory::new(4, FRAME_BYTES_LEAST).unwrap();
-                let mut near = queue.port(memory.clone(), 4).unwrap();
-                let far = crate::packet::open("far", 1).unwrap().remove(0);
-                let mut far = far.port(FrameMemory::new(4, FRAME_BYTES_LEAST).unwrap()).unwrap();
-                // Each frame is used more than once.
-                for _ in 0..10 {
-                    let mut frame = far.memory().frame().unwrap();
-                    frame.append(&PACKET);
-                    assert_eq!(far.send(1, &mut vec![frame]).unwrap().taken, 1);
-                    let mut frames = Vec::new();
-                    while frames.is_empty() {
-                        near.receive(1, 4, &mut frames).unwrap();
-                    }
-                    assert_eq!(*frames[0], PACKET);
-                    assert_eq!(frames[0].facts.hash, None, "of no addresses, so of no use");
-                    assert_eq!(note_of(&frames[0]) & card::MARK != 0, is_noted, "{:#x}", note_of(&frames[0]));
-                }
-                near.end(1);
-            }
-        });
-    }
-
-    /// The word in front of a packet that came.
-    fn note_of(frame: &Frame) -> u32 {
-        assert!(frame.headroom() == HEADROOM);
-        // SAFETY: there are so many bytes of the same frame in front of it, which is ours alone.
-        let bytes = unsafe { std::slice::from_raw_parts(frame.as_ptr().sub(4), 4) };
-        u32::from_ne_bytes(bytes.try_into().unwrap())
-    }
-}
+mod tests;

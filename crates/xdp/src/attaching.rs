@@ -76,6 +76,7 @@ fn attach(program: &Program, interface: &Interface) -> Result<(XdpLink, XdpMode)
 /// The interface has a program: whose, as far as that is to be seen.
 fn there(interface: &Interface) -> Error {
     // What it has now, and not before we tried.
-    let program = Interface::find(&interface.name).map_or(interface.program, |found| found.program);
-    Error::ProgramThere { name: interface.name.clone(), holder: program.and_then(holder::of_program).map(Into::into) }
+    let found = Interface::find(&interface.name).unwrap_or_else(|_| interface.clone());
+    let mode = found.program_mode.unwrap_or("xdp");
+    Error::ProgramThere { name: found.name, holder: found.program.and_then(holder::of_program).map(Into::into), mode }
 }

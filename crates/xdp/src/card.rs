@@ -11,6 +11,7 @@
 //! Time stamps are not asked for: a card's are those of its own clock, which nothing here relates to the lane's, and each would cost a call.
 
 use crate::btf;
+use crate::errors::Error;
 use crate::link::Interface;
 use corelane_os::errno::{self, checked};
 use corelane_os::netlink::generic::{Family, ask, attributes};
@@ -83,15 +84,40 @@ pub fn takes_tags_out(name: &str) -> io::Result<bool> {
     Ok(flags & TAKES_OUT != 0)
 }
 
-/// How many queues the interface receives by now (`ethtool -l`), which may be fewer than were made for it; none if its driver does not say.
+/// The queues that an interface has by now, which may be fewer than were made for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channels {
+    /// Queues that it receives by.
+    pub receiving: u32,
+    /// Queues that it sends by.
+    pub sending: u32,
+    /// Whether ethtool(8) changes both together.
+    pub are_combined: bool,
+}
+
+impl Channels {
+    /// What of ethtool(8) gives an interface so many.
+    pub fn remedy(&self, name: &str, queues: usize) -> String {
+        match self.are_combined {
+            true => format!("ethtool -L {name} combined {queues}"),
+            false => format!("ethtool -L {name} rx {queues} tx {queues}"),
+        }
+    }
+}
+
+/// The queues that the interface has by now (`ethtool -l`); none if its driver does not say.
 ///
 /// # Errors
 /// What the system says.
-pub fn queues(name: &str) -> io::Result<Option<u32>> {
+pub fn channels(name: &str) -> io::Result<Option<Channels>> {
     // `ETHTOOL_GCHANNELS`, and `struct ethtool_channels`: the request, four bounds, then what is in force.
     const GET_CHANNELS: u32 = 0x3c;
     match ethtool(name, [GET_CHANNELS, 0, 0, 0, 0, 0, 0, 0, 0]) {
-        Ok([_, _, _, _, _, receiving, _sending, _other, combined]) => Ok(Some(receiving.saturating_add(combined))),
+        Ok([_, _, _, _, combined_most, receiving, sending, _other, combined]) => Ok(Some(Channels {
+            receiving: receiving.saturating_add(combined),
+            sending: sending.saturating_add(combined),
+            are_combined: combined_most > 0,
+        })),
         Err(error) if errno::of(&error) == libc::EOPNOTSUPP => Ok(None),
         Err(error) => Err(error),
     }
@@ -118,6 +144,40 @@ fn driver(name: &str) -> io::Result<String> {
     let bytes = answer[1..=NAME_WORDS].iter().flat_map(|word| word.to_ne_bytes());
     let driver = bytes.take_while(|byte| *byte != 0).collect();
     String::from_utf8(driver).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// Looks whether each of so many lanes can have a queue of the interface to receive and to send by.
+///
+/// # Errors
+/// [`Error::NoQueue`], [`Error::NoSendQueue`].
+pub fn check_queues(interface: &Interface, queues: usize) -> Result<(), Error> {
+    let Interface { name, queues: made, send_queues: made_to_send, .. } = interface;
+    let (made, made_to_send) = (*made, *made_to_send);
+    let told = channels(name).ok().flatten();
+    let has = told.unwrap_or(Channels { receiving: made, sending: made_to_send, are_combined: true });
+    // Those that it was made with may be had, the others not.
+    let remedy = || (queues <= made.min(made_to_send) as usize && told.is_some()).then(|| has.remedy(name, queues).into());
+    if queues > has.receiving as usize {
+        return Err(Error::NoQueue { name: name.clone(), queue: queues as u32 - 1, remedy: remedy() });
+    }
+    if queues > has.sending as usize {
+        return Err(Error::NoSendQueue { name: name.clone(), got: has.sending, needed: queues, remedy: remedy() });
+    }
+    Ok(())
+}
+
+/// Looks whether the interface receives by more queues than so many lanes have. One whose driver does not say has as many.
+///
+/// # Errors
+/// [`Error::QueuesUnserved`].
+pub fn refuse_unserved(name: &str, lanes: usize) -> Result<(), Error> {
+    match channels(name).ok().flatten().filter(|has| has.receiving as usize > lanes) {
+        None => Ok(()),
+        Some(has) => {
+            let remedy = has.remedy(name, lanes).into();
+            Err(Error::QueuesUnserved { name: name.into(), have: has.receiving, lanes, remedy })
+        }
+    }
 }
 
 /// Asks the interface's driver (`SIOCETHTOOL`): a request begins with its number, and the answer lies in its place.

@@ -69,15 +69,6 @@ pub enum Loss {
     },
     /// The kernel chooses a tap's queue for a packet by a hash of its own, for this reason.
     Steering(Error),
-    /// The interface receives by more queues than have a port: what comes to the others goes to the kernel, which has not the addresses and drops it.
-    Queues {
-        /// The interface.
-        name: Box<str>,
-        /// Queues that it receives by.
-        have: u32,
-        /// Queues with a port, one a lane.
-        lanes: usize,
-    },
 }
 
 impl fmt::Display for Loss {
@@ -100,11 +91,6 @@ impl fmt::Display for Loss {
                 "the kernel forwards what comes in by {name}, and sees every packet, for these are packet sockets: it tells senders that our \
                  addresses cannot be reached, or are elsewhere: turn that off (sysctl net.{family}.conf.{name}.forwarding=0)"
             ),
-            Self::Queues { name, have, lanes } => write!(
-                f,
-                "{name} receives by {have} queues and {lanes} have a lane, so packets for our addresses that come to the others are lost: give it \
-                 as many queues as lanes (ethtool -L {name} combined {lanes}, or rx {lanes} tx {lanes}), or serve with {have} lanes"
-            ),
             Self::Xdp(why) => write!(
                 f,
                 "no AF_XDP but packet sockets, which are slower and leave every packet to the kernel as well, so it must not have \
@@ -121,67 +107,32 @@ pub struct Choice {
     pub queues: Vec<Queue>,
     /// Nothing, at best.
     pub lost: Vec<Loss>,
-    /// Tells when the interface receives by other queues than these; none where these have what comes to all.
-    pub watch: Option<QueueWatch>,
-}
-
-/// Looks whether an interface receives by more queues than have a port, as somebody may change them while ports run (`ethtool -L`).
-#[derive(Debug)]
-pub struct QueueWatch {
-    name: Box<str>,
-    lanes: usize,
-    /// Queues that were told of last, too many.
-    told: Option<u32>,
-}
-
-impl QueueWatch {
-    fn new(interface: &str, lanes: usize) -> Self {
-        Self { name: interface.into(), lanes, told: None }
-    }
-
-    /// What has changed since this was asked last: [`Loss::Queues`], or that each queue has a port again, with their number. It costs two system
-    /// calls or three.
-    pub fn take(&mut self) -> Option<Result<u32, Loss>> {
-        // An interface that is gone, or whose driver does not say, has nothing to be told of.
-        let have = card::queues(&self.name).ok().flatten()?;
-        self.note(have)
-    }
-
-    fn note(&mut self, have: u32) -> Option<Result<u32, Loss>> {
-        let many = Some(have).filter(|have| *have as usize > self.lanes);
-        if many == std::mem::replace(&mut self.told, many) {
-            return None;
-        }
-        let lost = |have| Loss::Queues { name: self.name.clone(), have, lanes: self.lanes };
-        Some(many.map(lost).map_or(Ok(have), Err))
-    }
 }
 
 /// Opens the first `queues` queues of the interface for what is `ours`: with AF_XDP, or else with packet sockets.
 ///
 /// # Errors
-/// What no other kind of port would cure: [`Error::NoInterface`], [`Error::ProgramThere`], [`Error::NoQueue`], [`Error::Range`] and the like; what
+/// What no other kind of port would cure: [`Error::NoInterface`], [`Error::ProgramThere`], [`Error::NoQueue`], [`Error::QueuesUnserved`], [`Error::Range`] and the like; what
 /// [`packet::open`] says where there is no AF_XDP.
 pub fn ports_for(interface: &str, ours: &Ours, queues: usize) -> Result<Choice, Error> {
     match afxdp::open(interface, ours, queues) {
         Ok(opened) => {
+            card::refuse_unserved(interface, queues)?;
             let is_native = opened.iter().all(|queue| queue.mode() == XdpMode::Native);
             let is_blind = !opened.iter().all(XdpQueue::tells_tags) && card::takes_tags_out(interface).unwrap_or(false);
-            let mut watch = QueueWatch::new(interface, queues);
-            let unserved = watch.take().and_then(Result::err);
-            let lost = [(!is_native).then_some(Loss::Native), is_blind.then_some(Loss::Tags), unserved];
+            let lost = [(!is_native).then_some(Loss::Native), is_blind.then_some(Loss::Tags)];
             let lost = lost.into_iter().flatten().collect();
-            Ok(Choice { queues: opened.into_iter().map(Queue::Xdp).collect(), lost, watch: Some(watch) })
+            Ok(Choice { queues: opened.into_iter().map(Queue::Xdp).collect(), lost })
         }
         Err(why) if may_do_without(&why) => {
             let mut opened = packet::open(interface, queues)?;
-            packet::hear_groups(&mut opened, ours)?;
+            packet::take_addresses(&mut opened, ours)?;
             let addresses = if let Ours::Addresses(addresses) = ours { &addresses[..] } else { &[] };
             let forwards = kernel::forwards(interface, addresses);
             let forwards = forwards.map(|family| Loss::Forwarding { name: interface.into(), family });
             let lost = [Loss::Xdp(why)].into_iter().chain(forwards).collect();
             // They share what comes to all queues.
-            Ok(Choice { queues: opened.into_iter().map(Queue::Packet).collect(), lost, watch: None })
+            Ok(Choice { queues: opened.into_iter().map(Queue::Packet).collect(), lost })
         }
         Err(why) => Err(why),
     }
@@ -230,27 +181,10 @@ pub fn taps_for(
         Err(why) => (None, vec![Loss::Steering(why)]),
     };
     // A tap has the queues that were opened.
-    Ok((Choice { queues: opened.into_iter().map(Queue::Tap).collect(), lost, watch: None }, selector))
+    Ok((Choice { queues: opened.into_iter().map(Queue::Tap).collect(), lost }, selector))
 }
 
 /// Whether a packet socket may do what AF_XDP could not.
 fn may_do_without(why: &Error) -> bool {
     matches!(why, Error::Program(_) | Error::Absent { .. } | Error::Forbidden { .. } | Error::Refused { .. })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn queues_without_a_lane_are_told_once_with_the_remedy() {
-        let mut watch = QueueWatch::new("eth1", 2);
-        assert_eq!([1, 2].map(|have| watch.note(have)), [None, None], "each has a lane");
-        let lost = watch.note(4).unwrap().unwrap_err();
-        assert_eq!(lost, Loss::Queues { name: "eth1".into(), have: 4, lanes: 2 });
-        assert!(lost.to_string().contains("ethtool -L eth1 combined 2"), "{lost}");
-        assert_eq!(watch.note(4), None, "told once");
-        assert!(matches!(watch.note(3), Some(Err(Loss::Queues { have: 3, .. }))), "another number is news");
-        assert_eq!((watch.note(2), watch.note(1)), (Some(Ok(2)), None), "and so is the end of it");
-    }
 }

@@ -4,7 +4,7 @@ use crate::errors::Error;
 use crate::link::{DOWN, GONE, TAG_BYTES, Watch};
 use crate::outgoing::{self, PIECES_MAX, pieces, settle};
 use corelane_os::errno::{self, would_block};
-use corelane_seam::{Checksum, Fault, Frame, FrameMemory, Link, Lost, Port, PortFacts, PortKind, Taken};
+use corelane_seam::{Checksum, Fault, Frame, FrameMemory, Lost, Port, PortFacts, PortKind, PortState, Taken};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -64,7 +64,8 @@ pub trait Calls: fmt::Debug {
 #[derive(Debug)]
 pub struct CopyingPort<C: Calls> {
     calls: C,
-    link: Link,
+    /// It is at the other end of the interface's wire.
+    is_far: bool,
     queue: u32,
     watch: Watch,
     memory: FrameMemory,
@@ -76,14 +77,16 @@ pub struct CopyingPort<C: Calls> {
     taken: u64,
     too_long: u64,
     overflowed: u64,
+    /// Frames that nobody was at the other end for.
+    unheard: u64,
 }
 
 impl<C: Calls> CopyingPort<C> {
-    /// A port of the watched interface, with a link-layer address of its own.
+    /// A port of the watched interface, or of the other end of its wire, whose link-layer address differs in the lowest bit of its last byte.
     ///
     /// # Errors
     /// [`Error::FrameShort`] if a packet may be longer than 17 frames.
-    pub(crate) fn new(calls: C, link: Link, queue: u32, watch: Watch, memory: FrameMemory) -> Result<Self, Error> {
+    pub(crate) fn new(calls: C, is_far: bool, queue: u32, watch: Watch, memory: FrameMemory) -> Result<Self, Error> {
         let interface = watch.interface();
         let (needed, room) = (interface.frame_bytes_max() + TAG_BYTES, memory.frame_bytes() - Frame::HEADROOM);
         let pieces = pieces(needed, room);
@@ -91,7 +94,8 @@ impl<C: Calls> CopyingPort<C> {
             return Err(Error::FrameShort { name: interface.name.clone(), needed, got: room * PIECES_MAX });
         }
         let blank = Vec::with_capacity(pieces);
-        Ok(Self { calls, link, queue, watch, memory, pieces, blank, has_more: true, taken: 0, too_long: 0, overflowed: 0 })
+        let (has_more, [taken, too_long, overflowed, unheard]) = (true, [0; 4]);
+        Ok(Self { calls, is_far, queue, watch, memory, pieces, blank, has_more, taken, too_long, overflowed, unheard })
     }
 
     /// Packets that were lost because they are longer than what the interface had when the port was opened, and its MTU was raised; or because they
@@ -215,15 +219,10 @@ pub(crate) fn places_to_write(frames: &mut [Frame]) -> Places {
 impl<C: Calls> Port for CopyingPort<C> {
     fn facts(&self) -> PortFacts {
         let frame_bytes_max = self.watch.interface().frame_bytes_max();
+        let mut link = self.watch.interface().link;
+        link.mac[5] ^= u8::from(self.is_far);
         // The kernel says of each packet whether its checksum was left out.
-        PortFacts {
-            link: self.link,
-            queue: self.queue,
-            frame_bytes_max,
-            pieces_max: PIECES_MAX,
-            kind: C::KIND,
-            leaves_sums: false,
-        }
+        PortFacts { link, queue: self.queue, frame_bytes_max, pieces_max: PIECES_MAX, kind: C::KIND, leaves_sums: false }
     }
 
     fn memory(&self) -> &FrameMemory {
@@ -240,6 +239,10 @@ impl<C: Calls> Port for CopyingPort<C> {
 
     fn take_news(&mut self) {
         self.watch.take();
+    }
+
+    fn state(&self) -> PortState {
+        self.watch.state()
     }
 
     fn has_more(&self) -> bool {
@@ -267,6 +270,12 @@ impl<C: Calls> Port for CopyingPort<C> {
         if let Some(fault) = self.watch.fault_now() {
             return Err(fault);
         }
+        if self.watch.state() == PortState::NoCarrier {
+            // The kernel would take them, and tell nobody that it drops them.
+            let refused = frames.drain(..).count() as u64;
+            self.unheard += refused;
+            return Ok(Taken { taken: 0, refused });
+        }
         let mut counts = Taken::default();
         let (done, fault) = self.send_each(frames, &mut counts);
         frames.drain(..done);
@@ -280,7 +289,8 @@ impl<C: Calls> Port for CopyingPort<C> {
     fn lost(&mut self) -> Lost {
         // What is not told now is told by the next call.
         self.overflowed += self.calls.overflowed().unwrap_or_default();
-        Lost { no_frame: 0, ring_full: self.overflowed, too_long: self.too_long, send_lost: self.calls.send_lost() }
+        let send_lost = self.calls.send_lost() + self.unheard;
+        Lost { no_frame: 0, ring_full: self.overflowed, too_long: self.too_long, send_lost }
     }
 
     /// The call has copied it.

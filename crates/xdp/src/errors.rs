@@ -1,5 +1,6 @@
 //! Why a port could not be opened.
 
+use crate::link::{ETHERNET_BYTES, TAG_BYTES};
 use corelane_os::errno::{self, refusal};
 use corelane_seam::{Fault, Reason};
 use corelane_select::Error as Steering;
@@ -40,6 +41,19 @@ pub enum Error {
         name: Box<str>,
         /// The queue asked for.
         queue: u32,
+        /// What gives it that one, if anything does.
+        remedy: Option<Box<str>>,
+    },
+    /// The interface receives by more queues than have a lane: what comes to the others would be lost.
+    QueuesUnserved {
+        /// The interface.
+        name: Box<str>,
+        /// Queues that it receives by.
+        have: u32,
+        /// Queues with a port, one a lane.
+        lanes: usize,
+        /// What gives it as many queues as lanes.
+        remedy: Box<str>,
     },
     /// The interface has fewer queues to send by than are asked for: what a port without one sends would be lost without a word.
     NoSendQueue {
@@ -49,6 +63,8 @@ pub enum Error {
         got: u32,
         /// Queues asked for.
         needed: usize,
+        /// What gives it as many, if anything does.
+        remedy: Option<Box<str>>,
     },
     /// The interface has a program for what comes (XDP): another would hear nothing.
     ProgramThere {
@@ -56,6 +72,8 @@ pub enum Error {
         name: Box<str>,
         /// The process that has it, where that is to be seen; a confined process does not see others.
         holder: Option<Box<str>>,
+        /// How the program is run, as ip(8) names it to take it off.
+        mode: &'static str,
     },
     /// Somebody else has the interface's queue (EBUSY).
     Busy {
@@ -68,6 +86,15 @@ pub enum Error {
     AddressTaken {
         /// The address.
         address: IpAddr,
+        /// Where, as ip(8) takes it, if that is known.
+        place: Option<Box<str>>,
+    },
+    /// Another process has an address at this interface, and would answer for it as well.
+    AddressServed {
+        /// The address.
+        address: IpAddr,
+        /// The interface.
+        name: Box<str>,
     },
     /// The kernel or the interface lacks what the port needs.
     Absent {
@@ -121,10 +148,12 @@ impl Error {
         match self {
             Self::Refused { fault, .. } => *fault,
             Self::Forbidden { .. } => Fault { reason: Reason::Permission, number: libc::EPERM },
-            Self::NoInterface { .. } | Self::NoQueue { .. } | Self::NoSendQueue { .. } => {
+            Self::NoInterface { .. } | Self::NoQueue { .. } | Self::NoSendQueue { .. } | Self::QueuesUnserved { .. } => {
                 Fault { reason: Reason::NoInterface, number: libc::ENODEV }
             }
-            Self::Busy { .. } | Self::ProgramThere { .. } => Fault { reason: Reason::Busy, number: libc::EBUSY },
+            Self::Busy { .. } | Self::ProgramThere { .. } | Self::AddressServed { .. } => {
+                Fault { reason: Reason::Busy, number: libc::EBUSY }
+            }
             Self::LockedMemory { .. } => Fault { reason: Reason::NoMemory, number: libc::ENOMEM },
             Self::Absent { .. } => Fault::of(Reason::Unsupported),
             Self::Program(Steering::BpfForbidden { .. }) => Fault { reason: Reason::Permission, number: libc::EPERM },
@@ -161,21 +190,44 @@ impl fmt::Display for Error {
             Self::NoInterface { name } => {
                 write!(f, "there is no interface {name} in this network namespace: name one of those that `ip link` shows")
             }
-            Self::NoQueue { name, queue } => {
-                write!(f, "{name} has no queue {queue}: use one of those it has, or give it more (ethtool -L {name})")
-            }
-            Self::NoSendQueue { name, got, needed } => write!(
+            Self::NoQueue { name, queue, remedy } => match remedy {
+                Some(remedy) => {
+                    write!(f, "{name} has no queue {queue}: give it more ({remedy}), or have as many lanes as it has queues")
+                }
+                None => {
+                    write!(f, "{name} has no queue {queue}: have as many lanes as it has queues (ethtool -l {name} shows them)")
+                }
+            },
+            Self::NoSendQueue { name, got, needed, remedy } => match remedy {
+                Some(remedy) => write!(
+                    f,
+                    "{name} has {got} queues to send by, and {needed} ports need one each: give it more ({remedy}), or have {got} lanes"
+                ),
+                None => write!(
+                    f,
+                    "{name} has {got} queues to send by, and {needed} ports need one each: make it with as many to send by as to receive \
+                     (ip link add .. numtxqueues {needed} numrxqueues {needed}), or have {got} lanes"
+                ),
+            },
+            Self::QueuesUnserved { name, have, lanes, remedy } => write!(
                 f,
-                "{name} has {got} queues to send by, and {needed} ports need one each: make it with as many to send by as to receive \
-                 (ip link add .. numtxqueues {needed} numrxqueues {needed}), or use {got}"
+                "{name} receives by {have} queues and {lanes} would have a lane, so packets for our addresses that come to the others would be \
+                 lost: give it as many queues as lanes ({remedy}), or serve with {have} lanes (--lanes {have})"
             ),
             Self::Busy { name, what } => {
                 write!(f, "{name}: {what}: another process has it: end that one, or use another queue or interface")
             }
-            Self::ProgramThere { name, holder } => there(f, name, holder.as_deref()),
-            Self::AddressTaken { address } => write!(
+            Self::ProgramThere { name, holder, mode } => there(f, name, holder.as_deref(), mode),
+            Self::AddressTaken { address, place } => {
+                let place = place.as_deref().map_or_else(|| format!("{address} dev INTERFACE"), str::to_owned);
+                write!(
+                    f,
+                    "the kernel has {address} as well, and both would answer for it: take it away (ip addr del {place}), or give another"
+                )
+            }
+            Self::AddressServed { address, name } => write!(
                 f,
-                "the kernel has {address} itself, and one of us only can answer for it: take it away (ip addr del), or serve ports of it"
+                "another process serves {address} at {name}, and both would answer: end that one (`corelane stat` shows it), or give another address"
             ),
             Self::Absent { what, remedy } => write!(f, "there is no {what} here: {remedy}"),
             Self::Range { what, got, most } => write!(f, "{what} must be 1 to {most}, not {got}: change the setting"),
@@ -187,7 +239,8 @@ impl fmt::Display for Error {
             Self::FrameShort { name, needed, got } => write!(
                 f,
                 "packets of {name} have up to {needed} bytes, and the frames of one have room for {got}: use larger frames, or a smaller \
-                 MTU (ip link set {name} mtu)"
+                 MTU (ip link set {name} mtu {})",
+                got.saturating_sub(ETHERNET_BYTES + TAG_BYTES)
             ),
             Self::Program(error) => program(f, error),
         }
@@ -196,15 +249,15 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-fn there(f: &mut fmt::Formatter<'_>, name: &str, holder: Option<&str>) -> fmt::Result {
+fn there(f: &mut fmt::Formatter<'_>, name: &str, holder: Option<&str>, mode: &str) -> fmt::Result {
     match holder {
         Some(holder) => {
             write!(f, "{name} has an XDP program already, of {holder}, which gets what comes: end it, or use another interface")
         }
         None => write!(
             f,
-            "{name} has an XDP program already, which gets what comes: end the process that has it (bpftool link), or take it away \
-             (ip link set dev {name} xdp off), or use another interface"
+            "{name} has an XDP program already, which gets what comes: end the process that has it (`bpftool link` shows whose it is), or where none \
+             has it take it off (ip link set dev {name} {mode} off), or use another interface"
         ),
     }
 }

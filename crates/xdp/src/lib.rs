@@ -16,8 +16,8 @@
 //! A packet that is longer than a frame lies in several, at every port alike: 17 at the most, as many as the kernel takes.
 //!
 //! A port is made on its lane's thread, in the network namespace of its interface, and given to the driver with `FrameOp::Open`. It never waits.
-//! Its descriptor tells of frames, another of the interface: that it went down, came up, or is gone. Whatever the process attaches ends with the
-//! process, however it ends.
+//! Its descriptor tells of frames, another of the interface: that it went down, came up, or is gone, has another address, another longest packet, or no
+//! carrier. Whatever the process attaches ends with the process, however it ends.
 #![allow(unsafe_code)]
 
 pub mod afxdp;
@@ -26,23 +26,27 @@ mod attaching;
 mod btf;
 mod card;
 mod choice;
+mod claims;
 mod copying;
 mod errors;
 mod groups;
+mod hearing;
 mod holder;
 mod kernel;
 mod link;
 mod ours;
 mod outgoing;
+mod outlook;
 pub mod packet;
 mod polling;
 mod ring;
 mod socket;
 pub mod tap;
+mod words;
 
-pub use choice::{Choice, Loss, Queue, QueueWatch, ports_for, taps_for};
+pub use choice::{Choice, Loss, Queue, ports_for, taps_for};
 pub use copying::{Calls, CopyingPort, Received};
 pub use errors::Error;
 pub use kernel::KernelAddresses;
-pub use link::Interface;
+pub use link::{Interface, place_of};
 pub use ours::{OURS_MAX, Ours};

@@ -3,7 +3,7 @@
 use crate::errors::Error;
 use corelane_os::errno;
 use corelane_os::netlink::{Attributes, Notices, Request, word};
-use corelane_seam::{Fault, Link, Reason};
+use corelane_seam::{Fault, Link, PortState, Reason};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -35,16 +35,23 @@ pub struct Interface {
     pub send_queues: u32,
     /// Whether it is up.
     pub is_up: bool,
+    /// Whether somebody is at the other end of its wire; of one that is down, nobody is.
+    pub has_carrier: bool,
     /// Whether it is a tap or a tun: one whose other end is a process.
     pub is_tun: bool,
     /// Whether it is one end of a wire within the machine, and no card.
     pub is_veth: bool,
     /// The number of the program that it runs on each packet that comes (XDP); none without one.
     pub program: Option<u32>,
+    /// How it runs it, as `ip link` names it: `xdpdrv`, `xdpgeneric` or `xdpoffload`.
+    pub program_mode: Option<&'static str>,
 }
 
-/// Within `IFLA_XDP`: the program's number.
+/// Within `IFLA_XDP`: how the program is run, and its number.
+const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_PROG_ID: u16 = 4;
+/// The kernel says so of a wire whose other end is there; libc has no name for it.
+const LOWER_UP: u32 = 1 << 16;
 
 impl Interface {
     /// Looks one up by its name.
@@ -75,10 +82,30 @@ impl Interface {
             queues: attributes.number(libc::IFLA_NUM_RX_QUEUES).unwrap_or(1).max(1),
             send_queues: attributes.number(libc::IFLA_NUM_TX_QUEUES).unwrap_or(1).max(1),
             is_up: number(8) & libc::IFF_UP as u32 != 0,
+            has_carrier: number(8) & LOWER_UP != 0,
             is_tun: kind.as_deref() == Some("tun"),
             is_veth: kind.as_deref() == Some("veth"),
             program: programs.number(IFLA_XDP_PROG_ID).filter(|number| *number > 0),
+            program_mode: programs.get(IFLA_XDP_ATTACHED).and_then(|bytes| match bytes.first()? {
+                1 => Some("xdpdrv"),
+                2 => Some("xdpgeneric"),
+                3 => Some("xdpoffload"),
+                _ => None,
+            }),
         })
+    }
+
+    /// Takes in what a notice says of it: what changes while it is used.
+    fn follow(&mut self, body: &[u8]) {
+        let Ok(told) = Self::read(&self.name, body) else { return };
+        self.has_carrier = told.has_carrier;
+        // A notice may leave these out.
+        if told.mtu > 0 {
+            self.mtu = told.mtu;
+        }
+        if told.link.mac != [0; 6] {
+            self.link.mac = told.link.mac;
+        }
     }
 
     /// Bytes of its longest packet with the link-layer header.
@@ -101,6 +128,18 @@ pub fn addresses_of_kernel() -> io::Result<Vec<IpAddr>> {
         addresses.extend(own_address(body)?);
     }
     Ok(addresses)
+}
+
+/// Where the kernel has an address, as ip(8) takes it: `10.0.0.2/24 dev eth1`.
+pub fn place_of(address: IpAddr) -> Option<String> {
+    let bodies = Request::list(libc::RTM_GETADDR, &[0; ADDRESS_HEAD_BYTES]).ask(libc::NETLINK_ROUTE).ok()?;
+    let body = bodies.iter().find(|body| address_in(body) == Some(address))?;
+    let (bits, index) = (body.get(1)?, word(body, 4)?);
+    let mut head = [0; HEAD_BYTES];
+    head[4..8].copy_from_slice(&index.to_ne_bytes());
+    let found = Request::one(libc::RTM_GETLINK, &head).ask(libc::NETLINK_ROUTE).ok()?;
+    let name = Attributes::behind(found.first()?, HEAD_BYTES).ok()?.text(libc::IFLA_IFNAME)?;
+    Some(format!("{address}/{bits} dev {name}"))
 }
 
 /// The kernel's own address in a message of its addresses.
@@ -126,7 +165,7 @@ fn check(name: &str) -> Result<(), Error> {
     if is_name { Ok(()) } else { Err(Error::NameInvalid { name: name.into() }) }
 }
 
-/// Whether an interface is up, as the kernel tells it.
+/// Whether an interface is up, and what it is by now, as the kernel tells it.
 #[derive(Debug)]
 pub struct Watch {
     notices: Notices,
@@ -148,7 +187,7 @@ impl Watch {
         Ok(Self { notices, interface, fault, has_come_up: false })
     }
 
-    /// What it was when it was found.
+    /// What it is, as far as it was taken in: its address, its longest packet and its carrier may change. Its queues are those it had.
     pub fn interface(&self) -> &Interface {
         &self.interface
     }
@@ -176,16 +215,29 @@ impl Watch {
         self.fault = Some(GONE);
     }
 
+    /// What it is, as far as it was taken in.
+    pub fn state(&self) -> PortState {
+        match self.fault {
+            Some(GONE) => PortState::Gone,
+            Some(_) => PortState::Down,
+            None if !self.interface.has_carrier => PortState::NoCarrier,
+            None => PortState::Up,
+        }
+    }
+
     /// Takes in what has been told.
     pub fn take(&mut self) {
-        let (mut fault, mut has_come_up, index) = (self.fault, self.has_come_up, self.interface.link.interface);
-        let taken = self.notices.take(|kind, body| {
-            if word(body, 4) == Some(index) && fault != Some(GONE) {
-                let before = std::mem::replace(&mut fault, told(kind, word(body, 8).unwrap_or_default()));
-                has_come_up |= before == Some(DOWN) && fault.is_none();
+        let Self { notices, interface, fault, has_come_up } = self;
+        let index = interface.link.interface;
+        let taken = notices.take(|kind, body| {
+            // A bridge speaks of its ports in the same group, in a family of its own: one that leaves it is not gone.
+            let is_meant = body.first() == Some(&(libc::AF_UNSPEC as u8)) && word(body, 4) == Some(index);
+            if is_meant && *fault != Some(GONE) {
+                let before = std::mem::replace(fault, told(kind, word(body, 8).unwrap_or_default()));
+                *has_come_up |= before == Some(DOWN) && fault.is_none();
+                interface.follow(body);
             }
         });
-        (self.fault, self.has_come_up) = (fault, has_come_up);
         if taken.is_err() {
             self.ask();
         }
@@ -199,6 +251,7 @@ impl Watch {
                 self.fault = (!found.is_up).then_some(DOWN);
                 // What was lost may have told of it.
                 self.has_come_up |= found.is_up;
+                self.interface = found;
             }
             Ok(_) | Err(Error::NoInterface { .. }) => self.fault = Some(GONE),
             Err(_) => {}

@@ -1,6 +1,6 @@
 //! Which packets are ours and which the kernel's: the one decision, made in the interface's program.
 //!
-//! Whoever has an address answers for all of it: the packets to it, and who asks for it by ARP and neighbour discovery. So with
+//! Whoever has an address answers for all of it: the packets to it, and who asks for it, or claims it, by ARP and neighbour discovery. So with
 //! [`Ours::Addresses`] we answer ARP, neighbour discovery and ICMP for those addresses, and the kernel never hears of them; one that it has itself
 //! is refused. With [`Ours::Ports`] the address is the kernel's, who goes on answering all three, and we have UDP to these ports alone; a
 //! fragment of such a packet, which has no port to go by, is the kernel's. Packets with VLAN tags are the kernel's: those with a tag in their bytes, and those
@@ -52,7 +52,7 @@ impl Ours {
         let Self::Addresses(addresses) = self else { return Ok(()) };
         let own = link::addresses_of_kernel().map_err(|error| Error::of("netlink RTM_GETADDR", errno::of(&error), ""))?;
         match addresses.iter().find(|address| own.contains(address)) {
-            Some(&address) => Err(Error::AddressTaken { address }),
+            Some(&address) => Err(Error::AddressTaken { address, place: link::place_of(address).map(Into::into) }),
             None => Ok(()),
         }
     }
@@ -79,6 +79,7 @@ mod context {
 mod at {
     pub const ETHER_TYPE: i16 = 12;
     pub const NETWORK: i16 = 14;
+    pub const ARP_SENDER: i16 = 28;
     pub const ARP_TARGET: i16 = 38;
     pub const V4_FRAGMENT: i16 = 20;
     pub const V4_PROTOCOL: i16 = 23;
@@ -87,8 +88,8 @@ mod at {
     pub const V6_NEXT: i16 = 20;
     pub const V6_DESTINATION: i16 = 38;
     pub const V6_END: i16 = 54;
-    pub const SOLICITED: i16 = 62;
-    pub const SOLICITATION_END: i16 = 78;
+    pub const TARGET: i16 = 62;
+    pub const TARGET_END: i16 = 78;
     /// From a UDP header on.
     pub const UDP_DESTINATION: i16 = 2;
     pub const UDP_BYTES: i16 = 8;
@@ -100,6 +101,7 @@ const IPV6: u16 = 0x86dd;
 const UDP: i32 = 17;
 const ICMPV6: i32 = 58;
 const NEIGHBOUR_SOLICITATION: i32 = 135;
+const NEIGHBOUR_ADVERTISEMENT: i32 = 136;
 /// More fragments follow, or this one is not the first.
 const FRAGMENT: u16 = 0x3fff;
 
@@ -211,12 +213,15 @@ impl Writer {
     fn addresses(&mut self, addresses: &[IpAddr]) {
         let [v4, arp, v6] = [(); 3].map(|()| self.a.label());
         self.types(&[(IPV4, v4), (ARP, arp), (IPV6, v6)]);
-        for (label, place) in [(v4, at::V4_DESTINATION), (arp, at::ARP_TARGET)] {
+        // Who asks for an address of ours, and who says that it is his.
+        for (label, places) in [(v4, &[at::V4_DESTINATION][..]), (arp, &[at::ARP_TARGET, at::ARP_SENDER])] {
             self.a.place(label);
-            self.reaches(place + 4);
-            self.a.load(Width::Four, R5, START, place);
-            for address in addresses.iter().filter_map(v4_of) {
-                self.go_if_v4(address, self.take);
+            self.reaches(places[0] + 4);
+            for place in places {
+                self.a.load(Width::Four, R5, START, *place);
+                for address in addresses.iter().filter_map(v4_of) {
+                    self.go_if_v4(address, self.take);
+                }
             }
             self.a.jump(self.pass);
         }
@@ -225,14 +230,17 @@ impl Writer {
         for address in addresses.iter().filter_map(v6_of) {
             self.go_if_v6(at::V6_DESTINATION, address, self.take);
         }
-        // Who asks for an address asks a group that others are in as well, by the address that it asks for.
+        // Who asks for an address asks a group that others are in as well, by the address that it asks for; so does who claims it.
         self.a.load(Width::One, R5, START, at::V6_NEXT);
         self.a.branch(When::NotEqual, R5, ICMPV6, self.pass);
-        self.reaches(at::SOLICITATION_END);
+        self.reaches(at::TARGET_END);
         self.a.load(Width::One, R5, START, at::V6_END);
-        self.a.branch(When::NotEqual, R5, NEIGHBOUR_SOLICITATION, self.pass);
+        let named = self.a.label();
+        self.a.branch(When::Equal, R5, NEIGHBOUR_SOLICITATION, named);
+        self.a.branch(When::NotEqual, R5, NEIGHBOUR_ADVERTISEMENT, self.pass);
+        self.a.place(named);
         for address in addresses.iter().filter_map(v6_of) {
-            self.go_if_v6(at::SOLICITED, address, self.take);
+            self.go_if_v6(at::TARGET, address, self.take);
         }
         self.a.jump(self.pass);
     }

@@ -11,6 +11,7 @@
 //! What a peer on this machine sends as a train of datagrams (`UDP_SEGMENT`), and nobody has cut, is too long, and counted as that.
 
 use crate::arrivals::Arrivals;
+use crate::claims::Claims;
 use crate::copying::{Calls, CopyingPort, Received, places};
 use crate::errors::Error;
 use crate::groups::Groups;
@@ -60,7 +61,8 @@ pub fn open(name: &str, queues: usize) -> Result<Vec<PacketQueue>, Error> {
     Ok(opened)
 }
 
-fn create() -> Result<OwnedFd, i32> {
+/// A packet socket that hears nothing until it is bound, and never what this machine sends.
+pub(crate) fn create() -> Result<OwnedFd, i32> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // Without a protocol nothing arrives before it is bound. SAFETY: the call takes no memory.
     let number = checked(unsafe { libc::socket(libc::AF_PACKET, kind, 0) } as isize)?;
@@ -70,18 +72,20 @@ fn create() -> Result<OwnedFd, i32> {
     Ok(descriptor)
 }
 
-/// Has the interface let through what asks for the IPv6 addresses of ours, as long as one of the sockets is there.
+/// Claims the addresses of ours at the interface, and has it let through what asks for those of IPv6, as long as one of the sockets is there.
 ///
 /// # Errors
-/// As [`open`].
-pub fn hear_groups(queues: &mut [PacketQueue], ours: &Ours) -> Result<(), Error> {
+/// [`Error::AddressServed`] if another process has one of them, and those of [`open`].
+pub fn take_addresses(queues: &mut [PacketQueue], ours: &Ours) -> Result<(), Error> {
     let Some(first) = queues.first() else { return Ok(()) };
-    let groups = Groups::join(&Interface::find(&first.name)?, ours)?.map(Arc::new);
-    queues.iter_mut().for_each(|queue| queue.calls.groups.clone_from(&groups));
+    let interface = Interface::find(&first.name)?;
+    let held = Arc::new((Claims::take(&interface, ours)?, Groups::join(&interface, ours)?));
+    queues.iter_mut().for_each(|queue| queue.calls.held = Some(held.clone()));
     Ok(())
 }
 
-fn bind(descriptor: &OwnedFd, interface: u32) -> Result<(), i32> {
+/// Has it hear all of an interface.
+pub(crate) fn bind(descriptor: &OwnedFd, interface: u32) -> Result<(), i32> {
     // SAFETY: plain numbers, for which zeros are good.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
@@ -117,8 +121,7 @@ impl PacketQueue {
     /// [`Error::FrameShort`] if a packet may be longer than 17 frames; others if the interface is gone.
     pub fn port(self, memory: FrameMemory) -> Result<PacketPort, Error> {
         let watch = Watch::of(&self.name)?;
-        let link = watch.interface().link;
-        CopyingPort::new(self.calls, link, self.queue, watch, memory)
+        CopyingPort::new(self.calls, false, self.queue, watch, memory)
     }
 
     /// Its number, from 0.
@@ -135,7 +138,8 @@ pub type PacketPort = CopyingPort<PacketCalls>;
 pub struct PacketCalls {
     descriptor: OwnedFd,
     arrivals: Arrivals,
-    groups: Option<Arc<Groups>>,
+    /// What the ports of one interface have together.
+    held: Option<Arc<(Claims, Option<Groups>)>>,
     clocks: Clocks,
     /// Packets that the interface's own queue had no room for.
     send_lost: u64,
@@ -143,7 +147,7 @@ pub struct PacketCalls {
 
 impl PacketCalls {
     fn new(descriptor: OwnedFd, arrivals: Arrivals) -> Self {
-        Self { descriptor, arrivals, groups: None, clocks: Clocks::default(), send_lost: 0 }
+        Self { descriptor, arrivals, held: None, clocks: Clocks::default(), send_lost: 0 }
     }
 }
 

@@ -84,7 +84,7 @@ impl Socket {
         let index = interface.link.interface;
         bind_when_free(socket, index, queue, wanted).map_err(|number| match number {
             libc::EINVAL if wanted.pieces && bind(socket, index, queue, Wanted::LEAST).is_ok() => no_pieces(),
-            libc::EINVAL => Error::NoQueue { name: name.clone(), queue },
+            libc::EINVAL => Error::NoQueue { name: name.clone(), queue, remedy: None },
             number => Error::of("bind AF_XDP", number, name),
         })?;
         let is_zero_copy = is_zero_copy(socket).map_err(|number| Error::of("XDP_OPTIONS", number, name))?;

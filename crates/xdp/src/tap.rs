@@ -127,9 +127,7 @@ impl TapQueue {
     /// [`Error::FrameShort`] if a packet may be longer than 17 frames; others if the interface is gone.
     pub fn port(self, memory: FrameMemory) -> Result<TapPort, Error> {
         let watch = Watch::of(&self.name)?;
-        let mut link = watch.interface().link;
-        link.mac[5] ^= 1;
-        CopyingPort::new(TapCalls(self.descriptor), link, self.queue, watch, memory)
+        CopyingPort::new(TapCalls(self.descriptor), true, self.queue, watch, memory)
     }
 
     /// Its number, from 0.

@@ -64,12 +64,14 @@ degraded! {
     SettingsKept "CL-0023" "Settings that were read again are wrong: those before are in force.",
     LogNotWritten "CL-0024" "A log cannot be written.",
     WorkBroken "CL-0025" "A part of a lane has broken and left it.",
-    PortDown "CL-0026" "An interface whose packets lanes have is down, or gone.",
+    PortDown "CL-0026" "An interface whose packets lanes have is down, gone, without a carrier or without its program.",
     KernelAnswers "CL-0027" "The kernel answers for addresses of lanes, beside them.",
     QueuesWithoutLane "CL-0028" "Queues of an interface whose packets lanes have belong to no lane.",
     FewerDescriptors "CL-0029" "Lanes may have fewer descriptors than their limits of connections ask for.",
     UnknownVariable "CL-0030" "A variable of the environment looks like a setting, and sets nothing.",
     LoopbackDown "CL-0031" "Something is served at loopback, which is down.",
+    AddressConflict "CL-0032" "Another station of the link has an address of lanes.",
+    PacketsShort "CL-0033" "An interface carries no packets of the length that the addresses of lanes ask for.",
 }
 
 impl Degraded {
@@ -148,7 +150,9 @@ mod tests {
         let said = |source: &str, degraded: Degraded| assert!(source.contains(degraded.code().as_str()), "{degraded:?}");
         said(include_str!("../../../os/src/journal/file.rs"), Degraded::LogNotWritten);
         said(include_str!("../../../lane/src/turn.rs"), Degraded::WorkBroken);
-        said(include_str!("../../../stack/src/path.rs"), Degraded::PortDown);
+        let changes = include_str!("../../../stack/src/changes.rs");
+        let said_of_ports = [Degraded::PortDown, Degraded::QueuesWithoutLane, Degraded::AddressConflict, Degraded::PacketsShort];
+        said_of_ports.iter().for_each(|degraded| said(changes, *degraded));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! refused or limited, by the names of its counters, and last what the program has to do without.
 
 use corelane_seam::PortState;
-use corelane_stack::port_states_of;
+use corelane_stack::{addresses_taken_of, port_states_of};
 use corelane_watch::figures::{amount, time};
 use corelane_watch::{
     Counter, Kind, LaneCounter, LaneState, Liveness, PacketCounter, ServiceCounter, Snapshot, Values, is_wrong,
@@ -32,7 +32,7 @@ pub struct Finding {
 
 /// What is wrong with packets if it is counted, in words, with what to do. What others may send as they like is not among it, but for checksums: a sender
 /// on this machine may leave them out where that is not known of the interface, and nothing is ever answered.
-const PACKETS: [(PacketCounter, &str); 8] = [
+const PACKETS: [(PacketCounter, &str); 9] = [
     (
         PacketCounter::FramesChecksum,
         "packets with wrong checksums: if they come from this machine itself, have it compute them (ethtool -K PEER tx off)",
@@ -42,8 +42,9 @@ const PACKETS: [(PacketCounter, &str); 8] = [
     (PacketCounter::PortTooLong, "packets lost at ports, longer than their frames: start anew after the MTU was raised"),
     (
         PacketCounter::PortSendLost,
-        "packets lost in the interface's queue: it sends fewer than it is given (ip link set INTERFACE txqueuelen)",
+        "packets not sent: the interface sends fewer than it is given (ip link set INTERFACE txqueuelen), or had no carrier",
     ),
+    (PacketCounter::AddressConflicts, "words of other stations that claim an address of lanes: give one of the two another"),
     (PacketCounter::UdpSocketFull, "datagrams lost at sockets that were full: services did not take them in time"),
     (
         PacketCounter::FragmentsTooMany,
@@ -62,6 +63,11 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     }
     for (number, state) in port_states_of(snapshot).filter(|(_, state)| *state != PortState::Up) {
         add(Grade::Grave, format!("lane {number}: its interface is {}: {}", state.word(), state.remedy()));
+    }
+    let taken = addresses_taken_of(snapshot);
+    if taken > 0 {
+        let words = "addresses of lanes are another station's, which hears what is for them: give one of the two another, or end the other";
+        add(Grade::Grave, format!("{taken} {words}"));
     }
     of_packets(snapshot).into_iter().for_each(|text| add(Grade::Counted, text));
     of_counters(snapshot).into_iter().for_each(|text| add(Grade::Counted, text));
@@ -209,6 +215,9 @@ mod tests {
         assert_eq!(wrong_with(&[(PacketCounter::PortState, 1)]), "");
         assert!(wrong_with(&[(PacketCounter::PortState, 2)]).starts_with("lane 0: its interface is down: "));
         assert!(wrong_with(&[(PacketCounter::PortState, 3)]).contains("is gone: no packet comes or goes any more"));
+        assert!(wrong_with(&[(PacketCounter::PortState, 4)]).starts_with("lane 0: its interface is without a carrier: "));
+        assert!(wrong_with(&[(PacketCounter::PortState, 5)]).contains("is without its program: no packet comes any more"));
+        assert!(wrong_with(&[(PacketCounter::AddressesTaken, 1)]).starts_with("1 addresses of lanes are another station's"));
     }
 
     #[test]

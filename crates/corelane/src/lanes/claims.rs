@@ -14,6 +14,7 @@ use corelane_os::owners;
 use corelane_rss::Transport;
 use corelane_seam::{Address, Fault, Reason, Unix};
 use corelane_select::holders::holders;
+use corelane_xdp::place_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Every address of every service, found free before any lane listens; and what was handed over is used.
@@ -151,10 +152,8 @@ pub(crate) fn refuse_shared_addresses(port: &PacketPort) -> Result<(), Error> {
     match port.addresses().find(has_it) {
         None => Ok(()),
         Some(ip) => {
-            let why = format!(
-                "the kernel has {ip} as well, and both would answer for it: take it away (ip address del {ip} dev {}), or give another",
-                port.interface()
-            );
+            let place = place_of(ip).map(Into::into);
+            let why = corelane_xdp::Error::AddressTaken { address: ip, place }.to_string();
             Err(Error::Setting { name: "packet", why })
         }
     }

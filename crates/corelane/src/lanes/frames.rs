@@ -12,9 +12,9 @@ use corelane_rss::{FlowHasher, Table};
 use corelane_seam::parcel::{AbroadLimits, Parcel, Post};
 use corelane_seam::{Arena, Driver, FrameMemory, Level, Record, Tuning};
 use corelane_select::QueueSelector;
-use corelane_stack::{Crossing, Packets, Policy, Settings, Stack, Tunnel, check_addresses};
+use corelane_stack::{Crossing, Network, Packets, Policy, Settings, Stack, Tunnel, check_addresses, check_own};
 use corelane_steer::Settings as Steering;
-use corelane_xdp::{Choice, KernelAddresses, Loss, Ours, Queue, QueueWatch, ports_for, taps_for};
+use corelane_xdp::{Choice, KernelAddresses, Loss, Ours, Queue, place_of, ports_for, taps_for};
 use std::any::Any;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -146,6 +146,9 @@ impl FromStr for PacketPort {
                 }
             }
         }
+        for (address, bits) in &port.networks {
+            check_own(&Network { address: *address, bits: *bits }).map_err(|why| wrong(&why.to_string()))?;
+        }
         if port.networks.is_empty() { Err(wrong("no address")) } else { Ok(port) }
     }
 }
@@ -202,9 +205,8 @@ pub(crate) struct LaneFrames {
     crossing: Mesh<Crossing>,
     homing: Mesh<Parcel>,
     ear: Ear<Policy>,
-    /// With the first lane: who hears which addresses the kernel is given, and who looks by which queues the interface receives.
+    /// With the first lane: who hears which addresses the kernel is given.
     addresses: Option<KernelAddresses>,
-    watch: Option<QueueWatch>,
 }
 
 /// Who brings packets to the lanes of their buckets, and is told of another table.
@@ -284,7 +286,11 @@ pub(crate) fn open(
     let table = steering.table(lanes)?;
     let hasher = Arc::new(FlowHasher::new(&steering.key, steering.types));
     let secret = secret().map_err(|error| Error::System { what: "asking for randomness (getrandom)", error })?;
-    let settings = |lane: usize| port.settings(&hasher, &table, (lane, lanes), secret.wrapping_add(lane as u128));
+    let settings = |lane: usize| {
+        let settings = port.settings(&hasher, &table, (lane, lanes), secret.wrapping_add(lane as u128));
+        // One speaks for all.
+        if lane == 0 { settings.with_introduction() } else { settings }
+    };
     // Before anything is opened.
     check_addresses(&settings(0)).map_err(|why| refused(why.to_string()))?;
     let mut addresses = Some(KernelAddresses::hear(port.addresses().collect()).map_err(|why| refused(why.to_string()))?);
@@ -319,7 +325,6 @@ pub(crate) fn open(
         homing,
         ear,
         addresses: addresses.take(),
-        watch: choice.watch.take(),
     });
     let tables = Insisting::new(tell.clone(), lanes);
     Ok((each.collect(), Placing { tell, tables, lanes, selector }, notes))
@@ -329,24 +334,18 @@ pub(crate) fn open(
 fn code_of(lost: &Loss) -> Degraded {
     match lost {
         Loss::Forwarding { .. } => Degraded::KernelAnswers,
-        Loss::Queues { .. } => Degraded::QueuesWithoutLane,
         _ => Degraded::Packet,
-    }
-}
-
-/// What the operator hears of queues that come to have no lane, and of the end of that.
-fn record_of_queues(change: Result<u32, Loss>) -> Record {
-    match change {
-        Err(lost) => code_of(&lost).note(lost),
-        Ok(queues) => Record::new(Level::Warn, format!("each of the interface's queues ({queues}) has a lane again")),
     }
 }
 
 /// What the operator hears of addresses of ours that the kernel is given, and loses.
 fn records_of(changes: Vec<(IpAddr, bool)>) -> Vec<Record> {
     let record = |(address, has)| match has {
-        true => Degraded::KernelAnswers
-            .note(format_args!("the kernel has {address} as well now, and both answer for it: take it away (ip addr del)")),
+        true => {
+            let place = place_of(address).unwrap_or_else(|| format!("{address} dev INTERFACE"));
+            let words = "as well now, and both answer for it: take it away";
+            Degraded::KernelAnswers.note(format_args!("the kernel has {address} {words} (ip addr del {place})"))
+        }
         false => Record::new(Level::Warn, format!("the kernel has {address} no longer")),
     };
     changes.into_iter().map(record).collect()
@@ -369,11 +368,7 @@ impl LaneFrames {
         let mut packets = stack.packets(self.crossing);
         packets.set_ear(self.ear);
         if let Some(mut addresses) = self.addresses {
-            let mut watch = self.watch;
-            packets.set_lookout(Box::new(move || {
-                let queues = watch.as_mut().and_then(QueueWatch::take).map(record_of_queues);
-                records_of(addresses.take()).into_iter().chain(queues).collect()
-            }));
+            packets.set_lookout(Box::new(move || records_of(addresses.take())));
         }
         Ok((stack, packets, (post, self.homing)))
     }
@@ -441,6 +436,11 @@ mod tests {
             ("eth1,ip=10.0.0.2", "no address with its bits"),
             ("eth1,ip=ten/24", "no address with its bits"),
             ("eth1,ip=10.0.0.2/24,via=there", "no address of a router"),
+            ("eth1,ip=10.0.0.255/24", "10.0.0.255 is no address of one host"),
+            ("eth1,ip=0.0.0.0/24", "0.0.0.0 is no address of one host"),
+            ("eth1,ip=127.0.0.2/8", "127.0.0.2 is no address of one host"),
+            ("eth1,ip=ff02::1/64", "ff02::1 is no address of one host"),
+            ("eth1,ip=10.0.0.2/33", "IPv4 has up to 32 bits"),
             ("eth1,mtu=9000", "\"mtu=9000\" is neither ip= nor via= nor tunnel= nor channels= nor frames= nor poll"),
             ("eth1,ip=10.0.0.2/24,frames=255", "no number of frames from 256 to 65536"),
             ("eth1,ip=10.0.0.2/24,frames=65537", "no number of frames from 256 to 65536"),

@@ -228,7 +228,20 @@ pub enum XdpMode {
 /// A program's place at an interface. The kernel takes it away when this is dropped, and when the process ends, however it does.
 #[derive(Debug)]
 pub struct XdpLink {
-    _descriptor: OwnedFd,
+    descriptor: OwnedFd,
+}
+
+/// The head of `struct bpf_link_info`, as far as it is of use.
+#[derive(Default)]
+#[repr(C)]
+struct LinkInfo {
+    kind: u32,
+    id: u32,
+    program: u32,
+    unused: u32,
+    /// The interface that has the program; 0 once somebody has taken it off, and once the interface is gone.
+    interface: u32,
+    unused_too: u32,
 }
 
 #[repr(C)]
@@ -250,7 +263,23 @@ impl XdpLink {
         // SAFETY: the attribute is that of the command, and holds no pointers.
         let number = unsafe { call(Command::LinkCreate, &attribute) }.map_err(errno::fault)?;
         // SAFETY: the call has just made this descriptor, and nobody else knows it.
-        Ok(Self { _descriptor: unsafe { OwnedFd::from_raw_fd(number as i32) } })
+        Ok(Self { descriptor: unsafe { OwnedFd::from_raw_fd(number as i32) } })
+    }
+
+    /// Whether the interface still has the program: whoever may do so can take it off (`bpftool link detach`), which nobody is told of.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn is_attached(&self) -> Result<bool, Fault> {
+        let mut info = LinkInfo::default();
+        let attribute = ObjectInfo {
+            descriptor: self.descriptor.as_raw_fd().unsigned_abs(),
+            bytes: size_of::<LinkInfo>() as u32,
+            info: std::ptr::from_mut(&mut info).expose_provenance() as u64,
+        };
+        // SAFETY: the attribute is that of the command, and names so many writable bytes, of which any values are good.
+        unsafe { call(Command::ObjectInfo, &attribute) }.map_err(errno::fault)?;
+        Ok(info.interface != 0)
     }
 }
 

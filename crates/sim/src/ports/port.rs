@@ -5,7 +5,7 @@ use crate::check::{Tally, Violation};
 use crate::faults::Planted;
 use crate::state::{Event, World};
 use crate::wire::{Outgoing, Queue};
-use corelane_seam::{Fault, Frame, FrameFacts, FrameMemory, Link, Port, PortFacts, PortKind, Reason, Taken};
+use corelane_seam::{Fault, Frame, FrameFacts, FrameMemory, Link, Lost, Port, PortFacts, PortKind, PortState, Reason, Taken};
 use std::collections::VecDeque;
 
 /// The interface is down (ENETDOWN).
@@ -47,6 +47,8 @@ pub struct SimPort {
     sending: VecDeque<(Reading, Tally)>,
     taken: u64,
     released: u64,
+    /// Frames that nobody was at the other end for.
+    unheard: u64,
     /// The last frame that was handed over, for the planted bug that does it again.
     last: Option<u32>,
     /// What a planted bug never takes back.
@@ -85,6 +87,7 @@ impl SimPort {
             sending,
             taken: 0,
             released: 0,
+            unheard: 0,
             last: None,
             is_stuck: false,
         };
@@ -256,6 +259,16 @@ impl Port for SimPort {
         &self.memory
     }
 
+    fn state(&self) -> PortState {
+        let has_carrier = self.world.0.borrow().wire.cards[self.card].has_carrier;
+        match self.fault() {
+            Some(GONE) => PortState::Gone,
+            Some(_) => PortState::Down,
+            None if !has_carrier => PortState::NoCarrier,
+            None => PortState::Up,
+        }
+    }
+
     fn has_more(&self) -> bool {
         self.fault().is_some() || self.with_queue(|queue| !queue.arrived.is_empty())
     }
@@ -274,6 +287,11 @@ impl Port for SimPort {
         if let Some(fault) = self.fault() {
             return Err(fault);
         }
+        if self.state() == PortState::NoCarrier {
+            let refused = frames.drain(..).count() as u64;
+            self.unheard += refused;
+            return Ok(Taken { taken: 0, refused });
+        }
         let most = self.facts().frame_bytes_max;
         let mut taken = Taken::default();
         let acceptable = self.acceptable(frames, most);
@@ -290,6 +308,10 @@ impl Port for SimPort {
         }
         drop(rest);
         Ok(taken)
+    }
+
+    fn lost(&mut self) -> Lost {
+        Lost { send_lost: self.unheard, ..Lost::default() }
     }
 
     fn released(&mut self, _now: u64) -> u64 {

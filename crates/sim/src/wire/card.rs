@@ -123,6 +123,9 @@ pub(crate) struct Card {
     pub(crate) segment: Option<usize>,
     pub(crate) is_up: bool,
     pub(crate) is_gone: bool,
+    pub(crate) has_carrier: bool,
+    /// Its link-layer address, if it was given another.
+    pub(crate) address: Option<[u8; 6]>,
     pub(crate) last_arrival: u64,
     pub(crate) queues: Vec<Queue>,
 }
@@ -131,13 +134,14 @@ impl Card {
     pub(crate) fn new(index: usize, setup: CardSetup) -> Self {
         let is_test = setup.queues == 0;
         let queues = (0..setup.queues.max(1)).map(|_| Queue { is_test, ..Queue::default() }).collect();
-        Self { index, setup, segment: None, is_up: true, is_gone: false, last_arrival: 0, queues }
+        let (segment, address, last_arrival) = (None, None, 0);
+        Self { index, setup, segment, is_up: true, is_gone: false, has_carrier: true, address, last_arrival, queues }
     }
 
-    /// Its link-layer address: one that is administered locally (IEEE 802c), with its number.
+    /// Its link-layer address: where it was given no other, one that is administered locally (IEEE 802c), with its number.
     pub(crate) fn link_address(&self) -> [u8; 6] {
         let number = (self.index as u16 + 1).to_be_bytes();
-        [0x02, 0, 0, 0, number[0], number[1]]
+        self.address.unwrap_or([0x02, 0, 0, 0, number[0], number[1]])
     }
 
     /// What the card says of a frame, out of which it takes what it says beside it. It looks at the checksum, or does not.

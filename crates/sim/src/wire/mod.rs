@@ -14,8 +14,7 @@ pub use card::CardSetup;
 pub use faults::{WireCounts, WireFaults};
 
 use crate::check::Violation;
-use card::Card;
-pub(crate) use card::{Outgoing, Queue};
+pub(crate) use card::{Card, Outgoing, Queue};
 use std::collections::BTreeMap;
 
 /// All interfaces of a world, and how they are joined.

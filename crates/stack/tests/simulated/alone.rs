@@ -23,7 +23,7 @@ pub const FRAMES: usize = 1024;
 pub struct Alone {
     pub world: World,
     pub test: Interface,
-    card: Interface,
+    pub card: Interface,
     pub stack: Stack<SimDriver>,
     pub memory: FrameMemory,
     pub arena: Arena,

@@ -10,6 +10,7 @@ mod lanes;
 mod link;
 mod order;
 mod pieces;
+mod presence;
 mod program;
 mod refusals;
 mod sums;

@@ -52,9 +52,12 @@ catalogue! {
         PortNoFrame "port_no_frame" Counter "packets" "Packets lost at the port because no frame was free to receive them into.";
         PortRingFull "port_ring_full" Counter "packets" "Packets lost at the port because its ring of received ones was full.";
         PortTooLong "port_too_long" Counter "packets" "Packets lost at the port because they were longer than the frames that one may lie in.";
-        PortSendLost "port_send_lost" Counter "packets" "Packets that the interface took, and lost because its own queue was full.";
-        PortState "port_state" Mark "state" "What the interface is: 1 up, 2 down, 3 gone: then nothing comes or goes until the program is started anew.";
+        PortSendLost "port_send_lost" Counter "packets" "Packets that the interface did not send: its own queue was full, or nobody was at the other end of its wire.";
+        PortState "port_state" Mark "state" "What the interface is: 1 up, 2 down, 3 gone: then nothing comes or goes until the program is started anew; 4 without a carrier, 5 without its XDP program, 6 with more queues than lanes.";
         PortKind "port_kind" Mark "state" "How packets come into the port's memory: 1 simulated, 2 by a tap, 3 by a packet socket, 4 by AF_XDP, copied by the kernel, 5 by AF_XDP, zero-copy.";
+        AddressesTaken "addresses_taken" Gauge "addresses" "Addresses that another station of the link has: they are not announced, and asked for every 10 seconds. The first lane counts them.";
+        AddressConflicts "address_conflicts" Counter "packets" "Words of other stations of the link that claimed an address of the lanes.";
+        AnnouncementsSent "announcements_sent" Counter "packets" "Announcements to the link that an address is the lanes'.";
     }
     ratios {}
 }

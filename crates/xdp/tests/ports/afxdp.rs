@@ -181,15 +181,10 @@ fn an_address_of_ours_over_ipv6_is_ours_and_another_is_not() {
         let mut far = far();
         // The same group, another address; another address; a message of another kind to the group.
         let other = Ipv6Addr::from_bits(OURS_V6.to_bits() | 1 << 64);
-        let mut advertisement = solicitation(OURS_V6);
-        advertisement[54] = 136;
-        far.send(&[
-            solicitation(other),
-            ipv6(other, 17, &udp((1, 7), b"x")),
-            advertisement,
-            ipv6(OURS_V6, 58, b"")[..50].to_vec(),
-        ])
-        .unwrap();
+        let mut redirect = solicitation(OURS_V6);
+        redirect[54] = 137;
+        far.send(&[solicitation(other), ipv6(other, 17, &udp((1, 7), b"x")), redirect, ipv6(OURS_V6, 58, b"")[..50].to_vec()])
+            .unwrap();
         let ours = [
             solicitation(OURS_V6),
             ipv6(OURS_V6, 17, &udp((1, 7), b"x")),
@@ -492,7 +487,7 @@ fn queues_that_cannot_send_are_refused_in_words() {
     on_network("afxdp::queues_that_cannot_send_are_refused_in_words", || {
         run(&["link add near numrxqueues 2 numtxqueues 1 type veth peer name far numrxqueues 2 numtxqueues 2"]);
         let refused = afxdp::open("near", &Ours::All, 2).unwrap_err();
-        assert_eq!(refused, Error::NoSendQueue { name: "near".into(), got: 1, needed: 2 });
+        assert_eq!(refused, Error::NoSendQueue { name: "near".into(), got: 1, needed: 2, remedy: None });
         assert!(refused.to_string().contains("numtxqueues 2"), "{refused}");
         assert_eq!(afxdp::open("near", &Ours::All, 1).map(|queues| queues.len()), Ok(1));
     });
@@ -527,34 +522,6 @@ fn an_interface_changes_its_queues_while_a_port_runs() {
         assert!(answers(&mut nodes), "it went");
         assert_eq!(nodes[0].facts.queue, 0);
         nodes.into_iter().for_each(Node::close);
-    });
-}
-
-/// Queues that come to have no port are told at the start and while ports run, and so is that they are gone again.
-#[test]
-fn queues_without_a_port_are_told() {
-    const NAME: &str = "afxdp::queues_without_a_port_are_told";
-    on_network(NAME, || {
-        wire(2);
-        // A veth with fewer queues than its other end has runs the program behind its driver, and only then its queues may become fewer again.
-        if let Err(why) = set_queues(1) {
-            return skip(NAME, &format!("ethtool cannot change queues: {why}"));
-        }
-        let ours = Ours::Addresses(vec![OURS.into()]);
-        let unserved = Loss::Queues { name: "near".into(), have: 2, lanes: 1 };
-        let choice = ports_for("near", &ours, 1).unwrap();
-        assert!(!choice.lost.contains(&unserved), "{:?}", choice.lost);
-        let mut watch = choice.watch.unwrap();
-        assert_eq!(watch.take(), None, "nothing has changed");
-        set_queues(2).unwrap();
-        assert_eq!((watch.take(), watch.take()), (Some(Err(unserved.clone())), None), "it is told once");
-        set_queues(1).unwrap();
-        assert_eq!(watch.take(), Some(Ok(1)));
-        drop(choice.queues);
-        set_queues(2).unwrap();
-        let choice = ports_for("near", &ours, 1).unwrap();
-        assert!(choice.lost.contains(&unserved), "{:?}", choice.lost);
-        assert_eq!(choice.watch.unwrap().take(), None, "it was told");
     });
 }
 
@@ -652,8 +619,9 @@ fn what_cannot_be_opened_is_said() {
         assert!(matches!(afxdp::open("near", &Ours::All, 2), Err(Error::NoQueue { queue: 1, .. })));
         assert!(matches!(afxdp::open("near", &Ours::Addresses(Vec::new()), 1), Err(Error::Range { .. })));
         let taken = afxdp::open("near", &Ours::Addresses(vec![OURS.into(), KERNEL.into()]), 1).unwrap_err();
-        assert_eq!(taken, Error::AddressTaken { address: KERNEL.into() });
-        assert!(taken.to_string().contains("ip addr del"), "{taken}");
+        let place = Some("10.9.0.1/24 dev near".into());
+        assert_eq!(taken, Error::AddressTaken { address: KERNEL.into(), place });
+        assert!(taken.to_string().contains("(ip addr del 10.9.0.1/24 dev near)"), "{taken}");
         let queue = || afxdp::open("near", &Ours::All, 1).unwrap().remove(0);
         let refused = queue().port(FrameMemory::new(8, 8192).unwrap(), 16).unwrap_err();
         assert!(matches!(refused, Error::Range { got: 8192, .. }), "{refused}");

@@ -176,7 +176,7 @@ fn who_asks_for_our_address_is_let_through() {
         drop(port);
         assert!(!groups().contains(GROUP), "{}", groups());
         let mut queues = packet::open("near", 2).unwrap();
-        packet::hear_groups(&mut queues, &ours).unwrap();
+        packet::take_addresses(&mut queues, &ours).unwrap();
         let port = queues.remove(0).port(memory()).unwrap();
         drop(queues);
         assert!(groups().contains(GROUP));
