@@ -3,8 +3,8 @@
 use super::format::{self, Asked, Ended, LogFormat, Sent};
 use super::kept::KeptLine;
 use crate::counters::HttpCounter;
-use corelane::service::{Address, Arena};
 use corelane::service::journal::Lines;
+use corelane::service::{Address, Arena};
 use corelane::{Cx, Instant, Talk};
 use corelane_wire::http1::Date;
 use std::time::Duration;
