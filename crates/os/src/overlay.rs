@@ -56,7 +56,9 @@ mod tests {
 
     #[test]
     fn the_layers_of_an_overlay_are_told_where_they_have_whole_names() {
-        let found = |number| layers(MOUNTS, number).map(|layers| layers.into_iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
+        let found = |number| {
+            layers(MOUNTS, number).map(|layers| layers.into_iter().map(|path| path.display().to_string()).collect::<Vec<_>>())
+        };
         assert_eq!(found("31").unwrap(), ["/a", "/b/c", "/u"]);
         assert_eq!(found("32").unwrap(), ["/a", "/b"]);
         assert!(["22", "33", "34", "3"].iter().all(|number| found(number).is_none()));

@@ -29,7 +29,6 @@ pub(crate) struct Place {
     came: u64,
 }
 
-
 /// What the operator was not told yet of connections that were ended for their memory.
 #[derive(Default)]
 pub(crate) struct Unsaid {

@@ -92,7 +92,12 @@ fn attack(bound: &Bound) -> u64 {
     match bound.name {
         "memory" => {
             // With little memory many small holders fill what their peer may have: readers that do not read, and records that do not end.
-            let attacks = [(16, "flood 300000\n".repeat(20)), (64, "flood 300000\n".repeat(20)), (16, "x".repeat(60_000)), (64, "x".repeat(600_000))];
+            let attacks = [
+                (16, "flood 300000\n".repeat(20)),
+                (64, "flood 300000\n".repeat(20)),
+                (16, "x".repeat(60_000)),
+                (64, "x".repeat(600_000)),
+            ];
             let hits = attacks.map(|(mebibytes, says)| {
                 let plan = RigPlan::lanes(1).memory(mebibytes << 20);
                 let rig = attacked(&Siege::of(300, says), plan, patient());
@@ -110,10 +115,7 @@ fn attack(bound: &Bound) -> u64 {
         ),
         "connections_per_peer_max" => {
             let limits = patient().connections_per_peer_max(32);
-            service(
-                attacked(&Siege::of(100, "say idle\n").again_each(10), lane(), limits),
-                C::ConnectionsPerPeerMaxHits,
-            )
+            service(attacked(&Siege::of(100, "say idle\n").again_each(10), lane(), limits), C::ConnectionsPerPeerMaxHits)
         }
         "handshakes_max" => {
             let gate = |_: Side, _: &Ends| Some(Box::new(Gate(false)) as Box<dyn Transform>);
