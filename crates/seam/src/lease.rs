@@ -319,6 +319,12 @@ impl Arena {
         self.0.memory.borrow().ledger.current()
     }
 
+    /// The account of the peer whose connection pays now, or of whoever pays.
+    pub fn peer_payer(&self) -> Payer {
+        let memory = self.0.memory.borrow();
+        memory.ledger.peer_of(memory.ledger.current())
+    }
+
     /// Lets the current payer hold more than it leaves, until another one pays: so that of many who wait for the rest of what they
     /// have begun, one can come to its end.
     pub fn grant(&self) {

@@ -301,6 +301,12 @@ impl Ledger {
         }
     }
 
+    /// The peer that a connection is of; of any other payer itself.
+    pub(crate) fn peer_of(&self, payer: Payer) -> Payer {
+        let node = self.node(payer);
+        if let Role::Connection { .. } = node.role { Payer(node.parent) } else { payer }
+    }
+
     /// Whether the payer is a sum of others, to which all is lent.
     pub(crate) fn is_sum(&self, payer: Payer) -> bool {
         self.node(payer).role == Role::Sum

@@ -29,13 +29,6 @@ pub(crate) struct Place {
     came: u64,
 }
 
-impl Place {
-    /// Which of all who wait came first.
-    pub(crate) fn came(self) -> u64 {
-        self.came
-    }
-}
-
 /// What the operator was not told yet of connections that were ended for their memory.
 #[derive(Default)]
 pub(crate) struct Unsaid {
@@ -62,6 +55,8 @@ pub(crate) enum Grant {
 pub(crate) struct Memory {
     pub(crate) accounts: Accounts,
     pub(crate) waiting: BTreeMap<Place, Waiting>,
+    /// The same in the order in which they came.
+    by_age: BTreeMap<u64, Place>,
     /// How many ever waited.
     came: u64,
     /// The next look goes on from here: behind it are those that the last ones did not come to.
@@ -116,7 +111,22 @@ impl Memory {
         let place = Place { level: held.checked_ilog2().map_or(0, |level| level + 1), came: self.came };
         self.came += 1;
         self.waiting.insert(place, Waiting { id, bytes });
+        self.by_age.insert(place.came, place);
         self.to_look_at += 1;
+    }
+
+    /// It waits no more.
+    pub(crate) fn leave(&mut self, place: Place) -> Option<Waiting> {
+        self.by_age.remove(&place.came);
+        let left = self.waiting.remove(&place);
+        assert!(self.waiting.len() == self.by_age.len(), "who waits stands in both orders");
+        left
+    }
+
+    /// The one that came next after that which came as number `after`, or the first.
+    pub(crate) fn next_by_age(&self, after: Option<Place>) -> Option<Place> {
+        let from = after.map_or(0, |place| place.came + 1);
+        self.by_age.range(from..).next().map(|(_, place)| *place)
     }
 
     /// The places of those who are looked at next, who holds least first; all of them in turn.

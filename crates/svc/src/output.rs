@@ -5,7 +5,7 @@ use crate::input::Taken;
 use crate::names::{ConnectionId, Order, Owes};
 use crate::ticket::{Hold, LostTickets, Name, Ticket};
 use crate::writer::{GATHER_BYTES, Pieces, first_refusal, writes};
-use corelane_seam::{Arena, Chain, Lease, Segment, nanoseconds};
+use corelane_seam::{Arena, Chain, Lease, Payer, Segment, nanoseconds};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -379,6 +379,16 @@ impl Output {
     /// Whether nothing waits behind an answer that is to come.
     pub(crate) fn has_no_holes(&self) -> bool {
         self.holes.is_empty()
+    }
+
+    /// The account of the peer whose connection it is, during a call for it.
+    pub fn peer_payer(&self) -> Payer {
+        self.arena.peer_payer()
+    }
+
+    /// How many tickets were taken of it and not answered yet.
+    pub fn tickets(&self) -> usize {
+        self.held.len()
     }
 
     /// How many tickets were not answered yet.

@@ -4,7 +4,7 @@ use crate::class;
 use crate::connection::Connection;
 use crate::found::Found;
 use crate::limits::SECOND;
-use crate::memory::{Grant, LOOK_AGAIN, LOOK_SOON, LOOKS, Memory, Place, Unsaid, Waiting};
+use crate::memory::{Grant, LOOK_AGAIN, LOOK_SOON, LOOKS, Memory, Unsaid, Waiting};
 use crate::names::{ConnectionId, Ending};
 use crate::served::Served;
 use crate::table::LaneTable;
@@ -45,10 +45,10 @@ impl LaneTable {
             let takes = if promised < main { waiting.bytes.max(RECEIVE_BLOCK_BYTES) } else { waiting.bytes };
             match self.find(waiting.id) {
                 // It has gone while it waited.
-                None => drop(self.desk.memory.waiting.remove(&place)),
+                None => drop(self.desk.memory.leave(place)),
                 Some(connection) if promised + waiting.bytes <= room && arena.would_lend(connection.payer, waiting.bytes) => {
                     (promised, revived) = (promised + takes, revived + 1);
-                    self.desk.memory.waiting.remove(&place);
+                    self.desk.memory.leave(place);
                     self.revive(waiting.id, now);
                 }
                 Some(_) => {}
@@ -75,14 +75,16 @@ impl LaneTable {
         if self.watch_grantee(arena, now) {
             return;
         }
-        let mut places: Vec<Place> = self.desk.memory.waiting.keys().copied().collect();
-        places.sort_unstable_by_key(|place| place.came());
-        let chosen = places.into_iter().find(|place| {
-            let Waiting { id, bytes } = self.desk.memory.waiting[place];
+        let mut place = self.desk.memory.next_by_age(None);
+        while let Some(at) = place {
+            let Waiting { id, bytes } = self.desk.memory.waiting[&at];
             // If its peer does not take its output, more memory would not bring it to an end.
-            bytes <= main && self.find(id).is_some_and(|connection| !connection.has_output())
-        });
-        self.desk.memory.grantee = chosen.and_then(|place| self.desk.memory.waiting.remove(&place)).map(|waiting| waiting.id);
+            if bytes <= main && self.find(id).is_some_and(|connection| !connection.has_output()) {
+                break;
+            }
+            place = self.desk.memory.next_by_age(place);
+        }
+        self.desk.memory.grantee = place.and_then(|place| self.desk.memory.leave(place)).map(|waiting| waiting.id);
         self.desk.memory.grant = Grant::New;
         if let Some(id) = self.desk.memory.grantee {
             self.revive(id, now);

@@ -4,15 +4,15 @@ use crate::accounts::PeerKey;
 use corelane_seam::share::Share;
 use std::collections::BTreeMap;
 
-/// Who holds how many of so many things, or bytes.
+/// Who holds how many of so many things, or bytes. Peers have a name each, such as the account of whoever pays for their memory.
 #[derive(Debug)]
-pub struct Shares {
+pub struct Shares<K = PeerKey> {
     share: Share,
     /// Of peers that hold some. What this side has opened is nobody's.
-    held: BTreeMap<PeerKey, u32>,
+    held: BTreeMap<K, u32>,
 }
 
-impl Shares {
+impl<K: Ord + Copy> Shares<K> {
     /// Of so many, of which nobody holds any.
     pub fn new(limit: u32) -> Self {
         Self { share: Share { limit, used: 0 }, held: BTreeMap::new() }
@@ -24,7 +24,7 @@ impl Shares {
     }
 
     /// How many a peer holds.
-    pub fn held(&self, peer: PeerKey) -> u32 {
+    pub fn held(&self, peer: K) -> u32 {
         self.held.get(&peer).copied().unwrap_or(0)
     }
 
@@ -34,22 +34,22 @@ impl Shares {
     }
 
     /// Whether a peer may have one more.
-    pub fn admits(&self, peer: PeerKey) -> bool {
+    pub fn admits(&self, peer: K) -> bool {
         self.admits_more(peer, 1)
     }
 
     /// Whether a peer may have so many more.
-    pub fn admits_more(&self, peer: PeerKey, more: u32) -> bool {
+    pub fn admits_more(&self, peer: K, more: u32) -> bool {
         self.share.admits_more(self.held(peer), more)
     }
 
     /// Counts one more, of a peer or of this side.
-    pub fn take(&mut self, peer: Option<PeerKey>) {
+    pub fn take(&mut self, peer: Option<K>) {
         self.take_more(peer, 1);
     }
 
     /// Counts so many more.
-    pub fn take_more(&mut self, peer: Option<PeerKey>, more: u32) {
+    pub fn take_more(&mut self, peer: Option<K>, more: u32) {
         self.share.used += more;
         if let Some(peer) = peer {
             *self.held.entry(peer).or_default() += more;
@@ -57,7 +57,7 @@ impl Shares {
     }
 
     /// Counts one less; a peer that has none is forgotten.
-    pub fn give_back(&mut self, peer: Option<PeerKey>) {
+    pub fn give_back(&mut self, peer: Option<K>) {
         self.give_more_back(peer, 1);
     }
 
@@ -65,7 +65,7 @@ impl Shares {
     ///
     /// # Panics
     /// If they were not taken.
-    pub fn give_more_back(&mut self, peer: Option<PeerKey>, more: u32) {
+    pub fn give_more_back(&mut self, peer: Option<K>, more: u32) {
         assert!(self.share.used >= more, "what is given back was taken");
         self.share.used -= more;
         let Some(peer) = peer else { return };

@@ -4,7 +4,7 @@ use crate::deliver::{Deliver, Delivery, Now};
 use crate::desk::Desk;
 use crate::facts::{Facts, Framing};
 use crate::log::Sent;
-use crate::outcome::{Answered, Begun, Behind, Done};
+use crate::outcome::{Answered, Begun, Behind, Done, Given};
 use corelane::service::{Chain, Refused, Segment};
 use corelane_wire::http1::{DIGITS_MAX, Date, Status, check_field, decimal};
 use std::rc::Rc;
@@ -205,7 +205,9 @@ impl Answer<Now<'_>> {
             self.take_back_promise();
         }
         let meant = self.status.code();
+        let desk = self.desk.clone();
         let Answered(done) = self.deliver(Behind::Nothing, 0)?;
+        desk.give(Given::Begun);
         // reason: it was delivered at once, and so written or kept.
         let Sent { status, .. } = done.sent().expect("an answer that has begun is not held");
         // Where it could not be kept the client was told something else, which is whole.

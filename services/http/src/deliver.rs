@@ -3,7 +3,7 @@
 use crate::desk::Desk;
 use crate::facts::Facts;
 use crate::log::Sent;
-use crate::outcome::{Answered, Behind, Done};
+use crate::outcome::{Answered, Behind, Done, Given};
 use corelane::Output;
 use corelane::service::Refused;
 use std::rc::Rc;
@@ -48,6 +48,7 @@ impl Deliver for Now<'_> {
             Err(refused @ Refused::TooLarge { .. }) => return Delivery { status: None, told: Err(refused) },
             Err(_) => self.desk.keep_answer(self.output, self.facts, (bytes, content, sent)),
         };
+        self.desk.give(Given::Whole(done));
         let status = done.sent().map(|sent| sent.status);
         Delivery { status, told: Ok(Answered(done)) }
     }

@@ -3,11 +3,13 @@
 use crate::backlog::{Backlog, UNAVAILABLE, UNAVAILABLE_AND_CLOSED, Unsent};
 use crate::facts::Facts;
 use crate::log::{LaneLog, Sent};
-use crate::outcome::{Behind, Done};
+use crate::outcome::{Behind, Done, Given};
 use crate::timed::Timed;
+use corelane::service::ConnectionId;
 use corelane::{Cx, Output, Talk};
 use corelane_wire::http1::{DIGITS_MAX, Date, Status, decimal};
 use std::cell::{Cell, RefCell, RefMut};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// The first memory for a head: most are shorter.
@@ -28,6 +30,10 @@ pub(crate) struct Desk {
     /// The answer that was given in the call under way, and is to be kept.
     unsent: Cell<Option<Unsent>>,
     backlog: Rc<Backlog>,
+    /// What was given in the call of an application that is under way.
+    given: Cell<Option<Given>>,
+    /// Connections that were told of another process, and on which one answer is held and nothing else is under way: that is the last.
+    last_held: RefCell<BTreeSet<ConnectionId>>,
     /// Answers that were kept, and those that could not be, since they were counted last.
     kept: [Cell<usize>; 2],
     /// None where nothing is logged.
@@ -39,8 +45,9 @@ impl Desk {
         let (head, log) = (Cell::new(Vec::with_capacity(HEAD_BYTES)), log.map(|log| Rc::new(RefCell::new(log))));
         let (second, date) = (Cell::new(u64::MAX), Cell::new([b' '; Date::BYTES]));
         let (usual, timed) = (RefCell::default(), RefCell::default());
-        let (unsent, backlog, kept) = Default::default();
-        Self { second, usual, date, head, answers: [const { Cell::new(0) }; 5], timed, unsent, backlog, kept, log }
+        let (unsent, backlog, given, last_held, kept) = Default::default();
+        let answers = [const { Cell::new(0) }; 5];
+        Self { second, usual, date, head, answers, timed, unsent, backlog, given, last_held, kept, log }
     }
 
     /// Notes the time.
@@ -112,6 +119,38 @@ impl Desk {
         }
     }
 
+    /// An application is about to be called with a request.
+    #[inline]
+    pub fn begin_request(&self) {
+        self.given.set(None);
+    }
+
+    /// It has answered.
+    #[inline]
+    pub fn give(&self, given: Given) {
+        self.given.set(Some(given));
+    }
+
+    /// What it has answered, whatever it says itself.
+    pub fn take_given(&self) -> Option<Given> {
+        self.given.take()
+    }
+
+    /// The answer that a connection holds is its last, unless another request comes; or it is not.
+    pub fn note_last_held(&self, connection: ConnectionId, is_last: bool) {
+        let mut last = self.last_held.borrow_mut();
+        if is_last {
+            last.insert(connection);
+        } else if !last.is_empty() {
+            last.remove(&connection);
+        }
+    }
+
+    /// Whether that is so.
+    pub fn is_last_held(&self, connection: ConnectionId) -> bool {
+        self.last_held.borrow().contains(&connection)
+    }
+
     /// What the answers come to that are kept.
     #[inline]
     pub fn backlog(&self) -> &Backlog {
@@ -121,7 +160,7 @@ impl Desk {
     /// Keeps an answer for which there was no memory. Where too much is kept already, the client is told 503 (Service Unavailable), which takes none.
     #[cold]
     pub fn keep_answer(&self, output: &mut Output, facts: Facts, (bytes, behind, sent): (&[u8], Behind, Sent)) -> Done {
-        let kept = Unsent::keep(bytes, behind, &self.backlog);
+        let kept = Unsent::keep(bytes, behind, output.peer_payer(), &self.backlog);
         let count = &self.kept[usize::from(kept.is_err())];
         count.set(count.get() + 1);
         match kept {

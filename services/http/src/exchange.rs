@@ -5,7 +5,7 @@ use crate::content::{ContentPart, next_part};
 use crate::counters::HttpCounter;
 use crate::facts::Framing;
 use crate::log::{Ended, Trace};
-use crate::outcome::Answered;
+use crate::outcome::{Answered, Given};
 use crate::service::{Call, Http};
 use crate::session::{Active, Look, Running, Served, Session, Stage};
 use crate::{Parts, Reply};
@@ -40,9 +40,14 @@ impl<A: Application> Http<A> {
         mut input: Option<&mut Input>,
         mut has_left: bool,
     ) -> Look {
+        let is_last = session.is_last;
         loop {
             // reason: only its end takes it from there.
             let running = session.running().expect("an exchange goes on");
+            // What is answered from now on says so, where it is the last that has come.
+            if is_last && running.has_not_answered() && input.as_deref().is_some_and(Input::is_empty) {
+                running.facts.persists = false;
+            }
             let after = self.step(call, input.as_deref_mut(), running, std::mem::take(&mut has_left));
             match after {
                 After::Again => {}
@@ -217,8 +222,22 @@ impl<A: Application> Http<A> {
             // A drain waits for what it waits for, too.
             return owe(call.output, running);
         }
+        self.desk.begin_request();
         let reply = Reply::new(call.output, &self.desk, running.facts, Trace::Noted(&mut running.note));
-        match running.exchange.go_on(&mut self.application, call.cx, reply) {
+        let gone_on = running.exchange.go_on(&mut self.application, call.cx, reply);
+        match (gone_on, self.desk.take_given()) {
+            // It was answered once, whatever is said behind it.
+            (Err(_) | Ok(Goes::Wait), Some(Given::Whole(done))) => {
+                note_answered(running, &Answered(done));
+                After::Over(Some(Answered(done)))
+            }
+            (Err(_) | Ok(Goes::Wait), Some(Given::Begun)) => After::Broken,
+            (gone_on, _) => self.went_on(running, gone_on, call),
+        }
+    }
+
+    fn went_on(&mut self, running: &mut Running<A>, gone_on: Result<Goes, Refused>, call: &mut Call<'_, '_, A::Talk>) -> After {
+        match gone_on {
             Ok(Goes::Answered(answered)) => {
                 note_answered(running, &answered);
                 After::Over(Some(answered))

@@ -4,7 +4,7 @@ use crate::application::{Application, First, Handled};
 use crate::counters::HttpCounter;
 use crate::facts::Facts;
 use crate::log::{Asked, Note, Sent, Trace};
-use crate::outcome::{Answered, Done};
+use crate::outcome::{Answered, Done, Given};
 use crate::service::{Call, Http};
 use crate::session::{Active, Collected, Look, Running, Served, Session, Stage};
 use crate::{Reply, Request};
@@ -90,6 +90,7 @@ impl<A: Application> Http<A> {
             Served::Kept(kept) => waits(self, Active::Kept(kept)),
             Served::Wanted(most) => waits(self, Active::Wanted(most)),
             Served::Close => Look::Over(Next::Close),
+            Served::Broken => Look::Over(Next::Abort),
             Served::Active(active) => {
                 session.active = Some(self.boxed(active));
                 Look::Again
@@ -162,6 +163,7 @@ impl<A: Application> Http<A> {
     #[inline]
     pub(crate) fn serve(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>, mut trace: Trace<'_>) -> Served<A> {
         let facts = self.facts_unread(&arrived);
+        self.desk.begin_request();
         let reply = Reply::new(call.output, &self.desk, facts, trace.again());
         match self.application.request(call.cx, &Request::new(arrived.head, arrived.content), reply) {
             Ok(Handled::Answered(answered)) if !matches!(answered.0, Done::Kept(_)) => {
@@ -189,6 +191,20 @@ impl<A: Application> Http<A> {
         handled: Result<Handled<A>, Refused>,
         trace: Trace<'_>,
     ) -> Served<A> {
+        let handled = match (handled, self.desk.take_given()) {
+            // It was answered once, whatever else is said: a second answer would be that of the next request.
+            (Err(_) | Ok(Handled::Collect(_)), Some(Given::Whole(done))) => Ok(Handled::Answered(Answered(done))),
+            // Half an answer has no end.
+            (Err(_) | Ok(Handled::Collect(_)), Some(Given::Begun)) => {
+                call.cx.count(HttpCounter::AnswersCutShort, 1);
+                return Served::Broken;
+            }
+            (Ok(Handled::Begin(mut exchange, _)), Some(Given::Whole(done))) => {
+                exchange.gone(&mut self.application, call.cx);
+                Ok(Handled::Answered(Answered(done)))
+            }
+            (handled, _) => handled,
+        };
         match handled {
             Ok(Handled::Answered(answered)) => {
                 self.log_answer(trace, &answered, self.facts_unread(&arrived));

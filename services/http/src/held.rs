@@ -35,9 +35,10 @@ impl Held {
 
     /// An answer with this status, to be completed; its `Done` is nothing.
     pub fn answer<'c, 'l, T: Talk>(self, cx: &'c mut Cx<'l, T>, status: Status) -> Answer<Later<'c, 'l, T>> {
-        let Self { ticket, facts, due } = self;
+        let Self { ticket, mut facts, due } = self;
         let desk = due.desk().clone();
         desk.look(cx);
+        facts.persists &= !desk.is_last_held(ticket.connection());
         Answer::new(Later { cx, ticket, due, persists: facts.persists }, desk, facts, status)
     }
 }

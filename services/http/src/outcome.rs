@@ -46,8 +46,17 @@ impl Behind {
 #[derive(Debug)]
 pub struct Answered(pub(crate) Done);
 
+/// What an application has given in a call, though it may not say so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Given {
+    /// An answer, or the promise of one.
+    Whole(Done),
+    /// The beginning of an answer.
+    Begun,
+}
+
 /// What became of a request.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Done {
     Written(Sent),
     /// There was no memory for the answer: the desk has it, until it is kept with its connection.

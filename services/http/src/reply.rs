@@ -7,7 +7,7 @@ use crate::due::Due;
 use crate::facts::Facts;
 use crate::held::Held;
 use crate::log::Trace;
-use crate::outcome::{Answered, Done};
+use crate::outcome::{Answered, Done, Given};
 use corelane::Output;
 use corelane::service::{Hold, Order, Refused};
 use corelane_wire::http1::Status;
@@ -63,6 +63,7 @@ impl<'o> Reply<'o> {
         let hold = timed.map_or(hold, |(age, token)| hold.expires(age, token));
         let ticket = self.output.hold(hold)?;
         let note = self.trace.into_note(self.desk.log());
+        self.desk.give(Given::Whole(Done::Held));
         let due = Due::new(self.desk.clone(), timed.map(|(_, token)| token), note);
         Ok((Held::new(ticket, self.facts, due), Answered(Done::Held).into()))
     }

@@ -150,6 +150,9 @@ impl<A: Application> StreamService for Http<A> {
         self.desk.begin_call(cx);
         // Each request is counted, so that what is none, such as empty lines, keeps no connection open.
         output.peer_owes(Owes::Request);
+        if session.is_last && !input.is_empty() {
+            self.desk.note_last_held(cx.id(), false);
+        }
         let mut call = Call { cx, output };
         let next = loop {
             match self.look(&mut call, session, input) {
@@ -213,12 +216,16 @@ impl<A: Application> StreamService for Http<A> {
         session.is_last = true;
     }
 
-    fn handed_over(&mut self, _cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, _output: &mut Output) {
+    fn handed_over(&mut self, cx: &mut Cx<'_, A::Talk>, session: &mut Session<A>, output: &mut Output) {
         session.is_last = true;
+        self.desk.note_last_held(cx.id(), session.active.is_none() && output.tickets() == 1);
     }
 
     fn closed(&mut self, cx: &mut Cx<'_, A::Talk>, session: Session<A>, _ending: Ending) {
         self.desk.look(cx);
+        if session.is_last {
+            self.desk.note_last_held(cx.id(), false);
+        }
         if let Some(Active::Running(mut running)) = session.active.map(|active| self.unboxed(active)) {
             // Its connection has ended, and with it what it owed.
             drop(running.owed.take());

@@ -47,6 +47,8 @@ pub(crate) enum Served<A: Application> {
     Active(Active<A>),
     /// The connection closes once all has left.
     Close,
+    /// An answer was begun that has no end: the connection is broken off.
+    Broken,
 }
 
 /// A request that was answered with what is kept.
@@ -100,6 +102,11 @@ pub(crate) struct Running<A: Application> {
 }
 
 impl<A: Application> Running<A> {
+    /// Whether no answer has begun.
+    pub fn has_not_answered(&self) -> bool {
+        matches!(self.stage, Stage::Content | Stage::Pause | Stage::Application) && self.unsent.is_none()
+    }
+
     /// So much was answered.
     pub fn note_sent(&mut self, sent: Sent) {
         self.sent = sent;

@@ -141,14 +141,19 @@ impl<'c> Call<'c> {
     /// `SYSTEM_ERR` is owed at the bound of the lane, [`HELD_MAX`](crate::HELD_MAX), and where the lane lends no memory for the refusal that a held call keeps: so hold a call before anything
     /// is done for it. At the bound of calls in flight of the connection (`requests_in_flight_max`) no program is called.
     pub fn hold(self, cx: &mut Cx<'_, impl Talk>) -> Result<(Held, Answered), Unanswered> {
-        let Some(seat) = self.room.take() else {
-            cx.count(RpcCounter::RequestsHeldMaxHits, 1);
-            return Err(self.message.system_error().into());
+        let Self { message, desk, to, memo, room, .. } = self;
+        let held = match room.take() {
+            Some(seat) => Held::new(cx, message.xid, to, memo, seat),
+            None => {
+                cx.count(RpcCounter::RequestsHeldMaxHits, 1);
+                Err(memo)
+            }
         };
-        match Held::new(cx, self.message.xid, self.to, self.memo, seat) {
-            Ok(held) => Ok((held, Answered(()))),
-            Err(_) => Err(self.message.system_error().into()),
-        }
+        held.map(|held| (held, Answered(()))).map_err(|memo| {
+            // Its program may have carried it out: what it is answered is its answer from now on.
+            desk.owe(memo);
+            message.system_error().into()
+        })
     }
 
     /// `PROC_UNAVAIL` is owed: the program has no such procedure.

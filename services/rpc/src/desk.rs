@@ -65,11 +65,23 @@ pub(crate) struct Desk {
     lease_bytes: usize,
     /// What the lease holds, over datagrams.
     written: Vec<Written>,
+    /// That of a call that could not be held, until it is answered.
+    owed: Option<Memo>,
 }
 
 impl Desk {
     pub(crate) fn new() -> Self {
-        Self { lease: None, lease_bytes: LEASE_BYTES.start, written: Vec::new() }
+        Self { lease: None, lease_bytes: LEASE_BYTES.start, written: Vec::new(), owed: None }
+    }
+
+    /// A call that must be carried out once could not be held.
+    pub(crate) fn owe(&mut self, memo: Option<Memo>) {
+        self.owed = memo;
+    }
+
+    /// What was noted so.
+    pub(crate) fn take_owed(&mut self) -> Option<Memo> {
+        self.owed.take()
     }
 
     /// Begins a hand-over of `bytes` of calls: short replies are shorter than their calls.
@@ -201,7 +213,7 @@ impl Desk {
         }
     }
 
-    fn fail(&mut self, cx: &mut Cx<'_, impl Talk>, to: &mut To<'_>, xid: u32, memo: Option<Memo>) {
+    pub(crate) fn fail(&mut self, cx: &mut Cx<'_, impl Talk>, to: &mut To<'_>, xid: u32, memo: Option<Memo>) {
         cx.count(RpcCounter::RequestsRefused, 1);
         let reply = system_error(xid);
         if let Ok(range) = self.write(cx, to, 0, |writer| reply.encode(writer)) {

@@ -100,7 +100,15 @@ impl<T: Talk, P: Programs<T>> Dispatcher<P, T> {
         };
         let Self { programs, desk, room, .. } = self;
         let call = Call { message: *message, identity, peer, source, desk, to: to.reborrow(), memo, room };
-        programs.call(cx, call).map(drop)
+        let called = programs.call(cx, call).map(drop);
+        match (called, self.desk.take_owed()) {
+            // It could not be held: that is remembered as its answer.
+            (Err(_), Some(memo)) => {
+                self.desk.fail(cx, to, message.xid, Some(memo));
+                Ok(())
+            }
+            (called, _) => called,
+        }
     }
 
     /// Looks up a call that must be carried out once: one that was is answered as then, and one in progress is dropped.

@@ -4,7 +4,7 @@ use crate::counters::RpcCounter;
 use crate::desk::{RESERVE_BYTES, To, compose, success, system_error, write_into};
 use crate::duplicates::Memo;
 use corelane::Cx;
-use corelane::service::{Arrival, Chain, DATAGRAM_BYTES_MAX, Lease, Order, Refused, Segment, SocketId, Talk, Ticket};
+use corelane::service::{Arrival, Chain, DATAGRAM_BYTES_MAX, Lease, Order, Segment, SocketId, Talk, Ticket};
 use corelane_wire::Error;
 use corelane_wire::xdr::{Encode, Writer, padding};
 use std::cell::Cell;
@@ -69,11 +69,21 @@ pub struct Held {
 }
 
 impl Held {
-    pub(crate) fn new(cx: &mut Cx<'_, impl Talk>, xid: u32, to: To<'_>, memo: Option<Memo>, seat: Seat) -> Result<Self, Refused> {
-        let lease = cx.lease(RESERVE_BYTES)?;
+    /// The memo comes back if nothing can be held.
+    pub(crate) fn new(
+        cx: &mut Cx<'_, impl Talk>,
+        xid: u32,
+        to: To<'_>,
+        memo: Option<Memo>,
+        seat: Seat,
+    ) -> Result<Self, Option<Memo>> {
+        let Ok(lease) = cx.lease(RESERVE_BYTES) else { return Err(memo) };
         assert!(lease.room() >= RESERVE_BYTES, "a refusal fits whatever happens meanwhile");
         let asker = match to {
-            To::Stream(output) => Asker::Connection(output.hold(Order::Any)?),
+            To::Stream(output) => match output.hold(Order::Any) {
+                Ok(ticket) => Asker::Connection(ticket),
+                Err(_) => return Err(memo),
+            },
             To::Datagram { batch, arrival, socket, .. } => Asker::Datagram { socket, arrival: batch.arrivals()[arrival].clone() },
         };
         Ok(Self { xid, asker, memo, lease, _seat: seat })

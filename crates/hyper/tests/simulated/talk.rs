@@ -16,10 +16,11 @@ use std::time::Duration;
 type Outcome<T> = Result<T, Box<dyn Error>>;
 type Asked = Request<Full<Bytes>>;
 
-/// All faults but those that end connections between lanes.
+/// All faults but those that end connections between lanes; and memory that is refused.
 fn gentle(seed: u64) -> Faults {
     let ends = [FaultKind::Reset, FaultKind::AbortedAccept, FaultKind::LostAccept, FaultKind::FilledTable, FaultKind::ClockJump];
-    ends.into_iter().fold(Faults::all(seed), |faults, kind| faults.with(kind, 0))
+    let refused = [0, 20, 100][(seed % 3) as usize];
+    ends.into_iter().fold(Faults::all(seed), |faults, kind| faults.with(kind, 0)).with(FaultKind::RefusedMemory, refused)
 }
 
 fn post(path: &str, bytes: &Bytes) -> Asked {

@@ -1,5 +1,6 @@
 //! Those who are connected: so many at a time, each address its share, and who has been here longest makes room for the next.
 
+use corelane::service::parts::Share;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -126,14 +127,20 @@ impl Clients {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a client a stream. Where there are as many as may be, one ends for it: of the address that has most, the one that has been here longest.
+    /// Makes a client a stream. Where its address has its share, its own that has been here longest ends for it; where there are as many as may be, that of the address that has most.
     pub fn become_stream(&self, client: &Client) {
         let all = self.lock();
         assert!(!client.is_stream(), "a client asks one question");
         let lives = |one: &Client| one.is_stream() && !one.has_ended();
-        if all.iter().filter(|one| lives(one)).count() == STREAMS_MAX {
-            // reason: there are some.
-            let (place, _) = most_and_longest(&all, client, lives).expect("one of them is a stream");
+        let is_own = |one: &Client| lives(one) && one.sharer == client.sharer;
+        let count = |counts: &dyn Fn(&Client) -> bool| all.iter().filter(|one| counts(one)).count() as u32;
+        let share = Share { limit: STREAMS_MAX as u32, used: count(&lives) };
+        let place = match (share.admits(count(&is_own)), share.left()) {
+            (true, _) => None,
+            (false, 0) => most_and_longest(&all, client, lives).map(|(place, _)| place),
+            (false, _) => all.iter().position(|one| is_own(one)),
+        };
+        if let Some(place) = place {
             all[place].end();
             self.displaced.fetch_add(1, Ordering::Relaxed);
         }
@@ -180,23 +187,32 @@ mod tests {
         clients.lock().iter().enumerate().filter(|(_, one)| !one.has_ended()).map(|(place, _)| place).collect()
     }
 
+    fn come(clients: &Clients, address: &str) {
+        let newcomer = Arc::new(Client::of(address.parse().unwrap()));
+        clients.become_stream(&newcomer);
+        clients.lock().push(newcomer);
+    }
+
+    /// The row "streams of events" of the table of bounds: an attacker, others, and who comes from the attacker's address.
     #[test]
-    fn of_streams_the_address_that_has_most_gives_way_with_its_oldest() {
-        let mut addresses = vec!["192.0.2.1"; 3];
-        addresses.extend(["2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8::4"]);
-        addresses.extend(vec!["192.0.2.9"; STREAMS_MAX - 7]);
-        let clients = streams(&addresses);
-        assert_eq!((living(&clients).len(), clients.displaced()), (STREAMS_MAX, 0));
-        for displaced in 1..=5 {
-            let newcomer = Arc::new(Client::of("198.51.100.7".parse().unwrap()));
-            clients.become_stream(&newcomer);
-            clients.lock().push(newcomer);
-            assert_eq!(clients.displaced(), displaced);
-            assert!(!living(&clients).contains(&(6 + displaced as usize)), "the oldest of those that have most");
-        }
+    fn an_address_has_its_share_of_streams_and_gives_its_oldest_for_more() {
         let clients = streams(&["192.0.2.9"; STREAMS_MAX]);
-        clients.become_stream(&Client::of("192.0.2.9".parse().unwrap()));
-        assert_eq!(living(&clients), (1..STREAMS_MAX).collect::<Vec<_>>(), "within an address, too");
+        assert_eq!(living(&clients), (STREAMS_MAX / 2..STREAMS_MAX).collect::<Vec<_>>(), "one alone has half");
+        assert_eq!(clients.displaced(), 8);
+        come(&clients, "192.0.2.9");
+        assert!(living(&clients).contains(&STREAMS_MAX) && !living(&clients).contains(&8), "who comes next of it is there");
+        for other in 1..=8 {
+            come(&clients, &format!("198.51.100.{other}"));
+        }
+        assert_eq!((living(&clients).len(), clients.displaced()), (STREAMS_MAX, 9), "others have their places beside it");
+        for (displaced, other) in [(10, 9), (11, 10)] {
+            come(&clients, &format!("198.51.100.{other}"));
+            assert_eq!((living(&clients).len(), clients.displaced()), (STREAMS_MAX, displaced));
+            assert!(
+                !living(&clients).contains(&(other - 1)),
+                "where there are none left, the address that has most gives its oldest"
+            );
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod calls;
 mod halves;
 mod hostile;
 mod identity;
+mod paces;
 mod provider;
 mod sessions;
 

@@ -204,10 +204,12 @@ impl Entity {
 mod tests {
     use super::*;
     use corelane::service::File;
+    use std::cell::RefCell;
 
     /// Of a file that is not read.
     fn unread(facts: FileFacts, now: Duration) -> Entity {
-        let open = OpenFile::new(File::new(0, 0), &Rc::default());
+        let all = Rc::new(RefCell::new(corelane::service::Shares::new(1)));
+        let open = OpenFile::new(File::new(0, 0), None, &all);
         Entity::of_open(facts, Rc::new(open), now)
     }
 

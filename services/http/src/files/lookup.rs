@@ -13,7 +13,7 @@ use super::{key, page};
 use crate::HttpCounter;
 use corelane::Cx;
 use corelane::service::{
-    ConnectionId, Fault, File, FileFacts, FileName, FileOutcome, Lease, OpenOptions, Outcome, Reason, Refused, Shared,
+    ConnectionId, Fault, File, FileFacts, FileName, FileOutcome, Lease, OpenOptions, Outcome, PeerKey, Reason, Refused, Shared,
 };
 use corelane_wire::http1::{Coding, Status};
 use std::cell::{OnceCell, RefCell};
@@ -90,6 +90,8 @@ struct Lookup {
     /// The directory of the file, if it stood as the file was opened, through no link.
     stood: Option<Rc<Directory>>,
     promise: Rc<Promise>,
+    /// Who asked first.
+    peer: Option<PeerKey>,
 }
 
 /// What a lookup waits for.
@@ -199,7 +201,10 @@ impl Finder {
         let token = self.tokens.next();
         self.lookups.by_key.insert(key.clone(), token);
         let (step, begun) = (Step::Root, cx.time_of_day());
-        let lookup = Lookup { key, at, name, coding, step, tries: 0, beneath, begun, stood: None, promise: promise.clone() };
+        let id = cx.id();
+        let peer = cx.peer_address(id).map(PeerKey::of);
+        let lookup =
+            Lookup { key, at, name, coding, step, tries: 0, beneath, begun, stood: None, promise: promise.clone(), peer };
         self.begin(cx, token, lookup);
         Err(promise)
     }
@@ -376,10 +381,14 @@ impl Finder {
             Some(Known::File(before)) => before.open_file(&facts),
             _ => None,
         };
-        match before.or_else(|| self.open_files.take_in(&mut self.cache, file)) {
+        match before.or_else(|| self.open_files.take_in(&mut self.cache, file, lookup.peer)) {
             Some(open) => self.found(cx, lookup, facts, Content::File(open)),
             None => {
                 cx.count(HttpCounter::OpenFilesMaxHits, 1);
+                // Who asks again finds a place.
+                for id in self.open_files.stalest(lookup.peer, cx.now()) {
+                    cx.abort(id);
+                }
                 self.end(cx, lookup, Found::Not(Status::SERVICE_UNAVAILABLE));
             }
         }

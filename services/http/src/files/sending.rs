@@ -1,12 +1,13 @@
 //! The content of an answer, as there is room for it.
 
 use super::entity::{Content, Entity};
+use super::open_file::OpenFile;
 use super::state::Files;
 use super::warming::Warmth;
 use crate::application::{Exchange, Goes, Produced};
 use crate::{HttpCounter, Parts, Reply};
 use corelane::Cx;
-use corelane::service::{File, FilePart, Refused, Shared};
+use corelane::service::{ConnectionId, FilePart, Refused, Shared};
 use corelane_wire::http1::{self, Span};
 use corelane_wire::xdr::Writer;
 use std::cell::Cell;
@@ -22,6 +23,8 @@ pub(super) struct Sending {
     pieces: VecDeque<Piece>,
     /// Of the first bytes that are still to be sent, if they lie in the file.
     warmth: Rc<Cell<Warmth>>,
+    /// The connection that it is sent to, once it was handed something of an open file.
+    reader: Option<ConnectionId>,
 }
 
 enum Piece {
@@ -50,7 +53,7 @@ impl Sending {
     }
 
     fn new(entity: &Rc<Entity>, pieces: VecDeque<Piece>) -> Self {
-        Self { entity: entity.clone(), pieces, warmth: Rc::new(Cell::new(Warmth::Unknown)) }
+        Self { entity: entity.clone(), pieces, warmth: Rc::new(Cell::new(Warmth::Unknown)), reader: None }
     }
 
     /// Writes what stands around parts.
@@ -70,7 +73,19 @@ impl Sending {
     }
 
     /// Pushes as much of a file as is warm, and asks for what follows.
-    fn push_file(&mut self, files: &mut Files, cx: &mut Cx<'_>, parts: &mut Parts<'_>, file: &File, mut span: Span) -> Produced {
+    fn push_file(
+        &mut self,
+        files: &mut Files,
+        cx: &mut Cx<'_>,
+        parts: &mut Parts<'_>,
+        open: &OpenFile,
+        mut span: Span,
+    ) -> Produced {
+        let file = &open.file;
+        if self.reader.is_none() || matches!(self.warmth.get(), Warmth::Warm(_)) {
+            self.reader = Some(cx.id());
+            open.note_reader(cx.id(), cx.now());
+        }
         let produced = match self.warmth.get() {
             Warmth::Warm(0) => return Produced::End,
             Warmth::Warm(length) => {
@@ -99,6 +114,14 @@ impl Sending {
     }
 }
 
+impl Drop for Sending {
+    fn drop(&mut self) {
+        if let (Some(reader), Content::File(open)) = (self.reader, &self.entity.content) {
+            open.forget_reader(reader);
+        }
+    }
+}
+
 fn text(room: usize, write: impl FnOnce(&mut Writer<'_>) -> Result<(), corelane_wire::Error>) -> Piece {
     let mut memory = vec![0; room];
     let mut writer = Writer::new(&mut memory);
@@ -120,7 +143,7 @@ impl Exchange<Files> for Sending {
             (None, _) => Produced::End,
             (Some(Piece::Text(text)), _) => self.write(parts, text),
             (Some(Piece::Span(span)), Content::Memory(bytes)) => self.push(parts, bytes, span),
-            (Some(Piece::Span(span)), Content::File(open)) => self.push_file(files, cx, parts, &open.file, span),
+            (Some(Piece::Span(span)), Content::File(open)) => self.push_file(files, cx, parts, open, span),
             (Some(Piece::Span(_)), Content::Empty) => unreachable!("nothing has no parts"),
         }
     }

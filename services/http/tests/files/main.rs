@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
+mod bounds;
 mod changes;
 mod clients;
 mod disk;

@@ -15,6 +15,7 @@ mod once;
 mod rules;
 mod shop;
 mod standard;
+mod whole;
 
 use corelane::testing as rig;
 use corelane::testing::for_seeds;

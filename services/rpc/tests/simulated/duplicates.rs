@@ -2,10 +2,11 @@
 
 use crate::calls::{call, record, success};
 use crate::datagrams::{Caller, Callers, rig};
-use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, ONCE, Once};
+use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, HOLD_AFTER, ONCE, Once};
 use crate::rig::{MS, Nobody, Rig, RigPlan, S, patient};
+use corelane::service::Limits;
 use corelane::testing::{Faults, World};
-use corelane_rpc::{DUPLICATE_AGE_MAX, Rpc};
+use corelane_rpc::{DUPLICATE_AGE_MAX, Rpc, RpcDatagrams};
 
 /// Calls that are remembered here.
 const DUPLICATES_MAX: usize = crate::datagrams::DUPLICATES_MAX;
@@ -71,6 +72,29 @@ fn another_credential_and_the_last_of_long_arguments_make_another_call() {
     assert_eq!(stage.ask(0, &other), added(1, 5, 3));
     assert_eq!(stage.ask(0, &padded(1)), added(1, 5, 1));
     stage.rig.close(&mut stage.callers);
+}
+
+/// Its program may have carried it out by then.
+#[test]
+fn a_call_that_cannot_be_held_has_its_answer_once_and_for_all() {
+    let (world, added) = (World::new(1, Faults::none()), Added::default());
+    let of_program = added.clone();
+    let mut rig = Rig::new(&world, &RigPlan::lanes(1), move |roster| {
+        let programs = RpcDatagrams::new((Once::new(&of_program),)).held_max(0);
+        roster.serve_datagrams(crate::rig::address(), Limits::default(), programs);
+    });
+    let mut callers = Callers(vec![Caller::new(&world, 0)]);
+    let call = add(1, HOLD_AFTER, 5);
+    let answers: Vec<Vec<u8>> = (0..3)
+        .map(|_| {
+            callers.0[0].peer.send(crate::rig::address(), &call).unwrap();
+            rig.pass(5 * MS, &mut callers);
+            callers.0[0].got.remove(0)
+        })
+        .collect();
+    assert!(answers.iter().all(|answer| answer.ends_with(&[0, 0, 0, 5]) && *answer == answers[0]), "SYSTEM_ERR: {answers:?}");
+    assert_eq!((rig.named("duplicates_found"), added.borrow()[&5]), (2, 1), "it is carried out once");
+    rig.close(&mut callers);
 }
 
 #[test]
