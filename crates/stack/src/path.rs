@@ -10,7 +10,7 @@ use crate::packet::{Ip, Packet};
 use crate::peers::Opened;
 use crate::routes::Routes;
 use crate::settings::{Error, Settings};
-use crate::settling::Settling;
+use crate::settling::{Owed, Settling};
 use crate::shelf::Shelf;
 use crate::sockets::Sockets;
 use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placed, Placement, Registration, Report, Step};
@@ -29,6 +29,8 @@ use std::sync::Arc;
 const PORT_DOWN: Code = Code::new("CL-0026");
 /// Bytes of the longest packet that each link of IPv6 carries (RFC 8200, section 5).
 const V6_BYTES_LEAST: usize = 1280;
+/// Bytes that the longest frame has at the least, where there is IPv4 alone.
+const V4_FRAME_BYTES_LEAST: usize = 96;
 /// Bytes of the longest datagram with its network's header, and those in front of a fragment's data.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 const HEAD_OF_PART: usize = ipv6::Header::BYTES + fragment::Header::BYTES;
@@ -42,9 +44,6 @@ pub(crate) struct Leaving {
     pub number: Option<(Number, Placed)>,
     pub packet: Packet,
 }
-
-/// How many packets of one lane were handled here, by protocol and by that lane's generation.
-pub(crate) type Owed = [[u32; Placed::GENERATIONS]; Number::COUNT];
 
 /// All that a lane's stack has.
 pub(crate) struct Path {
@@ -125,11 +124,7 @@ enum Broken {
 impl Path {
     pub fn new(settings: &Settings, facts: &PortFacts, memory: FrameMemory) -> Result<Self, Error> {
         let packet_bytes = facts.frame_bytes_max.min(Draft::bytes_max(&memory, facts.pieces_max));
-        let has_v6 = settings.networks.iter().any(|network| network.address.is_ipv6());
-        let least = if has_v6 { V6_BYTES_LEAST + 14 } else { 96 };
-        if packet_bytes < least {
-            return Err(Error::Frames { got: facts.frame_bytes_max });
-        }
+        check_frames(settings, facts, packet_bytes)?;
         let table = Rc::new(RefCell::new(settings.table.clone()));
         let limits = settings.fragments.unwrap_or_else(|| limits_of(facts.frame_bytes_max, &memory));
         let shelf = Shelf::new(&limits, &memory).map_err(|why| Error::Memory { why: why.to_string() })?;
@@ -476,6 +471,13 @@ impl Path {
     pub fn done(&mut self, packet: Packet) {
         self.sockets.spare.put(packet);
     }
+}
+
+/// Whether a port takes packets that are long enough for the addresses.
+fn check_frames(settings: &Settings, facts: &PortFacts, packet_bytes: usize) -> Result<(), Error> {
+    let has_v6 = settings.networks.iter().any(|network| network.address.is_ipv6());
+    let least = if has_v6 { V6_BYTES_LEAST + ethernet::Header::BYTES } else { V4_FRAME_BYTES_LEAST };
+    if packet_bytes < least { Err(Error::Frames { got: facts.frame_bytes_max }) } else { Ok(()) }
 }
 
 /// What may wait of fragments: of one datagram as many as the longest that there is comes in, over this interface or a link of IPv6 before it.
