@@ -12,6 +12,7 @@ on_each_driver!(
     a_flood_of_fragments_leaves_honest_datagrams,
     an_interface_that_is_down_or_gone_is_told_to_all_who_ask,
     each_question_has_one_answer,
+    the_longest_datagrams_are_answered,
     what_a_stopped_lane_loses_is_counted,
     what_leaves_its_checksums_out_is_answered,
     what_the_kernel_answers_beside_lanes_is_told,
@@ -181,6 +182,25 @@ fn what_leaves_its_checksums_out_is_answered(driver: Driver) {
         let left = if way == NO_PROGRAMS { 0 } else { 4 };
         until("it is counted", || of_lanes(&server, "udp_sent")[0] == 6);
         assert_eq!((of_lanes(&server, "sums_left")[0], of_lanes(&server, "frames_checksum")[0]), (left, 0), "{way}");
+        ends(server);
+    }
+}
+
+/// The kernel cuts datagrams as the interface's MTU has it; the longest are put together, and come back in fragments that the kernel puts together.
+fn the_longest_datagrams_are_answered(driver: Driver) {
+    let test = "packet_ports::the_longest_datagrams_are_answered";
+    if !can_run(&driver.case(test)) {
+        return;
+    }
+    for (way, mtu) in WAYS.into_iter().flat_map(|way| [(way, 1500), (way, 9000)]) {
+        let before = format!("{WIRE} && ip link set va mtu {mtu} && ip link set vb mtu {mtu}");
+        let Some(server) = start(driver, test, &before, way, &[]) else { return };
+        let socket = client(&server, 0);
+        for bytes in [8973, 25_001, 60_000, 65_507] {
+            echo_datagram(&socket, &pattern(bytes, bytes as u64));
+        }
+        let packets = &json_of(&server, "-s")["packets"];
+        assert_eq!((packets["reassembled"].as_u64(), packets["frames_dropped"].as_u64()), (Some(4), Some(0)), "{packets}");
         ends(server);
     }
 }

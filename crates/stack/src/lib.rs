@@ -99,6 +99,7 @@ mod sockets;
 mod split;
 mod tunnels;
 mod udp;
+mod ways;
 mod work;
 
 pub use channels::{CHANNELS_MAX, ChannelRefused, End, Filter, NoFilter, Target};

@@ -13,7 +13,7 @@ use crate::peers::Opened;
 use crate::presence::Presence;
 use crate::routes::Routes;
 use crate::settings::{Error, Settings};
-use crate::settling::Settling;
+use crate::settling::{Owed, Settling};
 use crate::shelf::Shelf;
 use crate::sockets::Sockets;
 use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placed, Placement, Registration, Report, Step};
@@ -43,9 +43,6 @@ pub(crate) struct Leaving {
     pub number: Option<(Number, Placed)>,
     pub packet: Packet,
 }
-
-/// How many packets of one lane were handled here, by protocol and by that lane's generation.
-pub(crate) type Owed = [[u32; Placed::GENERATIONS]; Number::COUNT];
 
 /// All that a lane's stack has.
 pub(crate) struct Path {
@@ -138,11 +135,7 @@ enum Broken {
 impl Path {
     pub fn new(settings: &Settings, facts: &PortFacts, memory: FrameMemory) -> Result<Self, Error> {
         let packet_bytes = facts.frame_bytes_max.min(Draft::bytes_max(&memory, facts.pieces_max));
-        let has_v6 = settings.networks.iter().any(|network| network.address.is_ipv6());
-        let least = if has_v6 { V6_BYTES_LEAST + ethernet::Header::BYTES } else { FRAME_BYTES_LEAST };
-        if packet_bytes < least {
-            return Err(Error::Frames { interface: settings.interface.clone(), got: facts.frame_bytes_max, least });
-        }
+        check_frames(settings, facts, packet_bytes)?;
         let table = Rc::new(RefCell::new(settings.table.clone()));
         let limits = settings.fragments.unwrap_or_else(|| limits_of(facts.frame_bytes_max, &memory));
         let shelf = Shelf::new(&limits, &memory).map_err(|why| Error::Memory { why: why.to_string() })?;
@@ -482,6 +475,16 @@ impl Path {
     /// A packet is done with.
     pub fn done(&mut self, packet: Packet) {
         self.sockets.spare.put(packet);
+    }
+}
+
+/// Whether a port takes packets that are long enough for the addresses.
+fn check_frames(settings: &Settings, facts: &PortFacts, packet_bytes: usize) -> Result<(), Error> {
+    let has_v6 = settings.networks.iter().any(|network| network.address.is_ipv6());
+    let least = if has_v6 { V6_BYTES_LEAST + ethernet::Header::BYTES } else { FRAME_BYTES_LEAST };
+    match packet_bytes < least {
+        true => Err(Error::Frames { interface: settings.interface.clone(), got: facts.frame_bytes_max, least }),
+        false => Ok(()),
     }
 }
 

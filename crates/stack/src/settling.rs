@@ -3,11 +3,13 @@
 //! Each lane sends by a queue of its own, and nobody keeps the order between two. So a datagram is handled when its answer has left, as far as a stack can know that:
 //! its socket was handed it, its service had a turn, and what that sent is the port's. Without a change nobody waits for it.
 
-use crate::path::Owed;
 use corelane_isr::dispatch::{Number, Placed};
 
 /// Turns after which what a service has not taken, or the port, is waited for no longer: as many datagrams as a queue holds have come by then.
 const TURNS_MAX: u32 = 4;
+
+/// How many packets of one lane were handled here, by protocol and by that lane's generation.
+pub(crate) type Owed = [[u32; Placed::GENERATIONS]; Number::COUNT];
 
 /// Packets that were handled, and are not told of yet, by the lane that has placed them.
 #[derive(Debug)]

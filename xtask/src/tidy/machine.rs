@@ -75,6 +75,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "who wakes the tasks of the world outside has its descriptors, and is no lane",
     ),
     ("crates/corelane/src/lanes/stalls.rs", "std::thread", "who watches lanes is none"),
+    ("crates/corelane/src/lanes/insisting.rs", "std::thread", "what gives an order again stands beside lanes"),
 ];
 
 /// The two ends of the control socket, which run beside lanes and may wait.

@@ -1,0 +1,59 @@
+//! What the network says of what was sent: that it did not arrive, or that it must be shorter.
+//!
+//! A router is believed of what was sent, as far as that can be known: the packet that it quotes is longer than what it says fits, has left from an address of ours, and is
+//! a datagram of a socket that is there, or an answer to an echo. So nobody who does not know a socket and its peer cuts the packets of others.
+
+use crate::fault;
+use crate::narrow::Told;
+use crate::path::Path;
+use crate::quoted::{Quoted, quoted};
+use corelane_wire::packet::{EtherType, ethernet};
+use std::net::IpAddr;
+
+/// Bytes of the longest packet that each link carries (RFC 8200, section 5), and of one that each host takes (RFC 791, section 3.1).
+const V6_LEAST: usize = 1280;
+const V4_LEAST: usize = 576;
+
+impl Path {
+    /// Bytes of the longest packet to an address, with its link-layer header.
+    pub fn most_to(&self, to: IpAddr) -> usize {
+        let link = ethernet::Header::BYTES;
+        self.narrow.most(self.now, to).map_or(self.packet_bytes, |most| (most + link).min(self.packet_bytes))
+    }
+
+    /// A router says that a packet is too big, of which `bytes` fit; 0 where it does not know how many.
+    pub fn too_big(&mut self, protocol: EtherType, packet: &[u8], bytes: usize) {
+        let Some(Quoted { local, peer, length, is_echo }) = quoted(protocol, packet) else { return };
+        let least = if local.is_ipv4() { V4_LEAST } else { V6_LEAST };
+        // Of IPv6 what is below the least is no word at all (RFC 8201, section 4); of IPv4 every host takes the least.
+        let most = if local.is_ipv4() { bytes.max(least) } else { bytes };
+        let fits = most + ethernet::Header::BYTES < self.packet_bytes;
+        if most < least || length <= most || !fits || !self.routes.is_own(local.ip()) {
+            return;
+        }
+        let told = Told { local, peer, most };
+        self.learn_way(told, is_echo);
+        // The socket may be another lane's: a card brings what has no flow to one of them.
+        if self.is_shared() && self.bounds.words.take(self.now) {
+            self.told.push(told);
+        }
+    }
+
+    /// Takes a router's word of what a socket here has sent, or anybody of an echo's answer.
+    pub fn learn_way(&mut self, told: Told, is_echo: bool) {
+        let Told { local, peer, most } = told;
+        if is_echo || self.sockets.find(local, peer).is_some() {
+            self.counts.ways_narrowed += 1;
+            self.is_untold = true;
+            self.narrow.learn(self.now, peer.ip(), most);
+        }
+    }
+
+    /// Somebody says that what was sent did not arrive; the socket that it came from hears so.
+    pub fn refused(&mut self, protocol: EtherType, packet: &[u8], is_port: bool) {
+        let Some(Quoted { local, peer, is_echo: false, .. }) = quoted(protocol, packet) else { return };
+        if self.routes.is_own(local.ip()) {
+            self.sockets.tell(local, peer, if is_port { fault::REFUSED } else { fault::UNREACHABLE });
+        }
+    }
+}
