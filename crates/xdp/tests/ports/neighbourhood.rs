@@ -17,7 +17,8 @@ use std::process::Command;
 fn announcement(operation: u8, mac: [u8; 6], address: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
     let mut packet = arp(target);
     packet[21] = operation;
-    (packet[6..12].copy_from_slice(&mac), packet[22..28].copy_from_slice(&mac));
+    packet[6..12].copy_from_slice(&mac);
+    packet[22..28].copy_from_slice(&mac);
     packet[28..32].copy_from_slice(&address.octets());
     packet
 }
