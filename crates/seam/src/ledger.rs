@@ -422,10 +422,13 @@ impl Ledger {
 
 /// Whether a connection that holds `own` after a lease leaves enough to the others of its peer, which holds `after` then, of as much as is `left`.
 fn leaves_to_fellows(own: usize, after: usize, left: usize) -> bool {
-    let kept = match own {
-        0..=NEWCOMER_BYTES => 0,
-        0..=FELLOW_BYTES => left / FELLOWS_DIVISOR / 2,
-        _ => left / FELLOWS_DIVISOR,
+    let of_fellows = left / FELLOWS_DIVISOR;
+    let kept = if own <= NEWCOMER_BYTES {
+        0
+    } else if own <= FELLOW_BYTES {
+        of_fellows / 2
+    } else {
+        of_fellows
     };
     after <= left - kept
 }

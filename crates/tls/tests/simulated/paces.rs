@@ -19,7 +19,7 @@ fn opened(rig: &mut Rig, number: usize) -> (Peer, ClientConnection) {
     (peer, tls)
 }
 
-/// Has so many bytes echoed, and reads nothing meanwhile.
+/// Has as many of so many bytes echoed as are taken, and reads nothing meanwhile.
 fn asks(rig: &mut Rig, (peer, tls): &mut (Peer, ClientConnection), bytes: usize) {
     let mut said = Vec::new();
     for _ in 0..bytes / 10_000 {
@@ -29,11 +29,11 @@ fn asks(rig: &mut Rig, (peer, tls): &mut (Peer, ClientConnection), bytes: usize)
         }
     }
     let mut rest = &said[..];
-    for _ in 0..1_000 {
+    for _ in 0..300 {
         rest = &rest[peer.send(rest)..];
         rig.wait(S / 1_000);
     }
-    assert!(rest.is_empty(), "{} bytes were not taken", rest.len());
+    assert!(!rest.is_empty(), "the lane holds back what it has no room for");
 }
 
 #[test]
@@ -46,22 +46,17 @@ fn who_takes_too_little_is_ended_and_who_is_slow_has_its_answer() {
     });
     let (mut silent, mut drips, mut slow) = (opened(&mut rig, 1), opened(&mut rig, 2), opened(&mut rig, 3));
     for one in [&mut silent, &mut drips, &mut slow] {
-        asks(&mut rig, one, 200_000);
+        asks(&mut rig, one, 3_000_000);
     }
-    let mut ended = [None; 2];
-    let mut got = 0;
-    for second in 0..60 {
+    let (mut open, mut got) = (Vec::new(), 0);
+    for _ in 0..60 {
         rig.wait(S);
         drips.0.read(100);
         got += slow.0.read(6_000).len();
-        for (ended, (peer, _)) in ended.iter_mut().zip([&silent, &drips]) {
-            let is_open = peer.status() == Status::Open;
-            *ended = ended.or((!is_open).then_some(second));
-        }
+        open.push(rig.connections());
     }
-    assert!(ended.iter().all(|ended| ended.is_some_and(|second| (8..=30).contains(&second))), "{ended:?}");
-    assert!(got > 200_000 && slow.0.status() == Status::Open, "{got} bytes, {:?}", slow.0.status());
-    assert_eq!(rig.count(C::SendLimitHits), 2);
+    assert_eq!((open[7], open[30], rig.count(C::SendLimitHits)), (3, 1, 2), "{open:?}");
+    assert!(got > 300_000 && slow.0.status() == Status::Open, "{got} bytes, {:?}", slow.0.status());
     [silent, drips, slow].iter().for_each(|(peer, _)| peer.close());
     rig.wait(S);
     rig.close(&mut Nobody);

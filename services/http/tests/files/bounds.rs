@@ -45,7 +45,7 @@ fn attack(bound: &Bound) -> u64 {
     let names: Vec<String> =
         (0..30).map(|number| format!("{number}.bin")).chain(["own.bin".into(), "others.bin".into()]).collect();
     for name in &names {
-        world.write_file(&format!("site/{name}"), &vec![7; BYTES]);
+        world.write_file(format!("site/{name}"), &vec![7; BYTES]);
     }
     // A quarter of its descriptors are for such files.
     let plan = RigPlan::lanes(1).memory(64 << 20).connections_max(64);
