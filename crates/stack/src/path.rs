@@ -1,17 +1,15 @@
 //! The way of a packet over one lane: what the driver's face and the lane's work have in common.
 
-use crate::changes::FRAME_BYTES_LEAST;
 use crate::channels::Channels;
 use crate::counts::{Counts, Drop};
 use crate::draft::Draft;
 use crate::limiter::Bounds;
-use crate::listeners::Answer;
 use crate::neighbours::{Neighbours, Word};
 use crate::packet::Packet;
 use crate::peers::Opened;
-use crate::presence::Presence;
+use crate::presence::{Answer, Presence};
 use crate::routes::Routes;
-use crate::settings::{Error, Settings};
+use crate::settings::{Error, FRAME_BYTES_LEAST, Settings, V6_BYTES_LEAST};
 use crate::shelf::Shelf;
 use crate::sockets::Sockets;
 use corelane_isr::dispatch::{Dispatch, Facts, Isr, Number, Placed, Placement, Registration, Report, Step};
@@ -24,8 +22,6 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Bytes of the longest packet that each link of IPv6 carries (RFC 8200, section 5).
-pub(crate) const V6_BYTES_LEAST: usize = 1280;
 /// Packets that were queued and are run by one turn at most.
 const QUEUED_EACH: usize = 256;
 /// A packet for another lane.
@@ -123,6 +119,7 @@ enum Broken {
 }
 
 impl Path {
+    // tidy: long because all that a lane's stack has is made in one place
     pub fn new(settings: &Settings, facts: &PortFacts, memory: FrameMemory) -> Result<Self, Error> {
         let packet_bytes = facts.frame_bytes_max.min(Draft::bytes_max(&memory, facts.pieces_max));
         let has_v6 = settings.networks.iter().any(|network| network.address.is_ipv6());
