@@ -1,9 +1,9 @@
 //! What changes of the interface while packets come and go: the lane's stack follows, and one of them says so to the operator and to the link.
 
 use crate::draft::Draft;
-use crate::link::Told;
-use crate::path::{Path, V6_BYTES_LEAST};
-use crate::presence::Say;
+use crate::path::Path;
+use crate::presence::{Say, Told};
+use crate::settings::{FRAME_BYTES_LEAST, V6_BYTES_LEAST};
 use corelane_seam::{Code, Level, PortFacts, PortState, Record};
 use corelane_wire::packet::ethernet::{self, Mac};
 
@@ -131,6 +131,3 @@ impl Path {
         Some(Record::new(Level::Warn, words).with_code(code))
     }
 }
-
-/// Bytes of the longest frame of the least link that there is: an MTU of 68 (RFC 791).
-pub(crate) const FRAME_BYTES_LEAST: usize = 68 + ethernet::Header::BYTES;

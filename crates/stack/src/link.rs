@@ -16,16 +16,6 @@ use corelane_wire::xdr::Writer;
 use std::iter::once;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What the operator hears beside the state of the port.
-pub(crate) enum Told {
-    /// Somebody else has an address of ours.
-    Conflict(String),
-    /// The link carries no packets of the length that the addresses ask for.
-    Short(String),
-    /// Something has changed, and all goes on.
-    Change(String),
-}
-
 /// Nobody's link address, in a question.
 const UNKNOWN: Mac = Mac([0; 6]);
 /// Bytes of an option with a link address.

@@ -7,6 +7,7 @@ use crate::counts::Drop;
 use crate::link::{group_mac, solicited};
 use crate::packet::{Ip, Packet};
 use crate::path::Path;
+use crate::presence::Answer;
 use corelane_wire::packet::checksum::Addresses;
 use corelane_wire::packet::ethernet;
 use corelane_wire::packet::mld::{self, Query, ROUTER_ALERT, ROUTERS};
@@ -19,13 +20,6 @@ use std::net::{IpAddr, Ipv6Addr};
 const GROUPS_EACH: usize = 32;
 /// Nanoseconds of a millisecond.
 const MILLISECOND: u64 = 1_000_000;
-
-/// An answer to a query that waits for its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
-    pub due: u64,
-    is_v1: bool,
-}
 
 /// A moment within the time in which to answer, so that not all of a link speak at once; some of that time is left for the way.
 fn moment(now: u64, query: &Query, draw: u64) -> u64 {

@@ -1,18 +1,16 @@
 //! The way of a packet over one lane: what the driver's face and the lane's work have in common.
 
-use crate::changes::FRAME_BYTES_LEAST;
 use crate::channels::Channels;
 use crate::counts::{Counts, Drop};
 use crate::draft::Draft;
 use crate::limiter::Bounds;
-use crate::listeners::Answer;
 use crate::narrow::{Narrow, Told};
 use crate::neighbours::{Neighbours, Word};
 use crate::packet::{Ip, Packet};
 use crate::peers::Opened;
-use crate::presence::Presence;
+use crate::presence::{Answer, Presence};
 use crate::routes::Routes;
-use crate::settings::{Error, Settings};
+use crate::settings::{Error, FRAME_BYTES_LEAST, Settings, V6_BYTES_LEAST};
 use crate::settling::{Owed, Settling};
 use crate::shelf::Shelf;
 use crate::sockets::Sockets;
@@ -28,8 +26,6 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Bytes of the longest packet that each link of IPv6 carries (RFC 8200, section 5).
-pub(crate) const V6_BYTES_LEAST: usize = 1280;
 /// Bytes of the longest datagram with its network's header, and those in front of a fragment's data.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 const HEAD_OF_PART: usize = ipv6::Header::BYTES + fragment::Header::BYTES;

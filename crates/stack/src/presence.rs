@@ -14,7 +14,6 @@
 //!
 //! One lane of a program does this for all.
 
-use crate::link::Told;
 use corelane_wire::packet::ethernet::Mac;
 use std::net::IpAddr;
 
@@ -73,6 +72,23 @@ pub(crate) enum Conflict {
     Claimed(IpAddr, Mac),
     /// He who had it is gone.
     Over(IpAddr),
+}
+
+/// What the operator hears beside the state of the port.
+pub(crate) enum Told {
+    /// Somebody else has an address of ours.
+    Conflict(String),
+    /// The link carries no packets of the length that the addresses ask for.
+    Short(String),
+    /// Something has changed, and all goes on.
+    Change(String),
+}
+
+/// An answer to a query that waits for its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub due: u64,
+    pub is_v1: bool,
 }
 
 /// All addresses of a stack.

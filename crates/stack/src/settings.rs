@@ -1,6 +1,5 @@
 //! What a stack is told.
 
-use crate::changes::FRAME_BYTES_LEAST;
 use crate::tunnels::Tunnel;
 use corelane_isr::dispatch::Dispatch;
 use corelane_isr::reassembly::Limits;
@@ -9,6 +8,10 @@ use corelane_wire::packet::ethernet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+/// Bytes of the longest packet that each link of IPv6 carries (RFC 8200, section 5).
+pub(crate) const V6_BYTES_LEAST: usize = 1280;
+/// Bytes of the longest frame of the least link that there is: an MTU of 68 (RFC 791).
+pub(crate) const FRAME_BYTES_LEAST: usize = 68 + ethernet::Header::BYTES;
 /// Own addresses and routes together, at most.
 pub const ROUTES_MAX: usize = 64;
 

@@ -1,11 +1,13 @@
 //! Why a port could not be opened.
 
-use crate::link::{ETHERNET_BYTES, TAG_BYTES};
 use corelane_os::errno::{self, refusal};
 use corelane_seam::{Fault, Reason};
 use corelane_select::Error as Steering;
 use std::fmt;
 use std::net::IpAddr;
+
+/// Bytes of an Ethernet header with a VLAN tag, which no MTU counts.
+const HEAD_BYTES: usize = 14 + 4;
 
 /// What can go wrong when a port is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,6 +180,7 @@ impl From<corelane_select::Error> for Error {
 }
 
 impl fmt::Display for Error {
+    // tidy: long because each error has its words
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused { call, fault } => f.write_str(&refusal(call, *fault)),
@@ -240,7 +243,7 @@ impl fmt::Display for Error {
                 f,
                 "packets of {name} have up to {needed} bytes, and the frames of one have room for {got}: use larger frames, or a smaller \
                  MTU (ip link set {name} mtu {})",
-                got.saturating_sub(ETHERNET_BYTES + TAG_BYTES)
+                got.saturating_sub(HEAD_BYTES)
             ),
             Self::Program(error) => program(f, error),
         }

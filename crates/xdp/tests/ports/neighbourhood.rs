@@ -89,11 +89,22 @@ fn heard_until(node: &mut Node, sender: &[u8]) -> Vec<Vec<u8>> {
     came
 }
 
+/// Has a port take in its news until that is so, 10 seconds at the most.
+fn until(port: &mut dyn Port, condition: impl Fn(&dyn Port) -> bool) {
+    for _ in 0..10_000 {
+        port.take_news();
+        if condition(port) {
+            return;
+        }
+        // reason: the news are not waited for here.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    panic!("waited in vain: {:?}, {:?}", port.state(), port.facts());
+}
+
 /// Waits until the port says that its interface is so.
 fn is_up(port: &mut dyn Port, state: PortState) {
-    while port.state() != state {
-        port.take_news();
-    }
+    until(port, |port| port.state() == state);
 }
 
 /// Address, longest packet and carrier change behind a port: it says so at once, and loses what it sends to nobody.
@@ -109,9 +120,7 @@ fn a_port_follows_its_interface() {
             };
             is_up(&mut *port, PortState::Up);
             run(&["link set near mtu 1400", "link set near address 02:00:00:00:00:07"]);
-            while port.facts().link.mac != [2, 0, 0, 0, 0, 7] {
-                port.take_news();
-            }
+            until(&mut *port, |port| port.facts().link.mac == [2, 0, 0, 0, 0, 7]);
             assert_eq!(port.facts().frame_bytes_max, 1414);
             let send = |port: &mut Box<dyn Port>| {
                 let mut frames: Vec<Frame> = memory.frame().into_iter().collect();
@@ -132,9 +141,7 @@ fn a_port_follows_its_interface() {
                 "link set near nomaster",
                 "link set near mtu 1300",
             ]);
-            while port.facts().frame_bytes_max != 1314 {
-                port.take_news();
-            }
+            until(&mut *port, |port| port.facts().frame_bytes_max == 1314);
             assert_eq!(port.state(), PortState::Up);
             run(&["link set near down"]);
             is_up(&mut *port, PortState::Down);
