@@ -32,7 +32,7 @@ pub fn workstreams(snapshot: &Snapshot, as_json: bool) -> String {
     out
 }
 
-/// What was lost at a port before its lane had it.
+/// Packets lost at a port before its lane had them.
 const LOST: [PacketCounter; 3] = [PacketCounter::PortNoFrame, PacketCounter::PortRingFull, PacketCounter::PortTooLong];
 
 /// A row a lane with a port.

@@ -205,7 +205,7 @@ fn the_longest_datagrams_are_answered(driver: Driver) {
     }
 }
 
-/// What comes at once while a lane does something else finds room as long as there are frames, and all of it is answered.
+/// A burst that comes while a lane does something else finds room as long as there are frames, and all of it is answered.
 fn a_burst_is_answered_whole(driver: Driver) {
     let test = "packet_ports::a_burst_is_answered_whole";
     if !can_run(&driver.case(test)) {

@@ -210,7 +210,7 @@ pub struct Consumer {
     memory: HandedMemory,
     slots: usize,
     taken: u64,
-    /// What ends with the producer's process, however that ends; and whether it has.
+    /// The connection, which ends with the producer's process, however that ends; and whether it has.
     #[cfg(not(loom))]
     connection: Weak<UnixStream>,
     is_gone: bool,

@@ -7,7 +7,7 @@ pub const NARROW_MAX: usize = 256;
 /// Nanoseconds for which a router's word is kept (RFC 8201, section 4; RFC 1191, section 6.3).
 const KEPT: u64 = 600 * 1_000_000_000;
 
-/// What a router has told, for all lanes.
+/// A router's word, for all lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     /// Both ends of what was sent; of an echo's answer without ports.

@@ -54,7 +54,7 @@ fn one(bytes: &[u8]) -> Result<usize, Unfit> {
         RECORD_ROUTE => (3, false),
         LOOSE_ROUTE | STRICT_ROUTE => (3, true),
         TIME_STAMP => (4, false),
-        // What nobody knows is passed over (RFC 1122, section 3.2.1.8).
+        // An option that nobody knows is passed over (RFC 1122, section 3.2.1.8).
         _ => return Ok(length),
     };
     if length < head {

@@ -103,7 +103,7 @@ pub(crate) struct Path {
     pub settling: Settling,
     /// What was heard of neighbours, for all other lanes.
     pub news: Vec<Word>,
-    /// What routers have told of ways, for all other lanes.
+    /// Words of routers of ways, for all other lanes.
     pub told: Vec<Told>,
     /// Pieces of the datagram that is put together now.
     pub pieces: Vec<Frame>,
@@ -484,7 +484,7 @@ fn check_frames(settings: &Settings, facts: &PortFacts, packet_bytes: usize) -> 
     }
 }
 
-/// What may wait of fragments: of one datagram as many as the longest that there is comes in, over this interface or a link of IPv6 before it.
+/// Limits for fragments that wait: of one datagram as many as the longest that there is comes in, over this interface or a link of IPv6 before it.
 fn limits_of(packet_bytes: usize, memory: &FrameMemory) -> Limits {
     let link = ethernet::Header::BYTES;
     // Each has the network's header, that of a fragment of IPv6, and a multiple of eight bytes.

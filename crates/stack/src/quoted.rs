@@ -10,7 +10,7 @@ const ECHO_REPLY_V6: u8 = 129;
 /// The bits of IPv4's field that say where a fragment begins.
 const OFFSET: u16 = 0x1fff;
 
-/// What was sent. It may be cut short.
+/// A packet that was sent. It may be cut short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quoted {
     /// From whom and to whom; without ports for an answer to an echo.

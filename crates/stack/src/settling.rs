@@ -97,7 +97,7 @@ mod tests {
         assert!(settling.wants_turns(false));
         assert!(!settling.end_turn(true, &mut owed) && settling.end_turn(true, &mut owed));
         assert_eq!(told(&owed), [1, 1]);
-        // What is this lane's own hurries nobody without a change.
+        // This lane's own packets hurry nobody without a change.
         settling.add(Number::IP6, placed(0));
         assert!(!settling.wants_turns(false) && settling.wants_turns(true));
         let turns = (0..20).take_while(|_| !settling.end_turn(false, &mut owed)).count();

@@ -1,4 +1,4 @@
-//! What the network says of what was sent: that it did not arrive, or that it must be shorter.
+//! The network's words of packets that were sent: that one did not arrive, or must be shorter.
 //!
 //! A router is believed of what was sent, as far as that can be known: the packet that it quotes is longer than what it says fits, has left from an address of ours, and is
 //! a datagram of a socket that is there, or an answer to an echo. So nobody who does not know a socket and its peer cuts the packets of others.

@@ -129,7 +129,7 @@ const LEAVING: [&str; 8] = ["bridge", "ipvlan", "macvlan", "netkit", "tun", "vet
 /// Whether what comes by the interface may have its checksum left to a card that there is not: nothing but the bytes tells then, where the kernel gives packets
 /// to AF_XDP.
 pub fn leaves_sums(name: &str) -> bool {
-    // What cannot be asked is taken for a card, whose packets have theirs.
+    // An interface that cannot be asked is taken for a card, whose packets have theirs.
     driver(name).is_ok_and(|driver| LEAVING.contains(&driver.as_str()))
 }
 

@@ -187,7 +187,7 @@ fn the_header_is_strict_c_and_c_plus_plus() {
 /// Where the process that is to be killed has its socket.
 const DIRECTORY: &str = "CORELANE_TEST_SERVER";
 
-/// What another test runs in a process of its own: it offers channels until it is killed.
+/// Run by another test in a process of its own: it offers channels until it is killed.
 #[test]
 #[ignore = "runs in a process that another test kills"]
 fn a_server_to_be_killed() {

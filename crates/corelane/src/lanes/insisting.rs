@@ -14,7 +14,7 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// Who gives orders to lanes, and goes on until they are taken. Of one source: orders of two are in no order.
+/// Gives orders to lanes, and goes on until they are taken. Of one source: orders of two are in no order.
 pub(crate) struct Insisting(Arc<Shared>);
 
 struct Shared {
@@ -23,7 +23,7 @@ struct Shared {
 }
 
 struct Owed {
-    /// What each lane is still to be told, the oldest first.
+    /// Orders that each lane is still to be told, the oldest first.
     lanes: Vec<VecDeque<Policy>>,
     /// A thread is telling it.
     is_told: bool,
@@ -36,7 +36,7 @@ impl Insisting {
         Self(Arc::new(Shared { tell, owed: Mutex::new(owed) }))
     }
 
-    /// Gives a lane an order: now, or when it has room, behind those before. A table takes the place of one that is still to be told. What is given to a lane without
+    /// Gives a lane an order: now, or when it has room, behind those before. A table takes the place of one that is still to be told. An order to a lane without
     /// room is bounded by what gives it: tables are one, and a channel is closed once that the lane has opened.
     pub(crate) fn order(&self, lane: usize, policy: Policy) {
         let mut owed = self.0.lock();
@@ -55,7 +55,7 @@ impl Insisting {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Owed> {
-        // What a panic left behind is whole: each order is in its list or told.
+        // A panic leaves nothing by halves: each order is in its list or told.
         self.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,7 +118,7 @@ mod tests {
         insisting.order(0, Policy::CloseChannel(7));
         insisting.order(0, table(1));
         insisting.order(0, Policy::CloseChannel(8));
-        // What was said before, which filled it up.
+        // The words before, which filled it up.
         assert!(ears[0].take().all(|policy| matches!(policy, Policy::CloseChannel(0))));
         let mut heard = Vec::new();
         while heard.len() < 3 {

@@ -20,7 +20,7 @@ pub struct CardSetup {
     pub frame_bytes_max: usize,
     /// It takes VLAN tags out of frames, and vouches for the checksums of some that it looks at: which, is drawn.
     pub offloads: bool,
-    /// What comes may have its checksum left to the card that sends, which this one is ([`corelane_seam::PortFacts::leaves_sums`]).
+    /// A packet that comes may have its checksum left to the card that sends, which this one is ([`corelane_seam::PortFacts::leaves_sums`]).
     pub leaves_sums: bool,
 }
 

@@ -36,7 +36,7 @@ fn a_checksum_that_was_left_out_is_taken_where_that_may_be_and_counted() {
             alone.test.send(&left_out(&alone, peer, local));
             let taken = if leaves_sums { vec![(Address::from(peer), PAYLOAD.to_vec())] } else { Vec::new() };
             assert_eq!(alone.receive(socket), taken);
-            // What is summed is looked at as ever.
+            // A checksum that is there is looked at as ever.
             alone.test.send(&udp(alone.mac(), peer, local, PAYLOAD));
             assert_eq!(alone.receive(socket).len(), 1);
             let mut damaged = udp(alone.mac(), peer, local, PAYLOAD);
@@ -50,7 +50,7 @@ fn a_checksum_that_was_left_out_is_taken_where_that_may_be_and_counted() {
     }
 }
 
-/// Who cuts a datagram sums it before: in fragments, nothing is left out.
+/// A sender that cuts a datagram sums it before: in fragments, nothing is left out.
 #[test]
 fn of_fragments_no_sum_is_left_out() {
     let mut alone = alone(true);
