@@ -127,7 +127,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_many_peers_as_the_reserve_is_for_find_a_place(limit in 512u32..200_000, takers in 0usize..64) {
+        fn as_many_peers_as_the_reserve_is_for_find_a_place(limit in 2_048u32..200_000, takers in 0usize..64) {
             let used: u32 = taken(limit, takers).iter().sum();
             prop_assert!(used <= limit && Share { limit, used }.admits(0), "{used} of {limit} are gone with {takers} peers");
         }
