@@ -40,10 +40,10 @@ pub fn open() -> Result<OwnedFd, Fault> {
     inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(errno::fault_of)
 }
 
-/// Whether what is open lies on a file system of this machine alone (fstatfs(2)): calls on it wait for nobody but the machine's disks, and whatever changes there is told of. False where
-/// that cannot be known, as of most overlays in containers, whose layers have no name there. The question itself may wait for whoever serves the file system.
+/// Whether what is open lies on a file system of this machine alone (fstatfs(2)): calls on it wait for nobody but the machine's disks, and whatever changes there is told of. An overlay
+/// is as far as the farthest of its layers that has a name here. The question itself may wait for whoever serves the file system.
 pub fn is_local(file: BorrowedFd<'_>) -> bool {
-    is_simply_local(file) || is_overlay(file) && overlay::is_all(file, is_simply_local)
+    is_simply_local(file) || is_overlay(file) && !overlay::is_any_far(file, is_simply_local)
 }
 
 fn is_simply_local(file: BorrowedFd<'_>) -> bool {
