@@ -129,6 +129,7 @@ enum Broken {
 }
 
 impl Path {
+    // tidy: long because all that a lane's stack has is made in one place
     pub fn new(settings: &Settings, facts: &PortFacts, memory: FrameMemory) -> Result<Self, Error> {
         let packet_bytes = facts.frame_bytes_max.min(Draft::bytes_max(&memory, facts.pieces_max));
         check_frames(settings, facts, packet_bytes)?;
