@@ -14,7 +14,7 @@ const COMPLETIONS: &[(&str, &str)] = &[
 ];
 
 /// Texts of the project that lie beside the program, with those of the folder [`PAGES`].
-const TEXTS: &[&str] = &["README.md", "LOAD.md", "CHANGELOG.md", "ARCHITECTURE.md", "BENCHMARKS.md"];
+const TEXTS: &[&str] = &["README.md", "LOAD.md", "CHANGELOG.md", "ARCHITECTURE.md", "BENCHMARKS.md", "SECURITY.md"];
 
 /// Where the pages are to which these texts refer: beneath them, here and where they are installed, so that links work in both.
 const PAGES: &str = "docs";
@@ -67,7 +67,7 @@ fn texts(root: &Path) -> Result<Vec<String>> {
     let mut texts: Vec<String> = TEXTS.iter().map(|text| (*text).to_owned()).collect();
     for entry in entries {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        texts.extend(name.ends_with(".md").then(|| format!("{PAGES}/{name}")));
+        texts.extend((name.ends_with(".md") || name.ends_with(".svg")).then(|| format!("{PAGES}/{name}")));
     }
     texts.sort();
     Ok(texts)
@@ -146,15 +146,34 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is above");
         let texts = texts(root).unwrap();
         let mut links = 0;
-        for text in &texts {
+        for text in texts.iter().filter(|text| text.ends_with(".md")) {
             let folder = Path::new(text).parent().expect("a file is in a folder");
-            let words = std::fs::read_to_string(root.join(text)).unwrap();
-            for link in words.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter(|link| link.ends_with(".md")) {
-                let target = folder.join(link);
+            for link in links_of(&root.join(text)) {
+                let target = match link.strip_prefix("../") {
+                    Some(above) => PathBuf::from(above),
+                    None => folder.join(&link),
+                };
                 assert!(texts.iter().any(|known| Path::new(known) == target), "{text} links to {link}, which stays behind");
                 links += 1;
             }
         }
         assert!(links > 0, "links are found");
+    }
+
+    #[test]
+    fn every_page_is_a_chapter_of_the_book() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is above");
+        let mut chapters = links_of(&root.join(PAGES).join("SUMMARY.md"));
+        chapters.sort();
+        let pages = texts(root).unwrap().into_iter().filter_map(|text| Some(text.strip_prefix("docs/")?.to_owned()));
+        let pages: Vec<String> = pages.filter(|page| page.ends_with(".md") && page != "SUMMARY.md").collect();
+        assert_eq!(chapters, pages);
+    }
+
+    /// The pages and pictures that a text links to.
+    fn links_of(text: &Path) -> Vec<String> {
+        let words = std::fs::read_to_string(text).unwrap();
+        let links = words.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        links.filter(|link| link.ends_with(".md") || link.ends_with(".svg")).map(str::to_owned).collect()
     }
 }
