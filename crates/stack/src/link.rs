@@ -142,6 +142,8 @@ impl Path {
                     self.claimed(target, mac(options).unwrap_or(UNKNOWN));
                 } else if let Some(mac) = mac(options) {
                     self.heard(target, mac, flags.is_solicited);
+                } else if flags.is_solicited {
+                    self.confirmed(target);
                 }
             }
             _ => {}
@@ -218,12 +220,19 @@ impl Path {
         self.spread(Word { ip, mac, kind: if answers { Kind::Answers } else { Kind::Claims } });
     }
 
+    /// Somebody who was asked at his link address has answered without saying it (RFC 4861, section 7.2.4).
+    fn confirmed(&mut self, ip: IpAddr) {
+        self.neighbours.confirmed(self.now, ip);
+        self.spread(Word { ip, mac: UNKNOWN, kind: Kind::Confirms });
+    }
+
     /// Other lanes are to hear it: a card brings what has no flow to one of them alone. Words that nobody has asked for cannot use up the bound of answers.
     fn spread(&mut self, word: Word) {
         if !self.is_shared() {
             return;
         }
-        let bound = if word.kind == Kind::Answers { &mut self.bounds.answers } else { &mut self.bounds.words };
+        let is_answer = matches!(word.kind, Kind::Answers | Kind::Confirms);
+        let bound = if is_answer { &mut self.bounds.answers } else { &mut self.bounds.words };
         if bound.take(self.now) {
             self.news.push(word);
         }
@@ -236,6 +245,7 @@ impl Path {
             Kind::Asks => self.neighbours.meet(word.ip, word.mac),
             Kind::Claims => self.hears(word.ip, word.mac, false),
             Kind::Answers => self.hears(word.ip, word.mac, true),
+            Kind::Confirms => self.neighbours.confirmed(self.now, word.ip),
         }
     }
 

@@ -58,6 +58,8 @@ pub(crate) enum Kind {
     Claims,
     /// He has answered.
     Answers,
+    /// He has answered, and not said at which link address: he was asked at his.
+    Confirms,
 }
 
 /// Somebody who has answered.
@@ -297,6 +299,13 @@ impl Neighbours {
         self.keep(asked.waiting);
         assert_eq!(self.asked.len(), self.due.len(), "each question is asked again");
         None
+    }
+
+    /// He who is known, and was asked at his link address, has answered (RFC 4861, section 7.2.5): he has the address still, whoever claims it.
+    pub fn confirmed(&mut self, now: u64, ip: IpAddr) {
+        if let Some(known) = self.known.get_mut(&ip) {
+            known.hear(now, known.mac, true);
+        }
     }
 
     /// When the next question is to be asked again; none if none waits.
