@@ -162,11 +162,17 @@ impl Presence {
                 (own.phase, own.due) = (Phase::Taken(true), Some(now + ASKS_AGAIN));
                 (None, Some(Conflict::Taken(address, mac)))
             }
-            Phase::Announcing(_) | Phase::Here if own.defended.is_none_or(|at| now >= at + DEFENDS_AGAIN) => {
+            Phase::Announcing(_) | Phase::Here if own.defended.is_none_or(|at| now >= at.saturating_add(DEFENDS_AGAIN)) => {
                 own.defended = Some(now);
                 (Some(Say::Announce(address)), Some(Conflict::Claimed(address, mac)))
             }
-            Phase::Announcing(_) | Phase::Here => (None, None),
+            Phase::Here => {
+                // The other must not have the last word: who has heard him hears us when it is time.
+                let again = own.defended.map_or(now, |at| at + DEFENDS_AGAIN);
+                (own.phase, own.due, own.defended) = (Phase::Announcing(ANNOUNCEMENTS - 1), Some(again), Some(again));
+                (None, None)
+            }
+            Phase::Announcing(_) => (None, None),
         }
     }
 }
@@ -248,9 +254,14 @@ mod tests {
     fn one_that_is_claimed_is_defended_once_in_ten_seconds() {
         let mut presence = up();
         said(&mut presence, 10 * SECOND);
-        let defended = (10 * SECOND..60 * SECOND).step_by(SECOND as usize / 10);
-        let defended = defended.filter(|now| presence.contest(*now, ip(), OTHER).0 == Some(Say::Announce(ip()))).count();
-        assert_eq!((defended, presence.taken(), presence.due()), (5, 0, None));
-        assert_eq!(presence.contest(100 * SECOND, [10, 0, 0, 3].into(), OTHER), (None, None), "another address");
+        let mut announced = Vec::new();
+        for now in (10 * SECOND..=60 * SECOND).step_by(SECOND as usize / 10) {
+            announced.extend(said(&mut presence, now).into_iter().map(|(at, _)| at));
+            announced.extend(presence.contest(now, ip(), OTHER).0.map(|_| now));
+        }
+        announced.extend(said(&mut presence, 200 * SECOND).into_iter().map(|(at, _)| at));
+        let each_ten = (1..=7).map(|number| 10 * number * SECOND).collect::<Vec<_>>();
+        assert_eq!((announced, presence.taken(), presence.due()), (each_ten, 0, None), "and the last word is ours");
+        assert_eq!(presence.contest(300 * SECOND, [10, 0, 0, 3].into(), OTHER), (None, None), "another address");
     }
 }
