@@ -89,7 +89,8 @@ fn goes_to(alone: &mut Alone, socket: corelane_seam::Socket, to: SocketAddr) -> 
 /// RFC 826 and RFC 4861, section 7.2.5: an address that moves is followed; one whose owner objects is not.
 #[test]
 fn an_address_that_moves_is_followed_at_once_and_a_forged_word_is_not() {
-    let cases = [false, true].into_iter().flat_map(|v6| [(v6, false, false), (v6, true, false), (v6, false, true), (v6, true, true)]);
+    let cases =
+        [false, true].into_iter().flat_map(|v6| [(v6, false, false), (v6, true, false), (v6, false, true), (v6, true, true)]);
     for ((v6, answers, objects), is_brief) in cases.flat_map(|case| [(case, false), (case, true)]) {
         let ends = ENDS[usize::from(v6)];
         let mut alone = Alone::new();
