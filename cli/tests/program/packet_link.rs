@@ -228,6 +228,17 @@ fn queues_without_a_lane_are_refused_and_told(driver: Driver) {
     let advice = "ethtool -L va rx 1 tx 1";
     assert!(refused.status.code() == Some(2) && said.contains("va receives by 2 queues and 1 would have a lane"), "{refused:?}");
     assert!(said.contains(&format!("({advice}), or serve with 2 lanes (--lanes 2)")), "{said}");
+    // Who asks before the start hears the same, of queues without lanes and of lanes without queues.
+    for (lanes, words) in [("1", "va receives by 2 queues"), ("3", "va has no queue 2")] {
+        for asking in [&["serve", "--check"][..], &["doctor", "--"]] {
+            let mut asked: Command =
+                wrapped(&["unshare", "--net", "sh", "-c", &format!("{before} && exec \"$0\" \"$@\"")], PROGRAM);
+            asked.args(asking).args(["--driver", driver.name(), "--lanes", lanes, "--packet", "va,ip=10.9.0.2/24", V4]);
+            let asked = output(asked.env("CORELANE_RUN_DIR", run_dir.path()));
+            let said = [asked.stdout, asked.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+            assert!(asked.status.code() != Some(0) && said.contains(words), "{asking:?} {lanes}: {said}");
+        }
+    }
     let before = format!("{before} && ethtool -L vb rx 1 tx 1 && {advice}");
     let Some(server) = start(driver, test, &before, "", &["--metrics", "127.0.0.1:0"]) else { return };
     let ready = |code: &str| until(code, || probe(&server, "/readyz").starts_with(&format!("HTTP/1.0 {code}")));

@@ -31,7 +31,7 @@ mod wakes;
 pub use builder::Lanes;
 pub(crate) use builder::Served;
 pub use claims::holder;
-pub(crate) use claims::{claim_places, refuse_shared_addresses};
+pub(crate) use claims::{claim_places, refuse_lanes_without_queue, refuse_shared_addresses};
 pub use corelane_lane::LaneSettings;
 pub use corelane_os::cpus::parse_list as parse_cpus;
 pub use corelane_os::handed::{Handed, take as take_handed};

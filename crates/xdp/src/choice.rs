@@ -4,6 +4,7 @@ use crate::afxdp::{self, XdpQueue};
 use crate::card;
 use crate::errors::Error;
 use crate::kernel;
+use crate::link::Interface;
 use crate::ours::Ours;
 use crate::packet::{self, PacketQueue};
 use crate::tap::{self, TapQueue};
@@ -136,6 +137,15 @@ pub fn ports_for(interface: &str, ours: &Ours, queues: usize) -> Result<Choice, 
         }
         Err(why) => Err(why),
     }
+}
+
+/// Looks whether AF_XDP gives each of so many lanes a queue of the interface, and leaves none without a lane. Nothing is opened.
+///
+/// # Errors
+/// As [`ports_for`] has them: [`Error::NoInterface`], [`Error::NoQueue`], [`Error::NoSendQueue`], [`Error::QueuesUnserved`].
+pub fn check_lanes(interface: &str, lanes: usize) -> Result<(), Error> {
+    card::check_queues(&Interface::find(interface)?, lanes)?;
+    card::refuse_unserved(interface, lanes)
 }
 
 impl Choice {

@@ -44,7 +44,7 @@ mod socket;
 pub mod tap;
 mod words;
 
-pub use choice::{Choice, Loss, Queue, ports_for, taps_for};
+pub use choice::{Choice, Loss, Queue, check_lanes, ports_for, taps_for};
 pub use copying::{Calls, CopyingPort, Received};
 pub use errors::Error;
 pub use kernel::KernelAddresses;

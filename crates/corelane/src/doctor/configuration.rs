@@ -2,7 +2,7 @@
 
 use super::Found;
 use crate::error::Error;
-use crate::lanes::{Lanes, choose, claim_places, fit_memory, refuse_shared_addresses};
+use crate::lanes::{Lanes, choose, claim_places, fit_memory, refuse_lanes_without_queue, refuse_shared_addresses};
 use corelane_machine::interfaces::list;
 use corelane_os::{memory, rights};
 use corelane_select::Means;
@@ -60,7 +60,11 @@ pub(super) fn interface(lanes: &Lanes) -> Found {
             None if port.is_tap() => Found::fine(format!("{name} is a tap, which is made when the program starts")),
             None => Found::missing(format!("there is no interface {name} in this namespace")),
             Some(link) if !link.up => Found::missing(format!("{name} is down: ip link set {name} up")),
-            Some(_) => Found::tried("it is there, and the kernel has none of the addresses", refuse_shared_addresses(port)),
+            Some(_) => {
+                let lanes = lanes.plan().map_or(1, |(_, plan)| plan.lanes.len());
+                let tried = refuse_shared_addresses(port).and_then(|()| refuse_lanes_without_queue(port, lanes));
+                Found::tried("it is there with a queue for each lane, and the kernel has none of the addresses", tried)
+            }
         },
         Err(error) => Found::missing(error.to_string()),
     }

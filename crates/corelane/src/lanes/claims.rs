@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::lanes::builder::{Lanes, Served};
-use crate::lanes::frames::PacketPort;
+use crate::lanes::frames::{FRAME_BYTES, FRAMES_LEAST, PacketPort};
 use crate::lanes::handed;
 use crate::lanes::others::covers;
 use crate::lanes::place::Place;
@@ -12,7 +12,7 @@ use corelane_os::claim::claim;
 use corelane_os::named::NamedSocket;
 use corelane_os::owners;
 use corelane_rss::Transport;
-use corelane_seam::{Address, Fault, Reason, Unix};
+use corelane_seam::{Address, Fault, FrameMemory, Reason, Unix};
 use corelane_select::holders::holders;
 use corelane_xdp::place_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -157,6 +157,20 @@ pub(crate) fn refuse_shared_addresses(port: &PacketPort) -> Result<(), Error> {
             Err(Error::Setting { name: "packet", why })
         }
     }
+}
+
+fn has_afxdp() -> bool {
+    let memory = FrameMemory::new(FRAMES_LEAST, FRAME_BYTES);
+    memory.is_ok_and(|memory| corelane_xdp::afxdp::probe(&memory).is_ok())
+}
+
+/// Each lane has a queue of the interface, and each queue a lane, where AF_XDP is to be had.
+pub(crate) fn refuse_lanes_without_queue(port: &PacketPort, lanes: usize) -> Result<(), Error> {
+    if port.is_tap() || !has_afxdp() {
+        return Ok(());
+    }
+    let refused = |why: corelane_xdp::Error| Error::Setting { name: "packet", why: why.to_string() };
+    corelane_xdp::check_lanes(port.interface(), lanes).map_err(refused)
 }
 
 /// Makes the socket of a Unix name, before the lanes, which share it.

@@ -5,6 +5,7 @@ use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::builder::{Lanes, Served};
 use crate::lanes::choice::PathUse;
+use crate::lanes::claims::refuse_lanes_without_queue;
 use crate::lanes::driver::{self, choose};
 use crate::lanes::place::Place;
 use crate::lanes::plan;
@@ -29,7 +30,7 @@ impl Lanes {
         Ok(notes(self, lanes))
     }
 
-    /// Whether the driver and the steering that were asked for by name can be had here, each of which is tried. Returns what lanes do without.
+    /// Whether the driver and the steering that were asked for by name can be had here, each of which is tried, and whether the interface of frames has the queues. Returns what lanes do without.
     ///
     /// # Errors
     /// [`Error::Driver`], [`Error::Setting`].
@@ -45,6 +46,7 @@ impl Lanes {
         };
         let refused = |why: corelane_select::Error| Error::Setting { name: "steering", why: why.to_string() };
         means.map_or(Ok(()), |means| corelane_select::probe(means).map_err(refused))?;
+        self.packet.as_ref().map_or(Ok(()), |port| refuse_lanes_without_queue(port, plan.lanes.len()))?;
         Ok(choose(self.driver)?.note.into_iter().collect())
     }
 
