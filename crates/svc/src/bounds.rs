@@ -66,7 +66,11 @@ pub const BOUNDS: &[Bound] = &[
     bound("watches_max", Owner::Service, "watches_refused"),
     bound("channel_messages", Owner::Service, "messages_refused"),
     shared("http", "lines of the log that wait for their answer", "log_lines_cut"),
+    shared("http", "answers that wait for memory", "answers_lost"),
     shared("http files", "large files that are open", "open_files_max_hits"),
+    shared("http files", "names that are looked up", "answers_5xx"),
+    shared("http files", "lists of names that are sent", "answers_5xx"),
+    shared("rpc", "calls that are remembered", "duplicates_max_hits"),
     shared("dashboard", "streams of events", "dashboard_streams_displaced"),
     shared("hyper", "heads that have not come whole", "memory_hits"),
 ];

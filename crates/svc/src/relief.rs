@@ -223,9 +223,9 @@ impl LaneTable {
         Resting { holder, stands_still }
     }
 
-    /// What one that waits needs, if some of the holders hold far more than it would.
+    /// What one that waits needs, if some of the holders hold far more than it would. Nothing, if the lane would lend it that by now: it is called again soon, and nobody ends for it.
     fn need(&mut self, kit: &Kit, holders: &[Resting], Waiting { id, bytes }: Waiting) -> Option<Need> {
-        let connection = self.find(id)?;
+        let connection = self.find(id).filter(|connection| !kit.arena.would_lend(connection.payer, bytes))?;
         let (account, own) = (connection.peer(), kit.arena.held(connection.payer));
         let accounts = &self.desk.memory.accounts;
         let (held, peer) = (accounts.held(account, &kit.arena), accounts.payer(account));

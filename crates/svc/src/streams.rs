@@ -487,6 +487,8 @@ impl Found<'_> {
             Next::Need(bytes) => busy.needed = busy.input.len().saturating_add(bytes.max(1)),
             Next::Fill { lease, until } => {
                 let until = until.min(lease.capacity());
+                // It has what it goes on with, whatever it was refused beside: no call would come that ends its waiting.
+                (busy.blocked, busy.awaits_offload) = (false, false);
                 busy.fill = Some(Fill { lease: Some(lease), until });
                 busy.feed_fill();
                 if busy.fill.as_ref().is_some_and(Fill::is_full) {

@@ -1,17 +1,19 @@
 //! Replies that are kept for calls that come twice, because a caller repeats what it has no answer to.
 
 use crate::counters::RpcCounter;
+use corelane::service::{PeerKey, Shares};
 use corelane::{Address, Cx, Instant, Talk};
 use corelane_wire::rpc;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Once-only calls that a lane remembers for one service at most, unless set otherwise: the last of them, so at 16,384 calls a second those of
-/// one second. The oldest answered one makes room for another.
+/// Once-only calls that a lane remembers for one service at most, unless set otherwise: the last of them. Each peer has its share, one alone half: at 8,192 calls a second those of
+/// one second. Its own oldest answered one makes room for another; so who calls much has nobody else's calls carried out twice. Over datagrams an address may be forged: there the share holds
+/// for callers that are who they seem to be.
 pub const DUPLICATES_MAX: usize = 16_384;
-/// Bytes of all replies that are kept for one service of a lane: of the oldest if replies are long.
+/// Bytes of all replies that are kept for one service of a lane, shared alike: the oldest go first.
 pub const DUPLICATES_BYTES_MAX: usize = 4 << 20;
 /// Bytes of a reply that is kept at most. A longer one is not, and its call is carried out again.
 pub const DUPLICATE_BYTES_MAX: usize = 1024;
@@ -40,6 +42,11 @@ impl Key {
         let who = checksum(u64::from(credential.flavour.0), credential.body.bytes());
         Self { checksum: checksum(who, arguments), xid, peer: peer.clone(), program, version, procedure, length: arguments.len() }
     }
+
+    /// Whose share it is a part of.
+    fn payer(&self) -> PeerKey {
+        PeerKey::of(&self.peer)
+    }
 }
 
 /// An odd number with its bits spread.
@@ -54,7 +61,7 @@ fn checksum(seed: u64, bytes: &[u8]) -> u64 {
 
 enum State {
     InProgress,
-    Answered { reply: Rc<[u8]>, at: Instant },
+    Answered { reply: Rc<[u8]>, at: Instant, number: u64 },
 }
 
 /// What is known of a call.
@@ -65,65 +72,94 @@ pub(crate) enum Found {
     InProgress,
     /// It was answered with this message.
     Answered(Rc<[u8]>),
-    /// It is new, and there is no place for it: all are taken by calls in progress.
+    /// It is new, and there is no place for it: all that its peer may have are taken by calls in progress.
     Full,
 }
 
 struct ReplyCache {
     places: BTreeMap<Key, State>,
-    /// The answered calls by age, the oldest first, with those that were answered again since.
-    ages: VecDeque<(Instant, Key)>,
-    /// Of the replies.
-    bytes: usize,
-    most: usize,
+    /// The answered calls by age, the oldest first.
+    ages: BTreeMap<u64, (Instant, Key)>,
+    /// The same of each peer.
+    of_peers: BTreeSet<(PeerKey, u64)>,
+    /// Who has how many places, and how many bytes of replies.
+    calls: Shares,
+    bytes: Shares,
+    /// The number of the call that was answered last.
+    last: u64,
 }
 
 impl ReplyCache {
     fn remove(&mut self, key: &Key) {
-        if let Some(State::Answered { reply, .. }) = self.places.remove(key) {
-            assert!(self.bytes >= reply.len(), "the bytes of a reply are counted from when it is kept");
-            self.bytes -= reply.len();
+        let Some(state) = self.places.remove(key) else { return };
+        let peer = key.payer();
+        self.calls.give_back(Some(peer));
+        if let State::Answered { reply, number, .. } = state {
+            self.bytes.give_more_back(Some(peer), bytes_of(&reply));
+            let was_there = self.of_peers.remove(&(peer, number)) && self.ages.remove(&number).is_some();
+            assert!(was_there, "a call that was answered has its age");
         }
     }
 
-    /// Forgets the call that was answered first; false if there is none.
-    fn forget_oldest(&mut self) -> bool {
-        while let Some((at, key)) = self.ages.pop_front() {
-            if self.forget(at, &key) {
-                return true;
+    /// Forgets the call that was answered first, of all or of one peer; false if there is none.
+    fn forget_oldest(&mut self, peer: Option<PeerKey>) -> bool {
+        let number = match peer {
+            None => self.ages.keys().next().copied(),
+            Some(peer) => self.of_peers.range((peer, 0)..=(peer, u64::MAX)).next().map(|(_, number)| *number),
+        };
+        let Some(key) = number.and_then(|number| self.ages.get(&number)).map(|(_, key)| key.clone()) else { return false };
+        self.remove(&key);
+        true
+    }
+
+    /// Makes room for one more call of a peer: for one that holds few, by the oldest of all, else by its own oldest. False if those are all in progress.
+    fn make_place(&mut self, peer: PeerKey) -> bool {
+        while !self.calls.admits(peer) {
+            let is_few = self.calls.held(peer) < self.calls.share().small();
+            if !self.forget_oldest((!is_few).then_some(peer)) {
+                return false;
             }
         }
-        false
+        true
     }
 
-    /// Forgets a call, unless it was answered again since; returns whether it did.
-    fn forget(&mut self, at: Instant, key: &Key) -> bool {
-        let is_it = matches!(self.places.get(key), Some(State::Answered { at: held, .. }) if *held == at);
-        if is_it {
-            self.remove(key);
+    /// The same for the bytes of a reply, for which there is always room without others.
+    fn make_room(&mut self, peer: PeerKey, bytes: u32) {
+        while !self.bytes.admits_more(peer, bytes) {
+            let is_few = self.bytes.held(peer).saturating_add(bytes) <= self.bytes.share().small();
+            let has_forgotten = !is_few && self.forget_oldest(Some(peer)) || self.forget_oldest(None);
+            assert!(has_forgotten, "without replies there is room for one");
         }
-        is_it
     }
 
     fn expire(&mut self, now: Instant) {
         for _ in 0..EXPIRED_AT_ONCE {
-            let Some((at, key)) = self.ages.pop_front_if(|(at, _)| is_old(*at, now)) else { return };
-            self.forget(at, &key);
+            if !self.ages.values().next().is_some_and(|(at, _)| is_old(*at, now)) {
+                return;
+            }
+            self.forget_oldest(None);
         }
     }
 
     fn keep(&mut self, key: Key, reply: &[u8], now: Instant) {
         assert!(reply.len() <= DUPLICATE_BYTES_MAX, "a longer reply is not kept");
-        while self.bytes + reply.len() > DUPLICATES_BYTES_MAX && self.forget_oldest() {}
-        assert!(self.bytes + reply.len() <= DUPLICATES_BYTES_MAX, "without replies there is room for one");
+        let (peer, bytes) = (key.payer(), bytes_of(reply));
+        self.make_room(peer, bytes);
+        self.bytes.take_more(Some(peer), bytes);
+        self.last += 1;
         // reason: nothing but its memo, which is here, ends a call in progress.
         let place = self.places.get_mut(&key).expect("a call in progress has its place");
         assert!(matches!(place, State::InProgress), "a call is answered once");
-        *place = State::Answered { reply: reply.into(), at: now };
-        self.bytes += reply.len();
-        assert!(self.ages.back().is_none_or(|(last, _)| *last <= now), "the oldest reply stands first");
-        self.ages.push_back((now, key));
+        *place = State::Answered { reply: reply.into(), at: now, number: self.last };
+        assert!(self.ages.values().next_back().is_none_or(|(last, _)| *last <= now), "the oldest reply stands first");
+        self.of_peers.insert((peer, self.last));
+        self.ages.insert(self.last, (now, key));
     }
+}
+
+/// Bytes of a reply, which are few.
+fn bytes_of(reply: &[u8]) -> u32 {
+    u32::try_from(reply.len()).unwrap_or(u32::MAX)
 }
 
 fn is_old(at: Instant, now: Instant) -> bool {
@@ -137,7 +173,10 @@ pub(crate) struct Duplicates(Rc<RefCell<ReplyCache>>);
 impl Duplicates {
     /// Remembers nothing yet, and at most `most` calls.
     pub(crate) fn new(most: usize) -> Self {
-        Self(Rc::new(RefCell::new(ReplyCache { places: BTreeMap::new(), ages: VecDeque::new(), bytes: 0, most })))
+        let calls = Shares::new(u32::try_from(most).unwrap_or(u32::MAX));
+        let bytes = Shares::new(DUPLICATES_BYTES_MAX as u32);
+        let (places, ages, of_peers) = Default::default();
+        Self(Rc::new(RefCell::new(ReplyCache { places, ages, of_peers, calls, bytes, last: 0 })))
     }
 
     /// Looks a call up, and takes it down as in progress if it is new.
@@ -146,15 +185,16 @@ impl Duplicates {
         table.expire(now);
         match table.places.get(&key) {
             Some(State::InProgress) => return Found::InProgress,
-            Some(State::Answered { reply, at }) if !is_old(*at, now) => return Found::Answered(reply.clone()),
+            Some(State::Answered { reply, at, .. }) if !is_old(*at, now) => return Found::Answered(reply.clone()),
             Some(_) => table.remove(&key),
             None => {}
         }
-        if table.places.len() >= table.most && !table.forget_oldest() {
+        if !table.make_place(key.payer()) {
             return Found::Full;
         }
+        table.calls.take(Some(key.payer()));
         let before = table.places.insert(key.clone(), State::InProgress);
-        assert!(before.is_none() && table.places.len() <= table.most, "a new call takes one of the places that there are");
+        assert!(before.is_none(), "a new call takes one of the places that there are");
         Found::New(Memo { table: self.0.clone(), key })
     }
 }
@@ -231,7 +271,8 @@ mod tests {
 
     #[test]
     fn the_oldest_answered_call_makes_room_and_one_in_progress_never() {
-        let duplicates = Duplicates::new(3);
+        // One alone has half.
+        let duplicates = Duplicates::new(6);
         let Found::New(progress) = duplicates.look(key(0), at(0)) else { panic!("nothing is known") };
         (1..=4).for_each(|xid| answer(&duplicates, key(xid), b"reply", u64::from(xid)));
         assert!(matches!(duplicates.look(key(0), at(5)), Found::InProgress), "it is never forgotten");
@@ -246,13 +287,15 @@ mod tests {
     #[test]
     fn replies_are_bounded_in_bytes_and_age() {
         let duplicates = Duplicates::new(usize::MAX);
-        let fit = (DUPLICATES_BYTES_MAX / DUPLICATE_BYTES_MAX) as u32;
+        let fit = (DUPLICATES_BYTES_MAX / 2 / DUPLICATE_BYTES_MAX) as u32;
         (0..fit + 10).for_each(|xid| answer(&duplicates, key(xid), &[7; DUPLICATE_BYTES_MAX], 1));
-        assert_eq!(duplicates.0.borrow().bytes, DUPLICATES_BYTES_MAX);
+        assert_eq!(duplicates.0.borrow().bytes.share().used as usize, DUPLICATES_BYTES_MAX / 2);
         assert!(!is_known(&duplicates, key(9), 1) && is_known(&duplicates, key(10), 1));
         let late = 2 + DUPLICATE_AGE_MAX.as_nanos() as u64;
         (0..fit).for_each(|xid| assert!(!is_known(&duplicates, key(xid), late)));
         let table = duplicates.0.borrow();
-        assert_eq!((table.bytes, table.ages.len(), table.places.len()), (0, 0, 0));
+        let left =
+            (table.bytes.share().used, table.calls.share().used, table.ages.len(), table.of_peers.len(), table.places.len());
+        assert_eq!(left, (0, 0, 0, 0, 0));
     }
 }

@@ -38,8 +38,9 @@ impl Cache {
         let (verb, key) = (words.next().unwrap(), words.next().unwrap());
         if verb == "set" {
             let until = words.next().unwrap().parse().unwrap();
+            let lease = cx.lease(until).ok()?;
             *session = Some((key.to_string(), until));
-            return Some(Next::Fill { lease: cx.lease(until).unwrap(), until });
+            return Some(Next::Fill { lease, until });
         }
         match self.values.iter().find(|(other, _)| other == key) {
             Some((_, value)) => {
@@ -77,7 +78,8 @@ impl StreamService for Cache {
             if !output.ask_room() {
                 break;
             }
-            let line = String::from_utf8(input.contiguous(end + 1).unwrap().to_vec()).unwrap();
+            let Some(line) = input.contiguous(end + 1) else { break };
+            let line = String::from_utf8(line.to_vec()).unwrap();
             match self.command(cx, session, output, &line) {
                 None => break,
                 Some(Next::Continue) => input.skip(end + 1),
@@ -186,4 +188,36 @@ fn large_values_are_received_in_place_and_outlive_their_eviction() {
     for_seeds(2, |seed| {
         run(seed, Faults::none(), 1 << 20);
     });
+}
+
+/// Takes a lease to fill, is refused more beside it, and goes on with what it has.
+struct Modest;
+
+impl StreamService for Modest {
+    type Talk = Silent;
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}
+
+    fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
+        if input.filled().is_some() {
+            output.push(&b"filled"[..]);
+            return Next::Close;
+        }
+        let lease = cx.lease(1_000).unwrap();
+        let more: Vec<_> = std::iter::from_fn(|| cx.lease(1 << 20).ok()).collect();
+        assert!(!more.is_empty(), "it was refused when it had some");
+        Next::Fill { lease, until: 1_000 }
+    }
+}
+
+#[test]
+fn who_was_refused_more_and_fills_what_it_has_is_not_kept_waiting() {
+    let world = World::new(1, Faults::none());
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(1), patient(), |_| Modest);
+    let mut talkers = vec![Talker::new(rig.connect(1), 1, vec![7; 1_000])];
+    talkers[0].piece_most = 100;
+    assert!(rig.play(&mut talkers), "it waits for ever");
+    assert_eq!(talkers[0].got, b"filled");
+    rig.close(&mut talkers);
 }

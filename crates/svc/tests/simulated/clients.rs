@@ -144,9 +144,9 @@ impl Asker {
         let late = self.out.iter().filter(|out| *out.1 + AGAIN <= now).map(|out| *out.0);
         let more = window.saturating_sub(self.out.len()).min((NUMBERS - self.next) as usize) as u32;
         let numbers: Vec<u32> = late.chain(self.next..self.next + more).collect();
-        self.next += more;
         for number in numbers {
-            let bytes = cx.arena().copy_of(&number.to_be_bytes()).unwrap().share();
+            // Where there is no memory now, the next call asks.
+            let Some(bytes) = cx.arena().copy_of(&number.to_be_bytes()).map(Lease::share) else { return };
             let replies = replies.as_deref_mut().or_else(|| cx.datagrams(socket)).unwrap();
             let taken = match number % 3 {
                 0 => replies.send_single(to.clone(), None, bytes),
@@ -154,6 +154,7 @@ impl Asker {
             };
             assert!(taken);
             self.out.insert(number, now);
+            self.next = self.next.max(number + 1);
         }
     }
 

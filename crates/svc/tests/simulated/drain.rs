@@ -7,7 +7,7 @@ use crate::rig::{Family, MS, Nobody, Play, Rig, RigPlan, S, patient};
 use corelane_lane::Order as Command;
 use corelane_seam::{Fault, Reason};
 use corelane_sim::{FaultKind, Faults, Peer, Random, Report, Status, Turn, World};
-use corelane_svc::{Cx, Input, Limits, Next, Order, Output, Silent, StreamService, Ticket};
+use corelane_svc::{Cx, Hold, Input, Limits, Next, Order, Output, Silent, StreamService, Ticket};
 use corelane_watch::{LaneCounter, LaneSnapshot, LaneState, ServiceCounter as C};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,10 +32,11 @@ impl StreamService for Slow {
 
     fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
         while let Some(end) = input.position(b'\n') {
-            let Ok(ticket) = output.hold(Order::Kept) else { break };
-            let Some(line) = input.take_shared(end + 1) else { break };
+            let Some(line) = input.contiguous(end + 1).map(<[u8]>::to_vec) else { break };
+            let Ok(ticket) = output.hold(Hold::new(Order::Kept).reserve(line.len())) else { break };
+            input.skip(end + 1);
             cx.start_timer(Duration::from_millis(1 + self.next * 97 % self.slowness), self.next).unwrap();
-            self.asked.insert(self.next, (ticket, line.to_vec()));
+            self.asked.insert(self.next, (ticket, line));
             self.next += 1;
         }
         Next::Continue
@@ -43,8 +44,7 @@ impl StreamService for Slow {
 
     fn timer(&mut self, cx: &mut Cx<'_>, _session: &mut (), _output: &mut Output, token: u64) -> Next {
         if let Some((ticket, line)) = self.asked.remove(&token) {
-            let answer = cx.arena().copy_of(&line).unwrap().share();
-            cx.answer(ticket, answer);
+            cx.answer_bytes(ticket, &line).expect("memory is kept for it");
         }
         Next::Continue
     }

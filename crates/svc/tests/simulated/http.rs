@@ -6,7 +6,7 @@ use crate::rig::Talker;
 use crate::rig::{Family, MS, Play, Rig, RigPlan, S, patient};
 use corelane_seam::{Chain, File, FileOutcome, FilePart, OpenOptions, Outcome};
 use corelane_sim::{Faults, Random, Report, World};
-use corelane_svc::{Input, Next, Notes, Order, Output, Peer, StreamService, Ticket};
+use corelane_svc::{Hold, Input, Next, Notes, Order, Output, Peer, StreamService, Ticket};
 use corelane_watch::ServiceCounter as C;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,6 +25,8 @@ enum Work {
 #[derive(Default)]
 pub struct Files {
     work: BTreeMap<u64, Work>,
+    /// What waits for memory to read into.
+    waiting: Vec<Work>,
     next: u64,
 }
 
@@ -33,11 +35,17 @@ pub type OpenFiles = Vec<File>;
 
 type Cx<'a> = corelane_svc::Cx<'a, Notes<File>>;
 
-fn line(cx: &Cx<'_>, text: &str) -> Chain {
-    let mut chain = Chain::new();
-    chain.push(cx.arena().copy_of(text.as_bytes()).unwrap().share());
-    chain
+/// Bytes that are kept for the first line of an answer.
+const LINE_BYTES: usize = 32;
+
+/// The first line of an answer, in the memory that its ticket keeps.
+fn line(cx: &Cx<'_>, ticket: &mut Ticket, text: &str) -> Chain {
+    let mut writer = cx.answer_writer(ticket);
+    writer.put(text.as_bytes()).and_then(|()| writer.finish()).expect("memory is kept for it")
 }
+
+/// After how long memory is asked for again.
+const AGAIN: Duration = Duration::from_millis(1);
 
 impl Files {
     fn token(&mut self, work: Work) -> u64 {
@@ -46,9 +54,9 @@ impl Files {
         self.next
     }
 
-    fn opened(&mut self, cx: &mut Cx<'_>, ticket: Ticket, reads: bool, file: File, length: usize) {
+    fn opened(&mut self, cx: &mut Cx<'_>, mut ticket: Ticket, reads: bool, file: File, length: usize) {
         let connection = ticket.connection();
-        let mut chain = line(cx, &format!("OK {length}\n"));
+        let mut chain = line(cx, &mut ticket, &format!("OK {length}\n"));
         if reads && length > 0 {
             return self.read(cx, Work::Reading { ticket, file, length, offset: 0, chain });
         }
@@ -61,7 +69,10 @@ impl Files {
         let Work::Reading { ref file, offset, length, .. } = work else { return };
         let file = file.clone();
         let until = READ_BYTES.min(length - offset);
-        let lease = cx.lease(until).unwrap();
+        let Ok(lease) = cx.lease(until) else {
+            self.waiting.push(work);
+            return cx.start_alarm(AGAIN, 0).unwrap();
+        };
         let token = self.token(work);
         cx.read_file(&file, offset as u64, lease, until, token);
     }
@@ -73,9 +84,7 @@ impl Files {
                 offset += lease.len();
                 chain.push(lease.share());
             }
-            _ => {
-                return cx.answer_chain(ticket, line(cx, "ERROR\n"));
-            }
+            _ => return cx.answer(ticket, &b"ERROR\n"[..]),
         }
         if offset < length {
             return self.read(cx, Work::Reading { ticket, file, length, offset, chain });
@@ -97,9 +106,9 @@ impl StreamService for Files {
             if !output.ask_room() {
                 break;
             }
-            let Ok(ticket) = output.hold(Order::Kept) else { break };
-            let Some(head) = input.contiguous(end) else { return Next::Abort };
+            let Some(head) = input.contiguous(end) else { break };
             let head = String::from_utf8(head.to_vec()).unwrap();
+            let Ok(ticket) = output.hold(Hold::new(Order::Kept).reserve(LINE_BYTES)) else { break };
             input.skip(end + 1);
             let (verb, path) = head.split_once(' ').unwrap();
             let token = self.token(Work::Opening { ticket, reads: verb == "READ" });
@@ -121,11 +130,15 @@ impl StreamService for Files {
             }
             (Work::Opening { ticket, .. }, Outcome::Failed(fault)) => {
                 let missing = fault.reason == corelane_seam::Reason::NotFound;
-                cx.answer_chain(ticket, line(cx, if missing { "MISSING\n" } else { "ERROR\n" }));
+                cx.answer(ticket, if missing { &b"MISSING\n"[..] } else { b"ERROR\n" });
             }
             (work @ Work::Reading { .. }, outcome) => self.take_read(cx, work, outcome),
             (Work::Opening { .. }, outcome) => unreachable!("{outcome:?}"),
         }
+    }
+
+    fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
+        std::mem::take(&mut self.waiting).into_iter().for_each(|work| self.read(cx, work));
     }
 }
 

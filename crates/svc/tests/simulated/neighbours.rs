@@ -3,9 +3,9 @@
 use crate::for_seeds;
 use crate::rig::Talker;
 use crate::rig::{MS, Nobody, Rig, RigPlan, at, client, patient};
-use corelane_seam::{Chain, Outcome};
+use corelane_seam::Outcome;
 use corelane_sim::{Faults, Peer, Status, World};
-use corelane_svc::{ConnectionId, Cx, Input, Next, Notes, Order, Origin, Output, Says, Silent, StreamService, Ticket};
+use corelane_svc::{ConnectionId, Cx, Hold, Input, Next, Notes, Order, Origin, Output, Says, Silent, StreamService, Ticket};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -96,6 +96,14 @@ fn a_message_that_comes_too_late_is_counted() {
     rig.close(&mut Nobody);
 }
 
+/// Takes a line of so many bytes, with memory for the same answer. None while there is no memory, or no ticket.
+fn held(input: &mut Input, bytes: usize, output: &mut Output) -> Option<(Ticket, Vec<u8>)> {
+    let line = input.contiguous(bytes)?.to_vec();
+    let ticket = output.hold(Hold::new(Order::Kept).reserve(bytes)).ok()?;
+    input.skip(bytes);
+    Some((ticket, line))
+}
+
 /// Has helper threads answer each line.
 #[derive(Default)]
 struct Helped {
@@ -114,8 +122,7 @@ impl StreamService for Helped {
             if !cx.ask_offload() {
                 break;
             }
-            let Ok(ticket) = output.hold(Order::Kept) else { break };
-            let line = input.take_shared(end + 1).unwrap().to_vec();
+            let Some((ticket, line)) = held(input, end + 1, output) else { break };
             self.asked.insert(self.next, ticket);
             cx.offload(move || line, self.next);
             cx.count_requests(1);
@@ -127,9 +134,7 @@ impl StreamService for Helped {
     fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
         let ticket = self.asked.remove(&token).unwrap();
         let Outcome::Offloaded(line) = outcome else { panic!("{outcome:?}") };
-        let mut answer = Chain::new();
-        answer.push(cx.arena().copy_of(&line.0.downcast::<Vec<u8>>().unwrap()).unwrap().share());
-        cx.answer_chain(ticket, answer);
+        cx.answer_bytes(ticket, &line.0.downcast::<Vec<u8>>().unwrap()).expect("memory is kept for it");
     }
 }
 
@@ -155,6 +160,7 @@ fn more_requests_than_helpers_take_are_all_carried_out() {
             assert!(talker.is_complete() && talker.got == talker.to_send, "{} of {}", talker.got.len(), talker.to_send.len());
         }
         assert_eq!(rig.lane_count(LaneCounter::OffloadsRefused), 0);
+        assert_eq!(rig.count(C::MemoryEndings), 0, "there is memory, so nobody ends for who was refused some once");
         assert!(rig.count_of(0, C::OffloadMaxHits) > 0 && rig.count_of(0, C::OutputHighHits) == 0);
         rig.close(&mut talkers);
     });
@@ -192,8 +198,8 @@ impl StreamService for Aside {
 
     fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
         while let Some(end) = input.position(b'\n') {
-            let Ok(ticket) = output.hold(Order::Kept) else { break };
-            self.waiting.push_back((ticket, input.take_shared(end + 1).unwrap().to_vec()));
+            let Some(asked) = held(input, end + 1, output) else { break };
+            self.waiting.push_back(asked);
             cx.nudge().nudge();
         }
         Next::Continue
@@ -236,6 +242,7 @@ fn who_waits_for_a_helper_is_called_when_another_service_has_left_a_place() {
             assert!(talker.is_complete() && talker.got == talker.to_send, "{} of {}", talker.got.len(), talker.to_send.len());
         }
         assert_eq!(rig.lane_count(LaneCounter::OffloadsRefused), 0);
+        assert_eq!(rig.count(C::MemoryEndings), 0, "there is memory, so nobody ends for who was refused some once");
         rig.close(&mut talkers);
     });
 }

@@ -7,7 +7,7 @@ use crate::rig::{Family, Rig, RigPlan, patient};
 use corelane_lane::Unheard;
 use corelane_seam::Chain;
 use corelane_sim::{Faults, Random, Report, World};
-use corelane_svc::{Input, Next, Order, Origin, Output, Peer, StreamService, Ticket};
+use corelane_svc::{Hold, Input, Next, Order, Origin, Output, Peer, StreamService, Ticket};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -53,22 +53,23 @@ impl corelane_svc::Talk for Talk {
 
 type Cx<'a> = corelane_svc::Cx<'a, Talk>;
 
-fn chain_of(cx: &Cx<'_>, record: &[u8]) -> Chain {
-    let mut chain = Chain::new();
-    chain.push(cx.arena().copy_of(record).unwrap().share());
-    chain
+/// The answer to a call, in the memory that its ticket keeps.
+fn chain_of(cx: &Cx<'_>, ticket: &mut Ticket, record: &[u8]) -> Chain {
+    let mut writer = cx.answer_writer(ticket);
+    writer.put(record).and_then(|()| writer.finish()).expect("memory is kept for it")
 }
 
 impl Program {
     fn answer(&mut self, cx: &mut Cx<'_>, call: u64) {
-        let (ticket, record) = self.calls.remove(&call).unwrap();
-        cx.answer_chain(ticket, chain_of(cx, &record));
+        let (mut ticket, record) = self.calls.remove(&call).unwrap();
+        let answer = chain_of(cx, &mut ticket, &record);
+        cx.answer_chain(ticket, answer);
     }
 
-    fn call(&mut self, cx: &mut Cx<'_>, output: &mut Output, ticket: Ticket, record: Vec<u8>) {
+    fn call(&mut self, cx: &mut Cx<'_>, output: &mut Output, mut ticket: Ticket, record: Vec<u8>) {
         let way = record[8];
         if way == IN_THE_CALL {
-            let answer = chain_of(cx, &record);
+            let answer = chain_of(cx, &mut ticket, &record);
             return output.answer(ticket, answer).map_err(drop).unwrap();
         }
         self.next += 1;
@@ -102,18 +103,21 @@ impl StreamService for Program {
 
     fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
         while !input.is_empty() {
-            let Some(head) = input.contiguous(4) else { return Next::Need(4 - input.len()) };
+            if input.len() < 4 {
+                return Next::Need(4 - input.len());
+            }
+            let Some(head) = input.contiguous(4) else { break };
             let bytes = 4 + u32::from_be_bytes(head.try_into().unwrap()) as usize;
             if input.len() < bytes {
                 return Next::Need(bytes - input.len());
             }
-            let record = input.contiguous(bytes).unwrap().to_vec();
+            let Some(record) = input.contiguous(bytes).map(<[u8]>::to_vec) else { break };
             if record[8] == WITHOUT_TICKET {
                 if !output.ask_room() || output.write(&record).is_err() {
                     break;
                 }
             } else {
-                let Ok(ticket) = output.hold(Order::Any) else { break };
+                let Ok(ticket) = output.hold(Hold::new(Order::Any).reserve(bytes)) else { break };
                 self.call(cx, output, ticket, record);
             }
             input.skip(bytes);
@@ -123,8 +127,8 @@ impl StreamService for Program {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _session: &mut (), output: &mut Output, token: u64) -> Next {
-        let (ticket, record) = self.calls.remove(&token).unwrap();
-        let answer = chain_of(cx, &record);
+        let (mut ticket, record) = self.calls.remove(&token).unwrap();
+        let answer = chain_of(cx, &mut ticket, &record);
         output.answer(ticket, answer).map_err(drop).unwrap();
         Next::Continue
     }

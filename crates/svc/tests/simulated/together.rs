@@ -6,12 +6,12 @@ use crate::for_seeds;
 use crate::rig::{Family, MS, Nobody, Rig, RigPlan, S, at, patient};
 use corelane_lane::Order as Command;
 use corelane_seam::nanoseconds;
-use corelane_seam::{Address, Datagrams, Instant, Outcome};
+use corelane_seam::{Address, Datagrams, Instant, Lease, Outcome};
 use corelane_sim::{Faults, Random, World};
 use corelane_svc::Command as Steering;
 use corelane_svc::{
-    DatagramService, Error, Input, Limits, Next, Order, Origin, Output, Peer, Replies, Says, SocketId, Steer, StreamService,
-    Ticket,
+    DatagramService, Error, Hold, Input, Limits, Next, Order, Origin, Output, Peer, Replies, Says, SocketId, Steer,
+    StreamService, Ticket,
 };
 use corelane_watch::ServiceCounter as C;
 use std::collections::BTreeMap;
@@ -133,8 +133,7 @@ impl Home for Lines {
 
     fn answer(&mut self, cx: &mut Cx<'_>, number: u64) {
         let (ticket, line) = self.held.remove(&number).unwrap();
-        let answer = cx.arena().copy_of(&line).unwrap().share();
-        cx.answer(ticket, answer);
+        cx.answer_bytes(ticket, &line).expect("memory is kept for it");
     }
 }
 
@@ -146,8 +145,9 @@ impl StreamService for Lines {
 
     fn receive(&mut self, cx: &mut Cx<'_>, _session: &mut (), input: &mut Input, output: &mut Output) -> Next {
         while let Some(end) = input.position(b'\n') {
-            let Ok(ticket) = output.hold(Order::Kept) else { break };
-            let line = input.take_shared(end + 1).unwrap().to_vec();
+            let Some(line) = input.contiguous(end + 1).map(<[u8]>::to_vec) else { break };
+            let Ok(ticket) = output.hold(Hold::new(Order::Kept).reserve(line.len())) else { break };
+            input.skip(end + 1);
             let number = self.walk.begin(cx);
             self.held.insert(number, (ticket, line));
         }
@@ -190,7 +190,11 @@ impl Home for Echo {
 
     fn answer(&mut self, cx: &mut Cx<'_>, number: u64) {
         let (socket, peer, bytes) = self.held.remove(&number).unwrap();
-        let answer = cx.arena().copy_of(&bytes).unwrap().share();
+        let Some(answer) = cx.arena().copy_of(&bytes).map(Lease::share) else {
+            // It waits once more, and finds memory then.
+            self.held.insert(number, (socket, peer, bytes));
+            return self.walk.wait(cx, Errand { home: cx.lane(), number, hops: 0 });
+        };
         if let Some(replies) = cx.datagrams(socket) {
             replies.send(peer, None, answer);
         }

@@ -14,6 +14,7 @@ use crate::HttpCounter;
 use corelane::Cx;
 use corelane::service::{
     ConnectionId, Fault, File, FileFacts, FileName, FileOutcome, Lease, OpenOptions, Outcome, PeerKey, Reason, Refused, Shared,
+    Shares,
 };
 use corelane_wire::http1::{Coding, Status};
 use std::cell::{OnceCell, RefCell};
@@ -68,13 +69,28 @@ impl Promise {
 }
 
 /// Lookups under way.
-#[derive(Default)]
 struct Lookups {
     all: BTreeMap<u64, Lookup>,
     by_key: BTreeMap<Vec<u8>, u64>,
+    /// Of each peer, those that it asked for first.
+    peers: Shares,
 }
 
-/// Lookups under way at once, at the most: clients may have gone that asked for them. One more is answered with 503 (Service Unavailable).
+impl Lookups {
+    fn new(most: usize) -> Self {
+        // reason: it is a thousand.
+        let limit = u32::try_from(most).expect("lookups are few");
+        Self { all: BTreeMap::new(), by_key: BTreeMap::new(), peers: Shares::new(limit) }
+    }
+
+    /// Whether a peer, or this side, may have one more.
+    fn admits(&self, peer: Option<PeerKey>) -> bool {
+        peer.map_or(self.peers.share().left() > 0, |peer| self.peers.admits(peer))
+    }
+}
+
+/// Lookups under way at once, at the most: clients may have gone that asked for them. Of these each peer has its share, for one alone could use them up where the disk is slow. One more is answered
+/// with 503 (Service Unavailable).
 pub(crate) const LOOKUPS_MAX: usize = 1024;
 
 struct Lookup {
@@ -163,7 +179,7 @@ pub(super) struct Finder {
 
 impl Finder {
     pub fn new(trees: Trees, index: String, cache: Cache) -> Self {
-        let (lookups, listings) = Default::default();
+        let (lookups, listings) = (Lookups::new(LOOKUPS_MAX), Listings::default());
         let open_files = OpenFiles::new(0);
         Self { trees, tokens: Tokens::starting_at(0), index, lists: false, cache, open_files, lookups, listings }
     }
@@ -194,15 +210,16 @@ impl Finder {
         }
         let root = &self.trees.at(at).root;
         let (has_root, beneath) = (root.directory().is_some() || root.is_opening(), root.generation());
-        if !has_root || self.lookups.all.len() >= LOOKUPS_MAX {
+        let id = cx.id();
+        let peer = cx.peer_address(id).map(PeerKey::of);
+        if !has_root || !self.lookups.admits(peer) {
             return Ok(Found::Not(Status::SERVICE_UNAVAILABLE));
         }
         let (promise, name) = (Rc::<Promise>::default(), name.to_vec());
         let token = self.tokens.next();
         self.lookups.by_key.insert(key.clone(), token);
+        self.lookups.peers.take(peer);
         let (step, begun) = (Step::Root, cx.time_of_day());
-        let id = cx.id();
-        let peer = cx.peer_address(id).map(PeerKey::of);
         let lookup =
             Lookup { key, at, name, coding, step, tries: 0, beneath, begun, stood: None, promise: promise.clone(), peer };
         self.begin(cx, token, lookup);
@@ -353,7 +370,7 @@ impl Finder {
     }
 
     fn page_is_put_together(&mut self, cx: &mut Cx<'_>, lookup: Lookup, text: String) {
-        let page = self.listings.page(&lookup.name, text);
+        let page = self.listings.page(&lookup.name, text, lookup.peer);
         self.end(cx, lookup, page.map_or(Found::Not(Status::SERVICE_UNAVAILABLE), Found::Listing));
     }
 
@@ -468,6 +485,7 @@ impl Finder {
     }
 
     fn end(&mut self, cx: &mut Cx<'_>, lookup: Lookup, found: Found) {
+        self.lookups.peers.give_back(lookup.peer);
         let under_way = self.lookups.by_key.remove(&lookup.key);
         assert!(under_way.is_some(), "a lookup ends once");
         if let Found::Not(status) = &found {

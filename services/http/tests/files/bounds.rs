@@ -1,4 +1,5 @@
-//! Large files that are open are shared by peers: who opens as many as it can shuts out nobody, of another address or of its own.
+//! What all who are sent files share: large files that are open, names that are looked up, lists of names. Who takes as much as it can shuts out nobody of another address; of its own, nobody
+//! who asks for a large file, or for a short list.
 
 use corelane::testing::parts::svc::bounds::{self, Bound};
 use corelane::testing::{Faults, MS, Peer, Rig, RigPlan, World, patient};
@@ -38,7 +39,7 @@ fn is_served(rig: &mut Rig, number: usize, path: &str, bytes: usize) -> Option<u
     None
 }
 
-fn attack(bound: &Bound) -> u64 {
+fn attack_open_files(bound: &Bound) -> u64 {
     const BYTES: usize = 600_000;
     let world = World::new(1, Faults::none());
     world.make_directory("site");
@@ -58,6 +59,62 @@ fn attack(bound: &Bound) -> u64 {
     assert!(served.iter().all(Option::is_some), "{}: {served:?}", bound.name);
     drop(attackers);
     rig.named(bound.counter)
+}
+
+/// Whether the first answer to a client is the right one: who is refused would have to ask again.
+fn is_served_at_once(rig: &mut Rig, number: usize, path: &str) -> bool {
+    let (peer, mut heard) = (asks(rig, number, path), Vec::new());
+    while heard.is_empty() {
+        rig.wait(10 * MS);
+        heard.extend(peer.read(usize::MAX));
+    }
+    heard.starts_with(b"HTTP/1.1 200")
+}
+
+/// Files lie far away, and each attacker asks for a name of its own.
+fn attack_look_ups(bound: &Bound) -> u64 {
+    let world = World::new(1, Faults::none());
+    world.make_directory("site");
+    world.write_file("site/others.bin", &[7; 600]);
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(1).memory(64 << 20), patient(), |_| Http::new(Files::new("site")));
+    world.far_files(Some(500 * MS));
+    let attackers: Vec<Peer> = (0..700).map(|_| rig.connect(ATTACKER)).collect();
+    rig.wait(10 * MS);
+    for (number, peer) in attackers.iter().enumerate() {
+        peer.send(get(&format!("/{number}")).as_bytes());
+    }
+    rig.wait(10 * MS);
+    assert!(is_served_at_once(&mut rig, OTHER, "/others.bin"), "{}", bound.name);
+    rig.named(bound.counter)
+}
+
+/// They ask for lists of many names, and read nothing.
+fn attack_lists(bound: &Bound) -> u64 {
+    let world = World::new(1, Faults::none());
+    for (directory, names) in
+        (0..12).map(|number| (number.to_string(), 5_000)).chain([("short".into(), 1), ("others".into(), 5_000)])
+    {
+        world.make_directory("site");
+        world.make_directory(format!("site/{directory}"));
+        (0..names).for_each(|name| world.write_file(format!("site/{directory}/{name:0>100}"), b""));
+    }
+    let plan = RigPlan::lanes(1).memory(64 << 20);
+    let mut rig = Rig::serving(&world, &plan, patient(), |_| Http::new(Files::new("site").listing(true)));
+    let attackers: Vec<Peer> = (0..12).map(|number| asks(&mut rig, ATTACKER, &format!("/{number}/"))).collect();
+    rig.wait(100 * MS);
+    let served = [(OTHER, "/others/"), (ATTACKER, "/short/")].map(|(number, path)| is_served_at_once(&mut rig, number, path));
+    assert_eq!(served, [true; 2], "{}", bound.name);
+    drop(attackers);
+    rig.named(bound.counter)
+}
+
+fn attack(bound: &Bound) -> u64 {
+    match bound.name {
+        "large files that are open" => attack_open_files(bound),
+        "names that are looked up" => attack_look_ups(bound),
+        "lists of names that are sent" => attack_lists(bound),
+        other => panic!("nobody attacks {other}"),
+    }
 }
 
 #[test]

@@ -35,6 +35,13 @@ fn attack(bound: &Bound) -> u64 {
             Siege::of(300, long_head("/never").repeat(10)).served_if(is_served).lay(&mut rig, SMALL);
             rig.named(bound.counter)
         }
+        "answers that wait for memory" => {
+            let world = World::new(1, Faults::none());
+            let mut rig = Rig::serving(&world, &RigPlan::lanes(1).memory(16 << 20), patient(), |_| Http::new(Shop::default()));
+            let says = "GET /now/60000 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(20);
+            Siege::of(300, says).served_if(is_served).lay(&mut rig, SMALL);
+            rig.named(bound.counter)
+        }
         other => panic!("nobody attacks {other}"),
     }
 }

@@ -4,7 +4,7 @@ use crate::answers::{answers, text};
 use crate::for_seeds;
 use crate::rig::{Rig, RigPlan, Talker, patient};
 use corelane::service::{Outcome, Refused, Shared};
-use corelane::testing::{Faults, Random, World};
+use corelane::testing::{FaultKind, Faults, Random, World};
 use corelane::{Cx, Silent};
 use corelane_http::http1::{Method, Status};
 use corelane_http::{Application, Exchange, First, Flow, Goes, Handled, Held, Hosts, Http, Parts, Produced, Reply, Request};
@@ -125,7 +125,11 @@ fn each_request_is_answered_by_its_own_site() {
         rig.close(&mut talkers);
         let (heard, ..) = answers(&talkers[0].got, &[Method::Get; 20], is_whole);
         assert!(heard.len() == 20 || !is_whole, "{} of 20", heard.len());
-        heard.iter().zip(due).for_each(|(heard, due)| assert_eq!(text(&heard.content), due));
+        let refused = world.report().faults.of(FaultKind::RefusedMemory) > 0;
+        for (heard, due) in heard.iter().zip(due) {
+            // Where a site was refused memory, the client is told 503.
+            assert!(text(&heard.content) == due || refused && heard.status == 503, "{}: {due}", text(&heard.content));
+        }
         assert_eq!(rig.named("panics"), 0);
     });
 }

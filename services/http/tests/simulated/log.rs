@@ -227,9 +227,13 @@ fn every_answer_that_was_heard_was_logged_under_every_fault() {
         for (number, heard) in heard.iter().enumerate() {
             let request = format!("GET {} HTTP/1.1", paths[number]);
             let due = (request, heard.status, heard.content.len() as u64);
-            let found = lines.iter().filter(|(request, status, bytes, _)| (request, status, bytes) == (&due.0, &due.1, &due.2));
-            assert_eq!(found.count(), 1, "{due:?}: {lines:#?}");
+            // A line that was lent no memory until its answer does not say what was asked for.
+            let is_it = |line: &str| line == due.0 || line == "...";
+            let found = lines.iter().filter(|(line, status, bytes, _)| is_it(line) && (*status, *bytes) == (due.1, due.2));
+            let exact = found.clone().filter(|(line, ..)| *line == due.0).count();
+            assert!(exact == 1 || exact == 0 && found.count() > 0, "{due:?}: {lines:#?}");
         }
+        assert_eq!(lines.iter().filter(|(line, ..)| line == "...").count() as u64, rig.named("log_lines_cut"));
         assert!(lines.len() <= paths.len(), "nothing is logged twice: {lines:#?}");
         assert_eq!(rig.named("log_lines"), lines.len() as u64);
     });

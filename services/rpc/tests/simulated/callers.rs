@@ -59,6 +59,8 @@ impl Encode for Arguments {
 #[derive(Default)]
 struct Ledger {
     begun: u64,
+    /// Whether the server may be refused memory.
+    may_fail: bool,
     ends: BTreeMap<u64, &'static str>,
 }
 
@@ -78,6 +80,7 @@ impl Ledger {
             }
             (1, Err(CallError::SystemError)) | (4, Err(CallError::ProgramUnavailable)) => "answered",
             (3, Err(CallError::ProgramMismatch { low: 1, high: 1 })) => "answered",
+            (_, Err(CallError::SystemError)) if self.may_fail => "failed",
             (_, Err(CallError::TimedOut)) => "timed out",
             (_, Err(CallError::Lost)) => "lost",
             (kind, other) => panic!("a call of kind {kind} ended with {other:?}"),
@@ -179,7 +182,11 @@ impl DatagramCaller {
     fn fill(&mut self, cx: &mut Cx<'_>, mut replies: Option<&mut Replies>) {
         while self.ledger.borrow().begun < CALLS && self.client.len() < AT_ONCE as usize {
             let name = self.ledger.borrow().begun;
-            let datagram = self.client.call(cx, &head(name), &Arguments(name), PATIENCE, name).unwrap();
+            let datagram = match self.client.call(cx, &head(name), &Arguments(name), PATIENCE, name) {
+                Ok(datagram) => datagram,
+                Err((CallError::NoMemory, _)) => return cx.start_alarm(Duration::from_millis(1), 0).unwrap(),
+                Err((error, _)) => panic!("{error}"),
+            };
             self.ledger.borrow_mut().begun += 1;
             match replies.as_deref_mut() {
                 Some(replies) => assert!(replies.send(&self.to, None, datagram)),
@@ -228,6 +235,7 @@ impl DatagramService for DatagramCaller {
 fn run(seed: u64, faults: Faults) -> [LedgerRef; 2] {
     let world = World::new(seed, faults);
     let ledgers: [LedgerRef; 2] = Default::default();
+    ledgers.iter().for_each(|ledger| ledger.borrow_mut().may_fail = faults.refused_memory > 0);
     let [streams, datagrams] = ledgers.clone();
     let family = Family::of(seed);
     // A name of the file system is of one socket.

@@ -5,6 +5,7 @@ use crate::datagrams::{Caller, Callers, rig};
 use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, HOLD_AFTER, ONCE, Once};
 use crate::rig::{MS, Nobody, Rig, RigPlan, S, patient};
 use corelane::service::Limits;
+use corelane::testing::parts::svc::bounds::{self, Bound};
 use corelane::testing::{Faults, World};
 use corelane_rpc::{DUPLICATE_AGE_MAX, Rpc, RpcDatagrams};
 
@@ -161,4 +162,44 @@ fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
     assert_eq!(stage.ask(0, &add(last, ADD, last)), added(last, last, 1));
     assert_eq!(stage.ask(0, &add(0, ADD, 0)), added(0, 0, 2));
     stage.rig.close(&mut stage.callers);
+}
+
+/// A bound of RPC's own, attacked from one address: who calls as much as it can has nobody else's call carried out twice, and takes no place from others with calls in progress.
+fn attack(bound: &Bound) -> u64 {
+    const MOST: usize = 64;
+    let (world, added_by) = (World::new(1, Faults::none()), Added::default());
+    let of_program = added_by.clone();
+    let rig = Rig::new(&world, &RigPlan::lanes(1), move |roster| {
+        let programs = RpcDatagrams::new((Once::new(&of_program),)).duplicates_max(MOST);
+        roster.serve_datagrams(crate::rig::address(), Limits::default(), programs);
+    });
+    let callers = Callers([0, 1].map(|number| Caller::new(&world, number)).into());
+    let mut stage = Stage { rig, callers, added: added_by };
+    let (first, second) = (add(1, ADD, 900_001), add(2, ADD, 900_002));
+    assert_eq!(stage.ask(1, &first), added(1, 900_001, 1));
+    for procedure in [ADD, ADD_LATER] {
+        for number in 0..4 * MOST as u32 {
+            let call = add(number, procedure, number);
+            stage.callers.0[0].peer.send(crate::rig::address(), &call).unwrap();
+            if number % 16 == 0 && procedure == ADD {
+                stage.rig.pass(5 * MS, &mut stage.callers);
+            }
+        }
+        if procedure == ADD_LATER {
+            assert_eq!(stage.ask(1, &second), added(2, 900_002, 1));
+        }
+        stage.rig.pass(500 * MS, &mut stage.callers);
+        stage.callers.0[0].got.clear();
+        assert_eq!(stage.ask(1, &first), added(1, 900_001, 1), "{}: it was forgotten", bound.name);
+    }
+    assert_eq!(stage.ask(1, &second), added(2, 900_002, 1), "{}: it was never remembered", bound.name);
+    let hits = stage.rig.named(bound.counter);
+    stage.rig.close(&mut stage.callers);
+    hits
+}
+
+#[test]
+fn no_bound_of_rpc_that_peers_can_meet_has_a_call_of_others_carried_out_twice() {
+    let hits: Vec<u64> = bounds::of("rpc").map(attack).collect();
+    assert!(!hits.is_empty() && hits.iter().all(|hits| *hits > 0), "{hits:?}");
 }
