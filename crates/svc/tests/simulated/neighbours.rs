@@ -138,9 +138,9 @@ impl StreamService for Helped {
     }
 }
 
-/// All faults but those that end connections.
+/// All faults but those that end connections; memory is refused too.
 fn no_connection_is_lost(seed: u64) -> Faults {
-    Faults { reset: 0, aborted_accept: 0, lost_accept: 0, ..Faults::all(seed) }
+    Faults { reset: 0, aborted_accept: 0, lost_accept: 0, refused_memory: 50, ..Faults::all(seed) }
 }
 
 #[test]
