@@ -437,6 +437,7 @@ mod tests {
         let units = [
             "accepts",
             "answers",
+            "addresses",
             "arrivals",
             "bytes",
             "call",
