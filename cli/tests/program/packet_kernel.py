@@ -51,6 +51,9 @@ class Wire:
                     answer = b"\x88\0\0\0\x60\0\0\0" + self.from_[6] + b"\x02\x01" + self.own
                     self.send(0x86DD, v6(self, 58, answer, hops=255, to=frame[22:38]))
                 continue
+            # What is said to all of the link unasked: an address is announced a while after the start.
+            if frame[0] & 1 and frame[12:14] == b"\x86\xdd" and frame[20] == 58 and frame[54] == 136:
+                continue
             yield frame
 
     def answers(self, family):

@@ -200,7 +200,9 @@ fn the_longest_datagrams_are_answered(driver: Driver) {
             echo_datagram(&socket, &pattern(bytes, bytes as u64));
         }
         let packets = &json_of(&server, "-s")["packets"];
-        assert_eq!((packets["reassembled"].as_u64(), packets["frames_dropped"].as_u64()), (Some(4), Some(0)), "{packets}");
+        let count = |name: &str| packets[name].as_u64().unwrap();
+        // The kernel says a word now and then that is for others.
+        assert_eq!((count("reassembled"), count("frames_dropped") - count("frames_not_ours")), (4, 0), "{packets}");
         ends(server);
     }
 }

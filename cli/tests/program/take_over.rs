@@ -7,6 +7,7 @@ use crate::common::*;
 use crate::confined::{below, without};
 use crate::user::of_nobody;
 use killed::whoever_is_killed_at_any_word_one_alone_serves_in_the_end;
+use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
@@ -400,10 +401,13 @@ fn translates(listener: &UnixListener, behind: &Path, version: u32) {
     let _ = ready.join().unwrap();
 }
 
-/// The next bytes, and the numbers of the descriptors that came with them, which are the caller's; none at the end.
+/// The next bytes, and the numbers of the descriptors that came with them, which are the caller's; none at the end, which is a reset where the other was killed with words unread.
 fn received(from: &UnixStream, bytes: &mut [u8], room: &mut [u8]) -> Option<(usize, Vec<RawFd>)> {
     let mut parts = [IoSliceMut::new(bytes)];
-    let message = recvmsg::<()>(from.as_raw_fd(), &mut parts, Some(room), MsgFlags::empty()).unwrap();
+    let message = match recvmsg::<()>(from.as_raw_fd(), &mut parts, Some(room), MsgFlags::empty()) {
+        Err(Errno::ECONNRESET) => return None,
+        message => message.unwrap(),
+    };
     let rights = |one| if let ControlMessageOwned::ScmRights(all) = one { all } else { Vec::new() };
     let with = message.cmsgs().unwrap().flat_map(rights).collect();
     (message.bytes > 0).then_some((message.bytes, with))
