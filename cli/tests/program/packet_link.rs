@@ -164,7 +164,7 @@ fn an_address_that_another_station_has_is_told(driver: Driver) {
         let (file, pipe) = (scratch.path().join("squatter.py"), scratch.path().join("pipe"));
         std::fs::write(&file, format!("import socket, sys\n{SQUATTER}")).unwrap();
         let (file, pipe) = (file.display(), pipe.display());
-        // He ends when something is written into the pipe. Whoever else runs in such a network starts no other.
+        // He ends when something is written into the pipe. A command that is run in such a network later starts no other.
         let squat = format!("if mkfifo {pipe} 2> /dev/null; then python3 {file} 0<> {pipe} > {pipe}.out 2>&1 & fi");
         let before = format!("{WIRE} && {squat}; while ! grep -q ready {pipe}.out; do sleep 0.01; done");
         let Some(server) = start(driver, test, &before, way, &["--metrics", "127.0.0.1:0"]) else { return };

@@ -270,7 +270,7 @@ impl Consumer {
         Ok(Some(length))
     }
 
-    /// Whether the producer has ended; one that was killed, as far as this has waited or [looked](Consumer::look) since. What it had put in before can still be taken.
+    /// Whether the producer has ended; one that was killed, as far as this has waited or [looked](Consumer::look) since. Packets that it had put in before can still be taken.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.is_gone || self.memory.words()[ENDED].load(Ordering::Acquire) != 0

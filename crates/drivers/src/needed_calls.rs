@@ -11,7 +11,7 @@ use rustix::net::{
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 
-/// What a call came to.
+/// The result of a call that was tried.
 type Tried = Result<(), Errno>;
 
 /// Tries the calls that serving files takes, whichever driver makes them.
@@ -68,7 +68,7 @@ fn tried(call: impl FnMut() -> isize) -> Tried {
     errno::uninterrupted(call).map(drop).map_err(Errno::from_raw_os_error)
 }
 
-/// The first that is not allowed. Whatever else a call says, it was made.
+/// The first that is not allowed. A call that fails otherwise was made.
 fn all_allowed(calls: Vec<(&'static str, Tried)>) -> Result<(), Error> {
     let refused = |(call, tried): (&'static str, Tried)| match tried {
         Err(error @ (Errno::PERM | Errno::NOSYS)) => Some(Error::Refused { call, fault: errno::fault_of(error) }),

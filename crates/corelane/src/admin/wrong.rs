@@ -30,7 +30,7 @@ pub struct Finding {
     pub text: String,
 }
 
-/// What is wrong with packets if it is counted, in words, with what to do. What others may send as they like is not among it, but for checksums: a sender
+/// Counters that tell of a fault with packets, each in words with the remedy. Those of packets that others may send as they like are not among them, but for checksums: a sender
 /// on this machine may leave them out where that is not known of the interface, and nothing is ever answered.
 const PACKETS: [(PacketCounter, &str); 9] = [
     (
