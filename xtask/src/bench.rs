@@ -151,7 +151,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             conduct(
                 "packet",
                 &packet.manner,
-                &Ours::ALONE,
+                &packet.ours(),
                 |_| Ok(()),
                 |stage, extent, interrupt| measure_packets(packet, stage, extent, interrupt),
             )?;

@@ -19,6 +19,8 @@ mod rounds;
 mod servers;
 mod wire;
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::Args;
 
@@ -27,7 +29,7 @@ use super::interrupt::Interrupt;
 use super::manner::Manner;
 use super::rounds::{Extent, Verdict};
 use super::server;
-use super::stage::Stage;
+use super::stage::{Ours, Stage};
 use crate::workspace::Workspace;
 use cells::{CELLS, Echo, FLOOD, NANOSECONDS, ORDER};
 
@@ -42,6 +44,9 @@ pub struct Arguments {
     /// One cell alone; may be given again.
     #[arg(long, value_name = "CELL", value_parser = cell_names())]
     only: Vec<String>,
+    /// Another build of corelane, two servers more in the same rounds: what its lanes over frames cost, and what this one's cost of that.
+    #[arg(long, value_name = "PROGRAM")]
+    beside: Option<PathBuf>,
 }
 
 /// All that was found out.
@@ -59,13 +64,19 @@ pub struct Found {
 }
 
 impl Arguments {
+    /// Corelane as it comes, and what is put beside it.
+    pub(super) fn ours(&self) -> Ours {
+        Ours { beside: self.beside.clone(), ..Ours::ALONE }
+    }
+
     /// Measures what was asked for.
     ///
     /// # Errors
     /// When a program is missing that every wire is made with, or a wire or a server cannot be made. DPDK that is not installed is left out, by name.
     pub fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Found> {
         wire::ensure_programs(server::is_installed)?;
-        let (echoes, missing): (Vec<_>, Vec<_>) = Echo::ALL.into_iter().partition(|&echo| servers::lacking(echo).is_none());
+        let wanted = Echo::ALL.into_iter().filter(|echo| !echo.is_beside() || self.beside.is_some());
+        let (echoes, missing): (Vec<_>, Vec<_>) = wanted.partition(|&echo| servers::lacking(echo).is_none());
         let left_out = missing.into_iter().filter_map(servers::lacking).collect();
         let mut found = Found { packets: Vec::new(), flood: None, nanoseconds: Vec::new(), left_out, verdicts: Vec::new() };
         for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {

@@ -189,10 +189,12 @@ impl Stage {
 
     /// Which build of Corelane stands for `entrant`.
     fn program(&self, entrant: Entrant) -> &Path {
-        match (entrant, &self.ours.beside) {
-            (Entrant::Beside, Some(program)) => program,
-            _ => &self.corelane,
-        }
+        self.build(entrant == Entrant::Beside)
+    }
+
+    /// The build of Corelane that was asked for beside this one, or this one, also where there is no other.
+    pub fn build(&self, is_beside: bool) -> &Path {
+        self.ours.beside.as_deref().filter(|_| is_beside).unwrap_or(&self.corelane)
     }
 
     fn corelane(&self, entrant: Entrant, asks: Asks, place: &str) -> Result<(Command, String)> {

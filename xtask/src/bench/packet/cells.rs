@@ -25,22 +25,49 @@ pub enum Echo {
     Program,
     /// DPDK's testpmd over a packet socket.
     Testpmd,
+    /// [`Echo::Packet`] of another build.
+    PacketBeside,
+    /// [`Echo::Polling`] of another build.
+    PollingBeside,
 }
 
 impl Echo {
     /// All of them, the one that is judged first.
-    pub const ALL: [Self; 7] =
-        [Self::Packet, Self::Polling, Self::Sockets, Self::Merged, Self::Trains, Self::Program, Self::Testpmd];
+    pub const ALL: [Self; 9] = [
+        Self::Packet,
+        Self::Polling,
+        Self::Sockets,
+        Self::Merged,
+        Self::Trains,
+        Self::Program,
+        Self::Testpmd,
+        Self::PacketBeside,
+        Self::PollingBeside,
+    ];
+
+    /// The lanes over frames of this build, and of each the other build's.
+    pub const BUILDS: [[Self; 2]; 2] = [[Self::Packet, Self::PacketBeside], [Self::Polling, Self::PollingBeside]];
 
     /// Whether it is a lane over frames.
     pub fn is_over_frames(self) -> bool {
-        matches!(self, Self::Packet | Self::Polling)
+        Self::BUILDS.as_flattened().contains(&self)
     }
 
-    /// What it is asked.
-    pub fn load(self, bytes: usize) -> Load {
+    /// Whether it is of the build beside this one.
+    pub fn is_beside(self) -> bool {
+        matches!(self, Self::PacketBeside | Self::PollingBeside)
+    }
+
+    /// Whether it takes packets in by itself.
+    pub fn polls(self) -> bool {
+        matches!(self, Self::Polling | Self::PollingBeside)
+    }
+
+    /// What it is asked in `cell`.
+    pub fn load(self, cell: &Cell) -> Load {
         let transport = if self == Self::Trains { Carrier::UdpTrains } else { Carrier::UdpSingles };
-        Load { asks: Asks::Echo, transport, bytes, connections: CONNECTIONS, depth: DEPTH, spin: false }
+        let [connections, depth] = cell.in_flight;
+        Load { asks: Asks::Echo, transport, bytes: cell.bytes, connections, depth, spin: false }
     }
 }
 
@@ -54,13 +81,14 @@ impl fmt::Display for Echo {
             Self::Trains => "sockets, trains",
             Self::Program => "XDP_TX",
             Self::Testpmd => "testpmd, af_packet",
+            Self::PacketBeside => "packet lane, the build beside",
+            Self::PollingBeside => "packet lane, polls, the build beside",
         })
     }
 }
 
-/// Sockets of the generator, and datagrams in flight on each: all of them fit the 256 entries that an end of veth holds.
-const CONNECTIONS: usize = 8;
-const DEPTH: usize = 16;
+/// All of them fit the 256 entries that an end of veth holds.
+const MANY: [usize; 2] = [8, 16];
 
 /// An echo of one size.
 #[derive(Debug)]
@@ -69,16 +97,22 @@ pub struct Cell {
     pub name: &'static str,
     /// Bytes of a datagram's payload.
     pub bytes: usize,
+    /// Sockets of the generator, and datagrams in flight on each.
+    pub in_flight: [usize; 2],
     /// The most that the packet lane may cost of the sockets.
     pub bar: Option<Limit>,
 }
 
 /// All sizes: the last one fills the wire's MTU of 1,500.
 pub const CELLS: &[Cell] = &[
-    Cell { name: "packet-64", bytes: 64, bar: None },
-    Cell { name: "packet-510", bytes: 510, bar: Some(Limit::AtMost(0.75)) },
-    Cell { name: "packet-1472", bytes: 1_472, bar: None },
+    Cell { name: "packet-lone", bytes: 64, in_flight: [1, 1], bar: None },
+    Cell { name: "packet-64", bytes: 64, in_flight: MANY, bar: None },
+    Cell { name: "packet-510", bytes: 510, in_flight: MANY, bar: Some(Limit::AtMost(0.75)) },
+    Cell { name: "packet-1472", bytes: 1_472, in_flight: MANY, bar: None },
 ];
+
+/// The most that a build may cost of the one beside it, and its median answer may take.
+pub const BESIDE: Limit = Limit::AtMost(1.03);
 
 /// The goal beyond the bar of the 510 bytes.
 pub const GOAL: Limit = Limit::AtMost(0.5);

@@ -4,10 +4,11 @@ use anyhow::{Context, Result};
 use corelane_load::stats::median;
 use serde::Serialize;
 
-use super::cells::{Cell, Echo, GOAL};
+use super::cells::{BESIDE, Cell, Echo, GOAL};
 use super::programs;
 use super::servers::Echoing;
 use super::wire::End;
+use crate::bench::bars::Limit;
 use crate::bench::generator::{self, Sample};
 use crate::bench::interrupt::Interrupt;
 use crate::bench::rounds::{Extent, Verdict};
@@ -51,7 +52,7 @@ pub struct CellRounds {
 /// # Errors
 /// When somebody does not start or answers wrongly, or a signal asks for the end.
 pub fn run(cell: &Cell, echoes: &[Echo], stage: &Stage, extent: Extent, interrupt: &Interrupt) -> Result<CellRounds> {
-    let start = |&echo: &Echo| Echoing::start(echo, &stage.corelane);
+    let start = |&echo: &Echo| Echoing::start(echo, stage.build(echo.is_beside()));
     let running: Vec<Echoing> = echoes.iter().map(start).collect::<Result<_>>()?;
     let mut rounds = Vec::new();
     for number in 0..extent.rounds {
@@ -87,7 +88,7 @@ fn measure(cell: &Cell, echoing: &Echoing, stage: &Stage, extent: Extent) -> Res
     let used = || Ok::<_, anyhow::Error>((echoing.cpu_ns()?, stage.softirq_ns(), echoing.answers()?));
     let (before, softirq_before, answers_before) = used()?;
     let url = format!("udp://{}:{}", echoing.address(), programs::PORT);
-    let (load, pid) = (echoing.echo.load(cell.bytes), echoing.server.as_ref().map(Server::pid));
+    let (load, pid) = (echoing.echo.load(cell), echoing.server.as_ref().map(Server::pid));
     let command = || echoing.wire.command(End::Near, &stage.corelane);
     let sample = generator::measure_by(command, load, &url, pid, extent.timing)?;
     let (after, softirq_after, answers_after) = used()?;
@@ -101,25 +102,39 @@ fn measure(cell: &Cell, echoing: &Echoing, stage: &Stage, extent: Extent) -> Res
     Ok(Measured { receiver_us_per_request: beside(receiver_ns), sample, softirq_us_per_request })
 }
 
-/// The bars that can be judged with what was measured: each packet lane, that which somebody gets who asks for nothing else and one that polls, against
-/// the socket that is asked one by one; the others are shown.
+/// The bars that can be judged with what was measured; what has none is shown.
 pub fn judge(cell: &Cell, found: &CellRounds) -> Vec<Verdict> {
-    let Some(bar) = cell.bar else { return Vec::new() };
-    let lanes = Echo::ALL.into_iter().filter(|echo| echo.is_over_frames());
-    let judged = |lane: Echo| {
-        let ratios = ratios(found, lane, Echo::Sockets)?;
+    let by_sockets = Echo::BUILDS.into_iter().flat_map(|[lane, _]| judge_by_sockets(cell, found, lane));
+    by_sockets.chain(Echo::BUILDS.into_iter().flat_map(|builds| judge_builds(cell, found, builds))).collect()
+}
+
+/// A lane over frames against the build beside it: what an answer costs, and how long the median one takes.
+fn judge_builds(cell: &Cell, found: &CellRounds, [ours, beside]: [Echo; 2]) -> Vec<Verdict> {
+    let figures: [(&str, fn(&Measured) -> f64); 2] =
+        [("CPU per request", Measured::cpu_us_per_request), ("p50 latency", |part| part.sample.p50_us)];
+    let judged = |(what, figure): (&str, fn(&Measured) -> f64)| {
+        let ratios = ratios(found, ours, beside, figure)?;
+        Verdict::of_rounds(cell.name, format!("{ours} / {beside}, {what}"), &ratios, BESIDE)
+    };
+    figures.into_iter().filter_map(judged).collect()
+}
+
+/// A packet lane, that which somebody gets who asks for nothing else or one that polls, against the socket that is asked one by one.
+fn judge_by_sockets(cell: &Cell, found: &CellRounds, lane: Echo) -> Vec<Verdict> {
+    let judged = |bar: Limit| {
+        let ratios = ratios(found, lane, Echo::Sockets, Measured::cpu_us_per_request)?;
         let of = |what: &str, limit| {
             Verdict::of_rounds(cell.name, format!("{lane} / {}, CPU per request{what}", Echo::Sockets), &ratios, limit)
         };
         Some([of("", bar), of(" (goal)", GOAL)])
     };
-    lanes.filter_map(judged).flatten().flatten().collect()
+    cell.bar.and_then(judged).into_iter().flatten().flatten().collect()
 }
 
-fn ratios(found: &CellRounds, of: Echo, by: Echo) -> Option<Vec<f64>> {
+fn ratios(found: &CellRounds, of: Echo, by: Echo, figure: fn(&Measured) -> f64) -> Option<Vec<f64>> {
     let place = |echo| found.echoes.iter().position(|&one| one == echo);
     let (ours, theirs) = (place(of)?, place(by)?);
-    Some(found.rounds.iter().map(|round| round[ours].cpu_us_per_request() / round[theirs].cpu_us_per_request()).collect())
+    Some(found.rounds.iter().map(|round| figure(&round[ours]) / figure(&round[theirs])).collect())
 }
 
 /// The medians over the rounds of one cell.
@@ -139,24 +154,18 @@ pub fn table(found: &CellRounds) -> String {
             middle(|part| part.sample.p99_us),
             middle(|part| part.sample.lost as f64),
         ];
-        let ratio = ratios_to(found, place);
+        let ratio = ratios(found, found.echoes[place], Echo::Sockets, Measured::cpu_us_per_request);
+        let ratio = ratio.and_then(|ratios| median(&ratios)).unwrap_or(f64::NAN);
         format!(
-            "{echo:<18} {all:>10.3} {lane:>8.3} {receiver:>9.3} {softirq:>9.3} {ratio:>12.3} {rate:>9.0} {p50:>7.0} {p99:>7.0} {lost:>6.0}\n"
+            "{echo:<36} {all:>10.3} {lane:>8.3} {receiver:>9.3} {softirq:>9.3} {ratio:>12.3} {rate:>9.0} {p50:>7.0} {p99:>7.0} {lost:>6.0}\n"
         )
     };
     let rows: String = found.echoes.iter().enumerate().map(row).collect();
     let head = format!(
-        "{:<18} {:>10} {:>8} {:>9} {:>9} {:>12} {:>9} {:>7} {:>7} {:>6}\n",
+        "{:<36} {:>10} {:>8} {:>9} {:>9} {:>12} {:>9} {:>7} {:>7} {:>6}\n",
         "echo", "CPU us/req", "server", "receiver", "ksoftirqd", "of sockets'", "req/s", "p50 us", "p99 us", "lost"
     );
     format!("{}, {} rounds\n{head}{rows}", found.cell, found.rounds.len())
-}
-
-/// What an echo costs of what the socket costs that is asked one by one, in the middle.
-fn ratios_to(found: &CellRounds, place: usize) -> f64 {
-    let Some(sockets) = found.echoes.iter().position(|&echo| echo == Echo::Sockets) else { return f64::NAN };
-    let ratio = |round: &Vec<Measured>| round[place].cpu_us_per_request() / round[sockets].cpu_us_per_request();
-    median(&found.rounds.iter().map(ratio).collect::<Vec<_>>()).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]
@@ -178,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_receives_counts_on_both_sides_of_the_ratio() {
-        let verdicts = judge(&CELLS[1], &found([[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]]));
+        let verdicts = judge(&CELLS[2], &found([[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]]));
         let words: Vec<_> = verdicts.iter().map(|verdict| (verdict.value, verdict.word)).collect();
         assert_eq!(words, [(0.5, Word::Met), (0.5, Word::Met), (0.75, Word::Met), (0.75, Word::Missed)]);
         assert!(verdicts[2..].iter().all(|verdict| verdict.what.starts_with("packet lane, polls / sockets")), "each by its name");
@@ -186,7 +195,21 @@ mod tests {
 
     #[test]
     fn other_sizes_are_shown_and_not_judged() {
-        assert!(judge(&CELLS[0], &found([[1.0, 1.0], [1.0, 1.0], [3.0, 1.0]])).is_empty());
+        assert!(judge(&CELLS[1], &found([[1.0, 1.0], [1.0, 1.0], [3.0, 1.0]])).is_empty());
+    }
+
+    #[test]
+    fn a_build_beside_is_what_this_one_is_divided_by() {
+        let part = |server, p50_us| {
+            let sample = Sample { cpu_us_per_request: server, p50_us, ..Sample::default() };
+            Measured { sample, receiver_us_per_request: 1.0, softirq_us_per_request: None }
+        };
+        let round = vec![part(2.0, 30.0), part(3.0, 20.0)];
+        let echoes = vec![Echo::Packet, Echo::PacketBeside];
+        let verdicts = judge(&CELLS[0], &CellRounds { cell: "packet-lone", echoes, rounds: vec![round; 5] });
+        let words: Vec<_> = verdicts.iter().map(|verdict| (verdict.value, verdict.word)).collect();
+        assert_eq!(words, [(0.75, Word::Met), (1.5, Word::Missed)]);
+        assert_eq!(verdicts[1].what, "packet lane / packet lane, the build beside, p50 latency");
     }
 
     #[test]

@@ -58,9 +58,9 @@ impl Echoing {
         wire.attach(End::Near, near)?;
         match echo {
             // A packet lane brings its own.
-            Echo::Packet | Echo::Polling => {}
+            _ if echo.is_over_frames() => {}
             Echo::Program => wire.attach(End::Far, &programs::echo()?)?,
-            Echo::Sockets | Echo::Merged | Echo::Trains | Echo::Testpmd => wire.attach(End::Far, &programs::pass()?)?,
+            _ => wire.attach(End::Far, &programs::pass()?)?,
         }
         if echo == Echo::Sockets {
             // A program switches it on, and trains would come of what was sent one by one.
@@ -69,9 +69,7 @@ impl Echoing {
         let server = match echo {
             Echo::Program => None,
             Echo::Testpmd => Some(testpmd(&wire)?),
-            Echo::Packet | Echo::Polling | Echo::Sockets | Echo::Merged | Echo::Trains => {
-                Some(lane(echo, corelane, &wire, more)?)
-            }
+            _ => Some(lane(echo, corelane, &wire, more)?),
         };
         let receiver = wire.pin()?;
         Ok(Self { echo, server, receiver, wire })
@@ -129,7 +127,7 @@ fn lane(echo: Echo, corelane: &Path, wire: &Wire, more: &[String]) -> Result<Ser
     let mut command = wire.command(End::Far, corelane)?;
     command.args(["serve", "--lanes", "1", "--cpus", &SERVER_CPU.to_string()]);
     if echo.is_over_frames() {
-        let polls = if echo == Echo::Polling { ",poll" } else { "" };
+        let polls = if echo.polls() { ",poll" } else { "" };
         command.args(["--packet", &format!("{},ip={LANE_ADDRESS}/24{polls}", End::Far.interface())]);
         command.arg(format!("echo=udp://{LANE_ADDRESS}:{PORT}?reflect"));
     } else {
