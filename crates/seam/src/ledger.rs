@@ -92,6 +92,8 @@ const NEWCOMER_BYTES: usize = 8 << 10;
 const FEW_TASKS: u32 = 4;
 /// The part of an arena that is kept for small requests: a quarter.
 const RESERVE_DIVISOR: usize = 4;
+/// As long as no more than this part is used, a quarter, the rule refuses nobody: a peer that held all of it would leave twice as much, and three quarters of that are more.
+const PLENTY_DIVISOR: usize = 4;
 /// Peers that the reserve is enough for at the same time: 64 who take all they can, and as many others.
 const RESERVE_PEERS: usize = 128;
 /// The part of the reserve that is not given to what arrives: an eighth. A receive may have been asked for by each of thousands of
@@ -278,7 +280,15 @@ impl Ledger {
     }
 
     /// Whether a block of `bytes` may be lent to `payer` while `used` bytes of the arena are in use.
+    #[inline]
     pub(crate) fn lends(&self, payer: Payer, bytes: usize, used: usize, unit: usize) -> bool {
+        // With so much left nobody is refused, whoever holds all that is used: most often nothing more is looked at.
+        let is_plenty = used + bytes <= self.limit / PLENTY_DIVISOR;
+        debug_assert!(!is_plenty || self.lends_by_rule(payer, bytes, used, unit), "with plenty left the rule lends");
+        is_plenty || self.lends_by_rule(payer, bytes, used, unit)
+    }
+
+    fn lends_by_rule(&self, payer: Payer, bytes: usize, used: usize, unit: usize) -> bool {
         let node = self.node(payer);
         let (role, units) = match node.role {
             Role::Connection { .. } => (Role::Peer, self.nodes[node.parent as usize].units),

@@ -268,12 +268,14 @@ impl Found<'_> {
             return;
         }
         assert!(busy.sending_charged == 0, "what was sent before has left, or is back");
-        let mut chain = desk.chain();
-        match is_plain {
-            true if busy.output.has_far_files => busy.output.move_near(&mut chain),
-            true => std::mem::swap(&mut chain, &mut busy.output.chain),
-            false => std::mem::swap(&mut chain, &mut busy.wire),
-        }
+        let ready = if is_plain { &mut busy.output.chain } else { &mut busy.wire };
+        let chain = if is_plain && busy.output.has_far_files {
+            let mut near = desk.chain();
+            busy.output.move_near(&mut near);
+            near
+        } else {
+            std::mem::replace(ready, desk.chain())
+        };
         busy.sending_charged = chain.held().max(1);
         busy.delivery.begin(kit.now());
         busy.told_drained = false;

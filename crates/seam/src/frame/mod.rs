@@ -74,8 +74,9 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Bytes that a new frame has in front of its data, for headers that are added there.
-    pub const HEADROOM: usize = 128;
+    /// Bytes that a new frame has in front of its data, for headers that are added there: as many as AF_XDP leaves in front of what it receives (`XDP_PACKET_HEADROOM`), so
+    /// that a packet is written where one was received, into memory that is still near.
+    pub const HEADROOM: usize = 256;
 
     /// The packets that these frames are, in order: each goes on as long as its frames [continue](FrameFacts::continues), and the last may be cut short.
     pub fn packets(frames: &[Self]) -> impl Iterator<Item = &[Self]> {
