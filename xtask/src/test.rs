@@ -1,4 +1,5 @@
 //! `cargo xtask test`: every check and test, in sections that share 40 minutes on two cores: what one leaves of its share, those behind it have too.
+//! What tests need is installed beside the build.
 //! What only compiles and checks runs beside the test programs, which mostly wait.
 //!
 //! The last line is `N passed, N failed, N skipped`, alone; the exit code is 1 if anything failed. A section without
@@ -20,6 +21,7 @@ mod verdict;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use clap::builder::PossibleValuesParser;
 
 use crate::tidy;
@@ -50,12 +52,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let workspace = Workspace::load()?;
     let only = arguments.only.as_deref();
     let (before, programs): (Vec<_>, Vec<_>) = wanted(only).partition(|section| !matches!(section.work, Work::Programs(_)));
-    let (mut sum, mut share, mut built) = (Tally::default(), Share::new(0), None);
-    if !programs.is_empty() {
-        share = share.and(packages::SECONDS);
-        sum.add(uninstalled(&packages::prepare(arguments.install, &workspace.target)?));
-    }
-    share = row(&before, &workspace, share, &mut built, &mut sum);
+    let (mut sum, mut built) = (Tally::default(), None);
+    // Only the test programs need what is installed, and mostly a network is waited for: so it comes beside the build.
+    let (share, lacking) = std::thread::scope(|scope| {
+        let install = || packages::prepare(arguments.install, &workspace.target);
+        let installing = (!programs.is_empty()).then(|| scope.spawn(install));
+        let share = row(&before, &workspace, Share::new(0), &mut built, &mut sum);
+        let lacking = installing.map(|thread| thread.join().map_err(|_| anyhow!("installing has panicked"))?);
+        (share, lacking.unwrap_or_else(|| Ok(Vec::new())))
+    });
+    sum.add(uninstalled(&lacking?));
     std::thread::scope(|scope| {
         let beside = scope.spawn(|| run_beside(only, &workspace));
         row(&programs, &workspace, share, &mut built, &mut sum);
