@@ -16,6 +16,7 @@ mod seeds;
 mod share;
 mod skips;
 mod tally;
+mod times;
 mod verdict;
 
 use std::process::ExitCode;
@@ -36,6 +37,9 @@ use verdict::Verdict;
 /// The niceness of what runs beside the test programs: the most that nice(2) knows.
 const LEAST_URGENT: i32 = 19;
 
+/// Most programs of a section of which is said how long they took.
+const SLOWEST_MAX: usize = 5;
+
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -51,7 +55,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let workspace = Workspace::load()?;
     let only = arguments.only.as_deref();
-    let (before, programs): (Vec<_>, Vec<_>) = wanted(only).partition(|section| !matches!(section.work, Work::Programs(_)));
+    let (before, programs): (Vec<_>, Vec<_>) = wanted(only).partition(|section| !matches!(section.work, Work::Programs(..)));
     let (mut sum, mut built) = (Tally::default(), None);
     // Only the test programs need what is installed, and mostly a network is waited for: so it comes beside the build.
     let (share, lacking) = std::thread::scope(|scope| {
@@ -103,7 +107,7 @@ fn uninstalled(packages: &[&str]) -> Tally {
 
 /// The sections of [`SECTIONS`] to run: all, or the one named `only` after the build if it needs that.
 fn wanted(only: Option<&str>) -> impl Iterator<Item = &'static Section> {
-    let needs_build = SECTIONS.iter().any(|s| is_named(s, only) && matches!(s.work, Work::Programs(_)));
+    let needs_build = SECTIONS.iter().any(|s| is_named(s, only) && matches!(s.work, Work::Programs(..)));
     let is_wanted = move |s: &&Section| is_named(s, only) || needs_build && matches!(s.work, Work::Build);
     SECTIONS.iter().filter(is_wanted)
 }
@@ -122,8 +126,8 @@ fn verdict(section: &Section, workspace: &Workspace, share: Share, built: &mut O
         }
         Work::Counted(arguments, variables) => Verdict::counted(run_cargo(workspace, arguments, variables, &share)?),
         Work::Build => build(workspace, &share, built)?,
-        Work::Programs(folders) => match built {
-            Some(built) => built.run(folders, workspace, &share)?,
+        Work::Programs(folders, at_once) => match built {
+            Some(built) => built.run(folders, at_once.threads(), workspace, &share)?,
             None => Verdict::failed("not run, for the build failed\n".to_owned()),
         },
     };
@@ -160,7 +164,7 @@ fn build(workspace: &Workspace, share: &Share, built: &mut Option<Artifacts>) ->
 }
 
 fn print(section: &Section, verdict: &Verdict, took: Duration) {
-    let Verdict { tally, output } = verdict;
+    let Verdict { tally, output, times } = verdict;
     let share = 100.0 * took.as_secs_f64() / section.seconds as f64;
     println!(
         "{:<12} {:>5} passed, {} failed, {} skipped; {:.1} s of {} s ({share:.0} %)",
@@ -171,6 +175,9 @@ fn print(section: &Section, verdict: &Verdict, took: Duration) {
         took.as_secs_f64(),
         section.seconds,
     );
+    if !times.is_empty() {
+        println!("  slowest: {}", times.slowest(SLOWEST_MAX));
+    }
     for skip in &tally.skipped {
         println!("  skipped: {}: {}", skip.name, skip.reason);
     }
@@ -197,7 +204,7 @@ mod tests {
 
     #[test]
     fn programs_without_a_build_fail() {
-        let section = SECTIONS.iter().find(|s| matches!(s.work, Work::Programs(_))).unwrap();
+        let section = SECTIONS.iter().find(|s| matches!(s.work, Work::Programs(..))).unwrap();
         let verdict = verdict(section, &Workspace::default(), Share::new(60), &mut None).unwrap();
         assert_eq!(verdict.tally.failed, 1);
     }
