@@ -1,6 +1,6 @@
 //! Files of a real system, under clients of our own: links that are swapped in, files that may not be read, TLS.
 
-use crate::clients::{Site, curl, large, on_each_driver, url};
+use super::clients::{Site, curl, large, on_each_driver, url};
 use corelane::Lanes;
 use corelane::lanes::DriverChoice;
 use corelane_http::{ENTRY, Files, Http};
