@@ -1,4 +1,5 @@
 //! `cargo xtask test`: every check and test, in sections that share 40 minutes on two cores: what one leaves of its share, those behind it have too.
+//! What tests need is installed beside the build.
 //! What only compiles and checks runs beside the test programs, which mostly wait.
 //!
 //! The last line is `N passed, N failed, N skipped`, alone; the exit code is 1 if anything failed. A section without
@@ -15,11 +16,13 @@ mod seeds;
 mod share;
 mod skips;
 mod tally;
+mod times;
 mod verdict;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use clap::builder::PossibleValuesParser;
 
 use crate::tidy;
@@ -33,6 +36,9 @@ use verdict::Verdict;
 
 /// The niceness of what runs beside the test programs: the most that nice(2) knows.
 const LEAST_URGENT: i32 = 19;
+
+/// Most programs of a section of which is said how long they took.
+const SLOWEST_MAX: usize = 5;
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -49,13 +55,17 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let workspace = Workspace::load()?;
     let only = arguments.only.as_deref();
-    let (before, programs): (Vec<_>, Vec<_>) = wanted(only).partition(|section| !matches!(section.work, Work::Programs(_)));
-    let (mut sum, mut share, mut built) = (Tally::default(), Share::new(0), None);
-    if !programs.is_empty() {
-        share = share.and(packages::SECONDS);
-        sum.add(uninstalled(&packages::prepare(arguments.install, &workspace.target)?));
-    }
-    share = row(&before, &workspace, share, &mut built, &mut sum);
+    let (before, programs): (Vec<_>, Vec<_>) = wanted(only).partition(|section| !matches!(section.work, Work::Programs(..)));
+    let (mut sum, mut built) = (Tally::default(), None);
+    // Only the test programs need what is installed, and mostly a network is waited for: so it comes beside the build.
+    let (share, lacking) = std::thread::scope(|scope| {
+        let install = || packages::prepare(arguments.install, &workspace.target);
+        let installing = (!programs.is_empty()).then(|| scope.spawn(install));
+        let share = row(&before, &workspace, Share::new(0), &mut built, &mut sum);
+        let lacking = installing.map(|thread| thread.join().map_err(|_| anyhow!("installing has panicked"))?);
+        (share, lacking.unwrap_or_else(|| Ok(Vec::new())))
+    });
+    sum.add(uninstalled(&lacking?));
     std::thread::scope(|scope| {
         let beside = scope.spawn(|| run_beside(only, &workspace));
         row(&programs, &workspace, share, &mut built, &mut sum);
@@ -97,7 +107,7 @@ fn uninstalled(packages: &[&str]) -> Tally {
 
 /// The sections of [`SECTIONS`] to run: all, or the one named `only` after the build if it needs that.
 fn wanted(only: Option<&str>) -> impl Iterator<Item = &'static Section> {
-    let needs_build = SECTIONS.iter().any(|s| is_named(s, only) && matches!(s.work, Work::Programs(_)));
+    let needs_build = SECTIONS.iter().any(|s| is_named(s, only) && matches!(s.work, Work::Programs(..)));
     let is_wanted = move |s: &&Section| is_named(s, only) || needs_build && matches!(s.work, Work::Build);
     SECTIONS.iter().filter(is_wanted)
 }
@@ -116,8 +126,8 @@ fn verdict(section: &Section, workspace: &Workspace, share: Share, built: &mut O
         }
         Work::Counted(arguments, variables) => Verdict::counted(run_cargo(workspace, arguments, variables, &share)?),
         Work::Build => build(workspace, &share, built)?,
-        Work::Programs(folders) => match built {
-            Some(built) => built.run(folders, workspace, &share)?,
+        Work::Programs(folders, at_once) => match built {
+            Some(built) => built.run(folders, at_once.threads(), workspace, &share)?,
             None => Verdict::failed("not run, for the build failed\n".to_owned()),
         },
     };
@@ -154,7 +164,7 @@ fn build(workspace: &Workspace, share: &Share, built: &mut Option<Artifacts>) ->
 }
 
 fn print(section: &Section, verdict: &Verdict, took: Duration) {
-    let Verdict { tally, output } = verdict;
+    let Verdict { tally, output, times } = verdict;
     let share = 100.0 * took.as_secs_f64() / section.seconds as f64;
     println!(
         "{:<12} {:>5} passed, {} failed, {} skipped; {:.1} s of {} s ({share:.0} %)",
@@ -165,6 +175,9 @@ fn print(section: &Section, verdict: &Verdict, took: Duration) {
         took.as_secs_f64(),
         section.seconds,
     );
+    if !times.is_empty() {
+        println!("  slowest: {}", times.slowest(SLOWEST_MAX));
+    }
     for skip in &tally.skipped {
         println!("  skipped: {}: {}", skip.name, skip.reason);
     }
@@ -191,7 +204,7 @@ mod tests {
 
     #[test]
     fn programs_without_a_build_fail() {
-        let section = SECTIONS.iter().find(|s| matches!(s.work, Work::Programs(_))).unwrap();
+        let section = SECTIONS.iter().find(|s| matches!(s.work, Work::Programs(..))).unwrap();
         let verdict = verdict(section, &Workspace::default(), Share::new(60), &mut None).unwrap();
         assert_eq!(verdict.tally.failed, 1);
     }

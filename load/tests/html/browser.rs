@@ -3,7 +3,7 @@
 //! One page of the test's own holds each sample in a frame of each width. Its script measures inside the frames, which
 //! are of its own origin, and writes what it finds into its own text, which the browser prints.
 
-use crate::text;
+use crate::html::text;
 use corelane_load::html::page;
 use corelane_load::report::Report;
 use corelane_testkit::{is_installed, skip};

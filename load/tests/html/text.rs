@@ -1,6 +1,6 @@
 //! What must hold of the text of every page.
 
-use crate::samples;
+use crate::html::samples;
 use corelane_load::html::{page, paired_page};
 use corelane_load::report::{Paired, Report};
 

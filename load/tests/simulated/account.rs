@@ -1,9 +1,9 @@
 //! The account of a run over connections, drawn up from the journal alone: when requests were to start follows from the plan, what
 //! became of them from what was seen at the workload and from how connections ended.
 
-use crate::figures::{Figures, Window, requests_each};
-use crate::rig::{MS, Outcome};
-use crate::witness::{Desk, Note, Sighting, request_bytes};
+use crate::simulated::figures::{Figures, Window, requests_each};
+use crate::simulated::rig::{MS, Outcome};
+use crate::simulated::witness::{Desk, Note, Sighting, request_bytes};
 use corelane::service::{Ending, Fault, Reason};
 use corelane_load::arrivals::Schedule;
 use corelane_load::kinds::Kind;

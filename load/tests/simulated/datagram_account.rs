@@ -1,10 +1,10 @@
 //! The account of a run over datagrams, drawn up from the journal alone. When a datagram is given up is known only to within the time in
 //! which a lane looks; answers that come in between would be neither right nor wrong, so the peers of these tests avoid that time.
 
-use crate::account::{LATEST, Room, arrivals, share_of};
-use crate::figures::{Figures, Window};
-use crate::rig::{MS, Outcome};
-use crate::witness::{Desk, Note, Sighting, request_bytes};
+use crate::simulated::account::{LATEST, Room, arrivals, share_of};
+use crate::simulated::figures::{Figures, Window};
+use crate::simulated::rig::{MS, Outcome};
+use crate::simulated::witness::{Desk, Note, Sighting, request_bytes};
 use corelane::service::Reason;
 use corelane_load::arrivals::Schedule;
 use corelane_load::kinds::Kind;

@@ -1,6 +1,6 @@
 //! A datagram server that is played by hand: what it does with a datagram follows from chance, and is counted.
 
-use crate::rig::{MS, Rig, way};
+use crate::simulated::rig::{MS, Rig, way};
 use corelane::testing::{DatagramPeer, Play, Random, Turn, World};
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,11 +1,11 @@
 //! Over datagrams, against the echo service and against a server that misbehaves, on a way that loses, doubles and reorders.
 
-use crate::datagram_account::verify;
-use crate::datagram_peers::{Counts, DatagramServer};
-use crate::for_seeds;
-use crate::plans::{datagrams, drawn, followed, steady};
-use crate::rig::{MS, Outcome, Rig, patient, target};
-use crate::witness::Note;
+use crate::simulated::datagram_account::verify;
+use crate::simulated::datagram_peers::{Counts, DatagramServer};
+use crate::simulated::for_seeds;
+use crate::simulated::plans::{datagrams, drawn, followed, steady};
+use crate::simulated::rig::{MS, Outcome, Rig, patient, target};
+use crate::simulated::witness::Note;
 use corelane::testing::{Faults, Nobody};
 use corelane_echo::{Answer, EchoDatagrams};
 use corelane_load::kinds::Kind;

@@ -1,15 +1,15 @@
 //! Every run ends by itself, and says so if that is not as it was asked for. How soon it must end, the rig asserts of every run.
 
-use crate::account::verify;
-use crate::datagram_account;
-use crate::datagram_peers::DatagramServer;
-use crate::figures::requests_each;
-use crate::for_seeds;
-use crate::peers::{Manner, Peers};
-use crate::plans::{datagrams, streams};
-use crate::rig::{MS, Outcome, Rig, S, target};
-use crate::streams::served;
-use crate::witness::Note;
+use crate::simulated::account::verify;
+use crate::simulated::datagram_account;
+use crate::simulated::datagram_peers::DatagramServer;
+use crate::simulated::figures::requests_each;
+use crate::simulated::for_seeds;
+use crate::simulated::peers::{Manner, Peers};
+use crate::simulated::plans::{datagrams, streams};
+use crate::simulated::rig::{MS, Outcome, Rig, S, target};
+use crate::simulated::streams::served;
+use crate::simulated::witness::Note;
 use corelane::testing::{Faults, Nobody, Play};
 use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};

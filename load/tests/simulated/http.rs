@@ -1,9 +1,9 @@
 //! HTTP: counts are exact, whatever the server answers and the way does; each fault of a server has its kind.
 
-use crate::http_server::{Answers, CONTENT, Seen, Server, right};
-use crate::plans::{drawn, followed, is_steady, steady, streams};
-use crate::rig::{Outcome, Rig, patient, target};
-use crate::{account, for_seeds};
+use crate::simulated::http_server::{Answers, CONTENT, Seen, Server, right};
+use crate::simulated::plans::{drawn, followed, is_steady, steady, streams};
+use crate::simulated::rig::{Outcome, Rig, patient, target};
+use crate::simulated::{account, for_seeds};
 use corelane::testing::{Faults, Nobody, Peer, Play, Random, Turn, World};
 use corelane_load::Verdict;
 use corelane_load::arrivals::Arrivals;

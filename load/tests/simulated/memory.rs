@@ -1,12 +1,12 @@
 //! Lanes without memory for a request: it is made later, once, and counts from when it was to start.
 
-use crate::account::verify;
-use crate::datagram_account;
-use crate::datagram_peers::DatagramServer;
-use crate::for_seeds;
-use crate::plans::{datagrams, drawn, streams};
-use crate::rig::{Rig, target};
-use crate::streams::served;
+use crate::simulated::account::verify;
+use crate::simulated::datagram_account;
+use crate::simulated::datagram_peers::DatagramServer;
+use crate::simulated::for_seeds;
+use crate::simulated::plans::{datagrams, drawn, streams};
+use crate::simulated::rig::{Rig, target};
+use crate::simulated::streams::served;
 use corelane::testing::{Faults, Nobody};
 use corelane_load::plan::{Extent, Mode, Plan};
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! Over connections against peers that misbehave: each kind of failure is counted as what it is, and nothing is lost or counted twice.
 
-use crate::account::verify;
-use crate::for_seeds;
-use crate::peers::{Manner, Peers, any};
-use crate::plans::{drawn, followed, is_steady, steady, streams};
-use crate::rig::{Outcome, Rig, place, target};
+use crate::simulated::account::verify;
+use crate::simulated::for_seeds;
+use crate::simulated::peers::{Manner, Peers, any};
+use crate::simulated::plans::{drawn, followed, is_steady, steady, streams};
+use crate::simulated::rig::{Outcome, Rig, place, target};
 use corelane::testing::{Faults, Nobody, Random};
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Mode, Plan};

@@ -1,12 +1,12 @@
 //! When requests go: at their own times, whether the server answers or not.
 
-use crate::account::verify;
-use crate::for_seeds;
-use crate::peers::{Manner, Peers};
-use crate::plans::streams;
-use crate::rig::{MS, Outcome, Rig, S, target};
-use crate::streams::served;
-use crate::witness::Note;
+use crate::simulated::account::verify;
+use crate::simulated::for_seeds;
+use crate::simulated::peers::{Manner, Peers};
+use crate::simulated::plans::streams;
+use crate::simulated::rig::{MS, Outcome, Rig, S, target};
+use crate::simulated::streams::served;
+use crate::simulated::witness::Note;
 use corelane::testing::{Faults, Nobody, Random};
 use corelane_load::arrivals::Arrivals;
 use corelane_load::plan::{Extent, Mode, Plan};

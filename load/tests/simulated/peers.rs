@@ -1,6 +1,6 @@
 //! Servers that are played by hand, and mostly misbehave.
 
-use crate::rig::{Rig, way};
+use crate::simulated::rig::{Rig, way};
 use corelane::Instant;
 use corelane::testing::{Peer, Play, Random, Status, Turn, World};
 

@@ -1,10 +1,10 @@
 //! Connections that are closed after a number of requests, in a closed loop: another one follows at once, and nothing is lost between them.
 
-use crate::for_seeds;
-use crate::peers::{Manner, Peers};
-use crate::plans::{followed, streams};
-use crate::rig::{Outcome, Rig, target};
-use crate::streams::served;
+use crate::simulated::for_seeds;
+use crate::simulated::peers::{Manner, Peers};
+use crate::simulated::plans::{followed, streams};
+use crate::simulated::rig::{Outcome, Rig, target};
+use crate::simulated::streams::served;
 use corelane::testing::{Faults, Nobody, Random};
 use corelane_load::kinds::Kind;
 use corelane_load::plan::{Extent, Plan};

@@ -1,10 +1,10 @@
 //! A run follows from its seed.
 
-use crate::datagrams;
-use crate::for_seeds;
-use crate::plans::drawn;
-use crate::rig::Outcome;
-use crate::streams;
+use crate::simulated::datagrams;
+use crate::simulated::for_seeds;
+use crate::simulated::plans::drawn;
+use crate::simulated::rig::Outcome;
+use crate::simulated::streams;
 use corelane::testing::{FaultCounts, FaultKind, Faults};
 
 fn text(outcome: &Outcome) -> String {
@@ -42,7 +42,7 @@ fn another_seed_gives_another_run() {
         assert!(
             !reports[..number].contains(report),
             "seed {number}: {:?}",
-            drawn(number as u64, crate::plans::streams(crate::rig::target(false)))
+            drawn(number as u64, crate::simulated::plans::streams(crate::simulated::rig::target(false)))
         );
     }
 }

@@ -1,6 +1,6 @@
 //! A run of the load engine in a simulated world: the generator's lanes, those of a server or peers played by hand, and the clock.
 
-use crate::witness::{Desk, DeskRef, Spy, Watched};
+use crate::simulated::witness::{Desk, DeskRef, Spy, Watched};
 use corelane::Address;
 use corelane::lanes::Transport;
 use corelane::testing::parts::seam::nanoseconds;

@@ -1,9 +1,9 @@
 //! RPC calls, over connections and datagrams: counts are exact, whatever the server answers and the way does.
 
-use crate::plans::{datagrams, drawn, followed, is_steady, steady, streams};
-use crate::rig::{Outcome, Rig, patient, place, target};
-use crate::rpc_server::{Answers, Seen, Server};
-use crate::{account, datagram_account, for_seeds};
+use crate::simulated::plans::{datagrams, drawn, followed, is_steady, steady, streams};
+use crate::simulated::rig::{Outcome, Rig, patient, place, target};
+use crate::simulated::rpc_server::{Answers, Seen, Server};
+use crate::simulated::{account, datagram_account, for_seeds};
 use corelane::lanes::Transport;
 use corelane::testing::{Faults, Nobody, Random};
 use corelane_load::kinds::Kind;

@@ -1,10 +1,10 @@
 //! Over connections against the echo service: what the report says is what happened.
 
-use crate::account::verify;
-use crate::figures::requests_each;
-use crate::for_seeds;
-use crate::plans::{drawn, followed, is_steady, steady, streams};
-use crate::rig::{Outcome, Rig, patient, place};
+use crate::simulated::account::verify;
+use crate::simulated::figures::requests_each;
+use crate::simulated::for_seeds;
+use crate::simulated::plans::{drawn, followed, is_steady, steady, streams};
+use crate::simulated::rig::{Outcome, Rig, patient, place};
 use corelane::service::{Cx, Ending, Input, Next, Output, Peer, Silent, StreamService};
 use corelane::testing::{Faults, Nobody};
 use corelane_echo::Echo;

@@ -1,11 +1,11 @@
 //! Each doubt of a verdict comes from something that happens, and what set the rate is named.
 
-use crate::account::verify;
-use crate::datagram_peers::DatagramServer;
-use crate::peers::{Manner, Peers};
-use crate::plans::{datagrams, streams};
-use crate::rig::{MS, Outcome, Rig, S, target};
-use crate::streams::served;
+use crate::simulated::account::verify;
+use crate::simulated::datagram_peers::DatagramServer;
+use crate::simulated::peers::{Manner, Peers};
+use crate::simulated::plans::{datagrams, streams};
+use crate::simulated::rig::{MS, Outcome, Rig, S, target};
+use crate::simulated::streams::served;
 use corelane::testing::{Faults, Nobody};
 use corelane_load::arrivals::Arrivals;
 use corelane_load::judge;

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::Context;
 use serde::Deserialize;
@@ -11,7 +12,6 @@ use super::process;
 use super::sections::{Section, Work, holds};
 use super::share::Share;
 use super::skips::{Skips, VARIABLE};
-use super::tally::Tally;
 use super::verdict::Verdict;
 use crate::workspace::{Workspace, relative};
 
@@ -76,7 +76,7 @@ impl Artifacts {
     /// The folders whose tests no section runs.
     pub fn homeless(&self, sections: &[Section]) -> Vec<String> {
         let runs = |section: &Section, folder: &str| match section.work {
-            Work::Programs(patterns) => holds(patterns, folder),
+            Work::Programs(patterns, _) => holds(patterns, folder),
             _ => false,
         };
         let mut folders: Vec<String> = self.tests().map(|p| p.folder.clone()).collect();
@@ -85,19 +85,21 @@ impl Artifacts {
         folders
     }
 
-    /// Runs the test programs of the crates that `folders` names, one after the other.
-    pub fn run(&self, folders: &[&str], workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
-        let mut sum = Verdict { tally: Tally::default(), output: String::new() };
+    /// Runs the test programs of the crates that `folders` names, one after the other, and `threads` tests of each at once.
+    pub fn run(&self, folders: &[&str], threads: usize, workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
+        let mut sum = Verdict::default();
         for folder in self.without_tests(folders) {
             sum.tally.failed += 1;
             sum.output.push_str(&format!("no test program is in {folder}: mend xtask/src/test/sections.rs\n"));
         }
         for test in self.tests().filter(|test| holds(folders, &test.folder)) {
+            let start = Instant::now();
             let verdict = self
-                .run_one(test, workspace, share)
+                .run_one(test, threads, workspace, share)
                 .unwrap_or_else(|error| Verdict::failed(format!("{}: {error:#}\n", test.title())));
             sum.tally.add(verdict.tally);
             sum.output.push_str(&verdict.output);
+            sum.times.add(test.title(), start.elapsed());
         }
         Ok(sum)
     }
@@ -112,20 +114,23 @@ impl Artifacts {
     }
 
     /// Runs `test` as `cargo test` does: in the folder of its crate, whose programs the environment names.
-    fn run_one(&self, test: &Program, workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
+    fn run_one(&self, test: &Program, threads: usize, workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
         let skips = Skips::new(&workspace.target)?;
         let folder = workspace.root.join(&test.folder);
         let mut command = Command::new(&test.path);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.env(VARIABLE, skips.path()).env("CARGO_MANIFEST_DIR", &folder).current_dir(folder);
+        command.env("RUST_TEST_THREADS", threads.to_string());
         for program in self.programs.iter().filter(|p| !p.is_test && p.folder == test.folder) {
             command.env(format!("CARGO_BIN_EXE_{}", program.name), &program.path);
         }
         let outcome = process::run(command, share.left())?;
-        let Verdict { mut tally, output } = Verdict::counted(outcome);
-        skips.apply(&mut tally)?;
-        let title = if output.is_empty() { String::new() } else { format!("{}:\n", test.title()) };
-        Ok(Verdict { tally, output: title + &output })
+        let mut verdict = Verdict::counted(outcome);
+        skips.apply(&mut verdict.tally)?;
+        if !verdict.output.is_empty() {
+            verdict.output.insert_str(0, &format!("{}:\n", test.title()));
+        }
+        Ok(verdict)
     }
 }
 
@@ -161,6 +166,7 @@ mod tests {
     use super::*;
     use crate::test::sections::SECTIONS;
     use crate::test::seeds;
+    use crate::test::tally::Tally;
 
     const LIBRARY: &str = r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/rss/Cargo.toml","target":{"name":"rss"},"profile":{"test":false},"executable":null}"#;
     const OTHER: &str = r#"{"reason":"build-finished","success":true}"#;
@@ -211,7 +217,7 @@ mod tests {
         let other = program("load", "/no/such/program");
         let found = artifacts(&[program("cli", &path.to_string_lossy()), tool, other]).told(seeds::VARIABLE, "7".to_owned());
         let workspace = Workspace { target: root.clone(), root, ..Workspace::default() };
-        let verdict = found.run(&["cli"], &workspace, &Share::new(60)).unwrap();
+        let verdict = found.run(&["cli"], 3, &workspace, &Share::new(60)).unwrap();
         std::fs::remove_dir_all(workspace.root).unwrap();
         verdict
     }
@@ -220,6 +226,13 @@ mod tests {
     fn programs_run_where_cargo_would_run_them() {
         let script = "test ${PWD##*/} = cli && test $CARGO_BIN_EXE_unit = /t/tool && echo 'test result: ok. 1 passed; 0 failed'";
         assert_eq!(run("place", script).tally, Tally::passed(1));
+    }
+
+    #[test]
+    fn programs_are_told_how_many_tests_run_at_once_and_how_long_each_took_is_kept() {
+        let verdict = run("threads", "test \"$RUST_TEST_THREADS\" = 3 && echo 'test result: ok. 1 passed; 0 failed'");
+        assert_eq!(verdict.tally, Tally::passed(1));
+        assert!(verdict.times.slowest(1).starts_with("unit (cli) "), "{}", verdict.times.slowest(1));
     }
 
     #[test]
@@ -241,7 +254,7 @@ mod tests {
         let found = artifacts(&[]);
         let target = std::env::temp_dir().join("corelane-never-written");
         let workspace = Workspace { target, ..Workspace::default() };
-        let verdict = found.run(&["crates/gone", "services/*"], &workspace, &Share::new(60)).unwrap();
+        let verdict = found.run(&["crates/gone", "services/*"], 3, &workspace, &Share::new(60)).unwrap();
         assert_eq!(verdict.tally, Tally::failed(2));
         assert!(verdict.output.contains("crates/gone") && verdict.output.contains("services/*"), "{}", verdict.output);
     }
@@ -267,7 +280,7 @@ mod tests {
         let found = artifacts(&[program("cli", "/no/such/program")]);
         let target = std::env::temp_dir().join(format!("corelane-none-{}", std::process::id()));
         let workspace = Workspace { target: target.clone(), ..Workspace::default() };
-        let verdict = found.run(&["cli"], &workspace, &Share::new(60)).unwrap();
+        let verdict = found.run(&["cli"], 3, &workspace, &Share::new(60)).unwrap();
         assert_eq!(verdict.tally, Tally::failed(1));
         assert!(verdict.output.contains("unit (cli)"));
         std::fs::remove_dir_all(target).unwrap();

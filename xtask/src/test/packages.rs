@@ -10,8 +10,8 @@ use super::share::Share;
 use super::{process, python};
 use crate::workspace::cargo;
 
-/// Most seconds that installing may take, all of it. DPDK comes in some 200 packages.
-pub const SECONDS: u64 = 250;
+/// Most seconds that installing may take, all of it. DPDK comes in some 200 packages, and the build takes the CPUs meanwhile.
+pub const SECONDS: u64 = 500;
 
 /// Program and the Debian package that holds it.
 const PROGRAMS: &[(&str, &str)] = &[

@@ -2,6 +2,7 @@
 
 use super::process::Finished;
 use super::tally::Tally;
+use super::times::Times;
 
 /// Said of a program that ended well, but not by coming to its end.
 pub(super) const UNCLOSED: &str =
@@ -11,10 +12,13 @@ pub(super) const UNCLOSED: &str =
 const IDLE: &str = "no test ran: all were skipped, or there are none where xtask/src/test/sections.rs looks for them\n";
 
 /// What a section came to.
+#[derive(Default)]
 pub struct Verdict {
     pub tally: Tally,
     /// What to print in full: everything that failing programs said.
     pub output: String,
+    /// How long each of its programs took.
+    pub times: Times,
 }
 
 impl Verdict {
@@ -22,9 +26,9 @@ impl Verdict {
     pub fn counted(outcome: Finished) -> Self {
         let tally = Tally::read(&outcome);
         match (tally.failed, outcome.success) {
-            (0, _) => Self { tally, output: String::new() },
-            (_, false) => Self { tally, output: outcome.output },
-            (_, true) => Self { tally, output: outcome.output + UNCLOSED },
+            (0, _) => Self { tally, ..Self::default() },
+            (_, false) => Self { tally, output: outcome.output, ..Self::default() },
+            (_, true) => Self { tally, output: outcome.output + UNCLOSED, ..Self::default() },
         }
     }
 
@@ -38,12 +42,12 @@ impl Verdict {
     }
 
     pub fn failed(output: String) -> Self {
-        Self { tally: Tally::failed(1), output }
+        Self { tally: Tally::failed(1), output, ..Self::default() }
     }
 
     /// One check, passed or not.
     pub fn one(passed: bool, output: String) -> Self {
-        if passed { Self { tally: Tally::passed(1), output: String::new() } } else { Self::failed(output) }
+        if passed { Self { tally: Tally::passed(1), ..Self::default() } } else { Self::failed(output) }
     }
 }
 

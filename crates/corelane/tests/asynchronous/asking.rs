@@ -1,7 +1,7 @@
 //! What tasks ask of their lane: in order, once, and not for who has gone.
 
+use super::refused::{next_turn, poll_once, with_helpers};
 use crate::aio_parts::served;
-use crate::refused::{next_turn, poll_once, with_helpers};
 use corelane::aio::{self, Connection, Either, Error, Lane, select};
 use corelane::service::{Asks, Fault, FileOutcome, Interest, OpenOptions, Outcome, ServiceCounter};
 use corelane::testing::{Faults, MS, Nobody, Rig, RigPlan, S, Status, World, at, patient};

@@ -1,7 +1,7 @@
 //! Many of a kind, and one that never rests: the others are served all the same.
 
 use crate::aio_parts::served;
-use crate::async_echo;
+use crate::examples::async_echo;
 use corelane::aio::{self, Connection, Lane};
 use corelane::service::ServiceCounter;
 use corelane::testing::{Faults, MS, Nobody, Rig, RigPlan, S, Status, World, patient};

@@ -1,7 +1,7 @@
 //! When a drain waits for a task, and when it does not.
 
+use super::refused::poll_once;
 use crate::aio_parts::served;
-use crate::refused::poll_once;
 use corelane::aio::{self, Connection, Either, Lane, select};
 use corelane::testing::{MS, Nobody, Rig, S, Status, patient};
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! Whatever is dropped, and wherever: nothing is lost, nothing is done twice, and nothing is left behind.
 
 use crate::aio_parts::{gentle, run};
-use crate::async_echo;
+use crate::examples::async_echo;
 use corelane::aio::{self, Connection, Error, Lane};
 use corelane::service::{Asks, OpenOptions, Random, ServiceCounter};
 use corelane::testing::{Faults, MS, Nobody, Rig, RigPlan, Scene, World, at, for_seeds, patient};

@@ -1,7 +1,7 @@
 //! What was written leaves in order, waits for room however it is written, and is waited for until it has left.
 
+use super::refused::{next_turn, poll_once};
 use crate::aio_parts::served;
-use crate::refused::{next_turn, poll_once};
 use corelane::aio::{self, Connection, Lane};
 use corelane::service::{Chain, Ending, ServiceCounter, Shared};
 use corelane::testing::{MS, Nobody, S, Status, patient};

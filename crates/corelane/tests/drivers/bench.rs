@@ -7,6 +7,7 @@ use corelane_seam::{
     Listen, Op, Outcome, Segment, Shared, Socket, StreamOp, StreamOptions, StreamOutcome, Trains, Tuning, Wait,
 };
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::LazyLock;
 
 /// How long a driver may wait in a round after one in which nothing happened, in nanoseconds.
 const PAUSE: u64 = 200_000;
@@ -369,8 +370,10 @@ pub fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|index| (index * 31 + index / 251 + index / 65_536) as u8).collect()
 }
 
-pub fn leaked(bytes: Vec<u8>) -> &'static [u8] {
-    Box::leak(bytes.into_boxed_slice())
+/// The first `bytes` of the pattern, for ever. All cases share one: each of its own would stay in memory behind its end.
+pub fn lasting(bytes: usize) -> &'static [u8] {
+    static LONGEST: LazyLock<Vec<u8>> = LazyLock::new(|| pattern(16 << 20));
+    &LONGEST[..bytes]
 }
 
 /// That an operation ended as cancelled.

@@ -1,6 +1,6 @@
 //! Datagrams, one by one and in trains.
 
-use crate::bench::{Bench, assert_cancelled, bind_at, leaked, pattern};
+use crate::bench::{Bench, assert_cancelled, bind_at, lasting};
 use crate::child;
 use crate::rig::{Rig, Side};
 use corelane_seam::{
@@ -42,7 +42,7 @@ pub fn a_train_of_parts_comes_as_its_datagrams<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (server, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
     let (client, from) = bench.bind(Side::Client, bench.rig.address(Side::Client));
-    let bytes = leaked(pattern(20 * 500 + 123));
+    let bytes = lasting(20 * 500 + 123);
     let mut trains = Trains::new();
     for part in bytes.chunks(1500) {
         let copy = bench.rig.arena(Side::Client).copy_of(part).unwrap().share();
@@ -64,7 +64,7 @@ pub fn the_longest_trains_go_there_and_back<R: Rig>() {
         let (server, to) = bench.bind(Side::Server, home(&bench, Side::Server));
         let (client, from) = bench.bind(Side::Client, home(&bench, Side::Client));
         for count in [64, 65, 100, 127, 128] {
-            let bytes = leaked(pattern(count * 511 - 200));
+            let bytes = lasting(count * 511 - 200);
             assert_eq!(bench.send_trains(Side::Client, client, train(&to, bytes, 511)), (count as u32, 0));
             echo(&mut bench, server, &from, count);
             let found = bench.receive_datagrams(Side::Client, client, count);
@@ -96,7 +96,7 @@ pub fn over_ipv6_the_largest_goes_there_and_back<R: Rig>() {
     let (server, to) = bench.bind(Side::Server, bench.rig.address_v6(Side::Server));
     let (client, from) = bench.bind(Side::Client, bench.rig.address_v6(Side::Client));
     for bytes in [65_507, 65_508, 65_527] {
-        let payload = leaked(pattern(bytes));
+        let payload = lasting(bytes);
         assert_eq!(bench.send_trains(Side::Client, client, train(&to, payload, bytes)), (1, 0));
         echo(&mut bench, server, &from, 1);
         assert!(bench.receive_datagrams(Side::Client, client, 1)[0].1 == payload, "{bytes} bytes");
@@ -108,7 +108,7 @@ pub fn empty_and_largest_datagrams_come_as_they_are<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let (server, to) = bench.bind(Side::Server, bench.rig.address(Side::Server));
     let (client, _) = bench.bind(Side::Client, bench.rig.address(Side::Client));
-    let largest = leaked(pattern(65_507));
+    let largest = lasting(65_507);
     for payload in [&[], largest, &[7]] {
         assert_eq!(bench.send_trains(Side::Client, client, train(&to, payload, payload.len())), (1, 0));
         let found = bench.receive_datagrams(Side::Server, server, 1);

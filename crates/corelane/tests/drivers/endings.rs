@@ -1,6 +1,6 @@
 //! Ends: stopping, cancelling, closing, breaking off, and names that name nothing any more.
 
-use crate::bench::{Bench, assert_cancelled, bind_at, chain_of, leaked, pattern};
+use crate::bench::{Bench, assert_cancelled, bind_at, chain_of, lasting};
 use crate::rig::{Rig, Side};
 use corelane_seam::{
     Chain, DatagramOp, DatagramOutcome, Datagrams, Fault, File, FileOp, FileOutcome, OffloadWork, Op, OpenOptions, Outcome,
@@ -72,7 +72,7 @@ pub fn a_close_ends_what_is_under_way<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let pipe = bench.pipe();
     let receive = bench.push(Side::Server, StreamOp::Receive { socket: pipe.server });
-    let block = leaked(pattern(16 << 20));
+    let block = lasting(16 << 20);
     let mut chain = chain_of(block);
     chain.push(bench.rig.arena(Side::Server).copy_of(b"memory").unwrap().share());
     let send = loop {
@@ -166,7 +166,7 @@ pub fn a_reset_ends_a_blocked_send<R: Rig>() {
     let mut bench = Bench::<R>::new();
     let pipe = bench.pipe();
     let mut chain = Chain::new();
-    (0..16).for_each(|_| chain.push(Segment::Static(leaked(pattern(1 << 20)))));
+    (0..16).for_each(|_| chain.push(Segment::Static(lasting(1 << 20))));
     let send = loop {
         let send = bench.push(Side::Server, StreamOp::Send { socket: pipe.server, chain });
         bench.settle();
@@ -317,7 +317,7 @@ pub fn a_driver_may_go_with_operations_under_way<R: Rig>() {
     let lease = |bench: &Bench<R>| bench.rig.arena(Side::Server).copy_of(b"lane memory").unwrap();
     let chain = |bench: &Bench<R>| {
         let mut chain = Chain::new();
-        (0..8).for_each(|_| chain.push(Segment::Static(leaked(pattern(1 << 20)))));
+        (0..8).for_each(|_| chain.push(Segment::Static(lasting(1 << 20))));
         chain.push(lease(bench).share());
         chain
     };

@@ -1,7 +1,7 @@
 //! All short orders in which a connection that was just accepted is used: whoever waits is told, whatever was found out before the driver
 //! had the connection watched.
 
-use crate::bench::{Bench, chain_of, leaked, pattern};
+use crate::bench::{Bench, chain_of, lasting};
 use crate::rig::{Rig, Side};
 use corelane_seam::{Handle, Op, Outcome, Socket, StreamOp, StreamOutcome, Wait};
 
@@ -166,7 +166,7 @@ impl<R: Rig> Order<'_, R> {
 
 pub fn in_whatever_order_nobody_is_forgotten<R: Rig>() {
     let mut bench = Bench::<R>::new();
-    let full = leaked(pattern(FULL));
+    let full = lasting(FULL);
     let (listener, to) = bench.listen(Side::Server, bench.rig.address(Side::Server));
     let accept = bench.push(Side::Server, StreamOp::Accept { listener });
     for number in 0..ALL.len().pow(STEPS) {

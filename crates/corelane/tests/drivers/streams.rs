@@ -1,6 +1,6 @@
 //! Connections that work: opening, receiving, sending, ending one side.
 
-use crate::bench::{Bench, MEMORY, chain_of, copy_to_chain, leaked, pattern};
+use crate::bench::{Bench, MEMORY, chain_of, copy_to_chain, lasting, pattern};
 use crate::rig::{Rig, Side};
 use corelane_seam::{
     Address, Chain, Fault, FileOp, FileOutcome, FilePart, Listen, Op, OpenOptions, Outcome, RECEIVES_PER_CYCLE, Reason, Segment,
@@ -115,7 +115,7 @@ pub fn what_the_peer_has_not_taken_is_known<R: Rig>() {
     let pipe = bench.pipe();
     let untaken = |bench: &mut Bench<R>| bench.driver(Side::Server).unsent_bytes(pipe.server).unwrap();
     assert_eq!(untaken(&mut bench), 0);
-    let (bytes, mut given) = (leaked(pattern(8 << 20)), 0);
+    let (bytes, mut given) = (lasting(8 << 20), 0);
     // The peer's window takes some; more than that waits here.
     while untaken(&mut bench) == 0 {
         let outcome = bench.run(Side::Server, StreamOp::Send { socket: pipe.server, chain: chain_of(bytes) });
@@ -207,7 +207,7 @@ pub fn many_segments_of_all_kinds_leave_in_order<R: Rig>() {
         expected.extend_from_slice(&part);
         match number % 2 {
             0 => chain.push(bench.rig.arena(Side::Server).copy_of(&part).unwrap().share()),
-            _ => chain.push(Segment::Static(leaked(part))),
+            _ => chain.push(Segment::Static(lasting(part.len()))),
         }
         if number % 100 == 50 {
             chain.push(FilePart { file: file.clone(), offset: number as u64, length: 25_000 });
@@ -233,7 +233,7 @@ pub fn a_slow_reader_gets_every_byte<R: Rig>() {
     const BYTES: usize = 10 << 20;
     let mut bench = Bench::<R>::new();
     let pipe = bench.pipe();
-    let expected = leaked(pattern(BYTES));
+    let expected = lasting(BYTES);
     let mut chain = Chain::new();
     expected.chunks(100_000).for_each(|part| chain.push(Segment::Static(part)));
     let (mut found, mut operations) = (Vec::new(), 0);
@@ -282,7 +282,7 @@ pub fn both_ways_flow_at_once<R: Rig>() {
     const BYTES: usize = 4 << 20;
     let mut bench = Bench::<R>::new();
     let pipe = bench.pipe();
-    let expected = leaked(pattern(BYTES));
+    let expected = lasting(BYTES);
     let sides = [Side::Server, Side::Client];
     let mut sends = sides.map(|side| Some(bench.push(side, StreamOp::Send { socket: pipe.of(side), chain: chain_of(expected) })));
     let mut receives = sides.map(|side| bench.push(side, StreamOp::Receive { socket: pipe.of(side) }));
@@ -318,7 +318,7 @@ pub fn echoes_cycle_through_little_memory<R: Rig>() {
     let (listener, address) = bench.listen(Side::Server, bench.rig.address(Side::Server));
     let accept = bench.push(Side::Server, StreamOp::Accept { listener });
     let pipes: Vec<_> = (0..CONNECTIONS).map(|_| bench.join(accept, address.clone())).collect();
-    let expected: Vec<_> = (0..CONNECTIONS).map(|number| leaked(pattern(REQUESTS * (50 + number)))).collect();
+    let expected: Vec<_> = (0..CONNECTIONS).map(|number| lasting(REQUESTS * (50 + number))).collect();
     for (&(_, client), bytes) in pipes.iter().zip(&expected) {
         bench.push(Side::Client, StreamOp::Send { socket: client, chain: chain_of(bytes) });
     }
@@ -378,7 +378,7 @@ pub fn a_busy_connection_starves_nobody<R: Rig>() {
     let mut bench = Bench::<R>::with(Tuning::default().receive_bytes(256), MEMORY);
     let pipe = bench.pipe();
     let to = bench.driver(Side::Server).local_address(pipe.listener).unwrap();
-    bench.send(Side::Client, pipe.client, chain_of(leaked(pattern(BYTES))));
+    bench.send(Side::Client, pipe.client, chain_of(lasting(BYTES)));
     bench.settle();
     let connect = bench.push(Side::Client, StreamOp::Connect { to, from: None, options: StreamOptions::default() });
     for _ in 0..100_000 {
@@ -429,7 +429,7 @@ pub fn what_one_receive_brings_leaves_in_one_segment<R: Rig>() {
     const BYTES: usize = 1 << 20;
     let mut bench = Bench::<R>::new();
     let pipe = bench.pipe();
-    let send = bench.push(Side::Client, StreamOp::Send { socket: pipe.client, chain: chain_of(leaked(pattern(BYTES))) });
+    let send = bench.push(Side::Client, StreamOp::Send { socket: pipe.client, chain: chain_of(lasting(BYTES)) });
     bench.settle();
     let mut most = 0;
     for _ in 0..3 {

@@ -7,7 +7,7 @@ use std::process::Command;
 const RUN_DIRECTORY: &str = "CORELANE_RUN_DIR";
 const CHILD: &str = "CORELANE_TEST_CHILD";
 
-/// Whether this is the parent; the child has then run the test to its end.
+/// Whether this is the parent; the child has then run the test of this path to its end.
 ///
 /// # Panics
 /// If the child has failed.
@@ -15,7 +15,8 @@ pub fn is_parent(test: &str) -> bool {
     if std::env::var_os(CHILD).is_some() {
         return false;
     }
-    let folder = std::env::temp_dir().join(format!("corelane-process-{}-{test}", std::process::id()));
+    let name = test.rsplit("::").next().unwrap();
+    let folder = std::env::temp_dir().join(format!("corelane-process-{}-{name}", std::process::id()));
     let mut command = Command::new(std::env::current_exe().unwrap());
     let output =
         command.args(["--exact", test, "--include-ignored"]).env(CHILD, "1").env(RUN_DIRECTORY, &folder).output().unwrap();

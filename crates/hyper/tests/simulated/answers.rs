@@ -1,7 +1,7 @@
 //! Answers as clients hear them: whole, as they were made, and in their time.
 
-use crate::frames::{DATA, END_STREAM, Frames, HEADERS, get};
-use crate::{rig, served};
+use crate::simulated::frames::{DATA, END_STREAM, Frames, HEADERS, get};
+use crate::simulated::{rig, served};
 use corelane::aio;
 use corelane::service::ServiceCounter;
 use corelane::testing::{Faults, MS, Nobody, Peer, Rig, RigPlan, S, Status, World, patient};

@@ -1,10 +1,10 @@
 //! HTTP/2 peers that mean no good: what they cost is bounded, and others are served meanwhile.
 
-use crate::frames::{
+use crate::simulated::frames::{
     ACK, CONTINUATION, Came, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, PADDED, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE,
     data, frame, get, goaway, post,
 };
-use crate::{PIECE, Pieces, rig, served};
+use crate::simulated::{PIECE, Pieces, rig, served};
 use corelane::admin::watch::{LaneCounter, ServiceCounter};
 use corelane::aio;
 use corelane::testing::{Faults, MS, Nobody, Peer, Rig, RigPlan, Status, World, patient};

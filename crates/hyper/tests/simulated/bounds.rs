@@ -1,7 +1,7 @@
 //! Heads that have not come whole: their client pays for them, and others are served beside many of them.
 
-use crate::frames::{CONTINUATION, END_STREAM, Frames, HEADERS, beginning, frame};
-use crate::{rig, served};
+use crate::simulated::frames::{CONTINUATION, END_STREAM, Frames, HEADERS, beginning, frame};
+use crate::simulated::{rig, served};
 use corelane::admin::watch::{LaneCounter, ServiceCounter};
 use corelane::testing::parts::svc::bounds;
 use corelane::testing::{Faults, MS, Nobody, Rig, RigPlan, Siege, Status, World, patient};

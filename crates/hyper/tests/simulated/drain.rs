@@ -1,7 +1,7 @@
 //! Drains: who has asked is answered and told that no more is taken.
 
-use crate::frames::{self, Frames, data, get, goaway, has_ended};
-use crate::{rig, served};
+use crate::simulated::frames::{self, Frames, data, get, goaway, has_ended};
+use crate::simulated::{rig, served};
 use corelane::testing::{MS, Nobody, Peer, Rig, S, Status, Turn, World};
 
 fn request(path: &str) -> String {

@@ -1,7 +1,9 @@
 //! Limits of time from both sides: a client that does too little is ended within its limit, and one that is slow but does enough is not.
 
-use crate::frames::{CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, PING, data, frame, get, has_ended, post};
-use crate::{Pieces, served};
+use crate::simulated::frames::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, PING, data, frame, get, has_ended, post,
+};
+use crate::simulated::{Pieces, served};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::aio;
 use corelane::service::Limits;
@@ -214,7 +216,7 @@ fn a_slow_reader_has_its_answer() {
         }
         rig.wait(1000 * MS);
     }
-    assert!(got.iter().all(|got| *got > PIECES * crate::PIECE), "{got:?}");
+    assert!(got.iter().all(|got| *got > PIECES * crate::simulated::PIECE), "{got:?}");
     assert_eq!((rig.count(C::AnswerLimitHits), rig.count(C::SendLimitHits)), (0, 0));
     rig.close(&mut Nobody);
 }

@@ -1,6 +1,6 @@
 //! What hyper asks of a runtime: time, reads and writes, each by itself.
 
-use crate::rig;
+use crate::simulated::rig;
 use corelane::aio::{self, Connection, Lane};
 use corelane::testing::{MS, Nobody, S};
 use corelane_hyper::{Here, Io};

@@ -1,6 +1,6 @@
 //! Both sides of hyper over a network with all its faults.
 
-use crate::served;
+use crate::simulated::served;
 use corelane::aio::{self, Lane};
 use corelane::testing::{FaultKind, Faults, Scene, at, simulate};
 use corelane_hyper::{Here, Io};

@@ -9,7 +9,7 @@ use crate::GROUPS;
 /// The last rule of kqueue(2) that cases name; the one after it asks for the suite itself.
 const LAST_RULE: u32 = 23;
 
-const KEVENT: &str = "../kevent/tests/rows.rs";
+const KEVENT: &str = "../kevent/tests/all/rows.rs";
 const IN_C: &str = "tests/programs/main.rs";
 
 /// A row of kevent, the file with its tests, and how their names begin.

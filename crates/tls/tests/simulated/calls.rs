@@ -1,9 +1,9 @@
 //! Calls behind TLS, both ends on lanes, under every fault: what a service is told is what was said, and nothing else.
 
-use crate::for_seeds;
-use crate::identity::{client, server};
-use crate::provider::{seeded, speaking};
-use crate::rig::{FaultCounts, FaultKind, Faults, Planted, Play, Report, Rig, RigPlan, Turn, World, address, patient};
+use crate::simulated::for_seeds;
+use crate::simulated::identity::{client, server};
+use crate::simulated::provider::{seeded, speaking};
+use crate::simulated::rig::{FaultCounts, FaultKind, Faults, Planted, Play, Report, Rig, RigPlan, Turn, World, address, patient};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::{Ending, Limits, Random};
 use corelane::{Cx, Input, Next, Output, Peer, Silent, StreamService};

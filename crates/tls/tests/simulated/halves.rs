@@ -1,9 +1,9 @@
 //! Behind TLS as without it: one side says no more (close_notify, RFC 8446 section 6.1), and hears the other to its end.
 
-use crate::for_seeds;
-use crate::identity::{client, server};
-use crate::provider::{seeded, speaking};
-use crate::rig::{FaultKind, Faults, Nobody, Rig, RigPlan, S, World, address, patient};
+use crate::simulated::for_seeds;
+use crate::simulated::identity::{client, server};
+use crate::simulated::provider::{seeded, speaking};
+use crate::simulated::rig::{FaultKind, Faults, Nobody, Rig, RigPlan, S, World, address, patient};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::aio::{self, Connection, Lane};
 use corelane::service::Limits;

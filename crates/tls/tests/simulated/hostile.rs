@@ -1,8 +1,8 @@
 //! Peers that are slow, odd or hostile, byte by byte: each is told in an alert what was wrong (RFC 8446, section 6), and costs no more than its part.
 
-use crate::calls::Echo;
-use crate::identity::{certificate, server};
-use crate::rig::{Faults, MS, Nobody, Peer, Rig, RigPlan, Status, World, address, patient};
+use crate::simulated::calls::Echo;
+use crate::simulated::identity::{certificate, server};
+use crate::simulated::rig::{Faults, MS, Nobody, Peer, Rig, RigPlan, Status, World, address, patient};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane::service::{PASS_BYTES, Passage, Progress, Transform, TransformError};
 use corelane::{Cx, Input, Next, Output, Silent, StreamService};

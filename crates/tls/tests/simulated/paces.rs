@@ -1,9 +1,9 @@
 //! Limits of time hold behind TLS as before it: from both sides, for who takes too little of its answers, and for who is slow.
 
-use crate::calls::Echo;
-use crate::hostile::{client_of, configured, connect, exchange};
-use crate::identity::server;
-use crate::rig::{Faults, Nobody, Peer, Rig, RigPlan, S, Status, World, address, patient};
+use crate::simulated::calls::Echo;
+use crate::simulated::hostile::{client_of, configured, connect, exchange};
+use crate::simulated::identity::server;
+use crate::simulated::rig::{Faults, Nobody, Peer, Rig, RigPlan, S, Status, World, address, patient};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane_tls::rustls::DEFAULT_VERSIONS;
 use corelane_tls::rustls::client::ClientConnection;

@@ -1,10 +1,10 @@
 //! Sessions that clients keep: they go on at any lane, for as long as the key lives that sealed them, and no longer.
 
-use crate::calls::Echo;
-use crate::hostile::{client_of, configured, connect, exchange, leave};
-use crate::identity::server;
-use crate::provider::seeded;
-use crate::rig::{Faults, Nobody, Rig, RigPlan, S, World, address, patient};
+use crate::simulated::calls::Echo;
+use crate::simulated::hostile::{client_of, configured, connect, exchange, leave};
+use crate::simulated::identity::server;
+use crate::simulated::provider::seeded;
+use crate::simulated::rig::{Faults, Nobody, Rig, RigPlan, S, World, address, patient};
 use corelane::admin::watch::ServiceCounter as C;
 use corelane_tls::rustls::version::{TLS12, TLS13};
 use corelane_tls::rustls::{ClientConfig, HandshakeKind};

@@ -1,8 +1,8 @@
 //! What a client promises, held against OpenSSL's server, our own, and some that are at fault.
 
-use crate::authority::Authority;
-use crate::foreign::is_there;
-use crate::server::Who;
+use crate::tls::authority::Authority;
+use crate::tls::foreign::is_there;
+use crate::tls::server::Who;
 use corelane::lanes::Running;
 use corelane::service::{Ending, Learned, Limits};
 use corelane::{Address, Cx, Input, Lanes, Next, Output, Peer, Silent, StreamService};
@@ -359,12 +359,12 @@ fn whom_the_system_trusts_is_believed() {
     let authority = Authority::new("system");
     let running = serve(&Server::new([authority.sign("first", &["one.test"], |_| {})]));
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "client::whom_the_system_trusts_is_believed"]);
+    child.args(["--exact", "tls::client::whom_the_system_trusts_is_believed"]);
     child.env(CHILD, running.address().port().to_string()).env("SSL_CERT_FILE", authority.path("authority"));
     let output = child.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "client::whom_the_system_trusts_is_believed"]);
+    child.args(["--exact", "tls::client::whom_the_system_trusts_is_believed"]);
     child.env(CHILD, "1").env("SSL_CERT_FILE", authority.path("missing")).env_remove("SSL_CERT_DIR");
     let said = String::from_utf8(child.output().unwrap().stdout).unwrap();
     assert!(said.contains("install ca-certificates, or name a file"), "{said}");

@@ -1,8 +1,8 @@
 //! Parts of files behind TLS, from a real disk, by either driver.
 
-use crate::authority::Authority;
-use crate::foreign::is_there;
-use crate::server::end;
+use crate::tls::authority::Authority;
+use crate::tls::foreign::is_there;
+use crate::tls::server::end;
 use corelane::lanes::{DriverChoice, Running};
 use corelane::service::{ConnectionId, FileOutcome, FilePart, Notes, OpenOptions, Outcome};
 use corelane::{Input, Lanes, Next, Output, Peer, StreamService};

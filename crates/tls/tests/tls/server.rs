@@ -1,6 +1,6 @@
 //! What a server promises, held against rustls as its client: names, sessions on any lane, clients with certificates, new files.
 
-use crate::authority::{Authority, replace};
+use crate::tls::authority::{Authority, replace};
 use corelane::admin::watch::{Reader, ServiceCounter};
 use corelane::lanes::Running;
 use corelane::{Cx, Input, Lanes, Next, Output, Peer, Silent, StreamService};
@@ -199,7 +199,7 @@ fn of_ecdsa_and_rsa_a_client_is_shown_what_it_verifies() {
 
 /// An RSA key, which openssl draws: ring draws none.
 fn rsa_key() -> Option<rcgen::KeyPair> {
-    crate::foreign::is_there("openssl", "version").then(|| {
+    crate::tls::foreign::is_there("openssl", "version").then(|| {
         let mut openssl = std::process::Command::new("openssl");
         let drawn = openssl.args(["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"]).output().unwrap();
         assert!(drawn.status.success(), "{drawn:?}");

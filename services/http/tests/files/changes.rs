@@ -1,6 +1,6 @@
 //! Files that change, come and go, while they are asked for and sent.
 
-use crate::tools::Server;
+use super::tools::Server;
 use corelane::testing::{MS, S};
 use std::time::Duration;
 
@@ -191,7 +191,7 @@ fn bytes_never_stand_under_the_tag_of_the_state_before() {
         }
         server.rig.wait(pause * MS / 50);
         server.world.write_file("site/a.txt", b"abcdefghij");
-        let first = crate::tools::Answer::of(&server.hear());
+        let first = super::tools::Answer::of(&server.hear());
         server.rig.wait(2 * S);
         let second = server.get("/a.txt");
         assert_eq!(second.content, "abcdefghij");

@@ -1,8 +1,8 @@
 //! Other people's clients, on real lanes.
 
-pub use crate::fetching::{curl, large, run};
+pub use super::fetching::{curl, large, run};
 
-use crate::fetching;
+use super::fetching;
 use corelane::Lanes;
 use corelane::admin::watch::Reader;
 use corelane::lanes::{DriverChoice, Running};

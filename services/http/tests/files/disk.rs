@@ -1,6 +1,6 @@
 //! A disk that fails (EIO) while files are asked for and sent.
 
-use crate::tools::{Answer, Server};
+use super::tools::{Answer, Server};
 use corelane::testing::{MS, S};
 
 const LARGE: usize = 3_000_000;

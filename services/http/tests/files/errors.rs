@@ -1,6 +1,6 @@
 //! What is refused, shown by pages of the operator's.
 
-use crate::tools::Server;
+use super::tools::Server;
 use corelane::testing::{MS, S};
 
 fn server() -> Server {

@@ -1,6 +1,6 @@
 //! Files that somebody else serves, who answers each call late: the lane serves others meanwhile, and what it sends of such a file it has read before.
 
-use crate::tools::Server;
+use super::tools::Server;
 use corelane::admin::watch::LaneCounter;
 use corelane::testing::{MS, S};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What is found at which name, and what is not.
 
-use crate::tools::Server;
+use super::tools::Server;
 use corelane::testing::S;
 
 fn check(server: &mut Server, expected: &[(&str, u16, &str)]) {

@@ -1,6 +1,6 @@
 //! Clients that mean harm, and ask for files: what they hold is bounded, and others are served meanwhile.
 
-use crate::tools::{Answer, Server};
+use super::tools::{Answer, Server};
 use corelane::admin::watch::LaneCounter;
 use corelane::testing::{MS, S};
 

@@ -1,6 +1,6 @@
 //! Conditions and ranges, of files in memory and of those that are not.
 
-use crate::tools::{Answer, Server};
+use super::tools::{Answer, Server};
 
 const SMALL: &str = "0123456789";
 

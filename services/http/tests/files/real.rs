@@ -1,6 +1,6 @@
 //! Files of a real system, under clients of our own: links that are swapped in, files that may not be read, TLS.
 
-use crate::clients::{Site, curl, large, on_each_driver, url};
+use super::clients::{Site, curl, large, on_each_driver, url};
 use corelane::Lanes;
 use corelane::lanes::DriverChoice;
 use corelane_http::{ENTRY, Files, Http};
@@ -83,7 +83,7 @@ fn what_the_server_may_not_read_is_forbidden() {
     set(&root.join("open.txt"), 0o644);
     // By this name it is found though its directories are closed to nobody.
     let mut command = Command::new("/proc/self/exe");
-    command.args(["--exact", "real::serves_as_nobody", "--nocapture"]).env(AS_NOBODY, &root);
+    command.args(["--exact", "files::real::serves_as_nobody", "--nocapture"]).env(AS_NOBODY, &root);
     command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped());
     if std::fs::read(root.join("closed.txt")).is_ok() {
         command.uid(65_534).gid(65_534);

@@ -1,6 +1,6 @@
 //! What tells a state of a file from others: tags and dates that mean what they say, whatever happens to the file.
 
-use crate::tools::{Answer, Server};
+use super::tools::{Answer, Server};
 use corelane::testing::{MS, S};
 use std::time::Duration;
 

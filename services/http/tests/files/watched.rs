@@ -1,6 +1,6 @@
 //! Small files whose directories are watched: what is told is seen at once, what is not within a minute, and meanwhile nobody looks.
 
-use crate::tools::{Answer, Server};
+use super::tools::{Answer, Server};
 use corelane::testing::{FaultKind, Faults, MS, RigPlan, S, Tuning};
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Each bound of HTTP's own is attacked from one address, while clients of another one and of the attackers' own ask for something small: each is served within a
 //! second.
 
-use crate::rig::{MS, Rig, RigPlan, Siege, patient};
-use crate::shop::Shop;
+use super::rig::{MS, Rig, RigPlan, Siege, patient};
+use super::shop::Shop;
 use corelane::admin::watch::LaneCounter;
 use corelane::testing::parts::svc::bounds::{self, Bound};
 use corelane::testing::{Faults, World};

@@ -1,7 +1,7 @@
 //! Content and its answer side by side: what a client does not read is not written, and what has no room is not read.
 
-use crate::rig::{MS, Peer, Rig, RigPlan, S, Status, patient};
-use crate::shop::{Shop, TALK_BYTES};
+use super::rig::{MS, Peer, Rig, RigPlan, S, Status, patient};
+use super::shop::{Shop, TALK_BYTES};
 use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
 use corelane::service::Limits;
 use corelane::testing::{Faults, Nobody, World};

@@ -1,10 +1,10 @@
 //! Clients with many requests of every kind, in pieces, one behind the other, under faults: each is answered once and in order, or the connection's ending
 //! explains it.
 
-use crate::answers::{answers, text};
-use crate::for_seeds;
-use crate::rig::{MS, Rig, RigPlan, Talker, patient};
-use crate::shop::{Shop, pattern, sum};
+use super::answers::{answers, text};
+use super::for_seeds;
+use super::rig::{MS, Rig, RigPlan, Talker, patient};
+use super::shop::{Shop, pattern, sum};
 use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
 use corelane::service::Limits;
 use corelane::testing::{FaultCounts, FaultKind, Faults, Random, Report, World};

@@ -1,7 +1,7 @@
 //! Clients that mean harm: what they hold is bounded, and others are served meanwhile.
 
-use crate::rig::{MS, Rig, RigPlan, S, patient};
-use crate::shop::Shop;
+use super::rig::{MS, Rig, RigPlan, S, patient};
+use super::shop::Shop;
 use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
 use corelane::service::Limits;
 use corelane::testing::{Faults, World};

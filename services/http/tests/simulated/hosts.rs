@@ -1,8 +1,8 @@
 //! Virtual hosts: each request is answered by its own site, at once, later, in parts, and after an alarm, whoever else is asked meanwhile.
 
-use crate::answers::{answers, text};
-use crate::for_seeds;
-use crate::rig::{Rig, RigPlan, Talker, patient};
+use super::answers::{answers, text};
+use super::for_seeds;
+use super::rig::{Rig, RigPlan, Talker, patient};
 use corelane::service::{Outcome, Refused, Shared};
 use corelane::testing::{FaultKind, Faults, Random, World};
 use corelane::{Cx, Silent};

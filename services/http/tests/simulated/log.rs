@@ -1,9 +1,9 @@
 //! The access log: a line for each answer, whatever becomes of it.
 
-use crate::answers::answers;
-use crate::for_seeds;
-use crate::rig::{MS, Peer, Rig, RigPlan, S, Talker, patient};
-use crate::shop::Shop;
+use super::answers::answers;
+use super::for_seeds;
+use super::rig::{MS, Peer, Rig, RigPlan, S, Talker, patient};
+use super::shop::Shop;
 use corelane::service::Limits;
 use corelane::testing::{Faults, Random, World};
 use corelane_http::http1::Method;

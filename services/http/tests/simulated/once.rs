@@ -1,9 +1,9 @@
 //! A handler is called once for its request, and an exchange that was begun is ended once, whatever the lane refuses them and however the connection ends: a model keeps the
 //! books of both.
 
-use crate::answers::answers;
-use crate::rig::{Rig, RigPlan, Talker, patient};
-use crate::shop::pattern;
+use super::answers::answers;
+use super::rig::{Rig, RigPlan, Talker, patient};
+use super::shop::pattern;
 use corelane::service::{Outcome, Refused, Shared};
 use corelane::testing::{FaultCounts, FaultKind, Faults, Random, World};
 use corelane::{Cx, Silent};
@@ -272,7 +272,7 @@ fn run(seed: u64) -> (FaultCounts, [u64; 2]) {
 #[test]
 fn a_handler_is_called_once_and_an_exchange_ended_once_whatever_is_refused() {
     let (mut faults, mut kept, mut lost) = (FaultCounts::default(), 0, 0);
-    crate::for_seeds(150, |seed| {
+    super::for_seeds(150, |seed| {
         let (of_run, [kept_by_run, lost_by_run]) = run(seed);
         faults.add(&of_run);
         (kept, lost) = (kept + kept_by_run, lost + lost_by_run);

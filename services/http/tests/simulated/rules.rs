@@ -1,7 +1,7 @@
 //! What the RFCs ask of a server, one exchange after the other.
 
-use crate::rig::{MS, Peer, Rig, RigPlan, S, Status, patient};
-use crate::shop::{COLLECT_BYTES, RECEIVE_BYTES, Shop};
+use super::rig::{MS, Peer, Rig, RigPlan, S, Status, patient};
+use super::shop::{COLLECT_BYTES, RECEIVE_BYTES, Shop};
 use corelane::admin::watch::{LaneCounter, ServiceCounter as C};
 use corelane::service::{LEASE_BYTES_MAX, Limits};
 use corelane::testing::{Faults, World};
@@ -336,7 +336,7 @@ fn a_drain_answers_what_was_asked_and_says_that_it_was_the_last() {
     // All has come, and nothing is answered whole.
     case.rig.wait(MS / 2);
     case.rig.begin_drain();
-    case.rig.until_ended(&mut crate::rig::Nobody);
+    case.rig.until_ended(&mut super::rig::Nobody);
     assert!(case.rig.has_ended());
     let said = |peer: &Peer| String::from_utf8_lossy(&peer.read(usize::MAX)).into_owned();
     let (waited, whole) = (said(&case.peer), said(&paused));

@@ -1,7 +1,7 @@
 //! Sentences of RFC 9110 and RFC 9112 that no client asks for by itself.
 
-use crate::rig::{MS, Peer, Rig, RigPlan, Status, patient};
-use crate::shop::{OURS, Shop};
+use super::rig::{MS, Peer, Rig, RigPlan, Status, patient};
+use super::shop::{OURS, Shop};
 use corelane::testing::{Faults, Nobody, World};
 use corelane_http::http1::{self, Method};
 use corelane_http::{Application, HEAD_BYTES_MAX, Http, Routes};

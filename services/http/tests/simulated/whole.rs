@@ -1,6 +1,6 @@
 //! One answer for each request, whatever its application says behind it; and the last one before another process serves says that it is.
 
-use crate::rig::{MS, Peer, Rig, RigPlan, Status, patient};
+use super::rig::{MS, Peer, Rig, RigPlan, Status, patient};
 use corelane::service::{ConnectionId, Refused};
 use corelane::testing::{Faults, Nobody, World};
 use corelane::{Cx, Silent};

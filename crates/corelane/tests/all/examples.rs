@@ -1,0 +1,302 @@
+//! The examples, each asked by a client of the standard library.
+
+#[allow(dead_code)] // its main
+#[path = "../../examples/async_echo.rs"]
+pub mod async_echo;
+#[allow(dead_code)] // its main
+#[path = "../../examples/async_proxy.rs"]
+mod async_proxy;
+#[allow(dead_code)] // its main
+#[path = "../../examples/embedded.rs"]
+mod embedded;
+#[allow(dead_code)] // its main
+#[path = "../../examples/files.rs"]
+mod files;
+#[allow(dead_code)] // its main
+#[path = "../../examples/held.rs"]
+mod held;
+#[allow(dead_code)] // its main
+#[path = "../../examples/later.rs"]
+mod later;
+#[allow(dead_code)] // its main
+#[path = "../../examples/proxy.rs"]
+mod proxy;
+#[allow(dead_code)] // its main
+#[path = "../../examples/shop.rs"]
+pub mod shop;
+#[allow(dead_code)] // its main
+#[path = "../../examples/store.rs"]
+mod store;
+#[allow(dead_code)] // its main
+#[path = "../../examples/whoami.rs"]
+mod whoami;
+
+use corelane::aio::{self, Connection, Lane};
+use corelane::lanes::Running;
+use corelane::service::{Address, Limits, ServiceCounter};
+use corelane::{Lanes, StreamService};
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// After this a test has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn served<S: StreamService>(build: impl Fn(usize) -> S + Send + Sync + 'static) -> Running {
+    Lanes::per_core().lanes(1).serve("tcp://127.0.0.1:0", build).unwrap().start().unwrap()
+}
+
+fn connected(to: &Address) -> TcpStream {
+    let stream = TcpStream::connect(to).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// All that comes after `text`, whose end is the end.
+fn asked(to: &Address, text: &[u8]) -> Vec<u8> {
+    let mut stream = connected(to);
+    stream.write_all(text).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn an_async_echo_sends_back_what_it_gets() {
+    let running = served(|_| aio::each(async_echo::echo));
+    let text: Vec<u8> = (0..200_000_u32).flat_map(u32::to_le_bytes).collect();
+    let (mut writing, mut reading) = (connected(running.address()), Vec::new());
+    let mut stream = writing.try_clone().unwrap();
+    let said = text.clone();
+    let saying = std::thread::spawn(move || {
+        writing.write_all(&said).unwrap();
+        writing.shutdown(Shutdown::Write).unwrap();
+    });
+    stream.read_to_end(&mut reading).unwrap();
+    saying.join().unwrap();
+    assert!(reading == text, "{} bytes came back, not {}", reading.len(), text.len());
+}
+
+#[test]
+fn an_async_proxy_passes_lines_on_and_says_who_is_late() {
+    let behind = served(|_| held::Squares::default());
+    let silent = served(|_| aio::main(async |lane: Lane| std::mem::forget(lane.accept().await)));
+    let [to, nobody] = [behind.address().clone(), silent.address().clone()];
+    let proxy_to = |to: Address| {
+        served(move |_| {
+            let to = to.clone();
+            aio::each(async move |lane: Lane, client: Connection| async_proxy::pass(lane, client, to.clone()).await)
+        })
+    };
+    assert_eq!(asked(proxy_to(to).address(), b"2\n3\n"), b"4\n9\n");
+    assert_eq!(asked(proxy_to(nobody).address(), b"2\n"), b"late\n");
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert_eq!(asked(proxy_to(gone.into()).address(), b"2\n"), b"nobody\n");
+}
+
+/// A server that resets after half an answer: its client sees that through the proxy, and no clean end.
+#[test]
+fn an_async_proxy_passes_a_reset_on() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = Address::from(server.local_addr().unwrap());
+    let proxy = served(move |_| {
+        let to = to.clone();
+        aio::each(async move |lane: Lane, client: Connection| async_proxy::pass(lane, client, to.clone()).await)
+    });
+    let mut client = connected(proxy.address());
+    client.write_all(b"2\n").unwrap();
+    let (mut behind, _) = server.accept().unwrap();
+    behind.read_exact(&mut [0; 1]).unwrap();
+    behind.write_all(b"half of an answer").unwrap();
+    // What was not read makes the close a reset.
+    drop(behind);
+    let mut answer = Vec::new();
+    let error = client.read_to_end(&mut answer).expect_err("half an answer has no clean end");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn held_answers_keep_their_order() {
+    let running = served(|_| held::Squares::default());
+    let numbers: Vec<u64> = (0..500).map(|number| number * 7_919).collect();
+    let lines: String = numbers.iter().map(|number| format!("{number}\n")).collect();
+    let squares: String = numbers.iter().map(|number| format!("{}\n", number * number)).collect();
+    assert_eq!(String::from_utf8(asked(running.address(), lines.as_bytes())).unwrap(), squares);
+}
+
+#[test]
+fn files_are_sent_as_they_are_and_nothing_else_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let content: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
+    std::fs::write(directory.path().join("numbers"), &content).unwrap();
+    std::fs::write(directory.path().join("nothing"), []).unwrap();
+    let path = directory.path().to_owned();
+    let running = served(move |_| files::Files::new(&path));
+    let answer = asked(running.address(), b"nothing\nnumbers\nnone\n../secret\n/etc/passwd\n.\n");
+    let mut expected = b"0\n1200000\n".to_vec();
+    expected.extend(&content);
+    expected.extend(b"no\nno\nno\nno\n");
+    assert!(answer == expected, "{} bytes, not {}", answer.len(), expected.len());
+}
+
+#[test]
+fn no_name_leads_out_of_the_directory_of_the_files() {
+    let around = tempfile::tempdir().unwrap();
+    let served_alone = around.path().join("served");
+    std::fs::create_dir_all(served_alone.join("below")).unwrap();
+    std::fs::write(around.path().join("secret"), "secret").unwrap();
+    std::fs::write(served_alone.join("below/known"), "known").unwrap();
+    symlink("below/known", served_alone.join("inside")).unwrap();
+    symlink("../secret", served_alone.join("leaves")).unwrap();
+    symlink(around.path().join("secret"), served_alone.join("leaves-from-the-root")).unwrap();
+    symlink("..", served_alone.join("below/up")).unwrap();
+    let running = served(move |_| files::Files::new(&served_alone));
+    let known = b"below/known\ninside\nbelow/../inside\nbelow/up/inside\n";
+    assert_eq!(asked(running.address(), known), b"5\nknown5\nknown5\nknown5\nknown");
+    let out = b"/../\n/../secret\n../secret\nbelow/../../secret\nbelow/up/../secret\nleaves\nleaves-from-the-root\n\n";
+    assert_eq!(asked(running.address(), out), b"no\n".repeat(8));
+}
+
+#[test]
+fn a_proxy_passes_everything_on_and_ends_where_nobody_is() {
+    let behind = served(|_| held::Squares::default());
+    let to = behind.address().clone();
+    let running = served(move |_| proxy::Proxy::new(to.clone()));
+    assert_eq!(asked(running.address(), b"2\n3\n"), b"4\n9\n");
+    drop(behind);
+    let mut stream = connected(running.address());
+    let _ = stream.write_all(b"2\n");
+    assert!(!matches!(stream.read(&mut [0; 1]), Ok(1..)), "nobody answers");
+}
+
+#[test]
+fn datagrams_are_answered_when_they_were_to_be_and_before_a_drain_ends() {
+    let lanes = Lanes::per_core().lanes(1).serve_datagrams("udp://127.0.0.1:0", |_| later::Later::default());
+    let running = lanes.unwrap().start().unwrap();
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.connect(running.address()).unwrap();
+    let answer = || {
+        let mut bytes = [0; 16];
+        let length = client.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..length].to_vec()).unwrap()
+    };
+    for text in ["40", "no number", "0", "20"] {
+        client.send(text.as_bytes()).unwrap();
+    }
+    assert_eq!([answer(), answer(), answer()], ["0", "20", "40"]);
+    client.send(b"300").unwrap();
+    // Whoever was answered at once came behind it.
+    client.send(b"0").unwrap();
+    assert_eq!(answer(), "0");
+    running.drain();
+    running.wait().unwrap();
+    assert_eq!(answer(), "300", "a drain waits for what is owed");
+}
+
+#[test]
+fn a_shop_counts_what_it_sells() {
+    let running = served(|_| shop::Shop::new(3, 10));
+    let mut stream = connected(running.address());
+    let mut answers = BufReader::new(stream.try_clone().unwrap()).lines();
+    stream.write_all(b"4\n").unwrap();
+    assert_eq!(answers.next().unwrap().unwrap(), "12");
+    let reader = corelane::admin::watch::Reader::of(running.counters()).unwrap();
+    assert_eq!(reader.snapshot(0).services[0].values.own("apples_sold"), Some(4));
+}
+
+/// The text that is answered to a request for `path`.
+async fn got(at: SocketAddr, path: &str) -> String {
+    let mut stream = tokio::net::TcpStream::connect(at).await.unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+#[test]
+fn lanes_live_in_a_program_on_tokio_and_its_tasks_await_their_end() {
+    let lanes = Lanes::per_core().lanes(2).serve("tcp://127.0.0.1:0", |_| embedded::Tally::default()).unwrap();
+    let running = lanes.start().unwrap();
+    for _ in 0..8 {
+        assert_eq!(asked(running.address(), b"one\ntwo\n"), b"one\ntwo\n");
+    }
+    let outside = running.outside();
+    let ended = outside.ended();
+    let waiter = std::thread::spawn(move || ended.wait());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let clients = tokio::spawn(async move {
+            assert_eq!(got(at, "/").await, "16\n");
+            assert_eq!(got(at, "/drain").await, "drains\n");
+        });
+        embedded::answer_all(listener, outside.clone()).await.unwrap();
+        clients.await.unwrap();
+    });
+    assert!(outside.ended().is_over());
+    waiter.join().unwrap();
+    running.wait().unwrap();
+}
+
+/// The lines of a session: what it sets, gets and what it is answered.
+fn conversation(client: usize) -> (String, String) {
+    let (mut lines, mut answers) = (String::new(), String::new());
+    for key in 0..2_000 {
+        let value = key * 31 + client;
+        writeln!(lines, "get {client}-{key}\nset {client}-{key} a {value}\nget {client}-{key}").unwrap();
+        writeln!(answers, "none\nok\n= a {value}").unwrap();
+        if key % 100 == 0 {
+            lines.push_str("mumble\nget\n");
+            answers.push_str("error\nerror\n");
+        }
+    }
+    (lines, answers)
+}
+
+#[test]
+fn a_store_on_two_lanes_answers_in_order_whatever_the_home_of_a_key() {
+    // Fewer than a connection asks at once: what was refused is offered again.
+    let limits = Limits::default().asks_max(16);
+    let lanes = Lanes::per_core().lanes(2).limits(limits).serve("tcp://127.0.0.1:0", |_| store::Store::default());
+    let running = lanes.unwrap().start().unwrap();
+    std::thread::scope(|scope| {
+        for client in 0..4 {
+            let to = running.address();
+            scope.spawn(move || {
+                let (lines, answers) = conversation(client);
+                let got = asked(to, lines.as_bytes());
+                assert!(got == answers.as_bytes(), "{}", String::from_utf8_lossy(&got));
+            });
+        }
+    });
+    let reader = corelane::admin::watch::Reader::of(running.counters()).unwrap();
+    let values = &reader.snapshot(0).services[0].values;
+    assert!(values.get(ServiceCounter::AsksMaxHits) > 0, "the bound was met");
+    assert!(values.get(ServiceCounter::ParcelsSent) > 0, "values are lent, not copied");
+}
+
+#[test]
+fn who_asks_at_a_unix_socket_is_told_who_they_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("whoami.sock");
+    let running = whoami::lanes(path.to_str().unwrap()).unwrap().start().unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+    let mut stream = UnixStream::connect(&path).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"I?\nAnd now?\n").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let user = std::fs::metadata("/proc/self").unwrap().uid();
+    assert_eq!(answer, format!("user {user}\n").repeat(2));
+    running.drain();
+    running.wait().unwrap();
+    assert!(!path.exists(), "the name goes with the lanes");
+}

@@ -1,0 +1,27 @@
+//! The tests of the library from outside, in one program: each more would compile and link the same lanes once more. Apart are only
+//! what counts all allocations of its process, what takes its one place for reports, and the suite of drivers.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod aio;
+#[path = "../aio_parts/mod.rs"]
+mod aio_parts;
+#[path = "../asynchronous/mod.rs"]
+mod asynchronous;
+mod broken;
+mod datagram_clients;
+mod drain_page;
+mod entries;
+mod examples;
+mod lanes;
+mod lending;
+#[path = "../orders/mod.rs"]
+mod orders;
+mod outgoing;
+mod outside;
+#[path = "../process/mod.rs"]
+mod process;
+mod queues;
+mod stalls;
+mod steering;
+mod testing;
+mod unix;

@@ -1,0 +1,8 @@
+//! The tests of the drivers from outside, in one program: each more would compile and link the same once more.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod shared;
+mod transparent;
+mod uring;

@@ -1,0 +1,10 @@
+//! What the simulated system does, case by case: connections, datagrams, files, clocks, bells and faults.
+
+mod connections;
+mod contract;
+mod datagrams;
+mod descriptors;
+mod faults;
+mod names;
+mod time;
+mod work;

@@ -1,0 +1,7 @@
+//! TLS before services: what it promises, and whether clients that others wrote agree.
+
+mod authority;
+mod client;
+mod files;
+mod foreign;
+mod server;

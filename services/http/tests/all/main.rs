@@ -1,0 +1,16 @@
+//! The tests of HTTP from outside, in one program: each more would compile and link the same service once more. Apart is only what
+//! counts all allocations of its process.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod clients;
+mod counted;
+#[path = "../files/mod.rs"]
+mod files;
+#[path = "../foreign/mod.rs"]
+mod foreign;
+mod neighbours;
+mod peers;
+mod rules_page;
+#[path = "../simulated/mod.rs"]
+mod simulated;
+mod typed;
