@@ -72,6 +72,25 @@ fn a_file_that_is_not_there_or_far_too_long_is_named() {
     }
 }
 
+/// Nor is anything made that a start would make.
+#[test]
+fn who_asks_whether_settings_are_right_writes_nothing() {
+    let folder = Scratch::new();
+    let place = folder.path().to_str().unwrap();
+    let files = |log: &str| format!("http=http://127.0.0.1:0?root={place}&log={place}/{log}");
+    for asking in [&["--check"][..], &["--plan"]] {
+        let right = serve(&[asking, &["--lanes", "1", &files("access.log")]].concat(), &[]);
+        assert!(right.status.success(), "{right:?}");
+        let wrong = serve(&[asking, &["--lanes", "1", &files("none/access.log")]].concat(), &[]);
+        let said = String::from_utf8(wrong.stderr).unwrap();
+        assert!(wrong.status.code() == Some(2) && said.contains("none/access.log cannot be opened"), "{said}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "something was made");
+    let server = Server::start(&["--lanes", "1", &files("access.log")]);
+    assert!(folder.path().join("access.log").exists(), "a start makes it");
+    drop(server);
+}
+
 #[test]
 fn the_environment_sets_and_is_named_when_it_is_wrong() {
     let (_folder, file) = written("memory = 1\n");

@@ -12,6 +12,8 @@ on_each_driver!(
     a_device_that_does_not_answer_holds_nobody_else_up,
     whichever_call_is_not_answered_others_are_served,
     a_change_of_which_nobody_tells_is_seen,
+    an_overlay_of_directories_that_are_here_is_watched,
+    an_overlay_of_what_a_device_serves_holds_nobody_up,
 );
 
 const SCRIPT: &str = include_str!("slow_device.py");
@@ -128,6 +130,97 @@ fn whichever_call_is_not_answered_others_are_served(driver: Driver) {
         for stream in asked {
             assert!(!content(stream).is_empty(), "{call}");
         }
+    }
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+}
+
+/// Mounts an overlay at `$1/all` for this mount namespace alone, of an upper directory in memory over the one that lies at `$1/$2`, and becomes the program that is named behind.
+const OVERLAY: &str = r#"set -e
+mkdir "$1/memory" "$1/all"
+mount -t tmpfs none "$1/memory"
+mkdir "$1/memory/lower" "$1/memory/upper" "$1/memory/work"
+echo below > "$1/memory/lower/lower.txt"
+mount -t overlay none -o "lowerdir=$1/$2,upperdir=$1/memory/upper,workdir=$1/memory/work" "$1/all"
+echo above > "$1/all/upper.txt"
+shift 2
+exec "$@""#;
+
+/// Whether an overlay can be had here, of files of such a device too; if not, the test is skipped by name.
+fn can_overlay(test: &str, device: Option<&str>) -> bool {
+    if !can_mount(test) {
+        return false;
+    }
+    let folder = Scratch::new();
+    let place = folder.path().to_str().unwrap();
+    let lower = if device.is_some() { "site" } else { "memory/lower" };
+    let mount = ["/bin/sh", "-c", OVERLAY, "sh", place, lower, "true"];
+    let of_device = device.map_or(Vec::new(), |script| vec!["python3", script, place, "0"]);
+    let can = output(Command::new("unshare").arg("--mount").args(of_device).args(mount)).status.success();
+    if !can {
+        skip(test, "no overlay can be mounted");
+    }
+    can
+}
+
+/// It answers as its layers do: what changes there is told of.
+fn an_overlay_of_directories_that_are_here_is_watched(driver: Driver) {
+    let test = "slow_device::an_overlay_of_directories_that_are_here_is_watched";
+    if !can_overlay(&driver.case(test), None) {
+        return;
+    }
+    let folder = Scratch::new();
+    let place = folder.path().to_str().unwrap();
+    let wrapper = ["unshare", "--mount", "/bin/sh", "-c", OVERLAY, "sh", place, "memory/lower"];
+    let root = format!("http=http://127.0.0.1:0?root={place}/all");
+    let Some(mut server) = driver.start_under(test, &wrapper, &["--sandbox", "auto", "--lanes", "1", &root]) else { return };
+    server.wrapper.clear();
+    let address = server.address("http");
+    for _ in 0..10 {
+        let found = ["/lower.txt", "/upper.txt"].map(|name| content(ask(address, name)));
+        assert_eq!(found, [b"below\n", b"above\n"]);
+    }
+    assert_eq!((server.lane_count("watches_refused"), server.count("files_cold")), (0, 0));
+    server.signal(Signal::SIGTERM);
+    assert!(server.ended().success());
+}
+
+/// Its lower layer is a device's: it is far, as that is, whoever has written into its upper one.
+fn an_overlay_of_what_a_device_serves_holds_nobody_up(driver: Driver) {
+    let test = "slow_device::an_overlay_of_what_a_device_serves_holds_nobody_up";
+    let folder = Scratch::new();
+    let path = |name: &str| folder.path().join(name);
+    let script = path("slow_device.py").to_str().unwrap().to_owned();
+    fs::write(&script, SCRIPT).unwrap();
+    if !can_overlay(&driver.case(test), Some(&script)) {
+        return;
+    }
+    let place = folder.path().to_str().unwrap();
+    let wrapper = ["unshare", "--mount", "python3", &script, place, "0", "/bin/sh", "-c", OVERLAY, "sh", place, "site"];
+    let root = format!("http=http://127.0.0.1:0?root={place}/all");
+    let arguments = ["--sandbox", "auto", "--lanes", "1", &root, TCP];
+    let Some(mut server) = driver.start_under(test, &wrapper, &arguments) else { return };
+    server.wrapper.clear();
+    let address = server.address("http");
+    assert_eq!([content(ask(address, "/warm.txt")), content(ask(address, "/upper.txt"))], [&b"warm\n"[..], b"above\n"]);
+    assert!(server.lane_count("watches_refused") > 0);
+    fs::write(path("next"), "OPEN").unwrap();
+    fs::rename(path("next"), path("hold")).unwrap();
+    let (mut asked, mut looks) = (Vec::new(), 0_u32);
+    // What was asked for lately is in memory.
+    until("the device is asked", || {
+        if looks.is_multiple_of(20) {
+            asked.push(ask(address, "/warm.txt"));
+        }
+        looks += 1;
+        path("held-OPEN").exists()
+    });
+    for seed in 0..50 {
+        echo(&mut server.connect(), &pattern(1000, seed));
+    }
+    fs::remove_file(path("hold")).unwrap();
+    for stream in asked {
+        assert!(!content(stream).is_empty());
     }
     server.signal(Signal::SIGTERM);
     assert!(server.ended().success());

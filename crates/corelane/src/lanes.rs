@@ -35,6 +35,7 @@ pub(crate) use claims::{claim_places, refuse_lanes_without_queue, refuse_shared_
 pub use corelane_lane::LaneSettings;
 pub use corelane_os::cpus::parse_list as parse_cpus;
 pub use corelane_os::handed::{Handed, take as take_handed};
+pub use corelane_os::runner::has_own_descriptors;
 pub use corelane_os::signals::Signals;
 pub use corelane_rss::Transport;
 pub use corelane_seam::Tuning as DriverSettings;

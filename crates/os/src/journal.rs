@@ -84,12 +84,12 @@ pub struct Writing {
 }
 
 impl Journal {
-    /// A journal of this file, which is made if it is not there, and added to if it is.
+    /// A journal of this file, which is added to if it is there. If it is not, it is made when it is to be written, and not before: settings are looked at without anything being written.
     ///
     /// # Errors
-    /// What the system says of opening it. A pipe (fifo(7)) is opened when somebody reads it.
+    /// What the system says of opening it, or of the directory where it is to be made. A pipe (fifo(7)) is opened when somebody reads it.
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
-        let file = LogFile::open(path.into())?;
+        let file = LogFile::find(path.into())?;
         let pages = Mutex::new(Pages { rings: Vec::new(), file });
         Ok(Self(Arc::new(Shared { joined: Mutex::default(), pages, bell: Bell::new(), is_to_reopen: AtomicBool::new(false) })))
     }
@@ -122,11 +122,12 @@ impl Journal {
         had_lines
     }
 
-    /// Has a thread write what comes.
+    /// Has a thread write what comes, and makes the file if it is not there.
     ///
     /// # Errors
-    /// What the system says of the thread.
+    /// What the system says of the file or of the thread.
     pub fn write(&self) -> io::Result<Writing> {
+        lock(&self.0.pages).file.make()?;
         let (end, ending) = channel();
         let (at_end, ended) = channel();
         let journal = self.clone();

@@ -5,6 +5,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
 use std::io;
 use std::num::NonZeroU64;
+use std::os::fd::AsRawFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{Builder, JoinHandle};
 
@@ -53,6 +54,16 @@ pub fn spawn<R: Send + 'static>(
 pub fn own_descriptors() -> io::Result<()> {
     // SAFETY: the table is a copy: what this thread has open stays open under its number, and nothing else changes.
     Ok(unsafe { unshare_unsafe(UnshareFlags::FILES) }?)
+}
+
+/// Whether the calling thread has a descriptor table that is not the process's ([`own_descriptors`]): what it opens has no number there, nor what others open a number here. Where the system does
+/// not tell, it has none.
+pub fn has_own_descriptors() -> bool {
+    // A pipe of this moment: at its number the process's table has another file, or none.
+    let Ok((pipe, _)) = io::pipe() else { return false };
+    let link = |whose: &str| std::fs::read_link(format!("/proc/{whose}/fd/{}", pipe.as_raw_fd()));
+    link("thread-self")
+        .is_ok_and(|own| link("self").map_or_else(|why| why.kind() == io::ErrorKind::NotFound, |other| other != own))
 }
 
 /// Raises this process's limit of descriptors as far as it may without privilege; returns the limit then in force.
@@ -138,8 +149,9 @@ mod tests {
     #[test]
     fn a_thread_can_have_descriptors_of_its_own() {
         std::thread::spawn(|| {
+            assert!(!has_own_descriptors());
             own_descriptors().unwrap();
-            assert!(std::fs::File::open("/dev/null").is_ok());
+            assert!(std::fs::File::open("/dev/null").is_ok() && has_own_descriptors());
         })
         .join()
         .unwrap();

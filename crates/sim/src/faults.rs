@@ -113,27 +113,17 @@ faults! {
     refused_memory: RefusedMemory,
 }
 
-impl FaultKind {
-    /// Those of [`Faults::all`]: what the world around a lane does. The others are asked for by name ([`Faults::with`]): [`FaultKind::RefusedMemory`] is the lane's own doing, and what a service does then is
-    /// for its own test to say.
-    pub const DRAWN: &'static [Self] = {
-        let all: &'static [Self] = &Self::ALL;
-        all.split_at(all.len() - 1).0
-    };
-}
-
 impl Faults {
     /// No fault.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// A mix of all that the [world](FaultKind::DRAWN) does, drawn from `seed`: each kind off, rare (up to 1 %) or frequent (up to 10 %), so that different seeds meet
+    /// A mix of all kinds, drawn from `seed`: each kind off, rare (up to 1 %) or frequent (up to 10 %), so that different seeds meet
     /// different combinations. Resets are never frequent: they would end most connections before anything else does.
     pub fn all(seed: u64) -> Self {
         let mut random = Random::new(seed);
         Self::of(|kind| match random.below(4) {
-            _ if !FaultKind::DRAWN.contains(&kind) => 0,
             0 => 0,
             2.. if kind != FaultKind::Reset => random.one_to(100) as u16,
             _ => random.one_to(10) as u16,
@@ -234,8 +224,7 @@ mod tests {
         assert_eq!(Faults::all(7), Faults::all(7));
         assert_ne!(Faults::all(7), Faults::all(8));
         assert!(FaultKind::ALL.iter().all(|&kind| Faults::none().chance(kind) == 0));
-        assert!(!FaultKind::DRAWN.contains(&FaultKind::RefusedMemory) && FaultKind::DRAWN.len() == FaultKind::ALL.len() - 1);
-        for &kind in FaultKind::DRAWN {
+        for kind in FaultKind::ALL {
             let others = FaultKind::ALL.iter().filter(|&&other| Faults::none().with(kind, 7).chance(other) == 0).count();
             assert_eq!((Faults::none().with(kind, 7).chance(kind), others), (7, FaultKind::ALL.len() - 1));
             assert!((0..100).any(|seed| Faults::all(seed).chance(kind) > 0), "{}", kind.name());

@@ -322,8 +322,7 @@ impl Connection {
         if busy.awaits_file() {
             return None; // the disk's time is not the peer's
         }
-        let is_leaving = self.machine.is_leaving() && !self.machine.has_taken_leave();
-        if self.has_output() || is_leaving {
+        if self.has_output() || self.machine.owes_last_word() {
             return busy.delivery.deadline(limits).map(|deadline| (deadline, Limit::Send));
         }
         // Nobody waits for the rest of a record on a connection that is being closed: its answers go first, however long they take.

@@ -367,6 +367,7 @@ impl Found<'_> {
     fn put_away(&mut self) {
         let is_ready = self.connection.is_ready;
         let lingers = self.connection.machine.phase() == Phase::Lingering;
+        let owes_last_word = self.connection.machine.owes_last_word();
         // A connection at rest has none.
         let Some(busy) = self.connection.busy.as_mut() else { return };
         if lingers && busy.delivery.is_awaited() {
@@ -375,7 +376,8 @@ impl Found<'_> {
         if !busy.in_record() {
             busy.record_bytes = 0;
         }
-        if !is_ready && busy.is_idle() {
+        // The last word that is still to come has its time in the box.
+        if !is_ready && !owes_last_word && busy.is_idle() {
             // reason: it was there just now.
             self.desk.keep(self.connection.busy.take().expect("a box that is put away is there"));
             return;

@@ -280,7 +280,7 @@ impl Machine {
 
     /// Whether the transform is called with what has arrived.
     pub(crate) fn is_to_pass(&self) -> bool {
-        self.takes_input() || self.phase == Phase::Open && self.at_work
+        self.takes_input() || self.phase == Phase::Open && (self.at_work || self.owes_last_word())
     }
 
     pub(crate) fn is_in_handshake(&self) -> bool {
@@ -300,6 +300,11 @@ impl Machine {
     /// Whether the transform has been told that our side ends. One that is to say no last word never is.
     pub(crate) fn is_leaving(&self) -> bool {
         matches!(self.veil, Veil::Leaves | Veil::HasLeft)
+    }
+
+    /// Whether the transform has been told that our side ends, and may have words left.
+    pub(crate) fn owes_last_word(&self) -> bool {
+        self.veil == Veil::Leaves
     }
 
     /// Whether this ending lets the output leave first.
@@ -357,12 +362,12 @@ impl Machine {
         (self.phase, self.veil) = (Phase::Handshake, Veil::Speaks);
     }
 
-    /// The transform was called, and did what it could; or, with `more`, a turn's share of it.
-    pub(crate) fn passed(&mut self, more: bool) {
+    /// The transform was called, and did what it could; or, with `more`, a turn's share of it. One that was refused memory may have words left.
+    pub(crate) fn passed(&mut self, more: bool, was_refused: bool) {
         let may = matches!(self.phase, Phase::Handshake | Phase::Open | Phase::Closing) && self.veil != Veil::None;
         assert!(may, "bytes pass a transform from its handshake until our side finishes: {self:?}");
         self.at_work = more;
-        if self.veil == Veil::Leaves && !more {
+        if self.veil == Veil::Leaves && !more && !was_refused {
             self.veil = Veil::HasLeft;
         }
     }

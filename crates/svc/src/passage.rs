@@ -145,16 +145,23 @@ impl Found<'_> {
         self.connection.let_files_pass();
         let may_write = !self.connection.machine.is_sending();
         if may_write && self.connection.busy.as_mut().is_some_and(|busy| busy.begin_to_wait(now)) {
-            let passed = self.pass(kit)?;
-            self.note_input(&kit.arena, &passed);
-            if passed.brings {
-                self.mark_ready();
-            }
+            self.pass_beside(kit)?;
         }
         self.fetch(kit, requests).map_err(Broken::File)
     }
 
-    /// Has the transform say its last word; returns whether it has said all of it.
+    /// Passes bytes where nothing has come, which may bring something all the same.
+    fn pass_beside(&mut self, kit: &mut Kit) -> Result<(), Broken> {
+        let passed = self.pass(kit)?;
+        self.note_input(&kit.arena, &passed);
+        if passed.brings {
+            self.mark_ready();
+        }
+        Ok(())
+    }
+
+    /// Has the transform say its last word; returns whether it has said all of it. One that was refused memory for that says it when the lane would lend that, or
+    /// its peer would take an end for a cut.
     ///
     /// # Errors
     /// Nothing passes any more.
@@ -162,14 +169,11 @@ impl Found<'_> {
         if self.connection.machine.is_to_take_leave() {
             self.connection.machine.take_leave();
         }
-        let passed = self.pass(kit)?;
+        self.pass_beside(kit)?;
         if let Some(busy) = self.connection.busy.as_mut() {
             busy.begin_to_wait(kit.now());
         }
-        if passed.has_more {
-            self.mark_ready();
-        }
-        Ok(!passed.has_more)
+        Ok(self.connection.machine.has_taken_leave())
     }
 
     /// Calls the connection's transform, fenced.
@@ -213,7 +217,7 @@ impl Found<'_> {
         match done {
             Ok(Ok(progress)) => {
                 let has_more = progress == Progress::More;
-                connection.machine.passed(has_more);
+                connection.machine.passed(has_more, refused > 0);
                 Ok(Passed { opens, brings, ends_input, has_more, refused })
             }
             Ok(Err(error)) => Err(Broken::Refused(self.refuse(kit, &error.0))),

@@ -14,10 +14,14 @@ const HEAD: usize = 5;
 const RECORDS: RangeInclusive<u8> = 20..=24;
 /// The most bytes of a record's payload (RFC 5246, section 6.2.3).
 const PAYLOAD_MAX: usize = (16 << 10) + 2048;
-/// Bytes of memory that are sent from at a time.
-const WIRE_BYTES: usize = 16 << 10;
-/// Bytes of the service in a record, which then fits into that.
-const PART_MAX: usize = WIRE_BYTES - 256;
+/// Bytes of the service in a record, which then fits into 16 KiB of memory.
+const PART_MAX: usize = (16 << 10) - SEAL_BYTES;
+/// What sealing adds to a record at the most: its head, a nonce, its type and a tag (RFC 8446 section 5.2, RFC 5288). An alert is no longer.
+const SEAL_BYTES: usize = 64;
+/// What a step of a handshake is thought to say.
+const STEP_BYTES: usize = 4 << 10;
+/// The least that is asked for where that is not lent: what is sealed leaves in pieces then.
+const PIECE_BYTES: usize = 1 << 10;
 
 /// What is answered, in plain, to who speaks in plain; given the time since 1970.
 pub type PlainAnswer = fn(Duration) -> Vec<u8>;
@@ -30,6 +34,8 @@ pub struct Tls {
     asks_for: Option<String>,
     /// Bytes for the service that rustls holds, a record's at the most.
     readable: usize,
+    /// About how many bytes rustls holds for the peer once it does. Where it holds more, more memory is asked for.
+    unsaid: usize,
     phase: Phase,
     input_is_over: bool,
     /// The first byte began no record.
@@ -53,6 +59,7 @@ impl Tls {
             plain_answer: None,
             asks_for: None,
             readable: 0,
+            unsaid: STEP_BYTES,
             phase: Phase::New,
             input_is_over: false,
             is_spoken_to_in_plain: false,
@@ -159,6 +166,7 @@ impl Tls {
             let written = written.map_err(|error| TransformError(error.to_string()))?;
             assert!(written > 0, "rustls holds nothing else, so it takes a record");
             passage.output.skip(written);
+            self.unsaid = written + SEAL_BYTES;
             sent += written;
         }
         Ok(false)
@@ -167,14 +175,24 @@ impl Tls {
     /// Gives the peer what rustls has made; false if there is no memory for all of it.
     fn say(&mut self, passage: &mut Passage<'_>) -> bool {
         while self.rustls.wants_write() {
-            let Some(mut lease) = passage.arena.lease(WIRE_BYTES) else { return false };
+            let Some(mut lease) = passage.arena.lease_upto(self.unsaid, PIECE_BYTES) else { return false };
             // reason: memory takes what fits.
             let said = self.rustls.write_tls(&mut lease.spare()).expect("memory can be written");
             assert!(said > 0, "who wants to write does: else this would go on for ever");
             lease.advance(said);
             passage.wire.push(lease.share());
+            self.unsaid = STEP_BYTES;
         }
         true
+    }
+
+    /// Says the last word: that our side ends here. What it is refused memory for, it says in a later call.
+    fn take_leave(&mut self, passage: &mut Passage<'_>) {
+        if !self.rustls.wants_write() {
+            self.unsaid = SEAL_BYTES;
+        }
+        self.rustls.send_close_notify(); // the second time it does nothing
+        self.say(passage);
     }
 
     /// The handshake is over: says what it was told.
@@ -225,8 +243,7 @@ impl Transform for Tls {
         }
         let writes_on = self.send(passage)?;
         if passage.finishing && passage.output.is_empty() {
-            self.rustls.send_close_notify(); // the second time it does nothing
-            self.say(passage);
+            self.take_leave(passage);
         }
         Ok(if reads_on || writes_on { Progress::More } else { Progress::Idle })
     }

@@ -204,14 +204,12 @@ impl Answer<Now<'_>> {
         if framing == Framing::UntilClose && self.facts.persists {
             self.take_back_promise();
         }
-        let meant = self.status.code();
         let desk = self.desk.clone();
         let Answered(done) = self.deliver(Behind::Nothing, 0)?;
         desk.give(Given::Begun);
         // reason: it was delivered at once, and so written or kept.
         let Sent { status, .. } = done.sent().expect("an answer that has begun is not held");
-        // Where it could not be kept the client was told something else, which is whole.
-        let framing = if has_content && status == meant { framing } else { Framing::Length(0) };
+        let framing = if has_content { framing } else { Framing::Length(0) };
         Ok(Begun { framing, status, is_kept: matches!(done, Done::Kept(_)) })
     }
 }

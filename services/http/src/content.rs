@@ -4,6 +4,7 @@ use crate::application::Application;
 use crate::log::Trace;
 use crate::service::{Call, Http};
 use crate::session::{Active, Collected, Look, Session};
+use crate::unsent::Room;
 use corelane::service::{Input, Lease, Refused};
 use corelane::{Cx, Next, Talk};
 use corelane_wire::http1::{Body, Part, Refusal};
@@ -107,14 +108,15 @@ impl<A: Application> Http<A> {
             session.active = Some(self.boxed(Active::Collected(collected)));
             return Look::Over(next);
         }
-        if !self.has_room(call) {
+        let room = self.room(call);
+        if room == Room::Later {
             session.active = Some(self.boxed(Active::Collected(collected)));
             return Look::Over(Next::Continue);
         }
         let Collected { head, whole, mut note, .. } = collected;
         // reason: the loop above ends with it.
         let whole = whole.expect("all of it is there");
-        let served = self.serve_collected(call, session.is_last && input.is_empty(), &head, &whole, &mut note);
+        let served = self.serve_collected(call, (room, session.is_last && input.is_empty()), &head, &whole, &mut note);
         self.follow(session, served)
     }
 }

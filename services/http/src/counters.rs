@@ -14,10 +14,11 @@ corelane::counters! {
         ContentsRefused "contents_refused" Counter "requests" "Requests refused because their content is badly framed, or at a bound.";
         ContentsUnwanted "contents_unwanted" Counter "requests" "Requests that were answered though their content was not wanted: it was read and dropped, or the connection ended.";
         FilesCold "files_cold" Counter "parts" "Parts of large files that were not in the system's memory: a helper thread read them before they were sent.";
+        ReadAheadMaxHits "read_ahead_max_hits" Counter "hits" "How often a part of a large file was not read ahead at once, because its client's address, or all of them, had as many such parts under way as may be: it waited for the end of another.";
         OpenFilesMaxHits "open_files_max_hits" Counter "requests" "Requests refused because as many large files are open as may be: each is open once, whoever is sent it.";
         AnswersCutShort "answers_cut_short" Counter "answers" "Answers whose content ended before its announced length, or whose file became another one while it was sent: the connection was broken off.";
         AnswersKept "answers_kept" Counter "answers" "Answers for which the lane had no memory: they were kept, and written when it had some.";
-        AnswersLost "answers_lost" Counter "answers" "Answers for which the lane had neither memory nor room to keep them: the client was told 503 (Service Unavailable) instead.";
+        AnswersKeptMaxHits "answers_kept_max_hits" Counter "hits" "How often a peer, or all of them, had their share of the answers that are kept for want of memory: nobody was called for one more request before there was memory for its answer, or it was answered with 503 (Service Unavailable) instead.";
         LogLines "log_lines" Counter "lines" "Lines of the access log.";
         LogLinesDropped "log_lines_dropped" Counter "lines" "Lines of the access log that are not in its file: they found no room on the lane, or could not be written. Of these the lane hears with its next line.";
         LogLinesCut "log_lines_cut" Counter "lines" "Lines of the access log without what was asked for: there was no memory to keep that until the answer.";

@@ -1,7 +1,6 @@
 //! Where answers go, and what proves that they went.
 
 use crate::desk::Desk;
-use crate::facts::Facts;
 use crate::log::Sent;
 use crate::outcome::{Answered, Behind, Done, Given};
 use corelane::Output;
@@ -32,7 +31,6 @@ pub struct Delivery<D> {
 pub struct Now<'o> {
     pub(crate) output: &'o mut Output,
     pub(crate) desk: &'o Rc<Desk>,
-    pub(crate) facts: Facts,
 }
 
 impl Deliver for Now<'_> {
@@ -46,7 +44,7 @@ impl Deliver for Now<'_> {
                 Done::Written(sent)
             }
             Err(refused @ Refused::TooLarge { .. }) => return Delivery { status: None, told: Err(refused) },
-            Err(_) => self.desk.keep_answer(self.output, self.facts, (bytes, content, sent)),
+            Err(_) => self.desk.keep_answer(self.output, (bytes, content, sent)),
         };
         self.desk.give(Given::Whole(done));
         let status = done.sent().map(|sent| sent.status);

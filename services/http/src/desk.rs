@@ -3,7 +3,7 @@
 use crate::backlog::{Backlog, UNAVAILABLE, UNAVAILABLE_AND_CLOSED, Unsent};
 use crate::facts::Facts;
 use crate::log::{LaneLog, Sent};
-use crate::outcome::{Behind, Done, Given};
+use crate::outcome::{Answered, Behind, Done, Given};
 use crate::timed::Timed;
 use corelane::service::ConnectionId;
 use corelane::{Cx, Output, Talk};
@@ -34,8 +34,8 @@ pub(crate) struct Desk {
     given: Cell<Option<Given>>,
     /// Connections that were told of another process, and on which one answer is held and nothing else is under way: that is the last.
     last_held: RefCell<BTreeSet<ConnectionId>>,
-    /// Answers that were kept, and those that could not be, since they were counted last.
-    kept: [Cell<usize>; 2],
+    /// Answers that were kept since they were counted last.
+    kept: Cell<usize>,
     /// None where nothing is logged.
     log: Option<Rc<RefCell<LaneLog>>>,
 }
@@ -157,22 +157,21 @@ impl Desk {
         &self.backlog
     }
 
-    /// Keeps an answer for which there was no memory. Where too much is kept already, the client is told 503 (Service Unavailable), which takes none.
+    /// Keeps an answer for which there was no memory.
     #[cold]
-    pub fn keep_answer(&self, output: &mut Output, facts: Facts, (bytes, behind, sent): (&[u8], Behind, Sent)) -> Done {
-        let kept = Unsent::keep(bytes, behind, output.peer_payer(), &self.backlog);
-        let count = &self.kept[usize::from(kept.is_err())];
-        count.set(count.get() + 1);
-        match kept {
-            Ok(unsent) => {
-                self.unsent.set(Some(unsent));
-                Done::Kept(sent)
-            }
-            Err(_) => {
-                output.push(if facts.persists { UNAVAILABLE } else { UNAVAILABLE_AND_CLOSED });
-                Done::Written(Sent { status: Status::SERVICE_UNAVAILABLE.code(), bytes: 0 })
-            }
-        }
+    pub fn keep_answer(&self, output: &Output, (bytes, behind, sent): (&[u8], Behind, Sent)) -> Done {
+        self.unsent.set(Some(Unsent::keep(bytes, behind, output.peer_payer(), &self.backlog)));
+        self.kept.set(self.kept.get() + 1);
+        Done::Kept(sent)
+    }
+
+    /// Answers a request, for which nobody is called, with 503 (Service Unavailable), which takes no memory.
+    #[cold]
+    pub fn answer_unavailable(&self, output: &mut Output, facts: Facts) -> Answered {
+        output.push(if facts.persists { UNAVAILABLE } else { UNAVAILABLE_AND_CLOSED });
+        let status = Status::SERVICE_UNAVAILABLE.code();
+        self.count_answer(status);
+        Answered(Done::Written(Sent { status, bytes: 0 }))
     }
 
     /// Takes what was to be kept.
@@ -181,9 +180,9 @@ impl Desk {
         self.unsent.take().expect("an answer that is kept is there")
     }
 
-    /// How many answers were kept, and how many could not be, since the last call.
-    pub fn take_kept(&self) -> [usize; 2] {
-        [self.kept[0].take(), self.kept[1].take()]
+    /// How many answers were kept since the last call.
+    pub fn take_kept(&self) -> usize {
+        self.kept.take()
     }
 
     pub fn count_answer(&self, status: u16) {

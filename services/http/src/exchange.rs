@@ -8,6 +8,7 @@ use crate::log::{Ended, Trace};
 use crate::outcome::{Answered, Given};
 use crate::service::{Call, Http};
 use crate::session::{Active, Look, Running, Served, Session, Stage};
+use crate::unsent::Room;
 use crate::{Parts, Reply};
 use corelane::service::{Chain, Hold, Input, Order, Output, Refused};
 use corelane::{Cx, Next};
@@ -45,8 +46,11 @@ impl<A: Application> Http<A> {
             // reason: only its end takes it from there.
             let running = session.running().expect("an exchange goes on");
             // What is answered from now on says so, where it is the last that has come.
-            if is_last && running.has_not_answered() && input.as_deref().is_some_and(Input::is_empty) {
-                running.facts.persists = false;
+            if is_last && input.as_deref().is_some_and(Input::is_empty) {
+                match &mut running.unsent {
+                    Some(unsent) => unsent.say_last(),
+                    None => running.facts.persists &= !running.has_not_answered(),
+                }
             }
             let after = self.step(call, input.as_deref_mut(), running, std::mem::take(&mut has_left));
             match after {
@@ -218,9 +222,11 @@ impl<A: Application> Http<A> {
 
     fn go_on(&mut self, call: &mut Call<'_, '_, A::Talk>, running: &mut Running<A>) -> After {
         settle(call.output, running);
-        if !self.has_room(call) {
+        match self.room(call) {
+            Room::Now => {}
             // A drain waits for what it waits for, too.
-            return owe(call.output, running);
+            Room::Later => return owe(call.output, running),
+            Room::Never => return After::Failed(Status::SERVICE_UNAVAILABLE),
         }
         self.desk.begin_request();
         let reply = Reply::new(call.output, &self.desk, running.facts, Trace::Noted(&mut running.note));

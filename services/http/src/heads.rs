@@ -7,6 +7,7 @@ use crate::log::{Asked, Note, Sent, Trace};
 use crate::outcome::{Answered, Done, Given};
 use crate::service::{Call, Http};
 use crate::session::{Active, Collected, Look, Running, Served, Session, Stage};
+use crate::unsent::Room;
 use crate::{Reply, Request};
 use corelane::service::{Input, Refused, Shared};
 use corelane::{Next, Talk};
@@ -123,10 +124,11 @@ impl<A: Application> Http<A> {
             while bytes[taken..].starts_with(same) {
                 let facts = Arrived::facts(&head, is_last && taken + length == bytes.len());
                 let arrived = Arrived { head: &head, bytes: same, content: None, facts };
-                let mut served = match refusal {
-                    _ if !self.has_room(call) => Served::Refused,
-                    None => self.serve(call, arrived, Trace::Asked(arrived.asked())),
-                    Some(refusal) => self.serve_refusal(call, arrived, refusal),
+                let mut served = match (self.room(call), refusal) {
+                    (Room::Now, None) => self.serve(call, arrived, Trace::Asked(arrived.asked())),
+                    (Room::Now, Some(refusal)) => self.serve_refusal(call, arrived, refusal),
+                    (Room::Later, _) => Served::Refused,
+                    (Room::Never, _) => self.answer_unavailable(call, arrived, Trace::Asked(arrived.asked())),
                 };
                 if let Served::Kept(kept) = &mut served {
                     kept.lies_in(length);
@@ -356,6 +358,15 @@ impl<A: Application> Http<A> {
         }
     }
 
+    /// Answers with 503 (Service Unavailable) though nobody was called.
+    #[cold]
+    fn answer_unavailable(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>, trace: Trace<'_>) -> Served<A> {
+        let facts = self.facts_unread(&arrived);
+        let answered = self.desk.answer_unavailable(call.output, facts);
+        self.log_answer(trace, &answered, facts);
+        self.after_answer(call, arrived)
+    }
+
     /// A head with a fault that is known at its end, and may leave that of the message known.
     fn serve_refusal(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>, refusal: Refusal) -> Served<A> {
         let trace = Trace::Asked(arrived.asked());
@@ -411,11 +422,11 @@ impl<A: Application> Http<A> {
         Some(answered)
     }
 
-    /// Serves a request whose content is all there.
+    /// Serves a request whose content is all there, where there is room for its answer.
     pub(crate) fn serve_collected(
         &mut self,
         call: &mut Call<'_, '_, A::Talk>,
-        is_last: bool,
+        (room, is_last): (Room, bool),
         head: &Shared,
         content: &Shared,
         note: &mut Option<Note>,
@@ -427,7 +438,11 @@ impl<A: Application> Http<A> {
             _ => panic!("a head that was one is none"),
         };
         let facts = Arrived::facts(&parsed, is_last);
-        self.serve(call, Arrived { head: &parsed, bytes: head, content: Some(content), facts }, Trace::Noted(note))
+        let arrived = Arrived { head: &parsed, bytes: head, content: Some(content), facts };
+        match room {
+            Room::Never => self.answer_unavailable(call, arrived, Trace::Noted(note)),
+            Room::Now | Room::Later => self.serve(call, arrived, Trace::Noted(note)),
+        }
     }
 }
 

@@ -61,7 +61,7 @@ impl AccessLog {
             match self.journal.write() {
                 Ok(writing) => Beside::default().keep(writing).at_rotation(move || journal.reopen()),
                 Err(error) => {
-                    let words = format!("nothing is logged: a thread could not be had: {error}");
+                    let words = format!("nothing is logged: the log, or a thread that writes it, could not be had: {error}");
                     Beside::default().note(Record::new(Level::Warn, words))
                 }
             }

@@ -63,7 +63,7 @@ impl Reply<'_> {
         desk.begin_head(&mut memory, prepared.status, facts);
         memory.extend_from_slice(rest);
         let sent = Sent { status: prepared.status.code(), bytes: (rest.len() - prepared.head) as u64 };
-        let Delivery { status, told } = Now { output, desk, facts }.deliver(&memory, Behind::Nothing, sent);
+        let Delivery { status, told } = Now { output, desk }.deliver(&memory, Behind::Nothing, sent);
         desk.keep_memory(memory);
         if let Some(status) = status {
             desk.count_answer(status);

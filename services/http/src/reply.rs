@@ -30,7 +30,7 @@ impl<'o> Reply<'o> {
     /// An answer with this status, to be completed. One below 200 ends no request, and makes the answer a 500 (Internal Server Error).
     pub fn answer(self, status: Status) -> Answer<Now<'o>> {
         let Self { output, desk, facts, .. } = self;
-        Answer::new(Now { output, desk, facts }, desk.clone(), facts, status)
+        Answer::new(Now { output, desk }, desk.clone(), facts, status)
     }
 
     /// Answers 200 (OK) with plain text.

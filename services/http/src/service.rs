@@ -117,10 +117,9 @@ impl<A: Application> Http<A> {
                 cx.count(counter, answers);
             }
         }
-        for (counter, answers) in [HttpCounter::AnswersKept, HttpCounter::AnswersLost].into_iter().zip(self.desk.take_kept()) {
-            if answers > 0 {
-                cx.count(counter, answers);
-            }
+        let kept = self.desk.take_kept();
+        if kept > 0 {
+            cx.count(HttpCounter::AnswersKept, kept);
         }
         if let Some(log) = self.desk.log() {
             log.borrow_mut().end_call(cx);

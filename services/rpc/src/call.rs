@@ -5,7 +5,7 @@ use crate::desk::{Desk, To};
 use crate::duplicates::Memo;
 use crate::error::Unanswered;
 use crate::held::{Held, Room};
-use corelane::service::{Arrival, Segment, Shared, Talk};
+use corelane::service::{Arrival, PeerKey, Segment, Shared, Talk};
 use corelane::{Address, Cx, Datagrams, Input};
 use corelane_wire::rpc::{self, Identity, Refusal};
 use corelane_wire::xdr::{Decode, Encode};
@@ -138,11 +138,11 @@ impl<'c> Call<'c> {
     /// Takes the right, and the duty, to answer later: with [`Held::answer`], from wherever the lane calls the program.
     ///
     /// # Errors
-    /// `SYSTEM_ERR` is owed at the bound of the lane, [`HELD_MAX`](crate::HELD_MAX), and where the lane lends no memory for the refusal that a held call keeps: so hold a call before anything
+    /// `SYSTEM_ERR` is owed at the peer's share of the lane's bound, [`HELD_MAX`](crate::HELD_MAX), and where the lane lends no memory for the refusal that a held call keeps: so hold a call before anything
     /// is done for it. At the bound of calls in flight of the connection (`requests_in_flight_max`) no program is called.
     pub fn hold(self, cx: &mut Cx<'_, impl Talk>) -> Result<(Held, Answered), Unanswered> {
-        let Self { message, desk, to, memo, room, .. } = self;
-        let held = match room.take() {
+        let Self { message, desk, to, memo, room, peer, .. } = self;
+        let held = match room.take(PeerKey::of(peer), &to) {
             Some(seat) => Held::new(cx, message.xid, to, memo, seat),
             None => {
                 cx.count(RpcCounter::RequestsHeldMaxHits, 1);

@@ -4,49 +4,50 @@ use crate::counters::RpcCounter;
 use crate::desk::{RESERVE_BYTES, To, compose, success, system_error, write_into};
 use crate::duplicates::Memo;
 use corelane::Cx;
-use corelane::service::{Arrival, Chain, DATAGRAM_BYTES_MAX, Lease, Order, Segment, SocketId, Talk, Ticket};
+use corelane::service::{Arrival, Chain, DATAGRAM_BYTES_MAX, Lease, Order, PeerKey, Segment, Shares, SocketId, Talk, Ticket};
 use corelane_wire::Error;
 use corelane_wire::xdr::{Encode, Writer, padding};
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Calls that one service of a lane holds at most, over all its connections, unless set otherwise. One more is refused with `SYSTEM_ERR` (counted:
-/// `requests_held_max_hits`); a connection's own bound, `requests_in_flight_max`, is reached first and pushes back.
+/// Calls that one service of a lane holds at most, over all its connections, unless set otherwise. Each peer has its share, one alone half. One more is refused with `SYSTEM_ERR` (counted:
+/// `requests_held_max_hits`); a connection's own bound, `requests_in_flight_max`, is reached first and pushes back. Over datagrams an address may be forged: there the share holds for callers that are who they
+/// seem to be.
 pub const HELD_MAX: u32 = 65_536;
 
 /// Calls that may be held.
-pub(crate) struct Room(Rc<Seats>);
-
-/// How many more may be held, and how many in all.
-struct Seats {
-    free: Cell<u32>,
-    most: u32,
-}
+pub(crate) struct Room(Rc<RefCell<Shares>>);
 
 /// One of the calls that may be held.
-pub(crate) struct Seat(Rc<Seats>);
+pub(crate) struct Seat {
+    all: Rc<RefCell<Shares>>,
+    peer: PeerKey,
+}
 
 impl Room {
     pub(crate) fn new(calls: u32) -> Self {
-        Self(Rc::new(Seats { free: Cell::new(calls), most: calls }))
+        Self(Rc::new(RefCell::new(Shares::new(calls))))
     }
 
-    pub(crate) fn take(&self) -> Option<Seat> {
-        self.0.free.set(self.0.free.get().checked_sub(1)?);
-        Some(Seat(self.0.clone()))
+    /// A seat for a call of a peer; none if the peer has its share. One of its connections of which none is held gets another one all the same, as long as there are.
+    pub(crate) fn take(&self, peer: PeerKey, to: &To<'_>) -> Option<Seat> {
+        let mut all = self.0.borrow_mut();
+        let has_none = matches!(to, To::Stream(output) if output.tickets() == 0);
+        (all.admits(peer) || has_none && all.share().admits_few()).then(|| {
+            all.take(Some(peer));
+            Seat { all: self.0.clone(), peer }
+        })
     }
 
     /// Whether calls are held.
     pub(crate) fn is_taken(&self) -> bool {
-        self.0.free.get() < self.0.most
+        self.0.borrow().share().used > 0
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let free = self.0.free.get() + 1;
-        assert!(free <= self.0.most, "a call that is held has one seat");
-        self.0.free.set(free);
+        self.all.borrow_mut().give_back(Some(self.peer));
     }
 }
 

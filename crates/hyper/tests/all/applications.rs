@@ -7,6 +7,7 @@ mod application;
 #[allow(dead_code, reason = "its main is the example's")]
 mod hello;
 
+use axum::Router;
 use corelane::Lanes;
 use corelane::admin::watch::{LaneCounter, Reader, ServiceCounter};
 use corelane::lanes::Running;
@@ -14,11 +15,15 @@ use corelane::service::Limits;
 use corelane_testkit::skip;
 use corelane_tls::{Pem, Server};
 use hyper::service::service_fn;
+use hyper_util::service::TowerToHyperService;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use tokio::runtime::Handle;
+use tower_http::services::ServeDir;
 
 /// After this a test has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -201,6 +206,73 @@ fn a_program_with_threads_of_its_own_drains_when_it_is_told_to_end() {
     let output = child.wait_with_output().unwrap();
     let words = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && words.contains("has drained"), "{:?}: {words}", output.status);
+}
+
+/// axum's users serve files so: tokio's threads open and read them, and wake the lane.
+fn files_at(root: &Path, tokio: &Handle, own_descriptors: bool) -> corelane::Result<Lanes> {
+    let (root, tokio) = (root.to_owned(), tokio.clone());
+    let serve = move |_lane| {
+        corelane_hyper::enter(&tokio);
+        let app = Router::new().fallback_service(ServeDir::new(&root));
+        corelane_hyper::serve(move |_here, _peer| TowerToHyperService::new(app.clone()))
+    };
+    Lanes::per_core().lanes(1).own_descriptors(own_descriptors).serve("tcp://127.0.0.1:0", serve)
+}
+
+#[test]
+fn tower_http_serves_files_whole_and_in_parts() {
+    if lacks("curl", "tower_http_serves_files_whole_and_in_parts") {
+        return;
+    }
+    // tidy: allow(worker) tokio's name
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (root, back) = (folder.path().join("site"), folder.path().join("back"));
+    let bytes: Vec<u8> = (0..500_000_u32).flat_map(u32::to_le_bytes).collect();
+    std::fs::create_dir(&root).unwrap();
+    std::fs::write(root.join("large.bin"), &bytes).unwrap();
+    std::fs::write(root.join("index.html"), "<p>hello</p>").unwrap();
+    let (running, address) = started(files_at(&root, runtime.handle(), false));
+    let output = ["--output", back.to_str().unwrap()];
+    for version in VERSIONS {
+        assert_eq!(curl(version, address, "/", &[]), "<p>hello</p>");
+        for _ in 0..20 {
+            curl(version, address, "/large.bin", &output);
+            assert!(std::fs::read(&back).unwrap() == bytes, "{version}: what came back differs");
+        }
+        curl(version, address, "/large.bin", &[&output[..], &["--range", "1000000-1000099"]].concat());
+        assert!(std::fs::read(&back).unwrap() == bytes[1_000_000..1_000_100], "{version}: another part came back");
+        let code = ["--write-out", "%{http_code}", "--output", "/dev/null"];
+        assert_eq!(curl(version, address, "/none", &code), "404");
+        assert_eq!(curl(version, address, "/../applications.rs", &[&code[..], &["--path-as-is"]].concat()), "404");
+        let tomorrow = ["--header", "If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT"];
+        assert_eq!(curl(version, address, "/large.bin", &[&code[..], &tomorrow].concat()), "304");
+    }
+    // Who goes in the middle leaves no file open, and closes nobody else's.
+    for _ in 0..20 {
+        let mut stream = connected(address);
+        stream.write_all(b"GET /large.bin HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        stream.read_exact(&mut [0; 1000]).unwrap();
+    }
+    assert_eq!(curl(VERSIONS[0], address, "/", &[]), "<p>hello</p>");
+    let is_open = |entry: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_link(entry.unwrap().path()).is_ok_and(|path| path == root.join("large.bin"))
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while std::fs::read_dir("/proc/self/fd").unwrap().any(is_open) {
+        assert!(Instant::now() < deadline, "a file stays open");
+        std::thread::yield_now();
+    }
+    running.drain();
+    running.wait().unwrap();
+}
+
+/// A lane with descriptors of its own would close, by their numbers, what are others' there.
+#[test]
+fn a_runtime_is_refused_where_its_files_have_no_numbers() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let refused = files_at(Path::new("/"), runtime.handle(), true).unwrap().start();
+    assert!(refused.is_err());
 }
 
 #[test]

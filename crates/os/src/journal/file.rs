@@ -2,7 +2,7 @@
 
 use crate::report;
 use corelane_seam::{Code, Level, Record};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice, Write};
@@ -21,7 +21,8 @@ const WORDS_APART: Duration = Duration::from_secs(60);
 
 pub(super) struct LogFile {
     path: PathBuf,
-    file: File,
+    /// None as long as it is to be made.
+    file: Option<File>,
     looked: Instant,
     /// The last write has ended within a line.
     is_torn: bool,
@@ -32,29 +33,46 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    pub fn open(path: PathBuf) -> io::Result<Self> {
-        let file = open(&path)?;
+    /// Opens the file if it is there, and else looks whether it may be made: whoever only asks writes nothing.
+    pub fn find(path: PathBuf) -> io::Result<Self> {
+        let file = match open(&path, false) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                may_make(&path)?;
+                None
+            }
+            opened => Some(opened?),
+        };
         Ok(Self { path, file, looked: Instant::now(), is_torn: false, said: None, lost: 0 })
+    }
+
+    /// Makes the file if it is still to be made.
+    pub fn make(&mut self) -> io::Result<()> {
+        if self.file.is_none() {
+            self.file = Some(open(&self.path, true)?);
+        }
+        Ok(())
     }
 
     /// Opens the file anew if its name has gone to another one, or to none: not more often than once a second unless `is_asked`.
     pub fn look(&mut self, is_asked: bool) {
-        if !is_asked && self.looked.elapsed() < LOOKS_APART {
+        let is_due = is_asked || self.file.is_none() || self.looked.elapsed() >= LOOKS_APART;
+        if !is_due {
             return;
         }
         self.looked = Instant::now();
         if !is_asked && self.has_its_name() {
             return;
         }
-        match open(&self.path) {
-            Ok(file) => (self.file, self.is_torn) = (file, false),
+        match open(&self.path, true) {
+            Ok(file) => (self.file, self.is_torn) = (Some(file), false),
             Err(error) => self.complain(&error),
         }
     }
 
     fn has_its_name(&self) -> bool {
         let of = |facts: fs::Metadata| (facts.dev(), facts.ino());
-        self.file.metadata().is_ok_and(|open| fs::metadata(&self.path).is_ok_and(|named| of(named) == of(open)))
+        let open = self.file.as_ref().and_then(|file| file.metadata().ok());
+        open.is_some_and(|open| fs::metadata(&self.path).is_ok_and(|named| of(named) == of(open)))
     }
 
     /// Writes lines that lie in two pieces; returns how many were lost.
@@ -66,7 +84,7 @@ impl LogFile {
         let (mut written, mut error) = (0, self.end_torn_line().err());
         while error.is_none() && written < bytes {
             let (first, second) = (&front[written.min(front.len())..], &back[written.saturating_sub(front.len())..]);
-            match self.file.write_vectored(&[IoSlice::new(first), IoSlice::new(second)]) {
+            match self.file().and_then(|mut file| file.write_vectored(&[IoSlice::new(first), IoSlice::new(second)])) {
                 Ok(0) => error = Some(ErrorKind::WriteZero.into()),
                 Ok(more) => written += more,
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
@@ -83,10 +101,14 @@ impl LogFile {
         lost
     }
 
+    fn file(&self) -> io::Result<&File> {
+        self.file.as_ref().ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
     /// Ends a line of which only a part was written.
     fn end_torn_line(&mut self) -> io::Result<()> {
         if self.is_torn {
-            self.file.write_all(b"\n")?;
+            self.file()?.write_all(b"\n")?;
             self.is_torn = false;
         }
         Ok(())
@@ -109,13 +131,29 @@ fn said_of(lost: u64) -> String {
     if lost == 1 { "1 line was lost".to_owned() } else { format!("{lost} lines were lost") }
 }
 
+/// Whether a file that is not there may be made by this user.
+///
+/// # Errors
+/// Why not.
+fn may_make(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path).is_ok() {
+        return Ok(()); // a link to what is not there: whether that can be made shows when it is
+    }
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match accessat(CWD, directory, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS) {
+        // An old filter of system calls knows no faccessat2(2): then it shows when the file is made.
+        Ok(()) | Err(Errno::NOSYS | Errno::PERM) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Without waiting: a pipe that nobody reads is refused (fifo(7)). Writing may wait for its reader: the thread that does so serves nobody.
-fn open(path: &Path) -> io::Result<File> {
+fn open(path: &Path, makes: bool) -> io::Result<File> {
     if let Some(own) = own_socket(path) {
         return own;
     }
     let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let opened = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path);
+    let opened = OpenOptions::new().append(true).create(makes).custom_flags(flags).open(path);
     let file = opened.map_err(|error| match error.raw_os_error() {
         Some(number) if number == Errno::NXIO.raw_os_error() => {
             io::Error::new(error.kind(), "nobody reads this pipe: start its reader first")
@@ -142,7 +180,7 @@ fn own_socket(path: &Path) -> Option<io::Result<File>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{CWD, Mode, mkfifoat};
+    use rustix::fs::{Mode, mkfifoat};
     use std::io::{Read, pipe};
     use std::os::fd::OwnedFd;
 
@@ -150,7 +188,7 @@ mod tests {
     fn a_line_that_was_torn_is_ended_before_the_next() {
         let (mut read, write) = pipe().unwrap();
         fcntl_setfl(&write, OFlags::NONBLOCK).unwrap();
-        let mut log = LogFile { file: File::from(OwnedFd::from(write)), ..LogFile::open("/dev/null".into()).unwrap() };
+        let mut log = LogFile { file: Some(File::from(OwnedFd::from(write))), ..LogFile::find("/dev/null".into()).unwrap() };
         let line = [&[b'x'; 9_999][..], b"\n"].concat();
         // A pipe takes 64 KiB, so the seventh line is torn.
         assert_eq!(log.write(&line.repeat(3), &line.repeat(5)), 2);
@@ -167,16 +205,34 @@ mod tests {
     fn a_pipe_that_nobody_reads_is_refused_and_waited_for_by_nobody() {
         let path = std::env::temp_dir().join(format!("corelane-journal-{}-pipe", std::process::id()));
         mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
-        let refused = LogFile::open(path.clone()).map(drop).unwrap_err();
+        let refused = LogFile::find(path.clone()).map(drop).unwrap_err();
         assert!(refused.to_string().contains("nobody reads this pipe"), "{refused}");
         let mut reader = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&path).unwrap();
-        let mut log = LogFile::open(path.clone()).unwrap();
+        let mut log = LogFile::find(path.clone()).unwrap();
         assert_eq!((log.write(b"a\n", b""), reader.read(&mut [0; 10]).unwrap()), (0, 2));
         // Opened anew, it is refused without waiting as well, and the old one is kept.
         drop(reader);
         log.look(true);
         assert_eq!(log.write(b"a\n", b""), 1);
         fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_is_not_there_is_made_when_it_is_to_be_written_and_not_before() {
+        let directory = std::env::temp_dir().join(format!("corelane-journal-{}-made", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let path = directory.join("log");
+        let mut log = LogFile::find(path.clone()).unwrap();
+        assert!(!path.exists());
+        log.make().unwrap();
+        assert_eq!((log.write(b"a\n", b""), fs::read(&path).unwrap()), (0, b"a\n".to_vec()));
+        let beneath_nothing = LogFile::find(directory.join("none/log")).map(drop).unwrap_err();
+        assert_eq!(beneath_nothing.kind(), ErrorKind::NotFound);
+        assert!(LogFile::find(path.join("log")).is_err() && LogFile::find(directory.clone()).is_err());
+        std::os::unix::fs::symlink("nothing", directory.join("link")).unwrap();
+        LogFile::find(directory.join("link")).unwrap().make().unwrap();
+        assert!(directory.join("nothing").exists());
+        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]

@@ -15,9 +15,11 @@ fn every_seed_echoes_under_faults() {
         least = least.min(report.operations);
     });
     println!("{seeds} seeds, {operations} operations, at least {least} a seed");
-    for &kind in FaultKind::DRAWN {
+    for kind in FaultKind::ALL {
         println!("{:>24} {}", kind.name(), faults.of(kind));
-        assert!(faults.of(kind) > 0 || seeds < 100, "{}", kind.name());
+        // The lane itself pays here, and is lent what it asks for.
+        let happens_here = kind != FaultKind::RefusedMemory;
+        assert!(faults.of(kind) > 0 || seeds < 100 || !happens_here, "{}", kind.name());
     }
     assert!(least >= 1_000, "a seed with {least} operations is too small");
 }

@@ -124,6 +124,8 @@ enum Event {
     Veil,
     /// It was called, and has more to do or not.
     Passed(bool),
+    /// It was called, and refused memory.
+    PassedRefused,
     Handshaken,
     /// It says that the stream has ended, or was cut.
     InputEnded {
@@ -136,7 +138,7 @@ enum Event {
     SayNoMore,
 }
 
-const EVENTS: [Event; 34] = [
+const EVENTS: [Event; 35] = [
     Event::Opened,
     Event::Received(0),
     Event::Received(1),
@@ -164,6 +166,7 @@ const EVENTS: [Event; 34] = [
     Event::Veil,
     Event::Passed(true),
     Event::Passed(false),
+    Event::PassedRefused,
     Event::Handshaken,
     Event::InputEnded { cut: true },
     Event::InputEnded { cut: false },
@@ -274,7 +277,7 @@ impl History {
                 let new = Self::begun(true, self.is_outgoing, self.draining);
                 *self == Self { says_no_more: self.says_no_more, ..new } && !matches!(self.draining, Draining::Bytes(_))
             }
-            Event::Passed(_) => self.passes(),
+            Event::Passed(_) | Event::PassedRefused => self.passes(),
             Event::Handshaken => self.is_in_handshake(),
             Event::InputEnded { cut } => {
                 let may_be_cut = self.peer_ended && !self.is_at_work;
@@ -305,6 +308,7 @@ impl History {
             Event::BeginSend => self.sends = true,
             Event::Veil => self.veiled = true,
             Event::Passed(more) => (self.is_at_work, self.has_left) = (more, self.has_left || self.leaves && !more),
+            Event::PassedRefused => self.is_at_work = false,
             Event::Handshaken => self.is_shaken = true,
             Event::InputEnded { cut } => self.stream_end = Some(!cut),
             Event::TakeLeave => self.leaves = true,
@@ -367,7 +371,8 @@ impl State {
                 history.told_peer = true;
             }
             Event::Veil => machine.veil(),
-            Event::Passed(more) => machine.passed(more),
+            Event::Passed(more) => machine.passed(more, false),
+            Event::PassedRefused => machine.passed(false, true),
             Event::Handshaken => machine.handshaken(),
             Event::InputEnded { cut } => machine.input_ended(cut),
             Event::TakeLeave => machine.take_leave(),
@@ -438,7 +443,9 @@ impl State {
         assert_eq!(machine.takes_input(), history.goes_on() && !history.is_all_there(), "{self:?}");
         let has_said_all = history.says_no_more && (history.told_peer || history.leaves);
         assert_eq!(machine.has_said_all(), has_said_all, "{self:?}");
-        let to_pass = machine.takes_input() || history.is_served() && history.is_at_work;
+        assert_eq!(machine.owes_last_word(), history.leaves && !history.has_left, "{self:?}");
+        let is_called_again = history.is_at_work || history.leaves && !history.has_left;
+        let to_pass = machine.takes_input() || history.is_served() && is_called_again;
         assert_eq!(machine.is_to_pass(), to_pass, "{self:?}");
     }
 
@@ -612,7 +619,7 @@ const WRONG: [fn(&mut Machine); 28] = [
     |machine| assert!(machine.finish()),
     |machine| assert!(machine.close(Ending::Error)),
     |machine| assert!(machine.close(Ending::EndOfStream)),
-    |machine| machine.passed(false),
+    |machine| machine.passed(false, false),
     |machine| machine.handshaken(),
     |machine| machine.input_ended(false),
     |machine| machine.refuse(),

@@ -134,3 +134,58 @@ fn who_may_still_end_its_stream_is_waited_for() {
         rig.close(&mut Nobody);
     }
 }
+
+/// Ends its stream, and from then on no memory is lent.
+struct EndsWithoutMemory(Rc<Cell<bool>>);
+
+impl StreamService for EndsWithoutMemory {
+    type Talk = Silent;
+    type Session = ();
+
+    fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) {}
+
+    fn receive(&mut self, _cx: &mut Cx<'_>, (): &mut (), input: &mut Input, _output: &mut Output) -> Next {
+        let _ = input.take_all();
+        self.0.set(true);
+        Next::Close
+    }
+}
+
+/// How the stream of the other side ended.
+async fn hears_the_end(lane: &Lane) -> &'static str {
+    let connection = lane.connect(address()).await.unwrap();
+    connection.write(b"?").await.unwrap();
+    match connection.read().await {
+        Ok(Some(_)) => "bytes",
+        Ok(None) if connection.is_truncated() => "a cut",
+        Ok(None) => "its end",
+        Err(_) => "a reset",
+    }
+}
+
+/// The last word waits until there is memory for it; where there never is, not for longer than a peer's answers wait.
+#[test]
+fn a_last_word_waits_for_memory_and_not_for_ever() {
+    for (is_short_for, due) in [(S, "its end"), (100 * S, "a reset")] {
+        let (world, provider) = (World::new(1, Faults::none()), seeded(1));
+        let served = server().provider(provider.clone()).load().unwrap();
+        let caller = client().provider(speaking(ProtocolVersion::TLSv1_3, provider)).load().unwrap();
+        let (heard, is_refused) = (Rc::new(Cell::new("nothing")), Rc::new(Cell::new(false)));
+        let mut rig = Rig::new(&world, &RigPlan::lanes(1).memory(8 << 20), |roster| {
+            let heard = heard.clone();
+            let asks = aio::main(async move |lane: Lane| heard.set(hears_the_end(&lane).await));
+            let patience = limits().send_limit(Duration::from_secs(20));
+            roster.serve_behind(address(), patience, EndsWithoutMemory(is_refused.clone()), served.lane());
+            roster.client_behind(limits(), asks, caller.lane());
+        });
+        let refuses = is_refused.clone();
+        rig.arenas[0].refuse_when(move || refuses.get());
+        rig.wait(is_short_for);
+        let before = heard.get();
+        is_refused.set(false);
+        rig.wait(5 * S);
+        assert_eq!((before == "nothing", heard.get()), (due == "its end", due));
+        assert_eq!((rig.count(C::SendLimitHits) > 0, rig.connections()), (due == "a reset", 0));
+        rig.close(&mut Nobody);
+    }
+}

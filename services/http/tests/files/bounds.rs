@@ -1,4 +1,4 @@
-//! What all who are sent files share: large files that are open, names that are looked up, lists of names. Who takes as much as it can shuts out nobody of another address; of its own, nobody
+//! What all who are sent files share: large files that are open, names that are looked up, lists of names, parts that are read ahead. Who takes as much as it can shuts out nobody of another address; of its own, nobody
 //! who asks for a large file, or for a short list.
 
 use corelane::testing::parts::svc::bounds::{self, Bound};
@@ -108,11 +108,37 @@ fn attack_lists(bound: &Bound) -> u64 {
     rig.named(bound.counter)
 }
 
+/// They ask for parts of a large file on a slow disk, more of them than may be asked for at once.
+fn attack_read_ahead(bound: &Bound) -> u64 {
+    const BYTES: usize = 600_000;
+    let world = World::new(1, Faults::none());
+    world.make_directory("site");
+    world.write_file("site/large.bin", &vec![7; BYTES]);
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(1).memory(64 << 20), patient(), |_| Http::new(Files::new("site")));
+    assert!(is_served(&mut rig, OTHER, "/large.bin", BYTES).is_some(), "it is open from now on");
+    world.slow_disk(400 * MS);
+    let attackers: Vec<Peer> = (0..1_300).map(|_| rig.connect(ATTACKER)).collect();
+    rig.wait(20 * MS);
+    for peer in &attackers {
+        peer.send(get("/large.bin").as_bytes());
+    }
+    rig.wait(20 * MS);
+    let served = [(OTHER, 500), (ATTACKER, 900)].map(|(number, patience)| {
+        let waited = is_served(&mut rig, number, "/large.bin", BYTES);
+        println!("{}: client {number} was served after {waited:?} ms", bound.name);
+        waited.is_some_and(|waited| waited < patience)
+    });
+    assert_eq!(served, [true; 2], "{}", bound.name);
+    drop(attackers);
+    rig.named(bound.counter)
+}
+
 fn attack(bound: &Bound) -> u64 {
     match bound.name {
         "large files that are open" => attack_open_files(bound),
         "names that are looked up" => attack_look_ups(bound),
         "lists of names that are sent" => attack_lists(bound),
+        "parts of files that are read ahead" => attack_read_ahead(bound),
         other => panic!("nobody attacks {other}"),
     }
 }

@@ -6,8 +6,10 @@ use corelane::testing::{Faults, Nobody, World};
 use corelane::{Cx, Silent};
 use corelane_http::http1::Status as Code;
 use corelane_http::{Application, Exchange, First, Goes, Handled, Held, Http, Parts, Produced, Reply, Request};
+use std::cell::Cell;
+use std::rc::Rc;
 
-/// `/said` answers, and then fails. `/both` answers, and wants the content as well. `/begun` begins an answer, and fails. `/hold` is held, `/wait` an exchange, until `/release`.
+/// `/said` answers, and then fails. `/both` answers, and wants the content as well. `/begun` begins an answer, and fails. `/hold` is held, `/wait` an exchange, until `/release`. `/parts` comes in parts.
 #[derive(Default)]
 struct Odd {
     held: Vec<Held>,
@@ -31,6 +33,20 @@ impl Exchange<Odd> for Waits {
     }
 }
 
+struct InParts;
+
+impl Exchange<Odd> for InParts {
+    fn go_on(&mut self, _odd: &mut Odd, _cx: &mut Cx<'_>, _reply: Reply<'_>) -> Result<Goes, Refused> {
+        unreachable!("its answer has begun")
+    }
+
+    fn produce(&mut self, _odd: &mut Odd, _cx: &mut Cx<'_>, parts: &mut Parts<'_>) -> Produced {
+        // Refused memory, it is asked again.
+        let _ = parts.write(b"parts");
+        Produced::More
+    }
+}
+
 impl Application for Odd {
     type Talk = Silent;
 
@@ -45,6 +61,7 @@ impl Application for Odd {
                 Ok(handled)
             }
             "/wait" => Ok((Waits, First::Wait).into()),
+            "/parts" => Ok((InParts, First::Produce(reply.answer(Code::OK).begin(Some(5))?)).into()),
             "/release" => {
                 self.is_released = true;
                 self.held.drain(..).try_for_each(|held| held.answer(cx, Code::OK).bytes::<()>(b"held"))?;
@@ -108,4 +125,34 @@ fn an_answer_that_is_awaited_as_another_process_takes_over_says_that_it_is_the_l
     assert_eq!((says(&heard[2]), heard[2].matches("held").count()), (0, 2), "the first of two is not the last: {heard:?}");
     rig.wait(5 * MS);
     rig.close(&mut Nobody);
+}
+
+/// Its head was put together before another process took over.
+#[test]
+fn an_answer_that_waits_for_memory_as_another_process_takes_over_says_that_it_is_the_last() {
+    let old = "GET /other HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n";
+    for asked in [get(&["/other"]), old.into(), get(&["/parts"]), get(&["/other", "/other"])] {
+        let mut rig = rig();
+        let is_refused = Rc::new(Cell::new(false));
+        let refuses = is_refused.clone();
+        rig.arenas[0].refuse_when(move || refuses.get());
+        let peer = rig.connect(1);
+        rig.wait(MS);
+        is_refused.set(true);
+        assert_eq!(peer.send(asked.as_bytes()), asked.len());
+        rig.wait(5 * MS);
+        assert_eq!(rig.named("answers_kept"), 1, "{asked}");
+        rig.hand_over();
+        rig.wait(5 * MS);
+        is_refused.set(false);
+        rig.wait(1_000 * MS);
+        let heard = String::from_utf8(peer.read(usize::MAX)).unwrap();
+        let (lines, content) = heard.rsplit_once("\r\n\r\n").unwrap();
+        let says = lines.matches("\r\nConnection: close").count();
+        assert!(says == 1 && !lines.contains("keep-alive"), "{asked}{heard}");
+        assert!(content == "other" || content == "parts", "{asked}{heard}");
+        peer.close();
+        rig.wait(5 * MS);
+        rig.close(&mut Nobody);
+    }
 }

@@ -2,8 +2,8 @@
 
 use crate::calls::{call, record, success};
 use crate::datagrams::{Caller, Callers, rig};
-use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, HOLD_AFTER, ONCE, Once};
-use crate::rig::{MS, Nobody, Rig, RigPlan, S, patient};
+use crate::programs::{ADD, ADD_AT_LENGTH, ADD_LATER, Added, BY_HELPER, HOLD_AFTER, ONCE, Once, SLOW, STAYS, Slow};
+use crate::rig::{MS, Nobody, Peer, Rig, RigPlan, S, patient};
 use corelane::service::Limits;
 use corelane::testing::parts::svc::bounds::{self, Bound};
 use corelane::testing::{Faults, World};
@@ -164,8 +164,8 @@ fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
     stage.rig.close(&mut stage.callers);
 }
 
-/// A bound of RPC's own, attacked from one address: who calls as much as it can has nobody else's call carried out twice, and takes no place from others with calls in progress.
-fn attack(bound: &Bound) -> u64 {
+/// Who calls as much as it can has nobody else's call carried out twice, and takes no place from others with calls in progress.
+fn attack_remembered(bound: &Bound) -> u64 {
     const MOST: usize = 64;
     let (world, added_by) = (World::new(1, Faults::none()), Added::default());
     let of_program = added_by.clone();
@@ -198,8 +198,40 @@ fn attack(bound: &Bound) -> u64 {
     hits
 }
 
+/// Who makes as many calls as it can that are answered late takes no place from others; nor, of its own address, from who has none.
+fn attack_held(bound: &Bound) -> u64 {
+    let rpc = |_| Rpc::talking((Slow::default(),)).held_max(64);
+    let mut rig = Rig::serving(&World::new(1, Faults::none()), &RigPlan::lanes(1), patient(), rpc);
+    let stays: Vec<u8> = (0..100).flat_map(|xid| record(&call(xid, [SLOW.number, 2, STAYS], &[0; 4]))).collect();
+    let attackers = [0; 3].map(|attacker| rig.connect(attacker));
+    rig.wait(5 * MS);
+    attackers.iter().for_each(|peer| assert_eq!(peer.send(&stays), stays.len()));
+    rig.wait(5 * MS);
+    for client in [1, 0] {
+        let peer = rig.connect(client);
+        rig.wait(5 * MS);
+        peer.send(&record(&call(7, [SLOW.number, 2, BY_HELPER], &[0, 0, 0, 1])));
+        rig.wait(5 * MS);
+        assert_eq!(peer.read(usize::MAX), record(&success(7, &[0, 0, 0, 1])), "{}: client {client}", bound.name);
+        peer.close();
+    }
+    attackers.iter().for_each(Peer::reset);
+    let hits = rig.named(bound.counter);
+    rig.close(&mut Nobody);
+    hits
+}
+
+/// A bound of RPC's own, attacked from one address.
+fn attack(bound: &Bound) -> u64 {
+    match bound.name {
+        "calls that are remembered" => attack_remembered(bound),
+        "calls that are held" => attack_held(bound),
+        other => panic!("nobody attacks {other}"),
+    }
+}
+
 #[test]
-fn no_bound_of_rpc_that_peers_can_meet_has_a_call_of_others_carried_out_twice() {
+fn no_bound_of_rpc_that_peers_can_meet_is_taken_from_others() {
     let hits: Vec<u64> = bounds::of("rpc").map(attack).collect();
     assert!(!hits.is_empty() && hits.iter().all(|hits| *hits > 0), "{hits:?}");
 }

@@ -245,9 +245,9 @@ fn more_calls_in_flight_than_the_bound_wait() {
 }
 
 #[test]
-fn more_calls_than_the_lane_holds_are_refused() {
+fn more_calls_than_a_peer_may_have_held_are_refused() {
     let world = World::new(1, Faults::none());
-    let mut rig = Rig::serving(&world, &RigPlan::lanes(1), patient(), |_| Rpc::talking((Slow::default(),)).held_max(2));
+    let mut rig = Rig::serving(&world, &RigPlan::lanes(1), patient(), |_| Rpc::talking((Slow::default(),)).held_max(4));
     let calls: Vec<u8> = (0..5).flat_map(|xid| record(&call(xid, [SLOW.number, 2, BY_HELPER], &[0, 0, 0, 1]))).collect();
     let (got, _) = exchange(&mut rig, &calls);
     let (mut replies, _) = messages(&got);

@@ -18,6 +18,8 @@ pub const BY_ANOTHER_LANE: u32 = 2;
 pub const WITH_DATA: u32 = 3;
 /// Is held and never answered.
 pub const NEVER: u32 = 4;
+/// Is held as long as its connection is there, and never answered.
+pub const STAYS: u32 = 8;
 /// Panics.
 pub const PANIC: u32 = 5;
 /// The service fails.
@@ -90,7 +92,7 @@ impl Program<Errands> for Slow {
                 let data: corelane_wire::xdr::Opaque<'_, { 1 << 20 }> = call.arguments()?;
                 Answer::Data(call.keep(data.bytes()).unwrap().into())
             }
-            BY_HELPER | BY_ANOTHER_LANE | NEVER => Answer::Number(call.arguments()?),
+            BY_HELPER | BY_ANOTHER_LANE | NEVER | STAYS => Answer::Number(call.arguments()?),
             _ => return Err(call.procedure_unavailable()),
         };
         let (held, answered) = call.hold(cx)?;
@@ -101,6 +103,7 @@ impl Program<Errands> for Slow {
                 self.send(cx, (cx.lane() + 1) % cx.lanes(), errand);
             }
             NEVER => drop(self.held.remove(&number)),
+            STAYS => {}
             _ => cx.offload(|| (), Self::token(number)),
         }
         Ok(answered)
