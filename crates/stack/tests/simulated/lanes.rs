@@ -5,7 +5,8 @@ use crate::program::{Card, PORT, Plan, Program};
 use corelane_isr::dispatch::{Dispatch, Number};
 use corelane_rss::{Buckets, Table};
 use corelane_sim::{Faults, WireFaults, for_seeds};
-use corelane_stack::{Drop, PROTOCOLS, Packets, Policy};
+use corelane_stack::{Drop, PROTOCOLS, Packets, Policy, sum_of};
+use corelane_watch::PacketCounter;
 use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::{Packet, UpperLayer, icmp, icmpv6};
@@ -16,7 +17,7 @@ pub const ADDRESSES: [IpAddr; 2] = [IpAddr::V4(STACK), IpAddr::V6(STACK_V6)];
 
 pub fn plan(lanes: usize, seed: u64) -> Plan {
     let (faults, wire) = (Faults::none(), WireFaults::default());
-    Plan { lanes, seed, faults, wire, card: Card::Aligned, change: |settings| settings, heard: None }
+    Plan { lanes, seed, faults, wire, card: Card::Aligned, frames: 1024, change: |settings| settings, heard: None }
 }
 
 /// The ends of flow `number`.
@@ -144,6 +145,28 @@ fn fragments_and_whole_datagrams_of_a_flow_come_to_one_lane() {
     let crossed: u64 = (0..4).map(|lane| program.counts(lane).crossed).sum();
     assert!(crossed > 0, "what was put together went to another lane");
     program.close();
+}
+
+/// A datagram that was put together on another lane goes to its own in frames of which an eighth may be away: what finds none is counted, and told with its remedy.
+#[test]
+fn what_finds_no_frames_to_change_lanes_in_is_counted() {
+    for (frames, lost) in [(256, true), (512, false)] {
+        let mut program = Program::new(&Plan { frames, ..plan(2, 3) }, &ADDRESSES);
+        meet(&mut program);
+        for source in 0..16 {
+            let (from, to) = flow(source, false);
+            let parts = udp_in(mac(&program), from, to, &payload(1, 60_000), 1472, source);
+            parts.iter().for_each(|frame| program.test.send(frame));
+            program.pass(20_000_000);
+        }
+        let sum = |counter| sum_of(&program.reader.snapshot(0), counter);
+        let (delivered, crossing) = (sum(PacketCounter::UdpDelivered), sum(PacketCounter::CrossingLost));
+        let all: Vec<_> = program.reader.snapshot(0).lanes.iter().map(|lane| lane.packets.as_ref().unwrap().values.all().filter(|v| v.value > 0).map(|v| (v.name, v.value)).collect::<Vec<_>>()).collect();
+        let counts = (0..2).map(|lane| program.counts(lane)).collect::<Vec<_>>();
+        let mems = program.memories.iter().map(|m| m.counts()).collect::<Vec<_>>();
+        assert_eq!((sum(PacketCounter::Reassembled), delivered + crossing, crossing > 0), (16, 16, lost), "{frames} frames {all:?} {counts:?} {mems:?}");
+        program.close();
+    }
 }
 
 /// Each of four lanes brings packets of all four, while their policies change.

@@ -71,6 +71,8 @@ pub struct Plan {
     pub faults: Faults,
     pub wire: WireFaults,
     pub card: Card,
+    /// Frames of each lane's port.
+    pub frames: usize,
     pub change: fn(Settings) -> Settings,
     /// Who is told of datagrams; where nobody is, they are answered.
     pub heard: Option<Heard>,
@@ -119,7 +121,7 @@ impl Program {
             let settings = LaneSettings::new().memory_bytes(8 << 20);
             let arena = Arena::new(8 << 20).unwrap();
             let below = program.world.driver(arena.clone(), Tuning::default());
-            let (memory, post) = (FrameMemory::new(1024, 2048).unwrap(), Post::default());
+            let (memory, post) = (FrameMemory::new(plan.frames, 2048).unwrap(), Post::default());
             memory.open_abroad(lane as u16, AbroadLimits::default(), &post);
             let port = SimPort::open(&program.card, lane, below.lane(), memory.clone(), 256).unwrap();
             let mut of_stack = Settings::new(hasher.clone(), table.clone(), (lane, lanes), 11 + lane as u128);

@@ -226,7 +226,7 @@ fn what_keeps_a_driver_from_its_program_is_told_and_cured_as_the_message_says() 
         wire(2);
         carry_out(&"ethtool -L near rx 1 tx 1".split(' ').map(str::to_owned).collect::<Vec<_>>());
         let lost = |ours: &Ours| match &ports_for("near", ours, 1).unwrap().lost[..] {
-            [lost @ Loss::Native { .. }] => Some(lost.to_string()),
+            [lost @ Loss::Native { .. }, ..] => Some(lost.to_string()),
             [] => None,
             other => panic!("{other:?}"),
         };
