@@ -295,7 +295,10 @@ mod tests {
 
     #[test]
     fn what_is_asked_can_be_read_back() {
-        let request = Request::one(7, &[1, 2]).attribute(3, b"abcde\0").nested(4, &[(2, b"x\0"), (3, b"yz")]).attribute(5, &9_u32.to_ne_bytes());
+        let request = Request::one(7, &[1, 2])
+            .attribute(3, b"abcde\0")
+            .nested(4, &[(2, b"x\0"), (3, b"yz")])
+            .attribute(5, &9_u32.to_ne_bytes());
         assert_eq!(request.0.len() % 4, 0);
         let attributes = Attributes::behind(&request.0, HEADER_BYTES + 4).unwrap();
         assert_eq!(attributes.text(3).as_deref(), Some("abcde"));

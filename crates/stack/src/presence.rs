@@ -294,7 +294,9 @@ mod tests {
             said(&mut presence, 201 * SECOND);
             presence.contest(201 * SECOND, ip(), OTHER);
             assert_eq!((presence.unready(), presence.due()), (1, Some(211 * SECOND)));
-            assert!(!presence.note_ready(230 * SECOND) && presence.note_ready(231 * SECOND) && !presence.note_ready(232 * SECOND));
+            assert!(
+                !presence.note_ready(230 * SECOND) && presence.note_ready(231 * SECOND) && !presence.note_ready(232 * SECOND)
+            );
         }
     }
 

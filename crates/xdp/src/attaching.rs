@@ -71,7 +71,9 @@ fn attach(program: &Program, interface: &Interface) -> Result<(XdpLink, Option<B
     match XdpLink::attach(program, index, XdpMode::Native) {
         Ok(link) => Ok((link, None)),
         // A driver that runs programs may not run them as the interface is set up now, such as with fewer queues than the other end has.
-        Err(fault) if fault.reason == Reason::Unsupported || [libc::EINVAL, libc::ENOSPC, libc::ERANGE].contains(&fault.number) => {
+        Err(fault)
+            if fault.reason == Reason::Unsupported || [libc::EINVAL, libc::ENOSPC, libc::ERANGE].contains(&fault.number) =>
+        {
             let obstacle = obstacle(program, interface, fault);
             let link = XdpLink::attach(program, index, XdpMode::Generic).map_err(refused)?;
             Ok((link, Some(obstacle)))
@@ -106,9 +108,13 @@ fn obstacle(program: &Program, interface: &Interface, fault: Fault) -> Box<str> 
     let remedy = match (fault.number, interface.other_end()) {
         (libc::ENOSPC, Some(other)) => {
             let (name, queues) = (&interface.name, card::queues_now(interface));
-            format!("give the other end of its wire no more queues to send by than {name} has to receive by (ethtool -L {other} tx {queues})")
+            format!(
+                "give the other end of its wire no more queues to send by than {name} has to receive by (ethtool -L {other} tx {queues})"
+            )
         }
-        (libc::ERANGE, Some(other)) => format!("give the other end of its wire the same MTU (ip link set {other} mtu {})", interface.mtu),
+        (libc::ERANGE, Some(other)) => {
+            format!("give the other end of its wire the same MTU (ip link set {other} mtu {})", interface.mtu)
+        }
         (libc::EOPNOTSUPP, _) => "use a card whose driver does".to_owned(),
         _ => "change that, or use a card whose driver runs programs as it is set up".to_owned(),
     };

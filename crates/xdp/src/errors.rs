@@ -226,7 +226,10 @@ impl fmt::Display for Error {
             }
             Self::ProgramThere { name, holder, mode } => there(f, name, holder.as_deref(), mode),
             Self::AddressTaken { address, remedy } => {
-                write!(f, "the kernel has {address} as well, and both would answer for it: take it away ({remedy}), or give another")
+                write!(
+                    f,
+                    "the kernel has {address} as well, and both would answer for it: take it away ({remedy}), or give another"
+                )
             }
             Self::AddressServed { address, name } => write!(
                 f,

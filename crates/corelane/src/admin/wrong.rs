@@ -85,8 +85,7 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
 
 /// What is wrong with the interface of the lanes, and their addresses there, as long as it is.
 fn of_interface(snapshot: &Snapshot) -> Vec<String> {
-    let (taken, beside) =
-        (sum_of(snapshot, PacketCounter::AddressesTaken), sum_of(snapshot, PacketCounter::AddressesBeside));
+    let (taken, beside) = (sum_of(snapshot, PacketCounter::AddressesTaken), sum_of(snapshot, PacketCounter::AddressesBeside));
     let of = |count| if count == 1 { "1 address of lanes is".to_owned() } else { format!("{count} addresses of lanes are") };
     let taken = (taken > 0).then(|| {
         let words = "another station's, which hears what is for them: give one of the two another, or end the other";
@@ -248,7 +247,9 @@ mod tests {
         assert!(wrong_with(&[(PacketCounter::AddressesTaken, 1)]).starts_with("1 address of lanes is another station's"));
         assert!(wrong_with(&[(PacketCounter::AddressesTaken, 2)]).starts_with("2 addresses of lanes are another station's"));
         assert!(wrong_with(&[(PacketCounter::AddressesBeside, 1)]).starts_with("1 address of lanes is the kernel's as well"));
-        assert!(wrong_with(&[(PacketCounter::MtuShort, 68)]).starts_with("the interface of lanes has an MTU of 68, and IPv6 asks"));
+        assert!(
+            wrong_with(&[(PacketCounter::MtuShort, 68)]).starts_with("the interface of lanes has an MTU of 68, and IPv6 asks")
+        );
     }
 
     #[test]

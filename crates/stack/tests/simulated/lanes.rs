@@ -161,10 +161,7 @@ fn what_finds_no_frames_to_change_lanes_in_is_counted() {
         }
         let sum = |counter| sum_of(&program.reader.snapshot(0), counter);
         let (delivered, crossing) = (sum(PacketCounter::UdpDelivered), sum(PacketCounter::CrossingLost));
-        let all: Vec<_> = program.reader.snapshot(0).lanes.iter().map(|lane| lane.packets.as_ref().unwrap().values.all().filter(|v| v.value > 0).map(|v| (v.name, v.value)).collect::<Vec<_>>()).collect();
-        let counts = (0..2).map(|lane| program.counts(lane)).collect::<Vec<_>>();
-        let mems = program.memories.iter().map(|m| m.counts()).collect::<Vec<_>>();
-        assert_eq!((sum(PacketCounter::Reassembled), delivered + crossing, crossing > 0), (16, 16, lost), "{frames} frames {all:?} {counts:?} {mems:?}");
+        assert_eq!((sum(PacketCounter::Reassembled), delivered + crossing, crossing > 0), (16, 16, lost), "{frames} frames");
         program.close();
     }
 }

@@ -123,7 +123,7 @@ impl Program {
             let below = program.world.driver(arena.clone(), Tuning::default());
             let (memory, post) = (FrameMemory::new(plan.frames, 2048).unwrap(), Post::default());
             memory.open_abroad(lane as u16, AbroadLimits::default(), &post);
-            let port = SimPort::open(&program.card, lane, below.lane(), memory.clone(), 256).unwrap();
+            let port = SimPort::open(&program.card, lane, below.lane(), memory.clone(), 256.min(plan.frames / 2)).unwrap();
             let mut of_stack = Settings::new(hasher.clone(), table.clone(), (lane, lanes), 11 + lane as u128);
             if plan.card == Card::Aligned {
                 of_stack = of_stack.with_card_of_key();

@@ -231,7 +231,10 @@ fn what_keeps_a_driver_from_its_program_is_told_and_cured_as_the_message_says() 
             other => panic!("{other:?}"),
         };
         let queues = lost(&ours).unwrap();
-        assert!(queues.contains("the driver of near does not run the XDP program") && queues.contains("peer tx queues"), "{queues}");
+        assert!(
+            queues.contains("the driver of near does not run the XDP program") && queues.contains("peer tx queues"),
+            "{queues}"
+        );
         carry_out(&advised(&queues, "ethtool -L far"));
         assert_eq!(lost(&ours), None);
         run(&["link set far mtu 9000"]);
