@@ -565,6 +565,7 @@ fn what_cannot_be_is_refused_with_its_remedy() {
         ("tap:va,ip=10.9.0.2/24", V4, "the name is taken"),
         ("tap:tap0,ip=10.9.0.1/24", "echo=udp://10.9.0.1:60007?reflect", "the kernel has 10.9.0.1"),
         ("va,ip=10.9.0.2/40", V4, "IPv4 has up to 32 bits"),
+        ("va,ip=10.9.0.2/24,ip=10.9.0.2/24", V4, "ip=10.9.0.2 stands there twice"),
         ("va,ip=10.9.0.255/24", "echo=udp://10.9.0.255:60007?reflect", "10.9.0.255 is no address of one host"),
         ("va,ip=127.0.0.2/8", "echo=udp://127.0.0.2:60007?reflect", "127.0.0.2 is no address of one host"),
         ("va,ip=10.9.0.2/24,via=10.8.0.1", V4, "give an address beside it first"),
@@ -580,6 +581,34 @@ fn what_cannot_be_is_refused_with_its_remedy() {
         assert!(text.contains(words) && is_short, "{port} {service}: {text:?}");
     }
     assert_eq!(std::fs::read(&file).unwrap(), b"kept");
+}
+
+/// What is served at all addresses is the kernel's: that is said, unless the lanes' own are named as well. A plan is of the interface that is named.
+#[test]
+fn a_check_and_a_plan_know_the_interface_of_frames() {
+    let test = "packet::a_check_and_a_plan_know_the_interface_of_frames";
+    if !can_run(test) {
+        return;
+    }
+    let script = format!("{WIRE} && exec \"$0\" \"$@\"");
+    let asked = |asking: &str, services: &[&str]| {
+        let run = Scratch::new();
+        let mut command: Command = wrapped(&["unshare", "--net", "sh", "-c", &script], PROGRAM);
+        command.args(["serve", asking, "--lanes", "1", "--packet", PORT]).args(services).env("CORELANE_RUN_DIR", run.path());
+        let done = output(&mut command);
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let all = "echo=udp://0.0.0.0:60007?reflect";
+    let said = asked("--check", &[all]);
+    let words = "[CL-0034] udp://0.0.0.0:60007 is served at the kernel's addresses alone, and not over the frames of va: name these as well: udp://10.9.0.2:60007 ";
+    assert!(said.contains(words), "{said}");
+    assert!(asked("--check", &["echo=udp://[::]:60007?reflect", V4]).contains("name these as well: udp://[fd09::2]:60007 "));
+    for services in [&[all, V4][..], &[V4], &["echo=tcp://0.0.0.0:60007"]] {
+        assert!(!asked("--check", services).contains("CL-0034"), "{services:?}");
+    }
+    let plan = asked("--plan", &[V4]);
+    assert!(plan.contains("interface: va (veth)"), "{plan}");
 }
 
 #[test]

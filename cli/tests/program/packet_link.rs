@@ -173,7 +173,7 @@ fn an_address_that_another_station_has_is_told(driver: Driver) {
         });
         until("503", || probe(&server, "/readyz").starts_with("HTTP/1.0 503"));
         let told = server.stat(&[]);
-        assert!(String::from_utf8_lossy(&told.stdout).contains("1 addresses of lanes are another station's"), "{told:?}");
+        assert!(String::from_utf8_lossy(&told.stdout).contains("1 address of lanes is another station's"), "{told:?}");
         assert_eq!(of_lanes(&server, "announcements_sent"), [0]);
         // Half a minute for all ways would be too long.
         if way.is_empty() {
@@ -274,5 +274,11 @@ fn an_mtu_of_68_is_enough_for_ipv4(driver: Driver) {
     assert!(refused.status.code() == Some(2) && said.contains(&format!("({advice}), or give no IPv6 address")), "{refused:?}");
     let script = format!("{small} && {advice} && exec \"$0\" \"$@\"");
     let Some(server) = driver.start_under(test, &["unshare", "--net", "sh", "-c", &script], &both[3..]) else { return };
+    let is_told = || text_of(&server).contains("the interface of lanes has an MTU of 68, and IPv6 asks for 1280");
+    run(&server, "ip link set va mtu 68");
+    until("it is told", is_told);
+    until("it is said", || server.words().contains("[CL-0033] interface va has an MTU of 68 now"));
+    run(&server, "ip link set va mtu 1500");
+    until("it is over", || !is_told());
     ends(server);
 }

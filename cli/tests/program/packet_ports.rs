@@ -261,8 +261,11 @@ fn what_the_kernel_answers_beside_lanes_is_told(driver: Driver) {
             });
         };
         said("[CL-0027] the kernel has 10.9.0.2 as well now");
+        let is_told = || text_of(&server).contains("1 address of lanes is the kernel's as well");
+        until("it is told", is_told);
         run(&server, "ip addr delete 10.9.0.2/32 dev lo");
         said("the kernel has 10.9.0.2 no longer");
+        until("it is over", || !is_told());
         ends(server);
     }
 }

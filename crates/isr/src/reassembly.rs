@@ -114,10 +114,15 @@ impl<M: Memory> Reassembly<M> {
         is_over.into_iter().find_map(|(is_over, reason)| is_over.then_some(reason))
     }
 
-    /// When the oldest datagram expires; none if nothing waits.
+    /// When the first datagram expires; none if nothing waits.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
-        self.table.oldest().map(|oldest| self.table.at(oldest).expires)
+        self.next_to_expire().map(|(expires, _)| expires)
+    }
+
+    /// The datagram that expires first: of each family it is the oldest.
+    fn next_to_expire(&self) -> Option<(Instant, u32)> {
+        self.table.oldest_of_families().map(|oldest| (self.table.at(oldest).expires, oldest)).min()
     }
 
     /// Gives up what has expired by `now`, at most [`EXPIRED_MAX`] datagrams a call: where more have, [`Reassembly::due`] still says so. Returns
@@ -126,7 +131,7 @@ impl<M: Memory> Reassembly<M> {
     pub fn expire(&mut self, now: Instant, mut first: impl FnMut(M)) -> usize {
         let before = self.counts.timed_out;
         for _ in 0..EXPIRED_MAX {
-            let Some(oldest) = self.table.oldest().filter(|&oldest| self.table.at(oldest).expires <= now) else { break };
+            let Some((_, oldest)) = self.next_to_expire().filter(|(expires, _)| *expires <= now) else { break };
             let waiting = self.table.remove(oldest);
             self.counts.timed_out += u64::from(!waiting.is_spoilt);
             self.counts.dropped += waiting.pieces as u64;
@@ -215,7 +220,8 @@ impl<M: Memory> Reassembly<M> {
             assert!(oldest.is_some(), "a table that is full has an oldest datagram");
             oldest.into_iter().for_each(|oldest| self.drop_datagram(oldest, Reason::Datagrams));
         }
-        let waiting = Waiting::new(fragment, source, now, now + self.limits.keep);
+        let keep = if fragment.key.is_v6() { self.limits.keep_v6 } else { self.limits.keep };
+        let waiting = Waiting::new(fragment, source, now, now + keep);
         self.table.insert(bucket, source, fragment.key, waiting)
     }
 

@@ -201,7 +201,7 @@ impl Ethtool {
     fn ask(&self, command: u8, interface: &str) -> io::Result<Option<Vec<u8>>> {
         let Some(family) = self.family else { return Ok(None) };
         let name = name_of(interface)?;
-        let request = family.one(command).nested(HEADER, HEADER_NAME, &name);
+        let request = family.one(command).nested(HEADER, &[(HEADER_NAME, &name)]);
         let bodies = none_if_unsupported(ask(request))?;
         Ok(bodies.and_then(|bodies| bodies.into_iter().next()))
     }

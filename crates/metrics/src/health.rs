@@ -1,7 +1,7 @@
 //! Whether the program lives, and whether it is to be sent work: both from its page.
 
-use corelane::admin::packets::{PortState, addresses_taken_of, port_states_of};
-use corelane::admin::watch::{LaneState, Snapshot};
+use corelane::admin::packets::{PortState, port_states_of, sum_of};
+use corelane::admin::watch::{LaneState, PacketCounter, Snapshot};
 use std::fmt::Write;
 
 /// A lane that has been in one turn for so long will not come back: whoever looks after the process had better start it anew.
@@ -26,7 +26,8 @@ pub fn live(snapshot: &Snapshot) -> Health {
     health.finish("live")
 }
 
-/// Whether it is to be sent work: every lane serves, none drains, packets come and go at the interface that lanes have, and its addresses are nobody else's. A lane that has left its buckets to others serves.
+/// Whether it is to be sent work: every lane serves, none drains, packets come and go at the interface that lanes have, and its addresses are
+/// nobody else's, which is waited for half a minute at the most: nobody proves who he is. A lane that has left its buckets to others serves.
 pub fn ready(snapshot: &Snapshot) -> Health {
     let mut health = Health { is_good: true, words: String::new() };
     for (number, lane) in snapshot.lanes.iter().enumerate() {
@@ -40,10 +41,13 @@ pub fn ready(snapshot: &Snapshot) -> Health {
         health.is_good = false;
         let _ = writeln!(health.words, "lane {number}: its interface is {}: {}", state.word(), state.remedy());
     }
-    let taken = addresses_taken_of(snapshot);
+    let taken = sum_of(snapshot, PacketCounter::AddressesUnready);
     if taken > 0 {
         health.is_good = false;
-        let _ = writeln!(health.words, "addresses of lanes that another station of the link has: {taken}");
+        let _ = writeln!(
+            health.words,
+            "addresses of lanes that another station of the link has: {taken} (this is waited for 30 s at the most)"
+        );
     }
     health.finish("ready")
 }

@@ -2,6 +2,7 @@
 
 pub mod generic;
 
+use crate::sockets::set_bytes;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{self, AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -20,6 +21,8 @@ const ATTRIBUTE_BYTES: usize = 4;
 /// The upper two bits of an attribute's kind are flags.
 const KIND_MASK: u16 = 0x3fff;
 const NESTED: u16 = 0x8000;
+/// Words of a refusal (`NLMSGERR_ATTR_MSG`).
+const REFUSAL_WORDS: u16 = 1;
 
 /// A question: one message.
 pub struct Request(Vec<u8>);
@@ -54,9 +57,9 @@ impl Request {
         self.padded()
     }
 
-    /// With an attribute that has one attribute in it.
-    pub fn nested(self, outer: u16, kind: u16, value: &[u8]) -> Self {
-        let inner = Self(Vec::new()).attribute(kind, value);
+    /// With an attribute that has others in it.
+    pub fn nested(self, outer: u16, within: &[(u16, &[u8])]) -> Self {
+        let inner = within.iter().fold(Self(Vec::new()), |inner, (kind, value)| inner.attribute(*kind, value));
         self.attribute(outer | NESTED, &inner.0)
     }
 
@@ -97,6 +100,39 @@ impl Request {
                 return Ok(());
             }
         }
+    }
+}
+
+/// How something that was asked for went.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is done.
+    Done,
+    /// It was refused; with the kernel's words, if it has any (`NETLINK_EXT_ACK`, Linux 4.12).
+    Refused(Option<String>),
+}
+
+impl Request {
+    /// Asks the kernel to do something, and why not.
+    ///
+    /// # Errors
+    /// What the system says of the socket.
+    pub fn attempt(mut self, protocol: i32) -> io::Result<Verdict> {
+        let length = self.0.len() as u32;
+        self.0[..4].copy_from_slice(&length.to_ne_bytes());
+        let socket = open(protocol, SocketFlags::empty())?;
+        for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
+            let set = set_bytes(socket.as_fd(), libc::SOL_NETLINK, option, &1_i32.to_ne_bytes());
+            set.map_err(|fault| io::Error::from_raw_os_error(fault.number))?;
+        }
+        retry_on_intr(|| net::send(&socket, &self.0, SendFlags::empty()))?;
+        let mut answer = vec![0; ANSWER_BYTES];
+        let (_, bytes) = retry_on_intr(|| net::recv(&socket, answer.as_mut_slice(), RecvFlags::TRUNC))?;
+        let Some((kind, body, _)) = next(answer.get(..bytes).ok_or_else(malformed)?)? else { return Err(malformed()) };
+        let is_refused = i32::from(kind) == libc::NLMSG_ERROR && word(body, 0).is_some_and(|error| error != 0);
+        // Behind the number lies the header of what was asked, and nothing more of it.
+        let words = || Attributes::behind(body, size_of::<u32>() + HEADER_BYTES).ok()?.text(REFUSAL_WORDS);
+        Ok(if is_refused { Verdict::Refused(words()) } else { Verdict::Done })
     }
 }
 
@@ -259,14 +295,17 @@ mod tests {
 
     #[test]
     fn what_is_asked_can_be_read_back() {
-        let request = Request::one(7, &[1, 2]).attribute(3, b"abcde\0").nested(4, 2, b"x\0").attribute(5, &9_u32.to_ne_bytes());
+        let request = Request::one(7, &[1, 2])
+            .attribute(3, b"abcde\0")
+            .nested(4, &[(2, b"x\0"), (3, b"yz")])
+            .attribute(5, &9_u32.to_ne_bytes());
         assert_eq!(request.0.len() % 4, 0);
         let attributes = Attributes::behind(&request.0, HEADER_BYTES + 4).unwrap();
         assert_eq!(attributes.text(3).as_deref(), Some("abcde"));
         assert_eq!(attributes.number(5), Some(9));
         assert_eq!(attributes.0.len(), 3);
         let inner = Attributes::of(attributes.get(4).unwrap()).unwrap();
-        assert_eq!(inner.text(2).as_deref(), Some("x"));
+        assert_eq!((inner.text(2).as_deref(), inner.get(3)), (Some("x"), Some(&b"yz"[..])));
         assert_eq!((attributes.number(3), attributes.number(8), inner.number(2)), (word(b"abcd", 0), None, None));
     }
 
@@ -305,6 +344,16 @@ mod tests {
         }
         assert!(Attributes::of(&[0; 4]).is_err(), "a length of 0 would go on for ever");
         assert!(Attributes::behind(&[0; 3], 4).is_err());
+    }
+
+    #[test]
+    fn the_kernel_says_why_it_refuses() {
+        let named = |name: &[u8]| {
+            Request::one(libc::RTM_GETLINK, &[0; 16]).attribute(libc::IFLA_IFNAME, name).attempt(libc::NETLINK_ROUTE).unwrap()
+        };
+        assert_eq!(named(b"lo\0"), Verdict::Done);
+        let Verdict::Refused(Some(words)) = named(&[b'x'; 64]) else { panic!("a name is not so long") };
+        assert!(!words.is_empty());
     }
 
     #[test]

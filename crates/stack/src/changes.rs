@@ -29,17 +29,25 @@ impl Path {
         if self.link_bytes != facts.frame_bytes_max {
             self.link_bytes = facts.frame_bytes_max;
             self.packet_bytes = self.link_bytes.min(Draft::bytes_max(&self.memory, self.pieces_max)).max(FRAME_BYTES_LEAST);
+            self.is_untold = true;
             self.tell(self.told_of_length());
         }
     }
 
+    /// The interface's MTU where that is less than the addresses of IPv6 ask for, as the lane says that speaks for the interface.
+    pub fn mtu_short(&self) -> Option<usize> {
+        let mtu = self.link_bytes - ethernet::Header::BYTES;
+        let speaks = self.presence.is_some() && self.routes.own_v6().next().is_some();
+        (speaks && mtu < V6_BYTES_LEAST).then_some(mtu)
+    }
+
     fn told_of_length(&self) -> Told {
         let (interface, mtu) = (&self.interface, self.link_bytes - ethernet::Header::BYTES);
-        match self.routes.own_v6().next() {
-            Some(_) if mtu < V6_BYTES_LEAST => Told::Short(format!(
+        match self.mtu_short() {
+            Some(_) => Told::Short(format!(
                 "interface {interface} has an MTU of {mtu} now, and IPv6 asks for 1280, so packets of IPv6 are lost: raise it (ip link set {interface} mtu 1500)"
             )),
-            _ => Told::Change(format!("interface {interface} has an MTU of {mtu} now")),
+            None => Told::Change(format!("interface {interface} has an MTU of {mtu} now")),
         }
     }
 
@@ -77,6 +85,8 @@ impl Path {
 
     /// Says what is due of the addresses.
     pub fn speak(&mut self) {
+        let now = self.now;
+        self.is_untold |= self.presence.as_mut().is_some_and(|presence| presence.note_ready(now));
         while let Some((say, conflict)) = self.presence.as_mut().and_then(|presence| presence.next(self.now)) {
             self.say_of(say);
             if let Some(conflict) = conflict {
@@ -127,7 +137,7 @@ impl Path {
             PortState::Unserved => QUEUES_UNSERVED,
             _ => PORT_DOWN,
         };
-        let words = format!("interface {interface} is {}: {}", state.word(), state.remedy());
+        let words = format!("interface {interface} is {}: {}", state.word(), state.remedy().replace("INTERFACE", interface));
         Some(Record::new(Level::Warn, words).with_code(code))
     }
 }

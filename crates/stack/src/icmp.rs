@@ -60,7 +60,7 @@ impl Path {
         match icmp::View::new(first).and_then(|view| view.message()) {
             Ok(icmp::Message::EchoRequest(_)) => self.echo(&packet, ip, 0),
             Ok(icmp::Message::Unreachable { code, packet }) => self.refused(EtherType::IPV4, packet, code.number() == 3),
-            Ok(icmp::Message::TooBig { most, packet }) => self.too_big(EtherType::IPV4, packet, most.into()),
+            Ok(icmp::Message::TooBig { most, packet }) => self.too_big(ip.source, EtherType::IPV4, packet, most.into()),
             Ok(_) => {}
             Err(_) => self.counts.drop(Drop::Malformed),
         }
@@ -81,7 +81,7 @@ impl Path {
             Ok(icmpv6::Message::Neighbour(message)) if is_of_link => self.neighbour(&message, ip),
             Ok(icmpv6::Message::Neighbour(_)) => self.counts.drop(Drop::NotOurs),
             Ok(icmpv6::Message::Unreachable { code, packet }) => self.refused(EtherType::IPV6, packet, code.number() == 4),
-            Ok(icmpv6::Message::TooBig { most, packet }) => self.too_big(EtherType::IPV6, packet, most as usize),
+            Ok(icmpv6::Message::TooBig { most, packet }) => self.too_big(ip.source, EtherType::IPV6, packet, most as usize),
             Ok(_) => {}
             Err(_) => self.counts.drop(Drop::Malformed),
         }
@@ -123,6 +123,7 @@ impl Path {
             self.draft.put(&piece[some..]);
         }
         self.counts.echoes += 1;
+        self.note_echo(ip.source, ip.length + if ip.source.is_ipv4() { HEADER_BYTES_V4 } else { HEADER_BYTES_V6 });
         self.answer(ip, ip.protocol, true);
     }
 

@@ -243,8 +243,7 @@ impl Path {
                 self.no_such_connection(&packet, &ip);
                 self.done(packet);
             }
-            // Nothing follows, so nothing is wrong (RFC 8200, section 4.7).
-            IpProtocol::NONE if ip.source.is_ipv6() => {
+            _ if is_silent(&ip) => {
                 self.counts.drop(Drop::Protocol);
                 self.done(packet);
             }
@@ -254,6 +253,16 @@ impl Path {
                 self.done(packet);
             }
         }
+    }
+}
+
+/// Whether nobody is told that a protocol is not here: of IPv6, nothing follows (RFC 8200, section 4.7); of IPv4, IGMP asks a host that has joined no group
+/// for nothing (RFC 1112, appendix I).
+fn is_silent(ip: &Ip) -> bool {
+    match ip.protocol {
+        IpProtocol::NONE => ip.source.is_ipv6(),
+        IpProtocol::IGMP => ip.source.is_ipv4(),
+        _ => false,
     }
 }
 

@@ -22,7 +22,8 @@
 //! | frames of a packet | those that the port takes for one ([`corelane_seam::PortFacts::pieces_max`]) |
 //! | packets queued for a lane, by protocol | 256 each (`ip`, `ip6`, ..) |
 //! | ICMP errors and resets of TCP; echoes | 1,000 a second and 50 at once; 10,000 and 500; and of each peer alone, in 256 shares, 10 and 5; 20 and 20 |
-//! | ways that are narrower than the interface | [`NARROW_MAX`], for ten minutes |
+//! | ways that are narrower than the interface | [`NARROW_MAX`], half of them by the word of one router, for ten minutes |
+//! | peers of long answers to echoes, whose ways may be narrow | the last 64 |
 //! | questions for neighbours to all of the link | 250 a second and 100 at once |
 //! | announcements against who claims an address; answers to queries for listeners | one in 10 seconds; one at a time |
 //! | tunnels within tunnels | four; each kind is opened only for the peers that the settings name ([`Tunnel`]) |
@@ -108,8 +109,8 @@ pub use driver::Stack;
 pub use narrow::NARROW_MAX;
 pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub use path::PROTOCOLS;
-pub use published::{addresses_taken_of, port_states_of, ports_of, report_of};
+pub use published::{port_states_of, ports_of, report_of, sum_of};
 pub use routes::{check_addresses, check_own};
 pub use settings::{Error, Network, ROUTES_MAX, Route, Settings};
 pub use tunnels::{Tunnel, TunnelCounts};
-pub use work::{Crossing, Lookout, Packets, Policy};
+pub use work::{Crossing, Lookout, Packets, Policy, Sight};

@@ -56,6 +56,9 @@ pub(crate) struct Path {
     pub drawn: u64,
     /// What the operator is to hear beside the port's state.
     pub records: Vec<Record>,
+    /// Own addresses that the kernel has as well, and when somebody looks whether it has, at the latest.
+    pub beside: u64,
+    pub looks_out_at: Option<u64>,
     pub isr: Isr<Packet>,
     pub fragments: Reassembly<Frame>,
     pub shelf: Shelf,
@@ -148,6 +151,8 @@ impl Path {
             answer: None,
             drawn: settings.secret as u64,
             records: Vec::new(),
+            beside: 0,
+            looks_out_at: None,
             isr: workstreams(settings, &table),
             fragments: Reassembly::new(limits, settings.secret),
             shelf,
@@ -367,7 +372,7 @@ impl Path {
         }
         let fragments = self.fragments.due().map(Instant::nanoseconds);
         let spoken = self.presence.as_ref().and_then(Presence::due).into_iter().chain(self.answer.map(|answer| answer.due));
-        fragments.into_iter().chain(self.neighbours.due()).chain(spoken).min()
+        fragments.into_iter().chain(self.neighbours.due()).chain(spoken).chain(self.looks_out_at).min()
     }
 
     /// Does what is due.
@@ -386,6 +391,8 @@ impl Path {
         self.counts.drop_many(Drop::Neighbour, dropped);
         self.answer_query();
         self.speak();
+        // It is looked at in the turn that has begun.
+        self.looks_out_at = self.looks_out_at.filter(|at| *at > self.now);
     }
 
     /// Whether the operator is to hear something.

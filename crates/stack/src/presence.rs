@@ -12,6 +12,9 @@
 //! for links slower than those that lanes are for: an announcement takes an address from its owner, and a probe does not. Where somebody has it, nothing is announced, and
 //! who asks is answered all the same: a forged word ends no service, but who looks after the program is told.
 //!
+//! **Readiness waits for half a minute at the most**, counted from when the interface came up, however long somebody says that he has an address: nobody can prove that he
+//! is who he says, and a stranger who answers each question must not keep the program from its work.
+//!
 //! One lane of a program does this for all.
 
 use corelane_wire::packet::ethernet::Mac;
@@ -28,6 +31,9 @@ const ANNOUNCEMENTS_APART: u64 = 2_000_000_000;
 const DEFENDS_AGAIN: u64 = 10_000_000_000;
 const ASKS_AGAIN: u64 = 10_000_000_000;
 const SILENCE: u64 = 1_000_000_000;
+/// Nanoseconds for which an address that somebody has keeps the program from being ready, from when the interface came up: who has it rightly is asked three times, and
+/// who looks after the program sees that it does not become ready.
+const READY_AFTER: u64 = 30_000_000_000;
 
 /// How far the introduction of an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,12 +102,14 @@ pub(crate) struct Answer {
 pub(crate) struct Presence {
     own: Vec<Own>,
     is_up: bool,
+    /// Until when an address that somebody has keeps the program from being ready; none once that is over.
+    unready_until: Option<u64>,
 }
 
 impl Presence {
     pub fn new(addresses: impl Iterator<Item = IpAddr>) -> Self {
         let own = addresses.map(|address| Own { address, phase: Phase::Silent, due: None, defended: None });
-        Self { own: own.collect(), is_up: false }
+        Self { own: own.collect(), is_up: false, unready_until: None }
     }
 
     /// Notes whether packets can leave; true if that has just begun, and all are introduced.
@@ -111,6 +119,7 @@ impl Presence {
         }
         let begun = if is_up { (Phase::Probing(0), Some(now)) } else { (Phase::Silent, None) };
         self.own.iter_mut().for_each(|own| (own.phase, own.due) = begun);
+        self.unready_until = is_up.then(|| now.saturating_add(READY_AFTER));
         is_up
     }
 
@@ -125,9 +134,19 @@ impl Presence {
         self.own.iter().filter(|own| matches!(own.phase, Phase::Taken(_))).count() as u64
     }
 
-    /// When something is to be said.
+    /// How many of them keep the program from being ready.
+    pub fn unready(&self) -> u64 {
+        if self.unready_until.is_some() { self.taken() } else { 0 }
+    }
+
+    /// Whether the time has just come from which on none does.
+    pub fn note_ready(&mut self, now: u64) -> bool {
+        self.unready_until.take_if(|until| *until <= now).is_some()
+    }
+
+    /// When something is to be said, or to be noted.
     pub fn due(&self) -> Option<u64> {
-        self.own.iter().filter_map(|own| own.due).min()
+        self.own.iter().filter_map(|own| own.due).chain(self.unready_until.filter(|_| self.taken() > 0)).min()
     }
 
     /// What is to be said now; and what the operator hears.
@@ -214,6 +233,7 @@ mod tests {
     fn said(presence: &mut Presence, until: u64) -> Vec<(u64, Say)> {
         let mut all = Vec::new();
         while let Some(now) = presence.due().filter(|due| *due <= until) {
+            presence.note_ready(now);
             all.extend(presence.next(now).map(|(say, _)| (now, say)));
         }
         all
@@ -240,7 +260,10 @@ mod tests {
         let (say, told) = presence.contest(SECOND / 10 + 1, ip(), OTHER);
         assert_eq!((say, told, presence.taken()), (None, Some(Conflict::Taken(ip(), OTHER)), 1));
         for _ in 1..5 {
-            let now = presence.due().unwrap();
+            let mut now = presence.due().unwrap();
+            if presence.note_ready(now) {
+                now = presence.due().unwrap();
+            }
             assert_eq!(presence.next(now), Some((Say::Probe(ip()), None)));
             assert_eq!(presence.contest(now + SILENCE - 1, ip(), OTHER), (None, None), "told once");
         }
@@ -248,6 +271,33 @@ mod tests {
         let said = said(&mut presence, 100 * SECOND);
         assert_eq!(said.iter().filter(|(_, say)| matches!(say, Say::Announce(_))).count(), 2, "{said:?}");
         assert_eq!(presence.taken(), 0);
+    }
+
+    /// However he answers, and whether he is silent now and then: half a minute after the interface came up, the program is ready.
+    #[test]
+    fn who_answers_for_ever_keeps_the_program_from_being_ready_for_half_a_minute() {
+        for silent in [0, 3] {
+            let (mut presence, mut unready) = (up(), Vec::new());
+            for second in 0..200 {
+                let now = second * SECOND;
+                presence.note_ready(now);
+                said(&mut presence, now);
+                if (second + 5) % 10 >= silent {
+                    presence.contest(now, ip(), OTHER);
+                }
+                unready.extend(Some(second).filter(|_| presence.unready() > 0));
+            }
+            assert!(!unready.is_empty() && unready.iter().all(|second| *second < 30), "{unready:?}");
+            assert_eq!(presence.taken(), 1, "he is told of all the same");
+            // It begins anew with the interface.
+            assert!(!presence.note(200 * SECOND, false) && presence.note(201 * SECOND, true));
+            said(&mut presence, 201 * SECOND);
+            presence.contest(201 * SECOND, ip(), OTHER);
+            assert_eq!((presence.unready(), presence.due()), (1, Some(211 * SECOND)));
+            assert!(
+                !presence.note_ready(230 * SECOND) && presence.note_ready(231 * SECOND) && !presence.note_ready(232 * SECOND)
+            );
+        }
     }
 
     #[test]

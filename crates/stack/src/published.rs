@@ -27,6 +27,9 @@ pub(crate) fn write(row: &PacketsRow, path: &Path) {
         write_fragments(to, path.fragments.counts(), path.fragments.waiting().1, path.reorders.counted());
         write_lost(to, &path.lost);
         to.set(PacketCounter::AddressesTaken, path.presence.as_ref().map_or(0, Presence::taken));
+        to.set(PacketCounter::AddressesUnready, path.presence.as_ref().map_or(0, Presence::unready));
+        to.set(PacketCounter::AddressesBeside, path.beside);
+        to.set(PacketCounter::MtuShort, path.mtu_short().unwrap_or_default() as u64);
         to.set(PacketCounter::DispatchOfAll, word_of(path.isr.dispatch(), &DISPATCHES));
         to.set(PacketCounter::PortState, word_of(path.state, &PortState::ALL));
         to.set(PacketCounter::PortKind, word_of(path.kind, &PortKind::ALL));
@@ -91,6 +94,7 @@ fn write_counts(to: &PacketsWriter<'_>, counts: &Counts) {
         (C::UdpElsewhere, counts.strays),
         (C::UdpSent, counts.datagrams_out),
         (C::PacketsCrossed, counts.crossed),
+        (C::CrossingLost, counts.of(Drop::Crossing)),
         (C::ChannelPut, counts.channelled),
         (C::ChannelDropped, counts.of(Drop::Channel)),
         (C::EchoesAnswered, counts.echoes),
@@ -159,11 +163,11 @@ pub fn port_states_of(snapshot: &Snapshot) -> impl Iterator<Item = (usize, PortS
     chosen(snapshot, PacketCounter::PortState, &PortState::ALL)
 }
 
-/// How many addresses of the lanes another station of the link has.
+/// What all lanes of a process have of a counter together.
 #[must_use]
-pub fn addresses_taken_of(snapshot: &Snapshot) -> u64 {
+pub fn sum_of(snapshot: &Snapshot, counter: PacketCounter) -> u64 {
     let packets = snapshot.lanes.iter().filter_map(|lane| lane.packets.as_ref());
-    packets.map(|packets| packets.values.get(PacketCounter::AddressesTaken)).fold(0, u64::saturating_add)
+    packets.map(|packets| packets.values.get(counter)).fold(0, u64::saturating_add)
 }
 
 fn chosen<'a, T: Copy>(snapshot: &'a Snapshot, mark: PacketCounter, all: &'a [T]) -> impl Iterator<Item = (usize, T)> + 'a {

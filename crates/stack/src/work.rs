@@ -74,11 +74,21 @@ pub struct Packets {
     is_draining: bool,
 }
 
-/// Says what the operator is to hear.
-pub type Lookout = Box<dyn FnMut() -> Vec<Record>>;
+/// What somebody who looks out has seen.
+#[derive(Debug, Default)]
+pub struct Sight {
+    /// What the operator is to hear of it.
+    pub records: Vec<Record>,
+    /// Addresses of the stack's that the kernel has as well.
+    pub beside: u64,
+}
 
-/// Nanoseconds between two questions to who looks out.
+/// Looks out.
+pub type Lookout = Box<dyn FnMut() -> Sight>;
+
+/// Nanoseconds between two questions to who looks out: at the least, and at the most, for which a lane that sleeps wakes.
 const LOOKS_AGAIN: u64 = 1_000_000_000;
+const LOOKS_AGAIN_MAX: u64 = 5 * LOOKS_AGAIN;
 
 impl Packets {
     pub(crate) fn new(path: Rc<RefCell<Path>>, gate: Rc<RefCell<Gate>>, mesh: Mesh<Crossing>) -> Self {
@@ -95,7 +105,7 @@ impl Packets {
         self.row = Some(row);
     }
 
-    /// From now on this is asked once a second at the most, while packets come or go, and the operator hears what it says.
+    /// From now on this is asked once a second at the most, and each five seconds while nothing comes or goes; the operator hears what it says.
     pub fn set_lookout(&mut self, lookout: Lookout) {
         self.lookout = Some((0, lookout));
     }
@@ -104,7 +114,11 @@ impl Packets {
         let now = kit.now();
         if let Some((at, lookout)) = self.lookout.as_mut().filter(|(at, _)| *at <= now) {
             *at = now + LOOKS_AGAIN;
-            lookout().into_iter().for_each(|record| kit.report(record));
+            let Sight { records, beside } = lookout();
+            records.into_iter().for_each(|record| kit.report(record));
+            let path = &mut *self.path.borrow_mut();
+            path.is_untold |= path.beside != beside;
+            (path.beside, path.looks_out_at) = (beside, Some(now + LOOKS_AGAIN_MAX));
         }
     }
 
@@ -305,7 +319,7 @@ impl Work for Packets {
             }
             Some(Say::Settled { number, placed, packets }) => path.isr.settled(number, placed, packets as usize),
             Some(Say::Neighbour(word)) => path.learn(word),
-            Some(Say::Way(told)) => path.learn_way(told, told.peer.port() == 0),
+            Some(Say::Way(told)) => path.learn_way(told),
             None => path.parted(from),
         })
     }

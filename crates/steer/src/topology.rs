@@ -19,21 +19,26 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Reads it, for a process that serves these addresses; for one that serves none, no interface is looked for.
+    /// Reads it, for a process that serves these addresses; for one that serves none, no interface is looked for. One whose frames the process has itself is named: it is
+    /// that, whatever else is served.
     ///
     /// Of several interfaces that serve them the one with the most receive queues is taken. What the kernel does not tell (in
     /// a container, say) is left out.
     ///
     /// # Errors
     /// What the system says of the affinity.
-    pub fn read(addresses: &[IpAddr]) -> io::Result<Self> {
+    pub fn read(addresses: &[IpAddr], named: Option<&str>) -> io::Result<Self> {
         let online = topology::online().unwrap_or_default();
         let place = |number| online.iter().find(|cpu| cpu.number == number).copied();
         let alone = |number| Cpu { number, node: 0, first_sibling: number };
         let cpus = cpus::allowed()?.into_iter().map(|number| place(number).unwrap_or(alone(number))).collect();
         let cpus: Vec<Cpu> = cpus;
         assert!(cpus.is_sorted_by_key(|cpu| cpu.number) && !cpus.is_empty(), "a process runs somewhere");
-        let interface = if addresses.iter().all(IpAddr::is_loopback) { None } else { serving(addresses) };
+        let interface = match named {
+            Some(name) => find(|link| link.name == name),
+            None if addresses.iter().all(IpAddr::is_loopback) => None,
+            None => find(|link| addresses.iter().any(|address| serves(link, *address))),
+        };
         Ok(Self { cpus, paid_cpus: cpus::group_limit(), interface })
     }
 
@@ -43,11 +48,12 @@ impl Topology {
     }
 }
 
-fn serving(addresses: &[IpAddr]) -> Option<Interface> {
+/// The one with the most receive queues of those that are meant.
+fn find(is_meant: impl Fn(&Link) -> bool) -> Option<Interface> {
     let links = list().ok()?;
     let ethtool = Ethtool::find();
-    let serving = links.iter().filter(|link| addresses.iter().any(|address| serves(link, *address)));
-    let interfaces = serving.filter_map(|link| Interface::read(link, &ethtool).ok());
+    let meant = links.iter().filter(|link| is_meant(link));
+    let interfaces = meant.filter_map(|link| Interface::read(link, &ethtool).ok());
     // The first of the best: `max_by_key` would give the last.
     interfaces.reduce(|best, next| if rank(&next) > rank(&best) { next } else { best })
 }
@@ -88,13 +94,15 @@ mod tests {
 
     #[test]
     fn this_machine_can_be_read() {
-        let here = Topology::read(&["127.0.0.1".parse().unwrap()]).unwrap();
+        let here = Topology::read(&["127.0.0.1".parse().unwrap()], None).unwrap();
         let numbers: Vec<usize> = here.cpus.iter().map(|cpu| cpu.number).collect();
         assert_eq!(numbers, cpus::allowed().unwrap());
         assert_eq!(here.interface, None);
         assert!((1..=numbers.len()).contains(&here.lanes_by_default()));
-        assert_eq!(Topology::read(&[]).unwrap(), here);
-        let all = Topology::read(&["0.0.0.0".parse().unwrap()]).unwrap();
+        assert_eq!(Topology::read(&[], None).unwrap(), here);
+        let named = Topology::read(&[], Some("lo")).unwrap();
+        assert_eq!(named.interface.map(|interface| interface.link.name), Some("lo".into()));
+        let all = Topology::read(&["0.0.0.0".parse().unwrap()], None).unwrap();
         assert!(all.interface.is_none_or(|interface| !interface.link.loopback));
     }
 }

@@ -97,6 +97,8 @@ struct Attachment {
     tells: bool,
     /// The program notes the card's hash in front of a packet.
     notes: bool,
+    /// Why the kernel runs the program, and not the interface's driver.
+    obstacle: Option<Box<str>>,
     /// Queues that have a port.
     queues: usize,
     // Behind the map, which the program has as long as it is there.
@@ -133,11 +135,13 @@ pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Err
     let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), queues, "corelane_queues")?;
     let groups = Groups::join(&interface, ours)?;
     let functions = card::functions(&interface);
-    let Attached { link, mode, has_pieces, tells, notes } = attach_best(ours, &sockets, &interface, functions.as_ref())?;
+    let attached = attach_best(ours, &sockets, &interface, functions.as_ref())?;
+    let Attached { link, mode, has_pieces, tells, notes, obstacle } = attached;
     // Who has the program is told first: that says more.
     let claims = Claims::take(&interface, ours)?;
-    let attachment =
-        Arc::new(Attachment { sockets, mode, has_pieces, tells, notes, queues, link, _groups: groups, _claims: claims });
+    let (_groups, _claims) = (groups, claims);
+    let attachment = Attachment { sockets, mode, has_pieces, tells, notes, obstacle, queues, link, _groups, _claims };
+    let attachment = Arc::new(attachment);
     // Those who are given addresses speak and listen on the link for them.
     let mut words = matches!(ours, Ours::Addresses(_)).then(|| Words::hear(&interface)).transpose()?;
     let queue =
@@ -252,6 +256,11 @@ impl XdpQueue {
     /// Whether packets of a VLAN whose tag the card takes out are the kernel's; otherwise they cannot be told from others.
     pub fn tells_tags(&self) -> bool {
         self.attachment.tells
+    }
+
+    /// Why the kernel runs the program and not the interface's driver, in words with what helps; none if the driver does.
+    pub fn obstacle(&self) -> Option<&str> {
+        self.attachment.obstacle.as_deref()
     }
 
     /// Whether the interface's driver runs the program, or the kernel behind it.

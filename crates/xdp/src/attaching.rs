@@ -1,14 +1,16 @@
 //! The program of an interface, and how it comes there.
 
-use crate::card::Functions;
+use crate::card::{self, Functions};
 use crate::errors::Error;
 use crate::holder;
 use crate::link::{Interface, TAG_BYTES};
 use crate::ours::{self, Ours};
 use crate::socket::HEADROOM;
+use corelane_os::errno;
+use corelane_os::netlink::{Request, Verdict};
 use corelane_seam::{FRAME_BYTES_LEAST, Fault, Reason};
 use corelane_select::bpf::{Map, Program, ProgramKind, XdpLink, XdpMode};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 /// A program at its interface.
 pub struct Attached {
@@ -20,6 +22,8 @@ pub struct Attached {
     pub tells: bool,
     /// It notes the card's hash in front of a packet.
     pub notes: bool,
+    /// What stands in the way of the driver running it, where the kernel does.
+    pub obstacle: Option<Box<str>>,
 }
 
 /// Attaches the program that tells us most: one that asks the driver for tags and hashes by `functions`, if the driver runs it, and else one that reads the
@@ -33,11 +37,12 @@ pub fn attach_best(ours: &Ours, sockets: &Map, interface: &Interface, functions:
         && let Ok(link) = XdpLink::attach(&program, interface.link.interface, XdpMode::Native)
     {
         let notes = functions.is_some_and(|functions| functions.types != 0);
-        return Ok(Attached { link, mode: XdpMode::Native, has_pieces, tells: true, notes });
+        return Ok(Attached { link, mode: XdpMode::Native, has_pieces, tells: true, notes, obstacle: None });
     }
     let (program, has_pieces) = load(ours, sockets, interface, None)?;
-    let (link, mode) = attach(&program, interface)?;
-    Ok(Attached { link, mode, has_pieces, tells: false, notes: false })
+    let (link, obstacle) = attach(&program, interface)?;
+    let mode = if obstacle.is_none() { XdpMode::Native } else { XdpMode::Generic };
+    Ok(Attached { link, mode, has_pieces, tells: false, notes: false, obstacle })
 }
 
 /// The program; and whether it is given packets in several pieces, which it is where frames may be too short for one.
@@ -56,21 +61,64 @@ fn load(ours: &Ours, sockets: &Map, interface: &Interface, functions: Option<&Fu
     Ok((load(ProgramKind::Xdp)?, false))
 }
 
-fn attach(program: &Program, interface: &Interface) -> Result<(XdpLink, XdpMode), Error> {
+/// Has the driver run the program, or else the kernel: then with what stands in the driver's way.
+fn attach(program: &Program, interface: &Interface) -> Result<(XdpLink, Option<Box<str>>), Error> {
     let index = interface.link.interface;
     let refused = |fault: Fault| match fault.number {
         libc::EBUSY | libc::EEXIST => there(interface),
         number => Error::of("BPF_LINK_CREATE", number, &interface.name),
     };
     match XdpLink::attach(program, index, XdpMode::Native) {
-        Ok(link) => Ok((link, XdpMode::Native)),
+        Ok(link) => Ok((link, None)),
         // A driver that runs programs may not run them as the interface is set up now, such as with fewer queues than the other end has.
-        Err(fault) if fault.reason == Reason::Unsupported || [libc::EINVAL, libc::ENOSPC].contains(&fault.number) => {
+        Err(fault)
+            if fault.reason == Reason::Unsupported || [libc::EINVAL, libc::ENOSPC, libc::ERANGE].contains(&fault.number) =>
+        {
+            let obstacle = obstacle(program, interface, fault);
             let link = XdpLink::attach(program, index, XdpMode::Generic).map_err(refused)?;
-            Ok((link, XdpMode::Generic))
+            Ok((link, Some(obstacle)))
         }
         Err(fault) => Err(refused(fault)),
     }
+}
+
+/// Within `IFLA_XDP`: the program and how it is to be run (`XDP_FLAGS_UPDATE_IF_NOEXIST`, `XDP_FLAGS_DRV_MODE`).
+const XDP_FD: u16 = 1;
+const XDP_FLAGS: u16 = 3;
+const IF_NONE: u32 = 1;
+const BY_DRIVER: u32 = 1 << 2;
+
+/// Why the driver does not run a program, in the kernel's words, and what helps. The call that attaches it tells no words; this one does, and is refused for the same reason.
+fn obstacle(program: &Program, interface: &Interface, fault: Fault) -> Box<str> {
+    let ask = |program: i32, flags: u32| {
+        let within = [(XDP_FD, &program.to_ne_bytes()[..]), (XDP_FLAGS, &flags.to_ne_bytes())];
+        let request = Request::one(libc::RTM_SETLINK, &interface.head()).nested(libc::IFLA_XDP, &within);
+        request.attempt(libc::NETLINK_ROUTE)
+    };
+    let words = match ask(program.as_fd().as_raw_fd(), IF_NONE | BY_DRIVER) {
+        Ok(Verdict::Refused(words)) => words,
+        Ok(Verdict::Done) => {
+            // What is attached so, nobody would ever take off.
+            let _taken_off = ask(-1, BY_DRIVER);
+            None
+        }
+        Err(_) => None,
+    };
+    let words = words.unwrap_or_else(|| errno::refusal("BPF_LINK_CREATE", fault));
+    let remedy = match (fault.number, interface.other_end()) {
+        (libc::ENOSPC, Some(other)) => {
+            let (name, queues) = (&interface.name, card::queues_now(interface));
+            format!(
+                "give the other end of its wire no more queues to send by than {name} has to receive by (ethtool -L {other} tx {queues})"
+            )
+        }
+        (libc::ERANGE, Some(other)) => {
+            format!("give the other end of its wire the same MTU (ip link set {other} mtu {})", interface.mtu)
+        }
+        (libc::EOPNOTSUPP, _) => "use a card whose driver does".to_owned(),
+        _ => "change that, or use a card whose driver runs programs as it is set up".to_owned(),
+    };
+    format!("the kernel says {words:?}: {remedy}").into()
 }
 
 /// The interface has a program: whose, as far as that is to be seen.

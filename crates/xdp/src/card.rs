@@ -123,6 +123,11 @@ pub fn channels(name: &str) -> io::Result<Option<Channels>> {
     }
 }
 
+/// The queues that an interface receives by now; those that it was made with if its driver does not say.
+pub fn queues_now(interface: &Interface) -> u32 {
+    channels(&interface.name).ok().flatten().map_or(interface.queues, |channels| channels.receiving)
+}
+
 /// Drivers of interfaces to which a sender on this machine may leave checksums: wires between two ends of one machine, and those to virtual machines.
 const LEAVING: [&str; 8] = ["bridge", "ipvlan", "macvlan", "netkit", "tun", "veth", "vif", "virtio_net"];
 

@@ -11,7 +11,6 @@ use crate::tap::{self, TapQueue};
 use corelane_rss::{FlowHasher, Table};
 use corelane_seam::{FRAMES_MAX, FrameMemory, Port};
 use corelane_select::QueueSelector;
-use corelane_select::bpf::XdpMode;
 use std::fmt;
 
 /// One queue of an interface, of whatever kind: it can go to its lane's thread.
@@ -52,13 +51,21 @@ impl Queue {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loss {
-    /// The interface's driver runs no program, so the kernel does, after it has made its own of each packet.
-    Native,
+    /// The interface's driver does not run the program, so the kernel does, after it has made its own of each packet.
+    Native {
+        /// The interface.
+        name: Box<str>,
+        /// What the kernel says of it, and what helps.
+        obstacle: Box<str>,
+    },
     /// There is no AF_XDP for this reason, so there are packet sockets: they bring every packet of the interface, and the kernel has it as
     /// well.
     Xdp(Error),
     /// The interface takes VLAN tags out of packets, and its driver does not tell of them: what comes for a VLAN is taken to have none.
-    Tags,
+    Tags {
+        /// The interface.
+        name: Box<str>,
+    },
     /// Lanes do not take packets in by themselves, for this reason: the kernel does, and takes their CPU for it.
     Polling(Error),
     /// There are packet sockets, and the kernel forwards what comes in by the interface, of this family (`ipv4`, `ipv6`).
@@ -75,16 +82,17 @@ pub enum Loss {
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Native => f.write_str(
-                "the interface's driver runs no XDP programs, so the kernel does, which costs more for each packet: use a card whose \
-                 driver does",
+            Self::Native { name, obstacle } => write!(
+                f,
+                "the driver of {name} does not run the XDP program, so the kernel does, which costs more for each packet; {obstacle}"
             ),
             Self::Steering(why) => {
                 write!(f, "the kernel gives packets to queues as it likes, so some change lanes on their way: {why}")
             }
-            Self::Tags => f.write_str(
-                "the interface takes VLAN tags out of packets and tells no program, so packets of VLANs are served as if they had none: have it \
-                 leave them in (ethtool -K INTERFACE rxvlan off)",
+            Self::Tags { name } => write!(
+                f,
+                "{name} takes VLAN tags out of packets and tells no program, so packets of VLANs are served as if they had none: have it \
+                 leave them in (ethtool -K {name} rxvlan off)"
             ),
             Self::Polling(why) => write!(f, "lanes do not poll, so the kernel receives for them by itself: {why}"),
             Self::Forwarding { name, family } => write!(
@@ -119,10 +127,11 @@ pub fn ports_for(interface: &str, ours: &Ours, queues: usize) -> Result<Choice, 
     match afxdp::open(interface, ours, queues) {
         Ok(opened) => {
             card::refuse_unserved(interface, queues)?;
-            let is_native = opened.iter().all(|queue| queue.mode() == XdpMode::Native);
+            let obstacle = opened.iter().find_map(XdpQueue::obstacle);
             let is_blind = !opened.iter().all(XdpQueue::tells_tags) && card::takes_tags_out(interface).unwrap_or(false);
-            let lost = [(!is_native).then_some(Loss::Native), is_blind.then_some(Loss::Tags)];
-            let lost = lost.into_iter().flatten().collect();
+            let native = obstacle.map(|obstacle| Loss::Native { name: interface.into(), obstacle: obstacle.into() });
+            let tags = is_blind.then(|| Loss::Tags { name: interface.into() });
+            let lost = native.into_iter().chain(tags).collect();
             Ok(Choice { queues: opened.into_iter().map(Queue::Xdp).collect(), lost })
         }
         Err(why) if may_do_without(&why) => {

@@ -88,8 +88,8 @@ pub enum Error {
     AddressTaken {
         /// The address.
         address: IpAddr,
-        /// Where, as ip(8) takes it, if that is known.
-        place: Option<Box<str>>,
+        /// What takes it away from there.
+        remedy: Box<str>,
     },
     /// Another process has an address at this interface, and would answer for it as well.
     AddressServed {
@@ -204,12 +204,16 @@ impl fmt::Display for Error {
             Self::NoSendQueue { name, got, needed, remedy } => match remedy {
                 Some(remedy) => write!(
                     f,
-                    "{name} has {got} queues to send by, and {needed} ports need one each: give it more ({remedy}), or have {got} lanes"
+                    "{name} has {} to send by, and {needed} ports need one each: give it more ({remedy}), or have {}",
+                    so_many(*got, "queue"),
+                    so_many(*got, "lane")
                 ),
                 None => write!(
                     f,
-                    "{name} has {got} queues to send by, and {needed} ports need one each: make it with as many to send by as to receive \
-                     (ip link add .. numtxqueues {needed} numrxqueues {needed}), or have {got} lanes"
+                    "{name} has {} to send by, and {needed} ports need one each: make it with as many to send by as to receive \
+                     (ip link add .. numtxqueues {needed} numrxqueues {needed}), or have {}",
+                    so_many(*got, "queue"),
+                    so_many(*got, "lane")
                 ),
             },
             Self::QueuesUnserved { name, have, lanes, remedy } => write!(
@@ -221,11 +225,10 @@ impl fmt::Display for Error {
                 write!(f, "{name}: {what}: another process has it: end that one, or use another queue or interface")
             }
             Self::ProgramThere { name, holder, mode } => there(f, name, holder.as_deref(), mode),
-            Self::AddressTaken { address, place } => {
-                let place = place.as_deref().map_or_else(|| format!("{address} dev INTERFACE"), str::to_owned);
+            Self::AddressTaken { address, remedy } => {
                 write!(
                     f,
-                    "the kernel has {address} as well, and both would answer for it: take it away (ip addr del {place}), or give another"
+                    "the kernel has {address} as well, and both would answer for it: take it away ({remedy}), or give another"
                 )
             }
             Self::AddressServed { address, name } => write!(
@@ -251,6 +254,11 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// A number of things, in words.
+fn so_many(number: u32, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
 
 fn there(f: &mut fmt::Formatter<'_>, name: &str, holder: Option<&str>, mode: &str) -> fmt::Result {
     match holder {

@@ -40,6 +40,11 @@ impl KernelAddresses {
         Ok(Self { notices, ours, taken: Vec::new() })
     }
 
+    /// How many of ours the kernel has, as far as changes were taken.
+    pub fn taken(&self) -> usize {
+        self.taken.len()
+    }
+
     /// What has changed since this was asked last: an address of ours, and whether the kernel has it as well now.
     pub fn take(&mut self) -> Vec<(IpAddr, bool)> {
         let (mut changes, ours, taken) = (Vec::new(), &self.ours, &mut self.taken);

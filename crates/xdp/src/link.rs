@@ -41,6 +41,8 @@ pub struct Interface {
     pub is_tun: bool,
     /// Whether it is one end of a wire within the machine, and no card.
     pub is_veth: bool,
+    /// The other end of its wire, if that is in this network namespace as well.
+    pub other: Option<u32>,
     /// The number of the program that it runs on each packet that comes (XDP); none without one.
     pub program: Option<u32>,
     /// How it runs it, as `ip link` names it: `xdpdrv`, `xdpgeneric` or `xdpoffload`.
@@ -50,6 +52,8 @@ pub struct Interface {
 /// Within `IFLA_XDP`: how the program is run, and its number.
 const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_PROG_ID: u16 = 4;
+/// The other end is in the network namespace of that number; libc has no name for it.
+const IFLA_LINK_NETNSID: u16 = 37;
 /// The kernel says so of a wire whose other end is there; libc has no name for it.
 const LOWER_UP: u32 = 1 << 16;
 
@@ -85,6 +89,7 @@ impl Interface {
             has_carrier: number(8) & LOWER_UP != 0,
             is_tun: kind.as_deref() == Some("tun"),
             is_veth: kind.as_deref() == Some("veth"),
+            other: attributes.number(libc::IFLA_LINK).filter(|_| attributes.get(IFLA_LINK_NETNSID).is_none()),
             program: programs.number(IFLA_XDP_PROG_ID).filter(|number| *number > 0),
             program_mode: programs.get(IFLA_XDP_ATTACHED).and_then(|bytes| match bytes.first()? {
                 1 => Some("xdpdrv"),
@@ -106,6 +111,16 @@ impl Interface {
         if told.link.mac != [0; 6] {
             self.link.mac = told.link.mac;
         }
+    }
+
+    /// What begins a message about it.
+    pub(crate) fn head(&self) -> [u8; HEAD_BYTES] {
+        head_of(self.link.interface)
+    }
+
+    /// The name of the other end of a wire within the machine; none if that is another network namespace's.
+    pub(crate) fn other_end(&self) -> Option<String> {
+        name_of(self.other.filter(|_| self.is_veth)?)
     }
 
     /// Bytes of its longest packet with the link-layer header.
@@ -130,16 +145,31 @@ pub fn addresses_of_kernel() -> io::Result<Vec<IpAddr>> {
     Ok(addresses)
 }
 
-/// Where the kernel has an address, as ip(8) takes it: `10.0.0.2/24 dev eth1`.
-pub fn place_of(address: IpAddr) -> Option<String> {
+/// What takes an address away from the kernel, as ip(8) has it: `ip addr del 10.0.0.2/24 dev eth1`; where it is not there any more, what shows where it is.
+pub fn taking_away(address: IpAddr) -> String {
+    match place_of(address) {
+        Some(place) => format!("ip addr del {place}"),
+        None => format!("`ip addr` shows where {address} is, and `ip addr del` takes it away"),
+    }
+}
+
+fn place_of(address: IpAddr) -> Option<String> {
     let bodies = Request::list(libc::RTM_GETADDR, &[0; ADDRESS_HEAD_BYTES]).ask(libc::NETLINK_ROUTE).ok()?;
     let body = bodies.iter().find(|body| address_in(body) == Some(address))?;
-    let (bits, index) = (body.get(1)?, word(body, 4)?);
+    let (bits, name) = (body.get(1)?, name_of(word(body, 4)?)?);
+    Some(format!("{address}/{bits} dev {name}"))
+}
+
+fn head_of(index: u32) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     head[4..8].copy_from_slice(&index.to_ne_bytes());
-    let found = Request::one(libc::RTM_GETLINK, &head).ask(libc::NETLINK_ROUTE).ok()?;
-    let name = Attributes::behind(found.first()?, HEAD_BYTES).ok()?.text(libc::IFLA_IFNAME)?;
-    Some(format!("{address}/{bits} dev {name}"))
+    head
+}
+
+/// The name of an interface, by its number.
+fn name_of(index: u32) -> Option<String> {
+    let found = Request::one(libc::RTM_GETLINK, &head_of(index)).ask(libc::NETLINK_ROUTE).ok()?;
+    Attributes::behind(found.first()?, HEAD_BYTES).ok()?.text(libc::IFLA_IFNAME)
 }
 
 /// The kernel's own address in a message of its addresses.

@@ -9,6 +9,7 @@
 
 use crate::card::{Functions, MARK, NOTE_BYTES};
 use crate::errors::Error;
+use crate::layout::{ARP, ICMPV6, IPV4, IPV6, NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION, UDP, at};
 use crate::link;
 use corelane_os::errno;
 use corelane_select::bpf::assembly::{Alu, Assembler, Instruction, Label, Register, When, Width};
@@ -52,7 +53,7 @@ impl Ours {
         let Self::Addresses(addresses) = self else { return Ok(()) };
         let own = link::addresses_of_kernel().map_err(|error| Error::of("netlink RTM_GETADDR", errno::of(&error), ""))?;
         match addresses.iter().find(|address| own.contains(address)) {
-            Some(&address) => Err(Error::AddressTaken { address, place: link::place_of(address).map(Into::into) }),
+            Some(&address) => Err(Error::AddressTaken { address, remedy: link::taking_away(address).into() }),
             None => Ok(()),
         }
     }
@@ -75,33 +76,6 @@ mod context {
     pub const QUEUE: i16 = 16;
 }
 
-/// Where things stand in a frame (RFC 826, RFC 791, RFC 8200, RFC 4861, RFC 768).
-mod at {
-    pub const ETHER_TYPE: i16 = 12;
-    pub const NETWORK: i16 = 14;
-    pub const ARP_SENDER: i16 = 28;
-    pub const ARP_TARGET: i16 = 38;
-    pub const V4_FRAGMENT: i16 = 20;
-    pub const V4_PROTOCOL: i16 = 23;
-    pub const V4_DESTINATION: i16 = 30;
-    pub const V4_END: i16 = 34;
-    pub const V6_NEXT: i16 = 20;
-    pub const V6_DESTINATION: i16 = 38;
-    pub const V6_END: i16 = 54;
-    pub const TARGET: i16 = 62;
-    pub const TARGET_END: i16 = 78;
-    /// From a UDP header on.
-    pub const UDP_DESTINATION: i16 = 2;
-    pub const UDP_BYTES: i16 = 8;
-}
-
-const IPV4: u16 = 0x0800;
-const ARP: u16 = 0x0806;
-const IPV6: u16 = 0x86dd;
-const UDP: i32 = 17;
-const ICMPV6: i32 = 58;
-const NEIGHBOUR_SOLICITATION: i32 = 135;
-const NEIGHBOUR_ADVERTISEMENT: i32 = 136;
 /// More fragments follow, or this one is not the first.
 const FRAGMENT: u16 = 0x3fff;
 
@@ -232,12 +206,12 @@ impl Writer {
         }
         // Who asks for an address asks a group that others are in as well, by the address that it asks for; so does who claims it.
         self.a.load(Width::One, R5, START, at::V6_NEXT);
-        self.a.branch(When::NotEqual, R5, ICMPV6, self.pass);
+        self.a.branch(When::NotEqual, R5, i32::from(ICMPV6), self.pass);
         self.reaches(at::TARGET_END);
         self.a.load(Width::One, R5, START, at::V6_END);
         let named = self.a.label();
-        self.a.branch(When::Equal, R5, NEIGHBOUR_SOLICITATION, named);
-        self.a.branch(When::NotEqual, R5, NEIGHBOUR_ADVERTISEMENT, self.pass);
+        self.a.branch(When::Equal, R5, i32::from(NEIGHBOUR_SOLICITATION), named);
+        self.a.branch(When::NotEqual, R5, i32::from(NEIGHBOUR_ADVERTISEMENT), self.pass);
         self.a.place(named);
         for address in addresses.iter().filter_map(v6_of) {
             self.go_if_v6(at::TARGET, address, self.take);
@@ -253,7 +227,7 @@ impl Writer {
         self.a.place(v6);
         self.reaches(at::V6_END + at::UDP_BYTES);
         self.a.load(Width::One, R5, START, at::V6_NEXT);
-        self.a.branch(When::NotEqual, R5, UDP, self.pass);
+        self.a.branch(When::NotEqual, R5, i32::from(UDP), self.pass);
         self.a.load(Width::Two, R8, START, at::V6_END + at::UDP_DESTINATION);
         for port in ports {
             let Some(address) = v6_of(&port.ip()) else { continue };
@@ -267,7 +241,7 @@ impl Writer {
     fn v4_ports(&mut self, ports: &[SocketAddr]) {
         self.reaches(at::V4_END + at::UDP_BYTES);
         self.a.load(Width::One, R5, START, at::V4_PROTOCOL);
-        self.a.branch(When::NotEqual, R5, UDP, self.pass);
+        self.a.branch(When::NotEqual, R5, i32::from(UDP), self.pass);
         self.a.load(Width::Two, R5, START, at::V4_FRAGMENT);
         self.a.alu(Alu::And, R5, i32::from(FRAGMENT.to_be()));
         self.a.branch(When::NotEqual, R5, 0, self.pass);

@@ -149,7 +149,7 @@ fn made(name: &str) -> Result<OwnedFd, Error> {
 fn no_pieces() -> Error {
     Error::Absent {
         what: "AF_XDP for packets longer than a frame",
-        remedy: "use Linux 6.6, or a smaller MTU (ip link set INTERFACE mtu)",
+        remedy: "use Linux 6.6, or a smaller MTU of the interface (ip link set)",
     }
 }
 

@@ -9,6 +9,7 @@
 //! What asks for an address of ours, or claims it, is ours alone: the program hands that over itself.
 
 use crate::errors::Error;
+use crate::layout::{ARP, HOP_BY_HOP, ICMPV6, IPV6, LISTENER_QUERY, NEIGHBOUR_ADVERTISEMENT, at};
 use crate::link::Interface;
 use crate::packet;
 use corelane_os::sockets::attach_filter;
@@ -17,24 +18,6 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Where things stand in a frame (RFC 826, RFC 8200, RFC 4443).
-mod at {
-    pub const ETHER_TYPE: u32 = 12;
-    pub const ARP_SENDER: u32 = 28;
-    pub const ARP_TARGET: u32 = 38;
-    pub const V6_NEXT: u32 = 20;
-    pub const V6_DESTINATION: u32 = 38;
-    pub const V6_END: u32 = 54;
-    /// Behind a header for all routers on the way, of eight bytes.
-    pub const V6_OPTIONS_END: u32 = 62;
-}
-
-const ARP: u32 = 0x0806;
-const IPV6: u32 = 0x86dd;
-const ICMPV6: u32 = 58;
-const HOP_BY_HOP: u32 = 0;
-const LISTENER_QUERY: u32 = 130;
-const ADVERTISEMENT: u32 = 136;
 /// All nodes (RFC 4291, section 2.7.1), in words of the network.
 const ALL_NODES: [u32; 4] = [0xff02_0000, 0, 0, 1];
 /// Whether a packet has a tag beside its bytes (`SKF_AD_OFF` and `SKF_AD_VLAN_TAG_PRESENT`).
@@ -107,13 +90,13 @@ fn filter() -> Vec<libc::sock_filter> {
     use libc::{BPF_ABS, BPF_B, BPF_H, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_MISC, BPF_TAX, BPF_W, BPF_X};
     const V6: usize = 8;
     const QUERY: usize = 21;
-    let load = |size, place| (BPF_LD | BPF_ABS | size, place, NEXT, NEXT);
-    let is = |value, then, otherwise| (BPF_JMP | BPF_JEQ | BPF_K, value, then, otherwise);
+    let load = |size, place: i16| (BPF_LD | BPF_ABS | size, u32::from(place.unsigned_abs()), NEXT, NEXT);
+    let is = |value: u32, then, otherwise| (BPF_JMP | BPF_JEQ | BPF_K, value, then, otherwise);
     let mut steps: Vec<Step> = vec![
-        load(BPF_B, TAG_PRESENT),
+        (BPF_LD | BPF_ABS | BPF_B, TAG_PRESENT, NEXT, NEXT),
         is(0, NEXT, LEAVE),
         load(BPF_H, at::ETHER_TYPE),
-        is(ARP, NEXT, V6),
+        is(ARP.into(), NEXT, V6),
         load(BPF_W, at::ARP_SENDER),
         (BPF_MISC | BPF_TAX, 0, NEXT, NEXT),
         load(BPF_W, at::ARP_TARGET),
@@ -121,23 +104,23 @@ fn filter() -> Vec<libc::sock_filter> {
     ];
     assert_eq!(steps.len(), V6, "what is no ARP goes on here");
     steps.extend([
-        is(IPV6, NEXT, LEAVE),
+        is(IPV6.into(), NEXT, LEAVE),
         load(BPF_B, at::V6_NEXT),
-        is(ICMPV6, NEXT, QUERY),
+        is(ICMPV6.into(), NEXT, QUERY),
         load(BPF_B, at::V6_END),
-        is(ADVERTISEMENT, NEXT, LEAVE),
+        is(NEIGHBOUR_ADVERTISEMENT.into(), NEXT, LEAVE),
     ]);
-    for (number, word) in (0..).zip(ALL_NODES) {
+    for (number, word) in (0_i16..).zip(ALL_NODES) {
         steps.push(load(BPF_W, at::V6_DESTINATION + 4 * number));
         steps.push(is(word, if number == 3 { TAKE } else { NEXT }, LEAVE));
     }
     assert_eq!(steps.len(), QUERY, "what is no message behind the header goes on here");
     steps.extend([
-        is(HOP_BY_HOP, NEXT, LEAVE),
+        is(HOP_BY_HOP.into(), NEXT, LEAVE),
         load(BPF_B, at::V6_END),
-        is(ICMPV6, NEXT, LEAVE),
+        is(ICMPV6.into(), NEXT, LEAVE),
         load(BPF_B, at::V6_OPTIONS_END),
-        is(LISTENER_QUERY, TAKE, LEAVE),
+        is(LISTENER_QUERY.into(), TAKE, LEAVE),
     ]);
     assembled(&steps)
 }

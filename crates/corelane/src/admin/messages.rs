@@ -72,6 +72,7 @@ degraded! {
     LoopbackDown "CL-0031" "Something is served at loopback, which is down.",
     AddressConflict "CL-0032" "Another station of the link has an address of lanes.",
     PacketsShort "CL-0033" "An interface carries no packets of the length that the addresses of lanes ask for.",
+    NotOverFrames "CL-0034" "What is served at all addresses is not served over frames.",
 }
 
 impl Degraded {

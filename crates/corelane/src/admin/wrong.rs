@@ -4,7 +4,7 @@
 //! refused or limited, by the names of its counters, and last what the program has to do without.
 
 use corelane_seam::PortState;
-use corelane_stack::{addresses_taken_of, port_states_of};
+use corelane_stack::{port_states_of, sum_of};
 use corelane_watch::figures::{amount, time};
 use corelane_watch::{
     Counter, Kind, LaneCounter, LaneState, Liveness, PacketCounter, ServiceCounter, Snapshot, Values, is_wrong,
@@ -32,7 +32,8 @@ pub struct Finding {
 
 /// Counters that tell of a fault with packets, each in words with the remedy. Those of packets that others may send as they like are not among them, but for checksums: a sender
 /// on this machine may leave them out where that is not known of the interface, and nothing is ever answered.
-const PACKETS: [(PacketCounter, &str); 9] = [
+/// Each begins with what is counted.
+const PACKETS: [(PacketCounter, &str); 10] = [
     (
         PacketCounter::FramesChecksum,
         "packets with wrong checksums: if they come from this machine itself, have it compute them (ethtool -K PEER tx off)",
@@ -42,7 +43,11 @@ const PACKETS: [(PacketCounter, &str); 9] = [
     (PacketCounter::PortTooLong, "packets lost at ports, longer than their frames: start anew after the MTU was raised"),
     (
         PacketCounter::PortSendLost,
-        "packets not sent: the interface sends fewer than it is given (ip link set INTERFACE txqueuelen), or had no carrier",
+        "packets not sent: the interface sends fewer than it is given (ip link set, txqueuelen), the other end of its wire takes only shorter ones (its MTU), or it had no carrier",
+    ),
+    (
+        PacketCounter::CrossingLost,
+        "packets lost on their way to another lane: lanes may have too few frames for datagrams of that length (,frames=N), or took too long",
     ),
     (PacketCounter::AddressConflicts, "words of other stations that claim an address of lanes: give one of the two another"),
     (PacketCounter::UdpSocketFull, "datagrams lost at sockets that were full: services did not take them in time"),
@@ -64,11 +69,7 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     for (number, state) in port_states_of(snapshot).filter(|(_, state)| *state != PortState::Up) {
         add(Grade::Grave, format!("lane {number}: its interface is {}: {}", state.word(), state.remedy()));
     }
-    let taken = addresses_taken_of(snapshot);
-    if taken > 0 {
-        let words = "addresses of lanes are another station's, which hears what is for them: give one of the two another, or end the other";
-        add(Grade::Grave, format!("{taken} {words}"));
-    }
+    of_interface(snapshot).into_iter().for_each(|text| add(Grade::Grave, text));
     of_packets(snapshot).into_iter().for_each(|text| add(Grade::Counted, text));
     of_counters(snapshot).into_iter().for_each(|text| add(Grade::Counted, text));
     for (number, _) in snapshot.lanes.iter().enumerate().filter(|(_, lane)| !lane.is_whole) {
@@ -80,6 +81,25 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     }
     all.sort_by_key(|one: &Finding| one.grade);
     all
+}
+
+/// What is wrong with the interface of the lanes, and their addresses there, as long as it is.
+fn of_interface(snapshot: &Snapshot) -> Vec<String> {
+    let (taken, beside) = (sum_of(snapshot, PacketCounter::AddressesTaken), sum_of(snapshot, PacketCounter::AddressesBeside));
+    let of = |count| if count == 1 { "1 address of lanes is".to_owned() } else { format!("{count} addresses of lanes are") };
+    let taken = (taken > 0).then(|| {
+        let words = "another station's, which hears what is for them: give one of the two another, or end the other";
+        format!("{} {words}", of(taken))
+    });
+    let beside = (beside > 0).then(|| {
+        let words = "the kernel's as well, and both answer: CL-0027 in the log says what takes it away (ip addr del)";
+        format!("{} {words}", of(beside))
+    });
+    let mtu = Some(sum_of(snapshot, PacketCounter::MtuShort)).filter(|mtu| *mtu > 0);
+    let short = mtu.map(|mtu| {
+        format!("the interface of lanes has an MTU of {mtu}, and IPv6 asks for 1280, so packets of IPv6 are lost: raise it (ip link set, mtu 1500)")
+    });
+    [taken, beside, short].into_iter().flatten().collect()
 }
 
 /// Whether the process serves, in words where it does not.
@@ -131,7 +151,14 @@ fn of_packets(snapshot: &Snapshot) -> Vec<String> {
     let rows: Vec<_> = snapshot.lanes.iter().filter_map(|lane| lane.packets.as_ref()).map(|packets| &packets.values).collect();
     let sum = Values::<PacketCounter>::sum(rows);
     let lost = PACKETS.iter().map(|(counter, words)| (sum.get(*counter), words)).filter(|(count, _)| *count > 0);
-    lost.map(|(count, words)| format!("{}{} {words}", amount(count as f64), rate(snapshot, count))).collect()
+    lost.map(|(count, words)| format!("{}{} {}", amount(count as f64), rate(snapshot, count), of_number(count, words))).collect()
+}
+
+/// Words that begin with what is counted, in the plural, for that number of it.
+fn of_number(count: u64, words: &str) -> String {
+    let (what, rest) = words.split_once(' ').unwrap_or((words, ""));
+    let what = if count == 1 { what.strip_suffix('s').unwrap_or(what) } else { what };
+    format!("{what} {rest}")
 }
 
 /// What services and lanes count of it: failures of the server first, and those of clients last.
@@ -217,12 +244,20 @@ mod tests {
         assert!(wrong_with(&[(PacketCounter::PortState, 3)]).contains("is gone: no packet comes or goes any more"));
         assert!(wrong_with(&[(PacketCounter::PortState, 4)]).starts_with("lane 0: its interface is without a carrier: "));
         assert!(wrong_with(&[(PacketCounter::PortState, 5)]).contains("is without its program: no packet comes any more"));
-        assert!(wrong_with(&[(PacketCounter::AddressesTaken, 1)]).starts_with("1 addresses of lanes are another station's"));
+        assert!(wrong_with(&[(PacketCounter::AddressesTaken, 1)]).starts_with("1 address of lanes is another station's"));
+        assert!(wrong_with(&[(PacketCounter::AddressesTaken, 2)]).starts_with("2 addresses of lanes are another station's"));
+        assert!(wrong_with(&[(PacketCounter::AddressesBeside, 1)]).starts_with("1 address of lanes is the kernel's as well"));
+        assert!(
+            wrong_with(&[(PacketCounter::MtuShort, 68)]).starts_with("the interface of lanes has an MTU of 68, and IPv6 asks")
+        );
     }
 
     #[test]
     fn what_is_lost_with_packets_is_told() {
         assert!(wrong_with(&[(PacketCounter::FramesChecksum, 3)]).contains("3 packets with wrong checksums: "));
+        assert!(wrong_with(&[(PacketCounter::FramesChecksum, 1)]).contains("1 packet with wrong checksums: "));
+        assert!(wrong_with(&[(PacketCounter::CrossingLost, 2)]).contains("2 packets lost on their way to another lane: "));
+        assert!(PACKETS.iter().all(|(_, words)| words.split(' ').next().is_some_and(|what| what.ends_with('s'))));
         assert!(wrong_with(&[(PacketCounter::PortRingFull, 9)]).contains("9 packets lost at ports whose ring was full"));
         assert_eq!(wrong_with(&[(PacketCounter::FramesNotOurs, 9)]), "");
     }

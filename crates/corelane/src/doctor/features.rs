@@ -160,7 +160,7 @@ pub(super) fn interface() -> Found {
     let ethtool = Ethtool::find();
     let usable = links.iter().filter(|link| link.up && !link.loopback && !link.addresses.is_empty());
     let read: Vec<Interface> = usable.filter_map(|link| Interface::read(link, &ethtool).ok()).collect();
-    let cpus = Topology::read(&[]).map_or(1, |topology| topology.lanes_by_default());
+    let cpus = Topology::read(&[], None).map_or(1, |topology| topology.lanes_by_default());
     let few = |interface: &&Interface| interface.rx_queues() < cpus || (cpus > 1 && interface.rss.is_none());
     let words: Vec<String> = read.iter().map(queues).collect();
     match (read.is_empty(), read.iter().any(|interface| few(&interface))) {

@@ -104,7 +104,7 @@ pub(super) fn descriptors() -> Found {
 }
 
 pub(super) fn affinity() -> Found {
-    let topology = match (Topology::read(&[]), corelane_machine::Machine::read()) {
+    let topology = match (Topology::read(&[], None), corelane_machine::Machine::read()) {
         (Ok(topology), Ok(machine)) => (topology.cpus.len(), machine.cpus_online.len()),
         (Err(error), _) | (_, Err(error)) => return Found::degraded(error.to_string()),
     };
@@ -126,7 +126,7 @@ pub(super) fn group_cpus() -> Found {
 }
 
 pub(super) fn group_memory() -> Found {
-    let lanes = Topology::read(&[]).map_or(1, |topology| topology.lanes_by_default()) as u64;
+    let lanes = Topology::read(&[], None).map_or(1, |topology| topology.lanes_by_default()) as u64;
     let wanted = (LaneSettings::default().memory_bytes as u64).saturating_mul(lanes);
     let available = rights::available_memory().unwrap_or(u64::MAX);
     // The other half is for the process itself and for the kernel's buffers.

@@ -14,7 +14,7 @@ use corelane_os::owners;
 use corelane_rss::Transport;
 use corelane_seam::{Address, Fault, FrameMemory, Reason, Unix};
 use corelane_select::holders::holders;
-use corelane_xdp::place_of;
+use corelane_xdp::taking_away;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Every address of every service, found free before any lane listens; and what was handed over is used.
@@ -152,8 +152,7 @@ pub(crate) fn refuse_shared_addresses(port: &PacketPort) -> Result<(), Error> {
     match port.addresses().find(has_it) {
         None => Ok(()),
         Some(ip) => {
-            let place = place_of(ip).map(Into::into);
-            let why = corelane_xdp::Error::AddressTaken { address: ip, place }.to_string();
+            let why = corelane_xdp::Error::AddressTaken { address: ip, remedy: taking_away(ip).into() }.to_string();
             Err(Error::Setting { name: "packet", why })
         }
     }

@@ -12,9 +12,9 @@ use corelane_rss::{FlowHasher, Table};
 use corelane_seam::parcel::{AbroadLimits, Parcel, Post};
 use corelane_seam::{Arena, Driver, FrameMemory, Level, Record, Tuning};
 use corelane_select::QueueSelector;
-use corelane_stack::{Crossing, Network, Packets, Policy, Settings, Stack, Tunnel, check_addresses, check_own};
+use corelane_stack::{Crossing, Network, Packets, Policy, Settings, Sight, Stack, Tunnel, check_addresses, check_own};
 use corelane_steer::Settings as Steering;
-use corelane_xdp::{Choice, KernelAddresses, Loss, Ours, Queue, place_of, ports_for, taps_for};
+use corelane_xdp::{Choice, KernelAddresses, Loss, Ours, Queue, ports_for, taking_away, taps_for};
 use std::any::Any;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -146,8 +146,11 @@ impl FromStr for PacketPort {
                 }
             }
         }
-        for (address, bits) in &port.networks {
+        for (place, (address, bits)) in port.networks.iter().enumerate() {
             check_own(&Network { address: *address, bits: *bits }).map_err(|why| wrong(&why.to_string()))?;
+            if port.networks[..place].iter().any(|(before, _)| before == address) {
+                return Err(wrong(&format!("ip={address} stands there twice")));
+            }
         }
         if port.networks.is_empty() { Err(wrong("no address")) } else { Ok(port) }
     }
@@ -342,9 +345,8 @@ fn code_of(lost: &Loss) -> Degraded {
 fn records_of(changes: Vec<(IpAddr, bool)>) -> Vec<Record> {
     let record = |(address, has)| match has {
         true => {
-            let place = place_of(address).unwrap_or_else(|| format!("{address} dev INTERFACE"));
             let words = "as well now, and both answer for it: take it away";
-            Degraded::KernelAnswers.note(format_args!("the kernel has {address} {words} (ip addr del {place})"))
+            Degraded::KernelAnswers.note(format_args!("the kernel has {address} {words} ({})", taking_away(address)))
         }
         false => Record::new(Level::Warn, format!("the kernel has {address} no longer")),
     };
@@ -368,7 +370,10 @@ impl LaneFrames {
         let mut packets = stack.packets(self.crossing);
         packets.set_ear(self.ear);
         if let Some(mut addresses) = self.addresses {
-            packets.set_lookout(Box::new(move || records_of(addresses.take())));
+            packets.set_lookout(Box::new(move || {
+                let records = records_of(addresses.take());
+                Sight { records, beside: addresses.taken() as u64 }
+            }));
         }
         Ok((stack, packets, (post, self.homing)))
     }
@@ -441,6 +446,7 @@ mod tests {
             ("eth1,ip=127.0.0.2/8", "127.0.0.2 is no address of one host"),
             ("eth1,ip=ff02::1/64", "ff02::1 is no address of one host"),
             ("eth1,ip=10.0.0.2/33", "IPv4 has up to 32 bits"),
+            ("eth1,ip=10.0.0.2/24,ip=10.0.0.3/24,ip=10.0.0.2/16", "ip=10.0.0.2 stands there twice"),
             ("eth1,mtu=9000", "\"mtu=9000\" is neither ip= nor via= nor tunnel= nor channels= nor frames= nor poll"),
             ("eth1,ip=10.0.0.2/24,frames=255", "no number of frames from 256 to 65536"),
             ("eth1,ip=10.0.0.2/24,frames=65537", "no number of frames from 256 to 65536"),

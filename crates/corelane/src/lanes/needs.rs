@@ -11,10 +11,12 @@ use crate::lanes::place::Place;
 use crate::lanes::plan;
 use corelane_machine::interfaces;
 use corelane_os::rights::{self, Unreadable};
+use corelane_rss::Transport;
 use corelane_seam::Record;
 use corelane_select::Means;
 use corelane_steer::Steering;
 use corelane_svc::Limits;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 impl Lanes {
@@ -88,7 +90,30 @@ fn readable(service: &str, path: &PathUse) -> Result<(), Error> {
 /// What is to be told of lanes that are right, so many.
 pub(crate) fn notes(lanes: &Lanes, count: usize) -> Vec<Record> {
     let descriptors = descriptors(lanes, count).err().map(|words| Degraded::FewerDescriptors.note(words));
-    lanes.notes.iter().cloned().chain(descriptors).collect()
+    lanes.notes.iter().cloned().chain(descriptors).chain(not_over_frames(lanes)).collect()
+}
+
+/// What is served at all addresses of a family is the kernel's: at the lanes' own, which it must not have, nobody serves it. A line for each such place.
+fn not_over_frames(lanes: &Lanes) -> impl Iterator<Item = Record> {
+    let urls = || lanes.services.iter().filter_map(|served| served.url.as_ref()).filter(|url| url.transport() == Transport::Udp);
+    let all = urls().filter_map(|url| Some((url, url.literal().filter(IpAddr::is_unspecified)?)));
+    all.filter_map(move |(url, all)| {
+        let port = lanes.packet.as_ref()?;
+        let is_meant = |own: &IpAddr| own.is_ipv4() == all.is_ipv4() || (all.is_ipv6() && !lanes.v6_only);
+        let is_served = |own: IpAddr| urls().any(|other| other.port() == url.port() && other.literal() == Some(own));
+        let missing: Vec<String> = port
+            .addresses()
+            .filter(|own| is_meant(own) && !is_served(*own))
+            .map(|own| url.at(&SocketAddr::new(own, url.port().unwrap_or_default()).into()).to_string())
+            .collect();
+        (!missing.is_empty()).then(|| {
+            Degraded::NotOverFrames.note(format_args!(
+                "{url} is served at the kernel's addresses alone, and not over the frames of {}: name these as well: {}",
+                port.interface(),
+                missing.join(", ")
+            ))
+        })
+    })
 }
 
 /// What is to be told of these places: at loopback that is down nobody is reached.

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::lanes::builder::{Lanes, Served};
+use crate::lanes::frames::PacketPort;
 use corelane_os::cpus;
 use corelane_rss::MOST_LANES;
 use corelane_rss::Transport;
@@ -18,7 +19,7 @@ use std::time::Duration;
 /// # Errors
 /// What the system says of the affinity.
 pub fn lanes_for_this_machine() -> Result<usize, Error> {
-    Ok(Topology::read(&[]).map_err(affinity)?.lanes_by_default())
+    Ok(Topology::read(&[], None).map_err(affinity)?.lanes_by_default())
 }
 
 fn affinity(error: io::Error) -> Error {
@@ -94,7 +95,8 @@ fn check_cpus(asked: &[usize], allowed: &[usize]) -> Result<(), Error> {
 /// The plan for lanes that [`check`] has passed, which serve these addresses.
 pub(crate) fn of(lanes: &Lanes, places: &[(Transport, Address)]) -> Result<(Topology, LanePlan), Error> {
     let addresses: Vec<IpAddr> = places.iter().filter_map(|(_, address)| address.ip()).collect();
-    let topology = Topology::read(&addresses).map_err(affinity)?;
+    let named = lanes.packet.as_ref().map(PacketPort::interface);
+    let topology = Topology::read(&addresses, named).map_err(affinity)?;
     let serves = |transport| places.iter().any(|(served, address)| *served == transport && address.ip().is_some());
     let wish = Wish { lanes: lanes.lanes, cpus: lanes.cpus.clone(), tcp: serves(Transport::Tcp), udp: serves(Transport::Udp) };
     let plan = plan(&topology, &wish);

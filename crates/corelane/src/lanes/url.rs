@@ -4,7 +4,7 @@ use crate::error::Error;
 use corelane_rss::Transport;
 use corelane_seam::{Address, Unix};
 use std::fmt;
-use std::net::ToSocketAddrs;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -99,6 +99,14 @@ impl Url {
     pub fn port(&self) -> Option<u16> {
         match self.at {
             At::Port { port, .. } => Some(port),
+            At::Unix { .. } => None,
+        }
+    }
+
+    /// The addresses that it means, if these stand in it: nobody is asked for a name.
+    pub(crate) fn literal(&self) -> Option<IpAddr> {
+        match &self.at {
+            At::Port { host, .. } => host.parse().ok(),
             At::Unix { .. } => None,
         }
     }

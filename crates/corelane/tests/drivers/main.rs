@@ -152,6 +152,7 @@ macro_rules! suite {
                     packets_longer_than_a_frame_come_and_go_whole,
                     what_is_no_whole_packet_is_refused_with_all_its_frames,
                     a_budget_is_kept_to_by_whole_packets,
+                    other_news_of_a_port_end_a_wait,
                     a_driver_may_go_with_a_port_open;
                 watches:
                     what_happens_in_a_directory_is_told_once,

@@ -4,10 +4,11 @@ use crate::bench::Bench;
 use crate::rig::{Rig, SIDES, Side};
 use corelane_seam::{
     Fault, FaultyPort, Frame, FrameCounts, FrameMemory, FrameOp, FrameOutcome, Handle, Op, Outcome, Port, PortFacts, PortFaults,
-    PortId, Taken,
+    PortId, Taken, Wait,
 };
 use std::cell::Cell;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
 use std::rc::Rc;
 
 const FRAMES: usize = 64;
@@ -362,6 +363,74 @@ pub fn a_port_that_takes_its_time_to_end_holds_nobody_up<R: Rig>() {
         may_end.set(true);
         assert!(matches!(wire.bench.end(Side::Server, close), Outcome::Closed));
         assert_eq!(wire.memory[Side::Server as usize].counts(), all_free());
+    });
+}
+
+/// A port with news of its own.
+#[derive(Debug)]
+struct Told {
+    inner: Box<dyn Port>,
+    news: UnixDatagram,
+    taken: Rc<Cell<u32>>,
+}
+
+impl Port for Told {
+    fn facts(&self) -> PortFacts {
+        self.inner.facts()
+    }
+
+    fn memory(&self) -> &FrameMemory {
+        self.inner.memory()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.descriptor()
+    }
+
+    fn news(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.news.as_fd())
+    }
+
+    fn take_news(&mut self) {
+        while self.news.recv(&mut [0]).is_ok() {
+            self.taken.set(self.taken.get() + 1);
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        self.inner.has_more()
+    }
+
+    fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
+        self.inner.receive(now, at_most, into)
+    }
+
+    fn send(&mut self, now: u64, frames: &mut Vec<Frame>) -> Result<Taken, Fault> {
+        self.inner.send(now, frames)
+    }
+
+    fn released(&mut self, now: u64) -> u64 {
+        self.inner.released(now)
+    }
+}
+
+/// Other news than frames end a wait, though nothing completes: who has the port looks at what it is by now.
+pub fn other_news_of_a_port_end_a_wait<R: Rig>() {
+    let ((tell, news), taken) = (UnixDatagram::pair().unwrap(), Rc::new(Cell::new(0)));
+    news.set_nonblocking(true).unwrap();
+    let counted = taken.clone();
+    let around = |inner| -> Box<dyn Port> { Box::new(Told { inner, news, taken: counted }) };
+    on_wire_with::<R>(MTU, around, |wire| {
+        let receive = wire.receive(Side::Server, 8);
+        wire.bench.settle();
+        for round in 1..=3 {
+            tell.send(&[0]).unwrap();
+            let far = wire.bench.driver(Side::Server).now() + 30_000_000_000;
+            assert_eq!(wire.bench.collect(Side::Server, Wait::Until(far), 64), 0);
+            assert_eq!(taken.get(), round);
+            assert!(wire.bench.driver(Side::Server).now() < far, "the wait went on");
+        }
+        assert!(!wire.bench.has_ended(Side::Server, receive));
     });
 }
 

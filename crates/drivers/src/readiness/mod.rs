@@ -94,7 +94,8 @@ impl<S: Source> ReadinessDriver<S> {
             self.serve_ports(completions);
             self.serve_ready(budget, completions);
             assert!(self.ready.is_empty() || budget.is_spent(), "who is ready is served as long as the budget lasts");
-            // Who finds no memory ends the wait once, so that the lane can say so before it sleeps.
+            // Who finds no memory ends the wait once, so that the lane can say so before it sleeps; so does other news of a port.
+            let over = over | std::mem::take(&mut self.ports.has_news);
             if over || completions.len() > first || self.counters.receives_starved > starved {
                 break;
             }

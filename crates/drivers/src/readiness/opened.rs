@@ -30,6 +30,8 @@ pub(super) struct Ports {
     pub(super) of_endpoint: BTreeMap<u64, PortId>,
     pub(super) closing: Vec<Closing>,
     pub(super) ended: Vec<PortEnd<Handle>>,
+    /// There was other news than frames since somebody waited last.
+    pub(super) has_news: bool,
     /// Place for the names of all, while they are attended to.
     pub(super) open: Vec<PortId>,
 }

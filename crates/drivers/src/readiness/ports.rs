@@ -63,11 +63,12 @@ impl<S: Source> ReadinessDriver<S> {
         }
     }
 
-    /// Takes in that there is other news of a port.
+    /// Takes in that there is other news of a port. They end a wait: who has the port looks at what it is by now, though nothing has completed.
     pub(super) fn note_news(&mut self, key: Key) {
         // reason: an endpoint of a port goes with the port.
         let port = self.ports.table.port_mut(self.ports.of_endpoint[&key.bits()]).expect("a port's endpoint goes with it");
         port.take_news();
+        self.ports.has_news = true;
         self.ports.note(key, Attention { receive: true, send: true });
     }
 

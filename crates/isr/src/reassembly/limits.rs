@@ -20,19 +20,24 @@ pub struct Limits {
     pub fragments_each: usize,
     /// Bytes of memory that fragments keep in use, whole frames.
     pub bytes: usize,
-    /// How long a datagram waits for what is missing, from its first fragment on.
+    /// How long a datagram of IPv4 waits for what is missing, from its first fragment on: by default 30 seconds, as the original has it. RFC 1122 (section 3.3.2)
+    /// recommends 60 to 120; but its names come again after 65,536 packets, which takes a fast peer less than a second, and the longer a datagram waits, the more likely it is
+    /// completed by another's fragments (RFC 4963, section 3).
     pub keep: Duration,
+    /// The same of IPv6, whose names have 32 bits: by default 60 seconds (RFC 8200, section 4.5).
+    pub keep_v6: Duration,
 }
 
 impl Limits {
     /// The limits for a lane whose ports have so many `frames` of `frame_bytes`: a 32nd part of them, at most 51,200 datagrams, 16 fragments
-    /// each, 30 seconds.
+    /// each, 30 seconds of IPv4 and 60 of IPv6.
     #[must_use]
     pub const fn for_frames(frames: usize, frame_bytes: usize) -> Self {
         let fragments = frames / FRAMES_PART;
         let datagrams = if fragments < DATAGRAMS_MAX { fragments } else { DATAGRAMS_MAX };
         let bytes = fragments.saturating_mul(frame_bytes);
-        Self { fragments, datagrams, fragments_each: 16, bytes, keep: Duration::from_secs(30) }
+        let (keep, keep_v6) = (Duration::from_secs(30), Duration::from_secs(60));
+        Self { fragments, datagrams, fragments_each: 16, bytes, keep, keep_v6 }
     }
 
     /// The limits for a lane that keeps what waits in memory of its own, frames of `frame_bytes`: [`Limits::LANE_BYTES`], as many datagrams as
@@ -68,12 +73,6 @@ impl Limits {
     #[must_use]
     pub const fn with_bytes(self, bytes: usize) -> Self {
         Self { bytes, ..self }
-    }
-
-    /// With so long a wait.
-    #[must_use]
-    pub const fn with_keep(self, keep: Duration) -> Self {
-        Self { keep, ..self }
     }
 
     /// Whether nothing may wait.

@@ -1,4 +1,4 @@
-//! Datagrams by their keys: buckets, the newest first in each, and all of them by age, as well as those of each source.
+//! Datagrams by their keys: buckets, the newest first in each, and all of them by age, as well as those of each source and of each family.
 
 use super::fragment::Key;
 use corelane_seam::slab::Slab;
@@ -39,6 +39,7 @@ struct ReassemblyQueue<T> {
     value: T,
     in_bucket: Links,
     in_source: Links,
+    in_family: Links,
     in_all: Links,
 }
 
@@ -48,16 +49,18 @@ pub(super) struct ReassemblyQueues<T> {
     entries: Slab<ReassemblyQueue<T>>,
     buckets: Box<[Ends]>,
     sources: Box<[Share]>,
+    /// Those of IPv4 and of IPv6: each family waits for a time of its own.
+    families: [Ends; 2],
     all: Ends,
 }
 
-/// Which of its three lists an entry is linked in.
+/// Which of its four lists an entry is linked in.
 type Lists<T> = fn(&mut ReassemblyQueue<T>) -> &mut Links;
 
 impl<T> ReassemblyQueues<T> {
     pub fn new(secret: u128) -> Self {
         let (buckets, sources) = (vec![Ends::default(); BUCKETS].into(), vec![Share::default(); SOURCES].into());
-        Self { secret, entries: Slab::new(), buckets, sources, all: Ends::default() }
+        Self { secret, entries: Slab::new(), buckets, sources, families: Default::default(), all: Ends::default() }
     }
 
     pub fn len(&self) -> usize {
@@ -143,6 +146,11 @@ impl<T> ReassemblyQueues<T> {
         self.buckets[bucket].oldest
     }
 
+    /// The oldest of each family.
+    pub fn oldest_of_families(&self) -> impl Iterator<Item = u32> {
+        self.families.iter().filter_map(|family| family.oldest)
+    }
+
     /// The oldest of all.
     pub fn oldest(&self) -> Option<u32> {
         self.all.oldest
@@ -172,8 +180,10 @@ impl<T> ReassemblyQueues<T> {
 
     /// Adds an entry, the newest, to the bucket and the source of its key.
     pub fn insert(&mut self, bucket: usize, source: usize, key: Key, value: T) -> u32 {
-        let [in_bucket, in_source, in_all] = [Links::default(); 3];
-        let index = self.entries.insert(ReassemblyQueue { key, bucket, source, value, in_bucket, in_source, in_all }).index;
+        let [in_bucket, in_source, in_family, in_all] = [Links::default(); 4];
+        let queue = ReassemblyQueue { key, bucket, source, value, in_bucket, in_source, in_family, in_all };
+        let index = self.entries.insert(queue).index;
+        link(&mut self.entries, &mut self.families[usize::from(key.is_v6())], index, |entry| &mut entry.in_family);
         link(&mut self.entries, &mut self.sources[source].datagrams, index, |entry| &mut entry.in_source);
         link(&mut self.entries, &mut self.buckets[bucket], index, |entry| &mut entry.in_bucket);
         link(&mut self.entries, &mut self.all, index, |entry| &mut entry.in_all);
@@ -182,7 +192,8 @@ impl<T> ReassemblyQueues<T> {
 
     /// Removes an entry that must be there.
     pub fn remove(&mut self, index: u32) -> T {
-        let ReassemblyQueue { bucket, source, .. } = *self.entries.at(index);
+        let ReassemblyQueue { key, bucket, source, .. } = *self.entries.at(index);
+        unlink(&mut self.entries, &mut self.families[usize::from(key.is_v6())], index, |entry| &mut entry.in_family);
         unlink(&mut self.entries, &mut self.sources[source].datagrams, index, |entry| &mut entry.in_source);
         unlink(&mut self.entries, &mut self.buckets[bucket], index, |entry| &mut entry.in_bucket);
         unlink(&mut self.entries, &mut self.all, index, |entry| &mut entry.in_all);

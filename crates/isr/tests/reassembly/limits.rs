@@ -16,14 +16,15 @@ fn second(identification: u16) -> Vec<u8> {
 fn f_04_the_limits_follow_from_the_frames() {
     let small = Limits::for_frames(4096, 2048);
     assert_eq!((small.fragments, small.datagrams, small.each_bucket()), (128, 128, 1));
-    assert_eq!((small.fragments_each, small.bytes, small.keep.as_secs()), (16, 128 * 2048, 30));
+    assert_eq!((small.fragments_each, small.bytes, small.keep.as_secs(), small.keep_v6.as_secs()), (16, 128 * 2048, 30, 60));
     let large = Limits::for_frames(1 << 24, 2048);
     assert_eq!((large.fragments, large.datagrams, large.each_bucket()), (1 << 19, 51_200, 100));
 }
 
 #[test]
-fn f_04_datagrams_expire_after_thirty_seconds() {
+fn f_04_datagrams_expire_after_thirty_seconds_and_of_ipv6_after_sixty() {
     for family in BOTH {
+        let keep = if family.0 { 60 } else { 30 };
         let data = family.datagram(180);
         let parts = family.parts(1, &data, 64);
         let mut rig = Rig::new(limits());
@@ -31,15 +32,29 @@ fn f_04_datagrams_expire_after_thirty_seconds() {
         assert_eq!(rig.at(5, &parts[0]), Became::Held);
         assert_eq!(rig.at(6, &parts[1]), Became::Held);
         assert_eq!(rig.at(20, &family.parts(2, &data, 64)[1]), Became::Held);
-        assert_eq!(rig.table.due(), Some(seconds(35)), "counted from the first fragment that arrived");
-        assert_eq!(rig.table.expire(seconds(34), |_| panic!("too early")), 0);
+        assert_eq!(rig.table.due(), Some(seconds(5 + keep)), "counted from the first fragment that arrived");
+        assert_eq!(rig.table.expire(seconds(4 + keep), |_| panic!("too early")), 0);
         let mut firsts = Vec::new();
-        assert_eq!(rig.table.expire(seconds(35), |first: Owned| firsts.push(first.bytes().to_vec())), 1);
+        assert_eq!(rig.table.expire(seconds(5 + keep), |first: Owned| firsts.push(first.bytes().to_vec())), 1);
         assert_eq!(firsts, [parts[0].clone()], "ICMP answers what has a first fragment, once");
-        assert_eq!(rig.table.expire(seconds(50), |_| panic!("the first fragment is missing")), 1);
+        assert_eq!(rig.table.expire(seconds(20 + keep), |_| panic!("the first fragment is missing")), 1);
         assert_eq!((rig.table.counts().timed_out, rig.table.counts().dropped, rig.alive.get()), (2, 3, 0));
-        assert_eq!(rig.at(50, &parts[1]), Became::Held, "a late fragment begins anew");
+        assert_eq!(rig.at(20 + keep, &parts[1]), Became::Held, "a late fragment begins anew");
     }
+}
+
+/// A datagram of IPv6 that waits does not keep those of IPv4 that came later.
+#[test]
+fn f_04_each_family_expires_in_its_own_time() {
+    let mut rig = Rig::new(limits());
+    for (second, family) in [(0, IsV6(true)), (10, IsV6(false)), (20, IsV6(true)), (45, IsV6(false))] {
+        assert_eq!(rig.at(second, &family.parts(second as u16, &family.datagram(180), 64)[1]), Became::Held);
+    }
+    let mut ends = Vec::new();
+    while let Some(due) = rig.table.due() {
+        ends.push((due, rig.table.expire(due, drop)));
+    }
+    assert_eq!(ends, [40, 60, 75, 80].map(|second| (seconds(second), 1)));
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub fn run(bytes: &[u8]) {
         let due = table.due();
         let expired = table.expire(at, |first: Lump| assert!(!first.bytes().is_empty(), "it begins with its header"));
         assert!(expired == 0 || due.is_some_and(|due| due <= at));
-        assert!(table.due().is_none_or(|due| at < due && due <= at + Duration::from_secs(30)));
+        assert!(table.due().is_none_or(|due| at < due && due <= at + Duration::from_secs(60)));
         let bytes = if step[0] == 0xff { step[1..].repeat(9) } else { packet(step) };
         match table.arrive(at, Lump { bytes }, &mut into) {
             Admission::Whole(datagram) => look(&into, datagram.pieces, datagram.header_bytes + datagram.data_bytes),

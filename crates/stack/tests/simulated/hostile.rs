@@ -54,7 +54,7 @@ fn seeds(mac: Mac) -> Vec<Vec<u8>> {
 
 /// The stack answers as ever, and holds nothing that will not go by itself.
 fn is_well(alone: &mut Alone) {
-    for _ in 0..40 {
+    for _ in 0..70 {
         alone.world.pass(Duration::from_secs(1));
         alone.settle();
     }

@@ -5,10 +5,11 @@ use crate::program::{Card, PORT, Plan, Program};
 use corelane_isr::dispatch::{Dispatch, Number};
 use corelane_rss::{Buckets, Table};
 use corelane_sim::{Faults, WireFaults, for_seeds};
-use corelane_stack::{Drop, PROTOCOLS, Packets, Policy};
+use corelane_stack::{Drop, PROTOCOLS, Packets, Policy, sum_of};
+use corelane_watch::PacketCounter;
 use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
-use corelane_wire::packet::icmp;
+use corelane_wire::packet::{Packet, UpperLayer, icmp, icmpv6};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,7 +17,7 @@ pub const ADDRESSES: [IpAddr; 2] = [IpAddr::V4(STACK), IpAddr::V6(STACK_V6)];
 
 pub fn plan(lanes: usize, seed: u64) -> Plan {
     let (faults, wire) = (Faults::none(), WireFaults::default());
-    Plan { lanes, seed, faults, wire, card: Card::Aligned, change: |settings| settings, heard: None }
+    Plan { lanes, seed, faults, wire, card: Card::Aligned, frames: 1024, change: |settings| settings, heard: None }
 }
 
 /// The ends of flow `number`.
@@ -144,6 +145,25 @@ fn fragments_and_whole_datagrams_of_a_flow_come_to_one_lane() {
     let crossed: u64 = (0..4).map(|lane| program.counts(lane).crossed).sum();
     assert!(crossed > 0, "what was put together went to another lane");
     program.close();
+}
+
+/// A datagram that was put together on another lane goes to its own in frames of which an eighth may be away: what finds none is counted, and told with its remedy.
+#[test]
+fn what_finds_no_frames_to_change_lanes_in_is_counted() {
+    for (frames, lost) in [(256, true), (512, false)] {
+        let mut program = Program::new(&Plan { frames, ..plan(2, 3) }, &ADDRESSES);
+        meet(&mut program);
+        for source in 0..16 {
+            let (from, to) = flow(source, false);
+            let parts = udp_in(mac(&program), from, to, &payload(1, 60_000), 1472, source);
+            parts.iter().for_each(|frame| program.test.send(frame));
+            program.pass(20_000_000);
+        }
+        let sum = |counter| sum_of(&program.reader.snapshot(0), counter);
+        let (delivered, crossing) = (sum(PacketCounter::UdpDelivered), sum(PacketCounter::CrossingLost));
+        assert_eq!((sum(PacketCounter::Reassembled), delivered + crossing, crossing > 0), (16, 16, lost), "{frames} frames");
+        program.close();
+    }
 }
 
 /// Each of four lanes brings packets of all four, while their policies change.
@@ -345,26 +365,53 @@ fn n_10_the_stacks_protocols_are_registered_as_the_originals_are() {
     program.close();
 }
 
-/// A lane that sleeps, with nothing arriving, wakes when a datagram in fragments has waited for 30 seconds, once and not before; then its sender is told.
+/// RFC 6864, section 4.3: what two lanes send at the same time to one peer may be cut on its way, and is told apart.
 #[test]
-fn f_04_fragments_expire_after_30_seconds_though_nothing_arrives() {
-    let mut program = Program::new(&plan(1, 9), &ADDRESSES);
+fn no_two_lanes_give_packets_the_same_name() {
+    let mut program = Program::new(&plan(3, 3), &ADDRESSES);
     meet(&mut program);
-    let (from, to) = flow(1, false);
-    let frames = udp_in(mac(&program), from, to, &payload(1, 3000), 1400, 3);
-    program.test.send(&frames[0]);
-    // Once, soon after, it looks what was lost at its port.
-    program.pass(200_000_000);
-    let sleeps = program.sleeps();
-    program.pass(29_790_000_000);
-    assert_eq!((program.sleeps(), program.counts(0).errors_out, program.test.take().len()), (sleeps, 0, 0));
-    program.pass(20_000_000);
-    assert!(program.sleeps() > sleeps && program.counts(0).errors_out == 1, "{:?}", program.counts(0));
-    let told = program.test.take().iter().any(|frame| {
-        let packet = corelane_wire::packet::Packet::of_frame(frame).unwrap();
-        let corelane_wire::packet::UpperLayer::Icmp(view) = packet.transport else { return false };
-        matches!(view.message(), Ok(icmp::Message::TimeExceeded { code, .. }) if code.number() == 1)
-    });
-    assert!(told, "by ICMP");
+    let mut names = Vec::new();
+    for number in 0..20 {
+        for source in 0..16 {
+            let (from, to) = flow(source, false);
+            udp_in(mac(&program), from, to, &payload(number, 60), 1400, 0).iter().for_each(|frame| program.test.send(frame));
+        }
+        program.pass(2_000_000);
+        let answers = program.test.take();
+        names.extend(answers.iter().filter(|frame| datagram(frame).is_some()).map(|frame| [frame[18], frame[19]]));
+    }
+    assert!(names.len() == 320 && (0..3).all(|lane| program.counts(lane).datagrams_out > 0));
+    names.sort_unstable();
+    assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
     program.close();
+}
+
+/// A lane that sleeps, with nothing arriving, wakes when a datagram in fragments has waited for 30 seconds, of IPv6 for 60, once and not before; then its sender is told.
+#[test]
+fn f_04_fragments_expire_after_30_or_60_seconds_though_nothing_arrives() {
+    for (v6, keep) in [(false, 30), (true, 60)] {
+        let mut program = Program::new(&plan(1, 9), &ADDRESSES);
+        meet(&mut program);
+        let (from, to) = flow(1, v6);
+        let frames = udp_in(mac(&program), from, to, &payload(1, 3000), 1400, 3);
+        program.test.send(&frames[0]);
+        // Once, soon after, it looks what was lost at its port.
+        program.pass(200_000_000);
+        let sleeps = program.sleeps();
+        program.pass(keep * 1_000_000_000 - 210_000_000);
+        assert_eq!((program.sleeps(), program.counts(0).errors_out, program.test.take().len()), (sleeps, 0, 0));
+        program.pass(20_000_000);
+        assert!(program.sleeps() > sleeps && program.counts(0).errors_out == 1, "{:?}", program.counts(0));
+        let told = program.test.take().iter().any(|frame| match Packet::of_frame(frame).unwrap().transport {
+            UpperLayer::Icmp(view) => {
+                matches!(view.message(), Ok(icmp::Message::TimeExceeded { code, .. }) if code.number() == 1)
+            }
+            UpperLayer::Icmpv6(view) => {
+                matches!(view.message(), Ok(icmpv6::Message::TimeExceeded { code, .. }) if code.number() == 1)
+            }
+            _ => false,
+        });
+        assert!(told, "by ICMP");
+        program.close();
+    }
 }

@@ -233,15 +233,23 @@ fn a_segment_of_no_connection_is_answered_with_a_reset() {
     }
 }
 
-/// RFC 8200, section 4.7: behind "no next header" nothing is wrong.
+/// RFC 8200, section 4.7: behind "no next header" nothing is wrong. RFC 1112, appendix I: IGMP asks who has joined no group for nothing.
 #[test]
-fn no_next_header_is_passed_over_in_silence() {
-    let mut alone = Alone::new();
-    alone.meet();
-    let packet = packets(ENDS[1].0, ENDS[1].1, IpProtocol::NONE, b"nothing", 65_528, 1).remove(0);
-    let frame = ethernet(alone.mac(), EtherType::IPV6, &packet);
-    assert!(alone.ask(&[frame]).is_empty());
-    assert_eq!(alone.stack.counts().of(Drop::Protocol), 1);
+fn no_next_header_and_igmp_are_passed_over_in_silence() {
+    for (ends, protocol, answers) in [
+        (ENDS[0], IpProtocol::IGMP, 0),
+        (ENDS[1], IpProtocol::NONE, 0),
+        // Each is something else in the other family.
+        (ENDS[0], IpProtocol::NONE, 1),
+        (ENDS[1], IpProtocol::IGMP, 1),
+    ] {
+        let mut alone = Alone::new();
+        alone.meet();
+        let packet = packets(ends.0, ends.1, protocol, b"nothing", 65_528, 1).remove(0);
+        let frame = ethernet(alone.mac(), kind(ends.0.is_ipv6()), &packet);
+        assert_eq!(alone.ask(&[frame]).len(), answers, "{ends:?} {protocol}");
+        assert_eq!(alone.stack.counts().of(Drop::Protocol), 1);
+    }
 }
 
 /// IEEE 802.1Q, 9.6: a tag with the number 0 is a priority, and the frame is of no VLAN.

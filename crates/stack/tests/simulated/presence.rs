@@ -5,7 +5,7 @@ use crate::frames::{self, STACK, TEST, TEST_MAC, arp, datagram, ethernet};
 use crate::lanes::{ADDRESSES, plan};
 use crate::program::Program;
 use corelane_seam::PortState;
-use corelane_stack::port_states_of;
+use corelane_stack::{port_states_of, sum_of};
 use corelane_watch::PacketCounter;
 use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
@@ -174,6 +174,31 @@ fn an_address_that_another_has_first_is_not_announced_until_he_is_gone() {
     }
 }
 
+/// A stranger who answers each question for an address for ever keeps the program from being ready for half a minute; that he does is told for as long as he does.
+#[test]
+fn a_stranger_who_answers_for_ever_keeps_nobody_from_being_ready() {
+    let change = |settings: corelane_stack::Settings| if settings.lane.0 == 0 { settings.with_introduction() } else { settings };
+    let mut program = Program::new(&crate::program::Plan { change, ..plan(2, 3) }, &ADDRESSES);
+    let (mac, mut seen) = (crate::lanes::mac(&program), Vec::new());
+    for _ in 0..120 {
+        for _ in 0..10 {
+            let asked: Vec<_> = program.test.take().iter().filter_map(|frame| said(frame, mac)).collect();
+            for own in asked {
+                assert!(!matches!(own, Said::Announcement(_)), "{own:?} is another's");
+                if let Said::Probe(own) = own {
+                    program.test.send(&claims(own));
+                }
+            }
+            program.pass(100_000_000);
+        }
+        let snapshot = program.reader.snapshot(0);
+        seen.push([PacketCounter::AddressesTaken, PacketCounter::AddressesUnready].map(|counter| sum_of(&snapshot, counter)));
+    }
+    assert!(seen[1..29].iter().all(|seen| *seen == [2, 2]), "{seen:?}");
+    assert!(seen[31..].iter().all(|seen| *seen == [2, 0]), "{seen:?}");
+    program.close();
+}
+
 /// RFC 5227, section 2.4 (b).
 #[test]
 fn an_address_that_is_claimed_later_is_defended_once_in_ten_seconds() {
@@ -287,6 +312,19 @@ fn a_link_address_and_a_longest_packet_that_change_are_followed() {
         let is_packet = |frame: &&Vec<u8>| frame[12..14] == [8, 0];
         assert_eq!(sent.iter().filter(is_packet).count(), packets, "frames of {bytes} bytes");
     }
+}
+
+/// An MTU that is too short for IPv6 stands in the page as long as it is, once for all lanes.
+#[test]
+fn an_mtu_that_is_too_short_is_told_as_long_as_it_is() {
+    let change = |settings: corelane_stack::Settings| if settings.lane.0 == 0 { settings.with_introduction() } else { settings };
+    let mut program = Program::new(&crate::program::Plan { change, ..plan(2, 3) }, &ADDRESSES);
+    for (bytes, short) in [(1514, 0), (82, 68), (1293, 1279), (1294, 0)] {
+        program.card.set_frame_bytes_max(bytes);
+        program.pass(6_000_000_000);
+        assert_eq!(sum_of(&program.reader.snapshot(0), PacketCounter::MtuShort), short);
+    }
+    program.close();
 }
 
 /// What leaves while nobody is at the other end is lost, and counted as that; who asks from outside hears why.

@@ -4,9 +4,12 @@ use crate::alone::{Alone, put_together};
 use crate::frames::{
     STACK, STACK_V6, TEST, TEST_MAC, TEST_V6, addresses, advertisement, datagram, echo, ethernet, packets, udp, written,
 };
+use crate::lanes::{ADDRESSES, mac, meet, plan};
+use crate::program::Program;
 use corelane_seam::Socket;
 use corelane_stack::Drop;
 use corelane_wire::packet::checksum::Sum;
+use corelane_wire::packet::ethernet::Mac;
 use corelane_wire::packet::{EtherType, IpProtocol, Packet, UpperLayer, fragment, icmp, icmpv6, udp as udp_header};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -15,7 +18,12 @@ const PORT: u16 = 60_007;
 const ENDS: [(IpAddr, IpAddr); 2] = [(IpAddr::V4(TEST), IpAddr::V4(STACK)), (IpAddr::V6(TEST_V6), IpAddr::V6(STACK_V6))];
 
 /// A frame in which a router says that of this packet only so many bytes pass.
-fn too_big(alone: &Alone, (from, to): (IpAddr, IpAddr), most: u32, frame: &[u8]) -> Vec<u8> {
+fn too_big(alone: &Alone, ends: (IpAddr, IpAddr), most: u32, frame: &[u8]) -> Vec<u8> {
+    too_big_to(alone.mac(), ends, most, frame)
+}
+
+/// The same, to that station.
+fn too_big_to(mac: Mac, (from, to): (IpAddr, IpAddr), most: u32, frame: &[u8]) -> Vec<u8> {
     let packet = &frame[14..frame.len().min(14 + 500)];
     let (protocol, kind, message) = match from.is_ipv4() {
         true => {
@@ -27,7 +35,7 @@ fn too_big(alone: &Alone, (from, to): (IpAddr, IpAddr), most: u32, frame: &[u8])
             (IpProtocol::ICMPV6, EtherType::IPV6, written(600, |writer| message.emit(&addresses(from, to), writer)))
         }
     };
-    ethernet(alone.mac(), kind, &packets(from, to, protocol, &message, 65_528, 1)[0])
+    ethernet(mac, kind, &packets(from, to, protocol, &message, 65_528, 1)[0])
 }
 
 /// Frames that carry so many bytes to the test's machine.
@@ -79,7 +87,12 @@ fn a_router_is_not_believed_of_what_was_not_sent_or_never_fits() {
         let nobody = SocketAddr::new(ends.1, PORT + 1);
         let stranger = SocketAddr::new(if ends.0.is_ipv4() { "10.0.0.77" } else { "fd00::77" }.parse().unwrap(), PORT);
         let least = if ends.0.is_ipv4() { 1300 } else { 1279 };
+        // A port that no datagram goes to, and an answer to an echo that nobody was sent.
+        let to_none = udp(alone.mac(), local, SocketAddr::new(ends.0, 0), &vec![7; 1400]);
+        let unasked = echo_reply(&alone, (ends.1, ends.0), &[7; 1400]);
         let forged = [
+            too_big(&alone, ends, 1300, &to_none),
+            too_big(&alone, ends, 1300, &unasked),
             // Of a port that no socket has, of an address that is not ours, and of a packet that was not too big.
             too_big(&alone, ends, 1300, &other(&alone, nobody, 1400)),
             too_big(&alone, ends, 1300, &other(&alone, stranger, 1400)),
@@ -95,6 +108,62 @@ fn a_router_is_not_believed_of_what_was_not_sent_or_never_fits() {
         }
         assert_eq!((sent(&mut alone, socket, to, 1400).len(), alone.stack.counts().ways_narrowed), (1, 0));
     }
+}
+
+/// A frame with an answer to an echo, as the stack sends them.
+fn echo_reply(alone: &Alone, (from, to): (IpAddr, IpAddr), data: &[u8]) -> Vec<u8> {
+    let reply = icmp::Echo { identification: 7, sequence: 9, data };
+    let (protocol, kind, message) = match from.is_ipv4() {
+        true => (IpProtocol::ICMP, EtherType::IPV4, written(2000, |writer| icmp::Message::EchoReply(reply).emit(writer))),
+        false => {
+            let message = icmpv6::Message::EchoReply(reply);
+            (IpProtocol::ICMPV6, EtherType::IPV6, written(2000, |writer| message.emit(&addresses(from, to), writer)))
+        }
+    };
+    ethernet(alone.mac(), kind, &packets(from, to, protocol, &message, 65_528, 1)[0])
+}
+
+/// What is too big of an answer to an echo is believed where one was sent: without a socket.
+#[test]
+fn a_router_is_believed_of_a_long_echo_that_was_answered() {
+    for ends in ENDS {
+        let mut alone = Alone::new();
+        alone.meet();
+        let mac = alone.mac();
+        let ask = |alone: &mut Alone, bytes: usize| alone.ask(&echo(mac, ends.0.is_ipv6(), &vec![7; bytes], 65_528));
+        for (bytes, narrowed) in [(100, 0), (1400, 1)] {
+            let answer = ask(&mut alone, bytes).remove(0);
+            // It may quote more than was sent.
+            let quoted = if bytes == 1400 { answer } else { echo_reply(&alone, (ends.1, ends.0), &[7; 1400]) };
+            let told = too_big(&alone, ends, 1300, &quoted);
+            assert!(alone.ask(&[told]).is_empty());
+            assert_eq!(alone.stack.counts().ways_narrowed, narrowed, "{bytes}");
+        }
+        assert_eq!(ask(&mut alone, 1400).len(), 2, "and the next is cut");
+    }
+}
+
+/// No lane believes what another could not: of a datagram to a port that can be none's, each looks for the socket as well.
+#[test]
+fn no_lane_narrows_a_way_of_what_was_not_sent() {
+    let mut program = Program::new(&plan(4, 3), &ADDRESSES);
+    meet(&mut program);
+    let lane_mac = mac(&program);
+    for (from, to) in ENDS {
+        for (source, destination) in [(PORT, 0), (PORT + 1, 0), (PORT + 1, 9), (0, 0)] {
+            let quoted = udp(lane_mac, SocketAddr::new(to, source), SocketAddr::new(from, destination), &[7; 1400]);
+            program.test.send(&too_big_to(lane_mac, (from, to), 1300, &quoted));
+        }
+    }
+    program.pass(10_000_000);
+    let narrowed = |program: &Program| (0..4).map(|lane| program.counts(lane).ways_narrowed).collect::<Vec<_>>();
+    assert_eq!(narrowed(&program), [0; 4]);
+    let (from, to) = ENDS[0];
+    let quoted = udp(lane_mac, SocketAddr::new(to, PORT), SocketAddr::new(from, 9), &[7; 1400]);
+    program.test.send(&too_big_to(lane_mac, (from, to), 1300, &quoted));
+    program.pass(10_000_000);
+    assert_eq!(narrowed(&program), [1; 4], "each has the socket");
+    program.close();
 }
 
 /// From a router older than RFC 1191, and one that says what no link has: what each host takes is taken.
@@ -208,7 +277,7 @@ fn an_echo_of_all_stations_is_answered_from_an_own_address() {
     let message = icmpv6::Message::EchoRequest(request);
     let message = written(64, |writer| message.emit(&addresses(TEST_V6.into(), all.into()), writer));
     let packet = packets(TEST_V6.into(), all.into(), IpProtocol::ICMPV6, &message, 65_528, 1).remove(0);
-    let group = corelane_wire::packet::ethernet::Mac([0x33, 0x33, 0, 0, 0, 1]);
+    let group = Mac([0x33, 0x33, 0, 0, 0, 1]);
     let answers = alone.ask(&[ethernet(group, EtherType::IPV6, &packet)]);
     assert_eq!(answers.len(), 1);
     assert_eq!(answers[0][22..38], STACK_V6.octets());

@@ -21,6 +21,7 @@ catalogue! {
         UdpElsewhere "udp_elsewhere" Counter "datagrams" "Datagrams sent on to the lane that alone can have their socket.";
         UdpSent "udp_sent" Counter "datagrams" "Datagrams that sockets sent.";
         PacketsCrossed "packets_crossed" Counter "packets" "Packets sent to the lane of their bucket.";
+        CrossingLost "crossing_lost" Counter "packets" "Packets and datagrams dropped on their way to the lane of their bucket or socket: an eighth of the port's frames was with other lanes already, or the channel was full.";
         ChannelPut "channel_put" Counter "packets" "Packets put into channels of other lanes and processes.";
         ChannelDropped "channel_dropped" Counter "packets" "Packets dropped because the ring of their channel was full, or they were too long for one.";
         Fragments "fragments" Counter "fragments" "Fragments that arrived.";
@@ -52,10 +53,13 @@ catalogue! {
         PortNoFrame "port_no_frame" Counter "packets" "Packets lost at the port because no frame was free to receive them into.";
         PortRingFull "port_ring_full" Counter "packets" "Packets lost at the port because its ring of received ones was full.";
         PortTooLong "port_too_long" Counter "packets" "Packets lost at the port because they were longer than the frames that one may lie in.";
-        PortSendLost "port_send_lost" Counter "packets" "Packets that the interface did not send: its own queue was full, or nobody was at the other end of its wire.";
+        PortSendLost "port_send_lost" Counter "packets" "Packets that the interface did not send: its own queue was full, nobody was at the other end of its wire, or that takes only shorter ones.";
         PortState "port_state" Mark "state" "What the interface is: 1 up, 2 down, 3 gone: then nothing comes or goes until the program is started anew; 4 without a carrier, 5 without its XDP program, 6 with more queues than lanes.";
         PortKind "port_kind" Mark "state" "How packets come into the port's memory: 1 simulated, 2 by a tap, 3 by a packet socket, 4 by AF_XDP, copied by the kernel, 5 by AF_XDP, zero-copy.";
         AddressesTaken "addresses_taken" Gauge "addresses" "Addresses that another station of the link has: they are not announced, and asked for every 10 seconds. The first lane counts them.";
+        AddressesUnready "addresses_unready" Gauge "addresses" "Those of addresses_taken that keep the program from being ready: for 30 seconds at most after the interface came up.";
+        AddressesBeside "addresses_beside" Gauge "addresses" "Addresses of the lanes that the kernel has as well, so that both answer. The first lane counts them.";
+        MtuShort "mtu_short" Gauge "bytes" "The interface's MTU, where that is less than the lanes' addresses of IPv6 ask for; else 0. The first lane says so.";
         AddressConflicts "address_conflicts" Counter "packets" "Words of other stations of the link that claimed an address of the lanes.";
         AnnouncementsSent "announcements_sent" Counter "packets" "Announcements to the link that an address is the lanes'.";
     }

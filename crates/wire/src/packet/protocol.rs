@@ -12,6 +12,8 @@ impl IpProtocol {
     pub const HOP_BY_HOP: Self = Self(0);
     /// ICMP (RFC 792).
     pub const ICMP: Self = Self(1);
+    /// IGMP (RFC 3376).
+    pub const IGMP: Self = Self(2);
     /// IPv4 in IP (RFC 2003).
     pub const IPV4: Self = Self(4);
     /// TCP (RFC 9293).

@@ -33,7 +33,7 @@ fn what_the_card_says_comes_with_the_packet() {
         for (types, is_noted) in [(OF_PORTS, true), (functions.types, false)] {
             let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), 1, "corelane_queues").unwrap();
             let functions = Functions { types, ..functions };
-            let Attached { link, mode, has_pieces, tells, notes } =
+            let Attached { link, mode, has_pieces, tells, notes, obstacle } =
                 attach_best(&Ours::All, &sockets, &interface, Some(&functions)).unwrap();
             assert!(tells && mode == XdpMode::Native);
             let attachment = Arc::new(Attachment {
@@ -42,6 +42,7 @@ fn what_the_card_says_comes_with_the_packet() {
                 has_pieces,
                 tells,
                 notes,
+                obstacle,
                 queues: 1,
                 link,
                 _groups: None,

@@ -475,7 +475,7 @@ fn who_cannot_take_packets_in_by_himself_is_told_and_served() {
         run(&["link add near type bridge", "link set near up"]);
         let mut choice = ports_for("near", &Ours::All, 1).unwrap();
         choice.poll();
-        assert!(matches!(choice.lost[..], [Loss::Native, Loss::Polling(Error::Absent { .. })]), "{:?}", choice.lost);
+        assert!(matches!(choice.lost[..], [Loss::Native { .. }, Loss::Polling(Error::Absent { .. })]), "{:?}", choice.lost);
         assert!(choice.lost[1].to_string().contains("Linux 6.13"), "{}", choice.lost[1]);
         choice.queues.remove(0).port(memory(), 64).unwrap();
     });
@@ -619,8 +619,8 @@ fn what_cannot_be_opened_is_said() {
         assert!(matches!(afxdp::open("near", &Ours::All, 2), Err(Error::NoQueue { queue: 1, .. })));
         assert!(matches!(afxdp::open("near", &Ours::Addresses(Vec::new()), 1), Err(Error::Range { .. })));
         let taken = afxdp::open("near", &Ours::Addresses(vec![OURS.into(), KERNEL.into()]), 1).unwrap_err();
-        let place = Some("10.9.0.1/24 dev near".into());
-        assert_eq!(taken, Error::AddressTaken { address: KERNEL.into(), place });
+        let remedy = "ip addr del 10.9.0.1/24 dev near".into();
+        assert_eq!(taken, Error::AddressTaken { address: KERNEL.into(), remedy });
         assert!(taken.to_string().contains("(ip addr del 10.9.0.1/24 dev near)"), "{taken}");
         let queue = || afxdp::open("near", &Ours::All, 1).unwrap().remove(0);
         let refused = queue().port(FrameMemory::new(8, 8192).unwrap(), 16).unwrap_err();

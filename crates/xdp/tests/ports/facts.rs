@@ -77,12 +77,12 @@ fn packets_of_a_vlan_are_the_kernels() {
 #[test]
 fn an_interface_that_hides_tags_is_noted() {
     on_network("facts::an_interface_that_hides_tags_is_noted", || {
-        let hides = Loss::Tags.to_string();
-        assert!(hides.contains("rxvlan off"), "{hides}");
+        let tags = Loss::Tags { name: "near".into() };
+        assert!(tags.to_string().contains("(ethtool -K near rxvlan off)"), "{tags}");
         wire(1);
         let choice = ports_for("near", &Ours::All, 1).unwrap();
         let tells = choice.queues.iter().all(|queue| matches!(queue, corelane_xdp::Queue::Xdp(queue) if queue.tells_tags()));
-        assert_eq!(choice.lost.contains(&Loss::Tags), !tells);
+        assert_eq!(choice.lost.contains(&tags), !tells);
     });
 }
 

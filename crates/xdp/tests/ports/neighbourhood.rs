@@ -8,7 +8,8 @@ use corelane_os::testing::skip;
 use corelane_seam::{Frame, FrameMemory, Port, PortState};
 use corelane_select::bpf::assembly::{Alu, Assembler, Register};
 use corelane_select::bpf::{Program, ProgramKind};
-use corelane_xdp::{Error, Interface, Ours, Queue, afxdp, packet, ports_for};
+use corelane_xdp::{Error, Interface, Loss, Ours, Queue, afxdp, packet, ports_for};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
@@ -89,17 +90,15 @@ fn heard_until(node: &mut Node, sender: &[u8]) -> Vec<Vec<u8>> {
     came
 }
 
-/// Has a port take in its news until that is so, 10 seconds at the most.
+/// Waits for a port's news, and has it take them in, until that is so, 10 seconds at the most.
 fn until(port: &mut dyn Port, condition: impl Fn(&dyn Port) -> bool) {
-    for _ in 0..10_000 {
+    const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+    while !condition(port) {
+        let news = port.news().expect("a real port has news");
+        let has_news = poll(&mut [PollFd::new(&news, PollFlags::IN)], Some(&PATIENCE)).unwrap();
+        assert!(has_news == 1, "waited in vain: {:?}, {:?}", port.state(), port.facts());
         port.take_news();
-        if condition(port) {
-            return;
-        }
-        // reason: the news are not waited for here.
-        std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    panic!("waited in vain: {:?}, {:?}", port.state(), port.facts());
 }
 
 /// Waits until the port says that its interface is so.
@@ -175,8 +174,7 @@ fn leave_program(flags: u32) {
     head[4..8].copy_from_slice(&index.to_ne_bytes());
     // `IFLA_XDP` with `IFLA_XDP_FD` and `IFLA_XDP_FLAGS`.
     let number = program.as_fd().as_raw_fd().to_ne_bytes();
-    let within = [&[8, 0, 1, 0][..], &number, &[8, 0, 3, 0], &flags.to_ne_bytes()].concat();
-    Request::one(19, &head).attribute(0x8000 | 43, &within).ask(0).unwrap();
+    Request::one(19, &head).nested(43, &[(1, &number), (3, &flags.to_ne_bytes())]).ask(0).unwrap();
 }
 
 #[test]
@@ -213,6 +211,37 @@ fn queues_are_as_many_as_lanes_once_the_advice_is_followed() {
         assert!(matches!(refused, Error::NoQueue { queue: 1, remedy: Some(_), .. }), "{refused}");
         carry_out(&advised(&refused.to_string(), "ethtool -L near"));
         assert_eq!(ports_for("near", &ours, 2).unwrap().queues.len(), 2);
+    });
+}
+
+/// A driver that runs programs does not run one where the other end of its wire sends by more queues, or longer packets: the kernel says so, and the advice helps.
+#[test]
+fn what_keeps_a_driver_from_its_program_is_told_and_cured_as_the_message_says() {
+    const NAME: &str = "neighbourhood::what_keeps_a_driver_from_its_program_is_told_and_cured_as_the_message_says";
+    on_network(NAME, || {
+        if Command::new("ethtool").arg("--version").output().is_err() {
+            return skip(NAME, "ethtool is not installed");
+        }
+        let ours = Ours::Addresses(vec![OURS.into()]);
+        wire(2);
+        carry_out(&"ethtool -L near rx 1 tx 1".split(' ').map(str::to_owned).collect::<Vec<_>>());
+        let lost = |ours: &Ours| match &ports_for("near", ours, 1).unwrap().lost[..] {
+            [lost @ Loss::Native { .. }, ..] => Some(lost.to_string()),
+            [] => None,
+            other => panic!("{other:?}"),
+        };
+        let queues = lost(&ours).unwrap();
+        assert!(
+            queues.contains("the driver of near does not run the XDP program") && queues.contains("peer tx queues"),
+            "{queues}"
+        );
+        carry_out(&advised(&queues, "ethtool -L far"));
+        assert_eq!(lost(&ours), None);
+        run(&["link set far mtu 9000"]);
+        let length = lost(&ours).unwrap();
+        assert!(length.contains("MTU is too large"), "{length}");
+        carry_out(&advised(&length, "ip link set far mtu"));
+        assert_eq!(lost(&ours), None);
     });
 }
 
