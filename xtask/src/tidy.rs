@@ -15,6 +15,7 @@ mod lexer;
 mod machine;
 mod manifest;
 mod program;
+mod quotes;
 mod source;
 mod tree;
 mod unsafety;
@@ -36,7 +37,7 @@ pub struct Arguments {
 
 type Check = fn(&Tree, &mut Vec<Finding>);
 
-const CHECKS: [Check; 10] = [
+const CHECKS: [Check; 11] = [
     circles::check,
     layering::check,
     unsafety::check,
@@ -47,6 +48,7 @@ const CHECKS: [Check; 10] = [
     manifest::check,
     leftovers::check,
     program::check,
+    quotes::check,
 ];
 
 /// Prints what breaks a rule; the exit code is 1 if anything does.

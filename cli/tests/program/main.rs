@@ -16,6 +16,7 @@ mod http_clients;
 mod http_hosts;
 mod http_log;
 mod load;
+mod manifests;
 mod messages;
 mod metrics;
 mod outside;

@@ -55,6 +55,7 @@ until test $(of MainPID) != $first && test $(systemctl is-active corelane) = act
 ask three && say started again $(of NRestarts)
 systemctl stop corelane
 say ended: $(of Result) $(of ExecMainStatus)
+corelane doctor > /told/doctor
 systemctl start corelane.socket
 ask four && say activated
 systemctl restart corelane &
@@ -77,8 +78,8 @@ const UNITS: [(&str, &str); 3] = [
     ("corelane.socket", "[Unit]\nDefaultDependencies=no\n[Socket]\nListenStream=127.0.0.1:7007\n"),
 ];
 /// The unit as it is, but without what else would start, with a watchdog that bites soon, and lines where the test reads them.
-const SOONER: &str =
-    "[Unit]\nDefaultDependencies=no\n[Service]\nWatchdogSec=3s\nTimeoutAbortSec=1s\nStandardError=append:/told/err\n";
+const SOONER: &str = "[Unit]\nDefaultDependencies=no\n[Service]\nWatchdogSec=3s\nTimeoutAbortSec=1s\n\
+     StandardError=append:/told/err\nStandardOutput=append:/told/out\n";
 
 fn prepare(folder: &Path) {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/corelane.service");
@@ -89,7 +90,8 @@ fn prepare(folder: &Path) {
     fs::copy(unit, units.join("corelane.service")).unwrap();
     fs::write(units.join("corelane.service.d/sooner.conf"), SOONER).unwrap();
     UNITS.iter().for_each(|(name, words)| fs::write(units.join(name), words).unwrap());
-    let settings = "services = [\"echo=tcp://127.0.0.1:7007\"]\nlanes = 1\n[limit]\nidle_limit = \"10m\"\n";
+    // Another user than the unit's: it is that one's process which the unit tells to reload.
+    let settings = "services = [\"echo=tcp://127.0.0.1:7007\"]\nlanes = 1\nuser = \"65534\"\n[limit]\nidle_limit = \"10m\"\n";
     fs::write(folder.join("corelane.toml"), settings).unwrap();
     fs::write(folder.join("told/ask"), ASK).unwrap();
 }
@@ -119,4 +121,8 @@ fn the_unit_starts_reloads_is_watched_and_activated() {
     assert!(started.starts_with("started active: serving: lanes 1, driver "), "{told}{}", read("err"));
     let expected = ["answered", "reloaded", "started again 1", "ended: success 0", "activated", "restarted active"];
     assert_eq!(rest, expected, "{}", read("err"));
+    // The unit's filter of calls lets the program confine itself as it would without one.
+    let notes = read("out");
+    assert!(notes.contains("ready") && !notes.contains("CL-0017"), "{notes}");
+    assert!(!notes.contains("CL-0016") || !read("doctor").contains("CL-1031 ok"), "{notes}");
 }

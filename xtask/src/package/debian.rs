@@ -19,6 +19,9 @@ const TEXTS: &[&str] = &["README.md", "LOAD.md", "CHANGELOG.md", "ARCHITECTURE.m
 /// Where the pages are to which these texts refer: beneath them, here and where they are installed, so that links work in both.
 const PAGES: &str = "docs";
 
+/// Manifests for Kubernetes, of which a page tells.
+const MANIFESTS: &str = "docs/kubernetes";
+
 /// What dpkg runs.
 const SCRIPTS: &[&str] = &["postinst", "prerm", "postrm"];
 
@@ -62,15 +65,22 @@ pub fn package(parts: &Parts<'_>) -> Result<PathBuf> {
 
 /// All texts, each by its place below `root`.
 fn texts(root: &Path) -> Result<Vec<String>> {
-    let folder = root.join(PAGES);
-    let entries = std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut texts: Vec<String> = TEXTS.iter().map(|text| (*text).to_owned()).collect();
-    for entry in entries {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        texts.extend((name.ends_with(".md") || name.ends_with(".svg")).then(|| format!("{PAGES}/{name}")));
+    for place in [PAGES, MANIFESTS] {
+        let folder = root.join(place);
+        let entries = std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+        for entry in entries {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            texts.extend(is_text(&name).then(|| format!("{place}/{name}")));
+        }
     }
     texts.sort();
     Ok(texts)
+}
+
+/// Whether pages link to a file of this name, and bring it along.
+fn is_text(name: &str) -> bool {
+    [".md", ".svg", ".yaml"].iter().any(|end| name.ends_with(end))
 }
 
 /// Manual pages, packed as Debian's are.
@@ -170,10 +180,10 @@ mod tests {
         assert_eq!(chapters, pages);
     }
 
-    /// The pages and pictures that a text links to.
+    /// The pages, pictures and manifests that a text links to.
     fn links_of(text: &Path) -> Vec<String> {
         let words = std::fs::read_to_string(text).unwrap();
         let links = words.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
-        links.filter(|link| link.ends_with(".md") || link.ends_with(".svg")).map(str::to_owned).collect()
+        links.filter(|link| is_text(link)).map(str::to_owned).collect()
     }
 }

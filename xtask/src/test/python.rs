@@ -12,8 +12,12 @@ use super::share::Share;
 const ENVIRONMENT: &str = "python";
 
 /// Module and the package that holds it, with its version.
-const LIBRARIES: &[(&str, &str)] =
-    &[("hdrh", "hdrhistogram==0.10.8"), ("pyvisa_py", "pyvisa-py==0.8.1"), ("scapy", "scapy==2.8.0")];
+const LIBRARIES: &[(&str, &str)] = &[
+    ("hdrh", "hdrhistogram==0.10.8"),
+    ("kubernetes_validate", "kubernetes-validate==1.37.0"),
+    ("pyvisa_py", "pyvisa-py==0.8.1"),
+    ("scapy", "scapy==2.8.0"),
+];
 
 /// Says which libraries are missing and how to get them, or installs them within `share`.
 ///

@@ -51,6 +51,7 @@ const RULES: &[Rule] = &[
     rule("*", "libtirpc-dev is not installed", Lack::File("/usr/include/tirpc/rpc/rpc.h")),
     rule("*", "Python's * is not installed", Lack::Said),
     rule("*scapy*", "there is no Scapy in the Python environment *", Lack::Said),
+    rule("manifests::*", "there is no kubernetes-validate in the Python environment *", Lack::Said),
     rule("*", "there is no python3 with xdrlib, *", Lack::Said),
     rule("*", "*'s source cannot be had: *", Lack::Said),
     // Kinds of drivers whose suite lists what they cannot run.
