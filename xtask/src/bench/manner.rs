@@ -70,7 +70,9 @@ mod tests {
         assert_eq!(rounds(&["--rounds", "2", "--round-seconds", "0.2"]).expect("few"), 2);
         assert_eq!(rounds(&["--rounds", "60"]).expect("many"), 60);
         assert!(rounds(&["--rounds", "0"]).is_err());
-        assert!(manner(&["--record"]).is_ok_and(|manner| manner.record) && manner(&["--quick"]).is_ok_and(|manner| !manner.record));
+        assert!(
+            manner(&["--record"]).is_ok_and(|manner| manner.record) && manner(&["--quick"]).is_ok_and(|manner| !manner.record)
+        );
         assert!(manner(&["--record", "--quick"]).is_err(), "a quick run is no record");
     }
 }

@@ -69,8 +69,14 @@ impl Arguments {
         wire::ensure_programs(server::is_installed)?;
         let (echoes, missing): (Vec<_>, Vec<_>) = Echo::ALL.into_iter().partition(|&echo| servers::lacking(echo).is_none());
         let left_out = missing.into_iter().filter_map(servers::lacking).collect();
-        let mut found =
-            Found { packets: Vec::new(), flood: None, order: Vec::new(), nanoseconds: Vec::new(), left_out, verdicts: Vec::new() };
+        let mut found = Found {
+            packets: Vec::new(),
+            flood: None,
+            order: Vec::new(),
+            nanoseconds: Vec::new(),
+            left_out,
+            verdicts: Vec::new(),
+        };
         for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
             let measured = rounds::run(cell, &echoes, stage, extent, interrupt)?;
             println!("{}", rounds::table(&measured));

@@ -72,11 +72,11 @@ fn mark(svg: &mut String, judged: &Judged, axis: &Axis, y: f64) {
     };
     let fit = if label.chars().count() > FULL { FIT } else { "" };
     // Writing to a string does not fail.
-    let _ = write!(
+    let _ = writeln!(
         svg,
         "<text x=\"{:.1}\" y=\"{baseline:.1}\" text-anchor=\"end\"{fit}>{label}</text>\
         <line class=\"{class}\" x1=\"{low:.1}\" y1=\"{y:.1}\" x2=\"{high:.1}\" y2=\"{y:.1}\" stroke-width=\"2\"/>{shape}\
-        <text x=\"{:.1}\" y=\"{baseline:.1}\">{words}</text>\n",
+        <text x=\"{:.1}\" y=\"{baseline:.1}\">{words}</text>",
         LEFT - 10.0,
         RIGHT + 10.0,
     );

@@ -63,8 +63,11 @@ fn plot_of(path: &Path) -> Result<Option<String>> {
 
 /// The command as it was given; of a path its last part, since folders are of one machine.
 fn asked(words: impl Iterator<Item = String>) -> String {
-    let name = |word: String| Path::new(&word).file_name().map_or(word.clone(), |name| name.to_string_lossy().into_owned());
-    words.map(name).collect::<Vec<_>>().join(" ")
+    let last = |word: String| match Path::new(&word).file_name() {
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => word,
+    };
+    words.map(last).collect::<Vec<_>>().join(" ")
 }
 
 /// The commit that was built, and whether the working tree had changes.

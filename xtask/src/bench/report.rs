@@ -82,8 +82,9 @@ const VERDICT_HEADS: &[&str] = &["cell", "figure", "value", "90 % interval", "ba
 
 /// All tables of the cells, each followed by an empty line, as they were printed while they were measured.
 pub fn tables(findings: &Findings) -> String {
-    let Findings { cells, idle, open_loop, contentions, events, packets, flood, order, nanoseconds, instructions, attacks, .. } =
-        findings;
+    let Findings {
+        cells, idle, open_loop, contentions, events, packets, flood, order, nanoseconds, instructions, attacks, ..
+    } = findings;
     let mut all: Vec<String> = events.iter().map(event::table).chain(cells.iter().map(cell_table)).collect();
     all.extend((!idle.is_empty()).then(|| idle_table(IDLE.name, idle)));
     all.extend(open_loop.iter().map(|outcome| open_table(OPEN_LOOP.name, outcome)));
