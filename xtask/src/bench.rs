@@ -20,12 +20,15 @@ mod hyper;
 mod idle;
 mod instructions;
 mod interrupt;
+mod judged;
 mod load;
 mod manner;
 mod measure;
 mod open_loop;
 mod operator;
 mod packet;
+mod plot;
+mod record;
 mod report;
 mod rounds;
 mod rpc;
@@ -56,6 +59,8 @@ use measure::measure_cell;
 use report::Findings;
 use rounds::Extent;
 use stage::{Ours, Stage};
+
+use crate::workspace::Workspace;
 
 /// What to measure.
 #[derive(Args, Debug)]
@@ -99,6 +104,8 @@ enum Subject {
     /// What an operator waits for: `serve` until it is ready, `stat` while a server is stopped, busy or dead and with 10,000 connections, what `top` takes, and how
     /// large the program is. Needs CPU 0 (server), and CPU 1 (tools).
     Operator(Manner),
+    /// Draws the plots of all records in bench/results anew. Nothing is measured.
+    Plot,
     /// Becomes a program that is pinned to a CPU and ends with its starter.
     #[command(hide = true)]
     Start {
@@ -114,12 +121,12 @@ struct EchoArguments {
     #[command(flatten)]
     manner: Manner,
     /// One cell alone; may be given again.
-    #[arg(long, value_name = "CELL", value_parser = PossibleValuesParser::new(names(CELLS).chain([IDLE.name])))]
+    #[arg(long, value_name = "CELL", conflicts_with = "record", value_parser = PossibleValuesParser::new(names(CELLS).chain([IDLE.name])))]
     only: Vec<String>,
     #[command(flatten)]
     ours: Ours,
     /// Measure the peers alone; a plain loop is judged in corelane's place.
-    #[arg(long, conflicts_with = "beside")]
+    #[arg(long, conflicts_with_all = ["beside", "record"])]
     peers_only: bool,
 }
 
@@ -136,6 +143,7 @@ const QUICK_OPEN: Timing = Timing { warm_up: WARM_UP, window: Duration::from_sec
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.subject {
         Subject::Start { cpu, words } => server::become_program(*cpu, words)?,
+        Subject::Plot => record::draw_all(&Workspace::load()?.root)?,
         Subject::Echo(echo) => echo.run()?,
         Subject::Rpc(rpc) => rpc.run()?,
         Subject::Http(http) => http.run()?,
@@ -252,8 +260,8 @@ fn measure_events(event: &event::Arguments, stage: &mut Stage, extent: Extent, i
 
 /// Measures echoes over frames.
 fn measure_packets(packet: &packet::Arguments, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
-    let packet::Found { packets, flood, nanoseconds, left_out, verdicts } = packet.measure(stage, extent, interrupt)?;
-    Ok(Findings { packets, flood, nanoseconds, left_out, verdicts, ..Findings::default() })
+    let packet::Found { packets, flood, order, nanoseconds, left_out, verdicts } = packet.measure(stage, extent, interrupt)?;
+    Ok(Findings { packets, flood, order, nanoseconds, left_out, verdicts, ..Findings::default() })
 }
 
 /// Attacks for as long as all rounds together.

@@ -12,6 +12,12 @@
 //!
 //! Errors of the system are `errno` numbers, which `errno` translates for lanes; everything else says in words what was tried and why it failed. A call that
 //! only some kernels have is tried, not guessed from a version. `unsafe` stands here where `rustix` has no such call, each with its reason.
+//!
+//! Five crates make the system calls of lanes: this one, above it `drivers`, `select` and `machine`, which know nothing of each other, and `xdp`, whose
+//! programs `select` assembles. `watch` uses `os` for its pages, `steer` uses `select` and `machine`, and only the facade knows drivers: a lane in a
+//! simulation links no BPF and no ring. Code that uses the standard library's threads, files or sockets stands beside the lanes, as `metrics` does with
+//! its one thread. `unsafe` is left for what only we need: batches of datagrams, the ring, bpf(2), filters, signalfd(2), clocks of other threads, mapped
+//! memory.
 #![allow(unsafe_code)]
 
 pub mod caller;

@@ -13,7 +13,7 @@ use super::manner::Manner;
 use super::report::{self, Findings, Report};
 use super::rounds::Extent;
 use super::stage::{Ours, Stage};
-use super::{generator, server};
+use super::{generator, record, server};
 use crate::workspace::Workspace;
 
 /// Builds, with the peers by `build_peers` from their folder, and prepares; lets `measure` find out, and gives the results of `subject` out.
@@ -54,7 +54,11 @@ pub fn conduct(
         extent,
         findings,
     };
-    println!("{}", report::summary(&report));
+    let summary = report::summary(&report);
+    println!("{summary}");
+    if manner.record {
+        record::write(&workspace.root, subject, &format!("{}{summary}", report::tables(&report.findings)))?;
+    }
     let usual = workspace.target.join(format!("bench/{subject}.json"));
     report::write(&report, manner.json.as_ref().unwrap_or(&usual))
 }

@@ -20,7 +20,7 @@ use super::stage::Stage;
 use cells::CELLS;
 use programs::Programs;
 
-pub use instructions::Count;
+pub use instructions::{Count, table as instructions_table};
 pub use programs::build;
 pub use rounds::{CellRounds, table};
 pub use servers::CELL as SERVER_CELL;
@@ -31,7 +31,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub(super) manner: Manner,
     /// One cell alone; may be given again. The ratio over registered descriptors takes three of them.
-    #[arg(long, value_name = "CELL", value_parser = cell_names())]
+    #[arg(long, value_name = "CELL", conflicts_with = "record", value_parser = cell_names())]
     only: Vec<String>,
 }
 

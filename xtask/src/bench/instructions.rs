@@ -19,6 +19,7 @@ use nix::unistd::Pid;
 use super::build::build_package;
 use super::callgrind;
 use super::cells::wants;
+use super::record;
 use super::server::free_address;
 use crate::workspace::Workspace;
 
@@ -29,10 +30,13 @@ pub struct Arguments {
     #[arg(long, value_name = "PROGRAM")]
     beside: Option<PathBuf>,
     /// Count this build in place of the one that is made of this working tree.
-    #[arg(long, value_name = "PROGRAM")]
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "record")]
     program: Option<PathBuf>,
+    /// Write the table to bench/results/instructions.txt too.
+    #[arg(long)]
+    record: bool,
     /// One cell alone; may be given again.
-    #[arg(long, value_name = "CELL", value_parser = PossibleValuesParser::new(CELLS.map(|cell| cell.name)))]
+    #[arg(long, value_name = "CELL", conflicts_with = "record", value_parser = PossibleValuesParser::new(CELLS.map(|cell| cell.name)))]
     only: Vec<String>,
 }
 
@@ -100,7 +104,11 @@ impl Arguments {
             let of = |program: &Path| cell.count(program).with_context(|| format!("{} of {}", cell.name, program.display()));
             counted.push(Counted { cell: cell.name, ours: of(&ours)?, beside: self.beside.as_deref().map(of).transpose()? });
         }
-        print!("{}", table(&counted));
+        let table = table(&counted);
+        print!("{table}");
+        if self.record {
+            record::write(&Workspace::load()?.root, "instructions", &table)?;
+        }
         Ok(())
     }
 }
@@ -271,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_named() {
-        let arguments = Arguments { beside: Some("/there/is/none".into()), program: None, only: Vec::new() };
+        let arguments = Arguments { beside: Some("/there/is/none".into()), program: None, record: false, only: Vec::new() };
         let why = arguments.run().expect_err("no program is there").to_string();
         assert!(why.contains("/there/is/none") || why.contains("apt-get install"), "{why}");
     }

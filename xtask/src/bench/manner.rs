@@ -21,8 +21,11 @@ pub struct Manner {
     /// Where the whole result goes; target/bench/SUBJECT.json if not given.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write all tables to bench/results/SUBJECT.txt too, and draw their plot: for a whole run.
+    #[arg(long)]
+    pub record: bool,
     /// Three short rounds, 1,000 idle connections and a short open loop: whether it runs, not what it shows.
-    #[arg(long, conflicts_with_all = ["rounds", "round_seconds"])]
+    #[arg(long, conflicts_with_all = ["rounds", "round_seconds", "record"])]
     pub quick: bool,
 }
 
@@ -67,5 +70,9 @@ mod tests {
         assert_eq!(rounds(&["--rounds", "2", "--round-seconds", "0.2"]).expect("few"), 2);
         assert_eq!(rounds(&["--rounds", "60"]).expect("many"), 60);
         assert!(rounds(&["--rounds", "0"]).is_err());
+        assert!(
+            manner(&["--record"]).is_ok_and(|manner| manner.record) && manner(&["--quick"]).is_ok_and(|manner| !manner.record)
+        );
+        assert!(manner(&["--record", "--quick"]).is_err(), "a quick run is no record");
     }
 }

@@ -33,8 +33,8 @@ use super::stage::{Ours, Stage};
 use crate::workspace::Workspace;
 use cells::{CELLS, Echo, FLOOD, NANOSECONDS, ORDER};
 
-pub use flood::Floods;
-pub use rounds::CellRounds;
+pub use flood::{Floods, table as flood_table};
+pub use rounds::{CellRounds, table};
 
 /// What to measure.
 #[derive(Args, Debug)]
@@ -42,7 +42,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub(super) manner: Manner,
     /// One cell alone; may be given again.
-    #[arg(long, value_name = "CELL", value_parser = cell_names())]
+    #[arg(long, value_name = "CELL", conflicts_with = "record", value_parser = cell_names())]
     only: Vec<String>,
     /// Another build of corelane, two servers more in the same rounds: what its lanes over frames cost, and what this one's cost of that.
     #[arg(long, value_name = "PROGRAM")]
@@ -55,6 +55,8 @@ pub struct Found {
     pub packets: Vec<CellRounds>,
     /// The flood, if it was asked for.
     pub flood: Option<Floods>,
+    /// Lines about the order of packets, if they were asked for.
+    pub order: Vec<String>,
     /// Lines of the programs that count nanoseconds, if they were asked for.
     pub nanoseconds: Vec<String>,
     /// Who did not take part, and why.
@@ -78,7 +80,14 @@ impl Arguments {
         let wanted = Echo::ALL.into_iter().filter(|echo| !echo.is_beside() || self.beside.is_some());
         let (echoes, missing): (Vec<_>, Vec<_>) = wanted.partition(|&echo| servers::lacking(echo).is_none());
         let left_out = missing.into_iter().filter_map(servers::lacking).collect();
-        let mut found = Found { packets: Vec::new(), flood: None, nanoseconds: Vec::new(), left_out, verdicts: Vec::new() };
+        let mut found = Found {
+            packets: Vec::new(),
+            flood: None,
+            order: Vec::new(),
+            nanoseconds: Vec::new(),
+            left_out,
+            verdicts: Vec::new(),
+        };
         for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
             let measured = rounds::run(cell, &echoes, stage, extent, interrupt)?;
             println!("{}", rounds::table(&measured));
@@ -95,6 +104,7 @@ impl Arguments {
             let (lines, verdicts) = order::run(Workspace::load()?.root.as_path())?;
             println!("{}\n", lines.join("\n"));
             found.verdicts.extend(verdicts);
+            found.order = lines;
         }
         if wants(&self.only, NANOSECONDS) {
             found.nanoseconds = nanoseconds::run(Workspace::load()?.root.as_path())?;

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::attack;
 use super::bars::Word;
+use super::cells::{IDLE, OPEN_LOOP};
 use super::contention;
 use super::cpus::{GENERATOR_CPU, SERVER_CPU};
 use super::event;
@@ -17,7 +18,7 @@ use super::open_loop::OpenOutcome;
 use super::packet;
 use super::rounds::{CellResult, Extent, Verdict};
 use super::stage::Driver;
-use super::tables::{dash, table};
+use super::tables::{cell_table, dash, idle_table, open_table, table};
 
 /// All of a run, as it is written to the JSON file.
 #[derive(Debug, Serialize)]
@@ -60,6 +61,8 @@ pub struct Findings {
     pub packets: Vec<packet::CellRounds>,
     /// The flood of frames.
     pub flood: Option<packet::Floods>,
+    /// Lines about the order of packets.
+    pub order: Vec<String>,
     /// Lines of programs that count nanoseconds.
     pub nanoseconds: Vec<String>,
     /// Exact counts of instructions.
@@ -76,6 +79,22 @@ const NOTES: &str = "buffer: what a receive is into; of datagrams every server a
     verdict: met where the whole interval keeps the bar, MISSED where none of it does, open else; the rounds are as many as were asked for\n";
 
 const VERDICT_HEADS: &[&str] = &["cell", "figure", "value", "90 % interval", "bar", "rounds", "verdict"];
+
+/// All tables of the cells, each followed by an empty line, as they were printed while they were measured.
+pub fn tables(findings: &Findings) -> String {
+    let Findings {
+        cells, idle, open_loop, contentions, events, packets, flood, order, nanoseconds, instructions, attacks, ..
+    } = findings;
+    let mut all: Vec<String> = events.iter().map(event::table).chain(cells.iter().map(cell_table)).collect();
+    all.extend((!idle.is_empty()).then(|| idle_table(IDLE.name, idle)));
+    all.extend(open_loop.iter().map(|outcome| open_table(OPEN_LOOP.name, outcome)));
+    all.extend((!contentions.is_empty()).then(|| contention::table(contentions)));
+    all.extend(packets.iter().map(packet::table).chain(flood.iter().map(packet::flood_table)));
+    all.extend([order, nanoseconds].into_iter().filter(|lines| !lines.is_empty()).map(|lines| lines.join("\n") + "\n"));
+    all.extend((!instructions.is_empty()).then(|| event::instructions_table(instructions)));
+    all.extend((!attacks.is_empty()).then(|| attack::table(attacks)));
+    all.iter().map(|table| format!("{table}\n")).collect()
+}
 
 /// The table of all verdicts, and lines about the generator and the host.
 pub fn summary(report: &Report) -> String {
@@ -147,6 +166,14 @@ mod tests {
         let last = |word| verdict_row(&verdict(word)).pop().expect("a verdict");
         assert_eq!([Word::Met, Word::Missed, Word::Open].map(last), ["met", "MISSED", "open"]);
         assert_eq!(verdict_row(&verdict(Word::Open))[2..6], ["0.900", "0.800 to 1.100", "at least 0.95", "40"]);
+    }
+
+    #[test]
+    fn tables_of_a_record_are_those_that_were_printed() {
+        let lines = vec!["packet-ns".to_owned(), "20 bytes: 3.7 ns".to_owned()];
+        let findings = Findings { cells: vec![outcome()], nanoseconds: lines, ..Findings::default() };
+        assert_eq!(tables(&findings), format!("{}\npacket-ns\n20 bytes: 3.7 ns\n\n", cell_table(&outcome())));
+        assert_eq!(tables(&Findings::default()), "");
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct Arguments {
     #[command(flatten)]
     manner: Manner,
     /// One cell alone; may be given again.
-    #[arg(long, value_name = "CELL", value_parser = PossibleValuesParser::new(names(CELLS)))]
+    #[arg(long, value_name = "CELL", conflicts_with = "record", value_parser = PossibleValuesParser::new(names(CELLS)))]
     only: Vec<String>,
     #[command(flatten)]
     ours: Ours,
