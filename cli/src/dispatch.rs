@@ -19,9 +19,10 @@ pub struct Arguments {
     /// The process; need not be named where only one serves
     #[arg(long, value_parser = crate::stat::process_number)]
     pid: Option<u32>,
-    /// When packets are handled: direct (at once, on the lane they came to), hybrid (at once if that is their flow's lane and nothing waits), or
-    /// deferred (later, on their flow's lane). Alone it holds for all protocols without a policy of their own; ip=deferred is one's own, and
-    /// ip=default takes it away. May be repeated
+    /// When packets are handled: direct, hybrid or deferred; for one protocol as ip=deferred. May be repeated
+    ///
+    /// direct is at once, on the lane they came to; hybrid at once if that is their flow's lane and nothing waits; deferred later, on their flow's lane. A
+    /// policy alone holds for all protocols without one of their own; ip=default takes a protocol's own away.
     #[arg(long = "set", value_name = "[PROTOCOL=]POLICY")]
     policies: Vec<String>,
     /// Packets that each queue of a protocol holds, 10240 at most: ip=512. May be repeated

@@ -23,8 +23,9 @@ enum What {
         /// Where: pages of section 1, such as corelane-serve.1; older ones of the same names are replaced
         folder: PathBuf,
     },
-    /// Prints the script by which a shell asks this program for completions: commands, flags, their values, and the processes that run. Each
-    /// shell's manual says what to do with it; the program must be in the PATH
+    /// Prints the script by which a shell asks this program for completions
+    ///
+    /// They are commands, flags, their values, and the processes that run. Each shell's manual says what to do with the script; the program must be in the PATH.
     Completions {
         /// Which shell
         #[arg(value_parser = clap::builder::PossibleValuesParser::new(complete::shells()))]

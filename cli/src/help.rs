@@ -1,7 +1,7 @@
 //! Help as wide as the terminal: what stands behind the flags keeps its indentation, and each command has examples.
 
 use crate::print::is_terminal;
-use clap::Command;
+use clap::{Arg, ArgAction, Command};
 use ratatui::crossterm::terminal;
 
 /// The most columns, and those where nobody looks.
@@ -71,18 +71,37 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
 pub fn fitted(command: Command) -> Command {
     let columns = terminal::size().ok().filter(|_| is_terminal()).map_or(WIDTH_MAX, |(columns, _)| columns.into());
     let width = columns.clamp(WIDTH_MIN, WIDTH_MAX);
-    with_examples(command.term_width(width), width)
+    with_examples(brief(command).term_width(width), "", width)
 }
 
-/// What stands behind the flags: examples, and then the rest.
-fn with_examples(command: Command, width: usize) -> Command {
+/// Has `--help` say the first words of each flag alone. The manual page has all of them, and so has `corelane help`.
+fn brief(command: Command) -> Command {
+    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
+    command.disable_help_flag(true).next_line_help(true).arg(help).mut_subcommands(brief)
+}
+
+/// What stands behind the flags: examples, and then the rest, of a command that stands behind the words `above`.
+fn with_examples(command: Command, above: &str, width: usize) -> Command {
     let name = command.get_name().to_owned();
+    let words = if above.is_empty() { name.clone() } else { format!("{above} {name}") };
     let rest = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let rest = match details(&command, &words) {
+        Some(where_to) if rest.is_empty() => where_to,
+        Some(where_to) => format!("{rest}\n\n{where_to}"),
+        None => rest,
+    };
     let examples = EXAMPLES.iter().find(|(of, _)| *of == name).map(|(_, examples)| lines(examples)).unwrap_or_default();
     let between = if examples.is_empty() || rest.is_empty() { "" } else { "\n" };
     let after = hung(&format!("{examples}{between}{rest}"), width);
-    let command = command.mut_subcommands(|command| with_examples(command, width));
+    let command = command.mut_subcommands(|command| with_examples(command, &words, width));
     if after.is_empty() { command } else { command.after_help(after) }
+}
+
+/// Where the rest of what is said of the command or of its flags stands, if there is more than the first words.
+fn details(command: &Command, words: &str) -> Option<String> {
+    let is_cut = command.get_long_about().is_some() || command.get_arguments().any(|arg| arg.get_long_help().is_some());
+    let (program, below) = words.split_once(' ')?;
+    is_cut.then(|| format!("Details: {program} help {below}, or the manual page {}(1)", words.replace(' ', "-")))
 }
 
 fn lines(examples: &[(&str, &str)]) -> String {
@@ -134,11 +153,77 @@ mod tests {
                 let read = crate::line().try_get_matches_from(words);
                 assert!(read.is_ok(), "{line}: {}", read.unwrap_err());
             }
-            let help = with_examples(command.clone(), 60).term_width(60).render_long_help().to_string();
+            let help = with_examples(command.clone(), "corelane", 60).term_width(60).render_long_help().to_string();
             let (_, after) = help.split_once("Examples:").unwrap_or_else(|| panic!("{}", command.get_name()));
             let long =
                 after.lines().find(|line| line.chars().count() > 60 && line.trim().contains(' ') && !line.contains("corelane "));
             assert_eq!(long, None, "{}", command.get_name());
         }
+    }
+
+    /// The most lines that help has of a flag or a command.
+    const LINES_MAX: usize = 2;
+
+    /// What help says of each flag and command, and of the command itself: lines that stand together, by the line above them.
+    fn said(help: &str) -> Vec<(String, usize)> {
+        let about = help.lines().take_while(|line| !line.starts_with("Usage:")).filter(|line| !line.is_empty()).count();
+        let mut all = vec![("its own words".to_owned(), about)];
+        for line in help.lines() {
+            match all.last_mut() {
+                Some((_, lines)) if line.starts_with("          ") => *lines += 1,
+                _ if line.starts_with("  ") => all.push((line.trim().to_owned(), 0)),
+                _ => {}
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn help_says_each_thing_in_two_lines() {
+        let mut commands = vec![(crate::line(), "corelane".to_owned())];
+        let (mut seen, mut long) = (0, String::new());
+        while let Some((command, words)) = commands.pop() {
+            commands.extend(command.get_subcommands().map(|below| (below.clone(), format!("{words} {}", below.get_name()))));
+            let help = command.after_help("").term_width(WIDTH_MAX).render_help().to_string();
+            for (thing, lines) in said(&help) {
+                seen += lines;
+                if lines > LINES_MAX {
+                    long += &format!("\n{words} --help: {lines} lines of {thing}");
+                }
+            }
+        }
+        assert!(long.is_empty(), "move some behind the first paragraph:{long}");
+        assert!(seen > 100, "{seen} lines");
+    }
+
+    #[test]
+    fn the_manual_page_and_the_command_help_have_what_the_flag_leaves_out() {
+        let line = crate::line();
+        let serve = || line.find_subcommand("serve").unwrap().clone();
+        let mut page = Vec::new();
+        clap_mangen::Man::new(serve()).render(&mut page).unwrap();
+        let flag = serve().render_help().to_string();
+        for text in [String::from_utf8(page).unwrap(), serve().render_long_help().to_string()] {
+            assert!(text.contains("SIGRTMIN+5"), "{text}");
+        }
+        let asked = crate::line().try_get_matches_from(["corelane", "serve", "--help"]).unwrap_err().to_string();
+        for text in [flag, asked] {
+            assert!(text.contains("--stall") && !text.contains("SIGRTMIN+5"), "{text}");
+        }
+    }
+
+    #[test]
+    fn details_are_told_where_there_are_more_words() {
+        let flag = |help: &'static str| Arg::new("flag").long("flag").help(help);
+        let command = |arg| with_examples(Command::new("rss").arg(arg), "corelane", 60);
+        let more = command(flag("short").long_help("short\n\nand more"));
+        assert!(
+            more.get_after_help()
+                .unwrap()
+                .to_string()
+                .ends_with("Details: corelane help rss, or the manual page\n  corelane-rss(1)")
+        );
+        let all = command(flag("short"));
+        assert!(!all.get_after_help().unwrap().to_string().contains("Details"));
     }
 }

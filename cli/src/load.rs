@@ -25,7 +25,9 @@ use options::Options;
 #[derive(clap::Args)]
 #[command(after_help = after_help(), args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct Arguments {
-    /// Work as an older program: everything behind NAME is read as that program's options, --help too, and the output is like its own. It must be the first option
+    /// Work as an older program; must be the first option
+    ///
+    /// Everything behind NAME is read as that program's options, --help too, and the output is like its own.
     #[arg(long, value_names = ["NAME"], num_args = 1.., allow_hyphen_values = true, exclusive = true)]
     style: Vec<String>,
     #[command(subcommand)]

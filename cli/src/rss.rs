@@ -13,8 +13,9 @@ pub use table::page;
 use crate::exit::Exit;
 use anyhow::Result;
 
-/// Which lane each flow goes to: computes it, finds flows for given buckets, shows and changes the table of a running process, checks that flows
-/// obey it, and shows what network cards have
+/// Shows, computes, changes and checks which lane each flow goes to
+///
+/// It finds flows for given buckets, shows and changes the table of a running process, checks that flows obey it, and shows what network cards have.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]

@@ -40,7 +40,9 @@ pub struct Arguments {
     /// Datagrams since the start: what was received, and what became of each
     #[arg(short = 's', long, conflicts_with_all = ["all", "flows"])]
     datagrams: bool,
-    /// Every TCP connection: its queues, addresses, flow id (hexadecimal), hash type (decimal), bucket, the lane whose bucket it is, the lane that has it, its number there, its age, for how long nothing came or went, and its state, with how it ends; and how those ended that are no more. The process is not asked
+    /// Every TCP connection, with its flow, its bucket, its lanes, its age and its state, and how ended ones ended
+    ///
+    /// The columns are its queues, addresses, flow id (hexadecimal), hash type (decimal), bucket, the lane whose bucket it is, the lane that has it, its number there, its age, for how long nothing came or went, and its state, with how it ends. The process is not asked.
     #[arg(short = 'R', long, conflicts_with_all = ["all", "every"])]
     flows: bool,
     /// Print again after this time (1s, 500ms), with rates, until interrupted, or until no process runs any more

@@ -27,13 +27,15 @@ use std::time::Duration;
 /// The options, as data.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// What to ask for: one of the workloads below. It may be left out before a URL: then it is the first workload below that takes such a URL
+    /// One of the workloads below; without one, the first workload below that takes such a URL
     #[arg(value_name = "WORKLOAD", default_value = workloads::ALL[0].name)]
     workload: String,
-    #[arg(value_name = "URL", help = places())]
+    #[arg(value_name = "URL", help = places("unix:PATH, unixgram:PATH"), long_help = places(UNIX))]
     url: Option<String>,
 
-    /// Connections, or sockets for datagrams; with --connection-rate the most at once [default: as the workload says below; 1000 with --connection-rate]
+    /// Connections, or sockets for datagrams [default: as the workload says below; 1000 at once with --connection-rate]
+    ///
+    /// With --connection-rate they are the most at once.
     #[arg(long, short = 'c', value_name = "N", help_heading = "Load")]
     connections: Option<u32>,
     /// Most requests in flight on each connection
@@ -51,8 +53,9 @@ pub struct Options {
     /// Connections a second, such as 500 or 1k, each with requests of its own, closed after the last one
     #[arg(long, value_name = "R", value_parser = amounts::rate, help_heading = "Load")]
     connection_rate: Option<f64>,
-    /// Close each connection after so many requests: with --connection-rate one after the other [default: 1]; in a closed loop up to --depth
-    /// at once, and then another connection follows [default: never]
+    /// Close each connection after so many requests [default: never; 1 with --connection-rate]
+    ///
+    /// With --connection-rate they go one after the other. In a closed loop up to --depth go at once, and then another connection follows.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Load")]
     requests_per_connection: Option<u32>,
     #[command(flatten)]
@@ -92,7 +95,9 @@ pub struct Options {
     /// How the lanes do their input and output: by uring, by epoll, or, with auto, by whichever is better here
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Generator")]
     driver: String,
-    /// Send requests over UDP as frames of an interface, and take answers from there: eth1,ip=10.0.0.1/24, and what else `serve --packet` has. The kernel must not have these addresses. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
+    /// Send requests over UDP as frames of an interface, at an address that the kernel does not have: eth1,ip=10.0.0.1/24
+    ///
+    /// Answers are taken from there. All that `serve --packet` has may follow. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF.
     #[arg(long, value_name = "INTERFACE,ip=..", help_heading = "Generator")]
     packet: Option<PacketPort>,
     /// How long a lane goes on looking for work before it sleeps, such as 50us, up to 1s
@@ -442,14 +447,16 @@ fn schemes(which: impl Fn(&Scheme) -> bool) -> Vec<String> {
     wanted.map(|scheme| format!("{}://", scheme.name)).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
+/// Unix sockets, with what each is for.
+const UNIX: &str = "a Unix socket: unix:PATH for connections, unixgram:PATH for datagrams, @NAME for an abstract name";
+
 /// How a place is written.
-fn places() -> String {
+fn places(unix: &str) -> String {
     let parts = |which: fn(&Scheme) -> bool, rest: &str| {
         schemes(which).iter().map(|begin| format!("{begin}{rest}")).collect::<Vec<_>>().join(", ")
     };
     format!(
-        "Where: {}, {}, behind TLS {}, or a Unix socket: unix:PATH for connections, unixgram:PATH for datagrams, @NAME for an abstract name; \
-         by default the workload's port on 127.0.0.1",
+        "Where: {}, {}, behind TLS {}, or {unix}; by default the workload's port on 127.0.0.1",
         parts(|scheme| !scheme.is_secure() && !scheme.has_path, "HOST:PORT"),
         parts(|scheme| !scheme.is_secure() && scheme.has_path, "HOST:PORT/PATH"),
         parts(Scheme::is_secure, "")

@@ -21,7 +21,7 @@ pub const THE_ONE: &str = "the one";
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Arguments {
-    #[arg(value_name = "SERVICE=URL", help = places(), long_help = format!("{}. {}", places(), unnamed()))]
+    #[arg(value_name = "SERVICE=URL", help = places(), long_help = format!("{}. {MORE_PLACES}. {}", places(), unnamed()))]
     pub(super) services: Vec<String>,
     /// Read settings from a TOML file. Its keys are the long names of these flags, and services. A flag on the command line precedes the file
     #[arg(long, value_name = "FILE")]
@@ -38,32 +38,47 @@ pub struct Arguments {
     /// How the lanes do their input and output: by uring, by epoll, or, with auto, by whichever is better here
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub(super) driver: String,
-    /// Report each turn of a lane that takes this long (10ms to 1h), once, while it lasts: for which service and connection, and in which functions; or off. This uses the signal SIGRTMIN+5
+    /// Report each turn of a lane that takes this long (10ms to 1h), once, while it lasts; or off
+    ///
+    /// The report says for which service and connection the turn is, and in which functions. This uses the signal SIGRTMIN+5.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = stall)]
     pub(super) stall: Stall,
     /// How long a lane goes on looking for work before it sleeps, such as 50us, up to 1s
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = amounts::time)]
     pub(super) spin: Duration,
-    /// Take the frames of an interface, and serve UDP over them at the addresses that are given: eth1,ip=10.0.0.2/24 (tap:tap0 for a tap, whose near end is the kernel's); then, as needed, more ,ip=ADDRESS/BITS, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan@PEER (a tunnel to open, for that address or network), ,channels=PATH (a socket at which other processes take packets), ,frames=N (frames of 2 KiB of each lane, 256 to 65536), and ,poll (lanes take packets in by themselves, Linux 6.13). The kernel must not have these addresses. AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, packet sockets CAP_NET_RAW, a tap CAP_NET_ADMIN. docs/packet.md says more
+    /// Serve UDP over the frames of an interface, at addresses that the kernel does not have, such as eth1,ip=10.0.0.2/24
+    ///
+    /// tap:tap0 takes a tap, whose near end is the kernel's. Behind the first address stand, as needed, more ,ip=ADDRESS/BITS, ,via=ROUTER, ,tunnel=gre|ipip|6in4|vxlan@PEER (a tunnel to open, for that address or network), ,channels=PATH (a socket at which other processes take packets), ,frames=N (frames of 2 KiB of each lane, 256 to 65536), and ,poll (lanes take packets in by themselves, Linux 6.13).
+    ///
+    /// AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, packet sockets CAP_NET_RAW, a tap CAP_NET_ADMIN. docs/packet.md says more.
     #[arg(long, value_name = "PORT")]
     pub(super) packet: Option<corelane::lanes::PacketPort>,
-    /// Serve as this user, by name or number, with GROUP as its only group, and without any of root's rights once everything listens. Only root can do this. Files, such as certificates, are
-    /// opened as this user from the start on
+    /// Serve as this user, by name or number, without any of root's rights once everything listens; only root can do this
+    ///
+    /// GROUP is its only group. Files, such as certificates, are opened as this user from the start on.
     #[arg(long, value_name = "NAME[:GROUP]")]
     pub(super) user: Option<String>,
-    /// Confine every thread to the files that are named here and the calls that serving takes: auto does so as far as the kernel can, required refuses to serve without, off leaves it out
+    /// Confine every thread to the files that are named here and to the calls of serving
+    ///
+    /// auto does so as far as the kernel can, required refuses to serve without, off leaves it out.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Sandbox::Auto)]
     pub(super) sandbox: Sandbox,
     /// How lines on standard error are written: as text, or each as a JSON object with its code
     #[arg(long, value_enum, value_name = "FORM", default_value_t = LogFormat::Text)]
     pub(super) log_format: LogFormat,
-    /// Which lines are written on standard error: error, what broke; warn, also what is to be looked at; info, also what happened in order
+    /// The lines that are written on standard error
+    ///
+    /// error has faults alone, warn also things to be looked at, info also things that happened in order.
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info)]
     pub(super) log_level: LogLevel,
-    /// Share ports with other processes of this user that allow it. With --steering program all new connections come here from then on; otherwise both processes get some
+    /// Share ports with other processes of this user that allow it
+    ///
+    /// With --steering program all new connections come here from then on; otherwise both processes get some.
     #[arg(long)]
     pub(super) join: bool,
-    /// Take over from the process of this user that serves now, or the one named (--take-over=PID): its sockets, lanes, table, keys of tickets, and listeners of metrics. When all is served here, and that was said, the other process finishes what is open there and ends. No connection is refused meanwhile. If the start fails here, the other process serves on
+    /// Take over from the process of this user that serves now, or from the one named (--take-over=PID); no connection is refused meanwhile
+    ///
+    /// Its sockets, lanes, table, keys of tickets, and listeners of metrics go over. When all is served here, and that was said, the other process finishes what is open there and ends. If the start fails here, the other process serves on.
     #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, default_missing_value = THE_ONE)]
     pub(super) take_over: Option<String>,
     /// Let [::] take IPv6 only
@@ -72,13 +87,15 @@ pub struct Arguments {
     /// Give all lanes one descriptor table, so that the limit of descriptors counts for all together; by default each has its own
     #[arg(long)]
     pub(super) share_descriptors: bool,
-    /// What chooses the lane of each flow: program (a BPF program, needs CAP_BPF), classic (a classic BPF program, needs no right), kernel (the kernel's own hash), or the first of these that works: auto
+    /// How the lane of each flow is chosen: program, classic, kernel, or the first of these that works: auto
+    ///
+    /// program is a BPF program and needs CAP_BPF, classic is a classic BPF program and needs no right, kernel is the kernel's own hash.
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub(super) steering: String,
     /// The key of the flows' hash: default, random, or its 40 or 52 bytes as 6d:5a:...
     #[arg(long, value_name = "KEY", default_value = "default")]
     pub(super) key: String,
-    /// What of a datagram is hashed: 4 parts, its addresses and ports, or 2, its addresses
+    /// The parts of a datagram that are hashed: 4, its addresses and ports, or 2, its addresses
     #[arg(long, value_enum, value_name = "N", default_value_t = UdpHash::Four)]
     pub(super) udp_hash: UdpHash,
     /// Buckets of the table that gives flows to lanes: a power of two up to 1024, at least as many as lanes [default: 128, or 256 for more lanes]
@@ -87,10 +104,14 @@ pub struct Arguments {
     /// Memory of each lane, such as 64MiB, 4MiB to 64GiB [default: 64MiB, or what fits for all lanes into a half of what the control group allows]
     #[arg(long, value_name = "SIZE", value_parser = amounts::size)]
     pub(super) memory: Option<u64>,
-    /// Threads beside each lane for work that waits, such as reading files, 2 to 256; they are started when needed. With uring the kernel may have as many more for files [default: 4]
+    /// Threads beside each lane for work that waits, such as reading files, 2 to 256 [default: 4]
+    ///
+    /// They are started when needed. With uring the kernel may have as many more for files.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=256))]
     pub(super) offload_threads: Option<u16>,
-    /// Calls of services' own code that each lane may have with those threads at once, 1 to 1048576; at the bound no more is read from the connections that need one. Reading files is not such a call, and of the built-in services none has any [default: 64]
+    /// Calls of services' own code that each lane may have with those threads at once, 1 to 1048576 [default: 64]
+    ///
+    /// At the bound no more is read from the connections that need one. Reads of files do not count, and no built-in service makes such calls.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub(super) offload_max: Option<u32>,
     /// Directories that each lane watches at once, 0 to 1048576; the files of others are looked at again each second [default: 1024]
@@ -111,7 +132,9 @@ pub struct Arguments {
     /// Serve a live page for browsers at this address, such as 127.0.0.1:9101, or the one of --metrics; whoever reaches it may read
     #[arg(long, value_name = "ADDRESS")]
     pub(super) dashboard: Option<SocketAddr>,
-    /// Names by which --metrics and --dashboard may be asked for, with commas between, such as metrics.example, beside addresses and names without a dot. Who asks by another name is refused, because a page of another site can have a browser do so
+    /// Names by which --metrics and --dashboard may be asked for, with commas between, such as metrics.example
+    ///
+    /// Addresses and names without a dot need not be named. A request by another name is refused, because a page of another site can have a browser make it.
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub(super) host_names: Vec<String>,
     /// Start nothing: print which lanes there would be, on which CPUs, with which queues of the network card, and what stands in the way
@@ -148,13 +171,12 @@ fn stall(text: &str) -> Result<Stall, String> {
 fn places() -> String {
     let first = services::ALL[0];
     let examples: Vec<String> = first.default_urls("127.0.0.1").iter().map(|url| format!("{}={url}", first.name())).collect();
-    format!(
-        "What to serve where, such as {}; HOST may be a name, port 0 takes a free port, and options stand behind the URL as ?name=value. \
-         unix:PATH is a Unix socket for connections, unixgram:PATH one for datagrams, @NAME in the place of PATH an abstract name; the option \
-         mode=0660 says who may use a path",
-        examples.join(" or ")
-    )
+    format!("Services and their places, such as {}; options stand behind the URL as ?name=value", examples.join(" or "))
 }
+
+/// What may stand in a place.
+const MORE_PLACES: &str = "HOST may be a name, and port 0 takes a free port. unix:PATH is a Unix socket for connections, unixgram:PATH one for \
+    datagrams, @NAME in the place of PATH an abstract name; the option mode=0660 says who may use a path";
 
 /// What is served where no service is named.
 fn unnamed() -> String {

@@ -465,7 +465,7 @@ mod tests {
         assert_eq!(waiting.join().unwrap(), Ok(()));
     }
 
-    /// Whoever else may write to the directory can put a link in the socket's place between two calls of ours.
+    /// Another user who may write to the directory can put a link in the socket's place between two calls of ours.
     #[test]
     fn what_was_put_in_the_sockets_place_keeps_its_mode() {
         let directory = Directory::new();

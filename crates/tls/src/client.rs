@@ -187,12 +187,15 @@ impl SharedClient {
         Ok(config)
     }
 
-    /// By which name a server is asked for, and known.
+    /// The name by which a server is asked for, and known.
     fn name_of(&self, peer: &Peer) -> Result<ServerName<'static>, TransformError> {
         let by_address = || peer.address.ip().map(|ip| ServerName::IpAddress(ip.to_canonical().into()));
         let name = self.name.clone().or_else(by_address);
         name.ok_or_else(|| {
-            TransformError(format!("the server at {} has no name here, so nothing proves that it is who is meant", peer.address))
+            TransformError(format!(
+                "this side has no name to check the certificate of the server at {} against: give one with Client::name",
+                peer.address
+            ))
         })
     }
 }

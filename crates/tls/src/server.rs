@@ -19,8 +19,8 @@ pub struct Server(Settings);
 
 impl Server {
     /// A server with these identities. A client that asks for a name is shown the first whose certificate has the name and whose signatures the client
-    /// verifies (RFC 8446, section 4.4.2.2), so certificates of ECDSA and of RSA may stand side by side. Who asks for no name, or for another, is shown the
-    /// first of all that it verifies. It lets everybody in, speaks no protocol by name, and its cryptography is ring's.
+    /// verifies (RFC 8446, section 4.4.2.2), so certificates of ECDSA and of RSA may stand side by side. A client that asks for no name, or for another,
+    /// is shown the first of all that it verifies. It lets everybody in, speaks no protocol by name, and its cryptography is ring's.
     pub fn new(files: impl IntoIterator<Item = Pem>) -> Self {
         let provider = Arc::new(usual());
         let files = files.into_iter().collect();

@@ -38,7 +38,7 @@ pub const EXPECT: Text = Text::new(
     "expect",
     "HOW",
     |text| text.parse::<Expect>().map(drop),
-    "what the content of 2xx answers must be: as the first one of its path on each lane (first), BYTES long, BYTES:HASH with its XXH64 as xxh64sum prints it, or any [default: first]",
+    "what 2xx answers must hold: as the first of its path on each lane (first), BYTES, BYTES:HASH with its XXH64 as xxh64sum has it, or any [default: first]",
 );
 
 pub const ANY_STATUS: Flag = Flag::new("any-status", "count 4xx and 5xx as right answers, not as failures");
