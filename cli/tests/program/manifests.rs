@@ -44,7 +44,10 @@ fn file_of(manifests: &str, name: &str) -> String {
 fn their_settings_are_right() {
     let folder = Scratch::new();
     let manifests = fs::read_to_string(MANIFESTS).unwrap();
-    assert!(manifests.contains(r#"args: ["serve", "--config", "/etc/corelane/corelane.toml"]"#), "what is checked here is started");
+    assert!(
+        manifests.contains(r#"args: ["serve", "--config", "/etc/corelane/corelane.toml"]"#),
+        "what is checked here is started"
+    );
     let settings = folder.path().join("corelane.toml");
     let root = folder.path().to_str().unwrap();
     fs::write(&settings, file_of(&manifests, "corelane.toml").replace("/srv/www", root)).unwrap();

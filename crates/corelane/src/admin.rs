@@ -9,12 +9,14 @@ pub mod messages;
 pub mod profile;
 pub mod wrong;
 
+#[doc(inline)]
 pub use corelane_rss as rss;
 pub use corelane_steer::verify;
 pub use corelane_steer::{
     Error as SteeringError, InForce, LanePlan, PlannedLane, SelectionError, Settings as SteeringSettings, Steered, Steering,
     Topology, Warning,
 };
+#[doc(inline)]
 pub use corelane_watch as watch;
 
 /// What the packet paths of a process's lanes count, as its page tells it; and packets taken from them by another process (`channels=` in `--packet`).

@@ -56,6 +56,7 @@ impl Segment {
     }
 
     /// Bytes of this lane's memory that this piece keeps in use.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn charged(&self) -> usize {
         match self {
             Self::Shared(shared) => shared.charged(),
@@ -65,6 +66,7 @@ impl Segment {
 
     /// Bytes of memory that this piece keeps in use, of any lane: of another's, which is charged for its blocks, those that are seen here. What bounds of
     /// outputs count.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn held(&self) -> usize {
         match self {
             Self::Guest(guest) => guest.len(),
@@ -148,11 +150,13 @@ impl Chain {
     }
 
     /// Bytes of lane memory that the segments keep in use; a block shared by several segments counts for each.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn charged(&self) -> usize {
         self.segments.iter().map(Segment::charged).sum()
     }
 
     /// Bytes of memory, of any lane, that the segments keep in use ([`Segment::held`]).
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn held(&self) -> usize {
         self.segments.iter().map(Segment::held).sum()
     }

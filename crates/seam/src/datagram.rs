@@ -66,12 +66,14 @@ impl Datagrams {
     }
 
     /// Empties the batch and gives its memory back.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn clear(&mut self) {
         self.arrivals.clear();
         self.memory = None;
     }
 
     /// Has `payer` pay for the memory that the batch lies in.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn charge(&self, payer: Payer) {
         if let Some(memory) = &self.memory {
             memory.charge(payer);
@@ -79,6 +81,7 @@ impl Datagrams {
     }
 
     /// Begins to fill: the driver's part. `memory` holds all that [`Datagrams::add`] will name.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn fill(&mut self, memory: Shared) {
         self.arrivals.clear();
         self.arrivals.reserve(BATCH_MAX);
@@ -89,6 +92,7 @@ impl Datagrams {
     ///
     /// # Panics
     /// If the range is outside the memory.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn add(&mut self, range: Range<usize>, peer: Address, asked: Option<(IpAddr, u32)>, datagram_bytes: usize) {
         assert!(range.start <= range.end && range.end <= self.memory.as_ref().map_or(0, |memory| memory.len()));
         let (asked, interface) = asked.map_or((None, 0), |(address, interface)| (Some(address), interface));

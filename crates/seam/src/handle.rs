@@ -102,7 +102,7 @@ pub struct Socket {
     pub generation: u32,
 }
 
-/// A file that the driver owns; valid until it is closed. One that is [held](File::held) closes with the last of its clones,
+/// A file that the driver owns; valid until it is closed. One that a service has opened closes with the last of its clones,
 /// wherever they are: with a service, in an operation, in a chain that is being sent.
 #[derive(Clone)]
 pub struct File {
@@ -127,17 +127,19 @@ pub struct Unheld(Rc<RefCell<Vec<File>>>);
 
 impl File {
     /// The file of that name, which nobody holds: it is closed by its name alone.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn new(index: u32, generation: u32) -> Self {
         Self { index, generation, holder: None }
     }
 
     /// The same file, which enters `unheld` when the last clone of this is dropped. Whether it [is far](crate::FileFacts::is_far) it knows from then on.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn held(self, unheld: &Unheld, is_far: bool) -> Self {
         let Self { index, generation, .. } = self;
         Self { holder: Some(Rc::new(Keeper { index, generation, is_far, unheld: unheld.clone() })), ..self }
     }
 
-    /// Whether it was said to be far when it was [held](Self::held): parts of it are read before they are sent, since a send would wait.
+    /// Whether it is of a program or another machine (FUSE, NFS), as was seen when it was opened: parts of it are read before they are sent, since a send would wait.
     pub fn is_far(&self) -> bool {
         self.holder.as_ref().is_some_and(|holder| holder.is_far)
     }

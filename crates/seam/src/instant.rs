@@ -7,7 +7,8 @@ use std::time::Duration;
 /// (CLOCK_MONOTONIC, clock_gettime(2); in a simulation, since its start). Arithmetic stays within what can be said, up to [`Instant::NEVER`].
 ///
 /// ```
-/// use corelane_seam::Instant;
+/// # mod corelane { pub use corelane_seam::Instant; }
+/// use corelane::Instant;
 /// use std::time::Duration;
 ///
 /// let then = Instant::from_nanoseconds(5) + Duration::from_secs(1);

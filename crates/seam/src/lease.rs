@@ -147,6 +147,7 @@ impl Arena {
     ///
     /// # Panics
     /// If it was done before.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn open_abroad(&self, lane: u16, limits: AbroadLimits, post: &Post) {
         let before = self.0.abroad.replace(Some(Abroad::new(lane, self.limit(), limits)));
         assert!(before.is_none(), "an arena is opened to other lanes once");
@@ -154,13 +155,14 @@ impl Arena {
     }
 
     /// Has the arena refuse, as if it were used up, what it would lend whenever `refuses` says so: for simulations. Sums, as the lane itself is one, are lent what they ask for.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn refuse_when(&self, refuses: impl FnMut() -> bool + 'static) {
         self.0.memory.borrow_mut().refuses = Some(Box::new(refuses));
     }
 
-    /// An empty lease with room for at least `capacity` bytes (the next power of two from 256 B), charged to the current payer
-    /// ([`Arena::pay_as`]). None when the arena does not lend it that now, or never ([`Arena::lend_max`]): see
-    /// [`Arena::take_refusal`].
+    /// An empty lease with room for at least `capacity` bytes (the next power of two from 256 B), charged to whoever pays now: in a call of a service its
+    /// connection, or the service. None when the arena does not lend it that now, or never ([`Arena::lend_max`]); what is refused for now is noted, and
+    /// whoever was refused it is called again when it would be lent.
     pub fn lease(&self, capacity: usize) -> Option<Lease> {
         let mut memory = self.0.memory.borrow_mut();
         let Some(order) = Buddy::order_of(capacity) else {
@@ -196,6 +198,7 @@ impl Arena {
     /// A lease of the lane's own, for what has arrived from nobody knows whom yet: of `most` bytes while there is plenty, of less where
     /// only the reserve is left or the arena is in pieces, and at least `least`. None when not even that is free beside what is kept for
     /// answers, an eighth of the reserve.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn lease_to_receive(&self, most: usize, least: usize) -> Option<Lease> {
         let mut memory = self.0.memory.borrow_mut();
         let free = self.limit() - memory.buddy.bytes_used();
@@ -225,6 +228,7 @@ impl Arena {
     }
 
     /// Asks whether [`Arena::lease`] of `capacity` would succeed now; if not, that is noted as a refusal is.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn ask(&self, capacity: usize) -> bool {
         let mut memory = self.0.memory.borrow_mut();
         match Buddy::order_of(capacity) {
@@ -238,6 +242,7 @@ impl Arena {
 
     /// Asks whether leases of `bytes` in all would be lent now, in whatever pieces; if not, that is noted as the refusal of as much of it as is
     /// ever lent at once.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn ask_in_pieces(&self, bytes: usize) -> bool {
         let mut memory = self.0.memory.borrow_mut();
         let (payer, used) = (memory.ledger.current(), memory.buddy.bytes_used());
@@ -250,6 +255,7 @@ impl Arena {
     }
 
     /// Whether `payer` could be lent `capacity` bytes now. Nothing is noted.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn would_lend(&self, payer: Payer, capacity: usize) -> bool {
         let mut memory = self.0.memory.borrow_mut();
         let used = memory.buddy.bytes_used();
@@ -273,6 +279,7 @@ impl Arena {
     ///
     /// # Panics
     /// If they do not stand in this order.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn open_payer(&self, under: Payer, role: Role) -> Payer {
         self.0.memory.borrow_mut().ledger.open(under, role)
     }
@@ -281,6 +288,7 @@ impl Arena {
     ///
     /// # Panics
     /// If it was closed before, or is the current one.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn close_payer(&self, payer: Payer) {
         self.0.memory.borrow_mut().ledger.close(payer);
     }
@@ -290,16 +298,19 @@ impl Arena {
     ///
     /// # Panics
     /// If the current payer is one of them, or the lane is meant.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn abandon_payer(&self, payer: Payer) {
         self.0.memory.borrow_mut().ledger.abandon(payer);
     }
 
     /// Has `payer` pay for the leases that are taken from now on, and forgets what was refused before; returns who paid so far.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn pay_as(&self, payer: Payer) -> Payer {
         self.0.memory.borrow_mut().ledger.pay_as(payer)
     }
 
     /// Ends what [`Arena::pay_as`] began: `before` pays again. Returns what was refused meanwhile.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn pay_no_longer(&self, before: Payer) -> usize {
         let mut memory = self.0.memory.borrow_mut();
         let refusal = memory.ledger.take_refusal();
@@ -308,6 +319,7 @@ impl Arena {
     }
 
     /// Whether less is free than the reserve, or no block of `bytes`.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn is_short(&self, bytes: usize) -> bool {
         let mut memory = self.0.memory.borrow_mut();
         let free = self.limit() - memory.buddy.bytes_used();
@@ -315,6 +327,7 @@ impl Arena {
     }
 
     /// Who pays now.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn payer(&self) -> Payer {
         self.0.memory.borrow().ledger.current()
     }
@@ -327,62 +340,74 @@ impl Arena {
 
     /// Lets the current payer hold more than it leaves, until another one pays: so that of many who wait for the rest of what they
     /// have begun, one can come to its end.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn grant(&self) {
         self.0.memory.borrow_mut().ledger.grant();
     }
 
     /// Bytes that a payer holds, with all below it.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn held(&self, payer: Payer) -> usize {
         self.0.memory.borrow().ledger.units(payer) as usize * UNIT
     }
 
     /// The connections that hold memory, in no order.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn holders(&self) -> Vec<Holder> {
         self.0.memory.borrow().ledger.holders(UNIT).collect()
     }
 
     /// Sets how many tasks the lane may have. They are counted with those who pay for memory, because they belong to the same peers.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn set_tasks_max(&self, tasks: u32) {
         self.0.memory.borrow_mut().ledger.set_tasks_max(tasks);
     }
 
     /// How many tasks there are, and may be.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn tasks(&self) -> Share {
         self.0.memory.borrow().ledger.tasks()
     }
 
     /// Counts one more task of `payer`, and of all above it. False if its peer may have no more ([`Share::admits`]), or there are as many as may be; a
     /// connection with few tasks has one more even where its peer may not, as long as half of the reserve is left.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn take_task(&self, payer: Payer) -> bool {
         self.0.memory.borrow_mut().ledger.take_task(payer)
     }
 
     /// A task of `payer` has ended. The account stays as long as it has tasks, even if it was closed.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn give_task_back(&self, payer: Payer) {
         self.0.memory.borrow_mut().ledger.give_task_back(payer);
     }
 
     /// Whether a connection with few tasks has found that its peer has its share of them.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn is_crowded(&self) -> bool {
         self.0.memory.borrow().ledger.is_crowded()
     }
 
     /// The peers of which that is so, since the last call of this.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn take_crowded(&self) -> BTreeSet<Payer> {
         self.0.memory.borrow_mut().ledger.take_crowded()
     }
 
     /// The connections that have tasks, in no order.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn task_holders(&self) -> Vec<TaskHolder> {
         self.0.memory.borrow().ledger.task_holders().collect()
     }
 
     /// Bytes of the largest block that was refused for now since the last call of this; 0 if none was. What can never be lent is not told.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn take_refusal(&self) -> usize {
         self.0.memory.borrow_mut().ledger.take_refusal()
     }
 
     /// How often a block was given back, or charged to another payer: as long as that stays the same, who was refused would be again.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn given_back(&self) -> u64 {
         self.0.memory.borrow().ledger.given_back()
     }
@@ -423,6 +448,7 @@ impl Arena {
     }
 
     /// The region as address and length, for a driver that registers it with the kernel.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn region(&self) -> (NonNull<u8>, usize) {
         (self.0.region.base(), self.0.region.bytes())
     }
@@ -544,6 +570,7 @@ impl Lease {
 
     /// Has `payer` pay for the whole block from now on, whether the arena would lend it to them or not; returns the bytes that it holds
     /// then.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn charge(&self, payer: Payer) -> usize {
         self.block.charge(payer)
     }
@@ -552,6 +579,7 @@ impl Lease {
     ///
     /// # Errors
     /// The lease comes back, with why it may not travel.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn parcel(self, to: usize, now: Instant) -> Result<Parcel, (Self, ParcelRefused)> {
         match self.block.parcel(0, self.length, true, to, now) {
             Ok(parcel) => Ok(parcel),
@@ -597,11 +625,13 @@ pub struct Shared {
 
 impl Shared {
     /// Bytes of the block that this view keeps from being used: what limits are charged.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn charged(&self) -> usize {
         self.block.capacity()
     }
 
     /// As [`Lease::charge`].
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn charge(&self, payer: Payer) -> usize {
         self.block.charge(payer)
     }
@@ -610,6 +640,7 @@ impl Shared {
     ///
     /// # Errors
     /// Why it may not travel.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn parcel(&self, to: usize, now: Instant) -> Result<Parcel, ParcelRefused> {
         self.block.parcel(self.start as usize, self.len(), false, to, now)
     }

@@ -47,7 +47,8 @@ impl Display for Code {
 /// A line for the operator. Shown, it is the line as standard error has it: who speaks, `[CODE]`, the words.
 ///
 /// ```
-/// use corelane_seam::{Code, Level, Record};
+/// # mod corelane { pub mod admin { pub mod reports { pub use corelane_seam::{Code, Level, Record}; } } }
+/// use corelane::admin::reports::{Code, Level, Record};
 ///
 /// let record = Record::new(Level::Warn, "no table of its own").with_code(Code::new("CL-0015")).of_lane(3);
 /// assert_eq!(record.to_string(), "lane 3: [CL-0015] no table of its own");

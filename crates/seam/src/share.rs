@@ -17,7 +17,8 @@ const NEARLY_GONE_DIVISOR: u32 = 64;
 /// A bounded number of things, of which some are used.
 ///
 /// ```
-/// use corelane_seam::share::Share;
+/// # mod corelane { pub mod service { pub mod parts { pub use corelane_seam::share::Share; } } }
+/// use corelane::service::parts::Share;
 ///
 /// let mut tasks = Share { limit: 1_000, used: 0 };
 /// while tasks.admits(tasks.used) {

@@ -4,7 +4,8 @@
 /// your own says so. What is out of range is refused when a driver is made.
 ///
 /// ```
-/// let settings = corelane_seam::Tuning::new().offload_threads(8).offload_max(256);
+/// # mod corelane { pub mod lanes { pub use corelane_seam::Tuning as DriverSettings; } }
+/// let settings = corelane::lanes::DriverSettings::new().offload_threads(8).offload_max(256);
 /// assert_eq!((settings.offload_threads, settings.offload_max), (8, 256));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

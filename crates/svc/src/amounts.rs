@@ -6,7 +6,8 @@ use std::time::Duration;
 /// Reads a time: numbers with units, such as `500ms`, `30s` and `1m30s`; or `0`, which takes none.
 ///
 /// ```
-/// use corelane_svc::amounts::time;
+/// # mod corelane { pub mod service { pub mod entry { pub mod choice { pub use corelane_svc::amounts::time; } } } }
+/// use corelane::service::entry::choice::time;
 /// use std::time::Duration;
 ///
 /// assert_eq!(time("1m30s"), Ok(Duration::from_secs(90)));
@@ -52,7 +53,8 @@ const WRITTEN: usize = 3;
 /// Reads a size in bytes: a number of them, or of KiB, MiB or GiB, which are powers of 1024, or of k, M or G (kB, MB, GB), which are powers of 1000.
 ///
 /// ```
-/// use corelane_svc::amounts::size;
+/// # mod corelane { pub mod service { pub mod entry { pub mod choice { pub use corelane_svc::amounts::size; } } } }
+/// use corelane::service::entry::choice::size;
 ///
 /// assert_eq!([size("4096"), size("64KiB"), size("10k")], [Ok(4_096), Ok(65_536), Ok(10_000)]);
 /// ```

@@ -11,7 +11,8 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 /// first stops reading or accepting, then refuses.
 ///
 /// ```
-/// use corelane_svc::Limits;
+/// # mod corelane { pub mod service { pub use corelane_svc::Limits; } }
+/// use corelane::service::Limits;
 /// use std::time::Duration;
 ///
 /// let limits = Limits::new().connections_max(1_000).idle_limit(Duration::from_secs(30));

@@ -3,7 +3,8 @@
 /// The question after the one of these names that is nearest to `word`, as it stands behind that word; nothing if none is near.
 ///
 /// ```
-/// use corelane_svc::did_you_mean;
+/// # mod corelane { pub mod service { pub use corelane_svc::did_you_mean; } }
+/// use corelane::service::did_you_mean;
 ///
 /// assert_eq!(did_you_mean("idle_limt", ["idle_limit", "read_limit"]), " (did you mean idle_limit?)");
 /// assert_eq!(did_you_mean("colour", ["idle_limit", "read_limit"]), "");

@@ -36,7 +36,10 @@ struct Hole {
 /// needs: a lease ([`Cx::lease`](crate::Cx::lease)), or a ticket that keeps memory ([`Hold::reserve`]).
 ///
 /// ```
-/// # use corelane_svc::{Input, Next, Output, Refused};
+/// # mod corelane { pub use corelane_svc::Output; pub mod service { pub use corelane_svc::Refused; } }
+/// use corelane::Output;
+/// use corelane::service::Refused;
+///
 /// fn answer(key: &str, value: &[u8], output: &mut Output) -> Result<(), Refused> {
 ///     let mut writer = output.writer();
 ///     writer.put(format_args!("VALUE {key} {}\r\n", value.len()).to_string().as_bytes())?;

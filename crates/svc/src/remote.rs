@@ -139,8 +139,8 @@ impl<T: Talk> Remote<T> {
     /// Waits until the service on a lane takes messages and questions again, or nobody is there any more. Others may speak first, so what is said then can be refused again:
     ///
     /// ```
-    /// use corelane_lane::{Silence, Unheard};
-    /// use corelane_svc::{Remote, Says};
+    /// # mod corelane { pub mod service { pub use corelane_lane::{Silence, Unheard}; pub use corelane_svc::{Remote, Says}; } }
+    /// use corelane::service::{Remote, Says, Silence, Unheard};
     ///
     /// async fn send(remote: &Remote<Says<String>>, lane: usize, mut line: String) -> Result<(), Unheard<String>> {
     ///     loop {

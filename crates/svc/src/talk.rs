@@ -35,7 +35,8 @@ use std::marker::PhantomData;
 /// The types of what a service says. Implement it for a type of no other use, or take [`Silent`], [`Says`], [`Asks`], [`Notes`] or [`Lends`].
 ///
 /// ```
-/// use corelane_svc::Talk;
+/// # mod corelane { pub use corelane_svc::Talk; }
+/// use corelane::Talk;
 ///
 /// /// A chat service: each of its rooms has its home on one lane.
 /// enum Words {}

@@ -32,7 +32,8 @@ pub(crate) struct Name {
 /// How a request is held ([`Output::hold`](crate::Output::hold)): an [`Order`] alone, or also memory for the answer and an expiry.
 ///
 /// ```
-/// use corelane_svc::{Hold, Order};
+/// # mod corelane { pub mod service { pub use corelane_svc::{Hold, Order}; } }
+/// use corelane::service::{Hold, Order};
 /// use std::time::Duration;
 ///
 /// let hold = Hold::new(Order::Kept).reserve(4096).expires(Duration::from_secs(5), 7);

@@ -22,18 +22,20 @@ pub trait OwnCounter: Copy + 'static {
 /// What an application counts that a service calls stands `behind` that service's counters: `pub enum Sold behind HttpCounter { .. }`.
 ///
 /// ```
-/// corelane_watch::counters! {
+/// # mod corelane { pub use corelane_watch::counters; pub mod service { pub use corelane_watch::OwnCounter; } }
+/// corelane::counters! {
 ///     /// What the shop counts.
 ///     pub enum Sold {
 ///         Apples "apples_sold" Counter "apples" "Apples that were paid for.";
 ///         Baskets "baskets_open" Gauge "baskets" "Baskets that nobody has paid for yet.";
 ///     }
 /// }
-/// use corelane_watch::OwnCounter;
+/// use corelane::service::OwnCounter;
 /// assert_eq!(Sold::DECLARED[Sold::Baskets.index()].name, "baskets_open");
 /// ```
 /// ```compile_fail,E0080
-/// corelane_watch::counters! {
+/// # mod corelane { pub use corelane_watch::counters; }
+/// corelane::counters! {
 ///     /// A name that all services have already.
 ///     pub enum Twice {
 ///         Accepts "accepts" Counter "connections" "Connections accepted.";
@@ -77,15 +79,16 @@ macro_rules! counters {
 /// The counters of a service, and behind them those of the application that it calls: what such a service declares.
 ///
 /// ```
-/// use corelane_watch::{Declaration, Joined, OwnCounter};
+/// # mod corelane { pub use corelane_watch::counters; pub mod service { pub use corelane_watch::{Declaration, Joined, OwnCounter}; } }
+/// use corelane::service::{Declaration, Joined, OwnCounter};
 ///
-/// corelane_watch::counters! {
+/// corelane::counters! {
 ///     /// What the market counts.
 ///     enum Market {
 ///         Visits "visits" Counter "requests" "Visits.";
 ///     }
 /// }
-/// corelane_watch::counters! {
+/// corelane::counters! {
 ///     /// What a stall on it counts.
 ///     enum Stall behind Market {
 ///         Apples "apples_sold" Counter "apples" "Apples that were paid for.";
@@ -95,13 +98,14 @@ macro_rules! counters {
 /// assert_eq!(ALL.declared()[1].name, "apples_sold");
 /// ```
 /// ```compile_fail,E0080
-/// corelane_watch::counters! {
+/// # mod corelane { pub use corelane_watch::counters; pub mod service { pub use corelane_watch::{Joined, OwnCounter}; } }
+/// corelane::counters! {
 ///     /// What counts beside others, and does not say behind which.
 ///     enum Alone {
 ///         Apples "apples_sold" Counter "apples" "Apples that were paid for.";
 ///     }
 /// }
-/// use corelane_watch::{Joined, OwnCounter};
+/// use corelane::service::{Joined, OwnCounter};
 /// const ALL: &Joined = &Joined::new(Alone::DECLARED, Alone::DECLARED);
 /// ```
 #[derive(Debug)]

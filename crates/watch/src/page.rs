@@ -246,12 +246,14 @@ fn describe(memory: &PageMemory, layout: &Layout, description: &Description) {
 /// `Sync`. Clone it when things are set up, not for each request: a clone counts a reference.
 ///
 /// ```
+/// # mod corelane { pub mod admin { pub mod watch { pub use corelane_watch::LaneRow; } } }
 /// fn moves_to_a_thread<T: Send>() {}
-/// moves_to_a_thread::<corelane_watch::LaneRow>();
+/// moves_to_a_thread::<corelane::admin::watch::LaneRow>();
 /// ```
 /// ```compile_fail,E0277
+/// # mod corelane { pub mod admin { pub mod watch { pub use corelane_watch::LaneRow; } } }
 /// fn is_shared_by_threads<T: Sync>() {}
-/// is_shared_by_threads::<corelane_watch::LaneRow>();
+/// is_shared_by_threads::<corelane::admin::watch::LaneRow>();
 /// ```
 #[derive(Clone, Debug)]
 pub struct Row<C, const WORDS: usize> {

@@ -36,9 +36,9 @@ impl FromStr for DriverChoice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DriverKind {
-    /// See `corelane_drivers::UringDriver`.
+    /// io_uring(7): all that a turn asks for goes to the kernel in one call.
     Uring,
-    /// See `corelane_drivers::EpollDriver`.
+    /// epoll(7): what is ready is told, and each operation is a call of its own.
     Epoll,
 }
 

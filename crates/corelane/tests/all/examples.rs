@@ -31,6 +31,20 @@ mod store;
 #[path = "../../examples/whoami.rs"]
 mod whoami;
 
+/// The names by which examples of the crates below call what they show: they cannot depend on this one, and play it.
+#[allow(unused_imports)] // each is looked up
+mod named {
+    use corelane::admin::reports::{Code, Level, Record};
+    use corelane::admin::watch::LaneRow;
+    use corelane::lanes::DriverSettings;
+    use corelane::service::entry::choice::{size, time};
+    use corelane::service::parts::Share;
+    use corelane::service::{
+        Declaration, Hold, Joined, Limits, Order, OwnCounter, Refused, Remote, Says, Silence, Unheard, did_you_mean,
+    };
+    use corelane::{Instant, Output, Talk, counters};
+}
+
 use corelane::aio::{self, Connection, Lane};
 use corelane::lanes::Running;
 use corelane::service::{Address, Limits, ServiceCounter};

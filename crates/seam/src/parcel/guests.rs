@@ -35,11 +35,13 @@ impl Guests {
     }
 
     /// Whether a parcel is to be brought home.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn has_homeward(&self) -> bool {
         !self.0.borrow().homeward.is_empty()
     }
 
     /// Moves the parcels that are to be brought home behind those in `to`.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
     pub fn take_homeward(&self, to: &mut Vec<Parcel>) {
         to.append(&mut self.0.borrow_mut().homeward);
     }
