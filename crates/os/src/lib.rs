@@ -3,7 +3,7 @@
 //!
 //! | subject | modules |
 //! | --- | --- |
-//! | sockets: made, shared, handed over by a service manager or to another process | `sockets`, `named`, `claim`, `caller`, `local`, `handed`, `passing`, `owners` |
+//! | sockets: made, shared, handed over by a service manager or to another process | `sockets`, `options`, `named`, `claim`, `caller`, `local`, `handed`, `passing`, `owners` |
 //! | threads: for lanes, where one is, what it may do | `runner`, `cpus`, `halt`, `confine`, `rights`, `user` |
 //! | memory: of the process, shared with children, behind a counter page, for another process | `memory`, `shared`, `page`, `handed_memory` |
 //! | time, chance, signals | `clock`, `random`, `signals` |
@@ -36,6 +36,7 @@ pub mod local;
 pub mod memory;
 pub mod named;
 pub mod netlink;
+pub mod options;
 mod overlay;
 pub mod owners;
 pub mod page;

@@ -2,7 +2,7 @@
 
 pub mod generic;
 
-use crate::sockets::set_bytes;
+use crate::options::set_bytes;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{self, AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};

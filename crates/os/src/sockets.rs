@@ -2,6 +2,7 @@
 
 use crate::errno::{self, fault, fault_of};
 use crate::events::descriptor;
+use crate::options::set_bytes;
 use corelane_rss::Transport;
 use corelane_seam::{Address, Bind, Fault, Listen, Reason, StreamOptions, Unix};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -459,17 +460,6 @@ pub fn attach_filter(socket: BorrowedFd, option: i32, program: &mut [libc::sock_
         let bytes = size_of::<libc::sock_fprog>() as libc::socklen_t;
         libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, std::ptr::from_ref(&filter).cast(), bytes)
     };
-    errno::checked(answer as isize).map(drop).map_err(fault)
-}
-
-/// Sets an option of a socket that the library has no name for, as the bytes that it is given by (setsockopt(2)).
-///
-/// # Errors
-/// What the system says.
-pub fn set_bytes(socket: BorrowedFd, level: i32, option: i32, value: &[u8]) -> Result<(), Fault> {
-    let length = value.len() as libc::socklen_t;
-    // SAFETY: `value` has `length` readable bytes.
-    let answer = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value.as_ptr().cast(), length) };
     errno::checked(answer as isize).map(drop).map_err(fault)
 }
 

@@ -3,7 +3,7 @@
 
 pub mod network;
 
-use crate::sockets;
+use crate::{options, sockets};
 use corelane_seam::{Address, Listen, StreamOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -51,7 +51,7 @@ pub fn pair() -> (OwnedFd, OwnedFd) {
 
 /// Sets an option that the crate itself never does.
 pub fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) {
-    sockets::set_bytes(socket.as_fd(), level, option, &value.to_ne_bytes()).unwrap();
+    options::set_bytes(socket.as_fd(), level, option, &value.to_ne_bytes()).unwrap();
 }
 
 /// A copy of the descriptor with this number.

@@ -6,7 +6,7 @@ use crate::counts::{Counts, LaneCounts};
 use crate::errors::Error;
 use crate::holders::{Holder, holders};
 use crate::program::{self, COUNTS_BYTES, Maps};
-use corelane_os::sockets;
+use corelane_os::{options, sockets};
 use corelane_rss::{Bucket, Buckets, FlowHasher, HashTypes, Key, MOST_LANES, Table, Transport};
 use corelane_seam::{Address, Bind, Fault, Reason};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -339,7 +339,7 @@ impl Group {
     fn attach(&self, member: BorrowedFd, members: &[Member]) -> Result<(), Error> {
         if let Some(GroupProgram { program, .. }) = &self.program {
             let number = program.as_fd().as_raw_fd().to_ne_bytes();
-            let answer = sockets::set_bytes(member, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_EBPF, &number);
+            let answer = options::set_bytes(member, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_EBPF, &number);
             return answer.map_err(unfit("SO_ATTACH_REUSEPORT_EBPF"));
         }
         let order: Vec<usize> = members.iter().map(|member| member.lane).collect();
@@ -423,7 +423,7 @@ impl Joining<'_> {
 /// # Errors
 /// [`Error::Refused`].
 pub fn detach(member: BorrowedFd) -> Result<bool, Error> {
-    match sockets::set_bytes(member, libc::SOL_SOCKET, libc::SO_DETACH_REUSEPORT_BPF, &[0; 4]) {
+    match options::set_bytes(member, libc::SOL_SOCKET, libc::SO_DETACH_REUSEPORT_BPF, &[0; 4]) {
         Ok(()) => Ok(true),
         Err(Fault { number: libc::ENOENT, .. }) => Ok(false),
         Err(fault) => Err(Error::Refused { call: "SO_DETACH_REUSEPORT_BPF", fault }),
