@@ -20,6 +20,8 @@ pub struct Workspace {
 /// One package of the workspace. Paths are relative to the root, with slashes.
 #[derive(Debug, Default)]
 pub struct Member {
+    /// Name of the package.
+    pub name: String,
     /// Folder of the package, for example `crates/lane`.
     pub folder: String,
     /// Root files of the library and of the programs; not of tests, benches and examples.
@@ -89,6 +91,8 @@ struct Metadata {
 
 #[derive(Deserialize)]
 struct Package {
+    #[serde(default)]
+    name: String,
     manifest_path: PathBuf,
     dependencies: Vec<Declared>,
     targets: Vec<Target>,
@@ -114,6 +118,7 @@ impl Package {
     fn member(&self, root: &Path) -> Member {
         let folder = self.manifest_path.parent().unwrap_or(root);
         Member {
+            name: self.name.clone(),
             folder: relative(root, folder),
             roots: self.roots(root),
             dependencies: self.dependencies.iter().map(|d| d.dependency(root)).collect(),

@@ -33,6 +33,8 @@ struct Program {
     folder: String,
     /// Name of the program, or of the library, program or test file that it tests.
     name: String,
+    /// Whether it tests a library or a program from inside.
+    is_unit: bool,
     /// Whether it runs tests, or is what tests of its crate run.
     is_test: bool,
     path: PathBuf,
@@ -49,6 +51,8 @@ struct Message {
 #[derive(Deserialize)]
 struct Target {
     name: String,
+    #[serde(default)]
+    kind: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -93,15 +97,42 @@ impl Artifacts {
             sum.output.push_str(&format!("no test program is in {folder}: mend xtask/src/test/sections.rs\n"));
         }
         for test in self.tests().filter(|test| holds(folders, &test.folder)) {
-            let start = Instant::now();
-            let verdict = self
-                .run_one(test, threads, workspace, share)
-                .unwrap_or_else(|error| Verdict::failed(format!("{}: {error:#}\n", test.title())));
-            sum.tally.add(verdict.tally);
-            sum.output.push_str(&verdict.output);
-            sum.times.add(test.title(), start.elapsed());
+            self.run_into(&mut sum, test, &[], threads, workspace, share);
         }
         Ok(sum)
+    }
+
+    /// Runs of each test program what `filters` makes of its folder, its name and whether it tests from inside: nothing, and says so, or the tests
+    /// whose names hold one of the words; all where there are none.
+    pub fn run_some(
+        &self,
+        filters: impl Fn(&str, &str, bool) -> Option<&'static [&'static str]>,
+        threads: usize,
+        workspace: &Workspace,
+        share: &Share,
+    ) -> anyhow::Result<Verdict> {
+        let mut sum = Verdict::default();
+        for test in self.tests() {
+            let Some(words) = filters(&test.folder, &test.name, test.is_unit) else {
+                println!("not run: {}", test.title());
+                continue;
+            };
+            if !words.is_empty() {
+                println!("run in part, what is simulated: {}", test.title());
+            }
+            self.run_into(&mut sum, test, words, threads, workspace, share);
+        }
+        Ok(sum)
+    }
+
+    fn run_into(&self, sum: &mut Verdict, test: &Program, words: &[&str], threads: usize, workspace: &Workspace, share: &Share) {
+        let start = Instant::now();
+        let verdict = self
+            .run_one(test, words, threads, workspace, share)
+            .unwrap_or_else(|error| Verdict::failed(format!("{}: {error:#}\n", test.title())));
+        sum.tally.add(verdict.tally);
+        sum.output.push_str(&verdict.output);
+        sum.times.add(test.title(), start.elapsed());
     }
 
     /// What of `folders` stands for no test program.
@@ -114,13 +145,20 @@ impl Artifacts {
     }
 
     /// Runs `test` as `cargo test` does: in the folder of its crate, whose programs the environment names.
-    fn run_one(&self, test: &Program, threads: usize, workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
+    fn run_one(
+        &self,
+        test: &Program,
+        words: &[&str],
+        threads: usize,
+        workspace: &Workspace,
+        share: &Share,
+    ) -> anyhow::Result<Verdict> {
         let skips = Skips::new(&workspace.target)?;
         let folder = workspace.root.join(&test.folder);
         let mut command = Command::new(&test.path);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.env(VARIABLE, skips.path()).env("CARGO_MANIFEST_DIR", &folder).current_dir(folder);
-        command.env("RUST_TEST_THREADS", threads.to_string());
+        command.args(words).env("RUST_TEST_THREADS", threads.to_string());
         for program in self.programs.iter().filter(|p| !p.is_test && p.folder == test.folder) {
             command.env(format!("CARGO_BIN_EXE_{}", program.name), &program.path);
         }
@@ -136,9 +174,11 @@ impl Artifacts {
 
 impl Message {
     fn program(self, root: &Path) -> Option<Program> {
+        let Target { name, kind } = self.target?;
         Some(Program {
             folder: relative(root, self.manifest_path?.parent()?),
-            name: self.target?.name,
+            name,
+            is_unit: !kind.iter().any(|kind| kind == "test"),
             is_test: self.profile?.test,
             path: self.executable?,
         })

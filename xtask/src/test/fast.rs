@@ -1,0 +1,113 @@
+//! `--fast`: what a developer waits for between two changes. Layout and house rules, then of the crates that differ from `main` and of those that directly
+//! depend on them: the unit tests, and the tests that run in the simulator. What is not run is named.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+use super::artifacts::Artifacts;
+use super::run_cargo;
+use super::sections::{AtOnce, SECTIONS, Work, holds};
+use super::share::Share;
+use super::verdict::Verdict;
+use super::{artifacts, seeds};
+use crate::workspace::{Member, Workspace};
+
+/// Most seconds that building and running may take: of a large change, much is built.
+const SECONDS: u64 = 900;
+
+/// What the names of tests hold that run in the simulator, where a program has others beside them.
+const SIMULATED: &[&str] = &["simulated::", "aio::", "asynchronous::"];
+
+/// The crates of the program itself, whose tests start it.
+const PROGRAM: &str = "cli";
+
+/// Builds and runs what the change touches.
+pub fn check(workspace: &Workspace) -> anyhow::Result<Verdict> {
+    let touched = touched(&workspace.members, &changed(workspace)?);
+    if touched.is_empty() {
+        return Ok(Verdict::one(true, String::new()));
+    }
+    let names: Vec<_> = touched.iter().map(|member| member.name.as_str()).collect();
+    println!("built: {}", names.join(" "));
+    let mut arguments = vec!["test", "--no-run", "--lib", "--bins", "--tests", "--message-format=json-render-diagnostics"];
+    arguments.extend(names.iter().flat_map(|name| ["--package", name]));
+    let share = Share::new(SECONDS);
+    let outcome = run_cargo(workspace, &arguments, &[], &share)?;
+    if !outcome.success {
+        return Ok(Verdict::failed(artifacts::without_messages(&outcome.output)));
+    }
+    let found = Artifacts::read(&outcome.output, &workspace.root)?.told(seeds::VARIABLE, seeds::first());
+    found.run_some(filters, AtOnce(1).threads(), workspace, &share)
+}
+
+/// What of a test program is run: nothing, all (no filters), or the tests whose names hold one of these.
+fn filters(folder: &str, name: &str, is_unit: bool) -> Option<&'static [&'static str]> {
+    let computes = |patterns: &[&str]| holds(patterns, folder) && folder != "crates/corelane";
+    let pure = SECTIONS.iter().any(|section| match section.work {
+        Work::Programs(patterns, AtOnce(1)) => computes(patterns),
+        _ => false,
+    });
+    match () {
+        () if is_unit || pure || name == "simulated" => Some(&[]),
+        () if folder == PROGRAM => None,
+        () => Some(SIMULATED),
+    }
+}
+
+/// Files that differ from where this branch left `main`, those not committed among them.
+fn changed(workspace: &Workspace) -> anyhow::Result<Vec<String>> {
+    let base = git(workspace, &["merge-base", "HEAD", "main"]).context("there is no branch main to compare with")?;
+    let mut files = git(workspace, &["diff", "--name-only", base.trim()])?;
+    files += &git(workspace, &["ls-files", "--others", "--exclude-standard"])?;
+    Ok(files.lines().map(str::to_owned).collect())
+}
+
+fn git(workspace: &Workspace, arguments: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new("git").args(arguments).current_dir(&workspace.root).output().context("cannot start git")?;
+    ensure!(output.status.success(), "git {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The members that hold one of these files, and those that directly depend on such a one.
+fn touched<'a>(members: &'a [Member], files: &[String]) -> Vec<&'a Member> {
+    let holds = |member: &Member, file: &str| file.strip_prefix(&member.folder).is_some_and(|rest| rest.starts_with('/'));
+    let own: BTreeSet<&str> =
+        members.iter().filter(|member| files.iter().any(|file| holds(member, file))).map(|member| &*member.folder).collect();
+    let depends = |member: &Member| {
+        member.dependencies.iter().any(|dependency| dependency.folder.as_deref().is_some_and(|f| own.contains(f)))
+    };
+    members.iter().filter(|member| own.contains(&*member.folder) || depends(member)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::Dependency;
+
+    fn member(folder: &str, on: &[&str]) -> Member {
+        let dependency = |folder: &&str| Dependency { folder: Some((*folder).to_owned()), ..Dependency::default() };
+        Member { folder: folder.to_owned(), dependencies: on.iter().map(dependency).collect(), ..Member::default() }
+    }
+
+    #[test]
+    fn who_changed_and_who_directly_depends_on_it_are_touched() {
+        let members = [member("crates/seam", &[]), member("crates/lane", &["crates/seam"]), member("cli", &["crates/lane"])];
+        let of =
+            |file: &str| touched(&members, &[file.to_owned()]).iter().map(|member| member.folder.clone()).collect::<Vec<_>>();
+        assert_eq!(of("crates/seam/src/lib.rs"), ["crates/seam", "crates/lane"]);
+        assert_eq!(of("cli/tests/a.rs"), ["cli"]);
+        assert!(of("crates/seams/src/lib.rs").is_empty() && of("README.md").is_empty());
+    }
+
+    #[test]
+    fn units_and_simulations_run_and_what_starts_programs_does_not() {
+        assert_eq!(filters("cli", "corelane", true), Some(&[][..]));
+        assert_eq!(filters("cli", "program", false), None);
+        assert_eq!(filters("crates/sim", "all", false), Some(&[][..]));
+        assert_eq!(filters("services/rpc", "simulated", false), Some(&[][..]));
+        assert_eq!(filters("services/http", "all", false), Some(SIMULATED));
+        assert_eq!(filters("crates/corelane", "all", false), Some(SIMULATED));
+    }
+}
