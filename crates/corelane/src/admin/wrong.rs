@@ -5,6 +5,8 @@
 
 use corelane_seam::PortState;
 use corelane_stack::{port_states_of, sum_of};
+use corelane_svc::Limits;
+use corelane_svc::bounds::{BOUNDS, Owner};
 use corelane_watch::figures::{amount, time};
 use corelane_watch::{
     Counter, Kind, LaneCounter, LaneState, Liveness, PacketCounter, ServiceCounter, Snapshot, Values, is_wrong,
@@ -174,14 +176,47 @@ fn of_counters(snapshot: &Snapshot) -> Vec<String> {
 
 fn counted<C: Counter>(lines: &mut Vec<(u8, String)>, snapshot: &Snapshot, whose: &str, values: &Values<C>) {
     for value in values.all().filter(|value| value.value > 0 && value.kind == Kind::Counter && is_wrong(value.name)) {
-        let (rank, words) = match value.name {
-            name if name.ends_with("_5xx") => (0, ": the server is at fault, or at a bound"),
-            name if name.ends_with("_4xx") => (2, ": the clients are at fault"),
-            _ => (1, ""),
+        let rank = match value.name {
+            name if name.ends_with("_5xx") => 0,
+            name if name.ends_with("_4xx") => 2,
+            _ => 1,
         };
         let (name, count) = (value.name, amount(value.value as f64));
+        let words = meaning(name).map(|words| format!(": {words}")).unwrap_or_default();
         lines.push((rank, format!("{whose}: {name} {count}{}{words}", rate(snapshot, value.value))));
     }
+}
+
+/// Who is at fault where this is counted, or which bound was met, and what to do; none where the name says it.
+fn meaning(name: &str) -> Option<String> {
+    let bound = BOUNDS.iter().find(|bound| bound.counter == name);
+    let limit = name.strip_suffix("_hits").filter(|limit| is_limit(limit));
+    let has_shares = bound.is_some_and(|bound| bound.owner == Owner::Peer);
+    Some(match (name, limit, bound) {
+        _ if name.ends_with("_5xx") => "the server is at fault, or at a bound".to_owned(),
+        _ if name.ends_with("_4xx") => "the clients are at fault".to_owned(),
+        ("memory_hits" | "memory_endings" | "memory_limit_hits", ..) => {
+            "a lane's memory is short: more of it (--memory), or lower limits output_high and record_max".to_owned()
+        }
+        ("share_endings", ..) => "ended for others, of those who had most of a bound: the log says whose they were".to_owned(),
+        ("connections_cap_hits", ..) => {
+            "a lane has as many connections as it may: more descriptors (ulimit -n, LimitNOFILE=)".to_owned()
+        }
+        ("answer_limit_hits", ..) => "the service itself did not answer in time (--limit answer_limit)".to_owned(),
+        (_, Some(limit), _) if limit.ends_with("_limit") || limit.ends_with("_rate_min") => {
+            format!("peers were slower than is allowed (--limit {limit})")
+        }
+        (_, Some(limit), _) if has_shares => format!("a peer has its share, or all are taken (--limit {limit})"),
+        (_, Some(limit), _) => format!("the bound was met (--limit {limit})"),
+        (_, None, Some(bound)) if bound.service.is_some() => format!("a peer has its share of {}, or all are taken", bound.name),
+        (_, None, Some(bound)) if is_limit(bound.name) => format!("the bound was met (--limit {})", bound.name),
+        (_, None, Some(bound)) => format!("the bound was met (--{})", bound.name.replace('_', "-")),
+        (_, None, None) => return None,
+    })
+}
+
+fn is_limit(name: &str) -> bool {
+    Limits::default().describe().lines().any(|line| line.split('=').next() == Some(name))
 }
 
 /// How many a second, if that is known.
@@ -282,6 +317,25 @@ mod tests {
              service web: accepts_refused 2 (1.0/s)\n\
              service web: answers_4xx 4 (2.0/s): the clients are at fault\n"
         );
+    }
+
+    /// Nothing that is refused at a bound is passed over in silence, and each says which bound, or who is at fault.
+    #[test]
+    fn every_bound_that_can_be_met_is_told_with_what_to_do() {
+        // Whoever meets these is served as it should be.
+        let well = ["output_high_hits", "requests_in_flight_max_hits"];
+        // What the dashboard's own thread counts stands on no page.
+        for bound in BOUNDS.iter().filter(|bound| bound.service != Some("dashboard")) {
+            assert!(is_wrong(bound.counter) != well.contains(&bound.counter), "{}", bound.counter);
+            assert!(meaning(bound.counter).is_some_and(|words| !words.is_empty()), "{}", bound.counter);
+        }
+        let says = |name: &str| meaning(name).unwrap();
+        assert_eq!(says("connections_max_hits"), "a peer has its share, or all are taken (--limit connections_max)");
+        assert_eq!(says("send_limit_hits"), "peers were slower than is allowed (--limit send_limit)");
+        assert_eq!(says("tasks_max_hits"), "the bound was met (--tasks-max)");
+        assert_eq!(says("answers_kept_max_hits"), "a peer has its share of answers that wait for memory, or all are taken");
+        assert!(says("memory_endings").contains("--memory") && is_wrong("share_endings"));
+        assert_eq!(meaning("panics"), None);
     }
 
     #[test]

@@ -331,8 +331,8 @@ impl Cipher {
     fn leave(&mut self, passage: &mut Passage<'_>) {
         self.trap(Trap::Leave);
         let last = if self.stage == Stage::IsOpen { record(END, &[]) } else { record(ALERT, &[CANCELLED]) };
-        if !self.manner.is_rude && !std::mem::replace(&mut self.has_left, true) {
-            say(passage, &last);
+        if !self.manner.is_rude && !self.has_left {
+            self.has_left = say(passage, &last);
         }
     }
 }

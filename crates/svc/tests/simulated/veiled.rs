@@ -4,11 +4,11 @@ use crate::cipher::{CERTIFICATE, Calls, Manner, PROTOCOLS, ciphers};
 use crate::echo::pattern;
 use crate::for_seeds;
 use crate::rig::{Family, Play, Rig, RigPlan, patient};
-use corelane_seam::Address;
+use corelane_seam::{Address, Arena};
 use corelane_sim::{Faults, Random, Report, Turn, World};
 use corelane_svc::{ConnectionId, Cx, Ending, Input, Next, Output, Peer, Side, Silent, StreamService};
 use corelane_watch::ServiceCounter as C;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -268,6 +268,11 @@ fn manner(seed: u64, family: Family) -> impl Fn(Side, &Peer) -> Manner + Clone +
 
 /// All calls of a seed, perhaps through a proxy that has ciphers on both of its sides.
 pub fn run(seed: u64, faults: Faults, is_proxied: bool) -> Report {
+    run_refusing(seed, faults, is_proxied, |_| {})
+}
+
+/// The same, with lanes whose memory is as `equip` makes it.
+fn run_refusing(seed: u64, faults: Faults, is_proxied: bool, equip: impl FnOnce(&[Arena])) -> Report {
     let world = World::new(seed, faults);
     let (book, calls) = (SharedBook::default(), Calls::default());
     let limits = patient().handshake_limit(Duration::from_secs(1 << 20)).output_high(16 << 10);
@@ -281,6 +286,7 @@ pub fn run(seed: u64, faults: Faults, is_proxied: bool) -> Report {
         roster.client_behind(limits, Caller { seed, family, is_proxied, book: book.clone() }, cipher());
         roster.serve_behind(family.at(PROXY), limits, Proxy { family }, cipher());
     });
+    equip(&rig.arenas);
     let mut watcher = Watcher(book.clone());
     assert!(rig.play(&mut watcher), "calls wait for ever: {:?}", book.borrow().callers);
     rig.close(&mut watcher);
@@ -380,4 +386,29 @@ fn a_record_may_come_byte_by_byte() {
         let faults = Faults { short_read: 1_000, short_write: 1_000, ..Faults::none() };
         run(seed, faults, seed.is_multiple_of(2));
     });
+}
+
+/// Each request for memory of a run is refused in a run of its own, once: what waits for it goes on, and each call ends as it does with memory.
+#[test]
+fn whichever_request_for_memory_is_refused_each_call_comes_to_its_end() {
+    let refusing = |seed: u64, is_proxied: bool, refused: u64| {
+        let asked = Rc::new(Cell::new(0));
+        run_refusing(seed, Faults::none(), is_proxied, |arenas| {
+            for arena in arenas {
+                let asked = asked.clone();
+                arena.refuse_when(move || asked.replace(asked.get() + 1) == refused);
+            }
+        });
+        asked.get()
+    };
+    for (seed, is_proxied) in [(0, false), (0, true)] {
+        let asked = refusing(seed, is_proxied, u64::MAX);
+        println!("{asked} requests for memory");
+        // All of the end, where last words are said, and some of the others.
+        let most = if is_proxied { 150 } else { 50 };
+        let step = asked.div_ceil(most).max(1);
+        (0..asked).step_by(step as usize).for_each(|refused| {
+            refusing(seed, is_proxied, refused);
+        });
+    }
 }
