@@ -86,7 +86,8 @@ fn run_fast(workspace: &Workspace) -> ExitCode {
     let (start, mut sum) = (Instant::now(), Tally::default());
     let before: Vec<_> = SECTIONS.iter().take_while(|section| !matches!(section.work, Work::Build)).collect();
     row(&before, workspace, Share::new(0), &mut None, &mut sum);
-    let verdict = fast::check(workspace).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
+    let cargo = |arguments: &[&str], share: &Share| run_cargo(workspace, arguments, &[], share);
+    let verdict = fast::check(workspace, cargo).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
     print(&Section { name: "touched", seconds: 60, work: Work::Build }, &verdict, start.elapsed());
     sum.add(verdict.tally);
     finish(&sum)

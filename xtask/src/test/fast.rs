@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 
 use super::artifacts::Artifacts;
-use super::run_cargo;
+use super::process::Finished;
 use super::sections::{AtOnce, SECTIONS, Work, holds};
 use super::share::Share;
 use super::verdict::Verdict;
@@ -23,8 +23,8 @@ const SIMULATED: &[&str] = &["simulated::", "aio::", "asynchronous::"];
 /// The crates of the program itself, whose tests start it.
 const PROGRAM: &str = "cli";
 
-/// Builds and runs what the change touches.
-pub fn check(workspace: &Workspace) -> anyhow::Result<Verdict> {
+/// Builds by `cargo`, which takes arguments, and runs what the change touches.
+pub fn check(workspace: &Workspace, cargo: impl Fn(&[&str], &Share) -> anyhow::Result<Finished>) -> anyhow::Result<Verdict> {
     let touched = touched(&workspace.members, &changed(workspace)?);
     if touched.is_empty() {
         return Ok(Verdict::one(true, String::new()));
@@ -34,7 +34,7 @@ pub fn check(workspace: &Workspace) -> anyhow::Result<Verdict> {
     let mut arguments = vec!["test", "--no-run", "--lib", "--bins", "--tests", "--message-format=json-render-diagnostics"];
     arguments.extend(names.iter().flat_map(|name| ["--package", name]));
     let share = Share::new(SECONDS);
-    let outcome = run_cargo(workspace, &arguments, &[], &share)?;
+    let outcome = cargo(&arguments, &share)?;
     if !outcome.success {
         return Ok(Verdict::failed(artifacts::without_messages(&outcome.output)));
     }
