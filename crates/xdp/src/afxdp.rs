@@ -378,7 +378,7 @@ impl XdpPort {
         while self.receiving - before < room {
             let Some(mut frame) = self.memory.frame() else { break };
             if self.queue.attachment.notes {
-                card::clear(&mut frame, HEADROOM);
+                card::clear(&mut frame);
             }
             let (index, _) = self.lend(frame, Lent::ToReceive);
             self.receiving += 1;

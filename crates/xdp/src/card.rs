@@ -13,6 +13,7 @@
 use crate::btf;
 use crate::errors::Error;
 use crate::link::Interface;
+use crate::socket::HEADROOM;
 use corelane_os::errno::{self, checked};
 use corelane_os::netlink::generic::{Family, ask, attributes};
 use corelane_os::netlink::word;
@@ -200,12 +201,14 @@ fn ethtool<const WORDS: usize>(name: &str, mut words: [u32; WORDS]) -> io::Resul
     Ok(words)
 }
 
-/// Takes the mark away where one may have been, in a free frame whose packet will begin at `start`.
-pub fn clear(frame: &mut Frame, start: usize) {
-    let length = start - frame.headroom();
-    frame.set_length(length);
-    frame[length - size_of::<u32>()..].fill(0);
-    frame.set_length(0);
+/// The kernel's packets begin where those begin that are written here.
+const _: () = assert!(Frame::HEADROOM == HEADROOM);
+
+/// Takes the mark away where one may have been, in a free frame.
+pub fn clear(frame: &mut Frame) {
+    frame.prepend(&[0; size_of::<u32>()]);
+    frame.skip(size_of::<u32>());
+    assert!(frame.headroom() == HEADROOM, "it is where it was");
 }
 
 /// The hash that the program has put there, if it has.
@@ -267,15 +270,14 @@ mod tests {
     fn without_a_mark_there_is_no_hash() {
         let memory = FrameMemory::new(1, 2048).unwrap();
         let mut frame = memory.frame().unwrap();
-        frame.set_length(256 - Frame::HEADROOM);
-        let end = frame.len();
-        frame[end - NOTE_BYTES..].copy_from_slice(&[7_u32.to_ne_bytes(), (MARK | 1).to_ne_bytes()].concat());
-        assert_eq!(hash(&frame[end - NOTE_BYTES..]), Some(FrameHash { flow: FlowId(7), hash_type: HashType::Ipv4 }));
-        frame.set_length(0);
-        clear(&mut frame, 256);
+        frame.prepend(&[7_u32.to_ne_bytes(), (MARK | 1).to_ne_bytes()].concat());
+        assert_eq!(hash(&frame), Some(FrameHash { flow: FlowId(7), hash_type: HashType::Ipv4 }));
+        frame.skip(NOTE_BYTES);
+        clear(&mut frame);
         assert_eq!((frame.len(), frame.headroom()), (0, Frame::HEADROOM));
-        frame.set_length(end);
-        assert_eq!(hash(&frame[end - NOTE_BYTES..]), None);
+        let (index, start) = memory.lend(frame).unwrap();
+        let note = memory.take_back(index, start - NOTE_BYTES, NOTE_BYTES).unwrap();
+        assert_eq!(hash(&note), None);
     }
 
     #[test]

@@ -64,7 +64,9 @@ impl Library {
     }
 
     fn answer(&mut self, cx: &mut Cx<'_, Talk>, key: usize, to: usize) -> Answer {
-        match cx.lend(&self.values[&key], to) {
+        // There was no memory for it at the start.
+        let Some(kept) = self.values.get(&key) else { return Answer::Copied(value(key), ParcelRefused::TooMuch) };
+        match cx.lend(kept, to) {
             Ok(parcel) => {
                 self.lent += 1;
                 // Another takes its place while it is away.
@@ -73,7 +75,7 @@ impl Library {
                 }
                 Answer::Lent(parcel)
             }
-            Err(refused) => Answer::Copied(self.values[&key].to_vec(), refused),
+            Err(refused) => Answer::Copied(kept.to_vec(), refused),
         }
     }
 }

@@ -230,8 +230,9 @@ impl DatagramService for Numbers {
                     self.given.push((question.to_vec(), number));
                 }
                 let answer = [question, number.to_string().as_bytes()].concat();
-                let bytes = cx.arena().copy_of(&answer).unwrap().share();
-                replies.send(arrival.peer.clone(), arrival.asked, bytes);
+                // Without memory it is lost, as a datagram may be, and asked for again.
+                let Some(bytes) = cx.arena().copy_of(&answer) else { continue };
+                replies.send(arrival.peer.clone(), arrival.asked, bytes.share());
             }
         }
     }

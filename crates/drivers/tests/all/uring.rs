@@ -126,7 +126,8 @@ fn handle(number: u32) -> Handle {
 /// sees the end.
 #[test]
 fn the_end_of_a_driver_closes_its_sockets() {
-    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    // An address of its own: another test's connection could take the port that is free for a moment.
+    let any: SocketAddr = "127.0.77.1:0".parse().unwrap();
     for _ in 0..20 {
         let mut driver = uring().unwrap();
         let stream = StreamOptions::default();

@@ -23,11 +23,11 @@ fn a_frame_grows_on_both_sides() {
     let mut frame = memory.frame().unwrap();
     frame.append(b"payload");
     frame.prepend(b"head");
-    assert_eq!((&*frame, frame.headroom(), frame.room()), (&b"headpayload"[..], 124, 2048 - 128 - 7));
+    assert_eq!((&*frame, frame.headroom(), frame.room()), (&b"headpayload"[..], 252, 2048 - 256 - 7));
     frame.skip(4);
     frame.set_length(3);
     frame[0] = b'P';
-    assert_eq!((&*frame, frame.headroom(), frame.capacity()), (&b"Pay"[..], 128, 2048));
+    assert_eq!((&*frame, frame.headroom(), frame.capacity()), (&b"Pay"[..], 256, 2048));
 }
 
 /// A packet ends where nothing continues, and where the frames end.
@@ -49,7 +49,7 @@ fn an_interface_gives_back_what_it_has_and_nothing_else() {
     let mut frame = memory.frame().unwrap();
     frame.append(b"out");
     let (index, start) = memory.lend(frame).unwrap();
-    assert_eq!((start, counts(&memory)), (128, [2, 0, 1, 0]));
+    assert_eq!((start, counts(&memory)), (256, [2, 0, 1, 0]));
     for (index, start, length) in [(index, 0, 2049), (index, usize::MAX, 2), (index + 1, 0, 1), (99, 0, 1)] {
         assert_eq!(memory.take_back(index, start, length).unwrap_err(), NotLent { index });
     }

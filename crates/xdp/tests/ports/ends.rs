@@ -99,7 +99,7 @@ pub fn long_packets(by: By, kind: Kind) {
         near.send(&came).unwrap();
         assert!(far.packets(LONG.len()) == came);
     }
-    let refused = [(near.pieces(&[0; 9019], ROOM), 5), (near.pieces(&[0; 180], 10), 18)];
+    let refused = [(near.pieces(&[0; 9019], ROOM), 6), (near.pieces(&[0; 180], 10), 18)];
     for (frames, pieces) in refused {
         assert_eq!(near.send_frames(frames), Ok((0, pieces)));
     }

@@ -157,7 +157,8 @@ impl Node {
 
     /// Sends packets; returns how many frames were taken.
     pub fn send(&mut self, packets: &[Vec<u8>]) -> Result<u64, Fault> {
-        let frames = packets.iter().flat_map(|bytes| self.pieces(bytes, ROOM)).collect();
+        let room = self.memory.frame_bytes() - Frame::HEADROOM;
+        let frames = packets.iter().flat_map(|bytes| self.pieces(bytes, room)).collect();
         self.send_frames(frames).map(|(taken, _)| taken)
     }
 

@@ -39,7 +39,9 @@ impl Logged {
     /// What was logged so far.
     fn lines(&self) -> Vec<String> {
         self.log.journal().flush();
-        fs::read_to_string(&self.path).unwrap().lines().map(str::to_owned).collect()
+        // The first line makes the file.
+        let text = if self.path.exists() { fs::read_to_string(&self.path).unwrap() } else { String::new() };
+        text.lines().map(str::to_owned).collect()
     }
 }
 

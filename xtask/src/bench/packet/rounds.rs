@@ -110,13 +110,13 @@ pub fn judge(cell: &Cell, found: &CellRounds) -> Vec<Verdict> {
 
 /// A lane over frames against the build beside it: what an answer costs, and how long the median one takes.
 fn judge_builds(cell: &Cell, found: &CellRounds, [ours, beside]: [Echo; 2]) -> Vec<Verdict> {
-    let figures: [(&str, fn(&Measured) -> f64); 2] =
-        [("CPU per request", Measured::cpu_us_per_request), ("p50 latency", |part| part.sample.p50_us)];
-    let judged = |(what, figure): (&str, fn(&Measured) -> f64)| {
+    let judged = |what: &str, figure: fn(&Measured) -> f64| {
         let ratios = ratios(found, ours, beside, figure)?;
         Verdict::of_rounds(cell.name, format!("{ours} / {beside}, {what}"), &ratios, BESIDE)
     };
-    figures.into_iter().filter_map(judged).collect()
+    let cost = judged("CPU per request", Measured::cpu_us_per_request);
+    let latency = judged("p50 latency", |part| part.sample.p50_us);
+    cost.into_iter().chain(latency).collect()
 }
 
 /// A packet lane, that which somebody gets who asks for nothing else or one that polls, against the socket that is asked one by one.
