@@ -298,11 +298,16 @@ const BOTH_FAMILIES: &str = r#"
 import fcntl, os, socket, sys
 kept, arguments = [], sys.argv[1:]
 for name in ("ECHO", "METRICS"):
-    six, four = socket.socket(socket.AF_INET6), socket.socket(socket.AF_INET)
-    six.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    six.bind(("::", 0))
-    port = six.getsockname()[1]
-    four.bind(("0.0.0.0", port))
+    while True:
+        six, four = socket.socket(socket.AF_INET6), socket.socket(socket.AF_INET)
+        six.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        six.bind(("::", 0))
+        port = six.getsockname()[1]
+        try:
+            four.bind(("0.0.0.0", port))
+            break
+        except OSError:
+            pass # somebody has it by the other family: another one is taken
     for one in (six, four):
         one.listen(64)
         kept.append(fcntl.fcntl(one, fcntl.F_DUPFD, 100))
