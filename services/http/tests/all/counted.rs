@@ -2,7 +2,7 @@
 
 #[allow(dead_code)] // its main
 #[path = "../../examples/counted.rs"]
-mod counted;
+mod example;
 
 use corelane::Lanes;
 use corelane::admin::watch::{Kind, Reader};
@@ -27,8 +27,8 @@ fn an_applications_counters_are_in_the_page_for_whoever_reads_it() {
     for behind_hosts in [false, true] {
         let lanes = Lanes::per_core().lanes(1);
         let lanes = match behind_hosts {
-            false => lanes.serve("tcp://127.0.0.1:0", |_| Http::new(counted::shop(10))),
-            true => lanes.serve("tcp://127.0.0.1:0", |_| Http::new(Hosts::new(Some(|_tokens| counted::shop(10))))),
+            false => lanes.serve("tcp://127.0.0.1:0", |_| Http::new(example::shop(10))),
+            true => lanes.serve("tcp://127.0.0.1:0", |_| Http::new(Hosts::new(Some(|_tokens| example::shop(10))))),
         };
         let running = lanes.unwrap().start().unwrap();
         assert_eq!(ordered(running.address(), &["4", "7", "apple", "6"]), ["200", "409", "400", "200"]);

@@ -2,7 +2,7 @@
 
 #[allow(dead_code)] // its main
 #[path = "../../examples/typed.rs"]
-mod typed;
+mod example;
 
 use corelane::Lanes;
 use corelane::lanes::Running;
@@ -25,7 +25,7 @@ fn ask(running: &Running, head: &str, content: &str) -> (u16, String) {
 
 #[test]
 fn what_parses_is_given_to_the_handler_and_what_does_not_is_refused_in_words() {
-    let serve = Lanes::per_core().lanes(1).serve("tcp://127.0.0.1:0", |_| Http::new(typed::routes()));
+    let serve = Lanes::per_core().lanes(1).serve("tcp://127.0.0.1:0", |_| Http::new(example::routes()));
     let running = serve.unwrap().start().unwrap();
     let number = "invalid digit found in string";
     let large = "number too large to fit in target type";
