@@ -20,6 +20,9 @@ const SECONDS: u64 = 900;
 /// What the names of tests hold that run in the simulator, where a program has others beside them.
 const SIMULATED: &[&str] = &["simulated::", "aio::", "asynchronous::"];
 
+/// Sections whose tests need no more of the machine than its CPUs.
+const COMPUTING: [&str; 2] = ["pure", "simulation"];
+
 /// The crates of the program itself, whose tests start it.
 const PROGRAM: &str = "cli";
 
@@ -45,8 +48,8 @@ pub fn check(workspace: &Workspace, cargo: impl Fn(&[&str], &Share) -> anyhow::R
 /// What of a test program is run: nothing, all (no filters), or the tests whose names hold one of these.
 fn filters(folder: &str, name: &str, is_unit: bool) -> Option<&'static [&'static str]> {
     let computes = |patterns: &[&str]| holds(patterns, folder) && folder != "crates/corelane";
-    let pure = SECTIONS.iter().any(|section| match section.work {
-        Work::Programs(patterns, AtOnce(1)) => computes(patterns),
+    let pure = SECTIONS.iter().filter(|section| COMPUTING.contains(&section.name)).any(|section| match section.work {
+        Work::Programs(patterns, _) => computes(patterns),
         _ => false,
     });
     match () {
