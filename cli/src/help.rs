@@ -80,7 +80,7 @@ fn brief(command: Command) -> Command {
     command.disable_help_flag(true).next_line_help(true).arg(help).mut_subcommands(brief)
 }
 
-/// What stands behind the flags: examples, and then the rest, of a command that stands behind the words `above`.
+/// Puts examples and then the rest behind the flags of a command, which is called behind the words `above`.
 fn with_examples(command: Command, above: &str, width: usize) -> Command {
     let name = command.get_name().to_owned();
     let words = if above.is_empty() { name.clone() } else { format!("{above} {name}") };
@@ -164,7 +164,7 @@ mod tests {
     /// The most lines that help has of a flag or a command.
     const LINES_MAX: usize = 2;
 
-    /// What help says of each flag and command, and of the command itself: lines that stand together, by the line above them.
+    /// The lines of help for each flag and command, and for the command itself: how many stand together, by the line above them.
     fn said(help: &str) -> Vec<(String, usize)> {
         let about = help.lines().take_while(|line| !line.starts_with("Usage:")).filter(|line| !line.is_empty()).count();
         let mut all = vec![("its own words".to_owned(), about)];

@@ -62,7 +62,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         return Ok(run_fast(&workspace));
     }
     let only = arguments.only.as_deref();
-    let (before, programs): (Vec<_>, Vec<_>) = wanted(only).partition(|section| !matches!(section.work, Work::Programs(..)));
+    let (before, programs): (Vec<_>, Vec<_>) = wanted(only).partition(|section| !matches!(section.work, Work::Programs(_)));
     let (mut sum, mut built) = (Tally::default(), None);
     // Only the test programs need what is installed, and mostly a network is waited for: so it comes beside the build.
     let (share, lacking) = std::thread::scope(|scope| {
@@ -131,7 +131,7 @@ fn uninstalled(packages: &[&str]) -> Tally {
 
 /// The sections of [`SECTIONS`] to run: all, or the one named `only` after the build if it needs that.
 fn wanted(only: Option<&str>) -> impl Iterator<Item = &'static Section> {
-    let needs_build = SECTIONS.iter().any(|s| is_named(s, only) && matches!(s.work, Work::Programs(..)));
+    let needs_build = SECTIONS.iter().any(|s| is_named(s, only) && matches!(s.work, Work::Programs(_)));
     let is_wanted = move |s: &&Section| is_named(s, only) || needs_build && matches!(s.work, Work::Build);
     SECTIONS.iter().filter(is_wanted)
 }
@@ -150,8 +150,8 @@ fn verdict(section: &Section, workspace: &Workspace, share: Share, built: &mut O
         }
         Work::Counted(arguments, variables) => Verdict::counted(run_cargo(workspace, arguments, variables, &share)?),
         Work::Build => build(workspace, &share, built)?,
-        Work::Programs(folders, at_once) => match built {
-            Some(built) => built.run(folders, at_once.threads(), workspace, &share)?,
+        Work::Programs(folders) => match built {
+            Some(built) => built.run(folders, workspace, &share)?,
             None => Verdict::failed("not run, for the build failed\n".to_owned()),
         },
     };
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn programs_without_a_build_fail() {
-        let section = SECTIONS.iter().find(|s| matches!(s.work, Work::Programs(..))).unwrap();
+        let section = SECTIONS.iter().find(|s| matches!(s.work, Work::Programs(_))).unwrap();
         let verdict = verdict(section, &Workspace::default(), Share::new(60), &mut None).unwrap();
         assert_eq!(verdict.tally.failed, 1);
     }

@@ -174,7 +174,7 @@ fn places() -> String {
     format!("Services and their places, such as {}; options stand behind the URL as ?name=value", examples.join(" or "))
 }
 
-/// What may stand in a place.
+/// The parts of a place, in words.
 const MORE_PLACES: &str = "HOST may be a name, and port 0 takes a free port. unix:PATH is a Unix socket for connections, unixgram:PATH one for \
     datagrams, @NAME in the place of PATH an abstract name; the option mode=0660 says who may use a path";
 

@@ -234,8 +234,8 @@ requests from receive to send: p50 7.17us  p99 7.17us  p99.9 3.15ms
             }
             for snapshot in [reader.snapshot(u64::MAX), reader.snapshot(1).since(&before).unwrap()] {
                 let shown = glance(&snapshot);
-                // Two lines of head; three headings, before each an empty line; a line for those that are left out of each. What is
-                // wrong takes two lines where a remedy stands behind it.
+                // Two lines of head; three headings, before each an empty line; a line for those that are left out of each. A
+                // finding takes two lines where a remedy stands behind it.
                 assert!(shown.lines().count() <= 2 + 2 * 3 + LANES_MAX + SERVICES_MAX + 2 * WRONG_MAX + 3, "{shown}");
                 assert!(shown.lines().all(|line| line.chars().count() <= COLUMNS), "{shown}");
             }

@@ -583,7 +583,7 @@ fn what_cannot_be_is_refused_with_its_remedy() {
     assert_eq!(std::fs::read(&file).unwrap(), b"kept");
 }
 
-/// What is served at all addresses is the kernel's: that is said, unless the lanes' own are named as well. A plan is of the interface that is named.
+/// A service at all addresses is the kernel's: that is said, unless the lanes' own are named as well. A plan is of the interface that is named.
 #[test]
 fn a_check_and_a_plan_know_the_interface_of_frames() {
     let test = "packet::a_check_and_a_plan_know_the_interface_of_frames";

@@ -263,6 +263,13 @@ impl Arena {
             .is_some_and(|order| memory.ledger.lends(payer, UNIT << order, used, UNIT) && memory.buddy.find(order))
     }
 
+    /// Whether so many bytes would be lent to `payer` now, in however many pieces: no block is looked for.
+    #[doc(hidden)] // A lane or a driver calls it, and no program.
+    pub fn would_lend_in_pieces(&self, payer: Payer, bytes: usize) -> bool {
+        let memory = self.0.memory.borrow();
+        memory.ledger.lends(payer, bytes, memory.buddy.bytes_used(), UNIT)
+    }
+
     /// [`Arena::lend_max`] of an arena that is made with `bytes`.
     pub fn lend_max_of(bytes: usize) -> usize {
         Ledger::new(bytes.clamp(1, ARENA_BYTES_MAX).next_multiple_of(LEASE_BYTES_MAX)).lend_max()

@@ -167,7 +167,8 @@ impl Limits {
         }
         let setting = SETTINGS.iter().find(|setting| setting.name == name);
         let setting = setting.ok_or_else(|| {
-            format!("there is no limit {name:?}{}; there are {}", did_you_mean(name, names()), names().join(", "))
+            let all: Vec<_> = names().collect();
+            format!("there is no limit {name:?}{}; there are {}", did_you_mean(name, names()), all.join(", "))
         })?;
         match setting.unit.read(value).map_err(|why| format!("{name}: {why}"))? {
             Some(number) if number < setting.least => {
@@ -186,10 +187,15 @@ impl Limits {
         lines.push(format!("no_delay={}", self.stream.no_delay));
         lines.join("\n")
     }
+
+    /// Whether a limit has this name.
+    pub fn is_named(name: &str) -> bool {
+        names().any(|limit| limit == name)
+    }
 }
 
-fn names() -> Vec<&'static str> {
-    SETTINGS.iter().map(|setting| setting.name).chain(["no_delay"]).collect()
+fn names() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().map(|setting| setting.name).chain(["no_delay"])
 }
 
 #[cfg(test)]

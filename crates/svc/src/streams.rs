@@ -265,7 +265,7 @@ impl Found<'_> {
 
     /// The same in fitting memory, where the peer has not plenty: who has sent little is to hold little when its answer asks for memory.
     fn fitted(&self, kit: &Kit, shared: Shared) -> Shared {
-        let is_short = shared.is_sparse() && !kit.arena.would_lend(self.connection.payer, shared.charged());
+        let is_short = shared.is_sparse() && !kit.arena.would_lend_in_pieces(self.connection.payer, shared.charged());
         let fitted = if is_short { shared.fitted() } else { None };
         fitted.unwrap_or(shared)
     }

@@ -80,7 +80,7 @@ impl Artifacts {
     /// The folders whose tests no section runs.
     pub fn homeless(&self, sections: &[Section]) -> Vec<String> {
         let runs = |section: &Section, folder: &str| match section.work {
-            Work::Programs(patterns, _) => holds(patterns, folder),
+            Work::Programs(patterns) => holds(patterns, folder),
             _ => false,
         };
         let mut folders: Vec<String> = self.tests().map(|p| p.folder.clone()).collect();
@@ -89,15 +89,15 @@ impl Artifacts {
         folders
     }
 
-    /// Runs the test programs of the crates that `folders` names, one after the other, and `threads` tests of each at once.
-    pub fn run(&self, folders: &[&str], threads: usize, workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
+    /// Runs the test programs of the crates that `folders` names, one after the other.
+    pub fn run(&self, folders: &[&str], workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
         let mut sum = Verdict::default();
         for folder in self.without_tests(folders) {
             sum.tally.failed += 1;
             sum.output.push_str(&format!("no test program is in {folder}: mend xtask/src/test/sections.rs\n"));
         }
         for test in self.tests().filter(|test| holds(folders, &test.folder)) {
-            self.run_into(&mut sum, test, &[], threads, workspace, share);
+            self.run_into(&mut sum, test, &[], workspace, share);
         }
         Ok(sum)
     }
@@ -107,7 +107,6 @@ impl Artifacts {
     pub fn run_some(
         &self,
         filters: impl Fn(&str, &str, bool) -> Option<&'static [&'static str]>,
-        threads: usize,
         workspace: &Workspace,
         share: &Share,
     ) -> anyhow::Result<Verdict> {
@@ -120,15 +119,15 @@ impl Artifacts {
             if !words.is_empty() {
                 println!("run in part, what is simulated: {}", test.title());
             }
-            self.run_into(&mut sum, test, words, threads, workspace, share);
+            self.run_into(&mut sum, test, words, workspace, share);
         }
         Ok(sum)
     }
 
-    fn run_into(&self, sum: &mut Verdict, test: &Program, words: &[&str], threads: usize, workspace: &Workspace, share: &Share) {
+    fn run_into(&self, sum: &mut Verdict, test: &Program, words: &[&str], workspace: &Workspace, share: &Share) {
         let start = Instant::now();
         let verdict = self
-            .run_one(test, words, threads, workspace, share)
+            .run_one(test, words, workspace, share)
             .unwrap_or_else(|error| Verdict::failed(format!("{}: {error:#}\n", test.title())));
         sum.tally.add(verdict.tally);
         sum.output.push_str(&verdict.output);
@@ -145,20 +144,13 @@ impl Artifacts {
     }
 
     /// Runs `test` as `cargo test` does: in the folder of its crate, whose programs the environment names.
-    fn run_one(
-        &self,
-        test: &Program,
-        words: &[&str],
-        threads: usize,
-        workspace: &Workspace,
-        share: &Share,
-    ) -> anyhow::Result<Verdict> {
+    fn run_one(&self, test: &Program, words: &[&str], workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
         let skips = Skips::new(&workspace.target)?;
         let folder = workspace.root.join(&test.folder);
         let mut command = Command::new(&test.path);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.env(VARIABLE, skips.path()).env("CARGO_MANIFEST_DIR", &folder).current_dir(folder);
-        command.args(words).env("RUST_TEST_THREADS", threads.to_string());
+        command.args(words);
         for program in self.programs.iter().filter(|p| !p.is_test && p.folder == test.folder) {
             command.env(format!("CARGO_BIN_EXE_{}", program.name), &program.path);
         }
@@ -257,7 +249,7 @@ mod tests {
         let other = program("load", "/no/such/program");
         let found = artifacts(&[program("cli", &path.to_string_lossy()), tool, other]).told(seeds::VARIABLE, "7".to_owned());
         let workspace = Workspace { target: root.clone(), root, ..Workspace::default() };
-        let verdict = found.run(&["cli"], 3, &workspace, &Share::new(60)).unwrap();
+        let verdict = found.run(&["cli"], &workspace, &Share::new(60)).unwrap();
         std::fs::remove_dir_all(workspace.root).unwrap();
         verdict
     }
@@ -269,8 +261,8 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_told_how_many_tests_run_at_once_and_how_long_each_took_is_kept() {
-        let verdict = run("threads", "test \"$RUST_TEST_THREADS\" = 3 && echo 'test result: ok. 1 passed; 0 failed'");
+    fn how_long_each_program_took_is_kept() {
+        let verdict = run("times", "echo 'test result: ok. 1 passed; 0 failed'");
         assert_eq!(verdict.tally, Tally::passed(1));
         assert!(verdict.times.slowest(1).starts_with("unit (cli) "), "{}", verdict.times.slowest(1));
     }
@@ -294,7 +286,7 @@ mod tests {
         let found = artifacts(&[]);
         let target = std::env::temp_dir().join("corelane-never-written");
         let workspace = Workspace { target, ..Workspace::default() };
-        let verdict = found.run(&["crates/gone", "services/*"], 3, &workspace, &Share::new(60)).unwrap();
+        let verdict = found.run(&["crates/gone", "services/*"], &workspace, &Share::new(60)).unwrap();
         assert_eq!(verdict.tally, Tally::failed(2));
         assert!(verdict.output.contains("crates/gone") && verdict.output.contains("services/*"), "{}", verdict.output);
     }
@@ -320,7 +312,7 @@ mod tests {
         let found = artifacts(&[program("cli", "/no/such/program")]);
         let target = std::env::temp_dir().join(format!("corelane-none-{}", std::process::id()));
         let workspace = Workspace { target: target.clone(), ..Workspace::default() };
-        let verdict = found.run(&["cli"], 3, &workspace, &Share::new(60)).unwrap();
+        let verdict = found.run(&["cli"], &workspace, &Share::new(60)).unwrap();
         assert_eq!(verdict.tally, Tally::failed(1));
         assert!(verdict.output.contains("unit (cli)"));
         std::fs::remove_dir_all(target).unwrap();

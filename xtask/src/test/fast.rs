@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 
 use super::artifacts::Artifacts;
 use super::process::Finished;
-use super::sections::{AtOnce, SECTIONS, Work, holds};
+use super::sections::{SECTIONS, Work, holds};
 use super::share::Share;
 use super::verdict::Verdict;
 use super::{artifacts, seeds};
@@ -42,14 +42,14 @@ pub fn check(workspace: &Workspace, cargo: impl Fn(&[&str], &Share) -> anyhow::R
         return Ok(Verdict::failed(artifacts::without_messages(&outcome.output)));
     }
     let found = Artifacts::read(&outcome.output, &workspace.root)?.told(seeds::VARIABLE, seeds::first());
-    found.run_some(filters, AtOnce(1).threads(), workspace, &share)
+    found.run_some(filters, workspace, &share)
 }
 
 /// What of a test program is run: nothing, all (no filters), or the tests whose names hold one of these.
 fn filters(folder: &str, name: &str, is_unit: bool) -> Option<&'static [&'static str]> {
     let computes = |patterns: &[&str]| holds(patterns, folder) && folder != "crates/corelane";
     let pure = SECTIONS.iter().filter(|section| COMPUTING.contains(&section.name)).any(|section| match section.work {
-        Work::Programs(patterns, _) => computes(patterns),
+        Work::Programs(patterns) => computes(patterns),
         _ => false,
     });
     match () {

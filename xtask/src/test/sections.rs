@@ -15,22 +15,6 @@ type Arguments = &'static [&'static str];
 /// Environment variables and their values. Paths are relative to the root.
 type Variables = &'static [(&'static str, &'static str)];
 
-/// How many tests of a program run at once, for each CPU.
-#[derive(Clone, Copy)]
-pub struct AtOnce(pub usize);
-
-impl AtOnce {
-    /// How many on this machine.
-    pub fn threads(self) -> usize {
-        self.0 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-    }
-}
-
-/// Tests that compute.
-const COMPUTING: AtOnce = AtOnce(1);
-/// Tests that wait for sockets, timers and programs most of the time. More at once would take less time, as long as none of them is in another's way.
-const WAITING: AtOnce = AtOnce(1);
-
 /// What a section does.
 pub enum Work {
     /// The house rules.
@@ -44,7 +28,7 @@ pub enum Work {
     /// Builds all test programs.
     Build,
     /// Runs the test programs of the crates in these folders; `/*` stands for every folder inside.
-    Programs(&'static [&'static str], AtOnce),
+    Programs(&'static [&'static str]),
 }
 
 /// The check of a workspace of its own, by its manifest. Nothing is built: it takes no other toolchain, and no linking of what is large.
@@ -68,43 +52,37 @@ pub const SECTIONS: &[Section] = &[
     Section {
         name: "pure",
         seconds: 60,
-        work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "crates/isr", "crates/testkit", "xtask"], COMPUTING),
+        work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "crates/isr", "crates/testkit", "xtask"]),
     },
     Section {
         name: "simulation",
         seconds: 280,
-        work: Work::Programs(
-            &["crates/sim", "crates/lane", "crates/stack", "crates/svc", "crates/testing", "crates/corelane"],
-            COMPUTING,
-        ),
+        work: Work::Programs(&["crates/sim", "crates/lane", "crates/stack", "crates/svc", "crates/testing", "crates/corelane"]),
     },
     Section {
         name: "drivers",
         seconds: 170,
-        work: Work::Programs(
-            &[
-                "crates/os",
-                "crates/channel",
-                "crates/event",
-                "crates/kevent",
-                "crates/kqueue",
-                "crates/machine",
-                "crates/unwind",
-                "crates/select",
-                "crates/drivers",
-                "crates/xdp",
-                "crates/watch",
-                "crates/steer",
-            ],
-            WAITING,
-        ),
+        work: Work::Programs(&[
+            "crates/os",
+            "crates/channel",
+            "crates/event",
+            "crates/kevent",
+            "crates/kqueue",
+            "crates/machine",
+            "crates/unwind",
+            "crates/select",
+            "crates/drivers",
+            "crates/xdp",
+            "crates/watch",
+            "crates/steer",
+        ]),
     },
     Section {
         name: "services",
         seconds: 370,
-        work: Work::Programs(&["services/*", "load", "crates/hyper", "crates/metrics", "crates/proxied", "crates/tls"], WAITING),
+        work: Work::Programs(&["services/*", "load", "crates/hyper", "crates/metrics", "crates/proxied", "crates/tls"]),
     },
-    Section { name: "program", seconds: 400, work: Work::Programs(&["cli"], WAITING) },
+    Section { name: "program", seconds: 400, work: Work::Programs(&["cli"]) },
 ];
 
 /// What runs beside the test programs, on what CPU time these leave: most of them wait more than they compute.
@@ -186,13 +164,13 @@ mod tests {
 
     #[test]
     fn what_is_installed_beside_the_build_has_no_longer_than_it_has() {
-        let before = SECTIONS.iter().filter(|section| !matches!(section.work, Work::Programs(..)));
+        let before = SECTIONS.iter().filter(|section| !matches!(section.work, Work::Programs(_)));
         assert!(packages::SECONDS <= seconds(before));
     }
 
     #[test]
     fn what_runs_beside_the_programs_has_no_longer_than_they_have() {
-        let programs = SECTIONS.iter().filter(|section| matches!(section.work, Work::Programs(..)));
+        let programs = SECTIONS.iter().filter(|section| matches!(section.work, Work::Programs(_)));
         assert!(seconds(BESIDE) <= seconds(programs));
     }
 
@@ -232,7 +210,7 @@ mod tests {
     #[test]
     fn the_build_comes_before_what_it_builds() {
         let build = SECTIONS.iter().position(|s| matches!(s.work, Work::Build)).unwrap();
-        let first = SECTIONS.iter().position(|s| matches!(s.work, Work::Programs(..))).unwrap();
+        let first = SECTIONS.iter().position(|s| matches!(s.work, Work::Programs(_))).unwrap();
         assert!(build < first);
     }
 

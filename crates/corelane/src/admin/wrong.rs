@@ -85,7 +85,7 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     all
 }
 
-/// What is wrong with the interface of the lanes, and their addresses there, as long as it is.
+/// Faults of the lanes' interface and of their addresses there, as long as they last.
 fn of_interface(snapshot: &Snapshot) -> Vec<String> {
     let (taken, beside) = (sum_of(snapshot, PacketCounter::AddressesTaken), sum_of(snapshot, PacketCounter::AddressesBeside));
     let of = |count| if count == 1 { "1 address of lanes is".to_owned() } else { format!("{count} addresses of lanes are") };
@@ -190,7 +190,7 @@ fn counted<C: Counter>(lines: &mut Vec<(u8, String)>, snapshot: &Snapshot, whose
 /// Who is at fault where this is counted, or which bound was met, and what to do; none where the name says it.
 fn meaning(name: &str) -> Option<String> {
     let bound = BOUNDS.iter().find(|bound| bound.counter == name);
-    let limit = name.strip_suffix("_hits").filter(|limit| is_limit(limit));
+    let limit = name.strip_suffix("_hits").filter(|limit| Limits::is_named(limit));
     let has_shares = bound.is_some_and(|bound| bound.owner == Owner::Peer);
     Some(match (name, limit, bound) {
         _ if name.ends_with("_5xx") => "the server is at fault, or at a bound".to_owned(),
@@ -209,14 +209,10 @@ fn meaning(name: &str) -> Option<String> {
         (_, Some(limit), _) if has_shares => format!("a peer has its share, or all are taken (--limit {limit})"),
         (_, Some(limit), _) => format!("the bound was met (--limit {limit})"),
         (_, None, Some(bound)) if bound.service.is_some() => format!("a peer has its share of {}, or all are taken", bound.name),
-        (_, None, Some(bound)) if is_limit(bound.name) => format!("the bound was met (--limit {})", bound.name),
+        (_, None, Some(bound)) if Limits::is_named(bound.name) => format!("the bound was met (--limit {})", bound.name),
         (_, None, Some(bound)) => format!("the bound was met (--{})", bound.name.replace('_', "-")),
         (_, None, None) => return None,
     })
-}
-
-fn is_limit(name: &str) -> bool {
-    Limits::default().describe().lines().any(|line| line.split('=').next() == Some(name))
 }
 
 /// How many a second, if that is known.

@@ -298,15 +298,23 @@ pub fn what_a_wrapper_loses_holds_nothing_up<R: Rig>() {
     });
 }
 
-/// A port whose interface lets go of its memory when it may.
+/// A port whose interface lets go of its memory when it may, or that has news of its own.
 #[derive(Debug)]
-struct Slow {
+struct Odd {
     inner: Box<dyn Port>,
     may_end: Rc<Cell<bool>>,
     asks_again_at: Option<u64>,
+    news: Option<UnixDatagram>,
+    taken: Rc<Cell<u32>>,
 }
 
-impl Port for Slow {
+impl Odd {
+    fn around(inner: Box<dyn Port>) -> Self {
+        Self { inner, may_end: Rc::new(Cell::new(true)), asks_again_at: None, news: None, taken: Rc::default() }
+    }
+}
+
+impl Port for Odd {
     fn facts(&self) -> PortFacts {
         self.inner.facts()
     }
@@ -317,6 +325,16 @@ impl Port for Slow {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inner.descriptor()
+    }
+
+    fn news(&self) -> Option<BorrowedFd<'_>> {
+        self.news.as_ref().map(UnixDatagram::as_fd)
+    }
+
+    fn take_news(&mut self) {
+        while self.news.as_ref().is_some_and(|news| news.recv(&mut [0]).is_ok()) {
+            self.taken.set(self.taken.get() + 1);
+        }
     }
 
     fn has_more(&self) -> bool {
@@ -349,7 +367,7 @@ impl Port for Slow {
 pub fn a_port_that_takes_its_time_to_end_holds_nobody_up<R: Rig>() {
     let may_end = Rc::new(Cell::new(false));
     let when = may_end.clone();
-    let around = |inner| -> Box<dyn Port> { Box::new(Slow { inner, may_end: when, asks_again_at: None }) };
+    let around = |inner| -> Box<dyn Port> { Box::new(Odd { may_end: when, ..Odd::around(inner) }) };
     on_wire_with::<R>(MTU, around, |wire| {
         let port = wire.port(Side::Server);
         let close = wire.bench.push(Side::Server, FrameOp::Close { port });
@@ -366,60 +384,12 @@ pub fn a_port_that_takes_its_time_to_end_holds_nobody_up<R: Rig>() {
     });
 }
 
-/// A port with news of its own.
-#[derive(Debug)]
-struct Told {
-    inner: Box<dyn Port>,
-    news: UnixDatagram,
-    taken: Rc<Cell<u32>>,
-}
-
-impl Port for Told {
-    fn facts(&self) -> PortFacts {
-        self.inner.facts()
-    }
-
-    fn memory(&self) -> &FrameMemory {
-        self.inner.memory()
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.descriptor()
-    }
-
-    fn news(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.news.as_fd())
-    }
-
-    fn take_news(&mut self) {
-        while self.news.recv(&mut [0]).is_ok() {
-            self.taken.set(self.taken.get() + 1);
-        }
-    }
-
-    fn has_more(&self) -> bool {
-        self.inner.has_more()
-    }
-
-    fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
-        self.inner.receive(now, at_most, into)
-    }
-
-    fn send(&mut self, now: u64, frames: &mut Vec<Frame>) -> Result<Taken, Fault> {
-        self.inner.send(now, frames)
-    }
-
-    fn released(&mut self, now: u64) -> u64 {
-        self.inner.released(now)
-    }
-}
-
 /// Other news than frames end a wait, though nothing completes: who has the port looks at what it is by now.
 pub fn other_news_of_a_port_end_a_wait<R: Rig>() {
     let ((tell, news), taken) = (UnixDatagram::pair().unwrap(), Rc::new(Cell::new(0)));
     news.set_nonblocking(true).unwrap();
     let counted = taken.clone();
-    let around = |inner| -> Box<dyn Port> { Box::new(Told { inner, news, taken: counted }) };
+    let around = |inner| -> Box<dyn Port> { Box::new(Odd { news: Some(news), taken: counted, ..Odd::around(inner) }) };
     on_wire_with::<R>(MTU, around, |wire| {
         let receive = wire.receive(Side::Server, 8);
         wire.bench.settle();
