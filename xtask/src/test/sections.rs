@@ -52,7 +52,7 @@ pub const SECTIONS: &[Section] = &[
     Section {
         name: "pure",
         seconds: 60,
-        work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "crates/isr", "crates/testkit", "xtask"]),
+        work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "crates/isr", "crates/testkit", "xtask", "bench"]),
     },
     Section {
         name: "simulation",
