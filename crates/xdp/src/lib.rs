@@ -40,6 +40,7 @@ mod outgoing;
 mod outlook;
 pub mod packet;
 mod polling;
+mod posted;
 mod ring;
 mod socket;
 pub mod tap;
