@@ -9,7 +9,7 @@ mod aio_parts;
 mod asynchronous;
 mod broken;
 mod datagram_clients;
-mod drain_page;
+mod promises;
 mod entries;
 mod examples;
 mod lanes;
