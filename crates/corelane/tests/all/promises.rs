@@ -40,8 +40,9 @@ fn each_promise_has_its_tests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for name in PAGES {
         let page = std::fs::read_to_string(root.join(format!("docs/{name}.md"))).unwrap();
-        let promises: Vec<usize> = page.lines().filter_map(number_of).collect();
-        let rows: Vec<(usize, &str)> = page.lines().filter_map(row_of).collect();
+        let (promises, rows) = page.split_once("\n## Tests\n").expect(name);
+        let promises: Vec<usize> = promises.lines().filter_map(number_of).collect();
+        let rows: Vec<(usize, &str)> = rows.lines().filter_map(row_of).collect();
         assert!(promises.len() > 10 && promises == (1..=promises.len()).collect::<Vec<_>>(), "{name}: {promises:?}");
         assert_eq!(rows.iter().map(|(number, _)| *number).collect::<Vec<_>>(), promises, "{name}: the rows of its tests");
         rows.into_iter().for_each(|(_, tests)| assert_there(&root, tests));
