@@ -264,7 +264,8 @@ fn too_few_descriptors_for_the_limits_are_told_at_the_start() {
         return;
     }
     // A service that may have more than a lane has by default raises the lane's own bound as well.
-    let cases = [("64", "idle_limit=10m", 1088), ("500", "connections_max=1000", 1064), ("500", "connections_max=150000", 150_064)];
+    let cases =
+        [("64", "idle_limit=10m", 1088), ("500", "connections_max=1000", 1064), ("500", "connections_max=150000", 150_064)];
     for (descriptors, limit, wanted) in cases {
         let wrapper = ["prlimit", &format!("--nofile={descriptors}")];
         let words = format!("a lane may have {descriptors} descriptors, and its limits of connections ask for {wanted}:");
