@@ -170,8 +170,7 @@ impl fmt::Display for Error {
                 let seconds = STOP_AFTER_WORD / 1_000_000_000;
                 write!(
                     f,
-                    "{which} not ended {seconds} s after the second order to end, and {which} no more time: a call into a service does not return; \
-                     --stall names its functions"
+                    "{which} not ended {seconds} s after the second order to end: a call into a service does not return; --stall names its functions"
                 )
             }
         }
