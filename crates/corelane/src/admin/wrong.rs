@@ -200,8 +200,9 @@ fn meaning(name: &str) -> Option<String> {
         }
         ("share_endings", ..) => "ended for others, of those who had most of a bound: the log says whose they were".to_owned(),
         ("connections_cap_hits", ..) => {
-            "a lane has as many connections as it may: more descriptors (ulimit -n, LimitNOFILE=)".to_owned()
+            "a lane has as many connections of all services as it may: a higher bound (--limit connections_max)".to_owned()
         }
+        ("accepts_no_descriptor", ..) => "a lane has no descriptor left: more of them (LimitNOFILE=, ulimit -Hn)".to_owned(),
         ("answer_limit_hits", ..) => "the service itself did not answer in time (--limit answer_limit)".to_owned(),
         (_, Some(limit), _) if limit.ends_with("_limit") || limit.ends_with("_rate_min") => {
             format!("peers were slower than is allowed (--limit {limit})")
@@ -331,6 +332,8 @@ mod tests {
         assert_eq!(says("tasks_max_hits"), "the bound was met (--tasks-max)");
         assert_eq!(says("answers_kept_max_hits"), "a peer has its share of answers that wait for memory, or all are taken");
         assert!(says("memory_endings").contains("--memory") && is_wrong("share_endings"));
+        assert!(says("connections_cap_hits").contains("--limit connections_max"), "more descriptors are of no use at this bound");
+        assert!(says("accepts_no_descriptor").contains("LimitNOFILE=") && is_wrong("accepts_no_descriptor"));
         assert_eq!(meaning("panics"), None);
     }
 

@@ -90,7 +90,8 @@ pub struct Lanes {
     /// Others see no page of it.
     pub(crate) is_unlisted: bool,
     pub(crate) parcels: AbroadLimits,
-    pub(crate) connections_max: u32,
+    /// None until somebody sets one.
+    pub(crate) connections_max: Option<u32>,
     /// None until somebody sets some.
     pub(crate) limits: Option<Limits>,
     pub(crate) services: Vec<Served>,
@@ -124,7 +125,7 @@ impl Lanes {
             stall: None,
             is_unlisted: false,
             parcels: AbroadLimits::default(),
-            connections_max: LANE_CONNECTIONS_MAX,
+            connections_max: None,
             limits: None,
             services: Vec::new(),
             beside: Vec::new(),
@@ -266,13 +267,19 @@ impl Lanes {
         self
     }
 
-    /// Connections of all services that one lane has at once, accepted and opened; by default [`LANE_CONNECTIONS_MAX`], 100,000. Any number will do; how many there can be is up to
-    /// the descriptors that the lane may have (`ulimit -n`), too. At the bound the lane accepts no more until one has ended: who comes waits in the listeners' queues (`connections_cap_hits`); and a
+    /// Connections of all services that one lane has at once, accepted and opened; by default [`LANE_CONNECTIONS_MAX`], 100,000, or the most that one of the services may have, if
+    /// that is more. Any number will do; how many there can be is up to the descriptors that the lane may have (`ulimit -n`), too. At the bound the lane accepts no more until one has ended: who comes waits in the listeners' queues (`connections_cap_hits`); and a
     /// connection that a service would open is refused to it ([`ServiceError::Full`](crate::service::ServiceError::Full)). Each service has a bound of its own below it
     /// ([`Limits::connections_max`]).
     pub fn connections_max(mut self, connections: u32) -> Self {
-        self.connections_max = connections;
+        self.connections_max = Some(connections);
         self
+    }
+
+    /// The bound of a lane over all services: a service that was given more connections than a lane has by default can have them.
+    pub(crate) fn lane_connections_max(&self) -> u32 {
+        let most = self.services.iter().map(|service| service.limits.connections_max).max();
+        self.connections_max.unwrap_or_else(|| LANE_CONNECTIONS_MAX.max(most.unwrap_or(0)))
     }
 
     /// The bounds of the services that are added after this call.
