@@ -3,6 +3,9 @@
 #[path = "../../examples/axum.rs"]
 #[allow(dead_code, reason = "its main is the example's")]
 mod application;
+#[path = "../../examples/axum_hello.rs"]
+#[allow(dead_code, reason = "its main is the example's")]
+mod axum_hello;
 #[path = "../../examples/hyper_hello.rs"]
 #[allow(dead_code, reason = "its main is the example's")]
 mod hello;
@@ -99,6 +102,17 @@ fn curl_is_told_hello_in_both_versions() {
     for (version, spoken) in VERSIONS.into_iter().zip(["1.1", "2"]) {
         let said = curl(version, address, "/", &["--write-out", " %{http_version}"]);
         assert_eq!(said, format!("Hello, World! {spoken}"));
+    }
+}
+
+#[test]
+fn an_application_has_its_state_for_each_lane() {
+    let (_running, address) = started(axum_hello::lanes("tcp://127.0.0.1:0").map(|lanes| lanes.lanes(1)));
+    for time in 1..=3 {
+        let mut stream = connected(address);
+        stream.write_all(b"GET /greet/lane HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        let answer = told(stream);
+        assert!(answer.ends_with(&format!("hello, lane: {time}\n")), "{answer}");
     }
 }
 
