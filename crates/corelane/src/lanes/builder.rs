@@ -178,8 +178,10 @@ impl Lanes {
     }
 
     /// Serve with these sockets where a service is to be served at their addresses: those that a service manager hands over. The lanes accept from one in
-    /// turn, and lane 0 takes its datagrams, so no table gives their flows to lanes. Who comes when the lanes end waits in it for the next process.
-    pub fn handed_over(mut self, sockets: Vec<Handed>) -> Self {
+    /// turn, and lane 0 takes its datagrams, so no table gives their flows to lanes. A client that comes when the lanes end waits in it for the next process.
+    ///
+    /// [`take_handed`](crate::lanes::take_handed) gives them.
+    pub fn sockets(mut self, sockets: Vec<Handed>) -> Self {
         self.handed = sockets;
         self
     }
