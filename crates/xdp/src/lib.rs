@@ -49,6 +49,6 @@ mod words;
 pub use choice::{Choice, Loss, Queue, check_lanes, ports_for, taps_for};
 pub use copying::{Calls, CopyingPort, Received};
 pub use errors::Error;
-pub use kernel::KernelAddresses;
+pub use kernel::{KernelChange, KernelNews};
 pub use link::{Interface, taking_away};
 pub use ours::{OURS_MAX, Ours};

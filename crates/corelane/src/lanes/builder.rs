@@ -22,6 +22,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long the other process of a take-over may take from one word to the next: to start its lanes, and to tell whoever started it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Builds a service on its lane and adds it to the lane's services.
 pub(crate) type Adder = Arc<dyn Fn(usize, &mut Services, Limits, ServiceRow) -> u16 + Send + Sync>;
 
@@ -98,6 +101,8 @@ pub struct Lanes {
     pub(crate) beside: Vec<Arc<dyn Fn() -> Beside + Send + Sync>>,
     /// The page of the process that is taken over from.
     pub(crate) take_over: Option<PathBuf>,
+    /// How long a process that takes over from this one may take for a step. No user sets it.
+    pub(crate) patience: Duration,
     pub(crate) keepsakes: Vec<Keepsake>,
     /// What was found while the settings were read.
     pub(crate) notes: Vec<Record>,
@@ -130,6 +135,7 @@ impl Lanes {
             services: Vec::new(),
             beside: Vec::new(),
             take_over: None,
+            patience: PATIENCE,
             keepsakes: Vec::new(),
             notes: Vec::new(),
             holders: Vec::new(),

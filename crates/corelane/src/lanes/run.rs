@@ -381,7 +381,7 @@ impl Running {
             lanes.keepsakes.clone(),
             self.passage.clone(),
             self.waiter.lives().clone(),
-            page.with_extension(SUFFIX),
+            (page.with_extension(SUFFIX), lanes.patience),
         )
     }
 
