@@ -129,4 +129,48 @@ impl Counts {
     }
 }
 
+/// What is counted, and whether that was since it was last written into the page.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    counts: Counts,
+    is_untold: bool,
+}
+
+impl Tally {
+    /// Nothing was counted, and the page does not say so yet.
+    pub fn new() -> Self {
+        Self { counts: Counts::default(), is_untold: true }
+    }
+
+    /// Something changed that the page says beside the counts.
+    pub const fn note(&mut self) {
+        self.is_untold = true;
+    }
+
+    /// Whether the page lacks something.
+    pub const fn is_untold(&self) -> bool {
+        self.is_untold
+    }
+
+    /// The page is being written; whether it lacked something.
+    pub const fn take_untold(&mut self) -> bool {
+        std::mem::replace(&mut self.is_untold, false)
+    }
+}
+
+impl std::ops::Deref for Tally {
+    type Target = Counts;
+    fn deref(&self) -> &Counts {
+        &self.counts
+    }
+}
+
+/// Whoever counts has the page written.
+impl std::ops::DerefMut for Tally {
+    fn deref_mut(&mut self) -> &mut Counts {
+        self.is_untold = true;
+        &mut self.counts
+    }
+}
+
 const _: () = assert!(Drop::Channel as usize + 1 == Drop::COUNT, "each reason has its count");

@@ -1,11 +1,12 @@
-//! The driver's contract over a port: what is not of the stack's addresses goes to the driver below.
+//! The driver's contract over ports: what is not of the stack's addresses goes to the driver below.
 
-use crate::counts::Counts;
+use crate::beside::Beside;
+use crate::counts::{Counts, Drop};
 use crate::fault;
 use crate::gate::{self, Gate};
-use crate::path::Path;
+use crate::net::Net;
 use crate::settings::{Error, Settings};
-use crate::sockets::{self, Sending, key_of};
+use crate::sockets::{self, Batches, Sending};
 use crate::work::Packets;
 use corelane_lane::{Mesh, fenced};
 use corelane_seam::{
@@ -18,19 +19,25 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A driver with a stack of its own over one port.
+/// A driver with a stack of its own over ports.
 pub struct Stack<D> {
     below: D,
-    path: Rc<RefCell<Path>>,
-    gate: Rc<RefCell<Gate>>,
+    net: Net,
+    /// One for each interface, in their order.
+    gates: Vec<Gate>,
+    beside: Rc<RefCell<Beside>>,
     arena: Arena,
     tuning: Tuning,
     done: Vec<Completion>,
-    /// The port's operations that have ended, taken out of what the driver brings.
+    /// The ports' operations that have ended, taken out of what the driver brings.
     own: Vec<Completion>,
     starved: u64,
     /// More could have been handed over than one collect may.
     is_cut_short: bool,
+    /// Packets that may still be handled in this turn.
+    left: usize,
+    /// The number of the send that a port was given last.
+    sends: u64,
 }
 
 impl<D: Driver> Stack<D> {
@@ -39,63 +46,92 @@ impl<D: Driver> Stack<D> {
     ///
     /// # Errors
     /// What the settings ask for cannot be.
-    pub fn new(mut below: D, arena: Arena, tuning: Tuning, port: Box<dyn Port>, settings: &Settings) -> Result<Self, Error> {
-        let path = Path::new(settings, &port.facts(), port.memory().clone())?;
-        let gate = Rc::new(RefCell::new(Gate::open(&mut below, port)));
-        let path = Rc::new(RefCell::new(path));
-        Ok(Self { below, path, gate, arena, tuning, done: Vec::new(), own: Vec::new(), starved: 0, is_cut_short: false })
+    pub fn new(below: D, arena: Arena, tuning: Tuning, port: Box<dyn Port>, settings: &Settings) -> Result<Self, Error> {
+        Self::with_ports(below, arena, tuning, vec![port], settings)
     }
 
-    /// The work that stands beside it on its lane: it brings packets to the lanes of their buckets, and closes the port when the lane ends.
+    /// A stack over several ports, one for each interface of the settings, in their order.
+    ///
+    /// # Errors
+    /// What the settings ask for cannot be.
+    pub fn with_ports(
+        mut below: D,
+        arena: Arena,
+        tuning: Tuning,
+        ports: Vec<Box<dyn Port>>,
+        settings: &Settings,
+    ) -> Result<Self, Error> {
+        let known: Vec<_> = ports.iter().map(|port| (port.facts(), port.memory().clone())).collect();
+        let net = Net::new(settings, &known)?;
+        let gates = (0..).zip(ports).map(|(number, port)| Gate::open(&mut below, number, port)).collect();
+        let beside = Rc::new(RefCell::new(Beside::new(settings, net.gauges())));
+        Ok(Self {
+            below,
+            net,
+            gates,
+            beside,
+            arena,
+            tuning,
+            done: Vec::new(),
+            own: Vec::new(),
+            starved: 0,
+            is_cut_short: false,
+            left: 0,
+            sends: 0,
+        })
+    }
+
+    /// The work that stands beside it on its lane: it brings packets to the lanes of their buckets, and closes the ports when the lane ends.
     #[must_use]
     pub fn packets(&self, mesh: Mesh<crate::work::Crossing>) -> Packets {
-        Packets::new(self.path.clone(), self.gate.clone(), mesh)
+        let memories = self.net.interfaces().iter().map(|interface| interface.memory().clone()).collect();
+        Packets::new(self.beside.clone(), memories, mesh)
     }
 
     /// What was counted.
     #[must_use]
     pub fn counts(&self) -> Ref<'_, Counts> {
-        Ref::map(self.path.borrow(), |path| &path.counts)
+        Ref::map(self.beside.borrow(), |beside| &*beside.tally)
     }
 
     /// Datagrams that ran behind a later one of their flow, because they waited for fragments.
     #[must_use]
     pub fn reorders(&self) -> u64 {
-        self.path.borrow().reorders.counted()
+        self.beside.borrow().placing.reordered()
     }
 
     /// Neighbours that are known, and those that are asked for.
     #[must_use]
     pub fn neighbours(&self) -> (usize, usize) {
-        self.path.borrow().neighbours.lengths()
+        let each = self.net.interfaces().iter().map(|interface| interface.neighbours().lengths());
+        each.fold((0, 0), |(known, asked), (more, others)| (known + more, asked + others))
     }
 
-    /// Why the port is closed, if nobody wanted that.
+    /// Why a port is closed, if nobody wanted that.
     #[must_use]
     pub fn port_fault(&self) -> Option<Fault> {
-        self.gate.borrow().fault
+        self.gates.iter().find_map(Gate::fault)
     }
 
-    /// Closes the port: nothing arrives any more.
+    /// Closes the ports: nothing arrives any more.
     pub fn close(&mut self) {
-        self.gate.borrow_mut().close();
+        self.beside.borrow_mut().close();
     }
 
-    /// Whether the port is closed.
+    /// Whether the ports are closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.gate.borrow().is_closed()
+        self.gates.iter().all(Gate::is_closed)
     }
 
     /// The address of ours at which a socket is to be bound; none if it is the driver's below.
     fn own_address(&self, bind: &Bind) -> Option<SocketAddr> {
         let local = bind.address.clone().canonical().inet()?;
-        let path = self.path.borrow();
-        if path.routes.is_own(local.ip()) {
+        if self.net.is_own(local.ip()) {
             return Some(SocketAddr::new(local.ip(), local.port()));
         }
         let peer = bind.peer.clone()?.canonical().ip().filter(|_| local.ip().is_unspecified())?;
-        path.routes.way(peer).map(|way| SocketAddr::new(way.source, local.port()))
+        self.net.way(peer).map(|way| SocketAddr::new(way.source, local.port()))
     }
 
     /// Takes an operation of the stack's; others come back.
@@ -106,20 +142,20 @@ impl<D: Driver> Stack<D> {
                 Some(local) => self.bind_later(handle, &bind, local),
             },
             Op::Datagram(DatagramOp::Receive { socket, into }) if sockets::is_own(socket) => {
-                let refused = self.path.borrow_mut().sockets.receive(socket, handle, into).err();
+                let refused = self.net.sockets_mut().receive(socket, handle, into).err();
                 self.done.extend(refused);
             }
             Op::Datagram(DatagramOp::Send { socket, trains }) if sockets::is_own(socket) => {
                 let fault = None;
                 let sending = Sending { handle, trains, train: 0, done: 0, datagrams: 0, refused: 0, fault };
-                self.send(socket, sending);
+                self.done.extend(self.net.send(socket, sending, &mut self.beside.borrow_mut()));
             }
             Op::StopReceive { socket } if sockets::is_own(socket) => {
-                let most = self.tuning.datagram_bytes;
-                self.path.borrow_mut().sockets.stop(socket, &self.arena, most, &mut self.done);
+                let to = Batches { arena: &self.arena, most: self.tuning.datagram_bytes };
+                self.net.sockets_mut().stop(socket, to, &mut self.beside.borrow_mut().spare, &mut self.done);
             }
             Op::Close { socket, .. } if sockets::is_own(socket) => {
-                let is_closed = self.path.borrow_mut().sockets.close(socket, &mut self.done);
+                let is_closed = self.net.sockets_mut().close(socket, &mut self.done);
                 let outcome = if is_closed { Outcome::Closed } else { Outcome::Failed(Fault::CANCELLED) };
                 self.done.push(Completion::last(handle, outcome));
             }
@@ -128,8 +164,12 @@ impl<D: Driver> Stack<D> {
         Ok(())
     }
 
+    fn bind_at(&mut self, bind: &Bind, local: SocketAddr) -> Result<Socket, Fault> {
+        self.net.bind(bind, local, &self.beside.borrow().placing)
+    }
+
     fn bind_later(&mut self, handle: Handle, bind: &Bind, local: SocketAddr) {
-        let bound = self.path.borrow_mut().bind(bind, local);
+        let bound = self.bind_at(bind, local);
         let outcome = match bound.and_then(|socket| self.local_address(socket).map(|local| (socket, local))) {
             Ok((socket, local)) => Outcome::Datagram(DatagramOutcome::Bound { socket, local }),
             Err(fault) => Outcome::Failed(fault),
@@ -137,79 +177,79 @@ impl<D: Driver> Stack<D> {
         self.done.push(Completion::last(handle, outcome));
     }
 
-    fn send(&mut self, socket: Socket, sending: Sending) {
-        let (key, mut path) = (key_of(socket), self.path.borrow_mut());
-        if path.is_broken() {
-            return self.done.push(sending.end(Some(fault::BROKEN)));
-        }
-        let Some(place) = path.sockets.get_mut(key) else {
-            return self.done.push(sending.end(Some(Fault::CANCELLED)));
-        };
-        assert!(place.send.is_none(), "a socket has one send under way");
-        place.send = Some(sending);
-        self.done.extend(path.send_on(key));
-    }
-
-    /// Goes on with sends that waited for free frames.
-    fn send_on(&mut self) {
-        let mut path = self.path.borrow_mut();
-        if path.is_broken() {
-            return;
-        }
-        for _ in 0..path.sockets.blocked.len() {
-            // reason: nobody else takes them off.
-            let key = path.sockets.blocked.pop_front().expect("as many wait as were counted");
-            self.done.extend(path.send_on(key));
-        }
-    }
-
-    /// Hands over what has arrived, to at most so many sockets.
+    /// Goes on with sends that waited for free frames, and hands over what has arrived, to at most so many sockets.
     fn hand_over(&mut self, at_most: usize) {
-        if self.path.borrow().is_broken() {
+        let beside = &mut *self.beside.borrow_mut();
+        self.net.send_on(beside, &mut self.done);
+        if at_most == 0 {
             return;
         }
-        let (sockets, at_most) = (&mut self.path.borrow_mut().sockets, at_most.min(RECEIVES_PER_CYCLE));
-        let before = self.done.len();
-        self.starved += sockets.hand_over(&self.arena, self.tuning.datagram_bytes, at_most, &mut self.done);
+        let (before, at_most) = (self.done.len(), at_most.min(RECEIVES_PER_CYCLE));
+        let to = Batches { arena: &self.arena, most: self.tuning.datagram_bytes };
+        self.starved += self.net.hand_over(to, at_most, beside, &mut self.done);
         self.is_cut_short = self.done.len() - before >= at_most;
     }
 
-    fn ask_of_port(&mut self) {
-        self.gate.borrow_mut().ask(&mut self.path.borrow_mut(), &mut self.below);
+    fn ask_of_ports(&mut self) {
+        let wants_close = self.beside.borrow().wants_close();
+        for (number, gate) in self.gates.iter_mut().enumerate() {
+            if wants_close {
+                gate.close();
+            }
+            let (interface, now) = self.net.interface(number);
+            gate.ask(now, &mut self.sends, interface, &mut self.below);
+        }
     }
 
-    /// Does something with packets. A panic in it is an error of ours, which ends the packet path and not the lane: the port is closed, packets and
+    /// Does something with packets. A panic in it is an error of ours, which ends the packet path and not the lane: the ports are closed, packets and
     /// datagrams of the stack's are neither taken nor handed over any more, and the work beside the driver says so ([`Packets`]).
-    fn fenced(&self, work: impl FnOnce(&mut Path, &mut Gate)) {
-        let done = fenced(|| work(&mut self.path.borrow_mut(), &mut self.gate.borrow_mut()));
+    fn fenced(&mut self, work: impl FnOnce(&mut Net, &mut [Gate], &mut Beside)) {
+        let Self { net, gates, beside, .. } = self;
+        let done = fenced(|| work(net, gates, &mut beside.borrow_mut()));
         if let Err(words) = done {
-            self.path.borrow_mut().breaks(words);
-            self.gate.borrow_mut().close();
+            self.beside.borrow_mut().breaks(words);
         }
     }
 
     /// What is to be done whatever the driver brings.
     fn before(&mut self, at_most: usize) {
-        let now = self.below.now();
-        self.fenced(|path, gate| {
-            path.now = now;
-            path.expire();
-            path.run();
-            gate.look(path);
-        });
-        self.send_on();
+        self.left = self.beside.borrow().budget();
+        self.net.set_now(self.below.now());
+        self.fenced(|net, _, beside| net.expire(beside));
+        self.run();
+        self.look();
         self.hand_over(at_most);
-        self.ask_of_port();
+        self.ask_of_ports();
+    }
+
+    /// Handles packets, as many as the lane's budget has left in this turn.
+    fn run(&mut self) {
+        let (mut handled, left) = (0, self.left);
+        self.fenced(|net, gates, beside| handled = run(net, gates, beside, left));
+        self.left = left.saturating_sub(handled);
+    }
+
+    /// Takes in what can be known of the ports, and notes what the work beside is to know of all.
+    fn look(&mut self) {
+        self.fenced(|net, gates, beside| {
+            for (number, gate) in gates.iter_mut().enumerate() {
+                let (interface, now) = net.interface(number);
+                gate.look(now, interface);
+            }
+            net.note_changes(beside);
+        });
     }
 
     /// How long the driver below may wait, if we may wait for so long.
     fn wait(&self, wait: Wait) -> Wait {
-        let path = self.path.borrow();
-        let has_news = path.has_leaving() || path.has_records() || path.has_broken_untold();
-        if !self.done.is_empty() || self.is_cut_short || path.has_queued() || has_news {
+        let beside = &*self.beside.borrow();
+        let has_news = beside.has_leaving() || beside.has_records() || beside.has_broken_untold();
+        let has_packets = self.net.has_queued(beside) || self.gates.iter().any(Gate::has_frames);
+        if !self.done.is_empty() || self.is_cut_short || has_packets || has_news {
             return Wait::No;
         }
-        match (path.due().into_iter().chain(self.gate.borrow().due()).min(), wait) {
+        let due = self.net.due(beside).into_iter().chain(self.gates.iter().filter_map(Gate::due)).min();
+        match (due, wait) {
             (Some(due), Wait::Forever) => Wait::Until(due),
             (Some(due), Wait::Until(until)) => Wait::Until(until.min(due)),
             (_, wait) => wait,
@@ -220,24 +260,22 @@ impl<D: Driver> Stack<D> {
     fn after(&mut self, start: usize, at_most: usize, completions: &mut Vec<Completion>) {
         self.own.extend(completions.extract_if(start.., |completion| gate::is_own(completion)));
         if !self.own.is_empty() {
-            let (now, mut own) = (self.below.now(), std::mem::take(&mut self.own));
-            // One that breaks the path has ended for the gate: the others are told to it all the same.
-            while !own.is_empty() {
-                self.fenced(|path, gate| {
-                    path.now = now;
-                    own.drain(..).for_each(|own| gate.complete(path, own));
-                    path.run();
-                });
+            let now = self.below.now();
+            self.net.set_now(now);
+            for completion in self.own.drain(..) {
+                let number = gate::port_of(&completion);
+                let (interface, now) = self.net.interface(number);
+                let ended = self.gates[number].complete(now, interface, completion);
+                let tally = &mut self.beside.borrow_mut().tally;
+                tally.drop_many(Drop::Frames, ended.unsent);
+                tally.downs += u64::from(ended.is_down);
             }
-            self.own = own;
+            self.run();
         }
-        self.gate.borrow_mut().look(&mut self.path.borrow_mut());
-        self.send_on();
-        let left = at_most.saturating_sub(completions.len() - start + self.done.len());
-        if left > 0 {
-            self.hand_over(left);
-        }
-        self.ask_of_port();
+        self.look();
+        self.hand_over(at_most.saturating_sub(completions.len() - start + self.done.len()));
+        self.ask_of_ports();
+        self.net.note_to(&mut self.beside.borrow_mut(), &self.gates, self.sends);
         completions.append(&mut self.done);
     }
 
@@ -247,6 +285,36 @@ impl<D: Driver> Stack<D> {
             self.below.bell().ring();
         }
     }
+}
+
+/// Handles what has come, and runs what is queued, at most so many packets; returns how many these were.
+fn run(net: &mut Net, gates: &mut [Gate], beside: &mut Beside, at_most: usize) -> usize {
+    if beside.is_broken() {
+        return 0;
+    }
+    #[cfg(test)]
+    assert!(!(beside.planted && gates.iter().any(Gate::has_frames)), "planted");
+    let mut heard = beside.take_heard();
+    let mut handled = heard.len();
+    let mut round = net.round(beside);
+    heard.drain(..).for_each(|heard| round.hear(heard));
+    // What waited before comes first.
+    handled += round.run(at_most.saturating_sub(handled));
+    // Of each port one frame after the other: one that is flooded leaves the others their part.
+    while handled < at_most && gates.iter().any(Gate::has_frames) {
+        for (interface, gate) in gates.iter_mut().enumerate() {
+            let Some((frame, is_last)) = gate.next_frame() else { continue };
+            handled += 1;
+            round.frame(interface, frame);
+            if is_last {
+                round.end_batch(interface);
+            }
+        }
+    }
+    handled += round.run(at_most.saturating_sub(handled));
+    round.end();
+    beside.give_back(heard);
+    handled
 }
 
 impl<D: Driver> Driver for Stack<D> {
@@ -264,7 +332,7 @@ impl<D: Driver> Driver for Stack<D> {
 
     fn listen(&mut self, listen: &Listen) -> Result<Socket, Fault> {
         let address = listen.address.clone().canonical();
-        match address.ip().filter(|ip| self.path.borrow().routes.is_own(*ip)) {
+        match address.ip().filter(|ip| self.net.is_own(*ip)) {
             Some(_) => Err(fault::UNSUPPORTED),
             None => self.below.listen(listen),
         }
@@ -272,7 +340,7 @@ impl<D: Driver> Driver for Stack<D> {
 
     fn bind(&mut self, bind: &Bind) -> Result<Socket, Fault> {
         match self.own_address(bind) {
-            Some(local) => self.path.borrow_mut().bind(bind, local),
+            Some(local) => self.bind_at(bind, local),
             None => self.below.bind(bind),
         }
     }
@@ -293,8 +361,7 @@ impl<D: Driver> Driver for Stack<D> {
         if !sockets::is_own(socket) {
             return self.below.local_address(socket);
         }
-        let path = self.path.borrow();
-        path.sockets.get(socket).map(|socket| socket.local.into()).ok_or(fault::NO_SOCKET)
+        self.net.sockets().local(socket).map(Address::from).ok_or(fault::NO_SOCKET)
     }
 
     fn descriptor(&self, socket: Socket) -> Option<BorrowedFd<'_>> {
@@ -318,14 +385,14 @@ impl<D: Driver> Driver for Stack<D> {
     }
 
     fn dropped(&self, socket: Socket) -> Option<u32> {
-        if sockets::is_own(socket) { self.path.borrow().sockets.dropped(socket) } else { self.below.dropped(socket) }
+        if sockets::is_own(socket) { self.net.sockets().dropped(socket) } else { self.below.dropped(socket) }
     }
 
     fn push(&mut self, handle: Handle, op: Op) {
         match self.take(handle, op) {
             Err(op) => self.below.push(handle, op),
             Ok(()) => {
-                self.ask_of_port();
+                self.ask_of_ports();
                 self.wake();
             }
         }
@@ -337,13 +404,12 @@ impl<D: Driver> Driver for Stack<D> {
                 self.below.push(handle, op);
             }
         }
-        self.ask_of_port();
+        self.ask_of_ports();
         self.wake();
     }
 
     fn abandon(&mut self, work: u8) {
-        let sockets = self.path.borrow().sockets.of_work(work);
-        for socket in sockets {
+        for socket in self.net.sockets().of_work(work) {
             self.push(Handle::NOBODY, Op::Close { socket, reset: true });
         }
         self.below.abandon(work);
@@ -376,7 +442,8 @@ impl<D: Driver> Driver for Stack<D> {
 
 impl<D> std::fmt::Debug for Stack<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Stack({:?})", self.path.borrow())
+        let beside = self.beside.borrow();
+        write!(f, "Stack(lane {}, {:?})", beside.placing.lane(), *beside.tally)
     }
 }
 

@@ -1,11 +1,13 @@
-//! The port that the stack has: asked of the driver below, one receive and one send at a time.
+//! A port that the stack has: asked of the driver below, one receive and one send at a time.
+//!
+//! Frames that came wait here until the lane's budget lets them be handled; meanwhile nothing more is received.
 
-use crate::counts::Drop;
-use crate::path::Path;
+use crate::interface::Interface;
 use corelane_seam::{
     Completion, Driver, Fault, Frame, FrameOp, FrameOutcome, Handle, LossPort, Outcome, Port, PortId, PortNews, PortState, Reason,
 };
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// The class of the stack's own operations, which are of no work.
@@ -14,6 +16,8 @@ const OPEN: u32 = 0;
 const RECEIVE: u32 = 1;
 const SEND: u32 = 2;
 const CLOSE: u32 = 3;
+/// Operations of one port: the number in a handle is the port's times these, and the operation's.
+const OPERATIONS: u32 = 4;
 
 /// Frames that one receive brings at most.
 const FRAMES_EACH: usize = 64;
@@ -30,12 +34,16 @@ enum State {
     Closed,
 }
 
-/// The port.
+/// A port.
 #[derive(Debug)]
 pub(crate) struct Gate {
+    /// Its number, which is its interface's.
+    port: u32,
     state: State,
     is_receiving: bool,
-    is_sending: bool,
+    /// The number of the send that is under way, and of those whose frames the port has not released.
+    sending: Option<u64>,
+    unreleased: VecDeque<u64>,
     /// The interface was down: it is tried again then.
     again: Option<u64>,
     /// It was down, and was tried again: if it has not said by then that it is still, it is up.
@@ -43,10 +51,26 @@ pub(crate) struct Gate {
     /// What the port tells beside its frames.
     news: Rc<Cell<PortNews>>,
     /// Why the port is closed, if nobody wanted that.
-    pub fault: Option<Fault>,
+    fault: Option<Fault>,
     wants_close: bool,
-    incoming: Vec<Frame>,
+    /// Frames that came and were not handled yet.
+    incoming: VecDeque<Frame>,
+    /// Storage of frames that were sent.
     spare: Vec<Frame>,
+}
+
+/// What an ended operation brought beside frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// Frames that were given to the port, and did not leave.
+    pub unsent: u64,
+    /// The interface was found down.
+    pub is_down: bool,
+}
+
+/// Which port one of the stack's own operations is of.
+pub(crate) fn port_of(completion: &Completion) -> usize {
+    (completion.handle.index() / OPERATIONS) as usize
 }
 
 /// Whether a completion is of the stack's own operations.
@@ -56,22 +80,23 @@ pub(crate) fn is_own(completion: &Completion) -> bool {
 }
 
 impl Gate {
-    /// Opens `port` on the driver.
-    pub fn open(driver: &mut impl Driver, port: Box<dyn Port>) -> Self {
+    /// Opens a port, which has that number, on the driver.
+    pub fn open(driver: &mut impl Driver, number: u32, port: Box<dyn Port>) -> Self {
         let (port, news) = LossPort::new(port);
-        driver.push(name(OPEN), FrameOp::Open(Box::new(port)).into());
-        let storage = || Vec::with_capacity(FRAMES_EACH);
+        driver.push(name(number, OPEN), FrameOp::Open(Box::new(port)).into());
         Self {
+            port: number,
             state: State::Opening,
             is_receiving: false,
-            is_sending: false,
+            sending: None,
+            unreleased: VecDeque::new(),
             again: None,
             up_at: None,
             news,
             fault: None,
             wants_close: false,
-            incoming: storage(),
-            spare: storage(),
+            incoming: VecDeque::with_capacity(FRAMES_EACH),
+            spare: Vec::with_capacity(FRAMES_EACH),
         }
     }
 
@@ -82,12 +107,12 @@ impl Gate {
 
     /// Whether the port is closed.
     pub fn is_closed(&self) -> bool {
-        self.state == State::Closed && !self.is_receiving && !self.is_sending
+        self.state == State::Closed && !self.is_receiving && self.sending.is_none()
     }
 
-    /// Whether the port has taken all that it was given to send.
-    pub fn has_all_left(&self) -> bool {
-        !self.is_sending
+    /// The number of the first send that has not left; none if all have.
+    pub fn first_unsent(&self) -> Option<u64> {
+        self.unreleased.front().copied().or(self.sending)
     }
 
     /// When an interface that was down is tried again, or taken to be up.
@@ -95,115 +120,138 @@ impl Gate {
         self.again.or(self.up_at).filter(|_| matches!(self.state, State::Open(_)))
     }
 
+    /// Why it is closed, if nobody wanted that.
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
     /// Takes in what can be known of the port without asking the driver.
-    pub fn look(&mut self, path: &mut Path) {
+    pub fn look(&mut self, now: u64, interface: &mut Interface) {
         let PortNews { lost, facts, state } = self.news.get();
-        path.note_lost(lost);
-        path.note_facts(&facts);
-        path.is_open = matches!(self.state, State::Open(_));
-        path.note_link(state);
-        if self.up_at.is_some_and(|time| time <= path.now) {
+        interface.note_lost(lost);
+        interface.note_facts(now, &facts);
+        interface.note_port(now, state, matches!(self.state, State::Open(_)));
+        if self.up_at.is_some_and(|time| time <= now) {
             self.up_at = None;
-            path.note_port(PortState::Up);
+            interface.note_errors(now, PortState::Up);
         }
     }
 
-    /// Asks the driver for what is to be asked for now.
-    pub fn ask(&mut self, path: &mut Path, driver: &mut impl Driver) {
+    /// Asks the driver for what is to be asked for now; `sends` is the number of the send that was given last to any port.
+    pub fn ask(&mut self, now: u64, sends: &mut u64, interface: &mut Interface, driver: &mut impl Driver) {
         let State::Open(port) = self.state else {
             if self.state == State::Closed {
-                path.outgoing.clear();
+                self.incoming.clear();
+                interface.drop_outgoing();
             }
             return;
         };
-        if !path.outgoing.is_empty() && !self.is_sending {
-            self.is_sending = true;
-            let frames = std::mem::replace(&mut path.outgoing, std::mem::take(&mut self.spare));
-            driver.push(name(SEND), FrameOp::Send { port, frames }.into());
+        if interface.has_outgoing() && self.sending.is_none() {
+            *sends += 1;
+            self.sending = Some(*sends);
+            let frames = interface.take_outgoing(std::mem::take(&mut self.spare));
+            driver.push(name(self.port, SEND), FrameOp::Send { port, frames }.into());
         }
         if self.wants_close {
             self.state = State::Closing;
-            return driver.push(name(CLOSE), FrameOp::Close { port }.into());
+            self.incoming.clear();
+            return driver.push(name(self.port, CLOSE), FrameOp::Close { port }.into());
         }
-        if self.again.is_some_and(|again| again > path.now) {
+        if self.again.is_some_and(|again| again > now) {
             return;
         }
         if self.again.take().is_some() {
-            self.up_at = Some(path.now + AGAIN);
+            self.up_at = Some(now + AGAIN);
         }
         // A send may have failed while a receive goes on.
-        if self.is_receiving {
+        if self.is_receiving || !self.incoming.is_empty() {
             return;
         }
         self.is_receiving = true;
-        let into = std::mem::take(&mut self.incoming);
-        driver.push(name(RECEIVE), FrameOp::Receive { port, at_most: FRAMES_EACH, into }.into());
+        let into = std::mem::take(&mut self.incoming).into();
+        driver.push(name(self.port, RECEIVE), FrameOp::Receive { port, at_most: FRAMES_EACH, into }.into());
     }
 
-    /// One of the stack's own operations has ended.
-    pub fn complete(&mut self, path: &mut Path, completion: Completion) {
-        match (completion.handle.index(), completion.outcome) {
+    /// The next frame that came and was not handled; and whether it is the last of its batch.
+    pub fn next_frame(&mut self) -> Option<(Frame, bool)> {
+        let frame = self.incoming.pop_front()?;
+        Some((frame, self.incoming.is_empty()))
+    }
+
+    /// Whether frames came that were not handled.
+    pub fn has_frames(&self) -> bool {
+        !self.incoming.is_empty()
+    }
+
+    /// One of the port's operations has ended.
+    pub fn complete(&mut self, now: u64, interface: &mut Interface, completion: Completion) -> Ended {
+        let (mut ended, is_released) = (Ended::default(), completion.released);
+        let fault = match (completion.handle.index() % OPERATIONS, completion.outcome) {
             (OPEN, Outcome::Frame(FrameOutcome::Opened { port, .. })) => {
                 assert_eq!(self.state, State::Opening, "a port is opened once");
                 self.state = State::Open(port);
+                None
             }
-            (RECEIVE, Outcome::Frame(FrameOutcome::Arrived { frames, fault })) => self.arrived(path, frames, fault),
-            (SEND, Outcome::Frame(FrameOutcome::Departed { frames, fault, .. })) => self.departed(path, frames, fault),
-            (_, Outcome::Released) => {}
-            (CLOSE, _) => self.state = State::Closed,
-            (_, Outcome::Failed(fault)) => self.gone(path, fault),
+            (RECEIVE, Outcome::Frame(FrameOutcome::Arrived { frames, fault })) => {
+                assert!(std::mem::take(&mut self.is_receiving), "a receive ends once");
+                if !frames.is_empty() && fault.is_none() {
+                    self.up_at = None;
+                    interface.note_errors(now, PortState::Up);
+                }
+                self.incoming = frames.into();
+                fault
+            }
+            (SEND, Outcome::Frame(FrameOutcome::Departed { mut frames, fault, .. })) => {
+                // reason: one is under way at most.
+                let number = self.sending.take().expect("a send ends once");
+                self.unreleased.extend(Some(number).filter(|_| !is_released));
+                ended.unsent = frames.len() as u64;
+                frames.clear();
+                self.spare = frames;
+                fault
+            }
+            (SEND, Outcome::Released) => {
+                assert!(self.unreleased.pop_front().is_some(), "a send is released once, in order");
+                None
+            }
+            (_, Outcome::Released) => None,
+            (CLOSE, _) => {
+                self.state = State::Closed;
+                None
+            }
+            (_, Outcome::Failed(fault)) => {
+                interface.note_errors(now, PortState::Gone);
+                (self.state, self.fault) = (State::Closed, Some(fault));
+                None
+            }
             (_, other) => unreachable!("{other:?} is no end of what the stack asks for"),
-        }
+        };
+        ended.is_down = fault.is_some_and(|fault| self.note(now, interface, fault));
+        ended
     }
 
-    fn arrived(&mut self, path: &mut Path, mut frames: Vec<Frame>, fault: Option<Fault>) {
-        assert!(self.is_receiving, "a receive ends once");
-        self.is_receiving = false;
-        if !frames.is_empty() && fault.is_none() {
-            self.up_at = None;
-            path.note_port(PortState::Up);
-        }
-        frames.drain(..).for_each(|frame| path.frame(frame));
-        path.end_batch();
-        self.incoming = frames;
-        fault.into_iter().for_each(|fault| self.note(path, fault));
-    }
-
-    fn departed(&mut self, path: &mut Path, mut frames: Vec<Frame>, fault: Option<Fault>) {
-        assert!(self.is_sending, "a send ends once");
-        self.is_sending = false;
-        path.counts.drop_many(Drop::Frames, frames.len() as u64);
-        frames.clear();
-        self.spare = frames;
-        fault.into_iter().for_each(|fault| self.note(path, fault));
-    }
-
-    /// What the interface says.
-    fn note(&mut self, path: &mut Path, fault: Fault) {
+    /// What the interface says; whether it was found down.
+    fn note(&mut self, now: u64, interface: &mut Interface, fault: Fault) -> bool {
         match fault.reason {
-            Reason::Cancelled => {}
+            Reason::Cancelled => false,
             Reason::NoInterface => {
                 self.fault = Some(fault);
                 self.wants_close = true;
-                path.note_port(PortState::Gone);
+                interface.note_errors(now, PortState::Gone);
+                false
             }
             _ => {
-                path.counts.downs += 1;
-                (self.again, self.up_at) = (Some(path.now + AGAIN), None);
+                (self.again, self.up_at) = (Some(now + AGAIN), None);
                 // What else is refused says nothing of the interface.
                 if fault.reason == Reason::Down {
-                    path.note_port(PortState::Down);
+                    interface.note_errors(now, PortState::Down);
                 }
+                true
             }
         }
     }
-
-    fn gone(&mut self, path: &mut Path, fault: Fault) {
-        path.note_port(PortState::Gone);
-        (self.state, self.fault) = (State::Closed, Some(fault));
-    }
 }
 
-fn name(operation: u32) -> Handle {
-    Handle::new(CLASS, operation, 0)
+fn name(port: u32, operation: u32) -> Handle {
+    Handle::new(CLASS, port * OPERATIONS + operation, 0)
 }

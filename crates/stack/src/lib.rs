@@ -1,6 +1,6 @@
 //! Internet protocols over frames, behind the driver's contract.
 //!
-//! [`Stack`] wraps the driver of a lane and has one port: one queue of one interface. Datagram sockets at its addresses are its own, whatever else is
+//! [`Stack`] wraps the driver of a lane and has a port for each of its interfaces: one queue of it. Datagram sockets at its addresses are its own, whatever else is
 //! asked goes to the driver below; so services run on it as they are, and the lane sleeps in one place.
 //!
 //! ```text
@@ -33,8 +33,9 @@
 //! **Who answers.** The stack answers ARP, neighbour discovery and echoes for its addresses, and for no other. So the kernel must not have them: whoever
 //! opens the port sees to that.
 //!
-//! **Shares of a turn.** Whoever brings a batch also runs what is queued on its lane, 256 packets before it and as many behind it: so the lane's own turn
-//! gives what was deferred its bounded share, and [`help`](corelane_isr::dispatch::Isr::help), for dispatchers without such turns, is not called. A
+//! **Shares of a turn.** A turn handles as many packets as the budget of [`Packets`] has completions (`corelane_lane::Budget`), whether they come or were
+//! queued: what is more waits in the port, which is asked for no more meanwhile, and other works of the lane have their turns. So
+//! [`help`](corelane_isr::dispatch::Isr::help), for dispatchers without such turns, is not called. A
 //! protocol has one queue a lane here, and none a bucket ([`bucket`](corelane_isr::dispatch::Registration::bucket)): what one flow may fill is bounded
 //! by its socket.
 //!
@@ -47,10 +48,13 @@
 //! comes for it elsewhere is brought there, and counted as a stray.
 //!
 //! **The link is believed alone.** Words of neighbours count only from the link itself, whole, and in no tunnel. A neighbour who is known keeps his address
-//! while he answers: whoever else claims it gets it after 0.2 seconds of his silence (`neighbours`). Nothing is taken from an address of ours.
+//! while he answers: whoever else claims it gets it after 0.2 seconds of his silence (`interface/neighbours`). Nothing is taken from an address of ours.
 //!
-//! **Presence.** One lane of a program introduces the addresses to the link where its interface comes up, and hears who else has one (`presence`); whichever lane
-//! hears a query for listeners answers it (`listeners`). What of the interface changes each lane follows (`changes`).
+//! **Presence.** One lane of a program introduces the addresses to the link where its interface comes up, and hears who else has one (`interface/presence`); whichever lane
+//! hears a query for listeners answers it (`reports`). What of the interface changes each lane follows (`interface/condition`).
+//!
+//! **Several interfaces.** Each has its port, addresses and neighbours; a route names the interface of its router ([`Settings::and_interface`]). An address is answered for at
+//! its own link alone, and what is for it is taken from any.
 //!
 //! **Neighbours and lanes.** Each lane has a table of its own; what has no flow, as answers of ARP, arrives on one of them, which tells the others.
 //!
@@ -62,55 +66,48 @@
 //! What comes, and where it has its place:
 //!
 //! ```text
-//! TCP        Path::transport: Protocol::TCP => self.tcp(packet, ip)       sockets by hash of their four parts; a machine without input or output
-//!            Driver::listen, StreamOp::Connect at own addresses           that is handed segments and says what to send; its timers in Path::due
-//! gateway    routes::Routes, neighbours::Neighbours, link: send_by        a frame that is for somebody else goes to a forwarder before it is dropped
+//! TCP        round: IpProtocol::TCP => self.tcp(packet, ip)               sockets by hash of their four parts; a machine without input or output
+//!            Driver::listen, StreamOp::Connect at own addresses           that is handed segments and says what to send; its timers in Net::due
+//! gateway    headers: Found::Not(NotOurs), Outward::send_by               a packet that is for somebody else goes to a forwarder before it is dropped
 //! ```
 //!
 //! Router advertisements, groups that services join, and IPv6 link-local addresses that nobody has given are not there.
 #![forbid(unsafe_code)]
 
-mod changes;
+mod beside;
 mod channels;
 mod counts;
-mod draft;
+mod discovery;
 mod driver;
 mod fault;
+mod fragments;
 mod gate;
+mod headers;
 mod icmp;
-mod input;
-mod limiter;
-mod link;
-mod listeners;
-mod narrow;
-mod neighbours;
+mod interface;
+mod net;
 mod opening;
-mod options;
+mod outward;
 mod packet;
-mod path;
 mod peers;
-mod presence;
+mod placing;
 mod published;
-mod quoted;
+mod reports;
+mod round;
 mod routes;
 mod settings;
-mod settling;
-mod shelf;
 mod sockets;
-mod split;
 mod tunnels;
 mod udp;
-mod ways;
 mod work;
 
 pub use channels::{CHANNELS_MAX, ChannelRefused, End, Filter, NoFilter, Target};
 pub use counts::{Counts, Drop};
 pub use driver::Stack;
-pub use narrow::NARROW_MAX;
-pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
-pub use path::PROTOCOLS;
+pub use interface::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
+pub use placing::PROTOCOLS;
 pub use published::{interface_of, port_faults_of, port_states_of, ports_of, report_of, sum_of};
-pub use routes::{check_addresses, check_own};
-pub use settings::{Error, Network, ROUTES_MAX, Route, Settings};
+pub use routes::{NARROW_MAX, check_addresses, check_own};
+pub use settings::{Error, InterfaceSettings, Network, ROUTES_MAX, Route, Settings};
 pub use tunnels::{Tunnel, TunnelCounts};
 pub use work::{Crossing, Lookout, Packets, Policy, Sight};

@@ -9,12 +9,11 @@
 //! A packet that was opened is shorter than before, and says in how many tunnels it was: loops and nests end.
 
 use crate::counts::Drop;
-use crate::input::Found;
-use crate::packet::{Ip, Packet};
-use crate::path::Path;
+use crate::headers::{Found, Looker};
+use crate::packet::{Ip, Packet, Spare};
+use crate::peers::Opened;
 use crate::tunnels::Tunnel;
-use corelane_isr::dispatch::Number;
-use corelane_seam::{Checksum, Frame};
+use corelane_seam::{Checksum, Frame, FrameMemory};
 use corelane_wire::packet::{EtherType, IpProtocol, Packet as Walk, TUNNELS_MAX, gre, udp, vxlan};
 
 /// What stands behind a tunnel's header.
@@ -23,97 +22,75 @@ enum Carried {
     Packet(EtherType),
 }
 
-impl Path {
-    /// The tunnel that a packet came in, if it is one that is opened.
-    pub fn tunnel_of(&self, packet: &Packet, ip: &Ip) -> Option<Tunnel> {
-        let tunnel = match ip.protocol {
-            IpProtocol::GRE => Tunnel::Gre,
-            IpProtocol::IPV4 => Tunnel::IpInIp,
-            IpProtocol::IPV6 => Tunnel::Ipv6InIp,
-            IpProtocol::UDP if self.tunnels.has(Tunnel::Vxlan) && is_for_vxlan(packet, ip) => Tunnel::Vxlan,
-            _ => return None,
-        };
-        Some(tunnel).filter(|tunnel| self.tunnels.has(*tunnel) && !ip.is_part)
-    }
+/// The tunnel that a packet came in, if it is one that is opened.
+pub(crate) fn tunnel_of(opened: &Opened, packet: &Packet, ip: &Ip) -> Option<Tunnel> {
+    let tunnel = match ip.protocol {
+        IpProtocol::GRE => Tunnel::Gre,
+        IpProtocol::IPV4 => Tunnel::IpInIp,
+        IpProtocol::IPV6 => Tunnel::Ipv6InIp,
+        IpProtocol::UDP if opened.has(Tunnel::Vxlan) && is_for_vxlan(packet, ip) => Tunnel::Vxlan,
+        _ => return None,
+    };
+    Some(tunnel).filter(|tunnel| opened.has(*tunnel) && !ip.is_part)
+}
 
-    /// Opens a tunnel: the packet within goes on by its own flow.
-    pub fn open(&mut self, tunnel: Tunnel, packet: Packet, ip: &Ip) {
-        let inner = self.inner_of(tunnel, packet, ip);
-        let counts = &mut self.counts.tunnels[tunnel as usize];
-        match inner {
-            Err(why) => {
-                counts.dropped += 1;
-                self.counts.drop(why);
-            }
-            Ok((inner, number)) => {
-                counts.opened += 1;
-                self.arrive(number, inner);
-            }
-        }
-    }
+/// Takes what a packet of a tunnel carries out of it, into a frame of its own that begins with the inner network's header; the packet is done with.
+///
+/// # Errors
+/// Why it goes no further.
+pub(crate) fn open(
+    opened: &Opened,
+    tunnel: Tunnel,
+    (mut packet, ip): (Packet, &Ip),
+    looker: Looker<'_>,
+    spare: &mut Spare,
+) -> Result<(Frame, Ip), Drop> {
+    let contents = match () {
+        () if usize::from(ip.tunnels) >= TUNNELS_MAX => Err(Drop::Nest),
+        () if !opened.lets(tunnel, ip.source) => Err(Drop::NotOurs),
+        () => contents(&mut packet, ip, looker.interface.memory()),
+    };
+    spare.put(packet);
+    let mut frame = contents?;
+    let (head, carried) = header(tunnel, &frame, ip)?;
+    frame.skip(head);
+    let (inner, at, length) = match look_within(looker, &frame, &carried) {
+        Found::Ip { ip, at, length } => (ip, at, length),
+        Found::Not(why) => return Err(why),
+        // Nobody behind a tunnel is a neighbour.
+        Found::Arp { .. } => return Err(Drop::NotOurs),
+    };
+    frame.skip(at);
+    frame.set_length(length);
+    Ok((frame, Ip { tunnels: ip.tunnels + 1, ..inner }))
+}
 
-    fn inner_of(&mut self, tunnel: Tunnel, packet: Packet, ip: &Ip) -> Result<(Packet, Number), Drop> {
-        if usize::from(ip.tunnels) >= TUNNELS_MAX {
-            return Err(Drop::Nest);
-        }
-        if !self.tunnels.lets(tunnel, ip.source) {
-            self.done(packet);
-            return Err(Drop::NotOurs);
-        }
-        let arrived = packet.arrived;
-        let mut frame = self.contents(packet, ip)?;
-        let (head, carried) = header(tunnel, &frame, ip)?;
-        frame.skip(head);
-        let (inner, at, length) = match self.look_within(&frame, &carried) {
-            Found::Ip { ip, at, length } => (ip, at, length),
-            Found::Not(why) => return Err(why),
-            // Nobody behind a tunnel is a neighbour.
-            Found::Arp { .. } => return Err(Drop::NotOurs),
-        };
-        frame.skip(at);
-        frame.set_length(length);
-        let inner = Ip { tunnels: ip.tunnels + 1, ..inner };
-        let flow = self.flow(&frame, inner.is_part);
-        let number = match (inner.is_part, inner.source.is_ipv4()) {
-            (true, true) => Number::IP,
-            (true, false) => Number::IP6,
-            (false, true) => Number::IP_DIRECT,
-            (false, false) => Number::IP6_DIRECT,
-        };
-        let mut packet = self.packet(frame, arrived);
-        (packet.ip, packet.flow) = (Some(inner), flow);
-        Ok((packet, number))
-    }
+/// What a packet carries, in one frame, of which the source has told nothing. A datagram that was put together is copied, if a frame holds it.
+fn contents(packet: &mut Packet, ip: &Ip, memory: &FrameMemory) -> Result<Frame, Drop> {
+    let mut frame = if packet.rest.is_empty() {
+        let mut frame = std::mem::take(&mut packet.first);
+        frame.skip(ip.head);
+        frame.set_length(ip.length);
+        frame
+    } else {
+        let mut frame = memory.frame().ok_or(Drop::Frames)?;
+        let fits = ip.length <= frame.room();
+        packet.transport(ip).filter(|_| fits).for_each(|piece| frame.append(piece));
+        if fits { frame } else { return Err(Drop::Pieces) }
+    };
+    assert!(frame.len() == ip.length, "all that a packet carries lies in one frame");
+    frame.facts.hash = None;
+    frame.facts.checksum = Checksum::Unknown;
+    Ok(frame)
+}
 
-    /// What a packet carries, in one frame, of which the source has told nothing. A datagram that was put together is copied, if a frame holds it.
-    fn contents(&mut self, mut packet: Packet, ip: &Ip) -> Result<Frame, Drop> {
-        let mut frame = if packet.rest.is_empty() {
-            let mut frame = std::mem::take(&mut packet.first);
-            self.done(packet);
-            frame.skip(ip.head);
-            frame.set_length(ip.length);
-            frame
-        } else {
-            let mut frame = self.memory.frame().ok_or(Drop::Frames)?;
-            let fits = ip.length <= frame.room();
-            packet.transport(ip).filter(|_| fits).for_each(|piece| frame.append(piece));
-            self.done(packet);
-            if fits { frame } else { return Err(Drop::Pieces) }
-        };
-        assert!(frame.len() == ip.length, "all that a packet carries lies in one frame");
-        frame.facts.hash = None;
-        frame.facts.checksum = Checksum::Unknown;
-        Ok(frame)
-    }
-
-    fn look_within(&self, frame: &Frame, carried: &Carried) -> Found {
-        match carried {
-            Carried::Frame => self.look(frame, 0),
-            Carried::Packet(protocol) => match Walk::of_network(*protocol, frame) {
-                Ok(walk) => self.look_at_network(&walk, false),
-                Err(_) => Found::Not(Drop::Malformed),
-            },
-        }
+fn look_within(looker: Looker<'_>, frame: &Frame, carried: &Carried) -> Found {
+    match carried {
+        Carried::Frame => looker.look(frame, 0),
+        Carried::Packet(protocol) => match Walk::of_network(*protocol, frame) {
+            Ok(walk) => looker.look_at_network(&walk, false),
+            Err(_) => Found::Not(Drop::Malformed),
+        },
     }
 }
 

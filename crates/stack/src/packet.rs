@@ -102,6 +102,8 @@ pub(crate) struct Parts {
     pub ip: Option<Ip>,
     /// Its flow id, where more than one lane may have it.
     pub flow: Option<FlowId>,
+    /// The number of the interface that it arrived at.
+    pub interface: usize,
     /// When it arrived, in nanoseconds; of a datagram that was put together, the first of its fragments.
     pub arrived: u64,
 }
@@ -124,10 +126,11 @@ impl DerefMut for Packet {
 pub(crate) struct Spare(Vec<Packet>);
 
 impl Spare {
-    /// An empty packet.
-    pub fn take(&mut self) -> Packet {
-        let packet = self.0.pop().unwrap_or_default();
+    /// A packet that begins with this frame, of which nothing is known yet but where and when it came.
+    pub fn take(&mut self, first: Frame, interface: usize, arrived: u64) -> Packet {
+        let mut packet = self.0.pop().unwrap_or_default();
         assert!(packet.rest.is_empty() && packet.ip.is_none(), "what is used again is empty");
+        (packet.first, packet.interface, packet.arrived) = (first, interface, arrived);
         packet
     }
 
@@ -160,12 +163,26 @@ impl Parts {
         self.first.capacity() + self.rest.iter().map(Frame::capacity).sum::<usize>()
     }
 
-    /// Whether the transport's checksum, which the pseudo header is part of, is right.
-    pub fn is_right(&self, ip: &Ip) -> bool {
-        let pseudo = ip.addresses().pseudo(ip.protocol, ip.length);
+    /// How the transport's checksum, `stands`, which the pseudo header is part of, is: or, where that may be, was left to the sender's card, which fills in
+    /// what lacks beside the pseudo-header. What came in fragments was summed by its sender.
+    pub fn sums(&self, ip: &Ip, stands: u16, may_be_left: bool) -> Sums {
+        let pseudo = || ip.addresses().pseudo(ip.protocol, ip.length);
+        if may_be_left && !(ip.is_good || ip.was_cut) && pseudo().map(Sum::partial) == Ok(stands) {
+            return Sums::Left;
+        }
         let sum = |pseudo: Sum| self.transport(ip).fold(pseudo, Sum::and);
-        ip.is_good || pseudo.is_ok_and(|pseudo| sum(pseudo).is_right())
+        let is_right = ip.is_good || pseudo().is_ok_and(|pseudo| sum(pseudo).is_right());
+        if is_right { Sums::Right } else { Sums::Wrong }
     }
+}
+
+/// How a transport's checksum is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sums {
+    Right,
+    /// The sender has left it to its card.
+    Left,
+    Wrong,
 }
 
 /// The flow from `source` to `destination`, as whoever receives it sees it.

@@ -1,8 +1,8 @@
 //! What a lane's packet path counts, as it stands in the counter page: written by the lane, read by whoever looks.
 
+use crate::beside::Beside;
 use crate::counts::{Counts, Drop};
-use crate::path::Path;
-use crate::presence::Presence;
+use crate::interface::Interface;
 use crate::tunnels::Tunnel;
 use corelane_isr::dispatch::{Dispatch, Number, Placement, ProtocolRow, Report, StreamCounts, StreamNow, StreamRow};
 use corelane_isr::reassembly::{Counts as FragmentCounts, Reason};
@@ -18,25 +18,80 @@ const PLACEMENTS: [Placement; 3] = [Placement::Source, Placement::Flow, Placemen
 
 const _: () = assert!(Number::COUNT == corelane_watch::PROTOCOLS_MAX, "each protocol has its place in a row");
 
+/// What is counted elsewhere than in the counts, as of the last turn; of several interfaces together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gauges {
+    fragments: FragmentCounts,
+    fragments_waiting: usize,
+    lost: Lost,
+    /// Addresses that somebody else has, and those that keep the program from being ready.
+    taken: (u64, u64),
+    mtu_short: Option<usize>,
+    state: PortState,
+    kind: PortKind,
+    /// How many interfaces there are, and the number of that whose state is told.
+    interfaces: usize,
+    told: usize,
+}
+
+impl Gauges {
+    /// Of an interface, and of the fragments.
+    pub fn of(interface: &Interface, (fragments, fragments_waiting): (&FragmentCounts, usize)) -> Self {
+        Self {
+            fragments: *fragments,
+            fragments_waiting,
+            lost: *interface.lost(),
+            taken: interface.taken(),
+            mtu_short: interface.mtu_short(),
+            state: interface.state(),
+            kind: interface.kind(),
+            interfaces: 1,
+            told: 0,
+        }
+    }
+
+    /// The number of the interface whose state is told.
+    pub fn told(&self) -> usize {
+        self.told
+    }
+
+    /// With one more interface: what was lost adds up, and of states one that is not up is told.
+    pub fn add(&mut self, interface: &Interface) {
+        let Lost { no_frame, ring_full, too_long, send_lost } = *interface.lost();
+        self.lost.no_frame += no_frame;
+        self.lost.ring_full += ring_full;
+        self.lost.too_long += too_long;
+        self.lost.send_lost += send_lost;
+        let (taken, unready) = interface.taken();
+        self.taken = (self.taken.0 + taken, self.taken.1 + unready);
+        self.mtu_short = self.mtu_short.into_iter().chain(interface.mtu_short()).min();
+        let is_well = interface.state() == PortState::Up && interface.mtu_short().is_none();
+        if self.state == PortState::Up && !is_well {
+            (self.state, self.told) = (interface.state(), self.interfaces);
+        }
+        self.interfaces += 1;
+    }
+}
+
 /// Writes all of it as of one moment.
-pub(crate) fn write(row: &PacketsRow, path: &Path) {
-    let counts = &path.counts;
+pub(crate) fn write(row: &PacketsRow, beside: &Beside) {
+    let (counts, gauges, isr) = (&*beside.tally, beside.gauges(), beside.placing.isr());
     assert!(counts.datagrams_add_up(), "{counts:?}");
     row.together(|to| {
         write_counts(to, counts);
-        write_fragments(to, path.fragments.counts(), path.fragments.waiting().1, path.reorders.counted());
-        write_lost(to, &path.lost);
-        to.set(PacketCounter::AddressesTaken, path.presence.as_ref().map_or(0, Presence::taken));
-        to.set(PacketCounter::AddressesUnready, path.presence.as_ref().map_or(0, Presence::unready));
-        to.set(PacketCounter::AddressesBeside, path.beside);
-        to.set(PacketCounter::KernelForwards, path.forwards);
-        to.set(PacketCounter::MtuShort, path.mtu_short().unwrap_or_default() as u64);
-        to.set_interface(&path.interface);
-        to.set(PacketCounter::DispatchOfAll, word_of(path.isr.dispatch(), &DISPATCHES));
-        to.set(PacketCounter::PortState, word_of(path.state, &PortState::ALL));
-        to.set(PacketCounter::PortKind, word_of(path.kind, &PortKind::ALL));
+        write_fragments(to, &gauges.fragments, gauges.fragments_waiting, beside.placing.reordered());
+        write_lost(to, &gauges.lost);
+        to.set(PacketCounter::AddressesTaken, gauges.taken.0);
+        to.set(PacketCounter::AddressesUnready, gauges.taken.1);
+        to.set(PacketCounter::AddressesBeside, beside.kernels());
+        to.set(PacketCounter::KernelForwards, beside.forwards());
+        to.set(PacketCounter::MtuShort, gauges.mtu_short.unwrap_or_default() as u64);
+        to.set_interface(beside.interface());
+        to.set(PacketCounter::DispatchOfAll, word_of(isr.dispatch(), &DISPATCHES));
+        to.set(PacketCounter::PortState, word_of(gauges.state, &PortState::ALL));
+        to.set(PacketCounter::PortKind, word_of(gauges.kind, &PortKind::ALL));
         let mut protocols = 0;
-        for stream in path.isr.now() {
+        for stream in isr.now() {
             write_stream(to, protocols, &stream);
             protocols += 1;
         }

@@ -1,7 +1,13 @@
-//! Which addresses are the stack's own, and by which neighbour others are reached.
+//! Which addresses are the stack's own, and by which interface and neighbour others are reached.
+
+mod narrow;
+
+pub use narrow::NARROW_MAX;
+pub(crate) use narrow::Told;
 
 use crate::settings::{Error, Network, ROUTES_MAX, Route, Settings};
-use std::net::{IpAddr, Ipv6Addr};
+use narrow::Narrow;
+use std::net::IpAddr;
 
 /// How a packet gets to where it is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,61 +16,74 @@ pub(crate) struct Way {
     pub source: IpAddr,
     /// The neighbour that gets it: the destination itself, or a router.
     pub hop: IpAddr,
+    /// The number of the interface that it leaves by.
+    pub interface: usize,
+}
+
+/// A network that is reached without a router, and by which interface.
+#[derive(Clone, Copy, Debug)]
+struct Near {
+    network: Network,
+    interface: usize,
 }
 
 /// The own addresses, and the ways to others. Few, so they are looked through in order; the longest prefix is the first.
 #[derive(Debug)]
 pub(crate) struct Routes {
-    networks: Vec<Network>,
-    routes: Vec<Route>,
+    near: Vec<Near>,
+    /// Each with its interface.
+    routes: Vec<(Route, usize)>,
+    narrow: Narrow,
 }
 
 impl Routes {
     pub fn new(settings: &Settings) -> Result<Self, Error> {
-        let (mut networks, mut routes) = (settings.networks.clone(), settings.routes.clone());
-        if networks.len() + routes.len() > ROUTES_MAX {
-            return Err(Error::Routes { got: networks.len() + routes.len() });
+        let of = |(interface, networks): (usize, &Vec<Network>)| {
+            networks.iter().map(move |network| Near { network: *network, interface }).collect::<Vec<_>>()
+        };
+        let mut near: Vec<_> = settings.interfaces.iter().map(|one| &one.networks).enumerate().flat_map(of).collect();
+        let mut routes = settings.routes.clone();
+        if near.len() + routes.len() > ROUTES_MAX {
+            return Err(Error::Routes { got: near.len() + routes.len() });
         }
-        networks.iter().try_for_each(check_own)?;
-        networks.sort_by_key(|network| std::cmp::Reverse(network.bits));
+        near.iter().try_for_each(|near| check_own(&near.network))?;
+        near.sort_by_key(|near| std::cmp::Reverse(near.network.bits));
         routes.sort_by_key(|route| std::cmp::Reverse(route.bits));
-        let made = Self { networks, routes: Vec::new() };
-        for Route { destination, bits, router } in &routes {
-            Network { address: *destination, bits: *bits }.check()?;
-            let is_beside = made.way_beside(*router).is_some() && router.is_ipv4() == destination.is_ipv4();
-            if !is_beside || made.is_own(*router) {
-                return Err(Error::Router { router: *router });
-            }
-            // What all stations of a network hear is no router's.
-            made.way(*router).ok_or(Error::Address { address: *router })?;
+        let mut made = Self { near, routes: Vec::new(), narrow: Narrow::default() };
+        let routes: Result<Vec<_>, Error> = routes.iter().map(|route| Ok((*route, made.interface_of(route)?))).collect();
+        made.routes = routes?;
+        Ok(made)
+    }
+
+    /// The interface of a route's router.
+    fn interface_of(&self, route: &Route) -> Result<usize, Error> {
+        let Route { destination, bits, router, interface } = *route;
+        Network { address: destination, bits }.check()?;
+        let beside = self.way_beside(router, interface).filter(|_| router.is_ipv4() == destination.is_ipv4());
+        let way = beside.filter(|_| !self.is_own(router)).ok_or(Error::Router { router })?;
+        // What all stations of a network hear is no router's.
+        if router.is_multicast() || router.is_unspecified() || self.is_broadcast(router) {
+            return Err(Error::Address { address: router });
         }
-        Ok(Self { routes, ..made })
+        Ok(way.interface)
     }
 
     /// Whether the address is the stack's own.
     pub fn is_own(&self, address: IpAddr) -> bool {
-        self.networks.iter().any(|network| network.address == address)
-    }
-
-    /// The own addresses of IPv6.
-    pub fn own_v6(&self) -> impl Iterator<Item = Ipv6Addr> {
-        self.networks.iter().filter_map(|network| match network.address {
-            IpAddr::V6(address) => Some(address),
-            IpAddr::V4(_) => None,
-        })
+        self.near.iter().any(|near| near.network.address == address)
     }
 
     /// Whether packets to the address go to all stations of a network of ours (RFC 919).
     pub fn is_broadcast(&self, address: IpAddr) -> bool {
         let IpAddr::V4(address) = address else { return false };
-        let is_last = |network: &Network| match network.address {
-            IpAddr::V4(own) if network.bits < 31 => {
-                let hosts = u32::MAX >> network.bits;
+        let is_last = |near: &Near| match near.network.address {
+            IpAddr::V4(own) if near.network.bits < 31 => {
+                let hosts = u32::MAX >> near.network.bits;
                 address.to_bits() & hosts == hosts && (address.to_bits() | hosts) == (own.to_bits() | hosts)
             }
             _ => false,
         };
-        address.is_broadcast() || self.networks.iter().any(is_last)
+        address.is_broadcast() || self.near.iter().any(is_last)
     }
 
     /// The way to an address; none if there is no network and no route for it, or it is of a group.
@@ -72,30 +91,48 @@ impl Routes {
         if to.is_multicast() || to.is_unspecified() || self.is_broadcast(to) {
             return None;
         }
-        if let Some(way) = self.way_beside(to) {
+        if let Some(way) = self.way_beside(to, None) {
             return Some(way);
         }
-        let route = self.routes.iter().find(|route| Network { address: route.destination, bits: route.bits }.holds(to))?;
-        let router = self.way_beside(route.router);
-        assert!(router.is_some(), "a router is beside us: that was looked at when the route was taken");
+        let holds = |route: &Route| Network { address: route.destination, bits: route.bits }.holds(to);
+        let (Route { router, .. }, interface) = *self.routes.iter().find(|(route, _)| holds(route))?;
+        let beside = self.way_beside(router, Some(interface));
+        assert!(beside.is_some(), "a router is beside us: that was looked at when the route was taken");
         // A router of IPv6 may be known by the link's address alone, of which no network says where we send from.
-        router.map(|router| Way {
-            source: self.nearest(to).filter(|_| is_of_link(route.router)).unwrap_or(router.source),
-            ..router
+        beside.map(|beside| {
+            let source = self.nearest(to, Some(interface)).filter(|_| is_of_link(router)).map_or(beside.source, |(own, _)| own);
+            Way { source, ..beside }
         })
     }
 
-    /// The way to a neighbour: one in a network of ours, or of IPv6 with an address of the link's.
-    fn way_beside(&self, to: IpAddr) -> Option<Way> {
-        let network = self.networks.iter().find(|network| network.holds(to)).map(|network| network.address);
-        let source = network.or_else(|| self.nearest(to).filter(|_| is_of_link(to)))?;
-        Some(Way { source, hop: to })
+    /// The way to a neighbour at an interface.
+    pub fn beside(&self, interface: usize, to: IpAddr) -> Option<Way> {
+        self.way_beside(to, Some(interface))
     }
 
-    /// The own address that has most in common with another of its family (RFC 6724, section 5, rule 8).
-    fn nearest(&self, to: IpAddr) -> Option<IpAddr> {
-        let own = self.networks.iter().map(|network| network.address).filter(|own| own.is_ipv4() == to.is_ipv4());
-        own.max_by_key(|own| in_common(*own, to))
+    /// The way to a neighbour: one in a network of ours, or of IPv6 with an address of the link's; at that interface, or at any.
+    fn way_beside(&self, to: IpAddr, interface: Option<usize>) -> Option<Way> {
+        let mut near = self.near.iter().filter(|near| interface.is_none_or(|interface| near.interface == interface));
+        let network = near.find(|near| near.network.holds(to)).map(|near| (near.network.address, near.interface));
+        let (source, interface) = network.or_else(|| self.nearest(to, interface).filter(|_| is_of_link(to)))?;
+        Some(Way { source, hop: to, interface })
+    }
+
+    /// The own address of that interface, or of any, that has most in common with another of its family (RFC 6724, section 5, rule 8).
+    fn nearest(&self, to: IpAddr, interface: Option<usize>) -> Option<(IpAddr, usize)> {
+        let near = self.near.iter().filter(|near| interface.is_none_or(|interface| near.interface == interface));
+        let own = near.map(|near| (near.network.address, near.interface)).filter(|(own, _)| own.is_ipv4() == to.is_ipv4());
+        own.max_by_key(|(own, _)| in_common(*own, to))
+    }
+
+    /// Ways that are narrower than their interface.
+    pub fn narrow(&self) -> &Narrow {
+        &self.narrow
+    }
+
+    /// The same, to be changed.
+    pub fn narrow_mut(&mut self) -> &mut Narrow {
+        &mut self.narrow
     }
 }
 
@@ -194,7 +231,7 @@ mod tests {
             ip("fe80::1"),
         );
         let routes = Routes::new(&settings).unwrap();
-        let way = |source: &str, hop: &str| Some(Way { source: ip(source), hop: ip(hop) });
+        let way = |source: &str, hop: &str| Some(Way { source: ip(source), hop: ip(hop), interface: 0 });
         assert_eq!(routes.way(ip("2001:db8:9::9")), way("2001:db8:1::2", "fe80::1"));
         assert_eq!(routes.way(ip("fd99::9")), way("fd00::2", "fe80::1"));
         assert_eq!(routes.way(ip("fd00::9")), way("fd00::2", "fd00::9"));
@@ -205,6 +242,29 @@ mod tests {
             Error::Router { router: ip("fe80::1") },
             "nothing of IPv6 leaves from nowhere"
         );
+    }
+
+    /// A route names its interface by its router, or, where its router is of the link alone, by its number.
+    #[test]
+    fn each_way_names_its_interface() {
+        let two = settings()
+            .with_network(ip("10.0.0.2"), 24)
+            .with_network(ip("2001:db8::2"), 64)
+            .and_interface("eth1")
+            .with_network(ip("10.0.1.2"), 24)
+            .with_network(ip("2001:db8:1::2"), 64)
+            .with_route(ip("0.0.0.0"), 0, ip("10.0.1.1"))
+            .with_route_by(ip("::"), 0, ip("fe80::1"), 1)
+            .with_route_by(ip("2001:db8:9::"), 48, ip("fe80::1"), 0);
+        let routes = Routes::new(&two).unwrap();
+        let way = |to: &str| routes.way(ip(to)).map(|way| (way.source, way.interface)).unwrap();
+        assert_eq!(way("10.0.0.9"), (ip("10.0.0.2"), 0));
+        assert_eq!(way("10.0.1.9"), (ip("10.0.1.2"), 1));
+        assert_eq!(way("192.0.2.1"), (ip("10.0.1.2"), 1));
+        assert_eq!(way("2001:db8:7::1"), (ip("2001:db8:1::2"), 1));
+        assert_eq!(way("2001:db8:9::1"), (ip("2001:db8::2"), 0));
+        let elsewhere = settings().with_network(ip("10.0.0.2"), 24).with_route_by(ip("0.0.0.0"), 0, ip("10.0.0.1"), 1);
+        assert_eq!(Routes::new(&elsewhere).unwrap_err(), Error::Router { router: ip("10.0.0.1") });
     }
 
     #[test]

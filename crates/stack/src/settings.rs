@@ -55,14 +55,26 @@ pub struct Route {
     pub bits: u8,
     /// The router, in a network of the stack's own or, of IPv6, with an address of the link, and of the destination's family.
     pub router: IpAddr,
+    /// The number of the interface that it is reached by; none: that whose network it is in, else the first with addresses of its family.
+    pub interface: Option<usize>,
+}
+
+/// What a stack is told of one interface.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct InterfaceSettings {
+    /// Its name, as the operator is told it.
+    pub name: Box<str>,
+    /// The addresses that are the stack's there.
+    pub networks: Vec<Network>,
 }
 
 /// What a stack is told. Each lane of a program has the same, but for its number.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Its addresses.
-    pub networks: Vec<Network>,
+    /// Its interfaces, one for each port, in their order; at least one.
+    pub interfaces: Vec<InterfaceSettings>,
     /// Ways to other networks.
     pub routes: Vec<Route>,
     /// How flows are hashed.
@@ -80,9 +92,7 @@ pub struct Settings {
     pub fragments: Option<Limits>,
     /// Tunnels that are opened, each for those whose outer address is in that network. What comes in one is believed to be from whom it says.
     pub tunnels: Vec<(Tunnel, Network)>,
-    /// The name of the interface, as the operator is told it.
-    pub interface: Box<str>,
-    /// Whether this lane speaks for the interface: it introduces the addresses to the link, and tells the operator what becomes of them. One lane of a program does.
+    /// Whether this lane speaks for the interfaces: it introduces the addresses to the link, and tells the operator what becomes of them. One lane of a program does.
     pub introduces: bool,
     /// Random, and nobody else's: the names of fragments and the places of tables come of it.
     pub secret: u128,
@@ -124,6 +134,13 @@ pub enum Error {
         /// What it says.
         why: String,
     },
+    /// There are not as many ports as interfaces.
+    Ports {
+        /// How many ports.
+        got: usize,
+        /// How many interfaces.
+        interfaces: usize,
+    },
     /// The port's packets are too short for the addresses.
     Frames {
         /// The interface.
@@ -152,6 +169,9 @@ impl std::fmt::Display for Error {
             Self::Peers { got } => {
                 write!(f, "{got} peers of tunnels: there may be {ROUTES_MAX}; give networks instead of addresses")
             }
+            Self::Ports { got, interfaces } => {
+                write!(f, "{got} ports for {interfaces} interfaces: open one for each, in their order")
+            }
             Self::Memory { why } => write!(f, "no memory for fragments that wait: {why}"),
             Self::Frames { interface, got, least } => {
                 let (mtu, needed) = (got.saturating_sub(ethernet::Header::BYTES), least - ethernet::Header::BYTES);
@@ -171,35 +191,34 @@ impl Settings {
     /// Settings without an address, for lane `lane` of so many.
     #[must_use]
     pub fn new(hasher: Arc<FlowHasher>, table: Table, lane: (usize, usize), secret: u128) -> Self {
-        let (networks, routes, tunnels) = Default::default();
-        let (is_card_of_key, dispatch, fragments, interface, introduces) = (false, Dispatch::Hybrid, None, Box::default(), false);
-        Self {
-            networks,
-            routes,
-            hasher,
-            table,
-            lane,
-            is_card_of_key,
-            dispatch,
-            fragments,
-            tunnels,
-            interface,
-            introduces,
-            secret,
-        }
+        let (interfaces, routes, tunnels) = (vec![InterfaceSettings::default()], Vec::new(), Vec::new());
+        let (is_card_of_key, dispatch, fragments, introduces) = (false, Dispatch::Hybrid, None, false);
+        Self { interfaces, routes, hasher, table, lane, is_card_of_key, dispatch, fragments, tunnels, introduces, secret }
     }
 
-    /// With one more address.
+    /// With one more address at the last interface.
     #[must_use]
     pub fn with_network(mut self, address: IpAddr, bits: u8) -> Self {
-        self.networks.push(Network { address, bits });
+        self.last().networks.push(Network { address, bits });
         self
+    }
+
+    fn last(&mut self) -> &mut InterfaceSettings {
+        // reason: the first is made with the settings, and none is taken away.
+        self.interfaces.last_mut().expect("there is an interface")
     }
 
     /// With one more route.
     #[must_use]
     pub fn with_route(mut self, destination: IpAddr, bits: u8, router: IpAddr) -> Self {
-        self.routes.push(Route { destination, bits, router });
+        self.routes.push(Route { destination, bits, router, interface: None });
+        self
+    }
+
+    /// With one more route, by that interface.
+    #[must_use]
+    pub fn with_route_by(mut self, destination: IpAddr, bits: u8, router: IpAddr, interface: usize) -> Self {
+        self.routes.push(Route { destination, bits, router, interface: Some(interface) });
         self
     }
 
@@ -222,13 +241,21 @@ impl Settings {
         self
     }
 
-    /// With the interface's name.
+    /// With the last interface's name.
     #[must_use]
-    pub fn with_interface(self, name: &str) -> Self {
-        Self { interface: name.into(), ..self }
+    pub fn with_interface(mut self, name: &str) -> Self {
+        self.last().name = name.into();
+        self
     }
 
-    /// As the lane that speaks for the interface.
+    /// With one more interface, for one more port ([`Stack::with_ports`](crate::Stack::with_ports)).
+    #[must_use]
+    pub fn and_interface(mut self, name: &str) -> Self {
+        self.interfaces.push(InterfaceSettings { name: name.into(), networks: Vec::new() });
+        self
+    }
+
+    /// As the lane that speaks for the interfaces.
     #[must_use]
     pub fn with_introduction(self) -> Self {
         Self { introduces: true, ..self }

@@ -1,5 +1,9 @@
 //! UDP sockets: who is bound, what waits for whom, and what is handed over.
 
+mod ports;
+
+pub(crate) use ports::Ports;
+
 use crate::packet::{Ip, Packet, Spare};
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
@@ -73,8 +77,8 @@ impl Sending {
 /// A socket.
 #[derive(Debug)]
 pub(crate) struct Udp {
-    pub local: SocketAddr,
-    pub peer: Option<SocketAddr>,
+    local: SocketAddr,
+    peer: Option<SocketAddr>,
     /// The work that has it.
     work: u8,
     queue: VecDeque<Waiting>,
@@ -84,12 +88,19 @@ pub(crate) struct Udp {
     held: usize,
     limit: usize,
     receive: Option<(Handle, Datagrams)>,
-    pub send: Option<Sending>,
+    send: Option<Sending>,
     /// What the network has said of what was sent.
     fault: Option<Fault>,
     dropped: u32,
     /// It is in the list of those to be looked at.
     is_listed: bool,
+}
+
+/// Where datagrams are handed over: memory of that arena, at most so many bytes at once.
+#[derive(Clone, Copy)]
+pub(crate) struct Batches<'a> {
+    pub arena: &'a Arena,
+    pub most: usize,
 }
 
 /// All sockets of a lane.
@@ -101,9 +112,7 @@ pub(crate) struct Sockets {
     /// Those for which something may be handed over.
     ready: VecDeque<Key>,
     /// Those whose send waits for free frames.
-    pub blocked: VecDeque<Key>,
-    /// Packets that are done with.
-    pub spare: Spare,
+    blocked: VecDeque<Key>,
     /// Bytes of frames in all queues, and how many there may be.
     held: usize,
     limit: usize,
@@ -173,22 +182,55 @@ impl Sockets {
         name_of(key)
     }
 
-    pub fn get(&self, socket: Socket) -> Option<&Udp> {
-        self.all.get(key_of(socket))
+    /// The address that a socket is bound to; none for a name of nothing.
+    pub fn local(&self, socket: Socket) -> Option<SocketAddr> {
+        self.all.get(key_of(socket)).map(|socket| socket.local)
     }
 
-    pub fn get_mut(&mut self, key: Key) -> Option<&mut Udp> {
-        self.all.get_mut(key)
+    /// Begins to send.
+    ///
+    /// # Errors
+    /// What ends at once, on a name of nothing.
+    pub fn begin_send(&mut self, socket: Socket, sending: Sending) -> Result<Key, Completion> {
+        let key = key_of(socket);
+        let Some(socket) = self.all.get_mut(key) else { return Err(sending.end(Some(Fault::CANCELLED))) };
+        assert!(socket.send.is_none(), "a socket has one send under way");
+        socket.send = Some(sending);
+        Ok(key)
     }
 
-    /// Whether a datagram waits for its socket to receive, or one for frames to be sent in.
+    /// What a socket sends, and both of its ends.
+    pub fn take_send(&mut self, key: Key) -> Option<(SocketAddr, Option<SocketAddr>, Sending)> {
+        let socket = self.all.get_mut(key)?;
+        Some((socket.local, socket.peer, socket.send.take()?))
+    }
+
+    /// A send waits for free frames.
+    pub fn block(&mut self, key: Key, sending: Sending) {
+        if let Some(socket) = self.all.get_mut(key) {
+            socket.send = Some(sending);
+            self.blocked.push_back(key);
+        }
+    }
+
+    /// How many sends wait for free frames.
+    pub fn blocked(&self) -> usize {
+        self.blocked.len()
+    }
+
+    /// The one that has waited longest.
+    pub fn unblock(&mut self) -> Option<Key> {
+        self.blocked.pop_front()
+    }
+
+    /// Whether a datagram waits for its socket to receive.
     pub fn has_waiting(&self) -> bool {
-        self.held > 0 || !self.blocked.is_empty()
+        self.held > 0
     }
 
     /// Packets that were dropped at a socket.
     pub fn dropped(&self, socket: Socket) -> Option<u32> {
-        self.get(socket).map(|socket| socket.dropped)
+        self.all.get(key_of(socket)).map(|socket| socket.dropped)
     }
 
     /// Whose a datagram is: that of the socket which has its sender alone, else of the one that is bound; none if nobody wants what comes from there.
@@ -253,9 +295,9 @@ impl Sockets {
     }
 
     /// Ends a receive: what has arrived comes with it.
-    pub fn stop(&mut self, socket: Socket, arena: &Arena, most: usize, done: &mut Vec<Completion>) {
+    pub fn stop(&mut self, socket: Socket, to: Batches<'_>, spare: &mut Spare, done: &mut Vec<Completion>) {
         let key = key_of(socket);
-        self.hand_over_to(key, arena, most, done);
+        self.hand_over_to(key, to, spare, done);
         // A close ends the receive as well.
         let Some(socket) = self.all.get_mut(key) else { return };
         if let Some((handle, batch)) = socket.receive.take() {
@@ -286,7 +328,7 @@ impl Sockets {
     }
 
     /// Hands over what waits to at most so many of those that receive; returns how many could not be handed anything because memory was used up.
-    pub fn hand_over(&mut self, arena: &Arena, most: usize, at_most: usize, done: &mut Vec<Completion>) -> u64 {
+    pub fn hand_over(&mut self, to: Batches<'_>, at_most: usize, spare: &mut Spare, done: &mut Vec<Completion>) -> u64 {
         let (mut starved, enough) = (0, done.len() + at_most);
         for _ in 0..self.ready.len() {
             if done.len() >= enough {
@@ -297,7 +339,7 @@ impl Sockets {
             // It may have been closed since.
             let Some(socket) = self.all.get_mut(key) else { continue };
             socket.is_listed = false;
-            if !self.hand_over_to(key, arena, most, done) {
+            if !self.hand_over_to(key, to, spare, done) {
                 starved += 1;
                 self.list(key);
             }
@@ -306,7 +348,7 @@ impl Sockets {
     }
 
     /// False if there was no memory for it.
-    fn hand_over_to(&mut self, key: Key, arena: &Arena, most: usize, done: &mut Vec<Completion>) -> bool {
+    fn hand_over_to(&mut self, key: Key, to: Batches<'_>, spare: &mut Spare, done: &mut Vec<Completion>) -> bool {
         let Some(socket) = self.all.get_mut(key) else { return true };
         let Some((handle, mut batch)) = socket.receive.take() else { return true };
         if let Some(fault) = socket.fault.take() {
@@ -317,7 +359,7 @@ impl Sockets {
             return true;
         }
         let before = socket.held;
-        let is_handed_over = socket.queue.is_empty() || socket.fill(arena, most, &mut batch, &mut self.spare);
+        let is_handed_over = socket.queue.is_empty() || socket.fill(to, &mut batch, spare);
         assert!(socket.held <= before && before <= self.held, "what is handed over was held");
         self.held -= before - socket.held;
         if batch.is_empty() {
@@ -331,7 +373,7 @@ impl Sockets {
 
 impl Udp {
     /// Moves what waits into a batch, as far as it fits; false if there is no memory for the first.
-    fn fill(&mut self, arena: &Arena, most: usize, batch: &mut Datagrams, spare: &mut Spare) -> bool {
+    fn fill(&mut self, Batches { arena, most }: Batches<'_>, batch: &mut Datagrams, spare: &mut Spare) -> bool {
         let Some(first) = self.queue.front().map(Waiting::bytes) else { return true };
         assert!(first <= self.payload, "what waits is counted");
         let Some(mut lease) = arena.lease_to_receive(self.payload.min(most).max(first).max(1), first.max(1)) else {

@@ -1,13 +1,13 @@
 //! The work beside the stack's driver on a lane: packets change lanes by its channels.
 
+use crate::beside::{Beside, Heard};
 use crate::channels::{Filter, Target};
 use crate::counts::{Counts, Drop};
-use crate::gate::Gate;
-use crate::narrow::Told;
-use crate::neighbours::Word;
+use crate::interface::Word;
 use crate::packet::{Ip, Packet, Parts};
-use crate::path::{Leaving, Path};
+use crate::placing::{Leaving, Quiet};
 use crate::published;
+use crate::routes::Told;
 use corelane_isr::dispatch::{Dispatch, Number, Placed, Report};
 use corelane_lane::{Channels, Ear, Kit, Mesh, Work};
 use corelane_rss::{FlowId, Table};
@@ -31,6 +31,7 @@ enum Say {
         rest: Vec<FrameParcel>,
         ip: Option<Ip>,
         flow: Option<FlowId>,
+        interface: usize,
         arrived: u64,
     },
     /// So many packets of the other's, which were placed here, were handled.
@@ -64,8 +65,9 @@ pub enum Policy {
 
 /// The work. It asks nothing of the driver itself: what the driver's face of the stack brings it hands on, and what comes it hands to that.
 pub struct Packets {
-    path: Rc<RefCell<Path>>,
-    gate: Rc<RefCell<Gate>>,
+    beside: Rc<RefCell<Beside>>,
+    /// The frames of each interface.
+    memories: Vec<FrameMemory>,
     mesh: Mesh<Crossing>,
     ear: Option<Ear<Policy>>,
     row: Option<PacketsRow>,
@@ -93,8 +95,8 @@ const LOOKS_AGAIN: u64 = 1_000_000_000;
 const LOOKS_AGAIN_MAX: u64 = 5 * LOOKS_AGAIN;
 
 impl Packets {
-    pub(crate) fn new(path: Rc<RefCell<Path>>, gate: Rc<RefCell<Gate>>, mesh: Mesh<Crossing>) -> Self {
-        Self { path, gate, mesh, ear: None, row: None, lookout: None, is_draining: false }
+    pub(crate) fn new(beside: Rc<RefCell<Beside>>, memories: Vec<FrameMemory>, mesh: Mesh<Crossing>) -> Self {
+        Self { beside, memories, mesh, ear: None, row: None, lookout: None, is_draining: false }
     }
 
     /// From now on policies are heard.
@@ -118,93 +120,73 @@ impl Packets {
             *at = now + LOOKS_AGAIN;
             let Sight { records, beside, forwards } = lookout();
             records.into_iter().for_each(|record| kit.report(record));
-            let path = &mut *self.path.borrow_mut();
-            path.is_untold |= (path.beside, path.forwards) != (beside, forwards);
-            (path.beside, path.forwards, path.looks_out_at) = (beside, forwards, Some(now + LOOKS_AGAIN_MAX));
+            self.beside.borrow_mut().note_kernels((beside, forwards), now + LOOKS_AGAIN_MAX);
         }
     }
 
     /// What was counted on its lane.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.path.borrow().counts
+        *self.beside.borrow().tally
     }
 
     /// The lane's workstreams.
     #[must_use]
     pub fn workstreams(&self) -> Report {
-        self.path.borrow().report()
+        self.beside.borrow().placing.report()
     }
 
     fn send(&mut self, kit: &Kit, leaving: Leaving) {
         let Leaving { to, number, mut packet } = leaving;
-        let memory = self.path.borrow().memory.clone();
-        let word = parcels(&mut packet, &memory, to, kit.now()).map(|packet| Crossing(packet.into_word(number)));
-        self.path.borrow_mut().done(packet);
+        let memory = &self.memories[packet.interface];
+        let word = parcels(&mut packet, memory, to, kit.now()).map(|packet| Crossing(packet.into_word(number)));
         let is_sent = word.is_some_and(|word| self.mesh.send(kit, to, word).is_ok());
+        let beside = &mut *self.beside.borrow_mut();
+        beside.spare.put(packet);
         if !is_sent {
-            let path = &mut *self.path.borrow_mut();
-            path.counts.drop(Drop::Crossing);
-            number.into_iter().for_each(|(number, placed)| path.isr.settled(number, placed, 1));
+            beside.tally.drop(Drop::Crossing);
+            number.into_iter().for_each(|(number, placed)| beside.placing.isr_mut().settled(number, placed, 1));
         }
     }
 
     /// Tells all other lanes what was heard of neighbours and ways. A lane that does not hear it asks, or is told, itself.
     fn spread(&mut self, kit: &Kit) {
-        let (mut news, mut told) = {
-            let path = &mut *self.path.borrow_mut();
-            (std::mem::take(&mut path.news), std::mem::take(&mut path.told))
-        };
-        news.drain(..).for_each(|word| self.say_to_all(kit, || Say::Neighbour(word)));
-        told.drain(..).for_each(|told| self.say_to_all(kit, || Say::Way(told)));
-        let path = &mut *self.path.borrow_mut();
-        (path.news, path.told) = (news, told);
-    }
-
-    fn say_to_all(&mut self, kit: &Kit, say: impl Fn() -> Say) {
-        for lane in (0..kit.lanes()).filter(|lane| *lane != kit.lane()) {
-            let _refused = self.mesh.send(kit, lane, Crossing(say()));
-        }
+        let Self { beside, mesh, .. } = self;
+        let words = &mut beside.borrow_mut().words;
+        words.news.drain(..).for_each(|word| say_to_all(mesh, kit, || Say::Neighbour(word)));
+        words.told.drain(..).for_each(|told| say_to_all(mesh, kit, || Say::Way(told)));
     }
 
     /// Writes into the page what was counted since it was written last.
     fn publish(&self) {
-        let path = &mut *self.path.borrow_mut();
-        if let Some(row) = self.row.as_ref().filter(|_| std::mem::take(&mut path.is_untold)) {
-            published::write(row, path);
+        let beside = &mut *self.beside.borrow_mut();
+        if let Some(row) = self.row.as_ref().filter(|_| beside.tally.take_untold()) {
+            published::write(row, beside);
         }
     }
 
     /// Tells the operator whether packets can come and go, when that has changed, and what else has.
-    fn tell_of_port(&self, kit: &mut Kit) {
-        let (record, records) = {
-            let path = &mut *self.path.borrow_mut();
-            (path.take_port_record(), std::mem::take(&mut path.records))
-        };
-        record.into_iter().chain(records).for_each(|record| kit.report(record));
+    fn tell(&self, kit: &mut Kit) {
+        let records = self.beside.borrow_mut().take_records();
+        records.into_iter().for_each(|record| kit.report(record));
     }
 
-    /// Tells other lanes how many of their packets were handled here. What finds a channel full is told later: it is never lost.
+    /// Tells other lanes how many of their packets were handled here.
     fn settle(&mut self, kit: &Kit) {
-        let path = &mut *self.path.borrow_mut();
+        let Self { beside, mesh, is_draining, .. } = self;
+        let beside = &mut *beside.borrow_mut();
         // At the end nobody is waited for.
-        path.settle(self.is_draining || self.gate.borrow().has_all_left());
-        if !std::mem::take(&mut path.is_owing) {
-            return;
-        }
-        for (lane, protocols) in path.owed.iter_mut().enumerate() {
-            for (index, generations) in protocols.iter_mut().enumerate() {
-                // reason: there are as many places as numbers.
-                let number = Number::new(index as u8 + 1).expect("a place is a number's");
-                for (generation, packets) in (0..).zip(generations).filter(|(_, packets)| **packets > 0) {
-                    let settled = Say::Settled { number, placed: Placed { lane, generation }, packets: *packets };
-                    match self.mesh.send(kit, lane, Crossing(settled)) {
-                        Ok(()) => *packets = 0,
-                        Err(_) => path.is_owing = true,
-                    }
-                }
-            }
-        }
+        let quiet = beside.ports().quiet;
+        beside.placing.settle(if *is_draining { Quiet { sockets: true, given: Some(0), left: quiet.left } } else { quiet });
+        beside.placing.pay(|lane, number, placed, packets| {
+            mesh.send(kit, lane, Crossing(Say::Settled { number, placed, packets })).is_ok()
+        });
+    }
+}
+
+fn say_to_all(mesh: &mut Mesh<Crossing>, kit: &Kit, say: impl Fn() -> Say) {
+    for lane in (0..kit.lanes()).filter(|lane| *lane != kit.lane()) {
+        let _refused = mesh.send(kit, lane, Crossing(say()));
     }
 }
 
@@ -214,24 +196,25 @@ struct Sent {
     rest: Vec<FrameParcel>,
     ip: Option<Ip>,
     flow: Option<FlowId>,
+    interface: usize,
     arrived: u64,
 }
 
 impl Sent {
     fn into_word(self, number: Option<(Number, Placed)>) -> Say {
-        let Self { first, rest, ip, flow, arrived } = self;
-        Say::Packet { number, first, rest, ip, flow, arrived }
+        let Self { first, rest, ip, flow, interface, arrived } = self;
+        Say::Packet { number, first, rest, ip, flow, interface, arrived }
     }
 }
 
 /// Makes parcels of a packet's frames; none if one of them may not travel, and the packet is dropped.
 fn parcels(packet: &mut Packet, memory: &FrameMemory, to: usize, now: u64) -> Option<Sent> {
-    let Parts { first, rest, ip, flow, arrived } = &mut **packet;
-    let (ip, flow, arrived) = (*ip, *flow, *arrived);
+    let Parts { first, rest, ip, flow, interface, arrived } = &mut **packet;
+    let (ip, flow, interface, arrived) = (*ip, *flow, *interface, *arrived);
     let parcel = |frame| own(frame, memory)?.parcel(to, Instant::from_nanoseconds(now)).ok();
     let first = parcel(std::mem::take(first))?;
     let rest = rest.drain(..).map(parcel).collect::<Option<Vec<_>>>()?;
-    Some(Sent { first, rest, ip, flow, arrived })
+    Some(Sent { first, rest, ip, flow, interface, arrived })
 }
 
 /// The frame in the port's memory. One that has arrived from another lane does not travel on, nor does one that waited for fragments on the shelf: it is
@@ -247,8 +230,8 @@ fn own(frame: Frame, memory: &FrameMemory) -> Option<Frame> {
 }
 
 /// Changes something on this lane, one of so many.
-fn obey(path: &mut Path, policy: Policy, lanes: usize) -> Result<(), String> {
-    let isr = &mut path.isr;
+fn obey(beside: &mut Beside, policy: Policy, lanes: usize) -> Result<(), String> {
+    let isr = beside.placing.isr_mut();
     let refused = match policy {
         Policy::Dispatch(dispatch) => {
             isr.set_dispatch(dispatch);
@@ -258,15 +241,15 @@ fn obey(path: &mut Path, policy: Policy, lanes: usize) -> Result<(), String> {
         Policy::Limit(number, limit) => isr.set_limit(number, limit),
         Policy::ClearDrops(number) => isr.clear_drops(number).map(drop),
         Policy::OpenChannel(number, filter, target) => {
-            return path.channels.open(number, &filter, target, lanes).map_err(|why| why.to_string());
+            return beside.channels.open(number, &filter, target, lanes).map_err(|why| why.to_string());
         }
         Policy::CloseChannel(number) => {
             // One that was refused is closed as well.
-            let _was_open = path.channels.close(number);
+            let _was_open = beside.channels.close(number);
             return Ok(());
         }
         Policy::Table(table) => {
-            path.set_table(table);
+            beside.placing.set_table(table);
             return Ok(());
         }
         Policy::Noted(_) => unreachable!("what is noted is kept by whoever hears it"),
@@ -277,8 +260,7 @@ fn obey(path: &mut Path, policy: Policy, lanes: usize) -> Result<(), String> {
 /// However it leaves, no packet is taken any more: the port is closed, and the kernel has its packets again.
 impl std::ops::Drop for Packets {
     fn drop(&mut self) {
-        self.path.borrow_mut().ends();
-        self.gate.borrow_mut().close();
+        self.beside.borrow_mut().ends();
     }
 }
 
@@ -296,7 +278,7 @@ impl Work for Packets {
     }
 
     fn serve(&mut self, _kit: &mut Kit) {
-        let broken = self.path.borrow_mut().take_break();
+        let broken = self.beside.borrow_mut().take_break();
         // It broke within a call of the driver, where only the packets end. Here the lane hears of it: this work leaves, and the lane says why.
         if let Some(why) = broken {
             panic!("the packet path broke: {why}");
@@ -304,30 +286,32 @@ impl Work for Packets {
     }
 
     fn take_messages(&mut self, kit: &mut Kit, at_most: usize) -> usize {
-        let Self { path, mesh, .. } = self;
-        let path = &mut *path.borrow_mut();
+        let Self { beside, mesh, .. } = self;
+        let beside = &mut *beside.borrow_mut();
         mesh.take(at_most, |from, word| match word.map(|Crossing(say)| say) {
-            Some(Say::Packet { number, first, rest, ip, flow, arrived }) => {
-                let mut packet = path.packet(Frame::arrived(&kit.guests, first), arrived);
+            Some(Say::Packet { number, first, rest, ip, flow, interface, arrived }) => {
+                let mut packet = beside.spare.take(Frame::arrived(&kit.guests, first), interface, arrived);
                 packet.rest.extend(rest.into_iter().map(|parcel| Frame::arrived(&kit.guests, parcel)));
                 (packet.ip, packet.flow) = (ip, flow);
                 match number {
                     Some((number, placed)) => {
                         assert!(placed.lane == from, "a lane brings what it has placed itself");
-                        path.admit(number, packet, placed);
+                        beside.admit(number, packet, placed);
                     }
-                    None => path.stray(packet),
+                    None => beside.hear(Heard::Stray(packet)),
                 }
             }
-            Some(Say::Settled { number, placed, packets }) => path.isr.settled(number, placed, packets as usize),
-            Some(Say::Neighbour(word)) => path.learn(word),
-            Some(Say::Way(told)) => path.learn_way(told),
-            None => path.parted(from),
+            Some(Say::Settled { number, placed, packets }) => {
+                beside.placing.isr_mut().settled(number, placed, packets as usize);
+            }
+            Some(Say::Neighbour(word)) => beside.hear(Heard::Neighbour(word)),
+            Some(Say::Way(told)) => beside.hear(Heard::Way(told)),
+            None => beside.placing.parted(from),
         })
     }
 
     fn hear(&mut self, kit: &mut Kit, _driver: &mut dyn Driver) {
-        let Self { path, ear: Some(ear), .. } = self else { return };
+        let Self { beside, ear: Some(ear), .. } = self else { return };
         let mut noted = Vec::new();
         for policy in ear.take() {
             let heard = match policy {
@@ -335,42 +319,42 @@ impl Work for Packets {
                     noted.push(note);
                     Ok(())
                 }
-                policy => obey(&mut path.borrow_mut(), policy, kit.lanes()),
+                policy => obey(&mut beside.borrow_mut(), policy, kit.lanes()),
             };
             if let Err(why) = heard {
                 kit.report(Record::new(Level::Warn, format!("a change of the packet path was refused: {why}")));
             }
         }
-        path.borrow_mut().is_untold = true;
+        beside.borrow_mut().tally.note();
         // Now: the lane may go to sleep without another flush, and who has told it something may look at the page.
         self.publish();
         drop(noted);
     }
 
     fn flush(&mut self, kit: &mut Kit) {
-        let mut leaving = std::mem::take(&mut self.path.borrow_mut().leaving);
+        self.beside.borrow_mut().set_budget(kit.budget.completions);
+        let mut leaving = self.beside.borrow_mut().placing.take_leaving();
         leaving.drain(..).for_each(|leaving| self.send(kit, leaving));
-        self.path.borrow_mut().leaving = leaving;
+        self.beside.borrow_mut().placing.give_back(leaving);
         self.spread(kit);
         self.settle(kit);
-        self.path.borrow_mut().channels.publish();
-        self.tell_of_port(kit);
+        self.tell(kit);
         self.look_out(kit);
         self.publish();
     }
 
     fn has_work(&self) -> bool {
-        let path = self.path.borrow();
-        path.has_queued() || path.has_leaving() || path.has_broken_untold()
+        let beside = self.beside.borrow();
+        beside.has_queued() || beside.has_leaving() || beside.has_broken_untold()
     }
 
     fn has_news(&self) -> bool {
-        let path = self.path.borrow();
-        path.has_leaving() || path.has_records() || (path.is_untold && self.row.is_some())
+        let beside = self.beside.borrow();
+        beside.has_leaving() || beside.has_records() || (beside.tally.is_untold() && self.row.is_some())
     }
 
     fn has_ended(&self) -> bool {
-        self.is_draining && self.gate.borrow().is_closed()
+        self.is_draining && self.beside.borrow().ports().are_closed
     }
 
     fn drain(&mut self, _kit: &mut Kit, _driver: &mut dyn Driver) {}
@@ -378,6 +362,6 @@ impl Work for Packets {
     fn all_are_quiet(&mut self, _kit: &mut Kit) {
         // Until now services had to be able to answer.
         self.is_draining = true;
-        self.gate.borrow_mut().close();
+        self.beside.borrow_mut().close();
     }
 }

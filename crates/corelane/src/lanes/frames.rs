@@ -385,7 +385,7 @@ impl LaneFrames {
         let mut packets = stack.packets(self.crossing);
         packets.set_ear(self.ear);
         if let Some(mut news) = self.news {
-            let interface = self.settings.interface.clone();
+            let interface = self.settings.interfaces[0].name.clone();
             packets.set_lookout(Box::new(move || {
                 let records = records_of(&interface, news.take());
                 Sight { records, beside: news.taken() as u64, forwards: news.forwards().map_or(0, family_number) }

@@ -90,8 +90,7 @@ impl Work for Other {
 struct Rig {
     world: World,
     test: Interface,
-    path: Rc<RefCell<Path>>,
-    gate: Rc<RefCell<Gate>>,
+    beside: Rc<RefCell<Beside>>,
     memory: FrameMemory,
     control: Arc<Control>,
     lane: Option<Lane<Stack<SimDriver>>>,
@@ -111,7 +110,7 @@ impl Rig {
         let table = Table::even(Buckets::DEFAULT, 1).unwrap();
         let settings = Settings::new(hasher, table, (0, 1), 5).with_network(OWN.into(), 24);
         let stack = Stack::new(below, arena.clone(), Tuning::default(), Box::new(port), &settings).unwrap();
-        let (path, gate, control) = (stack.path.clone(), stack.gate.clone(), Control::new(1));
+        let (beside, control) = (stack.beside.clone(), Control::new(1));
         let packets = stack.packets(Mesh::between(&control, 16).remove(0));
         let settings = LaneSettings::new().memory_bytes(8 << 20);
         let page =
@@ -120,7 +119,7 @@ impl Rig {
         let kit = Kit::new(0, &control, arena, page.unwrap().lane(0).unwrap(), &settings, Box::new(Operator(told.clone())));
         let works = Works::of(Other::default()).and(packets);
         let lane = Some(Lane::new(stack, works, kit, control.clone(), settings));
-        let mut rig = Self { world, test, path, gate, memory, control, lane, told };
+        let mut rig = Self { world, test, beside, memory, control, lane, told };
         rig.pass();
         rig
     }
@@ -148,12 +147,12 @@ impl Rig {
 fn a_panic_with_a_packet_ends_the_packets_and_not_the_lane() {
     let mut rig = Rig::new();
     assert_eq!(rig.ask(), 1);
-    rig.path.borrow_mut().planted = true;
+    rig.beside.borrow_mut().planted = true;
     assert_eq!((rig.ask(), rig.ask()), (0, 0), "nobody answers for the address any more");
     let told = rig.told.take();
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("[CL-0025] its work \"packets\" broke") && told[0].ends_with("the packet path broke: planted"));
-    assert!(rig.gate.borrow().is_closed(), "the kernel has its packets again");
+    assert!(rig.beside.borrow().ports().are_closed, "the kernel has its packets again");
     assert_eq!(rig.memory.counts().lent, 0);
     assert!(rig.lane.is_some(), "the lane goes on");
     rig.control.give(Order::Drain);
@@ -180,7 +179,7 @@ fn sockets_of_a_path_that_broke_are_refused_and_closed() {
         send_buffer_bytes: 0,
     };
     let socket = stack.bind(&bind).unwrap();
-    stack.fenced(|_, _| panic!("planted"));
+    stack.fenced(|_, _, _| panic!("planted"));
     let mut trains = Trains::new();
     let to = SocketAddr::from(([10, 0, 0, 9], 9)).into();
     assert!(trains.add_single(&to, None, 0, arena.copy_of(b"hello").unwrap().share().into()));

@@ -272,3 +272,19 @@ fn a_frame_with_a_priority_is_of_no_vlan() {
         assert_eq!(alone.ask(&[tagged]).len(), 1);
     }
 }
+
+/// Who asks from beyond the link without saying his link address has no way back on the link: he is not answered, and nothing breaks.
+#[test]
+fn who_asks_from_nowhere_is_not_answered() {
+    let mut alone = Alone::new();
+    let group: Ipv6Addr = "ff02::1:ff00:1".parse().unwrap();
+    let message = Message::Solicitation { target: STACK_V6, options: Options::new(&[]).unwrap() };
+    for source in ["2001:db8::9", "fd00:9::9"] {
+        let mac = Mac([0x33, 0x33, 0xff, 0, 0, 1]);
+        let questions = frames::discovery(mac, (source.parse().unwrap(), group), &message, 65_528);
+        assert!(alone.ask(&questions).is_empty());
+    }
+    assert_eq!(alone.stack.counts().of(Drop::Neighbour), 2);
+    alone.meet();
+    assert!(alone.is_clean());
+}

@@ -6,6 +6,7 @@ mod channels;
 mod flood;
 mod frames;
 mod hostile;
+mod interfaces;
 mod lanes;
 mod link;
 mod order;

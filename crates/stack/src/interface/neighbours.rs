@@ -1,50 +1,35 @@
-//! Who has which address on the link: what ARP (RFC 826) and neighbour discovery (RFC 4861) have told.
+//! Who has which address on the link: what ARP (RFC 826) and neighbour discovery (RFC 4861) have told ([`cache`]), and who waits for it ([`waiting`]).
 //!
-//! ```text
-//!            resolve: asked --answer--> known --30 s without news--> asked again, and used meanwhile --no answer--> gone
-//!                       |
-//!                       no answer to three questions: its frames are dropped
-//!
-//! known --somebody else says that he has the address--> claimed: the one who is known is asked, at his link address --he answers--> known
-//!                                                          '--silence for 0.2 s--> the other is known, and asked
-//! ```
-//!
-//! So an address that moves (fail-over: RFC 826, RFC 4861 section 7.2.5) is followed within a fifth of a second, and a forged word moves nothing while its owner lives.
+//! An address that moves (fail-over: RFC 826, RFC 4861 section 7.2.5) is followed within a fifth of a second, and a forged word moves nothing while its owner lives.
 //!
 //! Only what is sent makes an entry, never what arrives: so nobody fills the table with addresses that the stack does not talk to. Who has asked for
 //! an address of ours, and will get answers, is remembered apart, until he is sent something or others have pushed him out. Questions that wait for
 //! an answer have a part of their own as well, of which the oldest goes first, and a bounded part of the frames; so who makes the stack ask for many
 //! that do not exist pushes out his own questions, and nobody who has answered.
 
+mod cache;
+mod waiting;
+
+pub use cache::{ASKED_MAX, KNOWN_MAX};
+pub use waiting::WAITING_MAX;
+
+use cache::{Cache, Decision, Due, Learnt};
 use corelane_seam::Frame;
 use corelane_wire::packet::ethernet::Mac;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
+use waiting::Waiting;
 
-/// Neighbours that are known at most.
-pub const KNOWN_MAX: usize = 1024;
-/// Questions that wait for an answer at most.
-pub const ASKED_MAX: usize = 128;
-/// Frames that wait for one answer at most: more than the longest datagram is cut into.
-pub const WAITING_MAX: usize = 64;
 /// Those who have asked and were not sent anything, at most.
 pub const MET_MAX: usize = 256;
 /// Those of one station among them, at most: one that makes up askers pushes out its own.
 const MET_EACH: usize = MET_MAX / 8;
-/// The part of a port's frames that may wait for answers.
-const WAITING_PART: usize = 8;
-/// Nanoseconds from one question to the next.
-const AGAIN: u64 = 1_000_000_000;
-/// Nanoseconds for which the one who is known may be silent while somebody else claims his address: a station of the link answers within a fraction.
-const SILENCE: u64 = 200_000_000;
-/// Questions that are asked before somebody is given up.
-const TRIES: u8 = 3;
-/// Nanoseconds for which an answer is fresh.
-const FRESH: u64 = 30 * AGAIN;
 
 /// What one lane has heard of a neighbour, for the others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Word {
+    /// The number of the interface.
+    pub interface: usize,
     pub ip: IpAddr,
     pub mac: Mac,
     pub kind: Kind,
@@ -62,57 +47,6 @@ pub(crate) enum Kind {
     Confirms,
 }
 
-/// Somebody who has answered.
-#[derive(Debug)]
-struct Known {
-    mac: Mac,
-    /// Until when what he has said is fresh: afterwards he is asked again.
-    fresh_until: u64,
-    /// When he was last asked again since then, and how often.
-    asked: u64,
-    tries: u8,
-    used: u64,
-    /// He has answered, and not only asked or claimed.
-    has_answered: bool,
-    /// Somebody else says that he has the address, and since when.
-    claim: Option<(Mac, u64)>,
-}
-
-impl Known {
-    fn new(mac: Mac, fresh_until: u64, used: u64) -> Self {
-        Self { mac, fresh_until, asked: 0, tries: 0, used, has_answered: false, claim: None }
-    }
-
-    /// Whoever was silent for so long while somebody else claimed the address has lost it to him, who is asked with what is sent next.
-    fn settle(&mut self, now: u64) {
-        if let Some((mac, since)) = self.claim.filter(|(_, since)| now >= since + SILENCE) {
-            // He is asked with the next packet: nobody has asked him yet.
-            *self = Self { asked: since.saturating_sub(AGAIN), ..Self::new(mac, since, self.used) };
-        }
-    }
-
-    /// Somebody says that he has the address. Returns the link address at which it is to be asked whether he who is known still has it.
-    fn hear(&mut self, now: u64, mac: Mac, answers: bool) -> Option<Mac> {
-        self.settle(now);
-        if self.mac == mac || answers && self.tries > 0 {
-            (self.mac, self.fresh_until, self.tries, self.claim) = (mac, now + FRESH, 0, None);
-            self.has_answered |= answers;
-            return None;
-        }
-        let is_new = self.claim.is_none();
-        self.claim.get_or_insert((mac, now));
-        is_new.then_some(self.mac)
-    }
-}
-
-/// Somebody who was asked for.
-#[derive(Debug)]
-struct Asked {
-    tries: u8,
-    /// What is to be sent to him: the headers of the link lack his address.
-    waiting: VecDeque<Frame>,
-}
-
 /// What is to be done with the frames of a packet for a neighbour.
 #[derive(Debug)]
 pub(crate) enum Resolved<P> {
@@ -125,37 +59,23 @@ pub(crate) enum Resolved<P> {
 /// The table.
 #[derive(Debug)]
 pub(crate) struct Neighbours {
-    /// Frames that wait for answers, and how many may.
-    waiting: usize,
-    waiting_max: usize,
+    cache: Cache,
+    waiting: Waiting,
     /// Who has asked, and in which order.
     met: BTreeMap<IpAddr, Mac>,
     met_order: VecDeque<IpAddr>,
-    known: BTreeMap<IpAddr, Known>,
-    asked: BTreeMap<IpAddr, Asked>,
-    /// When each that was asked for is to be asked for again, the earliest first; one for each of `asked`.
-    due: VecDeque<(u64, IpAddr)>,
-    spare: Vec<VecDeque<Frame>>,
 }
 
 impl Neighbours {
     /// An empty table, for a port with so many frames.
     pub fn new(frames: usize) -> Self {
-        Self {
-            waiting: 0,
-            waiting_max: (frames / WAITING_PART).max(1),
-            met: BTreeMap::new(),
-            met_order: VecDeque::new(),
-            known: BTreeMap::new(),
-            asked: BTreeMap::new(),
-            due: VecDeque::new(),
-            spare: Vec::new(),
-        }
+        let (cache, waiting) = (Cache::default(), Waiting::new(ASKED_MAX, frames));
+        Self { cache, waiting, met: BTreeMap::new(), met_order: VecDeque::new() }
     }
 
     /// Somebody has asked for an address of ours.
     pub fn meet(&mut self, ip: IpAddr, mac: Mac) {
-        if mac.is_group() || self.known.contains_key(&ip) {
+        if mac.is_group() || self.cache.has(ip) {
             return;
         }
         if self.met.insert(ip, mac).is_none() {
@@ -177,17 +97,7 @@ impl Neighbours {
         let Some(mac) = self.met.remove(&ip) else { return };
         self.met_order.retain(|other| *other != ip);
         assert_eq!(self.met.len(), self.met_order.len(), "who has asked is remembered once");
-        self.know(ip, Known { asked: now, ..Known::new(mac, now, now) });
-    }
-
-    /// One that was used longest ago makes room: of those who have never answered, if there is one, so that nobody who makes up askers takes the place of others.
-    fn know(&mut self, ip: IpAddr, known: Known) {
-        if self.known.len() >= KNOWN_MAX {
-            let oldest = self.known.iter().min_by_key(|(_, known)| (known.has_answered, known.used)).map(|(ip, _)| *ip);
-            oldest.map(|oldest| self.known.remove(&oldest));
-        }
-        self.known.insert(ip, known);
-        assert!(self.known.len() <= KNOWN_MAX, "the table is bounded");
+        self.cache.promote(now, ip, mac);
     }
 
     /// Finds the neighbour `to` for the frames of a packet.
@@ -195,85 +105,42 @@ impl Neighbours {
         if !self.met.is_empty() {
             self.promote(now, to);
         }
-        if let Some(known) = self.known.get_mut(&to) {
-            known.settle(now);
-        }
-        match self.known.get_mut(&to) {
-            Some(known) if known.tries < TRIES || now < known.asked + AGAIN => {
-                known.used = now;
-                let is_due = now >= known.fresh_until && now >= known.asked + AGAIN;
-                if is_due {
-                    (known.asked, known.tries) = (now, known.tries + 1);
-                }
-                Resolved::There(known.mac, packet, is_due)
-            }
-            Some(_) => {
-                self.known.remove(&to);
-                self.ask(now, to, packet)
-            }
-            None => self.ask(now, to, packet),
+        match self.cache.send(now, to) {
+            Decision::Send { to, asks } => Resolved::There(to, packet, asks),
+            Decision::Wait { asks } => self.wait(now, to, packet, asks),
         }
     }
 
-    fn ask<P: ExactSizeIterator<Item = Frame>>(&mut self, now: u64, to: IpAddr, packet: P) -> Resolved<P> {
+    /// A packet waits for somebody who is asked for, or is to be.
+    fn wait<P: ExactSizeIterator<Item = Frame>>(&mut self, now: u64, to: IpAddr, packet: P, asks: bool) -> Resolved<P> {
         let frames = packet.len();
-        if frames > WAITING_MAX.min(self.waiting_max) {
+        if !self.waiting.can_hold(frames) {
             return Resolved::Waits(false, frames as u64);
         }
-        let pushed_out = self.make_room(to, frames);
-        let is_new = !self.asked.contains_key(&to);
-        if is_new {
-            let waiting = self.spare.pop().unwrap_or_else(|| VecDeque::with_capacity(WAITING_MAX));
-            self.asked.insert(to, Asked { tries: 1, waiting });
-            self.due.push_back((now + AGAIN, to));
+        let pushed_out = self.make_room(to, frames, asks);
+        // His own question may have been the oldest.
+        let asks = !self.cache.has(to);
+        if asks {
+            self.cache.ask(now, to);
         }
-        // reason: it was there, or has just been put in.
-        self.asked.get_mut(&to).expect("who is asked for").waiting.extend(packet);
-        self.waiting += frames;
-        assert_eq!(self.asked.len(), self.due.len(), "each question is asked again");
-        assert!(self.waiting <= self.waiting_max && self.asked.len() <= ASKED_MAX, "what waits for answers is bounded");
-        Resolved::Waits(is_new, pushed_out)
+        self.waiting.add(to, packet);
+        Resolved::Waits(asks, pushed_out)
     }
 
-    /// Makes room for so many frames more that wait for `to`: his oldest packets go, or else the oldest question. Returns how many frames went.
-    fn make_room(&mut self, to: IpAddr, frames: usize) -> u64 {
-        let is_new = !self.asked.contains_key(&to);
-        let mut pushed_out = if is_new && self.asked.len() >= ASKED_MAX { self.give_up_oldest() } else { 0 };
-        loop {
-            let his = self.asked.get(&to).map_or(0, |asked| asked.waiting.len());
-            if self.waiting + frames <= self.waiting_max && his + frames <= WAITING_MAX {
-                return pushed_out;
-            }
-            pushed_out += if his > 0 { self.push_out(to) } else { self.give_up_oldest() };
+    /// Makes room for so many frames more that wait for `to`, who is new or not: his oldest packets go, or else the oldest question. Returns how many frames went.
+    fn make_room(&mut self, to: IpAddr, frames: usize, is_new: bool) -> u64 {
+        let mut pushed_out = if is_new && self.cache.is_full() { self.give_up_oldest() } else { 0 };
+        while !self.waiting.has_room(to, frames) {
+            pushed_out += if self.waiting.of(to) > 0 { self.waiting.push_out(to) } else { self.give_up_oldest() };
         }
-    }
-
-    /// Drops the packet that has waited longest for `to`, who was asked for.
-    fn push_out(&mut self, to: IpAddr) -> u64 {
-        let Some(asked) = self.asked.get_mut(&to) else { unreachable!("who is asked for") };
-        let mut frames = 0;
-        while let Some(frame) = asked.waiting.pop_front() {
-            frames += 1;
-            if !frame.facts.continues {
-                break;
-            }
-        }
-        self.waiting -= frames;
-        frames as u64
+        pushed_out
     }
 
     /// Gives up the question that was asked first; returns how many frames waited for its answer.
     fn give_up_oldest(&mut self) -> u64 {
         // reason: where there is no room for one more, others were asked for.
-        let (_, oldest) = self.due.pop_front().expect("what is full has a first question");
-        self.give_up(oldest)
-    }
-
-    fn give_up(&mut self, ip: IpAddr) -> u64 {
-        let asked = self.asked.remove(&ip);
-        assert!(asked.is_some(), "what is asked again was asked");
-        let frames = asked.map_or(0, |asked| self.keep(asked.waiting));
-        frames as u64
+        let oldest = self.cache.give_up_oldest().expect("what is full has a first question");
+        self.waiting.give_up(oldest)
     }
 
     /// Somebody says that he has `ip`: it is an answer, or unasked. What waited for him is appended to `freed`, with his address. Where another has it,
@@ -282,72 +149,46 @@ impl Neighbours {
         if mac.is_group() {
             return None;
         }
-        if let Some(known) = self.known.get_mut(&ip) {
-            return known.hear(now, mac, answers);
-        }
-        let mut asked = self.asked.remove(&ip)?;
-        self.due.retain(|(_, other)| *other != ip);
-        self.know(ip, Known { has_answered: answers, ..Known::new(mac, now + FRESH, now) });
-        assert!(self.waiting >= asked.waiting.len(), "a frame that waits was counted");
-        self.waiting -= asked.waiting.len();
-        for mut frame in asked.waiting.drain(..) {
-            if freed.last().is_none_or(|before| !before.facts.continues) {
-                frame[..6].copy_from_slice(&mac.0);
+        match self.cache.hear(now, ip, mac, answers) {
+            Learnt::Nothing => None,
+            Learnt::Found(mac) => {
+                self.waiting.free(ip, mac, freed);
+                None
             }
-            freed.push(frame);
+            Learnt::Ask(owner) => Some(owner),
         }
-        self.keep(asked.waiting);
-        assert_eq!(self.asked.len(), self.due.len(), "each question is asked again");
-        None
     }
 
     /// He who is known, and was asked at his link address, has answered (RFC 4861, section 7.2.5): he has the address still, whoever claims it.
     pub fn confirmed(&mut self, now: u64, ip: IpAddr) {
-        if let Some(known) = self.known.get_mut(&ip) {
-            known.hear(now, known.mac, true);
-        }
+        self.cache.confirm(now, ip);
     }
 
     /// When the next question is to be asked again; none if none waits.
     pub fn due(&self) -> Option<u64> {
-        self.due.front().map(|(due, _)| *due)
+        self.cache.due()
     }
 
     /// Who is to be asked for again now; frames of those that are given up are counted into `dropped`.
     pub fn next_due(&mut self, now: u64, dropped: &mut u64) -> Option<IpAddr> {
-        while let Some((_, ip)) = self.due.pop_front_if(|(due, _)| *due <= now) {
-            // reason: each of `due` is one that was asked for.
-            let asked = self.asked.get_mut(&ip).expect("what is asked again was asked");
-            if asked.tries < TRIES {
-                asked.tries += 1;
-                self.due.push_back((now + AGAIN, ip));
-                return Some(ip);
+        loop {
+            match self.cache.next_due(now)? {
+                Due::Ask(ip) => return Some(ip),
+                Due::GiveUp(ip) => *dropped += self.waiting.give_up(ip),
             }
-            *dropped += self.give_up(ip);
         }
-        None
     }
 
     /// How many are known, and how many are asked for.
     pub fn lengths(&self) -> (usize, usize) {
-        (self.known.len(), self.asked.len())
-    }
-
-    /// Drops what waited, and keeps the storage; returns how many there were.
-    fn keep(&mut self, mut waiting: VecDeque<Frame>) -> usize {
-        let frames = waiting.len();
-        assert!(self.waiting >= frames, "a frame that waits was counted");
-        self.waiting -= frames;
-        waiting.clear();
-        if self.spare.len() < ASKED_MAX {
-            self.spare.push(waiting);
-        }
-        frames
+        self.cache.lengths()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::cache::{AGAIN, FRESH, SILENCE};
+    use super::waiting::WAITING_PART;
     use super::*;
     use corelane_seam::FrameMemory;
     use std::net::Ipv4Addr;
@@ -470,25 +311,25 @@ mod tests {
             ask(&mut neighbours, &memory, 0, number);
             neighbours.heard(0, ip(number), MAC, true, &mut Vec::new());
         }
-        for number in 1000..5000 {
+        for number in 1000..20_000 {
             neighbours.meet(ip(number), station(number));
             assert!(matches!(neighbours.resolve(number.into(), ip(number), frame(&memory)), Resolved::There(..)));
         }
         assert_eq!(neighbours.lengths(), (KNOWN_MAX, 0));
-        let is_known = |number| neighbours.known.contains_key(&ip(number));
-        assert!((0..500).all(is_known) && is_known(4999) && !is_known(1000));
+        let is_known = |number| neighbours.cache.is_known(ip(number));
+        assert!((0..500).all(is_known) && is_known(19_999) && !is_known(1000));
     }
 
     #[test]
     fn the_table_of_those_known_is_bounded_and_who_was_used_longest_ago_goes() {
         let (memory, mut neighbours) = (FrameMemory::new(64, 2048).unwrap(), Neighbours::new(1024));
-        for number in 0..3000 {
+        for number in 0..20_000 {
             ask(&mut neighbours, &memory, number.into(), number);
             neighbours.heard(number.into(), ip(number), MAC, true, &mut Vec::new());
         }
         assert_eq!(neighbours.lengths(), (KNOWN_MAX, 0));
-        assert!(matches!(neighbours.resolve(9000, ip(2999), frame(&memory)), Resolved::There(..)));
-        assert!(ask(&mut neighbours, &memory, 9000, 0));
+        assert!(matches!(neighbours.resolve(30_000, ip(19_999), frame(&memory)), Resolved::There(..)));
+        assert!(ask(&mut neighbours, &memory, 30_000, 0));
     }
 
     #[test]

@@ -90,14 +90,7 @@ pub(crate) enum Told {
     Change(String),
 }
 
-/// An answer to a query that waits for its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
-    pub due: u64,
-    pub is_v1: bool,
-}
-
-/// All addresses of a stack.
+/// All addresses of an interface.
 #[derive(Debug)]
 pub(crate) struct Presence {
     own: Vec<Own>,

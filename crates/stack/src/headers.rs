@@ -1,0 +1,96 @@
+//! What a frame turns out to be: its headers of link and network are looked at once, for all who come later.
+
+use crate::counts::{Drop, Tally};
+use crate::interface::Interface;
+use crate::packet::{ALL_NODES, Ip, Packet, Sums};
+use crate::routes::Routes;
+use corelane_seam::{Checksum, Frame};
+use corelane_wire::packet::{IpProtocol, Link, Network, Packet as Walk, UpperLayer};
+use std::net::IpAddr;
+
+/// The bits of a tag that name its VLAN.
+const NUMBER_OF_VLAN: u16 = 0xfff;
+
+/// What a frame turned out to be.
+pub(crate) enum Found {
+    Arp { at: usize },
+    Ip { ip: Ip, at: usize, length: usize },
+    Not(Drop),
+}
+
+/// Who looks: where it came, and whether the stack itself has sent it.
+#[derive(Clone, Copy)]
+pub(crate) struct Looker<'a> {
+    pub interface: &'a Interface,
+    pub routes: &'a Routes,
+    pub is_own_word: bool,
+}
+
+impl Looker<'_> {
+    /// Looks at a frame, of which so many bytes lie in others. A tag without a VLAN's number carries a priority alone (IEEE 802.1Q, 9.6).
+    pub fn look(&self, frame: &Frame, missing: usize) -> Found {
+        let Ok(walk) = Walk::of_front(frame, missing) else { return Found::Not(Drop::Malformed) };
+        let is_in_frame = |link: &Link| link.tags == 0 || link.tags == 1 && link.outer.is_some_and(|tag| tag.number() == 0);
+        let Some(link) = walk.link.filter(is_in_frame) else { return Found::Not(Drop::NotOurs) };
+        let to = link.header.destination;
+        let is_of_vlan = frame.facts.vlan.is_some_and(|tag| tag.control & NUMBER_OF_VLAN != 0);
+        if !(to == self.interface.mac() || to.is_group()) || is_of_vlan {
+            return Found::Not(Drop::NotOurs);
+        }
+        match self.look_at_network(&walk, !matches!(frame.facts.checksum, Checksum::Unknown)) {
+            // What all stations hear and one is meant by is answered by nobody (RFC 1122, sections 3.2.2 and 3.3.6; RFC 4443, section 2.4).
+            Found::Ip { ip, .. } if to.is_group() && !ip.destination.is_multicast() => Found::Not(Drop::NotOurs),
+            found => found,
+        }
+    }
+
+    /// Looks at the header of the network. The source vouches for the transport's checksum, or does not.
+    pub fn look_at_network(&self, walk: &Walk<'_>, is_good: bool) -> Found {
+        let length = match &walk.network {
+            Network::Arp(_) => return Found::Arp { at: walk.network_at },
+            Network::Other(..) => return Found::Not(Drop::Protocol),
+            Network::V4(view) if !view.is_checksum_right() => return Found::Not(Drop::Checksum),
+            Network::V4(view) => view.bytes().len(),
+            Network::V6(view, _) => view.bytes().len(),
+        };
+        let Some(ip) = Ip::of(walk, is_good) else { return Found::Not(Drop::Malformed) };
+        if !self.is_for_us(&ip, is_advertisement(walk)) {
+            return Found::Not(Drop::NotOurs);
+        }
+        Found::Ip { ip, at: walk.network_at, length }
+    }
+
+    /// Whether a packet is for an address of ours, and from somebody who can be answered. Our own addresses say nothing on the wire: what comes from one
+    /// is forged or a loop, and an answer would go round within the stack (RFC 1122, section 3.2.1.3). Only that somebody else has one is said from it.
+    fn is_for_us(&self, ip: &Ip, is_advertisement: bool) -> bool {
+        if self.routes.is_own(ip.source) && !self.is_own_word && !is_advertisement {
+            return false;
+        }
+        let IpAddr::V6(to) = ip.destination else {
+            return self.routes.is_own(ip.destination) && !is_nobody(ip.source);
+        };
+        let is_group_of_ours = ip.protocol == IpProtocol::ICMPV6 && (to == ALL_NODES || self.interface.is_solicited(to));
+        // Who looks whether an address is free has none (RFC 4862, section 5.4.2).
+        let is_somebody = !is_nobody(ip.source) || (is_group_of_ours && ip.source.is_unspecified());
+        (self.routes.is_own(ip.destination) || is_group_of_ours) && is_somebody
+    }
+}
+
+/// Whether a transport's checksum, `stands`, is right, or was left to the card of a sender at that interface.
+pub(crate) fn has_right_sum(packet: &Packet, ip: &Ip, stands: u16, interface: &Interface, tally: &mut Tally) -> bool {
+    let sums = packet.sums(ip, stands, interface.leaves_sums());
+    tally.sums_left += u64::from(sums == Sums::Left);
+    sums != Sums::Wrong
+}
+
+/// Whether a packet says who has an address of IPv6.
+fn is_advertisement(walk: &Walk<'_>) -> bool {
+    const ADVERTISEMENT: u8 = 136;
+    matches!(walk.transport, UpperLayer::Icmpv6(view) if view.kind().0 == ADVERTISEMENT)
+}
+
+/// Whether an address is of nobody who could be answered.
+fn is_nobody(address: IpAddr) -> bool {
+    let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    address.is_unspecified() || address.is_multicast() || address.is_loopback() || is_broadcast
+}

@@ -1,0 +1,101 @@
+//! Frames that wait for the link address of who gets them: beside the cache, which knows nothing of frames.
+
+use corelane_seam::Frame;
+use corelane_wire::packet::ethernet::Mac;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+/// Frames that wait for one answer at most: more than the longest datagram is cut into.
+pub const WAITING_MAX: usize = 64;
+/// The part of a port's frames that may wait for answers.
+pub(super) const WAITING_PART: usize = 8;
+
+/// What is to be sent: the headers of the link lack the address.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    by: BTreeMap<IpAddr, VecDeque<Frame>>,
+    /// Frames of all, and how many there may be.
+    frames: usize,
+    most: usize,
+    spare: Vec<VecDeque<Frame>>,
+    /// Storage that is kept.
+    spare_max: usize,
+}
+
+impl Waiting {
+    /// For so many answers at most, beside a port with so many frames.
+    pub fn new(answers: usize, port_frames: usize) -> Self {
+        let most = (port_frames / WAITING_PART).max(1);
+        Self { by: BTreeMap::new(), frames: 0, most, spare: Vec::new(), spare_max: answers }
+    }
+
+    /// Whether a packet of so many frames can wait at all.
+    pub fn can_hold(&self, frames: usize) -> bool {
+        frames <= WAITING_MAX.min(self.most)
+    }
+
+    /// Whether so many frames more have room.
+    pub fn has_room(&self, to: IpAddr, frames: usize) -> bool {
+        self.frames + frames <= self.most && self.of(to) + frames <= WAITING_MAX
+    }
+
+    /// Frames that wait for one.
+    pub fn of(&self, to: IpAddr) -> usize {
+        self.by.get(&to).map_or(0, VecDeque::len)
+    }
+
+    /// A packet waits.
+    pub fn add(&mut self, to: IpAddr, packet: impl ExactSizeIterator<Item = Frame>) {
+        self.frames += packet.len();
+        let Self { by, spare, .. } = self;
+        let storage = || spare.pop().unwrap_or_else(|| VecDeque::with_capacity(WAITING_MAX));
+        by.entry(to).or_insert_with(storage).extend(packet);
+        assert!(self.frames <= self.most, "what waits for answers is bounded");
+    }
+
+    /// Drops the packet that has waited longest for `to`; returns its frames.
+    pub fn push_out(&mut self, to: IpAddr) -> u64 {
+        let Some(waiting) = self.by.get_mut(&to) else { return 0 };
+        let mut frames = 0;
+        while let Some(frame) = waiting.pop_front() {
+            frames += 1;
+            if !frame.facts.continues {
+                break;
+            }
+        }
+        assert!(self.frames >= frames, "a frame that waits was counted");
+        self.frames -= frames;
+        frames as u64
+    }
+
+    /// Drops what waits for `to`; returns how many frames that were.
+    pub fn give_up(&mut self, to: IpAddr) -> u64 {
+        let waiting = self.by.remove(&to).unwrap_or_default();
+        let frames = waiting.len();
+        self.keep(waiting, frames);
+        frames as u64
+    }
+
+    /// What waits for `to` is appended to `freed`, each packet with his address.
+    pub fn free(&mut self, to: IpAddr, mac: Mac, freed: &mut Vec<Frame>) {
+        let Some(mut waiting) = self.by.remove(&to) else { return };
+        let frames = waiting.len();
+        for mut frame in waiting.drain(..) {
+            if freed.last().is_none_or(|before| !before.facts.continues) {
+                frame[..6].copy_from_slice(&mac.0);
+            }
+            freed.push(frame);
+        }
+        self.keep(waiting, frames);
+    }
+
+    /// Keeps the storage of what waited.
+    fn keep(&mut self, mut waiting: VecDeque<Frame>, frames: usize) {
+        assert!(self.frames >= frames, "a frame that waits was counted");
+        self.frames -= frames;
+        waiting.clear();
+        if self.spare.len() < self.spare_max && waiting.capacity() > 0 {
+            self.spare.push(waiting);
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! What leaves: a draft, by its way, to a neighbour of an interface, who is asked for if he is not known.
+//!
+//! [`Outward`] is the owners that this takes, borrowed together for a round, so that whoever answers a packet is handed one thing.
+
+mod draft;
+mod limiter;
+
+pub(crate) use draft::{Draft, Ends};
+pub(crate) use limiter::Bounds;
+
+use crate::counts::{Drop, Tally};
+use crate::interface::{Interface, Resolved, Word, addressed, group_mac, solicited};
+use crate::packet::{ALL_NODES, Ip, tuple};
+use crate::routes::{Routes, Told};
+use corelane_rss::FlowHasher;
+use corelane_seam::{Frame, FrameHash};
+use corelane_wire::packet::arp::{self, Operation};
+use corelane_wire::packet::checksum::{Addresses, Sum};
+use corelane_wire::packet::ethernet::{self, Mac};
+use corelane_wire::packet::icmpv6;
+use corelane_wire::packet::neighbour::{AdvertisementFlags, Choice, Message, Options};
+use corelane_wire::packet::{EtherType, IpProtocol};
+use corelane_wire::xdr::Writer;
+use std::collections::VecDeque;
+use std::iter::once;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+/// Nobody's link address, in a question.
+pub(crate) const UNKNOWN: Mac = Mac([0; 6]);
+/// Bytes of an option with a link address.
+const OPTION_BYTES: usize = 8;
+/// Bytes of a message of neighbour discovery with one option.
+const MESSAGE_BYTES: usize = 24 + OPTION_BYTES;
+
+/// What packets are written with.
+#[derive(Debug)]
+pub(crate) struct Pen {
+    draft: Draft,
+    /// Names the next packet that is sent, and how far a lane's names lie apart.
+    identification: u32,
+    step: u32,
+    hasher: Arc<FlowHasher>,
+    /// Frames that the stack sends to itself, each with the interface whose address it is for.
+    looped: VecDeque<(usize, Frame)>,
+}
+
+impl Pen {
+    /// Of lane `lane.0` of so many.
+    pub fn new(hasher: Arc<FlowHasher>, lane: (usize, usize), secret: u128) -> Self {
+        let step = lanes_step(lane.1);
+        let identification = (secret >> 64) as u32 & !(step - 1) | lane.0 as u32;
+        Self { draft: Draft::default(), identification, step, hasher, looped: VecDeque::new() }
+    }
+
+    /// Whether the stack has sent something to itself.
+    pub fn has_looped(&self) -> bool {
+        !self.looped.is_empty()
+    }
+
+    /// Frames that the stack has sent to itself.
+    pub fn looped(&self) -> usize {
+        self.looped.len()
+    }
+
+    /// The first of them, and its interface.
+    pub fn take_looped(&mut self) -> Option<(usize, Frame)> {
+        self.looped.pop_front()
+    }
+}
+
+/// How far a lane's names of packets lie apart, so that no other lane gives the same while 16 bits go round (RFC 6864, section 4.3).
+const fn lanes_step(lanes: usize) -> u32 {
+    (lanes as u32).next_power_of_two()
+}
+
+/// What is to be told to the other lanes.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    /// What was heard of neighbours.
+    pub news: Vec<Word>,
+    /// Words of routers of ways.
+    pub told: Vec<Told>,
+}
+
+/// The owners that it takes to send, for a round.
+pub(crate) struct Outward<'a> {
+    pub now: u64,
+    /// Other lanes serve the stack's addresses as well.
+    pub is_shared: bool,
+    pub routes: &'a mut Routes,
+    pub interfaces: &'a mut [Interface],
+    pub pen: &'a mut Pen,
+    pub bounds: &'a mut Bounds,
+    pub tally: &'a mut Tally,
+    pub words: &'a mut Words,
+}
+
+impl Outward<'_> {
+    /// Bytes of the longest packet to an address by that interface, with its link-layer header.
+    pub fn most_to(&self, interface: usize, to: IpAddr) -> usize {
+        let (link, most) = (ethernet::Header::BYTES, self.interfaces[interface].packet_bytes());
+        self.routes.narrow().most(self.now, to).map_or(most, |narrow| (narrow + link).min(most))
+    }
+
+    /// The draft that was begun.
+    pub const fn draft(&mut self) -> &mut Draft {
+        &mut self.pen.draft
+    }
+
+    /// Begins a draft of so many bytes behind the network's header, at most so long in one piece; false if frames are used up.
+    pub fn begin(&mut self, interface: usize, is_v6: bool, length: usize, most: usize) -> bool {
+        self.pen.draft.begin(self.interfaces[interface].memory(), is_v6, length, most)
+    }
+
+    /// Begins an answer of so many bytes; false if frames are used up, which is counted.
+    pub fn begin_answer(&mut self, ip: &Ip, length: usize) -> bool {
+        // Where there is no way it is dropped when it is whole.
+        let interface = self.routes.way(ip.source).map_or(0, |way| way.interface);
+        let has_begun = self.begin(interface, ip.source.is_ipv6(), length, self.most_to(interface, ip.source));
+        if !has_begun {
+            self.tally.drop(Drop::Frames);
+        }
+        has_begun
+    }
+
+    /// Sends the draft back to where a packet came from.
+    pub fn answer(&mut self, ip: &Ip, protocol: IpProtocol, sums: bool) {
+        let (source, destination) = (ip.destination, ip.source);
+        self.mark_fragments(SocketAddr::new(source, 0), SocketAddr::new(destination, 0), protocol);
+        let back = Ip { source, destination, protocol, ..*ip };
+        if sums {
+            let pseudo = match protocol {
+                IpProtocol::ICMPV6 => back.addresses().pseudo(protocol, self.pen.draft.length()).unwrap_or_default(),
+                _ => Sum::ZERO,
+            };
+            let checksum = pseudo.plus(self.pen.draft.sum).checksum();
+            self.pen.draft.patch(2, checksum);
+        }
+        match self.routes.way(destination) {
+            Some(way) => self.send_draft((way.interface, way.hop), source, destination, protocol),
+            None => {
+                self.tally.drop_many(Drop::Neighbour, self.pen.draft.pieces() as u64);
+                self.pen.draft.abandon();
+            }
+        }
+    }
+
+    /// Counts a draft that is cut, and says of which flow its fragments are: a card that sends by hash does not see their ports.
+    pub fn mark_fragments(&mut self, from: SocketAddr, to: SocketAddr, protocol: IpProtocol) {
+        let Pen { draft, hasher, .. } = &mut *self.pen;
+        if draft.is_cut() {
+            self.tally.fragments_out += draft.pieces() as u64;
+            let hashed = tuple(from, to, protocol).and_then(|tuple| hasher.transmit(&tuple));
+            draft.set_hash(hashed.map(|hashed| FrameHash { flow: hashed.flow, hash_type: hashed.hash_type }));
+        }
+    }
+
+    /// Sends the draft by that interface and neighbour.
+    pub fn send_draft(&mut self, by: (usize, IpAddr), source: IpAddr, destination: IpAddr, protocol: IpProtocol) {
+        let (interface, hop) = by;
+        let Pen { draft, identification, step, .. } = &mut *self.pen;
+        *identification = identification.wrapping_add(*step);
+        let (identification, from) = (*identification, self.interfaces[interface].mac());
+        let mut frames = draft.end(&Ends { source, destination, protocol, identification, from, is_of_link: false });
+        if draft.is_cut() {
+            frames.drain(..).for_each(|fragment| self.send_by(interface, hop, once(fragment)));
+        } else {
+            self.send_by(interface, hop, frames.drain(..));
+        }
+        self.pen.draft.give_back(frames);
+    }
+
+    /// Sends a packet, in as many frames as it lies in, to the neighbour at an interface that has `hop`.
+    fn send_by(&mut self, interface: usize, hop: IpAddr, packet: impl ExactSizeIterator<Item = Frame>) {
+        if self.routes.is_own(hop) {
+            let mac = self.interfaces[interface].mac();
+            self.pen.looped.extend(addressed(mac, packet).map(|mut frame| {
+                // What the stack sends to itself has met no wire.
+                frame.facts.checksum = corelane_seam::Checksum::Good;
+                (interface, frame)
+            }));
+            return;
+        }
+        let asks = match self.interfaces[interface].neighbours_mut().resolve(self.now, hop, packet) {
+            Resolved::There(mac, packet, asks) => {
+                self.send_to(interface, mac, packet);
+                asks
+            }
+            Resolved::Waits(asks, pushed_out) => {
+                self.tally.drop_many(Drop::Neighbour, pushed_out);
+                asks
+            }
+        };
+        if asks {
+            self.ask(interface, hop);
+        }
+    }
+
+    /// Sends a packet to a station of the link.
+    pub fn send_to(&mut self, interface: usize, mac: Mac, packet: impl ExactSizeIterator<Item = Frame>) {
+        self.tally.frames_out += self.interfaces[interface].put_out(mac, packet);
+    }
+
+    /// Asks all who could have it for the address of a neighbour, within the bound of such questions; what waits for the answer is asked for again.
+    pub fn ask(&mut self, interface: usize, ip: IpAddr) {
+        match self.bounds.questions.take(self.now) {
+            true => self.ask_at(interface, ip, None),
+            false => self.tally.questions_limited += 1,
+        }
+    }
+
+    /// Asks for the address of a neighbour: the station that is thought to have it, or all who could.
+    pub fn ask_at(&mut self, interface: usize, ip: IpAddr, station: Option<Mac>) {
+        // reason: only to whom there is a way, frames are sent.
+        let way = self.routes.beside(interface, ip).expect("who is asked for is a neighbour");
+        self.tally.questions_asked += 1;
+        let mac = self.interfaces[interface].mac();
+        match (way.source, ip) {
+            (IpAddr::V4(sender), IpAddr::V4(target)) => {
+                let operation = Operation::Request;
+                let message = arp::Message { operation, sender_mac: mac, sender, target_mac: UNKNOWN, target };
+                self.say(interface, station.unwrap_or(Mac::BROADCAST), &message);
+            }
+            (IpAddr::V6(source), IpAddr::V6(target)) => {
+                let option = option(&Choice::Source(mac));
+                let message = Message::Solicitation { target, options: options(&option) };
+                match station {
+                    Some(mac) => self.discover(interface, Some(mac), (source, target), &message),
+                    None => {
+                        let group = solicited(target);
+                        self.discover(interface, Some(group_mac(group)), (source, group), &message);
+                    }
+                }
+            }
+            _ => unreachable!("a way is of one family"),
+        }
+    }
+
+    /// Says that an address is ours: to who asked, or to all if he has no address (RFC 4861, section 7.2.4). Without a link address of his, he is looked
+    /// for as for anything else that is sent to him.
+    pub fn advertise(&mut self, interface: usize, target: Ipv6Addr, asker: Ipv6Addr, mac: Option<Mac>) {
+        self.tally.questions_answered += 1;
+        let (to, mac, is_solicited) = match asker.is_unspecified() {
+            false => (asker, mac, true),
+            true => (ALL_NODES, Some(group_mac(ALL_NODES)), false),
+        };
+        let flags = AdvertisementFlags { is_router: false, is_solicited, replaces: true };
+        let option = option(&Choice::Target(self.interfaces[interface].mac()));
+        let message = Message::Advertisement { target, flags, options: options(&option) };
+        self.discover(interface, mac, (target, to), &message);
+    }
+
+    /// Asks whether somebody else has an address of ours: without having it, so that nobody believes anything (RFC 5227, section 2.1.1; RFC 4862, section 5.4.2).
+    pub fn probe(&mut self, interface: usize, ip: IpAddr) {
+        self.tally.probes_sent += 1;
+        match ip {
+            IpAddr::V4(target) => self.ask_all(interface, Ipv4Addr::UNSPECIFIED, target),
+            IpAddr::V6(target) => {
+                let message = Message::Solicitation { target, options: Options::default() };
+                let group = solicited(target);
+                self.discover(interface, Some(group_mac(group)), (Ipv6Addr::UNSPECIFIED, group), &message);
+            }
+        }
+    }
+
+    /// Says to all of the link that an address is ours (RFC 5227, section 2.3; RFC 4861, section 7.2.6).
+    pub fn announce(&mut self, interface: usize, ip: IpAddr) {
+        self.tally.announcements_sent += 1;
+        match ip {
+            IpAddr::V4(target) => self.ask_all(interface, target, target),
+            IpAddr::V6(target) => {
+                let flags = AdvertisementFlags { is_router: false, is_solicited: false, replaces: true };
+                let option = option(&Choice::Target(self.interfaces[interface].mac()));
+                let message = Message::Advertisement { target, flags, options: options(&option) };
+                self.discover(interface, Some(group_mac(ALL_NODES)), (target, ALL_NODES), &message);
+            }
+        }
+    }
+
+    fn ask_all(&mut self, interface: usize, sender: Ipv4Addr, target: Ipv4Addr) {
+        let (operation, sender_mac) = (Operation::Request, self.interfaces[interface].mac());
+        let message = arp::Message { operation, sender_mac, sender, target_mac: UNKNOWN, target };
+        self.say(interface, Mac::BROADCAST, &message);
+    }
+
+    /// Sends a message of ARP.
+    pub fn say(&mut self, interface: usize, to: Mac, message: &arp::Message) {
+        let at = &self.interfaces[interface];
+        let Some(mut frame) = at.memory().frame() else { return self.tally.drop(Drop::Frames) };
+        frame.set_length(ethernet::Header::BYTES + arp::Message::BYTES);
+        let writer = &mut Writer::new(&mut frame);
+        let header = ethernet::Header { destination: to, source: at.mac(), protocol: EtherType::ARP };
+        let written = header.emit(writer).and_then(|()| message.emit(writer));
+        assert!(written.is_ok(), "a frame holds a message of ARP");
+        self.send_to(interface, to, once(frame));
+    }
+
+    /// Sends a message of neighbour discovery to a station; if none, to that which has the destination.
+    fn discover(&mut self, interface: usize, to: Option<Mac>, ends: (Ipv6Addr, Ipv6Addr), message: &Message<'_>) {
+        let (source, destination) = ends;
+        let mut bytes = [0; MESSAGE_BYTES];
+        let mut writer = Writer::new(&mut bytes);
+        let written = icmpv6::Message::Neighbour(*message).emit(&Addresses::V6 { source, destination }, &mut writer);
+        assert!(written.is_ok(), "a message with one option at the most has so many bytes");
+        let bytes = writer.written();
+        let (most, from) = (self.interfaces[interface].packet_bytes(), self.interfaces[interface].mac());
+        if !self.begin(interface, true, bytes.len(), most) {
+            return self.tally.drop(Drop::Frames);
+        }
+        self.pen.draft.put(bytes);
+        let (source, destination) = (source.into(), destination.into());
+        let ends = Ends { source, destination, protocol: IpProtocol::ICMPV6, identification: 0, from, is_of_link: true };
+        let mut frames = self.pen.draft.end(&ends);
+        match to {
+            Some(mac) => self.send_to(interface, mac, frames.drain(..)),
+            None if self.routes.beside(interface, destination).is_some() => {
+                self.send_by(interface, destination, frames.drain(..));
+            }
+            None => self.tally.drop(Drop::Neighbour),
+        }
+        // Where nobody gets it, its frames are free again.
+        frames.clear();
+        self.pen.draft.give_back(frames);
+    }
+}
+
+/// An option as it lies in a message.
+fn option(choice: &Choice<'_>) -> [u8; OPTION_BYTES] {
+    let mut bytes = [0; OPTION_BYTES];
+    let written = choice.emit(&mut Writer::new(&mut bytes));
+    assert!(written.is_ok(), "a link address takes eight bytes");
+    bytes
+}
+
+/// A list of that option.
+fn options(option: &[u8; OPTION_BYTES]) -> Options<'_> {
+    let options = Options::new(option);
+    assert!(options.is_ok(), "what was written is a list");
+    options.unwrap_or_default()
+}

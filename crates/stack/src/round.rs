@@ -1,0 +1,351 @@
+//! What becomes of a packet on its lane, step by step: the handlers of the other files look at it, and return what comes next.
+//!
+//! Every step is a dispatch of [`corelane_isr`], which says on which lane it runs, and when.
+
+use crate::beside::Heard;
+use crate::channels::{Channels, Sink};
+use crate::counts::Drop;
+use crate::discovery;
+use crate::fragments::{Fragments, Taken, split};
+use crate::headers::{Found, Looker};
+use crate::icmp::{self, errors};
+use crate::opening;
+use crate::outward::Outward;
+use crate::packet::{Ip, Packet, Spare};
+use crate::peers::Opened;
+use crate::placing::{Leaving, Placing};
+use crate::sockets::{Ports, Sockets};
+use crate::tunnels::Tunnel;
+use crate::udp;
+use corelane_isr::dispatch::{Number, Run, Step};
+use corelane_isr::reassembly::Datagram;
+use corelane_seam::{Frame, Instant};
+use corelane_wire::packet::IpProtocol;
+
+/// Packets that a handler has passed on and are run behind it at most.
+const PASSED_ON_EACH: usize = 256;
+
+/// All that a packet may meet, for a part of a turn.
+pub(crate) struct Round<'a> {
+    out: Outward<'a>,
+    sockets: &'a mut Sockets,
+    ports: &'a Ports,
+    fragments: &'a mut Fragments,
+    tunnels: &'a Opened,
+    placing: &'a mut Placing,
+    channels: &'a mut Channels,
+    spare: &'a mut Spare,
+    /// What is looked at now was sent by the stack itself.
+    is_own_word: bool,
+}
+
+impl<'a> Round<'a> {
+    pub fn new(
+        out: Outward<'a>,
+        sockets: &'a mut Sockets,
+        ports: &'a Ports,
+        fragments: &'a mut Fragments,
+        tunnels: &'a Opened,
+        (placing, channels, spare): (&'a mut Placing, &'a mut Channels, &'a mut Spare),
+    ) -> Self {
+        Self { out, sockets, ports, fragments, tunnels, placing, channels, spare, is_own_word: false }
+    }
+
+    /// A frame of an interface's: a packet, or the next part of one.
+    pub fn frame(&mut self, interface: usize, frame: Frame) {
+        self.out.tally.frames_in += 1;
+        let arrivals = self.out.interfaces[interface].arrivals_mut();
+        match arrivals.join(self.out.now, interface, frame, self.spare) {
+            Ok(packet) => packet.into_iter().for_each(|packet| self.arrive(Number::ETHER, packet)),
+            Err(why) => self.out.tally.drop(why),
+        }
+    }
+
+    /// A batch of an interface has ended. A packet does not go on in the next.
+    pub fn end_batch(&mut self, interface: usize) {
+        if self.out.interfaces[interface].arrivals_mut().end_batch(self.spare) {
+            self.out.tally.drop(Drop::Pieces);
+        }
+    }
+
+    /// What other lanes have said.
+    pub fn hear(&mut self, heard: Heard) {
+        match heard {
+            Heard::Stray(packet) => {
+                // reason: only a transport's packets are strays.
+                let ip = packet.ip.expect("a stray has its headers looked at");
+                self.transport(packet, ip);
+            }
+            Heard::Neighbour(word) => discovery::learn(&mut self.out, word),
+            Heard::Way(told) => icmp::learn_way(&mut self.out, self.sockets, told),
+        }
+    }
+
+    /// Runs what is queued, and what the stack has sent to itself; at most so much. Returns how many packets that were.
+    pub fn run(&mut self, at_most: usize) -> usize {
+        let mut ran = 0;
+        while ran < at_most {
+            let Some(step) = self.placing.next_step() else { break };
+            ran += 1;
+            self.carry_out(step);
+        }
+        self.is_own_word = true;
+        for _ in 0..self.out.pen.looped().min(at_most - ran) {
+            ran += 1;
+            while let Some((interface, frame)) = self.out.pen.take_looped() {
+                self.frame(interface, frame);
+                if !self.out.interfaces[interface].arrivals_mut().has_begun() {
+                    break;
+                }
+            }
+        }
+        self.is_own_word = false;
+        ran
+    }
+
+    /// The round is over: consumers are shown what was put into their channels.
+    pub fn end(self) {
+        self.channels.publish();
+    }
+
+    /// Gives up datagrams that did not come together in time, and tells their senders.
+    pub fn expire_fragments(&mut self) {
+        let Self { fragments, out, .. } = self;
+        fragments.expire(out.now, |first| errors::took_too_long(out, first));
+    }
+
+    /// A packet of a protocol, from the port or from a handler.
+    fn arrive(&mut self, number: Number, packet: Packet) {
+        let step = self.placing.arrive(number, packet);
+        self.carry_out(step);
+    }
+
+    /// Does a step, and what its handler has passed on, as far as a turn's bound.
+    fn carry_out(&mut self, step: Step<Packet>) {
+        self.carry_one(step);
+        for _ in 0..PASSED_ON_EACH {
+            let Some(step) = self.placing.next_passed_on() else { break };
+            self.carry_one(step);
+        }
+    }
+
+    fn carry_one(&mut self, step: Step<Packet>) {
+        self.out.tally.note();
+        match step {
+            Step::Run(Run { number, packet, placed, mark }) => {
+                self.handle(number, packet);
+                self.placing.has_run(Run { number, packet: (), placed, mark });
+            }
+            Step::Queued | Step::Parked | Step::Drained(_) => {}
+            Step::Elsewhere { lane, number, packet, placed } => {
+                self.out.tally.crossed += 1;
+                self.placing.leave(Leaving { to: lane, number: Some((number, placed)), packet });
+            }
+            Step::Dropped(packet) => self.drop(Drop::Queue, packet),
+            Step::Unregistered(packet) => self.drop(Drop::Protocol, packet),
+        }
+    }
+
+    /// A packet goes no further.
+    fn drop(&mut self, why: Drop, packet: Packet) {
+        self.out.tally.drop(why);
+        self.spare.put(packet);
+    }
+
+    fn handle(&mut self, number: Number, packet: Packet) {
+        match (number, packet.ip) {
+            (Number::ETHER, _) => self.ether(packet),
+            (Number::ARP, _) => {
+                discovery::arp(&mut self.out, packet.interface, &packet.first);
+                self.spare.put(packet);
+            }
+            (Number::IP | Number::IP6, Some(ip)) if ip.is_part => self.fragment(packet, ip),
+            (_, Some(ip)) => self.transport(packet, ip),
+            (_, None) => unreachable!("an IP packet has its header looked at before it is placed"),
+        }
+    }
+
+    fn looker(&self, interface: usize) -> Looker<'_> {
+        Looker { interface: &self.out.interfaces[interface], routes: self.out.routes, is_own_word: self.is_own_word }
+    }
+
+    /// Looks at the headers of link and network, once for all who come later. They are in the first frame.
+    fn ether(&mut self, mut packet: Packet) {
+        let missing = packet.rest.iter().map(|frame| frame.len()).sum();
+        match self.looker(packet.interface).look(&packet.first, missing) {
+            Found::Arp { at } => {
+                packet.first.skip(at);
+                self.arrive(Number::ARP, packet);
+            }
+            Found::Ip { ip, at, length } => {
+                packet.first.skip(at);
+                packet.first.set_length(length);
+                packet.ip = Some(ip);
+                // What a tunnel carries has a flow of its own.
+                packet.flow = match opening::tunnel_of(self.tunnels, &packet, &ip) {
+                    Some(_) => None,
+                    None if packet.rest.is_empty() => self.placing.flow(&packet.first, ip.is_part, self.fragments.have_come()),
+                    None if ip.is_part => None,
+                    None => self.placing.flow_of(&packet, &ip),
+                };
+                self.arrive(if ip.source.is_ipv4() { Number::IP } else { Number::IP6 }, packet);
+            }
+            Found::Not(why) => self.drop(why, packet),
+        }
+    }
+
+    /// A fragment: held until the others are there. One that lies in several frames is held as several.
+    fn fragment(&mut self, mut packet: Packet, ip: Ip) {
+        let (interface, arrived) = (packet.interface, Instant::from_nanoseconds(packet.arrived));
+        if !split(&mut packet, &ip) {
+            return self.drop(Drop::Pieces, packet);
+        }
+        let (first, mut rest) = (std::mem::take(&mut packet.first), std::mem::take(&mut packet.rest));
+        for part in std::iter::once(first).chain(rest.drain(..)).filter(|part| !part.is_empty()) {
+            match self.fragments.take(part, arrived) {
+                Taken::Held => {}
+                Taken::Whole(datagram) => self.whole(&datagram, interface, &ip),
+                Taken::Refused(reason, fragment) => errors::no_such_fragment(&mut self.out, reason, &fragment, &ip),
+                Taken::NoRoom => self.out.tally.drop(Drop::Frames),
+            }
+        }
+        packet.rest = rest;
+        self.spare.put(packet);
+    }
+
+    /// A datagram that was put together: its flow is known now, and with it its lane.
+    fn whole(&mut self, datagram: &Datagram, interface: usize, before: &Ip) {
+        let mut others = self.fragments.pieces();
+        let Some(first) = others.next() else { unreachable!("a datagram has a first piece") };
+        let mut packet = self.spare.take(first, interface, datagram.arrived.nanoseconds());
+        packet.rest.extend(others);
+        packet.ip = Ip::of_whole(datagram, &packet.first, before);
+        let Some(ip) = packet.ip else { return self.drop(Drop::Malformed, packet) };
+        let is_in_tunnel = opening::tunnel_of(self.tunnels, &packet, &ip).is_some();
+        packet.flow = self.placing.flow_of(&packet, &ip).filter(|_| !is_in_tunnel);
+        self.arrive(if ip.source.is_ipv4() { Number::IP_DIRECT } else { Number::IP6_DIRECT }, packet);
+    }
+
+    /// Opens a tunnel: the packet within goes on by its own flow.
+    fn open(&mut self, tunnel: Tunnel, packet: Packet, ip: &Ip) {
+        let (interface, arrived) = (packet.interface, packet.arrived);
+        let Self { out, tunnels, spare, is_own_word, .. } = self;
+        let looker = Looker { interface: &out.interfaces[interface], routes: out.routes, is_own_word: *is_own_word };
+        let inner = opening::open(tunnels, tunnel, (packet, ip), looker, spare);
+        let counts = &mut self.out.tally.tunnels[tunnel as usize];
+        match inner {
+            Err(why) => {
+                counts.dropped += 1;
+                self.out.tally.drop(why);
+            }
+            Ok((frame, inner)) => {
+                counts.opened += 1;
+                let flow = self.placing.flow(&frame, inner.is_part, self.fragments.have_come());
+                let number = match (inner.is_part, inner.source.is_ipv4()) {
+                    (true, true) => Number::IP,
+                    (true, false) => Number::IP6,
+                    (false, true) => Number::IP_DIRECT,
+                    (false, false) => Number::IP6_DIRECT,
+                };
+                let mut packet = self.spare.take(frame, interface, arrived);
+                (packet.ip, packet.flow) = (Some(inner), flow);
+                self.arrive(number, packet);
+            }
+        }
+    }
+
+    /// Puts a packet into its channel; one that has none comes back.
+    fn channel(&mut self, packet: Packet, ip: &Ip) -> Option<Packet> {
+        match self.channels.find(&packet, ip) {
+            Some(Sink::Ring(producer)) => {
+                let head = packet.first.get(..ip.head).unwrap_or_default();
+                let is_put = producer.put(std::iter::once(head).chain(packet.transport(ip)));
+                match is_put {
+                    true => self.out.tally.channelled += 1,
+                    false => self.out.tally.drop(Drop::Channel),
+                }
+                self.spare.put(packet);
+                None
+            }
+            Some(Sink::Lane(lane)) if *lane != self.placing.lane() => {
+                let to = *lane;
+                self.out.tally.channelled += 1;
+                self.placing.leave(Leaving { to, number: None, packet });
+                None
+            }
+            Some(Sink::Lane(_)) | None => Some(packet),
+        }
+    }
+
+    /// Hands a packet to its transport. The place of TCP: sockets by hash of their four parts, timers of the lane's wheel, and for each connection
+    /// a machine that is handed segments and says what is to be sent.
+    fn transport(&mut self, packet: Packet, ip: Ip) {
+        // What was put together by another lane runs here, too.
+        self.placing.note_run(&packet, self.fragments.have_come());
+        if !errors::is_known(&mut self.out, &packet, &ip) {
+            return self.drop(Drop::Protocol, packet);
+        }
+        if let Some(tunnel) = opening::tunnel_of(self.tunnels, &packet, &ip) {
+            return self.open(tunnel, packet, &ip);
+        }
+        // Without neighbour discovery nobody on the link would reach the lane any more: no filter takes it away.
+        let packet = if is_discovery(&packet, &ip) { Some(packet) } else { self.channel(packet, &ip) };
+        let Some(packet) = packet else { return };
+        let Self { out, sockets, .. } = self;
+        match ip.protocol {
+            IpProtocol::UDP => return self.udp(packet, ip),
+            IpProtocol::ICMP if ip.source.is_ipv4() => icmp::icmp(out, sockets, &packet, &ip),
+            IpProtocol::ICMPV6 if ip.source.is_ipv6() => icmp::icmpv6(out, sockets, &packet, &ip),
+            protocol => {
+                out.tally.drop(Drop::Protocol);
+                match protocol {
+                    IpProtocol::TCP => errors::no_such_connection(out, &packet, &ip),
+                    _ if is_silent(&ip) => {}
+                    _ => errors::no_such_protocol(out, &packet, &ip),
+                }
+            }
+        }
+        self.spare.put(packet);
+    }
+
+    /// Gives a datagram to its socket.
+    fn udp(&mut self, mut packet: Packet, ip: Ip) {
+        self.out.tally.datagrams_arrived += 1;
+        let (from, to) = match udp::look(&mut self.out, &mut packet, ip) {
+            Ok(ends) => ends,
+            Err(why) => {
+                self.out.tally.datagrams_damaged += 1;
+                return self.drop(why, packet);
+            }
+        };
+        if let Some(socket) = self.sockets.find(to, from) {
+            return match self.sockets.put(socket, from, packet) {
+                Ok(()) => self.out.tally.datagrams_in += 1,
+                Err(packet) => self.drop(Drop::Full, packet),
+            };
+        }
+        if let Some(lane) = self.ports.lane_of(to.port()) {
+            self.out.tally.strays += 1;
+            return self.placing.leave(Leaving { to: lane, number: None, packet });
+        }
+        let ip = packet.ip.unwrap_or(ip);
+        errors::no_such_port(&mut self.out, &packet, &ip);
+        self.drop(Drop::Port, packet);
+    }
+}
+
+/// Whether nobody is told that a protocol is not here: of IPv6, nothing follows (RFC 8200, section 4.7); of IPv4, IGMP asks a host that has joined no group
+/// for nothing (RFC 1112, appendix I).
+fn is_silent(ip: &Ip) -> bool {
+    match ip.protocol {
+        IpProtocol::NONE => ip.source.is_ipv6(),
+        IpProtocol::IGMP => ip.source.is_ipv4(),
+        _ => false,
+    }
+}
+
+/// Whether it is a message of neighbour discovery (RFC 4861, section 4: types 133 to 137).
+fn is_discovery(packet: &Packet, ip: &Ip) -> bool {
+    let kind = || packet.transport(ip).next().and_then(|first| first.first().copied());
+    ip.protocol == IpProtocol::ICMPV6 && kind().is_some_and(|kind| (133..=137).contains(&kind))
+}
