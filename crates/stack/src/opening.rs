@@ -45,10 +45,12 @@ pub(crate) fn open(
     looker: Looker<'_>,
     spare: &mut Spare,
 ) -> Result<(Frame, Ip), Drop> {
-    let contents = match () {
-        () if usize::from(ip.tunnels) >= TUNNELS_MAX => Err(Drop::Nest),
-        () if !opened.lets(tunnel, ip.source) => Err(Drop::NotOurs),
-        () => contents(&mut packet, ip, looker.interface.memory()),
+    let contents = if usize::from(ip.tunnels) >= TUNNELS_MAX {
+        Err(Drop::Nest)
+    } else if !opened.lets(tunnel, ip.source) {
+        Err(Drop::NotOurs)
+    } else {
+        contents(&mut packet, ip, looker.interface.memory())
     };
     spare.put(packet);
     let mut frame = contents?;

@@ -47,6 +47,11 @@ impl Routes {
             return Err(Error::Routes { got: near.len() + routes.len() });
         }
         near.iter().try_for_each(|near| check_own(&near.network))?;
+        let is_twice =
+            |(place, one): &(usize, &Near)| near[..*place].iter().any(|near| near.network.address == one.network.address);
+        if let Some((_, one)) = near.iter().enumerate().find(is_twice) {
+            return Err(Error::Twice { address: one.network.address });
+        }
         near.sort_by_key(|near| std::cmp::Reverse(near.network.bits));
         routes.sort_by_key(|route| std::cmp::Reverse(route.bits));
         let mut made = Self { near, routes: Vec::new(), narrow: Narrow::default() };
@@ -263,6 +268,10 @@ mod tests {
         assert_eq!(way("192.0.2.1"), (ip("10.0.1.2"), 1));
         assert_eq!(way("2001:db8:7::1"), (ip("2001:db8:1::2"), 1));
         assert_eq!(way("2001:db8:9::1"), (ip("2001:db8::2"), 0));
+        let twice = settings().with_network(ip("10.0.0.2"), 24).and_interface("eth1").with_network(ip("10.0.0.2"), 16);
+        let refused = Routes::new(&twice).unwrap_err();
+        assert_eq!(refused, Error::Twice { address: ip("10.0.0.2") });
+        assert!(refused.to_string().contains("belongs to one interface"), "{refused}");
         let elsewhere = settings().with_network(ip("10.0.0.2"), 24).with_route_by(ip("0.0.0.0"), 0, ip("10.0.0.1"), 1);
         assert_eq!(Routes::new(&elsewhere).unwrap_err(), Error::Router { router: ip("10.0.0.1") });
     }

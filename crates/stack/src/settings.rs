@@ -114,6 +114,11 @@ pub enum Error {
         /// Which.
         address: IpAddr,
     },
+    /// Two interfaces have the same address, or one has it twice: nobody could say by which it is reached.
+    Twice {
+        /// Which.
+        address: IpAddr,
+    },
     /// The router is in no network of the stack's own.
     Router {
         /// Which.
@@ -162,6 +167,9 @@ impl std::fmt::Display for Error {
                 f,
                 "{address} is no address of one host: give one that packets can be sent to, and that is neither the first nor the last of its network"
             ),
+            Self::Twice { address } => {
+                write!(f, "{address} is given twice: an address belongs to one interface, so take it away from the others")
+            }
             Self::Router { router } => {
                 write!(f, "the router {router} is in no network of the stack's addresses: give an address beside it first")
             }

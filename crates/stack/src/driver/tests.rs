@@ -1,7 +1,7 @@
 //! A panic on a packet's way ends the packets, and not their lane.
 
 use super::*;
-use corelane_lane::{Control, Kit, Lane, LaneSettings, Order, Report, Turn as LaneTurn, Work, Works};
+use corelane_lane::{Budget, Control, Kit, Lane, LaneSettings, Order, Report, Turn as LaneTurn, Work, Works};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
 use corelane_seam::{FrameMemory, Record, Trains};
 use corelane_sim::{CardSetup, Faults, Interface, SimDriver, SimPort, Turn, World};
@@ -56,6 +56,8 @@ impl Report for Operator {
 #[derive(Default)]
 struct Other {
     is_draining: bool,
+    /// Turns in which it was served.
+    served: usize,
 }
 
 impl Work for Other {
@@ -69,7 +71,9 @@ impl Work for Other {
 
     fn complete(&mut self, _: &mut Kit, _: Completion) {}
 
-    fn serve(&mut self, _: &mut Kit) {}
+    fn serve(&mut self, _: &mut Kit) {
+        self.served += 1;
+    }
 
     fn flush(&mut self, _: &mut Kit) {}
 
@@ -99,6 +103,11 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
+        Self::within(None)
+    }
+
+    /// With so many packets a turn at the most.
+    fn within(budget: Option<usize>) -> Self {
         let world = World::new(1, Faults::none());
         let test = world.interface(CardSetup { queues: 0, ..CardSetup::default() });
         let card = world.interface(CardSetup::default());
@@ -117,7 +126,11 @@ impl Rig {
             Page::heap(&Description { program: "test".into(), lanes: vec![LaneName::default()], ..Description::default() });
         let told = Told::default();
         let kit = Kit::new(0, &control, arena, page.unwrap().lane(0).unwrap(), &settings, Box::new(Operator(told.clone())));
-        let works = Works::of(Other::default()).and(packets);
+        let works = Works::of(Other::default());
+        let works = match budget {
+            Some(completions) => works.and_within(Budget { completions, other: 64 }, packets),
+            None => works.and(packets),
+        };
         let lane = Some(Lane::new(stack, works, kit, control.clone(), settings));
         let mut rig = Self { world, test, beside, memory, control, lane, told };
         rig.pass();
@@ -158,6 +171,32 @@ fn a_panic_with_a_packet_ends_the_packets_and_not_the_lane() {
     rig.control.give(Order::Drain);
     rig.pass();
     assert!(rig.lane.is_none(), "and ends in order");
+}
+
+/// However many packets come, a turn handles as many as the work beside has completions of it, and every other work has its turn between.
+#[test]
+fn a_flood_takes_its_budget_of_a_turn_and_no_more() {
+    const BUDGET: usize = 5;
+    let mut rig = Rig::within(Some(BUDGET));
+    let handled = |rig: &Rig| rig.beside.borrow().tally.frames_in as usize;
+    let served = |rig: &Rig| rig.lane.as_ref().unwrap().work::<Other>().unwrap().served;
+    let (mut all, mut most) = (handled(&rig), 0);
+    for _ in 0..60 {
+        rig.test.send(&QUESTION);
+    }
+    rig.world.alarm(rig.world.now() + MS * 10, 1);
+    while let Turn::Lane(_) = rig.world.step().expect("the alarm is to come") {
+        let (before, turns) = (handled(&rig), served(&rig));
+        rig.lane.as_mut().expect("it goes on").turn();
+        let more = handled(&rig) - before;
+        assert!(more <= BUDGET, "{more} packets in one turn");
+        assert!(more == 0 || served(&rig) == turns + 1, "the other work has its turn");
+        (all, most) = (all + more, most.max(more));
+    }
+    assert_eq!((all, most, rig.test.take().len()), (handled(&rig), BUDGET, 60), "all were handled in the end");
+    rig.control.give(Order::Drain);
+    rig.pass();
+    assert!(rig.lane.is_none());
 }
 
 #[test]
