@@ -4,7 +4,6 @@
 //! refused or limited, by the names of its counters, and last what the program has to do without.
 
 use corelane_seam::PortState;
-use corelane_stack::{port_states_of, sum_of};
 use corelane_svc::Limits;
 use corelane_svc::bounds::{BOUNDS, Owner};
 use corelane_watch::figures::{amount, time};
@@ -68,9 +67,7 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     for (lane, age, for_whom) in snapshot.stalls() {
         add(Grade::Grave, format!("lane {lane} is stalled: in one turn for {}, {for_whom}", time(age)));
     }
-    for (number, state) in port_states_of(snapshot).filter(|(_, state)| *state != PortState::Up) {
-        add(Grade::Grave, format!("lane {number}: its interface is {}: {}", state.word(), state.remedy()));
-    }
+    ports_not_up(snapshot).for_each(|(number, words)| add(Grade::Grave, format!("lane {number}: {words}")));
     of_interface(snapshot).into_iter().for_each(|text| add(Grade::Grave, text));
     of_packets(snapshot).into_iter().for_each(|text| add(Grade::Counted, text));
     of_counters(snapshot).into_iter().for_each(|text| add(Grade::Counted, text));
@@ -85,9 +82,17 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     all
 }
 
+/// Lanes at whose interface no packets come and go, by their numbers: what it is, and the remedy.
+pub fn ports_not_up(snapshot: &Snapshot) -> impl Iterator<Item = (usize, String)> {
+    let states = snapshot.packets_choices(PacketCounter::PortState, &PortState::ALL);
+    let down = states.filter(|(_, state)| *state != PortState::Up);
+    down.map(|(lane, state)| (lane, format!("its interface is {}: {}", state.word(), state.remedy())))
+}
+
 /// Faults of the lanes' interface and of their addresses there, as long as they last.
 fn of_interface(snapshot: &Snapshot) -> Vec<String> {
-    let (taken, beside) = (sum_of(snapshot, PacketCounter::AddressesTaken), sum_of(snapshot, PacketCounter::AddressesBeside));
+    let (taken, beside) =
+        (snapshot.packets_sum(PacketCounter::AddressesTaken), snapshot.packets_sum(PacketCounter::AddressesBeside));
     let of = |count| if count == 1 { "1 address of lanes is".to_owned() } else { format!("{count} addresses of lanes are") };
     let taken = (taken > 0).then(|| {
         let words = "another station's, which hears what is for them: give one of the two another, or end the other";
@@ -97,7 +102,7 @@ fn of_interface(snapshot: &Snapshot) -> Vec<String> {
         let words = "the kernel's as well, and both answer: CL-0027 in the log says what takes it away (ip addr del)";
         format!("{} {words}", of(beside))
     });
-    let mtu = Some(sum_of(snapshot, PacketCounter::MtuShort)).filter(|mtu| *mtu > 0);
+    let mtu = Some(snapshot.packets_sum(PacketCounter::MtuShort)).filter(|mtu| *mtu > 0);
     let short = mtu.map(|mtu| {
         format!("the interface of lanes has an MTU of {mtu}, and IPv6 asks for 1280, so packets of IPv6 are lost: raise it (ip link set, mtu 1500)")
     });
