@@ -8,6 +8,7 @@
 mod artifacts;
 mod facade;
 mod fast;
+mod features;
 mod lacking;
 mod packages;
 mod process;
@@ -173,6 +174,7 @@ fn verdict(
     let verdict = match &section.work {
         Work::Tidy => check_rules()?,
         Work::Facade => facade::check(workspace, &share)?,
+        Work::Features => features::check(workspace, |arguments| run_cargo(workspace, arguments, &[], &share), &share)?,
         Work::Check(arguments, variables) => {
             let outcome = run_cargo(workspace, arguments, variables, &share)?;
             Verdict::one(outcome.success, outcome.output)

@@ -1,10 +1,12 @@
 //! The workspace as `cargo metadata` describes it (the Cargo Book, "cargo metadata").
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// Root, target folder and members of the workspace that the current folder lies in.
 #[derive(Debug, Default)]
@@ -28,6 +30,8 @@ pub struct Member {
     pub roots: Vec<String>,
     /// What the manifest names, of all kinds.
     pub dependencies: Vec<Dependency>,
+    /// The names of its features.
+    pub features: Vec<String>,
 }
 
 /// One dependency as a manifest declares it.
@@ -96,6 +100,8 @@ struct Package {
     manifest_path: PathBuf,
     dependencies: Vec<Declared>,
     targets: Vec<Target>,
+    #[serde(default)]
+    features: BTreeMap<String, IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -122,6 +128,7 @@ impl Package {
             folder: relative(root, folder),
             roots: self.roots(root),
             dependencies: self.dependencies.iter().map(|d| d.dependency(root)).collect(),
+            features: self.features.keys().cloned().collect(),
         }
     }
 

@@ -3,9 +3,11 @@
 pub mod control;
 pub(crate) mod control_client;
 pub(crate) mod control_socket;
+#[cfg(feature = "packets")]
 pub mod dispatch;
 pub mod machine;
 pub mod messages;
+#[cfg(feature = "profile")]
 pub mod profile;
 pub mod wrong;
 
@@ -19,24 +21,28 @@ pub use corelane_steer::{
 #[doc(inline)]
 pub use corelane_watch as watch;
 
-/// What the packet paths of a process's lanes count, as its page tells it; and packets taken from them by another process (`channels=` in `--packet`).
+/// What the packet paths of a process's lanes count, as its page tells it; and packets taken from them by another process (`channels=` in `--packet`). With the feature
+/// `packets`.
+#[cfg(feature = "packets")]
 pub mod packets {
     pub use corelane_channel::{Broken, Consumer, PACKET_BYTES_MAX, Taken, take};
     pub use corelane_isr::dispatch::{
         Dispatch, NoDispatch, Number, Placement, ProtocolRow, Refused, Report, StreamCounts, StreamRow,
     };
     pub use corelane_seam::{PortKind, PortState};
-    pub use corelane_stack::{port_faults_of, port_states_of, ports_of, report_of, sum_of};
+    pub use corelane_stack::{port_states_of, ports_of, report_of};
 }
 
-/// Serving as another user than root, who starts the program.
+/// Serving as another user than root, who starts the program. With the feature `confine`.
+#[cfg(feature = "confine")]
 pub mod user {
-    pub use corelane_os::user::{Beginning, User};
+    pub use corelane_confine::user::{Beginning, User};
 }
 
-/// Confining the program to what serving takes: its files, and its calls.
+/// Confining the program to what serving takes: its files, and its calls. With the feature `confine`.
+#[cfg(feature = "confine")]
 pub mod confine {
-    pub use corelane_os::confine::{calls, paths};
+    pub use corelane_confine::{calls, paths};
 }
 
 /// The lines that an operator reads: written by a thread of their own, so that nobody waits for a reader.

@@ -1,4 +1,4 @@
-//! What this machine lets lanes have: every feature is tried, none is looked up where it can be tried.
+//! What this machine lets lanes have: every feature is tried, none is looked up where it can be tried. With the feature `doctor`.
 //!
 //! ```text
 //! SUBJECTS: code, name, cost, remedy, command, examine     the only list; docs/doctor.md is held to it

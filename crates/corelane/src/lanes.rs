@@ -1,37 +1,39 @@
 //! Programs of lanes: what they are to be ([`Lanes`]: services, places, CPUs, driver, bounds), and while they run ([`Running`]).
 
 pub(crate) mod beside;
-mod builder;
-mod channels;
+pub(crate) mod builder;
 pub(crate) mod choice;
-mod claims;
+pub(crate) mod claims;
 mod drained;
-mod driver;
+pub(crate) mod driver;
 mod ended;
 pub(crate) mod ending;
 pub(crate) mod entry;
+#[cfg(feature = "packets")]
 pub(crate) mod frames;
 mod handed;
-mod insisting;
+#[cfg_attr(not(feature = "take-over"), allow(dead_code))] // only who takes over asks for them
 mod keepsake;
 mod live;
-mod needs;
+pub(crate) mod needs;
+#[cfg_attr(not(feature = "take-over"), allow(dead_code))] // only who takes over asks for them
 mod others;
 mod outside;
 mod page;
 pub(crate) mod place;
-mod plan;
+pub(crate) mod plan;
 mod run;
+#[cfg(feature = "profile")]
 mod stalls;
+#[cfg(feature = "take-over")]
 mod take_over;
 pub(crate) mod unbroken;
 mod url;
 mod wakes;
+mod without;
 
 pub use builder::Lanes;
-pub(crate) use builder::Served;
 pub use claims::holder;
-pub(crate) use claims::{claim_places, refuse_lanes_without_queue, refuse_shared_addresses};
 pub use corelane_lane::LaneSettings;
 pub use corelane_os::cpus::parse_list as parse_cpus;
 pub use corelane_os::handed::{Handed, take as take_handed};
@@ -41,14 +43,18 @@ pub use corelane_rss::Transport;
 pub use corelane_seam::Tuning as DriverSettings;
 pub use drained::Drained;
 pub use driver::{DriverChoice, DriverKind, calls_on_files};
-pub(crate) use driver::{attempt, choose};
 pub use ended::Ended;
+#[cfg(feature = "packets")]
 pub use frames::PacketPort;
 pub use live::LiveLimits;
-pub(crate) use needs::descriptors;
 pub use outside::Outside;
 pub use place::Place;
-pub(crate) use plan::fit_memory;
 pub use plan::lanes_for_this_machine;
 pub use run::{Running, can_listen};
 pub use url::Url;
+#[cfg(not(feature = "packets"))]
+pub(crate) use without::frames;
+#[cfg(not(feature = "profile"))]
+use without::stalls;
+#[cfg(not(feature = "take-over"))]
+use without::take_over;

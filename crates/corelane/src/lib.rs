@@ -13,11 +13,23 @@
 //! | `testing` | who tests a service, on simulated lanes (feature `testing`) |
 //!
 //! What every first file needs is here as well.
+//!
+//! A program that serves needs no feature of this crate. Each of these brings more to compile:
+//!
+//! | feature | brings |
+//! | --- | --- |
+//! | `confine` | [`admin::user`] and [`admin::confine`]: the program gives up root, files and calls |
+//! | `doctor` | [`doctor`]: what the machine lacks; brings `packets` along |
+//! | `packets` | [`Lanes::packet`], [`admin::packets`] and [`admin::dispatch`]: lanes have the frames of an interface |
+//! | `profile` | [`Lanes::stall`] and [`admin::profile`]: the functions in which lanes are |
+//! | `take-over` | [`Lanes::take_over`]: a restart that hands over the sockets, both ways |
+//! | `testing` | [`testing`]: services on simulated lanes |
 #![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]
 
 pub mod admin;
 pub mod aio;
+#[cfg(feature = "doctor")]
 pub mod doctor;
 mod error;
 pub mod lanes;

@@ -1,7 +1,7 @@
 //! Whether the program lives, and whether it is to be sent work: both from its page.
 
-use corelane::admin::packets::{port_faults_of, sum_of};
 use corelane::admin::watch::{LaneState, PacketCounter, Snapshot};
+use corelane::admin::wrong::ports_not_up;
 use std::fmt::Write;
 
 /// A lane that has been in one turn for so long will not come back: whoever looks after the process had better start it anew.
@@ -37,11 +37,11 @@ pub fn ready(snapshot: &Snapshot) -> Health {
             let _ = writeln!(health.words, "lane {number} is {state}");
         }
     }
-    for words in port_faults_of(snapshot) {
+    for (number, words) in ports_not_up(snapshot) {
         health.is_good = false;
-        let _ = writeln!(health.words, "{words}");
+        let _ = writeln!(health.words, "lane {number}: {words}");
     }
-    let taken = sum_of(snapshot, PacketCounter::AddressesUnready);
+    let taken = snapshot.packets_sum(PacketCounter::AddressesUnready);
     if taken > 0 {
         health.is_good = false;
         let _ = writeln!(

@@ -4,7 +4,7 @@
 //! | subject | modules |
 //! | --- | --- |
 //! | sockets: made, shared, handed over by a service manager or to another process | `sockets`, `options`, `named`, `claim`, `caller`, `local`, `handed`, `passing`, `owners` |
-//! | threads: for lanes, where one is, what it may do | `runner`, `cpus`, `halt`, `confine`, `rights`, `user` |
+//! | threads: for lanes, where one is, what it may do | `runner`, `cpus`, `halt`, `rights` |
 //! | memory: of the process, shared with children, behind a counter page, for another process | `memory`, `shared`, `page`, `handed_memory` |
 //! | time, chance, signals | `clock`, `random`, `signals` |
 //! | what the kernel tells: in files, over netlink, about processes and directories | `kernel_files`, `netlink`, `processes`, `watches`, `events` |
@@ -14,7 +14,8 @@
 //! only some kernels have is tried, not guessed from a version. `unsafe` stands here where `rustix` has no such call, each with its reason.
 //!
 //! Five crates make the system calls of lanes: this one, above it `drivers`, `select` and `machine`, which know nothing of each other, and `xdp`, whose
-//! programs `select` assembles. `watch` uses `os` for its pages, `steer` uses `select` and `machine`, and only the facade knows drivers: a lane in a
+//! programs `select` assembles. `confine` and `unwind` make those of programs that give up rights, and of who looks at a thread: by libraries of which a plain lane
+//! links nothing. `watch` uses `os` for its pages, `steer` uses `select` and `machine`, and only the facade knows drivers: a lane in a
 //! simulation links no BPF and no ring. Code that uses the standard library's threads, files or sockets stands beside the lanes, as `metrics` does with
 //! its one thread. `unsafe` is left for what only we need: batches of datagrams, the ring, bpf(2), filters, signalfd(2), clocks of other threads, mapped
 //! memory.
@@ -23,7 +24,6 @@
 pub mod caller;
 pub mod claim;
 pub mod clock;
-pub mod confine;
 pub mod cpus;
 pub mod errno;
 pub mod events;
@@ -41,7 +41,6 @@ mod overlay;
 pub mod owners;
 pub mod page;
 pub mod passing;
-pub mod perf;
 pub mod processes;
 pub mod random;
 pub mod report;
@@ -52,5 +51,4 @@ pub mod signals;
 pub mod sockets;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod user;
 pub mod watches;

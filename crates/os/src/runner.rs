@@ -1,7 +1,7 @@
 //! Threads for lanes: named, pinned, with a descriptor table of their own where that is wanted.
 
-use crate::{clock, cpus};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use crate::{clock, cpus, rights};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
 use std::io;
 use std::num::NonZeroU64;
@@ -69,8 +69,9 @@ pub fn has_own_descriptors() -> bool {
 /// Raises this process's limit of descriptors as far as it may without privilege; returns the limit then in force.
 pub fn raise_descriptor_limit() -> u64 {
     // There may be none, which the kernel writes as the largest number; and a filter may keep it for itself.
-    let Ok((current, maximum)) = getrlimit(Resource::RLIMIT_NOFILE) else { return u64::MAX };
-    if setrlimit(Resource::RLIMIT_NOFILE, maximum, maximum).is_ok() { maximum } else { current }
+    let Ok((current, maximum)) = rights::limit(libc::RLIMIT_NOFILE) else { return u64::MAX };
+    let raised = Rlimit { current: Some(maximum), maximum: Some(maximum) };
+    if setrlimit(Resource::Nofile, raised).is_ok() { maximum } else { current }
 }
 
 /// Points at which lanes wait, one behind the other, until whoever starts them opens the next.

@@ -77,6 +77,13 @@ pub fn set_that_refuses() -> crate::events::polling::Set {
     crate::events::polling::Set::refusing().unwrap()
 }
 
+/// Makes a call with no right argument but the first, as whoever has taken over a thread might; the error is the number that it fails with. Only for calls that
+/// are refused before they look at any argument, or that have no pointers.
+pub fn call(number: i64, first: i64) -> Result<usize, i32> {
+    // SAFETY: the caller sees to it that the kernel looks at no pointer, and these name nothing.
+    crate::errno::checked(unsafe { libc::syscall(number, first, 0, 0, 0, 0) } as isize)
+}
+
 /// Runs `body` in a child of fork(2), which is killed where it hangs; whether it returned true there.
 pub fn in_child(body: impl FnOnce() -> bool) -> bool {
     const SECONDS: u32 = 10;

@@ -8,7 +8,7 @@ use corelane_isr::dispatch::{Dispatch, Number, Placement, ProtocolRow, Report, S
 use corelane_isr::reassembly::{Counts as FragmentCounts, Reason};
 use corelane_seam::{Lost, PortKind, PortState};
 use corelane_watch::{
-    LaneSnapshot, PacketCounter, PacketsRow, PacketsSnapshot, PacketsWriter, Snapshot, StreamCounter, StreamSnapshot,
+    LaneSnapshot, PacketCounter, PacketsRow, PacketsSnapshot, PacketsWriter, Snapshot, StreamCounter, StreamSnapshot, choice_of,
 };
 
 /// The policies by their words in the page, from 1; 0 is none of its own.
@@ -204,48 +204,14 @@ fn word_of<T: PartialEq>(choice: T, all: &[T]) -> u64 {
     place.expect("each choice is in its list") as u64 + 1
 }
 
-/// The choice of a word; none for 0, and for a word that a program of another version has written.
-fn choice_of<T: Copy>(word: u64, all: &[T]) -> Option<T> {
-    let place = usize::try_from(word).ok()?.checked_sub(1)?;
-    all.get(place).copied()
-}
-
 /// How the packets of each lane come, by its number in the snapshot; lanes without a packet path are left out, and what no version known here writes.
 pub fn ports_of(snapshot: &Snapshot) -> impl Iterator<Item = (usize, PortKind)> {
-    chosen(snapshot, PacketCounter::PortKind, &PortKind::ALL)
-}
-
-/// The interface of the lanes, if they have one.
-#[must_use]
-pub fn interface_of(snapshot: &Snapshot) -> Option<&str> {
-    snapshot.lanes.iter().find_map(|lane| lane.packets.as_ref()).map(|packets| &*packets.interface)
+    snapshot.packets_choices(PacketCounter::PortKind, &PortKind::ALL)
 }
 
 /// Whether packets can come to each lane and go, as [`ports_of`].
 pub fn port_states_of(snapshot: &Snapshot) -> impl Iterator<Item = (usize, PortState)> {
-    chosen(snapshot, PacketCounter::PortState, &PortState::ALL)
-}
-
-/// Of each lane at whose interface not all packets come and go, why, with the remedy.
-pub fn port_faults_of(snapshot: &Snapshot) -> impl Iterator<Item = String> {
-    let interface = interface_of(snapshot).unwrap_or_default();
-    let faulty = port_states_of(snapshot).filter(|(_, state)| *state != PortState::Up);
-    faulty.map(move |(lane, state)| {
-        let remedy = state.remedy().replace("INTERFACE", interface);
-        format!("lane {lane}: its interface {interface} is {}: {remedy}", state.word())
-    })
-}
-
-/// What all lanes of a process have of a counter together.
-#[must_use]
-pub fn sum_of(snapshot: &Snapshot, counter: PacketCounter) -> u64 {
-    let packets = snapshot.lanes.iter().filter_map(|lane| lane.packets.as_ref());
-    packets.map(|packets| packets.values.get(counter)).fold(0, u64::saturating_add)
-}
-
-fn chosen<'a, T: Copy>(snapshot: &'a Snapshot, mark: PacketCounter, all: &'a [T]) -> impl Iterator<Item = (usize, T)> + 'a {
-    let one = move |lane: &LaneSnapshot| choice_of(lane.packets.as_ref()?.values.get(mark), all);
-    snapshot.lanes.iter().enumerate().filter_map(move |(number, lane)| Some((number, one(lane)?)))
+    snapshot.packets_choices(PacketCounter::PortState, &PortState::ALL)
 }
 
 /// The report of the workstreams of all lanes of a process. Without a packet path it has no protocols and no workstreams. What no version known here

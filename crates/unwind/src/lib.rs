@@ -1,7 +1,7 @@
 //! The functions in which a thread is, from its registers and a copy of its stack.
 //!
 //! ```text
-//! os::halt::Sampler (a thread of this process) -> Stack { registers, bytes }
+//! os::halt::Sampler (a thread of this process), perf::Sampling (of any) -> Stack { registers, bytes }
 //! Names::of(process) -> frames(&stack) -> [address] -> describe(address) -> [Function { name, place }]   the innermost first
 //! ```
 //!
@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod modules;
+pub mod perf;
 
 use addr2line::Loader;
 use corelane_os::halt::Stack;

@@ -1,6 +1,6 @@
 //! What readers make of a snapshot beyond its counters: how lanes spent their time, who is stalled, how evenly the work lies.
 
-use crate::catalogue::{Kind, LaneCounter, LaneState, ServiceCounter};
+use crate::catalogue::{Kind, LaneCounter, LaneState, PacketCounter, ServiceCounter};
 use crate::process::Liveness;
 use crate::snapshot::{LaneSnapshot, Snapshot, Values};
 
@@ -51,7 +51,27 @@ impl LaneSnapshot {
     }
 }
 
+/// The choice that a word of the page stands for: its place in the list, from 1. None for 0, and for a word that a program of another version has written.
+#[must_use]
+pub fn choice_of<T: Copy>(word: u64, all: &[T]) -> Option<T> {
+    let place = usize::try_from(word).ok()?.checked_sub(1)?;
+    all.get(place).copied()
+}
+
 impl Snapshot {
+    /// What the packet paths of all lanes have of a counter together.
+    #[must_use]
+    pub fn packets_sum(&self, counter: PacketCounter) -> u64 {
+        let packets = self.lanes.iter().filter_map(|lane| lane.packets.as_ref());
+        packets.map(|packets| packets.values.get(counter)).fold(0, u64::saturating_add)
+    }
+
+    /// Which of these each lane's packet path has, by the lane's number; lanes without one are left out, and what no version known here writes.
+    pub fn packets_choices<T: Copy>(&self, counter: PacketCounter, all: &[T]) -> impl Iterator<Item = (usize, T)> {
+        let one = move |lane: &LaneSnapshot| choice_of(lane.packets.as_ref()?.values.get(counter), all);
+        self.lanes.iter().enumerate().filter_map(move |(number, lane)| Some((number, one(lane)?)))
+    }
+
     /// Nanoseconds since the lane's last turn began; none before its first.
     pub fn age(&self, lane: &LaneSnapshot) -> Option<u64> {
         let began = lane.values.get(LaneCounter::LastTurnNanoseconds);

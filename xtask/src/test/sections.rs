@@ -21,6 +21,8 @@ pub enum Work {
     Tidy,
     /// Whether the facade shows whatever its signatures name.
     Facade,
+    /// Whether the facade builds with each of its features alone, and with none.
+    Features,
     /// A cargo command that passes or fails as one.
     Check(Arguments, Variables),
     /// A cargo command that runs tests.
@@ -60,6 +62,7 @@ pub const SECTIONS: &[Section] = &[
             "crates/kqueue",
             "crates/machine",
             "crates/unwind",
+            "crates/confine",
             "crates/select",
             "crates/drivers",
             "crates/xdp",
@@ -103,7 +106,7 @@ pub const COMPUTING: &[Section] = &[
 pub const BESIDE: &[Section] = &[
     Section {
         name: "clippy",
-        seconds: 840, // it begins beside simulations, which leave little; what it leaves is theirs who follow
+        seconds: 790, // it begins beside simulations, which leave little; what it leaves is theirs who follow
         work: Work::Check(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]),
     },
     Section { name: "peers", seconds: 140, work: beside(&checked!("bench/peers/Cargo.toml")) },
@@ -117,6 +120,7 @@ pub const BESIDE: &[Section] = &[
         work: Work::Check(&["doc", "--no-deps", "--workspace", "--all-features"], &[("RUSTDOCFLAGS", "-D warnings")]),
     },
     Section { name: "facade", seconds: 60, work: Work::Facade },
+    Section { name: "features", seconds: 50, work: Work::Features },
     Section {
         name: "loom",
         seconds: 105,

@@ -23,6 +23,7 @@ const BELOW_FACADE: &[&str] = &[
     "crates/select",
     "crates/machine",
     "crates/unwind",
+    "crates/confine",
     "crates/os",
     "crates/seam",
     "crates/wire",
@@ -45,6 +46,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/kqueue", &["crates/event", "crates/kevent"]),
     ("crates/machine", &["crates/os"]),
     ("crates/unwind", &["crates/os"]),
+    ("crates/confine", &["crates/os"]),
     ("crates/select", &["crates/os", "crates/seam", "crates/rss"]),
     ("crates/drivers", &["crates/os", "crates/seam"]),
     ("crates/xdp", &["crates/select", "crates/os", "crates/seam", "crates/wire", "crates/rss"]),
@@ -110,8 +112,8 @@ const RAW: &[&str] = &["libc", "io-uring", "nix", "rustix"];
 /// The crates that call the system.
 pub const SYSTEM: [&str; 5] = ["crates/os", "crates/drivers", "crates/xdp", "crates/select", "crates/machine"];
 
-/// Who may depend on [`RAW`] beside [`SYSTEM`]: the scripts, which no user runs, and the face whose functions take C's types.
-const RAW_TOO: [&str; 3] = ["xtask", "bench", "crates/kqueue"];
+/// Who may depend on [`RAW`] beside [`SYSTEM`]: the scripts, which no user runs, the face whose functions take C's types, and what only a feature of the facade brings.
+const RAW_TOO: [&str; 5] = ["xtask", "bench", "crates/kqueue", "crates/confine", "crates/unwind"];
 
 /// The data path: nothing on it comes from elsewhere.
 const DATA_PATH: &[&str] = &[

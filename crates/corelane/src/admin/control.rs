@@ -157,6 +157,14 @@ impl Control for Steered {
     }
 }
 
+/// What each request of the packet paths begins with ([`dispatch`](crate::admin::dispatch)).
+pub(crate) const PACKETS: &str = "packets";
+
+/// Whether a request is for the packet paths.
+pub(crate) fn is_of_packets(request: &str) -> bool {
+    request.split(' ').next() == Some(PACKETS)
+}
+
 /// Whether a request changes something, rather than asks.
 pub(crate) fn changes(request: &str) -> bool {
     request != HASHER && request != "table"

@@ -1,8 +1,9 @@
 //! When packets are handled on the lanes of a running process (`--packet`), changed through its control socket: what FreeBSD has as `net.isr.dispatch`
-//! and as the queue limits of its protocols.
+//! and as the queue limits of its protocols. With the feature `packets`.
 //!
 //! Each change is put in force on all lanes, and no flow is reordered by it ([`corelane_isr::dispatch`]).
 
+use crate::admin::control::PACKETS as SUBJECT;
 use crate::admin::control_client::{self, ControlError};
 use corelane_isr::dispatch::{Dispatch, LIMIT_MAX, Number, Refused};
 use corelane_stack::{PROTOCOLS, Policy};
@@ -13,9 +14,6 @@ use std::time::Duration;
 
 /// How long a change is waited for: longer than the process itself waits for its lanes.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// What each request begins with.
-const SUBJECT: &str = "packets";
 
 /// The word for the policy of all in the place of a protocol's own.
 const DEFAULT: &str = "default";
@@ -80,11 +78,6 @@ impl From<Change> for Policy {
     }
 }
 
-/// Whether a request is one of these.
-pub(crate) fn is_meant(request: &str) -> bool {
-    request.split(' ').next() == Some(SUBJECT)
-}
-
 /// Has the process whose page is at `page` change how it dispatches packets. Once this returns it is in force on all lanes, and the page says so.
 ///
 /// # Errors
@@ -124,6 +117,7 @@ fn beginning(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::control::is_of_packets;
 
     #[test]
     fn changes_are_read_as_they_are_written() {
@@ -139,9 +133,9 @@ mod tests {
         for change in changes {
             let written = change.to_string();
             assert_eq!(written.parse(), Ok(change));
-            assert!(is_meant(&written) && !written.contains('?'), "{written}");
+            assert!(is_of_packets(&written) && !written.contains('?'), "{written}");
         }
-        assert!(!is_meant("packetss dispatch direct") && !is_meant("table"));
+        assert!(!is_of_packets("packetss dispatch direct") && !is_of_packets("table"));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! What lanes do while they run: the functions in which their threads are, sampled by the system's clock. Lanes are not asked, and do nothing for it.
+//! With the feature `profile`.
 //!
 //! ```text
-//! os::perf::Sampling of each thread "lane-N" -> Stack -> unwind::Names::frames -> counts by [address] -> describe -> Profile: counts by [function]
+//! unwind::perf::Sampling of each thread "lane-N" -> Stack -> unwind::Names::frames -> counts by [address] -> describe -> Profile: counts by [function]
 //! ```
 
-use corelane_os::perf::{Sample, Sampling};
 use corelane_os::{clock, kernel_files};
+use corelane_unwind::perf::{Sample, Sampling};
 use corelane_unwind::{Function, Names};
 use std::collections::BTreeMap;
 use std::io;

@@ -3,7 +3,7 @@
 //! The first lines say, in plain words, who is not served: the process is dead or stopped, or drains, or a lane is stalled. Then comes what was lost,
 //! refused or limited, by the names of its counters, and last what the program has to do without.
 
-use corelane_stack::{interface_of, port_faults_of, sum_of};
+use corelane_seam::PortState;
 use corelane_svc::Limits;
 use corelane_svc::bounds::{BOUNDS, Owner};
 use corelane_watch::figures::{amount, time};
@@ -67,7 +67,7 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     for (lane, age, for_whom) in snapshot.stalls() {
         add(Grade::Grave, format!("lane {lane} is stalled: in one turn for {}, {for_whom}", time(age)));
     }
-    port_faults_of(snapshot).for_each(|text| add(Grade::Grave, text));
+    ports_not_up(snapshot).for_each(|(number, words)| add(Grade::Grave, format!("lane {number}: {words}")));
     of_interface(snapshot).into_iter().for_each(|text| add(Grade::Grave, text));
     of_packets(snapshot).into_iter().for_each(|text| add(Grade::Counted, text));
     of_counters(snapshot).into_iter().for_each(|text| add(Grade::Counted, text));
@@ -82,9 +82,25 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     all
 }
 
+/// Lanes at whose interface no packets come and go, by their numbers: what it is, and the remedy.
+pub fn ports_not_up(snapshot: &Snapshot) -> impl Iterator<Item = (usize, String)> {
+    let states = snapshot.packets_choices(PacketCounter::PortState, &PortState::ALL);
+    let (interface, down) = (interface_of(snapshot), states.filter(|(_, state)| *state != PortState::Up));
+    down.map(move |(lane, state)| {
+        let remedy = state.remedy().replace("INTERFACE", interface);
+        (lane, format!("its interface {interface} is {}: {remedy}", state.word()))
+    })
+}
+
+/// The name of the interface of the lanes; empty if they have none.
+fn interface_of(snapshot: &Snapshot) -> &str {
+    snapshot.lanes.iter().find_map(|lane| lane.packets.as_ref()).map_or("", |packets| &*packets.interface)
+}
+
 /// Faults of the lanes' interface and of their addresses there, as long as they last.
 fn of_interface(snapshot: &Snapshot) -> Vec<String> {
-    let (taken, beside) = (sum_of(snapshot, PacketCounter::AddressesTaken), sum_of(snapshot, PacketCounter::AddressesBeside));
+    let (taken, beside) =
+        (snapshot.packets_sum(PacketCounter::AddressesTaken), snapshot.packets_sum(PacketCounter::AddressesBeside));
     let of = |count| if count == 1 { "1 address of lanes is".to_owned() } else { format!("{count} addresses of lanes are") };
     let taken = (taken > 0).then(|| {
         let words = "another station's, which hears what is for them: give one of the two another, or end the other";
@@ -94,8 +110,8 @@ fn of_interface(snapshot: &Snapshot) -> Vec<String> {
         let words = "the kernel's as well, and both answer: CL-0027 in the log says what takes it away (ip addr del)";
         format!("{} {words}", of(beside))
     });
-    let interface = interface_of(snapshot).unwrap_or_default();
-    let family = match sum_of(snapshot, PacketCounter::KernelForwards) {
+    let interface = interface_of(snapshot);
+    let family = match snapshot.packets_sum(PacketCounter::KernelForwards) {
         0 => None,
         1 => Some("ipv4"),
         _ => Some("ipv6"),
@@ -104,7 +120,7 @@ fn of_interface(snapshot: &Snapshot) -> Vec<String> {
         let words = "and tells senders that the lanes' addresses cannot be reached, or are elsewhere: turn that off";
         format!("the kernel forwards what comes in by {interface}, {words} (sysctl net.{family}.conf.{interface}.forwarding=0)")
     });
-    let mtu = Some(sum_of(snapshot, PacketCounter::MtuShort)).filter(|mtu| *mtu > 0);
+    let mtu = Some(snapshot.packets_sum(PacketCounter::MtuShort)).filter(|mtu| *mtu > 0);
     let short = mtu.map(|mtu| {
         format!("interface {interface} has an MTU of {mtu}, and IPv6 asks for 1280, so packets of IPv6 are lost: raise it (ip link set {interface} mtu 1500)")
     });

@@ -2,7 +2,13 @@
 
 use super::Found;
 use crate::error::Error;
-use crate::lanes::{Lanes, choose, claim_places, fit_memory, refuse_lanes_without_queue, refuse_shared_addresses};
+use crate::lanes::Lanes;
+use crate::lanes::builder::Served;
+use crate::lanes::claims::claim_places;
+use crate::lanes::driver::choose;
+use crate::lanes::frames::{refuse_lanes_without_queue, refuse_shared_addresses};
+use crate::lanes::needs;
+use crate::lanes::plan::fit_memory;
 use corelane_machine::interfaces::list;
 use corelane_os::{memory, rights};
 use corelane_select::Means;
@@ -39,9 +45,7 @@ pub(super) fn steering(lanes: &Lanes) -> Found {
 
 /// Each service alone, so that all that is wrong is told; then all together.
 pub(super) fn addresses(lanes: &Lanes) -> Found {
-    let alone = |service: &crate::lanes::Served| {
-        claim_places(&Lanes { services: vec![service.clone()], ..lanes.clone() }, &mut None).err()
-    };
+    let alone = |service: &Served| claim_places(&Lanes { services: vec![service.clone()], ..lanes.clone() }, &mut None).err();
     let mut wrong: Vec<Error> = lanes.services.iter().filter_map(alone).collect();
     if wrong.is_empty() {
         wrong.extend(claim_places(lanes, &mut None).err());
@@ -72,7 +76,7 @@ pub(super) fn interface(lanes: &Lanes) -> Found {
 
 pub(super) fn descriptors(lanes: &Lanes) -> Found {
     let Ok((_, plan)) = lanes.plan() else { return Found::fine("there is no plan yet") };
-    crate::lanes::descriptors(lanes, plan.lanes.len()).map_or_else(Found::degraded, Found::fine)
+    needs::descriptors(lanes, plan.lanes.len()).map_or_else(Found::degraded, Found::fine)
 }
 
 pub(super) fn memory(lanes: &Lanes) -> Found {

@@ -1,8 +1,9 @@
 //! What lanes ask of the kernel, each tried by the crate that uses it.
 
 use super::Found;
+use crate::lanes::DriverKind;
+use crate::lanes::driver::attempt;
 use crate::lanes::frames::{FRAME_BYTES, FRAMES_LEAST};
-use crate::lanes::{DriverKind, attempt};
 use corelane_drivers::{Probes, tried};
 use corelane_machine::ethtool::Ethtool;
 use corelane_machine::interfaces::{Interface, list};

@@ -170,7 +170,8 @@ impl Lanes {
 
     /// Have the frames of an interface, a queue of it for each lane: services over datagrams at its addresses get theirs from there, by a stack of
     /// our own, and all else is the kernel's as ever. Needs CAP_NET_RAW, and for AF_XDP CAP_BPF and CAP_NET_ADMIN (capabilities(7)). The table that gives
-    /// flows to lanes stays as it is at the start.
+    /// flows to lanes stays as it is at the start. With the feature `packets`.
+    #[cfg(feature = "packets")]
     pub fn packet(mut self, port: PacketPort) -> Self {
         self.packet = Some(port);
         self
@@ -216,15 +217,6 @@ impl Lanes {
     /// How flows find their lanes: by which means, key, hash types, and how many buckets.
     pub fn steering(mut self, steering: Settings) -> Self {
         self.steering = steering;
-        self
-    }
-
-    /// A turn that takes this long is reported once, while it lasts: by which lane, for which service and connection, and in which functions; and counted
-    /// (`stalls`). 10 ms to an hour; by default nobody watches. A thread of its own looks at the page, twice in this time; the lanes do nothing for it. Only to
-    /// tell the functions it sends the lane's thread the signal SIGRTMIN+5, for which the process then has a handler: calls in which the thread waits may end
-    /// with EINTR (signal(7)).
-    pub fn stall(mut self, limit: Duration) -> Self {
-        self.stall = Some(limit);
         self
     }
 
@@ -433,15 +425,7 @@ impl Lanes {
         self
     }
 
-    /// Takes over from the process of this user whose page is at `page` ([`Running::page`](crate::lanes::Running::page)): its listeners and
-    /// datagram sockets, its lanes, table and key, and its keepsakes. When all lanes serve, that process drains and ends; if they do not come
-    /// to that, it serves on.
-    pub fn take_over(mut self, page: impl Into<PathBuf>) -> Self {
-        self.take_over = Some(page.into());
-        self
-    }
-
-    /// Has something small (at most 4 KiB) go over to the process that takes over. `give` is called there and returns its name and its bytes. `take` hears, before
+    /// Has something small (at most 4 KiB) go over to the process that takes over, where both have the feature `take-over`. `give` is called there and returns its name and its bytes. `take` hears, before
     /// the lanes begin, the name and bytes of each that the process before has given, and returns whether this one is its own: it then gets no other. A name says
     /// all that must be the same in both processes for the bytes to be of use. What is heard may come from another version, so `take` passes over what it cannot read.
     pub fn keepsake(

@@ -2,19 +2,18 @@
 
 use crate::error::Error;
 use crate::lanes::builder::{Lanes, Served};
-use crate::lanes::frames::{FRAME_BYTES, FRAMES_LEAST, PacketPort};
+use crate::lanes::frames::PacketPort;
 use crate::lanes::handed;
 use crate::lanes::others::covers;
 use crate::lanes::place::Place;
-use crate::lanes::take_over::taking::Taken;
+use crate::lanes::take_over::Taken;
 use crate::lanes::url::Url;
 use corelane_os::claim::claim;
 use corelane_os::named::NamedSocket;
 use corelane_os::owners;
 use corelane_rss::Transport;
-use corelane_seam::{Address, Fault, FrameMemory, Reason, Unix};
+use corelane_seam::{Address, Fault, Reason, Unix};
 use corelane_select::holders::holders;
-use corelane_xdp::taking_away;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Every address of every service, found free before any lane listens; and what was handed over is used.
@@ -144,32 +143,6 @@ fn refuse_on_frames(port: &PacketPort, url: &Url, transport: Transport, address:
         return refused(format!("{url}: each lane would choose another port: name one"));
     }
     Ok(())
-}
-
-/// Who has an address answers for it on the link: the kernel or we, never both.
-pub(crate) fn refuse_shared_addresses(port: &PacketPort) -> Result<(), Error> {
-    let has_it = |ip: &IpAddr| claim(Transport::Udp, &SocketAddr::new(*ip, 0).into(), true, false).is_ok();
-    match port.addresses().find(has_it) {
-        None => Ok(()),
-        Some(ip) => {
-            let why = corelane_xdp::Error::AddressTaken { address: ip, remedy: taking_away(ip).into() }.to_string();
-            Err(Error::Setting { name: "packet", why })
-        }
-    }
-}
-
-fn has_afxdp() -> bool {
-    let memory = FrameMemory::new(FRAMES_LEAST, FRAME_BYTES);
-    memory.is_ok_and(|memory| corelane_xdp::afxdp::probe(&memory).is_ok())
-}
-
-/// Each lane has a queue of the interface, and each queue a lane, where AF_XDP is to be had.
-pub(crate) fn refuse_lanes_without_queue(port: &PacketPort, lanes: usize) -> Result<(), Error> {
-    if port.is_tap() || !has_afxdp() {
-        return Ok(());
-    }
-    let refused = |why: corelane_xdp::Error| Error::Setting { name: "packet", why: why.to_string() };
-    corelane_xdp::check_lanes(port.interface(), lanes).map_err(refused)
 }
 
 /// Makes the socket of a Unix name, before the lanes, which share it.

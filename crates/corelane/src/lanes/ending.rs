@@ -41,6 +41,7 @@ impl Lives {
     }
 
     /// Another process serves in place of this one.
+    #[cfg(feature = "take-over")]
     pub(crate) fn taken_over(&self) {
         self.tell(Event::TakenOver);
     }

@@ -1,22 +1,28 @@
-//! Lanes that start at the frame: a port for each, and a stack of its own over it.
+//! Lanes that start at the frame: a port for each, and a stack of its own over it. Without the feature `packets`, `without::frames` stands in its place.
+
+mod channels;
+mod insisting;
 
 use crate::admin::dispatch;
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::driver::DriverKind;
-use crate::lanes::insisting::Insisting;
-use corelane_lane::{Control, Ear, Mesh, Silence, Tell, Unheard};
+use corelane_lane::{Control, Ear, Mesh, Silence, Tell, Unheard, Works};
+use corelane_os::claim::claim;
 use corelane_os::random::secret;
 use corelane_os::rights::locked_bytes_max;
-use corelane_rss::{FlowHasher, Table};
+use corelane_rss::{FlowHasher, Table, Transport};
 use corelane_seam::parcel::{AbroadLimits, Parcel, Post};
 use corelane_seam::{Arena, Driver, FrameMemory, Level, Record, Tuning};
 use corelane_select::QueueSelector;
-use corelane_stack::{Crossing, Network, Packets, Policy, Settings, Sight, Stack, Tunnel, check_addresses, check_own};
+pub(crate) use corelane_stack::Packets;
+use corelane_stack::{Crossing, Network, Policy, Settings, Sight, Stack, Tunnel, check_addresses, check_own};
 use corelane_steer::Settings as Steering;
-use corelane_xdp::{Choice, KernelChange, KernelNews, Loss, Ours, Queue, ports_for, taking_away, taps_for};
+use corelane_watch::PacketsRow;
+use corelane_xdp::{Choice, KernelChange, KernelNews, Loss, Ours, Queue, afxdp, check_lanes, ports_for, taking_away, taps_for};
+use insisting::Insisting;
 use std::any::Any;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -215,7 +221,7 @@ pub(crate) struct LaneFrames {
 /// Who brings packets to the lanes of their buckets, and is told of another table.
 pub(crate) struct Placing {
     /// The packet path of each lane.
-    pub(crate) tell: Tell<Policy>,
+    tell: Tell<Policy>,
     tables: Insisting,
     lanes: usize,
     /// The kernel's, where it chooses among queues by our table.
@@ -223,6 +229,14 @@ pub(crate) struct Placing {
 }
 
 impl Placing {
+    /// Offers packets to other processes, if the port says where; what is returned is kept as long as the lanes run.
+    pub(crate) fn offer(&self, port: &PacketPort) -> Result<Option<Box<dyn Any + Send>>, Error> {
+        let Some(path) = port.channels() else { return Ok(None) };
+        let offers = channels::offer(path, self.tell.clone(), self.lanes);
+        let refused = |error| Error::Setting { name: "packet", why: format!("channels={}: {error}", path.display()) };
+        offers.map(|offers| Some(Box::new(offers) as Box<dyn Any + Send>)).map_err(refused)
+    }
+
     /// Puts another table in force.
     pub(crate) fn follow(&self, table: &Table) {
         // The lanes bring packets of the old table where the new one says. What waits at a tap's old queue just now may be overtaken there by what
@@ -272,6 +286,32 @@ impl Placing {
 
 /// What each lane is given, who speaks to all, and what the operator should know.
 pub(crate) type OpenedPort = (Vec<LaneFrames>, Placing, Vec<Record>);
+
+/// Who has an address answers for it on the link: the kernel or we, never both.
+pub(crate) fn refuse_shared_addresses(port: &PacketPort) -> Result<(), Error> {
+    let has_it = |ip: &IpAddr| claim(Transport::Udp, &SocketAddr::new(*ip, 0).into(), true, false).is_ok();
+    match port.addresses().find(has_it) {
+        None => Ok(()),
+        Some(ip) => {
+            let why = corelane_xdp::Error::AddressTaken { address: ip, remedy: taking_away(ip).into() }.to_string();
+            Err(Error::Setting { name: "packet", why })
+        }
+    }
+}
+
+fn has_afxdp() -> bool {
+    let memory = FrameMemory::new(FRAMES_LEAST, FRAME_BYTES);
+    memory.is_ok_and(|memory| afxdp::probe(&memory).is_ok())
+}
+
+/// Each lane has a queue of the interface, and each queue a lane, where AF_XDP is to be had.
+pub(crate) fn refuse_lanes_without_queue(port: &PacketPort, lanes: usize) -> Result<(), Error> {
+    if port.is_tap() || !has_afxdp() {
+        return Ok(());
+    }
+    let refused = |why: corelane_xdp::Error| Error::Setting { name: "packet", why: why.to_string() };
+    check_lanes(port.interface(), lanes).map_err(refused)
+}
 
 /// Bytes that a lane's rings of io_uring lock as well, twice: the kernel takes back those of a trial when it likes.
 const RINGS_BYTES: usize = 384 * 1024;
@@ -393,6 +433,12 @@ impl LaneFrames {
         }
         Ok((stack, packets, (post, self.homing)))
     }
+}
+
+/// The works of a lane, and its packets beside them, which count into this row.
+pub(crate) fn join(works: Works, mut packets: Packets, row: PacketsRow) -> Works {
+    packets.set_row(row);
+    works.and(packets)
 }
 
 #[cfg(test)]

@@ -1,8 +1,13 @@
 //! Where a service listens.
 
 use crate::lanes::url::Url;
+use corelane_os::named::NamedSocket;
 use corelane_rss::Transport;
 use corelane_seam::Address;
+use std::sync::{Arc, Mutex};
+
+/// The names of Unix sockets, which go with them unless another process goes on with them.
+pub(crate) type Names = Arc<Mutex<Vec<NamedSocket>>>;
 
 /// One place where a service listens, on every lane.
 #[derive(Clone)]

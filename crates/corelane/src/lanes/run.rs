@@ -3,28 +3,25 @@
 use crate::admin::control;
 use crate::admin::control_client::SUFFIX;
 use crate::admin::control_socket::ControlSocket;
-use crate::admin::dispatch;
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::beside::{Beside, Opened};
 use crate::lanes::builder::{Declared, Lanes, Served};
-use crate::lanes::channels;
-use crate::lanes::claims::{claim_places, refuse_shared_addresses, refused_at};
+use crate::lanes::claims::{claim_places, refused_at};
 use crate::lanes::drained::Drained;
 use crate::lanes::driver::{DriverKind, choose};
 use crate::lanes::ending::{Lives, Waiter};
-use crate::lanes::frames::{self, Homeward, LaneFrames, PacketPort, Placing};
+use crate::lanes::frames::{self, Homeward, LaneFrames, Packets, Placing};
 use crate::lanes::handed;
 use crate::lanes::live::LiveLimits;
 use crate::lanes::needs;
 use crate::lanes::others::{self, Others};
 use crate::lanes::outside::Outside;
 use crate::lanes::page::{LaneRows, make_page, rows_of, tell_of_table};
-use crate::lanes::place::Place;
+use crate::lanes::place::{Names, Place};
 use crate::lanes::plan;
 use crate::lanes::stalls::Stalls;
-use crate::lanes::take_over::giving::{Giver, Names, Passage};
-use crate::lanes::take_over::taking::Taken;
+use crate::lanes::take_over::{Giver, Passage, Taken};
 use crate::lanes::unbroken::unbroken;
 use crate::lanes::url::Url;
 use corelane_drivers::{EpollDriver, EventBell, Probes, UringDriver};
@@ -36,7 +33,6 @@ use corelane_os::{passing, report, sockets};
 use corelane_rss::Transport;
 use corelane_seam::parcel::AbroadLimits;
 use corelane_seam::{Address, Arena, Driver, Reason, Record, Tuning, Unix};
-use corelane_stack::{Packets, Policy};
 use corelane_steer::{Server, Steered, Topology, Warning};
 use corelane_svc::{Exchange, Services, Sharing, Steer};
 use corelane_watch::{ConnectionRows, Declaration, LaneRow, PacketsRow, Page, Reader, ServiceRow};
@@ -187,7 +183,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let mut listeners =
         others::of_manager(lanes).map_err(|error| Error::System { what: "taking what was handed over", error })?;
     listeners.extend(taken.as_mut().map(Taken::take_listeners).unwrap_or_default());
-    lanes.packet.as_ref().map_or(Ok(()), refuse_shared_addresses)?;
+    lanes.packet.as_ref().map_or(Ok(()), frames::refuse_shared_addresses)?;
     let (places, names) = claim_places(lanes, &mut taken)?;
     let planned = planned(lanes, &places)?;
     let cpus: Vec<Option<usize>> = planned.1.lanes.iter().map(|lane| Some(lane.cpu.number)).collect();
@@ -212,7 +208,8 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let waiter = waiter(&control)?;
     let passage = Passage::new().map_err(|error| Error::System { what: "joining the lanes' tables (socketpair)", error })?;
     let (driver, threads, socket) = (chosen.kind, Vec::new(), None);
-    let beside = offers_of(lanes, packets.as_ref().map(|placing| &placing.tell), cpus.len())?;
+    let offers = lanes.packet.as_ref().zip(packets.as_ref()).map(|(port, placing)| placing.offer(port)).transpose()?;
+    let beside = offers.flatten().into_iter().collect();
     let exchange = Exchange::new(&control, settings.channel_messages, waiter.ends().wake().clone());
     let limits = LiveLimits::new(tell, cpus.len(), &lanes.services);
     let outside = Outside::new(&control, &exchange, waiter.ends(), &lanes.services);
@@ -267,19 +264,10 @@ fn each_of(
 
 /// Steers as another process does, or anew.
 fn steer(lanes: &Lanes, server: &Server, taken: &mut Option<Taken>, tell: Tell<Steer>) -> Result<Arc<Steered>, Error> {
-    match taken.as_mut().and_then(|taken| taken.steering.take()) {
+    match taken.as_mut().and_then(|taken| taken.take_steering()) {
         Some(handed) => Ok(Steered::inherit(handed, server, tell)?),
         None => Ok(Steered::new(&lanes.steering, server, tell)?),
     }
-}
-
-/// Offers packets to other processes, if that is asked for.
-fn offers_of(lanes: &Lanes, packets: Option<&Tell<Policy>>, count: usize) -> Result<Vec<Box<dyn Any + Send>>, Error> {
-    let path = lanes.packet.as_ref().and_then(PacketPort::channels);
-    let Some((path, tell)) = path.zip(packets) else { return Ok(Vec::new()) };
-    let offers = channels::offer(path, tell.clone(), count)
-        .map_err(|error| Error::Setting { name: "packet", why: format!("channels={}: {error}", path.display()) })?;
-    Ok(vec![Box::new(offers)])
 }
 
 impl Running {
@@ -344,13 +332,13 @@ impl Running {
         let mut table = self.steered.table();
         let giver = self.page.path().filter(|_| !self.places.is_empty()).map(|page| Arc::new(self.giver(lanes, page)));
         let opened = giver.zip(self.page.path()).map(|(giver, page)| {
-            let answering = giver.clone();
+            let (answering, steered) = (giver.clone(), self.steered.clone());
             let answer = move |request: &str| {
-                if dispatch::is_meant(request) {
+                if control::is_of_packets(request) {
                     return answering.unless_giving(true, || frames::change(packets.as_ref(), request));
                 }
-                let answer = answering.unless_giving(control::changes(request), || control::answer(&*answering.steered, request));
-                let now = answering.steered.table();
+                let answer = answering.unless_giving(control::changes(request), || control::answer(&*steered, request));
+                let now = steered.table();
                 packets.iter().filter(|_| now != table).for_each(|placing| placing.follow(&now));
                 table = now;
                 answer
@@ -397,7 +385,7 @@ impl Running {
         // Those that nobody has taken would keep who connects waiting for ever.
         self.listeners.clear();
         let Some(mut taken) = self.taken.take() else { return announce(self) };
-        self.page.note(&format!("taken over from process {}", taken.process));
+        self.page.note(&format!("taken over from process {}", taken.process()));
         if let Err(error) = taken.decide(|| announce(self)) {
             self.taken = Some(taken);
             return Err(error);
@@ -724,9 +712,8 @@ fn works_of(
     // Frames and other memory go home the same way.
     let own = services.open_abroad(arena, parcels, &post);
     let mut works = Works::of(services);
-    if let Some(mut packets) = packets {
-        packets.set_row(row);
-        works = works.and(packets);
+    if let Some(packets) = packets {
+        works = frames::join(works, packets, row);
     }
     match channels.or(own) {
         Some(channels) => works.and(Homing::new(post, channels)),

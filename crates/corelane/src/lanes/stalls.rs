@@ -5,8 +5,11 @@
 //! ```
 //!
 //! A lane in an endless loop and one that waits in a call are seen alike. The lane itself does one store a call, and one a turn.
+//!
+//! Without the feature `profile`, `without::stalls` stands in its place.
 
 use crate::error::Error;
+use crate::lanes::builder::Lanes;
 use corelane_os::halt::Sampler;
 use corelane_os::{clock, report};
 use corelane_seam::{Code, Level, Record};
@@ -26,6 +29,17 @@ const FUNCTIONS_MAX: usize = 40;
 const TOLD_MAX: u32 = 5;
 /// Nanoseconds.
 const SECOND: u64 = 1_000_000_000;
+
+impl Lanes {
+    /// A turn that takes this long is reported once, while it lasts: by which lane, for which service and connection, and in which functions; and counted
+    /// (`stalls`). 10 ms to an hour; by default nobody watches. A thread of its own looks at the page, twice in this time; the lanes do nothing for it. Only to
+    /// tell the functions it sends the lane's thread the signal SIGRTMIN+5, for which the process then has a handler: calls in which the thread waits may end
+    /// with EINTR (signal(7)). With the feature `profile`.
+    pub fn stall(mut self, limit: Duration) -> Self {
+        self.stall = Some(limit);
+        self
+    }
+}
 
 /// The thread that watches; it ends when this is dropped.
 pub(crate) struct Stalls {

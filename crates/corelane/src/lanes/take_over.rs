@@ -18,6 +18,8 @@
 //! serves alone                                                               a second later: drains and ends
 //! ```
 //!
+//! Without the feature `take-over`, `without::take_over` stands in its place.
+//!
 //! * **Who may fail where**, and who serves then, is the table of [`steps`]; both processes go by its two machines.
 //! * **Nothing changes in the kernel**: sockets, groups, programs and maps go on as they are. So whoever dies or refuses before `serving` leaves nothing to be
 //!   mended: the old process serves on. Until `released` both accept from the same sockets, and what waits in one is never closed with it.
@@ -26,7 +28,10 @@
 //! * **Who is heard**: the same user, and root (SO_PEERCRED). One at a time.
 //! * **Lanes** are handed over one by one, so both processes have as many; the new one takes that number where none is set, and refuses another.
 
-pub(crate) mod giving;
-pub(crate) mod message;
-pub(crate) mod steps;
-pub(crate) mod taking;
+mod giving;
+mod message;
+mod steps;
+mod taking;
+
+pub(crate) use giving::{Giver, Passage};
+pub(crate) use taking::Taken;

@@ -5,7 +5,7 @@ use crate::program::{Card, PORT, Plan, Program};
 use corelane_isr::dispatch::{Dispatch, Number};
 use corelane_rss::{Buckets, Table};
 use corelane_sim::{Faults, WireFaults, for_seeds};
-use corelane_stack::{Drop, PROTOCOLS, Packets, Policy, sum_of};
+use corelane_stack::{Drop, PROTOCOLS, Packets, Policy};
 use corelane_watch::PacketCounter;
 use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
@@ -159,7 +159,7 @@ fn what_finds_no_frames_to_change_lanes_in_is_counted() {
             parts.iter().for_each(|frame| program.test.send(frame));
             program.pass(20_000_000);
         }
-        let sum = |counter| sum_of(&program.reader.snapshot(0), counter);
+        let sum = |counter| program.reader.snapshot(0).packets_sum(counter);
         let (delivered, crossing) = (sum(PacketCounter::UdpDelivered), sum(PacketCounter::CrossingLost));
         assert_eq!((sum(PacketCounter::Reassembled), delivered + crossing, crossing > 0), (16, 16, lost), "{frames} frames");
         program.close();

@@ -5,7 +5,7 @@ use crate::frames::{self, STACK, TEST, TEST_MAC, arp, datagram, ethernet};
 use crate::lanes::{ADDRESSES, plan};
 use crate::program::Program;
 use corelane_seam::PortState;
-use corelane_stack::{port_states_of, sum_of};
+use corelane_stack::port_states_of;
 use corelane_watch::PacketCounter;
 use corelane_wire::packet::arp::Operation;
 use corelane_wire::packet::ethernet::Mac;
@@ -192,7 +192,7 @@ fn a_stranger_who_answers_for_ever_keeps_nobody_from_being_ready() {
             program.pass(100_000_000);
         }
         let snapshot = program.reader.snapshot(0);
-        seen.push([PacketCounter::AddressesTaken, PacketCounter::AddressesUnready].map(|counter| sum_of(&snapshot, counter)));
+        seen.push([PacketCounter::AddressesTaken, PacketCounter::AddressesUnready].map(|counter| snapshot.packets_sum(counter)));
     }
     assert!(seen[1..29].iter().all(|seen| *seen == [2, 2]), "{seen:?}");
     assert!(seen[31..].iter().all(|seen| *seen == [2, 0]), "{seen:?}");
@@ -322,7 +322,7 @@ fn an_mtu_that_is_too_short_is_told_as_long_as_it_is() {
     for (bytes, short) in [(1514, 0), (82, 68), (1293, 1279), (1294, 0)] {
         program.card.set_frame_bytes_max(bytes);
         program.pass(6_000_000_000);
-        assert_eq!(sum_of(&program.reader.snapshot(0), PacketCounter::MtuShort), short);
+        assert_eq!(program.reader.snapshot(0).packets_sum(PacketCounter::MtuShort), short);
     }
     program.close();
 }

@@ -70,7 +70,7 @@ const RULES: &[Rule] = &[
     rule("afxdp::*", "ethtool cannot change queues: *", Lack::Said),
     rule("frames_are_emitted_as_often_as_is_said", "this kernel emits no frames: *", Lack::Said),
     rule("slow_device::*", "no file system of one's own can be mounted (/dev/fuse)", Lack::File("/dev/fuse")),
-    rule("confine::paths::*", "no landlock", Lack::Said),
+    rule("paths::tests::*", "no landlock", Lack::Said),
     rule("*", "no user namespace can be made here", Lack::File("/proc/self/ns/user")),
     // How the machine is set up.
     rule("*", "*two CPUs*", Lack::Cpus),

@@ -5,7 +5,7 @@ use super::steps::{Old, OldEvent, OldStep, Word};
 use crate::lanes::ending::Lives;
 use crate::lanes::keepsake::{self, Keepsake};
 use crate::lanes::others::Others;
-use crate::lanes::place::Place;
+use crate::lanes::place::{Names, Place};
 use corelane_os::named::NamedSocket;
 use corelane_os::{local, passing, report, sockets};
 use corelane_seam::{Level, Record};
@@ -41,9 +41,6 @@ enum State {
     /// This process has.
     Given { to: u32 },
 }
-
-/// The names of Unix sockets, which go with them unless another process goes on with them.
-pub(crate) type Names = Arc<Mutex<Vec<NamedSocket>>>;
 
 /// Gives to another process what this one serves with.
 pub(crate) struct Giver {

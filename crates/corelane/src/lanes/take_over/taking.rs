@@ -1,6 +1,6 @@
 //! The new process: takes what a running one has, starts on it, and says so.
 
-use super::giving::{Names, Request, in_force};
+use super::giving::{Request, in_force};
 use super::message::{Message, Talk, VERSION, transport, understands};
 use super::steps::{New, NewEvent, NewStep, Word};
 use crate::admin::control_client::{SUFFIX, connect};
@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::lanes::builder::{Lanes, PATIENCE};
 use crate::lanes::keepsake;
 use crate::lanes::others::LISTENERS_MAX;
+use crate::lanes::place::Names;
 use corelane_os::handed::facts;
 use corelane_os::named::NamedSocket;
 use corelane_os::{local, report};
@@ -20,18 +21,18 @@ use std::io::{self, ErrorKind, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 /// What a running process has handed over. Dropped before [`Taken::decide`], it leaves the other process as it was.
 pub(crate) struct Taken {
     stream: UnixStream,
     /// The process that is taken over from.
-    pub(crate) process: u32,
+    process: u32,
     version: u32,
-    pub(crate) lanes: usize,
+    lanes: usize,
     /// Until it is used.
-    pub(crate) steering: Option<Handed>,
+    steering: Option<Handed>,
     sockets: Vec<LaneSocket>,
     shared: Vec<SharedSocket>,
     listeners: Vec<(SocketAddr, OwnedFd)>,
@@ -74,6 +75,16 @@ fn lost(error: io::Error) -> Error {
         }
         _ => format!("the running process cannot be asked: {error}"),
     })
+}
+
+impl Lanes {
+    /// Takes over from the process of this user whose page is at `page` ([`Running::page`](crate::lanes::Running::page)): its listeners and
+    /// datagram sockets, its lanes, table and key, and its keepsakes. When all lanes serve, that process drains and ends; if they do not come
+    /// to that, it serves on. With the feature `take-over`.
+    pub fn take_over(mut self, page: impl Into<PathBuf>) -> Self {
+        self.take_over = Some(page.into());
+        self
+    }
 }
 
 impl Taken {
@@ -242,6 +253,16 @@ impl Taken {
         let place = self.shared.iter().position(|shared| shared.transport == transport && shared.address == *address)?;
         let SharedSocket { socket, outlives, .. } = self.shared.remove(place);
         Some((NamedSocket::inherited(socket), outlives))
+    }
+
+    /// The process that is taken over from.
+    pub(crate) fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// How it steers, once.
+    pub(crate) fn take_steering(&mut self) -> Option<Handed> {
+        self.steering.take()
     }
 
     /// The numbers of all sockets of lanes in this process's table, each with its lane and address.

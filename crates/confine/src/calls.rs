@@ -250,16 +250,9 @@ fn among(values: &[i32]) -> Result<Vec<SeccompRule>, FilterError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::in_child;
-    use std::io::{Error, Read, Write};
+    use corelane_os::testing::{call, in_child};
+    use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
-
-    /// Makes a call with no right argument, as whoever has taken over a thread might; returns what it fails with.
-    fn fails_with(call: i64, first: i64) -> Option<i32> {
-        // SAFETY: each call of the test is refused before it looks at what the null pointers name, or has no pointers.
-        let answer = unsafe { libc::syscall(call, first, 0, 0, 0, 0) };
-        (answer < 0).then(|| Error::last_os_error().raw_os_error().unwrap_or(0))
-    }
 
     #[test]
     fn what_serving_never_does_is_refused_and_nobody_is_killed() {
@@ -278,12 +271,12 @@ mod tests {
         ];
         let all = in_child(|| {
             assert_eq!(restrict(), Ok(()));
-            for (call, first) in refused {
-                assert_eq!(fails_with(call, first), Some(libc::EPERM), "call {call}");
+            for (number, first) in refused {
+                assert_eq!(call(number, first), Err(libc::EPERM), "call {number}");
             }
             // A thread that is started later is as little free; the C library makes it by the call that is left to it.
-            let later = std::thread::spawn(|| fails_with(libc::SYS_execve, 0));
-            later.join().unwrap() == Some(libc::EPERM) && serves()
+            let later = std::thread::spawn(|| call(libc::SYS_execve, 0));
+            later.join().unwrap() == Err(libc::EPERM) && serves()
         });
         assert!(all);
     }

@@ -10,7 +10,7 @@
 //! the last user id of root, which takes all capabilities of a thread along; that call is the C library's, which carries it out on every thread
 //! (nptl(7)). Threads of the kernel for a ring (`iou-wrk`) are not the C library's: they act with the rights of who submitted, for each operation.
 
-use crate::errno::fault;
+use corelane_os::errno::fault;
 use nix::unistd::{Gid, Group, Uid, getgrouplist, setegid, seteuid, setgroups, setresgid, setresuid};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Gid as RawGid, Uid as RawUid, set_dumpable_behavior};
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_thread_acts_as_the_user_and_the_others_do_not() {
         if !Uid::effective().is_root() {
-            return crate::testing::skip("user::tests::a_thread_acts_as_the_user_and_the_others_do_not", "it needs root");
+            return corelane_os::testing::skip("user::tests::a_thread_acts_as_the_user_and_the_others_do_not", "it needs root");
         }
         let acted = User::find("7777777").unwrap().acting(|| {
             let status = fs::read_to_string("/proc/thread-self/status").unwrap();

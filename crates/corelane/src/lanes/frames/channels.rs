@@ -3,7 +3,7 @@
 //! Each is a ring of a lane's own. A channel that leads to another lane (`Target::Lane`) can be opened by nobody outside: it is of the stack's
 //! interface alone, for programs that make their stacks themselves.
 
-use crate::lanes::insisting::Insisting;
+use super::insisting::Insisting;
 use corelane_channel::{Offers, Opens, ring};
 use corelane_lane::Tell;
 use corelane_stack::{CHANNELS_MAX, Filter, Policy, Target};

@@ -3,8 +3,8 @@
 //!
 //! Stacks are copied rather than walked, because programs built for release keep no frame pointers.
 
-use crate::halt::{Registers, Stack};
-use crate::kernel_files;
+use corelane_os::halt::{Registers, Stack};
+use corelane_os::kernel_files;
 use perf_event::data::Record;
 use perf_event::events::Software;
 use perf_event::{Builder, SampleFlag, Sampler};
@@ -140,7 +140,7 @@ mod tests {
         let (tell, told) = channel();
         let thread = std::thread::spawn(move || {
             let here = 0;
-            tell.send((crate::runner::thread_id(), std::ptr::from_ref(&here).addr() as u64)).unwrap();
+            tell.send((corelane_os::runner::thread_id(), std::ptr::from_ref(&here).addr() as u64)).unwrap();
             while !ENDS.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
@@ -148,8 +148,8 @@ mod tests {
         let (id, within) = told.recv().unwrap();
         let mut sampling = Sampling::of(id, 1_000).unwrap();
         let mut found = Vec::new();
-        let give_up = crate::clock::now() + 30_000_000_000;
-        while found.len() < 10 && crate::clock::now() < give_up {
+        let give_up = corelane_os::clock::now() + 30_000_000_000;
+        while found.len() < 10 && corelane_os::clock::now() < give_up {
             sampling.drain(|sample| found.push(sample));
         }
         ENDS.store(true, Ordering::Relaxed);

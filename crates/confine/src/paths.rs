@@ -157,7 +157,7 @@ mod tests {
                     fs::write(at("written/file"), "made").unwrap();
                     fs::rename(at("written/file"), at("written/moved")).unwrap();
                     fs::remove_file(at("written/moved")).unwrap();
-                    let _alone = crate::testing::network::alone();
+                    let _alone = corelane_os::testing::network::alone();
                     let executed = std::process::Command::new("/bin/true").spawn();
                     assert_eq!(executed.unwrap_err().kind(), ErrorKind::PermissionDenied);
                 });
@@ -167,8 +167,8 @@ mod tests {
             confined.join().unwrap()
         });
         if !restricted {
-            return crate::testing::skip(
-                "confine::paths::tests::a_thread_and_those_that_it_starts_open_what_the_rules_name",
+            return corelane_os::testing::skip(
+                "paths::tests::a_thread_and_those_that_it_starts_open_what_the_rules_name",
                 "no landlock",
             );
         }
@@ -225,8 +225,8 @@ mod tests {
         let mut paths = Paths::of_system();
         let (is_confined, by_tcp, by_name) = reached(&paths);
         if !is_confined {
-            return crate::testing::skip(
-                "confine::paths::tests::others_are_not_reached_by_tcp_nor_by_abstract_names",
+            return corelane_os::testing::skip(
+                "paths::tests::others_are_not_reached_by_tcp_nor_by_abstract_names",
                 "no landlock",
             );
         }

@@ -1,0 +1,91 @@
+//! Whether the facade builds with none of its features and with each alone, which what tests and other crates ask for would hide; and how little a plain program
+//! compiles.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, ensure};
+
+use super::process::Finished;
+use super::share::Share;
+use super::verdict::Verdict;
+use crate::workspace::Workspace;
+
+/// The crate whose features these are.
+const FACADE: &str = "corelane";
+
+/// What a program without any feature compiles that is not ours.
+const PLAIN: &[&str] = &["bitflags", "cfg-if", "humantime", "io-uring", "libc", "linux-raw-sys", "rtrb", "rustix", "sd-notify"];
+
+/// Asks `cargo`, which takes arguments. A warning is a fault: whoever builds a program by path would see it.
+pub fn check(
+    workspace: &Workspace,
+    cargo: impl Fn(&[&str]) -> anyhow::Result<Finished>,
+    share: &Share,
+) -> anyhow::Result<Verdict> {
+    let member = workspace.members.iter().find(|member| member.name == FACADE);
+    let member = member.with_context(|| format!("the workspace has no {FACADE}"))?;
+    ensure!(!member.features.is_empty(), "{FACADE} has no features");
+    let tree = cargo(&["tree", "--package", FACADE, "--edges", "normal,build", "--prefix", "none"])?;
+    let mut found: Vec<String> = more_than(&tree.output, PLAIN).into_iter().map(heavier).collect();
+    for feature in std::iter::once("").chain(member.features.iter().map(String::as_str)) {
+        let outcome = cargo(&["clippy", "--package", FACADE, "--lib", "--features", feature, "--", "-D", "warnings"])?;
+        if !outcome.success {
+            found.push(format!("with the feature {feature:?} alone:\n{}", outcome.output));
+        }
+        ensure!(!share.left().is_zero(), "there was no time for more than {feature:?}");
+    }
+    Ok(Verdict::one(tree.success && found.is_empty(), found.concat()))
+}
+
+fn heavier(name: String) -> String {
+    format!("a plain program compiles {name}: put it behind a feature of {FACADE}, or name it in xtask/src/test/features.rs\n")
+}
+
+/// The crates of a tree beyond ours and these.
+fn more_than(tree: &str, known: &[&str]) -> BTreeSet<String> {
+    let names = tree.lines().filter_map(|line| line.split(' ').next()).filter(|name| !name.is_empty());
+    names.filter(|name| !name.starts_with(FACADE) && !known.contains(name)).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::Member;
+
+    const TREE: &str = "corelane v0.1.0 (/x)\ncorelane-os v0.1.0 (/y)\nlibc v0.2.1\nserde v1.0.0\nserde_derive v1.0.0 (proc-macro)\nlibc v0.2.1 (*)\n";
+
+    #[test]
+    fn what_a_plain_program_compiles_is_in_the_list() {
+        assert_eq!(more_than(TREE, &["libc", "serde", "serde_derive"]), BTreeSet::new());
+        assert_eq!(more_than(TREE, &["libc"]), ["serde".to_owned(), "serde_derive".to_owned()].into());
+    }
+
+    /// What is said of a facade with these features, where this one fails.
+    fn said(features: &[&str], failing: &str) -> Verdict {
+        let features = features.iter().map(|name| (*name).to_owned()).collect();
+        let member = Member { name: FACADE.to_owned(), features, ..Member::default() };
+        let workspace = Workspace { members: vec![member], ..Workspace::default() };
+        let cargo = |arguments: &[&str]| {
+            let success = arguments[0] == "tree" || !arguments.contains(&failing);
+            Ok(Finished { success, output: if success { String::new() } else { "it fails\n".to_owned() } })
+        };
+        check(&workspace, cargo, &Share::new(60)).unwrap()
+    }
+
+    #[test]
+    fn each_feature_is_built_alone_and_none_as_well() {
+        assert_eq!(said(&["a", "b"], "c").tally.failed, 0);
+        for failing in ["", "a", "b"] {
+            let verdict = said(&["a", "b"], failing);
+            assert_eq!((verdict.tally.failed, verdict.output.contains(&format!("{failing:?} alone"))), (1, true), "{failing}");
+        }
+    }
+
+    #[test]
+    fn the_features_are_those_of_the_manifest() {
+        let workspace = Workspace::load().unwrap();
+        let member = workspace.members.iter().find(|member| member.name == FACADE).unwrap();
+        assert!(["packets", "take-over"].iter().all(|name| member.features.iter().any(|feature| feature == name)));
+        assert!(!member.features.iter().any(|feature| feature == "serde"), "{:?}", member.features);
+    }
+}
