@@ -1,7 +1,10 @@
 //! For those who look after a program of lanes: what it counts, how its flows are steered, the machine below, and what is said.
 
+#[cfg(feature = "control")]
 pub mod control;
+#[cfg(feature = "control")]
 pub(crate) mod control_client;
+#[cfg(feature = "control")]
 pub(crate) mod control_socket;
 #[cfg(feature = "packets")]
 pub mod dispatch;

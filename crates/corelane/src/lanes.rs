@@ -1,5 +1,7 @@
 //! Programs of lanes: what they are to be ([`Lanes`]: services, places, CPUs, driver, bounds), and while they run ([`Running`]).
 
+#[cfg(feature = "control")]
+mod asked;
 pub(crate) mod beside;
 pub(crate) mod builder;
 pub(crate) mod choice;
@@ -19,7 +21,7 @@ pub(crate) mod needs;
 #[cfg_attr(not(feature = "take-over"), allow(dead_code))] // only who takes over asks for them
 mod others;
 mod outside;
-mod page;
+pub(crate) mod page;
 pub(crate) mod place;
 pub(crate) mod plan;
 mod run;
@@ -52,6 +54,8 @@ pub use place::Place;
 pub use plan::lanes_for_this_machine;
 pub use run::{Running, can_listen};
 pub use url::Url;
+#[cfg(not(feature = "control"))]
+use without::asked;
 #[cfg(not(feature = "packets"))]
 pub(crate) use without::frames;
 #[cfg(not(feature = "profile"))]

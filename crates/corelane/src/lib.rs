@@ -19,10 +19,11 @@
 //! | feature | brings |
 //! | --- | --- |
 //! | `confine` | [`admin::user`] and [`admin::confine`]: the program gives up root, files and calls |
+//! | `control` | [`admin::control`], and a socket by which `corelane rss` shows and changes the table of the running program |
 //! | `doctor` | [`doctor`]: what the machine lacks; brings `packets` along |
-//! | `packets` | [`Lanes::packet`], [`admin::packets`] and [`admin::dispatch`]: lanes have the frames of an interface |
+//! | `packets` | [`Lanes::packet`], [`admin::packets`] and [`admin::dispatch`]: lanes have the frames of an interface; brings `control` along |
 //! | `profile` | [`Lanes::stall`] and [`admin::profile`]: the functions in which lanes are |
-//! | `take-over` | [`Lanes::take_over`]: a restart that hands over the sockets, both ways |
+//! | `take-over` | [`Lanes::take_over`]: a restart that hands over the sockets, both ways; brings `control` along |
 //! | `testing` | [`testing`]: services on simulated lanes |
 #![doc = include_str!("../DESIGN.md")]
 #![forbid(unsafe_code)]

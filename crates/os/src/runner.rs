@@ -6,7 +6,7 @@ use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 /// A lane's thread.
@@ -31,15 +31,16 @@ pub fn spawn<R: Send + 'static>(
     cpu: Option<usize>,
     body: impl FnOnce(io::Result<()>) -> R + Send + 'static,
 ) -> io::Result<LaneThread<R>> {
-    let (tell, told) = mpsc::sync_channel(1);
+    let told = Arc::new(OnceLock::new());
+    let tell = told.clone();
     let handle = Builder::new().name(format!("lane-{lane}")).spawn(move || {
-        // It cannot fail: there is room for one, and the other end waits.
-        let _ = tell.send(thread_id());
+        // Nobody else says it.
+        let _ = tell.set(thread_id());
         // An alarm is to come when it was set for; the kernel's default lets it be 50 us late (prctl(2), PR_SET_TIMERSLACK).
         clock::set_timer_slack(NonZeroU64::MIN);
         body(cpu.map_or(Ok(()), cpus::pin))
     })?;
-    let id = told.recv().map_err(io::Error::other)?;
+    let id = *told.wait();
     assert!(id != thread_id(), "the thread has a number of its own");
     Ok(LaneThread { handle, id })
 }
@@ -118,7 +119,7 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
+    use std::sync::mpsc;
 
     #[test]
     fn who_waits_passes_when_it_is_opened_or_is_told_that_nobody_will() {

@@ -1,7 +1,8 @@
 //! What a running process of lanes is asked and told through its control socket: the commands, who carries them out, and how another
-//! process sends them.
+//! process sends them. With the feature `control`.
 
 use crate::admin::control_client;
+use crate::lanes::page::hasher_words;
 use corelane_rss::{Bucket, Buckets, Error, FlowHasher, HashTypes, Key, Table};
 use corelane_steer::{Error as SteeringError, InForce, Steered};
 use std::fmt;
@@ -88,11 +89,6 @@ pub fn ask_hasher(page: &Path) -> Result<FlowHasher, ControlError> {
     let answer = control_client::ask(page, HASHER, PATIENCE)?;
     let no_answer = ControlError::NoAnswer { path: page.with_extension(control_client::SUFFIX), got_bytes: answer.len() };
     hasher_of(&answer).ok_or(no_answer)
-}
-
-/// Key and hash types, as an answer and a counter page say them.
-pub(crate) fn hasher_words(hasher: &FlowHasher) -> String {
-    format!("{} {}", hasher.toeplitz().key(), hasher.types())
 }
 
 /// The hash that a counter page tells in words ([`SteeringSnapshot::hasher`](corelane_watch::SteeringSnapshot)); none if it tells none.

@@ -1,11 +1,11 @@
 //! The counter page of a program of lanes: what it says from the start on, and the rows that lanes write.
 
-use crate::admin::control;
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::builder::Lanes;
 use crate::lanes::driver::DriverKind;
 use crate::lanes::place::Place;
+use corelane_rss::FlowHasher;
 use corelane_seam::Record;
 use corelane_steer::{InForce, Steered};
 use corelane_watch::{
@@ -76,10 +76,15 @@ pub(crate) fn rows_of(page: &Page, lane: usize, services: usize) -> Result<LaneR
     Ok((page.lane(lane)?, rows, page.packets(lane)?, page.connections(lane)?))
 }
 
+/// Key and hash types, as an answer and a counter page say them.
+pub(crate) fn hasher_words(hasher: &FlowHasher) -> String {
+    format!("{} {}", hasher.toeplitz().key(), hasher.types())
+}
+
 /// Has the page say which lane serves each bucket, from now on.
 pub(crate) fn tell_of_table(page: &Page, steered: &Steered) {
     let mut row = page.steering();
-    let hasher = control::hasher_words(steered.hasher());
+    let hasher = hasher_words(steered.hasher());
     // Where the kernel chooses by a hash of its own, nothing follows the table: it is not told, but flows are still told apart. Nor do the
     // connections that a process makes which serves nothing that is steered: of one lane all are, of several they are where they were made.
     let is_followed = match steered.in_force() {

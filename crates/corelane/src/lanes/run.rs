@@ -1,10 +1,8 @@
 //! A program of lanes at work: a thread for each lane, and one that waits for the end.
 
-use crate::admin::control;
-use crate::admin::control_client::SUFFIX;
-use crate::admin::control_socket::ControlSocket;
 use crate::admin::messages::Degraded;
 use crate::error::Error;
+use crate::lanes::asked::{self, ControlSocket};
 use crate::lanes::beside::{Beside, Opened};
 use crate::lanes::builder::{Declared, Lanes, Served};
 use crate::lanes::claims::{claim_places, refused_at};
@@ -327,29 +325,15 @@ impl Running {
         Ok(())
     }
 
-    /// Has the process answer at its control socket; where nothing is served there is nothing to be told. Packets follow the table as sockets do.
+    /// Has the process answer at its control socket; where nothing is served there is nothing to be told.
     fn with_socket(mut self, lanes: &Lanes, packets: Option<Placing>) -> Self {
-        let mut table = self.steered.table();
-        let giver = self.page.path().filter(|_| !self.places.is_empty()).map(|page| Arc::new(self.giver(lanes, page)));
-        let opened = giver.zip(self.page.path()).map(|(giver, page)| {
-            let (answering, steered) = (giver.clone(), self.steered.clone());
-            let answer = move |request: &str| {
-                if control::is_of_packets(request) {
-                    return answering.unless_giving(true, || frames::change(packets.as_ref(), request));
-                }
-                let answer = answering.unless_giving(control::changes(request), || control::answer(&*steered, request));
-                let now = steered.table();
-                packets.iter().filter(|_| now != table).for_each(|placing| placing.follow(&now));
-                table = now;
-                answer
-            };
-            ControlSocket::open(page, answer, move |stream, asked| giver.serve(stream, asked))
-        });
-        match opened {
-            Some(Err(error)) => {
+        let page = self.page.path().filter(|_| !self.places.is_empty());
+        let opened = page.map(|page| asked::open(page, self.giver(lanes, page), self.steered.clone(), packets));
+        match opened.transpose() {
+            Err(error) => {
                 self.note(Degraded::NoControl.note(format_args!("nobody can change the table from outside: {error}")));
             }
-            opened => self.socket = opened.and_then(Result::ok),
+            Ok(socket) => self.socket = socket.flatten(),
         }
         self
     }
@@ -369,7 +353,7 @@ impl Running {
             lanes.keepsakes.clone(),
             self.passage.clone(),
             self.waiter.lives().clone(),
-            (page.with_extension(SUFFIX), lanes.patience),
+            (page, lanes.patience),
         )
     }
 

@@ -2,6 +2,8 @@
 //!
 //! A type without a value stands for what such a program never has. No function of it can be called, and little is compiled of any.
 
+#[cfg(not(feature = "control"))]
+pub(crate) mod asked;
 #[cfg(not(feature = "packets"))]
 pub(crate) mod frames;
 #[cfg(not(feature = "profile"))]

@@ -2,6 +2,7 @@
 
 use super::message::{Message, Talk, VERSION, WrittenAddress, understands, word};
 use super::steps::{Old, OldEvent, OldStep, Word};
+use crate::admin::control_client::SUFFIX;
 use crate::lanes::ending::Lives;
 use crate::lanes::keepsake::{self, Keepsake};
 use crate::lanes::others::Others;
@@ -16,7 +17,7 @@ use std::io::{self, ErrorKind};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
@@ -98,8 +99,9 @@ impl Giver {
         keepsakes: Vec<Keepsake>,
         passage: Arc<Passage>,
         lives: Lives,
-        (path, patience): (PathBuf, Duration),
+        (page, patience): (&Path, Duration),
     ) -> Self {
+        let path = page.with_extension(SUFFIX);
         Self { steered, places, names, others, keepsakes, passage, lives, path, patience, state: Mutex::new(State::Serving) }
     }
 

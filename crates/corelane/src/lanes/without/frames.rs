@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::lanes::driver::DriverKind;
 use corelane_lane::{Control, Mesh, Works};
+#[cfg(feature = "control")]
 use corelane_rss::Table;
 use corelane_seam::parcel::{Parcel, Post};
 use corelane_seam::{Arena, Driver, Record, Tuning};
@@ -66,6 +67,7 @@ impl Placing {
         match *self {}
     }
 
+    #[cfg(feature = "control")]
     pub(crate) fn follow(&self, _: &Table) {
         match *self {}
     }
@@ -77,6 +79,7 @@ pub(crate) fn open(port: &PacketPort, _: &Arc<Control>, _: &Steering, _: usize, 
     match *port {}
 }
 
+#[cfg(feature = "control")]
 pub(crate) fn change(_: Option<&Placing>, _: &str) -> Result<String, String> {
     Err("no lane of this process has packets: its program was built without the feature \"packets\" of corelane".to_owned())
 }

@@ -11,11 +11,14 @@ use corelane_os::named::NamedSocket;
 use corelane_rss::Transport;
 use corelane_seam::{Address, Unix};
 use corelane_steer::{Handed, Steered};
-use std::io::{self, Write};
+use std::io;
+#[cfg(feature = "control")]
+use std::io::Write;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+#[cfg(feature = "control")]
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) enum Taken {}
@@ -69,6 +72,7 @@ impl Taken {
 pub(crate) struct Giver;
 
 /// What a process that asks to take over hears: a message of `take_over::message`.
+#[cfg(feature = "control")]
 const REFUSED: &str = r#"{"descriptors":0,"message":"refused","why":"the running program was built without the feature \"take-over\" of corelane: restart without --take-over"}"#;
 
 impl Giver {
@@ -79,15 +83,17 @@ impl Giver {
         _: Vec<Keepsake>,
         _: Arc<Passage>,
         _: Lives,
-        _: PathBuf,
+        _: &Path,
     ) -> Self {
         Self
     }
 
+    #[cfg(feature = "control")]
     pub(crate) fn unless_giving(&self, _: bool, answer: impl FnOnce() -> Result<String, String>) -> Result<String, String> {
         answer()
     }
 
+    #[cfg(feature = "control")]
     pub(crate) fn serve(&self, mut stream: &UnixStream, _: &str) {
         // Whom this is for may be who has gone.
         let _ = stream.write_all(format!("{REFUSED}\n").as_bytes());

@@ -1,0 +1,32 @@
+//! A running process at its control socket, where others ask and tell it things. Without the feature `control`, `without::asked` stands in its place.
+
+use crate::admin::control;
+use crate::admin::control_client::ControlError;
+pub(crate) use crate::admin::control_socket::ControlSocket;
+use crate::lanes::frames::{self, Placing};
+use crate::lanes::take_over::Giver;
+use corelane_steer::Steered;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opens the socket beside the page. Packets follow the table as sockets do.
+pub(crate) fn open(
+    page: &Path,
+    giver: Giver,
+    steered: Arc<Steered>,
+    packets: Option<Placing>,
+) -> Result<Option<ControlSocket>, ControlError> {
+    let (giver, mut table) = (Arc::new(giver), steered.table());
+    let answering = giver.clone();
+    let answer = move |request: &str| {
+        if control::is_of_packets(request) {
+            return answering.unless_giving(true, || frames::change(packets.as_ref(), request));
+        }
+        let answer = answering.unless_giving(control::changes(request), || control::answer(&*steered, request));
+        let now = steered.table();
+        packets.iter().filter(|_| now != table).for_each(|placing| placing.follow(&now));
+        table = now;
+        answer
+    };
+    ControlSocket::open(page, answer, move |stream, asked| giver.serve(stream, asked)).map(Some)
+}
