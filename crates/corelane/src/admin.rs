@@ -8,6 +8,7 @@ pub(crate) mod control_client;
 pub(crate) mod control_socket;
 #[cfg(feature = "packets")]
 pub mod dispatch;
+pub(crate) mod hasher;
 pub mod machine;
 pub mod messages;
 #[cfg(feature = "profile")]

@@ -4,7 +4,7 @@
 //! | subject | modules |
 //! | --- | --- |
 //! | sockets: made, shared, handed over by a service manager or to another process | `sockets`, `options`, `named`, `claim`, `caller`, `local`, `handed`, `passing`, `owners` |
-//! | threads: for lanes, where one is, what it may do | `runner`, `cpus`, `halt`, `rights` |
+//! | threads: for lanes, where one is, what it may do | `runner`, `cpus`, `halt`, `limits`, `rights` |
 //! | memory: of the process, shared with children, behind a counter page, for another process | `memory`, `shared`, `page`, `handed_memory` |
 //! | time, chance, signals | `clock`, `random`, `signals` |
 //! | what the kernel tells: in files, over netlink, about processes and directories | `kernel_files`, `netlink`, `processes`, `watches`, `events` |
@@ -32,6 +32,7 @@ pub mod handed;
 pub mod handed_memory;
 pub mod journal;
 pub mod kernel_files;
+mod limits;
 pub mod local;
 pub mod memory;
 pub mod named;

@@ -1,7 +1,7 @@
 //! What this process may do: capabilities, filters of calls, limits, Landlock; and whether calls that only some systems allow work.
 
 use crate::errno::{checked, fault, of};
-use crate::kernel_files;
+use crate::{kernel_files, limits};
 use corelane_seam::Fault;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
@@ -55,25 +55,12 @@ pub fn landlock_version() -> Result<u32, Fault> {
 
 /// Descriptors that the process may have, once it has raised its limit as far as it may (`RLIMIT_NOFILE`, getrlimit(2)).
 pub fn descriptors_max() -> u64 {
-    limit(libc::RLIMIT_NOFILE).unwrap_or(NONE).1
+    limits::in_force(libc::RLIMIT_NOFILE).unwrap_or(limits::NONE).1
 }
 
 /// Bytes that the calling thread may have the kernel lock: `RLIMIT_MEMLOCK` (getrlimit(2)); as many as it likes, which is `u64::MAX`, with CAP_IPC_LOCK.
 pub fn locked_bytes_max() -> u64 {
-    if passes_lock_limit() { u64::MAX } else { limit(libc::RLIMIT_MEMLOCK).unwrap_or(NONE).0 }
-}
-
-/// What a limit and the largest that may be set are where there is none: the kernel writes it as the largest number.
-const NONE: (u64, u64) = (libc::RLIM_INFINITY, libc::RLIM_INFINITY);
-
-/// A limit in force and the largest that may be set (getrlimit(2)).
-///
-/// # Errors
-/// The number that the call fails with, where a filter of calls keeps it. `rustix` has no error there, and no value either.
-pub(crate) fn limit(of: libc::__rlimit_resource_t) -> Result<(u64, u64), i32> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the call writes a limit to a place of ours, and keeps no pointer.
-    checked(unsafe { libc::getrlimit(of, &raw mut limit) } as isize).map(|_| (limit.rlim_cur, limit.rlim_max))
+    if passes_lock_limit() { u64::MAX } else { limits::in_force(libc::RLIMIT_MEMLOCK).unwrap_or(limits::NONE).0 }
 }
 
 /// Whether the calling thread has CAP_IPC_LOCK, and that of the machine's own user namespace: the kernel looks at no other where it counts pages.

@@ -1,6 +1,6 @@
 //! Threads for lanes: named, pinned, with a descriptor table of their own where that is wanted.
 
-use crate::{clock, cpus, rights};
+use crate::{clock, cpus, limits};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
 use std::io;
@@ -70,7 +70,7 @@ pub fn has_own_descriptors() -> bool {
 /// Raises this process's limit of descriptors as far as it may without privilege; returns the limit then in force.
 pub fn raise_descriptor_limit() -> u64 {
     // There may be none, which the kernel writes as the largest number; and a filter may keep it for itself.
-    let Ok((current, maximum)) = rights::limit(libc::RLIMIT_NOFILE) else { return u64::MAX };
+    let Ok((current, maximum)) = limits::in_force(libc::RLIMIT_NOFILE) else { return u64::MAX };
     let raised = Rlimit { current: Some(maximum), maximum: Some(maximum) };
     if setrlimit(Resource::Nofile, raised).is_ok() { maximum } else { current }
 }

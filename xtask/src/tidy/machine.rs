@@ -64,6 +64,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     (TAKE_OVER, "std::os::unix::net", "who hands over, and who takes, is no lane"),
     (TAKE_OVER, "std::thread", "who hands over, and who takes, is no lane"),
     (TAKE_OVER, "std::time::Instant", "the other process has a deadline"),
+    ("crates/corelane/src/lanes/without/take_over.rs", "std::os::unix::net", "who refuses to hand over is no lane"),
     ("crates/corelane/src/lanes/others.rs", "std::net::TcpListener", "who listens beside the lanes is none"),
     ("crates/corelane/src/lanes/run.rs", "std::net::TcpListener", "who listens beside the lanes is none"),
     ("crates/tls/src/keys.rs", "std::fs", "keys are read before there are lanes"),
@@ -75,7 +76,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "who wakes the tasks of the world outside has its descriptors, and is no lane",
     ),
     ("crates/corelane/src/lanes/stalls.rs", "std::thread", "who watches lanes is none"),
-    ("crates/corelane/src/lanes/insisting.rs", "std::thread", "what gives an order again stands beside lanes"),
+    ("crates/corelane/src/lanes/frames/insisting.rs", "std::thread", "what gives an order again stands beside lanes"),
 ];
 
 /// The two ends of the control socket, which run beside lanes and may wait.

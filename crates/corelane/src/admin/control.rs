@@ -2,7 +2,7 @@
 //! process sends them. With the feature `control`.
 
 use crate::admin::control_client;
-use crate::lanes::page::hasher_words;
+use crate::admin::hasher::hasher_words;
 use corelane_rss::{Bucket, Buckets, Error, FlowHasher, HashTypes, Key, Table};
 use corelane_steer::{Error as SteeringError, InForce, Steered};
 use std::fmt;

@@ -1,11 +1,11 @@
 //! The counter page of a program of lanes: what it says from the start on, and the rows that lanes write.
 
+use crate::admin::hasher::hasher_words;
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::builder::Lanes;
 use crate::lanes::driver::DriverKind;
 use crate::lanes::place::Place;
-use corelane_rss::FlowHasher;
 use corelane_seam::Record;
 use corelane_steer::{InForce, Steered};
 use corelane_watch::{
@@ -74,11 +74,6 @@ pub(crate) type LaneRows = (LaneRow, Vec<ServiceRow>, PacketsRow, ConnectionRows
 pub(crate) fn rows_of(page: &Page, lane: usize, services: usize) -> Result<LaneRows, Error> {
     let rows = (0..services).map(|service| page.service(lane, service)).collect::<Result<_, _>>()?;
     Ok((page.lane(lane)?, rows, page.packets(lane)?, page.connections(lane)?))
-}
-
-/// Key and hash types, as an answer and a counter page say them.
-pub(crate) fn hasher_words(hasher: &FlowHasher) -> String {
-    format!("{} {}", hasher.toeplitz().key(), hasher.types())
 }
 
 /// Has the page say which lane serves each bucket, from now on.
