@@ -20,6 +20,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) enum Taken {}
 
@@ -83,7 +84,7 @@ impl Giver {
         _: Vec<Keepsake>,
         _: Arc<Passage>,
         _: Lives,
-        _: &Path,
+        _: (&Path, Duration),
     ) -> Self {
         Self
     }
