@@ -6,11 +6,11 @@
 
 use crate::channels::Channels;
 use crate::counts::{Drop, Tally};
+use crate::gauges::Gauges;
 use crate::interface::Word;
 use crate::outward::Words;
 use crate::packet::{Packet, Spare};
 use crate::placing::{Placing, Quiet};
-use crate::published::Gauges;
 use crate::routes::Told;
 use crate::settings::Settings;
 use corelane_isr::dispatch::{Number, Placed};

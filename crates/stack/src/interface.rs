@@ -5,13 +5,14 @@ mod condition;
 mod listeners;
 mod neighbours;
 mod presence;
+mod told;
 
 pub(crate) use listeners::{Listeners, groups_of};
 pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub(crate) use neighbours::{Kind, Resolved, Word};
 pub(crate) use presence::Say;
 
-use crate::outward::Draft;
+use crate::draft::Draft;
 use crate::settings::{Error, FRAME_BYTES_LEAST, InterfaceSettings, V6_BYTES_LEAST};
 use arrivals::Arrivals;
 use condition::Condition;

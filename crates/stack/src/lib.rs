@@ -51,7 +51,7 @@
 //! while he answers: whoever else claims it gets it after 0.2 seconds of his silence (`interface/neighbours`). Nothing is taken from an address of ours.
 //!
 //! **Presence.** One lane of a program introduces the addresses to the link where its interface comes up, and hears who else has one (`interface/presence`); whichever lane
-//! hears a query for listeners answers it (`reports`). What of the interface changes each lane follows (`interface/condition`).
+//! hears a query for listeners answers it (`reports`). What of the interface changes each lane follows (`interface/told`).
 //!
 //! **Several interfaces.** Each has its port, addresses and neighbours; a route names the interface of its router ([`Settings::and_interface`]). An address is answered for at
 //! its own link alone, and what is for it is taken from any.
@@ -78,10 +78,12 @@ mod beside;
 mod channels;
 mod counts;
 mod discovery;
+mod draft;
 mod driver;
 mod fault;
 mod fragments;
 mod gate;
+mod gauges;
 mod headers;
 mod icmp;
 mod interface;

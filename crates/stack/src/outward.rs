@@ -2,10 +2,9 @@
 //!
 //! [`Outward`] is the owners that this takes, borrowed together for a round, so that whoever answers a packet is handed one thing.
 
-mod draft;
 mod limiter;
 
-pub(crate) use draft::{Draft, Ends};
+use crate::draft::{Draft, Ends};
 pub(crate) use limiter::Bounds;
 
 use crate::counts::{Drop, Tally};

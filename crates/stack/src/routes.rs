@@ -47,8 +47,9 @@ impl Routes {
             return Err(Error::Routes { got: near.len() + routes.len() });
         }
         near.iter().try_for_each(|near| check_own(&near.network))?;
-        let is_twice =
-            |(place, one): &(usize, &Near)| near[..*place].iter().any(|near| near.network.address == one.network.address);
+        let is_of_both =
+            |one: &Near, other: &Near| one.network.address == other.network.address && one.interface != other.interface;
+        let is_twice = |(place, one): &(usize, &Near)| near[..*place].iter().any(|other| is_of_both(one, other));
         if let Some((_, one)) = near.iter().enumerate().find(is_twice) {
             return Err(Error::Twice { address: one.network.address });
         }

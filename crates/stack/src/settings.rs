@@ -114,7 +114,7 @@ pub enum Error {
         /// Which.
         address: IpAddr,
     },
-    /// Two interfaces have the same address, or one has it twice: nobody could say by which it is reached.
+    /// Two interfaces have the same address: nobody could say by which it is reached.
     Twice {
         /// Which.
         address: IpAddr,
@@ -168,7 +168,10 @@ impl std::fmt::Display for Error {
                 "{address} is no address of one host: give one that packets can be sent to, and that is neither the first nor the last of its network"
             ),
             Self::Twice { address } => {
-                write!(f, "{address} is given twice: an address belongs to one interface, so take it away from the others")
+                write!(
+                    f,
+                    "{address} is given to two interfaces: an address belongs to one interface, so take it away from the others"
+                )
             }
             Self::Router { router } => {
                 write!(f, "the router {router} is in no network of the stack's addresses: give an address beside it first")

@@ -1,9 +1,10 @@
 //! UDP (RFC 768) in and out.
 
 use crate::counts::Drop;
+use crate::draft::Draft;
 use crate::fault;
 use crate::headers::has_right_sum;
-use crate::outward::{Draft, Outward};
+use crate::outward::Outward;
 use crate::packet::{Ip, Packet};
 use crate::routes::Way;
 use crate::sockets::{HEAD, Sending, Sockets};

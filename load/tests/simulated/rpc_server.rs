@@ -6,6 +6,7 @@ use corelane_wire::rpc::{
 };
 use corelane_wire::xdr::{Encode, Opaque, Writer};
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// How calls are answered.
@@ -128,6 +129,8 @@ impl Server {
 pub struct Session {
     records: Records,
     joined: Vec<u8>,
+    /// Answers for which there was no memory yet: with some, the service is called again.
+    owed: VecDeque<Vec<u8>>,
 }
 
 impl StreamService for Server {
@@ -135,13 +138,16 @@ impl StreamService for Server {
     type Session = Session;
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) -> Session {
-        Session { records: Records::new(RecordLimits { bytes: 1 << 20, fragments: 2_000 }), joined: Vec::new() }
+        Session { records: Records::new(RecordLimits { bytes: 1 << 20, fragments: 2_000 }), joined: Vec::new(), owed: VecDeque::new() }
     }
 
     fn receive(&mut self, _cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
         self.seen.receives.set(self.seen.receives.get() + 1);
         let bytes = input.len();
-        let all = if bytes == 0 { Vec::new() } else { input.contiguous(bytes).unwrap().to_vec() };
+        // Without memory they stay where they are, and the service is called again.
+        let Some(all) = (if bytes == 0 { Some(Vec::new()) } else { input.contiguous(bytes).map(<[u8]>::to_vec) }) else {
+            return Next::Continue;
+        };
         let (mut rest, mut replies) = (&all[..], Vec::new());
         loop {
             match session.records.next(rest).unwrap() {
@@ -164,7 +170,12 @@ impl StreamService for Server {
         if self.answers == Answers::Reversed {
             replies.reverse();
         }
-        replies.iter().for_each(|reply| output.write(&self.marked(reply)).unwrap());
+        session.owed.extend(replies.iter().map(|reply| self.marked(reply)));
+        while let Some(owed) = session.owed.front()
+            && output.write(owed).is_ok()
+        {
+            session.owed.pop_front();
+        }
         Next::Continue
     }
 }
@@ -175,7 +186,7 @@ impl DatagramService for Server {
         for arrival in batch.arrivals() {
             for call in batch.payload(arrival).chunks(arrival.datagram_bytes.max(1) as usize) {
                 for reply in self.replies(call) {
-                    let mut lease = cx.lease(reply.len().max(1)).unwrap();
+                    let Ok(mut lease) = cx.lease(reply.len().max(1)) else { continue };
                     lease.append(&reply);
                     let _ = replies.send(arrival.peer.clone(), None, lease.share());
                 }

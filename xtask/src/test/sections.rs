@@ -53,7 +53,7 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "build", seconds: 850, work: Work::Build },
     Section {
         name: "drivers",
-        seconds: 170,
+        seconds: 200,
         work: Work::Programs(&[
             "crates/os",
             "crates/channel",
@@ -72,7 +72,7 @@ pub const SECTIONS: &[Section] = &[
     },
     Section {
         name: "services",
-        seconds: 370,
+        seconds: 500,
         work: Work::Programs(&[
             "crates/corelane",
             "crates/hyper",
@@ -84,22 +84,22 @@ pub const SECTIONS: &[Section] = &[
             "services/http",
         ]),
     },
-    Section { name: "program", seconds: 400, work: Work::Programs(&["cli"]) },
+    Section { name: "program", seconds: 600, work: Work::Programs(&["cli"]) },
 ];
 
 /// Test programs that only compute: no socket, no address and no time of this machine is in them. So they run beside the others, which mostly wait.
 pub const COMPUTING: &[Section] = &[
     Section {
         name: "pure",
-        seconds: 60,
+        seconds: 150,
         work: Work::Programs(&["crates/rss", "crates/wire", "crates/seam", "crates/isr", "crates/testkit", "xtask", "bench"]),
     },
     Section {
         name: "simulation",
-        seconds: 280,
+        seconds: 450,
         work: Work::Programs(&["crates/sim", "crates/lane", "crates/stack", "crates/svc", "crates/testing"]),
     },
-    Section { name: "simulated", seconds: 280, work: Work::Programs(&["load", "services/rpc"]) },
+    Section { name: "simulated", seconds: 600, work: Work::Programs(&["load", "services/rpc"]) },
 ];
 
 /// What runs beside all test programs, on what CPU time these leave.

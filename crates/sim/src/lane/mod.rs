@@ -230,6 +230,7 @@ impl Lane {
         if std::mem::replace(&mut self.starved_at, given_back) != given_back {
             self.ready.append(&mut self.starving);
         }
+        self.counters.receives_starved += self.starving.len() as u64;
     }
 
     pub(crate) fn is_gone(&self) -> bool {

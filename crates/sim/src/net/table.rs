@@ -37,6 +37,7 @@ impl<T> Named<T> {
     }
 
     fn place(name: u64) -> usize {
+        // reason: each name stands for something that is in memory.
         usize::try_from(name).expect("fewer names are given than memory has bytes")
     }
 }

@@ -61,7 +61,7 @@ fn what_differs_is_said() {
     let bench = Bench::new("differs");
     let error = |words: &[(usize, u64)]| bench.open(&bench.changed(words)).unwrap_err();
     assert!(matches!(error(&[(0, 1)]), Error::Magic { got: 1, .. }));
-    assert!(matches!(error(&[(1, 1)]), Error::LayoutVersion { expected: 5, got: 1 }));
+    assert!(matches!(error(&[(1, 1)]), Error::LayoutVersion { expected: 6, got: 1 }));
     let other = error(&[(2, 0xabc)]);
     assert!(matches!(&other, Error::Catalogue { got: 0xabc, program, .. } if program == "test 1.0"));
     assert!(other.to_string().contains("use the `corelane` that belongs to the service"), "{other}");
