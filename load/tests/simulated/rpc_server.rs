@@ -138,7 +138,11 @@ impl StreamService for Server {
     type Session = Session;
 
     fn open(&mut self, _cx: &mut Cx<'_>, _peer: &Peer) -> Session {
-        Session { records: Records::new(RecordLimits { bytes: 1 << 20, fragments: 2_000 }), joined: Vec::new(), owed: VecDeque::new() }
+        Session {
+            records: Records::new(RecordLimits { bytes: 1 << 20, fragments: 2_000 }),
+            joined: Vec::new(),
+            owed: VecDeque::new(),
+        }
     }
 
     fn receive(&mut self, _cx: &mut Cx<'_>, session: &mut Session, input: &mut Input, output: &mut Output) -> Next {
