@@ -19,6 +19,8 @@ const LISTEN: u32 = 1;
 const NONE: u32 = 0;
 /// Bytes of one message, and more.
 const MESSAGE: usize = 256;
+/// Room for messages that wait, as the kernel counts it: some thousand of them.
+const BUFFER_BYTES: usize = 4 << 20;
 
 /// What a process has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +99,8 @@ fn open() -> Result<OwnedFd, i32> {
         Errno::MFILE | Errno::NFILE | Errno::NOMEM => error.raw_os_error(),
         _ => libc::ENOTSUP,
     })?;
+    // The kernel drops what finds no room, and all processes and threads of the machine are told of. Without the right to it, the usual room has to do.
+    let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES);
     let bound = rustix::net::bind(&socket, &SocketAddrNetlink::new(0, PROCESSES));
     bound.map(|()| socket).map_err(|_| libc::ENOTSUP)
 }
