@@ -96,10 +96,10 @@ pub const COMPUTING: &[Section] = &[
     },
     Section {
         name: "simulation",
-        seconds: 450,
+        seconds: 350,
         work: Work::Programs(&["crates/sim", "crates/lane", "crates/stack", "crates/svc", "crates/testing"]),
     },
-    Section { name: "simulated", seconds: 600, work: Work::Programs(&["load", "services/rpc"]) },
+    Section { name: "simulated", seconds: 800, work: Work::Programs(&["load", "services/rpc"]) },
 ];
 
 /// What runs beside all test programs, on what CPU time these leave.
