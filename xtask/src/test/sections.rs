@@ -84,7 +84,7 @@ pub const SECTIONS: &[Section] = &[
             "services/http",
         ]),
     },
-    Section { name: "program", seconds: 600, work: Work::Programs(&["cli"]) },
+    Section { name: "program", seconds: 800, work: Work::Programs(&["cli"]) },
 ];
 
 /// Test programs that only compute: no socket, no address and no time of this machine is in them. So they run beside the others, which mostly wait.
@@ -99,24 +99,24 @@ pub const COMPUTING: &[Section] = &[
         seconds: 350,
         work: Work::Programs(&["crates/sim", "crates/lane", "crates/stack", "crates/svc", "crates/testing"]),
     },
-    Section { name: "simulated", seconds: 800, work: Work::Programs(&["load", "services/rpc"]) },
+    Section { name: "simulated", seconds: 950, work: Work::Programs(&["load", "services/rpc"]) },
 ];
 
 /// What runs beside all test programs, on what CPU time these leave.
 pub const BESIDE: &[Section] = &[
     Section {
         name: "clippy",
-        seconds: 790, // it begins beside simulations, which leave little; what it leaves is theirs who follow
+        seconds: 900, // it begins beside simulations, which leave little; what it leaves is theirs who follow
         work: Work::Check(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]),
     },
     Section { name: "peers", seconds: 140, work: beside(&checked!("bench/peers/Cargo.toml")) },
     Section { name: "fuzz-rss", seconds: 25, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
     Section { name: "fuzz-wire", seconds: 20, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
     Section { name: "fuzz-isr", seconds: 15, work: beside(&checked!("crates/isr/fuzz/Cargo.toml")) },
-    Section { name: "examples", seconds: 20, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
+    Section { name: "examples", seconds: 60, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
     Section {
         name: "documents",
-        seconds: 45,
+        seconds: 100,
         work: Work::Check(&["doc", "--no-deps", "--workspace", "--all-features"], &[("RUSTDOCFLAGS", "-D warnings")]),
     },
     Section { name: "facade", seconds: 60, work: Work::Facade },
