@@ -1,4 +1,4 @@
-//! What a program that serves gives up: to be root, the files that it does not need, and the calls that it never makes.
+//! A program that serves gives up to be root, the files that it does not need, and the calls that it never makes.
 //!
 //! ```text
 //! root        --user::User-------> another user, on every thread, with no way back

@@ -17,7 +17,7 @@ const LATEST: u64 = 60_000;
 /// A request that is answered later, with its answer's memory.
 const HOLD: Hold = Hold::new(Order::Kept).reserve(LINE_BYTES);
 
-/// What the lanes say to each other: somebody rang.
+/// The only word between lanes: somebody rang.
 pub struct Rung;
 
 /// A lane's bell.
@@ -27,7 +27,7 @@ pub struct Bell {
     places: Shares,
 }
 
-/// What the bell keeps of a connection.
+/// A connection, as the bell keeps it.
 pub struct Client {
     peer: PeerKey,
     /// Requests that wait for a time, by the token of their timers.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The longest line, in bytes.
 const LINE_BYTES: usize = 1024;
 
-/// What is said: a line to each lane, and there the same line to each connection.
+/// A line goes to each lane, and there to each connection.
 pub enum Words {}
 
 impl Talk for Words {

@@ -25,7 +25,7 @@ pub use corelane_steer::{
 #[doc(inline)]
 pub use corelane_watch as watch;
 
-/// What the packet paths of a process's lanes count, as its page tells it; and packets taken from them by another process (`channels=` in `--packet`). With the feature
+/// Counts of the packet paths of a process's lanes, as its page tells them; and packets taken from them by another process (`channels=` in `--packet`). With the feature
 /// `packets`.
 #[cfg(feature = "packets")]
 pub mod packets {

@@ -120,7 +120,7 @@ impl Interface {
 
     /// What was lost at its port.
     pub const fn lost(&self) -> &Lost {
-        self.condition.lost()
+        &self.condition.lost
     }
 
     /// Whether an address is the stack's own at this link.

@@ -27,8 +27,4 @@ impl Condition {
         let (has_come_up, is_new, is_open) = (false, false, false);
         Self { is_first, state: up, told: up, of_errors: up, of_port: up, is_open, lost: Lost::default(), has_come_up, is_new }
     }
-
-    pub const fn lost(&self) -> &Lost {
-        &self.lost
-    }
 }
