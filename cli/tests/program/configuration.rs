@@ -4,6 +4,7 @@ use crate::common::*;
 use nix::sys::signal::Signal;
 use std::fs;
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// A folder with this configuration in it, and its path.
@@ -108,10 +109,7 @@ fn a_hangup_changes_the_level_of_the_log() {
     let folder = Scratch::new();
     let path = folder.path().join("corelane.toml");
     let write = |level: &str, idle: &str| {
-        let words = format!("services = [\"{TCP}\"]\nlog-level = \"{level}\"\n[limit]\nidle_limit = \"{idle}\"\n");
-        // Whole at once: a hangup may still be under way.
-        let next = path.with_extension("next");
-        fs::write(&next, words).and_then(|()| fs::rename(&next, &path)).unwrap();
+        replace(&path, &format!("services = [\"{TCP}\"]\nlog-level = \"{level}\"\n[limit]\nidle_limit = \"{idle}\"\n"));
     };
     write("error", "10m");
     let server = Server::start(&["--config", path.to_str().unwrap()]);
@@ -141,7 +139,7 @@ fn a_hangup_changes_limits_of_time_and_names_what_counts_from_the_next_start_on(
     let path = folder.path().join("corelane.toml");
     let file = path.to_str().unwrap();
     let write = |idle: &str, lanes: u32| {
-        fs::write(&path, format!("services = [\"{TCP}\"]\nlanes = {lanes}\n[limit]\nidle_limit = \"{idle}\"\n")).unwrap();
+        replace(&path, &format!("services = [\"{TCP}\"]\nlanes = {lanes}\n[limit]\nidle_limit = \"{idle}\"\n"));
     };
     write("10m", 1);
     let server = Server::start(&["--config", file]);
@@ -160,19 +158,25 @@ fn a_hangup_changes_limits_of_time_and_names_what_counts_from_the_next_start_on(
     let mut idle = server.connect();
     assert_eq!(idle.read(&mut [0]).unwrap(), 0);
     server.wait_for("idle_limit_hits", |hits| hits >= 1);
-    fs::write(&path, "lanes = \n").unwrap();
+    replace(&path, "lanes = \n");
     hang_up("[CL-0023] SIGHUP: what was there before is kept: ");
     // One line of a cause is written each second.
     until("what is wrong with a limit is named with its place", || {
-        fs::write(&path, format!("services = [\"{TCP}\"]\nlanes = 1\n[limit]\nidle_limit = \"soon\"\n")).unwrap();
+        replace(&path, &format!("services = [\"{TCP}\"]\nlanes = 1\n[limit]\nidle_limit = \"soon\"\n"));
         server.signal(Signal::SIGHUP);
         server.words().contains(&format!("{file}:4:1: --limit: idle_limit: "))
     });
     write("10m", 1);
     hang_up("lanes \"1\" counts from the next start on");
-    fs::write(&path, format!("services = [\"{TCP}\"]\n[limit]\nidle_limit = \"10m\"\n")).unwrap();
+    replace(&path, &format!("services = [\"{TCP}\"]\n[limit]\nidle_limit = \"10m\"\n"));
     hang_up("lanes \"1\" is gone, which counts from the next start on");
     echo(&mut server.connect(), b"it still serves");
+}
+
+/// Gives a file another text whole at once: a hangup may still be under way that reads it.
+fn replace(path: &Path, text: &str) {
+    let next = path.with_extension("next");
+    fs::write(&next, text).and_then(|()| fs::rename(&next, path)).unwrap();
 }
 
 /// Waits until the server says these words after a hangup.
@@ -206,14 +210,12 @@ fn what_is_wrong_is_wrong_at_a_start_a_check_the_doctor_and_a_hangup() {
         }
         // One line of a cause is written each second.
         until(words, || {
-            // Whole at once: a hangup may still be under way.
-            let next = running.with_extension("next");
-            fs::copy(&file, &next).and_then(|_| fs::rename(&next, &running)).unwrap();
+            replace(&running, &fs::read_to_string(&file).unwrap());
             server.signal(Signal::SIGHUP);
             server.words().contains(words)
         });
     }
-    fs::write(&running, right.replace("10m", "9m")).unwrap();
+    replace(&running, &right.replace("10m", "9m"));
     hang_up(&server, "SIGHUP: the limits of time are changed");
     assert!(!server.words().contains("counts from the next start on"), "what is refused counts never: {}", server.words());
 }
