@@ -274,3 +274,16 @@ fn measure_attack(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> R
 fn measure_operator(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
     Ok(Findings { verdicts: operator::run(&stage.corelane, extent.rounds, interrupt)?, ..Findings::default() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_started_by_words_that_this_program_knows() {
+        let command = server::on_cpu(1, "true").expect("this program has a path");
+        let words = std::iter::once("corelane-bench".as_ref()).chain(command.get_args());
+        let subject = Arguments::try_parse_from(words).expect("known words").subject;
+        assert!(matches!(&subject, Subject::Start { cpu: 1, words } if *words == ["true"]), "{subject:?}");
+    }
+}

@@ -156,14 +156,14 @@ fn read_until_end(out: ChildStdout, ready: &mpsc::Sender<()>) {
     }
 }
 
-/// A command that runs `program` on `cpu`, through this program's own mode `bench start`.
+/// A command that runs `program` on `cpu`, through this program's own mode `start`.
 pub fn on_cpu(cpu: usize, program: impl Into<OsString>) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("finding this program")?);
-    command.args(["bench", "start", "--cpu", &cpu.to_string(), "--"]).arg(program.into());
+    command.args(["start", "--cpu", &cpu.to_string(), "--"]).arg(program.into());
     Ok(command)
 }
 
-/// The mode `bench start`: becomes `words`, pinned to `cpu`, with no signal blocked, ended when its starter ends.
+/// The mode `start`: becomes `words`, pinned to `cpu`, with no signal blocked, ended when its starter ends.
 ///
 /// # Errors
 /// Returns only when it fails.
