@@ -369,9 +369,12 @@ impl XdpPort {
 
     /// How many frames more may be lent to be received into. A card takes them in advance, and leaves none to send from if it may.
     fn lendable(&self) -> usize {
-        let half = (self.memory.frames() / 2).max(1);
-        let most = if self.is_zero_copy() { half } else { self.posted.most(self.memory.frames()) };
-        most.saturating_sub(self.receiving)
+        let frames = self.memory.frames();
+        if self.is_zero_copy() {
+            return (frames / 2).max(1).saturating_sub(self.receiving);
+        }
+        let ready = self.socket().fill.untaken() as usize;
+        self.posted.most(frames).saturating_sub(ready).min(frames - self.receiving)
     }
 
     /// Lends free frames to be received into.
@@ -693,8 +696,9 @@ impl Port for XdpPort {
         let first = into.len();
         self.hearing.hand_over(now, at_most, into);
         self.look();
+        let waiting = self.socket().received.ready() as usize;
         while into.len() - first < at_most && self.take_packet(now, first, at_most, into) {}
-        self.posted.came(now, into.len() - first);
+        self.posted.waits(now, waiting);
         self.give(now);
         if let Some(polling) = &mut self.polling {
             polling.came(into.len() - first);
@@ -734,7 +738,7 @@ impl Port for XdpPort {
             self.ask_again(now);
         }
         if self.posted.wakes_at().is_some_and(|time| time <= now) {
-            self.posted.came(now, 0);
+            self.posted.waits(now, 0);
             self.give(now);
         }
         self.counts.released

@@ -3,8 +3,10 @@
 //! The kernel takes them in the order in which they were lent. So with all of them ready each packet is copied into the frame that has not been touched for longest, and
 //! that one is in no cache. A steady load needs few; a burst after a pause needs all.
 
-/// Frames that stand ready under a steady load: 2 MiB of 4 KiB each, which a core's own cache holds.
-const STEADY: usize = 512;
+/// Frames that stand ready under a steady load: 512 KiB of 2 KiB each, which a core's own cache holds beside all else.
+const STEADY: usize = 256;
+/// So many packets that wait at once are no steady load: a few more, and one would have found no frame.
+const MANY: usize = STEADY * 3 / 4;
 /// How long nothing comes before all stand ready again, in nanoseconds.
 const QUIET: u64 = 10_000_000;
 
@@ -19,10 +21,10 @@ impl Posted {
     /// All, for a burst may come first.
     pub const ALL: Self = Self { all: true, came_at: 0 };
 
-    /// So many packets have come.
-    pub fn came(&mut self, now: u64, packets: usize) {
+    /// So many packets wait to be taken.
+    pub fn waits(&mut self, now: u64, packets: usize) {
         if packets > 0 {
-            (self.all, self.came_at) = (packets > STEADY / 2, now);
+            (self.all, self.came_at) = (packets > MANY, now);
         } else {
             self.all |= now >= self.came_at.saturating_add(QUIET);
         }
@@ -43,27 +45,27 @@ impl Posted {
 mod tests {
     use super::*;
 
-    const MANY: usize = 2_048;
+    const FRAMES: usize = 4_096;
 
     #[test]
     fn a_steady_load_has_few_and_a_pause_brings_all_back() {
         let mut posted = Posted::ALL;
-        assert_eq!((posted.most(MANY), posted.wakes_at()), (MANY, None));
-        posted.came(1_000, 64);
-        assert_eq!((posted.most(MANY), posted.wakes_at()), (STEADY, Some(1_000 + QUIET)));
-        posted.came(QUIET, 0);
-        assert_eq!(posted.most(MANY), STEADY);
-        posted.came(1_000 + QUIET, 0);
-        assert_eq!((posted.most(MANY), posted.wakes_at()), (MANY, None));
+        assert_eq!((posted.most(FRAMES), posted.wakes_at()), (FRAMES, None));
+        posted.waits(1_000, 64);
+        assert_eq!((posted.most(FRAMES), posted.wakes_at()), (STEADY, Some(1_000 + QUIET)));
+        posted.waits(QUIET, 0);
+        assert_eq!(posted.most(FRAMES), STEADY);
+        posted.waits(1_000 + QUIET, 0);
+        assert_eq!((posted.most(FRAMES), posted.wakes_at()), (FRAMES, None));
     }
 
     #[test]
-    fn a_load_of_large_batches_has_all() {
+    fn a_load_that_nearly_finds_no_frames_has_all() {
         let mut posted = Posted::ALL;
-        posted.came(1_000, STEADY / 2 + 1);
-        assert_eq!((posted.most(MANY), posted.wakes_at()), (MANY, None));
-        posted.came(2_000, 1);
-        assert_eq!(posted.most(MANY), STEADY);
+        posted.waits(1_000, MANY + 1);
+        assert_eq!((posted.most(FRAMES), posted.wakes_at()), (FRAMES, None));
+        posted.waits(2_000, 1);
+        assert_eq!(posted.most(FRAMES), STEADY);
         assert_eq!(posted.most(100), 100);
     }
 }
