@@ -1,21 +1,23 @@
 //! What all services of a lane share: the connections, what is to be done with them this turn, and the bounds.
 
-use crate::accounts::Payers;
-use crate::connection::Connection;
-use crate::connections::Connections;
-use crate::flows::{Flow, Flows};
-use crate::found::{Desk, Found, Offloading};
+pub(crate) mod notices;
+
+use crate::connection::connections::Connections;
+use crate::connection::entry::Connection;
+use crate::connection::found::{Desk, Found, Offloading};
+use crate::datagrams::sockets::{FoundSocket, Sockets};
 use crate::limits::Limits;
-use crate::listeners::Listeners;
-use crate::names::{ConnectionId, SocketId};
-use crate::notices::Note;
-use crate::nudge::Nudges;
-use crate::outgoing::Outgoing;
+use crate::pending::nudge::Nudges;
+use crate::pending::requests::Requests;
+use crate::pending::timers::Timers;
 use crate::places::TransportAddress;
-use crate::requests::Requests;
-use crate::sockets::{FoundSocket, Sockets};
+use crate::places::listeners::Listeners;
+use crate::places::outgoing::Outgoing;
 use crate::state::ServiceState;
-use crate::timers::Timers;
+use crate::state::accounts::Payers;
+use crate::table::notices::Note;
+use crate::words::flows::{Flow, Flows};
+use crate::words::names::{ConnectionId, SocketId};
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
 use corelane_seam::slab::Others;

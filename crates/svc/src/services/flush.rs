@@ -1,0 +1,390 @@
+//! The end of a turn for each connection that was touched: one send, then what its state asks for.
+
+use crate::connection::entry::Connection;
+use crate::connection::found::Found;
+use crate::connection::machine::{Facts, Pause, Phase, Settled, Step};
+use crate::pending::requests::Requests;
+use crate::service::port::Callback;
+use crate::services::passage::Broken;
+use crate::services::served::Served;
+use crate::services::streams::{Calling, receive_op};
+use crate::table::LaneTable;
+use crate::words::names::{ConnectionId, Ending};
+use corelane_lane::Kit;
+use corelane_seam::slab::Others;
+use corelane_seam::{Op, StreamOp};
+use corelane_watch::ServiceCounter;
+
+/// What a connection comes to in its flush that concerns more than itself.
+enum Reach {
+    Breaks(Broken),
+    /// The service is told that all output has left.
+    Calls(Calling),
+    Ends(Ending),
+    /// It ends, and so does the other of its pair.
+    EndsWith(ConnectionId),
+    /// The transform of the other of its pair says its last word.
+    TakesLeaveOf(ConnectionId),
+}
+
+/// What follows a step.
+enum Next {
+    /// Another one: the state is asked again.
+    Step,
+    /// Nothing more in this turn.
+    Rest,
+    Reach(Reach),
+}
+
+impl Served {
+    /// Flushes every connection that was touched this turn. What that touches itself is flushed in the next one.
+    pub(crate) fn flush_dirty(&mut self, kit: &mut Kit) {
+        for _ in 0..self.table.desk.dirty.len() {
+            let index = self.table.desk.next_dirty();
+            self.flush_one(kit, index);
+        }
+    }
+
+    fn flush_one(&mut self, kit: &mut Kit, index: u32) {
+        let LaneTable { connections, services, desk, requests, .. } = &mut self.table;
+        // It may have gone since it was marked, and another that was not have its place.
+        let Some((mut found, mut others)) = Found::among(connections, services, desk, index) else { return };
+        if !std::mem::take(&mut found.connection.is_dirty) {
+            return;
+        }
+        if let Some(reach) = found.flush(kit, &mut others, requests) {
+            self.reach_out(kit, index, reach);
+        }
+    }
+
+    /// Does what reaches beyond a connection, until it rests.
+    // Apart, because seldom a request has any of it.
+    #[inline(never)]
+    fn reach_out(&mut self, kit: &mut Kit, index: u32, first: Reach) {
+        let mut next = Some(first);
+        while let Some(reach) = next {
+            next = match self.reach(kit, index, reach) {
+                true => self.table.steps_of(kit, index),
+                false => return self.table.there(index).come_to_rest(kit),
+            };
+        }
+    }
+
+    /// Does one such thing; true if the connection's state must be asked again.
+    fn reach(&mut self, kit: &mut Kit, index: u32, reach: Reach) -> bool {
+        match reach {
+            Reach::Breaks(broken) => {
+                let leaves = self.break_off(kit, index, broken);
+                if leaves {
+                    self.table.there(index).send(kit);
+                }
+                leaves
+            }
+            Reach::Calls(calling) => {
+                self.call_service(kit, calling, Callback::Drained);
+                true
+            }
+            Reach::Ends(ending) => {
+                self.close_now(kit, index, ending);
+                false
+            }
+            Reach::EndsWith(pair) => {
+                self.end(kit, index, Ending::EndOfStream);
+                self.end(kit, pair.index, Ending::EndOfStream);
+                false
+            }
+            Reach::TakesLeaveOf(pair) => {
+                self.take_leave_of_pair(kit, index, pair);
+                false
+            }
+        }
+    }
+
+    /// The transform of the other of a pair says its last word before our side finishes.
+    fn take_leave_of_pair(&mut self, kit: &mut Kit, index: u32, pair: ConnectionId) {
+        let mut other = self.table.there(pair.index);
+        let left = other.take_leave(kit);
+        other.mark_dirty();
+        match left {
+            Ok(false) => {}
+            Ok(true) => self.table.there(index).mark_dirty(),
+            Err(broken) => {
+                self.break_off(kit, pair.index, broken);
+                self.table.there(index).mark_dirty();
+            }
+        }
+    }
+}
+
+impl LaneTable {
+    /// Takes the steps of a connection that reached beyond itself.
+    fn steps_of(&mut self, kit: &mut Kit, index: u32) -> Option<Reach> {
+        let LaneTable { connections, services, desk, .. } = self;
+        let found = Found::among(connections, services, desk, index);
+        // reason: it has its entry until its socket is closed.
+        let (mut found, mut others) = found.expect("a connection is there until its socket is closed");
+        found.take_steps(kit, &mut others)
+    }
+}
+
+impl Found<'_> {
+    /// Submits what may leave, and takes the steps that the connection's state asks for, until it rests, or as far as they concern it alone.
+    fn flush(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>, requests: &mut Requests) -> Option<Reach> {
+        match self.connection.machine.phase() {
+            Phase::Opening | Phase::Ended => return None,
+            Phase::Lingering => {}
+            Phase::Handshake | Phase::Refusing => self.send(kit),
+            Phase::Open | Phase::Closing => {
+                self.seal(kit);
+                self.drop_late_words();
+                if let Err(broken) = self.make_ready(kit, requests) {
+                    return Some(Reach::Breaks(broken));
+                }
+                self.send(kit);
+            }
+        }
+        self.take_steps(kit, others)
+    }
+
+    /// Makes ready what may leave: by the connection's transform, or by reading what lies in a far file.
+    ///
+    /// # Errors
+    /// Nothing leaves any more.
+    fn make_ready(&mut self, kit: &mut Kit, requests: &mut Requests) -> Result<(), Broken> {
+        if self.connection.transform.is_some() {
+            return self.pass_output(kit, requests);
+        }
+        match &self.connection.busy {
+            Some(busy) if busy.output.has_far_files => self.fetch(kit, requests).map_err(Broken::File),
+            _ => Ok(()),
+        }
+    }
+
+    fn take_steps(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>) -> Option<Reach> {
+        loop {
+            let step = self.step(others);
+            let next = if self.take(kit, step) { Next::Rest } else { self.take_seldom(kit, others, step) };
+            match next {
+                Next::Step => {}
+                Next::Reach(reach) => return Some(reach),
+                Next::Rest => {
+                    self.come_to_rest(kit);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Takes a step that a request seldom has.
+    // Apart, so that the others pay only for the check.
+    #[inline(never)]
+    fn take_seldom(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>, step: Step) -> Next {
+        match step {
+            Step::OutputOverflow => return self.break_off_at(ServiceCounter::OutputMaxHits),
+            Step::RecordOverflow => return self.break_off_at(ServiceCounter::RecordMaxHits),
+            Step::CallDrained => return Next::Reach(Reach::Calls(self.begin_drained(kit))),
+            Step::SettlePair => return self.settle_pair(kit, others),
+            Step::TakeLeave => return self.take_leave_and_send(kit),
+            Step::End(ending) => return Next::Reach(Reach::Ends(ending)),
+            Step::Close(ending) => self.close_behind(kit, ending),
+            Step::DropRecord => self.drop_record(),
+            Step::Finish => self.finish(kit),
+            Step::FinishHalf => self.finish_half(kit),
+            Step::Wait | Step::Receive | Step::Pause(_) => unreachable!("the connection takes this step itself"),
+        }
+        Next::Step
+    }
+
+    fn break_off_at(&self, bound: ServiceCounter) -> Next {
+        self.count(bound, 1);
+        Next::Reach(Reach::Ends(Ending::Aborted))
+    }
+
+    /// The stream of one of a pair has ended: our side of the other finishes as soon as its output has left. When both streams have ended, both end.
+    fn settle_pair(&mut self, kit: &mut Kit, others: &mut Others<'_, Connection>) -> Next {
+        let (says_all, (pair, other)) = (self.says_all(), self.other(others));
+        let other_says_all = other.holdings(self.limits()).says_all();
+        let settled = self.connection.machine.settle_pair(says_all, (&mut other.machine, other_says_all));
+        if settled.finishes_other {
+            // reason: our side finishes towards a peer only while it is open.
+            kit.finish(other.socket.expect("what is open has a socket"));
+        }
+        match settled {
+            Settled { other_takes_leave: true, .. } => Next::Reach(Reach::TakesLeaveOf(pair)),
+            Settled { ends: true, .. } => Next::Reach(Reach::EndsWith(pair)),
+            Settled { .. } => Next::Rest,
+        }
+    }
+
+    /// The other of its pair.
+    fn other<'o>(&self, others: &'o mut Others<'_, Connection>) -> (ConnectionId, &'o mut Connection) {
+        // reason: asked by the callers.
+        let pair = self.connection.pair.get().expect("one of a pair has another");
+        // reason: whoever ends, or is coupled with another, takes itself from its pair.
+        let other = others.get_mut(pair.into()).expect("both of a pair are there until one leaves it");
+        assert!(other.pair.get() == Some(self.id), "each of a pair is the other's");
+        (pair, other)
+    }
+
+    fn take_leave_and_send(&mut self, kit: &mut Kit) -> Next {
+        match self.take_leave(kit) {
+            Ok(is_done) => {
+                self.send(kit);
+                if is_done { Next::Step } else { Next::Rest }
+            }
+            Err(broken) => Next::Reach(Reach::Breaks(broken)),
+        }
+    }
+    fn seal(&mut self, kit: &Kit) {
+        let Some(mut busy) = self.connection.busy.take() else { return };
+        self.note_owed(&mut busy, kit.now());
+        busy.output.seal();
+        busy.count(kit, &self.state.row);
+        self.connection.busy = Some(busy);
+    }
+
+    /// Drops what was written by who had said that it says no more.
+    fn drop_late_words(&mut self) {
+        let has_said_all = self.connection.machine.has_said_all();
+        let Some(busy) = self.connection.busy.as_mut().filter(|_| has_said_all) else { return };
+        if !busy.output.chain.is_empty() {
+            busy.output.chain.clear();
+            self.count(ServiceCounter::AnswersLate, 1);
+        }
+    }
+
+    /// Submits everything that may leave, unless the last send is still under way.
+    fn send(&mut self, kit: &mut Kit) {
+        let handle = self.handle();
+        let Self { connection, desk, .. } = self;
+        // Without a box there is nothing to be sent.
+        let Some(busy) = connection.busy.as_mut() else { return };
+        // reason: it opens with one.
+        let socket = connection.socket.expect("what is open has a socket");
+        let is_plain = connection.transform.is_none();
+        let has_none =
+            if is_plain { busy.output.chain.is_empty() || busy.output.far_at_front().is_some() } else { busy.wire.is_empty() };
+        if connection.machine.is_sending() || has_none {
+            return;
+        }
+        assert!(busy.sending_charged == 0, "what was sent before has left, or is back");
+        let ready = if is_plain { &mut busy.output.chain } else { &mut busy.wire };
+        let chain = if is_plain && busy.output.has_far_files {
+            let mut near = desk.chain();
+            busy.output.move_near(&mut near);
+            near
+        } else {
+            std::mem::replace(ready, desk.chain())
+        };
+        busy.sending_charged = chain.held().max(1);
+        busy.delivery.begin(kit.now());
+        busy.told_drained = false;
+        connection.machine.begin_send();
+        kit.submit(handle, StreamOp::Send { socket, chain });
+    }
+
+    fn says_all(&self) -> bool {
+        self.connection.holdings(self.limits()).says_all()
+    }
+
+    /// What the connection's state asks for next. One of a pair reads nothing for which the other has no room.
+    fn step(&self, others: &mut Others<'_, Connection>) -> Step {
+        let step = self.connection.machine.step(&self.connection.holdings(self.limits()));
+        let is_asked = step == Step::Receive && self.connection.pair.is_some() && !self.connection.machine.is_in_handshake();
+        if !is_asked {
+            return step;
+        }
+        let held = self.other(others).1.busy.as_ref().map_or(0, |busy| busy.output_held());
+        if held >= self.limits().output_high { Step::Pause(Pause::Output) } else { step }
+    }
+
+    /// Takes a step that concerns this connection alone; false if it is none.
+    fn take(&mut self, kit: &mut Kit, step: Step) -> bool {
+        let pause = match step {
+            Step::Wait => None,
+            Step::Receive if self.ask_to_receive(kit) => None,
+            Step::Receive => Some(Pause::Memory),
+            Step::Pause(pause) => Some(pause),
+            _ => return false,
+        };
+        let hit = pause.and_then(Pause::counter);
+        if let Some(counter) = hit.filter(|_| !self.connection.is_at_bound) {
+            self.count(counter, 1);
+        }
+        self.connection.is_at_bound = hit.is_some();
+        if step == Step::Receive && pause.is_none() {
+            self.arm_receive(kit);
+        }
+        true
+    }
+
+    /// Submits the next receive.
+    fn arm_receive(&mut self, kit: &mut Kit) {
+        let handle = self.handle();
+        let op = receive_op(self.connection);
+        let stop = self.connection.socket.filter(|_| self.connection.machine.takes_what_is_there());
+        self.connection.machine.begin_receive();
+        kit.submit(handle, op);
+        if let Some(socket) = stop {
+            kit.submit(handle, Op::StopReceive { socket });
+        }
+    }
+
+    /// The peer finished in the middle of a record: the part that came will never be answered.
+    fn drop_record(&mut self) {
+        self.connection.machine.drop_record();
+        // reason: the record is in it.
+        self.connection.busy.as_mut().expect("a connection in a record has its box").drop_record();
+        self.count(ServiceCounter::RecordsTruncated, 1);
+    }
+
+    /// Our side has said all: finish it, and wait for the peer's end, if it is awaited.
+    fn finish(&mut self, kit: &mut Kit) {
+        (self.connection.active_at, self.connection.finished_at) = (kit.now(), kit.now());
+        let tells = self.connection.machine.finish();
+        // Where the peer has finished too, it is told by the close, which comes at once.
+        if tells && !self.connection.machine.peer_has_finished() {
+            // reason: it opens with one.
+            kit.finish(self.connection.socket.expect("what is open has a socket"));
+        }
+    }
+
+    /// Our side has said all, and still listens.
+    fn finish_half(&mut self, kit: &mut Kit) {
+        let tells = self.connection.machine.finish_half();
+        assert!(tells, "our side finishes once");
+        // reason: it opens with one.
+        kit.finish(self.connection.socket.expect("what is open has a socket"));
+    }
+
+    /// After all steps of a turn: gives back what is not needed, and sets the next deadline.
+    fn come_to_rest(&mut self, kit: &mut Kit) {
+        self.put_away();
+        self.set_deadline(kit);
+    }
+
+    /// Gives the box back if nothing is in it; else moves bytes that use little of their block to fitting memory.
+    fn put_away(&mut self) {
+        let is_ready = self.connection.is_ready;
+        let lingers = self.connection.machine.phase() == Phase::Lingering;
+        let owes_last_word = self.connection.machine.owes_last_word();
+        // A connection at rest has none.
+        let Some(busy) = self.connection.busy.as_mut() else { return };
+        if lingers && busy.delivery.is_awaited() {
+            return; // it keeps what the peer takes
+        }
+        if !busy.in_record() {
+            busy.record_bytes = 0;
+        }
+        // The last word that is still to come has its time in the box.
+        if !is_ready && !owes_last_word && busy.is_idle() {
+            // reason: it was there just now.
+            self.desk.keep(self.connection.busy.take().expect("a box that is put away is there"));
+            return;
+        }
+        if busy.holds_bytes() {
+            let moved = busy.compact();
+            self.count(ServiceCounter::BytesCompacted, moved);
+        }
+    }
+}
