@@ -1,13 +1,12 @@
-//! A connection: its state, and what its events do to that.
+//! A connection: its state, and what its events do to that. [`entry`] holds it, and no field of that is seen outside of this folder; [`machine`] is its life.
 
 pub(crate) mod connections;
 pub(crate) mod delivery;
 pub(crate) mod entry;
-pub(crate) mod files;
+pub(crate) mod events;
+pub(crate) mod flush;
 pub(crate) mod found;
 pub(crate) mod input;
 pub(crate) mod machine;
 pub(crate) mod output;
-pub(crate) mod ticket;
-pub(crate) mod transform;
-pub(crate) mod writer;
+pub(crate) mod passage;

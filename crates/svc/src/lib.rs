@@ -18,9 +18,6 @@ mod words;
 
 pub use connection::input::{Input, Taken};
 pub use connection::output::{Output, OutputWriter};
-pub use connection::ticket::{Hold, Ticket};
-pub use connection::transform::{MakeTransform, PASS_BYTES, Passage, Progress, Side, Transform, TransformError};
-pub use connection::writer::Writer;
 pub use datagrams::replies::Replies;
 pub use limits::nearest::did_you_mean;
 pub use limits::{Limits, amounts, bounds};
@@ -43,3 +40,6 @@ pub use words::error::{Error, Refused};
 pub use words::flows::{Flow, Flows};
 pub use words::names::{ConnectionId, Ending, Learned, Next, Order, Owes, Peer, SocketId};
 pub use words::talk::{Asking, Asks, Lends, Lost, Notes, Origin, Says, Silent, Talk};
+pub use words::ticket::{Hold, Ticket};
+pub use words::transform::{MakeTransform, PASS_BYTES, Passage, Progress, Side, Transform, TransformError};
+pub use words::writer::Writer;

@@ -10,12 +10,12 @@ pub(crate) mod port;
 
 use crate::connection::input::Input;
 use crate::connection::output::Output;
-use crate::connection::ticket::Ticket;
 use crate::datagrams::replies::Replies;
 use crate::post::call::Call;
 use crate::service::cx::Cx;
 use crate::words::names::{Ending, Next, Peer, SocketId};
 use crate::words::talk::{Asking, Lost, Origin, Talk};
+use crate::words::ticket::Ticket;
 use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use corelane_watch::Declaration;
 

@@ -5,3 +5,6 @@ pub(crate) mod error;
 pub(crate) mod flows;
 pub(crate) mod names;
 pub(crate) mod talk;
+pub(crate) mod ticket;
+pub(crate) mod transform;
+pub(crate) mod writer;

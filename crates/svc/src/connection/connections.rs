@@ -2,11 +2,11 @@
 
 use crate::connection::entry::Connection;
 use crate::connection::found::Desk;
-use crate::connection::transform::Transform;
 use crate::state::ServiceState;
 use crate::state::accounts::{Accounts, PeerKey};
 use crate::words::class;
 use crate::words::names::ConnectionId;
+use crate::words::transform::Transform;
 use corelane_lane::Kit;
 use corelane_seam::share::Share;
 use corelane_seam::slab::{HandleSlab, Others};
@@ -62,11 +62,6 @@ impl Connections {
     /// The indices in use, lowest first.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
         self.entries.keys().map(|key| key.index)
-    }
-
-    /// The name of the connection at an index, if one is there.
-    pub(crate) fn id_of(&self, index: u32) -> Option<ConnectionId> {
-        self.entries.key_of(index).map(ConnectionId::from)
     }
 
     /// The connection at an index with its name, if one is there.

@@ -62,11 +62,31 @@ impl Delivery {
 /// Connections of which the system is asked, and what it said of them.
 #[derive(Default)]
 pub(crate) struct Deliveries {
-    pub to_ask: Vec<ConnectionId>,
-    pub answers: Vec<(ConnectionId, usize)>,
+    to_ask: Vec<ConnectionId>,
+    answers: Vec<(ConnectionId, usize)>,
 }
 
 impl Deliveries {
+    /// The system is to be asked of this one.
+    pub(crate) fn ask(&mut self, id: ConnectionId) {
+        self.to_ask.push(id);
+    }
+
+    /// One of which the system is to be asked.
+    pub(crate) fn next_question(&mut self) -> Option<ConnectionId> {
+        self.to_ask.pop()
+    }
+
+    /// The system holds so many bytes of that.
+    pub(crate) fn answer(&mut self, id: ConnectionId, held: usize) {
+        self.answers.push((id, held));
+    }
+
+    /// One of which it has said how much it holds, and that.
+    pub(crate) fn next_answer(&mut self) -> Option<(ConnectionId, usize)> {
+        self.answers.pop()
+    }
+
     /// Whether something is to be asked, or to be judged.
     pub(crate) fn has_work(&self) -> bool {
         !(self.to_ask.is_empty() && self.answers.is_empty())

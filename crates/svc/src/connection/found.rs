@@ -1,20 +1,245 @@
-//! A connection that was looked up, with what it needs of its lane. Each event, call or flush looks it up once and hands it on.
+//! A connection that was looked up, with what it needs of its lane: the lists in which it stands, and who pays. Each event, call or flush looks it up once and hands it on.
 
-use crate::connection::delivery::{Deliveries, Delivery};
-use crate::connection::entry::{Busy, Connection};
-use crate::connection::ticket::LostTickets;
-use crate::limits::Limits;
+use crate::connection::connections::Connections;
+use crate::connection::delivery::Deliveries;
+use crate::connection::entry::Busy;
+use crate::connection::entry::Connection;
+use crate::connection::machine::Machine;
+use crate::limits::{Limits, SECOND};
 use crate::state::ServiceState;
 use crate::state::accounts::PeerKey;
 use crate::state::memory::Memory;
 use crate::words::class;
 use crate::words::flows::Flow;
 use crate::words::names::{ConnectionId, Ending};
+use crate::words::ticket::LostTickets;
 use corelane_lane::Kit;
+use corelane_seam::slab::Others;
 use corelane_seam::{Arena, Chain, Handle, Payer};
 use corelane_watch::{ConnectionRows, ServiceCounter};
 use std::collections::{BTreeMap, VecDeque};
 
+/// A connection that is there.
+pub(crate) struct Found<'a> {
+    pub(crate) id: ConnectionId,
+    pub(crate) connection: &'a mut Connection,
+    pub(super) state: &'a ServiceState,
+    pub(crate) desk: &'a mut Desk,
+}
+
+impl Found<'_> {
+    /// For whom a call into its service is. Uses up the memory that it was granted, if it was.
+    pub(crate) fn begin_about(&mut self) -> About {
+        debug_assert!(self.connection.peer_account.is_some(), "who is called for was admitted");
+        let is_granted = self.desk.memory.use_grant(self.id);
+        let (service, payer) = (self.connection.service(), self.connection.payer);
+        About { id: self.id, service, payer, is_granted }
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        Handle::new(class::CONNECTION, self.id.index, self.id.generation)
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.state.limits
+    }
+
+    pub(crate) fn count(&self, counter: ServiceCounter, by: usize) {
+        self.state.row.add(counter, by as u64);
+    }
+
+    /// Has its input worked off this turn, or in the next one.
+    pub(crate) fn mark_ready(&mut self) {
+        if !std::mem::replace(&mut self.connection.is_ready, true) {
+            self.desk.ready.push_back(self.id.index);
+        }
+    }
+
+    /// Has it looked at when this turn is flushed.
+    pub(crate) fn mark_dirty(&mut self) {
+        if !std::mem::replace(&mut self.connection.is_dirty, true) {
+            self.desk.dirty.push_back(self.id.index);
+        }
+    }
+
+    /// Has its service called again once fewer calls are with the helper threads.
+    pub(super) fn mark_offloading(&mut self) {
+        debug_assert!(!self.connection.machine.has_ended(), "what has ended waits for no helper");
+        if !std::mem::replace(&mut self.connection.awaits_offload, true) {
+            self.desk.offloading.push_back(Offloading::Connection(self.id));
+        }
+    }
+
+    /// Has its service called again once the lane would lend it so many bytes.
+    pub(super) fn mark_starved(&mut self, arena: &Arena, bytes: usize) {
+        if !std::mem::replace(&mut self.connection.is_starved, true) {
+            self.desk.memory.wait(self.id, bytes, arena.held(self.connection.payer));
+        }
+    }
+
+    /// Its box, from the pool if it has none.
+    pub(super) fn busy(&mut self, arena: &Arena) -> &mut Busy {
+        let Self { id, connection, desk, .. } = self;
+        connection.busy.get_or_insert_with(|| desk.busy(*id, arena))
+    }
+
+    /// The same, taken out for a call; to be put back.
+    pub(super) fn take_busy(&mut self, arena: &Arena) -> Box<Busy> {
+        self.connection.busy.take().unwrap_or_else(|| self.desk.busy(self.id, arena))
+    }
+
+    /// Changes the state of its life, tells readers of an ending that is decided by that, and counts a handshake that begins or ends.
+    pub(super) fn change<R>(&mut self, now: u64, change: impl FnOnce(&mut Machine) -> R) -> R {
+        debug_assert!(!self.connection.machine.has_ended(), "what has ended changes no more");
+        let machine = &mut self.connection.machine;
+        let (was_to_end, before, result) = (machine.ending(), machine.is_in_handshake(), change(machine));
+        let (after, serves) = (machine.is_in_handshake(), machine.serves_input());
+        if let Some(ending) = machine.ending().filter(|ending| was_to_end != Some(*ending)) {
+            self.desk.tell_ending(self.id.index, ending);
+        }
+        if before == after {
+            return result;
+        }
+        match before {
+            true => self.leave_handshakes(serves),
+            false => self.join_handshakes(),
+        }
+        self.connection.active_at = now;
+        result
+    }
+
+    /// Drops what will never pass the transform. Only what the transform has made still leaves.
+    pub(super) fn drop_unpassed(&mut self) {
+        if let Some(busy) = self.connection.busy.as_mut() {
+            busy.keep_wire_only();
+        }
+    }
+
+    /// A handshake begins: it takes a place, or waits for one. One that this side began has a place at once.
+    fn join_handshakes(&mut self) {
+        debug_assert!(self.connection.machine.is_in_handshake(), "who joins has begun");
+        match self.accepted_from() {
+            Some(peer) if !self.state.handshakes.borrow().admits(peer) => self.park(peer),
+            peer => self.take_place(peer),
+        }
+    }
+
+    /// Whose connection it is, if it was accepted.
+    fn accepted_from(&self) -> Option<PeerKey> {
+        let is_accepted = !self.connection.machine.is_outgoing();
+        is_accepted.then(|| self.desk.memory.accounts.key(self.connection.peer()))
+    }
+
+    /// There is a place among the handshakes for one that waits for it.
+    pub(crate) fn place(&mut self, peer: PeerKey, parked: u32, now: u64) {
+        let waits = self.connection.machine.is_in_handshake() && self.connection.parked == parked;
+        assert!(waits, "who waits for a place leaves the list with its handshake");
+        (self.connection.parked, self.connection.active_at) = (0, now);
+        self.take_place(Some(peer));
+        self.mark_ready();
+        self.mark_dirty();
+    }
+
+    fn take_place(&mut self, peer: Option<PeerKey>) {
+        self.state.handshakes.borrow_mut().take(peer);
+        self.tell_places();
+    }
+
+    fn park(&mut self, peer: PeerKey) {
+        debug_assert!(self.connection.parked == 0, "who waits for a place waits once");
+        self.desk.parked_last = self.desk.parked_last.checked_add(1).unwrap_or(1);
+        self.connection.parked = self.desk.parked_last;
+        let before = self.desk.parked.insert((self.connection.service(), peer, self.connection.parked), self.id);
+        assert!(before.is_none(), "each waits for one place");
+    }
+
+    /// A handshake has ended; `serves` if it has ended well.
+    fn leave_handshakes(&mut self, serves: bool) {
+        debug_assert!(!self.connection.machine.is_in_handshake(), "who leaves is through, or gives up");
+        let peer = self.accepted_from();
+        match (std::mem::take(&mut self.connection.parked), peer) {
+            (0, peer) => {
+                self.state.handshakes.borrow_mut().give_back(peer);
+                self.desk.handshakes_ended = true;
+                self.tell_places();
+            }
+            (number, peer) => {
+                // reason: only what was accepted waits.
+                let peer = peer.expect("who waits for a place was accepted");
+                let waited = self.desk.parked.remove(&(self.connection.service(), peer, number));
+                assert!(waited == Some(self.id), "who waits for a place is in the list");
+            }
+        }
+        self.count(if serves { ServiceCounter::Handshakes } else { ServiceCounter::HandshakesFailed }, 1);
+    }
+
+    fn tell_places(&self) {
+        self.state.row.set(ServiceCounter::HandshakesUnderWay, self.state.handshakes.borrow().share().used.into());
+    }
+}
+
+/// Which connection a call into a service is for, and who pays for what the call leases.
+pub(crate) struct About {
+    pub(crate) id: ConnectionId,
+    pub(crate) service: u16,
+    payer: Payer,
+    is_granted: bool,
+}
+
+impl About {
+    /// Has the connection pay for what is leased from now on; returns who paid before.
+    pub(crate) fn begin_to_pay(&self, kit: &Kit) -> Payer {
+        let before = kit.arena.pay_as(self.payer);
+        if self.is_granted {
+            kit.arena.grant();
+        }
+        before
+    }
+}
+
+impl<'a> Found<'a> {
+    /// The connection of that name, if it is still there.
+    pub(crate) fn named(
+        connections: &'a mut Connections,
+        states: &'a [ServiceState],
+        desk: &'a mut Desk,
+        id: ConnectionId,
+    ) -> Option<Self> {
+        let connection = connections.find(id)?;
+        let state = &states[connection.service() as usize];
+        Some(Self { id, connection, state, desk })
+    }
+
+    /// The connection at an index, if one is there.
+    pub(crate) fn at(
+        connections: &'a mut Connections,
+        states: &'a [ServiceState],
+        desk: &'a mut Desk,
+        index: u32,
+    ) -> Option<Self> {
+        let (id, connection) = connections.named(index)?;
+        let state = &states[connection.service() as usize];
+        Some(Self { id, connection, state, desk })
+    }
+
+    /// The connection at an index, if one is there, and beside it all others.
+    #[inline]
+    pub(crate) fn among(
+        connections: &'a mut Connections,
+        states: &'a [ServiceState],
+        desk: &'a mut Desk,
+        index: u32,
+    ) -> Option<(Self, Others<'a, Connection>)> {
+        let (id, connection, others) = connections.among(index)?;
+        let state = &states[connection.service() as usize];
+        Some((Self { id, connection, state, desk }, others))
+    }
+}
+
+/// How often those who hold places among handshakes are looked at while others wait for one.
+const LOOK_AT_PLACES: u64 = SECOND / 10;
+/// Marks the timer of places; the other timer of this class has 0.
+pub(crate) const PLACES: u32 = 1;
 /// Boxes and chains kept for reuse; more than a turn can use at once are given back to the system.
 const POOL_MAX: usize = 256;
 
@@ -100,12 +325,12 @@ impl Desk {
     }
 
     /// Storage for a chain.
-    pub(crate) fn chain(&mut self) -> Chain {
+    pub(super) fn chain(&mut self) -> Chain {
         self.chains.pop().unwrap_or_default()
     }
 
     /// Keeps an empty chain's storage.
-    pub(crate) fn keep_chain(&mut self, chain: Chain) {
+    pub(super) fn keep_chain(&mut self, chain: Chain) {
         assert!(chain.is_empty(), "a chain to be kept for reuse holds bytes");
         if self.chains.len() < POOL_MAX {
             self.chains.push(chain);
@@ -113,111 +338,31 @@ impl Desk {
     }
 
     /// Takes back a box with something left in it.
-    pub(crate) fn recycle(&mut self, mut busy: Box<Busy>) {
+    pub(super) fn recycle(&mut self, mut busy: Box<Busy>) {
         busy.reset();
         self.keep(busy);
     }
 
     /// Takes back a box in which nothing is left.
-    pub(crate) fn keep(&mut self, mut busy: Box<Busy>) {
+    pub(super) fn keep(&mut self, mut busy: Box<Busy>) {
         assert!(busy.is_idle(), "a box comes back with something in it");
-        (busy.needed, busy.blocked, busy.awaits_offload, busy.was_starved, busy.record_bytes) = (0, false, false, false, 0);
-        (busy.moved_at, busy.moved, busy.told_drained, busy.delivery) = (0, 0, false, Delivery::NONE);
+        busy.forget();
         if self.pool.len() < POOL_MAX {
             self.pool.push(busy);
         }
     }
 
-    fn busy(&mut self, id: ConnectionId, arena: &Arena) -> Box<Busy> {
+    /// A box for a connection.
+    pub(super) fn busy(&mut self, id: ConnectionId, arena: &Arena) -> Box<Busy> {
         let mut busy = self.pool.pop().unwrap_or_else(|| Box::new(Busy::new(arena, &self.lost)));
         busy.output.belong_to(id);
         busy
     }
-}
 
-/// A connection that is there.
-pub(crate) struct Found<'a> {
-    pub(crate) id: ConnectionId,
-    pub(crate) connection: &'a mut Connection,
-    pub(crate) state: &'a ServiceState,
-    pub(crate) desk: &'a mut Desk,
-}
-
-impl Found<'_> {
-    /// For whom a call into its service is. Uses up the memory that it was granted, if it was.
-    pub(crate) fn begin_about(&mut self) -> About {
-        let is_granted = self.desk.memory.use_grant(self.id);
-        let (service, payer) = (self.connection.service(), self.connection.payer);
-        About { id: self.id, service, payer, is_granted }
-    }
-
-    pub(crate) fn handle(&self) -> Handle {
-        Handle::new(class::CONNECTION, self.id.index, self.id.generation)
-    }
-
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.state.limits
-    }
-
-    pub(crate) fn count(&self, counter: ServiceCounter, by: usize) {
-        self.state.row.add(counter, by as u64);
-    }
-
-    /// Has its input worked off this turn, or in the next one.
-    pub(crate) fn mark_ready(&mut self) {
-        if !std::mem::replace(&mut self.connection.is_ready, true) {
-            self.desk.ready.push_back(self.id.index);
+    /// Has those who hold places looked at after a while, if that is not to come anyway.
+    pub(crate) fn look_at_places(&mut self, kit: &mut Kit) {
+        if !std::mem::replace(&mut self.places_timed, true) {
+            kit.start_timer(kit.now() + LOOK_AT_PLACES, Handle::new(class::ACCEPT_AGAIN, PLACES, 0));
         }
-    }
-
-    /// Has it looked at when this turn is flushed.
-    pub(crate) fn mark_dirty(&mut self) {
-        if !std::mem::replace(&mut self.connection.is_dirty, true) {
-            self.desk.dirty.push_back(self.id.index);
-        }
-    }
-
-    /// Has its service called again once fewer calls are with the helper threads.
-    pub(crate) fn mark_offloading(&mut self) {
-        if !std::mem::replace(&mut self.connection.awaits_offload, true) {
-            self.desk.offloading.push_back(Offloading::Connection(self.id));
-        }
-    }
-
-    /// Has its service called again once the lane would lend it so many bytes.
-    pub(crate) fn mark_starved(&mut self, arena: &Arena, bytes: usize) {
-        if !std::mem::replace(&mut self.connection.is_starved, true) {
-            self.desk.memory.wait(self.id, bytes, arena.held(self.connection.payer));
-        }
-    }
-
-    /// Its box, from the pool if it has none.
-    pub(crate) fn busy(&mut self, arena: &Arena) -> &mut Busy {
-        let Self { id, connection, desk, .. } = self;
-        connection.busy.get_or_insert_with(|| desk.busy(*id, arena))
-    }
-
-    /// The same, taken out for a call; to be put back.
-    pub(crate) fn take_busy(&mut self, arena: &Arena) -> Box<Busy> {
-        self.connection.busy.take().unwrap_or_else(|| self.desk.busy(self.id, arena))
-    }
-}
-
-/// Which connection a call into a service is for, and who pays for what the call leases.
-pub(crate) struct About {
-    pub(crate) id: ConnectionId,
-    pub(crate) service: u16,
-    payer: Payer,
-    is_granted: bool,
-}
-
-impl About {
-    /// Has the connection pay for what is leased from now on; returns who paid before.
-    pub(crate) fn begin_to_pay(&self, kit: &Kit) -> Payer {
-        let before = kit.arena.pay_as(self.payer);
-        if self.is_granted {
-            kit.arena.grant();
-        }
-        before
     }
 }

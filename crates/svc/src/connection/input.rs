@@ -3,40 +3,40 @@
 use corelane_seam::{Arena, Chain, Lease, Segment, Shared};
 use std::ops::Range;
 
+/// Whether more bytes will come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InputEnd {
+    Open,
+    /// The peer has finished.
+    Ended,
+    /// It has ended without the peer saying so.
+    Cut,
+}
+
 /// The bytes that have arrived, as a chain of leases. Taking them moves the leases; only
 /// [`Input::contiguous`] copies, and only what it must join.
 pub struct Input {
-    pub(crate) chain: Chain,
-    pub(crate) filled: Option<Lease>,
-    pub(crate) finished: bool,
-    pub(crate) truncated: bool,
-    pub(crate) copied: usize,
+    pub(super) chain: Chain,
+    pub(super) filled: Option<Lease>,
+    pub(super) end: InputEnd,
+    pub(super) copied: usize,
     /// Bytes that the lease being filled held when the driver was given it.
-    pub(crate) filling_from: usize,
+    pub(super) filling_from: usize,
     /// More bytes were to be joined than any lease can hold.
-    pub(crate) is_too_long: bool,
+    pub(super) is_too_long: bool,
     arena: Arena,
 }
 
 /// Bytes at the front of an input, to be moved into an output.
 pub struct Taken<'a> {
-    pub(crate) chain: &'a mut Chain,
-    pub(crate) bytes: usize,
+    pub(super) chain: &'a mut Chain,
+    pub(super) bytes: usize,
 }
 
 impl Input {
     /// An empty one, for what a service keeps of its input beside the connection's own ([`Input::append`]).
     pub fn new(arena: Arena) -> Self {
-        Self {
-            chain: Chain::new(),
-            filled: None,
-            finished: false,
-            truncated: false,
-            copied: 0,
-            filling_from: 0,
-            is_too_long: false,
-            arena,
-        }
+        Self { chain: Chain::new(), filled: None, end: InputEnd::Open, copied: 0, filling_from: 0, is_too_long: false, arena }
     }
 
     /// How many bytes are there.
@@ -51,13 +51,13 @@ impl Input {
 
     /// Whether the peer has finished: no more bytes will come.
     pub fn is_finished(&self) -> bool {
-        self.finished
+        self.end != InputEnd::Open
     }
 
     /// Whether the input has ended without the peer saying so. Behind a transform whose streams have an end of their own (TLS's close_notify, RFC 8446,
     /// section 6.1), somebody else may have cut it. False as long as the input has not ended.
     pub fn is_truncated(&self) -> bool {
-        self.truncated
+        self.end == InputEnd::Cut
     }
 
     /// The lease that [`Next::Fill`](crate::Next::Fill) asked to be filled, once it is full or the stream has ended.

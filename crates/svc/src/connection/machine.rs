@@ -29,6 +29,8 @@ pub(crate) enum Phase {
     Open,
     /// No more input to the service; held answers and output still leave.
     Closing,
+    /// The same of one that was closed in its handshake: no service will ever see it.
+    GivenUp,
     /// Its transform has refused the peer; the transform's last words still leave.
     Refusing,
     /// Our side has finished; what arrives is discarded until the peer has finished too.
@@ -44,6 +46,8 @@ pub(crate) enum Draining {
     No,
     /// So many of the bytes that were readable when the drain began are still to be served.
     Bytes(u32),
+    /// The same behind a receive that was under way then: its bytes are none of these.
+    Behind(u32),
     /// Accepted during the drain: its first request is served.
     First,
     /// Its first request was served; what else is readable is served until a receive finds nothing.
@@ -65,7 +69,25 @@ enum Veil {
     Mute,
 }
 
-/// How far the peer's stream is.
+/// Who began it, and what follows from that in a drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Origin {
+    /// Opened from our side: in a drain the service or the pair ends it.
+    Outgoing,
+    Accepted(Draining),
+}
+
+/// What the socket brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Inflow {
+    /// No receive is under way.
+    Rests,
+    Receives,
+    /// The peer's socket has finished.
+    Finished,
+}
+
+/// How far the peer's stream is, which the socket carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stream {
     /// More may come.
@@ -74,7 +96,25 @@ enum Stream {
     Ended,
     /// The socket has finished, and the transform has not seen the peer's end.
     Cut,
+    /// The service has seen that it has ended, or was cut.
+    ToldEnded,
+    ToldCut,
 }
+
+/// What our side still says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Speech {
+    GoesOn,
+    /// The service has said all before it was to end: our side finishes behind the output, and still listens.
+    Ends,
+    /// Our side has finished towards the peer.
+    Finished,
+    /// It has, and the service has said all.
+    SaidAll,
+}
+
+/// Sends that may be under way.
+const SENDS_MAX: u8 = 1;
 
 /// What a connection's memory says about its next step. A step asks for a fact only if it depends on it, because every request asks for a
 /// step, and most facts say nothing about the next one.
@@ -182,35 +222,22 @@ pub(crate) struct Settled {
 pub(crate) struct Machine {
     phase: Phase,
     ending: Option<Ending>,
-    draining: Draining,
-    /// The receive under way began before the drain, so its bytes are not among those that were readable then.
-    received_before: bool,
-    receiving: bool,
-    sending: bool,
-    /// The peer's socket has finished.
-    peer_finished: bool,
-    /// The stream that it carries.
+    origin: Origin,
+    inflow: Inflow,
     stream: Stream,
     veil: Veil,
-    /// It was closed in its handshake: no service will ever see it.
-    never_opens: bool,
     /// The transform has more to do, and is called again without another event.
     at_work: bool,
-    /// The service has seen the end of the stream.
-    told_finished: bool,
-    /// Its service has said all before it was to end: our side finishes behind the output, and still listens.
-    says_no_more: bool,
-    /// Our side has finished towards the peer.
-    finished: bool,
-    /// Opened from our side: in a drain the service or the pair ends it.
-    outgoing: bool,
+    speech: Speech,
+    /// Sends under way.
+    sends: u8,
 }
 
 impl Machine {
     /// A connection that was accepted, perhaps during a drain.
     pub(crate) fn accepted(in_drain: bool) -> Self {
         let draining = if in_drain { Draining::First } else { Draining::No };
-        Self { phase: Phase::Open, draining, outgoing: false, ..Self::opening() }
+        Self { phase: Phase::Open, origin: Origin::Accepted(draining), ..Self::opening() }
     }
 
     /// A connection that is being opened.
@@ -218,19 +245,13 @@ impl Machine {
         Self {
             phase: Phase::Opening,
             ending: None,
-            draining: Draining::No,
-            received_before: false,
-            receiving: false,
-            sending: false,
-            peer_finished: false,
+            origin: Origin::Outgoing,
+            inflow: Inflow::Rests,
             stream: Stream::Flows,
             veil: Veil::None,
-            never_opens: false,
             at_work: false,
-            told_finished: false,
-            says_no_more: false,
-            finished: false,
-            outgoing: true,
+            speech: Speech::GoesOn,
+            sends: 0,
         }
     }
 
@@ -248,19 +269,27 @@ impl Machine {
     }
 
     pub(crate) fn draining(&self) -> Draining {
-        self.draining
+        match self.origin {
+            Origin::Outgoing => Draining::No,
+            Origin::Accepted(draining) => draining,
+        }
+    }
+
+    fn set_draining(&mut self, draining: Draining) {
+        assert!(!self.is_outgoing(), "what this side opened does not drain: {self:?}");
+        self.origin = Origin::Accepted(draining);
     }
 
     pub(crate) fn is_receiving(&self) -> bool {
-        self.receiving
+        self.inflow == Inflow::Receives
     }
 
     pub(crate) fn is_sending(&self) -> bool {
-        self.sending
+        self.sends > 0
     }
 
     pub(crate) fn peer_has_finished(&self) -> bool {
-        self.peer_finished
+        self.inflow == Inflow::Finished
     }
 
     /// Whether nothing more will come for the service.
@@ -270,7 +299,7 @@ impl Machine {
 
     /// Whether it has ended before the peer said so.
     pub(crate) fn input_was_cut(&self) -> bool {
-        self.stream == Stream::Cut
+        matches!(self.stream, Stream::Cut | Stream::ToldCut)
     }
 
     /// Whether what arrives is taken: by the service, or by the transform.
@@ -318,23 +347,23 @@ impl Machine {
     }
 
     pub(crate) fn was_told_of_end(&self) -> bool {
-        self.told_finished
+        matches!(self.stream, Stream::ToldEnded | Stream::ToldCut)
     }
 
     pub(crate) fn is_outgoing(&self) -> bool {
-        self.outgoing
+        self.origin == Origin::Outgoing
     }
 
     /// Whether tickets are answered, messages and timers told, and output taken: until our side has finished, or refuses the peer, or gives the
     /// handshake up.
     pub(crate) fn takes_notices(&self) -> bool {
-        self.phase < Phase::Refusing && !self.never_opens
+        self.phase < Phase::GivenUp
     }
 
     /// Whether a drain takes only what is there: each receive is stopped at once, and the first that finds
     /// nothing is the last.
     pub(crate) fn takes_what_is_there(&self) -> bool {
-        self.phase == Phase::Open && matches!(self.draining, Draining::Bytes(_) | Draining::Rest)
+        self.phase == Phase::Open && matches!(self.draining(), Draining::Bytes(_) | Draining::Behind(_) | Draining::Rest)
     }
 
     /// Whether what arrives goes to the service.
@@ -345,26 +374,35 @@ impl Machine {
     /// Whether only the peer's next move is awaited.
     pub(crate) fn is_at_rest(&self) -> bool {
         let is_served = self.phase == Phase::Open && self.stream == Stream::Flows && !self.at_work && !self.is_to_finish_half();
-        is_served && self.receiving && self.draining == Draining::No
+        is_served && self.is_receiving() && self.draining() == Draining::No
     }
 
     /// An outgoing connection is open.
     pub(crate) fn opened(&mut self) {
-        assert!(self.phase == Phase::Opening && self.outgoing, "only what is being opened opens: {self:?}");
+        assert!(self.phase == Phase::Opening && self.is_outgoing(), "only what is being opened opens: {self:?}");
         self.phase = Phase::Open;
     }
 
     /// A transform stands before it from now on: nothing has passed yet.
     pub(crate) fn veil(&mut self) {
-        let is_idle = !(self.receiving || self.sending || self.peer_finished);
-        let is_new = is_idle && self.veil == Veil::None && !matches!(self.draining, Draining::Bytes(_));
+        let is_idle = self.inflow == Inflow::Rests && self.sends == 0;
+        let is_new = is_idle && self.veil == Veil::None && !matches!(self.draining(), Draining::Bytes(_) | Draining::Behind(_));
         assert!(self.phase == Phase::Open && is_new, "a transform stands there from the first byte on: {self:?}");
         (self.phase, self.veil) = (Phase::Handshake, Veil::Speaks);
     }
 
+    /// Whether the transform may be called.
+    fn is_passable(&self) -> bool {
+        (Phase::Handshake..Phase::Refusing).contains(&self.phase) && self.veil != Veil::None
+    }
+
+    fn is_closing(&self) -> bool {
+        matches!(self.phase, Phase::Closing | Phase::GivenUp)
+    }
+
     /// The transform was called, and did what it could; or, with `more`, a turn's share of it. One that was refused memory may have words left.
     pub(crate) fn passed(&mut self, more: bool, was_refused: bool) {
-        let may = matches!(self.phase, Phase::Handshake | Phase::Open | Phase::Closing) && self.veil != Veil::None;
+        let may = self.is_passable();
         assert!(may, "bytes pass a transform from its handshake until our side finishes: {self:?}");
         self.at_work = more;
         if self.veil == Veil::Leaves && !more && !was_refused {
@@ -381,13 +419,13 @@ impl Machine {
     /// The transform has seen the end of the peer's stream; or `cut`: the socket has finished without one.
     pub(crate) fn input_ended(&mut self, cut: bool) {
         assert!(self.takes_input() && self.veil != Veil::None, "a transform ends what it takes: {self:?}");
-        assert!(!cut || self.peer_finished && !self.at_work, "what is cut has come to its end: {self:?}");
+        assert!(!cut || self.peer_has_finished() && !self.at_work, "what is cut has come to its end: {self:?}");
         self.stream = if cut { Stream::Cut } else { Stream::Ended };
     }
 
     /// The transform is told that our side ends.
     pub(crate) fn take_leave(&mut self) {
-        let may = matches!(self.phase, Phase::Open | Phase::Closing);
+        let may = self.phase == Phase::Open || self.is_closing();
         assert!(may && self.veil == Veil::Speaks, "a transform takes leave once: {self:?}");
         self.veil = Veil::Leaves;
     }
@@ -402,7 +440,7 @@ impl Machine {
 
     /// The transform has refused the peer; what was decided before is overruled.
     pub(crate) fn refuse(&mut self) {
-        let may = matches!(self.phase, Phase::Handshake | Phase::Open | Phase::Closing) && self.veil != Veil::None;
+        let may = self.is_passable();
         assert!(may, "a transform refuses what passes it: {self:?}");
         (self.phase, self.ending, self.at_work) = (Phase::Refusing, Some(Ending::Aborted), false);
     }
@@ -411,8 +449,8 @@ impl Machine {
     pub(crate) fn begin_receive(&mut self) {
         let may = matches!(self.phase, Phase::Handshake | Phase::Open | Phase::Lingering);
         assert!(may, "nobody receives before or after: {self:?}");
-        assert!(!self.receiving && !self.peer_finished, "one receive at a time, and none behind the end: {self:?}");
-        self.receiving = true;
+        assert!(self.inflow == Inflow::Rests, "one receive at a time, and none behind the end: {self:?}");
+        self.inflow = Inflow::Receives;
     }
 
     /// Bytes came.
@@ -423,17 +461,27 @@ impl Machine {
 
     /// Bytes came that may be of those that were readable when the drain began.
     fn use_up(&mut self, bytes: usize) {
-        if let Draining::Bytes(left) = self.draining
-            && !std::mem::take(&mut self.received_before)
-        {
-            self.draining = Draining::Bytes(left.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX)));
+        match self.draining() {
+            Draining::Bytes(left) => {
+                self.set_draining(Draining::Bytes(left.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX))));
+            }
+            Draining::Behind(_) => self.end_behind(),
+            _ => {}
+        }
+    }
+
+    /// The receive has ended that began before the drain.
+    fn end_behind(&mut self) {
+        if let Draining::Behind(left) = self.draining() {
+            self.set_draining(Draining::Bytes(left));
         }
     }
 
     /// The peer has finished.
     pub(crate) fn end_of_stream(&mut self) {
         self.end_receive();
-        self.peer_finished = true;
+        self.end_behind();
+        self.inflow = Inflow::Finished;
         if self.veil == Veil::None {
             self.stream = Stream::Ended;
         }
@@ -447,9 +495,9 @@ impl Machine {
     }
 
     fn note_stopped(&mut self, found_nothing: bool) {
-        self.received_before = false;
+        self.end_behind();
         if found_nothing && self.takes_what_is_there() {
-            self.draining = Draining::Bytes(0);
+            self.set_draining(Draining::Bytes(0));
         }
     }
 
@@ -461,49 +509,48 @@ impl Machine {
     }
 
     fn end_receive(&mut self) {
-        assert!(self.receiving && self.phase != Phase::Opening, "a receive ends that was begun: {self:?}");
-        self.receiving = false;
+        assert!(self.is_receiving() && self.phase != Phase::Opening, "a receive ends that was begun: {self:?}");
+        self.inflow = Inflow::Rests;
     }
 
     /// A send is submitted.
     pub(crate) fn begin_send(&mut self) {
         let may = !matches!(self.phase, Phase::Opening | Phase::Lingering | Phase::Ended);
         assert!(may, "nobody sends before or after: {self:?}");
-        assert!(!self.sending, "one send at a time: {self:?}");
-        self.sending = true;
+        assert!(self.sends < SENDS_MAX, "one send at a time: {self:?}");
+        self.sends += 1;
     }
 
     /// A send has ended.
     pub(crate) fn sent(&mut self) {
-        assert!(self.sending && self.phase != Phase::Opening, "a send ends that was begun: {self:?}");
-        self.sending = false;
+        assert!(self.sends > 0 && self.phase != Phase::Opening, "a send ends that was begun: {self:?}");
+        self.sends -= 1;
     }
 
     /// The service is told of the end of the stream; again, if it left input behind then.
     pub(crate) fn tell_of_end(&mut self) {
         assert!(self.input_has_ended() && self.phase == Phase::Open, "an end is told that came: {self:?}");
-        self.told_finished = true;
+        self.stream = if self.input_was_cut() { Stream::ToldCut } else { Stream::ToldEnded };
     }
 
     /// A drain begins; so many bytes are readable. A connection in its handshake is treated as one that waits to be accepted, because nobody can yet
     /// tell what requests it has sent.
     pub(crate) fn drain(&mut self, readable: usize) {
-        let may = matches!(self.phase, Phase::Handshake | Phase::Open) && !self.outgoing;
-        assert!(may && self.draining == Draining::No, "drained once: {self:?}");
-        match self.phase {
-            Phase::Handshake => self.draining = Draining::First,
-            _ => {
-                (self.draining, self.received_before) =
-                    (Draining::Bytes(u32::try_from(readable).unwrap_or(u32::MAX)), self.receiving)
-            }
-        }
+        let may = matches!(self.phase, Phase::Handshake | Phase::Open) && !self.is_outgoing();
+        assert!(may && self.draining() == Draining::No, "drained once: {self:?}");
+        let readable = u32::try_from(readable).unwrap_or(u32::MAX);
+        self.set_draining(match self.phase {
+            Phase::Handshake => Draining::First,
+            _ if self.is_receiving() => Draining::Behind(readable),
+            _ => Draining::Bytes(readable),
+        });
     }
 
     /// A request was served whole: the first one of a connection that was accepted during a drain.
     pub(crate) fn served(&mut self) {
         assert!(self.phase == Phase::Open, "only what is open is served: {self:?}");
-        if self.draining == Draining::First {
-            self.draining = Draining::Rest;
+        if self.draining() == Draining::First {
+            self.set_draining(Draining::Rest);
         }
     }
 
@@ -512,49 +559,65 @@ impl Machine {
     pub(crate) fn close(&mut self, ending: Ending) -> bool {
         let may = !matches!(self.phase, Phase::Opening | Phase::Ended);
         assert!(may && self.is_gentle(ending), "{ending:?} waits for the output of what was opened, and has not ended: {self:?}");
-        let (is_in_handshake, is_open) = (self.phase == Phase::Handshake, self.phase == Phase::Open);
-        if is_in_handshake || is_open {
-            (self.phase, self.ending, self.never_opens) = (Phase::Closing, Some(ending), is_in_handshake);
-        }
-        is_in_handshake
+        let closing = match self.phase {
+            Phase::Handshake => Phase::GivenUp,
+            Phase::Open => Phase::Closing,
+            _ => return false,
+        };
+        (self.phase, self.ending) = (closing, Some(ending));
+        closing == Phase::GivenUp
     }
 
     /// The service has said all that it ever will; it may say so again, and before it is open. Nothing that closes anyway.
     pub(crate) fn say_no_more(&mut self) {
         assert!(self.takes_notices(), "who says no more was heard until now: {self:?}");
-        self.says_no_more |= self.phase <= Phase::Open;
+        self.speech = match self.speech {
+            Speech::GoesOn if self.phase <= Phase::Open => Speech::Ends,
+            Speech::Finished if self.phase <= Phase::Open => Speech::SaidAll,
+            speech => speech,
+        };
     }
 
     /// Whether our side is still to finish, though it listens.
     fn is_to_finish_half(&self) -> bool {
-        self.says_no_more && !self.finished
+        self.speech == Speech::Ends
     }
 
     /// Whether its service has said all, and that has left or is on its way: what is written now never leaves.
     pub(crate) fn has_said_all(&self) -> bool {
-        self.says_no_more && (self.finished || self.is_leaving())
+        self.speech == Speech::SaidAll || self.speech == Speech::Ends && self.is_leaving()
     }
 
     /// All our output has left; returns whether the peer must still be told.
     pub(crate) fn finish(&mut self) -> bool {
-        let has_said_all = self.phase == Phase::Refusing || self.phase == Phase::Closing && self.has_taken_leave();
-        assert!(has_said_all && !self.sending, "our side finishes behind its output: {self:?}");
+        let has_said_all = self.phase == Phase::Refusing || self.is_closing() && self.has_taken_leave();
+        assert!(has_said_all && self.sends == 0, "our side finishes behind its output: {self:?}");
         self.phase = Phase::Lingering;
-        !std::mem::replace(&mut self.finished, true)
+        self.finish_speech()
     }
 
     /// All our output has left, of one of a pair or of one that says no more, and it still listens; returns whether the peer must be told.
     pub(crate) fn finish_half(&mut self) -> bool {
         assert!(self.phase == Phase::Open, "only what is open still listens: {self:?}");
-        assert!(!self.sending && self.has_taken_leave(), "our side finishes behind its output: {self:?}");
-        !std::mem::replace(&mut self.finished, true)
+        assert!(self.sends == 0 && self.has_taken_leave(), "our side finishes behind its output: {self:?}");
+        self.finish_speech()
+    }
+
+    fn finish_speech(&mut self) -> bool {
+        let (after, is_first) = match self.speech {
+            Speech::GoesOn => (Speech::Finished, true),
+            Speech::Ends => (Speech::SaidAll, true),
+            speech => (speech, false),
+        };
+        self.speech = after;
+        is_first
     }
 
     /// The peer finished in the middle of a record: what there is of it will never be answered, and is dropped.
     pub(crate) fn drop_record(&self) {
         let may_become_whole = match self.phase {
-            Phase::Handshake => !self.peer_finished && !self.input_has_ended(),
-            Phase::Open => !self.told_finished,
+            Phase::Handshake => !self.peer_has_finished() && !self.input_has_ended(),
+            Phase::Open => !self.was_told_of_end(),
             _ => true,
         };
         assert!(!may_become_whole, "no record is dropped that may become whole: {self:?}");
@@ -562,19 +625,22 @@ impl Machine {
 
     /// Its stream has ended, and it is one of a pair: the other is finished as soon as all has left it, and it has taken leave. Of each it is said whether its output [says all](Facts::says_all).
     pub(crate) fn settle_pair(&self, says_all: bool, (other, other_says_all): (&mut Self, bool)) -> Settled {
-        assert!(self.phase == Phase::Open && self.told_finished, "a pair is settled by one that has come to its end: {self:?}");
-        let is_answered = says_all && !self.sending;
-        if other.sending || !other_says_all {
+        assert!(
+            self.phase == Phase::Open && self.was_told_of_end(),
+            "a pair is settled by one that has come to its end: {self:?}"
+        );
+        let is_answered = says_all && self.sends == 0;
+        if other.sends > 0 || !other_says_all {
             return Settled::default();
         }
         if self.input_was_cut() {
             other.pass_on_cut();
         }
-        if matches!(other.phase, Phase::Open | Phase::Closing) && !other.has_taken_leave() {
+        if (other.phase == Phase::Open || other.is_closing()) && !other.has_taken_leave() {
             return Settled { other_takes_leave: true, ..Settled::default() };
         }
         let finishes_other = other.phase == Phase::Open && other.finish_half();
-        Settled { finishes_other, ends: is_answered && other.told_finished, other_takes_leave: false }
+        Settled { finishes_other, ends: is_answered && other.was_told_of_end(), other_takes_leave: false }
     }
 
     /// Ends it, whatever was decided before. Returns whether with a reset; a connection that was refused in order gets none. An ending that lets the
@@ -590,24 +656,24 @@ impl Machine {
 
     /// Whether everything that was asked is answered, and all answers have left.
     pub(crate) fn is_answered(&self, facts: &impl Facts) -> bool {
-        !self.sending && facts.says_all()
+        self.sends == 0 && facts.says_all()
     }
 
     /// What is to be done next.
     pub(crate) fn step(&self, facts: &impl Facts) -> Step {
         match self.phase {
             Phase::Opening | Phase::Ended => Step::Wait,
-            Phase::Handshake | Phase::Open | Phase::Closing if facts.overflows() => Step::OutputOverflow,
+            Phase::Handshake | Phase::Open | Phase::Closing | Phase::GivenUp if facts.overflows() => Step::OutputOverflow,
             Phase::Handshake => self.step_handshake(facts),
             Phase::Open => self.step_open(facts),
-            Phase::Closing if !self.is_answered(facts) => Step::Wait,
-            Phase::Closing if !self.has_taken_leave() => Step::TakeLeave,
-            Phase::Closing => Step::Finish,
-            Phase::Refusing if self.sending || facts.has_output() => Step::Wait,
+            Phase::Closing | Phase::GivenUp if !self.is_answered(facts) => Step::Wait,
+            Phase::Closing | Phase::GivenUp if !self.has_taken_leave() => Step::TakeLeave,
+            Phase::Closing | Phase::GivenUp => Step::Finish,
+            Phase::Refusing if self.sends > 0 || facts.has_output() => Step::Wait,
             Phase::Refusing => Step::Finish,
             // reason: our side finishes behind its output once its ending is decided.
-            Phase::Lingering if self.peer_finished => Step::End(self.ending.expect("what lingers has its ending")),
-            Phase::Lingering if self.receiving => Step::Wait,
+            Phase::Lingering if self.peer_has_finished() => Step::End(self.ending.expect("what lingers has its ending")),
+            Phase::Lingering if self.is_receiving() => Step::Wait,
             Phase::Lingering => Step::Receive,
         }
     }
@@ -617,7 +683,7 @@ impl Machine {
             return Step::Wait;
         }
         // Nothing was asked yet, so there is nothing to be answered.
-        if self.peer_finished || self.input_has_ended() {
+        if self.peer_has_finished() || self.input_has_ended() {
             return if facts.in_record() { Step::DropRecord } else { Step::Close(Ending::EndOfStream) };
         }
         self.step_receive(facts)
@@ -625,16 +691,16 @@ impl Machine {
 
     fn step_open(&self, facts: &impl Facts) -> Step {
         // A service that asks again without having written would be called for ever; so it is told once something more has left.
-        if facts.wants_drained() && !facts.has_output() && !self.sending {
+        if facts.wants_drained() && !facts.has_output() && self.sends == 0 {
             return Step::CallDrained;
         }
-        if self.is_to_finish_half() && !self.sending && !facts.has_output() {
+        if self.is_to_finish_half() && self.sends == 0 && !facts.has_output() {
             return if self.has_taken_leave() { Step::FinishHalf } else { Step::TakeLeave };
         }
         if facts.is_due() || self.at_work {
             return Self::step_at_limit(facts).unwrap_or(Step::Wait);
         }
-        if self.told_finished {
+        if self.was_told_of_end() {
             return match facts.is_paired() {
                 _ if facts.in_record() => Step::DropRecord,
                 true => Step::SettlePair,
@@ -643,15 +709,15 @@ impl Machine {
                 false => Step::End(Ending::EndOfStream),
             };
         }
-        if self.draining == Draining::Bytes(0) {
+        if matches!(self.draining(), Draining::Bytes(0) | Draining::Behind(0)) {
             // A receive under way was stopped. It may have bytes already, so its end is awaited. Who answers in parts is asked for the next one until all is said.
-            return if self.receiving || !self.is_answered(facts) { Step::Wait } else { Step::Close(Ending::Closing) };
+            return if self.is_receiving() || !self.is_answered(facts) { Step::Wait } else { Step::Close(Ending::Closing) };
         }
         self.step_receive(facts)
     }
 
     fn step_receive(&self, facts: &impl Facts) -> Step {
-        let waits = self.receiving || self.peer_finished || self.input_has_ended();
+        let waits = self.inflow != Inflow::Rests || self.input_has_ended();
         Self::step_at_limit(facts).unwrap_or(if waits { Step::Wait } else { Step::Receive })
     }
 

@@ -1,11 +1,11 @@
 //! What a connection is to send: gathered during a turn, with places held for answers that come later.
 
 use crate::connection::input::Taken;
-use crate::connection::ticket::{Hold, LostTickets, Name, Ticket};
-use crate::connection::writer::{GATHER_BYTES, Pieces, first_refusal, writes};
 use crate::words::error::Refused;
 use crate::words::names::{ConnectionId, Order, Owes};
-use corelane_seam::{Arena, Chain, Lease, Payer, Segment, nanoseconds};
+use crate::words::ticket::{Hold, LostTickets, Name, Ticket};
+use crate::words::writer::{GATHER_BYTES, Pieces, first_refusal, writes};
+use corelane_seam::{Arena, Chain, FilePart, Lease, Payer, Segment, nanoseconds};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -28,6 +28,28 @@ struct Hole {
     answered: bool,
     reply: Chain,
     after: Chain,
+}
+
+/// Whether the service is told when all output has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drained {
+    /// Nobody has asked.
+    Quiet,
+    Wanted,
+    /// It was told, and nothing has left since.
+    Told,
+    /// It was told, and has asked again without anything having left: it would be told for ever.
+    WantedAgain,
+}
+
+/// Parts of files that may be in an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Files {
+    None,
+    /// To be read before they leave, unless somebody passes them.
+    Near,
+    /// Some of them are far: each of these is read before it leaves, whoever passes others.
+    Far,
 }
 
 /// A connection's output. Everything written in one turn leaves in one send.
@@ -53,7 +75,7 @@ struct Hole {
 /// ```
 pub struct Output {
     /// What may leave now.
-    pub(crate) chain: Chain,
+    pub(super) chain: Chain,
     /// What small writes are gathered in; belongs to the end of whatever is written last.
     gather: Option<Lease>,
     holes: VecDeque<Hole>,
@@ -66,31 +88,29 @@ pub struct Output {
     /// Tickets that have expired and are still somewhere.
     expired: u32,
     /// The time of the call under way.
-    pub(crate) now: u64,
+    pub(super) now: u64,
     /// Tickets that the service may still take.
-    pub(crate) tickets_left: u32,
+    pub(super) tickets_left: u32,
     /// Bytes of memory that may still be added before the output is full.
-    pub(crate) room: usize,
+    pub(super) room: usize,
     /// Bytes of memory that were added when there was no room, since there last was some: nobody had asked.
-    pub(crate) unasked: usize,
-    pub(crate) forwarded: usize,
-    pub(crate) copied: usize,
-    pub(crate) tickets_taken: u32,
+    pub(super) unasked: usize,
+    pub(super) forwarded: usize,
+    pub(super) copied: usize,
+    pub(super) tickets_taken: u32,
     /// Tickets that were answered since they were counted last, and the sum of the times at which they were taken, which may wrap.
     answered: u64,
     answered_since: u64,
-    pub(crate) was_refused: bool,
-    pub(crate) wants_drained: bool,
-    /// There may be parts of files in it that are to be read before they leave.
-    pub(crate) has_files: bool,
-    /// There may be parts of files in it that are far: each is read before it leaves, whoever else passes files.
-    pub(crate) has_far_files: bool,
+    pub(super) was_refused: bool,
+    pub(super) drained: Drained,
+    /// What parts of files there may be in it.
+    files: Files,
     /// The input does not wait for it.
-    pub(crate) reads_on: bool,
+    pub(super) reads_on: bool,
     /// What the service has said that the peer owes, and nobody has taken note of.
-    pub(crate) owes: Option<Owes>,
-    /// It has served a request, of which nobody has taken note.
-    pub(crate) is_active: bool,
+    pub(super) owes: Option<Owes>,
+    /// When it served a request of which nobody has taken note.
+    pub(super) served_at: Option<u64>,
     next_ticket: u32,
     owner: ConnectionId,
     arena: Arena,
@@ -98,7 +118,7 @@ pub struct Output {
 }
 
 impl Output {
-    pub(crate) fn new(arena: Arena, lost: LostTickets) -> Self {
+    pub(super) fn new(arena: Arena, lost: LostTickets) -> Self {
         Self {
             chain: Chain::new(),
             gather: None,
@@ -117,12 +137,11 @@ impl Output {
             answered: 0,
             answered_since: 0,
             was_refused: false,
-            wants_drained: false,
-            has_files: false,
-            has_far_files: false,
+            drained: Drained::Quiet,
+            files: Files::None,
             reads_on: false,
             owes: None,
-            is_active: false,
+            served_at: None,
             next_ticket: 0,
             owner: ConnectionId { index: u32::MAX, generation: 0 },
             arena,
@@ -131,12 +150,11 @@ impl Output {
     }
 
     /// Begins anew for another connection; nothing may be left in it.
-    pub(crate) fn belong_to(&mut self, owner: ConnectionId) {
+    pub(super) fn belong_to(&mut self, owner: ConnectionId) {
         assert!(self.is_idle(), "an output is handed on with something in it");
         assert!(self.reserved == 0 && self.expires == u64::MAX, "nothing is kept, and expires, for nobody");
         (self.owner, self.was_refused, self.reads_on) = (owner, false, false);
-        (self.has_files, self.has_far_files) = (false, false);
-        (self.owes, self.is_active) = (None, false);
+        (self.files, self.owes, self.served_at) = (Files::None, None, None);
     }
 
     /// Bytes written and not yet handed to a send, whether or not they wait behind a held answer.
@@ -152,9 +170,9 @@ impl Output {
     }
 
     /// Whether nothing is written, held or wanted.
-    pub(crate) fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         let nothing_held = self.held.is_empty() && self.holes.is_empty() && self.expired == 0;
-        nothing_held && self.chain.is_empty() && self.gather.is_none() && !self.wants_drained
+        nothing_held && self.chain.is_empty() && self.gather.is_none() && !self.wants_drained()
     }
 
     /// Asks for room to write: false if the output limit is reached, or the lane lends no memory now. Then the service leaves its input, and is
@@ -180,7 +198,7 @@ impl Output {
 
     /// Has the time of idleness begin anew, as a request does that was counted in a call for this connection: for who serves requests in other calls.
     pub fn note_active(&mut self) {
-        self.is_active = true;
+        self.served_at = Some(self.now);
     }
 
     /// Asks the output limit alone for room, as [`Output::ask_room`] asks it and the lane's memory: for a service that writes what can be refused.
@@ -326,7 +344,7 @@ impl Output {
     }
 
     /// Takes the ticket back that has expired by `now`, and gives another one for the same request.
-    pub(crate) fn expire(&mut self, now: u64) -> Option<(Ticket, u64)> {
+    pub(super) fn expire(&mut self, now: u64) -> Option<(Ticket, u64)> {
         let held = self.held.iter_mut().find(|held| held.expires <= now)?;
         (held.expires, held.is_renewed) = (u64::MAX, true);
         self.expired += 1;
@@ -337,7 +355,7 @@ impl Output {
     }
 
     /// When the first ticket expires; `u64::MAX` for never.
-    pub(crate) fn expires(&self) -> u64 {
+    pub(super) fn expires(&self) -> u64 {
         self.expires
     }
 
@@ -354,7 +372,7 @@ impl Output {
     }
 
     /// Puts an answer in its place, and releases what waited behind it. False, and nothing, if its ticket has expired.
-    pub(crate) fn settle(&mut self, Name { number, order, is_renewed }: Name, mut answer: Chain) -> bool {
+    pub(super) fn settle(&mut self, Name { number, order, is_renewed }: Name, mut answer: Chain) -> bool {
         if !self.release(number, is_renewed) {
             return false;
         }
@@ -379,11 +397,6 @@ impl Output {
         true
     }
 
-    /// Whether nothing waits behind an answer that is to come.
-    pub(crate) fn has_no_holes(&self) -> bool {
-        self.holes.is_empty()
-    }
-
     /// The account of the peer whose connection it is, during a call for it.
     pub fn peer_payer(&self) -> Payer {
         self.arena.peer_payer()
@@ -395,24 +408,24 @@ impl Output {
     }
 
     /// How many tickets were not answered yet.
-    pub(crate) fn held(&self) -> u32 {
+    pub(super) fn held(&self) -> u32 {
         self.held.len() as u32
     }
 
     /// Since when a ticket waits that was not answered yet.
-    pub(crate) fn oldest_held(&self) -> Option<u64> {
+    pub(super) fn oldest_held(&self) -> Option<u64> {
         self.held.front().map(|held| held.since)
     }
 
     /// How many tickets were answered since this was asked last, and how long each of them waited until now, on the average.
-    pub(crate) fn take_answered(&mut self, now: u64) -> Option<(u64, u64)> {
+    pub(super) fn take_answered(&mut self, now: u64) -> Option<(u64, u64)> {
         let (answered, since) = (std::mem::take(&mut self.answered), std::mem::take(&mut self.answered_since));
         // Both sums may wrap; what lies between them does not.
         (answered > 0).then(|| (answered, now.wrapping_mul(answered).wrapping_sub(since) / answered))
     }
 
     /// Whether a ticket that was dropped had expired before; then it is forgotten.
-    pub(crate) fn forget_expired(&mut self, ticket: Name) -> bool {
+    pub(super) fn forget_expired(&mut self, ticket: Name) -> bool {
         let is_good = self.held.iter().any(|held| held.number == ticket.number && held.is_renewed == ticket.is_renewed);
         if !is_good {
             assert!(!ticket.is_renewed && self.expired > 0, "a ticket that is neither held nor expired");
@@ -446,11 +459,43 @@ impl Output {
 
     /// Asks for [`StreamService::drained`](crate::StreamService::drained) once all output has left.
     pub fn notify_drained(&mut self) {
-        self.wants_drained = true;
+        self.drained = match self.drained {
+            Drained::Quiet | Drained::Wanted => Drained::Wanted,
+            Drained::Told | Drained::WantedAgain => Drained::WantedAgain,
+        };
+    }
+
+    /// Whether the service wants to be told when all has left.
+    fn wants_drained(&self) -> bool {
+        matches!(self.drained, Drained::Wanted | Drained::WantedAgain)
+    }
+
+    /// Something more leaves: who was told that all has left, and wants that again, is told behind it.
+    pub(super) fn begin_to_leave(&mut self) {
+        self.drained = if self.wants_drained() { Drained::Wanted } else { Drained::Quiet };
+    }
+
+    /// Whether the service was to be told that all has left, and is now: it wants that no more.
+    pub(super) fn take_wanted(&mut self) -> bool {
+        let wanted = self.wants_drained();
+        self.drained = Drained::Quiet;
+        wanted
+    }
+
+    /// The service was told that all has left. One without memory to go on is told again once the lane would lend it.
+    pub(super) fn note_drained(&mut self, is_starved: bool) {
+        // Small writes count as waiting output too; else this would be told again before they have left.
+        self.seal();
+        self.drained = match (is_starved, self.wants_drained()) {
+            (true, wanted) if wanted || self.is_empty() => Drained::Wanted,
+            (true, _) => Drained::Quiet,
+            (false, true) => Drained::WantedAgain,
+            (false, false) => Drained::Told,
+        };
     }
 
     /// Ends the gathering of small writes, so that what follows stands behind them.
-    pub(crate) fn seal(&mut self) {
+    pub(super) fn seal(&mut self) {
         if let Some(lease) = self.gather.take() {
             self.tail().push(lease.share());
         }
@@ -458,7 +503,7 @@ impl Output {
 
     /// Bytes of memory held, of any lane, wherever they wait.
     #[inline]
-    pub(crate) fn charged(&self) -> usize {
+    pub(super) fn charged(&self) -> usize {
         let holds_nothing = self.chain.is_empty() && self.holes.is_empty() && self.gather.is_none();
         if holds_nothing { self.reserved } else { self.charged_all() }
     }
@@ -468,18 +513,93 @@ impl Output {
         self.reserved + self.chain.held() + held + self.gather.as_ref().map_or(0, Lease::capacity)
     }
 
+    /// Notes a part of a file that was written.
+    pub(super) fn note_file(&mut self, segment: &Segment) {
+        if let Segment::File(part) = segment {
+            let is_far = part.file.is_far() || self.has_far_files();
+            self.files = if is_far { Files::Far } else { Files::Near };
+        }
+    }
+
+    /// Whether there may be parts of files in it, which nobody lets pass.
+    pub(super) fn has_files(&self) -> bool {
+        self.files != Files::None
+    }
+
+    /// Whether some of them may be far.
+    pub(super) fn has_far_files(&self) -> bool {
+        self.files == Files::Far
+    }
+
+    /// Nobody looks for parts of files.
+    pub(super) fn forget_files(&mut self) {
+        self.files = Files::None;
+    }
+
+    fn forget_files_if_empty(&mut self) {
+        if self.chain.is_empty() && self.holes.is_empty() {
+            self.forget_files();
+        }
+    }
+
+    /// Whether parts of files are read before they leave through a transform that passes others as they are, or does not.
+    pub(super) fn are_read(&self, passes_files: bool) -> bool {
+        !passes_files || self.has_far_files()
+    }
+
+    /// The part of a file that is to leave next, and is far.
+    pub(super) fn far_at_front(&self) -> Option<&FilePart> {
+        match self.chain.front() {
+            Some(Segment::File(part)) if self.has_far_files() && part.file.is_far() => Some(part),
+            _ => None,
+        }
+    }
+
+    /// Moves what lies ahead of the first part of a far file, or all, to the end of `to`.
+    pub(super) fn move_near(&mut self, to: &mut Chain) {
+        let is_near = |segment: &&Segment| !matches!(segment, Segment::File(part) if part.file.is_far());
+        let ahead = self.chain.segments().take_while(is_near).map(Segment::len).sum();
+        self.chain.move_to(ahead, to);
+        self.forget_files_if_empty();
+    }
+
+    /// The part of a file that is to leave next.
+    pub(super) fn file_at_front(&self) -> Option<&FilePart> {
+        match self.chain.front() {
+            Some(Segment::File(part)) if self.has_files() => Some(part),
+            _ => None,
+        }
+    }
+
+    /// Splits off what lies behind the bytes in memory that are to leave first.
+    pub(super) fn split_at_file(&mut self) -> Chain {
+        let ahead = self.chain.segments().map_while(Segment::bytes).map(<[u8]>::len).sum();
+        let mut first = Chain::new();
+        self.chain.move_to(ahead, &mut first);
+        self.forget_files_if_empty();
+        std::mem::replace(&mut self.chain, first)
+    }
+
+    /// Puts a piece of the file in front in its place.
+    pub(super) fn take_piece(&mut self, piece: Lease) {
+        let is_due = self.file_at_front().is_some_and(|part| part.length >= piece.len() as u64);
+        assert!(is_due, "what was read is the beginning of the part that is to leave next");
+        self.chain.skip(piece.len());
+        self.chain.push_front(piece.share());
+    }
+
     /// Drops everything; tickets that are still out become answers after the end.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.chain.clear();
         self.gather = None;
         self.holes.clear();
         self.held.clear();
-        (self.expires, self.reserved, self.expired) = (u64::MAX, 0, 0);
+        (self.expires, self.reserved, self.expired, self.drained) = (u64::MAX, 0, 0, Drained::Quiet);
         assert!(self.is_empty() && self.charged() == 0, "what was dropped holds nothing");
     }
 
     /// All chains, for compaction.
-    pub(crate) fn chains_mut(&mut self) -> impl Iterator<Item = &mut Chain> {
+    pub(super) fn chains_mut(&mut self) -> impl Iterator<Item = &mut Chain> {
         let held = self.holes.iter_mut().flat_map(|hole| [&mut hole.reply, &mut hole.after]);
         std::iter::once(&mut self.chain).chain(held)
     }
@@ -563,128 +683,4 @@ impl Drop for OutputWriter<'_> {
 writes!(OutputWriter<'_>);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use corelane_seam::{Payer, Role};
-
-    fn output() -> (Output, LostTickets) {
-        let lost = LostTickets::default();
-        let mut output = Output::new(Arena::new(1).unwrap(), lost.clone());
-        (output.room, output.tickets_left) = (1 << 20, 3);
-        output.belong_to(ConnectionId { index: 1, generation: 1 });
-        (output, lost)
-    }
-
-    fn text(output: &mut Output) -> String {
-        output.seal();
-        let mut bytes = vec![0; output.chain.len()];
-        output.chain.copy_to(&mut bytes);
-        String::from_utf8(bytes).unwrap()
-    }
-
-    fn chain(bytes: &'static str) -> Chain {
-        let mut chain = Chain::new();
-        chain.push(bytes.as_bytes());
-        chain
-    }
-
-    #[test]
-    fn small_writes_gather_in_order_with_the_rest() {
-        let (mut output, _) = output();
-        output.write(b"a").unwrap();
-        output.write(b"b").unwrap();
-        output.push(&b"C"[..]);
-        output.write(b"d").unwrap();
-        assert_eq!(text(&mut output), "abCd");
-        assert_eq!(output.chain.segments().len(), 3);
-    }
-
-    #[test]
-    fn a_writer_leaves_all_or_nothing() {
-        let (mut output, _) = output();
-        output.write(b"1").unwrap();
-        let mut writer = output.writer();
-        writer.put(b"2").unwrap();
-        writer.put(&[b'3'; 100_000]).unwrap();
-        drop(writer);
-        assert_eq!((output.len(), output.copied), (1, 1), "it was dropped");
-        let mut writer = output.writer();
-        fmt::Write::write_str(&mut writer, "2").unwrap();
-        writer.put(&[b'3'; 100_000]).unwrap();
-        writer.finish().unwrap();
-        write!(output, "{}", 4).unwrap();
-        let words = text(&mut output);
-        assert_eq!((words.len(), output.copied), (100_003, 100_003));
-        assert!(words.starts_with("123") && words.ends_with("34"));
-    }
-
-    #[test]
-    fn what_is_refused_is_refused_whole() {
-        let (mut output, _) = output();
-        let most = output.arena.limit() - output.arena.reserve();
-        let payer = output.arena.open_payer(Payer::LANE, Role::Sum);
-        let payer = output.arena.open_payer(payer, Role::Keeper);
-        output.arena.pay_as(payer);
-        assert_eq!(output.write(&vec![0; most + 1]), Err(Refused::TooLarge { most }));
-        let rest = output.arena.lease(2 << 20).unwrap();
-        let mut writer = output.writer();
-        writer.put(b"something").unwrap();
-        assert_eq!(writer.put(&vec![0; 2 << 20]), Err(Refused::Memory));
-        assert_eq!(writer.put(b"more"), Err(Refused::Memory), "nothing stands behind what is missing");
-        assert_eq!(writer.finish(), Err(Refused::Memory));
-        assert!(output.is_empty() && output.was_refused);
-        drop(rest);
-        output.write(&vec![0; 2 << 20]).unwrap();
-        assert_eq!(output.len(), 2 << 20);
-    }
-
-    #[test]
-    fn a_long_write_takes_the_pieces_that_there_are() {
-        let (mut output, _) = output();
-        let blocks: Vec<_> = std::iter::from_fn(|| output.arena.lease(4 << 10)).collect();
-        // Every other page is free: no larger block is.
-        let kept: Vec<_> = blocks.into_iter().enumerate().filter(|(place, _)| place % 2 == 0).map(|(_, lease)| lease).collect();
-        assert!(output.arena.lease(8 << 10).is_none());
-        output.write(&vec![7; 300_000]).unwrap();
-        assert_eq!((output.len(), text(&mut output).len()), (300_000, 300_000));
-        drop(kept);
-    }
-
-    #[test]
-    fn kept_order_waits_and_any_order_does_not() {
-        let (mut output, _) = output();
-        let first = output.hold(Order::Kept).unwrap();
-        output.write(b"2").unwrap();
-        let third = output.hold(Order::Kept).unwrap();
-        output.write(b"4").unwrap();
-        assert_eq!(text(&mut output), "");
-        output.answer(third, chain("3")).unwrap();
-        assert_eq!(text(&mut output), "");
-        output.answer(first, chain("1")).unwrap();
-        assert_eq!(text(&mut output), "1234");
-        let any = output.hold(Order::Any).unwrap();
-        output.write(b"5").unwrap();
-        output.answer(any, chain("6")).unwrap();
-        assert_eq!((text(&mut output).as_str(), output.held()), ("123456", 0));
-    }
-
-    #[test]
-    fn tickets_are_bounded_and_a_lost_one_is_known() {
-        let (mut output, lost) = output();
-        let tickets: Vec<_> = (0..3).map(|_| output.hold(Order::Any).unwrap()).collect();
-        assert_eq!(output.hold(Order::Any).unwrap_err(), Refused::Tickets);
-        assert!(output.was_refused);
-        drop(tickets);
-        assert_eq!(lost.take().len(), 3);
-    }
-
-    #[test]
-    fn a_ticket_of_another_connection_comes_back() {
-        let (mut output, _) = output();
-        let ticket = output.hold(Order::Any).unwrap();
-        output.clear();
-        output.belong_to(ConnectionId { index: 2, generation: 1 });
-        let (ticket, _) = output.answer(ticket, chain("x")).unwrap_err();
-        ticket.spend();
-    }
-}
+mod tests;

@@ -1,11 +1,9 @@
 //! The lane as a service sees it.
 
-use crate::connection::entry::{Connection, PairAt};
+use crate::connection::entry::Connection;
+use crate::connection::events::Met;
 use crate::connection::found::Found;
-use crate::connection::machine::Machine;
 use crate::connection::output::Output;
-use crate::connection::ticket::Ticket;
-use crate::connection::writer::Writer;
 use crate::datagrams::replies::Replies;
 use crate::datagrams::sockets::{DatagramSocket, datagram_socket};
 use crate::limits::Limits;
@@ -23,6 +21,8 @@ use crate::words::error::{Error, Refused};
 use crate::words::flows::Flow;
 use crate::words::names::{ConnectionId, Peer, SocketId};
 use crate::words::talk::{Silent, Talk};
+use crate::words::ticket::Ticket;
+use crate::words::writer::Writer;
 use corelane_lane::tasks::Spawner;
 use corelane_lane::{Fenced, Kit};
 use corelane_seam::{
@@ -60,19 +60,6 @@ pub struct Cx<'a, T: Talk = Silent> {
     pub(crate) current: Option<ConnectionId>,
     socket: Option<SocketId>,
     pub(crate) met: &'a mut Met,
-}
-
-/// What a service has met in a call, beside what it wants next.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Met {
-    /// Bytes of memory that were refused to it.
-    pub(crate) refused: usize,
-    /// It was told that no more calls may be with the helper threads.
-    pub(crate) full_offload: bool,
-    /// It was refused to say something for want of room.
-    pub(crate) full_channel: bool,
-    /// It has counted requests.
-    pub(crate) requests: bool,
 }
 
 impl<'a> Site<'a> {
@@ -137,18 +124,18 @@ impl<K: Talk> Cx<'_, K> {
 
     /// The two ends of a connection.
     pub fn peer(&mut self, id: ConnectionId) -> Option<Peer> {
-        self.table.find(id).map(|connection| connection.peer.clone())
+        self.table.find(id).map(|connection| connection.ends().clone())
     }
 
     /// Whether a connection waits until the lane lends it memory that it was refused: for what its peer has sent, or for what its service
     /// asked for. Then it is not the peer that something is awaited of.
     pub fn waits_for_memory(&mut self, id: ConnectionId) -> bool {
-        self.table.find(id).is_some_and(|connection| connection.is_starved)
+        self.table.find(id).is_some_and(|connection| connection.waits_for_memory())
     }
 
     /// The other end of a connection, as [`Peer::address`] has it, without a copy.
     pub fn peer_address(&mut self, id: ConnectionId) -> Option<&Address> {
-        self.table.find(id).map(|connection| &connection.peer.address)
+        self.table.find(id).map(|connection| &connection.ends().address)
     }
 
     /// The flow of an arrival in this call's batch. Costs a few nanoseconds; nothing for a socket with a peer.
@@ -216,20 +203,12 @@ impl<K: Talk> Cx<'_, K> {
             return Err(Error::Full { connections: self.table.limits(self.service).connections_max });
         }
         let local = from.unwrap_or(NOWHERE);
-        let connection = Connection::new(
-            None,
-            Peer { address: to.into(), local: Arc::new(local), flow: None, learned: None },
-            self.service,
-            Machine::opening(),
-            self.kit.now(),
-        );
-        let deadline = self.kit.now().saturating_add(nanoseconds(self.table.limits(self.service).connect_limit));
+        let ends = Peer { address: to.into(), local: Arc::new(local), flow: None, learned: None };
+        let connection = Connection::opening(ends, self.service, self.kit.now());
         let LaneTable { connections, services, desk, .. } = &mut *self.table;
         let index = connections.admit(services, desk, connection, &self.kit.arena);
         connections.keep_session(index, Box::new(session));
-        let timer = self.kit.start_timer(deadline, connections.handle(class::DEADLINE, index));
-        let connection = self.table.connections.there(index);
-        (connection.timer, connection.timer_at) = (Some(timer), deadline);
+        self.table.there(index).time_opening(self.kit);
         self.table.begin_connect(self.kit, index);
         Ok(self.table.there(index).id)
     }
@@ -238,20 +217,15 @@ impl<K: Talk> Cx<'_, K> {
     /// for the connection that this call is for: its output is an argument of the call.
     pub fn connection(&mut self, id: ConnectionId) -> Option<&mut Output> {
         let LaneTable { connections, services, desk, .. } = &mut *self.table;
-        let mut found = Found::named(connections, services, desk, id)?;
+        let found = Found::named(connections, services, desk, id)?;
         if found.connection.service() != self.service {
             services[self.service as usize].row.add(ServiceCounter::NoticesRefused, 1);
             return None;
         }
-        if self.current == Some(id) || !found.connection.machine.takes_notices() {
+        if self.current == Some(id) || !found.connection.machine().takes_notices() {
             return None;
         }
-        found.mark_dirty();
-        let (limits, now) = (&found.state.limits, self.kit.now());
-        let mut busy = found.take_busy(&self.kit.arena);
-        busy.offer(limits, now);
-        let busy = found.connection.busy.insert(busy);
-        Some(&mut busy.output)
+        Some(found.offer_output(self.kit))
     }
 
     /// Opens a datagram socket for this service, at `local` (port 0 lets the system choose). With a `peer`, the socket receives only from it
@@ -307,23 +281,23 @@ impl<K: Talk> Cx<'_, K> {
         if a == b || !(self.check_own(a) && self.check_own(b)) {
             return;
         }
-        if [a, b].iter().any(|one| self.table.connections.there(one.index).machine.has_ended()) {
+        if [a, b].iter().any(|one| self.table.connections.there(one.index).machine().has_ended()) {
             return;
         }
         for one in [a, b] {
             self.uncouple(one);
         }
         for (one, other) in [(a, b), (b, a)] {
-            self.table.connections.there(one.index).pair = PairAt::of(other);
+            self.table.connections.there(one.index).couple(other);
         }
     }
 
     fn uncouple(&mut self, one: ConnectionId) {
         // Most are coupled with none.
-        let Some(other) = self.table.connections.there(one.index).pair.take() else { return };
+        let Some(other) = self.table.connections.there(one.index).uncouple() else { return };
         // It may have ended just now, with its service being told.
-        if let Some(connection) = self.table.find(other).filter(|connection| connection.pair.get() == Some(one)) {
-            connection.pair = PairAt::NONE;
+        if let Some(connection) = self.table.find(other).filter(|connection| connection.pair() == Some(one)) {
+            connection.uncouple();
             // What it was kept waiting for may be gone.
             self.table.there(other.index).mark_dirty();
         }
@@ -414,11 +388,11 @@ impl<K: Talk> Cx<'_, K> {
         let connection = connections.find(id).expect("a connection is there as long as a call is for it");
         let state = &services[connection.service() as usize];
         let most = state.limits.timers_per_connection_max;
-        if connection.timers.len() >= most {
+        if connection.timers().len() >= most {
             state.row.add(ServiceCounter::TimersMaxHits, 1);
             return Err(Error::TimersFull { timers: most });
         }
-        Ok(timers.start(self.kit, (id, &mut connection.timers), deadline, token))
+        Ok(timers.start(self.kit, (id, connection.timers()), deadline, token))
     }
 
     /// Stops a timer of this service. Does nothing to one that has come.
@@ -428,7 +402,7 @@ impl<K: Talk> Cx<'_, K> {
         // reason: its timers end with it.
         let connection = connections.find(owner).expect("a connection takes its timers with it");
         if connection.service() == self.service {
-            timers.stop(self.kit, timer, &mut connection.timers);
+            timers.stop(self.kit, timer, connection.timers());
         }
     }
 

@@ -2,13 +2,13 @@
 
 use crate::connection::input::Input;
 use crate::connection::output::Output;
-use crate::connection::ticket::Ticket;
-use crate::connection::transform::{MakeTransform, Side, Transform};
 use crate::datagrams::replies::Replies;
 use crate::post::{Mail, Post, Told};
 use crate::service::cx::Site;
 use crate::service::{DatagramService, StreamService};
 use crate::words::names::{Ending, Next, Peer, SocketId};
+use crate::words::ticket::Ticket;
+use crate::words::transform::{MakeTransform, Side, Transform};
 use corelane_seam::slab::Slab;
 use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use std::any::Any;

@@ -1,24 +1,20 @@
-//! How what a lane's listeners accept becomes a connection.
+//! How connections come, accepted or opened, and make room for others when they are gone.
 
-use crate::connection::connections::Connections;
-use crate::connection::entry::{Connection, SessionAt};
-use crate::connection::machine::Machine;
+use crate::connection::entry::Connection;
+use crate::connection::found::PLACES;
 use crate::limits::SECOND;
 use crate::places::listeners::Listener;
 use crate::places::{Sharing, TransportAddress};
-use crate::service::port::StreamPort;
 use crate::services::Services;
-use crate::services::handshakes::PLACES;
-use crate::services::served::Served;
+use crate::state::AcceptedSocket;
 use crate::state::accounts::PeerKey;
-use crate::state::{AcceptedSocket, ServiceState};
 use crate::table::LaneTable;
 use crate::words::class;
 use crate::words::error::Error;
-use crate::words::names::{Ending, Peer};
+use crate::words::names::Peer;
 use corelane_lane::Kit;
 use corelane_rss::{Protocol, Transport};
-use corelane_seam::{Address, Completion, Driver, Handle, Listen, Outcome, Reason, StreamOutcome};
+use corelane_seam::{Address, Completion, DatagramOutcome, Driver, Fault, Handle, Listen, Op, Outcome, Reason, StreamOutcome};
 use corelane_watch::{LaneCounter, ServiceCounter};
 
 /// When accepting is tried again after the system had no descriptor, unless a connection ends before.
@@ -125,51 +121,70 @@ impl Services {
         self.served.table.count(service, ServiceCounter::Strays, self.served.table.is_stray(flow, kit.lane()).into());
         self.served.table.count(service, ServiceCounter::Accepts, 1);
         self.steering.note_selection(kit);
-        let machine = Machine::accepted(self.served.table.draining);
-        let connection = Connection::new(Some(arrived.socket), peer, service, machine, kit.now());
+        let in_drain = self.served.table.draining;
+        let connection = Connection::accepted(arrived.socket, peer, service, in_drain, kit.now());
         let LaneTable { connections, services, desk, .. } = &mut self.served.table;
         let index = connections.admit(services, desk, connection, &kit.arena);
         self.served.table.there(index).mark_dirty();
         self.served.begin(kit, index);
     }
-}
 
-impl Served {
-    pub(crate) fn open_session(&mut self, kit: &mut Kit, index: u32) {
-        let mut found = self.table.there(index);
-        let (about, peer) = (found.begin_about(), found.connection.peer.clone());
-        let session = self.fenced_call(kit, &about, |port: &mut dyn StreamPort, cx| port.open(cx, &peer)).0;
-        self.begin_session(kit, index, session);
-        if self.table.handed_over {
-            self.tell_handed_over(kit, index);
+    /// It is known from which address a peer is reached, or that it is not: the connections that waited go on.
+    pub(crate) fn route_completed(&mut self, kit: &mut Kit, completion: Completion) {
+        let local = match completion.outcome {
+            Outcome::Datagram(DatagramOutcome::Bound { socket, local }) => {
+                kit.submit(Handle::new(class::DISCARDED, 0, 0), Op::Close { socket, reset: false });
+                local.inet()
+            }
+            Outcome::Failed(_) => None,
+            other => unreachable!("a bind ends as one: {other:?}"),
+        };
+        // reason: only who has ports to choose from asks, and they are not taken away.
+        let outgoing = self.served.table.outgoing.as_mut().expect("who asked for a route knows what to choose from");
+        for id in outgoing.found(completion.handle, local, kit.now()) {
+            // reason: nothing else completes for it meanwhile, whether it was given up or not.
+            let connection = self.served.table.find(id).expect("who waits for a route is there until it comes");
+            if !connection.is_being_opened() {
+                self.opening_failed(kit, id.index, Fault::CANCELLED);
+                continue;
+            }
+            if local.is_none() {
+                connection.set_tries(0);
+            }
+            self.served.table.go_on_connecting(kit, id.index);
         }
     }
 
-    /// Gives a connection its session; without one, or after a panic, it ends.
-    pub(crate) fn begin_session(&mut self, kit: &mut Kit, index: u32, session: Option<u32>) {
-        let before = std::mem::replace(&mut self.table.there(index).connection.session, SessionAt::of(session));
-        assert!(before.is_none(), "a connection has one session");
-        if session.is_none() {
-            self.end(kit, index, Ending::Aborted);
+    /// The socket is closed: the entry is free, and others may take its place.
+    pub(crate) fn socket_closed(&mut self, kit: &mut Kit, index: u32) {
+        let connection = self.served.table.there(index).connection;
+        assert!(connection.machine().has_ended(), "a socket was closed that nobody had asked to close");
+        let service = connection.service();
+        let LaneTable { connections, services, desk, .. } = &mut self.served.table;
+        let transform = connections.dismiss(services, desk, index, &kit.arena);
+        self.served.table.discard(kit, service, transform);
+        self.served.table.accept_again(kit);
+        self.admit_waiting(kit, service);
+        self.admit_others(kit, service);
+    }
+
+    /// Room under the lane's bound serves the other services too.
+    fn admit_others(&mut self, kit: &mut Kit, service: u16) {
+        for other in 0..self.served.table.services.len() as u16 {
+            if other != service && !self.served.table.services[other as usize].waiting.is_empty() {
+                self.admit_waiting(kit, other);
+            }
         }
     }
-}
 
-impl LaneTable {
-    /// Starts accepting on every listener that has room and is not accepting.
-    pub(crate) fn start_listening(&mut self, kit: &mut Kit) {
-        let LaneTable { listeners, connections, services, .. } = self;
-        listeners.start(kit, |service| accepts(connections, &services[service as usize]));
+    /// An outgoing connection could not be opened, or was given up before it was.
+    pub(crate) fn opening_failed(&mut self, kit: &mut Kit, index: u32, fault: Fault) {
+        assert!(self.served.table.connections.there(index).socket().is_none(), "what has a socket was opened");
+        if self.served.table.try_another_port(kit, index, fault) {
+            return;
+        }
+        self.served.table.there(index).count(ServiceCounter::ConnectsFailed, 1);
+        self.served.end_by_fault(kit, index, fault);
+        self.socket_closed(kit, index);
     }
-
-    /// Lets listeners that found no descriptor try again.
-    pub(crate) fn accept_again(&mut self, kit: &mut Kit) {
-        self.listeners.revive();
-        self.start_listening(kit);
-    }
-}
-
-/// Whether what is accepted for a service becomes a connection at once.
-pub(crate) fn accepts(connections: &Connections, state: &ServiceState) -> bool {
-    state.waiting.is_empty() && connections.has_room(state)
 }

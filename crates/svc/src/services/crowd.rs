@@ -78,7 +78,7 @@ impl Served {
     fn end_crowding(&mut self, kit: &mut Kit, index: u32, what: &'static str) {
         let found = self.table.there(index);
         found.count(ServiceCounter::ShareEndings, 1);
-        let peer = found.connection.peer.address.clone();
+        let peer = found.connection.ends().address.clone();
         let words = format!(
             "{what} are short: a connection of {peer} was ended, because its address has its share of them; others are counted in share_endings; \
              remedy: a higher bound, if all of them are wanted"
@@ -107,7 +107,7 @@ impl LaneTable {
         let mut holders = kit.arena.task_holders();
         holders.retain(|holder| {
             let connection = self.connections.there(holder.tag);
-            !connection.machine.has_ended() && (holder.tasks >= MANY_TASKS || connection.stands_still(now))
+            !connection.machine().has_ended() && (holder.tasks >= MANY_TASKS || connection.stands_still(now))
         });
         holders.sort_by_cached_key(|holder| {
             let since = self.connections.there(holder.tag).still_since();
@@ -167,21 +167,5 @@ impl LaneTable {
             all.map(|(id, connection)| (Reverse(held(connection)), connection.still_since(), id.index)).collect();
         all.sort_unstable();
         all.into_iter().take(wanted).map(|(.., index)| index).collect()
-    }
-}
-
-impl Connection {
-    /// Whether it may end for another one: its peer began it, and it has moved little for a while.
-    fn is_stale(&self, now: u64) -> bool {
-        self.is_there_for_peer() && self.stands_still(now)
-    }
-
-    /// Whether it may end for another one of its own peer.
-    fn may_make_way(&self, now: u64) -> bool {
-        self.is_there_for_peer() && self.rests(now)
-    }
-
-    fn is_there_for_peer(&self) -> bool {
-        !self.machine.is_outgoing() && !self.machine.has_ended() && !self.is_ready
     }
 }

@@ -1,17 +1,15 @@
 //! Draining: refuse new connections, serve those that wait, answer what was readable, let the peers have it, end.
 
-use crate::connection::found::Found;
 use crate::connection::machine::Phase;
 use crate::limits::SECOND;
 use crate::service::port::{Callback, Port};
 use crate::services::Services;
-use crate::services::accepting::accepts;
 use crate::services::served::Served;
-use crate::table::LaneTable;
+use crate::table::{LaneTable, accepts};
 use crate::words::class;
 use crate::words::names::Ending;
 use corelane_lane::{Kit, fenced};
-use corelane_seam::{Driver, Handle, Op, nanoseconds};
+use corelane_seam::{Driver, Handle, nanoseconds};
 use corelane_watch::ServiceCounter;
 
 /// How often the listeners are looked at until then.
@@ -57,8 +55,10 @@ impl Services {
         self.drain_is_over = true;
         for index in self.served.table.connections.indices().collect::<Vec<_>>() {
             // One of a pair may have ended with the other.
-            let Some(found) = self.served.table.at(index).filter(|found| !found.connection.machine.has_ended()) else { continue };
-            let machine = &found.connection.machine;
+            let Some(found) = self.served.table.at(index).filter(|found| !found.connection.machine().has_ended()) else {
+                continue;
+            };
+            let machine = found.connection.machine();
             match machine.ending().filter(|_| machine.phase() == Phase::Lingering) {
                 // All was said: the system goes on delivering it.
                 Some(ending) => self.served.close_now(kit, index, ending),
@@ -102,25 +102,24 @@ impl Served {
     /// What is readable now is still served; nothing that comes later is.
     fn drain_connection(&mut self, kit: &mut Kit, driver: &mut dyn Driver, index: u32) {
         let mut found = self.table.there(index);
-        if found.connection.machine.is_in_handshake() {
-            return found.drain_handshake(kit.now());
+        let machine = found.connection.machine();
+        let (is_outgoing, serves) = (machine.is_outgoing(), machine.serves_input());
+        if machine.is_in_handshake() {
+            if !is_outgoing {
+                found.drain(kit, 0);
+            }
+            return found.mark_dirty();
         }
-        if !found.connection.machine.serves_input() {
+        if !serves {
             return;
         }
-        let handle = found.handle();
-        let (service, session) = (found.connection.service(), found.connection.session.get());
+        let (service, session) = (found.connection.service(), found.connection.session());
         let ends_itself = session.is_some_and(|session| self.ends_itself(kit, service, session));
-        let found = self.table.there(index);
-        let machine = &mut found.connection.machine;
-        if !(machine.is_outgoing() || ends_itself) {
+        let mut found = self.table.there(index);
+        if !(is_outgoing || ends_itself) {
             // reason: it opens with one.
-            let socket = found.connection.socket.expect("what is open has a socket");
-            machine.drain(driver.readable_bytes(socket));
-            if machine.is_receiving() {
-                // The driver may have taken bytes already that are not counted as readable any more.
-                kit.submit(handle, Op::StopReceive { socket });
-            }
+            let socket = found.connection.socket().expect("what is open has a socket");
+            found.drain(kit, driver.readable_bytes(socket));
         }
         self.call(kit, index, Callback::Draining);
         self.table.there(index).mark_dirty();
@@ -162,16 +161,5 @@ impl LaneTable {
             && self.services.iter().all(|state| state.waiting.is_empty())
             && self.connections.are_gone()
             && !self.requests.are_closing_files()
-    }
-}
-
-impl Found<'_> {
-    /// A connection in its handshake is treated as one that waits to be accepted: from now on its time is short.
-    fn drain_handshake(&mut self, now: u64) {
-        if !self.connection.machine.is_outgoing() {
-            self.connection.machine.drain(0);
-            self.connection.active_at = now;
-        }
-        self.mark_dirty();
     }
 }

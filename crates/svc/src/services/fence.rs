@@ -1,8 +1,9 @@
 //! The fence around every call into a service, and around the end of every value that its users gave: a panic ends the connection
 //! it was for, never the lane.
 
+use crate::connection::events::Met;
 use crate::connection::found::About;
-use crate::service::cx::{Met, Site};
+use crate::service::cx::Site;
 use crate::service::port::{AnyPort, DatagramPort, Port, StreamPort};
 use crate::services::served::Served;
 use crate::table::LaneTable;
@@ -99,7 +100,7 @@ impl Served {
         for index in self.table.connections.indices().collect::<Vec<_>>() {
             let connection = self.table.connections.there(index);
             let service = connection.service();
-            all.extend(connection.transform.take().map(|transform| (service, Box::new(transform) as Box<dyn Any>)));
+            all.extend(connection.take_transform().map(|transform| (service, Box::new(transform) as Box<dyn Any>)));
             all.extend(self.table.connections.take_session(index).map(|session| (service, session)));
         }
         for (service, mut port) in (0..).zip(self.ports.drain(..)) {
@@ -115,7 +116,7 @@ impl Served {
 impl LaneTable {
     /// [`Services::report_panic`] of a call for a connection.
     pub(crate) fn report_panic_of(&mut self, kit: &mut Kit, about: &About, words: &str) {
-        let peer = self.there(about.id.index).connection.peer.address.clone();
+        let peer = self.there(about.id.index).connection.ends().address.clone();
         self.report_panic(kit, about.service, Some(&peer), words);
     }
 

@@ -1,15 +1,14 @@
 //! Memory for those who wait: who is called again, and who ends so that others get memory.
 
 use crate::connection::entry::Connection;
-use crate::connection::found::Found;
 use crate::limits::SECOND;
 use crate::services::served::Served;
 use crate::state::memory::{Grant, LOOK_AGAIN, LOOK_SOON, LOOKS, Memory, Unsaid, Waiting};
 use crate::table::LaneTable;
 use crate::words::class;
-use crate::words::names::{ConnectionId, Ending};
+use crate::words::names::Ending;
 use corelane_lane::Kit;
-use corelane_seam::{Address, Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, Level, Payer, RECEIVE_BYTES_LEAST, Record};
+use corelane_seam::{Address, Arena, DATAGRAM_BLOCK_BYTES_LEAST, Handle, Holder, Level, Payer, Record};
 use corelane_watch::ServiceCounter;
 
 /// A peer must hold so many times what a waiting one would hold, before its connections end for that one.
@@ -46,10 +45,10 @@ impl LaneTable {
             match self.find(waiting.id) {
                 // It has gone while it waited.
                 None => drop(self.desk.memory.leave(place)),
-                Some(connection) if promised + waiting.bytes <= room && arena.would_lend(connection.payer, waiting.bytes) => {
+                Some(connection) if promised + waiting.bytes <= room && arena.would_lend(connection.payer(), waiting.bytes) => {
                     (promised, revived) = (promised + takes, revived + 1);
                     self.desk.memory.leave(place);
-                    self.revive(waiting.id, now);
+                    self.there(waiting.id.index).revive(now);
                 }
                 Some(_) => {}
             }
@@ -57,17 +56,6 @@ impl LaneTable {
         if revived == 0 {
             self.grant_one(arena, main, now);
         }
-    }
-
-    fn revive(&mut self, id: ConnectionId, now: u64) {
-        let mut found = self.there(id.index);
-        assert!(found.connection.is_starved, "who is called again has waited");
-        found.connection.is_starved = false;
-        // Its peer could not send while it waited.
-        if let Some(busy) = found.connection.busy.as_mut() {
-            busy.restart_rate(now);
-        }
-        found.mark_ready();
     }
 
     /// Grants the one that has waited longest what it needs of the `main` bytes, which are free beside the reserve.
@@ -87,7 +75,7 @@ impl LaneTable {
         self.desk.memory.grantee = place.and_then(|place| self.desk.memory.leave(place)).map(|waiting| waiting.id);
         self.desk.memory.grant = Grant::New;
         if let Some(id) = self.desk.memory.grantee {
-            self.revive(id, now);
+            self.there(id.index).revive(now);
         }
     }
 
@@ -95,28 +83,12 @@ impl LaneTable {
     fn watch_grantee(&mut self, arena: &Arena, now: u64) -> bool {
         let grant = self.desk.memory.grant;
         let Some(connection) = self.desk.memory.grantee.and_then(|id| self.find(id)) else { return false };
-        let (holds, moves) = (arena.held(connection.payer) > 0, !connection.machine.has_ended() && !connection.stands_still(now));
+        let (holds, moves) =
+            (arena.held(connection.payer()) > 0, !connection.machine().has_ended() && !connection.stands_still(now));
         if holds && grant == Grant::Used {
             self.desk.memory.grant = Grant::Held;
         }
         grant == Grant::New || (moves && (holds || grant == Grant::Used))
-    }
-}
-
-impl Found<'_> {
-    /// Asks whether what arrives next may be charged to the connection; else it waits for memory.
-    pub(crate) fn ask_to_receive(&mut self, kit: &Kit) -> bool {
-        // A receive into a lease needs no memory: that was lent already.
-        let fills = self.connection.busy.as_ref().is_some_and(|busy| busy.fill.is_some());
-        let needs_none = fills || !self.connection.machine.serves_input();
-        if needs_none || kit.arena.would_lend(self.connection.payer, RECEIVE_BYTES_LEAST) {
-            return true;
-        }
-        if self.desk.memory.use_grant(self.id) {
-            return true;
-        }
-        self.mark_starved(&kit.arena, RECEIVE_BYTES_LEAST);
-        false
     }
 }
 
@@ -174,7 +146,7 @@ impl Served {
     fn end_holder(&mut self, kit: &mut Kit, holder: &Holder) {
         // An account is open as long as its connection is there.
         let connection = self.table.connections.there(holder.tag);
-        let (service, peer) = (connection.service(), connection.peer.address.clone());
+        let (service, peer) = (connection.service(), connection.ends().address.clone());
         let unsaid = &mut self.table.desk.memory.unsaid;
         unsaid.connections += 1;
         unsaid.bytes += holder.bytes;
@@ -225,8 +197,8 @@ impl LaneTable {
 
     /// What one that waits needs, if some of the holders hold far more than it would. Nothing, if the lane would lend it that by now: it is called again soon, and nobody ends for it.
     fn need(&mut self, kit: &Kit, holders: &[Resting], Waiting { id, bytes }: Waiting) -> Option<Need> {
-        let connection = self.find(id).filter(|connection| !kit.arena.would_lend(connection.payer, bytes))?;
-        let (account, own) = (connection.peer(), kit.arena.held(connection.payer));
+        let connection = self.find(id).filter(|connection| !kit.arena.would_lend(connection.payer(), bytes))?;
+        let (account, own) = (connection.peer(), kit.arena.held(connection.payer()));
         let accounts = &self.desk.memory.accounts;
         let (held, peer) = (accounts.held(account, &kit.arena), accounts.payer(account));
         let of_peer = (held + bytes).saturating_mul(TIMES_AS_MUCH);
@@ -241,7 +213,7 @@ impl LaneTable {
         let mut holders = kit.arena.holders();
         holders.retain(|holder| {
             let connection = self.connections.there(holder.tag);
-            !connection.machine.has_ended() && may_end(connection)
+            !connection.machine().has_ended() && may_end(connection)
         });
         holders.sort_unstable_by_key(|holder| std::cmp::Reverse((holder.peer_bytes, holder.bytes, holder.tag)));
         holders

@@ -39,7 +39,8 @@ impl Served {
         };
         let token = match asker {
             Submitter::Service(token) => token,
-            Submitter::Output(id) => return self.table.fetched(kit, id, outcome),
+            // It may have gone meanwhile.
+            Submitter::Output(id) => return self.table.found(id).map_or((), |mut found| found.fetched(kit, outcome)),
         };
         self.table.tell_bursts(kit, service);
         let outcome = unfence(outcome);
@@ -83,7 +84,7 @@ impl LaneTable {
         let Some(to) = timers.owner(timer) else { return };
         // reason: its timers end with it.
         let connection = connections.find(to).expect("a connection takes its timers with it");
-        let token = timers.come(timer, &mut connection.timers);
+        let token = timers.come(timer, connection.timers());
         notices.push_back(Note { to, from: connection.service(), notice: Notice::Timer(token) });
     }
 }

@@ -3,9 +3,7 @@
 use crate::places::TransportAddress;
 use crate::places::outgoing::Outgoing;
 use crate::places::steering::{Command, Reply, Selection, Steer, Visit, descriptor_of};
-use crate::service::port::Callback;
 use crate::services::Services;
-use crate::services::served::Served;
 use crate::words::class;
 use crate::words::error::Error;
 use crate::words::flows::Flows;
@@ -146,22 +144,5 @@ impl Services {
             }
         }
         Ok(())
-    }
-}
-
-impl Served {
-    /// Tells the service of a connection that was accepted that another process serves in its place; one in its handshake is told when it opens.
-    pub(crate) fn tell_handed_over(&mut self, kit: &mut Kit, index: u32) {
-        let found = self.table.there(index);
-        let machine = &found.connection.machine;
-        if machine.is_in_handshake()
-            || machine.is_outgoing()
-            || !machine.serves_input()
-            || found.connection.session.get().is_none()
-        {
-            return;
-        }
-        self.call(kit, index, Callback::HandedOver);
-        self.table.there(index).mark_dirty();
     }
 }

@@ -1,7 +1,7 @@
 //! What connections are told by others, by timers and by tickets, after the call that is under way.
 
-use crate::connection::ticket::Name;
 use crate::words::names::ConnectionId;
+use crate::words::ticket::Name;
 use corelane_seam::Chain;
 
 /// Something to be told to a connection after the call that is under way.

@@ -1,14 +1,11 @@
 //! Outgoing connections on their way to be open: from which port, and what becomes of those that wait to know from which address.
 
-use crate::connection::entry::Connection;
-use crate::connection::machine::Phase;
 use crate::places::outgoing::{NOWHERE, TRIES, destination};
-use crate::services::Services;
 use crate::table::LaneTable;
 use crate::words::class;
 use crate::words::flows::Flow;
 use corelane_lane::Kit;
-use corelane_seam::{Address, Bind, Completion, DatagramOp, DatagramOutcome, Fault, Handle, Op, Outcome, Reason, StreamOp};
+use corelane_seam::{Address, Bind, DatagramOp, Fault, Reason, StreamOp};
 use corelane_watch::ServiceCounter;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -25,20 +22,18 @@ enum From {
 impl LaneTable {
     /// Opens a connection that has just been admitted: `local` of its peer is what its service wants.
     pub(crate) fn begin_connect(&mut self, kit: &mut Kit, index: u32) {
-        let connection = self.connections.there(index);
-        assert!(connection.machine.phase() == Phase::Opening && connection.socket.is_none(), "what is open is not opened again");
-        connection.tries_left = TRIES;
+        self.connections.there(index).set_tries(TRIES);
         self.go_on_connecting(kit, index);
     }
 
-    fn go_on_connecting(&mut self, kit: &mut Kit, index: u32) {
+    pub(crate) fn go_on_connecting(&mut self, kit: &mut Kit, index: u32) {
         let connection = self.connections.there(index);
-        let (to, wanted) = (connection.peer.address.clone(), connection.peer.local.as_ref().clone());
+        let (to, wanted) = (connection.ends().address.clone(), connection.ends().local.as_ref().clone());
         match self.from(kit, index, &to, &wanted) {
             From::Unknown(to) => self.ask_route(kit, index, to),
             From::Chosen(from) => self.submit_connect(kit, index, Some(from)),
             From::Any => {
-                self.connections.there(index).tries_left = 0;
+                self.connections.there(index).set_tries(0);
                 self.submit_connect(kit, index, Some(wanted).filter(|wanted| *wanted != NOWHERE));
             }
         }
@@ -47,7 +42,7 @@ impl LaneTable {
     fn from(&mut self, kit: &Kit, index: u32, to: &Address, wanted: &Address) -> From {
         let (&Address::Ip(to), &Address::Ip(wanted)) = (to, wanted) else { return From::Any };
         let (Some(outgoing), Some(flows)) = (&mut self.outgoing, &self.flows) else { return From::Any };
-        let is_free = self.connections.there(index).tries_left > 0 && wanted.port() == 0;
+        let is_free = self.connections.there(index).tries_left() > 0 && wanted.port() == 0;
         // A peer with two spellings is left to the system: answers come from the other one.
         if !is_free || destination(to.into()) != to || !flows.divides(kit.lane()) {
             return From::Any;
@@ -65,7 +60,7 @@ impl LaneTable {
 
     fn submit_connect(&mut self, kit: &mut Kit, index: u32, from: Option<Address>) {
         let connection = self.connections.there(index);
-        let (to, service) = (connection.peer.address.clone(), connection.service());
+        let (to, service) = (connection.ends().address.clone(), connection.service());
         let options = self.limits(service).stream;
         kit.submit(self.connections.handle(class::CONNECTION, index), StreamOp::Connect { to, from, options });
     }
@@ -90,11 +85,11 @@ impl LaneTable {
     pub(crate) fn try_another_port(&mut self, kit: &mut Kit, index: u32, fault: Fault) -> bool {
         let connection = self.connections.there(index);
         let is_taken = matches!(fault.reason, Reason::AddressInUse | Reason::AddressUnknown);
-        if !is_taken || connection.tries_left == 0 || !connection.is_being_opened() {
+        if !is_taken || connection.tries_left() == 0 || !connection.is_being_opened() {
             return false;
         }
-        connection.tries_left -= 1;
-        let peer = connection.peer.address.inet();
+        connection.set_tries(connection.tries_left() - 1);
+        let peer = connection.ends().address.inet();
         // It may be the address that is not ours any more.
         if let (Reason::AddressUnknown, Some(outgoing), Some(peer)) = (fault.reason, &mut self.outgoing, peer) {
             outgoing.forget(peer);
@@ -109,40 +104,5 @@ impl LaneTable {
             let is_stray = self.is_stray(flow, lane);
             self.count(service, if is_stray { ServiceCounter::ConnectsStray } else { ServiceCounter::ConnectsHome }, 1);
         }
-    }
-}
-
-impl Services {
-    /// It is known from which address a peer is reached, or that it is not: the connections that waited go on.
-    pub(crate) fn route_completed(&mut self, kit: &mut Kit, completion: Completion) {
-        let local = match completion.outcome {
-            Outcome::Datagram(DatagramOutcome::Bound { socket, local }) => {
-                kit.submit(Handle::new(class::DISCARDED, 0, 0), Op::Close { socket, reset: false });
-                local.inet()
-            }
-            Outcome::Failed(_) => None,
-            other => unreachable!("a bind ends as one: {other:?}"),
-        };
-        // reason: only who has ports to choose from asks, and they are not taken away.
-        let outgoing = self.served.table.outgoing.as_mut().expect("who asked for a route knows what to choose from");
-        for id in outgoing.found(completion.handle, local, kit.now()) {
-            // reason: nothing else completes for it meanwhile, whether it was given up or not.
-            let connection = self.served.table.find(id).expect("who waits for a route is there until it comes");
-            if !connection.is_being_opened() {
-                self.opening_failed(kit, id.index, Fault::CANCELLED);
-                continue;
-            }
-            if local.is_none() {
-                connection.tries_left = 0;
-            }
-            self.served.table.go_on_connecting(kit, id.index);
-        }
-    }
-}
-
-impl Connection {
-    /// Whether nobody has given up opening it: neither its service nor its limit.
-    fn is_being_opened(&self) -> bool {
-        self.machine.phase() == Phase::Opening && self.timer.is_some()
     }
 }

@@ -1,19 +1,33 @@
 //! Bytes pass a transform: when it is called, and what follows from that.
+//!
+//! Parts of files are read before they leave, piece by piece, one piece ahead of what is being sent: those on their way through a transform, which changes bytes in memory, and
+//! those of files that are far, since a send of them would wait for who serves them and hold up the lane.
+//!
+//! ```text
+//! output: [head] [part of a file ............] [tail]      the transform sees [head] alone
+//!                 |--read--> a lease of the lane, charged to the connection, put in front of the rest of the part
+//! ```
+//!
+//! The driver reads where that holds no lane: by its helpers, or the kernel's. At most one piece of a connection is read, or lies here, at a time.
 
-use crate::connection::entry::{Busy, Connection};
+use crate::connection::delivery::Delivery;
+use crate::connection::entry::{Busy, Fetch};
 use crate::connection::found::Found;
 use crate::connection::machine::Machine;
-use crate::connection::transform::{Passage, Progress, Side, Transform};
 use crate::pending::requests::Requests;
-use crate::service::port::Callback;
-use crate::services::served::Served;
-use crate::words::names::{ConnectionId, Ending};
+use crate::words::names::ConnectionId;
+use crate::words::transform::{Passage, Progress, Transform};
 use corelane_lane::{Kit, fenced};
-use corelane_seam::{Arena, Chain, Fault, Instant, Level, Record};
+use corelane_seam::{Arena, Chain, Fault, FileOp, FileOutcome, FilePart, Instant, Level, Outcome, Reason, Record};
 use corelane_watch::ServiceCounter;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Bytes of a piece of a file, and the least where memory is short.
+const PIECE_BYTES: usize = 64 << 10;
+const PIECE_BYTES_LEAST: usize = 4 << 10;
+/// The file has become shorter than what was promised to the peer (ENODATA, as drivers say that send parts of files themselves).
+const SHORT_FILE: Fault = Fault { reason: Reason::Other, number: 61 };
 /// Handshake steps in one turn. More wait for the next turn, so that other connections do not wait for all of them.
 const HANDSHAKE_STEPS_PER_TURN: u32 = 16;
 
@@ -47,67 +61,6 @@ pub(crate) enum Broken {
     File(Fault),
 }
 
-impl Served {
-    /// Gives a newly opened connection its transform, if its service has one; otherwise the service gets the connection at once.
-    pub(crate) fn begin(&mut self, kit: &mut Kit, index: u32) {
-        let mut found = self.table.there(index);
-        let side = if found.connection.machine.is_outgoing() { Side::Client } else { Side::Server };
-        let (about, peer) = (found.begin_about(), found.connection.peer.clone());
-        match self.fenced_call(kit, &about, |port, _| port.transform(side, &peer)).0 {
-            None => self.end(kit, index, Ending::Aborted),
-            Some(None) => self.hand_over(kit, index),
-            Some(Some(transform)) => {
-                self.table.there(index).begin_handshake(kit, transform);
-                if !self.table.desk.parked.is_empty() {
-                    self.table.desk.look_at_places(kit);
-                }
-            }
-        }
-    }
-
-    /// The service gets a connection that is open.
-    fn hand_over(&mut self, kit: &mut Kit, index: u32) {
-        if !self.table.connections.has_session(index) {
-            return self.open_session(kit, index);
-        }
-        let pair = self.table.there(index).connection.pair.get();
-        self.adopt_session(kit, index);
-        self.call(kit, index, Callback::Connected);
-        self.table.there(index).mark_dirty();
-        if let Some(mut other) = pair.and_then(|pair| self.table.found(pair)) {
-            other.mark_dirty();
-        }
-    }
-
-    /// Does what follows from passing a connection's input.
-    pub(crate) fn follow(&mut self, kit: &mut Kit, index: u32, follows: Follows) {
-        match follows {
-            Follows::Opens => self.hand_over(kit, index),
-            Follows::Leaves(pair) => self.table.there(pair.index).mark_dirty(),
-            Follows::Breaks(broken) => drop(self.break_off(kit, index, broken)),
-        }
-    }
-
-    /// Ends a connection whose bytes pass no more; returns whether something of it still leaves.
-    pub(crate) fn break_off(&mut self, kit: &mut Kit, index: u32, broken: Broken) -> bool {
-        match broken {
-            Broken::Refused(pair) => {
-                if let Some(pair) = pair {
-                    self.leave_pair(kit, index, pair, Ending::Aborted);
-                }
-                return true;
-            }
-            Broken::Panicked(words) => {
-                let about = self.table.there(index).begin_about();
-                self.table.report_panic_of(kit, &about, &words);
-                self.end(kit, index, Ending::Aborted);
-            }
-            Broken::File(fault) => self.end_by_fault(kit, index, fault),
-        }
-        false
-    }
-}
-
 impl Found<'_> {
     /// If this turn has taken its share of handshake steps, puts this one off to the next turn and returns true.
     pub(crate) fn put_off(&mut self) -> bool {
@@ -124,6 +77,7 @@ impl Found<'_> {
 
     /// Passes what has arrived, and what was left for this turn, through the connection's transform.
     pub(crate) fn pass_input(&mut self, kit: &mut Kit) -> Option<Follows> {
+        debug_assert!(self.connection.is_to_pass(), "a transform is called for what has come");
         let passed = match self.pass(kit) {
             Ok(passed) => passed,
             Err(broken) => return Some(Follows::Breaks(broken)),
@@ -140,7 +94,8 @@ impl Found<'_> {
     ///
     /// # Errors
     /// Nothing passes any more.
-    pub(crate) fn pass_output(&mut self, kit: &mut Kit, requests: &mut Requests) -> Result<(), Broken> {
+    pub(super) fn pass_output(&mut self, kit: &mut Kit, requests: &mut Requests) -> Result<(), Broken> {
+        debug_assert!(!self.connection.machine.is_in_handshake(), "output waits for the handshake");
         let now = kit.now();
         self.connection.let_files_pass();
         let may_write = !self.connection.machine.is_sending();
@@ -152,6 +107,7 @@ impl Found<'_> {
 
     /// Passes bytes where nothing has come, which may bring something all the same.
     fn pass_beside(&mut self, kit: &mut Kit) -> Result<(), Broken> {
+        debug_assert!(!self.connection.machine.is_in_handshake(), "a handshake passes what has come");
         let passed = self.pass(kit)?;
         self.note_input(&kit.arena, &passed);
         if passed.brings {
@@ -166,6 +122,7 @@ impl Found<'_> {
     /// # Errors
     /// Nothing passes any more.
     pub(crate) fn take_leave(&mut self, kit: &mut Kit) -> Result<bool, Broken> {
+        debug_assert!(self.connection.transform.is_some(), "a transform takes leave");
         if self.connection.machine.is_to_take_leave() {
             self.connection.machine.take_leave();
         }
@@ -178,6 +135,7 @@ impl Found<'_> {
 
     /// Calls the connection's transform, fenced.
     fn pass(&mut self, kit: &mut Kit) -> Result<Passed, Broken> {
+        debug_assert!(!self.connection.machine.has_ended(), "nothing passes behind the end");
         let (mut busy, about) = (self.take_busy(&kit.arena), self.begin_about());
         let connection = &mut *self.connection;
         // reason: asked for by the callers.
@@ -188,7 +146,7 @@ impl Found<'_> {
         let Busy { raw, input, output, wire, .. } = &mut *busy;
         // It gets output only if that can leave at once: waiting output stays unchanged.
         let may_write = wire.is_empty() && !connection.machine.is_sending();
-        let mut in_files = if may_write && output.has_files && output.are_read(transform.passes_files()) {
+        let mut in_files = if may_write && output.has_files() && output.are_read(transform.passes_files()) {
             output.split_at_file()
         } else {
             Chain::new()
@@ -227,6 +185,7 @@ impl Found<'_> {
 
     /// The transform has refused the peer: what it said to the peer leaves, and nothing else. Returns the other of its pair, of which it is no more.
     fn refuse(&mut self, kit: &mut Kit, words: &str) -> Option<ConnectionId> {
+        debug_assert!(self.connection.busy.is_some(), "what was refused had come");
         let peer = self.connection.peer.address.clone();
         let learned = self.connection.peer.learned.get_or_insert_default();
         Arc::make_mut(learned).refused = Some(words.to_owned());
@@ -237,20 +196,15 @@ impl Found<'_> {
         self.connection.pair.take()
     }
 
-    fn begin_handshake(&mut self, kit: &Kit, transform: Box<dyn Transform>) {
+    /// A transform stands before it from now on.
+    pub(crate) fn begin_handshake(&mut self, kit: &Kit, transform: Box<dyn Transform>) {
+        debug_assert!(!self.connection.machine.is_receiving(), "nothing has come before the transform stands there");
         let before = self.connection.transform.replace(Box::new(transform));
         assert!(before.is_none() && self.connection.session.is_none(), "a transform stands there before a session does");
         self.change(kit.now(), Machine::veil);
         // Without a place it is not begun yet.
         if self.connection.parked == 0 {
             self.mark_ready();
-        }
-    }
-
-    /// Drops what will never pass the transform. Only what the transform has made still leaves.
-    pub(crate) fn drop_unpassed(&mut self) {
-        if let Some(busy) = self.connection.busy.as_mut() {
-            busy.keep_wire_only();
         }
     }
 
@@ -276,6 +230,7 @@ impl Found<'_> {
 
     /// Bytes after the peer's proper end are discarded; a cut stream may end within a record.
     fn note_end(&mut self, is_cut: bool) {
+        debug_assert!(self.connection.machine.input_has_ended(), "an end is noted that came");
         self.count(ServiceCounter::StreamsCut, is_cut.into());
         if let Some(busy) = self.connection.busy.as_mut().filter(|_| !is_cut) {
             busy.raw.clear();
@@ -284,50 +239,62 @@ impl Found<'_> {
 
     fn mark_blocked(&mut self) {
         // reason: the bytes that it has left are in it.
-        self.connection.busy.as_mut().expect("what a transform has left has its place").blocked = true;
+        self.connection.busy.as_mut().expect("what a transform has left has its place").block();
     }
 
-    /// Changes the state of a connection, tells readers of an ending that is decided by that, and counts a handshake that begins or ends.
-    pub(crate) fn change<R>(&mut self, now: u64, change: impl FnOnce(&mut Machine) -> R) -> R {
-        let machine = &mut self.connection.machine;
-        let (was_to_end, before, result) = (machine.ending(), machine.is_in_handshake(), change(machine));
-        let (after, serves) = (machine.is_in_handshake(), machine.serves_input());
-        if let Some(ending) = machine.ending().filter(|ending| was_to_end != Some(*ending)) {
-            self.desk.tell_ending(self.id.index, ending);
+    /// Has the next piece of a file read if one is due to the connection's transform, or one that is far to its socket.
+    ///
+    /// # Errors
+    /// The file has no more, or cannot be read, and all before that has left: that ends the connection.
+    pub(super) fn fetch(&mut self, kit: &mut Kit, requests: &mut Requests) -> Result<(), Fault> {
+        debug_assert!(!self.connection.machine.has_ended(), "nothing is read behind the end");
+        // Without a box there is nothing to be sent.
+        let Some(busy) = self.connection.busy.as_ref() else { return Ok(()) };
+        let (fetch, has_left) = (busy.fetch, busy.wire.is_empty() && !self.connection.machine.is_sending());
+        let is_plain = self.connection.transform.is_none();
+        let part = if is_plain { busy.output.far_at_front() } else { busy.output.file_at_front() };
+        let Some(part) = part.cloned() else { return Ok(()) };
+        match fetch {
+            Fetch::Idle => self.begin_fetch(kit, requests, part),
+            Fetch::Failed(fault) if has_left => return Err(fault),
+            Fetch::UnderWay | Fetch::Failed(_) => {}
         }
-        if before == after {
-            return result;
+        Ok(())
+    }
+
+    fn begin_fetch(&mut self, kit: &mut Kit, requests: &mut Requests, part: FilePart) {
+        let most = part.length.min(PIECE_BYTES as u64) as usize;
+        let before = self.begin_about().begin_to_pay(kit);
+        let lease = kit.arena.lease_upto(most, most.min(PIECE_BYTES_LEAST));
+        let refused = kit.arena.pay_no_longer(before);
+        let Some(lease) = lease else { return self.mark_starved(&kit.arena, refused) };
+        // reason: the part is in it.
+        self.connection.busy.as_mut().expect("who is to send a file has its box").fetch = Fetch::UnderWay;
+        let until = most.min(lease.capacity());
+        let read = FileOp::Read { file: part.file, offset: part.offset, lease, until };
+        requests.fetch(kit, self.connection.service(), self.id, read);
+    }
+
+    /// A piece was read, or could not be.
+    pub(crate) fn fetched(&mut self, kit: &Kit, outcome: Outcome) {
+        debug_assert!(self.connection.socket.is_some(), "who sends a file was open");
+        // It may have been refused meanwhile, with all that it was to send.
+        let Some(busy) = self.connection.busy.as_mut().filter(|busy| busy.fetch == Fetch::UnderWay) else { return };
+        let was_awaited = busy.awaits_file();
+        busy.fetch = match outcome {
+            Outcome::File(FileOutcome::Filled { lease, .. }) if !lease.is_empty() => {
+                busy.output.take_piece(lease);
+                Fetch::Idle
+            }
+            Outcome::File(FileOutcome::Filled { fault, .. }) => Fetch::Failed(fault.unwrap_or(SHORT_FILE)),
+            Outcome::Failed(fault) => Fetch::Failed(fault),
+            other => unreachable!("a read ends as one: {other:?}"),
+        };
+        if was_awaited {
+            // The peer did not keep it waiting.
+            busy.delivery = Delivery::NONE;
+            busy.delivery.begin(kit.now());
         }
-        match before {
-            true => self.leave_handshakes(serves),
-            false => self.join_handshakes(),
-        }
-        self.connection.active_at = now;
-        result
-    }
-}
-
-impl Connection {
-    /// Where the transform passes parts of files as they are, nobody looks for them.
-    fn let_files_pass(&mut self) {
-        let Some(busy) = self.busy.as_mut().filter(|busy| busy.output.has_files) else { return };
-        busy.output.has_files = self.transform.as_ref().is_some_and(|transform| busy.output.are_read(transform.passes_files()));
-    }
-}
-
-impl Busy {
-    /// Whether output waits for the transform; from now on it does, if it did not before.
-    fn begin_to_wait(&mut self, now: u64) -> bool {
-        self.delivery.begin(now);
-        self.wire.is_empty() && !self.output.chain.is_empty() && self.output.file_at_front().is_none()
-    }
-
-    /// Drops what is not on its way to the peer yet.
-    fn keep_wire_only(&mut self) {
-        let wire = std::mem::take(&mut self.wire);
-        let sending = self.sending_charged;
-        self.reset();
-        assert!(self.is_idle(), "nothing but what is on its way is kept");
-        (self.wire, self.sending_charged) = (wire, sending);
+        self.mark_dirty();
     }
 }
