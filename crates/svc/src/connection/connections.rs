@@ -1,7 +1,7 @@
 //! The table of a lane's connections, and how many of them there may be.
 
 use crate::connection::entry::Connection;
-use crate::connection::found::Desk;
+use crate::connection::found::{Desk, Found};
 use crate::state::ServiceState;
 use crate::state::accounts::{Accounts, PeerKey};
 use crate::words::class;
@@ -183,5 +183,44 @@ impl Connections {
     /// Whether there is none, and no socket of one that was turned away.
     pub(crate) fn are_gone(&self) -> bool {
         self.entries.is_empty() && self.turned_away == 0
+    }
+}
+
+impl<'a> Found<'a> {
+    /// The connection of that name, if it is still there.
+    pub(crate) fn named(
+        connections: &'a mut Connections,
+        states: &'a [ServiceState],
+        desk: &'a mut Desk,
+        id: ConnectionId,
+    ) -> Option<Self> {
+        let connection = connections.find(id)?;
+        let state = &states[connection.service() as usize];
+        Some(Self { id, connection, state, desk })
+    }
+
+    /// The connection at an index, if one is there.
+    pub(crate) fn at(
+        connections: &'a mut Connections,
+        states: &'a [ServiceState],
+        desk: &'a mut Desk,
+        index: u32,
+    ) -> Option<Self> {
+        let (id, connection) = connections.named(index)?;
+        let state = &states[connection.service() as usize];
+        Some(Self { id, connection, state, desk })
+    }
+
+    /// The connection at an index, if one is there, and beside it all others.
+    #[inline]
+    pub(crate) fn among(
+        connections: &'a mut Connections,
+        states: &'a [ServiceState],
+        desk: &'a mut Desk,
+        index: u32,
+    ) -> Option<(Self, Others<'a, Connection>)> {
+        let (id, connection, others) = connections.among(index)?;
+        let state = &states[connection.service() as usize];
+        Some((Self { id, connection, state, desk }, others))
     }
 }

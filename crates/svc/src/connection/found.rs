@@ -1,6 +1,5 @@
 //! A connection that was looked up, with what it needs of its lane: the lists in which it stands, and who pays. Each event, call or flush looks it up once and hands it on.
 
-use crate::connection::connections::Connections;
 use crate::connection::delivery::Deliveries;
 use crate::connection::entry::Busy;
 use crate::connection::entry::Connection;
@@ -14,7 +13,6 @@ use crate::words::flows::Flow;
 use crate::words::names::{ConnectionId, Ending};
 use crate::words::ticket::LostTickets;
 use corelane_lane::Kit;
-use corelane_seam::slab::Others;
 use corelane_seam::{Arena, Chain, Handle, Payer};
 use corelane_watch::{ConnectionRows, ServiceCounter};
 use std::collections::{BTreeMap, VecDeque};
@@ -194,45 +192,6 @@ impl About {
             kit.arena.grant();
         }
         before
-    }
-}
-
-impl<'a> Found<'a> {
-    /// The connection of that name, if it is still there.
-    pub(crate) fn named(
-        connections: &'a mut Connections,
-        states: &'a [ServiceState],
-        desk: &'a mut Desk,
-        id: ConnectionId,
-    ) -> Option<Self> {
-        let connection = connections.find(id)?;
-        let state = &states[connection.service() as usize];
-        Some(Self { id, connection, state, desk })
-    }
-
-    /// The connection at an index, if one is there.
-    pub(crate) fn at(
-        connections: &'a mut Connections,
-        states: &'a [ServiceState],
-        desk: &'a mut Desk,
-        index: u32,
-    ) -> Option<Self> {
-        let (id, connection) = connections.named(index)?;
-        let state = &states[connection.service() as usize];
-        Some(Self { id, connection, state, desk })
-    }
-
-    /// The connection at an index, if one is there, and beside it all others.
-    #[inline]
-    pub(crate) fn among(
-        connections: &'a mut Connections,
-        states: &'a [ServiceState],
-        desk: &'a mut Desk,
-        index: u32,
-    ) -> Option<(Self, Others<'a, Connection>)> {
-        let (id, connection, others) = connections.among(index)?;
-        let state = &states[connection.service() as usize];
-        Some((Self { id, connection, state, desk }, others))
     }
 }
 
