@@ -21,7 +21,7 @@ use corelane::admin::reports::Level;
 use corelane::admin::user::{Beginning, User};
 use corelane::lanes::{Running, Signals};
 use corelane::{Error, Lanes};
-use corelane_metrics::{Listen, Server};
+use corelane_metrics::{Listen, Metrics};
 use log::Log;
 use reload::Reload;
 use sandbox::{Sandbox, confine_calls, confine_files};
@@ -51,7 +51,7 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     corelane::admin::reports::set_panic_hook();
     let signals = Signals::block().context("waiting for signals (signalfd4)")?;
     // Before the first thread: one that there is already would stay as free as it is.
-    let lanes = lanes.handed_over(handed).listens_also(listen.addresses()).with_holders();
+    let lanes = lanes.sockets(handed).listens_also(listen.addresses()).with_holders();
     let confined = confine_files(sandbox, &lanes, config.as_deref())?;
     let log = Log::begin(format, level)?;
     let mut running = lanes.start()?;
@@ -73,11 +73,11 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
 }
 
 /// Serves metrics and the dashboard, if they are asked for.
-fn shown(running: &mut Running, listen: &Listen) -> Result<Option<Server>> {
+fn shown(running: &mut Running, listen: &Listen) -> Result<Option<Metrics>> {
     if listen.addresses().next().is_none() {
         return Ok(None);
     }
-    Ok(Some(Server::beside(running, listen)?))
+    Ok(Some(Metrics::beside(running, listen)?))
 }
 
 /// How long whoever started a program that takes over may take to read that it serves: less than the other process waits.
@@ -131,7 +131,7 @@ fn print_plan(lanes: &Lanes, json: bool) -> Result<Exit> {
 }
 
 /// Says what listens where, on what, and then that it is ready.
-fn announcement(running: &Running, shown: Option<&Server>) -> String {
+fn announcement(running: &Running, shown: Option<&Metrics>) -> String {
     let mut lines = Vec::new();
     for place in running.places() {
         lines.push(format!("{} {}", place.service, place.url));

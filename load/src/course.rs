@@ -372,6 +372,16 @@ impl Course {
         self.tell(Event::Over { lane, early, connections, ended, opening, peaks, gaps, handshakes });
     }
 
+    /// Whether connections are what is granted and counted, and each makes its requests without being granted them.
+    pub(crate) fn counts_connections(&self) -> bool {
+        matches!(self.plan.mode, Mode::Connections { .. })
+    }
+
+    /// Whether requests may still be sent: those of connections that were granted also when no new one is.
+    pub(crate) fn makes_requests(&self) -> bool {
+        self.phase == Phase::Running || self.phase == Phase::Ending && self.counts_connections()
+    }
+
     /// How many of `wanted` requests with this intended start may be sent; takes them off what is left to do.
     pub(crate) fn take(&mut self, intended: u64, wanted: usize) -> usize {
         if self.phase != Phase::Running {

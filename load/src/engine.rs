@@ -64,6 +64,8 @@ struct StreamClient<C> {
     is_well: bool,
     /// When the first byte of the answer came that is not complete, where connections are made at a rate.
     first_byte: Option<u64>,
+    /// Since when requests wait for memory.
+    waits_since: Option<u64>,
 }
 
 impl<C> Default for StreamClient<C> {
@@ -83,6 +85,7 @@ impl<C> Default for StreamClient<C> {
             unanswered: Vec::new(),
             is_well: false,
             first_byte: None,
+            waits_since: None,
         }
     }
 }
@@ -116,7 +119,7 @@ impl<W: Workload> Engine<W> {
     }
 
     fn by_connection(&self) -> bool {
-        matches!(self.course.plan.mode, Mode::Connections { .. })
+        self.course.counts_connections()
     }
 
     fn depth(&self) -> usize {
@@ -305,13 +308,23 @@ impl<W: Workload> Engine<W> {
 
     fn run(&mut self, cx: &mut Cx<'_>) {
         self.begin(cx);
-        for Owed { client, intended, count } in self.pace.take_owed() {
-            self.request_on(cx, client, intended, count);
-            self.offer_room(cx, client);
-        }
+        self.send_owed(cx);
         self.pace(cx);
         if !self.pace.end_with_arrivals(&mut self.course) {
             self.despair(cx);
+        }
+    }
+
+    /// Sends what there was no memory for.
+    fn send_owed(&mut self, cx: &mut Cx<'_>) {
+        for Owed { client, intended, count } in self.pace.take_owed() {
+            match self.by_connection() {
+                true => self.send_on(cx, client, intended, count),
+                false => {
+                    self.request_on(cx, client, intended, count);
+                    self.offer_room(cx, client);
+                }
+            }
         }
     }
 
@@ -376,11 +389,13 @@ impl<W: Workload> Engine<W> {
         self.send_on(cx, index, intended, granted);
     }
 
-    /// Sends requests that were granted; they are given back if the connection is gone.
+    /// Sends requests that were granted; they are given back if the connection is gone, or is about to go.
     fn send_on(&mut self, cx: &mut Cx<'_>, index: u32, intended: u64, granted: usize) {
         let (client, sent) = (&self.clients[index as usize], cx.now().nanoseconds());
         match client.id.filter(|_| client.takes_requests()).and_then(|id| cx.connection(id)) {
             Some(output) => self.send(index, Flight { intended, sent }, granted, output),
+            // The connection's end says what becomes of them.
+            None if self.by_connection() => self.pace.owe(&mut self.course, Owed { client: index, intended, count: granted }),
             None => self.course.give_back(intended, granted),
         }
     }
@@ -395,7 +410,11 @@ impl<W: Workload> Engine<W> {
         let before = output.len();
         let written = self.workload.request(state, client.flights.next_number(), count, output);
         assert!(written <= count && output.len() >= before, "a workload writes no more requests than it is asked for");
+        if written > 0 {
+            client.waits_since = None;
+        }
         if written < count {
+            client.waits_since.get_or_insert(flight.sent);
             self.pace.owe(&mut self.course, Owed { client: index, intended: flight.intended, count: count - written });
         }
         (0..written).for_each(|_| client.flights.push(flight));
@@ -451,6 +470,9 @@ impl<W: Workload> Engine<W> {
 
     fn wind_up(&mut self, cx: &mut Cx<'_>) {
         self.course.count_not_sent(&mut self.pace.pacer, cx.now().nanoseconds());
+        if self.by_connection() {
+            self.send_owed(cx);
+        }
         let is_busy = self.by_connection() && self.opening + self.open > 0;
         if self.course.is_cut() || self.course.in_flight == 0 && !is_busy {
             let well = self.clients.iter().filter(|client| client.is_well && (client.is_open || !self.by_connection())).count();
@@ -458,7 +480,8 @@ impl<W: Workload> Engine<W> {
         }
     }
 
-    /// Breaks off connections whose oldest request waits for too long, a part of all at a time.
+    /// Breaks off connections whose oldest request waits for too long, a part of all at a time: for its answer, or, where the connection's end is what is waited
+    /// for, for memory.
     fn scan(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now().nanoseconds();
         let timeout = nanoseconds(self.course.plan.timeout);
@@ -466,9 +489,11 @@ impl<W: Workload> Engine<W> {
         if !self.pace.ask_scan(&self.course, now, interval) {
             return;
         }
-        let end = (self.scan_from + SCAN_CLIENTS).min(self.clients.len());
+        let (end, by_connection) = ((self.scan_from + SCAN_CLIENTS).min(self.clients.len()), self.by_connection());
         for client in &mut self.clients[self.scan_from..end] {
-            let overdue = client.flights.oldest().is_some_and(|flight| now.saturating_sub(flight.sent) >= timeout);
+            let oldest = client.flights.oldest().map(|flight| flight.sent);
+            let since = oldest.or(client.waits_since.filter(|_| by_connection));
+            let overdue = since.is_some_and(|since| now.saturating_sub(since) >= timeout);
             if let Some(id) = client.id.filter(|_| overdue && client.failing.is_none()) {
                 client.failing = Some(Kind::ClientTimeout);
                 cx.abort(id);
@@ -580,14 +605,20 @@ impl<W: Workload> StreamService for Engine<W> {
             self.course.disconnected(client.intended, now);
         }
         let mut flights = std::mem::take(&mut client.flights);
+        client.waits_since = None;
+        let owed = if by_connection || !in_order { self.pace.forget(session) } else { None };
         if in_order {
             client.unanswered = std::iter::from_fn(|| flights.pop()).collect();
+            // The next connection makes them instead.
+            client.left += owed.map_or(0, |(count, _)| count as u32);
             return self.renew(cx, session);
         }
         client.is_well = false;
         if let Some(kind) = kind {
-            if flights.is_empty() && self.course.phase <= Phase::Running {
-                self.course.note(kind, 1, now, now);
+            match owed.filter(|_| by_connection) {
+                Some((count, intended)) => self.course.note(kind, count as u64, intended, now),
+                None if flights.is_empty() && self.course.phase <= Phase::Running => self.course.note(kind, 1, now, now),
+                None => {}
             }
             while let Some(flight) = flights.pop() {
                 self.course.failed(kind, flight, now);

@@ -68,7 +68,7 @@ impl Pace {
         }
         let is_running = course.phase == Phase::Running;
         let arrival = if is_running { self.pacer.next_due() } else { u64::MAX };
-        let owing = if is_running && !self.owing.is_empty() { now + PAUSE / 100 } else { u64::MAX };
+        let owing = if course.makes_requests() && self.owes() { now + PAUSE / 100 } else { u64::MAX };
         course.next_tick().min(arrival).min(owing).min(self.scan_at)
     }
 
@@ -112,8 +112,16 @@ impl Pace {
     /// Requests that were granted and cannot go now.
     pub(crate) fn owe(&mut self, course: &mut Course, owed: Owed) {
         assert!(owed.count > 0, "what is owed is to be sent");
-        course.give_back(owed.intended, owed.count);
+        if !course.counts_connections() {
+            course.give_back(owed.intended, owed.count);
+        }
         self.owing.push(owed);
+    }
+
+    /// What a client owes is not to be sent any more: how many that are, and when the first of them was to start.
+    pub(crate) fn forget(&mut self, client: u32) -> Option<(usize, u64)> {
+        let owed = self.owing.extract_if(.., |owed| owed.client == client);
+        owed.map(|owed| (owed.count, owed.intended)).reduce(|(count, first), (more, _)| (count + more, first))
     }
 
     /// Requests of a client that wait for memory.
@@ -146,7 +154,7 @@ impl Pace {
 
     /// Ends a run of a number of requests when all of them have come up; says whether that is so.
     pub(crate) fn end_with_arrivals(&self, course: &mut Course) -> bool {
-        let is_over = self.pacer.is_done() && course.ends_by_count();
+        let is_over = self.pacer.is_done() && !self.owes() && course.ends_by_count();
         if is_over {
             course.give_up();
         }
@@ -154,10 +162,10 @@ impl Pace {
     }
 
     /// With a number of requests to make and nobody who answers, the run would never end by itself, or only when all of them are given
-    /// up. `waits`: something is to be sent that is not.
+    /// up. `waits`: something is to be sent that is not, beside what waits for memory.
     pub(crate) fn despair(&mut self, course: &mut Course, now: u64, waits: bool) {
         let patience = nanoseconds(course.plan.timeout).saturating_mul(2).saturating_add(10 * PAUSE);
-        if !waits && course.in_flight == 0 {
+        if !waits && !self.owes() && course.in_flight == 0 {
             course.heard = now;
         }
         let is_running = course.phase == Phase::Running && course.ends_by_count();

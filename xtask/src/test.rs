@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check and test, in sections that share 40 minutes on two cores: what one leaves of its share, those behind it have too.
 //! What tests need is installed beside the build.
-//! What only compiles and checks runs beside the test programs, which mostly wait.
+//! Test programs that only compute run beside those that mostly wait, and beside both what compiles and checks.
 //!
 //! The last line is `N passed, N failed, N skipped`, alone; the exit code is 1 if anything failed. A section without
 //! tests of its own (formatting, lints, documents) counts as one. How a test skips itself stands in `skips`.
@@ -21,6 +21,7 @@ mod times;
 mod verdict;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
@@ -30,12 +31,15 @@ use crate::tidy;
 use crate::workspace::{Workspace, cargo};
 use artifacts::Artifacts;
 use process::Finished;
-use sections::{BESIDE, SECTIONS, Section, Work};
+use sections::{BESIDE, COMPUTING, SECTIONS, Section, Work};
 use share::Share;
 use tally::Tally;
 use verdict::Verdict;
 
-/// The niceness of what runs beside the test programs: the most that nice(2) knows.
+/// The niceness of test programs that only compute: those that wait for each other's answers come before.
+const LESS_URGENT: i32 = 5;
+
+/// The niceness of what compiles and checks: the most that nice(2) knows.
 const LEAST_URGENT: i32 = 19;
 
 /// Most programs of a section of which is said how long they took.
@@ -67,16 +71,20 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // Only the test programs need what is installed, and mostly a network is waited for: so it comes beside the build.
     let (share, lacking) = std::thread::scope(|scope| {
         let install = || packages::prepare(arguments.install, &workspace.target);
-        let installing = (!programs.is_empty()).then(|| scope.spawn(install));
+        let installing = runs_programs(only).then(|| scope.spawn(install));
         let share = row(&before, &workspace, Share::new(0), &mut built, &mut sum);
         let lacking = installing.map(|thread| thread.join().map_err(|_| anyhow!("installing has panicked"))?);
         (share, lacking.unwrap_or_else(|| Ok(Vec::new())))
     });
     sum.add(uninstalled(&lacking?));
+    let mut computed = built.clone();
     std::thread::scope(|scope| {
-        let beside = scope.spawn(|| run_beside(only, &workspace));
+        let computing = scope.spawn(|| run_beside(COMPUTING, LESS_URGENT, only, &workspace, &mut computed));
+        let beside = scope.spawn(|| run_beside(BESIDE, LEAST_URGENT, only, &workspace, &mut None));
         row(&programs, &workspace, share, &mut built, &mut sum);
-        sum.add(beside.join().unwrap_or_else(|_| Tally::failed(1)));
+        for row in [computing, beside] {
+            sum.add(row.join().unwrap_or_else(|_| Tally::failed(1)));
+        }
     });
     Ok(finish(&sum))
 }
@@ -100,7 +108,13 @@ fn finish(sum: &Tally) -> ExitCode {
 }
 
 /// Runs these sections one after the other, adds what came of them to `sum`, and returns the share that they leave.
-fn row(sections: &[&Section], workspace: &Workspace, mut share: Share, built: &mut Option<Artifacts>, sum: &mut Tally) -> Share {
+fn row(
+    sections: &[&Section],
+    workspace: &Workspace,
+    mut share: Share,
+    built: &mut Option<Arc<Artifacts>>,
+    sum: &mut Tally,
+) -> Share {
     for section in sections {
         let start = Instant::now();
         share = share.and(section.seconds);
@@ -111,13 +125,19 @@ fn row(sections: &[&Section], workspace: &Workspace, mut share: Share, built: &m
     share
 }
 
-/// Runs the sections of [`BESIDE`], or the one of them named `only`, on what CPU time others leave.
-fn run_beside(only: Option<&str>, workspace: &Workspace) -> Tally {
+/// Runs a row of sections, or the one of them named `only`, on what CPU time more urgent ones leave.
+fn run_beside(
+    row_of: &'static [Section],
+    niceness: i32,
+    only: Option<&str>,
+    workspace: &Workspace,
+    built: &mut Option<Arc<Artifacts>>,
+) -> Tally {
     // Of this thread alone, and of what it starts (nice(2), "C library/kernel differences"). A refusal costs only time.
-    let _ = rustix::process::nice(LEAST_URGENT);
-    let sections: Vec<_> = BESIDE.iter().filter(|section| is_named(section, only)).collect();
+    let _ = rustix::process::nice(niceness);
+    let sections: Vec<_> = row_of.iter().filter(|section| is_named(section, only)).collect();
     let mut sum = Tally::default();
-    row(&sections, workspace, Share::new(0), &mut None, &mut sum);
+    row(&sections, workspace, Share::new(0), built, &mut sum);
     sum
 }
 
@@ -131,16 +151,25 @@ fn uninstalled(packages: &[&str]) -> Tally {
 
 /// The sections of [`SECTIONS`] to run: all, or the one named `only` after the build if it needs that.
 fn wanted(only: Option<&str>) -> impl Iterator<Item = &'static Section> {
-    let needs_build = SECTIONS.iter().any(|s| is_named(s, only) && matches!(s.work, Work::Programs(_)));
-    let is_wanted = move |s: &&Section| is_named(s, only) || needs_build && matches!(s.work, Work::Build);
+    let is_wanted = move |s: &&Section| is_named(s, only) || runs_programs(only) && matches!(s.work, Work::Build);
     SECTIONS.iter().filter(is_wanted)
+}
+
+/// Whether test programs are to run.
+fn runs_programs(only: Option<&str>) -> bool {
+    sections::all().any(|section| is_named(section, only) && matches!(section.work, Work::Programs(_)))
 }
 
 fn is_named(section: &Section, only: Option<&str>) -> bool {
     only.is_none_or(|only| section.name == only)
 }
 
-fn verdict(section: &Section, workspace: &Workspace, share: Share, built: &mut Option<Artifacts>) -> anyhow::Result<Verdict> {
+fn verdict(
+    section: &Section,
+    workspace: &Workspace,
+    share: Share,
+    built: &mut Option<Arc<Artifacts>>,
+) -> anyhow::Result<Verdict> {
     let verdict = match &section.work {
         Work::Tidy => check_rules()?,
         Work::Facade => facade::check(workspace, &share)?,
@@ -173,16 +202,16 @@ fn run_cargo(workspace: &Workspace, arguments: &[&str], variables: &[(&str, &str
     process::run(command, share.left())
 }
 
-fn build(workspace: &Workspace, share: &Share, built: &mut Option<Artifacts>) -> anyhow::Result<Verdict> {
+fn build(workspace: &Workspace, share: &Share, built: &mut Option<Arc<Artifacts>>) -> anyhow::Result<Verdict> {
     let outcome = run_cargo(workspace, artifacts::BUILD, &[], share)?;
     if !outcome.success {
         return Ok(Verdict::failed(artifacts::without_messages(&outcome.output)));
     }
     let found = Artifacts::read(&outcome.output, &workspace.root)?;
-    let homeless = found.homeless(SECTIONS);
+    let homeless = found.homeless(sections::all());
     let new_seeds = seeds::first();
     println!("{}={new_seeds} runs these new seeds again", seeds::VARIABLE);
-    *built = Some(found.told(seeds::VARIABLE, new_seeds));
+    *built = Some(Arc::new(found.told(seeds::VARIABLE, new_seeds)));
     let remedy = |folder: String| format!("the tests of {folder} are in no section: add it in xtask/src/test/sections.rs\n");
     Ok(Verdict::one(homeless.is_empty(), homeless.into_iter().map(remedy).collect()))
 }
@@ -224,6 +253,7 @@ mod tests {
         assert_eq!(names(None).len(), SECTIONS.len());
         assert_eq!(names(Some("tidy")), ["tidy"]);
         assert_eq!(names(Some("drivers")), ["build", "drivers"]);
+        assert_eq!(names(Some("simulation")), ["build"]);
     }
 
     #[test]

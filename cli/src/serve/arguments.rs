@@ -206,7 +206,7 @@ fn after_help() -> String {
 /// What it ends with.
 const CODES: &[(Exit, &str)] = &[
     (Exit::Done, "it was told to end, and did; --check: all settings are right; --plan: the plan is printed"),
-    (Exit::Late, "it failed after it had started"),
+    (Exit::Late, "it failed after it had started, or a lane did not end when it was told to twice"),
     (Exit::Usage, "it could not start as asked: standard error says what and where, and, where there is one, the remedy"),
     (Exit::Broken, "a lane broke, which is an error of this program: the message says which lane, what and where"),
 ];

@@ -263,9 +263,12 @@ fn too_few_descriptors_for_the_limits_are_told_at_the_start() {
     if !have(test, &["prlimit"]) {
         return;
     }
-    for (descriptors, limit) in [("64", "idle_limit=10m"), ("500", "connections_max=1000")] {
+    // A service that may have more than a lane has by default raises the lane's own bound as well.
+    let cases =
+        [("64", "idle_limit=10m", 1088), ("500", "connections_max=1000", 1064), ("500", "connections_max=150000", 150_064)];
+    for (descriptors, limit, wanted) in cases {
         let wrapper = ["prlimit", &format!("--nofile={descriptors}")];
-        let words = format!("a lane may have {descriptors} descriptors");
+        let words = format!("a lane may have {descriptors} descriptors, and its limits of connections ask for {wanted}:");
         let server = Server::start_under(&wrapper, &["--lanes", "1", "--limit", limit, TCP]);
         assert!(server.notes.iter().any(|note| note.contains("[CL-0029]") && note.contains(&words)), "{:?}", server.notes);
         echo(&mut server.connect(), b"it serves all the same");

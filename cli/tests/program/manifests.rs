@@ -1,4 +1,5 @@
-//! The manifests for Kubernetes of the book: they are what its schemas say, and what they start has right settings.
+//! Files of the book to be copied. The manifests for Kubernetes are what its schemas say, and what they start has right settings. The alerts for
+//! Prometheus are on metrics that there are.
 
 use crate::common::*;
 use std::fs;
@@ -53,4 +54,28 @@ fn their_settings_are_right() {
     fs::write(&settings, file_of(&manifests, "corelane.toml").replace("/srv/www", root)).unwrap();
     let done = output(Command::new(PROGRAM).args(["serve", "--check", "--config"]).arg(&settings));
     assert!(done.status.success(), "{done:?}");
+}
+
+/// The names of metrics in a text, whole or the beginning of one.
+fn metrics_of(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
+    words.filter(|word| word.starts_with("corelane_") && word.len() > "corelane_".len())
+}
+
+#[test]
+fn the_alerts_are_on_metrics_that_there_are_and_the_page_has_each() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let read = |name: &str| fs::read_to_string(docs.join(name)).unwrap();
+    let (rules, page, all) = (read("prometheus/corelane.rules.yml"), read("prometheus.md"), read("metrics.md"));
+    let known: Vec<&str> = metrics_of(&all).collect();
+    for name in metrics_of(&rules).chain(metrics_of(&page)).filter(|name| !name.ends_with('_')) {
+        // A histogram stands in the table once, and has three names.
+        let family = name.strip_suffix("_bucket").unwrap_or(name);
+        assert!(known.contains(&family), "there is no metric {name}");
+    }
+    let alerts: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() > 3 && alerts.iter().all(|alert| page.contains(&format!("| `{alert}` | "))), "{alerts:?}");
+    if let Ok(done) = Command::new("promtool").args(["check", "rules"]).arg(docs.join("prometheus/corelane.rules.yml")).output() {
+        assert!(done.status.success(), "{done:?}");
+    }
 }

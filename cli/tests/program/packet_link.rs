@@ -110,9 +110,9 @@ fn a_carrier_and_a_program_that_are_gone_are_told_to_all_who_ask(driver: Driver)
         echo_datagram(&client(&server, 0), b"up");
         run(&server, "ip link set vb down");
         ready("503");
-        assert!(probe(&server, "/readyz").contains("its interface is without a carrier: "), "{}", probe(&server, "/readyz"));
+        assert!(probe(&server, "/readyz").contains("its interface va is without a carrier: "), "{}", probe(&server, "/readyz"));
         until("it is said", || server.words().contains("[CL-0026] interface va is without a carrier"));
-        assert!(text_of(&server).contains("lane 0: its interface is without a carrier: "), "{}", text_of(&server));
+        assert!(text_of(&server).contains("lane 0: its interface va is without a carrier: "), "{}", text_of(&server));
         assert_eq!(json_of(&server, "-Q")["ports"][0]["state"], "without a carrier");
         run(&server, "ip link set vb up");
         ready("200");
@@ -274,7 +274,7 @@ fn an_mtu_of_68_is_enough_for_ipv4(driver: Driver) {
     assert!(refused.status.code() == Some(2) && said.contains(&format!("({advice}), or give no IPv6 address")), "{refused:?}");
     let script = format!("{small} && {advice} && exec \"$0\" \"$@\"");
     let Some(server) = driver.start_under(test, &["unshare", "--net", "sh", "-c", &script], &both[3..]) else { return };
-    let is_told = || text_of(&server).contains("the interface of lanes has an MTU of 68, and IPv6 asks for 1280");
+    let is_told = || text_of(&server).contains("interface va has an MTU of 68, and IPv6 asks for 1280");
     run(&server, "ip link set va mtu 68");
     until("it is told", is_told);
     until("it is said", || server.words().contains("[CL-0033] interface va has an MTU of 68 now"));

@@ -97,7 +97,7 @@ fn an_interface_that_is_down_or_gone_is_told_to_all_who_ask(driver: Driver) {
         echo_datagram(&client(&server, 0), b"up");
         run(&server, "ip link set va down");
         ready("503");
-        assert!(text_of(&server).contains("lane 0: its interface is down: "), "{}", text_of(&server));
+        assert!(text_of(&server).contains("lane 0: its interface va is down: "), "{}", text_of(&server));
         assert_eq!(json_of(&server, "-Q")["ports"][0]["state"], "down");
         run(&server, "ip link set va up");
         ready("200");
@@ -105,7 +105,7 @@ fn an_interface_that_is_down_or_gone_is_told_to_all_who_ask(driver: Driver) {
         run(&server, "ip link delete va");
         ready("503");
         until("it is said", || server.words().contains("[CL-0026] interface va is gone"));
-        assert!(text_of(&server).contains("its interface is gone: "), "{}", text_of(&server));
+        assert!(text_of(&server).contains("its interface va is gone: "), "{}", text_of(&server));
         assert_eq!(json_of(&server, "-Q")["ports"][0]["state"], "gone");
         ends(server);
     }
@@ -239,6 +239,34 @@ wire.bind((\"vb\", 0))
 wire.send(bytes.fromhex(\"ffffffffffff0200000000010806\" + \"00010800060400010200000000010a0900010000000000000a090002\"))
 '";
 
+/// Switched off and on again while lanes serve; it was on at the start, which was said where the kernel sees anything.
+fn forwarding_is_told(server: &Server, way: &str, sees: bool) {
+    const SWITCH: &str = "/proc/sys/net/ipv4/conf/va/forwarding";
+    let until_awake = |what: &str, is_so: &dyn Fn() -> bool| {
+        until(what, || {
+            // Only a lane that is awake looks.
+            run(server, ASKED_FOR);
+            is_so()
+        });
+    };
+    let is_on = || text_of(server).contains("the kernel forwards what comes in by va, and tells senders");
+    until_awake("what was on at the start is told as long as it is", &|| is_on() == sees);
+    let said = |words: &str| server.words().matches(words).count();
+    let (on, off) =
+        ("[CL-0027] packet va: the kernel forwards what comes in by va", "forwards nothing that comes in by va any more");
+    let before = said(on);
+    run(server, &format!("echo 0 > {SWITCH}"));
+    if sees {
+        until_awake("it is off", &|| said(off) == 1 && !is_on());
+    }
+    run(server, &format!("echo 1 > {SWITCH}"));
+    if sees {
+        until_awake("it is on", &|| said(on) == before + 1 && is_on());
+    } else {
+        assert_eq!((said(on), said(off), is_on()), (0, 0, false), "{way}: the kernel sees nothing");
+    }
+}
+
 fn what_the_kernel_answers_beside_lanes_is_told(driver: Driver) {
     let test = "packet_ports::what_the_kernel_answers_beside_lanes_is_told";
     if !can_run(&driver.case(test)) {
@@ -252,6 +280,7 @@ fn what_the_kernel_answers_beside_lanes_is_told(driver: Driver) {
         assert_eq!(is_told, way == NO_PROGRAMS, "the kernel sees nothing under AF_XDP: {:?}", server.notes);
         let socket = client(&server, 0);
         echo_datagram(&socket, b"alone");
+        forwarding_is_told(&server, way, is_told);
         run(&server, "ip addr add 10.9.0.2/32 dev lo");
         let said = |words: &str| {
             until(words, || {

@@ -26,7 +26,7 @@ pub mod packets {
         Dispatch, NoDispatch, Number, Placement, ProtocolRow, Refused, Report, StreamCounts, StreamRow,
     };
     pub use corelane_seam::{PortKind, PortState};
-    pub use corelane_stack::{port_states_of, ports_of, report_of, sum_of};
+    pub use corelane_stack::{port_faults_of, port_states_of, ports_of, report_of, sum_of};
 }
 
 /// Serving as another user than root, who starts the program.

@@ -1,5 +1,6 @@
 //! What can stop a program of lanes from starting, and the remedy.
 
+use corelane_lane::program::STOP_AFTER_WORD;
 use corelane_seam::{Fault, Reason};
 use std::fmt;
 use std::io;
@@ -126,6 +127,11 @@ pub enum Error {
         /// Lanes that did not end when they were stopped after that: a service of theirs does not return.
         left_behind: usize,
     },
+    /// The program was told twice to end, and some lanes have not: a service of theirs does not return.
+    LanesHang {
+        /// How many.
+        lanes: usize,
+    },
 }
 
 impl fmt::Display for Error {
@@ -158,6 +164,14 @@ impl fmt::Display for Error {
                     _ => format!("{left_behind} of the others did not end when they were stopped"),
                 };
                 write!(f, "lane {lane} panicked {words}; {others}; this is an error in Corelane, please report it")
+            }
+            Self::LanesHang { lanes } => {
+                let which = if *lanes == 1 { "1 lane has".to_owned() } else { format!("{lanes} lanes have") };
+                let seconds = STOP_AFTER_WORD / 1_000_000_000;
+                write!(
+                    f,
+                    "{which} not ended {seconds} s after the second order to end: a call into a service does not return; --stall names its functions"
+                )
             }
         }
     }

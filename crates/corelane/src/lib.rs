@@ -9,6 +9,7 @@
 //! | [`aio`] | who writes connections as `async fn` |
 //! | [`lanes`] | who writes the program that runs it |
 //! | [`admin`] | who looks after the program |
+//! | [`doctor`] | who wants to know what a machine lacks, and what that costs |
 //! | `testing` | who tests a service, on simulated lanes (feature `testing`) |
 //!
 //! What every first file needs is here as well.

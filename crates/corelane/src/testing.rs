@@ -2,7 +2,7 @@
 //! `[dev-dependencies]`: a program without it links nothing of a simulation.
 //!
 //! Everything is the real thing (lanes, connections, memory, limits, drains) but the operating system, which a [`World`] plays in one thread: a
-//! network with latency, clients, a model file system, helper threads, a clock that nobody waits for, and 25 kinds of [`Faults`]. All that happens
+//! network with latency, clients, a model file system, helper threads, a clock that nobody waits for, and [`Faults`] of many kinds. All that happens
 //! follows from a seed, so a failure can be shown again.
 //!
 //! # A bug, found

@@ -38,7 +38,7 @@ const ROWS: [(&str, &str, &[&str]); 30] = [
     ("c_02", "packets for one consumer without the stack", &["crates/channel/tests/handed/main.rs"]),
     ("c_03", "a channel a flow, a miss to the default", &["crates/stack/tests/simulated/channels.rs", PROGRAM]),
     ("x_06", "a stream for each bucket of a protocol that tells them", &[ROWS_OF_DISPATCH]),
-    ("x_07", "how often a lane sleeps under a flood; switches measured", &[LANES, "xtask/src/bench/packet/flood.rs"]),
+    ("x_07", "how often a lane sleeps under a flood; switches measured", &[LANES, "bench/src/packet/flood.rs"]),
     ("x_08", "fragments that are sent have their flow's hash", &["crates/stack/tests/allocation.rs"]),
     ("x_09", "reassembly without copies", &["crates/isr/tests/reassembly/frames.rs"]),
     ("x_10", "counts of each lane, and a flow for a lane that its user names", &["crates/stack/tests/simulated/channels.rs"]),

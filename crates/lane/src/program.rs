@@ -11,6 +11,9 @@ pub const DRAIN_AFTER_BREAK: u64 = 5_000_000_000;
 /// How long they may take to stop after that, in nanoseconds. Who does not is left behind: its service does not return.
 pub const STOP_AFTER_BREAK: u64 = 1_000_000_000;
 
+/// How long lanes may take to stop when the program was told to end a second time, in nanoseconds. Who does not is left behind.
+pub const STOP_AFTER_WORD: u64 = 5_000_000_000;
+
 /// The points that all lanes pass together when they start: each has its driver (and with it its descriptor table), then each listens.
 pub const GATES: usize = 2;
 
@@ -76,6 +79,11 @@ pub enum End<E> {
         /// Its words.
         words: String,
         /// Lanes that did not end when they were stopped.
+        left_behind: usize,
+    },
+    /// Told to twice, and some lanes have not.
+    Hangs {
+        /// How many; one at least.
         left_behind: usize,
     },
 }
@@ -152,6 +160,7 @@ impl<E> Program<E> {
         Some(match (self.broken.take(), self.cannot_start.take()) {
             (Some((lane, words)), _) => End::Broken { lane, words, left_behind: left },
             (None, Some(error)) => End::CannotStart(error),
+            (None, None) if left > 0 => End::Hangs { left_behind: left },
             (None, None) => End::InOrder,
         })
     }
@@ -247,16 +256,14 @@ impl<E> Program<E> {
         if self.told != Order::Stop {
             return self.stop(now);
         }
-        assert!(self.broken.is_some(), "lanes are left behind only by one that broke");
         self.deadline = None;
         self.left_behind = self.lanes.len();
         Vec::new()
     }
 
     fn stop(&mut self, now: u64) -> Vec<Step> {
-        if self.broken.is_some() {
-            self.deadline = Some(now.saturating_add(STOP_AFTER_BREAK));
-        }
+        let limit = if self.broken.is_some() { STOP_AFTER_BREAK } else { STOP_AFTER_WORD };
+        self.deadline = Some(now.saturating_add(limit));
         self.give(Order::Stop)
     }
 
@@ -316,6 +323,20 @@ mod tests {
         assert_eq!(program.hear(4, Event::Told), [], "there is nothing more to say");
         program.hear(5, ends(0, Order::Stop));
         assert_eq!(program.end(), Some(End::InOrder));
+    }
+
+    #[test]
+    fn a_lane_that_hangs_is_left_behind_after_the_second_word_and_not_before() {
+        let mut program = serving(2);
+        program.hear(1, Event::Told);
+        assert_eq!(program.deadline(), None, "a drain has the lanes' own limit");
+        program.hear(3, Event::Told);
+        let leave_at = 3 + STOP_AFTER_WORD;
+        assert_eq!(program.deadline(), Some(leave_at));
+        program.hear(4, ends(1, Order::Stop));
+        assert_eq!((program.hear(leave_at - 1, Event::Late), program.end()), (vec![], None), "not yet");
+        assert_eq!((program.hear(leave_at, Event::Late), program.deadline()), (vec![], None));
+        assert_eq!(program.end(), Some(End::Hangs { left_behind: 1 }));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Whether the program lives, and whether it is to be sent work: both from its page.
 
-use corelane::admin::packets::{PortState, port_states_of, sum_of};
+use corelane::admin::packets::{port_faults_of, sum_of};
 use corelane::admin::watch::{LaneState, PacketCounter, Snapshot};
 use std::fmt::Write;
 
@@ -37,9 +37,9 @@ pub fn ready(snapshot: &Snapshot) -> Health {
             let _ = writeln!(health.words, "lane {number} is {state}");
         }
     }
-    for (number, state) in port_states_of(snapshot).filter(|(_, state)| *state != PortState::Up) {
+    for words in port_faults_of(snapshot) {
         health.is_good = false;
-        let _ = writeln!(health.words, "lane {number}: its interface is {}: {}", state.word(), state.remedy());
+        let _ = writeln!(health.words, "{words}");
     }
     let taken = sum_of(snapshot, PacketCounter::AddressesUnready);
     if taken > 0 {

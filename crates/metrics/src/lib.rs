@@ -12,10 +12,10 @@
 //! its oldest. Answers are made once for all who ask in the same tenth of a second.
 //!
 //! ```no_run
-//! use corelane_metrics::{Listen, Server};
+//! use corelane_metrics::{Listen, Metrics};
 //! # fn run(running: &mut corelane::lanes::Running) -> Result<(), Box<dyn std::error::Error>> {
 //! let listen = Listen { metrics: Some("127.0.0.1:9100".parse()?), ..Listen::default() };
-//! let metrics = Server::beside(running, &listen)?;
+//! let metrics = Metrics::beside(running, &listen)?;
 //! # Ok(()) }
 //! ```
 #![forbid(unsafe_code)]
@@ -30,4 +30,4 @@ mod text;
 
 pub use error::Error;
 pub use names::{Family, documentation};
-pub use server::{CLIENTS_MAX, Listen, PATIENCE, Server};
+pub use server::{CLIENTS_MAX, Listen, Metrics, PATIENCE};

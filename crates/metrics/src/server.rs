@@ -109,12 +109,12 @@ impl Left {
 
 /// The server. Dropping it ends it.
 #[derive(Debug)]
-pub struct Server {
+pub struct Metrics {
     places: Vec<(SocketAddr, Parts)>,
     thread: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
-impl Server {
+impl Metrics {
     /// Listens, and answers from then on. To be called when the lanes run: they have copies of the descriptors that are open when they start.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl Server {
     /// It accepts nobody then.
     ///
     /// # Errors
-    /// As of [`Server::start`].
+    /// As of [`Metrics::start`].
     pub fn beside(running: &mut Running, listen: &Listen) -> Result<Self, Error> {
         let started = |source| Error::Start { source };
         let reader = Reader::of(running.counters()).map_err(|error| started(io::Error::other(error)))?;
@@ -179,7 +179,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for Metrics {
     fn drop(&mut self) {
         if let Some((end, thread)) = self.thread.take() {
             let _ = end.send(());

@@ -52,7 +52,7 @@ impl Peer {
         let state = &mut *self.world.0.borrow_mut();
         let peer = &mut state.peers[self.id];
         let Some((name, side)) = peer.at else { return peer.status };
-        if let (Status::Open | Status::Ended, Some(stream)) = (peer.status, state.net.streams.get_mut(&name)) {
+        if let (Status::Open | Status::Ended, Some(stream)) = (peer.status, state.net.streams.get_mut(name)) {
             match stream.incoming(side) {
                 Incoming::Fault(fault) => peer.status = Status::Failed(fault),
                 Incoming::End => peer.status = Status::Ended,
@@ -94,7 +94,7 @@ impl Peer {
     pub fn readable_bytes(&self) -> usize {
         let state = self.world.0.borrow();
         let at = state.peers[self.id].at;
-        at.and_then(|(name, side)| Some(state.net.streams.get(&name)?.pipes[1 - side].readable())).unwrap_or(0)
+        at.and_then(|(name, side)| Some(state.net.streams.get(name)?.pipes[1 - side].readable())).unwrap_or(0)
     }
 
     /// Sends no more: the other end sees the end of the stream behind what was sent.

@@ -109,7 +109,7 @@ pub use driver::Stack;
 pub use narrow::NARROW_MAX;
 pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub use path::PROTOCOLS;
-pub use published::{port_states_of, ports_of, report_of, sum_of};
+pub use published::{interface_of, port_faults_of, port_states_of, ports_of, report_of, sum_of};
 pub use routes::{check_addresses, check_own};
 pub use settings::{Error, Network, ROUTES_MAX, Route, Settings};
 pub use tunnels::{Tunnel, TunnelCounts};

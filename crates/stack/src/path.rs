@@ -59,6 +59,8 @@ pub(crate) struct Path {
     /// Own addresses that the kernel has as well, and when somebody looks whether it has, at the latest.
     pub beside: u64,
     pub looks_out_at: Option<u64>,
+    /// Which packets it forwards ([`Sight::forwards`](crate::work::Sight)).
+    pub forwards: u64,
     pub isr: Isr<Packet>,
     pub fragments: Reassembly<Frame>,
     pub shelf: Shelf,
@@ -152,6 +154,7 @@ impl Path {
             drawn: settings.secret as u64,
             records: Vec::new(),
             beside: 0,
+            forwards: 0,
             looks_out_at: None,
             isr: workstreams(settings, &table),
             fragments: Reassembly::new(limits, settings.secret),

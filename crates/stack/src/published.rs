@@ -29,7 +29,9 @@ pub(crate) fn write(row: &PacketsRow, path: &Path) {
         to.set(PacketCounter::AddressesTaken, path.presence.as_ref().map_or(0, Presence::taken));
         to.set(PacketCounter::AddressesUnready, path.presence.as_ref().map_or(0, Presence::unready));
         to.set(PacketCounter::AddressesBeside, path.beside);
+        to.set(PacketCounter::KernelForwards, path.forwards);
         to.set(PacketCounter::MtuShort, path.mtu_short().unwrap_or_default() as u64);
+        to.set_interface(&path.interface);
         to.set(PacketCounter::DispatchOfAll, word_of(path.isr.dispatch(), &DISPATCHES));
         to.set(PacketCounter::PortState, word_of(path.state, &PortState::ALL));
         to.set(PacketCounter::PortKind, word_of(path.kind, &PortKind::ALL));
@@ -158,9 +160,25 @@ pub fn ports_of(snapshot: &Snapshot) -> impl Iterator<Item = (usize, PortKind)> 
     chosen(snapshot, PacketCounter::PortKind, &PortKind::ALL)
 }
 
+/// The interface of the lanes, if they have one.
+#[must_use]
+pub fn interface_of(snapshot: &Snapshot) -> Option<&str> {
+    snapshot.lanes.iter().find_map(|lane| lane.packets.as_ref()).map(|packets| &*packets.interface)
+}
+
 /// Whether packets can come to each lane and go, as [`ports_of`].
 pub fn port_states_of(snapshot: &Snapshot) -> impl Iterator<Item = (usize, PortState)> {
     chosen(snapshot, PacketCounter::PortState, &PortState::ALL)
+}
+
+/// Of each lane at whose interface not all packets come and go, why, with the remedy.
+pub fn port_faults_of(snapshot: &Snapshot) -> impl Iterator<Item = String> {
+    let interface = interface_of(snapshot).unwrap_or_default();
+    let faulty = port_states_of(snapshot).filter(|(_, state)| *state != PortState::Up);
+    faulty.map(move |(lane, state)| {
+        let remedy = state.remedy().replace("INTERFACE", interface);
+        format!("lane {lane}: its interface {interface} is {}: {remedy}", state.word())
+    })
 }
 
 /// What all lanes of a process have of a counter together.

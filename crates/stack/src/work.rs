@@ -81,6 +81,8 @@ pub struct Sight {
     pub records: Vec<Record>,
     /// Addresses of the stack's that the kernel has as well.
     pub beside: u64,
+    /// The family of packets that the kernel sees as well, and forwards: 1 for IPv4, 2 for IPv6, 0 if there is none.
+    pub forwards: u64,
 }
 
 /// Looks out.
@@ -114,11 +116,11 @@ impl Packets {
         let now = kit.now();
         if let Some((at, lookout)) = self.lookout.as_mut().filter(|(at, _)| *at <= now) {
             *at = now + LOOKS_AGAIN;
-            let Sight { records, beside } = lookout();
+            let Sight { records, beside, forwards } = lookout();
             records.into_iter().for_each(|record| kit.report(record));
             let path = &mut *self.path.borrow_mut();
-            path.is_untold |= path.beside != beside;
-            (path.beside, path.looks_out_at) = (beside, Some(now + LOOKS_AGAIN_MAX));
+            path.is_untold |= (path.beside, path.forwards) != (beside, forwards);
+            (path.beside, path.forwards, path.looks_out_at) = (beside, forwards, Some(now + LOOKS_AGAIN_MAX));
         }
     }
 

@@ -191,7 +191,7 @@ catalogue! {
         OffloadsRefused "offloads_refused" Counter "calls" "Calls not handed to the helper threads because their queue was full.";
         WatchesRefused "watches_refused" Counter "directories" "Directories that could not be watched: at the bound of the lane or of the user, or because others change their file system as well. What lies there is looked at again and again.";
         FileOperations "file_operations" Counter "operations" "Reads, writes and syncs of files that were started.";
-        ConnectionsCapHits "connections_cap_hits" Counter "hits" "Times a connection was put off at the lane's cap over all its services.";
+        ConnectionsCapHits "connections_cap_hits" Counter "hits" "Times no more were accepted at the lane's bound over all its services: new connections wait in the backlog.";
         ReportLinesDropped "report_lines_dropped" Counter "lines" "Lines for the operator that were lost because nobody took them from standard error.";
         Selections "selections" Counter "arrivals" "New connections and datagrams that were selected for this lane in the kernel, as of a second ago.";
         SelectionsOffCpu "selections_off_cpu" Counter "arrivals" "Those of them that were received on another CPU than the lane's own.";
@@ -216,7 +216,7 @@ catalogue! {
         Accepts "accepts" Counter "connections" "Connections accepted.";
         Strays "strays" Counter "arrivals" "Connections and datagrams that came to another lane than the table names for their flow.";
         AcceptsNoDescriptor "accepts_no_descriptor" Counter "accepts" "Accepts that failed because the process had no descriptor left.";
-        AcceptsRefused "accepts_refused" Counter "connections" "Connections accepted and closed at once because a limit was reached.";
+        AcceptsRefused "accepts_refused" Counter "connections" "Connections accepted and reset at once because a limit was reached.";
         Connects "connects" Counter "connections" "Outgoing connections opened.";
         ConnectsFailed "connects_failed" Counter "connections" "Outgoing connections that could not be opened.";
         ConnectsHome "connects_home" Counter "connections" "Outgoing connections, of those for which ports are chosen, whose answers belong to this lane by the table.";
@@ -254,10 +254,10 @@ catalogue! {
         DatagramSocketsMaxHits "datagram_sockets_max_hits" Counter "hits" "Datagram sockets refused to the service at its limit of them.";
         DatagramsWaitingMaxHits "datagrams_waiting_max_hits" Counter "hits" "Times datagrams were refused to the service because too many waited at their socket.";
         DatagramFaults "datagram_faults" Counter "faults" "Faults told to the service: sends that the system refused, and peers that the network could not reach.";
-        ConnectionsMaxHits "connections_max_hits" Counter "hits" "Times a connection was put off at the service's limit of connections.";
-        ConnectionsPerPeerMaxHits "connections_per_peer_max_hits" Counter "hits" "Connections refused because their peer had too many already.";
+        ConnectionsMaxHits "connections_max_hits" Counter "hits" "Times no more were accepted at the service's limit of connections: new ones wait in the backlog.";
+        ConnectionsPerPeerMaxHits "connections_per_peer_max_hits" Counter "hits" "Connections reset at once because their peer had its share already, and none that rested.";
         HandshakesMaxHits "handshakes_max_hits" Counter "hits" "Connections that waited because their peer had its share of the handshakes under way, or the service had as many as its limit.";
-        ShareEndings "share_endings" Counter "connections" "Connections ended because their peer had most of the connections, handshakes or tasks, and another one needed some.";
+        ShareEndings "share_endings" Counter "connections" "Connections reset because their peer had most of the connections, handshakes or tasks, and others needed some.";
         HandshakeLimitHits "handshake_limit_hits" Counter "hits" "Connections aborted because the handshake of their transform was not over within the handshake limit.";
         RequestsInFlightMaxHits "requests_in_flight_max_hits" Counter "hits" "Times reading paused because too many requests were unanswered.";
         RecordMaxHits "record_max_hits" Counter "hits" "Connections closed because a record was longer than the record limit.";

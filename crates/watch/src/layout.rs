@@ -40,7 +40,7 @@ pub(crate) const LINE_WORDS: usize = LINE_BYTES / size_of::<u64>();
 /// The words "CORELANE" in the file, whatever the byte order; a page of the other byte order differs in its version.
 pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"CORELANE");
 /// Changed with this file. The words up to `SERVICES` stay where they are in every version.
-pub(crate) const LAYOUT_VERSION: u64 = 5;
+pub(crate) const LAYOUT_VERSION: u64 = 6;
 
 /// The words of the header.
 pub(crate) mod header {
@@ -83,16 +83,22 @@ pub(crate) mod lane_row {
 
 /// The words of the row of a lane's packet path.
 pub(crate) mod packets_row {
-    use super::{Counter, PROTOCOL_BYTES_MAX, PROTOCOLS_MAX, PacketCounter, StreamCounter, Text, lines};
+    use super::{Counter, INTERFACE_BYTES_MAX, PROTOCOL_BYTES_MAX, PROTOCOLS_MAX, PacketCounter, StreamCounter, Text, lines};
 
     /// Odd while the lane writes.
     pub const SEQUENCE: usize = 0;
     /// How many protocols there are; of a lane without a packet path 0.
     pub const PROTOCOLS: usize = 1;
     pub const COUNTERS: usize = 2;
-    const STREAMS: usize = COUNTERS + PacketCounter::ALL.len();
+    const INTERFACE: usize = COUNTERS + PacketCounter::ALL.len();
+    const STREAMS: usize = INTERFACE + Text::words(INTERFACE_BYTES_MAX);
     const STREAM_WORDS: usize = Text::words(PROTOCOL_BYTES_MAX) + StreamCounter::ALL.len();
     pub const WORDS: usize = lines(STREAMS + PROTOCOLS_MAX * STREAM_WORDS);
+
+    /// The name of its interface, in a row that begins at `row`.
+    pub fn interface(row: usize) -> Text {
+        Text { at: row + INTERFACE, bytes_max: INTERFACE_BYTES_MAX }
+    }
 
     /// The name of a protocol, in a row that begins at `row`.
     pub fn name(row: usize, protocol: usize) -> Text {
@@ -140,6 +146,8 @@ const HASHER_BYTES_MAX: usize = 256;
 const NAME_BYTES_MAX: usize = 64;
 const URL_BYTES_MAX: usize = 256;
 const PROTOCOL_BYTES_MAX: usize = 16;
+/// As long as a name may be (netdevice(7)).
+const INTERFACE_BYTES_MAX: usize = 16;
 const DRIVER_BYTES_MAX: usize = 32;
 const STEERING_BYTES_MAX: usize = 64;
 

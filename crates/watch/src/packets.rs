@@ -55,6 +55,11 @@ impl PacketsWriter<'_> {
         self.words[self.first + packets_row::PROTOCOLS].store(protocols as u64, Ordering::Relaxed);
     }
 
+    /// The name of the interface; 16 bytes.
+    pub fn set_interface(&self, name: &str) {
+        packets_row::interface(self.first).write(self.words, name);
+    }
+
     /// The name of a protocol; 16 bytes.
     pub fn name(&self, protocol: usize, name: &str) {
         packets_row::name(self.first, protocol).write(self.words, name);

@@ -156,6 +156,7 @@ impl Reader {
         let protocols = usize::try_from(self.source.load(row + packets_row::PROTOCOLS)).unwrap_or(PROTOCOLS_MAX);
         PacketsSnapshot {
             is_whole: false,
+            interface: packets_row::interface(row).read(|i| self.source.load(i)),
             values: Values::from_words(|i| self.source.load(row + packets_row::COUNTERS + i)),
             streams: (0..protocols.min(PROTOCOLS_MAX)).map(stream).collect(),
         }

@@ -162,6 +162,8 @@ pub struct LaneSnapshot {
 pub struct PacketsSnapshot {
     /// Whether all of it was read together, as [`LaneSnapshot::is_whole`].
     pub is_whole: bool,
+    /// The name of the interface that its packets come by.
+    pub interface: String,
     /// Its values.
     pub values: Values<PacketCounter>,
     /// Each of its protocols, the lowest number first.
@@ -186,7 +188,8 @@ impl PacketsSnapshot {
             StreamSnapshot { name: now.name.clone(), values }
         };
         let values = self.values.since(&earlier.values);
-        Self { is_whole: self.is_whole, values, streams: self.streams.iter().map(stream).collect() }
+        let (is_whole, interface) = (self.is_whole, self.interface.clone());
+        Self { is_whole, interface, values, streams: self.streams.iter().map(stream).collect() }
     }
 }
 

@@ -44,6 +44,7 @@ use crate::ours::{self, Ours};
 use crate::outgoing::{PIECES_MAX, pieces, settle};
 use crate::outlook::Outlook;
 use crate::polling::{self, Polling, Receiver};
+use crate::posted::Posted;
 use crate::socket::{self, HEADROOM, Socket, Wanted, is_passing};
 use crate::words::Words;
 use corelane_os::errno;
@@ -233,6 +234,7 @@ impl XdpQueue {
             memory,
             lent,
             receiving: 0,
+            posted: Posted::ALL,
             least,
             pieces_max,
             counts: Counts::default(),
@@ -308,6 +310,7 @@ pub struct XdpPort {
     lent: Vec<Lent>,
     /// Frames that are lent to be received into.
     receiving: usize,
+    posted: Posted,
     /// Frames that the longest packet takes, and those that any may.
     least: usize,
     pieces_max: usize,
@@ -367,7 +370,7 @@ impl XdpPort {
     /// How many frames more may be lent to be received into. A card takes them in advance, and leaves none to send from if it may.
     fn lendable(&self) -> usize {
         let half = (self.memory.frames() / 2).max(1);
-        let most = if self.is_zero_copy() { half } else { self.memory.frames() };
+        let most = if self.is_zero_copy() { half } else { self.posted.most(self.memory.frames()) };
         most.saturating_sub(self.receiving)
     }
 
@@ -681,7 +684,9 @@ impl Port for XdpPort {
             return self.asks_again_at;
         }
         let looks_at = self.outlook.as_ref().map(Outlook::wakes_at);
-        self.asks_again_at.into_iter().chain(looks_at).min().filter(|_| self.watch.fault().is_none())
+        // A card has as many as it may from the beginning.
+        let posts_at = self.posted.wakes_at().filter(|_| !self.is_zero_copy());
+        self.asks_again_at.into_iter().chain(looks_at).chain(posts_at).min().filter(|_| self.watch.fault().is_none())
     }
 
     fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
@@ -689,6 +694,7 @@ impl Port for XdpPort {
         self.hearing.hand_over(now, at_most, into);
         self.look();
         while into.len() - first < at_most && self.take_packet(now, first, at_most, into) {}
+        self.posted.came(now, into.len() - first);
         self.give(now);
         if let Some(polling) = &mut self.polling {
             polling.came(into.len() - first);
@@ -726,6 +732,10 @@ impl Port for XdpPort {
         }
         if self.asks_again_at.is_some_and(|time| time <= now) {
             self.ask_again(now);
+        }
+        if self.posted.wakes_at().is_some_and(|time| time <= now) {
+            self.posted.came(now, 0);
+            self.give(now);
         }
         self.counts.released
     }

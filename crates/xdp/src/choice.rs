@@ -165,6 +165,13 @@ impl Choice {
         if is_locked { afxdp::frames_max(frame_bytes, beside, self.queues.len()) } else { FRAMES_MAX }
     }
 
+    /// Where the kernel sees each packet as well: of which family it forwards them, if it does.
+    pub fn forwards_beside(&self) -> Option<Option<&'static str>> {
+        let is_beside = self.queues.iter().any(|queue| matches!(queue, Queue::Packet(_)));
+        let family = |lost: &Loss| if let Loss::Forwarding { family, .. } = lost { Some(*family) } else { None };
+        is_beside.then(|| self.lost.iter().find_map(family))
+    }
+
     /// Has lanes take packets in by themselves ([`afxdp::poll`]); where that cannot be, it is noted as lost.
     pub fn poll(&mut self) {
         let queues = self.queues.iter_mut().filter_map(|queue| match queue {

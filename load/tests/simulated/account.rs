@@ -81,8 +81,9 @@ struct Client {
     was_answered: bool,
     /// When the answer that is on its way began.
     first_byte: Option<u64>,
-    /// Intended starts of requests that wait for memory.
+    /// Intended starts of requests that wait for memory, and since when they do.
     owed: VecDeque<u64>,
+    waits_since: Option<u64>,
 }
 
 struct Books<'a> {
@@ -113,6 +114,13 @@ pub fn account(outcome: &Outcome, is_steady: bool) -> Figures {
         Books::new(&desk, lane, is_steady, &mut figures).close(&desk.journal);
     }
     figures
+}
+
+/// Whether it can be told which requests waited for memory, if any did: of one at a time.
+pub fn is_clear(outcome: &Outcome) -> bool {
+    let desk = outcome.desk.borrow();
+    let is_alone = outcome.plan.depth == 1 || matches!(outcome.plan.mode, Mode::Connections { .. });
+    is_alone || !desk.journal.iter().any(|entry| matches!(entry.note, Note::Refused { .. }))
 }
 
 /// Compares a run with its account. Of a number of requests that a lane gave up it says itself how many were due and not sent.
@@ -253,9 +261,14 @@ impl<'a> Books<'a> {
 
     /// When the request that is just sent was to start.
     fn intended(&mut self, place: u64, now: u64) -> u64 {
-        if let Some(intended) = self.place(place).owed.pop_front() {
-            return intended;
+        match self.place(place).owed.pop_front() {
+            Some(intended) => intended,
+            None => self.made_now(place, now),
         }
+    }
+
+    /// When a request that is made now was to start.
+    fn made_now(&mut self, place: u64, now: u64) -> u64 {
         let is_first = self.place(place).made == 0;
         match self.plan.mode {
             Mode::Open { .. } => self.offered(now),
@@ -277,11 +290,15 @@ impl<'a> Books<'a> {
     }
 
     fn refused(&mut self, place: u64, count: u64, now: u64) {
-        assert_eq!((count, self.plan.depth), (1, 1), "with more in flight it cannot be told which request was refused");
+        let by_connection = self.requests_each().is_some();
+        assert!(
+            count == 1 && (self.plan.depth == 1 || by_connection),
+            "with more in flight it cannot be told which request was refused"
+        );
         if self.place(place).owed.is_empty() {
-            let is_open_loop = matches!(self.plan.mode, Mode::Open { .. });
-            let intended = if is_open_loop { self.offered(now) } else { now };
+            let intended = self.made_now(place, now);
             self.place(place).owed.push_back(intended);
+            self.place(place).waits_since = Some(now);
         }
     }
 
@@ -327,17 +344,22 @@ impl<'a> Books<'a> {
                 self.figures.connection.add(now - intended);
             }
         }
-        self.forgo((place - self.first) as usize);
+        if self.requests_each().is_none() {
+            self.forgo((place - self.first) as usize);
+        }
         let lost = std::mem::replace(self.place(place), Client { intended: now + PAUSE, ..Client::default() });
         let Some(kind) = kind else {
             return assert!(lost.flights.is_empty(), "requests in flight on a connection that was closed");
         };
         if kind == Kind::ClientTimeout {
-            let waited = lost.flights.front().map_or(0, |flight| now - flight.1);
+            let since = lost.flights.front().map(|flight| flight.1).or(lost.waits_since);
+            let waited = since.map_or(0, |since| now - since);
             assert!(u128::from(waited) >= self.plan.timeout.as_nanos(), "given up after {waited} ns");
         }
-        if lost.flights.is_empty() && self.goes_on(now) {
-            self.note(kind, now, now);
+        match lost.owed.front().filter(|_| self.requests_each().is_some()) {
+            Some(&intended) => self.note(kind, intended, now),
+            None if lost.flights.is_empty() && self.goes_on(now) => self.note(kind, now, now),
+            None => {}
         }
         lost.flights.into_iter().for_each(|flight| self.failed(kind, flight, now));
     }

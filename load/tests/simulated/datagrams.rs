@@ -3,7 +3,7 @@
 use crate::simulated::datagram_account::verify;
 use crate::simulated::datagram_peers::{Counts, DatagramServer};
 use crate::simulated::for_seeds;
-use crate::simulated::plans::{datagrams, drawn, followed, steady};
+use crate::simulated::plans::{datagrams, drawn, followed, steady, with_memory};
 use crate::simulated::rig::{MS, Outcome, Rig, patient, target};
 use crate::simulated::witness::Note;
 use corelane::testing::{Faults, Nobody};
@@ -42,13 +42,13 @@ fn counts_and_times_are_exact_without_faults() {
 #[test]
 fn counts_and_times_are_exact_under_every_fault_of_the_way() {
     for_seeds(250, |seed| {
-        verify(&run(seed, steady(seed)));
+        verify(&run(seed, with_memory(steady(seed))));
     });
 }
 
-/// Where the clock jumps it cannot be told when a datagram was given up, but each that counts was answered or lost, once.
+/// Where the clock jumps it cannot be told when a datagram was given up, nor without memory when it was to start; but each that counts was answered or lost, once.
 #[test]
-fn every_datagram_is_answered_or_lost_whatever_the_clock_does() {
+fn every_datagram_is_answered_or_lost_whatever_the_clock_and_the_memory_do() {
     for_seeds(250, |seed| {
         let outcome = run(seed, followed(seed));
         let (plan, report, desk) = (&outcome.plan, &outcome.report, outcome.desk.borrow());
@@ -117,7 +117,7 @@ fn played(seed: u64, faults: Faults, plan: Plan, mischief: u64) -> (Outcome, Cou
 #[test]
 fn whatever_the_server_does_the_counts_are_exact() {
     for_seeds(250, |seed| {
-        let faults = if seed % 2 == 0 { Faults::none() } else { steady(seed) };
+        let faults = if seed % 2 == 0 { Faults::none() } else { with_memory(steady(seed)) };
         let (outcome, _) = played(seed, faults, plan(seed, true), 20 + seed % 300);
         verify(&outcome);
     });

@@ -76,11 +76,16 @@ fn rate(random: &mut Random, is_long: bool) -> f64 {
     (20 + random.below(most)) as f64 / [1.0, 3.0][random.below(2) as usize]
 }
 
-/// Every fault that the accounts follow: what a system refuses to itself, when it accepts, opens, moves datagrams or lends
-/// memory, cannot be told from outside from what the network does.
+/// Every fault that the accounts follow: what a system refuses to itself, when it accepts, opens or moves datagrams, cannot be told from outside from what the
+/// network does.
 pub fn followed(seed: u64) -> Faults {
     let all = Faults { aborted_accept: 0, lost_accept: 0, accept_without_memory: 0, ..Faults::all(seed) };
-    Faults { datagram_error: 0, datagram_refused: 0, fragmented_arena: 0, refused_memory: 0, filled_table: 0, ..all }
+    Faults { datagram_error: 0, datagram_refused: 0, filled_table: 0, ..all }
+}
+
+/// Those of them that the account of datagrams follows: a datagram is written when there is memory for it, so nobody sees from outside since when one waits.
+pub fn with_memory(faults: Faults) -> Faults {
+    Faults { fragmented_arena: 0, refused_memory: 0, ..faults }
 }
 
 /// Those of them that the clock does not take part in: then times can be told exactly.

@@ -319,10 +319,16 @@ impl<W: Workload> Workload for Spy<W> {
             return 0;
         }
         let before = output.len();
-        assert_eq!(self.inner.request(&mut spied.inner, first, count, output), count);
-        spied.requests += requests;
-        self.note(Note::Sent { place, count: requests, bytes: (output.len() - before) as u64 });
-        count
+        let written = self.inner.request(&mut spied.inner, first, count, output);
+        let (sent, bytes) = (written as u64, (output.len() - before) as u64);
+        spied.requests += sent;
+        if sent > 0 {
+            self.note(Note::Sent { place, count: sent, bytes });
+        }
+        if sent < requests {
+            self.note(Note::Refused { place, count: requests - sent });
+        }
+        written
     }
 
     fn receive(&mut self, spied: &mut Self::Connection, input: &mut Input, answers: &mut Answers<'_>) -> Result<(), Kind> {

@@ -5,7 +5,7 @@ use crate::counters::NoCounter;
 use crate::matched::Matched;
 use crate::typed::{self, FromRequest, Read};
 use crate::{Reply, Request};
-use corelane::service::{Declaration, OwnCounter, Refused};
+use corelane::service::{Declaration, Outcome, OwnCounter, Refused};
 use corelane::{Cx, Silent};
 use corelane_wire::http1::{Method, Status};
 use matchit::Router;
@@ -14,6 +14,9 @@ use std::marker::PhantomData;
 /// Answers the requests of one route. `S` is what all handlers of a lane share, `C` what they count.
 pub type Handler<S, C = NoCounter> =
     Box<dyn Fn(&mut S, &mut Cx<'_>, &Matched<'_, '_>, Reply<'_>) -> Result<Handled<Routes<S, C>>, Refused>>;
+
+/// Hears the end of operations that handlers began.
+type Completed<S> = Box<dyn Fn(&mut S, &mut Cx<'_>, u64, Outcome)>;
 
 /// The handlers of one path, by method.
 struct PathHandlers<S: 'static, C: OwnCounter> {
@@ -32,6 +35,7 @@ pub struct Routes<S: 'static, C: OwnCounter = NoCounter> {
     state: S,
     router: Router<usize>,
     places: Vec<PathHandlers<S, C>>,
+    completed: Option<Completed<S>>,
     counts: PhantomData<C>,
 }
 
@@ -45,7 +49,7 @@ impl<S: 'static> Routes<S> {
 impl<S: 'static, C: OwnCounter> Routes<S, C> {
     /// [`Routes::new`] for handlers that count: `Routes::<_, Sold>::counting(state)`.
     pub fn counting(state: S) -> Self {
-        Self { state, router: Router::new(), places: Vec::new(), counts: PhantomData }
+        Self { state, router: Router::new(), places: Vec::new(), completed: None, counts: PhantomData }
     }
 
     /// Has `handler` answer requests with `method` for `path`.
@@ -116,6 +120,13 @@ impl<S: 'static, C: OwnCounter> Routes<S, C> {
         })
     }
 
+    /// Has `completed` called for each operation that a handler has begun and that has ended: a call on a helper thread ([`Cx::offload`]), a file. It is
+    /// given the state, the operation's token and its outcome, and answers what the handler has held ([`Reply::hold`]). A second one takes the place of the first.
+    pub fn on_completed(&mut self, completed: impl Fn(&mut S, &mut Cx<'_>, u64, Outcome) + 'static) -> &mut Self {
+        self.completed = Some(Box::new(completed));
+        self
+    }
+
     /// Whether any path has this method, or everybody knows it (RFC 9110 section 9.1).
     fn knows(&self, method: Method<'_>) -> bool {
         !matches!(method, Method::Other(_)) || self.places.iter().any(|place| place.handler(method).is_some())
@@ -171,6 +182,12 @@ impl<S: 'static, C: OwnCounter> Application for Routes<S, C> {
             }
             None if !self.knows(request.method()) => reply.status(Status::NOT_IMPLEMENTED),
             None => reply.answer(Status::METHOD_NOT_ALLOWED).field("Allow", place.allowed()).explained(),
+        }
+    }
+
+    fn completed(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
+        if let Some(completed) = &self.completed {
+            completed(&mut self.state, cx, token, outcome);
         }
     }
 }

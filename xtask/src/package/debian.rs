@@ -13,7 +13,7 @@ const COMPLETIONS: &[(&str, &str)] = &[
     ("fish", "usr/share/fish/vendor_completions.d/corelane.fish"),
 ];
 
-/// Texts of the project that lie beside the program, with those of the folders [`PAGES`], [`MANIFESTS`] and [`RESULTS`].
+/// Texts of the project that lie beside the program, with those of the folders [`PAGES`], [`MANIFESTS`], [`ALERTS`] and [`RESULTS`].
 const TEXTS: &[&str] = &["README.md", "LOAD.md", "CHANGELOG.md", "ARCHITECTURE.md", "BENCHMARKS.md", "SECURITY.md"];
 
 /// Where the pages are to which these texts refer: beneath them, here and where they are installed, so that links work in both.
@@ -21,6 +21,9 @@ const PAGES: &str = "docs";
 
 /// Manifests for Kubernetes, of which a page tells.
 const MANIFESTS: &str = "docs/kubernetes";
+
+/// Rules of alerts for Prometheus, likewise.
+const ALERTS: &str = "docs/prometheus";
 
 /// Tables and plots of benchmarks, to which their page links.
 const RESULTS: &str = "bench/results";
@@ -69,7 +72,7 @@ pub fn package(parts: &Parts<'_>) -> Result<PathBuf> {
 /// All texts, each by its place below `root`.
 fn texts(root: &Path) -> Result<Vec<String>> {
     let mut texts: Vec<String> = TEXTS.iter().map(|text| (*text).to_owned()).collect();
-    for place in [PAGES, MANIFESTS, RESULTS] {
+    for place in [PAGES, MANIFESTS, ALERTS, RESULTS] {
         let folder = root.join(place);
         let entries = std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
         for entry in entries {
@@ -83,7 +86,7 @@ fn texts(root: &Path) -> Result<Vec<String>> {
 
 /// Whether pages link to a file of this name, and bring it along.
 fn is_text(name: &str) -> bool {
-    [".md", ".svg", ".txt", ".yaml"].iter().any(|end| name.ends_with(end))
+    [".md", ".svg", ".txt", ".yaml", ".yml"].iter().any(|end| name.ends_with(end))
 }
 
 /// Manual pages, packed as Debian's are.

@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 
 use super::artifacts::Artifacts;
 use super::process::Finished;
-use super::sections::{SECTIONS, Work, holds};
+use super::sections::{COMPUTING, Work, holds};
 use super::share::Share;
 use super::verdict::Verdict;
 use super::{artifacts, seeds};
@@ -19,9 +19,6 @@ const SECONDS: u64 = 900;
 
 /// What the names of tests hold that run in the simulator, where a program has others beside them.
 const SIMULATED: &[&str] = &["simulated::", "aio::", "asynchronous::"];
-
-/// Sections whose tests need no more of the machine than its CPUs.
-const COMPUTING: [&str; 2] = ["pure", "simulation"];
 
 /// The crates of the program itself, whose tests start it.
 const PROGRAM: &str = "cli";
@@ -47,13 +44,12 @@ pub fn check(workspace: &Workspace, cargo: impl Fn(&[&str], &Share) -> anyhow::R
 
 /// What of a test program is run: nothing, all (no filters), or the tests whose names hold one of these.
 fn filters(folder: &str, name: &str, is_unit: bool) -> Option<&'static [&'static str]> {
-    let computes = |patterns: &[&str]| holds(patterns, folder) && folder != "crates/corelane";
-    let pure = SECTIONS.iter().filter(|section| COMPUTING.contains(&section.name)).any(|section| match section.work {
-        Work::Programs(patterns) => computes(patterns),
+    let computes = COMPUTING.iter().any(|section| match section.work {
+        Work::Programs(patterns) => holds(patterns, folder),
         _ => false,
     });
     match () {
-        () if is_unit || pure || name == "simulated" => Some(&[]),
+        () if is_unit || computes || name == "simulated" => Some(&[]),
         () if folder == PROGRAM => None,
         () => Some(SIMULATED),
     }

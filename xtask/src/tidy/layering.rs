@@ -68,7 +68,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("services/*", USER),
     ("load", USER),
     ("cli", &["crates/corelane", "crates/metrics", "services/all", "load"]),
-    ("xtask", &["crates/seam", "crates/machine", "crates/os", "crates/select", "load"]),
+    ("xtask", &[]),
+    ("bench", &["crates/seam", "crates/machine", "crates/os", "crates/select", "load", "xtask"]),
 ];
 
 /// Folder, what its tests may depend on beyond [`LAYERS`], and why.
@@ -92,6 +93,7 @@ const TESTS_TOO: &[(&str, &[&str], &str)] = &[
     ("crates/svc", &["crates/sim", "crates/rss", "crates/testing"], "services are tested on the simulated driver"),
     ("crates/steer", &["crates/sim"], "steering is tested on the simulated network"),
     ("crates/hyper", &["crates/tls"], "HTTP/2 is what TLS chooses by name"),
+    ("xtask", &["crates/os"], "what a machine cannot run is noted as everywhere"),
     ("services/*", &["load"], "a service is tested under its own load"),
     ("load", &["services/*"], "a workload is tested against its service"),
 ];
@@ -109,7 +111,7 @@ const RAW: &[&str] = &["libc", "io-uring", "nix", "rustix"];
 pub const SYSTEM: [&str; 5] = ["crates/os", "crates/drivers", "crates/xdp", "crates/select", "crates/machine"];
 
 /// Who may depend on [`RAW`] beside [`SYSTEM`]: the scripts, which no user runs, and the face whose functions take C's types.
-const RAW_TOO: [&str; 2] = ["xtask", "crates/kqueue"];
+const RAW_TOO: [&str; 3] = ["xtask", "bench", "crates/kqueue"];
 
 /// The data path: nothing on it comes from elsewhere.
 const DATA_PATH: &[&str] = &[

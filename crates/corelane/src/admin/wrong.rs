@@ -3,8 +3,7 @@
 //! The first lines say, in plain words, who is not served: the process is dead or stopped, or drains, or a lane is stalled. Then comes what was lost,
 //! refused or limited, by the names of its counters, and last what the program has to do without.
 
-use corelane_seam::PortState;
-use corelane_stack::{port_states_of, sum_of};
+use corelane_stack::{interface_of, port_faults_of, sum_of};
 use corelane_svc::Limits;
 use corelane_svc::bounds::{BOUNDS, Owner};
 use corelane_watch::figures::{amount, time};
@@ -68,9 +67,7 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     for (lane, age, for_whom) in snapshot.stalls() {
         add(Grade::Grave, format!("lane {lane} is stalled: in one turn for {}, {for_whom}", time(age)));
     }
-    for (number, state) in port_states_of(snapshot).filter(|(_, state)| *state != PortState::Up) {
-        add(Grade::Grave, format!("lane {number}: its interface is {}: {}", state.word(), state.remedy()));
-    }
+    port_faults_of(snapshot).for_each(|text| add(Grade::Grave, text));
     of_interface(snapshot).into_iter().for_each(|text| add(Grade::Grave, text));
     of_packets(snapshot).into_iter().for_each(|text| add(Grade::Counted, text));
     of_counters(snapshot).into_iter().for_each(|text| add(Grade::Counted, text));
@@ -97,11 +94,21 @@ fn of_interface(snapshot: &Snapshot) -> Vec<String> {
         let words = "the kernel's as well, and both answer: CL-0027 in the log says what takes it away (ip addr del)";
         format!("{} {words}", of(beside))
     });
+    let interface = interface_of(snapshot).unwrap_or_default();
+    let family = match sum_of(snapshot, PacketCounter::KernelForwards) {
+        0 => None,
+        1 => Some("ipv4"),
+        _ => Some("ipv6"),
+    };
+    let forwards = family.map(|family| {
+        let words = "and tells senders that the lanes' addresses cannot be reached, or are elsewhere: turn that off";
+        format!("the kernel forwards what comes in by {interface}, {words} (sysctl net.{family}.conf.{interface}.forwarding=0)")
+    });
     let mtu = Some(sum_of(snapshot, PacketCounter::MtuShort)).filter(|mtu| *mtu > 0);
     let short = mtu.map(|mtu| {
-        format!("the interface of lanes has an MTU of {mtu}, and IPv6 asks for 1280, so packets of IPv6 are lost: raise it (ip link set, mtu 1500)")
+        format!("interface {interface} has an MTU of {mtu}, and IPv6 asks for 1280, so packets of IPv6 are lost: raise it (ip link set {interface} mtu 1500)")
     });
-    [taken, beside, short].into_iter().flatten().collect()
+    [taken, beside, forwards, short].into_iter().flatten().collect()
 }
 
 /// Whether the process serves, in words where it does not.
@@ -200,8 +207,9 @@ fn meaning(name: &str) -> Option<String> {
         }
         ("share_endings", ..) => "ended for others, of those who had most of a bound: the log says whose they were".to_owned(),
         ("connections_cap_hits", ..) => {
-            "a lane has as many connections as it may: more descriptors (ulimit -n, LimitNOFILE=)".to_owned()
+            "a lane has as many connections of all services as it may: a higher bound (--limit connections_max)".to_owned()
         }
+        ("accepts_no_descriptor", ..) => "a lane has no descriptor left: more of them (LimitNOFILE=, ulimit -Hn)".to_owned(),
         ("answer_limit_hits", ..) => "the service itself did not answer in time (--limit answer_limit)".to_owned(),
         (_, Some(limit), _) if limit.ends_with("_limit") || limit.ends_with("_rate_min") => {
             format!("peers were slower than is allowed (--limit {limit})")
@@ -263,6 +271,7 @@ mod tests {
         let page = page();
         page.packets(0).unwrap().together(|row| {
             row.set_protocols(1);
+            row.set_interface("eth1");
             marks.iter().for_each(|(counter, value)| row.set(*counter, *value));
         });
         told(&Reader::of(&page).unwrap().snapshot(0))
@@ -271,16 +280,21 @@ mod tests {
     #[test]
     fn an_interface_that_is_down_or_gone_is_told_with_what_to_do() {
         assert_eq!(wrong_with(&[(PacketCounter::PortState, 1)]), "");
-        assert!(wrong_with(&[(PacketCounter::PortState, 2)]).starts_with("lane 0: its interface is down: "));
+        assert!(wrong_with(&[(PacketCounter::PortState, 2)]).starts_with("lane 0: its interface eth1 is down: "));
+        assert!(wrong_with(&[(PacketCounter::PortState, 2)]).contains("(ip link set eth1 up)"));
         assert!(wrong_with(&[(PacketCounter::PortState, 3)]).contains("is gone: no packet comes or goes any more"));
-        assert!(wrong_with(&[(PacketCounter::PortState, 4)]).starts_with("lane 0: its interface is without a carrier: "));
+        assert!(wrong_with(&[(PacketCounter::PortState, 4)]).starts_with("lane 0: its interface eth1 is without a carrier: "));
         assert!(wrong_with(&[(PacketCounter::PortState, 5)]).contains("is without its program: no packet comes any more"));
         assert!(wrong_with(&[(PacketCounter::AddressesTaken, 1)]).starts_with("1 address of lanes is another station's"));
         assert!(wrong_with(&[(PacketCounter::AddressesTaken, 2)]).starts_with("2 addresses of lanes are another station's"));
         assert!(wrong_with(&[(PacketCounter::AddressesBeside, 1)]).starts_with("1 address of lanes is the kernel's as well"));
-        assert!(
-            wrong_with(&[(PacketCounter::MtuShort, 68)]).starts_with("the interface of lanes has an MTU of 68, and IPv6 asks")
-        );
+        let short = wrong_with(&[(PacketCounter::MtuShort, 68)]);
+        assert!(short.starts_with("interface eth1 has an MTU of 68, and IPv6 asks"), "{short}");
+        assert!(short.contains("(ip link set eth1 mtu 1500)"), "{short}");
+        for (family, setting) in [(1, "net.ipv4.conf.eth1.forwarding=0"), (2, "net.ipv6.conf.eth1.forwarding=0")] {
+            let told = wrong_with(&[(PacketCounter::KernelForwards, family)]);
+            assert!(told.starts_with("the kernel forwards what comes in by eth1, ") && told.contains(setting), "{told}");
+        }
     }
 
     #[test]
@@ -331,6 +345,8 @@ mod tests {
         assert_eq!(says("tasks_max_hits"), "the bound was met (--tasks-max)");
         assert_eq!(says("answers_kept_max_hits"), "a peer has its share of answers that wait for memory, or all are taken");
         assert!(says("memory_endings").contains("--memory") && is_wrong("share_endings"));
+        assert!(says("connections_cap_hits").contains("--limit connections_max"), "more descriptors are of no use at this bound");
+        assert!(says("accepts_no_descriptor").contains("LimitNOFILE=") && is_wrong("accepts_no_descriptor"));
         assert_eq!(meaning("panics"), None);
     }
 

@@ -22,6 +22,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long the other process of a take-over may take from one word to the next: to start its lanes, and to tell whoever started it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Builds a service on its lane and adds it to the lane's services.
 pub(crate) type Adder = Arc<dyn Fn(usize, &mut Services, Limits, ServiceRow) -> u16 + Send + Sync>;
 
@@ -90,13 +93,16 @@ pub struct Lanes {
     /// Others see no page of it.
     pub(crate) is_unlisted: bool,
     pub(crate) parcels: AbroadLimits,
-    pub(crate) connections_max: u32,
+    /// None until somebody sets one.
+    pub(crate) connections_max: Option<u32>,
     /// None until somebody sets some.
     pub(crate) limits: Option<Limits>,
     pub(crate) services: Vec<Served>,
     pub(crate) beside: Vec<Arc<dyn Fn() -> Beside + Send + Sync>>,
     /// The page of the process that is taken over from.
     pub(crate) take_over: Option<PathBuf>,
+    /// How long a process that takes over from this one may take for a step. No user sets it.
+    pub(crate) patience: Duration,
     pub(crate) keepsakes: Vec<Keepsake>,
     /// What was found while the settings were read.
     pub(crate) notes: Vec<Record>,
@@ -124,11 +130,12 @@ impl Lanes {
             stall: None,
             is_unlisted: false,
             parcels: AbroadLimits::default(),
-            connections_max: LANE_CONNECTIONS_MAX,
+            connections_max: None,
             limits: None,
             services: Vec::new(),
             beside: Vec::new(),
             take_over: None,
+            patience: PATIENCE,
             keepsakes: Vec::new(),
             notes: Vec::new(),
             holders: Vec::new(),
@@ -177,8 +184,10 @@ impl Lanes {
     }
 
     /// Serve with these sockets where a service is to be served at their addresses: those that a service manager hands over. The lanes accept from one in
-    /// turn, and lane 0 takes its datagrams, so no table gives their flows to lanes. Who comes when the lanes end waits in it for the next process.
-    pub fn handed_over(mut self, sockets: Vec<Handed>) -> Self {
+    /// turn, and lane 0 takes its datagrams, so no table gives their flows to lanes. A client that comes when the lanes end waits in it for the next process.
+    ///
+    /// [`take_handed`](crate::lanes::take_handed) gives them.
+    pub fn sockets(mut self, sockets: Vec<Handed>) -> Self {
         self.handed = sockets;
         self
     }
@@ -266,13 +275,19 @@ impl Lanes {
         self
     }
 
-    /// Connections of all services that one lane has at once, accepted and opened; by default [`LANE_CONNECTIONS_MAX`], 100,000. Any number will do; how many there can be is up to
-    /// the descriptors that the lane may have (`ulimit -n`), too. At the bound the lane accepts no more until one has ended: who comes waits in the listeners' queues (`connections_cap_hits`); and a
+    /// Connections of all services that one lane has at once, accepted and opened; by default [`LANE_CONNECTIONS_MAX`], 100,000, or the most that one of the services may have, if
+    /// that is more. Any number will do; how many there can be is up to the descriptors that the lane may have (`ulimit -n`), too. At the bound the lane accepts no more until one has ended: who comes waits in the listeners' queues (`connections_cap_hits`); and a
     /// connection that a service would open is refused to it ([`ServiceError::Full`](crate::service::ServiceError::Full)). Each service has a bound of its own below it
     /// ([`Limits::connections_max`]).
     pub fn connections_max(mut self, connections: u32) -> Self {
-        self.connections_max = connections;
+        self.connections_max = Some(connections);
         self
+    }
+
+    /// The bound of a lane over all services: a service that was given more connections than a lane has by default can have them.
+    pub(crate) fn lane_connections_max(&self) -> u32 {
+        let most = self.services.iter().map(|service| service.limits.connections_max).max();
+        self.connections_max.unwrap_or_else(|| LANE_CONNECTIONS_MAX.max(most.unwrap_or(0)))
     }
 
     /// The bounds of the services that are added after this call.

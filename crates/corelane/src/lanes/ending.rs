@@ -147,7 +147,7 @@ impl Waiter {
     /// is called before each order.
     ///
     /// # Errors
-    /// [`Error::LanePanicked`], or what the system says of waiting.
+    /// [`Error::LanePanicked`], [`Error::LanesHang`], or what the system says of waiting.
     pub(crate) fn wait(&mut self, signals: Option<&Signals>, note: impl Fn()) -> Result<(), Error> {
         loop {
             if let Some(end) = self.program.end() {
@@ -199,6 +199,7 @@ fn outcome(end: End<Error>) -> Result<(), Error> {
         End::InOrder => Ok(()),
         End::CannotStart(error) => Err(error),
         End::Broken { lane, words, left_behind } => Err(Error::LanePanicked { lane, words, left_behind }),
+        End::Hangs { left_behind } => Err(Error::LanesHang { lanes: left_behind }),
     }
 }
 
@@ -261,6 +262,18 @@ mod tests {
         let (mut waiter, control) = serving(vec![ends_at(Order::Stop), stays, Box::new(|_| panic!("{}", "in pieces"))]);
         let ended = Ended::of(waiter.ends());
         let Err(Error::LanePanicked { lane: 2, left_behind: 1, .. }) = waiter.wait(None, || {}) else { panic!("nobody notices") };
+        assert_eq!(control.order(), Order::Stop);
+        assert!(ended.is_over(), "nobody waits for who is left behind");
+    }
+
+    #[test]
+    fn a_second_word_ends_the_wait_though_a_lane_hangs() {
+        let (_keep, never) = std::sync::mpsc::channel::<()>();
+        let hangs: Life = Box::new(move |_| assert!(never.recv().is_err()));
+        let (mut waiter, control) = serving(vec![ends_at(Order::Drain), hangs]);
+        let ended = Ended::of(waiter.ends());
+        (0..2).for_each(|_| waiter.hear(Event::Told, &|| {}));
+        let Err(Error::LanesHang { lanes: 1 }) = waiter.wait(None, || {}) else { panic!("nobody notices") };
         assert_eq!(control.order(), Order::Stop);
         assert!(ended.is_over(), "nobody waits for who is left behind");
     }

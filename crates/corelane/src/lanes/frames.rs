@@ -14,7 +14,7 @@ use corelane_seam::{Arena, Driver, FrameMemory, Level, Record, Tuning};
 use corelane_select::QueueSelector;
 use corelane_stack::{Crossing, Network, Packets, Policy, Settings, Sight, Stack, Tunnel, check_addresses, check_own};
 use corelane_steer::Settings as Steering;
-use corelane_xdp::{Choice, KernelAddresses, Loss, Ours, Queue, ports_for, taking_away, taps_for};
+use corelane_xdp::{Choice, KernelChange, KernelNews, Loss, Ours, Queue, ports_for, taking_away, taps_for};
 use std::any::Any;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -209,7 +209,7 @@ pub(crate) struct LaneFrames {
     homing: Mesh<Parcel>,
     ear: Ear<Policy>,
     /// With the first lane: who hears which addresses the kernel is given.
-    addresses: Option<KernelAddresses>,
+    news: Option<KernelNews>,
 }
 
 /// Who brings packets to the lanes of their buckets, and is told of another table.
@@ -296,7 +296,7 @@ pub(crate) fn open(
     };
     // Before anything is opened.
     check_addresses(&settings(0)).map_err(|why| refused(why.to_string()))?;
-    let mut addresses = Some(KernelAddresses::hear(port.addresses().collect()).map_err(|why| refused(why.to_string()))?);
+    let mut news = KernelNews::hear(port.addresses().collect()).map_err(|why| refused(why.to_string()))?;
     let ours = Ours::Addresses(port.addresses().collect());
     let opened = match port.is_tap {
         true => taps_for(&port.interface, &ours, (&hasher, &table), lanes),
@@ -305,6 +305,9 @@ pub(crate) fn open(
     let (mut choice, selector): (Choice, _) = opened.map_err(|why| refused(why.to_string()))?;
     if port.polls {
         choice.poll();
+    }
+    if let Some(family) = choice.forwards_beside() {
+        news.hear_of_forwarding(&port.interface, family);
     }
     let beside = if driver == DriverKind::Uring { RINGS_BYTES } else { 0 };
     let (frames, fewer) = frames_had(port.frames, choice.frames_max(FRAME_BYTES, beside)).ok_or_else(|| {
@@ -318,6 +321,7 @@ pub(crate) fn open(
     let (tell, ears) = control.words();
     let complete = choice.queues.len() == lanes && meshes.len() == lanes && ears.len() == lanes;
     assert!(complete, "each lane has a queue, its mailboxes and an ear");
+    let mut news = Some(news);
     let each = choice.queues.into_iter().zip(meshes).zip(ears).enumerate();
     let each = each.map(|(lane, ((queue, (crossing, homing)), ear))| LaneFrames {
         lane,
@@ -327,10 +331,15 @@ pub(crate) fn open(
         crossing,
         homing,
         ear,
-        addresses: addresses.take(),
+        news: news.take(),
     });
     let tables = Insisting::new(tell.clone(), lanes);
     Ok((each.collect(), Placing { tell, tables, lanes, selector }, notes))
+}
+
+/// A family as a page has it ([`Sight::forwards`]).
+fn family_number(family: &str) -> u64 {
+    if family == "ipv4" { 1 } else { 2 }
 }
 
 /// The code of what an interface's ports lack.
@@ -341,14 +350,20 @@ fn code_of(lost: &Loss) -> Degraded {
     }
 }
 
-/// What the operator hears of addresses of ours that the kernel is given, and loses.
-fn records_of(changes: Vec<(IpAddr, bool)>) -> Vec<Record> {
-    let record = |(address, has)| match has {
-        true => {
+/// What the operator hears of addresses of ours that the kernel is given, and loses, and of its forwarding what comes in by the interface.
+fn records_of(interface: &str, changes: Vec<KernelChange>) -> Vec<Record> {
+    let no_longer = |words: String| Record::new(Level::Warn, words);
+    let record = |change| match change {
+        KernelChange::Address(address, true) => {
             let words = "as well now, and both answer for it: take it away";
             Degraded::KernelAnswers.note(format_args!("the kernel has {address} {words} ({})", taking_away(address)))
         }
-        false => Record::new(Level::Warn, format!("the kernel has {address} no longer")),
+        KernelChange::Address(address, false) => no_longer(format!("the kernel has {address} no longer")),
+        KernelChange::Forwarding(Some(family)) => {
+            let lost = Loss::Forwarding { name: interface.into(), family };
+            Degraded::KernelAnswers.note(format_args!("packet {interface}: {lost}"))
+        }
+        KernelChange::Forwarding(None) => no_longer(format!("the kernel forwards nothing that comes in by {interface} any more")),
     };
     changes.into_iter().map(record).collect()
 }
@@ -369,10 +384,11 @@ impl LaneFrames {
         let stack = Stack::new(driver, arena.clone(), tuning, port, &self.settings).map_err(|why| refused(why.to_string()))?;
         let mut packets = stack.packets(self.crossing);
         packets.set_ear(self.ear);
-        if let Some(mut addresses) = self.addresses {
+        if let Some(mut news) = self.news {
+            let interface = self.settings.interface.clone();
             packets.set_lookout(Box::new(move || {
-                let records = records_of(addresses.take());
-                Sight { records, beside: addresses.taken() as u64 }
+                let records = records_of(&interface, news.take());
+                Sight { records, beside: news.taken() as u64, forwards: news.forwards().map_or(0, family_number) }
             }));
         }
         Ok((stack, packets, (post, self.homing)))

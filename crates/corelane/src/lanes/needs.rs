@@ -134,7 +134,7 @@ const CONNECTIONS_DUE: u64 = 1024;
 /// Whether there are descriptors for as many connections as the limits allow: in words, both ways.
 pub(crate) fn descriptors(lanes: &Lanes, count: usize) -> Result<String, String> {
     let asked: u64 = lanes.services.iter().filter(|service| service.over_connections).map(connections).sum();
-    let each_lane = asked.min(u64::from(lanes.connections_max)) + DESCRIPTORS_BESIDE;
+    let each_lane = asked.min(u64::from(lanes.lane_connections_max())) + DESCRIPTORS_BESIDE;
     let (wanted, whose) = if lanes.own_descriptors { (each_lane, "a lane") } else { (each_lane * count as u64, "the process") };
     let most = rights::descriptors_max();
     let words = format!("{whose} may have {most} descriptors, and its limits of connections ask for {wanted}");

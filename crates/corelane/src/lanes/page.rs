@@ -47,7 +47,7 @@ pub(crate) fn make_page(
             })
             .collect(),
         lanes: cpus.iter().map(lane).collect(),
-        connections: (lanes.connections_max as usize).min(CONNECTION_ROWS_MAX / cpus.len()),
+        connections: (lanes.lane_connections_max() as usize).min(CONNECTION_ROWS_MAX / cpus.len()),
     };
     if lanes.is_unlisted {
         return Ok(Page::heap(&description)?);

@@ -308,7 +308,7 @@ impl Running {
                 settings,
                 tuning,
                 parcels: lanes.parcels,
-                connections_max: lanes.connections_max,
+                connections_max: lanes.lane_connections_max(),
                 descriptors,
                 sharing: Sharing { share_port: self.cpus.len() > 1 || lanes.join, v6_only: lanes.v6_only },
                 own_descriptors: lanes.own_descriptors,
@@ -381,7 +381,7 @@ impl Running {
             lanes.keepsakes.clone(),
             self.passage.clone(),
             self.waiter.lives().clone(),
-            page.with_extension(SUFFIX),
+            (page.with_extension(SUFFIX), lanes.patience),
         )
     }
 
@@ -552,7 +552,7 @@ impl Running {
     /// from the first signal on.
     ///
     /// # Errors
-    /// As [`Running::wait`].
+    /// As [`Running::wait`], and [`Error::LanesHang`] if lanes have not ended 5 seconds after the second signal.
     pub fn run_until_told(mut self, signals: Signals) -> Result<Drained, Error> {
         let before = Cell::new(None);
         let reader = Reader::of(&self.page)?;
@@ -566,7 +566,7 @@ impl Running {
         let ended = self.waiter.wait(signals, note);
         match ended {
             // They may never end.
-            Err(Error::LanePanicked { left_behind: 1.., .. }) => self.threads.clear(),
+            Err(Error::LanePanicked { left_behind: 1.., .. } | Error::LanesHang { .. }) => self.threads.clear(),
             _ => self.join(),
         }
         report::flush(report::PATIENCE);

@@ -3,13 +3,15 @@
 
 use crate::orders::Orders;
 use corelane::admin::watch::{LaneCounter, Reader, ServiceCounter};
-use corelane::lanes::{DriverChoice, Running};
+use corelane::lanes::{DriverChoice, Running, Signals};
 use corelane::{Error, Lanes};
+use nix::sys::signal::{Signal, raise};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{IntoRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Tells the child of a test from the parent.
@@ -32,11 +34,18 @@ fn replace(number: RawFd) {
     assert_eq!(std::fs::File::open("/dev/null").unwrap().into_raw_fd(), number);
 }
 
-/// Answers a byte with its lane's number; panics when it is told to, with words of any length; or takes away what its lane waits with.
+/// A lane is in a call that does not return.
+static HANGS: AtomicBool = AtomicBool::new(false);
+
+/// Answers a byte with its lane's number; panics when it is told to, with words of any length; takes away what its lane waits with; or never returns.
 fn carry_out(lane: usize, order: u8) -> u8 {
     match order {
         b'p' => panic!("{}", "as it was told to ".repeat(500)),
         b'b' => epolls().into_iter().for_each(replace),
+        b'h' => loop {
+            HANGS.store(true, Ordering::Release);
+            std::thread::park();
+        },
         _ => {}
     }
     lane as u8
@@ -110,6 +119,22 @@ fn a_broken_lane_ends_the_wait_with_what_happened_where() {
     assert_eq!((lane, left_behind), (1, 0));
     assert!(words.contains("readiness/events.rs:") && words.contains("looking for events"), "{words}");
     assert_eq!(other.read(&mut [0]).unwrap(), 0, "the other lane has drained");
+}
+
+#[test]
+fn a_second_signal_ends_the_wait_though_a_lane_hangs() {
+    if let Some(child) = child("broken::a_second_signal_ends_the_wait_though_a_lane_hangs") {
+        return succeeds(child);
+    }
+    let signals = Signals::block().unwrap();
+    let running = start();
+    connect(running.address().inet().unwrap()).write_all(b"h").unwrap();
+    while !HANGS.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    // Two of one kind may come as one.
+    [Signal::SIGTERM, Signal::SIGINT].into_iter().for_each(|signal| raise(signal).unwrap());
+    let Err(Error::LanesHang { lanes: 1 }) = running.run_until_told(signals) else { panic!("nobody notices") };
 }
 
 /// Panics of sessions on one lane, until the page has so many.

@@ -4,8 +4,17 @@
 #[path = "../../examples/async_echo.rs"]
 pub mod async_echo;
 #[allow(dead_code)] // its main
+#[path = "../../examples/async_lines.rs"]
+mod async_lines;
+#[allow(dead_code)] // its main
 #[path = "../../examples/async_proxy.rs"]
 mod async_proxy;
+#[allow(dead_code)] // its main
+#[path = "../../examples/bell.rs"]
+mod bell;
+#[allow(dead_code)] // its main
+#[path = "../../examples/chat.rs"]
+mod chat;
 #[allow(dead_code)] // its main
 #[path = "../../examples/embedded.rs"]
 mod embedded;
@@ -48,12 +57,15 @@ mod named {
 use corelane::aio::{self, Connection, Lane};
 use corelane::lanes::Running;
 use corelane::service::{Address, Limits, ServiceCounter};
+use corelane::testing::{Failure, Faults, simulate};
 use corelane::{Lanes, StreamService};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -94,6 +106,61 @@ fn an_async_echo_sends_back_what_it_gets() {
     stream.read_to_end(&mut reading).unwrap();
     saying.join().unwrap();
     assert!(reading == text, "{} bytes came back, not {}", reading.len(), text.len());
+}
+
+#[test]
+fn lines_are_numbered_over_all_connections_of_a_lane() {
+    let running = served(|_| async_lines::numbers());
+    assert_eq!(asked(running.address(), b"one\ntwo\nhalf a line"), b"1\n2\n");
+    assert_eq!(asked(running.address(), b"three\n"), b"3\n");
+}
+
+/// Faults that end no connection, as a network has them every day.
+fn everyday(_seed: u64) -> Faults {
+    Faults { short_read: 100, short_write: 100, late_completion: 100, ..Faults::none() }
+}
+
+/// When everybody else has said what they have to say.
+const LATER: Duration = Duration::from_secs(10);
+
+#[test]
+fn a_bell_rings_for_those_who_wait_on_any_lane() -> Result<(), Failure> {
+    simulate(20, everyday, |scene| {
+        scene.lanes(2);
+        scene.serve(7, |_lane| bell::Bell::new(1_000));
+        for _ in 0..6 {
+            scene.connect(7).say("after 20\nwait\nafter 0\n").hear("over\nrung\nover\n");
+        }
+        scene.connect(7).pause(LATER).say("after\nring\n").hear("no\nok\n");
+    })?;
+    Ok(())
+}
+
+#[test]
+fn nobody_has_all_places_at_a_bell_and_those_who_leave_give_theirs_back() -> Result<(), Failure> {
+    simulate(20, everyday, |scene| {
+        scene.lanes(1);
+        scene.serve(7, |_lane| bell::Bell::new(8));
+        scene.serve(8, |_lane| bell::Bell::new(1));
+        scene.connect(7).say("wait\nwait\nwait\nwait\nwait\nring\n").hear("rung\nrung\nrung\nrung\nbusy\nok\n");
+        scene.connect(8).say("wait\n").pause(LATER / 2).reset();
+        scene.connect(8).pause(LATER).say("wait\nring\n").hear("rung\nok\n");
+    })?;
+    Ok(())
+}
+
+#[test]
+fn what_is_said_in_a_chat_goes_to_all_of_all_lanes() -> Result<(), Failure> {
+    simulate(20, everyday, |scene| {
+        scene.lanes(2);
+        let all = Arc::new(AtomicUsize::new(0));
+        scene.serve(7, move |_lane| chat::Chat::new(all.clone()));
+        for _ in 0..6 {
+            scene.connect(7).hear("hello\nbye\n");
+        }
+        scene.connect(7).pause(LATER).say("who\n").hear("7 here\n").say("hello\nbye\n").hear("hello\nbye\n");
+    })?;
+    Ok(())
 }
 
 #[test]

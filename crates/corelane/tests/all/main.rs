@@ -9,7 +9,6 @@ mod aio_parts;
 mod asynchronous;
 mod broken;
 mod datagram_clients;
-mod drain_page;
 mod entries;
 mod examples;
 mod lanes;
@@ -20,6 +19,7 @@ mod outgoing;
 mod outside;
 #[path = "../process/mod.rs"]
 mod process;
+mod promises;
 mod queues;
 mod stalls;
 mod steering;

@@ -237,13 +237,15 @@ fn ask_write(interest: &Interest, origin: &Origin, ready: Readiness) -> Answer {
     if is_unconnected(origin.kind, ready) {
         return Answer::Idle;
     }
-    let space = space(origin, ready);
     if ready.intersects(Readiness::HUP | Readiness::ERR) {
+        // A pipe that nobody reads takes nothing, whatever room it has.
+        let space = if origin.kind == Kind::Pipe { 0 } else { space(origin, ready) };
         return ended_told(origin, ready, space);
     }
     if !ready.contains(Readiness::OUT) {
         return Answer::Nothing;
     }
+    let space = space(origin, ready);
     if space >= interest.low_water() { told(0, space) } else { Answer::Idle }
 }
 

@@ -1,6 +1,6 @@
 //! Changes of files, heard by inotify(7), and what they mean in kqueue(2)'s notes.
 
-use corelane_os::events::changes::{Changes, Happened, Wanted};
+use corelane_os::events::changes::{Change, Changes, Happened, Wanted};
 use corelane_os::events::descriptor::{FileState, Kind};
 use corelane_seam::slab::Key;
 use std::cmp::Ordering;
@@ -19,8 +19,21 @@ pub struct Files {
     watches: Map<i32, Vec<Key>>,
 }
 
-/// What has happened: the watch, what it was, and the name of the entry, of a directory.
-pub type FileChange = (i32, Happened, Option<OsString>);
+/// What has happened.
+#[derive(Clone, Debug)]
+pub struct FileChange {
+    /// The watch.
+    pub watch: i32,
+    pub what: Happened,
+    /// Of the entry, of a directory.
+    pub name: Option<OsString>,
+    /// It is one end of a move whose other one is in the same directory.
+    pub is_within: bool,
+    cookie: u32,
+}
+
+/// Changes among which the other end of a move is looked for: the kernel tells of both one after the other, but others may come between them.
+const BETWEEN_ENDS_MAX: usize = 16;
 
 impl Files {
     /// Without a watch.
@@ -72,11 +85,16 @@ impl Files {
 
     /// What has happened since, and whether the kernel has dropped some of it.
     pub fn read(&self) -> (Vec<FileChange>, bool) {
-        let mut happened = Vec::new();
-        let dropped = self.changes.read(|watch, what, name| {
-            if name.is_none() || what.intersects(ENTRIES) {
-                happened.push((watch, what, name.map(|name| OsStr::from_bytes(name).to_owned())));
+        let mut happened: Vec<FileChange> = Vec::new();
+        let dropped = self.changes.read(|Change { watch, what, name, cookie }| {
+            if name.is_some() && !what.intersects(ENTRIES) {
+                return;
             }
+            let is_other_end = |before: &&mut FileChange| cookie != 0 && (before.watch, before.cookie) == (watch, cookie);
+            let other_end = happened.iter_mut().rev().take(BETWEEN_ENDS_MAX).find(is_other_end);
+            let is_within = other_end.map(|before| before.is_within = true).is_some();
+            let name = name.map(|name| OsStr::from_bytes(name).to_owned());
+            happened.push(FileChange { watch, what, name, is_within, cookie });
         });
         (happened, dropped)
     }
@@ -113,9 +131,9 @@ pub fn wanted(asked: u32, kind: Kind) -> Wanted {
     asked.fold(always | entries, |all, (_, wanted)| all | *wanted)
 }
 
-/// What a change means of a file that was `seen` so and is so `now`. Several changes are looked at together, after the last: each takes over what it is about alone, and leaves
+/// What a change means of a file that was `seen` so and is so `now`; it may be one end of a move within a directory. Several changes are looked at together, after the last: each takes over what it is about alone, and leaves
 /// the rest to those behind it.
-pub fn meaning(happened: Happened, seen: &mut FileState, now: FileState) -> u32 {
+pub fn meaning((happened, is_within): (Happened, bool), seen: &mut FileState, now: FileState) -> u32 {
     const PAIRS: [(Happened, u32); 10] = [
         (Happened::CREATE, notes::ENTRY_CREATED),
         (Happened::MOVED_TO, notes::ENTRY_CREATED),
@@ -134,11 +152,12 @@ pub fn meaning(happened: Happened, seen: &mut FileState, now: FileState) -> u32 
         (seen.size, seen.modified) = (now.size, now.modified);
     }
     if happened.intersects(Happened::CREATE | Happened::DELETE | Happened::MOVED_FROM | Happened::MOVED_TO) {
-        // An entry that is a directory is a link to this one.
-        meaning |= notes::WRITE | if happened.contains(Happened::ISDIR) { notes::LINK } else { 0 };
+        // An entry that is a directory is a link to this one; with another name it is the same one, unless it has taken that of another directory.
+        let is_link = happened.contains(Happened::ISDIR) && (!is_within || seen.links != now.links);
+        meaning |= notes::WRITE | if is_link { notes::LINK } else { 0 };
         (seen.size, seen.modified, seen.links) = (now.size, now.modified, now.links);
     }
-    if happened.intersects(Happened::MOVED_FROM | Happened::MOVED_TO) {
+    if happened.intersects(Happened::MOVED_FROM | Happened::MOVED_TO) && !is_within {
         meaning |= notes::EXTEND;
     }
     if happened.contains(Happened::ATTRIB) {
@@ -209,7 +228,7 @@ mod tests {
     #[test]
     fn a_change_means_what_size_and_links_show() {
         let of = |happened, before: (i64, u64), after: (i64, u64)| {
-            meaning(happened, &mut file(before.0, before.1, 0), file(after.0, after.1, 0))
+            meaning((happened, false), &mut file(before.0, before.1, 0), file(after.0, after.1, 0))
         };
         assert_eq!(of(Happened::MODIFY, (5, 1), (9, 1)), notes::WRITE | notes::EXTEND);
         assert_eq!(of(Happened::MODIFY, (9, 1), (9, 1)), notes::WRITE);
@@ -223,13 +242,28 @@ mod tests {
     }
 
     #[test]
+    fn another_name_in_the_same_directory_is_a_write_and_one_in_the_place_of_a_directory_a_link_less() {
+        let (from, to) = (Happened::MOVED_FROM | Happened::ISDIR, Happened::MOVED_TO | Happened::ISDIR);
+        let entries = notes::ENTRY_CREATED | notes::ENTRY_REMOVED;
+        for (links, told) in [(4, notes::WRITE), (3, notes::WRITE | notes::LINK)] {
+            let mut seen = file(9, 4, 0);
+            let both = [from, to].map(|end| meaning((end, true), &mut seen, file(9, links, 0)));
+            assert_eq!((both[0] | both[1]) & !entries, told);
+        }
+    }
+
+    #[test]
     fn each_of_several_changes_takes_what_it_is_about() {
         let (mut seen, now) = (file(5, 1, 0o644), file(9, 2, 0o644));
-        assert_eq!(meaning(Happened::ATTRIB, &mut seen, now), notes::LINK);
-        assert_eq!(meaning(Happened::MODIFY, &mut seen, now), notes::WRITE | notes::EXTEND);
-        assert_eq!(meaning(Happened::ATTRIB, &mut seen, now), notes::ATTRIB);
+        assert_eq!(meaning((Happened::ATTRIB, false), &mut seen, now), notes::LINK);
+        assert_eq!(meaning((Happened::MODIFY, false), &mut seen, now), notes::WRITE | notes::EXTEND);
+        assert_eq!(meaning((Happened::ATTRIB, false), &mut seen, now), notes::ATTRIB);
         let mut seen = file(5, 1, 0o644);
-        assert_eq!(meaning(Happened::ATTRIB, &mut seen, file(5, 2, 0o600)), notes::LINK | notes::ATTRIB, "two told as one");
+        assert_eq!(
+            meaning((Happened::ATTRIB, false), &mut seen, file(5, 2, 0o600)),
+            notes::LINK | notes::ATTRIB,
+            "two told as one"
+        );
     }
 
     #[test]

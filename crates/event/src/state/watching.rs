@@ -8,7 +8,7 @@ use corelane_seam::slab::Key;
 use std::ffi::OsStr;
 use std::os::fd::RawFd;
 
-use super::files::{Files, entry, lost, meaning, wanted};
+use super::files::{FileChange, Files, entry, lost, meaning, wanted};
 use super::parts::State;
 use crate::interest::Source;
 use crate::names::Named;
@@ -83,12 +83,12 @@ impl State {
         let Some(mut files) = self.files.take() else { return };
         let (happened, dropped) = files.read();
         let mut gone = Vec::new();
-        for (watch, what, name) in happened {
+        for FileChange { watch, what, name, is_within, .. } in happened {
             if what.contains(Happened::IGNORED) {
                 gone.extend(files.forget(watch));
                 continue;
             }
-            files.sharing(watch).iter().for_each(|&key| self.changed(key, Some(what), name.as_deref()));
+            files.sharing(watch).iter().for_each(|&key| self.changed(key, Some((what, is_within)), name.as_deref()));
         }
         if dropped {
             // Something has happened to some: each is looked at.
@@ -134,8 +134,9 @@ impl State {
         }
     }
 
-    /// Something has happened to the file of an origin, or in a directory to the entry `name`; what that was nobody knows where the kernel has dropped it.
-    fn changed(&mut self, key: Key, happened: Option<Happened>, name: Option<&OsStr>) {
+    /// Something has happened to the file of an origin, or in a directory to the entry `name`, and whether it was given another name there; what that was nobody
+    /// knows where the kernel has dropped it.
+    fn changed(&mut self, key: Key, happened: Option<(Happened, bool)>, name: Option<&OsStr>) {
         // Who shares a watch is there: an origin leaves its list as it is forgotten.
         let origin = &mut self.origins[key];
         let (number, is_file) = (origin.number, origin.is_file());
@@ -148,7 +149,7 @@ impl State {
         for interest in origin.interests.iter() {
             let one = &mut self.interests[interest];
             let asked = one.notes;
-            let named = name.filter(|_| asked & notes::NAMES != 0).and_then(|name| entry(happened?, name));
+            let named = name.filter(|_| asked & notes::NAMES != 0).and_then(|name| entry(happened?.0, name));
             let has_come = match &mut one.source {
                 Source::File(_, came) => {
                     *came |= meaning & asked | if named.is_some() { notes::NAMES } else { 0 };

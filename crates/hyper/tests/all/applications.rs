@@ -3,6 +3,9 @@
 #[path = "../../examples/axum.rs"]
 #[allow(dead_code, reason = "its main is the example's")]
 mod application;
+#[path = "../../examples/axum_hello.rs"]
+#[allow(dead_code, reason = "its main is the example's")]
+mod axum_hello;
 #[path = "../../examples/hyper_hello.rs"]
 #[allow(dead_code, reason = "its main is the example's")]
 mod hello;
@@ -99,6 +102,34 @@ fn curl_is_told_hello_in_both_versions() {
     for (version, spoken) in VERSIONS.into_iter().zip(["1.1", "2"]) {
         let said = curl(version, address, "/", &["--write-out", " %{http_version}"]);
         assert_eq!(said, format!("Hello, World! {spoken}"));
+    }
+}
+
+/// What the small axum application says on a connection of its own.
+fn greeted(address: SocketAddr) -> String {
+    let mut stream = connected(address);
+    stream.write_all(b"GET /greet/lane HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    told(stream).split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+#[test]
+fn an_application_has_its_state_for_each_lane() {
+    let (_running, address) = started(axum_hello::lanes("tcp://127.0.0.1:0").map(|lanes| lanes.lanes(1)));
+    for time in 1..=3 {
+        assert_eq!(greeted(address), format!("hello, lane: {time}\n"));
+    }
+}
+
+#[test]
+fn an_application_may_have_one_state_for_all_lanes() {
+    let app = axum_hello::routes();
+    let serve = move |_lane| {
+        let app = app.clone();
+        corelane_hyper::serve(move |_here, _peer| TowerToHyperService::new(app.clone()))
+    };
+    let (_running, address) = started(Lanes::per_core().lanes(2).serve("tcp://127.0.0.1:0", serve));
+    for time in 1..=16 {
+        assert_eq!(greeted(address), format!("hello, lane: {time}\n"));
     }
 }
 

@@ -257,6 +257,11 @@ pub const CASES: &[Case] = &[
         q.set(&[ev(id(&read), READ, ADD).notes(NOTE_LOWAT).data(3)]);
         assert_eq!(q.wait().data, 3);
     }),
+    case("a second ADD leaves CLEAR", "Q-05", |q| {
+        q.set(&[ev(1, USER, ADD | CLEAR), ev(1, USER, ADD), trigger(1)]);
+        assert!(q.wait().has(CLEAR));
+        q.silent();
+    }),
     case("a second ADD leaves what is triggered", "Q-05", |q| {
         q.set(&[user(1), trigger(1), ev(1, USER, ADD)]);
         assert_eq!(q.wait().ident, 1);

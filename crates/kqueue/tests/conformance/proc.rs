@@ -192,6 +192,41 @@ pub const CASES: &[Case] = &[
         }
         assert_eq!(q.change(ev(born.ident, PROC, DISABLE)), Err(ENOENT));
     }),
+    case("a process follows its own children, and theirs", "Q-17", |q| {
+        const EACH: usize = 3;
+        let this = Child(nix::unistd::getpid().as_raw());
+        if !is_told(q, &this, NOTE_TRACK | NOTE_EXIT) {
+            return;
+        }
+        let with_children = || {
+            let theirs: Vec<_> = (0..EACH).map(|_| child(|| 76)).collect();
+            let codes = theirs.into_iter().map(|child| child.reap() >> 8).max();
+            codes.map_or(0, |code| code - 10)
+        };
+        let children: Vec<_> = (0..EACH).map(|_| child(with_children)).collect();
+        let (mut born, mut ended) = (Vec::new(), Vec::new());
+        while ended.len() < EACH + EACH * EACH {
+            let event = q.wait();
+            if event.fflags & NOTE_TRACKERR != 0 {
+                return skip("this machine has so many other processes that the kernel drops what it tells of them");
+            }
+            match event.fflags {
+                NOTE_CHILD => born.push(event.ident),
+                NOTE_EXIT => {
+                    assert!(event.has(EOF) && born.contains(&event.ident), "{event:?}");
+                    ended.push(event.data >> 8);
+                }
+                _ => panic!("{event:?}"),
+            }
+        }
+        ended.sort_unstable();
+        assert_eq!(ended, [[66; EACH].as_slice(), &[76; EACH * EACH]].concat());
+        born.sort_unstable();
+        born.dedup();
+        assert_eq!(born.len(), EACH + EACH * EACH);
+        q.silent();
+        children.into_iter().for_each(|child| assert_eq!(child.reap(), 66 << 8));
+    }),
     case("a child that cannot be followed is told as such", "Q-17", |q| {
         let held = Held::begetting();
         if !is_told(q, &held.child, NOTE_TRACK) {

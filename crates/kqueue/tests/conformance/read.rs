@@ -425,6 +425,13 @@ pub const CASES: &[Case] = &[
         put(&terminal.master, b"line\n");
         assert_eq!(q.wait().data, 5);
     }),
+    case("a terminal's other side says how many bytes it holds", "Q-13", |q| {
+        let terminal = nix::pty::openpty(None, None).unwrap();
+        q.add(id(&terminal.master), READ);
+        q.silent();
+        put(&terminal.slave, b"said");
+        assert_eq!(q.wait().data, 4);
+    }),
     case("a file says how far its end is", "Q-13", |q| {
         let folder = Folder::new();
         let file = folder.file("a", b"0123456789");

@@ -204,6 +204,18 @@ pub const CASES: &[Case] = &[
         assert_eq!(events[0].ident, on(SIGUSR1));
         child.reap();
     }),
+    case("a queue that watches a queue is told of each signal, at once", "Q-13", |q| {
+        let signals = Queue::new();
+        signals.add(on(SIGUSR1), SIGNAL);
+        q.set(&[ev(id(&signals), READ, ADD | CLEAR)]);
+        for _ in 0..100 {
+            raise_process(SIGUSR1);
+            assert_eq!(q.now().len(), 1);
+            q.silent();
+            assert_eq!(signals.now().len(), 1);
+            signals.silent();
+        }
+    }),
     case("a signal's number may be a descriptor's", "Q-01", |q| {
         let (read, write) = pipe();
         dup2(&read, SIGUSR1);

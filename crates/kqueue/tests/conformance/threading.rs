@@ -66,6 +66,17 @@ pub const CASES: &[Case] = &[
         let told = taken_by(q, 8, COUNT, || pipes.iter().for_each(|(_, write)| put(write, b"a")));
         assert_eq!(told.len(), COUNT);
     }),
+    case("what stays ready is told to each of two threads, every time", "Q-22", |q| {
+        const TIMES: usize = 2000;
+        let (read, write) = pipe();
+        q.add(id(&read), READ);
+        put(&write, b"a");
+        thread::scope(|threads| {
+            let lookers =
+                [(); 2].map(|()| threads.spawn(|| (0..TIMES).filter(|_| q.call(&[], 1, AT_ONCE).unwrap().len() == 1).count()));
+            assert_eq!(lookers.map(|looker| looker.join().unwrap()), [TIMES; 2]);
+        });
+    }),
     case("threads add and delete while others wait", "Q-22", |q| {
         q.set(&[ev(usize::MAX, USER, ADD)]);
         thread::scope(|threads| {

@@ -154,6 +154,17 @@ pub const CASES: &[Case] = &[
         q.set(&[ev(1, TIMER, ADD | ONESHOT).notes(NOTE_SECONDS | NOTE_ABSTIME).data(1)]);
         assert_eq!(q.wait().ident, 1);
     }),
+    case("a time of day before this machine was started is told, until it is deleted", "Q-19", |q| {
+        for (unit, due) in [(0, 0), (NOTE_SECONDS, 0), (NOTE_USECONDS, 1), (NOTE_NSECONDS, 1)] {
+            q.set(&[ev(1, TIMER, ADD).notes(NOTE_ABSTIME | unit).data(due)]);
+            for _ in 0..2 {
+                let event = q.wait();
+                assert_eq!((event.data, event.fflags, event.has(CLEAR)), (1, 0, false));
+            }
+            q.set(&[ev(1, TIMER, DELETE)]);
+            q.silent();
+        }
+    }),
     case("a time of day is not told before", "Q-19", |q| {
         let due = since_epoch() + 30;
         q.set(&[ev(1, TIMER, ADD | ONESHOT).notes(NOTE_MSECONDS | NOTE_ABSTIME).data(due)]);

@@ -321,6 +321,83 @@ pub const CASES: &[Case] = &[
     case("a folder in a folder is told as a link", "Q-16", |q| {
         folder_told(q, NOTE_LINK, |folder| fs::create_dir(folder.path("inner")).unwrap());
     }),
+    case("a folder in a folder that comes or goes is told as a link, and no file is, and no other name", "Q-16", |_| {
+        type Act = fn(&Folder, &Folder);
+        const MOVED: u32 = NOTE_WRITE | NOTE_EXTEND;
+        let acts: [(&str, u32, Act); 11] = [
+            ("a folder is made", NOTE_WRITE | NOTE_LINK, |inside, _| fs::create_dir(inside.path("new")).unwrap()),
+            ("a folder is removed", NOTE_WRITE | NOTE_LINK, |inside, _| fs::remove_dir(inside.path("folder")).unwrap()),
+            ("a folder moves in", MOVED | NOTE_LINK, |inside, outside| {
+                fs::rename(outside.path("folder"), inside.path("new")).unwrap();
+            }),
+            ("a folder moves out", MOVED | NOTE_LINK, |inside, outside| {
+                fs::rename(inside.path("folder"), outside.path("new")).unwrap();
+            }),
+            ("a folder has another name", NOTE_WRITE, |inside, _| {
+                fs::rename(inside.path("folder"), inside.path("new")).unwrap();
+            }),
+            ("a folder has another name, and another one a new one", NOTE_WRITE, |inside, _| {
+                fs::rename(inside.path("folder"), inside.path("new")).unwrap();
+                fs::rename(inside.path("other"), inside.path("folder")).unwrap();
+            }),
+            ("a file is made", NOTE_WRITE, |inside, _| drop(File::create(inside.path("new")).unwrap())),
+            ("a file is removed", NOTE_WRITE, |inside, _| fs::remove_file(inside.path("file")).unwrap()),
+            ("a file moves in", MOVED, |inside, outside| fs::rename(outside.path("file"), inside.path("new")).unwrap()),
+            ("a file moves out", MOVED, |inside, outside| fs::rename(inside.path("file"), outside.path("new")).unwrap()),
+            ("a file has another name", NOTE_WRITE, |inside, _| fs::rename(inside.path("file"), inside.path("new")).unwrap()),
+        ];
+        for (what, notes, act) in acts {
+            let (queue, inside, outside) = (Queue::new(), Folder::new(), Folder::new());
+            for folder in [&inside, &outside] {
+                ["folder", "other"].iter().for_each(|name| fs::create_dir(folder.path(name)).unwrap());
+                drop(folder.file("file", b""));
+            }
+            let open = inside.open();
+            let asked = NOTE_DELETE | NOTE_WRITE | NOTE_EXTEND | NOTE_ATTRIB | NOTE_LINK | NOTE_RENAME;
+            queue.set(&[ev(id(&open), VNODE, ADD | ONESHOT).notes(asked)]);
+            act(&inside, &outside);
+            let told = queue.wait().fflags;
+            assert_eq!(told, notes, "{what}: {told:#x}");
+        }
+    }),
+    case("opens, reads, writes and closes are told as they come", "Q-16", |q| {
+        let notes = NOTE_OPEN | NOTE_READ | NOTE_WRITE | NOTE_EXTEND | NOTE_CLOSE | NOTE_CLOSE_WRITE;
+        on_file(q, notes, |folder, _| {
+            let is_told = |notes| assert_eq!((q.wait().fflags, q.now().len()), (notes, 0));
+            let writer = open_to_write(folder);
+            is_told(NOTE_OPEN);
+            for (bytes, offset, told) in
+                [(&b"abcdef"[..], 0, NOTE_WRITE | NOTE_EXTEND), (b"abcdef", 0, NOTE_WRITE), (b"g", 6, NOTE_WRITE | NOTE_EXTEND)]
+            {
+                std::os::unix::fs::FileExt::write_all_at(&writer, bytes, offset).unwrap();
+                is_told(told);
+            }
+            drop(writer);
+            is_told(NOTE_CLOSE_WRITE);
+            let mut reader = File::open(folder.path("a")).unwrap();
+            is_told(NOTE_OPEN);
+            reader.read_exact(&mut [0; 3]).unwrap();
+            is_told(NOTE_READ);
+            drop(reader);
+            is_told(NOTE_CLOSE);
+        });
+    }),
+    case("of several numbers of one open file each is told what it asked for, and one that is closed nothing", "Q-01", |q| {
+        on_file(q, NOTE_OPEN, |folder, file| {
+            let numbers = [dup(file), dup(file)];
+            for (number, notes) in numbers.into_iter().zip([NOTE_WRITE, NOTE_CLOSE | NOTE_CLOSE_WRITE]) {
+                q.set(&[ev(usize::try_from(number).unwrap(), VNODE, ADD | CLEAR).notes(notes)]);
+            }
+            let mut writer = open_to_write(folder);
+            assert_eq!((q.wait().fflags, q.now().len()), (NOTE_OPEN, 0));
+            close(numbers[0]);
+            writer.write_all(b"x").unwrap();
+            q.silent();
+            drop(writer);
+            let event = q.wait();
+            assert_eq!((event.ident, event.fflags), (usize::try_from(numbers[1]).unwrap(), NOTE_CLOSE_WRITE));
+        });
+    }),
     case("what is written into a file is not told to its folder", "Q-16", |q| {
         let folder = Folder::new();
         let _file = folder.file("a", b"abc");

@@ -47,6 +47,37 @@ pub const CASES: &[Case] = &[
         drop(read);
         assert!(q.wait().has(EOF));
     }),
+    case("a pipe whose readers went before it was watched is an end without room", "Q-14", |q| {
+        let (read, write) = pipe();
+        drop(read);
+        q.set(&[ev(id(&write), WRITE, ADD)]);
+        let event = q.wait();
+        assert!(event.has(EOF) && event.data == 0 && tag(&event) == 0, "{event:?}");
+    }),
+    case("a full pipe has room again when a whole write fits, and not before", "Q-14", |q| {
+        let (read, write) = pipe();
+        fill(&write);
+        q.add(id(&write), WRITE);
+        get(&read, 1);
+        q.silent();
+        get(&read, libc::PIPE_BUF - 1);
+        assert!(q.wait().data >= i64::try_from(libc::PIPE_BUF).unwrap());
+    }),
+    case("a pipe's end for reading never has room", "Q-14", |q| {
+        let (read, write) = pipe();
+        q.add(id(&read), WRITE);
+        q.silent();
+        put(&write, b"abc");
+        q.silent();
+    }),
+    case("both sides of a terminal have room", "Q-14", |q| {
+        let terminal = nix::pty::openpty(None, None).unwrap();
+        for side in [&terminal.master, &terminal.slave] {
+            q.set(&[ev(id(side), WRITE, ADD | ONESHOT)]);
+            let event = q.wait();
+            assert!(event.ident == id(side) && event.filter == WRITE && !event.has(EOF), "{event:?}");
+        }
+    }),
     case("a regular file takes what is written at any time", "Q-14", |q| {
         let folder = Folder::new();
         let file = folder.file("a", b"abc");

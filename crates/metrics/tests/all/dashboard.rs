@@ -3,7 +3,7 @@
 use corelane::admin::watch::{
     Description, LaneCounter, LaneHistogram, LaneName, LaneState, Page, ProcessId, Reader, ServiceCounter, ServiceName,
 };
-use corelane_metrics::{Listen, Server};
+use corelane_metrics::{Listen, Metrics};
 use corelane_testkit::{is_installed, skip};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -53,9 +53,9 @@ fn work(page: &Page) {
     }
 }
 
-fn serve(page: &Page) -> (Server, SocketAddr) {
+fn serve(page: &Page) -> (Metrics, SocketAddr) {
     let listen = Listen { dashboard: Some("127.0.0.1:0".parse().unwrap()), ..Listen::default() };
-    let server = Server::start(Reader::of(page).unwrap(), &listen).unwrap();
+    let server = Metrics::start(Reader::of(page).unwrap(), &listen).unwrap();
     let (what, address) = server.places().next().unwrap();
     assert_eq!(what, "dashboard");
     (server, address)

@@ -2,4 +2,5 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod dashboard;
+mod managed;
 mod server;

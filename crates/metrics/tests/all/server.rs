@@ -4,7 +4,7 @@ use corelane::admin::watch::{
     Counter, CounterName, Description, Kind, LaneCounter, LaneHistogram, LaneName, LaneState, Page, Reader, ServiceCounter,
     ServiceName,
 };
-use corelane_metrics::{CLIENTS_MAX, Listen, Server};
+use corelane_metrics::{CLIENTS_MAX, Listen, Metrics};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -34,9 +34,9 @@ fn set(page: &Page, lane: usize, state: LaneState, last_turn: u64) {
     row.set(LaneCounter::LastTurnNanoseconds, last_turn);
 }
 
-fn serve(page: &Page) -> (Server, SocketAddr) {
+fn serve(page: &Page) -> (Metrics, SocketAddr) {
     let listen = Listen { metrics: Some("127.0.0.1:0".parse().unwrap()), ..Listen::default() };
-    let server = Server::start(Reader::of(page).unwrap(), &listen).unwrap();
+    let server = Metrics::start(Reader::of(page).unwrap(), &listen).unwrap();
     let (what, address) = server.places().next().unwrap();
     assert_eq!(what, "metrics");
     (server, address)
@@ -299,7 +299,7 @@ fn an_end_breaks_off_who_is_there_and_frees_the_address() {
     assert!(TcpStream::connect(address).is_err());
     let again = Listen { metrics: Some(address), ..Listen::default() };
     let taken = std::net::TcpListener::bind(address).unwrap();
-    let error = Server::start(Reader::of(&page).unwrap(), &again).unwrap_err();
+    let error = Metrics::start(Reader::of(&page).unwrap(), &again).unwrap_err();
     assert!(error.to_string().contains(&address.to_string()), "{error}");
     drop(taken);
 }

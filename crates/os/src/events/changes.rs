@@ -14,6 +14,18 @@ pub use rustix::fs::inotify::ReadFlags as Happened;
 /// Bytes that one read takes: at least one change with the longest name, and dozens without.
 const CHUNK: usize = 4096;
 
+/// A change of a watched file.
+pub struct Change<'a> {
+    /// Its watch.
+    pub watch: i32,
+    /// What happened.
+    pub what: Happened,
+    /// In a directory, the name it happened to.
+    pub name: Option<&'a [u8]>,
+    /// What both ends of a move have in common; 0 of anything else.
+    pub cookie: u32,
+}
+
 /// Watches over files, each by a number.
 pub struct Changes(OwnedFd);
 
@@ -48,16 +60,21 @@ impl Changes {
         let _ = inotify::remove_watch(&self.0, watch);
     }
 
-    /// Calls `each` with every change that has not been read: its watch, what happened, and in a directory the name it happened to.
+    /// Calls `each` with every change that has not been read.
     /// True if the kernel has dropped some (its queue was full: fs.inotify.max_queued_events).
-    pub fn read(&self, mut each: impl FnMut(i32, Happened, Option<&[u8]>)) -> bool {
+    pub fn read(&self, mut each: impl FnMut(Change<'_>)) -> bool {
         let mut chunk = [MaybeUninit::uninit(); CHUNK];
         let mut reader = Reader::new(&self.0, &mut chunk);
         let mut dropped = false;
         loop {
             match reader.next() {
                 Ok(change) if change.events().contains(Happened::QUEUE_OVERFLOW) => dropped = true,
-                Ok(change) => each(change.wd(), change.events(), change.file_name().map(|name| name.to_bytes())),
+                Ok(change) => each(Change {
+                    watch: change.wd(),
+                    what: change.events(),
+                    name: change.file_name().map(|name| name.to_bytes()),
+                    cookie: change.cookie(),
+                }),
                 Err(Errno::INTR) => {}
                 Err(_) => return dropped,
             }

@@ -102,7 +102,7 @@ impl Driver for SimDriver {
         match state.lanes[self.lane].sockets.peek(socket) {
             Some(Body::Listener { port, .. }) => Ok(state.net.own(state.net.listeners[port].place.address)),
             Some(Body::Datagram { port, .. }) => Ok(state.net.own(state.net.ports[port].place.address)),
-            Some(Body::Stream(at)) => Ok(state.net.own(state.net.streams[&at.stream].addresses[at.side])),
+            Some(Body::Stream(at)) => Ok(state.net.own(state.net.streams[at.stream].addresses[at.side])),
             None => Err(BAD_DESCRIPTOR),
         }
     }
@@ -110,7 +110,7 @@ impl Driver for SimDriver {
     fn unsent_bytes(&self, socket: Socket) -> Option<usize> {
         let state = self.world.0.borrow();
         match state.lanes[self.lane].sockets.peek(socket)? {
-            Body::Stream(at) => Some(state.net.streams[&at.stream].pipes[at.side].untaken()),
+            Body::Stream(at) => Some(state.net.streams[at.stream].pipes[at.side].untaken()),
             _ => None,
         }
     }
@@ -144,7 +144,7 @@ impl Driver for SimDriver {
     fn readable_bytes(&self, socket: Socket) -> usize {
         let state = self.world.0.borrow();
         match state.lanes[self.lane].sockets.peek(socket) {
-            Some(Body::Stream(at)) => state.net.streams[&at.stream].pipes[1 - at.side].readable(),
+            Some(Body::Stream(at)) => state.net.streams[at.stream].pipes[1 - at.side].readable(),
             _ => 0,
         }
     }
@@ -208,7 +208,7 @@ impl State {
         let bell_rang = own.bell.take() | std::mem::take(&mut own.bell_rang);
         own.sleep = Sleep::Awake;
         let is_woken = std::mem::take(&mut own.is_woken);
-        own.ready.append(&mut own.starving);
+        own.feed_starving();
         self.carry_out(lane);
         self.end_abandoned(lane);
         self.attempt_ready(lane, at_most);

@@ -93,7 +93,7 @@ impl State {
                 return self.end_on_socket(lane, listener, fault);
             }
             let socket = self.take_stream(lane, asked.handle.work(), (stream, 1), descriptor);
-            let [peer, local] = self.net.streams[&stream].addresses;
+            let [peer, local] = self.net.streams[stream].addresses;
             let (peer, local) = (self.net.peer(peer), self.net.own(local));
             let mut accepted = entry(asked, Some(listener), Outcome::Stream(StreamOutcome::Accepted { socket, peer, local }));
             accepted.completion.more = true;

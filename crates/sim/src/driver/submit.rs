@@ -205,7 +205,7 @@ impl State {
             &mut Body::Datagram { port, .. } => drop(self.net.ports.remove(&port)),
             Body::Stream(at) => {
                 let (name, side) = (at.stream, at.side);
-                let pipes = &self.net.streams[&name].pipes;
+                let pipes = &self.net.streams[name].pipes;
                 at.moved = Some((pipes[side].taken.bytes, pipes[1 - side].read));
                 self.close_end(name, side, reset);
             }
@@ -229,7 +229,7 @@ impl State {
         let Some(&mut StreamSocket { stream, side, receive: Some(_), .. }) = self.lanes[lane].sockets.stream(socket) else {
             return false;
         };
-        while self.net.streams[&stream].pipes[1 - side].has_flight() {
+        while self.net.streams[stream].pipes[1 - side].has_flight() {
             self.arrive(stream, 1 - side);
         }
         self.attempt_receive(lane, socket);

@@ -164,6 +164,8 @@ pub(crate) struct Lane {
     pub(crate) ready: Vec<Socket>,
     /// Sockets that wait for memory of the lane.
     pub(crate) starving: Vec<Socket>,
+    /// How often the lane had been given memory back when these were tried last.
+    pub(crate) starved_at: u64,
     pub(crate) completed: VecDeque<Undelivered>,
     pub(crate) held: BTreeMap<u64, Held>,
     pub(crate) polls: Vec<(Asked, i32, Interest)>,
@@ -205,6 +207,7 @@ impl Lane {
             sockets: Sockets::default(),
             ready: Vec::new(),
             starving: Vec::new(),
+            starved_at: 0,
             completed: VecDeque::new(),
             held: BTreeMap::new(),
             polls: Vec::new(),
@@ -218,6 +221,14 @@ impl Lane {
             ports_open: 0,
             taken_out: Vec::new(),
             leaked: Vec::new(),
+        }
+    }
+
+    /// Sockets that wait for memory are tried again when some was given back since: else they would be refused as before.
+    pub(crate) fn feed_starving(&mut self) {
+        let given_back = self.arena.given_back();
+        if std::mem::replace(&mut self.starved_at, given_back) != given_back {
+            self.ready.append(&mut self.starving);
         }
     }
 

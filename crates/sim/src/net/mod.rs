@@ -11,6 +11,7 @@ mod network;
 pub(crate) mod peers;
 pub(crate) mod pipe;
 pub(crate) mod streams;
+mod table;
 pub(crate) mod unix;
 
 pub(crate) use binding::{Binding, Owner, find};

@@ -3,6 +3,7 @@
 use super::connect::{Attempt, ListenerPort};
 use super::datagrams::DatagramPort;
 use super::streams::Stream;
+use super::table::Named;
 use super::unix::Name;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,7 @@ pub(super) const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;
 
 pub(crate) struct Network {
     pub(super) hosts: Vec<Vec<IpAddr>>,
-    pub(crate) streams: BTreeMap<u64, Stream>,
+    pub(crate) streams: Named<Stream>,
     pub(crate) listeners: BTreeMap<u64, ListenerPort>,
     pub(crate) ports: BTreeMap<u64, DatagramPort>,
     pub(crate) attempts: BTreeMap<u64, Attempt>,
@@ -29,7 +30,7 @@ impl Network {
     pub(crate) fn new() -> Self {
         Self {
             hosts: Vec::new(),
-            streams: BTreeMap::new(),
+            streams: Named::new(),
             listeners: BTreeMap::new(),
             ports: BTreeMap::new(),
             attempts: BTreeMap::new(),
@@ -43,7 +44,7 @@ impl Network {
     /// A connection of which somebody has an end.
     pub(crate) fn held(&mut self, name: u64) -> &mut Stream {
         // reason: it is forgotten when both ends are closed.
-        self.streams.get_mut(&name).expect("a connection goes with the last of its ends")
+        self.streams.get_mut(name).expect("a connection goes with the last of its ends")
     }
 
     /// A name that was never used.

@@ -64,7 +64,7 @@ impl State {
         match self.lanes[lane].sockets.peek(socket) {
             Some(Body::Listener { port, accept: Some(_) }) => !self.net.listeners[port].queue.is_empty(),
             Some(Body::Stream(at)) => {
-                let stream = &self.net.streams[&at.stream];
+                let stream = &self.net.streams[at.stream];
                 (at.receive.is_some() && stream.is_readable(at.side)) || (at.send.is_some() && stream.is_writable(at.side))
             }
             Some(Body::Datagram { port, receive: Some(_) }) => self.net.ports[port].is_readable(),
@@ -76,7 +76,7 @@ impl State {
     pub(crate) fn take_stream(&mut self, lane: usize, work: u8, (stream, side): (u64, usize), descriptor: i32) -> Socket {
         let at = StreamSocket { stream, side, receive: None, send: None, claimed: 0, given: Default::default(), moved: None };
         let socket = self.lanes[lane].sockets.add(work, Body::Stream(at), descriptor);
-        if let Some(entry) = self.net.streams.get_mut(&stream) {
+        if let Some(entry) = self.net.streams.get_mut(stream) {
             entry.ends[side].owner = Owner::Lane(lane, socket);
         }
         socket

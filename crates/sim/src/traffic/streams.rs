@@ -11,7 +11,7 @@ use crate::state::{Event, State};
 impl State {
     /// Puts on the way what the window lets go.
     pub(crate) fn pump(&mut self, name: u64, side: usize) {
-        while self.net.streams.get_mut(&name).is_some_and(|stream| stream.pipes[side].depart().is_some()) {
+        while self.net.streams.get_mut(name).is_some_and(|stream| stream.pipes[side].depart().is_some()) {
             self.schedule_arrival(name, side);
         }
     }
@@ -26,7 +26,7 @@ impl State {
     /// A piece that end `side` sent arrives.
     pub(crate) fn arrive(&mut self, name: u64, side: usize) {
         // Both ends may have been closed while it was on its way; or it was taken before its time.
-        let Some(stream) = self.net.streams.get_mut(&name) else { return };
+        let Some(stream) = self.net.streams.get_mut(name) else { return };
         let Some(piece) = stream.pipes[side].arrive() else { return };
         let (receiver, pipe) = (&stream.ends[1 - side], &mut stream.pipes[side]);
         let now = self.clock.now();
@@ -76,7 +76,7 @@ impl State {
     /// End `side` is closed. With bytes that it did not receive, or if asked for, that is a reset (RFC 9293, 3.6.1).
     pub(crate) fn leave(&mut self, name: u64, side: usize, reset: bool) {
         // What a lane was closing is closed once more when the lane has gone, and may be forgotten by then.
-        let Some(stream) = self.net.streams.get_mut(&name).filter(|stream| stream.ends[side].owner != Owner::Gone) else {
+        let Some(stream) = self.net.streams.get_mut(name).filter(|stream| stream.ends[side].owner != Owner::Gone) else {
             return;
         };
         let unread = stream.pipes[1 - side].readable() > 0;
@@ -98,7 +98,7 @@ impl State {
     }
 
     fn is_unix_stream(&self, name: u64) -> bool {
-        self.net.streams.get(&name).is_some_and(|stream| is_unix(stream.addresses[1].ip()))
+        self.net.streams.get(name).is_some_and(|stream| is_unix(stream.addresses[1].ip()))
     }
 
     /// Lets the network break a connection, if it wants to and the connection goes over one.
@@ -126,12 +126,12 @@ impl State {
         }
         let [local, to] = stream.addresses;
         self.net.give_back(local, to);
-        self.net.streams.remove(&name);
+        self.net.streams.remove(name);
     }
 
     /// Tells the owner of an end that something has changed.
     fn wake_end(&mut self, name: u64, side: usize) {
-        match self.net.streams.get(&name).map(|stream| stream.ends[side].owner) {
+        match self.net.streams.get(name).map(|stream| stream.ends[side].owner) {
             Some(Owner::Lane(lane, socket)) => self.wake_socket(lane, socket),
             Some(Owner::Peer(peer)) => self.notify(peer),
             _ => {}
@@ -140,7 +140,7 @@ impl State {
 
     /// Tells the owner of an end that its send buffer has room again, if that is news.
     fn wake_sender(&mut self, name: u64, side: usize) {
-        let Some(stream) = self.net.streams.get(&name).filter(|stream| stream.is_writable(side)) else { return };
+        let Some(stream) = self.net.streams.get(name).filter(|stream| stream.is_writable(side)) else { return };
         match stream.ends[side].owner {
             Owner::Peer(peer) if std::mem::take(&mut self.peers[peer].wants_room) => self.notify(peer),
             Owner::Lane(lane, socket) => self.wake_socket(lane, socket),

@@ -485,6 +485,7 @@ impl Process {
             End::CannotStart(_) => "cannot start".to_string(),
             End::Broken { left_behind: 0, .. } => format!("broken{stopped}"),
             End::Broken { left_behind, .. } => format!("broken, {left_behind} left behind"),
+            End::Hangs { left_behind } => format!("told twice, {left_behind} left behind"),
         }
     }
 
@@ -493,7 +494,7 @@ impl Process {
         let end = self.end.take().unwrap();
         self.judge_end(&end);
         let left = match end {
-            End::Broken { left_behind, .. } => left_behind,
+            End::Broken { left_behind, .. } | End::Hangs { left_behind } => left_behind,
             _ => 0,
         };
         let living = |thread: &&Thread| !matches!(thread, Thread::None | Thread::Ended);
@@ -539,6 +540,7 @@ impl Process {
                 assert!(*left_behind <= usize::from(case.stuck.is_some()));
             }
             (Trouble::Nothing, End::InOrder) => assert!(self.signals_heard > 0),
+            (_, End::Hangs { .. }) => assert!(case.stuck.is_some() && self.signals_heard > 1, "{case:?}"),
             // It was told to end before it broke.
             (Trouble::Breaks { .. } | Trouble::Ends(_), End::InOrder) => {
                 assert!(self.broken_first.is_none() && self.signals_heard > 0)

@@ -60,6 +60,7 @@ catalogue! {
         AddressesUnready "addresses_unready" Gauge "addresses" "Those of addresses_taken that keep the program from being ready: for 30 seconds at most after the interface came up.";
         AddressesBeside "addresses_beside" Gauge "addresses" "Addresses of the lanes that the kernel has as well, so that both answer. The first lane counts them.";
         MtuShort "mtu_short" Gauge "bytes" "The interface's MTU, where that is less than the lanes' addresses of IPv6 ask for; else 0. The first lane says so.";
+        KernelForwards "kernel_forwards" Mark "state" "Whether the kernel sees the packets too and forwards them, so that it tells senders of the lanes' addresses what is not so: 0 no, 1 those of IPv4, 2 those of IPv6. The first lane says so.";
         AddressConflicts "address_conflicts" Counter "packets" "Words of other stations of the link that claimed an address of the lanes.";
         AnnouncementsSent "announcements_sent" Counter "packets" "Announcements to the link that an address is the lanes'.";
     }

@@ -316,6 +316,7 @@ fn a_packet_path_is_read_whole_or_said_to_be_torn() {
     let row = page.packets(1).unwrap();
     row.together(|to| {
         to.set_protocols(2);
+        to.set_interface("eth1");
         to.set(PacketCounter::UdpReceived, 5);
         to.name(1, "a name of more than sixteen bytes");
         to.set_stream(1, StreamCounter::Handled, 9);
@@ -323,10 +324,11 @@ fn a_packet_path_is_read_whole_or_said_to_be_torn() {
     });
     let before = reader.snapshot(0);
     let packets = before.lanes[1].packets.as_ref().unwrap();
-    assert!(packets.is_whole && before.lanes[0].packets.is_none());
+    assert!(packets.is_whole && packets.interface == "eth1" && before.lanes[0].packets.is_none());
     assert_eq!((packets.streams.len(), packets.streams[1].name.as_str()), (2, "a name of mor…"));
     row.together(|to| to.set_stream(1, StreamCounter::Handled, 12));
     let since = reader.snapshot(1).since(&before).unwrap();
     let packets = since.lanes[1].packets.as_ref().unwrap();
+    assert_eq!(packets.interface, "eth1");
     assert_eq!((packets.values.get(PacketCounter::UdpReceived), packets.streams[1].values.get(StreamCounter::Handled)), (0, 3));
 }

@@ -9,6 +9,7 @@ mod files;
 #[path = "../foreign/mod.rs"]
 mod foreign;
 mod neighbours;
+mod offloaded;
 mod peers;
 mod rules_page;
 #[path = "../simulated/mod.rs"]

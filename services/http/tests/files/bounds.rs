@@ -71,6 +71,31 @@ fn is_served_at_once(rig: &mut Rig, number: usize, path: &str) -> bool {
     heard.starts_with(b"HTTP/1.1 200")
 }
 
+/// Who reads slowly, and goes on reading, stands still nowhere, so nothing of it ends for others: what its share leaves is all that they have.
+#[test]
+fn who_reads_on_slowly_leaves_large_files_to_other_addresses() {
+    const BYTES: usize = 2 << 20;
+    const PART: usize = 64 << 10;
+    let world = World::new(1, Faults::none());
+    world.make_directory("site");
+    let names: Vec<String> = (0..20).map(|number| format!("/{number}.bin")).collect();
+    for name in names.iter().map(String::as_str).chain(["/others.bin"]) {
+        world.write_file(format!("site{name}"), &vec![7; BYTES]);
+    }
+    let plan = RigPlan::lanes(1).memory(64 << 20).connections_max(64);
+    let mut rig = Rig::serving(&world, &plan, patient(), |_| Http::new(Files::new("site")));
+    let attackers: Vec<Peer> = names.iter().map(|name| asks(&mut rig, ATTACKER, name)).collect();
+    let mut read = vec![0; attackers.len()];
+    for _ in 0..10 {
+        rig.wait(100 * MS);
+        attackers.iter().zip(&mut read).for_each(|(peer, read)| *read += peer.read(PART).len());
+    }
+    assert!(is_served_at_once(&mut rig, OTHER, "/others.bin"), "{read:?}");
+    rig.wait(100 * MS);
+    let go_on = attackers.iter().zip(&read).filter(|(peer, read)| **read > PART && !peer.read(PART).is_empty()).count();
+    assert!(go_on > 1 && rig.named("open_files_max_hits") > 0, "{go_on} of {read:?}");
+}
+
 /// Files lie far away, and each attacker asks for a name of its own.
 fn attack_look_ups(bound: &Bound) -> u64 {
     let world = World::new(1, Faults::none());

@@ -21,8 +21,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How long the new process may take from one word to the next: to start its lanes, and to tell whoever started it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// For how long connections that were accepted last are served as ever, before the drain: their first requests are on their way.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -58,6 +56,8 @@ pub(crate) struct Giver {
     pub(crate) lives: Lives,
     /// The control socket's path, by which this process is found.
     pub(crate) path: PathBuf,
+    /// How long the new process may take from one word to the next.
+    pub(crate) patience: Duration,
     state: Mutex<State>,
 }
 
@@ -101,9 +101,9 @@ impl Giver {
         keepsakes: Vec<Keepsake>,
         passage: Arc<Passage>,
         lives: Lives,
-        path: PathBuf,
+        (path, patience): (PathBuf, Duration),
     ) -> Self {
-        Self { steered, places, names, others, keepsakes, passage, lives, path, state: Mutex::new(State::Serving) }
+        Self { steered, places, names, others, keepsakes, passage, lives, path, patience, state: Mutex::new(State::Serving) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -186,13 +186,14 @@ impl Giver {
                 OldStep::Agree => drop(talk.say(Message::Agreed, &[])),
                 OldStep::Wait => {}
             }
-            (event, why) = heard(&mut talk, stream);
+            (event, why) = heard(&mut talk, stream, self.patience);
         }
     }
 
     /// Says all that there is.
     fn say_all(&self, stream: &UnixStream, talk: &Talk<'_>) -> Result<(), Refused> {
-        let bounds = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+        let patience = Some(self.patience);
+        let bounds = stream.set_read_timeout(patience).and_then(|()| stream.set_write_timeout(patience));
         bounds.map_err(lost)?;
         talk.say(self.offer(), &[]).map_err(lost)?;
         self.say_selection(talk).map_err(lost)?;
@@ -303,7 +304,7 @@ fn lost(error: io::Error) -> Refused {
 
 /// What the new process says next, and what is wrong if it is not what is waited for. Who is late can say nothing any more, so that both know it: what it had said
 /// before that is heard.
-fn heard(talk: &mut Talk<'_>, stream: &UnixStream) -> (OldEvent, Refused) {
+fn heard(talk: &mut Talk<'_>, stream: &UnixStream, patience: Duration) -> (OldEvent, Refused) {
     let mut is_late = false;
     let said = talk.hear().or_else(|error| {
         is_late = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
@@ -321,7 +322,7 @@ fn heard(talk: &mut Talk<'_>, stream: &UnixStream) -> (OldEvent, Refused) {
             let why = "the new process says what is not to be said now";
             (OldEvent::Hears(Word::Other), format!("{why} ({other:?}): is it a corelane of a neighbouring release?"))
         }
-        Err(_) if is_late => (OldEvent::Late, format!("the new process took longer than {PATIENCE:?} for its next step")),
+        Err(_) if is_late => (OldEvent::Late, format!("the new process took longer than {patience:?} for its next step")),
         Err(error) => (OldEvent::Gone, lost(error)),
     }
 }
@@ -332,10 +333,20 @@ pub(crate) fn in_force(word: &str) -> Option<InForce> {
 }
 
 #[cfg(test)]
+#[path = "../../../tests/process/mod.rs"]
+mod process;
+
+#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::control_client::{SUFFIX, connect};
+    use crate::lanes::builder::PATIENCE;
+    use crate::lanes::{Lanes, Running};
+    use crate::{Cx, Input, Next, Output, Peer, Silent, StreamService};
     use corelane_os::runner::own_descriptors;
     use std::fs::File;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
 
     /// The machines say what follows from that (`steps`).
     #[test]
@@ -344,17 +355,77 @@ mod tests {
         old.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
         let (mut talk, says) = (Talk::new(&old), Talk::new(&new));
         says.say(Message::Ready, &[]).unwrap();
-        assert_eq!(heard(&mut talk, &old).0, OldEvent::Hears(Word::Ready));
-        let (event, why) = heard(&mut talk, &old);
+        assert_eq!(heard(&mut talk, &old, PATIENCE).0, OldEvent::Hears(Word::Ready));
+        let (event, why) = heard(&mut talk, &old, PATIENCE);
         assert!(event == OldEvent::Late && why.contains("took longer than"), "{event:?} {why}");
         assert_eq!(says.say(Message::Serving, &[]).unwrap_err().kind(), ErrorKind::BrokenPipe);
         // The other way round: it was in the socket before nobody read any more.
         let (old, new) = UnixStream::pair().unwrap();
         Talk::new(&new).say(Message::Serving, &[]).unwrap();
         old.shutdown(Shutdown::Read).unwrap();
-        assert_eq!(heard(&mut Talk::new(&old), &old).0, OldEvent::Hears(Word::Serving));
+        assert_eq!(heard(&mut Talk::new(&old), &old, PATIENCE).0, OldEvent::Hears(Word::Serving));
         drop(new);
-        assert_eq!(heard(&mut Talk::new(&old), &old).0, OldEvent::Gone);
+        assert_eq!(heard(&mut Talk::new(&old), &old, PATIENCE).0, OldEvent::Gone);
+    }
+
+    struct Echo;
+
+    impl StreamService for Echo {
+        type Talk = Silent;
+        type Session = ();
+        fn open(&mut self, _: &mut Cx<'_>, _: &Peer) {}
+        fn receive(&mut self, _: &mut Cx<'_>, _: &mut (), input: &mut Input, output: &mut Output) -> Next {
+            output.forward(input.take_all());
+            Next::Continue
+        }
+    }
+
+    fn is_answered(running: &Running) -> bool {
+        let mut stream = TcpStream::connect(running.address()).unwrap();
+        stream.write_all(b"?").unwrap();
+        stream.read_exact(&mut [0]).is_ok()
+    }
+
+    /// A new process that asks, and says no more than that.
+    fn asks(running: &Running, says: &[Message]) -> UnixStream {
+        let page = running.page().unwrap();
+        // By itself the other one would say nothing before a minute is over.
+        let mut stream = connect(&page.with_extension(SUFFIX), PATIENCE / 2).unwrap();
+        stream.set_read_timeout(Some(PATIENCE / 2)).unwrap();
+        let request = serde_json::to_string(&Request { version: VERSION, process: std::process::id() }).unwrap();
+        stream.write_all(format!("take-over {request}\n").as_bytes()).unwrap();
+        says.iter().for_each(|message| Talk::new(&stream).say(message.clone(), &[]).unwrap());
+        stream
+    }
+
+    /// The last that it is told.
+    fn last_word(stream: &UnixStream) -> Message {
+        let (mut talk, mut last) = (Talk::new(stream), Message::Complete);
+        while let Ok((message, _)) = talk.hear() {
+            last = message;
+        }
+        last
+    }
+
+    #[test]
+    fn the_old_process_serves_on_where_the_new_one_takes_too_long_for_a_step() {
+        if process::is_parent(
+            "lanes::take_over::giving::tests::the_old_process_serves_on_where_the_new_one_takes_too_long_for_a_step",
+        ) {
+            return;
+        }
+        let mut lanes = Lanes::per_core().lanes(1).serve("tcp://127.0.0.1:0", |_| Echo).unwrap();
+        lanes.patience = Duration::from_millis(20);
+        let running = lanes.start().unwrap();
+        // For its lanes, and for telling whoever started it. The second begins where the first has left nothing behind.
+        for says in [&[][..], &[Message::Ready]] {
+            let stream = asks(&running, says);
+            let Message::Refused { why } = last_word(&stream) else { panic!("the old process goes on") };
+            assert!(why.contains("took longer than 20ms"), "{why}");
+            assert!(is_answered(&running), "behind {says:?}");
+        }
+        let stream = asks(&running, &[Message::Ready, Message::Serving]);
+        assert!(matches!(last_word(&stream), Message::Released), "whoever says all in time takes over");
     }
 
     /// On a thread with a table of its own, which is filled.

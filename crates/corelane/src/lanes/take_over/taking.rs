@@ -1,11 +1,11 @@
 //! The new process: takes what a running one has, starts on it, and says so.
 
-use super::giving::{Names, PATIENCE, Request, in_force};
+use super::giving::{Names, Request, in_force};
 use super::message::{Message, Talk, VERSION, transport, understands};
 use super::steps::{New, NewEvent, NewStep, Word};
 use crate::admin::control_client::{SUFFIX, connect};
 use crate::error::Error;
-use crate::lanes::builder::Lanes;
+use crate::lanes::builder::{Lanes, PATIENCE};
 use crate::lanes::keepsake;
 use crate::lanes::others::LISTENERS_MAX;
 use corelane_os::handed::facts;

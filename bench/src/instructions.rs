@@ -1,0 +1,286 @@
+//! `cargo xtask bench instructions`: instructions that the server takes for a request, outside of the kernel, by callgrind.
+//!
+//! Each cell is served with some requests and with three times as many; what the longer run takes more is divided by the requests that it had more. On a
+//! busy machine a run now and then takes more, for what waits too long is looked at again, and never less: so each run is made some times, and the
+//! least counts. One connection sends as many requests together as the cell is deep, and waits for all answers.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::build::build_package;
+use super::callgrind;
+use super::cells::wants;
+use super::record;
+use super::server::free_address;
+use xtask::workspace::Workspace;
+
+/// What to count.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// Count this build of corelane, too, and say what part of its instructions this one takes.
+    #[arg(long, value_name = "PROGRAM")]
+    beside: Option<PathBuf>,
+    /// Count this build in place of the one that is made of this working tree.
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "record")]
+    program: Option<PathBuf>,
+    /// Write the table to bench/results/instructions.txt too.
+    #[arg(long)]
+    record: bool,
+    /// One cell alone; may be given again.
+    #[arg(long, value_name = "CELL", conflicts_with = "record", value_parser = PossibleValuesParser::new(CELLS.map(|cell| cell.name)))]
+    only: Vec<String>,
+}
+
+/// What is asked, in which pieces.
+#[derive(Clone, Copy)]
+struct Cell {
+    name: &'static str,
+    asks: Asks,
+    /// Requests that are sent together.
+    depth: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Asks {
+    /// An echo of so many bytes on a connection.
+    Stream(usize),
+    /// The same, each in a datagram.
+    Datagram(usize),
+    /// A call of the null procedure, on a connection.
+    Call,
+}
+
+const CELLS: [Cell; 7] = [
+    Cell { name: "tcp-64-d1", asks: Asks::Stream(64), depth: 1 },
+    Cell { name: "tcp-64-d16", asks: Asks::Stream(64), depth: 16 },
+    Cell { name: "tcp-4096-d16", asks: Asks::Stream(4096), depth: 16 },
+    Cell { name: "tcp-65536-d4", asks: Asks::Stream(65536), depth: 4 },
+    Cell { name: "udp-510-d1", asks: Asks::Datagram(510), depth: 1 },
+    Cell { name: "rpc-d1", asks: Asks::Call, depth: 1 },
+    Cell { name: "rpc-d16", asks: Asks::Call, depth: 16 },
+];
+
+/// Rounds of the shorter run, each as many requests as the cell is deep; the longer run has three times as many.
+const ROUNDS: usize = 500;
+
+/// How often each run is made.
+const TIMES: usize = 3;
+
+/// How long an answer may take: a program under callgrind is some fifty times slower.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One cell's result.
+struct Counted {
+    cell: &'static str,
+    ours: f64,
+    beside: Option<f64>,
+}
+
+impl Arguments {
+    /// Runs the command, and prints the table.
+    ///
+    /// # Errors
+    /// When valgrind is not installed, or a program cannot be built or started, or answers wrongly.
+    pub fn run(&self) -> Result<()> {
+        if let Some(why) = callgrind::missing() {
+            bail!("instructions: {why}");
+        }
+        for program in self.beside.iter().chain(&self.program) {
+            ensure!(program.is_file(), "{}: expected a program", program.display());
+        }
+        let ours = self.program.clone().map_or_else(built, Ok)?;
+        let mut counted = Vec::new();
+        for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
+            eprintln!("{} ...", cell.name);
+            let of = |program: &Path| cell.count(program).with_context(|| format!("{} of {}", cell.name, program.display()));
+            counted.push(Counted { cell: cell.name, ours: of(&ours)?, beside: self.beside.as_deref().map(of).transpose()? });
+        }
+        let table = table(&counted);
+        print!("{table}");
+        if self.record {
+            record::write(&Workspace::load()?.root, "instructions", &table)?;
+        }
+        Ok(())
+    }
+}
+
+/// The optimised build of this working tree.
+fn built() -> Result<PathBuf> {
+    let workspace = Workspace::load()?;
+    build_package(&workspace, "corelane-cli")?;
+    Ok(workspace.target.join("release/corelane"))
+}
+
+impl Cell {
+    /// Instructions of a request.
+    fn count(&self, program: &Path) -> Result<f64> {
+        let (few, many) = (self.least(program, ROUNDS)?, self.least(program, 3 * ROUNDS)?);
+        ensure!(many > few, "{few} instructions with {ROUNDS} rounds, and {many} with more");
+        Ok((many - few) as f64 / (2 * ROUNDS * self.depth) as f64)
+    }
+
+    fn least(&self, program: &Path, rounds: usize) -> Result<u64> {
+        (1..TIMES).try_fold(self.run(program, rounds)?, |least, _| Ok(least.min(self.run(program, rounds)?)))
+    }
+
+    /// All instructions of a server that is asked in so many rounds.
+    fn run(&self, program: &Path, rounds: usize) -> Result<u64> {
+        let address = free_address(&mut None)?;
+        let mut server = Counting::start(program, &self.place(address))?;
+        match self.asks {
+            Asks::Datagram(bytes) => ask_datagrams(address, bytes, rounds)?,
+            _ => self.ask(address, rounds)?,
+        }
+        server.end()
+    }
+
+    fn place(&self, address: SocketAddr) -> String {
+        let scheme = match self.asks {
+            Asks::Stream(_) => "echo=tcp",
+            Asks::Datagram(_) => "echo=udp",
+            Asks::Call => "rpc=tcp",
+        };
+        format!("{scheme}://{address}")
+    }
+
+    /// What is sent of one request, and how long its answer is.
+    fn request(&self) -> (Vec<u8>, usize) {
+        match self.asks {
+            Asks::Stream(bytes) | Asks::Datagram(bytes) => (vec![b'x'; bytes], bytes),
+            Asks::Call => (null_call(), REPLY_BYTES),
+        }
+    }
+
+    fn ask(&self, address: SocketAddr, rounds: usize) -> Result<()> {
+        let mut stream = TcpStream::connect(address).context("connecting")?;
+        stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(PATIENCE))).context("a connection's settings")?;
+        let (request, answer_bytes) = self.request();
+        let (requests, mut answers) = (request.repeat(self.depth), vec![0; answer_bytes * self.depth]);
+        for _ in 0..rounds {
+            stream.write_all(&requests).context("asking")?;
+            stream.read_exact(&mut answers).context("its answers")?;
+        }
+        match self.asks {
+            Asks::Call => ensure!(answers.ends_with(&[0; 4]), "a call was not carried out: {answers:?}"),
+            _ => ensure!(answers == requests, "an echo is another"),
+        }
+        Ok(())
+    }
+}
+
+fn ask_datagrams(address: SocketAddr, bytes: usize, rounds: usize) -> Result<()> {
+    let socket = UdpSocket::bind("127.0.0.1:0").context("a socket")?;
+    socket.connect(address).and_then(|()| socket.set_read_timeout(Some(PATIENCE))).context("its settings")?;
+    let (request, mut answer) = (vec![b'x'; bytes], vec![0; bytes + 1]);
+    for _ in 0..rounds {
+        socket.send(&request).context("asking")?;
+        let length = socket.recv(&mut answer).context("its answer")?;
+        ensure!(answer[..length] == request, "an echo is another");
+    }
+    Ok(())
+}
+
+/// A record with an accepted reply without results (RFC 5531 sections 9 and 11).
+const REPLY_BYTES: usize = 4 + 24;
+
+/// A record with a call of procedure 0 of NFS version 3, which every server of a program has.
+fn null_call() -> Vec<u8> {
+    const LAST_FRAGMENT: u32 = 1 << 31;
+    let words: [u32; 11] = [LAST_FRAGMENT | 40, 1, 0, 2, 100_003, 3, 0, 0, 0, 0, 0];
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// A server under callgrind. Dropped before its end, it is killed.
+struct Counting {
+    child: Child,
+    /// Open until its end: it would not write to a pipe that nobody reads.
+    _out: BufReader<ChildStdout>,
+}
+
+impl Counting {
+    fn start(program: &Path, place: &str) -> Result<Self> {
+        let mut command = callgrind::command(program);
+        command.args(["serve", "--lanes", "1", "--driver", "epoll", "--steering", "kernel", place]).stdout(Stdio::piped());
+        let mut child = command.spawn().context("valgrind")?;
+        let out = BufReader::new(child.stdout.take().context("its output is not piped")?);
+        let mut counting = Self { child, _out: out };
+        let mut line = String::new();
+        while !line.starts_with("ready") {
+            line.clear();
+            let length = counting._out.read_line(&mut line).context("its output")?;
+            if length == 0 {
+                let said = callgrind::collected(&mut counting.child).map_or_else(|error| format!("{error:#}"), |_| String::new());
+                bail!("it ended before it was ready: {said}");
+            }
+        }
+        Ok(counting)
+    }
+
+    /// Has it end in order, and returns what was counted.
+    fn end(&mut self) -> Result<u64> {
+        // reason: the kernel's pids are positive and fit i32 (PID_MAX_LIMIT is 2^22).
+        let pid = i32::try_from(self.child.id()).expect("a pid fits i32");
+        kill(Pid::from_raw(pid), Signal::SIGTERM).context("SIGTERM for the server")?;
+        callgrind::collected(&mut self.child)
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        // Nothing comes of either where it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// All cells, a line each.
+fn table(counted: &[Counted]) -> String {
+    let mut lines = vec![format!("{:<14}  {:>12}  {:>12}  {:>6}", "cell", "instructions", "beside", "ratio")];
+    for Counted { cell, ours, beside } in counted {
+        let beside = beside.map_or(String::new(), |beside| format!("  {beside:>12.0}  {:>6.3}", ours / beside));
+        lines.push(format!("{cell:<14}  {ours:>12.0}{beside}"));
+    }
+    let judged = counted.iter().filter_map(|counted| Some(counted.ours < counted.beside?));
+    let (below, all) = judged.fold((0, 0), |(below, all), is_below| (below + usize::from(is_below), all + 1));
+    if all > 0 {
+        lines.push(format!("{below} of {all} cells below the build beside"));
+    }
+    lines.push("instructions of a request outside of the kernel; callgrind, epoll, one lane, one connection\n".to_owned());
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_beside_is_held_against_ours() {
+        let alone = table(&[Counted { cell: "a", ours: 1234.4, beside: None }]);
+        assert!(alone.contains("a                       1234\n") && !alone.contains("build beside"), "{alone}");
+        let both = |ours| Counted { cell: "a", ours, beside: Some(1000.0) };
+        let two = table(&[both(900.0), both(1000.0)]);
+        assert!(two.contains("900          1000   0.900\n") && two.contains("1 of 2 cells below the build beside"), "{two}");
+    }
+
+    #[test]
+    fn a_call_is_one_record() {
+        let call = null_call();
+        assert_eq!((call.len(), &call[..4]), (44, &[0x80, 0, 0, 40][..]));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let arguments = Arguments { beside: Some("/there/is/none".into()), program: None, record: false, only: Vec::new() };
+        let why = arguments.run().expect_err("no program is there").to_string();
+        assert!(why.contains("/there/is/none") || why.contains("apt-get install"), "{why}");
+    }
+}

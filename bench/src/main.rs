@@ -1,0 +1,276 @@
+//! `cargo xtask bench`: figures that are published whole and judged in pairs.
+#![forbid(unsafe_code)]
+
+mod attack;
+mod bars;
+mod build;
+mod callgrind;
+mod cells;
+mod conduct;
+mod contention;
+mod counts;
+mod cpus;
+mod doubts;
+mod entrants;
+mod event;
+mod ganesha;
+mod generator;
+mod host;
+mod http;
+mod hyper;
+mod idle;
+mod instructions;
+mod interrupt;
+mod judged;
+mod load;
+mod manner;
+mod measure;
+mod open_loop;
+mod operator;
+mod packet;
+mod plot;
+mod record;
+mod report;
+mod rounds;
+mod rpc;
+mod server;
+mod softirq;
+mod stage;
+mod tables;
+mod tls;
+mod web;
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand};
+
+use build::build_peers;
+use cells::{CELLS, Cell, GENERATOR_CELLS, IDLE, OPEN_LOOP, names, wants};
+use conduct::conduct;
+use corelane_load::stats::median;
+use entrants::{Entrant, Peer};
+use interrupt::Interrupt;
+use load::Timing;
+use manner::{Manner, WARM_UP};
+use measure::measure_cell;
+use report::Findings;
+use rounds::Extent;
+use stage::{Ours, Stage};
+
+use xtask::workspace::Workspace;
+
+/// Measure services against peers, in paired rounds
+#[derive(Parser)]
+#[command(name = "cargo xtask bench")]
+struct Arguments {
+    #[command(subcommand)]
+    subject: Subject,
+}
+
+#[derive(Subcommand, Debug)]
+enum Subject {
+    /// The echo service against plain loops and other runtimes, under `corelane load`. Needs CPU 0 (server) and CPU 1
+    /// (generator).
+    Echo(EchoArguments),
+    /// The load generator itself: whether it saturates the fastest servers, what a request costs it beside them, and whether
+    /// it keeps its times. Needs CPU 0 (server) and CPU 1 (generator).
+    Load(Manner),
+    /// Calls of ONC RPC against libtirpc and nfs-ganesha, under `corelane load rpc`. Needs CPU 0 (server) and CPU 1
+    /// (generator); and root for nfs-ganesha, which gets a network of its own.
+    Rpc(rpc::Arguments),
+    /// HTTP against nginx, h2o and lighttpd, under `corelane load http`. Needs CPU 0 (server) and CPU 1 (generator).
+    Http(http::Arguments),
+    /// Files behind TLS against nginx: on connections that stay, and with a full handshake for each.
+    Tls(tls::Arguments),
+    /// hyper's hello on lanes and on tokio, under `corelane load http`. Needs CPU 0 (server) and CPU 1 (generator).
+    Hyper(hyper::Arguments),
+    /// Event queues: kqueue(2) of this project against a plain epoll loop, libkqueue and io_uring, and a web server of one source on each system.
+    /// Needs CPU 0 (what is measured) and CPU 1 (its peers).
+    Event(event::Arguments),
+    /// Echoes of datagrams on frames (AF_XDP) beside sockets, the kernel's own XDP_TX and DPDK, on veth; under a flood; and the packet path in
+    /// nanoseconds. Needs CPU 0 (server), CPU 1 (generator), and root.
+    Packet(packet::Arguments),
+    /// Whether steering makes lanes wait for one another: waits for locks, counted by the kernel, with steering and without. Needs
+    /// CPU 0 and CPU 1, perf, and root.
+    Steer(Manner),
+    /// Whether honest clients are answered while 3,900 connections from 64 addresses hold what memory they are lent, on both drivers. Needs
+    /// CPU 0 (server) and CPU 1 (everybody else).
+    Attack(Manner),
+    /// Instructions that the server takes for a request outside of the kernel, of echoes and of calls of ONC RPC, by callgrind; with --beside against another
+    /// build. Needs valgrind. Nothing is timed, so the machine may be busy.
+    Instructions(instructions::Arguments),
+    /// What an operator waits for: `serve` until it is ready, `stat` while a server is stopped, busy or dead and with 10,000 connections, what `top` takes, and how
+    /// large the program is. Needs CPU 0 (server), and CPU 1 (tools).
+    Operator(Manner),
+    /// Draws the plots of all records in bench/results anew. Nothing is measured.
+    Plot,
+    /// Becomes a program that is pinned to a CPU and ends with its starter.
+    #[command(hide = true)]
+    Start {
+        #[arg(long)]
+        cpu: usize,
+        #[arg(last = true, required = true)]
+        words: Vec<OsString>,
+    },
+}
+
+#[derive(Args, Debug)]
+struct EchoArguments {
+    #[command(flatten)]
+    manner: Manner,
+    /// One cell alone; may be given again.
+    #[arg(long, value_name = "CELL", conflicts_with = "record", value_parser = PossibleValuesParser::new(names(CELLS).chain([IDLE.name])))]
+    only: Vec<String>,
+    #[command(flatten)]
+    ours: Ours,
+    /// Measure the peers alone; a plain loop is judged in corelane's place.
+    #[arg(long, conflicts_with_all = ["beside", "record"])]
+    peers_only: bool,
+}
+
+/// Idle connections of a quick run.
+const QUICK_CONNECTIONS: usize = 1_000;
+
+/// The open loop of a quick run.
+const QUICK_OPEN: Timing = Timing { warm_up: WARM_UP, window: Duration::from_secs(1) };
+
+/// Fails when a program cannot be built or started, or answers wrongly. A bar that is missed is a result, not an error.
+fn main() -> Result<()> {
+    match &Arguments::parse().subject {
+        Subject::Start { cpu, words } => server::become_program(*cpu, words)?,
+        Subject::Plot => record::draw_all(&Workspace::load()?.root)?,
+        Subject::Echo(echo) => echo.run()?,
+        Subject::Rpc(rpc) => rpc.run()?,
+        Subject::Http(http) => http.run()?,
+        Subject::Tls(tls) => tls.run()?,
+        Subject::Hyper(hyper) => hyper.run()?,
+        Subject::Instructions(instructions) => instructions.run()?,
+        Subject::Event(event) => {
+            conduct("event", &event.manner, &Ours::ALONE, event::build, |stage, extent, interrupt| {
+                measure_events(event, stage, extent, interrupt)
+            })?;
+        }
+        Subject::Packet(packet) => {
+            conduct(
+                "packet",
+                &packet.manner,
+                &packet.ours(),
+                |_| Ok(()),
+                |stage, extent, interrupt| measure_packets(packet, stage, extent, interrupt),
+            )?;
+        }
+        Subject::Load(manner) => {
+            conduct("load", manner, &Ours::ALONE, build_peers, |stage, extent, interrupt| {
+                measure_generator(manner, stage, extent, interrupt)
+            })?;
+        }
+        Subject::Steer(manner) => {
+            conduct("steer", manner, &Ours::ALONE, |_| Ok(()), measure_contention)?;
+        }
+        Subject::Attack(manner) => {
+            conduct("attack", manner, &Ours::ALONE, |_| Ok(()), measure_attack)?;
+        }
+        Subject::Operator(manner) => {
+            conduct("operator", manner, &Ours::ALONE, |_| Ok(()), measure_operator)?;
+        }
+    }
+    Ok(())
+}
+
+impl EchoArguments {
+    fn run(&self) -> Result<()> {
+        idle::raise_file_limit(self.idle_connections())?;
+        conduct("echo", &self.manner, &self.ours, build_peers, |stage, extent, interrupt| self.measure(stage, extent, interrupt))
+    }
+
+    fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+        if !self.peers_only {
+            stage.find_other_driver()?;
+        }
+        let mut cells = Vec::new();
+        for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
+            let lineup = self.lineup(cell, stage);
+            cells.push(measure_cell(cell, &lineup, stage, extent, interrupt)?);
+        }
+        let idle = if wants(&self.only, IDLE.name) { self.measure_idle(stage, interrupt)? } else { Vec::new() };
+        let verdicts = cells.iter().flat_map(|outcome| outcome.verdicts.iter().cloned());
+        let verdicts = verdicts.chain(idle.first().into_iter().flat_map(|first| idle::judge(&IDLE, first)));
+        Ok(Findings { verdicts: verdicts.collect(), cells, idle, ..Findings::default() })
+    }
+
+    /// The server that is judged, then the peers, to compare with.
+    fn measure_idle(&self, stage: &mut Stage, interrupt: &Interrupt) -> Result<Vec<idle::IdleOutcome>> {
+        eprintln!("{} ...", IDLE.name);
+        let peers = [Peer::Epoll, Peer::Tokio, Peer::Compio, Peer::Monoio].map(Entrant::Peer);
+        let corelane = (!self.peers_only).then_some(Entrant::Corelane);
+        let outcomes = corelane
+            .into_iter()
+            .chain(peers)
+            .map(|entrant| idle::run(entrant, self.idle_connections(), stage, interrupt))
+            .collect::<Result<Vec<_>>>()?;
+        println!("{}", tables::idle_table(IDLE.name, &outcomes));
+        Ok(outcomes)
+    }
+
+    fn idle_connections(&self) -> usize {
+        if self.manner.quick { QUICK_CONNECTIONS } else { IDLE.connections }
+    }
+
+    fn lineup(&self, cell: &Cell, stage: &Stage) -> Vec<Entrant> {
+        cell.lineup(stage.ours.beside.is_some(), |entrant| match entrant {
+            Entrant::OtherDriver => stage.other.is_some(),
+            entrant => !entrant.is_corelane() || !self.peers_only,
+        })
+    }
+}
+
+/// Measures the generator in closed loops, and then in an open one at half the rate that came of the first of them.
+fn measure_generator(manner: &Manner, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+    let measured = GENERATOR_CELLS.iter().map(|cell| measure_cell(cell, cell.entrants, stage, extent, interrupt));
+    let cells = measured.collect::<Result<Vec<_>>>()?;
+    let rates: Vec<f64> = cells[0].rounds.iter().map(|round| round[0].sample.requests_per_s).collect();
+    let saturation = median(&rates).context("no round was measured")?;
+    let timing = if manner.quick { QUICK_OPEN } else { open_loop::TIMING };
+    eprintln!("{} ...", OPEN_LOOP.name);
+    let outcome = open_loop::run(&OPEN_LOOP, saturation, timing, stage, interrupt)?;
+    println!("{}", tables::open_table(OPEN_LOOP.name, &outcome));
+    let verdicts = cells.iter().flat_map(|cell| cell.verdicts.iter().cloned());
+    let verdicts = verdicts.chain(open_loop::judge(&OPEN_LOOP, &outcome)).collect();
+    Ok(Findings { cells, open_loop: Some(outcome), verdicts, ..Findings::default() })
+}
+
+/// Counts what lanes wait for one another.
+fn measure_contention(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+    eprintln!("{} ...", contention::NAME);
+    let (rounds, verdict) = contention::run(extent, stage, interrupt)?;
+    println!("{}", contention::table(&rounds));
+    Ok(Findings { contentions: rounds, verdicts: vec![verdict], ..Findings::default() })
+}
+
+/// Measures event queues, and the web server of one source on each system of events.
+fn measure_events(event: &event::Arguments, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+    let event::Found { events, servers, instructions, left_out, verdicts } = event.measure(stage, extent, interrupt)?;
+    Ok(Findings { events, cells: servers.into_iter().collect(), instructions, left_out, verdicts, ..Findings::default() })
+}
+
+/// Measures echoes over frames.
+fn measure_packets(packet: &packet::Arguments, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+    let packet::Found { packets, flood, order, nanoseconds, left_out, verdicts } = packet.measure(stage, extent, interrupt)?;
+    Ok(Findings { packets, flood, order, nanoseconds, left_out, verdicts, ..Findings::default() })
+}
+
+/// Attacks for as long as all rounds together.
+fn measure_attack(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+    eprintln!("{} ...", attack::NAME);
+    let window = extent.timing.window * u32::try_from(extent.rounds).unwrap_or(u32::MAX);
+    let (attacks, verdicts) = attack::run(&stage.corelane, window, interrupt)?;
+    println!("{}", attack::table(&attacks));
+    Ok(Findings { attacks, verdicts, ..Findings::default() })
+}
+
+fn measure_operator(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+    Ok(Findings { verdicts: operator::run(&stage.corelane, extent.rounds, interrupt)?, ..Findings::default() })
+}

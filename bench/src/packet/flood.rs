@@ -1,0 +1,288 @@
+//! A flood of one CPU: what is answered as more and more is offered, how often the server's threads are switched, and what a socket service on the
+//! same lane gets meanwhile.
+//!
+//! The flood is of frames that a program puts on the wire without the kernel's stack ([`Flood`]); answers are
+//! counted and dropped by a program at the near end. The flood's thread gives way to everything else on its CPU, the thread that receives at the
+//! far end to the server: else the kernel would spend the server's CPU on receiving what is dropped (receive livelock), for sockets as for frames.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use corelane_load::report::Report;
+use corelane_load::stats::median;
+use nix::net::if_::if_nametoindex;
+use nix::unistd::gettid;
+use serde::Serialize;
+
+use super::cells::{Echo, FLOOD};
+use super::programs::{self, Counting, Flood};
+use super::servers::Echoing;
+use super::wire::{End, LANE_ADDRESS};
+use crate::bars::Limit;
+use crate::cpus::GENERATOR_CPU;
+use crate::interrupt::Interrupt;
+use crate::rounds::{Extent, Verdict};
+use crate::stage::Stage;
+
+/// Who is flooded.
+const FLOODED: [Echo; 3] = [Echo::Polling, Echo::Sockets, Echo::Packet];
+/// Places of those among them that are judged, the lane that somebody gets who asks for nothing else and one that polls, and of the sockets.
+const JUDGED: [usize; 2] = [2, 0];
+const SOCKETS: usize = 1;
+/// Bytes of a datagram's payload.
+const BYTES: usize = 64;
+/// Datagrams a second that are offered, before as many as can be.
+const OFFERS: [f64; 6] = [50e3, 100e3, 150e3, 200e3, 300e3, 400e3];
+/// Frames that a program sees in one call, which takes the kernel some 20 ms to begin, and then 100 ns and more for each: what is not due is dropped.
+const FRAMES: u32 = 1 << 20;
+/// The port of the socket service on the same lane, and the requests a second that it is asked for: less than its share of the lane.
+const BESIDE_PORT: u16 = programs::PORT + 1;
+const BESIDE_RATE: u32 = 2_000;
+
+/// The least that is answered of the highest offer, of the most that was answered of any.
+const GOODPUT: Limit = Limit::AtLeast(0.9);
+/// The highest offer, by the most that was answered.
+const HIGHEST: Limit = Limit::AtLeast(3.0);
+/// Switches a second by those of sockets.
+const SWITCHES: Limit = Limit::AtMost(0.1);
+/// Answers of the socket service by requests that were due.
+const BESIDE: Limit = Limit::AtLeast(0.9);
+
+/// What one offer brought.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// Datagrams a second that were put on the wire, those among them for which it had no room.
+    pub offered_per_s: f64,
+    /// Answers a second.
+    pub answered_per_s: f64,
+    /// Switches of the server's threads a second, of its own will and not.
+    pub switches_per_s: f64,
+}
+
+/// What one echo showed in one round.
+#[derive(Clone, Debug, Serialize)]
+pub struct Flooded {
+    /// By offer, the highest last.
+    pub steps: Vec<Step>,
+    /// Answers of the socket service by requests that were due, under the highest offer.
+    pub beside: f64,
+}
+
+/// All rounds.
+#[derive(Debug, Serialize)]
+pub struct Floods {
+    /// Who was flooded.
+    pub echoes: Vec<Echo>,
+    /// By round, then in the order of the echoes.
+    pub rounds: Vec<Vec<Flooded>>,
+}
+
+impl Flooded {
+    fn highest(&self) -> &Step {
+        // reason: there is a step for the highest offer.
+        self.steps.last().expect("the highest offer is one")
+    }
+
+    fn peak(&self) -> f64 {
+        self.steps.iter().map(|step| step.answered_per_s).fold(0.0, f64::max)
+    }
+}
+
+/// Floods both in rounds whose order alternates.
+///
+/// # Errors
+/// When a wire or a server cannot be made, or a signal asks for the end.
+pub fn run(stage: &Stage, extent: Extent, interrupt: &Interrupt) -> Result<Floods> {
+    let targets = FLOODED.into_iter().map(|echo| Target::new(echo, stage)).collect::<Result<Vec<_>>>()?;
+    let mut rounds = Vec::new();
+    for number in 0..extent.rounds {
+        eprintln!("{FLOOD}, round {} ...", number + 1);
+        let mut order: Vec<usize> = (0..targets.len()).collect();
+        if number % 2 == 1 {
+            order.reverse();
+        }
+        let mut found = vec![None; targets.len()];
+        for place in order {
+            interrupt.check()?;
+            found[place] = Some(targets[place].flood(stage, extent.timing.window)?);
+        }
+        rounds.push(found.into_iter().flatten().collect());
+    }
+    Ok(Floods { echoes: FLOODED.to_vec(), rounds })
+}
+
+/// Somebody who is flooded.
+struct Target {
+    echoing: Echoing,
+    counting: Counting,
+    flood: Flood,
+    frame: Vec<u8>,
+}
+
+impl Target {
+    fn new(echo: Echo, stage: &Stage) -> Result<Self> {
+        let counting = Counting::new()?;
+        let beside = format!("echo=tcp://{}:{BESIDE_PORT}", End::Far.address());
+        let echoing = Echoing::start_behind(echo, &stage.corelane, &counting.program, &[beside])?;
+        // Its program lets nobody see answers.
+        echoing.await_answer(|| Ok(counting.answers()? > 0)).with_context(|| echo.to_string())?;
+        yields(echoing.receiver.id())?;
+        let interface =
+            echoing.wire.inside(End::Near, || if_nametoindex(End::Near.interface()).context("the wire's near end"))?;
+        let macs = [echoing.wire.mac(End::Near)?, echoing.wire.mac(End::Far)?];
+        let to = if echo.is_over_frames() { LANE_ADDRESS } else { End::Far.address() };
+        let frame = programs::frame(macs, [End::Near.address(), to], BYTES);
+        Ok(Self { flood: Flood::new(interface)?, echoing, counting, frame })
+    }
+
+    fn flood(&self, stage: &Stage, window: Duration) -> Result<Flooded> {
+        let offers = OFFERS.map(Some).into_iter().chain([None]);
+        let steps = offers.map(|offer| self.step(offer, window)).collect::<Result<Vec<_>>>()?;
+        let beside = self.beside(stage, window)?;
+        Ok(Flooded { steps, beside })
+    }
+
+    fn step(&self, offer: Option<f64>, window: Duration) -> Result<Step> {
+        let server = self.echoing.server.as_ref().context("a flooded echo has a process")?;
+        let (answers, switched, started) = (self.counting.answers()?, switches(server.pid())?, Instant::now());
+        let sent = self.emit(offer, || started.elapsed() < window)?;
+        let (answered, switched, took) =
+            (self.counting.answers()? - answers, switches(server.pid())? - switched, started.elapsed().as_secs_f64());
+        let [offered_per_s, answered_per_s, switches_per_s] = [sent, answered, switched].map(|count| count as f64 / took);
+        Ok(Step { offered_per_s, answered_per_s, switches_per_s })
+    }
+
+    /// Puts frames on the wire as long as is said, so many a second or as many as can be; returns how many.
+    fn emit(&self, offer: Option<f64>, goes_on: impl Fn() -> bool + Sync) -> Result<u64> {
+        self.echoing.wire.inside(End::Near, || {
+            yields(gettid().as_raw().unsigned_abs())?;
+            self.flood.begin(offer)?;
+            while goes_on() {
+                self.flood.emit(&self.frame, FRAMES)?;
+            }
+            self.flood.sent()
+        })
+    }
+
+    /// Asks the socket service on the same lane, from its own end of the wire, while the flood is at its highest; returns what part was answered.
+    fn beside(&self, stage: &Stage, window: Duration) -> Result<f64> {
+        let url = format!("tcp://{}:{BESIDE_PORT}", End::Far.address());
+        let mut command = self.echoing.wire.command_on(GENERATOR_CPU, End::Far, &stage.corelane)?;
+        command.args(["load", "echo", &url, "--lanes", "1", "--cpus", &GENERATOR_CPU.to_string(), "--json", "--quiet"]);
+        command.args(["--connections", "4", "--rate", &BESIDE_RATE.to_string(), "--timeout", "10s", "--warmup", "200ms"]);
+        command.args(["--duration", &format!("{}us", window.as_micros())]);
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().context("the generator")?;
+        let child = std::sync::Mutex::new(child);
+        // reason: nobody panics while holding it.
+        let runs = || matches!(child.lock().expect("whole").try_wait(), Ok(None));
+        self.emit(None, runs)?;
+        // reason: as above.
+        let output = child.into_inner().expect("whole").wait_with_output().context("the generator")?;
+        let report: Report =
+            serde_json::from_slice(&output.stdout).with_context(|| format!("the generator: {}", output.status))?;
+        Ok(report.requests as f64 / (f64::from(BESIDE_RATE) * window.as_secs_f64()))
+    }
+}
+
+/// Has a thread run only while nobody else wants its CPU (SCHED_IDLE, sched(7)).
+fn yields(thread: u32) -> Result<()> {
+    let status =
+        Command::new("chrt").args(["--idle", "--pid", "0", &thread.to_string()]).status().context("chrt (package util-linux)")?;
+    ensure!(status.success(), "chrt: {status}");
+    Ok(())
+}
+
+/// How often the threads of a process have been switched.
+fn switches(pid: i32) -> Result<u64> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).context("the server's threads")?;
+    let of_one = |entry: std::io::Result<fs::DirEntry>| Ok(switches_of(&fs::read_to_string(entry?.path().join("status"))?));
+    threads.map(of_one).sum::<std::io::Result<u64>>().context("the server's threads")
+}
+
+fn switches_of(status: &str) -> u64 {
+    let lines = status.lines().filter_map(|line| line.split_once("ctxt_switches:"));
+    lines.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum()
+}
+
+/// What comes of the bars, for each lane over frames.
+pub fn judge(floods: &Floods) -> Vec<Verdict> {
+    JUDGED.into_iter().flat_map(|place| judge_one(floods, place)).collect()
+}
+
+fn judge_one(floods: &Floods, place: usize) -> Vec<Verdict> {
+    let echo = FLOODED[place];
+    let of = |figure: fn(&Flooded) -> f64| floods.rounds.iter().map(|round| figure(&round[place])).collect::<Vec<f64>>();
+    let goodput = of(|one| one.highest().answered_per_s / one.peak());
+    let highest = of(|one| one.highest().offered_per_s / one.peak());
+    let switched = |one: &Flooded| one.highest().switches_per_s;
+    let by_sockets = |round: &Vec<Flooded>| switched(&round[place]) / switched(&round[SOCKETS]).max(1.0);
+    [
+        (format!("{echo}: answered of the highest offer / of the best"), goodput, GOODPUT),
+        (format!("{echo}: highest offer / most answered"), highest, HIGHEST),
+        (format!("{echo}: TCP service on it, answered of what was due"), of(|one| one.beside), BESIDE),
+        (format!("{echo} / sockets, switches a second"), floods.rounds.iter().map(by_sockets).collect(), SWITCHES),
+    ]
+    .into_iter()
+    .filter_map(|(what, values, bar)| Verdict::of_rounds(FLOOD, what, &values, bar))
+    .collect()
+}
+
+/// The medians over the rounds.
+pub fn table(floods: &Floods) -> String {
+    let mut text = format!("{FLOOD}, {BYTES} B, {} rounds\n", floods.rounds.len());
+    for (place, echo) in floods.echoes.iter().enumerate() {
+        text += &format!("{echo:<18} {:>10} {:>10} {:>10}\n", "offered/s", "answered/s", "switches/s");
+        for step in 0..=OFFERS.len() {
+            let middle = |of: fn(&Step) -> f64| {
+                median(&floods.rounds.iter().map(|round| of(&round[place].steps[step])).collect::<Vec<_>>()).unwrap_or(f64::NAN)
+            };
+            let [offered, answered, switches] =
+                [middle(|step| step.offered_per_s), middle(|step| step.answered_per_s), middle(|step| step.switches_per_s)];
+            text += &format!("{:<18} {offered:>10.0} {answered:>10.0} {switches:>10.0}\n", "");
+        }
+        let beside = median(&floods.rounds.iter().map(|round| round[place].beside).collect::<Vec<_>>()).unwrap_or(f64::NAN);
+        text += &format!("{:<18} TCP echo on the same lane: {:.3} of {BESIDE_RATE} a second\n", "", beside);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bars::Word;
+
+    fn flooded(answered: [f64; 2], switches: f64) -> Flooded {
+        let step = |offered_per_s, answered_per_s| Step { offered_per_s, answered_per_s, switches_per_s: switches };
+        Flooded { steps: vec![step(100.0, answered[0]), step(900.0, answered[1])], beside: 1.0 }
+    }
+
+    #[test]
+    fn x_07_what_is_left_under_the_flood_is_held_against_the_most_that_was_answered() {
+        let round = |polls: &Flooded, sockets: &Flooded, plain: &Flooded| vec![polls.clone(), sockets.clone(), plain.clone()];
+        let words = |polls, sockets, plain| {
+            let floods = Floods { echoes: FLOODED.to_vec(), rounds: vec![round(polls, sockets, plain); 5] };
+            let verdicts = judge(&floods);
+            assert!(
+                verdicts[..4].iter().all(|verdict| verdict.what.starts_with("packet lane") && !verdict.what.contains("polls"))
+            );
+            assert!(verdicts[4..].iter().all(|verdict| verdict.what.starts_with("packet lane, polls")), "each by its name");
+            verdicts.iter().map(|verdict| verdict.word).collect::<Vec<_>>()
+        };
+        let sockets = flooded([100.0, 50.0], 1_000.0);
+        let (calm, torn) = (flooded([100.0, 95.0], 90.0), flooded([400.0, 95.0], 110.0));
+        let missed = [Word::Missed, Word::Missed, Word::Met, Word::Missed];
+        assert_eq!(words(&calm, &sockets, &calm), [Word::Met; 8]);
+        assert_eq!(words(&calm, &sockets, &torn), [&missed[..], &[Word::Met; 4]].concat());
+        assert_eq!(words(&torn, &sockets, &calm), [&[Word::Met; 4][..], &missed].concat());
+    }
+
+    #[test]
+    fn switches_of_both_kinds_are_counted() {
+        let status = "Name:\tlane-0\nvoluntary_ctxt_switches:\t15\nnonvoluntary_ctxt_switches:\t4\n";
+        assert_eq!(switches_of(status), 19);
+        assert!(switches(std::process::id() as i32).expect("this process has threads") > 0);
+    }
+}

@@ -1,0 +1,204 @@
+//! The whole of a run: its verdicts are printed, and all of it is written for machines.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::attack;
+use super::bars::Word;
+use super::cells::{IDLE, OPEN_LOOP};
+use super::contention;
+use super::cpus::{GENERATOR_CPU, SERVER_CPU};
+use super::event;
+use super::host::Host;
+use super::idle::IdleOutcome;
+use super::open_loop::OpenOutcome;
+use super::packet;
+use super::rounds::{CellResult, Extent, Verdict};
+use super::stage::Driver;
+use super::tables::{cell_table, dash, idle_table, open_table, table};
+
+/// All of a run, as it is written to the JSON file.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Where it was taken.
+    pub host: Host,
+    /// Time that the host took from this machine during the run.
+    pub stolen_ms: u64,
+    /// How long the run took.
+    pub took_s: f64,
+    /// The driver that was asked for.
+    pub driver: Driver,
+    /// The other build of Corelane that took part.
+    pub beside: Option<PathBuf>,
+    /// The generator's driver.
+    pub generator_driver: &'static str,
+    /// How much was measured.
+    pub extent: Extent,
+    /// What was found.
+    #[serde(flatten)]
+    pub findings: Findings,
+}
+
+/// What the cells of a subject showed.
+#[derive(Debug, Default, Serialize)]
+pub struct Findings {
+    /// The cells in rounds.
+    pub cells: Vec<CellResult>,
+    /// The idle cell.
+    pub idle: Vec<IdleOutcome>,
+    /// Peers that did not take part, and why.
+    pub left_out: Vec<String>,
+    /// The open loop.
+    pub open_loop: Option<OpenOutcome>,
+    /// Waits for locks, by round: with steering, and without.
+    pub contentions: Vec<[contention::Sample; 2]>,
+    /// The cells of events.
+    pub events: Vec<event::CellRounds>,
+    /// The cells of echoes over frames.
+    pub packets: Vec<packet::CellRounds>,
+    /// The flood of frames.
+    pub flood: Option<packet::Floods>,
+    /// Lines about the order of packets.
+    pub order: Vec<String>,
+    /// Lines of programs that count nanoseconds.
+    pub nanoseconds: Vec<String>,
+    /// Exact counts of instructions.
+    pub instructions: Vec<event::Count>,
+    /// What honest clients met under attack.
+    pub attacks: Vec<attack::Sample>,
+    /// Every verdict, those of the cells included.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// What the columns do not say of themselves.
+const NOTES: &str = "buffer: what a receive is into; of datagrams every server asks for queues of 4 MiB each way, of streams for none\n\
+    CPU us/req: the server's threads, and beside them ksoftirqd of their CPU, whose part is shown; - where it cannot be seen\n\
+    verdict: met where the whole interval keeps the bar, MISSED where none of it does, open else; the rounds are as many as were asked for\n";
+
+const VERDICT_HEADS: &[&str] = &["cell", "figure", "value", "90 % interval", "bar", "rounds", "verdict"];
+
+/// All tables of the cells, each followed by an empty line, as they were printed while they were measured.
+pub fn tables(findings: &Findings) -> String {
+    let Findings {
+        cells, idle, open_loop, contentions, events, packets, flood, order, nanoseconds, instructions, attacks, ..
+    } = findings;
+    let mut all: Vec<String> = events.iter().map(event::table).chain(cells.iter().map(cell_table)).collect();
+    all.extend((!idle.is_empty()).then(|| idle_table(IDLE.name, idle)));
+    all.extend(open_loop.iter().map(|outcome| open_table(OPEN_LOOP.name, outcome)));
+    all.extend((!contentions.is_empty()).then(|| contention::table(contentions)));
+    all.extend(packets.iter().map(packet::table).chain(flood.iter().map(packet::flood_table)));
+    all.extend([order, nanoseconds].into_iter().filter(|lines| !lines.is_empty()).map(|lines| lines.join("\n") + "\n"));
+    all.extend((!instructions.is_empty()).then(|| event::instructions_table(instructions)));
+    all.extend((!attacks.is_empty()).then(|| attack::table(attacks)));
+    all.iter().map(|table| format!("{table}\n")).collect()
+}
+
+/// The table of all verdicts, and lines about the generator and the host.
+pub fn summary(report: &Report) -> String {
+    let verdicts = &report.findings.verdicts;
+    let count = |word| verdicts.iter().filter(|verdict| verdict.word == word).count();
+    let rows: Vec<_> = verdicts.iter().map(verdict_row).collect();
+    let host = &report.host;
+    let left_out: String = report.findings.left_out.iter().map(|peer| format!("left out: {peer}\n")).collect();
+    format!(
+        "{}\n{left_out}servers on CPU {SERVER_CPU}; generator: corelane load, one lane on CPU {GENERATOR_CPU}, {}\n\
+        {NOTES}{} of {} bars met, {} missed, {} open; Linux {}, {} x {}, {}; {} ms stolen in {:.0} s\n",
+        table(VERDICT_HEADS, &rows),
+        report.generator_driver,
+        count(Word::Met),
+        rows.len(),
+        count(Word::Missed),
+        count(Word::Open),
+        host.kernel,
+        host.cpus,
+        host.cpu,
+        host.congestion_control,
+        report.stolen_ms,
+        report.took_s,
+    )
+}
+
+/// Writes the whole report to `path`, making its folder.
+pub fn write(report: &Report, path: &Path) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    let text = serde_json::to_string_pretty(report)?;
+    fs::write(path, text + "\n").with_context(|| path.display().to_string())
+}
+
+fn verdict_row(verdict: &Verdict) -> Vec<String> {
+    vec![
+        verdict.cell.to_owned(),
+        verdict.what.clone(),
+        format!("{:.3}", verdict.value),
+        verdict.interval.map_or_else(dash, |[low, high]| format!("{low:.3} to {high:.3}")),
+        verdict.bar.to_string(),
+        verdict.rounds.to_string(),
+        verdict.word.to_string(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::bars::Limit;
+    use crate::generator;
+    use crate::load::Timing;
+    use crate::tables::tests::outcome;
+
+    #[test]
+    fn a_verdict_is_one_word() {
+        let verdict = |word| Verdict {
+            cell: "a-cell",
+            what: "a / b".to_owned(),
+            value: 0.9,
+            interval: Some([0.8, 1.1]),
+            rounds: 40,
+            bar: Limit::AtLeast(0.95),
+            word,
+        };
+        let last = |word| verdict_row(&verdict(word)).pop().expect("a verdict");
+        assert_eq!([Word::Met, Word::Missed, Word::Open].map(last), ["met", "MISSED", "open"]);
+        assert_eq!(verdict_row(&verdict(Word::Open))[2..6], ["0.900", "0.800 to 1.100", "at least 0.95", "40"]);
+    }
+
+    #[test]
+    fn tables_of_a_record_are_those_that_were_printed() {
+        let lines = vec!["packet-ns".to_owned(), "20 bytes: 3.7 ns".to_owned()];
+        let findings = Findings { cells: vec![outcome()], nanoseconds: lines, ..Findings::default() };
+        assert_eq!(tables(&findings), format!("{}\npacket-ns\n20 bytes: 3.7 ns\n\n", cell_table(&outcome())));
+        assert_eq!(tables(&Findings::default()), "");
+    }
+
+    #[test]
+    fn the_written_file_keeps_every_raw_round() {
+        let timing = Timing { warm_up: Duration::from_millis(200), window: Duration::from_millis(800) };
+        let report = Report {
+            host: Host::read(),
+            stolen_ms: 1,
+            took_s: 2.0,
+            driver: Driver::Auto,
+            beside: None,
+            generator_driver: generator::DRIVER,
+            extent: Extent { timing, rounds: 3 },
+            findings: Findings { cells: vec![outcome()], ..Findings::default() },
+        };
+        let folder = std::env::temp_dir().join(format!("bench-report-{}", std::process::id()));
+        let path = folder.join("deeper/echo.json");
+        write(&report, &path).expect("writes, and makes the folder");
+        let text = fs::read_to_string(&path).expect("it is there");
+        fs::remove_dir_all(&folder).expect("clean up");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let rounds = value["cells"][0]["rounds"].as_array().expect("rounds");
+        let cpu = |round: &serde_json::Value| round[0]["cpu_us_per_request"].as_f64();
+        assert_eq!(rounds.iter().filter_map(cpu).collect::<Vec<_>>(), [3.0, 1.0, 2.0]);
+        assert_eq!(value["cells"][0]["rounds"][1][0]["doubts"][0], "waited 900 us");
+        assert_eq!(value["extent"]["timing"]["window"], 0.8);
+    }
+}
