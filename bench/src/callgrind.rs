@@ -15,8 +15,13 @@ pub fn missing() -> Option<String> {
 
 /// A command that runs `program` under callgrind.
 pub fn command(program: &Path) -> Command {
+    profiling(program, Path::new("/dev/null"))
+}
+
+/// The same, which leaves its profile in a file.
+pub fn profiling(program: &Path, profile: &Path) -> Command {
     let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
+    command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", profile.display())).arg(program);
     command.stdin(Stdio::null()).stderr(Stdio::piped());
     command
 }

@@ -3,11 +3,14 @@
 //! Each cell is served with some requests and with three times as many; what the longer run takes more is divided by the requests that it had more. On a
 //! busy machine a run now and then takes more, for what waits too long is looked at again, and never less: so each run is made some times, and the
 //! least counts. One connection sends as many requests together as the cell is deep, and waits for all answers.
+//!
+//! `--path` prints instead which functions a request passes, and in which files they stand.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -19,6 +22,7 @@ use nix::unistd::Pid;
 use super::build::build_package;
 use super::callgrind;
 use super::cells::wants;
+use super::path;
 use super::record;
 use super::server::free_address;
 use xtask::workspace::Workspace;
@@ -35,6 +39,9 @@ pub struct Arguments {
     /// Write the table to bench/results/instructions.txt too.
     #[arg(long)]
     record: bool,
+    /// Print which functions of ours a request of each cell passes, by their files, in place of the count.
+    #[arg(long, conflicts_with_all = ["beside", "record"])]
+    path: bool,
     /// One cell alone; may be given again.
     #[arg(long, value_name = "CELL", conflicts_with = "record", value_parser = PossibleValuesParser::new(CELLS.map(|cell| cell.name)))]
     only: Vec<String>,
@@ -98,6 +105,9 @@ impl Arguments {
             ensure!(program.is_file(), "{}: expected a program", program.display());
         }
         let ours = self.program.clone().map_or_else(built, Ok)?;
+        if self.path {
+            return self.print_paths(&ours);
+        }
         let mut counted = Vec::new();
         for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
             eprintln!("{} ...", cell.name);
@@ -108,6 +118,14 @@ impl Arguments {
         print!("{table}");
         if self.record {
             record::write(&Workspace::load()?.root, "instructions", &table)?;
+        }
+        Ok(())
+    }
+
+    fn print_paths(&self, program: &Path) -> Result<()> {
+        for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
+            let path = cell.path(program).with_context(|| format!("{} of {}", cell.name, program.display()))?;
+            println!("{}\n{path}", cell.name);
         }
         Ok(())
     }
@@ -134,8 +152,26 @@ impl Cell {
 
     /// All instructions of a server that is asked in so many rounds.
     fn run(&self, program: &Path, rounds: usize) -> Result<u64> {
+        self.serve(callgrind::command(program), rounds)
+    }
+
+    /// Which functions of ours a request passes.
+    fn path(&self, program: &Path) -> Result<String> {
+        let profile = std::env::temp_dir().join(format!("corelane-profile-{}", std::process::id()));
+        let calls = |rounds| {
+            self.serve(callgrind::profiling(program, &profile), rounds)?;
+            let read = fs::read_to_string(&profile).with_context(|| profile.display().to_string());
+            // Nothing comes of it where there is none.
+            let _ = fs::remove_file(&profile);
+            read.map(|profile| path::read(&profile))
+        };
+        Ok(path::table(&calls(ROUNDS)?, &calls(3 * ROUNDS)?, (2 * ROUNDS * self.depth) as u64))
+    }
+
+    /// Has a server under callgrind asked in so many rounds; returns all instructions that it took.
+    fn serve(&self, callgrind: Command, rounds: usize) -> Result<u64> {
         let address = free_address(&mut None)?;
-        let mut server = Counting::start(program, &self.place(address))?;
+        let mut server = Counting::start(callgrind, &self.place(address))?;
         match self.asks {
             Asks::Datagram(bytes) => ask_datagrams(address, bytes, rounds)?,
             _ => self.ask(address, rounds)?,
@@ -207,8 +243,7 @@ struct Counting {
 }
 
 impl Counting {
-    fn start(program: &Path, place: &str) -> Result<Self> {
-        let mut command = callgrind::command(program);
+    fn start(mut command: Command, place: &str) -> Result<Self> {
         command.args(["serve", "--lanes", "1", "--driver", "epoll", "--steering", "kernel", place]).stdout(Stdio::piped());
         let mut child = command.spawn().context("valgrind")?;
         let out = BufReader::new(child.stdout.take().context("its output is not piped")?);
@@ -279,7 +314,8 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_named() {
-        let arguments = Arguments { beside: Some("/there/is/none".into()), program: None, record: false, only: Vec::new() };
+        let arguments =
+            Arguments { beside: Some("/there/is/none".into()), program: None, record: false, path: false, only: Vec::new() };
         let why = arguments.run().expect_err("no program is there").to_string();
         assert!(why.contains("/there/is/none") || why.contains("apt-get install"), "{why}");
     }

@@ -28,6 +28,7 @@ mod measure;
 mod open_loop;
 mod operator;
 mod packet;
+mod path;
 mod plot;
 mod record;
 mod report;

@@ -1,6 +1,11 @@
 //! The bounds of a service, each with its default and, where it matters, a counter in the page for when it was met.
 
-use crate::amounts::size_word;
+pub mod amounts;
+pub mod bounds;
+pub(crate) mod nearest;
+pub(crate) mod settings;
+
+use crate::limits::amounts::size_word;
 use corelane_seam::{Arena, LEASE_BYTES_MAX, StreamOptions, builders};
 use std::time::Duration;
 

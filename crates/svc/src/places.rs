@@ -1,5 +1,9 @@
 //! Where a lane is served: addresses, and its sockets there.
 
+pub(crate) mod listeners;
+pub(crate) mod outgoing;
+pub(crate) mod steering;
+
 use corelane_rss::Transport;
 use corelane_seam::Address;
 use std::net::SocketAddr;

@@ -1,10 +1,15 @@
 //! The post of one service on one lane: what it said and nobody has heard yet, what it will hear, and the questions that wait.
 
-use crate::call::{Asker, Call, Duties};
-use crate::names::ConnectionId;
-use crate::remote::Outer;
-use crate::room::Door;
-use crate::talk::{Asking, Lost, Origin, Talk};
+pub(crate) mod call;
+pub(crate) mod exchange;
+pub(crate) mod remote;
+pub(crate) mod room;
+
+use crate::post::call::{Asker, Call, Duties};
+use crate::post::remote::Outer;
+use crate::post::room::Door;
+use crate::words::names::ConnectionId;
+use crate::words::talk::{Asking, Lost, Origin, Talk};
 use corelane_lane::{Bursts, Channels, Ear, Fenced, Kit, Mesh, Silence, Unheard};
 use corelane_seam::slab::Slab;
 use corelane_watch::LaneCounter;
@@ -418,7 +423,7 @@ impl<T: Talk> Mail for Post<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::talk::Says;
+    use crate::words::talk::Says;
     use corelane_lane::Control;
 
     #[test]
@@ -426,7 +431,7 @@ mod tests {
         let control = Control::new(1);
         let (tell, mut ears) = control.words();
         let (mesh, ear) = (Mesh::between(&control, 1).remove(0), ears.remove(0));
-        let wake: crate::room::WakeOutside = std::sync::Arc::new(std::task::Waker::wake);
+        let wake: crate::post::room::WakeOutside = std::sync::Arc::new(std::task::Waker::wake);
         let door = Door::of_lanes(1, &wake).remove(0);
         let mut post: Post<Says<u8>> = Post::new(Some(Ends { mesh, ear, door, capacity: 1 }), Bursts::default());
         assert!(tell.tell(0, Outer::Message(1)).is_ok());

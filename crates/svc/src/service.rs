@@ -3,14 +3,19 @@
 //! The two traits repeat the calls that they share: a trait below both would be a second `impl` in every service, with its `type Talk`, for what
 //! most leave as it is.
 
-use crate::call::Call;
-use crate::cx::Cx;
-use crate::input::Input;
-use crate::names::{Ending, Next, Peer, SocketId};
-use crate::output::Output;
-use crate::replies::Replies;
-use crate::talk::{Asking, Lost, Origin, Talk};
-use crate::ticket::Ticket;
+pub(crate) mod cx;
+pub(crate) mod lending;
+pub(crate) mod own;
+pub(crate) mod port;
+
+use crate::connection::input::Input;
+use crate::connection::output::Output;
+use crate::datagrams::replies::Replies;
+use crate::post::call::Call;
+use crate::service::cx::Cx;
+use crate::words::names::{Ending, Next, Peer, SocketId};
+use crate::words::talk::{Asking, Lost, Origin, Talk};
+use crate::words::ticket::Ticket;
 use corelane_seam::{Address, Datagrams, Fault, Outcome};
 use corelane_watch::Declaration;
 

@@ -1,25 +1,38 @@
 //! A lane's services as the work of that lane: sorts what the driver brings, and keeps the order of a turn.
 
-use crate::accounts::Payers;
-use crate::class;
-use crate::error::Error;
-use crate::exchange::Exchange;
+mod accepting;
+mod crowd;
+mod datagrams;
+mod drain;
+mod fence;
+mod handshakes;
+mod life;
+mod postal;
+mod relief;
+mod served;
+mod steered;
+
+use crate::datagrams::sockets::Bound;
 use crate::limits::Limits;
 use crate::places::Sharing;
-use crate::port::{DatagramSockets, Port, Sessions};
+use crate::places::steering::{Steer, Steering};
 use crate::post::Post;
-use crate::served::Served;
+use crate::post::exchange::Exchange;
+use crate::service::port::{DatagramSockets, Port, Sessions};
 use crate::service::{DatagramService, StreamService};
-use crate::shares::Shares;
-use crate::sockets::Bound;
+use crate::services::served::Served;
 use crate::state::ServiceState;
-use crate::steering::{Steer, Steering};
-use crate::talk::Talk;
-use crate::transform::MakeTransform;
+use crate::state::accounts::Payers;
+use crate::state::shares::Shares;
+use crate::words::class;
+use crate::words::error::Error;
+use crate::words::names::ConnectionId;
+use crate::words::talk::Talk;
+use crate::words::transform::MakeTransform;
 use corelane_lane::{Bursts, Channels, Ear, Kit, Mesh, Work};
 use corelane_seam::parcel::{AbroadLimits, Parcel, Post as Home};
-use corelane_seam::{Address, Arena, Completion, DatagramOutcome, Driver, Handle, Outcome, StreamOutcome};
-use corelane_watch::{ConnectionRows, Declaration, ServiceRow};
+use corelane_seam::{Address, Arena, Completion, DatagramOutcome, Driver, Handle, Outcome, Reason, StreamOutcome};
+use corelane_watch::{ConnectionRows, Declaration, LaneCounter, ServiceRow};
 use std::any::TypeId;
 use std::cell::{Cell, RefCell};
 
@@ -225,6 +238,47 @@ impl Services {
     #[cfg(debug_assertions)]
     pub fn look_ups(&self) -> u64 {
         self.served.table.connections.look_ups() + self.served.table.sockets.look_ups()
+    }
+
+    fn connection_completed(&mut self, kit: &mut Kit, completion: Completion) {
+        let id = ConnectionId { index: completion.handle.index(), generation: completion.handle.generation() };
+        let Some(mut found) = self.served.table.found(id) else {
+            return kit.row.add(LaneCounter::CompletionsStale, 1);
+        };
+        match completion.outcome {
+            Outcome::Stream(StreamOutcome::Received(shared)) => found.received(kit, shared),
+            Outcome::Stream(StreamOutcome::EndOfStream) => found.peer_finished(),
+            Outcome::Stream(StreamOutcome::Filled { lease, fault }) => {
+                found.fill_received(kit, lease, fault);
+                if let Some(fault) = fault.filter(|_| found.connection.machine().serves_input()) {
+                    self.served.receive_failed(kit, id.index, fault);
+                }
+            }
+            Outcome::Stream(StreamOutcome::Sent { bytes, rest, fault }) => {
+                found.sent(kit, bytes, rest);
+                match fault {
+                    Some(fault) if fault.reason != Reason::Cancelled => self.served.end_by_fault(kit, id.index, fault),
+                    _ => {
+                        let waits = found.output_left();
+                        if let Some(mut other) = waits.and_then(|pair| self.served.table.found(pair)) {
+                            other.mark_dirty();
+                        }
+                    }
+                }
+            }
+            Outcome::Failed(fault) if found.connection.socket().is_none() => self.opening_failed(kit, id.index, fault),
+            Outcome::Failed(fault) => {
+                found.receive_failed(fault);
+                self.served.receive_failed(kit, id.index, fault);
+            }
+            Outcome::Stream(StreamOutcome::Connected { socket, peer, local }) => {
+                self.served.opened(kit, id.index, socket, peer, local)
+            }
+            Outcome::Closed => self.socket_closed(kit, id.index),
+            // Memory of a send that has ended before: the chain's owner has it back.
+            Outcome::Released => {}
+            other => unreachable!("no operation of a connection ends so: {other:?}"),
+        }
     }
 
     /// In the lane's first turn: tells the services.

@@ -1,9 +1,13 @@
 //! What the lane knows of each of its services besides its code.
 
-use crate::accounts::{Payers, PeerKey};
-use crate::alarms::Alarms;
+pub(crate) mod accounts;
+pub(crate) mod memory;
+pub(crate) mod shares;
+
 use crate::limits::Limits;
-use crate::shares::Shares;
+use crate::pending::alarms::Alarms;
+use crate::state::accounts::{Payers, PeerKey};
+use crate::state::shares::Shares;
 use corelane_lane::Bursts;
 use corelane_seam::{Address, Socket};
 use corelane_watch::{ServiceCounter, ServiceRow};

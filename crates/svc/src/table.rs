@@ -1,25 +1,28 @@
 //! What all services of a lane share: the connections, what is to be done with them this turn, and the bounds.
 
-use crate::accounts::Payers;
-use crate::connection::Connection;
-use crate::connections::Connections;
-use crate::flows::{Flow, Flows};
-use crate::found::{Desk, Found, Offloading};
+mod connecting;
+pub(crate) mod notices;
+
+use crate::connection::connections::Connections;
+use crate::connection::entry::Connection;
+use crate::connection::found::Found;
+use crate::connection::found::{Desk, Offloading};
+use crate::datagrams::sockets::{FoundSocket, Sockets};
 use crate::limits::Limits;
-use crate::listeners::Listeners;
-use crate::names::{ConnectionId, SocketId};
-use crate::notices::Note;
-use crate::nudge::Nudges;
-use crate::outgoing::Outgoing;
+use crate::pending::nudge::Nudges;
+use crate::pending::requests::Requests;
+use crate::pending::timers::Timers;
 use crate::places::TransportAddress;
-use crate::requests::Requests;
-use crate::sockets::{FoundSocket, Sockets};
+use crate::places::listeners::Listeners;
+use crate::places::outgoing::Outgoing;
 use crate::state::ServiceState;
-use crate::timers::Timers;
+use crate::state::accounts::Payers;
+use crate::table::notices::Note;
+use crate::words::flows::{Flow, Flows};
+use crate::words::names::{ConnectionId, SocketId};
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
-use corelane_seam::slab::Others;
-use corelane_seam::{Address, Arena, Fault, Payer, Role, Socket};
+use corelane_seam::{Address, Arena, Driver, Fault, Payer, Role, Socket};
 use corelane_watch::ServiceCounter;
 use std::collections::VecDeque;
 
@@ -73,9 +76,7 @@ impl LaneTable {
     /// The connection at an index, with what it needs of its lane.
     pub(crate) fn at(&mut self, index: u32) -> Option<Found<'_>> {
         let LaneTable { connections, services, desk, .. } = self;
-        let (id, connection) = connections.named(index)?;
-        let state = &services[connection.service() as usize];
-        Some(Found { id, connection, state, desk })
+        Found::at(connections, services, desk, index)
     }
 
     /// The connection of that name, with what it needs of its lane, if it is still there.
@@ -105,9 +106,7 @@ impl LaneTable {
     fn revive_connection(&mut self, id: ConnectionId) {
         // It may have gone while it waited.
         if let Some(mut found) = self.found(id) {
-            assert!(found.connection.awaits_offload, "who is called again has waited");
-            found.connection.awaits_offload = false;
-            found.mark_ready();
+            found.take_helper();
         }
     }
 
@@ -121,6 +120,15 @@ impl LaneTable {
     pub(crate) fn await_offload(&mut self, service: u16) {
         if !std::mem::replace(&mut self.services[service as usize].awaits_offload, true) {
             self.desk.offloading.push_back(Offloading::Service(service));
+        }
+    }
+
+    /// Asks the system how much the peers of those have not taken whose time it is. Where it does not tell, what it took counts as taken.
+    pub(crate) fn ask_of_deliveries(&mut self, driver: &dyn Driver) {
+        while let Some(id) = self.desk.deliveries.next_question() {
+            let socket = self.connections.find(id).and_then(|connection| connection.socket());
+            let held = socket.and_then(|socket| driver.unsent_bytes(socket)).unwrap_or(0);
+            self.desk.deliveries.answer(id, held);
         }
     }
 
@@ -176,31 +184,21 @@ impl LaneTable {
             state.payers = Payers { service, own: arena.open_payer(service, Role::Keeper) };
         }
     }
+
+    /// Starts accepting on every listener that has room and is not accepting.
+    pub(crate) fn start_listening(&mut self, kit: &mut Kit) {
+        let LaneTable { listeners, connections, services, .. } = self;
+        listeners.start(kit, |service| accepts(connections, &services[service as usize]));
+    }
+
+    /// Lets listeners that found no descriptor try again.
+    pub(crate) fn accept_again(&mut self, kit: &mut Kit) {
+        self.listeners.revive();
+        self.start_listening(kit);
+    }
 }
 
-impl<'a> Found<'a> {
-    /// The connection of that name, if it is still there.
-    pub(crate) fn named(
-        connections: &'a mut Connections,
-        states: &'a [ServiceState],
-        desk: &'a mut Desk,
-        id: ConnectionId,
-    ) -> Option<Self> {
-        let connection = connections.find(id)?;
-        let state = &states[connection.service() as usize];
-        Some(Self { id, connection, state, desk })
-    }
-
-    /// The connection at an index, if one is there, and beside it all others.
-    #[inline]
-    pub(crate) fn among(
-        connections: &'a mut Connections,
-        states: &'a [ServiceState],
-        desk: &'a mut Desk,
-        index: u32,
-    ) -> Option<(Self, Others<'a, Connection>)> {
-        let (id, connection, others) = connections.among(index)?;
-        let state = &states[connection.service() as usize];
-        Some((Self { id, connection, state, desk }, others))
-    }
+/// Whether what is accepted for a service becomes a connection at once.
+pub(crate) fn accepts(connections: &Connections, state: &ServiceState) -> bool {
+    state.waiting.is_empty() && connections.has_room(state)
 }

@@ -1,0 +1,226 @@
+//! The table of a lane's connections, and how many of them there may be.
+
+use crate::connection::entry::Connection;
+use crate::connection::found::{Desk, Found};
+use crate::state::ServiceState;
+use crate::state::accounts::{Accounts, PeerKey};
+use crate::words::class;
+use crate::words::names::ConnectionId;
+use crate::words::transform::Transform;
+use corelane_lane::Kit;
+use corelane_seam::share::Share;
+use corelane_seam::slab::{HandleSlab, Others};
+use corelane_seam::{Arena, Handle, Op, Outcome, Socket};
+use std::any::Any;
+use std::collections::BTreeMap;
+
+/// Those of all services. One is there from its admission until its socket is closed.
+pub(crate) struct Connections {
+    entries: HandleSlab<Connection>,
+    /// How many there may be.
+    most: u32,
+    /// Descriptors that the lane can have open.
+    descriptors: u64,
+    /// For how many there are descriptors: so many are shared by the peers.
+    shared: u32,
+    /// Sockets that are being closed without having been a connection.
+    turned_away: usize,
+    /// The sessions of connections that are being opened, until their services can take them.
+    to_be: BTreeMap<u32, Box<dyn Any>>,
+}
+
+impl Connections {
+    pub(crate) fn new(most: u32) -> Self {
+        let descriptors = most.into();
+        Self { entries: HandleSlab::roomy(), most, shared: most, descriptors, turned_away: 0, to_be: BTreeMap::new() }
+    }
+
+    /// So many descriptors can be open: the peers share what there is room for.
+    pub(crate) fn share_descriptors(&mut self, descriptors: u64) {
+        self.descriptors = descriptors;
+        self.shared = u32::try_from(descriptors).unwrap_or(u32::MAX).min(self.most);
+    }
+
+    /// How many there are, and may be.
+    pub(crate) fn share(&self) -> Share {
+        Share { limit: self.shared, used: self.entries.len() as u32 }
+    }
+
+    /// All of them, with their names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ConnectionId, &Connection)> {
+        self.entries.iter().map(|(key, connection)| (key.into(), connection))
+    }
+
+    pub(crate) fn descriptors(&self) -> u64 {
+        self.descriptors
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The indices in use, lowest first.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
+        self.entries.keys().map(|key| key.index)
+    }
+
+    /// The connection at an index with its name, if one is there.
+    pub(crate) fn named(&mut self, index: u32) -> Option<(ConnectionId, &mut Connection)> {
+        self.entries.named(index).map(|(key, connection)| (key.into(), connection))
+    }
+
+    /// The same, and beside it all others.
+    pub(crate) fn among(&mut self, index: u32) -> Option<(ConnectionId, &mut Connection, Others<'_, Connection>)> {
+        self.entries.among(index).map(|(key, connection, others)| (key.into(), connection, others))
+    }
+
+    /// How often one was looked up.
+    #[cfg(debug_assertions)]
+    pub(crate) fn look_ups(&self) -> u64 {
+        self.entries.look_ups()
+    }
+
+    /// The handle, in a class, of a connection of which the caller knows that it is there.
+    pub(crate) fn handle(&self, class: u8, index: u32) -> Handle {
+        Handle::new(class, index, self.entries.key_at(index).generation)
+    }
+
+    /// The connection of that name, if it is still there.
+    pub(crate) fn find(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.entries.get_mut(id.into())
+    }
+
+    /// The connection at an index of which the caller knows that it is there: an entry lives from its admission until its socket is closed.
+    pub(crate) fn there(&mut self, index: u32) -> &mut Connection {
+        self.entries.at_mut(index)
+    }
+
+    /// Whether one more connection of a service may be open.
+    pub(crate) fn has_room(&self, state: &ServiceState) -> bool {
+        state.open.share().left() > 0 && self.entries.len() < self.most as usize
+    }
+
+    /// Whether the peer is at its bound: the service's own for it, or its share of the service's connections and of the lane's.
+    pub(crate) fn peer_is_full(&self, state: &ServiceState, accounts: &Accounts, peer: PeerKey) -> bool {
+        match state.limits.connections_per_peer_max {
+            0 => !(self.lane_admits(accounts.accepted(peer)) && state.open.admits(peer)),
+            most => state.open.held(peer) >= most,
+        }
+    }
+
+    /// Whether a peer that has opened so many may open another one. Where there is no descriptor left, the system says so.
+    pub(crate) fn lane_admits(&self, accepted: u32) -> bool {
+        let Share { limit, used } = self.share();
+        Share { limit, used: used.min(limit.saturating_sub(1)) }.admits(accepted)
+    }
+
+    /// Adds a connection to the table and to the counts, and opens its account.
+    pub(crate) fn admit(&mut self, states: &mut [ServiceState], desk: &mut Desk, connection: Connection, arena: &Arena) -> u32 {
+        assert!(connection.session.is_none() && connection.timers.is_empty(), "what a connection has it gets once it is there");
+        assert!(self.has_room(&states[connection.service() as usize]), "who is admitted has room");
+        let index = self.entries.insert(connection).index;
+        let connection = self.there(index);
+        let state = &mut states[connection.service() as usize];
+        let (peer, is_accepted) = (PeerKey::of(&connection.peer.address), !connection.machine.is_outgoing());
+        state.opened(is_accepted.then_some(peer));
+        let (account, payer) = desk.memory.accounts.open(arena, peer, is_accepted, (index, state.payers.service));
+        (connection.peer_account, connection.payer) = (Some(account), payer);
+        desk.tell_open(index, connection.peer.flow, connection.active_at);
+        index
+    }
+
+    /// Keeps the session of a connection that is being opened.
+    pub(crate) fn keep_session(&mut self, index: u32, session: Box<dyn Any>) {
+        let before = self.to_be.insert(index, session);
+        assert!(before.is_none(), "a connection that is being opened has one session");
+    }
+
+    pub(crate) fn has_session(&self, index: u32) -> bool {
+        self.to_be.contains_key(&index)
+    }
+
+    /// The session that was kept; none where it was taken before, or another side opened the connection.
+    pub(crate) fn take_session(&mut self, index: u32) -> Option<Box<dyn Any>> {
+        self.to_be.remove(&index)
+    }
+
+    /// Removes a connection whose socket is closed; returns what its user gave for it.
+    pub(crate) fn dismiss(
+        &mut self,
+        states: &mut [ServiceState],
+        desk: &mut Desk,
+        index: u32,
+        arena: &Arena,
+    ) -> Option<Box<Box<dyn Transform>>> {
+        // Asked for by its last completion.
+        let mut connection = self.entries.remove_at(index);
+        assert!(connection.machine.has_ended(), "a connection goes behind its end: {:?}", connection.machine);
+        assert!(connection.session.is_none() && !self.has_session(index), "a session outlives its connection");
+        assert!(connection.timers.is_empty(), "a timer outlives its connection");
+        if let Some(busy) = connection.busy.take() {
+            desk.recycle(busy);
+        }
+        assert!(connection.timer.is_none(), "no deadline comes for what is gone");
+        let is_accepted = !connection.machine.is_outgoing();
+        let peer = desk.memory.accounts.close(arena, connection.peer(), is_accepted, connection.payer);
+        states[connection.service() as usize].closed(is_accepted.then_some(peer));
+        connection.transform.take()
+    }
+
+    /// Closes a socket that never became a connection.
+    pub(crate) fn turn_away(&mut self, kit: &mut Kit, socket: Socket) {
+        self.turned_away += 1;
+        kit.submit(Handle::new(class::UNADMITTED, 0, 0), Op::Close { socket, reset: true });
+    }
+
+    /// Such a socket is closed.
+    pub(crate) fn turned_away(&mut self, outcome: &Outcome) {
+        assert!(matches!(outcome, Outcome::Closed), "a close ends so: {outcome:?}");
+        assert!(self.turned_away > 0, "a socket was closed that nobody had turned away");
+        self.turned_away -= 1;
+    }
+
+    /// Whether there is none, and no socket of one that was turned away.
+    pub(crate) fn are_gone(&self) -> bool {
+        self.entries.is_empty() && self.turned_away == 0
+    }
+}
+
+impl<'a> Found<'a> {
+    /// The connection of that name, if it is still there.
+    pub(crate) fn named(
+        connections: &'a mut Connections,
+        states: &'a [ServiceState],
+        desk: &'a mut Desk,
+        id: ConnectionId,
+    ) -> Option<Self> {
+        let connection = connections.find(id)?;
+        let state = &states[connection.service() as usize];
+        Some(Self { id, connection, state, desk })
+    }
+
+    /// The connection at an index, if one is there.
+    pub(crate) fn at(
+        connections: &'a mut Connections,
+        states: &'a [ServiceState],
+        desk: &'a mut Desk,
+        index: u32,
+    ) -> Option<Self> {
+        let (id, connection) = connections.named(index)?;
+        let state = &states[connection.service() as usize];
+        Some(Self { id, connection, state, desk })
+    }
+
+    /// The connection at an index, if one is there, and beside it all others.
+    #[inline]
+    pub(crate) fn among(
+        connections: &'a mut Connections,
+        states: &'a [ServiceState],
+        desk: &'a mut Desk,
+        index: u32,
+    ) -> Option<(Self, Others<'a, Connection>)> {
+        let (id, connection, others) = connections.among(index)?;
+        let state = &states[connection.service() as usize];
+        Some((Self { id, connection, state, desk }, others))
+    }
+}

@@ -1,0 +1,158 @@
+//! Who pays for a lane's memory, who waits for it, and who ends so that others get what is theirs.
+//!
+//! The rule by which the arena lends stands in `seam` (`ledger`). Here it gets its payers: each peer with its connections, and each
+//! service with what it keeps itself. A peer is one to all services, or it would have its part of the reserve several times. Whoever is refused waits in a queue with the bytes that were refused, and is
+//! called again when they would be lent. Two things keep this wait from lasting for ever:
+//!
+//! * **One of many who wait may hold more than it leaves** (a grant), so that a request that has begun to arrive can be served.
+//! * **Connections end**, the largest holders' first: any of them when the reserve itself is nearly gone or in pieces; and those that have stood
+//!   still for a second when somebody waits for a small part of what their peer holds.
+
+use crate::limits::SECOND;
+use crate::state::accounts::Accounts;
+use crate::words::names::ConnectionId;
+use corelane_lane::TimerId;
+use corelane_seam::Address;
+use std::collections::BTreeMap;
+
+/// A connection that waits for memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Waiting {
+    pub(crate) id: ConnectionId,
+    pub(crate) bytes: usize,
+}
+
+/// A place among those who wait: before others is who held less as it began to, by powers of two, and of those who held alike who came first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    level: u32,
+    came: u64,
+}
+
+/// What the operator was not told yet of connections that were ended for their memory.
+#[derive(Default)]
+pub(crate) struct Unsaid {
+    pub(crate) connections: u32,
+    pub(crate) bytes: usize,
+    /// Whose peer held the most, and how much.
+    pub(crate) largest: Option<(Address, usize)>,
+}
+
+/// How far the connection with a grant has come.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Grant {
+    /// It was not served since it was chosen.
+    #[default]
+    New,
+    /// It was served, and has held nothing yet.
+    Used,
+    /// It has held memory: when it holds none any more, it has come to its end.
+    Held,
+}
+
+/// The queue for memory, and what was done for it.
+#[derive(Default)]
+pub(crate) struct Memory {
+    pub(crate) accounts: Accounts,
+    pub(crate) waiting: BTreeMap<Place, Waiting>,
+    /// The same in the order in which they came.
+    by_age: BTreeMap<u64, Place>,
+    /// How many ever waited.
+    came: u64,
+    /// The next look goes on from here: behind it are those that the last ones did not come to.
+    next: Place,
+    /// The connection that may hold more than it leaves, so that it can come to its end. The next one may when this one has, or stands still.
+    pub(crate) grantee: Option<ConnectionId>,
+    pub(crate) grant: Grant,
+    /// How many of those who wait must still be looked at, because something has changed since the last look.
+    to_look_at: usize,
+    /// Blocks given back when that was noticed last.
+    given_back: u64,
+    /// When some of them were looked at last.
+    passed_at: u64,
+    /// When the holders were looked at last.
+    pub(crate) looked_at: u64,
+    /// When the operator was told last.
+    pub(crate) said_at: u64,
+    pub(crate) unsaid: Unsaid,
+    /// The timer that makes sure of a turn, and when it comes.
+    pub(crate) timer: Option<(u64, TimerId)>,
+}
+
+/// How many of those who wait one pass looks at.
+pub(crate) const LOOKS: usize = 256;
+/// How often the holders are looked at while somebody waits, because others may stand still by then; and how often all who wait, though nothing was given back.
+pub(crate) const LOOK_AGAIN: u64 = SECOND / 4;
+/// How often those who wait are looked at while blocks are given back, and the holders when the reserve is nearly gone.
+pub(crate) const LOOK_SOON: u64 = SECOND / 1000;
+impl Memory {
+    /// Whether somebody waits for memory.
+    pub(crate) fn waits(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Begins a look at those who wait, if one is due: something was given back, or the last is long ago. False if none is.
+    pub(crate) fn begin_look(&mut self, given_back: u64, now: u64) -> bool {
+        let since_pass = now.saturating_sub(self.passed_at);
+        if given_back != self.given_back || since_pass >= LOOK_AGAIN {
+            (self.given_back, self.to_look_at) = (given_back, self.waiting.len());
+        }
+        if self.to_look_at == 0 || since_pass < LOOK_SOON {
+            return false;
+        }
+        self.passed_at = now;
+        self.to_look_at = self.to_look_at.min(self.waiting.len()).saturating_sub(LOOKS);
+        self.waits()
+    }
+
+    /// Has a connection, which holds `held` bytes, wait for so many.
+    pub(crate) fn wait(&mut self, id: ConnectionId, bytes: usize, held: usize) {
+        assert!(bytes > 0, "nobody waits for nothing");
+        let place = Place { level: held.checked_ilog2().map_or(0, |level| level + 1), came: self.came };
+        self.came += 1;
+        self.waiting.insert(place, Waiting { id, bytes });
+        self.by_age.insert(place.came, place);
+        self.to_look_at += 1;
+    }
+
+    /// It waits no more.
+    pub(crate) fn leave(&mut self, place: Place) -> Option<Waiting> {
+        self.by_age.remove(&place.came);
+        let left = self.waiting.remove(&place);
+        assert!(self.waiting.len() == self.by_age.len(), "who waits stands in both orders");
+        left
+    }
+
+    /// The one that came next after that which came as number `after`, or the first.
+    pub(crate) fn next_by_age(&self, after: Option<Place>) -> Option<Place> {
+        let from = after.map_or(0, |place| place.came + 1);
+        self.by_age.range(from..).next().map(|(_, place)| *place)
+    }
+
+    /// The places of those who are looked at next, who holds least first; all of them in turn.
+    pub(crate) fn next_places(&mut self) -> Vec<Place> {
+        let all = || self.waiting.range(self.next..).chain(self.waiting.range(..self.next)).map(|(place, _)| *place);
+        let places: Vec<Place> = all().take(LOOKS).collect();
+        self.next = all().nth(LOOKS).unwrap_or_default();
+        places
+    }
+
+    /// When there must be a turn even if nothing happens.
+    pub(crate) fn next_look(&self, now: u64) -> u64 {
+        now + if self.to_look_at > 0 { LOOK_SOON } else { LOOK_AGAIN }
+    }
+
+    /// Whether nobody waits, and the operator has been told all.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        !self.waits() && self.unsaid.connections == 0
+    }
+
+    /// Whether this connection, which is being served, may hold more than it leaves; its grant is in use from now on.
+    pub(crate) fn use_grant(&mut self, id: ConnectionId) -> bool {
+        let is_granted = self.grantee == Some(id);
+        if is_granted && self.grant == Grant::New {
+            self.grant = Grant::Used;
+        }
+        is_granted
+    }
+}
