@@ -19,6 +19,7 @@ use crate::state::ServiceState;
 use crate::state::accounts::Payers;
 use crate::table::notices::Note;
 use crate::words::flows::{Flow, Flows};
+use crate::connection::delivery::Kept;
 use crate::words::names::{ConnectionId, SocketId};
 use corelane_lane::Kit;
 use corelane_rss::Protocol;
@@ -123,12 +124,12 @@ impl LaneTable {
         }
     }
 
-    /// Asks the system how much the peers of those have not taken whose time it is. Where it does not tell, what it took counts as taken.
+    /// Asks the system what it keeps of those whose time it is.
     pub(crate) fn ask_of_deliveries(&mut self, driver: &dyn Driver) {
         while let Some(id) = self.desk.deliveries.next_question() {
             let socket = self.connections.find(id).and_then(|connection| connection.socket());
-            let held = socket.and_then(|socket| driver.unsent_bytes(socket)).unwrap_or(0);
-            self.desk.deliveries.answer(id, held);
+            let kept = socket.map(|socket| Kept { unsent: driver.unsent_bytes(socket), unread: driver.readable_bytes(socket) });
+            kept.into_iter().for_each(|kept| self.desk.deliveries.answer(id, kept));
         }
     }
 

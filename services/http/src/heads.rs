@@ -9,7 +9,7 @@ use crate::service::{Call, Http};
 use crate::session::{Active, Collected, Look, Running, Served, Session, Stage};
 use crate::unsent::Room;
 use crate::{Reply, Request};
-use corelane::service::{Input, Refused, Shared};
+use corelane::service::{Input, Output, Owes, Refused, Shared};
 use corelane::{Next, Talk};
 use corelane_wire::http1::{Body, Framing, Method, Refusal, Request as Head, Requests, Scratch, Status, Step};
 
@@ -50,6 +50,12 @@ impl<'a> Arrived<'a> {
     pub fn facts(head: &Head<'_>, is_last: bool) -> Facts {
         Facts { persists: head.persists && !is_last, ..Facts::of(head) }
     }
+}
+
+/// Closes behind the answer to a request that its client has called its last (RFC 9112 section 9.6), and that was read whole: nothing more comes.
+fn close_behind_last<A: Application>(output: &mut Output) -> Served<A> {
+    output.peer_owes(Owes::Nothing);
+    Served::Close
 }
 
 impl<A: Application> Http<A> {
@@ -311,7 +317,7 @@ impl<A: Application> Http<A> {
     fn after_answer(&mut self, call: &mut Call<'_, '_, A::Talk>, arrived: Arrived<'_>) -> Served<A> {
         match arrived.framing() {
             Framing::None | Framing::Length(0) if !arrived.facts.closes => Served::Next,
-            Framing::None | Framing::Length(0) => Served::Close,
+            Framing::None | Framing::Length(0) => close_behind_last(call.output),
             framing => {
                 // reason: no content is longer than that.
                 let body = Body::new(framing, u64::MAX).expect("no limit is passed");
@@ -329,7 +335,7 @@ impl<A: Application> Http<A> {
         is_invited: bool,
     ) -> Served<A> {
         if body.is_ended() {
-            return if facts.closes { Served::Close } else { Served::Next };
+            return if facts.closes { close_behind_last(call.output) } else { Served::Next };
         }
         call.cx.count(HttpCounter::ContentsUnwanted, 1);
         match !facts.closes && self.passes_over(body.announced(), is_invited) {

@@ -59,11 +59,27 @@ impl Delivery {
     }
 }
 
+/// What the system keeps of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// Bytes that the peer has not taken; none where nobody tells.
+    pub(crate) unsent: Option<usize>,
+    /// Bytes that have come, and that we have not received.
+    pub(crate) unread: usize,
+}
+
+impl Kept {
+    /// Whether a close loses nothing.
+    pub(crate) fn is_nothing(self) -> bool {
+        self == Self { unsent: Some(0), unread: 0 }
+    }
+}
+
 /// Connections of which the system is asked, and what it said of them.
 #[derive(Default)]
 pub(crate) struct Deliveries {
     to_ask: Vec<ConnectionId>,
-    answers: Vec<(ConnectionId, usize)>,
+    answers: Vec<(ConnectionId, Kept)>,
 }
 
 impl Deliveries {
@@ -77,13 +93,13 @@ impl Deliveries {
         self.to_ask.pop()
     }
 
-    /// The system holds so many bytes of that.
-    pub(crate) fn answer(&mut self, id: ConnectionId, held: usize) {
-        self.answers.push((id, held));
+    /// The system keeps so much of that.
+    pub(crate) fn answer(&mut self, id: ConnectionId, kept: Kept) {
+        self.answers.push((id, kept));
     }
 
-    /// One of which it has said how much it holds, and that.
-    pub(crate) fn next_answer(&mut self) -> Option<(ConnectionId, usize)> {
+    /// One of which it has said how much it keeps, and that.
+    pub(crate) fn next_answer(&mut self) -> Option<(ConnectionId, Kept)> {
         self.answers.pop()
     }
 

@@ -7,7 +7,7 @@ use crate::connection::output::{Drained, Output};
 use crate::limits::{Limits, SECOND};
 use crate::pending::timers::TimerList;
 use crate::state::accounts::PeerAccountId;
-use crate::words::names::{ConnectionId, Peer};
+use crate::words::names::{ConnectionId, Owes, Peer};
 use crate::words::ticket::LostTickets;
 use crate::words::transform::{PASS_BYTES, Transform};
 use corelane_lane::{Kit, TimerId};
@@ -399,6 +399,10 @@ impl Facts for Holdings<'_> {
         self.connection.is_ready || self.busy.is_some_and(|busy| busy.is_blocked() || is_starved && !busy.raw.is_empty())
     }
 
+    fn peer_has_said_all(&self) -> bool {
+        self.connection.transform.is_none() && self.busy.is_some_and(|busy| busy.owes == Owes::Nothing)
+    }
+
     fn wants_drained(&self) -> bool {
         let is_starved = self.connection.is_starved;
         self.busy.is_some_and(|busy| busy.output.drained == Drained::Wanted && !is_starved)
@@ -487,8 +491,8 @@ pub(crate) struct Busy {
     pub(super) blocked: Blocked,
     /// A message has begun of which the input holds nothing now, and more is to come.
     pub(super) amid: bool,
-    /// The rest of a request is owed, whatever the input holds.
-    pub(super) owes_rest: bool,
+    /// What the peer owes, whatever the input holds.
+    pub(super) owes: Owes,
     /// When the record at the front of the input began to arrive (nanoseconds), and how many bytes have since.
     pub(super) record_since: u64,
     pub(super) record_bytes: u64,
@@ -516,7 +520,7 @@ impl Busy {
             needed: 0,
             blocked: Blocked::No,
             amid: false,
-            owes_rest: false,
+            owes: Owes::Request,
             record_since: 0,
             record_bytes: 0,
             rate_since: 0,
@@ -547,12 +551,13 @@ impl Busy {
 
     /// Whether a message has begun, whatever the input holds of it.
     pub(super) fn is_amid(&self) -> bool {
-        self.amid || self.owes_rest
+        self.amid || self.owes == Owes::Rest
     }
 
-    /// The rest of a request is owed from now on, or not.
-    pub(super) fn owe_rest(&mut self, owes_rest: bool, now: u64) {
-        if std::mem::replace(&mut self.owes_rest, owes_rest) != owes_rest {
+    /// This is owed from now on.
+    pub(super) fn owe(&mut self, owes: Owes, now: u64) {
+        let owed_rest = std::mem::replace(&mut self.owes, owes) == Owes::Rest;
+        if owed_rest != (owes == Owes::Rest) {
             (self.record_since, self.record_bytes) = (now, 0);
             self.restart_rate(now);
         }
@@ -622,7 +627,7 @@ impl Busy {
     pub(super) fn drop_record(&mut self) {
         self.input.chain.clear();
         self.raw.clear();
-        (self.fill, self.needed, self.amid, self.owes_rest) = (None, 0, false, false);
+        (self.fill, self.needed, self.amid, self.owes) = (None, 0, false, Owes::Request);
     }
 
     /// Whether the box can go back to the pool as it is.
@@ -634,7 +639,7 @@ impl Busy {
 
     /// Forgets what was noted of the connection whose box it was, and of which nothing is in it.
     pub(super) fn forget(&mut self) {
-        (self.needed, self.blocked, self.record_bytes) = (0, Blocked::No, 0);
+        (self.needed, self.blocked, self.record_bytes, self.owes) = (0, Blocked::No, 0, Owes::Request);
         (self.moved_at, self.moved, self.delivery) = (0, 0, Delivery::NONE);
         self.output.begin_to_leave();
     }
@@ -647,7 +652,7 @@ impl Busy {
         self.raw.clear();
         self.wire.clear();
         (self.fill, self.fetch, self.sending_charged, self.record_since) = (None, Fetch::Idle, 0, 0);
-        (self.amid, self.owes_rest) = (false, false);
+        self.amid = false;
         self.forget();
     }
 
@@ -709,7 +714,7 @@ impl Busy {
     /// Notes what a call took of the input that held `before` bytes: what is left begins another record.
     pub(super) fn note_taken(&mut self, before: usize, now: u64) {
         // Of a rest the whole is timed.
-        if self.input.len() < before && !self.owes_rest {
+        if self.input.len() < before && self.owes != Owes::Rest {
             self.record_since = now;
             // What comes of a message that has begun counts for its rate, however it is taken.
             if !self.amid {

@@ -229,7 +229,7 @@ impl Found<'_> {
         }
         if let Some(owes) = busy.output.owes.take() {
             self.state.counts_requests.set(true);
-            busy.owe_rest(owes == Owes::Rest, now);
+            busy.owe(owes, now);
         }
     }
 

@@ -49,7 +49,7 @@ impl Found<'_> {
         debug_assert!(!self.connection.is_dirty, "what is flushed is marked no more");
         match self.connection.machine.phase() {
             Phase::Opening | Phase::Ended => return None,
-            Phase::Lingering => {}
+            Phase::Parting | Phase::Lingering => {}
             Phase::Handshake | Phase::Refusing => self.send(kit),
             Phase::Open | Phase::Closing | Phase::GivenUp => {
                 self.seal(kit);
@@ -106,6 +106,7 @@ impl Found<'_> {
             Step::End(ending) => return Next::Reach(Reach::Ends(ending)),
             Step::Close(ending) => self.close_behind(kit, ending),
             Step::DropRecord => self.drop_record(),
+            Step::Part => self.part(),
             Step::Finish => self.finish(kit),
             Step::FinishHalf => self.finish_half(kit),
             Step::Wait | Step::Receive | Step::Pause(_) => unreachable!("the connection takes this step itself"),
@@ -262,6 +263,20 @@ impl Found<'_> {
         // reason: the record is in it.
         self.connection.busy.as_mut().expect("a connection in a record has its box").drop_record();
         self.count(ServiceCounter::RecordsTruncated, 1);
+    }
+
+    /// Both have said all. A close would be a reset where the peer has not taken everything, or has sent more than was received.
+    fn part(&mut self) {
+        debug_assert!(!self.connection.machine.is_receiving(), "nothing comes unseen");
+        self.connection.machine.part();
+        self.ask_of_delivery();
+    }
+
+    /// The peer has not taken all that it was sent, or has sent more: it is waited for.
+    pub(crate) fn linger(&mut self, kit: &mut Kit) {
+        debug_assert!(self.connection.machine.phase() == Phase::Parting, "what was asked for lingers");
+        self.finish(kit);
+        self.mark_dirty();
     }
 
     /// Our side has said all: finish it, and wait for the peer's end, if it is awaited.

@@ -8,6 +8,8 @@
 //!                       \________________________________________end________/
 //! ```
 //!
+//! Before it lingers, the system is asked whether a peer that has said its last has taken all (`Parting`): then there is nothing to linger for.
+//!
 //! With a transform before it there are two more, and only then:
 //!
 //! ```text
@@ -33,6 +35,8 @@ pub(crate) enum Phase {
     GivenUp,
     /// Its transform has refused the peer; the transform's last words still leave.
     Refusing,
+    /// All has left, and the peer has said its last: the system is asked whether the peer has taken all.
+    Parting,
     /// Our side has finished; what arrives is discarded until the peer has finished too.
     Lingering,
     /// The close was submitted; the entry is free once it has completed.
@@ -127,6 +131,8 @@ pub(crate) trait Facts {
     fn in_record(&self) -> bool;
     /// The service is called with its input, now or when what it waits for is there.
     fn is_due(&self) -> bool;
+    /// The peer has said all that it ever will, as the service says. A transform has its own end of that.
+    fn peer_has_said_all(&self) -> bool;
     /// The service wants to be told when all output has left, and was not told yet.
     fn wants_drained(&self) -> bool;
     /// It is one of a pair.
@@ -200,6 +206,8 @@ pub(crate) enum Step {
     End(Ending),
     /// The service's output has left: the transform says its last word.
     TakeLeave,
+    /// Everything has left, and nothing more comes: the system is asked whether the peer has taken all.
+    Part,
     /// Everything has left: our side finishes.
     Finish,
     /// The same, and it still listens.
@@ -515,7 +523,7 @@ impl Machine {
 
     /// A send is submitted.
     pub(crate) fn begin_send(&mut self) {
-        let may = !matches!(self.phase, Phase::Opening | Phase::Lingering | Phase::Ended);
+        let may = !matches!(self.phase, Phase::Opening | Phase::Parting | Phase::Lingering | Phase::Ended);
         assert!(may, "nobody sends before or after: {self:?}");
         assert!(self.sends < SENDS_MAX, "one send at a time: {self:?}");
         self.sends += 1;
@@ -588,9 +596,21 @@ impl Machine {
         self.speech == Speech::SaidAll || self.speech == Speech::Ends && self.is_leaving()
     }
 
+    /// All our output has left, and the peer says nothing more.
+    pub(crate) fn part(&mut self) {
+        assert!(self.phase == Phase::Closing && self.may_part() && self.sends == 0, "nothing is lost by a close: {self:?}");
+        self.phase = Phase::Parting;
+    }
+
+    /// Whether nothing can come to us unseen, and our side has not finished.
+    fn may_part(&self) -> bool {
+        self.veil == Veil::None && self.inflow == Inflow::Rests && matches!(self.speech, Speech::GoesOn | Speech::Ends)
+    }
+
     /// All our output has left; returns whether the peer must still be told.
     pub(crate) fn finish(&mut self) -> bool {
-        let has_said_all = self.phase == Phase::Refusing || self.is_closing() && self.has_taken_leave();
+        let is_silent = self.is_closing() && self.has_taken_leave();
+        let has_said_all = matches!(self.phase, Phase::Refusing | Phase::Parting) || is_silent;
         assert!(has_said_all && self.sends == 0, "our side finishes behind its output: {self:?}");
         self.phase = Phase::Lingering;
         self.finish_speech()
@@ -647,7 +667,7 @@ impl Machine {
     /// output leave comes where there is none yet, or no more.
     pub(crate) fn end(&mut self, ending: Ending) -> bool {
         assert!(self.phase != Phase::Ended, "a connection ends once: {self:?}");
-        let in_order = self.phase == Phase::Lingering && self.ending == Some(ending);
+        let in_order = matches!(self.phase, Phase::Parting | Phase::Lingering) && self.ending == Some(ending);
         let loses_nothing = in_order || self.phase == Phase::Opening;
         assert!(loses_nothing || !self.is_gentle(ending), "{ending:?} waits for the output: {self:?}");
         (self.phase, self.ending) = (Phase::Ended, Some(ending));
@@ -662,12 +682,13 @@ impl Machine {
     /// What is to be done next.
     pub(crate) fn step(&self, facts: &impl Facts) -> Step {
         match self.phase {
-            Phase::Opening | Phase::Ended => Step::Wait,
+            Phase::Opening | Phase::Parting | Phase::Ended => Step::Wait,
             Phase::Handshake | Phase::Open | Phase::Closing | Phase::GivenUp if facts.overflows() => Step::OutputOverflow,
             Phase::Handshake => self.step_handshake(facts),
             Phase::Open => self.step_open(facts),
             Phase::Closing | Phase::GivenUp if !self.is_answered(facts) => Step::Wait,
             Phase::Closing | Phase::GivenUp if !self.has_taken_leave() => Step::TakeLeave,
+            Phase::Closing if self.may_part() && facts.peer_has_said_all() => Step::Part,
             Phase::Closing | Phase::GivenUp => Step::Finish,
             Phase::Refusing if self.sends > 0 || facts.has_output() => Step::Wait,
             Phase::Refusing => Step::Finish,

@@ -59,7 +59,7 @@ impl Services {
                 continue;
             };
             let machine = found.connection.machine();
-            match machine.ending().filter(|_| machine.phase() == Phase::Lingering) {
+            match machine.ending().filter(|_| machine.phase() >= Phase::Parting) {
                 // All was said: the system goes on delivering it.
                 Some(ending) => self.served.close_now(kit, index, ending),
                 None => {

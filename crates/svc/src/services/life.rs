@@ -14,6 +14,7 @@ use crate::services::served::Served;
 use crate::table::LaneTable;
 use crate::table::notices::{Note, Notice};
 use crate::words::class;
+use crate::connection::delivery::Kept;
 use crate::words::names::{ConnectionId, Ending, Order, Peer};
 use crate::words::ticket::Name;
 use crate::words::transform::Side;
@@ -459,10 +460,13 @@ impl Served {
 
     /// Judges those of which the system was asked what their peers have not taken.
     pub(crate) fn judge_deliveries(&mut self, kit: &mut Kit) {
-        while let Some((id, held)) = self.table.desk.deliveries.next_answer() {
+        while let Some((id, kept)) = self.table.desk.deliveries.next_answer() {
+            // Where it does not tell, what it took counts as taken.
+            let held = kept.unsent.unwrap_or(0);
             // It may have ended since.
             let Some(found) = self.table.found(id) else { continue };
             match found.connection.machine().phase() {
+                Phase::Parting => self.judge_parting(kit, id.index, kept),
                 Phase::Lingering => self.judge_lingering(kit, id.index, held),
                 Phase::Ended => {}
                 _ => self.judge_delivery(kit, id.index, held),
@@ -477,6 +481,16 @@ impl Served {
         }
         found.count(ServiceCounter::SendLimitHits, 1);
         self.end(kit, index, Ending::Aborted);
+    }
+
+    fn judge_parting(&mut self, kit: &mut Kit, index: u32, kept: Kept) {
+        let mut found = self.table.there(index);
+        if !kept.is_nothing() {
+            return found.linger(kit);
+        }
+        // reason: what parts has its ending.
+        let ending = found.connection.machine().ending().expect("what parts has its ending");
+        self.close_now(kit, index, ending);
     }
 
     fn judge_lingering(&mut self, kit: &mut Kit, index: u32, held: usize) {

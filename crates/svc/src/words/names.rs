@@ -94,7 +94,7 @@ pub enum Next {
         /// How many bytes it shall hold: more than it holds now (else the call comes again at once), and cut to its capacity.
         until: usize,
     },
-    /// Close once all output has left, and the peer has finished too, or has taken all and `linger_limit` has passed: the connection ends as [`Ending::Completed`].
+    /// Close once all output has left, and the peer has finished too, or has taken all and `linger_limit` has passed, or [owes nothing](Owes::Nothing): the connection ends as [`Ending::Completed`].
     Close,
     /// Break the connection off: it ends as [`Ending::Aborted`].
     Abort,
@@ -108,7 +108,8 @@ pub enum Owes {
     Request,
     /// The rest of a request that has begun: all of it within `read_limit`, as fast as `receive_rate_min`.
     Rest,
-    /// Nothing: a request is being served.
+    /// Nothing: a request is being served, or was the last. A connection that is closed then ends as soon as its peer has taken everything, and its end is not awaited (RFC 9112 section
+    /// 9.6); behind a transform it is.
     Nothing,
 }
 

@@ -11,6 +11,8 @@ struct History {
     is_outgoing: bool,
     /// Our side has decided on an ending that waits for the output.
     closes: Option<Ending>,
+    /// The system is asked whether the peer has all.
+    parts: bool,
     /// Our side has said all and waits for the peer.
     lingers: bool,
     ended: Option<Ending>,
@@ -48,6 +50,7 @@ struct Said {
     holds_answer: bool,
     in_record: bool,
     is_due: bool,
+    peer_has_said_all: bool,
     wants_drained: bool,
     is_paired: bool,
     overflows: bool,
@@ -70,6 +73,10 @@ impl Facts for Said {
 
     fn is_due(&self) -> bool {
         self.is_due
+    }
+
+    fn peer_has_said_all(&self) -> bool {
+        self.peer_has_said_all
     }
 
     fn wants_drained(&self) -> bool {
@@ -117,6 +124,8 @@ enum Event {
     Served,
     Close(Ending),
     End(Ending),
+    /// The system says that the peer has not all.
+    Linger,
     BeginSend,
     /// The other of its pair has come to its end.
     FinishHalf,
@@ -138,7 +147,7 @@ enum Event {
     SayNoMore,
 }
 
-const EVENTS: [Event; 35] = [
+const EVENTS: [Event; 36] = [
     Event::Opened,
     Event::Received(0),
     Event::Received(1),
@@ -161,6 +170,7 @@ const EVENTS: [Event; 35] = [
     Event::End(Ending::EndOfStream),
     Event::End(Ending::Error),
     Event::End(Ending::Aborted),
+    Event::Linger,
     Event::BeginSend,
     Event::FinishHalf,
     Event::Veil,
@@ -183,6 +193,7 @@ impl History {
             is_open,
             is_outgoing,
             closes: None,
+            parts: false,
             lingers: false,
             ended: None,
             receives: false,
@@ -244,7 +255,7 @@ impl History {
 
     /// Whether nothing it says leaves any more, nor is it told anything.
     fn is_past(&self) -> bool {
-        self.ended.is_some() || self.lingers || self.refused
+        self.ended.is_some() || self.parts || self.lingers || self.refused
     }
 
     /// Whether an ending waits for the output.
@@ -268,10 +279,12 @@ impl History {
             // Whatever was decided before: a service may close twice, a pair's other end, a limit come.
             Event::Close(ending) => self.is_open && self.ended.is_none() && self.is_gentle(ending),
             Event::End(ending) if self.is_gentle(ending) => {
-                !self.is_open && self.ended.is_none() || self.lingers && self.ended.is_none() && self.closes == Some(ending)
+                let is_over = self.parts || self.lingers;
+                !self.is_open && self.ended.is_none() || is_over && self.ended.is_none() && self.closes == Some(ending)
             }
             Event::End(_) => self.ended.is_none(),
-            Event::BeginSend => self.is_open && self.ended.is_none() && !self.lingers && !self.sends,
+            Event::Linger => self.parts && self.ended.is_none(),
+            Event::BeginSend => self.is_open && self.ended.is_none() && !(self.parts || self.lingers) && !self.sends,
             Event::FinishHalf => self.is_served() && !self.sends && self.is_silent(),
             Event::Veil => {
                 let new = Self::begun(true, self.is_outgoing, self.draining);
@@ -305,6 +318,7 @@ impl History {
             Event::ToldOfEnd => self.service_knows = true,
             Event::Close(ending) if self.goes_on() => self.closes = Some(ending),
             Event::End(ending) => self.ended = Some(ending),
+            Event::Linger => (self.parts, self.lingers, self.told_peer) = (false, true, true),
             Event::BeginSend => self.sends = true,
             Event::Veil => self.veiled = true,
             Event::Passed(more) => (self.is_at_work, self.has_left) = (more, self.has_left || self.leaves && !more),
@@ -365,6 +379,7 @@ impl State {
                 let in_order = history.refused && history.lingers;
                 assert_eq!(reset, ending == Ending::Aborted && !in_order, "broken off or not: {history:?}");
             }
+            Event::Linger => assert!(machine.finish() && !history.told_peer, "who is asked about was not told: {history:?}"),
             Event::BeginSend => machine.begin_send(),
             Event::FinishHalf => {
                 assert!(machine.finish_half() != history.told_peer, "the peer is told once: {machine:?}");
@@ -395,6 +410,10 @@ impl State {
             Step::OutputOverflow | Step::RecordOverflow => return self.happen(Event::End(Ending::Aborted)),
             Step::Close(ending) => return self.happen(Event::Close(ending)),
             Step::End(ending) => return self.happen(Event::End(ending)),
+            Step::Part => {
+                machine.part();
+                history.parts = true;
+            }
             Step::Finish => {
                 assert!(machine.finish() != history.told_peer, "the peer is told once: {machine:?}");
                 (history.lingers, history.told_peer) = (true, true);
@@ -418,6 +437,7 @@ impl State {
         let phase = match history {
             History { ended: Some(_), .. } => Phase::Ended,
             History { lingers: true, .. } => Phase::Lingering,
+            History { parts: true, .. } => Phase::Parting,
             History { refused: true, .. } => Phase::Refusing,
             History { closes: Some(_), .. } if history.never_opens() => Phase::GivenUp,
             History { closes: Some(_), .. } => Phase::Closing,
@@ -456,10 +476,10 @@ impl State {
 
     /// Whether the step is one that what has happened allows, and, where it is none, something is still to come.
     fn allows(&self, step: Step, facts: &Said) {
-        let History { receives, sends, peer_ended, service_knows, lingers, refused, .. } = self.history;
+        let History { receives, sends, peer_ended, service_knows, parts, lingers, refused, told_peer, .. } = self.history;
         let (is_served, goes_on) = (self.history.is_served(), self.history.goes_on());
         let is_used_up = self.history.draining == Draining::Bytes(0);
-        let closes = self.history.closes.is_some() && !lingers && !refused && self.history.ended.is_none();
+        let closes = self.history.closes.is_some() && !(parts || lingers) && !refused && self.history.ended.is_none();
         let answered = !(sends || facts.has_output || facts.holds_answer);
         let (is_all_there, is_due) = (self.history.is_all_there(), facts.is_due || self.history.is_at_work);
         let shaken_to_the_end = self.history.is_in_handshake() && (peer_ended || is_all_there) && !is_due;
@@ -484,11 +504,15 @@ impl State {
             }
             Step::TakeLeave => closes && answered && !self.history.is_silent(),
             Step::FinishHalf => self.history.is_to_finish_half() && !sends && !facts.has_output && self.history.is_silent(),
+            Step::Part => {
+                let is_known = facts.peer_has_said_all && !(receives || peer_ended || told_peer || self.history.veiled);
+                closes && answered && is_known
+            }
             Step::Finish if refused => !lingers && !sends && !facts.has_output,
             Step::Finish => closes && answered && self.history.is_silent(),
             Step::Wait => {
                 let others = receives || sends || facts.has_output || facts.holds_answer || is_due;
-                let is_over = self.history.ended.is_some() || !self.history.is_open;
+                let is_over = self.history.ended.is_some() || !self.history.is_open || parts;
                 let is_to_be_told = is_served && !service_knows && (peer_ended || is_all_there);
                 is_over || others || is_to_be_told
             }
@@ -505,6 +529,7 @@ impl State {
             Event::Passed(false),
             Event::InputEnded { cut: true },
             Event::ToldOfEnd,
+            Event::Linger,
         ];
         for _ in 0..16 {
             for event in events {
@@ -531,11 +556,12 @@ fn all_facts() -> Vec<Said> {
             is_paired: bit(5),
             overflows: bit(6),
             is_too_long: bit(7),
+            peer_has_said_all: bit(8),
             // Which limit it is changes what counts it, and no step.
-            pause: [None, Some(Pause::Output)][(bits >> 8) as usize],
+            pause: [None, Some(Pause::Output)][(bits >> 9) as usize],
         }
     };
-    (0..1 << 9).map(with).collect()
+    (0..1 << 10).map(with).collect()
 }
 
 /// All states that can be reached.
@@ -583,7 +609,7 @@ fn in_every_state_the_next_step_is_one_that_its_history_allows() {
         taken.extend(steps(&state.machine, &facts).iter().map(|step| format!("{step:?}")));
     }
     println!("{} states, {} steps: {taken:?}", states.len(), taken.len());
-    assert!(states.len() > 500 && taken.len() >= 17, "{} states, {taken:?}", states.len());
+    assert!(states.len() > 500 && taken.len() >= 18, "{} states, {taken:?}", states.len());
 }
 
 #[test]
