@@ -634,7 +634,7 @@ impl Busy {
     pub(super) fn is_idle(&self) -> bool {
         assert!(self.fetch == Fetch::Idle || !self.output.chain.is_empty(), "what is read is a part of the output");
         let quiet = self.sending_charged == 0 && self.output.is_idle() && self.wire.is_empty();
-        quiet && !self.in_record() && self.input.filled.is_none()
+        quiet && self.owes != Owes::Nothing && !self.in_record() && self.input.filled.is_none()
     }
 
     /// Forgets what was noted of the connection whose box it was, and of which nothing is in it.

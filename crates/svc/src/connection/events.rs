@@ -6,7 +6,7 @@ use crate::connection::found::{About, Found};
 use crate::connection::input::{Input, InputEnd};
 use crate::connection::machine::Phase;
 use crate::connection::output::Output;
-use crate::words::names::{ConnectionId, Ending, Next, Owes, Peer};
+use crate::words::names::{ConnectionId, Ending, Next, Peer};
 use crate::words::ticket::Name;
 use corelane_lane::Kit;
 use corelane_seam::{Chain, Fault, Lease, Op, Reason, Shared, Socket, nanoseconds};

@@ -602,9 +602,9 @@ impl Machine {
         self.phase = Phase::Parting;
     }
 
-    /// Whether nothing can come to us unseen, and our side has not finished.
+    /// Whether neither side has finished, and no transform has a word to say about that.
     fn may_part(&self) -> bool {
-        self.veil == Veil::None && self.inflow == Inflow::Rests && matches!(self.speech, Speech::GoesOn | Speech::Ends)
+        self.veil == Veil::None && self.inflow != Inflow::Finished && matches!(self.speech, Speech::GoesOn | Speech::Ends)
     }
 
     /// All our output has left; returns whether the peer must still be told.

@@ -43,6 +43,38 @@ fn a_service_that_closes_lets_its_output_leave_and_lingers() {
     stage.close();
 }
 
+/// Its service has said that the peer owes nothing: where the peer has taken all, its end is not awaited.
+#[test]
+fn a_peer_that_has_said_its_last_and_has_all_is_not_waited_for() {
+    let mut stage = Stage::new(Limits::default());
+    let peer = stage.rig.connect(1);
+    stage.rig.wait(MS);
+    assert_eq!(stage.rig.ask(&peer, "owes nothing\nsay bye\nafter 20 close\n"), "bye\n");
+    stage.rig.wait(30 * MS);
+    assert_eq!((stage.last_ending(), peer.status()), (Some(Ending::Completed), Status::Ended));
+    assert_eq!(stage.rig.connections(), 0);
+    stage.close();
+}
+
+/// What is on its way to it would be lost with a reset, and what it has sent beyond its last would bring one.
+#[test]
+fn a_peer_that_has_said_its_last_is_waited_for_while_anything_is_on_its_way() {
+    for (lasts, then) in [("close\n", ""), ("after 20 close\n", "wait\n")] {
+        let mut stage = Stage::new(Limits::default());
+        let peer = stage.rig.connect(1);
+        stage.rig.wait(MS);
+        assert_eq!(stage.rig.ask(&peer, &format!("owes nothing\nsay bye\n{lasts}")), "bye\n");
+        stage.rig.ask(&peer, then);
+        peer.send(b"more");
+        stage.rig.wait(30 * MS);
+        assert_eq!((stage.last_ending(), peer.status()), (None, Status::Ended), "{lasts}");
+        peer.finish();
+        stage.rig.wait(MS);
+        assert_eq!((stage.last_ending(), peer.status()), (Some(Ending::Completed), Status::Ended), "{lasts}");
+        stage.close();
+    }
+}
+
 /// What the page says of the connections of the only lane.
 fn rows(stage: &Stage) -> Vec<(u32, u64, ConnectionState)> {
     let rows = Reader::of(&stage.rig.page).unwrap().connections(0);

@@ -505,7 +505,7 @@ impl State {
             Step::TakeLeave => closes && answered && !self.history.is_silent(),
             Step::FinishHalf => self.history.is_to_finish_half() && !sends && !facts.has_output && self.history.is_silent(),
             Step::Part => {
-                let is_known = facts.peer_has_said_all && !(receives || peer_ended || told_peer || self.history.veiled);
+                let is_known = facts.peer_has_said_all && !(peer_ended || told_peer || self.history.veiled);
                 closes && answered && is_known
             }
             Step::Finish if refused => !lingers && !sends && !facts.has_output,
