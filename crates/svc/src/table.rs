@@ -4,6 +4,7 @@ mod connecting;
 pub(crate) mod notices;
 
 use crate::connection::connections::Connections;
+use crate::connection::delivery::Kept;
 use crate::connection::entry::Connection;
 use crate::connection::found::Found;
 use crate::connection::found::{Desk, Offloading};
@@ -19,7 +20,6 @@ use crate::state::ServiceState;
 use crate::state::accounts::Payers;
 use crate::table::notices::Note;
 use crate::words::flows::{Flow, Flows};
-use crate::connection::delivery::Kept;
 use crate::words::names::{ConnectionId, SocketId};
 use corelane_lane::Kit;
 use corelane_rss::Protocol;

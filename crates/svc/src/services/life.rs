@@ -3,6 +3,7 @@
 //! Each event of a connection changes that alone (`connection`), and hands back what concerns more. What follows from it is done here, and calls of a service are made
 //! here, because one can end the connection, and its end is a call again.
 
+use crate::connection::delivery::Kept;
 use crate::connection::events::{Calling, For};
 use crate::connection::flush::Limit;
 use crate::connection::flush::Reach;
@@ -14,7 +15,6 @@ use crate::services::served::Served;
 use crate::table::LaneTable;
 use crate::table::notices::{Note, Notice};
 use crate::words::class;
-use crate::connection::delivery::Kept;
 use crate::words::names::{ConnectionId, Ending, Order, Peer};
 use crate::words::ticket::Name;
 use crate::words::transform::Side;
