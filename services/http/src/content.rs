@@ -65,7 +65,7 @@ impl<A: Application> Http<A> {
                 }
                 Ok(ContentPart::End) => return Look::Again,
                 Ok(ContentPart::More) => {
-                    session.active = Some(self.boxed(Active::Unwanted { body, left }));
+                    session.active = Some(self.spare.boxed(Active::Unwanted { body, left }));
                     return Look::Over(Next::More);
                 }
                 // It was answered before: there is nothing more to be said.
@@ -105,12 +105,12 @@ impl<A: Application> Http<A> {
                     return self.follow(session, served);
                 }
             };
-            session.active = Some(self.boxed(Active::Collected(collected)));
+            session.active = Some(self.spare.boxed(Active::Collected(collected)));
             return Look::Over(next);
         }
         let room = self.room(call);
         if room == Room::Later {
-            session.active = Some(self.boxed(Active::Collected(collected)));
+            session.active = Some(self.spare.boxed(Active::Collected(collected)));
             return Look::Over(Next::Continue);
         }
         let Collected { head, whole, mut note, .. } = collected;

@@ -93,7 +93,7 @@ impl<A: Application> Http<A> {
 
     /// Ends an exchange as it has ended.
     fn end_exchange(&mut self, call: &mut Call<'_, '_, A::Talk>, session: &mut Session<A>, ended: After) -> Look {
-        let Some(Active::Running(mut running)) = session.active.take().map(|active| self.unboxed(active)) else {
+        let Some(Active::Running(mut running)) = session.active.take().map(|active| self.spare.unboxed(active)) else {
             // reason: it has just ended.
             unreachable!("an exchange that ends was there")
         };

@@ -59,6 +59,10 @@ fn close_behind_last<A: Application>(output: &mut Output) -> Served<A> {
 }
 
 impl<A: Application> Http<A> {
+    pub(crate) fn begin_head(&self) -> Requests {
+        Requests::new(self.settings.head)
+    }
+
     /// Serves the requests that lie together at the front of the input.
     pub(crate) fn look_at_heads(
         &mut self,
@@ -75,7 +79,7 @@ impl<A: Application> Http<A> {
             End::Served(served) => self.follow(session, served),
             End::Partial(_) if input.is_empty() => Look::Over(Next::Continue),
             End::Partial(begun) => {
-                session.active = Some(self.boxed(Active::Head(begun)));
+                session.active = Some(self.spare.boxed(Active::Head(begun)));
                 match self.join_head(input) {
                     true => Look::Again,
                     // Not the rate but the time for a head says how long the rest of it may take.
@@ -88,7 +92,7 @@ impl<A: Application> Http<A> {
     /// Does what the serving of a request comes to.
     pub(crate) fn follow(&mut self, session: &mut Session<A>, served: Served<A>) -> Look {
         let mut waits = |http: &mut Self, active: Active<A>| {
-            session.active = Some(http.boxed(active));
+            session.active = Some(http.spare.boxed(active));
             Look::Over(Next::Continue)
         };
         match served {
@@ -99,7 +103,7 @@ impl<A: Application> Http<A> {
             Served::Close => Look::Over(Next::Close),
             Served::Broken => Look::Over(Next::Abort),
             Served::Active(active) => {
-                session.active = Some(self.boxed(active));
+                session.active = Some(self.spare.boxed(active));
                 Look::Again
             }
         }

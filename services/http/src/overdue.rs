@@ -19,7 +19,7 @@ const CONTENT: &str = "408 Request Timeout\nthe content of the request did not c
 impl<A: Application> Http<A> {
     /// Gives up a request that does not come whole.
     pub(crate) fn give_up(&mut self, call: &mut Call<'_, '_, A::Talk>, session: &mut Session<A>, input: &Input) -> Next {
-        match session.active.take().map(|active| self.unboxed(active)) {
+        match session.active.take().map(|active| self.spare.unboxed(active)) {
             Some(Active::Head(_)) => {
                 let asked = Asked { bytes: input.first(), head: None };
                 self.answer_overdue(call, HEAD, Trace::Asked(asked))
@@ -37,7 +37,7 @@ impl<A: Application> Http<A> {
             Some(Active::Unwanted { .. }) => Next::Close,
             // Nothing is asked, or it is answered already; the end of the connection is told as any other.
             other => {
-                session.active = other.map(|active| self.boxed(active));
+                session.active = other.map(|active| self.spare.boxed(active));
                 Next::Abort
             }
         }

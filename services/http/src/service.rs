@@ -5,18 +5,15 @@ use crate::backlog::UNAVAILABLE_AND_CLOSED;
 use crate::counters::HttpCounter;
 use crate::desk::Desk;
 use crate::log::{AccessLog, Ended, Sent};
-use crate::session::{Active, Look, Session};
+use crate::session::{Active, Look, Session, Spare};
 use crate::settings::Settings;
 use corelane::service::{
     Asking, Call as LaneCall, Chain, Declaration, Ending, Input, Joined, Lost, Origin, Outcome, Output, Owes, OwnCounter, Peer,
     Ticket,
 };
 use corelane::{Cx, Next, StreamService, Talk};
-use corelane_wire::http1::{Requests, Status};
+use corelane_wire::http1::Status;
 use std::rc::Rc;
-
-/// Boxes kept for what connections have under way next.
-const SPARE_MAX: usize = 64;
 
 /// HTTP/1.1 over connections, for one application.
 ///
@@ -26,9 +23,7 @@ pub struct Http<A: Application> {
     pub(crate) application: A,
     pub(crate) settings: Settings,
     pub(crate) desk: Rc<Desk>,
-    // Boxed: what is under way moves between sessions and this list as it is.
-    #[allow(clippy::vec_box)]
-    spare: Vec<Box<Active<A>>>,
+    pub(crate) spare: Spare<A>,
     /// Exchanges that have begun, and were neither answered whole nor told that they are gone.
     pub(crate) exchanges: usize,
 }
@@ -45,7 +40,7 @@ impl<A: Application> Http<A> {
 
     /// Serves `application` with the default settings.
     pub fn new(application: A) -> Self {
-        Self { application, settings: Settings::new(), desk: Rc::new(Desk::new(None)), spare: Vec::new(), exchanges: 0 }
+        Self { application, settings: Settings::new(), desk: Rc::new(Desk::new(None)), spare: Spare::new(), exchanges: 0 }
     }
 
     /// Sets the bounds.
@@ -65,35 +60,11 @@ impl<A: Application> Http<A> {
         &self.application
     }
 
-    pub(crate) fn begin_head(&self) -> Requests {
-        Requests::new(self.settings.head)
-    }
-
-    /// A box for what is under way.
-    pub(crate) fn boxed(&mut self, active: Active<A>) -> Box<Active<A>> {
-        match self.spare.pop() {
-            Some(mut spare) => {
-                *spare = active;
-                spare
-            }
-            None => Box::new(active),
-        }
-    }
-
-    /// Takes out what is under way, and keeps its box.
-    pub(crate) fn unboxed(&mut self, mut active: Box<Active<A>>) -> Active<A> {
-        let inside = std::mem::replace(&mut *active, Active::Head(self.begin_head()));
-        if self.spare.len() < SPARE_MAX {
-            self.spare.push(active);
-        }
-        inside
-    }
-
     fn look(&mut self, call: &mut Call<'_, '_, A::Talk>, session: &mut Session<A>, input: &mut Input) -> Look {
         if session.running().is_some() {
             return self.run(call, session, Some(input), false);
         }
-        let active = session.active.take().map(|active| self.unboxed(active));
+        let active = session.active.take().map(|active| self.spare.unboxed(active));
         match active {
             None if input.is_empty() => Look::Over(Next::Continue),
             None => {
@@ -225,7 +196,7 @@ impl<A: Application> StreamService for Http<A> {
         if session.is_last {
             self.desk.note_last_held(cx.id(), false);
         }
-        if let Some(Active::Running(mut running)) = session.active.map(|active| self.unboxed(active)) {
+        if let Some(Active::Running(mut running)) = session.active.map(|active| self.spare.unboxed(active)) {
             // Its connection has ended, and with it what it owed.
             drop(running.owed.take());
             self.tell_gone(cx, &mut running);

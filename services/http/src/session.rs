@@ -33,6 +33,40 @@ pub(crate) enum Active<A: Application> {
     Running(Running<A>),
 }
 
+/// Boxes kept for what connections have under way next.
+const SPARE_MAX: usize = 64;
+
+/// Boxes in which nothing is under way.
+// Boxed: what is under way moves between sessions and this list as it is.
+#[allow(clippy::vec_box)]
+pub(crate) struct Spare<A: Application>(Vec<Box<Active<A>>>);
+
+impl<A: Application> Spare<A> {
+    pub fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// A box for what is under way.
+    pub fn boxed(&mut self, active: Active<A>) -> Box<Active<A>> {
+        match self.0.pop() {
+            Some(mut spare) => {
+                *spare = active;
+                spare
+            }
+            None => Box::new(active),
+        }
+    }
+
+    /// Takes out what is under way, and keeps its box.
+    pub fn unboxed(&mut self, mut active: Box<Active<A>>) -> Active<A> {
+        let inside = std::mem::replace(&mut *active, Active::Wanted(0));
+        if self.0.len() < SPARE_MAX {
+            self.0.push(active);
+        }
+        inside
+    }
+}
+
 /// What serving one request comes to.
 pub(crate) enum Served<A: Application> {
     /// The next one behind it.

@@ -59,7 +59,7 @@ impl<A: Application> Http<A> {
             kept.unsent.say_last();
         }
         if kept.unsent.write(call.output).is_err() {
-            session.active = Some(self.boxed(Active::Kept(kept)));
+            session.active = Some(self.spare.boxed(Active::Kept(kept)));
             return Look::Over(Next::Continue);
         }
         let Kept { taken, then, .. } = *kept;

@@ -101,17 +101,6 @@ impl<S: Source> ReadinessDriver<S> {
         }
     }
 
-    /// Takes back [`ReadinessDriver::await_room`], with the first report that nobody waited for: whoever fills a socket
-    /// time after time is not to pay for each.
-    pub(super) fn await_no_room(&mut self, key: Key) {
-        let endpoint = self.endpoints.at_mut(key.index);
-        if std::mem::replace(&mut endpoint.awaits_room, false) {
-            self.counters.calls_work += 1;
-            // Where this fails, there are reports that mean nothing.
-            let _ = self.source.change(endpoint.descriptor.as_fd(), edges(endpoint), key.bits());
-        }
-    }
-
     /// Waits for a descriptor that the driver does not own. It is copied, so that it can be waited for twice, and
     /// stays what it is if its owner closes it.
     pub(super) fn poll(&mut self, handle: Handle, descriptor: i32, interest: Interest) -> Option<Outcome> {

@@ -26,8 +26,8 @@ use crate::refuse;
 use corelane_os::{clock, errno, sockets};
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
-    Address, Bell, Bind, Completion, DatagramOutcome, Driver, DriverCounters, Fault, FileOp, FrameOp, Handle, Listen, Op,
-    Outcome, Reason, Socket, StreamOutcome, Wait,
+    Address, Bell, Bind, Completion, Driver, DriverCounters, Fault, FileOp, FrameOp, Handle, Listen, Op, Outcome, Reason, Socket,
+    StreamOutcome, Wait,
 };
 use endpoint::{Endpoint, Kind, Listed, Receiving, Sending};
 use source::Source;
@@ -131,32 +131,6 @@ impl<S: Source> ReadinessDriver<S> {
     /// Ends the receive under way, if there is one, as cancelled.
     fn cancel_receive(&mut self, key: Key, completions: &mut Vec<Completion>) {
         self.end_receive_with(key, Fault::CANCELLED, completions);
-    }
-
-    /// Ends the receive under way, if there is one, for this reason.
-    pub(super) fn end_receive_with(&mut self, key: Key, fault: Fault, completions: &mut Vec<Completion>) {
-        // What is closed receives nothing any more.
-        let Some(endpoint) = self.endpoints.get_mut(key) else { return };
-        let receiving = std::mem::replace(&mut endpoint.receiving, Receiving::Nothing);
-        let handle = endpoint.receive_handle;
-        let Some(outcome) = self.given_up(receiving, fault) else { return };
-        self.leave_list(key);
-        assert!(self.endpoints.at_mut(key.index).listed == Listed::Nowhere);
-        completions.push(Completion::last(handle, outcome));
-    }
-
-    /// What a receive that ends for this reason comes to, with what it holds; none if there is none.
-    fn given_up(&mut self, receiving: Receiving, fault: Fault) -> Option<Outcome> {
-        Some(match receiving {
-            Receiving::Nothing => return None,
-            Receiving::Connections | Receiving::Bytes => Outcome::Failed(fault),
-            Receiving::BytesInto(held) => {
-                Outcome::Stream(StreamOutcome::Filled { lease: self.held_lease(held.get()).0, fault: Some(fault) })
-            }
-            Receiving::Datagrams(held) => {
-                Outcome::Datagram(DatagramOutcome::Arrived { batch: self.held_batch(held.get()), fault: Some(fault) })
-            }
-        })
     }
 
     /// Ends receiving; what has arrived is still delivered, whether its edge was seen or not.

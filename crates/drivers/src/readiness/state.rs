@@ -15,7 +15,8 @@ use crate::probes::Probes;
 use corelane_os::sockets;
 use corelane_seam::slab::{Key, Slab};
 use corelane_seam::{
-    Address, Arena, Chain, Completion, Datagrams, DriverCounters, Fault, Handle, Lease, Op, Outcome, Shared, Socket, Tuning,
+    Address, Arena, Chain, Completion, DatagramOutcome, Datagrams, DriverCounters, Fault, Handle, Lease, Op, Outcome, Shared,
+    Socket, StreamOutcome, Tuning,
 };
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -237,6 +238,32 @@ impl<S: Source> ReadinessDriver<S> {
         completions.push(Completion::last(endpoint.receive_handle, outcome));
     }
 
+    /// Ends the receive under way, if there is one, for this reason.
+    pub(super) fn end_receive_with(&mut self, key: Key, fault: Fault, completions: &mut Vec<Completion>) {
+        // What is closed receives nothing any more.
+        let Some(endpoint) = self.endpoints.get_mut(key) else { return };
+        let receiving = std::mem::replace(&mut endpoint.receiving, Receiving::Nothing);
+        let handle = endpoint.receive_handle;
+        let Some(outcome) = self.given_up(receiving, fault) else { return };
+        self.leave_list(key);
+        assert!(self.endpoints.at_mut(key.index).listed == Listed::Nowhere);
+        completions.push(Completion::last(handle, outcome));
+    }
+
+    /// What a receive that ends for this reason comes to, with what it holds; none if there is none.
+    fn given_up(&mut self, receiving: Receiving, fault: Fault) -> Option<Outcome> {
+        Some(match receiving {
+            Receiving::Nothing => return None,
+            Receiving::Connections | Receiving::Bytes => Outcome::Failed(fault),
+            Receiving::BytesInto(held) => {
+                Outcome::Stream(StreamOutcome::Filled { lease: self.held_lease(held.get()).0, fault: Some(fault) })
+            }
+            Receiving::Datagrams(held) => {
+                Outcome::Datagram(DatagramOutcome::Arrived { batch: self.held_batch(held.get()), fault: Some(fault) })
+            }
+        })
+    }
+
     /// Has a full socket's room reported.
     ///
     /// # Errors
@@ -248,6 +275,17 @@ impl<S: Source> ReadinessDriver<S> {
         }
         self.counters.calls_work += 1;
         self.source.change(endpoint.descriptor.as_fd(), edges(endpoint), key.bits())
+    }
+
+    /// Takes back [`ReadinessDriver::await_room`], with the first report that nobody waited for: whoever fills a socket
+    /// time after time is not to pay for each.
+    pub(super) fn await_no_room(&mut self, key: Key) {
+        let endpoint = self.endpoints.at_mut(key.index);
+        if std::mem::replace(&mut endpoint.awaits_room, false) {
+            self.counters.calls_work += 1;
+            // Where this fails, there are reports that mean nothing.
+            let _ = self.source.change(endpoint.descriptor.as_fd(), edges(endpoint), key.bits());
+        }
     }
 
     pub(super) fn make_cancellable(&mut self, handle: Handle, key: Key) {

@@ -400,22 +400,6 @@ impl State {
         Ok(self.posted.insert(posted).poster())
     }
 
-    /// User events that posters have triggered.
-    pub(super) fn hear_posted(&mut self) {
-        let posted = self.posted.as_ref().map(Posted::take).unwrap_or_default();
-        for (user, data) in posted {
-            // It may have been deleted since it was triggered.
-            let Some(&key) = self.keys.get(&(Filter::User.number(), user)) else { continue };
-            let interest = &mut self.interests[key];
-            if let Source::User(trigger) = &mut interest.source {
-                (trigger.data, trigger.on) = (data, true);
-            }
-            if interest.is_heard() {
-                self.ready.push(key.index);
-            }
-        }
-    }
-
     /// Somebody says that an operation of his has come to an end; nothing if nobody is interested.
     pub fn post(&mut self, ident: u64, filter: Filter, notes: u32, data: i64) -> Result<(), Refused> {
         let key = self.known(ident, filter).ok_or(MISSING)?;

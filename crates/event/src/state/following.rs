@@ -23,16 +23,6 @@ impl State {
         Ok(())
     }
 
-    /// An interest asks for `after` where it asked for `before`: with the last that needs it, nothing is heard of processes any more.
-    pub(super) fn count_process(&mut self, before: u32, after: u32) {
-        let Some(processes) = &mut self.heard_processes else {
-            return assert!(!needs_connector(before | after), "who is to be told of processes has had them heard");
-        };
-        if !processes.count(before, after) {
-            self.heard_processes = None;
-        }
-    }
-
     /// Hears of what processes have done.
     pub(super) fn hear_processes(&mut self) {
         let mut deeds = Vec::new();

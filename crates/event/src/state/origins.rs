@@ -9,6 +9,7 @@ use std::os::fd::RawFd;
 
 use super::origin::{Origin, Rest};
 use super::parts::State;
+use super::processes::needs_connector;
 use crate::closing;
 use crate::interest::{Interest, Source};
 use crate::record::{Filter, Flags, Manner};
@@ -213,6 +214,16 @@ impl State {
         Standing::Unasked
     }
 
+    /// An interest asks for `after` where it asked for `before`: with the last that needs it, nothing is heard of processes any more.
+    pub(super) fn count_process(&mut self, before: u32, after: u32) {
+        let Some(processes) = &mut self.heard_processes else {
+            return assert!(!needs_connector(before | after), "who is to be told of processes has had them heard");
+        };
+        if !processes.count(before, after) {
+            self.heard_processes = None;
+        }
+    }
+
     /// An interest is known by its ident and filter no more; one of a descriptor is known to its origin alone.
     fn forget_name(&mut self, interest: &Interest, key: Key) {
         if !interest.filter.of_descriptor() {
@@ -310,6 +321,15 @@ impl State {
         }
     }
 
+    /// An origin's file is of no interest any more.
+    fn unwatch_file(&mut self, key: Key) {
+        let watch = self.origins[key].rest.as_mut().and_then(|rest| rest.watch.take());
+        let Some(watch) = watch else { return };
+        // reason: it is there from the first watch on.
+        let files = self.files.as_mut().expect("an origin with a watch has somebody who watches");
+        files.leave(watch, key);
+    }
+
     /// `number` is about to be closed, or to mean another file.
     pub fn closed(&mut self, number: RawFd) {
         if let Some(&key) = self.numbers.get(&number) {
@@ -326,35 +346,6 @@ impl State {
         let origins = self.numbers.iter().filter(|(_, key)| self.origins[**key].watch.is_closed());
         let closed: Vec<RawFd> = origins.map(|(number, _)| *number).collect();
         closed.into_iter().for_each(|number| self.closed(number));
-    }
-
-    /// The set has reported `what` of an origin: its interests are due to be told, as far as there is `room`, or go on the ready list where others stand there
-    /// before them.
-    pub(super) fn report(&mut self, key: Key, what: Readiness, room: usize) {
-        let Some(origin) = self.origins.get_mut(key) else {
-            self.haunted |= self.lost.contains(&key);
-            return;
-        };
-        if origin.watch.is_closed() {
-            self.end_origin(key);
-            return;
-        }
-        origin.reported = (self.batch, what);
-        let at_once = origin.is_told_at_once();
-        for key in origin.interests.iter() {
-            let interest = &self.interests[key];
-            if !interest.is_heard() || !interest.concerns(what) {
-                continue;
-            }
-            if at_once && self.ready.is_empty() && self.due.len() < room {
-                self.due.push(key);
-            } else {
-                self.ready.push(key.index);
-            }
-        }
-        if !at_once && !origin.lines_are_empty() {
-            self.carry_on(key, what);
-        }
     }
 
     /// What the batch of reports that is told says of an origin.

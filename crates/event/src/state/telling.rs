@@ -11,6 +11,7 @@ use super::parts::State;
 use super::timers::Timers;
 use crate::closing;
 use crate::interest::{Interest, Source, Told};
+use crate::poster::Posted;
 use crate::record::{Event, Filter, Flags, Manner, notes};
 use crate::set::Token;
 use crate::signals::{self, Counts};
@@ -92,6 +93,51 @@ impl State {
             Token::Bell | Token::Signals | Token::Retired => {}
             // reason: it is in the outer set alone, from which nobody collects.
             Token::Inner => unreachable!("the outer set is not collected from"),
+        }
+    }
+
+    /// The set has reported `what` of an origin: its interests are due to be told, as far as there is `room`, or go on the ready list where others stand there
+    /// before them.
+    fn report(&mut self, key: Key, what: Readiness, room: usize) {
+        let Some(origin) = self.origins.get_mut(key) else {
+            self.haunted |= self.lost.contains(&key);
+            return;
+        };
+        if origin.watch.is_closed() {
+            self.end_origin(key);
+            return;
+        }
+        origin.reported = (self.batch, what);
+        let at_once = origin.is_told_at_once();
+        for key in origin.interests.iter() {
+            let interest = &self.interests[key];
+            if !interest.is_heard() || !interest.concerns(what) {
+                continue;
+            }
+            if at_once && self.ready.is_empty() && self.due.len() < room {
+                self.due.push(key);
+            } else {
+                self.ready.push(key.index);
+            }
+        }
+        if !at_once && !origin.lines_are_empty() {
+            self.carry_on(key, what);
+        }
+    }
+
+    /// User events that posters have triggered.
+    fn hear_posted(&mut self) {
+        let posted = self.posted.as_ref().map(Posted::take).unwrap_or_default();
+        for (user, data) in posted {
+            // It may have been deleted since it was triggered.
+            let Some(&key) = self.keys.get(&(Filter::User.number(), user)) else { continue };
+            let interest = &mut self.interests[key];
+            if let Source::User(trigger) = &mut interest.source {
+                (trigger.data, trigger.on) = (data, true);
+            }
+            if interest.is_heard() {
+                self.ready.push(key.index);
+            }
         }
     }
 

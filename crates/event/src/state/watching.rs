@@ -69,15 +69,6 @@ impl State {
         Ok(self.files.insert(files))
     }
 
-    /// An origin's file is of no interest any more.
-    pub(super) fn unwatch_file(&mut self, key: Key) {
-        let watch = self.origins[key].rest.as_mut().and_then(|rest| rest.watch.take());
-        let Some(watch) = watch else { return };
-        // reason: it is there from the first watch on.
-        let files = self.files.as_mut().expect("an origin with a watch has somebody who watches");
-        files.leave(watch, key);
-    }
-
     /// Hears of what has happened to files.
     pub(super) fn hear_files(&mut self) {
         let Some(mut files) = self.files.take() else { return };
