@@ -220,7 +220,7 @@ fn parcels(packet: &mut Packet, memory: &FrameMemory, to: usize, now: u64) -> Op
 /// The frame in the port's memory. One that has arrived from another lane does not travel on, nor does one that waited for fragments on the shelf: it is
 /// copied, for what goes on from here went to its bucket's lane first, or came in a flood, and is rare.
 fn own(frame: Frame, memory: &FrameMemory) -> Option<Frame> {
-    if frame.is_of(memory) {
+    if memory.has(&frame) {
         return Some(frame);
     }
     let mut copy = memory.frame().filter(|copy| copy.room() >= frame.len())?;

@@ -524,7 +524,7 @@ impl XdpPort {
 
     /// The frame as one of this port's memory: one of another region is copied.
     fn own(&self, frame: Frame) -> Frame {
-        if frame.is_of(&self.memory) {
+        if self.memory.has(&frame) {
             return frame;
         }
         // reason: whoever calls has counted the free ones, and each has room for the longest packet.
@@ -541,7 +541,7 @@ impl XdpPort {
         let mut count = 0;
         for packet in Frame::packets(frames) {
             let is_refused = packet[0].is_empty();
-            let copied = packet.iter().filter(|frame| !frame.is_of(&self.memory)).count();
+            let copied = packet.iter().filter(|frame| !self.memory.has(frame)).count();
             let needed = if is_refused { (0, 0) } else { (packet.len(), copied) };
             if needed.0 > places || needed.1 > copies {
                 break;

@@ -16,12 +16,16 @@
 
 mod facts;
 mod memory;
+mod region;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
 
 pub use facts::{Checksum, FrameFacts, FrameHash, VlanTag};
-pub use memory::{FRAME_BYTES_LEAST, FRAME_BYTES_MAX, FRAMES_MAX, FrameCounts, FrameMemory, NotLent};
+pub use memory::{FRAME_BYTES_LEAST, FRAME_BYTES_MAX, FRAMES_MAX, FrameMemory, NotLent};
+pub use region::FrameCounts;
+
+use region::FrameRegion;
 
 use crate::instant::Instant;
 use crate::parcel::{Guest, Guests, Parcel, ParcelRefused};
@@ -29,6 +33,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::rc::Rc;
 
 /// Where a frame's memory is.
 enum FrameHome {
@@ -42,7 +47,7 @@ enum FrameHome {
 
 /// The right to a frame of this lane's; it is free when this is dropped.
 struct Held {
-    memory: FrameMemory,
+    region: Rc<FrameRegion>,
     index: u32,
     /// Where the frame's memory begins: kept, for its bytes are looked at many times.
     base: NonNull<u8>,
@@ -51,16 +56,16 @@ struct Held {
 impl Held {
     /// Gives the right up: somebody else has it now.
     fn pass_on(self) -> u32 {
-        let Self { memory, index, .. } = &*ManuallyDrop::new(self);
-        // SAFETY: the value is not used again, nor dropped, so its name of the memory is dropped once, here.
-        drop(unsafe { std::ptr::read(memory) });
+        let Self { region, index, .. } = &*ManuallyDrop::new(self);
+        // SAFETY: the value is not used again, nor dropped, so its name of the region is dropped once, here.
+        drop(unsafe { std::ptr::read(region) });
         *index
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.memory.release(self.index);
+        self.region.release(self.index);
     }
 }
 
@@ -92,10 +97,10 @@ impl Frame {
         self.facts.continues
     }
 
-    fn of_memory(memory: FrameMemory, index: u32, start: usize, length: usize) -> Self {
-        assert!(start + length <= memory.frame_bytes(), "a packet lies within its frame");
-        let (facts, base) = (FrameFacts::default(), memory.address(index));
-        Self { place: FrameHome::Own(Held { memory, index, base }), start: start as u32, length: length as u32, facts }
+    fn of_region(region: Rc<FrameRegion>, index: u32, start: usize, length: usize) -> Self {
+        assert!(start + length <= region.frame_bytes(), "a packet lies within its frame");
+        let (facts, base) = (FrameFacts::default(), region.address(index));
+        Self { place: FrameHome::Own(Held { region, index, base }), start: start as u32, length: length as u32, facts }
     }
 
     /// A frame that another lane has sent ([`Frame::parcel`]).
@@ -113,7 +118,7 @@ impl Frame {
     pub fn parcel(self, to: usize, now: Instant) -> Result<FrameParcel, (Self, ParcelRefused)> {
         let Self { place, start, length, facts } = self;
         let sent = match &place {
-            FrameHome::Own(held) => held.memory.parcel(held.index, to, now),
+            FrameHome::Own(held) => held.region.parcel(held.index, to, now),
             FrameHome::Abroad(_) | FrameHome::Nowhere => Err(ParcelRefused::Closed),
         };
         match (sent, place) {
@@ -129,7 +134,7 @@ impl Frame {
     /// Bytes of the frame's whole memory.
     pub fn capacity(&self) -> usize {
         match &self.place {
-            FrameHome::Own(held) => held.memory.frame_bytes(),
+            FrameHome::Own(held) => held.region.frame_bytes(),
             FrameHome::Abroad(guest) => guest.len(),
             FrameHome::Nowhere => 0,
         }
@@ -183,11 +188,6 @@ impl Frame {
     pub fn set_length(&mut self, length: usize) {
         assert!(length <= self.len() + self.room(), "{length} bytes in a frame with {} of room", self.room());
         self.length = length as u32;
-    }
-
-    /// Whether it lies in this region, so that [`FrameMemory::lend`] takes it.
-    pub fn is_of(&self, memory: &FrameMemory) -> bool {
-        matches!(&self.place, FrameHome::Own(held) if held.memory.is(memory))
     }
 
     /// Whether its memory is another lane's.
