@@ -3,9 +3,11 @@
 //! The rules read text and tokens, no types. Each stands in a file of its own under `tidy/`. A line that has to break
 //! a rule of words carries `tidy: allow(word) reason`; the other escapes are named by the rules themselves.
 
+mod calls;
 mod circles;
 mod density;
 mod finding;
+mod graph;
 mod habits;
 mod imports;
 mod layering;
@@ -37,7 +39,8 @@ pub struct Arguments {
 
 type Check = fn(&Tree, &mut Vec<Finding>);
 
-const CHECKS: [Check; 11] = [
+const CHECKS: [Check; 12] = [
+    calls::check,
     circles::check,
     layering::check,
     unsafety::check,

@@ -4,9 +4,10 @@
 //! module; and the children with the module's own file, which may declare them and pass on what they offer, but not use what is in them
 //! while they use what is in it. What a module merely passes on (`pub use`) counts as where it comes from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::finding::{Finding, Rule};
+use super::graph::{Uses, circles, way_back};
 use super::source::Source;
 use super::tree::Tree;
 
@@ -24,9 +25,6 @@ struct Crate<'a> {
     /// What each module has taken from elsewhere, by the name under which it has it.
     taken: BTreeMap<Module, BTreeMap<String, Vec<String>>>,
 }
-
-/// Who uses whom among the children of one module, and where it is seen.
-type Uses<'a> = BTreeMap<String, BTreeMap<String, (&'a Source, usize)>>;
 
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for member in &tree.workspace.members {
@@ -54,53 +52,6 @@ fn finding(uses: &Uses<'_>, circle: &[String]) -> Finding {
     let (source, line) = uses[first][&way[1]];
     let what = format!("{} use each other in a circle: {}", circle.join(", "), way.join(" -> "));
     source.finding(line, RULE, what, "put what both need into a file that uses neither")
-}
-
-/// The shortest way from a module over others back to itself.
-fn way_back(uses: &Uses<'_>, first: &String) -> Vec<String> {
-    let mut ways = vec![vec![first.clone()]];
-    let mut seen = BTreeSet::new();
-    for at in 0.. {
-        let Some(way) = ways.get(at).cloned() else { break };
-        for next in way.last().and_then(|last| uses.get(last)).into_iter().flat_map(BTreeMap::keys) {
-            let mut longer = way.clone();
-            longer.push(next.clone());
-            if next == first {
-                return longer;
-            }
-            if seen.insert(next.clone()) {
-                ways.push(longer);
-            }
-        }
-    }
-    // reason: asked only about modules that a search has found in a circle.
-    unreachable!("{first} is in no circle")
-}
-
-/// The groups of modules that all lead to each other, each of two at least.
-fn circles(uses: &Uses<'_>) -> Vec<Vec<String>> {
-    let reached: BTreeMap<&String, BTreeSet<&String>> = uses.keys().map(|from| (from, reached(uses, from))).collect();
-    let mut done = BTreeSet::new();
-    let mut circles = Vec::new();
-    for from in uses.keys() {
-        let back = |to: &&&String| reached.get(**to).is_some_and(|back| back.contains(from));
-        let circle: Vec<String> = reached[from].iter().filter(back).map(|name| (*name).clone()).collect();
-        if circle.iter().all(|name| done.insert(name.clone())) && !circle.is_empty() {
-            circles.push(circle);
-        }
-    }
-    circles
-}
-
-fn reached<'a>(uses: &'a Uses<'_>, from: &String) -> BTreeSet<&'a String> {
-    let mut found = BTreeSet::new();
-    let mut todo: Vec<&String> = uses[from].keys().collect();
-    while let Some(next) = todo.pop() {
-        if found.insert(next) {
-            todo.extend(uses.get(next).into_iter().flat_map(BTreeMap::keys));
-        }
-    }
-    found
 }
 
 impl<'a> Crate<'a> {
