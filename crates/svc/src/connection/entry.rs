@@ -631,8 +631,10 @@ impl Busy {
     }
 
     /// Whether the box can go back to the pool as it is.
+    // Asked of each request: a call of its own would cost as much as what it looks at.
+    #[inline]
     pub(super) fn is_idle(&self) -> bool {
-        assert!(self.fetch == Fetch::Idle || !self.output.chain.is_empty(), "what is read is a part of the output");
+        debug_assert!(self.fetch == Fetch::Idle || !self.output.chain.is_empty(), "what is read is a part of the output");
         let quiet = self.sending_charged == 0 && self.output.is_idle() && self.wire.is_empty();
         quiet && self.owes != Owes::Nothing && !self.in_record() && self.input.filled.is_none()
     }
@@ -726,6 +728,7 @@ impl Busy {
 
     /// Offers the service the input; returns whether it is to be called with it: enough has come, the stream has ended, or it was left
     /// behind for want of room. A filled lease is handed over here.
+    #[inline]
     pub(super) fn offer_input(&mut self, finished: bool) -> bool {
         if let Some(fill) = &mut self.fill {
             let here = fill.lease.is_some();
