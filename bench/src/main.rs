@@ -286,4 +286,11 @@ mod tests {
         let subject = Arguments::try_parse_from(words).expect("known words").subject;
         assert!(matches!(&subject, Subject::Start { cpu: 1, words } if *words == ["true"]), "{subject:?}");
     }
+
+    #[test]
+    fn a_build_beside_is_taken_only_where_it_is_measured() {
+        let is_taken = |subject| Arguments::try_parse_from(["corelane-bench", subject, "--beside", "old/corelane"]).is_ok();
+        assert_eq!(["echo", "rpc", "http", "tls", "packet", "instructions"].map(is_taken), [true; 6]);
+        assert_eq!(["hyper", "load", "event", "steer", "attack", "operator"].map(is_taken), [false; 6]);
+    }
 }
