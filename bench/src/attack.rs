@@ -27,6 +27,7 @@ use super::interrupt::Interrupt;
 use super::load::words;
 use super::rounds::Verdict;
 use super::server::{self, Server};
+use super::tables::{self, number};
 
 /// The name of the cell.
 pub const NAME: &str = "attack";
@@ -71,18 +72,18 @@ pub struct Sample {
 ///
 /// # Errors
 /// When the server or a generator does not start, or when a signal asks for the end.
-pub fn run(corelane: &Path, window: Duration, interrupt: &Interrupt) -> Result<(Vec<Sample>, Vec<Verdict>)> {
+pub fn run(corelane: &Path, window: Duration, interrupt: &Interrupt) -> Result<Vec<Sample>> {
     idle::raise_file_limit(ATTACKERS)?;
     let mut samples = Vec::new();
     for driver in ["epoll", "uring"] {
         interrupt.check()?;
         samples.extend(measure(corelane, driver, window).with_context(|| format!("{NAME}, {driver}"))?);
     }
-    let verdicts = samples.iter().map(judge).collect();
-    Ok((samples, verdicts))
+    Ok(samples)
 }
 
-fn judge(sample: &Sample) -> Verdict {
+/// What comes of the bar for one service.
+pub fn judge(sample: &Sample) -> Verdict {
     let what = format!("{} on {}: latency of honest clients at 99 %, us", sample.service, sample.driver);
     let value = if sample.failed == 0 { sample.p99_us } else { f64::INFINITY };
     Verdict::of_one(NAME, what, value, BAR)
@@ -236,20 +237,19 @@ fn connected(from: Ipv4Addr, to: SocketAddr) -> Result<TcpStream> {
     }
 }
 
+const HEADS: &[&str] = &["service", "driver", "answered", "failed", "p50 us", "p99 us", "max us", "thrown out"];
+
 /// What honest clients met, a line each.
 pub fn table(samples: &[Sample]) -> String {
-    let head = format!("{NAME}: {ATTACKERS} connections from {ADDRESSES} addresses\n");
-    let head = format!(
-        "{head}{:<14} {:<6} {:>8} {:>6} {:>9} {:>9} {:>9} {:>10}\n",
-        "service", "driver", "answered", "failed", "p50 us", "p99 us", "max us", "thrown out"
-    );
-    let line = |sample: &Sample| {
+    let row = |sample: &Sample| {
         let Sample { driver, service, requests, failed, p50_us, p99_us, max_us, thrown_out } = sample;
-        format!(
-            "{service:<14} {driver:<6} {requests:>8} {failed:>6} {p50_us:>9.0} {p99_us:>9.0} {max_us:>9.0} {thrown_out:>10}\n"
-        )
+        let mut row = vec![service.to_string(), driver.to_string(), requests.to_string(), failed.to_string()];
+        row.extend([p50_us, p99_us, max_us].map(|&us| number(Some(us), 0)));
+        row.push(thrown_out.to_string());
+        row
     };
-    head + &samples.iter().map(line).collect::<String>()
+    let rows: Vec<_> = samples.iter().map(row).collect();
+    format!("{NAME}: {ATTACKERS} connections from {ADDRESSES} addresses\n{}", tables::table(HEADS, &rows))
 }
 
 #[cfg(test)]

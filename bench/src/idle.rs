@@ -10,12 +10,14 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde::Serialize;
 
 use super::cells::Idle;
+use super::doubts;
 use super::entrants::Entrant;
 use super::generator;
 use super::interrupt::Interrupt;
 use super::load::{Asks, Carrier, Timing, words};
 use super::rounds::Verdict;
 use super::stage::{Running, Stage};
+use super::tables;
 
 /// How often a connection is used where memory is measured. The warm-up is as long: before the window each has echoed once.
 const USED_EVERY: Duration = Duration::from_secs(4);
@@ -118,6 +120,26 @@ pub fn judge(cell: &Idle, outcome: &IdleOutcome) -> [Verdict; 2] {
         verdict("RSS bytes per connection", outcome.rss_bytes_per_connection, cell.rss_bytes),
         verdict("idle CPU ms/s", outcome.idle_cpu_ms_per_s, cell.cpu_ms_per_s),
     ]
+}
+
+const HEADS: &[&str] = &["server", "driver", "lanes", "conns", "RSS MiB", "RSS B/conn", "idle CPU ms/s", "opening CPU us"];
+
+/// The table of the idle cell.
+pub fn table(cell: &str, outcomes: &[IdleOutcome]) -> String {
+    let row = |outcome: &IdleOutcome| {
+        vec![
+            outcome.name.clone(),
+            outcome.driver.clone(),
+            "1".to_owned(),
+            outcome.connections.to_string(),
+            format!("{:.1}", outcome.rss_bytes as f64 / f64::from(1 << 20)),
+            format!("{:.0}", outcome.rss_bytes_per_connection),
+            format!("{:.2}", outcome.idle_cpu_ms_per_s),
+            format!("{:.1}", outcome.opening_cpu_us),
+        ]
+    };
+    let samples = outcomes.iter().map(|outcome| outcome.doubts.as_slice());
+    format!("{cell}\n{}{}", tables::table(HEADS, &outcomes.iter().map(row).collect::<Vec<_>>()), doubts::tally(samples))
 }
 
 /// Waits until the server has used no CPU for a while; returns what it has used so far, in nanoseconds. One that never rests

@@ -9,9 +9,10 @@ use clap::{Args, ValueEnum};
 use corelane_os::processes::Process;
 use serde::Serialize;
 
+use super::cells::Cell;
 use super::counts::{self, Counts};
 use super::cpus::SERVER_CPU;
-use super::entrants::{Entrant, Peer};
+use super::entrants::{Absence, Entrant, Peer};
 use super::ganesha;
 use super::load::{Asks, Carrier, HELLO_BYTES, Page, REPLY_BYTES};
 use super::server::{self, Server};
@@ -109,6 +110,19 @@ impl Stage {
             self.other = Some(if chosen == "epoll" { Driver::Uring } else { Driver::Epoll });
         }
         Ok(())
+    }
+
+    /// Who of a cell takes part here, and Corelane's other build behind it if there is one.
+    pub fn lineup(&self, cell: &Cell, absences: &[Absence]) -> Vec<Entrant> {
+        let takes_part = |entrant: &Entrant| match entrant.peer() {
+            Some(peer) => absences.iter().all(|absence| absence.peer != peer),
+            None => *entrant != Entrant::OtherDriver || self.other.is_some(),
+        };
+        let mut lineup: Vec<_> = cell.entrants.iter().copied().filter(takes_part).collect();
+        if let (Some(_), Some(place)) = (&self.ours.beside, lineup.iter().position(|&entrant| entrant == Entrant::Corelane)) {
+            lineup.insert(place + 1, Entrant::Beside);
+        }
+        lineup
     }
 
     /// Starts one server and waits until it listens.
@@ -242,5 +256,33 @@ fn remedy(entrant: Entrant) -> String {
         format!("{entrant} did not start; `bench echo` measures the peers alone with --peers-only")
     } else {
         format!("peer {entrant} did not start")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cells::CELLS;
+    use crate::rpc::CELLS as RPC_CELLS;
+
+    #[test]
+    fn who_is_absent_does_not_stand_in_the_line() {
+        let absences = [Absence { peer: Peer::Libtirpc, why: "not installed".to_owned() }];
+        let mut stage = Stage::new("".into(), "".into(), Ours::ALONE);
+        assert_eq!(stage.lineup(&RPC_CELLS[0], &absences), [Entrant::Corelane, Entrant::Peer(Peer::Ganesha)]);
+        stage.other = Some(Driver::Epoll);
+        assert_eq!(stage.lineup(&RPC_CELLS[0], &[]), RPC_CELLS[0].entrants);
+        assert_eq!(absences[0].to_string(), "libtirpc: not installed");
+    }
+
+    #[test]
+    fn another_build_stands_beside_corelane_where_corelane_does() {
+        let mut stage = Stage::new("".into(), "".into(), Ours { beside: Some("old/corelane".into()), ..Ours::ALONE });
+        stage.other = Some(Driver::Epoll);
+        let (first, spinning) = (&CELLS[0], CELLS.last().expect("there are cells"));
+        assert_eq!(stage.lineup(first, &[])[..3], [Entrant::Corelane, Entrant::Beside, Entrant::OtherDriver]);
+        assert_eq!(stage.lineup(spinning, &[]), spinning.entrants);
+        stage.ours = Ours::ALONE;
+        assert_eq!(stage.lineup(first, &[]), first.entrants);
     }
 }

@@ -15,7 +15,7 @@ const PROGRAMS: [[&str; 2]; 2] = [["corelane-wire", "checksum"], ["corelane-isr"
 ///
 /// # Errors
 /// When one cannot be built, or fails.
-pub fn run(root: &Path) -> Result<Vec<String>> {
+pub fn run(root: &Path) -> Result<String> {
     let mut lines = vec![NANOSECONDS.to_owned()];
     for [package, program] in PROGRAMS {
         let mut command = cargo();
@@ -24,5 +24,5 @@ pub fn run(root: &Path) -> Result<Vec<String>> {
         ensure!(output.status.success(), "{command:?}: {}; its own message is above", output.status);
         lines.extend(String::from_utf8_lossy(&output.stdout).lines().filter(|line| !line.is_empty()).map(str::to_owned));
     }
-    Ok(lines)
+    Ok(lines.join("\n") + "\n")
 }
