@@ -7,7 +7,7 @@
 //!               a thread that receives (NAPI)                a thread that receives (NAPI)
 //! ```
 //!
-//! Each echo has a wire of its own, set up alike ([`wire`]). What it costs is the processor time of its threads and of the kernel's thread that
+//! Each echo has a wire of its own, set up alike ([`wire`]), and both are made anew for each round. What it costs is the processor time of its threads and of the kernel's thread that
 //! receives for it.
 
 mod cells;

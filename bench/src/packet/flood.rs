@@ -83,13 +83,14 @@ impl Flooded {
     }
 }
 
-/// Floods all of them in rounds.
+/// Floods all of them in rounds, each started anew for each round.
 ///
 /// # Errors
 /// When a wire or a server cannot be made, or a signal asks for the end.
 pub fn run(stage: &Stage, extent: Extent, interrupt: &Interrupt) -> Result<Floods> {
-    let targets = FLOODED.into_iter().map(|echo| Target::new(echo, stage)).collect::<Result<Vec<_>>>()?;
-    Rounds::take(FLOOD, FLOODED.to_vec(), extent.rounds, interrupt, |place| targets[place].flood(stage, extent.timing.window))
+    Rounds::take(FLOOD, FLOODED.to_vec(), extent.rounds, interrupt, |place| {
+        Target::new(FLOODED[place], stage)?.flood(stage, extent.timing.window)
+    })
 }
 
 /// Somebody who is flooded.
