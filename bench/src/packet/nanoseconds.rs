@@ -26,3 +26,18 @@ pub fn run(root: &Path) -> Result<String> {
     }
     Ok(lines.join("\n") + "\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_programs_are_where_they_are_looked_for() {
+        for [package, program] in PROGRAMS {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates").join(package.trim_start_matches("corelane-"));
+            let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+            assert!(manifest.contains(&format!("name = \"{package}\"")) && manifest.contains(&format!("name = \"{program}\"")));
+            assert!(folder.join("benches").join(program).with_extension("rs").is_file(), "{program} of {package}");
+        }
+    }
+}
