@@ -89,8 +89,8 @@ pub fn judge(rounds: &Rounds<&'static str, Sample>) -> Option<Verdict> {
 
 /// Contentions per 1,000 requests, in the median over the rounds.
 pub fn table(rounds: &Rounds<&'static str, Sample>) -> String {
-    let columns = |_, way| vec![number(rounds.median(way, Sample::per_thousand), 3)];
-    tables::of_rounds(rounds, &["steering", "contentions per 1,000 requests"], columns)
+    let per_thousand = |way| number(rounds.median(way, Sample::per_thousand), 3);
+    tables::of_rounds(rounds, "steering", |_, way| vec![("contentions per 1,000 requests", per_thousand(way))])
 }
 
 #[cfg(test)]

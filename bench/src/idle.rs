@@ -17,7 +17,7 @@ use super::interrupt::Interrupt;
 use super::load::{Asks, Carrier, Timing, words};
 use super::rounds::Verdict;
 use super::stage::{Running, Stage};
-use super::tables;
+use super::tables::{self, number};
 
 /// How often a connection is used where memory is measured. The warm-up is as long: before the window each has echoed once.
 const USED_EVERY: Duration = Duration::from_secs(4);
@@ -122,24 +122,22 @@ pub fn judge(cell: &Idle, outcome: &IdleOutcome) -> [Verdict; 2] {
     ]
 }
 
-const HEADS: &[&str] = &["server", "driver", "lanes", "conns", "RSS MiB", "RSS B/conn", "idle CPU ms/s", "opening CPU us"];
-
 /// The table of the idle cell.
 pub fn table(cell: &str, outcomes: &[IdleOutcome]) -> String {
     let row = |outcome: &IdleOutcome| {
         vec![
-            outcome.name.clone(),
-            outcome.driver.clone(),
-            "1".to_owned(),
-            outcome.connections.to_string(),
-            format!("{:.1}", outcome.rss_bytes as f64 / f64::from(1 << 20)),
-            format!("{:.0}", outcome.rss_bytes_per_connection),
-            format!("{:.2}", outcome.idle_cpu_ms_per_s),
-            format!("{:.1}", outcome.opening_cpu_us),
+            ("server", outcome.name.clone()),
+            ("driver", outcome.driver.clone()),
+            ("lanes", "1".to_owned()),
+            ("conns", outcome.connections.to_string()),
+            ("RSS MiB", number(outcome.rss_bytes as f64 / f64::from(1 << 20), 1)),
+            ("RSS B/conn", number(outcome.rss_bytes_per_connection, 0)),
+            ("idle CPU ms/s", number(outcome.idle_cpu_ms_per_s, 2)),
+            ("opening CPU us", number(outcome.opening_cpu_us, 1)),
         ]
     };
     let samples = outcomes.iter().map(|outcome| outcome.doubts.as_slice());
-    format!("{cell}\n{}{}", tables::table(HEADS, &outcomes.iter().map(row).collect::<Vec<_>>()), doubts::tally(samples))
+    format!("{cell}\n{}{}", tables::table(&outcomes.iter().map(row).collect::<Vec<_>>()), doubts::tally(samples))
 }
 
 /// Waits until the server has used no CPU for a while; returns what it has used so far, in nanoseconds. One that never rests

@@ -246,9 +246,10 @@ impl Drop for Counting {
 /// All cells, a line each.
 fn table(counted: &[Counted]) -> String {
     let row = |&Counted { cell, ours, beside }: &Counted| {
-        vec![cell.to_owned(), number(Some(ours), 0), number(beside, 0), number(beside.map(|beside| ours / beside), 3)]
+        let ratio = number(beside.map(|beside| ours / beside), 3);
+        vec![("cell", cell.to_owned()), ("instructions", number(ours, 0)), ("beside", number(beside, 0)), ("ratio", ratio)]
     };
-    let mut lines = tables::table(&["cell", "instructions", "beside", "ratio"], &counted.iter().map(row).collect::<Vec<_>>());
+    let mut lines = tables::table(&counted.iter().map(row).collect::<Vec<_>>());
     let judged = counted.iter().filter_map(|counted| Some(counted.ours < counted.beside?));
     let (below, all) = judged.fold((0, 0), |(below, all), is_below| (below + usize::from(is_below), all + 1));
     if all > 0 {

@@ -11,7 +11,7 @@ use super::entrants::Entrant;
 use super::generator;
 use super::interrupt::Interrupt;
 use super::load::{Load, Timing};
-use super::measured::{CellResult, Contender, Measured, table};
+use super::measured::{CellResult, Contender, Measured, NOTE, table};
 use super::report::Findings;
 use super::rounds::{Extent, Rounds, Verdict};
 use super::softirq;
@@ -42,6 +42,7 @@ pub fn measure_cell(
     })?;
     let contenders = running.iter().map(|running| contender(cell, running, interrupt)).collect::<Result<_>>()?;
     let found = CellResult { rounds, contenders };
+    findings.note(NOTE);
     findings.show(&table(&found), &found, judge_all(cell, &found.rounds))?;
     Ok(found)
 }

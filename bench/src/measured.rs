@@ -9,7 +9,7 @@ use super::entrants::Entrant;
 use super::generator::Sample;
 use super::load::{Asks, Load};
 use super::rounds::Rounds;
-use super::tables::{self, number, percent};
+use super::tables::{self, Column, number, percent};
 
 /// One server's part of one round.
 #[derive(Clone, Debug, Serialize)]
@@ -53,79 +53,56 @@ impl Measured {
     }
 }
 
-const HEADS: &[&str] = &[
-    "server",
-    "driver",
-    "buffer",
-    "lanes",
-    "bytes",
-    "conns",
-    "depth",
-    "CPU us/req",
-    "ksoftirqd",
-    "gen. us/req",
-    "req/s",
-    "p50 us",
-    "p99 us",
-    "p99.9 us",
-    "max us",
-    "lost",
-    "server CPU",
-    "gen. CPU",
-    "sends/req",
-    "recvs/req",
-    "seen/req",
-    "B/send",
-    "B/recv",
-    "idle ms/s",
-];
+/// What the columns do not say of themselves.
+pub const NOTE: &str = "buffer: what a receive is into; of datagrams every server asks for queues of 4 MiB each way, of streams for none\n\
+    CPU us/req: the server's threads, and beside them ksoftirqd of their CPU, whose part is shown; - where it cannot be seen\n";
 
 /// The table of one cell: of every figure the median over the rounds, of the longest latency the longest, of what was
 /// lost the sum.
 pub fn table(found: &CellResult) -> String {
-    let table = tables::of_rounds(&found.rounds, HEADS, |place, _| columns(found, place));
+    let table = tables::of_rounds(&found.rounds, "server", |place, _| columns(found, place));
     let samples = found.rounds.rounds.iter().flatten().map(|part| part.sample.doubts.as_slice());
     table + &doubts::tally(samples)
 }
 
-fn columns(found: &CellResult, place: usize) -> Vec<String> {
+fn columns(found: &CellResult, place: usize) -> Vec<Column> {
     let contender = &found.contenders[place];
     let load = &contender.load;
     let parts: Vec<&Measured> = found.rounds.rounds.iter().map(|round| &round[place]).collect();
     let mut columns = vec![
-        contender.driver.clone(),
-        contender.buffer.clone(),
-        "1".to_owned(),
-        load.bytes.to_string(),
-        load.connections.to_string(),
-        load.depth.to_string(),
+        ("driver", contender.driver.clone()),
+        ("buffer", contender.buffer.clone()),
+        ("lanes", "1".to_owned()),
+        ("bytes", load.bytes.to_string()),
+        ("conns", load.connections.to_string()),
+        ("depth", load.depth.to_string()),
     ];
     columns.extend(timed_columns(&parts));
     columns.extend(counted_columns(load, &parts));
-    columns.push(number(contender.idle_cpu_ms_per_s, 2));
+    columns.push(("idle ms/s", number(contender.idle_cpu_ms_per_s, 2)));
     columns
 }
 
-fn timed_columns(parts: &[&Measured]) -> Vec<String> {
+fn timed_columns(parts: &[&Measured]) -> [Column; 11] {
     let middle = |of: fn(&Measured) -> f64| median(&parts.iter().map(|part| of(part)).collect::<Vec<_>>());
-    let max_us = parts.iter().map(|part| part.sample.max_us).reduce(f64::max);
-    vec![
-        number(middle(Measured::cpu_us_per_request), 3),
-        number(median(&parts.iter().filter_map(|part| part.softirq_us_per_request).collect::<Vec<_>>()), 3),
-        number(middle(|part| part.sample.generator_us_per_request), 3),
-        number(middle(|part| part.sample.requests_per_s), 0),
-        number(middle(|part| part.sample.p50_us), 0),
-        number(middle(|part| part.sample.p99_us), 0),
-        number(middle(|part| part.sample.p999_us), 0),
-        number(max_us, 0),
-        parts.iter().map(|part| part.sample.lost).sum::<u64>().to_string(),
-        percent(middle(|part| part.sample.server_load)),
-        percent(middle(|part| part.sample.generator_load)),
+    let softirq: Vec<f64> = parts.iter().filter_map(|part| part.softirq_us_per_request).collect();
+    [
+        ("CPU us/req", number(middle(Measured::cpu_us_per_request), 3)),
+        ("ksoftirqd", number(median(&softirq), 3)),
+        ("gen. us/req", number(middle(|part| part.sample.generator_us_per_request), 3)),
+        ("req/s", number(middle(|part| part.sample.requests_per_s), 0)),
+        ("p50 us", number(middle(|part| part.sample.p50_us), 0)),
+        ("p99 us", number(middle(|part| part.sample.p99_us), 0)),
+        ("p99.9 us", number(middle(|part| part.sample.p999_us), 0)),
+        ("max us", number(parts.iter().map(|part| part.sample.max_us).reduce(f64::max), 0)),
+        ("lost", parts.iter().map(|part| part.sample.lost).sum::<u64>().to_string()),
+        ("server CPU", percent(middle(|part| part.sample.server_load))),
+        ("gen. CPU", percent(middle(|part| part.sample.generator_load))),
     ]
 }
 
 /// Exact counts, by request that reached the server.
-fn counted_columns(load: &Load, parts: &[&Measured]) -> Vec<String> {
+fn counted_columns(load: &Load, parts: &[&Measured]) -> [Column; 5] {
     let middle = |of: &dyn Fn(&Counts, f64) -> Option<f64>| {
         let value = |part: &&Measured| {
             let counts = part.counts.as_ref()?;
@@ -137,12 +114,12 @@ fn counted_columns(load: &Load, parts: &[&Measured]) -> Vec<String> {
         };
         median(&parts.iter().filter_map(value).collect::<Vec<_>>())
     };
-    vec![
-        number(middle(&|counts, requests| Some(counts.sends? / requests)), 4),
-        number(middle(&|counts, requests| Some(counts.receives? / requests)), 4),
-        number(middle(&|counts, requests| Some(counts.requests? / requests)), 4),
-        number(middle(&|counts, _| Some(counts.bytes_sent? / counts.sends?)), 0),
-        number(middle(&|counts, _| Some(counts.bytes_received? / counts.receives?)), 0),
+    [
+        ("sends/req", number(middle(&|counts, requests| Some(counts.sends? / requests)), 4)),
+        ("recvs/req", number(middle(&|counts, requests| Some(counts.receives? / requests)), 4)),
+        ("seen/req", number(middle(&|counts, requests| Some(counts.requests? / requests)), 4)),
+        ("B/send", number(middle(&|counts, _| Some(counts.bytes_sent? / counts.sends?)), 0)),
+        ("B/recv", number(middle(&|counts, _| Some(counts.bytes_received? / counts.receives?)), 0)),
     ]
 }
 

@@ -95,36 +95,22 @@ pub fn judge(cell: &OpenLoop, outcome: &OpenOutcome) -> [Verdict; 2] {
     ]
 }
 
-const HEADS: &[&str] = &[
-    "server",
-    "saturation/s",
-    "offered/s",
-    "achieved/s",
-    "lag p50 us",
-    "lag p99 us",
-    "p50 us",
-    "p99 us",
-    "CPU us/req",
-    "server CPU",
-    "stolen",
-];
-
 /// The table of the open loop.
 pub fn table(cell: &str, outcome: &OpenOutcome) -> String {
     let row = vec![
-        outcome.name.clone(),
-        format!("{:.0}", outcome.saturation_per_s),
-        format!("{:.1}", outcome.offered_per_s),
-        format!("{:.1}", outcome.achieved_per_s),
-        number(Some(outcome.lag_p50_us), 1),
-        number(Some(outcome.lag_p99_us), 1),
-        number(Some(outcome.p50_us), 0),
-        number(Some(outcome.p99_us), 0),
-        number(Some(outcome.cpu_us_per_request), 3),
-        percent(Some(outcome.server_load)),
-        percent(Some(outcome.stolen)),
+        ("server", outcome.name.clone()),
+        ("saturation/s", number(outcome.saturation_per_s, 0)),
+        ("offered/s", number(outcome.offered_per_s, 1)),
+        ("achieved/s", number(outcome.achieved_per_s, 1)),
+        ("lag p50 us", number(outcome.lag_p50_us, 1)),
+        ("lag p99 us", number(outcome.lag_p99_us, 1)),
+        ("p50 us", number(outcome.p50_us, 0)),
+        ("p99 us", number(outcome.p99_us, 0)),
+        ("CPU us/req", number(outcome.cpu_us_per_request, 3)),
+        ("server CPU", percent(outcome.server_load)),
+        ("stolen", percent(outcome.stolen)),
     ];
-    format!("{cell}\n{}{}", tables::table(HEADS, &[row]), doubts::tally([outcome.doubts.as_slice()].into_iter()))
+    format!("{cell}\n{}{}", tables::table(&[row]), doubts::tally([outcome.doubts.as_slice()].into_iter()))
 }
 
 #[cfg(test)]

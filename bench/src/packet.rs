@@ -35,6 +35,10 @@ use super::stage::{Ours, Stage};
 use cells::{CELLS, Echo, FLOOD, NANOSECONDS, ORDER};
 use xtask::workspace::Workspace;
 
+/// What no column says.
+const STARTS: &str =
+    "echo: each is started anew for each round, so that an interval holds what one start differs by from another\n";
+
 /// What to measure.
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -66,10 +70,12 @@ impl Arguments {
         missing.into_iter().filter_map(servers::lacking).for_each(|why| findings.leave_out(why));
         for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
             let measured = rounds::run(cell, &echoes, stage, extent, interrupt)?;
+            [STARTS, rounds::NOTE].into_iter().for_each(|note| findings.note(note));
             findings.show(&rounds::table(&measured), &measured, rounds::judge(cell, &measured))?;
         }
         if wants(&self.only, FLOOD) {
             let floods = flood::run(stage, extent, interrupt)?;
+            findings.note(STARTS);
             findings.show(&flood::table(&floods), &floods, flood::judge(&floods))?;
         }
         if wants(&self.only, ORDER) {

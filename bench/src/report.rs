@@ -12,7 +12,7 @@ use super::cpus::{GENERATOR_CPU, SERVER_CPU};
 use super::host::Host;
 use super::rounds::{Extent, Verdict};
 use super::stage::Driver;
-use super::tables::{dash, table};
+use super::tables::{Column, dash, table};
 
 /// All of a run, as it is written to the JSON file.
 #[derive(Debug, Serialize)]
@@ -48,6 +48,9 @@ pub struct Findings {
     /// The tables of the cells, each followed by an empty line.
     #[serde(skip)]
     pub tables: String,
+    /// What their columns do not say of themselves.
+    #[serde(skip)]
+    pub notes: Vec<&'static str>,
 }
 
 impl Findings {
@@ -63,6 +66,13 @@ impl Findings {
         Ok(())
     }
 
+    /// Keeps what columns do not say of themselves, once.
+    pub fn note(&mut self, note: &'static str) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
     /// Says who does not take part, and keeps it.
     pub fn leave_out(&mut self, who: String) {
         eprintln!("left out: {who}");
@@ -70,12 +80,8 @@ impl Findings {
     }
 }
 
-/// What the columns do not say of themselves.
-const NOTES: &str = "buffer: what a receive is into; of datagrams every server asks for queues of 4 MiB each way, of streams for none\n\
-    CPU us/req: the server's threads, and beside them ksoftirqd of their CPU, whose part is shown; - where it cannot be seen\n\
-    verdict: met where the whole interval keeps the bar, MISSED where none of it does, open else; the rounds are as many as were asked for\n";
-
-const VERDICT_HEADS: &[&str] = &["cell", "figure", "value", "90 % interval", "bar", "rounds", "verdict"];
+/// What the columns of verdicts do not say of themselves.
+const NOTE: &str = "verdict: met where the whole interval keeps the bar, MISSED where none of it does, open else; the rounds are as many as were asked for\n";
 
 /// The table of all verdicts, and lines about the generator and the host.
 pub fn summary(report: &Report) -> String {
@@ -83,11 +89,12 @@ pub fn summary(report: &Report) -> String {
     let count = |word| verdicts.iter().filter(|verdict| verdict.word == word).count();
     let rows: Vec<_> = verdicts.iter().map(verdict_row).collect();
     let host = &report.host;
+    let notes = report.findings.notes.concat();
     let left_out: String = report.findings.left_out.iter().map(|peer| format!("left out: {peer}\n")).collect();
     format!(
         "{}\n{left_out}servers on CPU {SERVER_CPU}; generator: corelane load, one lane on CPU {GENERATOR_CPU}, {}\n\
-        {NOTES}{} of {} bars met, {} missed, {} open; Linux {}, {} x {}, {}; {} ms stolen in {:.0} s\n",
-        table(VERDICT_HEADS, &rows),
+        {notes}{NOTE}{} of {} bars met, {} missed, {} open; Linux {}, {} x {}, {}; {} ms stolen in {:.0} s\n",
+        table(&rows),
         report.generator_driver,
         count(Word::Met),
         rows.len(),
@@ -111,15 +118,15 @@ pub fn write(report: &Report, path: &Path) -> Result<()> {
     fs::write(path, text + "\n").with_context(|| path.display().to_string())
 }
 
-fn verdict_row(verdict: &Verdict) -> Vec<String> {
+fn verdict_row(verdict: &Verdict) -> Vec<Column> {
     vec![
-        verdict.cell.to_owned(),
-        verdict.what.clone(),
-        format!("{:.3}", verdict.value),
-        verdict.interval.map_or_else(dash, |[low, high]| format!("{low:.3} to {high:.3}")),
-        verdict.bar.to_string(),
-        verdict.rounds.to_string(),
-        verdict.word.to_string(),
+        ("cell", verdict.cell.to_owned()),
+        ("figure", verdict.what.clone()),
+        ("value", format!("{:.3}", verdict.value)),
+        ("90 % interval", verdict.interval.map_or_else(dash, |[low, high]| format!("{low:.3} to {high:.3}"))),
+        ("bar", verdict.bar.to_string()),
+        ("rounds", verdict.rounds.to_string()),
+        ("verdict", verdict.word.to_string()),
     ]
 }
 
@@ -144,9 +151,10 @@ mod tests {
             bar: Limit::AtLeast(0.95),
             word,
         };
-        let last = |word| verdict_row(&verdict(word)).pop().expect("a verdict");
+        let last = |word| verdict_row(&verdict(word)).pop().expect("a verdict").1;
         assert_eq!([Word::Met, Word::Missed, Word::Open].map(last), ["met", "MISSED", "open"]);
-        assert_eq!(verdict_row(&verdict(Word::Open))[2..6], ["0.900", "0.800 to 1.100", "at least 0.95", "40"]);
+        let row: Vec<_> = verdict_row(&verdict(Word::Open)).into_iter().map(|(_, text)| text).collect();
+        assert_eq!(row[2..6], ["0.900", "0.800 to 1.100", "at least 0.95", "40"]);
     }
 
     #[test]
@@ -156,6 +164,8 @@ mod tests {
         findings.show("packet-ns\n20 bytes: 3.7 ns\n", &"raw", None).expect("JSON");
         assert_eq!(findings.tables, format!("{}\npacket-ns\n20 bytes: 3.7 ns\n\n", measured::table(&outcome())));
         assert_eq!(findings.cells[1], "raw");
+        [1, 2].into_iter().for_each(|_| findings.note("of a column"));
+        assert_eq!(findings.notes, ["of a column"], "once, however many cells say it");
     }
 
     #[test]

@@ -122,8 +122,8 @@ pub fn judge(counts: &[Count]) -> Option<Verdict> {
 
 /// All counts, a line each.
 pub fn table(counts: &[Count]) -> String {
-    let rows: Vec<_> = counts.iter().map(|count| vec![count.what.clone(), number(Some(count.instructions), 0)]).collect();
-    format!("{NAME}, outside of the kernel\n{}", tables::table(&["what", "instructions"], &rows))
+    let row = |count: &Count| vec![("what", count.what.clone()), ("instructions", number(count.instructions, 0))];
+    format!("{NAME}, outside of the kernel\n{}", tables::table(&counts.iter().map(row).collect::<Vec<_>>()))
 }
 
 #[cfg(test)]

@@ -95,11 +95,11 @@ fn cost(sample: &Sample) -> f64 {
 
 /// The medians over the rounds of one cell.
 pub fn table(cell: &CellRounds) -> String {
-    tables::of_rounds(cell, &["system", "CPU ns/event", "events/s", "events/wait"], |_, system| {
+    tables::of_rounds(cell, "system", |_, system| {
         vec![
-            number(cell.median(system, cost), 0),
-            number(cell.median(system, |sample| sample.events_per_s), 0),
-            number(cell.median(system, |sample| sample.events_per_wait), 1),
+            ("CPU ns/event", number(cell.median(system, cost), 0)),
+            ("events/s", number(cell.median(system, |sample| sample.events_per_s), 0)),
+            ("events/wait", number(cell.median(system, |sample| sample.events_per_wait), 1)),
         ]
     })
 }

@@ -206,8 +206,6 @@ fn judge_one(floods: &Floods, echo: Echo) -> [Option<Verdict>; 4] {
     ]
 }
 
-const HEADS: &[&str] = &["echo", "offered/s", "answered/s", "switches/s", "TCP echo on it"];
-
 /// The medians over the rounds: a row for each offer, and with the highest what part was answered on the same lane.
 pub fn table(floods: &Floods) -> String {
     let mut rows = Vec::new();
@@ -215,15 +213,19 @@ pub fn table(floods: &Floods) -> String {
         for step in 0..=OFFERS.len() {
             let middle = |of: fn(&Step) -> f64| number(floods.median(echo, |one| of(&one.steps[step])), 0);
             let beside = (step == OFFERS.len()).then(|| floods.median(echo, |one| one.beside)).flatten();
-            let figures =
-                [middle(|step| step.offered_per_s), middle(|step| step.answered_per_s), middle(|step| step.switches_per_s)];
-            rows.push([&[echo.to_string()][..], &figures, &[number(beside, 3)]].concat());
+            rows.push(vec![
+                ("echo", echo.to_string()),
+                ("offered/s", middle(|step| step.offered_per_s)),
+                ("answered/s", middle(|step| step.answered_per_s)),
+                ("switches/s", middle(|step| step.switches_per_s)),
+                ("TCP echo on it", number(beside, 3)),
+            ]);
         }
     }
     let rounds = floods.rounds.len();
     format!(
         "{FLOOD}, {BYTES} B, {rounds} rounds, TCP echo: the part answered of {BESIDE_RATE} a second\n{}",
-        tables::table(HEADS, &rows)
+        tables::table(&rows)
     )
 }
 

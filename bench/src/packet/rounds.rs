@@ -88,30 +88,26 @@ fn judge_by_sockets(cell: &Cell, found: &CellRounds, lane: Echo) -> [Option<Verd
 
 const COST: &str = "CPU per request";
 
-const HEADS: &[&str] =
-    &["echo", "CPU us/req", "server", "receiver", "ksoftirqd", "of sockets'", "req/s", "p50 us", "p99 us", "lost"];
-
 /// What the columns do not say of themselves.
-const NOTE: &str = "each is started anew for each round, so that an interval holds what one start differs by from another\n";
+pub const NOTE: &str = "CPU us/req: the server's threads, and the thread that receives for it; what ksoftirqd of their CPU took is shown, and no part of it\n";
 
 /// The medians over the rounds of one cell.
 pub fn table(found: &CellRounds) -> String {
-    let columns = |_, echo| {
+    tables::of_rounds(found, "echo", |_, echo| {
         let middle = |of: fn(&Measured) -> f64, digits| number(found.median(echo, of), digits);
         let ratios = found.ratios(echo, Echo::Sockets, Measured::cpu_us_per_request);
         vec![
-            middle(Measured::cpu_us_per_request, 3),
-            middle(|part| part.sample.cpu_us_per_request, 3),
-            middle(|part| part.receiver_us_per_request, 3),
-            middle(|part| part.softirq_us_per_request.unwrap_or(f64::NAN), 3),
-            number(ratios.and_then(|ratios| median(&ratios)), 3),
-            middle(|part| part.sample.requests_per_s, 0),
-            middle(|part| part.sample.p50_us, 0),
-            middle(|part| part.sample.p99_us, 0),
-            middle(|part| part.sample.lost as f64, 0),
+            ("CPU us/req", middle(Measured::cpu_us_per_request, 3)),
+            ("server", middle(|part| part.sample.cpu_us_per_request, 3)),
+            ("receiver", middle(|part| part.receiver_us_per_request, 3)),
+            ("ksoftirqd", middle(|part| part.softirq_us_per_request.unwrap_or(f64::NAN), 3)),
+            ("of sockets'", number(ratios.and_then(|ratios| median(&ratios)), 3)),
+            ("req/s", middle(|part| part.sample.requests_per_s, 0)),
+            ("p50 us", middle(|part| part.sample.p50_us, 0)),
+            ("p99 us", middle(|part| part.sample.p99_us, 0)),
+            ("lost", middle(|part| part.sample.lost as f64, 0)),
         ]
-    };
-    tables::of_rounds(found, HEADS, columns) + NOTE
+    })
 }
 
 #[cfg(test)]
