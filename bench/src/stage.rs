@@ -128,48 +128,49 @@ impl Stage {
     /// Starts one server and waits until it listens.
     pub fn start(&mut self, entrant: Entrant, asks: Asks, transport: Carrier) -> Result<Running> {
         let address = server::free_address(&mut self.last_port)?;
-        let mut place = format!("{}://{address}", scheme(asks, transport));
-        if entrant == Entrant::Peer(Peer::Ganesha) {
-            return Self::ganesha(entrant, asks, transport, address).with_context(|| remedy(entrant));
-        }
-        if let Entrant::Peer(Peer::Evserver(system)) = entrant {
-            let mut command = server::on_cpu(SERVER_CPU, built(&self.peers, Peer::Evserver(system)))?;
-            command.args([system.name(), &address.port().to_string()]);
-            let (server, driver) =
-                (Server::start_at(command, address).with_context(|| remedy(entrant))?, system.name().to_owned());
-            return Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: None });
-        }
-        if let Entrant::Peer(peer) = entrant
-            && entrant.is_web_server()
-        {
-            let folder = self.web.as_ref().context("no files to serve")?;
-            let server = web::start(peer, address, folder, transport).with_context(|| remedy(entrant))?;
-            let driver = peer.driver().to_owned();
-            return Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: None });
-        }
-        if entrant == Entrant::Hyper {
-            let mut command = server::on_cpu(SERVER_CPU, self.corelane.with_file_name("examples").join("hyper_hello"))?;
-            command.arg(format!("tcp://{address}"));
-            let (server, driver) = (Server::start_at(command, address)?, "auto".to_owned());
-            return Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: None });
-        }
-        place.push_str(&self.place_options(asks, transport));
-        if entrant == Entrant::Async {
-            place.push_str("?async");
-        }
-        let (command, driver) = match entrant {
-            Entrant::Peer(peer) | Entrant::WithOurBlock(peer) => {
-                (self.peer(entrant, peer, asks, transport, address)?, peer.driver().to_owned())
-            }
-            _ => self.corelane(entrant, asks, &place)?,
-        };
-        let server = Server::start(command).with_context(|| remedy(entrant))?;
-        let stat = entrant.is_corelane().then(|| self.program(entrant).to_owned());
-        let mut running = Running { entrant, driver, address, asks, transport, server, stat, _surroundings: None };
+        let started = self.started(entrant, asks, transport, address);
+        let (server, _surroundings) = started.with_context(|| remedy(entrant))?;
+        let serves = entrant.is_corelane() && entrant != Entrant::Hyper;
+        let stat = serves.then(|| self.program(entrant).to_owned());
+        let driver = entrant.peer().map_or_else(|| self.driver(entrant), |peer| peer.driver().to_owned());
+        let mut running = Running { entrant, driver, address, asks, transport, server, stat, _surroundings };
         if let Some(driver) = running.stat().as_ref().and_then(counts::driver) {
             running.driver = driver;
         }
         Ok(running)
+    }
+
+    fn started(
+        &self,
+        entrant: Entrant,
+        asks: Asks,
+        transport: Carrier,
+        address: SocketAddr,
+    ) -> Result<(Server, Option<ganesha::Surroundings>)> {
+        let server = match entrant {
+            Entrant::Peer(Peer::Ganesha) => {
+                let (server, surroundings) = ganesha::start(address)?;
+                return Ok((server, Some(surroundings)));
+            }
+            Entrant::Peer(Peer::Evserver(system)) => {
+                let mut command = server::on_cpu(SERVER_CPU, built(&self.peers, Peer::Evserver(system)))?;
+                command.args([system.name(), &address.port().to_string()]);
+                Server::start_at(command, address)?
+            }
+            Entrant::Peer(peer) if entrant.is_web_server() => {
+                web::start(peer, address, self.web.as_ref().context("no files to serve")?, transport)?
+            }
+            Entrant::Hyper => {
+                let mut command = server::on_cpu(SERVER_CPU, self.corelane.with_file_name("examples").join("hyper_hello"))?;
+                command.arg(format!("tcp://{address}"));
+                Server::start_at(command, address)?
+            }
+            Entrant::Peer(peer) | Entrant::WithOurBlock(peer) => {
+                Server::start(self.peer(entrant, peer, asks, transport, address)?)?
+            }
+            _ => Server::start(self.corelane(entrant, asks, transport, address)?)?,
+        };
+        Ok((server, None))
     }
 
     /// What Corelane is to answer, behind its address.
@@ -185,12 +186,6 @@ impl Stage {
             (Asks::Get(_), Some(folder)) => format!("?root={}{secure}", folder.files().display()),
             _ => String::new(),
         }
-    }
-
-    fn ganesha(entrant: Entrant, asks: Asks, transport: Carrier, address: SocketAddr) -> Result<Running> {
-        let (server, surroundings) = ganesha::start(address)?;
-        let driver = Peer::Ganesha.driver().to_owned();
-        Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: Some(surroundings) })
     }
 
     fn peer(&self, entrant: Entrant, peer: Peer, asks: Asks, transport: Carrier, address: SocketAddr) -> Result<Command> {
@@ -211,20 +206,22 @@ impl Stage {
         self.ours.beside.as_deref().filter(|_| is_beside).unwrap_or(&self.corelane)
     }
 
-    fn corelane(&self, entrant: Entrant, asks: Asks, place: &str) -> Result<(Command, String)> {
-        let driver = match entrant {
-            Entrant::OtherDriver => self.other.context("no other driver to compare with")?,
-            _ => self.ours.driver,
-        };
+    /// What it is told to ask the operating system through.
+    fn driver(&self, entrant: Entrant) -> String {
+        let driver = self.other.filter(|_| entrant == Entrant::OtherDriver).unwrap_or(self.ours.driver);
         // reason: no variant of this enum is hidden from the command line.
-        let driver = driver.to_possible_value().expect("every driver has a name").get_name().to_owned();
+        driver.to_possible_value().expect("every driver has a name").get_name().to_owned()
+    }
+
+    fn corelane(&self, entrant: Entrant, asks: Asks, transport: Carrier, address: SocketAddr) -> Result<Command> {
+        let options = if entrant == Entrant::Async { "?async".to_owned() } else { self.place_options(asks, transport) };
+        let place = format!("{}={}://{address}{options}", asks.service(), scheme(asks, transport));
         let mut command = server::on_cpu(SERVER_CPU, self.program(entrant))?;
-        command.args(["serve", &format!("{}={place}", asks.service())]);
-        command.args(["--lanes", "1", "--cpus", &SERVER_CPU.to_string(), "--driver", &driver]);
+        command.args(["serve", &place, "--lanes", "1", "--cpus", &SERVER_CPU.to_string(), "--driver", &self.driver(entrant)]);
         if let Entrant::Spinning(us) = entrant {
             command.args(["--spin", &format!("{us}us")]);
         }
-        Ok((command, driver))
+        Ok(command)
     }
 }
 
