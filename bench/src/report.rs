@@ -137,24 +137,25 @@ mod tests {
     use super::*;
     use crate::bars::Limit;
     use crate::generator;
+    use crate::judged::Judged;
     use crate::load::Timing;
     use crate::measured::{self, tests::outcome};
 
     #[test]
-    fn a_verdict_is_one_word() {
-        let verdict = |word| Verdict {
-            cell: "a-cell",
-            what: "a / b".to_owned(),
-            value: 0.9,
-            interval: Some([0.8, 1.1]),
-            rounds: 40,
-            bar: Limit::AtLeast(0.95),
-            word,
-        };
-        let last = |word| verdict_row(&verdict(word)).pop().expect("a verdict").1;
-        assert_eq!([Word::Met, Word::Missed, Word::Open].map(last), ["met", "MISSED", "open"]);
-        let row: Vec<_> = verdict_row(&verdict(Word::Open)).into_iter().map(|(_, text)| text).collect();
-        assert_eq!(row[2..6], ["0.900", "0.800 to 1.100", "at least 0.95", "40"]);
+    fn verdicts_of_a_record_are_read_again() {
+        let (interval, bar) = (Some([0.8, 1.1]), Limit::AtLeast(0.95));
+        let verdict = |word| Verdict { cell: "a-cell", what: "a / b, c".to_owned(), value: 0.9, interval, rounds: 40, bar, word };
+        let never = Verdict::of_one("b-cell", "latency, us".to_owned(), f64::INFINITY, Limit::Under(9.0));
+        let all = [verdict(Word::Met), verdict(Word::Missed), verdict(Word::Open), never];
+        let text = table(&all.iter().map(verdict_row).collect::<Vec<_>>());
+        assert!(text.contains("a-cell     a / b, c  0.900  0.800 to 1.100  at least 0.95      40   MISSED\n"), "{text}");
+        let read = Judged::all(&text);
+        assert_eq!(read.len(), all.len(), "{text}");
+        for (read, verdict) in read.iter().zip(&all) {
+            assert_eq!((read.cell.as_str(), &read.figure), (verdict.cell, &verdict.what));
+            assert_eq!((read.value, read.interval), (verdict.value, verdict.interval));
+            assert_eq!((read.limit, read.word), (verdict.bar, verdict.word));
+        }
     }
 
     #[test]
