@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use corelane_load::kinds::Kind;
 use corelane_load::report::Report;
 use nix::errno::Errno;
@@ -27,6 +27,7 @@ use super::interrupt::Interrupt;
 use super::load::words;
 use super::rounds::Verdict;
 use super::server::{self, Server};
+use super::tables::{self, number};
 
 /// The name of the cell.
 pub const NAME: &str = "attack";
@@ -71,20 +72,20 @@ pub struct Sample {
 ///
 /// # Errors
 /// When the server or a generator does not start, or when a signal asks for the end.
-pub fn run(corelane: &Path, window: Duration, interrupt: &Interrupt) -> Result<(Vec<Sample>, Vec<Verdict>)> {
+pub fn run(corelane: &Path, window: Duration, interrupt: &Interrupt) -> Result<Vec<Sample>> {
     idle::raise_file_limit(ATTACKERS)?;
     let mut samples = Vec::new();
     for driver in ["epoll", "uring"] {
         interrupt.check()?;
         samples.extend(measure(corelane, driver, window).with_context(|| format!("{NAME}, {driver}"))?);
     }
-    let verdicts = samples.iter().map(judge).collect();
-    Ok((samples, verdicts))
+    Ok(samples)
 }
 
-fn judge(sample: &Sample) -> Verdict {
+/// What comes of the bar for one service.
+pub fn judge(sample: &Sample) -> Verdict {
     let what = format!("{} on {}: latency of honest clients at 99 %, us", sample.service, sample.driver);
-    let value = if sample.failed == 0 { sample.p99_us } else { f64::INFINITY };
+    let value = if sample.failed == 0 && sample.requests > 0 { sample.p99_us } else { f64::INFINITY };
     Verdict::of_one(NAME, what, value, BAR)
 }
 
@@ -124,7 +125,6 @@ fn honest(corelane: &Path, workload: &str, url: &str, window: Duration) -> Resul
 fn sample(driver: &'static str, service: &'static str, generator: Child) -> Result<Sample> {
     let output = generator.wait_with_output().context("waiting for the generator")?;
     let report: Report = serde_json::from_slice(&output.stdout).with_context(|| format!("the generator: {}", output.status))?;
-    ensure!(report.requests > 0, "{service}: nothing was answered");
     let failed = Kind::ALL.iter().filter(|kind| kind.is_failure()).filter_map(|kind| report.errors.get(kind.name())).sum();
     let latency = |name: &str| report.latency_us.get(name).copied().unwrap_or(f64::NAN);
     let [p50_us, p99_us, max_us] = ["50", "99", "max"].map(latency);
@@ -238,18 +238,20 @@ fn connected(from: Ipv4Addr, to: SocketAddr) -> Result<TcpStream> {
 
 /// What honest clients met, a line each.
 pub fn table(samples: &[Sample]) -> String {
-    let head = format!("{NAME}: {ATTACKERS} connections from {ADDRESSES} addresses\n");
-    let head = format!(
-        "{head}{:<14} {:<6} {:>8} {:>6} {:>9} {:>9} {:>9} {:>10}\n",
-        "service", "driver", "answered", "failed", "p50 us", "p99 us", "max us", "thrown out"
-    );
-    let line = |sample: &Sample| {
-        let Sample { driver, service, requests, failed, p50_us, p99_us, max_us, thrown_out } = sample;
-        format!(
-            "{service:<14} {driver:<6} {requests:>8} {failed:>6} {p50_us:>9.0} {p99_us:>9.0} {max_us:>9.0} {thrown_out:>10}\n"
-        )
+    let row = |sample: &Sample| {
+        vec![
+            ("service", sample.service.to_owned()),
+            ("driver", sample.driver.to_owned()),
+            ("answered", sample.requests.to_string()),
+            ("failed", sample.failed.to_string()),
+            ("p50 us", number(sample.p50_us, 0)),
+            ("p99 us", number(sample.p99_us, 0)),
+            ("max us", number(sample.max_us, 0)),
+            ("thrown out", sample.thrown_out.to_string()),
+        ]
     };
-    head + &samples.iter().map(line).collect::<String>()
+    let rows: Vec<_> = samples.iter().map(row).collect();
+    format!("{NAME}: {ATTACKERS} connections from {ADDRESSES} addresses\n{}", tables::table(&rows))
 }
 
 #[cfg(test)]
@@ -258,7 +260,7 @@ mod tests {
     use crate::bars::Word;
 
     #[test]
-    fn a_request_that_failed_misses_the_bar_whatever_the_others_took() {
+    fn a_request_that_failed_misses_the_bar_whatever_the_others_took_and_so_does_no_answer() {
         let sample = |failed, p99_us| Sample {
             driver: "epoll",
             service: "RPC",
@@ -272,6 +274,9 @@ mod tests {
         assert_eq!(judge(&sample(0, 99_999.0)).word, Word::Met);
         assert_eq!(judge(&sample(0, 100_000.0)).word, Word::Missed);
         assert_eq!(judge(&sample(1, 5.0)).word, Word::Missed);
+        let silent = judge(&Sample { requests: 0, ..sample(0, f64::NAN) });
+        assert_eq!((silent.value, silent.word), (f64::INFINITY, Word::Missed));
+        assert!(table(&[Sample { requests: 0, ..sample(0, f64::NAN) }]).contains('-'), "no answer has no latency");
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub fn conduct(
     let summary = report::summary(&report);
     println!("{summary}");
     if manner.record {
-        record::write(&workspace.root, subject, &format!("{}{summary}", report::tables(&report.findings)))?;
+        record::write(&workspace.root, subject, &format!("{}{summary}", report.findings.tables))?;
     }
     let usual = workspace.target.join(format!("bench/{subject}.json"));
     report::write(&report, manner.json.as_ref().unwrap_or(&usual))

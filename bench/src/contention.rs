@@ -12,9 +12,10 @@ use serde::Serialize;
 use super::bars::Limit;
 use super::cpus::{GENERATOR_CPU, SERVER_CPU};
 use super::interrupt::Interrupt;
-use super::rounds::{Extent, Verdict};
+use super::rounds::{Extent, Rounds, Verdict};
 use super::server::{self, Server};
 use super::stage::Stage;
+use super::tables::{self, number};
 
 /// What the tables call it.
 pub const NAME: &str = "steer-contention";
@@ -33,8 +34,6 @@ const EVENT: &str = "lock:contention_begin";
 /// One server in one round.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Sample {
-    /// How its lanes are chosen.
-    pub steering: &'static str,
     /// Requests answered.
     pub requests: u64,
     /// Waits for locks of its threads.
@@ -51,30 +50,15 @@ impl Sample {
 ///
 /// # Errors
 /// When perf is missing or may not count, a server does not start or answers wrongly, or a signal asks for the end.
-pub fn run(extent: Extent, stage: &Stage, interrupt: &Interrupt) -> Result<(Vec<[Sample; 2]>, Verdict)> {
+pub fn run(extent: Extent, stage: &Stage, interrupt: &Interrupt) -> Result<Rounds<&'static str, Sample>> {
     // Two CPUs are for both sides here.
     server::pin(&[SERVER_CPU, GENERATOR_CPU])?;
-    let mut rounds = Vec::new();
-    while rounds.len() < extent.rounds {
-        interrupt.check()?;
-        rounds.push(round(&stage.corelane, rounds.len(), extent)?);
-    }
-    let verdict = judge(&rounds)?;
-    Ok((rounds, verdict))
-}
-
-fn round(corelane: &Path, number: usize, extent: Extent) -> Result<[Sample; 2]> {
-    let measure = |way: &'static str| measure(corelane, way, extent.timing.window).with_context(|| format!("{NAME}, {way}"));
-    Ok(match number % 2 {
-        0 => [measure(WAYS[0])?, measure(WAYS[1])?],
-        _ => {
-            let second = measure(WAYS[1])?;
-            [measure(WAYS[0])?, second]
-        }
+    Rounds::take(NAME, WAYS.to_vec(), extent.rounds, interrupt, |place| {
+        measure(&stage.corelane, WAYS[place], extent.timing.window)
     })
 }
 
-fn measure(corelane: &Path, steering: &'static str, window: Duration) -> Result<Sample> {
+fn measure(corelane: &Path, steering: &str, window: Duration) -> Result<Sample> {
     let url = format!("tcp://{}", server::free_address(&mut None)?);
     let mut command = Command::new(corelane);
     command.args(["serve", "--lanes", LANES, "--steering", steering, &format!("echo={url}")]);
@@ -87,7 +71,7 @@ fn measure(corelane: &Path, steering: &'static str, window: Duration) -> Result<
     let words = String::from_utf8_lossy(&output.stderr);
     let report: Report = serde_json::from_slice(&output.stdout).with_context(|| format!("the generator says {words}"))?;
     ensure!(report.requests > 0, "nothing was answered: {words}");
-    Ok(Sample { steering, requests: report.requests, contentions: counted(&words)? })
+    Ok(Sample { requests: report.requests, contentions: counted(&words)? })
 }
 
 /// The count in what `perf stat -x ,` prints: its first field, in the line of the event.
@@ -98,20 +82,15 @@ fn counted(words: &str) -> Result<u64> {
     Ok(count)
 }
 
-fn judge(rounds: &[[Sample; 2]]) -> Result<Verdict> {
-    let ratios: Vec<f64> = rounds.iter().map(|[with, without]| with.per_thousand() / without.per_thousand()).collect();
-    let what = format!("{} / {}, contentions per request", WAYS[0], WAYS[1]);
-    Verdict::of_rounds(NAME, what, &ratios, BAR).context("no round was measured")
+/// What comes of the bar.
+pub fn judge(rounds: &Rounds<&'static str, Sample>) -> Option<Verdict> {
+    rounds.judge(WAYS[0], WAYS[1], "contentions per request", Sample::per_thousand, BAR)
 }
 
 /// Contentions per 1,000 requests, in the median over the rounds.
-pub fn table(rounds: &[[Sample; 2]]) -> String {
-    let median = |place: usize| {
-        let figures: Vec<f64> = rounds.iter().map(|round| round[place].per_thousand()).collect();
-        corelane_load::stats::median(&figures).unwrap_or(f64::NAN)
-    };
-    let line = |place: usize| format!("{:<8}  {:.3}\n", WAYS[place], median(place));
-    format!("{NAME}, {} rounds\nsteering  contentions per 1,000 requests\n{}{}", rounds.len(), line(0), line(1))
+pub fn table(rounds: &Rounds<&'static str, Sample>) -> String {
+    let per_thousand = |way| number(rounds.median(way, Sample::per_thousand), 3);
+    tables::of_rounds(rounds, "steering", |_, way| vec![("contentions per 1,000 requests", per_thousand(way))])
 }
 
 #[cfg(test)]
@@ -127,10 +106,13 @@ mod tests {
 
     #[test]
     fn ratios_are_of_contentions_per_request() {
-        let sample = |requests, contentions| Sample { steering: "", requests, contentions };
-        let rounds = [[sample(1_000, 10), sample(2_000, 10)]; 3];
-        let verdict = judge(&rounds).unwrap();
+        let sample = |requests, contentions| Sample { requests, contentions };
+        let rounds = vec![vec![sample(1_000, 10), sample(2_000, 10)]; 3];
+        let rounds = Rounds { rounds, ..Rounds::new(NAME, WAYS.to_vec()) };
+        let verdict = judge(&rounds).expect("both ran");
         assert_eq!((verdict.value, verdict.word, verdict.rounds), (2.0, Word::Missed, 3));
-        assert!(table(&rounds).ends_with("program   10.000\nkernel    5.000\n"));
+        let table = table(&rounds);
+        let last: Vec<_> = table.lines().skip(2).map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
+        assert_eq!(last, [["program", "10.000"], ["kernel", "5.000"]]);
     }
 }

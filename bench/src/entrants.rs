@@ -91,6 +91,20 @@ impl ServerSystem {
     }
 }
 
+/// A peer that cannot take part, and why.
+pub struct Absence {
+    /// Who.
+    pub peer: Peer,
+    /// What is missing, and what helps.
+    pub why: String,
+}
+
+impl fmt::Display for Absence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.peer, self.why)
+    }
+}
+
 /// The peers among which the best framework is looked for, with either buffer.
 pub const FRAMEWORKS: [Peer; 4] = [Peer::Tokio, Peer::Compio, Peer::Glommio, Peer::Monoio];
 

@@ -11,79 +11,62 @@ use anyhow::Result;
 use clap::Args;
 
 use super::cells::wants;
-use super::idle;
+use super::conduct::conduct;
 use super::interrupt::Interrupt;
 use super::manner::Manner;
 use super::measure::measure_cell;
-use super::rounds::{CellResult, Extent, Verdict};
-use super::stage::Stage;
+use super::report::Findings;
+use super::rounds::Extent;
+use super::stage::{Ours, Stage};
+use super::{callgrind, idle};
 use cells::CELLS;
 use programs::Programs;
 
-pub use instructions::{Count, table as instructions_table};
-pub use programs::build;
-pub use rounds::{CellRounds, table};
 pub use servers::CELL as SERVER_CELL;
 
 /// What to measure.
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(flatten)]
-    pub(super) manner: Manner,
+    manner: Manner,
     /// One cell alone; may be given again. The ratio over registered descriptors takes three of them.
     #[arg(long, value_name = "CELL", conflicts_with = "record", value_parser = cell_names())]
     only: Vec<String>,
 }
 
-/// All that was found out.
-pub struct Found {
-    /// The cells of events.
-    pub events: Vec<CellRounds>,
-    /// evserver's, if it was asked for.
-    pub servers: Option<CellResult>,
-    /// Exact counts.
-    pub instructions: Vec<Count>,
-    /// Who did not take part, and why.
-    pub left_out: Vec<String>,
-    /// What came of all bars.
-    pub verdicts: Vec<Verdict>,
-}
-
 impl Arguments {
-    /// Measures what was asked for.
+    /// Runs the command.
     ///
     /// # Errors
-    /// When a program cannot be started, or tells what is not so. What is not installed is left out, by name.
-    pub fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Found> {
-        idle::raise_file_limit(2 * cells::MOST)?;
-        let programs = Programs::find(&stage.peers);
-        let cells: Vec<_> = CELLS.iter().filter(|cell| wants(&self.only, cell.name)).collect();
-        let events = rounds::run(&cells, &programs, extent, interrupt)?;
-        events.iter().for_each(|cell| println!("{}", table(cell)));
-        let servers = if wants(&self.only, SERVER_CELL.name) {
-            let lineup = SERVER_CELL.lineup(false, |entrant| programs.serves(entrant));
-            Some(measure_cell(&SERVER_CELL, &lineup, stage, extent, interrupt)?)
-        } else {
-            None
-        };
-        let mut left_out = programs.left_out.clone();
-        let instructions = self.count(&programs, &mut left_out, interrupt)?;
-        let of_servers = servers.iter().flat_map(|cell| cell.verdicts.iter().cloned());
-        let verdicts = rounds::judge(&events).into_iter().chain(of_servers).chain(instructions::judge(&instructions)).collect();
-        Ok(Found { events, servers, instructions, left_out, verdicts })
+    /// When a program cannot be built or started, or tells what is not so. What is not installed is left out, by name.
+    pub fn run(&self) -> Result<()> {
+        conduct("event", &self.manner, &Ours::ALONE, programs::build, |stage, extent, interrupt| {
+            self.measure(stage, extent, interrupt)
+        })
     }
 
-    fn count(&self, programs: &Programs, left_out: &mut Vec<String>, interrupt: &Interrupt) -> Result<Vec<Count>> {
-        if !wants(&self.only, instructions::NAME) {
-            return Ok(Vec::new());
+    fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
+        idle::raise_file_limit(2 * cells::MOST)?;
+        let mut findings = Findings::default();
+        let programs = Programs::find(&stage.peers, &mut findings);
+        let cells: Vec<_> = CELLS.iter().filter(|cell| wants(&self.only, cell.name)).collect();
+        let events = rounds::run(&cells, &programs, extent, interrupt)?;
+        events.iter().try_for_each(|cell| findings.show(&rounds::table(cell), cell, None))?;
+        findings.verdicts.extend(rounds::judge(&events));
+        if wants(&self.only, SERVER_CELL.name) {
+            let lineup: Vec<_> = SERVER_CELL.entrants.iter().copied().filter(|&entrant| programs.serves(entrant)).collect();
+            measure_cell(&SERVER_CELL, &lineup, stage, extent, interrupt, &mut findings)?;
         }
-        if let Some(why) = instructions::missing() {
-            left_out.push(why);
-            return Ok(Vec::new());
+        if wants(&self.only, instructions::NAME) {
+            match callgrind::missing() {
+                Some(why) => findings.leave_out(format!("{}: {why}", instructions::NAME)),
+                None => {
+                    let counts = instructions::run(&programs, interrupt)?;
+                    findings.show(&instructions::table(&counts), &counts, instructions::judge(&counts))?;
+                }
+            }
         }
-        let counts = instructions::run(programs, interrupt)?;
-        println!("{}", instructions::table(&counts));
-        Ok(counts)
+        Ok(findings)
     }
 }
 

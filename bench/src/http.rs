@@ -12,7 +12,7 @@ use clap::builder::PossibleValuesParser;
 use super::build::build_peers;
 use super::cells::{Cell, names, wants};
 use super::conduct::conduct;
-use super::entrants::{Entrant, WEB_SERVERS};
+use super::entrants::{Absence, WEB_SERVERS};
 use super::interrupt::Interrupt;
 use super::load::Timing;
 use super::manner::Manner;
@@ -70,18 +70,15 @@ pub fn measure<'a>(
     extent: Extent,
     interrupt: &Interrupt,
 ) -> Result<Findings> {
-    let absent = WEB_SERVERS.into_iter().filter_map(|peer| Some((peer, web::missing(peer)?)));
-    let absent: Vec<_> = absent.collect();
-    let left_out: Vec<_> = absent.iter().map(|(peer, why)| format!("{}: {why}", Entrant::Peer(*peer))).collect();
-    left_out.iter().for_each(|line| eprintln!("left out: {line}"));
-    let mut outcomes = Vec::new();
+    let absent = |peer| Some(Absence { peer, why: web::missing(peer)? });
+    let absences: Vec<_> = WEB_SERVERS.into_iter().filter_map(absent).collect();
+    let mut findings = Findings::default();
+    absences.iter().for_each(|absence| findings.leave_out(absence.to_string()));
     for cell in cells {
-        let is_here = |entrant: Entrant| absent.iter().all(|(peer, _)| entrant.peer() != Some(*peer));
-        let lineup = cell.lineup(stage.ours.beside.is_some(), is_here);
-        outcomes.push(measure_cell(cell, &lineup, stage, extent_of(cell, extent), interrupt)?);
+        let lineup = stage.lineup(cell, &absences);
+        measure_cell(cell, &lineup, stage, extent_of(cell, extent), interrupt, &mut findings)?;
     }
-    let verdicts = outcomes.iter().flat_map(|outcome| outcome.verdicts.iter().cloned()).collect();
-    Ok(Findings { cells: outcomes, verdicts, left_out, ..Findings::default() })
+    Ok(findings)
 }
 
 fn extent_of(cell: &Cell, extent: Extent) -> Extent {

@@ -29,8 +29,6 @@ const BARS: &[Bar] = &[Bar { of: Entrant::Hyper, ..cpu(Divisor::One(ON_TOKIO), P
 pub struct Arguments {
     #[command(flatten)]
     manner: Manner,
-    #[command(flatten)]
-    ours: Ours,
 }
 
 impl Arguments {
@@ -39,11 +37,12 @@ impl Arguments {
     /// # Errors
     /// When a program cannot be built or started, or answers wrongly.
     pub fn run(&self) -> Result<()> {
-        conduct("hyper", &self.manner, &self.ours, build, |stage, extent, interrupt| {
-            let cells = CELLS.iter().map(|cell| measure_cell(cell, cell.entrants, stage, extent, interrupt));
-            let cells = cells.collect::<Result<Vec<_>>>()?;
-            let verdicts = cells.iter().flat_map(|cell| cell.verdicts.iter().cloned()).collect();
-            Ok(Findings { cells, verdicts, ..Findings::default() })
+        conduct("hyper", &self.manner, &Ours::ALONE, build, |stage, extent, interrupt| {
+            let mut findings = Findings::default();
+            for cell in CELLS {
+                measure_cell(cell, cell.entrants, stage, extent, interrupt, &mut findings)?;
+            }
+            Ok(findings)
         })
     }
 }

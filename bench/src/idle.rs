@@ -10,12 +10,14 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde::Serialize;
 
 use super::cells::Idle;
+use super::doubts;
 use super::entrants::Entrant;
 use super::generator;
 use super::interrupt::Interrupt;
 use super::load::{Asks, Carrier, Timing, words};
 use super::rounds::Verdict;
 use super::stage::{Running, Stage};
+use super::tables::{self, number};
 
 /// How often a connection is used where memory is measured. The warm-up is as long: before the window each has echoed once.
 const USED_EVERY: Duration = Duration::from_secs(4);
@@ -118,6 +120,24 @@ pub fn judge(cell: &Idle, outcome: &IdleOutcome) -> [Verdict; 2] {
         verdict("RSS bytes per connection", outcome.rss_bytes_per_connection, cell.rss_bytes),
         verdict("idle CPU ms/s", outcome.idle_cpu_ms_per_s, cell.cpu_ms_per_s),
     ]
+}
+
+/// The table of the idle cell.
+pub fn table(cell: &str, outcomes: &[IdleOutcome]) -> String {
+    let row = |outcome: &IdleOutcome| {
+        vec![
+            ("server", outcome.name.clone()),
+            ("driver", outcome.driver.clone()),
+            ("lanes", "1".to_owned()),
+            ("conns", outcome.connections.to_string()),
+            ("RSS MiB", number(outcome.rss_bytes as f64 / f64::from(1 << 20), 1)),
+            ("RSS B/conn", number(outcome.rss_bytes_per_connection, 0)),
+            ("idle CPU ms/s", number(outcome.idle_cpu_ms_per_s, 2)),
+            ("opening CPU us", number(outcome.opening_cpu_us, 1)),
+        ]
+    };
+    let samples = outcomes.iter().map(|outcome| outcome.doubts.as_slice());
+    format!("{cell}\n{}{}", tables::table(&outcomes.iter().map(row).collect::<Vec<_>>()), doubts::tally(samples))
 }
 
 /// Waits until the server has used no CPU for a while; returns what it has used so far, in nanoseconds. One that never rests

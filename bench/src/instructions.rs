@@ -25,6 +25,7 @@ use super::cells::wants;
 use super::path;
 use super::record;
 use super::server::free_address;
+use super::tables::{self, number};
 use xtask::workspace::Workspace;
 
 /// What to count.
@@ -279,18 +280,17 @@ impl Drop for Counting {
 
 /// All cells, a line each.
 fn table(counted: &[Counted]) -> String {
-    let mut lines = vec![format!("{:<14}  {:>12}  {:>12}  {:>6}", "cell", "instructions", "beside", "ratio")];
-    for Counted { cell, ours, beside } in counted {
-        let beside = beside.map_or(String::new(), |beside| format!("  {beside:>12.0}  {:>6.3}", ours / beside));
-        lines.push(format!("{cell:<14}  {ours:>12.0}{beside}"));
-    }
+    let row = |&Counted { cell, ours, beside }: &Counted| {
+        let ratio = number(beside.map(|beside| ours / beside), 3);
+        vec![("cell", cell.to_owned()), ("instructions", number(ours, 0)), ("beside", number(beside, 0)), ("ratio", ratio)]
+    };
+    let mut lines = tables::table(&counted.iter().map(row).collect::<Vec<_>>());
     let judged = counted.iter().filter_map(|counted| Some(counted.ours < counted.beside?));
     let (below, all) = judged.fold((0, 0), |(below, all), is_below| (below + usize::from(is_below), all + 1));
     if all > 0 {
-        lines.push(format!("{below} of {all} cells below the build beside"));
+        lines += &format!("{below} of {all} cells below the build beside\n");
     }
-    lines.push("instructions of a request outside of the kernel; callgrind, epoll, one lane, one connection\n".to_owned());
-    lines.join("\n")
+    lines + "instructions of a request outside of the kernel; callgrind, epoll, one lane, one connection\n"
 }
 
 #[cfg(test)]
@@ -299,11 +299,12 @@ mod tests {
 
     #[test]
     fn a_build_beside_is_held_against_ours() {
-        let alone = table(&[Counted { cell: "a", ours: 1234.4, beside: None }]);
-        assert!(alone.contains("a                       1234\n") && !alone.contains("build beside"), "{alone}");
+        let words = |counted: &[Counted]| table(counted).split_whitespace().collect::<Vec<_>>().join(" ");
+        let alone = words(&[Counted { cell: "a", ours: 1234.4, beside: None }]);
+        assert!(alone.contains(" a 1234 - - ") && !alone.contains("build beside"), "{alone}");
         let both = |ours| Counted { cell: "a", ours, beside: Some(1000.0) };
-        let two = table(&[both(900.0), both(1000.0)]);
-        assert!(two.contains("900          1000   0.900\n") && two.contains("1 of 2 cells below the build beside"), "{two}");
+        let two = words(&[both(900.0), both(1000.0)]);
+        assert!(two.contains(" a 900 1000 0.900 a ") && two.contains(" 1 of 2 cells below the build beside "), "{two}");
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod judged;
 mod load;
 mod manner;
 mod measure;
+mod measured;
 mod open_loop;
 mod operator;
 mod packet;
@@ -51,7 +52,6 @@ use clap::{Args, Parser, Subcommand};
 use build::build_peers;
 use cells::{CELLS, Cell, GENERATOR_CELLS, IDLE, OPEN_LOOP, names, wants};
 use conduct::conduct;
-use corelane_load::stats::median;
 use entrants::{Entrant, Peer};
 use interrupt::Interrupt;
 use load::Timing;
@@ -149,20 +149,8 @@ fn main() -> Result<()> {
         Subject::Tls(tls) => tls.run()?,
         Subject::Hyper(hyper) => hyper.run()?,
         Subject::Instructions(instructions) => instructions.run()?,
-        Subject::Event(event) => {
-            conduct("event", &event.manner, &Ours::ALONE, event::build, |stage, extent, interrupt| {
-                measure_events(event, stage, extent, interrupt)
-            })?;
-        }
-        Subject::Packet(packet) => {
-            conduct(
-                "packet",
-                &packet.manner,
-                &packet.ours(),
-                |_| Ok(()),
-                |stage, extent, interrupt| measure_packets(packet, stage, extent, interrupt),
-            )?;
-        }
+        Subject::Event(event) => event.run()?,
+        Subject::Packet(packet) => packet.run()?,
         Subject::Load(manner) => {
             conduct("load", manner, &Ours::ALONE, build_peers, |stage, extent, interrupt| {
                 measure_generator(manner, stage, extent, interrupt)
@@ -191,15 +179,18 @@ impl EchoArguments {
         if !self.peers_only {
             stage.find_other_driver()?;
         }
-        let mut cells = Vec::new();
+        let mut findings = Findings::default();
         for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
-            let lineup = self.lineup(cell, stage);
-            cells.push(measure_cell(cell, &lineup, stage, extent, interrupt)?);
+            let mut lineup = stage.lineup(cell, &[]);
+            lineup.retain(|entrant| !entrant.is_corelane() || !self.peers_only);
+            measure_cell(cell, &lineup, stage, extent, interrupt, &mut findings)?;
         }
-        let idle = if wants(&self.only, IDLE.name) { self.measure_idle(stage, interrupt)? } else { Vec::new() };
-        let verdicts = cells.iter().flat_map(|outcome| outcome.verdicts.iter().cloned());
-        let verdicts = verdicts.chain(idle.first().into_iter().flat_map(|first| idle::judge(&IDLE, first)));
-        Ok(Findings { verdicts: verdicts.collect(), cells, idle, ..Findings::default() })
+        if wants(&self.only, IDLE.name) {
+            let idle = self.measure_idle(stage, interrupt)?;
+            let judged = idle.first().into_iter().flat_map(|first| idle::judge(&IDLE, first));
+            findings.show(&idle::table(IDLE.name, &idle), &idle, judged)?;
+        }
+        Ok(findings)
     }
 
     /// The server that is judged, then the peers, to compare with.
@@ -207,69 +198,45 @@ impl EchoArguments {
         eprintln!("{} ...", IDLE.name);
         let peers = [Peer::Epoll, Peer::Tokio, Peer::Compio, Peer::Monoio].map(Entrant::Peer);
         let corelane = (!self.peers_only).then_some(Entrant::Corelane);
-        let outcomes = corelane
-            .into_iter()
-            .chain(peers)
-            .map(|entrant| idle::run(entrant, self.idle_connections(), stage, interrupt))
-            .collect::<Result<Vec<_>>>()?;
-        println!("{}", tables::idle_table(IDLE.name, &outcomes));
-        Ok(outcomes)
+        let entrants = corelane.into_iter().chain(peers);
+        entrants.map(|entrant| idle::run(entrant, self.idle_connections(), stage, interrupt)).collect()
     }
 
     fn idle_connections(&self) -> usize {
         if self.manner.quick { QUICK_CONNECTIONS } else { IDLE.connections }
     }
-
-    fn lineup(&self, cell: &Cell, stage: &Stage) -> Vec<Entrant> {
-        cell.lineup(stage.ours.beside.is_some(), |entrant| match entrant {
-            Entrant::OtherDriver => stage.other.is_some(),
-            entrant => !entrant.is_corelane() || !self.peers_only,
-        })
-    }
 }
 
 /// Measures the generator in closed loops, and then in an open one at half the rate that came of the first of them.
 fn measure_generator(manner: &Manner, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
-    let measured = GENERATOR_CELLS.iter().map(|cell| measure_cell(cell, cell.entrants, stage, extent, interrupt));
-    let cells = measured.collect::<Result<Vec<_>>>()?;
-    let rates: Vec<f64> = cells[0].rounds.iter().map(|round| round[0].sample.requests_per_s).collect();
-    let saturation = median(&rates).context("no round was measured")?;
+    let mut findings = Findings::default();
+    let mut closed = |cell: &Cell| measure_cell(cell, cell.entrants, stage, extent, interrupt, &mut findings);
+    let cells = GENERATOR_CELLS.iter().map(&mut closed).collect::<Result<Vec<_>>>()?;
+    let first = &cells[0].rounds;
+    let saturation = first.median(first.who[0], |part| part.sample.requests_per_s).context("no round was measured")?;
     let timing = if manner.quick { QUICK_OPEN } else { open_loop::TIMING };
     eprintln!("{} ...", OPEN_LOOP.name);
     let outcome = open_loop::run(&OPEN_LOOP, saturation, timing, stage, interrupt)?;
-    println!("{}", tables::open_table(OPEN_LOOP.name, &outcome));
-    let verdicts = cells.iter().flat_map(|cell| cell.verdicts.iter().cloned());
-    let verdicts = verdicts.chain(open_loop::judge(&OPEN_LOOP, &outcome)).collect();
-    Ok(Findings { cells, open_loop: Some(outcome), verdicts, ..Findings::default() })
+    findings.show(&open_loop::table(OPEN_LOOP.name, &outcome), &outcome, open_loop::judge(&OPEN_LOOP, &outcome))?;
+    Ok(findings)
 }
 
 /// Counts what lanes wait for one another.
 fn measure_contention(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
-    eprintln!("{} ...", contention::NAME);
-    let (rounds, verdict) = contention::run(extent, stage, interrupt)?;
-    println!("{}", contention::table(&rounds));
-    Ok(Findings { contentions: rounds, verdicts: vec![verdict], ..Findings::default() })
-}
-
-/// Measures event queues, and the web server of one source on each system of events.
-fn measure_events(event: &event::Arguments, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
-    let event::Found { events, servers, instructions, left_out, verdicts } = event.measure(stage, extent, interrupt)?;
-    Ok(Findings { events, cells: servers.into_iter().collect(), instructions, left_out, verdicts, ..Findings::default() })
-}
-
-/// Measures echoes over frames.
-fn measure_packets(packet: &packet::Arguments, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
-    let packet::Found { packets, flood, order, nanoseconds, left_out, verdicts } = packet.measure(stage, extent, interrupt)?;
-    Ok(Findings { packets, flood, order, nanoseconds, left_out, verdicts, ..Findings::default() })
+    let rounds = contention::run(extent, stage, interrupt)?;
+    let mut findings = Findings::default();
+    findings.show(&contention::table(&rounds), &rounds, contention::judge(&rounds))?;
+    Ok(findings)
 }
 
 /// Attacks for as long as all rounds together.
 fn measure_attack(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
     eprintln!("{} ...", attack::NAME);
     let window = extent.timing.window * u32::try_from(extent.rounds).unwrap_or(u32::MAX);
-    let (attacks, verdicts) = attack::run(&stage.corelane, window, interrupt)?;
-    println!("{}", attack::table(&attacks));
-    Ok(Findings { attacks, verdicts, ..Findings::default() })
+    let attacks = attack::run(&stage.corelane, window, interrupt)?;
+    let mut findings = Findings::default();
+    findings.show(&attack::table(&attacks), &attacks, attacks.iter().map(attack::judge))?;
+    Ok(findings)
 }
 
 fn measure_operator(stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
@@ -286,5 +253,12 @@ mod tests {
         let words = std::iter::once("corelane-bench".as_ref()).chain(command.get_args());
         let subject = Arguments::try_parse_from(words).expect("known words").subject;
         assert!(matches!(&subject, Subject::Start { cpu: 1, words } if *words == ["true"]), "{subject:?}");
+    }
+
+    #[test]
+    fn a_build_beside_is_taken_only_where_it_is_measured() {
+        let is_taken = |subject| Arguments::try_parse_from(["corelane-bench", subject, "--beside", "old/corelane"]).is_ok();
+        assert_eq!(["echo", "rpc", "http", "tls", "packet", "instructions"].map(is_taken), [true; 6]);
+        assert_eq!(["hyper", "load", "event", "steer", "attack", "operator"].map(is_taken), [false; 6]);
     }
 }

@@ -7,11 +7,13 @@ use corelane_load::report::Report;
 use serde::Serialize;
 
 use super::cells::OpenLoop;
+use super::doubts;
 use super::generator;
 use super::interrupt::Interrupt;
 use super::load::{Timing, words};
 use super::rounds::Verdict;
 use super::stage::Stage;
+use super::tables::{self, number, percent};
 
 /// How long it runs.
 pub const TIMING: Timing = Timing { warm_up: Duration::from_secs(1), window: Duration::from_secs(10) };
@@ -93,6 +95,24 @@ pub fn judge(cell: &OpenLoop, outcome: &OpenOutcome) -> [Verdict; 2] {
     ]
 }
 
+/// The table of the open loop.
+pub fn table(cell: &str, outcome: &OpenOutcome) -> String {
+    let row = vec![
+        ("server", outcome.name.clone()),
+        ("saturation/s", number(outcome.saturation_per_s, 0)),
+        ("offered/s", number(outcome.offered_per_s, 1)),
+        ("achieved/s", number(outcome.achieved_per_s, 1)),
+        ("lag p50 us", number(outcome.lag_p50_us, 1)),
+        ("lag p99 us", number(outcome.lag_p99_us, 1)),
+        ("p50 us", number(outcome.p50_us, 0)),
+        ("p99 us", number(outcome.p99_us, 0)),
+        ("CPU us/req", number(outcome.cpu_us_per_request, 3)),
+        ("server CPU", percent(outcome.server_load)),
+        ("stolen", percent(outcome.stolen)),
+    ];
+    format!("{cell}\n{}{}", tables::table(&[row]), doubts::tally([outcome.doubts.as_slice()].into_iter()))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -121,6 +141,28 @@ mod tests {
         assert_eq!(met(998.0, 50.0), [false, false]);
         assert_eq!(met(1_002.0, f64::NAN), [false, false]);
         assert_eq!(met(0.0, 1e6), [false, false]);
+    }
+
+    #[test]
+    fn an_open_loop_is_a_row_with_what_was_stolen() {
+        let outcome = OpenOutcome {
+            name: "one".to_owned(),
+            saturation_per_s: 2_000.0,
+            offered_per_s: 1_000.0,
+            achieved_per_s: 999.5,
+            lag_p50_us: 1.25,
+            lag_p99_us: f64::NAN,
+            p50_us: 20.0,
+            p99_us: 30.0,
+            cpu_us_per_request: 0.5,
+            server_load: 0.25,
+            stolen: 0.031,
+            doubts: vec!["late".to_owned()],
+        };
+        let table = super::table("a-cell", &outcome);
+        let words: Vec<_> = table.lines().nth(2).expect("a row").split_whitespace().collect();
+        assert_eq!(words.join(" "), "one 2000 1000.0 999.5 1.2 - 20 30 0.500 25 % 3 %");
+        assert_eq!(table.lines().last(), Some("1 of 1 samples: late"));
     }
 
     #[test]

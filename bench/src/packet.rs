@@ -7,7 +7,7 @@
 //!               a thread that receives (NAPI)                a thread that receives (NAPI)
 //! ```
 //!
-//! Each echo has a wire of its own, set up alike ([`wire`]). What it costs is the processor time of its threads and of the kernel's thread that
+//! Each echo has a wire of its own, set up alike ([`wire`]), and both are made anew for each round. What it costs is the processor time of its threads and of the kernel's thread that
 //! receives for it.
 
 mod cells;
@@ -25,22 +25,25 @@ use anyhow::Result;
 use clap::Args;
 
 use super::cells::wants;
+use super::conduct::conduct;
 use super::interrupt::Interrupt;
 use super::manner::Manner;
-use super::rounds::{Extent, Verdict};
+use super::report::Findings;
+use super::rounds::Extent;
 use super::server;
 use super::stage::{Ours, Stage};
 use cells::{CELLS, Echo, FLOOD, NANOSECONDS, ORDER};
 use xtask::workspace::Workspace;
 
-pub use flood::{Floods, table as flood_table};
-pub use rounds::{CellRounds, table};
+/// What no column says.
+const STARTS: &str =
+    "echo: each is started anew for each round, so that an interval holds what one start differs by from another\n";
 
 /// What to measure.
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(flatten)]
-    pub(super) manner: Manner,
+    manner: Manner,
     /// One cell alone; may be given again.
     #[arg(long, value_name = "CELL", conflicts_with = "record", value_parser = cell_names())]
     only: Vec<String>,
@@ -49,68 +52,41 @@ pub struct Arguments {
     beside: Option<PathBuf>,
 }
 
-/// All that was found out.
-pub struct Found {
-    /// The cells of echoes.
-    pub packets: Vec<CellRounds>,
-    /// The flood, if it was asked for.
-    pub flood: Option<Floods>,
-    /// Lines about the order of packets, if they were asked for.
-    pub order: Vec<String>,
-    /// Lines of the programs that count nanoseconds, if they were asked for.
-    pub nanoseconds: Vec<String>,
-    /// Who did not take part, and why.
-    pub left_out: Vec<String>,
-    /// What came of all bars.
-    pub verdicts: Vec<Verdict>,
-}
-
 impl Arguments {
-    /// Corelane as it comes, and what is put beside it.
-    pub(super) fn ours(&self) -> Ours {
-        Ours { beside: self.beside.clone(), ..Ours::ALONE }
-    }
-
-    /// Measures what was asked for.
+    /// Runs the command.
     ///
     /// # Errors
     /// When a program is missing that every wire is made with, or a wire or a server cannot be made. DPDK that is not installed is left out, by name.
-    pub fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Found> {
+    pub fn run(&self) -> Result<()> {
+        let ours = Ours { beside: self.beside.clone(), ..Ours::ALONE };
+        conduct("packet", &self.manner, &ours, |_| Ok(()), |stage, extent, interrupt| self.measure(stage, extent, interrupt))
+    }
+
+    fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
         wire::ensure_programs(server::is_installed)?;
         let wanted = Echo::ALL.into_iter().filter(|echo| !echo.is_beside() || self.beside.is_some());
         let (echoes, missing): (Vec<_>, Vec<_>) = wanted.partition(|&echo| servers::lacking(echo).is_none());
-        let left_out = missing.into_iter().filter_map(servers::lacking).collect();
-        let mut found = Found {
-            packets: Vec::new(),
-            flood: None,
-            order: Vec::new(),
-            nanoseconds: Vec::new(),
-            left_out,
-            verdicts: Vec::new(),
-        };
+        let mut findings = Findings::default();
+        missing.into_iter().filter_map(servers::lacking).for_each(|why| findings.leave_out(why));
         for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
             let measured = rounds::run(cell, &echoes, stage, extent, interrupt)?;
-            println!("{}", rounds::table(&measured));
-            found.verdicts.extend(rounds::judge(cell, &measured));
-            found.packets.push(measured);
+            [STARTS, rounds::NOTE].into_iter().for_each(|note| findings.note(note));
+            findings.show(&rounds::table(&measured), &measured, rounds::judge(cell, &measured))?;
         }
         if wants(&self.only, FLOOD) {
             let floods = flood::run(stage, extent, interrupt)?;
-            println!("{}", flood::table(&floods));
-            found.verdicts.extend(flood::judge(&floods));
-            found.flood = Some(floods);
+            findings.note(STARTS);
+            findings.show(&flood::table(&floods), &floods, flood::judge(&floods))?;
         }
         if wants(&self.only, ORDER) {
-            let (lines, verdicts) = order::run(Workspace::load()?.root.as_path())?;
-            println!("{}\n", lines.join("\n"));
-            found.verdicts.extend(verdicts);
-            found.order = lines;
+            let (lines, verdicts) = order::run(&Workspace::load()?.root)?;
+            findings.show(&lines, &lines, verdicts)?;
         }
         if wants(&self.only, NANOSECONDS) {
-            found.nanoseconds = nanoseconds::run(Workspace::load()?.root.as_path())?;
-            println!("{}\n", found.nanoseconds.join("\n"));
+            let lines = nanoseconds::run(&Workspace::load()?.root)?;
+            findings.show(&lines, &lines, None)?;
         }
-        Ok(found)
+        Ok(findings)
     }
 }
 

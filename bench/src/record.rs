@@ -19,8 +19,7 @@ const FOLDER: &str = "bench/results";
 /// When git does not know the build, or nothing can be written.
 pub fn write(root: &Path, subject: &str, body: &str) -> Result<()> {
     let today = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let words = asked(std::env::args().skip(1));
-    let head = format!("cargo xtask {words}\n{}; build {}\n\n", &today[..10], build(root)?);
+    let head = format!("{}\n{}; build {}\n\n", asked(std::env::args().skip(1)), &today[..10], build(root)?);
     let path = root.join(FOLDER).join(format!("{subject}.txt"));
     fs::write(&path, head + body).with_context(|| path.display().to_string())?;
     draw(&path)
@@ -61,13 +60,13 @@ fn plot_of(path: &Path) -> Result<Option<String>> {
     Ok((!judged.is_empty()).then(|| plot::svg(&name, &judged)))
 }
 
-/// The command as it was given; of a path its last part, since folders are of one machine.
+/// The command as it was given to cargo, which passes on what is behind `bench`; of a path its last part, since folders are of one machine.
 fn asked(words: impl Iterator<Item = String>) -> String {
     let last = |word: String| match Path::new(&word).file_name() {
         Some(name) => name.to_string_lossy().into_owned(),
         None => word,
     };
-    words.map(last).collect::<Vec<_>>().join(" ")
+    ["cargo xtask bench".to_owned()].into_iter().chain(words.map(last)).collect::<Vec<_>>().join(" ")
 }
 
 /// The commit that was built, and whether the working tree had changes.
@@ -167,8 +166,8 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_named_by_its_last_part() {
-        let words = ["bench", "echo", "--record", "--beside", "../old/target/corelane"].map(str::to_owned);
-        assert_eq!(asked(words.into_iter()), "bench echo --record --beside corelane");
+    fn a_record_names_the_command_and_a_path_by_its_last_part() {
+        let words = ["echo", "--record", "--beside", "../old/target/corelane"].map(str::to_owned);
+        assert_eq!(asked(words.into_iter()), "cargo xtask bench echo --record --beside corelane");
     }
 }

@@ -5,20 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use serde_json::Value;
 
-use super::attack;
 use super::bars::Word;
-use super::cells::{IDLE, OPEN_LOOP};
-use super::contention;
 use super::cpus::{GENERATOR_CPU, SERVER_CPU};
-use super::event;
 use super::host::Host;
-use super::idle::IdleOutcome;
-use super::open_loop::OpenOutcome;
-use super::packet;
-use super::rounds::{CellResult, Extent, Verdict};
+use super::rounds::{Extent, Verdict};
 use super::stage::Driver;
-use super::tables::{cell_table, dash, idle_table, open_table, table};
+use super::tables::{Column, dash, table};
 
 /// All of a run, as it is written to the JSON file.
 #[derive(Debug, Serialize)]
@@ -45,56 +39,49 @@ pub struct Report {
 /// What the cells of a subject showed.
 #[derive(Debug, Default, Serialize)]
 pub struct Findings {
-    /// The cells in rounds.
-    pub cells: Vec<CellResult>,
-    /// The idle cell.
-    pub idle: Vec<IdleOutcome>,
+    /// By cell, every raw figure.
+    pub cells: Vec<Value>,
     /// Peers that did not take part, and why.
     pub left_out: Vec<String>,
-    /// The open loop.
-    pub open_loop: Option<OpenOutcome>,
-    /// Waits for locks, by round: with steering, and without.
-    pub contentions: Vec<[contention::Sample; 2]>,
-    /// The cells of events.
-    pub events: Vec<event::CellRounds>,
-    /// The cells of echoes over frames.
-    pub packets: Vec<packet::CellRounds>,
-    /// The flood of frames.
-    pub flood: Option<packet::Floods>,
-    /// Lines about the order of packets.
-    pub order: Vec<String>,
-    /// Lines of programs that count nanoseconds.
-    pub nanoseconds: Vec<String>,
-    /// Exact counts of instructions.
-    pub instructions: Vec<event::Count>,
-    /// What honest clients met under attack.
-    pub attacks: Vec<attack::Sample>,
-    /// Every verdict, those of the cells included.
+    /// What came of all bars.
     pub verdicts: Vec<Verdict>,
+    /// The tables of the cells, each followed by an empty line.
+    #[serde(skip)]
+    pub tables: String,
+    /// What their columns do not say of themselves.
+    #[serde(skip)]
+    pub notes: Vec<&'static str>,
 }
 
-/// What the columns do not say of themselves.
-const NOTES: &str = "buffer: what a receive is into; of datagrams every server asks for queues of 4 MiB each way, of streams for none\n\
-    CPU us/req: the server's threads, and beside them ksoftirqd of their CPU, whose part is shown; - where it cannot be seen\n\
-    verdict: met where the whole interval keeps the bar, MISSED where none of it does, open else; the rounds are as many as were asked for\n";
+impl Findings {
+    /// Prints what a cell showed, and keeps it with its raw figures and what came of its bars.
+    ///
+    /// # Errors
+    /// When the figures cannot be written as JSON.
+    pub fn show(&mut self, table: &str, raw: &impl Serialize, verdicts: impl IntoIterator<Item = Verdict>) -> Result<()> {
+        println!("{table}");
+        self.tables += &format!("{table}\n");
+        self.cells.push(serde_json::to_value(raw)?);
+        self.verdicts.extend(verdicts);
+        Ok(())
+    }
 
-const VERDICT_HEADS: &[&str] = &["cell", "figure", "value", "90 % interval", "bar", "rounds", "verdict"];
+    /// Keeps what columns do not say of themselves, once.
+    pub fn note(&mut self, note: &'static str) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
 
-/// All tables of the cells, each followed by an empty line, as they were printed while they were measured.
-pub fn tables(findings: &Findings) -> String {
-    let Findings {
-        cells, idle, open_loop, contentions, events, packets, flood, order, nanoseconds, instructions, attacks, ..
-    } = findings;
-    let mut all: Vec<String> = events.iter().map(event::table).chain(cells.iter().map(cell_table)).collect();
-    all.extend((!idle.is_empty()).then(|| idle_table(IDLE.name, idle)));
-    all.extend(open_loop.iter().map(|outcome| open_table(OPEN_LOOP.name, outcome)));
-    all.extend((!contentions.is_empty()).then(|| contention::table(contentions)));
-    all.extend(packets.iter().map(packet::table).chain(flood.iter().map(packet::flood_table)));
-    all.extend([order, nanoseconds].into_iter().filter(|lines| !lines.is_empty()).map(|lines| lines.join("\n") + "\n"));
-    all.extend((!instructions.is_empty()).then(|| event::instructions_table(instructions)));
-    all.extend((!attacks.is_empty()).then(|| attack::table(attacks)));
-    all.iter().map(|table| format!("{table}\n")).collect()
+    /// Says who does not take part, and keeps it.
+    pub fn leave_out(&mut self, who: String) {
+        eprintln!("left out: {who}");
+        self.left_out.push(who);
+    }
 }
+
+/// What the columns of verdicts do not say of themselves.
+const NOTE: &str = "verdict: met where the whole interval keeps the bar, MISSED where none of it does, open else; the rounds are as many as were asked for\n";
 
 /// The table of all verdicts, and lines about the generator and the host.
 pub fn summary(report: &Report) -> String {
@@ -102,11 +89,12 @@ pub fn summary(report: &Report) -> String {
     let count = |word| verdicts.iter().filter(|verdict| verdict.word == word).count();
     let rows: Vec<_> = verdicts.iter().map(verdict_row).collect();
     let host = &report.host;
+    let notes = report.findings.notes.concat();
     let left_out: String = report.findings.left_out.iter().map(|peer| format!("left out: {peer}\n")).collect();
     format!(
         "{}\n{left_out}servers on CPU {SERVER_CPU}; generator: corelane load, one lane on CPU {GENERATOR_CPU}, {}\n\
-        {NOTES}{} of {} bars met, {} missed, {} open; Linux {}, {} x {}, {}; {} ms stolen in {:.0} s\n",
-        table(VERDICT_HEADS, &rows),
+        {notes}{NOTE}{} of {} bars met, {} missed, {} open; Linux {}, {} x {}, {}; {} ms stolen in {:.0} s\n",
+        table(&rows),
         report.generator_driver,
         count(Word::Met),
         rows.len(),
@@ -130,15 +118,15 @@ pub fn write(report: &Report, path: &Path) -> Result<()> {
     fs::write(path, text + "\n").with_context(|| path.display().to_string())
 }
 
-fn verdict_row(verdict: &Verdict) -> Vec<String> {
+fn verdict_row(verdict: &Verdict) -> Vec<Column> {
     vec![
-        verdict.cell.to_owned(),
-        verdict.what.clone(),
-        format!("{:.3}", verdict.value),
-        verdict.interval.map_or_else(dash, |[low, high]| format!("{low:.3} to {high:.3}")),
-        verdict.bar.to_string(),
-        verdict.rounds.to_string(),
-        verdict.word.to_string(),
+        ("cell", verdict.cell.to_owned()),
+        ("figure", verdict.what.clone()),
+        ("value", format!("{:.3}", verdict.value)),
+        ("90 % interval", verdict.interval.map_or_else(dash, |[low, high]| format!("{low:.3} to {high:.3}"))),
+        ("bar", verdict.bar.to_string()),
+        ("rounds", verdict.rounds.to_string()),
+        ("verdict", verdict.word.to_string()),
     ]
 }
 
@@ -149,35 +137,42 @@ mod tests {
     use super::*;
     use crate::bars::Limit;
     use crate::generator;
+    use crate::judged::Judged;
     use crate::load::Timing;
-    use crate::tables::tests::outcome;
+    use crate::measured::{self, tests::outcome};
 
     #[test]
-    fn a_verdict_is_one_word() {
-        let verdict = |word| Verdict {
-            cell: "a-cell",
-            what: "a / b".to_owned(),
-            value: 0.9,
-            interval: Some([0.8, 1.1]),
-            rounds: 40,
-            bar: Limit::AtLeast(0.95),
-            word,
-        };
-        let last = |word| verdict_row(&verdict(word)).pop().expect("a verdict");
-        assert_eq!([Word::Met, Word::Missed, Word::Open].map(last), ["met", "MISSED", "open"]);
-        assert_eq!(verdict_row(&verdict(Word::Open))[2..6], ["0.900", "0.800 to 1.100", "at least 0.95", "40"]);
+    fn verdicts_of_a_record_are_read_again() {
+        let (interval, bar) = (Some([0.8, 1.1]), Limit::AtLeast(0.95));
+        let verdict = |word| Verdict { cell: "a-cell", what: "a / b, c".to_owned(), value: 0.9, interval, rounds: 40, bar, word };
+        let never = Verdict::of_one("b-cell", "latency, us".to_owned(), f64::INFINITY, Limit::Under(9.0));
+        let all = [verdict(Word::Met), verdict(Word::Missed), verdict(Word::Open), never];
+        let text = table(&all.iter().map(verdict_row).collect::<Vec<_>>());
+        assert!(text.contains("a-cell     a / b, c  0.900  0.800 to 1.100  at least 0.95      40   MISSED\n"), "{text}");
+        let read = Judged::all(&text);
+        assert_eq!(read.len(), all.len(), "{text}");
+        for (read, verdict) in read.iter().zip(&all) {
+            assert_eq!((read.cell.as_str(), &read.figure), (verdict.cell, &verdict.what));
+            assert_eq!((read.value, read.interval), (verdict.value, verdict.interval));
+            assert_eq!((read.limit, read.word), (verdict.bar, verdict.word));
+        }
     }
 
     #[test]
     fn tables_of_a_record_are_those_that_were_printed() {
-        let lines = vec!["packet-ns".to_owned(), "20 bytes: 3.7 ns".to_owned()];
-        let findings = Findings { cells: vec![outcome()], nanoseconds: lines, ..Findings::default() };
-        assert_eq!(tables(&findings), format!("{}\npacket-ns\n20 bytes: 3.7 ns\n\n", cell_table(&outcome())));
-        assert_eq!(tables(&Findings::default()), "");
+        let mut findings = Findings::default();
+        findings.show(&measured::table(&outcome()), &outcome(), None).expect("JSON");
+        findings.show("packet-ns\n20 bytes: 3.7 ns\n", &"raw", None).expect("JSON");
+        assert_eq!(findings.tables, format!("{}\npacket-ns\n20 bytes: 3.7 ns\n\n", measured::table(&outcome())));
+        assert_eq!(findings.cells[1], "raw");
+        [1, 2].into_iter().for_each(|_| findings.note("of a column"));
+        assert_eq!(findings.notes, ["of a column"], "once, however many cells say it");
     }
 
     #[test]
     fn the_written_file_keeps_every_raw_round() {
+        let mut findings = Findings::default();
+        findings.show("", &outcome(), None).expect("JSON");
         let timing = Timing { warm_up: Duration::from_millis(200), window: Duration::from_millis(800) };
         let report = Report {
             host: Host::read(),
@@ -187,7 +182,7 @@ mod tests {
             beside: None,
             generator_driver: generator::DRIVER,
             extent: Extent { timing, rounds: 3 },
-            findings: Findings { cells: vec![outcome()], ..Findings::default() },
+            findings,
         };
         let folder = std::env::temp_dir().join(format!("bench-report-{}", std::process::id()));
         let path = folder.join("deeper/echo.json");

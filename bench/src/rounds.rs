@@ -1,25 +1,15 @@
-//! Paired rounds: every server is measured once a round, in an order that turns around, and ratios are taken within a
-//! round, so that what the host does to all of them cancels out.
+//! Rounds: all that are compared are measured once in each, in an order that turns around, and ratios are taken within a round, so that what the host
+//! does to all of them cancels out.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::fmt::Display;
 
 use anyhow::{Context, Result};
 use corelane_load::stats::{Estimate, median};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::bars::{Bar, Divisor, Figure, Limit, Word};
-use super::cells::Cell;
-use super::counts::Counts;
-use super::entrants::Entrant;
-use super::generator::{self, Sample};
+use super::bars::{Limit, Word};
 use super::interrupt::Interrupt;
-use super::load::{Load, Timing};
-use super::softirq;
-use super::stage::{Running, Stage};
-
-/// How long an idle server is watched.
-const IDLE_WATCH: Duration = Duration::from_secs(2);
+use super::load::Timing;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -30,44 +20,21 @@ pub struct Extent {
     pub rounds: usize,
 }
 
-/// One server's part of one round.
-#[derive(Clone, Debug, Serialize)]
-pub struct Measured {
-    /// What the generator saw.
-    #[serde(flatten)]
-    pub sample: Sample,
-    /// Processor time per answered request of the kernel's own thread of the server's CPU; `None` where it cannot be seen.
-    pub softirq_us_per_request: Option<f64>,
-    /// What the server counted meanwhile, warm-up and draining included.
-    pub counts: Option<Counts>,
-}
-
-/// A server of an outcome.
-#[derive(Clone, Debug, Serialize)]
-pub struct Contender {
-    /// Its name.
-    pub name: String,
-    /// What it asks the operating system through.
-    pub driver: String,
-    /// What it receives into.
-    pub buffer: String,
-    /// What it was loaded with.
-    pub load: Load,
-    /// CPU milliseconds a second without traffic, where the cell asks for it.
-    pub idle_cpu_ms_per_s: Option<f64>,
-}
-
-/// All that one cell showed.
+/// The rounds of a cell: who is compared, and what each round showed of them.
 #[derive(Debug, Serialize)]
-pub struct CellResult {
+#[serde(bound(serialize = "W: Display, S: Serialize"))]
+pub struct Rounds<W, S> {
     /// The cell's name.
     pub cell: &'static str,
-    /// Its servers.
-    pub contenders: Vec<Contender>,
-    /// By round, then in the order of the servers.
-    pub rounds: Vec<Vec<Measured>>,
-    /// What came of the bars.
-    pub verdicts: Vec<Verdict>,
+    /// Who takes part.
+    #[serde(serialize_with = "as_names")]
+    pub who: Vec<W>,
+    /// By round, then in the order of those who take part.
+    pub rounds: Vec<Vec<S>>,
+}
+
+fn as_names<W: Display, Z: Serializer>(who: &[W], serializer: Z) -> Result<Z::Ok, Z::Error> {
+    serializer.collect_seq(who.iter().map(W::to_string))
 }
 
 /// A figure held against its bar.
@@ -87,13 +54,6 @@ pub struct Verdict {
     pub bar: Limit,
     /// What came of it.
     pub word: Word,
-}
-
-impl Measured {
-    /// What a request cost the server's CPU.
-    pub fn cpu_us_per_request(&self) -> f64 {
-        self.sample.cpu_us_per_request + self.softirq_us_per_request.unwrap_or(0.0)
-    }
 }
 
 impl Verdict {
@@ -117,244 +77,113 @@ impl Verdict {
     }
 }
 
-/// Measures one cell.
-///
-/// # Errors
-/// When a server does not start or answers wrongly, or when a signal asks for the end.
-pub fn run(cell: &Cell, lineup: &[Entrant], stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<CellResult> {
-    let start = |&entrant: &Entrant| {
-        let load = cell.load_of(entrant);
-        stage.start(entrant, load.asks, load.transport)
-    };
-    let running: Vec<Running> = lineup.iter().map(start).collect::<Result<_>>()?;
-    let rounds = (0..extent.rounds).map(|number| round(cell, stage, &running, number, extent.timing, interrupt));
-    let rounds = rounds.collect::<Result<Vec<_>>>()?;
-    let verdicts = judge_all(cell, lineup, &rounds);
-    let contenders = running.iter().map(|running| contender(cell, running, interrupt)).collect::<Result<_>>()?;
-    Ok(CellResult { cell: cell.name, contenders, rounds, verdicts })
-}
-
-fn round(
-    cell: &Cell,
-    stage: &Stage,
-    running: &[Running],
-    number: usize,
-    timing: Timing,
-    interrupt: &Interrupt,
-) -> Result<Vec<Measured>> {
-    let mut order: Vec<usize> = (0..running.len()).collect();
-    if number % 2 == 1 {
-        order.reverse();
+impl<W: Copy + PartialEq + Display, S> Rounds<W, S> {
+    /// No round yet.
+    pub fn new(cell: &'static str, who: Vec<W>) -> Self {
+        Self { cell, who, rounds: Vec::new() }
     }
-    let mut measured = Vec::with_capacity(running.len());
-    for index in order {
-        interrupt.check()?;
-        let part = measure(stage, cell.load_of(running[index].entrant), &running[index], timing)
-            .with_context(|| format!("{}, {}, round {}", cell.name, running[index].entrant, number + 1))?;
-        measured.push((index, part));
+
+    /// So many rounds, by what measures the one at a place of `who`.
+    ///
+    /// # Errors
+    /// As [`Rounds::add`].
+    pub fn take(
+        cell: &'static str,
+        who: Vec<W>,
+        rounds: usize,
+        interrupt: &Interrupt,
+        mut measure: impl FnMut(usize) -> Result<S>,
+    ) -> Result<Self> {
+        let mut taken = Self::new(cell, who);
+        (0..rounds).try_for_each(|_| taken.add(interrupt, &mut measure))?;
+        Ok(taken)
     }
-    measured.sort_by_key(|&(index, _)| index);
-    Ok(measured.into_iter().map(|(_, part)| part).collect())
-}
 
-fn measure(stage: &Stage, load: Load, running: &Running, timing: Timing) -> Result<Measured> {
-    let used_ns = || Ok::<_, anyhow::Error>((running.server.cpu_ns()?, stage.softirq_ns()));
-    let counts = running.counts();
-    let (server_ns, softirq_ns) = used_ns()?;
-    let sample = generator::measure(&stage.corelane, load, running, timing)?;
-    let (server_after_ns, softirq_after_ns) = used_ns()?;
-    let counts = counts.and_then(|before| Some(running.counts()?.since(&before)));
-    let softirq_us_per_request = softirq_ns
-        .zip(softirq_after_ns)
-        .map(|(before, after)| softirq::us_per_request(sample.cpu_us_per_request, server_after_ns - server_ns, after - before));
-    Ok(Measured { sample, softirq_us_per_request, counts })
-}
-
-fn contender(cell: &Cell, running: &Running, interrupt: &Interrupt) -> Result<Contender> {
-    let idle = if cell.idle_cpu { Some(idle_cpu_ms_per_s(running, interrupt)?) } else { None };
-    Ok(Contender {
-        name: running.entrant.to_string(),
-        driver: running.driver.clone(),
-        buffer: running.entrant.buffer(cell.load.transport),
-        load: cell.load_of(running.entrant),
-        idle_cpu_ms_per_s: idle,
-    })
-}
-
-/// CPU milliseconds a second that a server uses while nothing is asked of it.
-pub fn idle_cpu_ms_per_s(running: &Running, interrupt: &Interrupt) -> Result<f64> {
-    interrupt.check()?;
-    let (start, before) = (Instant::now(), running.server.cpu_ns()?);
-    thread::sleep(IDLE_WATCH);
-    let used_ns = running.server.cpu_ns()? - before;
-    Ok(used_ns as f64 / 1e6 / start.elapsed().as_secs_f64())
-}
-
-/// The bars that can be judged with `lineup`; without Corelane its stand-in is judged in its place.
-fn judge_all(cell: &Cell, lineup: &[Entrant], rounds: &[Vec<Measured>]) -> Vec<Verdict> {
-    let stand_in = |bar: Bar| match bar.of {
-        Entrant::Corelane if !lineup.contains(&Entrant::Corelane) => Bar { of: cell.stand_in, ..bar },
-        _ => bar,
-    };
-    let judged = |bar: Bar| judge(cell.name, bar, lineup, rounds);
-    cell.all_bars().map(stand_in).filter_map(judged).collect()
-}
-
-fn judge(cell: &'static str, bar: Bar, lineup: &[Entrant], rounds: &[Vec<Measured>]) -> Option<Verdict> {
-    let divisor = match bar.by {
-        Divisor::Nothing => None,
-        Divisor::One(entrant) => Some(entrant),
-        Divisor::BestFramework => Some(cheapest(Entrant::is_framework, lineup, rounds)?),
-        Divisor::BestLoop => Some(cheapest(Entrant::is_loop, lineup, rounds)?),
-        Divisor::BestWebServer => Some(cheapest(Entrant::is_web_server, lineup, rounds)?),
-    };
-    if divisor == Some(bar.of) {
-        return None;
+    /// Adds a round; every second one begins at the end.
+    ///
+    /// # Errors
+    /// When one cannot be measured, by its name, or a signal asks for the end.
+    pub fn add(&mut self, interrupt: &Interrupt, mut measure: impl FnMut(usize) -> Result<S>) -> Result<()> {
+        let number = self.rounds.len() + 1;
+        eprintln!("{}, round {number} ...", self.cell);
+        let mut order: Vec<usize> = (0..self.who.len()).collect();
+        if number.is_multiple_of(2) {
+            order.reverse();
+        }
+        let mut measured = Vec::with_capacity(order.len());
+        for place in order {
+            interrupt.check()?;
+            let sample = measure(place).with_context(|| format!("{}, {}, round {number}", self.cell, self.who[place]))?;
+            measured.push((place, sample));
+        }
+        measured.sort_by_key(|&(place, _)| place);
+        self.rounds.push(measured.into_iter().map(|(_, sample)| sample).collect());
+        Ok(())
     }
-    let all = |entrant| figures(bar.figure, entrant, lineup, rounds);
-    let (values, whose) = match divisor {
-        None => (all(bar.of)?, String::new()),
-        Some(by) => (ratios(&all(bar.of)?, &all(by)?), format!(" / {by}")),
-    };
-    let best = match bar.by {
-        Divisor::BestFramework => " (best framework)",
-        Divisor::BestLoop => " (best loop)",
-        Divisor::BestWebServer => " (best web server)",
-        Divisor::Nothing | Divisor::One(_) => "",
-    };
-    Verdict::of_rounds(cell, format!("{}{whose}{best}, {}", bar.of, bar.figure), &values, bar.limit)
+
+    /// A figure of one, round by round; `None` if it does not take part.
+    pub fn values(&self, who: W, figure: impl Fn(&S) -> f64) -> Option<Vec<f64>> {
+        let place = self.who.iter().position(|&one| one == who)?;
+        Some(self.rounds.iter().map(|round| figure(&round[place])).collect())
+    }
+
+    /// A figure of one by that of another, each within a round.
+    pub fn ratios(&self, of: W, by: W, figure: impl Fn(&S) -> f64) -> Option<Vec<f64>> {
+        Some(divided(&self.values(of, &figure)?, &self.values(by, &figure)?))
+    }
+
+    /// The middle of a figure of one.
+    pub fn median(&self, who: W, figure: impl Fn(&S) -> f64) -> Option<f64> {
+        median(&self.values(who, figure)?)
+    }
+
+    /// What comes of a bar for the ratio of two; `what` names the figure. `None` unless both take part.
+    pub fn judge(&self, of: W, by: W, what: &str, figure: impl Fn(&S) -> f64, bar: Limit) -> Option<Verdict> {
+        Verdict::of_rounds(self.cell, format!("{of} / {by}, {what}"), &self.ratios(of, by, figure)?, bar)
+    }
 }
 
-/// A figure of one entrant, round by round; `None` if it does not take part.
-fn figures(which: Figure, entrant: Entrant, lineup: &[Entrant], rounds: &[Vec<Measured>]) -> Option<Vec<f64>> {
-    let place = lineup.iter().position(|&other| other == entrant)?;
-    Some(rounds.iter().map(|round| figure(which, &round[place])).collect())
-}
-
-fn ratios(of: &[f64], by: &[f64]) -> Vec<f64> {
+/// Values of rounds by others of the same rounds.
+pub fn divided(of: &[f64], by: &[f64]) -> Vec<f64> {
     of.iter().zip(by).map(|(of, by)| of / by).collect()
-}
-
-/// Who of those that are `among` them has the lowest median CPU per request.
-fn cheapest(among: fn(Entrant) -> bool, lineup: &[Entrant], rounds: &[Vec<Measured>]) -> Option<Entrant> {
-    let candidates = lineup.iter().copied().filter(|&entrant| among(entrant));
-    let costs = candidates.filter_map(|entrant| Some((median(&figures(Figure::Cpu, entrant, lineup, rounds)?)?, entrant)));
-    costs.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, entrant)| entrant)
-}
-
-fn figure(figure: Figure, measured: &Measured) -> f64 {
-    match figure {
-        Figure::Cpu => measured.cpu_us_per_request(),
-        Figure::MedianLatency => measured.sample.p50_us,
-        Figure::ServerLoad => measured.sample.server_load,
-        Figure::GeneratorCost => measured.sample.generator_us_per_request / measured.sample.cpu_us_per_request,
-        // What cannot be read is no number, and keeps no limit.
-        Figure::SendsPerRequest => measured.counts.and_then(|counts| Some(counts.sends? / counts.requests?)).unwrap_or(f64::NAN),
-        Figure::Rate => measured.sample.requests_per_s,
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cells::{CELLS, GENERATOR_CELLS};
-    use crate::entrants::Peer;
 
-    const LINEUP: [Entrant; 4] =
-        [Entrant::Corelane, Entrant::Peer(Peer::Tokio), Entrant::Peer(Peer::Compio), Entrant::Peer(Peer::Monoio)];
-
-    fn measured(cpu_us: f64) -> Measured {
-        let sample = Sample {
-            cpu_us_per_request: cpu_us,
-            generator_us_per_request: 6.0,
-            server_load: 0.97,
-            p50_us: 10.0 * cpu_us,
-            ..Sample::default()
-        };
-        Measured { sample, softirq_us_per_request: None, counts: None }
+    fn two(rounds: &[[f64; 2]]) -> Rounds<&'static str, f64> {
+        Rounds { cell: "a-cell", who: vec!["ours", "theirs"], rounds: rounds.iter().map(|round| round.to_vec()).collect() }
     }
 
-    fn rounds(costs: &[[f64; 4]]) -> Vec<Vec<Measured>> {
-        costs.iter().map(|round| round.iter().map(|&cost| measured(cost)).collect()).collect()
-    }
-
-    fn bar(by: Divisor, at_most: f64) -> Bar {
-        Bar { figure: Figure::Cpu, of: Entrant::Corelane, by, limit: Limit::AtMost(at_most) }
+    #[test]
+    fn every_second_round_begins_at_the_end_and_samples_stay_in_their_places() {
+        let interrupt = Interrupt::block().expect("signalfd");
+        let mut order = Vec::new();
+        let rounds = Rounds::take("a-cell", vec!["a", "b", "c"], 3, &interrupt, |place| {
+            order.push(place);
+            Ok(10 * order.len() + place)
+        });
+        assert_eq!(rounds.expect("nothing fails").rounds, [[10, 21, 32], [60, 51, 42], [70, 81, 92]]);
+        assert_eq!(order, [0, 1, 2, 2, 1, 0, 0, 1, 2]);
+        let refused = Rounds::take("a-cell", vec!["a"], 2, &interrupt, |_| -> Result<()> { anyhow::bail!("it is gone") });
+        assert_eq!(format!("{:#}", refused.expect_err("it fails")), "a-cell, a, round 1: it is gone");
     }
 
     #[test]
     fn ratios_are_taken_within_a_round() {
         // The host halves its speed in the second round; the ratio does not notice.
-        let rounds = rounds(&[[4.0, 5.0, 9.0, 9.0], [8.0, 10.0, 18.0, 18.0], [4.0, 5.0, 9.0, 9.0]]);
-        let verdict = judge("x", bar(Divisor::One(LINEUP[1]), 0.9), &LINEUP, &rounds).expect("both ran");
-        assert_eq!((verdict.value, verdict.interval), (0.8, Some([0.8, 0.8])));
-        assert_eq!(verdict.word, Word::Met);
+        let rounds = two(&[[4.0, 5.0], [8.0, 10.0], [4.0, 5.0]]);
+        let verdict = rounds.judge("ours", "theirs", "CPU", |&cost| cost, Limit::AtMost(0.9)).expect("both ran");
+        assert_eq!((verdict.value, verdict.interval, verdict.rounds), (0.8, Some([0.8, 0.8]), 3));
+        assert_eq!((verdict.what.as_str(), verdict.word), ("ours / theirs, CPU", Word::Met));
+        assert_eq!(rounds.median("ours", |&cost| cost), Some(4.0));
+        assert!(rounds.judge("ours", "nobody", "CPU", |&cost| cost, Limit::AtMost(0.9)).is_none());
     }
 
     #[test]
-    fn the_generator_is_judged_by_itself() {
-        let cell = &GENERATOR_CELLS[0];
-        let rounds: Vec<Vec<Measured>> = [4.0, 5.0, 12.0].iter().map(|&cost| vec![measured(cost)]).collect();
-        let [load, cost] = &judge_all(cell, cell.entrants, &rounds)[..] else { panic!("two bars") };
-        assert_eq!((load.value, load.bar, load.word), (0.97, Limit::AtLeast(0.95), Word::Met));
-        assert_eq!((cost.value, cost.bar, cost.word), (1.2, Limit::AtMost(1.2), Word::Open));
-        assert!(load.what.starts_with("epoll, ") && cost.what.starts_with("epoll, "), "{} {}", load.what, cost.what);
-    }
-
-    #[test]
-    fn the_best_framework_is_the_one_with_the_lowest_median() {
-        // compio is the cheapest once, monoio in the median.
-        let rounds = rounds(&[[1.0, 5.0, 1.0, 3.0], [1.0, 5.0, 6.0, 3.0], [1.0, 5.0, 6.0, 4.0]]);
-        assert_eq!(cheapest(Entrant::is_framework, &LINEUP, &rounds), Some(Entrant::Peer(Peer::Monoio)));
-        assert_eq!(cheapest(Entrant::is_framework, &LINEUP[..1], &rounds), None);
-        let verdict = judge("x", bar(Divisor::BestFramework, 0.3), &LINEUP, &rounds).expect("all ran");
-        assert!(verdict.what.contains("monoio (best framework)"), "{}", verdict.what);
-        assert_eq!(verdict.word, Word::Open, "0.25 to 0.33");
-    }
-
-    #[test]
-    fn without_corelane_its_stand_in_is_judged() {
-        let lineup = [Entrant::Peer(Peer::Epoll), LINEUP[1], LINEUP[2], LINEUP[3]];
-        let rounds = rounds(&[[2.0, 4.0, 4.0, 4.0]]);
-        let cell = CELLS.iter().find(|cell| cell.name == "tcp-4096-c64-d16").expect("the cell");
-        let verdicts = judge_all(cell, &lineup, &rounds);
-        // Of its three bars one would compare the loop with itself, and one needs a second driver.
-        assert_eq!(verdicts.len(), 1);
-        assert_eq!(verdicts[0].value, 0.5);
-        assert!(verdicts[0].what.starts_with("epoll / "), "{}", verdicts[0].what);
-    }
-
-    #[test]
-    fn the_best_one_may_be_one_with_our_block_and_of_loops_it_is_a_loop() {
-        let lineup =
-            [Entrant::Corelane, Entrant::Peer(Peer::Tokio), Entrant::WithOurBlock(Peer::Tokio), Entrant::Peer(Peer::Udp)];
-        let rounds = rounds(&[[1.0, 4.0, 2.0, 3.0]; 3]);
-        assert_eq!(cheapest(Entrant::is_framework, &lineup, &rounds), Some(lineup[2]));
-        let verdict = judge("x", bar(Divisor::BestLoop, 1.15), &lineup, &rounds).expect("both ran");
-        assert!(verdict.what.starts_with("corelane / udp (best loop), "), "{}", verdict.what);
-        assert_eq!(verdict.value, 1.0 / 3.0);
-    }
-
-    #[test]
-    fn a_build_beside_is_what_the_new_one_is_divided_by() {
-        let lineup = [Entrant::Corelane, Entrant::Beside, Entrant::Peer(Peer::Epoll), LINEUP[1]];
-        let of = |old: f64| {
-            let verdicts = judge_all(&CELLS[0], &lineup, &rounds(&[[2.1, old, 9.0, 9.0]; 3]));
-            let verdict = verdicts.iter().find(|verdict| verdict.what.contains("beside")).expect("both builds ran");
-            (verdict.what.clone(), verdict.bar, verdict.word)
-        };
-        let what = "corelane / corelane, the build beside, CPU per request".to_owned();
-        assert_eq!(of(2.0), (what.clone(), Limit::AtMost(1.05), Word::Met));
-        assert_eq!(of(1.9), (what, Limit::AtMost(1.05), Word::Missed));
-        let alone = judge_all(&CELLS[0], &LINEUP, &rounds(&[[1.0; 4]; 3]));
-        assert!(alone.iter().all(|verdict| !verdict.what.contains("beside")));
-    }
-
-    #[test]
-    fn what_the_kernels_thread_did_for_a_server_is_the_servers_cost() {
-        let cost = |softirq_us_per_request| figure(Figure::Cpu, &Measured { softirq_us_per_request, ..measured(2.0) });
-        assert_eq!((cost(Some(0.5)), cost(Some(0.0)), cost(None)), (2.5, 2.0, 2.0));
-        let own = Measured { softirq_us_per_request: Some(1.0), ..measured(2.0) };
-        assert_eq!(figure(Figure::GeneratorCost, &own), 3.0, "lane against threads: the generator's has no such part");
+    fn who_takes_part_is_written_by_name() {
+        let text = serde_json::to_value(two(&[[1.0, 2.0]])).expect("JSON");
+        assert_eq!(text, serde_json::json!({"cell": "a-cell", "who": ["ours", "theirs"], "rounds": [[1.0, 2.0]]}));
     }
 }

@@ -10,7 +10,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::cells::{Cell, names, wants};
 use super::conduct::conduct;
-use super::entrants::{Entrant, Peer};
+use super::entrants::{Absence, Peer};
 use super::ganesha;
 use super::interrupt::Interrupt;
 use super::manner::Manner;
@@ -36,12 +36,6 @@ pub struct Arguments {
     ours: Ours,
 }
 
-/// A peer that cannot take part, and why.
-struct Absence {
-    peer: Peer,
-    why: String,
-}
-
 impl Arguments {
     /// Runs the command.
     ///
@@ -55,16 +49,14 @@ impl Arguments {
 
     fn measure(&self, stage: &mut Stage, extent: Extent, interrupt: &Interrupt) -> Result<Findings> {
         let absences = absences();
-        absences.iter().for_each(|absence| eprintln!("left out: {absence}"));
+        let mut findings = Findings::default();
+        absences.iter().for_each(|absence| findings.leave_out(absence.to_string()));
         stage.find_other_driver()?;
-        let mut cells = Vec::new();
         for cell in CELLS.iter().filter(|cell| wants(&self.only, cell.name)) {
-            let lineup = lineup(cell, &absences, stage);
-            cells.push(measure_cell(cell, &lineup, stage, extent_of(cell, extent), interrupt)?);
+            let lineup = stage.lineup(cell, &absences);
+            measure_cell(cell, &lineup, stage, extent_of(cell, extent), interrupt, &mut findings)?;
         }
-        let verdicts = cells.iter().flat_map(|outcome| outcome.verdicts.iter().cloned()).collect();
-        let left_out = absences.iter().map(Absence::to_string).collect();
-        Ok(Findings { cells, verdicts, left_out, ..Findings::default() })
+        Ok(findings)
     }
 }
 
@@ -76,21 +68,8 @@ fn absences() -> Vec<Absence> {
     whys.into_iter().filter_map(|(peer, why)| Some(Absence { peer, why: why? })).collect()
 }
 
-fn lineup(cell: &Cell, absences: &[Absence], stage: &Stage) -> Vec<Entrant> {
-    cell.lineup(stage.ours.beside.is_some(), |entrant| match entrant.peer() {
-        Some(peer) => absences.iter().all(|absence| absence.peer != peer),
-        None => entrant != Entrant::OtherDriver || stage.other.is_some(),
-    })
-}
-
 fn extent_of(cell: &Cell, extent: Extent) -> Extent {
     if cell.bars.is_empty() { Extent { rounds: extent.rounds.min(SHOWN_ROUNDS), ..extent } } else { extent }
-}
-
-impl std::fmt::Display for Absence {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", Entrant::Peer(self.peer), self.why)
-    }
 }
 
 #[cfg(test)]
@@ -99,20 +78,6 @@ mod tests {
 
     use super::*;
     use crate::load::Timing;
-    use crate::stage::Driver;
-
-    #[test]
-    fn who_is_absent_does_not_stand_in_the_line() {
-        let absences = [Absence { peer: Peer::Libtirpc, why: "not installed".to_owned() }];
-        let mut stage = Stage::new("".into(), "".into(), Ours::ALONE);
-        let expected = [Entrant::Corelane, Entrant::Peer(Peer::Ganesha)];
-        assert_eq!(lineup(&CELLS[0], &absences, &stage), expected);
-        stage.other = Some(Driver::Epoll);
-        assert_eq!(lineup(&CELLS[0], &[], &stage), CELLS[0].entrants);
-        stage.ours.beside = Some("old/corelane".into());
-        assert_eq!(lineup(&CELLS[0], &[], &stage)[..2], [Entrant::Corelane, Entrant::Beside]);
-        assert_eq!(absences[0].to_string(), "libtirpc: not installed");
-    }
 
     #[test]
     fn what_is_only_shown_takes_few_rounds() {

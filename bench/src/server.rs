@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -15,6 +16,7 @@ use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, socket};
 use nix::unistd::Pid;
 
 use super::interrupt;
@@ -190,16 +192,22 @@ pub fn pin(cpus: &[usize]) -> Result<()> {
     })
 }
 
-/// A loopback address that no socket, of streams or of datagrams, is bound to. Each call goes on after the last one.
+/// A loopback address that no socket, of streams or of datagrams, is or was just bound to. Each call goes on after the last one.
 pub fn free_address(last: &mut Option<u16>) -> Result<SocketAddr> {
     let first = last.map_or(PORTS.start, |port| port + 1);
-    let free = (first..PORTS.end).find(|&port| {
-        let address = (Ipv4Addr::LOCALHOST, port);
-        TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok()
-    });
+    let free = (first..PORTS.end).find(|&port| is_free(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)));
     *last = free;
     let port = free.with_context(|| format!("no free port in {PORTS:?}"))?;
     Ok((Ipv4Addr::LOCALHOST, port).into())
+}
+
+/// Whether any server can be bound to it. Not all of them share a port with connections that a server before them has closed (SO_REUSEADDR, socket(7)),
+/// so these sockets do not either.
+fn is_free(address: SocketAddrV4) -> bool {
+    [SockType::Stream, SockType::Datagram].into_iter().all(|kind| {
+        let made = socket(AddressFamily::Inet, kind, SockFlag::SOCK_CLOEXEC, None);
+        made.is_ok_and(|made| bind(made.as_raw_fd(), &SockaddrIn::from(address)).is_ok())
+    })
 }
 
 /// Whether a folder of `PATH` has this program.
@@ -210,6 +218,8 @@ pub fn is_installed(program: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
     use std::path::Path;
 
     use super::*;
@@ -283,6 +293,18 @@ mod tests {
         let first = free_address(&mut last).expect("a free port");
         let second = free_address(&mut last).expect("another one");
         assert!(second.port() > first.port());
+    }
+
+    #[test]
+    fn a_port_is_free_when_connections_that_a_server_closed_are_gone() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let SocketAddr::V4(address) = listener.local_addr().expect("bound") else { panic!("of IPv4") };
+        let mut client = TcpStream::connect(address).expect("it listens");
+        drop(listener.accept().expect("a connection"));
+        assert_eq!(client.read(&mut [0]).expect("the server closes first"), 0);
+        drop((client, listener));
+        assert!(TcpListener::bind(address).is_ok(), "free for those who share it");
+        assert!(!is_free(address), "and not for the others");
     }
 
     #[test]

@@ -9,9 +9,10 @@ use clap::{Args, ValueEnum};
 use corelane_os::processes::Process;
 use serde::Serialize;
 
+use super::cells::Cell;
 use super::counts::{self, Counts};
 use super::cpus::SERVER_CPU;
-use super::entrants::{Entrant, Peer};
+use super::entrants::{Absence, Entrant, Peer};
 use super::ganesha;
 use super::load::{Asks, Carrier, HELLO_BYTES, Page, REPLY_BYTES};
 use super::server::{self, Server};
@@ -111,51 +112,65 @@ impl Stage {
         Ok(())
     }
 
+    /// Who of a cell takes part here, and Corelane's other build behind it if there is one.
+    pub fn lineup(&self, cell: &Cell, absences: &[Absence]) -> Vec<Entrant> {
+        let takes_part = |entrant: &Entrant| match entrant.peer() {
+            Some(peer) => absences.iter().all(|absence| absence.peer != peer),
+            None => *entrant != Entrant::OtherDriver || self.other.is_some(),
+        };
+        let mut lineup: Vec<_> = cell.entrants.iter().copied().filter(takes_part).collect();
+        if let (Some(_), Some(place)) = (&self.ours.beside, lineup.iter().position(|&entrant| entrant == Entrant::Corelane)) {
+            lineup.insert(place + 1, Entrant::Beside);
+        }
+        lineup
+    }
+
     /// Starts one server and waits until it listens.
     pub fn start(&mut self, entrant: Entrant, asks: Asks, transport: Carrier) -> Result<Running> {
         let address = server::free_address(&mut self.last_port)?;
-        let mut place = format!("{}://{address}", scheme(asks, transport));
-        if entrant == Entrant::Peer(Peer::Ganesha) {
-            return Self::ganesha(entrant, asks, transport, address).with_context(|| remedy(entrant));
-        }
-        if let Entrant::Peer(Peer::Evserver(system)) = entrant {
-            let mut command = server::on_cpu(SERVER_CPU, built(&self.peers, Peer::Evserver(system)))?;
-            command.args([system.name(), &address.port().to_string()]);
-            let (server, driver) =
-                (Server::start_at(command, address).with_context(|| remedy(entrant))?, system.name().to_owned());
-            return Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: None });
-        }
-        if let Entrant::Peer(peer) = entrant
-            && entrant.is_web_server()
-        {
-            let folder = self.web.as_ref().context("no files to serve")?;
-            let server = web::start(peer, address, folder, transport).with_context(|| remedy(entrant))?;
-            let driver = peer.driver().to_owned();
-            return Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: None });
-        }
-        if entrant == Entrant::Hyper {
-            let mut command = server::on_cpu(SERVER_CPU, self.corelane.with_file_name("examples").join("hyper_hello"))?;
-            command.arg(format!("tcp://{address}"));
-            let (server, driver) = (Server::start_at(command, address)?, "auto".to_owned());
-            return Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: None });
-        }
-        place.push_str(&self.place_options(asks, transport));
-        if entrant == Entrant::Async {
-            place.push_str("?async");
-        }
-        let (command, driver) = match entrant {
-            Entrant::Peer(peer) | Entrant::WithOurBlock(peer) => {
-                (self.peer(entrant, peer, asks, transport, address)?, peer.driver().to_owned())
-            }
-            _ => self.corelane(entrant, asks, &place)?,
-        };
-        let server = Server::start(command).with_context(|| remedy(entrant))?;
-        let stat = entrant.is_corelane().then(|| self.program(entrant).to_owned());
-        let mut running = Running { entrant, driver, address, asks, transport, server, stat, _surroundings: None };
+        let started = self.started(entrant, asks, transport, address);
+        let (server, _surroundings) = started.with_context(|| remedy(entrant))?;
+        let serves = entrant.is_corelane() && entrant != Entrant::Hyper;
+        let stat = serves.then(|| self.program(entrant).to_owned());
+        let driver = entrant.peer().map_or_else(|| self.driver(entrant), |peer| peer.driver().to_owned());
+        let mut running = Running { entrant, driver, address, asks, transport, server, stat, _surroundings };
         if let Some(driver) = running.stat().as_ref().and_then(counts::driver) {
             running.driver = driver;
         }
         Ok(running)
+    }
+
+    fn started(
+        &self,
+        entrant: Entrant,
+        asks: Asks,
+        transport: Carrier,
+        address: SocketAddr,
+    ) -> Result<(Server, Option<ganesha::Surroundings>)> {
+        let server = match entrant {
+            Entrant::Peer(Peer::Ganesha) => {
+                let (server, surroundings) = ganesha::start(address)?;
+                return Ok((server, Some(surroundings)));
+            }
+            Entrant::Peer(Peer::Evserver(system)) => {
+                let mut command = server::on_cpu(SERVER_CPU, built(&self.peers, Peer::Evserver(system)))?;
+                command.args([system.name(), &address.port().to_string()]);
+                Server::start_at(command, address)?
+            }
+            Entrant::Peer(peer) if entrant.is_web_server() => {
+                web::start(peer, address, self.web.as_ref().context("no files to serve")?, transport)?
+            }
+            Entrant::Hyper => {
+                let mut command = server::on_cpu(SERVER_CPU, self.corelane.with_file_name("examples").join("hyper_hello"))?;
+                command.arg(format!("tcp://{address}"));
+                Server::start_at(command, address)?
+            }
+            Entrant::Peer(peer) | Entrant::WithOurBlock(peer) => {
+                Server::start(self.peer(entrant, peer, asks, transport, address)?)?
+            }
+            _ => Server::start(self.corelane(entrant, asks, transport, address)?)?,
+        };
+        Ok((server, None))
     }
 
     /// What Corelane is to answer, behind its address.
@@ -171,12 +186,6 @@ impl Stage {
             (Asks::Get(_), Some(folder)) => format!("?root={}{secure}", folder.files().display()),
             _ => String::new(),
         }
-    }
-
-    fn ganesha(entrant: Entrant, asks: Asks, transport: Carrier, address: SocketAddr) -> Result<Running> {
-        let (server, surroundings) = ganesha::start(address)?;
-        let driver = Peer::Ganesha.driver().to_owned();
-        Ok(Running { entrant, driver, address, asks, transport, server, stat: None, _surroundings: Some(surroundings) })
     }
 
     fn peer(&self, entrant: Entrant, peer: Peer, asks: Asks, transport: Carrier, address: SocketAddr) -> Result<Command> {
@@ -197,20 +206,22 @@ impl Stage {
         self.ours.beside.as_deref().filter(|_| is_beside).unwrap_or(&self.corelane)
     }
 
-    fn corelane(&self, entrant: Entrant, asks: Asks, place: &str) -> Result<(Command, String)> {
-        let driver = match entrant {
-            Entrant::OtherDriver => self.other.context("no other driver to compare with")?,
-            _ => self.ours.driver,
-        };
+    /// What it is told to ask the operating system through.
+    fn driver(&self, entrant: Entrant) -> String {
+        let driver = self.other.filter(|_| entrant == Entrant::OtherDriver).unwrap_or(self.ours.driver);
         // reason: no variant of this enum is hidden from the command line.
-        let driver = driver.to_possible_value().expect("every driver has a name").get_name().to_owned();
+        driver.to_possible_value().expect("every driver has a name").get_name().to_owned()
+    }
+
+    fn corelane(&self, entrant: Entrant, asks: Asks, transport: Carrier, address: SocketAddr) -> Result<Command> {
+        let options = if entrant == Entrant::Async { "?async".to_owned() } else { self.place_options(asks, transport) };
+        let place = format!("{}={}://{address}{options}", asks.service(), scheme(asks, transport));
         let mut command = server::on_cpu(SERVER_CPU, self.program(entrant))?;
-        command.args(["serve", &format!("{}={place}", asks.service())]);
-        command.args(["--lanes", "1", "--cpus", &SERVER_CPU.to_string(), "--driver", &driver]);
+        command.args(["serve", &place, "--lanes", "1", "--cpus", &SERVER_CPU.to_string(), "--driver", &self.driver(entrant)]);
         if let Entrant::Spinning(us) = entrant {
             command.args(["--spin", &format!("{us}us")]);
         }
-        Ok((command, driver))
+        Ok(command)
     }
 }
 
@@ -242,5 +253,33 @@ fn remedy(entrant: Entrant) -> String {
         format!("{entrant} did not start; `bench echo` measures the peers alone with --peers-only")
     } else {
         format!("peer {entrant} did not start")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cells::CELLS;
+    use crate::rpc::CELLS as RPC_CELLS;
+
+    #[test]
+    fn who_is_absent_does_not_stand_in_the_line() {
+        let absences = [Absence { peer: Peer::Libtirpc, why: "not installed".to_owned() }];
+        let mut stage = Stage::new("".into(), "".into(), Ours::ALONE);
+        assert_eq!(stage.lineup(&RPC_CELLS[0], &absences), [Entrant::Corelane, Entrant::Peer(Peer::Ganesha)]);
+        stage.other = Some(Driver::Epoll);
+        assert_eq!(stage.lineup(&RPC_CELLS[0], &[]), RPC_CELLS[0].entrants);
+        assert_eq!(absences[0].to_string(), "libtirpc: not installed");
+    }
+
+    #[test]
+    fn another_build_stands_beside_corelane_where_corelane_does() {
+        let mut stage = Stage::new("".into(), "".into(), Ours { beside: Some("old/corelane".into()), ..Ours::ALONE });
+        stage.other = Some(Driver::Epoll);
+        let (first, spinning) = (&CELLS[0], CELLS.last().expect("there are cells"));
+        assert_eq!(stage.lineup(first, &[])[..3], [Entrant::Corelane, Entrant::Beside, Entrant::OtherDriver]);
+        assert_eq!(stage.lineup(spinning, &[]), spinning.entrants);
+        stage.ours = Ours::ALONE;
+        assert_eq!(stage.lineup(first, &[]), first.entrants);
     }
 }

@@ -1,7 +1,5 @@
 //! What is measured of events: this file is the whole list.
 
-use serde::Serialize;
-
 /// The most descriptors of a cell.
 pub const MOST: usize = 9_000;
 
@@ -15,8 +13,7 @@ pub struct Cell {
 }
 
 /// What a system does in a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Of so many registered sockets some become readable at a time, by another process.
     Sockets {

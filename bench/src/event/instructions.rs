@@ -14,6 +14,7 @@ use crate::callgrind;
 use crate::cpus::GENERATOR_CPU;
 use crate::interrupt::Interrupt;
 use crate::rounds::Verdict;
+use crate::tables::{self, number};
 
 /// What `--only` and the tables call it.
 pub const NAME: &str = "event-instructions";
@@ -36,11 +37,6 @@ pub struct Count {
     pub what: String,
     /// Instructions of each event or request.
     pub instructions: f64,
-}
-
-/// Why nothing can be counted, if nothing can.
-pub fn missing() -> Option<String> {
-    callgrind::missing().map(|why| format!("{NAME}: {why}"))
 }
 
 /// Counts an event of each system, and a request of evserver on kqueue, on epoll, and on the least that kqueue(2) needs: below that no library comes.
@@ -126,8 +122,8 @@ pub fn judge(counts: &[Count]) -> Option<Verdict> {
 
 /// All counts, a line each.
 pub fn table(counts: &[Count]) -> String {
-    let lines: String = counts.iter().map(|count| format!("{:<32}  {:.0}\n", count.what, count.instructions)).collect();
-    format!("{NAME}: instructions outside of the kernel\n{lines}")
+    let row = |count: &Count| vec![("what", count.what.clone()), ("instructions", number(count.instructions, 0))];
+    format!("{NAME}, outside of the kernel\n{}", tables::table(&counts.iter().map(row).collect::<Vec<_>>()))
 }
 
 #[cfg(test)]

@@ -6,15 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
 
 use crate::build::build_package;
 use crate::entrants::{Entrant, Peer, ServerSystem};
+use crate::report::Findings;
 use xtask::workspace::Workspace;
 
 /// A system of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
     /// kqueue(2) of this project.
     Kqueue,
@@ -61,21 +60,18 @@ pub struct Programs {
     folder: PathBuf,
     /// The systems that can be asked.
     pub systems: Vec<System>,
-    /// The others, and why.
-    pub left_out: Vec<String>,
 }
 
 impl Programs {
-    /// Those that were built, and run.
-    pub fn find(peers: &Path) -> Self {
-        let mut found = Self { folder: folder(peers), systems: Vec::new(), left_out: Vec::new() };
+    /// Those that were built, and run; the others are left out of the findings.
+    pub fn find(peers: &Path, findings: &mut Findings) -> Self {
+        let mut found = Self { folder: folder(peers), systems: Vec::new() };
         for system in ALL {
             match found.why_not(system) {
                 None => found.systems.push(system),
-                Some(why) => found.left_out.push(format!("{system}: {why}")),
+                Some(why) => findings.leave_out(format!("{system}: {why}")),
             }
         }
-        found.left_out.iter().for_each(|line| eprintln!("left out: {line}"));
         found
     }
 

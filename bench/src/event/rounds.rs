@@ -3,7 +3,6 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use corelane_load::stats::median;
 use serde::Serialize;
 
 use super::cells::{ALL_ACTIVE, Cell, FEWEST, MORE, Work};
@@ -11,8 +10,9 @@ use super::programs::{Programs, System};
 use crate::bars::Limit;
 use crate::cpus::{GENERATOR_CPU, SERVER_CPU};
 use crate::interrupt::Interrupt;
-use crate::rounds::{Extent, Verdict};
+use crate::rounds::{Extent, Rounds, Verdict, divided};
 use crate::server;
+use crate::tables::{self, number};
 
 /// What one window of one system showed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -28,48 +28,20 @@ pub struct Sample {
 }
 
 /// All that one cell showed.
-#[derive(Debug, Serialize)]
-pub struct CellRounds {
-    /// The cell's name.
-    pub cell: &'static str,
-    /// Its work.
-    pub work: Work,
-    /// Who took part.
-    pub systems: Vec<System>,
-    /// By round, then in the order of the systems.
-    pub rounds: Vec<Vec<Sample>>,
-}
+pub type CellRounds = Rounds<System, Sample>;
 
 /// Measures all cells, a round of each in turn, so that cells can be compared within a round.
 ///
 /// # Errors
 /// When a program fails, or a signal asks for the end.
 pub fn run(cells: &[&Cell], programs: &Programs, extent: Extent, interrupt: &Interrupt) -> Result<Vec<CellRounds>> {
-    let begun =
-        |cell: &&Cell| CellRounds { cell: cell.name, work: cell.work, systems: programs.systems.clone(), rounds: Vec::new() };
-    let mut outcomes: Vec<_> = cells.iter().map(begun).collect();
-    for number in 0..extent.rounds {
-        for outcome in &mut outcomes {
-            eprintln!("{}, round {} ...", outcome.cell, number + 1);
-            outcome.rounds.push(round(outcome, programs, number, extent, interrupt)?);
+    let mut outcomes: Vec<_> = cells.iter().map(|cell| Rounds::new(cell.name, programs.systems.clone())).collect();
+    for _ in 0..extent.rounds {
+        for (cell, outcome) in cells.iter().zip(&mut outcomes) {
+            outcome.add(interrupt, |place| measure(programs, programs.systems[place], cell.work, extent))?;
         }
     }
     Ok(outcomes)
-}
-
-fn round(cell: &CellRounds, programs: &Programs, number: usize, extent: Extent, interrupt: &Interrupt) -> Result<Vec<Sample>> {
-    let mut order: Vec<usize> = (0..cell.systems.len()).collect();
-    if number % 2 == 1 {
-        order.reverse();
-    }
-    let mut samples = vec![None; order.len()];
-    for place in order {
-        interrupt.check()?;
-        let system = cell.systems[place];
-        let measured = measure(programs, system, cell.work, extent);
-        samples[place] = Some(measured.with_context(|| format!("{}, {system}, round {}", cell.cell, number + 1))?);
-    }
-    Ok(samples.into_iter().flatten().collect())
 }
 
 fn measure(programs: &Programs, system: System, work: Work, extent: Extent) -> Result<Sample> {
@@ -97,61 +69,39 @@ fn read(line: &str) -> Result<Sample> {
 
 /// The bars that can be judged with what was measured.
 pub fn judge(cells: &[CellRounds]) -> Vec<Verdict> {
+    let judged = |cell: &CellRounds, of, by, bar| cell.judge(of, by, "CPU per event", cost, Limit::AtMost(bar));
     let mut verdicts = Vec::new();
     for cell in cells {
-        verdicts.extend(judge_one(cell, System::Libkqueue, Limit::AtMost(1.0)));
+        verdicts.extend(judged(cell, System::Kqueue, System::Libkqueue, 1.0));
         if cell.cell == ALL_ACTIVE {
-            verdicts.extend(judge_one(cell, System::Epoll, Limit::AtMost(1.25)));
-            verdicts.extend(judge_ring(cell));
+            verdicts.extend(judged(cell, System::Kqueue, System::Epoll, 1.25));
+            verdicts.extend(judged(cell, System::Ring, System::Epoll, 1.1));
         }
     }
-    let named = |name: &str| cells.iter().find(|cell| cell.cell == name);
-    let few = named(FEWEST).and_then(|cell| ratios(cell, System::Epoll));
-    for name in MORE {
-        let many = named(name).and_then(|cell| Some((cell.cell, ratios(cell, System::Epoll)?)));
-        verdicts.extend(few.as_ref().zip(many).and_then(|(few, (cell, many))| judge_growth(cell, few, &many)));
-    }
+    let by_epoll = |name: &str| cells.iter().find(|cell| cell.cell == name)?.ratios(System::Kqueue, System::Epoll, cost);
+    verdicts.extend(MORE.into_iter().filter_map(|name| judge_growth(name, &by_epoll(FEWEST)?, &by_epoll(name)?)));
     verdicts
-}
-
-fn judge_one(cell: &CellRounds, by: System, limit: Limit) -> Option<Verdict> {
-    Verdict::of_rounds(cell.cell, format!("kqueue / {by}, CPU per event"), &ratios(cell, by)?, limit)
-}
-
-fn judge_ring(cell: &CellRounds) -> Option<Verdict> {
-    let ratios = divided(cell, System::Ring, System::Epoll)?;
-    Verdict::of_rounds(cell.cell, "ring / epoll, CPU per event".to_owned(), &ratios, Limit::AtMost(1.1))
 }
 
 /// How the ratio to epoll is with many descriptors registered, beside what it is with ten.
 fn judge_growth(cell: &'static str, few: &[f64], many: &[f64]) -> Option<Verdict> {
-    let growth: Vec<f64> = many.iter().zip(few).map(|(many, few)| many / few).collect();
-    Verdict::of_rounds(cell, format!("kqueue / epoll, CPU per event, by that of {FEWEST}"), &growth, Limit::AtMost(1.1))
+    let what = format!("kqueue / epoll, CPU per event, by that of {FEWEST}");
+    Verdict::of_rounds(cell, what, &divided(many, few), Limit::AtMost(1.1))
 }
 
-/// CPU per event of our kqueue by that of another, round by round.
-fn ratios(cell: &CellRounds, by: System) -> Option<Vec<f64>> {
-    divided(cell, System::Kqueue, by)
-}
-
-fn divided(cell: &CellRounds, of: System, by: System) -> Option<Vec<f64>> {
-    let place = |system| cell.systems.iter().position(|&one| one == system);
-    let (ours, theirs) = (place(of)?, place(by)?);
-    Some(cell.rounds.iter().map(|round| round[ours].cpu_ns_per_event / round[theirs].cpu_ns_per_event).collect())
+fn cost(sample: &Sample) -> f64 {
+    sample.cpu_ns_per_event
 }
 
 /// The medians over the rounds of one cell.
 pub fn table(cell: &CellRounds) -> String {
-    let row = |(place, system): (usize, &System)| {
-        let middle = |of: fn(&Sample) -> f64| {
-            let values: Vec<f64> = cell.rounds.iter().map(|round| of(&round[place])).collect();
-            median(&values).unwrap_or(f64::NAN)
-        };
-        let (cpu, rate) = (middle(|sample| sample.cpu_ns_per_event), middle(|sample| sample.events_per_s));
-        format!("{:<10}  {cpu:>12.0}  {rate:>9.0}  {:>11.1}\n", system.to_string(), middle(|sample| sample.events_per_wait))
-    };
-    let rows: String = cell.systems.iter().enumerate().map(row).collect();
-    format!("{}, {} rounds\nsystem      CPU ns/event   events/s  events/wait\n{rows}", cell.cell, cell.rounds.len())
+    tables::of_rounds(cell, "system", |_, system| {
+        vec![
+            ("CPU ns/event", number(cell.median(system, cost), 0)),
+            ("events/s", number(cell.median(system, |sample| sample.events_per_s), 0)),
+            ("events/wait", number(cell.median(system, |sample| sample.events_per_wait), 1)),
+        ]
+    })
 }
 
 #[cfg(test)]
@@ -165,7 +115,7 @@ mod tests {
 
     fn cell(name: &'static str, costs: [f64; 3]) -> CellRounds {
         let systems = vec![System::Kqueue, System::Libkqueue, System::Epoll];
-        CellRounds { cell: name, work: Work::Changes(1), systems, rounds: vec![costs.map(sample).to_vec(); 5] }
+        Rounds { cell: name, who: systems, rounds: vec![costs.map(sample).to_vec(); 5] }
     }
 
     #[test]
@@ -201,7 +151,7 @@ mod tests {
     #[test]
     fn what_did_not_take_part_is_not_judged() {
         let mut alone = cell(ALL_ACTIVE, [1.0, 1.0, 1.0]);
-        alone.systems = vec![System::Kqueue];
+        alone.who = vec![System::Kqueue];
         assert!(judge(&[alone]).is_empty());
     }
 

@@ -2,14 +2,11 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use crate::bars::Limit;
 use crate::load::{Asks, Carrier, Load};
 
 /// Who echoes datagrams at the far end of a wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Echo {
     /// A lane over frames (AF_XDP).
     Packet,

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use corelane_load::report::Report;
-use corelane_load::stats::median;
 use nix::net::if_::if_nametoindex;
 use nix::unistd::gettid;
 use serde::Serialize;
@@ -23,14 +22,14 @@ use super::wire::{End, LANE_ADDRESS};
 use crate::bars::Limit;
 use crate::cpus::GENERATOR_CPU;
 use crate::interrupt::Interrupt;
-use crate::rounds::{Extent, Verdict};
+use crate::rounds::{Extent, Rounds, Verdict};
 use crate::stage::Stage;
+use crate::tables::{self, number};
 
 /// Who is flooded.
 const FLOODED: [Echo; 3] = [Echo::Polling, Echo::Sockets, Echo::Packet];
-/// Places of those among them that are judged, the lane that somebody gets who asks for nothing else and one that polls, and of the sockets.
-const JUDGED: [usize; 2] = [2, 0];
-const SOCKETS: usize = 1;
+/// Those among them that are judged: the lane that somebody gets who asks for nothing else, and one that polls.
+const JUDGED: [Echo; 2] = [Echo::Packet, Echo::Polling];
 /// Bytes of a datagram's payload.
 const BYTES: usize = 64;
 /// Datagrams a second that are offered, before as many as can be.
@@ -71,13 +70,7 @@ pub struct Flooded {
 }
 
 /// All rounds.
-#[derive(Debug, Serialize)]
-pub struct Floods {
-    /// Who was flooded.
-    pub echoes: Vec<Echo>,
-    /// By round, then in the order of the echoes.
-    pub rounds: Vec<Vec<Flooded>>,
-}
+pub type Floods = Rounds<Echo, Flooded>;
 
 impl Flooded {
     fn highest(&self) -> &Step {
@@ -90,27 +83,14 @@ impl Flooded {
     }
 }
 
-/// Floods both in rounds whose order alternates.
+/// Floods all of them in rounds, each started anew for each round.
 ///
 /// # Errors
 /// When a wire or a server cannot be made, or a signal asks for the end.
 pub fn run(stage: &Stage, extent: Extent, interrupt: &Interrupt) -> Result<Floods> {
-    let targets = FLOODED.into_iter().map(|echo| Target::new(echo, stage)).collect::<Result<Vec<_>>>()?;
-    let mut rounds = Vec::new();
-    for number in 0..extent.rounds {
-        eprintln!("{FLOOD}, round {} ...", number + 1);
-        let mut order: Vec<usize> = (0..targets.len()).collect();
-        if number % 2 == 1 {
-            order.reverse();
-        }
-        let mut found = vec![None; targets.len()];
-        for place in order {
-            interrupt.check()?;
-            found[place] = Some(targets[place].flood(stage, extent.timing.window)?);
-        }
-        rounds.push(found.into_iter().flatten().collect());
-    }
-    Ok(Floods { echoes: FLOODED.to_vec(), rounds })
+    Rounds::take(FLOOD, FLOODED.to_vec(), extent.rounds, interrupt, |place| {
+        Target::new(FLOODED[place], stage)?.flood(stage, extent.timing.window)
+    })
 }
 
 /// Somebody who is flooded.
@@ -127,7 +107,7 @@ impl Target {
         let beside = format!("echo=tcp://{}:{BESIDE_PORT}", End::Far.address());
         let echoing = Echoing::start_behind(echo, &stage.corelane, &counting.program, &[beside])?;
         // Its program lets nobody see answers.
-        echoing.await_answer(|| Ok(counting.answers()? > 0)).with_context(|| echo.to_string())?;
+        echoing.await_answer(|| Ok(counting.answers()? > 0))?;
         yields(echoing.receiver.id())?;
         let interface =
             echoing.wire.inside(End::Near, || if_nametoindex(End::Near.interface()).context("the wire's near end"))?;
@@ -209,44 +189,44 @@ fn switches_of(status: &str) -> u64 {
 
 /// What comes of the bars, for each lane over frames.
 pub fn judge(floods: &Floods) -> Vec<Verdict> {
-    JUDGED.into_iter().flat_map(|place| judge_one(floods, place)).collect()
+    JUDGED.into_iter().flat_map(|echo| judge_one(floods, echo)).flatten().collect()
 }
 
-fn judge_one(floods: &Floods, place: usize) -> Vec<Verdict> {
-    let echo = FLOODED[place];
-    let of = |figure: fn(&Flooded) -> f64| floods.rounds.iter().map(|round| figure(&round[place])).collect::<Vec<f64>>();
-    let goodput = of(|one| one.highest().answered_per_s / one.peak());
-    let highest = of(|one| one.highest().offered_per_s / one.peak());
-    let switched = |one: &Flooded| one.highest().switches_per_s;
-    let by_sockets = |round: &Vec<Flooded>| switched(&round[place]) / switched(&round[SOCKETS]).max(1.0);
+fn judge_one(floods: &Floods, echo: Echo) -> [Option<Verdict>; 4] {
+    let of = |what: &str, figure: fn(&Flooded) -> f64, bar| {
+        Verdict::of_rounds(FLOOD, format!("{echo}: {what}"), &floods.values(echo, figure)?, bar)
+    };
+    // Fewer than one a second count as one: sockets may have none.
+    let switches = |one: &Flooded| one.highest().switches_per_s.max(1.0);
     [
-        (format!("{echo}: answered of the highest offer / of the best"), goodput, GOODPUT),
-        (format!("{echo}: highest offer / most answered"), highest, HIGHEST),
-        (format!("{echo}: TCP service on it, answered of what was due"), of(|one| one.beside), BESIDE),
-        (format!("{echo} / sockets, switches a second"), floods.rounds.iter().map(by_sockets).collect(), SWITCHES),
+        of("answered of the highest offer / of the best", |one| one.highest().answered_per_s / one.peak(), GOODPUT),
+        of("highest offer / most answered", |one| one.highest().offered_per_s / one.peak(), HIGHEST),
+        of("TCP service on it, answered of what was due", |one| one.beside, BESIDE),
+        floods.judge(echo, Echo::Sockets, "switches a second", switches, SWITCHES),
     ]
-    .into_iter()
-    .filter_map(|(what, values, bar)| Verdict::of_rounds(FLOOD, what, &values, bar))
-    .collect()
 }
 
-/// The medians over the rounds.
+/// The medians over the rounds: a row for each offer, and with the highest what part was answered on the same lane.
 pub fn table(floods: &Floods) -> String {
-    let mut text = format!("{FLOOD}, {BYTES} B, {} rounds\n", floods.rounds.len());
-    for (place, echo) in floods.echoes.iter().enumerate() {
-        text += &format!("{echo:<18} {:>10} {:>10} {:>10}\n", "offered/s", "answered/s", "switches/s");
+    let mut rows = Vec::new();
+    for &echo in &floods.who {
         for step in 0..=OFFERS.len() {
-            let middle = |of: fn(&Step) -> f64| {
-                median(&floods.rounds.iter().map(|round| of(&round[place].steps[step])).collect::<Vec<_>>()).unwrap_or(f64::NAN)
-            };
-            let [offered, answered, switches] =
-                [middle(|step| step.offered_per_s), middle(|step| step.answered_per_s), middle(|step| step.switches_per_s)];
-            text += &format!("{:<18} {offered:>10.0} {answered:>10.0} {switches:>10.0}\n", "");
+            let middle = |of: fn(&Step) -> f64| number(floods.median(echo, |one| of(&one.steps[step])), 0);
+            let beside = (step == OFFERS.len()).then(|| floods.median(echo, |one| one.beside)).flatten();
+            rows.push(vec![
+                ("echo", echo.to_string()),
+                ("offered/s", middle(|step| step.offered_per_s)),
+                ("answered/s", middle(|step| step.answered_per_s)),
+                ("switches/s", middle(|step| step.switches_per_s)),
+                ("TCP echo on it", number(beside, 3)),
+            ]);
         }
-        let beside = median(&floods.rounds.iter().map(|round| round[place].beside).collect::<Vec<_>>()).unwrap_or(f64::NAN);
-        text += &format!("{:<18} TCP echo on the same lane: {:.3} of {BESIDE_RATE} a second\n", "", beside);
     }
-    text
+    let rounds = floods.rounds.len();
+    format!(
+        "{FLOOD}, {BYTES} B, {rounds} rounds, TCP echo: the part answered of {BESIDE_RATE} a second\n{}",
+        tables::table(&rows)
+    )
 }
 
 #[cfg(test)]
@@ -263,7 +243,8 @@ mod tests {
     fn x_07_what_is_left_under_the_flood_is_held_against_the_most_that_was_answered() {
         let round = |polls: &Flooded, sockets: &Flooded, plain: &Flooded| vec![polls.clone(), sockets.clone(), plain.clone()];
         let words = |polls, sockets, plain| {
-            let floods = Floods { echoes: FLOODED.to_vec(), rounds: vec![round(polls, sockets, plain); 5] };
+            let rounds = vec![round(polls, sockets, plain); 5];
+            let floods = Rounds { rounds, ..Rounds::new(FLOOD, FLOODED.to_vec()) };
             let verdicts = judge(&floods);
             assert!(
                 verdicts[..4].iter().all(|verdict| verdict.what.starts_with("packet lane") && !verdict.what.contains("polls"))

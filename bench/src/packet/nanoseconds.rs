@@ -15,7 +15,7 @@ const PROGRAMS: [[&str; 2]; 2] = [["corelane-wire", "checksum"], ["corelane-isr"
 ///
 /// # Errors
 /// When one cannot be built, or fails.
-pub fn run(root: &Path) -> Result<Vec<String>> {
+pub fn run(root: &Path) -> Result<String> {
     let mut lines = vec![NANOSECONDS.to_owned()];
     for [package, program] in PROGRAMS {
         let mut command = cargo();
@@ -24,5 +24,20 @@ pub fn run(root: &Path) -> Result<Vec<String>> {
         ensure!(output.status.success(), "{command:?}: {}; its own message is above", output.status);
         lines.extend(String::from_utf8_lossy(&output.stdout).lines().filter(|line| !line.is_empty()).map(str::to_owned));
     }
-    Ok(lines)
+    Ok(lines.join("\n") + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_programs_are_where_they_are_looked_for() {
+        for [package, program] in PROGRAMS {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates").join(package.trim_start_matches("corelane-"));
+            let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+            assert!(manifest.contains(&format!("name = \"{package}\"")) && manifest.contains(&format!("name = \"{program}\"")));
+            assert!(folder.join("benches").join(program).with_extension("rs").is_file(), "{program} of {package}");
+        }
+    }
 }

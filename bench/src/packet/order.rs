@@ -50,7 +50,7 @@ const REORDERED: Limit = Limit::AtMost(0.0);
 ///
 /// # Errors
 /// When one cannot be built, or does not run its test.
-pub fn run(root: &Path) -> Result<(Vec<String>, Vec<Verdict>)> {
+pub fn run(root: &Path) -> Result<(String, Vec<Verdict>)> {
     let (mut lines, mut verdicts) = (vec![ORDER.to_owned()], Vec::new());
     for program in &PROGRAMS {
         let mut command = cargo();
@@ -67,7 +67,7 @@ pub fn run(root: &Path) -> Result<(Vec<String>, Vec<Verdict>)> {
         lines.extend(said.lines().filter(|line| is_figure(line)).map(|line| format!("  {line}")));
         verdicts.extend(reordered.map(|packets| Verdict::of_one(ORDER, program.what.to_owned(), packets, REORDERED)));
     }
-    Ok((lines, verdicts))
+    Ok((lines.join("\n") + "\n", verdicts))
 }
 
 /// Whether a line is of the test itself.

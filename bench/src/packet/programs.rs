@@ -92,12 +92,7 @@ impl Counting {
         let mut a = Assembler::new();
         let (other, absent) = (a.label(), a.label());
         datagram(&mut a, at::SOURCE_PORT, other);
-        a.store(Width::Four, R10, -4, 0);
-        a.map(R1, map.as_fd());
-        a.alu(Alu::Move, R2, R10);
-        a.alu(Alu::Add, R2, -4);
-        a.call(MAP_LOOKUP);
-        a.branch(When::Equal, R0, 0, absent);
+        look_up(&mut a, &map, absent);
         // One thread receives there.
         a.load(Width::Eight, R1, R0, 0);
         a.alu(Alu::Add, R1, 1);
@@ -146,12 +141,7 @@ impl Flood {
         a.alu(Alu::Move, R4, R7);
         a.alu(Alu::Add, R4, i32::from(at::PAYLOAD));
         a.branch(When::Greater, R4, R8, drop);
-        a.store(Width::Four, R10, -4, 0);
-        a.map(R1, map.as_fd());
-        a.alu(Alu::Move, R2, R10);
-        a.alu(Alu::Add, R2, -4);
-        a.call(MAP_LOOKUP);
-        a.branch(When::Equal, R0, 0, drop);
+        look_up(&mut a, &map, drop);
         a.alu(Alu::Move, R6, R0);
         a.load(Width::Eight, R9, R6, pace::INTERVAL);
         a.branch(When::Equal, R9, 0, goes);
@@ -242,6 +232,16 @@ fn datagram(a: &mut Assembler, place: i16, other: Label) {
         a.load(width, R4, R2, at);
         a.branch(When::NotEqual, R4, value, other);
     }
+}
+
+/// The only entry of a map in R0; where it is absent, to `absent`.
+fn look_up(a: &mut Assembler, map: &Map, absent: Label) {
+    a.store(Width::Four, R10, -4, 0);
+    a.map(R1, map.as_fd());
+    a.alu(Alu::Move, R2, R10);
+    a.alu(Alu::Add, R2, -4);
+    a.call(MAP_LOOKUP);
+    a.branch(When::Equal, R0, 0, absent);
 }
 
 fn load(a: Assembler, name: &str) -> Result<Program> {

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use corelane_os::processes::Process;
 use corelane_select::bpf::Program;
-use nix::sys::signal::Signal;
 
 use super::cells::Echo;
 use super::programs::{self, PORT};
@@ -45,7 +44,7 @@ impl Echoing {
     /// When the wire or the server cannot be made, or nobody answers.
     pub fn start(echo: Echo, corelane: &Path) -> Result<Self> {
         let echoing = Self::start_behind(echo, corelane, &programs::pass()?, &[])?;
-        echoing.awake(|| echoing.await_answer(|| Ok(false))).with_context(|| echo.to_string())?;
+        echoing.await_answer(|| Ok(false))?;
         Ok(echoing)
     }
 
@@ -78,15 +77,6 @@ impl Echoing {
     /// Where it answers.
     pub fn address(&self) -> Ipv4Addr {
         if self.echo.is_over_frames() { LANE_ADDRESS } else { End::Far.address() }
-    }
-
-    /// Does something while it works. testpmd never sleeps, and would take the others' CPU between its own windows.
-    pub fn awake<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let Some(server) = self.server.as_ref().filter(|_| self.echo == Echo::Testpmd) else { return work() };
-        server.signal(Signal::SIGCONT)?;
-        let done = work();
-        server.signal(Signal::SIGSTOP)?;
-        done
     }
 
     /// Processor time of its process, and of the thread that receives for it, in nanoseconds.

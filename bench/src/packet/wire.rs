@@ -212,8 +212,12 @@ fn napi_threads(end: End) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::packet::cells::Echo;
     use crate::packet::programs::{self, Counting, PORT};
+    use crate::packet::servers::Echoing;
 
     #[test]
     fn a_program_that_is_missing_is_named_at_once() {
@@ -222,10 +226,11 @@ mod tests {
         assert!(refused.ends_with("install ethtool (package ethtool)"), "{refused}");
     }
 
-    /// Frames of a flood reach the far end, whose program sends them back; the near end's counts them.
+    /// Frames of a flood reach the far end, whose program sends them back; the near end's counts them. Then all is made anew, as for each round: the
+    /// next wire's ends and threads have the names of those that have just gone. No other test makes wires meanwhile.
     #[test]
-    fn a_flood_is_echoed_and_counted() {
-        const NAME: &str = "bench::packet::a_flood_is_echoed_and_counted";
+    fn a_flood_is_echoed_and_counted_and_the_next_wire_answers() {
+        const NAME: &str = "bench::packet::a_flood_is_echoed_and_counted_and_the_next_wire_answers";
         let mut wire = match Wire::new() {
             Ok(wire) => wire,
             Err(why) => return corelane_os::testing::skip(NAME, &format!("{why:#}")),
@@ -235,7 +240,7 @@ mod tests {
         };
         wire.attach(End::Near, &counting.program).expect("veth runs programs");
         wire.attach(End::Far, &echo).expect("veth runs programs");
-        wire.pin().expect("each end has a thread that receives");
+        let receiver = wire.pin().expect("each end has a thread that receives");
         let macs = [wire.mac(End::Near).expect("an address"), wire.mac(End::Far).expect("an address")];
         let frame = programs::frame(macs, [End::Near.address(), End::Far.address()], 64);
         let emitted = wire.inside(End::Near, || {
@@ -254,5 +259,8 @@ mod tests {
             assert!(Instant::now() < deadline, "{} of 65 to port {PORT} came back", counting.answers().expect("a count"));
         }
         assert_eq!(counting.answers().expect("a count"), 65);
+        drop(wire);
+        let next = Echoing::start(Echo::Program, Path::new("")).expect("it answers");
+        assert_ne!(next.receiver.id(), receiver.id(), "another thread receives");
     }
 }
