@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::builder::PossibleValuesParser;
 
 use crate::tidy;
@@ -42,6 +42,13 @@ const LESS_URGENT: i32 = 5;
 
 /// The niceness of what compiles and checks: the most that nice(2) knows.
 const LEAST_URGENT: i32 = 19;
+
+/// From which size on malloc asks the system for memory (mallopt(3), M_MMAP_THRESHOLD), which hands out zeroes as they are touched. Left to itself malloc reuses what was
+/// freed once, and writes zeroes over the megabytes of each lane's memory in thousands of simulated runs that touch little of it.
+const MAPPED_FROM: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "1048576");
+
+/// What stands before rustc where the tests are built once and run once: it says what it does.
+const ONCE: &str = "xtask/rustc";
 
 /// Most programs of a section of which is said how long they took.
 const SLOWEST_MAX: usize = 5;
@@ -78,7 +85,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         (share, lacking.unwrap_or_else(|| Ok(Vec::new())))
     });
     sum.add(uninstalled(&lacking?));
-    let mut computed = built.clone();
+    let mut computed = built.as_deref().map(|built| Arc::new(built.clone().told(MAPPED_FROM.0, MAPPED_FROM.1.to_owned())));
     std::thread::scope(|scope| {
         let computing = scope.spawn(|| run_beside(COMPUTING, LESS_URGENT, only, &workspace, &mut computed));
         let beside = scope.spawn(|| run_beside(BESIDE, LEAST_URGENT, only, &workspace, &mut None));
@@ -205,7 +212,11 @@ fn run_cargo(workspace: &Workspace, arguments: &[&str], variables: &[(&str, &str
 }
 
 fn build(workspace: &Workspace, share: &Share, built: &mut Option<Arc<Artifacts>>) -> anyhow::Result<Verdict> {
-    let outcome = run_cargo(workspace, artifacts::BUILD, &[], share)?;
+    let wrapper = workspace.root.join(ONCE);
+    let wrapper = wrapper.to_str().context("the path of the workspace is not UTF-8")?;
+    // Where tests are built again and again, what one build left is of use to the next only if both are alike.
+    let once: &[_] = if packages::in_ci() { &[("RUSTC_WRAPPER", wrapper)] } else { &[] };
+    let outcome = run_cargo(workspace, artifacts::BUILD, once, share)?;
     if !outcome.success {
         return Ok(Verdict::failed(artifacts::without_messages(&outcome.output)));
     }
@@ -277,6 +288,27 @@ mod tests {
         let verdict = of_cargo(&["--version"]);
         assert_eq!(verdict.tally, Tally::failed(1));
         assert!(verdict.output.starts_with("cargo ") && verdict.output.ends_with(UNCLOSED), "{}", verdict.output);
+    }
+
+    /// What becomes of a call of rustc with these arguments.
+    fn called(arguments: &str) -> String {
+        let wrapper = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(ONCE);
+        let output = std::process::Command::new(wrapper).arg("echo").args(arguments.split(' ')).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test]
+    fn only_test_programs_that_compute_little_are_built_without_optimisation() {
+        let unoptimised =
+            ["x crates/svc/src/lib.rs --test", "x crates/svc/tests/simulated/main.rs --test", "x crates/kqueue/tests/a/main.rs"];
+        for arguments in unoptimised {
+            assert_eq!(called(arguments), format!("{arguments} -C opt-level=0\n"));
+        }
+        for arguments in
+            ["x crates/svc/src/lib.rs --out-dir /a/tests/b.rs", "/a/tests/b.rs", "x crates/isr/tests/dispatch.rs --test"]
+        {
+            assert_eq!(called(arguments), format!("{arguments}\n"));
+        }
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //! cross the contract, so a bug of the driver's inside shows here.
 
 use crate::kind::Kind;
-use corelane_seam::{Completion, Handle, Op, Outcome, Socket};
-use std::collections::{BTreeMap, BTreeSet};
+use corelane_seam::{Completion, Handle, Op, Outcome, Socket, mix};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Violations remembered; the first one is the one to look at.
 const VIOLATIONS_MAX: usize = 64;
@@ -253,13 +255,61 @@ struct Underway {
     socket: Option<Socket>,
 }
 
+/// What the books know of a socket.
+#[derive(Default)]
+struct OnSocket {
+    /// Which directions are taken, a bit each.
+    busy: u8,
+    /// How many operations have not ended, or have not released their memory.
+    left: u32,
+}
+
+/// Hashes names that the world has given itself: nobody has chosen them to collide.
+#[derive(Default)]
+struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = mix(self.0 ^ number);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type Table<K, V> = HashMap<K, V, BuildHasherDefault<Mixer>>;
+
+/// Operations by their number.
+#[derive(Default)]
+struct Numbered(Table<u64, Underway>);
+
+impl Numbered {
+    /// The earliest of those that are wanted.
+    fn first(&self, wanted: impl Fn(&Underway) -> bool) -> Option<&Underway> {
+        let found = self.0.iter().filter(|(_, underway)| wanted(underway));
+        found.min_by_key(|(number, _)| **number).map(|(_, underway)| underway)
+    }
+}
+
 /// All operations of a world that have not ended, by their number.
 pub(crate) struct Ledger {
     pushed: u64,
-    underway: BTreeMap<u64, Underway>,
-    unreleased: BTreeMap<u64, Underway>,
-    /// Which directions of which sockets are taken.
-    busy: BTreeSet<(usize, Socket, u8)>,
+    underway: Numbered,
+    unreleased: Numbered,
+    sockets: Table<(usize, Socket), OnSocket>,
     /// Whose handles name what can be cancelled.
     cancellable: BTreeSet<(usize, Handle)>,
     violations: Vec<Violation>,
@@ -269,9 +319,9 @@ impl Ledger {
     pub(crate) fn new() -> Self {
         Self {
             pushed: 0,
-            underway: BTreeMap::new(),
-            unreleased: BTreeMap::new(),
-            busy: BTreeSet::new(),
+            underway: Numbered::default(),
+            unreleased: Numbered::default(),
+            sockets: Table::default(),
             cancellable: BTreeSet::new(),
             violations: Vec::new(),
         }
@@ -292,29 +342,50 @@ impl Ledger {
     pub(crate) fn enter(&mut self, lane: usize, handle: Handle, op: &Op) -> u64 {
         self.pushed += 1;
         if let Some((kind, socket)) = Kind::of(op) {
-            if let (Some(socket), Some(direction)) = (socket, kind.direction())
-                && !self.busy.insert((lane, socket, direction))
+            if let Some(socket) = socket
+                && !self.take(lane, socket, kind)
             {
                 self.blame(Violation::SecondOperation { lane, handle, operation: kind.name() });
             }
             if kind.is_cancellable() && !self.cancellable.insert((lane, handle)) {
                 self.blame(Violation::SecondName { lane, handle, operation: kind.name() });
             }
-            self.underway.insert(self.pushed, Underway { lane, handle, kind, socket });
+            self.underway.0.insert(self.pushed, Underway { lane, handle, kind, socket });
         }
         self.pushed
+    }
+
+    /// Counts an operation of this kind on a socket; returns whether its direction was free.
+    fn take(&mut self, lane: usize, socket: Socket, kind: Kind) -> bool {
+        let on_socket = self.sockets.entry((lane, socket)).or_default();
+        on_socket.left += 1;
+        let bit = kind.direction().map_or(0, |direction| 1 << direction);
+        let was_free = on_socket.busy & bit == 0;
+        on_socket.busy |= bit;
+        was_free
+    }
+
+    /// Changes what is known of a socket, and forgets it when nothing is left there.
+    fn change(&mut self, lane: usize, socket: Option<Socket>, change: impl FnOnce(&mut OnSocket)) {
+        let Some(socket) = socket else { return };
+        let Entry::Occupied(mut entry) = self.sockets.entry((lane, socket)) else { return };
+        change(entry.get_mut());
+        if entry.get().left == 0 && entry.get().busy == 0 {
+            entry.remove();
+        }
     }
 
     /// Enters what a driver says of operation `number`.
     pub(crate) fn settle(&mut self, lane: usize, number: u64, completion: &Completion) {
         let got = completion.handle;
         if matches!(completion.outcome, Outcome::Released) {
-            return match self.unreleased.remove(&number) {
-                Some(underway) => self.compare_handles(lane, underway.handle, got),
-                None => self.blame(Violation::ReleasedTwice { lane, handle: got }),
+            let Some(released) = self.unreleased.0.remove(&number) else {
+                return self.blame(Violation::ReleasedTwice { lane, handle: got });
             };
+            self.change(released.lane, released.socket, |on_socket| on_socket.left -= 1);
+            return self.compare_handles(lane, released.handle, got);
         }
-        let Some(underway) = self.underway.get(&number) else {
+        let Some(underway) = self.underway.0.get(&number) else {
             return self.blame(Violation::EndedTwice { lane, handle: got });
         };
         let (expected, kind) = (underway.handle, underway.kind);
@@ -335,22 +406,25 @@ impl Ledger {
 
     fn end(&mut self, number: u64, completion: &Completion) {
         // reason: whoever ends an operation has just looked at it.
-        let ended = self.underway.remove(&number).expect("an operation that ends was under way");
-        if let (Some(socket), Some(direction)) = (ended.socket, ended.kind.direction()) {
-            self.busy.remove(&(ended.lane, socket, direction));
-        }
+        let ended = self.underway.0.remove(&number).expect("an operation that ends was under way");
+        let (mut others, bit) = (0, ended.kind.direction().map_or(0, |direction| 1 << direction));
+        self.change(ended.lane, ended.socket, |on_socket| {
+            on_socket.busy &= !bit;
+            on_socket.left -= u32::from(completion.released);
+            others = on_socket.left - u32::from(!completion.released);
+        });
         if ended.kind.is_cancellable() {
             self.cancellable.remove(&(ended.lane, ended.handle));
         }
-        if matches!(completion.outcome, Outcome::Closed) {
-            let same = |other: &&Underway| other.lane == ended.lane && other.socket == ended.socket;
-            if let Some(other) = self.underway.values().chain(self.unreleased.values()).find(same) {
+        if matches!(completion.outcome, Outcome::Closed) && (others > 0 || ended.socket.is_none()) {
+            let same = |other: &Underway| other.lane == ended.lane && other.socket == ended.socket;
+            if let Some(other) = self.underway.first(same).or_else(|| self.unreleased.first(same)) {
                 let violation = Violation::ClosedEarly { lane: other.lane, handle: other.handle };
                 self.blame(violation);
             }
         }
         if !completion.released {
-            self.unreleased.insert(number, ended);
+            self.unreleased.0.insert(number, ended);
         }
     }
 
@@ -359,10 +433,10 @@ impl Ledger {
         if let Some(&violation) = self.violations.first() {
             return Err(violation);
         }
-        if let Some(Underway { lane, handle, kind, .. }) = self.underway.values().next() {
+        if let Some(Underway { lane, handle, kind, .. }) = self.underway.first(|_| true) {
             return Err(Violation::NeverEnded { lane: *lane, handle: *handle, operation: kind.name() });
         }
-        match self.unreleased.values().next() {
+        match self.unreleased.first(|_| true) {
             Some(&Underway { lane, handle, .. }) => Err(Violation::NeverReleased { lane, handle }),
             None => Ok(()),
         }
@@ -371,16 +445,17 @@ impl Ledger {
     /// The operations of a lane that is gone, and had so many descriptors open, end with it. That is a breach unless there were none, or
     /// the lane could not help it.
     pub(crate) fn abandon(&mut self, lane: usize, open: usize, is_excused: bool) {
-        let left = self.underway.values().find(|underway| underway.lane == lane);
+        let left = self.underway.first(|underway| underway.lane == lane);
         if let Some(&Underway { handle, kind, .. }) = left.filter(|_| !is_excused) {
             self.blame(Violation::NeverEnded { lane, handle, operation: kind.name() });
         }
         if open > 0 && !is_excused {
             self.blame(Violation::DescriptorsLeft { lane, open });
         }
-        self.underway.retain(|_, underway| underway.lane != lane);
+        self.underway.0.retain(|_, underway| underway.lane != lane);
         self.cancellable.retain(|&(of, _)| of != lane);
-        self.unreleased.retain(|_, underway| underway.lane != lane);
+        self.unreleased.0.retain(|_, underway| underway.lane != lane);
+        self.sockets.retain(|&(of, _), _| of != lane);
     }
 }
 

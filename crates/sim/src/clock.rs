@@ -1,6 +1,9 @@
 //! Virtual time: a clock that moves only when the world moves it, and what is to happen when.
 
-use std::collections::BTreeMap;
+use corelane_seam::slab::{Key, Slab};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 /// Where every world's clock begins, in nanoseconds: not 0, which could hide a forgotten time.
 const START: u64 = 1_000_000_000;
@@ -11,12 +14,14 @@ const BEGUN_AT: u64 = 1_767_225_600_000_000_000;
 pub(crate) struct Clock<E> {
     now: u64,
     entered: u64,
-    agenda: BTreeMap<(u64, u64), E>,
+    /// The soonest on top: its time, its number among all that were ever entered, and where the event lies. Events are large, and are not moved about.
+    agenda: BinaryHeap<Reverse<(u64, u64, Key)>>,
+    events: Slab<E>,
 }
 
 impl<E> Clock<E> {
     pub(crate) fn new() -> Self {
-        Self { now: START, entered: 0, agenda: BTreeMap::new() }
+        Self { now: START, entered: 0, agenda: BinaryHeap::new(), events: Slab::new() }
     }
 
     /// Nanoseconds.
@@ -41,7 +46,8 @@ impl<E> Clock<E> {
 
     /// Enters what happens at `time`.
     pub(crate) fn at(&mut self, time: u64, event: E) {
-        self.agenda.insert((time, self.entered), event);
+        let key = self.events.insert(event);
+        self.agenda.push(Reverse((time, self.entered, key)));
         self.entered += 1;
     }
 
@@ -50,19 +56,30 @@ impl<E> Clock<E> {
         self.at(self.now.saturating_add(delay), event);
     }
 
-    /// Strikes events out.
+    /// Strikes events out, those first that would have come first.
     pub(crate) fn strike_out(&mut self, mut is_void: impl FnMut(&E) -> bool) {
-        self.agenda.retain(|_, event| !is_void(event));
+        let latest_first = std::mem::take(&mut self.agenda).into_sorted_vec();
+        let (events, mut kept) = (&mut self.events, Vec::with_capacity(latest_first.len()));
+        for entry in latest_first.into_iter().rev() {
+            let key = entry.0.2;
+            match events.get(key).is_some_and(&mut is_void) {
+                true => drop(events.remove(key)),
+                false => kept.push(entry),
+            }
+        }
+        self.agenda = kept.into();
     }
 
     /// When the next event is due.
     pub(crate) fn next_time(&self) -> Option<u64> {
-        self.agenda.first_key_value().map(|(key, _)| key.0)
+        self.agenda.peek().map(|entry| entry.0.0)
     }
 
     /// The next event whose time has come.
     pub(crate) fn due(&mut self) -> Option<E> {
-        (self.next_time()? <= self.now).then(|| self.agenda.pop_first().map(|(_, event)| event))?
+        let next = self.agenda.peek_mut().filter(|entry| entry.0.0 <= self.now)?;
+        let Reverse((.., key)) = PeekMut::pop(next);
+        self.events.remove(key)
     }
 }
 

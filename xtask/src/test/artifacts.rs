@@ -20,14 +20,14 @@ pub const BUILD: &[&str] =
     &["test", "--workspace", "--no-run", "--lib", "--bins", "--tests", "--message-format=json-render-diagnostics"];
 
 /// Everything executable that the build has made.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Artifacts {
     programs: Vec<Program>,
     /// What every test program is told beside what cargo would tell it.
     variables: Vec<(&'static str, String)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Program {
     /// Folder of its crate, relative to the root.
     folder: String,
