@@ -17,8 +17,6 @@ const TIMES_AS_MUCH: usize = 4;
 const TIMES_A_FELLOW: usize = 2;
 /// The reserve is nearly gone when less than this part of it is free; then connections end until twice as much is.
 const NEARLY_GONE_DIVISOR: usize = 4;
-/// Most that are called again at once: what they bring is served before the next look, so that others wait for few of them, and the rest wait here.
-const REVIVED: usize = 32;
 /// What a receive brings at the most while there is plenty.
 const RECEIVE_BLOCK_BYTES: usize = 64 << 10;
 /// How often the operator is told.
@@ -40,10 +38,6 @@ impl LaneTable {
         let main = free.saturating_sub(arena.reserve());
         let (mut promised, mut revived) = (0, 0);
         for place in self.desk.memory.next_places() {
-            if revived == REVIVED {
-                self.desk.memory.look_from(place);
-                break;
-            }
             let waiting = self.desk.memory.waiting[&place];
             let room = if waiting.bytes <= small { free } else { main };
             // What arrives may take a whole block.
@@ -64,16 +58,20 @@ impl LaneTable {
         }
     }
 
-    /// Grants the one that has waited longest what it needs of the `main` bytes, which are free beside the reserve. Some are looked at each time, and the next ones then.
+    /// Grants the one that has waited longest what it needs of the `main` bytes, which are free beside the reserve.
     fn grant_one(&mut self, arena: &Arena, main: usize, now: u64) {
         if self.watch_grantee(arena, now) {
             return;
         }
-        // If its peer does not take its output, more memory would not bring it to an end.
-        let is_fit = |table: &mut Self, Waiting { id, bytes }: Waiting| {
-            bytes <= main && table.find(id).is_some_and(|connection| !connection.has_output())
-        };
-        let place = self.desk.memory.next_by_age().into_iter().find(|place| is_fit(self, self.desk.memory.waiting[place]));
+        let mut place = self.desk.memory.next_by_age(None);
+        while let Some(at) = place {
+            let Waiting { id, bytes } = self.desk.memory.waiting[&at];
+            // If its peer does not take its output, more memory would not bring it to an end.
+            if bytes <= main && self.find(id).is_some_and(|connection| !connection.has_output()) {
+                break;
+            }
+            place = self.desk.memory.next_by_age(place);
+        }
         self.desk.memory.grantee = place.and_then(|place| self.desk.memory.leave(place)).map(|waiting| waiting.id);
         self.desk.memory.grant = Grant::New;
         if let Some(id) = self.desk.memory.grantee {

@@ -57,8 +57,6 @@ pub(crate) struct Memory {
     pub(crate) waiting: BTreeMap<Place, Waiting>,
     /// The same in the order in which they came.
     by_age: BTreeMap<u64, Place>,
-    /// The next look by age goes on from here.
-    next_age: u64,
     /// How many ever waited.
     came: u64,
     /// The next look goes on from here: behind it are those that the last ones did not come to.
@@ -125,13 +123,10 @@ impl Memory {
         left
     }
 
-    /// The places of those who are looked at next for a grant, who came first before others; all of them in turn.
-    pub(crate) fn next_by_age(&mut self) -> Vec<Place> {
-        let places: Vec<Place> = self.by_age.range(self.next_age..).take(LOOKS).map(|(_, place)| *place).collect();
-        self.next_age = places.last().filter(|_| places.len() == LOOKS).map_or(0, |last| last.came + 1);
-        // The rest is looked at soon.
-        self.to_look_at = self.to_look_at.max(usize::from(self.next_age > 0));
-        places
+    /// The one that came next after that which came as number `after`, or the first.
+    pub(crate) fn next_by_age(&self, after: Option<Place>) -> Option<Place> {
+        let from = after.map_or(0, |place| place.came + 1);
+        self.by_age.range(from..).next().map(|(_, place)| *place)
     }
 
     /// The places of those who are looked at next, who holds least first; all of them in turn.
@@ -140,11 +135,6 @@ impl Memory {
         let places: Vec<Place> = all().take(LOOKS).collect();
         self.next = all().nth(LOOKS).unwrap_or_default();
         places
-    }
-
-    /// Those from this place on, of the last that were to be looked at, were not.
-    pub(crate) fn look_from(&mut self, place: Place) {
-        (self.next, self.to_look_at) = (place, self.waiting.len());
     }
 
     /// When there must be a turn even if nothing happens.
