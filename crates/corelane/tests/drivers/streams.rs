@@ -478,7 +478,10 @@ pub fn a_question_on_a_connection_takes_one_wait_one_receive_and_one_send<R: Rig
     }
     let _client = asker.join().unwrap();
     let (before, after) = (before.unwrap(), bench.driver(Side::Server).counters());
-    assert_eq!((after.calls_wait - before.calls_wait, after.calls_work - before.calls_work), (QUESTIONS, 2 * QUESTIONS));
+    // The kernel may tell once more of what comes while somebody looks (epoll(7)): seldom, and not with each question.
+    let seldom = QUESTIONS / 20;
+    let (waits, work) = (after.calls_wait - before.calls_wait, after.calls_work - before.calls_work);
+    assert!((QUESTIONS..=QUESTIONS + seldom).contains(&waits) && work == 2 * QUESTIONS, "{waits} waits, {work} calls");
     bench.finish();
 }
 
