@@ -173,26 +173,36 @@ fn who_answers_never_or_without_end_is_given_up() {
     }
 }
 
-/// The stream leaves piece by piece: all calls are made and answered, and each piece had a send of its own.
+/// Calls whose stream leaves piece by piece; returns how many receives brought how many calls.
+fn in_pieces(seed: u64) -> (u64, u64) {
+    let mut random = Random::new(seed);
+    let (piece, size) = (random.one_to(50) as u32, [0, random.one_to(200)][random.below(2) as usize]);
+    let rpc = RpcSettings { split: Split::Bytes(piece), ..RpcSettings::default() };
+    let faults = if seed.is_multiple_of(2) { Faults::none() } else { Faults { reset: 0, ..steady(seed) } };
+    let plan = Plan { particulars: Particulars::of(rpc), timeout: Duration::from_secs(20), ..closed_loop(Transport::Tcp, size) };
+    let (outcome, seen) = run(seed, faults, plan, Answers::Right);
+    let report = &outcome.report;
+    assert_eq!((report.requests, seen.calls.get()), (REQUESTS, REQUESTS), "{:?}", report.errors);
+    let each = if size == 0 { 44 } else { 48 + size.next_multiple_of(4) as u64 };
+    assert!(report.bytes_sent <= REQUESTS * each, "what is sent in the window");
+    (seen.receives.get(), seen.calls.get())
+}
+
+/// All calls are made and answered, and each piece had a send of its own.
 #[test]
 fn a_stream_in_pieces_is_made_whole_again() {
     let (mut receives, mut calls) = (0, 0);
     for_seeds(40, |seed| {
-        let mut random = Random::new(seed);
-        let (piece, size) = (random.one_to(50) as u32, [0, random.one_to(200)][random.below(2) as usize]);
-        let rpc = RpcSettings { split: Split::Bytes(piece), ..RpcSettings::default() };
-        let faults = if seed % 2 == 0 { Faults::none() } else { Faults { reset: 0, ..steady(seed) } };
-        let plan =
-            Plan { particulars: Particulars::of(rpc), timeout: Duration::from_secs(20), ..closed_loop(Transport::Tcp, size) };
-        let (outcome, seen) = run(seed, faults, plan, Answers::Right);
-        let report = &outcome.report;
-        assert_eq!((report.requests, seen.calls.get()), (REQUESTS, REQUESTS), "{:?}", report.errors);
-        let each = if size == 0 { 44 } else { 48 + size.next_multiple_of(4) as u64 };
-        assert!(report.bytes_sent <= REQUESTS * each, "what is sent in the window");
-        receives += seen.receives.get();
-        calls += seen.calls.get();
+        let (received, called) = in_pieces(seed);
+        (receives, calls) = (receives + received, calls + called);
     });
     assert!(receives > calls, "calls came in pieces: {receives} receives of {calls} calls");
+}
+
+/// This seed refuses memory to the first piece of what another connection's call has asked.
+#[test]
+fn a_piece_without_memory_is_asked_for_again() {
+    in_pieces(776_397_095);
 }
 
 #[test]
