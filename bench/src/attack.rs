@@ -82,7 +82,7 @@ pub fn run(corelane: &Path, window: Duration, interrupt: &Interrupt) -> Result<V
     Ok(samples)
 }
 
-/// What comes of the bar for one service.
+/// The verdict on the bar for one service.
 pub fn judge(sample: &Sample) -> Verdict {
     let what = format!("{} on {}: latency of honest clients at 99 %, us", sample.service, sample.driver);
     let value = if sample.failed == 0 && sample.requests > 0 { sample.p99_us } else { f64::INFINITY };

@@ -82,7 +82,7 @@ fn counted(words: &str) -> Result<u64> {
     Ok(count)
 }
 
-/// What comes of the bar.
+/// The verdict on the bar.
 pub fn judge(rounds: &Rounds<&'static str, Sample>) -> Option<Verdict> {
     rounds.judge(WAYS[0], WAYS[1], "contentions per request", Sample::per_thousand, BAR)
 }

@@ -95,7 +95,7 @@ impl ServerSystem {
 pub struct Absence {
     /// Who.
     pub peer: Peer,
-    /// What is missing, and what helps.
+    /// The missing program, and how to get it.
     pub why: String,
 }
 

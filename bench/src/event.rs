@@ -38,7 +38,7 @@ impl Arguments {
     /// Runs the command.
     ///
     /// # Errors
-    /// When a program cannot be built or started, or tells what is not so. What is not installed is left out, by name.
+    /// When a program cannot be built or started, or tells what is not so. A program that is not installed is left out, by name.
     pub fn run(&self) -> Result<()> {
         conduct("event", &self.manner, &Ours::ALONE, programs::build, |stage, extent, interrupt| {
             self.measure(stage, extent, interrupt)

@@ -105,7 +105,7 @@ fn judge(bar: Bar, rounds: &Rounds<Entrant, Measured>) -> Option<Verdict> {
     Verdict::of_rounds(rounds.cell, format!("{}{whose}, {}", bar.of, bar.figure), &values, bar.limit)
 }
 
-/// Who of those that are `among` them has the lowest median CPU per request.
+/// The server `among` these that has the lowest median CPU per request.
 fn cheapest(among: fn(Entrant) -> bool, rounds: &Rounds<Entrant, Measured>) -> Option<Entrant> {
     let candidates = rounds.who.iter().copied().filter(|&entrant| among(entrant));
     let costs = candidates.filter_map(|entrant| Some((rounds.median(entrant, Measured::cpu_us_per_request)?, entrant)));

@@ -1,4 +1,4 @@
-//! What a cell of servers showed, and its table.
+//! The figures of a cell of servers, and their table.
 
 use corelane_load::stats::median;
 use serde::Serialize;

@@ -187,7 +187,7 @@ fn switches_of(status: &str) -> u64 {
     lines.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum()
 }
 
-/// What comes of the bars, for each lane over frames.
+/// The verdicts on the bars, for each lane over frames.
 pub fn judge(floods: &Floods) -> Vec<Verdict> {
     JUDGED.into_iter().flat_map(|echo| judge_one(floods, echo)).flatten().collect()
 }

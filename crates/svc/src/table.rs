@@ -128,7 +128,7 @@ impl LaneTable {
     pub(crate) fn ask_of_deliveries(&mut self, driver: &dyn Driver) {
         while let Some(id) = self.desk.deliveries.next_question() {
             let socket = self.connections.find(id).and_then(|connection| connection.socket());
-            let kept = socket.map(|socket| Kept { unsent: driver.unsent_bytes(socket), unread: driver.readable_bytes(socket) });
+            let kept = socket.map(|socket| Kept::of(socket, driver));
             kept.into_iter().for_each(|kept| self.desk.deliveries.answer(id, kept));
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::limits::{Limits, SECOND};
 use crate::words::names::ConnectionId;
-use corelane_seam::nanoseconds;
+use corelane_seam::{Driver, Socket, nanoseconds};
 
 /// What a peer takes while something waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,11 +64,17 @@ impl Delivery {
 pub(crate) struct Kept {
     /// Bytes that the peer has not taken; none where nobody tells.
     pub(crate) unsent: Option<usize>,
-    /// Bytes that have come, and that we have not received.
+    /// Bytes that have come, and that we have not received; 0 where it was not asked, because bytes are unsent.
     pub(crate) unread: usize,
 }
 
 impl Kept {
+    /// Asks for both, or for the first alone where that says enough.
+    pub(crate) fn of(socket: Socket, driver: &dyn Driver) -> Self {
+        let unsent = driver.unsent_bytes(socket);
+        Self { unsent, unread: if unsent == Some(0) { driver.readable_bytes(socket) } else { 0 } }
+    }
+
     /// Whether a close loses nothing.
     pub(crate) fn is_nothing(self) -> bool {
         self == Self { unsent: Some(0), unread: 0 }
