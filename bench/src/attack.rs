@@ -92,7 +92,7 @@ pub fn judge(sample: &Sample) -> Verdict {
 fn measure(corelane: &Path, driver: &'static str, window: Duration) -> Result<Vec<Sample>> {
     let mut port = None;
     let [echo, rpc] = [server::free_address(&mut port)?, server::free_address(&mut port)?];
-    let mut command = server::on_cpu(SERVER_CPU, corelane)?;
+    let mut command = server::on_cpus(&[SERVER_CPU], corelane)?;
     command.args(["serve", "--lanes", "1", "--cpus", &SERVER_CPU.to_string(), "--driver", driver]);
     // Small buffers in the kernel: what nobody reads is the lane's to hold.
     command.args(["--limit", "send_buffer=32768", "--limit", "receive_buffer=32768"]);
@@ -115,7 +115,7 @@ fn measure(corelane: &Path, driver: &'static str, window: Duration) -> Result<Ve
 
 /// Starts a generator that asks as honest clients do.
 fn honest(corelane: &Path, workload: &str, url: &str, window: Duration) -> Result<Child> {
-    let mut command = server::on_cpu(GENERATOR_CPU, corelane)?;
+    let mut command = server::on_cpus(&[GENERATOR_CPU], corelane)?;
     command.args(["load", workload, url, "--lanes", "1", "--cpus", &GENERATOR_CPU.to_string(), "--json", "--quiet"]);
     command.args(["--connections", "4", "--rate", RATE, "--timeout", "10s", "--warmup", "1s"]);
     command.args(words(["--duration", &format!("{}us", window.as_micros())]));

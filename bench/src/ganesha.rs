@@ -41,14 +41,14 @@ pub fn missing() -> Option<&'static str> {
 /// # Errors
 /// When it, or the portmapper, does not start; with the last line of its log.
 pub fn start(address: SocketAddr) -> Result<(Server, Surroundings)> {
-    let mut portmapper = server::on_cpu(SERVER_CPU, "rpcbind")?;
+    let mut portmapper = server::on_cpus(&[SERVER_CPU], "rpcbind")?;
     portmapper.arg("-f");
     let portmapper = Server::start_at(portmapper, PORTMAPPER)?;
     let folder = Folder(std::env::temp_dir().join(format!("corelane-ganesha-{}", std::process::id())));
     fs::create_dir_all(&folder.0).with_context(|| folder.0.display().to_string())?;
     let [configuration, log, pid] = ["conf", "log", "pid"].map(|name| folder.0.join(name));
     fs::write(&configuration, self::configuration(address.port())).with_context(|| configuration.display().to_string())?;
-    let mut command = server::on_cpu(SERVER_CPU, "ganesha.nfsd")?;
+    let mut command = server::on_cpus(&[SERVER_CPU], "ganesha.nfsd")?;
     command.arg("-F").arg("-f").arg(configuration).arg("-L").arg(&log).arg("-p").arg(pid);
     let server = Server::start_at(command, address).with_context(|| last_words(&log))?;
     Ok((server, Surroundings { _portmapper: portmapper, _folder: folder }))

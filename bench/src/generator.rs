@@ -1,4 +1,4 @@
-//! The load generator, `corelane load` on a CPU of its own, and what its report says of a server.
+//! The load generator, `corelane load` on CPUs of its own, and what its report says of a server.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -9,7 +9,7 @@ use corelane_load::kinds::Kind;
 use corelane_load::report::Report;
 use serde::Serialize;
 
-use super::cpus::GENERATOR_CPU;
+use super::cpus::{GENERATOR_CPU, list};
 use super::load::{Load, Timing};
 use super::server;
 use super::stage::Running;
@@ -37,13 +37,13 @@ pub struct Sample {
     pub window_s: f64,
     /// Processor time of all the server's threads per answered request.
     pub cpu_us_per_request: f64,
-    /// Processor time of the generator's lane per answered request.
+    /// Processor time of the generator's lanes per answered request.
     pub generator_us_per_request: f64,
     /// Answered requests per second.
     pub requests_per_s: f64,
     /// Share of one CPU that the server's threads used.
     pub server_load: f64,
-    /// Share of one CPU that the generator's lane used.
+    /// Share of one CPU that the generator's lanes used, all together.
     pub generator_load: f64,
     /// Median time from sending a request to receiving its last byte.
     pub p50_us: f64,
@@ -79,7 +79,7 @@ pub fn measure_by(
     timing: Timing,
 ) -> Result<Sample> {
     let options = [load.options(), timing.options()].concat();
-    try_often(timing, || carry_out(command()?, load.workload(), url, pid, &options))
+    try_often(timing, || carry_out(command()?, load.workload(), url, pid, &[GENERATOR_CPU], &options))
 }
 
 fn try_often(timing: Timing, run: impl Fn() -> Result<Report>) -> Result<Sample> {
@@ -97,15 +97,23 @@ fn try_often(timing: Timing, run: impl Fn() -> Result<Report>) -> Result<Sample>
 /// # Errors
 /// When it cannot, or when requests failed; datagrams may be lost.
 pub fn run(generator: &Path, workload: &str, running: &Running, options: &[String]) -> Result<Report> {
-    carry_out(server::on_cpu(GENERATOR_CPU, generator)?, workload, &running.url(), Some(running.server.pid()), options)
+    let cpus = &running.sides.generator;
+    carry_out(server::on_cpus(cpus, generator)?, workload, &running.url(), Some(running.server.pid()), cpus, options)
 }
 
-fn carry_out(mut command: Command, workload: &str, url: &str, pid: Option<i32>, options: &[String]) -> Result<Report> {
+fn carry_out(
+    mut command: Command,
+    workload: &str,
+    url: &str,
+    pid: Option<i32>,
+    cpus: &[usize],
+    options: &[String],
+) -> Result<Report> {
     command.args(["load", workload, url, "--json", "--quiet"]);
     if let Some(pid) = pid {
         command.args(["--server-pid", &pid.to_string()]);
     }
-    command.args(["--lanes", "1", "--cpus", &GENERATOR_CPU.to_string(), "--driver", DRIVER]).args(options);
+    command.args(["--lanes", &cpus.len().to_string(), "--cpus", &list(cpus), "--driver", DRIVER]).args(options);
     // It stays in this program's process group, so that Ctrl-C ends it at once, and the error that follows ends the servers.
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("starting the generator")?;
     let report = read(&output).with_context(|| format!("generator {command:?}"))?;

@@ -35,6 +35,7 @@ mod record;
 mod report;
 mod rounds;
 mod rpc;
+mod scale;
 mod server;
 mod softirq;
 mod stage;
@@ -97,6 +98,8 @@ enum Subject {
     /// Whether steering makes lanes wait for one another: waits for locks, counted by the kernel, with steering and without. Needs
     /// CPU 0 and CPU 1, perf, and root.
     Steer(Manner),
+    /// Whether a request costs a lane among 2, 4 and 8 what it costs a lane alone, beside peers with as many threads. Needs 4 CPUs, and 16 for 8 lanes.
+    Scale(scale::Arguments),
     /// Whether honest clients are answered while 3,900 connections from 64 addresses hold what memory they are lent, on both drivers. Needs
     /// CPU 0 (server) and CPU 1 (everybody else).
     Attack(Manner),
@@ -108,11 +111,11 @@ enum Subject {
     Operator(Manner),
     /// Draws the plots of all records in bench/results anew. Nothing is measured.
     Plot,
-    /// Becomes a program that is pinned to a CPU and ends with its starter.
+    /// Becomes a program that is pinned to CPUs and ends with its starter.
     #[command(hide = true)]
     Start {
-        #[arg(long)]
-        cpu: usize,
+        #[arg(long, value_delimiter = ',', required = true)]
+        cpus: Vec<usize>,
         #[arg(last = true, required = true)]
         words: Vec<OsString>,
     },
@@ -141,7 +144,7 @@ const QUICK_OPEN: Timing = Timing { warm_up: WARM_UP, window: Duration::from_sec
 /// Fails when a program cannot be built or started, or answers wrongly. A bar that is missed is a result, not an error.
 fn main() -> Result<()> {
     match &Arguments::parse().subject {
-        Subject::Start { cpu, words } => server::become_program(*cpu, words)?,
+        Subject::Start { cpus, words } => server::become_program(cpus, words)?,
         Subject::Plot => record::draw_all(&Workspace::load()?.root)?,
         Subject::Echo(echo) => echo.run()?,
         Subject::Rpc(rpc) => rpc.run()?,
@@ -151,6 +154,7 @@ fn main() -> Result<()> {
         Subject::Instructions(instructions) => instructions.run()?,
         Subject::Event(event) => event.run()?,
         Subject::Packet(packet) => packet.run()?,
+        Subject::Scale(scale) => scale.run()?,
         Subject::Load(manner) => {
             conduct("load", manner, &Ours::ALONE, build_peers, |stage, extent, interrupt| {
                 measure_generator(manner, stage, extent, interrupt)
@@ -249,10 +253,10 @@ mod tests {
 
     #[test]
     fn a_server_is_started_by_words_that_this_program_knows() {
-        let command = server::on_cpu(1, "true").expect("this program has a path");
+        let command = server::on_cpus(&[1, 3], "true").expect("this program has a path");
         let words = std::iter::once("corelane-bench".as_ref()).chain(command.get_args());
         let subject = Arguments::try_parse_from(words).expect("known words").subject;
-        assert!(matches!(&subject, Subject::Start { cpu: 1, words } if *words == ["true"]), "{subject:?}");
+        assert!(matches!(&subject, Subject::Start { cpus, words } if *cpus == [1, 3] && *words == ["true"]), "{subject:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One cell of servers under the load of the generator: measured in rounds, judged, and shown.
 
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,7 @@ pub fn measure_cell(
     };
     let running: Vec<Running> = lineup.iter().map(start).collect::<Result<_>>()?;
     let rounds = Rounds::take(cell.name, lineup.to_vec(), extent.rounds, interrupt, |place| {
-        measure(stage, cell.load_of(lineup[place]), &running[place], extent.timing)
+        measure(&stage.corelane, cell.load_of(lineup[place]), &running[place], extent.timing)
     })?;
     let contenders = running.iter().map(|running| contender(cell, running, interrupt)).collect::<Result<_>>()?;
     let found = CellResult { rounds, contenders };
@@ -47,11 +48,15 @@ pub fn measure_cell(
     Ok(found)
 }
 
-fn measure(stage: &Stage, load: Load, running: &Running, timing: Timing) -> Result<Measured> {
-    let used_ns = || Ok::<_, anyhow::Error>((running.server.cpu_ns()?, stage.softirq_ns()));
+/// Measures one server once, by this generator.
+///
+/// # Errors
+/// When it refuses, closes, stops answering or answers with wrong bytes.
+pub fn measure(generator: &Path, load: Load, running: &Running, timing: Timing) -> Result<Measured> {
+    let used_ns = || Ok::<_, anyhow::Error>((running.server.cpu_ns()?, running.softirq.cpu_ns()));
     let counts = running.counts();
     let (server_ns, softirq_ns) = used_ns()?;
-    let sample = generator::measure(&stage.corelane, load, running, timing)?;
+    let sample = generator::measure(generator, load, running, timing)?;
     let (server_after_ns, softirq_after_ns) = used_ns()?;
     let counts = counts.and_then(|before| Some(running.counts()?.since(&before)));
     let softirq_us_per_request = softirq_ns

@@ -97,7 +97,7 @@ struct Echo<'a> {
 impl<'a> Echo<'a> {
     fn start(corelane: &'a Path, more: &[&str]) -> Result<Self> {
         let address = server::free_address(&mut None)?;
-        let mut command = server::on_cpu(SERVER_CPU, corelane)?;
+        let mut command = server::on_cpus(&[SERVER_CPU], corelane)?;
         command
             .args(["serve", "--lanes", "1", "--cpus", &SERVER_CPU.to_string()])
             .args(more)

@@ -51,6 +51,9 @@ pub struct Findings {
     /// What their columns do not say of themselves.
     #[serde(skip)]
     pub notes: Vec<&'static str>,
+    /// The CPUs of both sides, in words; without, each has the one that it usually has.
+    #[serde(skip)]
+    pub sides: Option<String>,
 }
 
 impl Findings {
@@ -92,9 +95,14 @@ pub fn summary(report: &Report) -> String {
     let notes = report.findings.notes.concat();
     let left_out: String = report.findings.left_out.iter().map(|peer| format!("left out: {peer}\n")).collect();
     format!(
-        "{}\n{left_out}servers on CPU {SERVER_CPU}; generator: corelane load, one lane on CPU {GENERATOR_CPU}, {}\n\
+        "{}\n{left_out}{}; generator: corelane load, {}\n\
         {notes}{NOTE}{} of {} bars met, {} missed, {} open; Linux {}, {} x {}, {}; {} ms stolen in {:.0} s\n",
         table(&rows),
+        report
+            .findings
+            .sides
+            .clone()
+            .unwrap_or_else(|| format!("servers on CPU {SERVER_CPU}, the generator's lane on CPU {GENERATOR_CPU}")),
         report.generator_driver,
         count(Word::Met),
         rows.len(),

@@ -19,7 +19,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, socket};
 use nix::unistd::Pid;
 
-use super::interrupt;
+use super::{cpus, interrupt};
 
 /// How long a server may take to print `ready`.
 const READY_WITHIN: Duration = Duration::from_secs(10);
@@ -158,22 +158,22 @@ fn read_until_end(out: ChildStdout, ready: &mpsc::Sender<()>) {
     }
 }
 
-/// A command that runs `program` on `cpu`, through this program's own mode `start`.
-pub fn on_cpu(cpu: usize, program: impl Into<OsString>) -> Result<Command> {
+/// A command that runs `program` on `cpus`, through this program's own mode `start`.
+pub fn on_cpus(cpus: &[usize], program: impl Into<OsString>) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("finding this program")?);
-    command.args(["start", "--cpu", &cpu.to_string(), "--"]).arg(program.into());
+    command.args(["start", "--cpus", &cpus::list(cpus), "--"]).arg(program.into());
     Ok(command)
 }
 
-/// The mode `start`: becomes `words`, pinned to `cpu`, with no signal blocked, ended when its starter ends.
+/// The mode `start`: becomes `words`, pinned to `cpus`, with no signal blocked, ended when its starter ends.
 ///
 /// # Errors
 /// Returns only when it fails.
-pub fn become_program(cpu: usize, words: &[OsString]) -> Result<()> {
+pub fn become_program(cpus: &[usize], words: &[OsString]) -> Result<()> {
     let Some((program, arguments)) = words.split_first() else {
         bail!("no program named");
     };
-    pin(&[cpu])?;
+    pin(cpus)?;
     set_pdeathsig(Signal::SIGKILL).context("prctl(PR_SET_PDEATHSIG)")?;
     interrupt::unblock()?;
     let error = Command::new(program).args(arguments).exec();
@@ -186,7 +186,7 @@ pub fn pin(cpus: &[usize]) -> Result<()> {
     let all = cpus.iter().try_for_each(|&cpu| set.set(cpu));
     all.and_then(|()| sched_setaffinity(Pid::from_raw(0), &set)).map_err(|error| match error {
         Errno::EINVAL => {
-            anyhow::anyhow!("CPUs {cpus:?} are not all ours: the benchmark needs CPU 0 and CPU 1")
+            anyhow::anyhow!("CPUs {cpus:?} are not all ours: the benchmark needs all that it names")
         }
         other => anyhow::Error::new(other).context("sched_setaffinity"),
     })

@@ -6,8 +6,23 @@ use std::path::Path;
 
 use corelane_os::processes::Process;
 
+/// The threads of some CPUs; none where one of them cannot be seen.
+pub struct Threads(Option<Vec<Process>>);
+
+impl Threads {
+    /// Those of these CPUs.
+    pub fn of(cpus: &[usize]) -> Self {
+        Self(cpus.iter().map(|&cpu| thread_of(cpu)).collect())
+    }
+
+    /// Processor time of all of them, in nanoseconds; `None` where one cannot be seen.
+    pub fn cpu_ns(&self) -> Option<u64> {
+        self.0.as_ref()?.iter().map(|thread| thread.cpu_nanoseconds().ok()).sum()
+    }
+}
+
 /// The thread of `cpu`; `None` where it cannot be seen, as in a container.
-pub fn thread_of(cpu: usize) -> Option<Process> {
+fn thread_of(cpu: usize) -> Option<Process> {
     let process = Process::find(find(Path::new("/proc"), &format!("ksoftirqd/{cpu}"))?).ok()?;
     // To be seen is not to be read.
     process.cpu_nanoseconds().ok().map(|_| process)

@@ -6,17 +6,16 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use corelane_os::processes::Process;
 use serde::Serialize;
 
 use super::cells::Cell;
 use super::counts::{self, Counts};
-use super::cpus::SERVER_CPU;
+use super::cpus::{Sides, list};
 use super::entrants::{Absence, Entrant, Peer};
 use super::ganesha;
 use super::load::{Asks, Carrier, HELLO_BYTES, Page, REPLY_BYTES};
 use super::server::{self, Server};
-use super::softirq;
+use super::softirq::Threads;
 use super::web::{self, Folder};
 
 /// What Corelane is told to ask the operating system through.
@@ -59,8 +58,8 @@ pub struct Stage {
     pub other: Option<Driver>,
     /// The files that web servers serve.
     pub web: Option<Folder>,
-    /// The kernel's own thread of the servers' CPU.
-    softirq: Option<Process>,
+    /// The CPUs of servers that are started, and of what loads them.
+    sides: Sides,
     last_port: Option<u16>,
 }
 
@@ -75,6 +74,10 @@ pub struct Running {
     /// For what.
     asks: Asks,
     transport: Carrier,
+    /// Its CPUs, and those of what loads it.
+    pub sides: Sides,
+    /// The kernel's own threads of its CPUs.
+    pub softirq: Threads,
     /// Its process.
     pub server: Server,
     /// The program that can read its counters.
@@ -95,12 +98,12 @@ fn scheme(asks: Asks, transport: Carrier) -> &'static str {
 impl Stage {
     /// A stage on which only peers appear, until [`Stage::find_other_driver`] is called.
     pub fn new(corelane: PathBuf, peers: PathBuf, ours: Ours) -> Self {
-        Self { corelane, peers, ours, other: None, web: None, softirq: softirq::thread_of(SERVER_CPU), last_port: None }
+        Self { corelane, peers, ours, other: None, web: None, sides: Sides::of_one(), last_port: None }
     }
 
-    /// Processor time of the kernel's own thread of the servers' CPU, in nanoseconds; `None` where it cannot be seen.
-    pub fn softirq_ns(&self) -> Option<u64> {
-        self.softirq.as_ref()?.cpu_nanoseconds().ok()
+    /// From now on servers are started on these CPUs, with a lane or a thread on each.
+    pub fn take(&mut self, sides: Sides) {
+        self.sides = sides;
     }
 
     /// Starts Corelane once to see which driver `auto` is, so that the other one is known.
@@ -133,7 +136,18 @@ impl Stage {
         let serves = entrant.is_corelane() && entrant != Entrant::Hyper;
         let stat = serves.then(|| self.program(entrant).to_owned());
         let driver = entrant.peer().map_or_else(|| self.driver(entrant), |peer| peer.driver().to_owned());
-        let mut running = Running { entrant, driver, address, asks, transport, server, stat, _surroundings };
+        let mut running = Running {
+            entrant,
+            driver,
+            address,
+            asks,
+            transport,
+            softirq: Threads::of(&self.sides.server),
+            sides: self.sides.clone(),
+            server,
+            stat,
+            _surroundings,
+        };
         if let Some(driver) = running.stat().as_ref().and_then(counts::driver) {
             running.driver = driver;
         }
@@ -153,15 +167,16 @@ impl Stage {
                 return Ok((server, Some(surroundings)));
             }
             Entrant::Peer(Peer::Evserver(system)) => {
-                let mut command = server::on_cpu(SERVER_CPU, built(&self.peers, Peer::Evserver(system)))?;
+                let mut command = server::on_cpus(&self.sides.server, built(&self.peers, Peer::Evserver(system)))?;
                 command.args([system.name(), &address.port().to_string()]);
                 Server::start_at(command, address)?
             }
             Entrant::Peer(peer) if entrant.is_web_server() => {
-                web::start(peer, address, self.web.as_ref().context("no files to serve")?, transport)?
+                web::start(peer, address, self.web.as_ref().context("no files to serve")?, transport, &self.sides.server)?
             }
             Entrant::Hyper => {
-                let mut command = server::on_cpu(SERVER_CPU, self.corelane.with_file_name("examples").join("hyper_hello"))?;
+                let mut command =
+                    server::on_cpus(&self.sides.server, self.corelane.with_file_name("examples").join("hyper_hello"))?;
                 command.arg(format!("tcp://{address}"));
                 Server::start_at(command, address)?
             }
@@ -189,7 +204,7 @@ impl Stage {
     }
 
     fn peer(&self, entrant: Entrant, peer: Peer, asks: Asks, transport: Carrier, address: SocketAddr) -> Result<Command> {
-        let mut command = server::on_cpu(SERVER_CPU, built(&self.peers, peer))?;
+        let mut command = server::on_cpus(&self.sides.server, built(&self.peers, peer))?;
         command.arg(transport.protocol()).arg(address.to_string());
         let content = (peer == Peer::Hyper).then(|| if asks == Asks::Get(Page::Reply) { REPLY_BYTES } else { HELLO_BYTES });
         command.args(entrant.buffer_bytes(transport).or(content).map(|bytes| bytes.to_string()));
@@ -216,8 +231,9 @@ impl Stage {
     fn corelane(&self, entrant: Entrant, asks: Asks, transport: Carrier, address: SocketAddr) -> Result<Command> {
         let options = if entrant == Entrant::Async { "?async".to_owned() } else { self.place_options(asks, transport) };
         let place = format!("{}={}://{address}{options}", asks.service(), scheme(asks, transport));
-        let mut command = server::on_cpu(SERVER_CPU, self.program(entrant))?;
-        command.args(["serve", &place, "--lanes", "1", "--cpus", &SERVER_CPU.to_string(), "--driver", &self.driver(entrant)]);
+        let mut command = server::on_cpus(&self.sides.server, self.program(entrant))?;
+        let [lanes, cpus] = [self.sides.server.len().to_string(), list(&self.sides.server)];
+        command.args(["serve", &place, "--lanes", &lanes, "--cpus", &cpus, "--driver", &self.driver(entrant)]);
         if let Entrant::Spinning(us) = entrant {
             command.args(["--spin", &format!("{us}us")]);
         }

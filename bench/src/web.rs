@@ -8,7 +8,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::cpus::SERVER_CPU;
 use crate::entrants::Peer;
 use crate::load::Carrier;
 use crate::server::{self, Server, is_installed};
@@ -81,24 +80,25 @@ pub fn missing(peer: Peer) -> Option<String> {
     (!is_installed(peer.program())).then(|| format!("it is not installed: apt-get install -y {package}"))
 }
 
-/// Starts a server with a configuration of its own in `folder`, and waits until it accepts.
+/// Starts a server with a configuration of its own in `folder` and a thread on each of `cpus`, and waits until it accepts.
 ///
 /// # Errors
 /// When it does not start.
-pub fn start(peer: Peer, address: SocketAddr, folder: &Folder, transport: Carrier) -> Result<Server> {
+pub fn start(peer: Peer, address: SocketAddr, folder: &Folder, transport: Carrier, cpus: &[usize]) -> Result<Server> {
+    ensure!(cpus.len() == 1 || peer == Peer::H2o, "only h2o is set up for several threads");
     ensure!(transport == Carrier::Tcp || peer == Peer::Nginx, "only nginx is set up for TLS");
     let name = format!("{}-{}", peer.program(), address.port());
     let path = folder.0.join(format!("{name}.conf"));
     let text = match transport {
         Carrier::Tls => secure_nginx(address, folder),
-        _ => configuration(peer, address, &folder.0, &folder.files()),
+        _ => configuration(peer, address, &folder.0, &folder.files(), cpus.len()),
     };
     fs::write(&path, text).with_context(|| path.display().to_string())?;
-    Server::start_at(command(peer, &path)?, address)
+    Server::start_at(command(peer, &path, cpus)?, address)
 }
 
-fn command(peer: Peer, configuration: &Path) -> Result<Command> {
-    let mut command = server::on_cpu(SERVER_CPU, peer.program())?;
+fn command(peer: Peer, configuration: &Path, cpus: &[usize]) -> Result<Command> {
+    let mut command = server::on_cpus(cpus, peer.program())?;
     match peer {
         Peer::Nginx => command.args(["-e", "stderr", "-c"]).arg(configuration),
         Peer::Lighttpd => command.args(["-D", "-f"]).arg(configuration),
@@ -109,7 +109,7 @@ fn command(peer: Peer, configuration: &Path) -> Result<Command> {
 
 /// One worker, files from their folder by sendfile, no access log, connections kept for as many requests as come: for each what its documents
 /// recommend for speed.
-fn configuration(peer: Peer, address: SocketAddr, folder: &Path, files: &Path) -> String {
+fn configuration(peer: Peer, address: SocketAddr, folder: &Path, files: &Path, threads: usize) -> String {
     let (folder, files, port) = (folder.display(), files.display(), address.port());
     match peer {
         Peer::Nginx => format!(
@@ -129,7 +129,7 @@ fn configuration(peer: Peer, address: SocketAddr, folder: &Path, files: &Path) -
             address.ip()
         ),
         _ => format!(
-            "num-threads: 1\nuser: {}\nlisten:\n  host: {}\n  port: {port}\nhttp1-request-timeout: 600\n\
+            "num-threads: {threads}\nuser: {}\nlisten:\n  host: {}\n  port: {port}\nhttp1-request-timeout: 600\n\
              pid-file: {folder}/h2o-{port}.pid\nerror-log: /dev/null\n\
              hosts:\n  default:\n    paths:\n      /:\n        file.dir: {files}\n        file.send-gzip: OFF\n",
             owner(),
@@ -148,7 +148,7 @@ fn secure_nginx(address: SocketAddr, folder: &Folder) -> String {
         key.display()
     );
     let bare = format!("listen {address} backlog=4096;");
-    let text = configuration(Peer::Nginx, address, &folder.0, &folder.files());
+    let text = configuration(Peer::Nginx, address, &folder.0, &folder.files(), 1);
     assert!(text.contains(&bare), "what is put behind TLS listens");
     text.replacen(&bare, &secure, 1)
 }

@@ -46,7 +46,7 @@ pub fn run(cells: &[&Cell], programs: &Programs, extent: Extent, interrupt: &Int
 
 fn measure(programs: &Programs, system: System, work: Work, extent: Extent) -> Result<Sample> {
     let (program, word) = programs.command(system);
-    let mut command = server::on_cpu(SERVER_CPU, program)?;
+    let mut command = server::on_cpus(&[SERVER_CPU], program)?;
     command.arg(word).args(work.words(extent.timing.window.as_millis(), GENERATOR_CPU));
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().with_context(|| describe(&command))?;
     ensure!(output.status.success(), "{}: {}; its own message is above", describe(&command), output.status);

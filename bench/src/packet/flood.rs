@@ -120,6 +120,13 @@ impl Target {
     fn flood(&self, stage: &Stage, window: Duration) -> Result<Flooded> {
         let offers = OFFERS.map(Some).into_iter().chain([None]);
         let steps = offers.map(|offer| self.step(offer, window)).collect::<Result<Vec<_>>>()?;
+        // A stream of offers is answered in part, whatever its rate; all of it stays without an answer where the service takes it for something else.
+        let unanswered = steps.iter().take(OFFERS.len()).find(|step| step.answered_per_s == 0.0);
+        ensure!(
+            unanswered.is_none(),
+            "nothing was answered of {:.0} a second",
+            unanswered.map_or(0.0, |step| step.offered_per_s)
+        );
         let beside = self.beside(stage, window)?;
         Ok(Flooded { steps, beside })
     }

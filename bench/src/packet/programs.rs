@@ -113,6 +113,9 @@ impl Counting {
     }
 }
 
+/// Bytes of a frame's number.
+const NUMBER_BYTES: i16 = 8;
+
 /// Puts frames on the wire of an interface, so many a second.
 pub struct Flood {
     program: Program,
@@ -131,7 +134,8 @@ mod pace {
 const LATE: i32 = 1_000_000;
 
 impl Flood {
-    /// Out of this interface. Each frame gets a source port of one of the flows; what is not due is dropped before the wire sees it.
+    /// Out of this interface. Each frame gets a source port of one of the flows, and its number as its first bytes for the service: the same bytes time after time look like a loop of
+    /// echoes, and are not answered. What is not due is dropped before the wire sees it.
     pub fn new(interface: u32) -> Result<Self> {
         let map = Map::new(MapKind::Array, pace::BYTES, 1, "bench_pace")?;
         let mut a = Assembler::new();
@@ -139,7 +143,7 @@ impl Flood {
         a.load(Width::Four, R7, R1, CONTEXT_DATA);
         a.load(Width::Four, R8, R1, CONTEXT_DATA_END);
         a.alu(Alu::Move, R4, R7);
-        a.alu(Alu::Add, R4, i32::from(at::PAYLOAD));
+        a.alu(Alu::Add, R4, i32::from(at::PAYLOAD + NUMBER_BYTES));
         a.branch(When::Greater, R4, R8, drop);
         look_up(&mut a, &map, drop);
         a.alu(Alu::Move, R6, R0);
@@ -159,6 +163,7 @@ impl Flood {
         a.load(Width::Eight, R1, R6, pace::SENT);
         a.alu(Alu::Add, R1, 1);
         a.store(Width::Eight, R6, pace::SENT, R1);
+        a.store(Width::Eight, R7, at::PAYLOAD, R1);
         a.call(RANDOM);
         a.alu(Alu::And, R0, FLOWS - 1);
         a.alu(Alu::Or, R0, i32::from(FLOOD_PORT));

@@ -52,7 +52,7 @@ pub fn run(cell: &Cell, echoes: &[Echo], stage: &Stage, extent: Extent, interrup
 }
 
 fn measure(cell: &Cell, echoing: &Echoing, stage: &Stage, extent: Extent) -> Result<Measured> {
-    let used = || Ok::<_, anyhow::Error>((echoing.cpu_ns()?, stage.softirq_ns(), echoing.answers()?));
+    let used = || Ok::<_, anyhow::Error>((echoing.cpu_ns()?, echoing.softirq.cpu_ns(), echoing.answers()?));
     let (before, softirq_before, answers_before) = used()?;
     let url = format!("udp://{}:{}", echoing.address(), programs::PORT);
     let (load, pid) = (echoing.echo.load(cell), echoing.server.as_ref().map(Server::pid));

@@ -15,6 +15,7 @@ use super::programs::{self, PORT};
 use super::wire::{End, LANE_ADDRESS, Wire};
 use crate::cpus::SERVER_CPU;
 use crate::server::{self, Server};
+use crate::softirq::Threads;
 
 /// How long an echo may take until it answers.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
@@ -27,6 +28,8 @@ pub struct Echoing {
     pub server: Option<Server>,
     /// The kernel's thread that receives for it.
     pub receiver: Process,
+    /// The kernel's own thread of its CPU, which has nothing to receive.
+    pub softirq: Threads,
     /// Its wire, which outlives it.
     pub wire: Wire,
 }
@@ -71,7 +74,7 @@ impl Echoing {
             _ => Some(lane(echo, corelane, &wire, more)?),
         };
         let receiver = wire.pin()?;
-        Ok(Self { echo, server, receiver, wire })
+        Ok(Self { echo, server, receiver, softirq: Threads::of(&[SERVER_CPU]), wire })
     }
 
     /// Where it answers.

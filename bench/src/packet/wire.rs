@@ -132,7 +132,7 @@ impl Wire {
 
     /// A program at an end, on another CPU.
     pub fn command_on(&self, cpu: usize, end: End, program: impl AsRef<OsStr>) -> Result<Command> {
-        let start = server::on_cpu(cpu, program.as_ref())?;
+        let start = server::on_cpus(&[cpu], program.as_ref())?;
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", self.rig.place(end as usize))).arg("--").arg(start.get_program());
         command.args(start.get_args());

@@ -1,14 +1,17 @@
-//! tokio on its current-thread runtime: one task and one buffer a connection.
+//! tokio, on its current-thread runtime where there is one CPU for it, and else on its runtime with a thread for each CPU: one task and one buffer a connection.
 
 use std::io;
 
 use corelane_peers::{Arguments, Protocol, arguments, datagram_socket, listener, ready};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::Builder;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
 fn main() -> io::Result<()> {
     let arguments = arguments()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let is_alone = std::thread::available_parallelism()?.get() == 1;
+    let mut runtime = if is_alone { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    let runtime = runtime.enable_io().build()?;
     runtime.block_on(async {
         match arguments.protocol {
             Protocol::Tcp => serve_streams(arguments).await,
