@@ -55,6 +55,7 @@ macro_rules! suite {
                     echoes_cycle_through_little_memory,
                     one_collect_hands_out_a_bounded_cycle,
                     a_busy_connection_starves_nobody,
+                    a_short_question_waits_for_no_round_of_what_others_have_left,
                     all_that_wait_are_accepted_batch_by_batch,
                     what_one_receive_brings_leaves_in_one_segment,
                     a_connection_that_asks_once_costs_no_wait,

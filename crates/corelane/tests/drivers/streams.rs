@@ -408,6 +408,41 @@ pub fn a_busy_connection_starves_nobody<R: Rig>() {
     bench.finish();
 }
 
+/// Many connections have more to receive than a receive takes, time after time; somebody who asks for little waits for a few of them, not for a round of all.
+pub fn a_short_question_waits_for_no_round_of_what_others_have_left<R: Rig>() {
+    const BUSY: usize = 200;
+    /// As many completions as a driver may take before it looks what has come, and some.
+    const FEW: usize = 100;
+    let mut bench = Bench::<R>::with(Tuning::default().receive_bytes(256), MEMORY);
+    let (listener, address) = bench.listen(Side::Server, bench.rig.address(Side::Server));
+    let accept = bench.push(Side::Server, StreamOp::Accept { listener });
+    let (quiet, asks) = bench.join(accept, address.clone());
+    let busy: Vec<_> = (0..BUSY).map(|_| bench.join(accept, address.clone())).collect();
+    let question = bench.push(Side::Server, StreamOp::Receive { socket: quiet });
+    busy.iter().for_each(|&(_, client)| bench.send_bytes(Side::Client, client, &[7; 20_000]));
+    bench.settle();
+    let mut receives: Vec<_> = busy.iter().map(|&(socket, _)| bench.push(Side::Server, StreamOp::Receive { socket })).collect();
+    let mut served = 0;
+    let mut asked_at = None;
+    while !bench.has_ended(Side::Server, question) {
+        bench.collect(Side::Server, Wait::No, 1);
+        for (receive, &(socket, _)) in receives.iter_mut().zip(&busy) {
+            if bench.has_ended(Side::Server, *receive) {
+                served += 1;
+                *receive = bench.push(Side::Server, StreamOp::Receive { socket });
+            }
+        }
+        // Each of them has been served twice: what they have now was left.
+        if served >= 2 * BUSY && asked_at.is_none() {
+            asked_at = Some(served);
+            bench.send_bytes(Side::Client, asks, b"one");
+        }
+        let waited = served - asked_at.unwrap_or(served);
+        assert!(waited < FEW, "{waited} others were served before it");
+    }
+    bench.finish();
+}
+
 /// More connections wait than one collect accepts.
 pub fn all_that_wait_are_accepted_batch_by_batch<R: Rig>() {
     let mut bench = Bench::<R>::with(Tuning::default().accept_batch(2), MEMORY);

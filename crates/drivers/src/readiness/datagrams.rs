@@ -102,7 +102,7 @@ impl<S: Source> ReadinessDriver<S> {
                 self.counters.receives_empty += 1;
             }
             _ if !all_used => endpoint.mark_short(),
-            _ => {}
+            _ => endpoint.mark_rest(),
         }
         endpoint.brought(found);
         Ok(found)

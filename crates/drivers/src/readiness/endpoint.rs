@@ -68,10 +68,23 @@ pub(super) enum Sending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listed {
     Nowhere,
-    /// It has a receive under way and something to receive.
+    /// It has a receive under way, and something to receive has just come.
     Ready,
-    /// The same, but there was no memory.
+    /// The same, but a receive has left something.
+    Rest,
+    /// It has something to receive, but there was no memory.
     Starved,
+}
+
+/// What the kernel may have to be received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Readable {
+    /// Nothing.
+    Nothing,
+    /// Something that has come since the socket was found empty: an edge was seen, or it was just accepted.
+    News,
+    /// What a receive has left that it filled.
+    Rest,
 }
 
 pub(super) const BELL_EDGES: i32 = IN | libc::EPOLLET;
@@ -105,8 +118,7 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Endpoint {
     pub(super) descriptor: OwnedFd,
     pub(super) kind: Kind,
-    /// The kernel may have something to receive: an edge was seen, or it was just accepted, and the socket not found empty since.
-    pub(super) readable: bool,
+    pub(super) readable: Readable,
     /// An edge told of an end, an error or urgent data: a short receive does not show that the socket is empty.
     pub(super) exhaust: bool,
     /// The source reports its edges. An accepted connection is used before it is watched: its first bytes are mostly there, and one that is
@@ -137,7 +149,7 @@ impl Endpoint {
         Self {
             descriptor,
             kind,
-            readable: false,
+            readable: Readable::Nothing,
             exhaust: false,
             is_watched: false,
             awaits_room: false,
@@ -170,9 +182,26 @@ impl Endpoint {
         self.is_lent && self.kind == Kind::Listener
     }
 
+    /// Whether the kernel may have something to receive.
+    pub(super) fn is_readable(&self) -> bool {
+        self.readable != Readable::Nothing
+    }
+
+    /// Notes that something has come.
+    pub(super) fn mark_news(&mut self) {
+        if self.readable == Readable::Nothing {
+            self.readable = Readable::News;
+        }
+    }
+
+    /// Notes that a receive was filled, and may have left something.
+    pub(super) fn mark_rest(&mut self) {
+        self.readable = Readable::Rest;
+    }
+
     /// Notes that the socket was found empty.
     pub(super) fn mark_empty(&mut self) {
-        self.readable = false;
+        self.readable = Readable::Nothing;
         self.exhaust = false;
     }
 
@@ -190,7 +219,7 @@ impl Endpoint {
 
     /// Notes that a receive brought less than it had room for.
     pub(super) fn mark_short(&mut self) {
-        self.readable = self.exhaust;
+        self.readable = if self.exhaust { Readable::News } else { Readable::Nothing };
     }
 }
 
@@ -304,11 +333,23 @@ mod tests {
         let (mut table, keys) = endpoints(1);
         let endpoint = table.at_mut(keys[0].index);
         for (exhaust, left) in [(false, false), (true, true)] {
-            (endpoint.readable, endpoint.exhaust) = (true, exhaust);
+            (endpoint.readable, endpoint.exhaust) = (Readable::News, exhaust);
             endpoint.mark_short();
-            assert_eq!(endpoint.readable, left);
+            assert_eq!(endpoint.is_readable(), left);
         }
         endpoint.mark_empty();
-        assert!(!endpoint.readable && !endpoint.exhaust);
+        assert!(!endpoint.is_readable() && !endpoint.exhaust);
+    }
+
+    #[test]
+    fn what_is_left_is_no_news_until_the_socket_was_empty() {
+        let (mut table, keys) = endpoints(1);
+        let endpoint = table.at_mut(keys[0].index);
+        endpoint.mark_rest();
+        endpoint.mark_news();
+        assert_eq!(endpoint.readable, Readable::Rest);
+        endpoint.mark_empty();
+        endpoint.mark_news();
+        assert_eq!(endpoint.readable, Readable::News);
     }
 }

@@ -84,7 +84,7 @@ impl<S: Source> ReadinessDriver<S> {
         // A connect that failed has given up its socket.
         let Some(endpoint) = self.endpoints.get_mut(key) else { return };
         if events & (IN | EXHAUST) != 0 {
-            endpoint.readable = true;
+            endpoint.mark_news();
             endpoint.exhaust |= events & EXHAUST != 0;
             self.queue(key);
         }

@@ -54,7 +54,7 @@ impl<S: Source> ReadinessDriver<S> {
         let accepts = self.endpoints.get(key).is_none_or(|endpoint| endpoint.kind == Kind::Listener);
         assert!(accepts, "only a listener accepts");
         self.cancel_receive(key, completions);
-        let told = self.endpoints.get(key).is_some_and(|endpoint| endpoint.is_shared_listener() && endpoint.readable);
+        let told = self.endpoints.get(key).is_some_and(|endpoint| endpoint.is_shared_listener() && endpoint.is_readable());
         if told {
             self.hand_on(key);
         }
@@ -74,7 +74,7 @@ impl<S: Source> ReadinessDriver<S> {
     fn arm(&mut self, key: Key, completions: &mut Vec<Completion>) {
         let endpoint = self.endpoints.at_mut(key.index);
         assert!(endpoint.is_shared_listener() && !endpoint.is_armed, "a lane stands in the row once");
-        assert!(endpoint.receiving == Receiving::Connections && !endpoint.readable, "who stands there takes a connection");
+        assert!(endpoint.receiving == Receiving::Connections && !endpoint.is_readable(), "who stands there takes a connection");
         self.counters.calls_work += 1;
         match self.source.watch(endpoint.descriptor.as_fd(), edges(endpoint), key.bits()) {
             Ok(()) => endpoint.is_armed = true,
@@ -85,9 +85,9 @@ impl<S: Source> ReadinessDriver<S> {
     /// Notes that somebody has connected. Who refuses says so with the end of the socket: then nobody connects any more.
     pub(super) fn told_of_connection(&mut self, key: Key, events: i32) {
         let endpoint = self.endpoints.at_mut(key.index);
-        assert!(endpoint.is_armed && !endpoint.readable, "told once each time that it was armed");
+        assert!(endpoint.is_armed && !endpoint.is_readable(), "told once each time that it was armed");
         endpoint.is_armed = false;
-        endpoint.readable = true;
+        endpoint.mark_news();
         endpoint.exhaust = events & libc::EPOLLHUP != 0;
         self.counters.calls_work += self.source.rest(endpoint.descriptor.as_fd());
         match endpoint.receiving {
@@ -99,7 +99,7 @@ impl<S: Source> ReadinessDriver<S> {
     /// Wakes the lanes that wait in the row, for what this one was told and does not use.
     fn hand_on(&mut self, key: Key) {
         let endpoint = self.endpoints.at_mut(key.index);
-        assert!(endpoint.readable && !endpoint.is_armed, "it was told, and is not woken itself");
+        assert!(endpoint.is_readable() && !endpoint.is_armed, "it was told, and is not woken itself");
         endpoint.mark_empty();
         self.counters.calls_work += 1;
         sockets::wake_all(endpoint.descriptor.as_fd());
@@ -149,7 +149,8 @@ impl<S: Source> ReadinessDriver<S> {
         let key = self.endpoints.insert(Endpoint::new(socket, Kind::Stream));
         let endpoint = self.endpoints.at_mut(key.index);
         // Whether something is there is found out by asking for it.
-        (endpoint.receive_handle, endpoint.readable) = (handle, true);
+        endpoint.receive_handle = handle;
+        endpoint.mark_news();
         Ok(Outcome::Stream(StreamOutcome::Accepted { socket: key.into(), peer, local }))
     }
 

@@ -4,7 +4,8 @@
 //! from its beginning to its end, for edges (`EPOLLET`), and nothing is changed on the request path. An edge makes a
 //! socket `readable`; together with a receive under way that puts it on the ready list. A collect first carries out what
 //! was pushed: a completed send drops its chain, so that the blocks just read by the kernel lie on top of the arena's free
-//! list when the receives that follow take theirs. Then it serves the ready list, up to a bound of memory handed out. The
+//! list when the receives that follow take theirs. Then it serves the ready list, up to a bound of memory handed out. Those of whom a receive has left something stand in a
+//! list of their own, behind those to whom something has just come: a thousand who send without end delay nobody's short question by a round of all of them. The
 //! kernel is asked for events when the list is used up, and now and then before, so that nothing starves.
 
 mod datagrams;
@@ -71,11 +72,11 @@ impl<S: Source> ReadinessDriver<S> {
         completions.extend(outcome.map(|outcome| Completion::last(handle, outcome)));
     }
 
-    /// Serves endpoints that have something to receive, the one that has waited longest first.
+    /// Serves endpoints that have something to receive: of those alike the one that has waited longest first.
     fn serve_ready(&mut self, budget: &mut Budget, completions: &mut Vec<Completion>) {
         while !budget.is_spent() {
-            let Some(key) = self.ready.pop(&mut self.endpoints) else { break };
-            assert!(self.endpoints.at_mut(key.index).readable, "an endpoint on the ready list has something to receive");
+            let Some(key) = self.next_ready() else { break };
+            assert!(self.endpoints.at_mut(key.index).is_readable(), "an endpoint on the ready list has something to receive");
             let before = completions.len();
             self.serve(key, budget, completions);
             budget.completions = budget.completions.saturating_sub(completions.len() - before);
@@ -87,13 +88,13 @@ impl<S: Source> ReadinessDriver<S> {
         let (first, starved) = (completions.len(), self.counters.receives_starved);
         self.since_look = 0;
         loop {
-            assert!(wait == Wait::No || self.ready.is_empty(), "no wait while there is something to serve");
+            assert!(wait == Wait::No || !self.has_ready(), "no wait while there is something to serve");
             let over = self.look(self.wait_with_ports(wait), at_most, completions);
             self.take_ended(completions);
             self.end_closes(completions);
             self.serve_ports(completions);
             self.serve_ready(budget, completions);
-            assert!(self.ready.is_empty() || budget.is_spent(), "who is ready is served as long as the budget lasts");
+            assert!(!self.has_ready() || budget.is_spent(), "who is ready is served as long as the budget lasts");
             // Who finds no memory ends the wait once, so that the lane can say so before it sleeps; so does other news of a port.
             let over = over | std::mem::take(&mut self.ports.has_news);
             if over || completions.len() > first || self.counters.receives_starved > starved {
@@ -123,7 +124,7 @@ impl<S: Source> ReadinessDriver<S> {
         }
         while let Some(key) = self.starved.pop(&mut self.endpoints) {
             assert!(self.endpoints.at_mut(key.index).receiving != Receiving::Nothing, "who starves has a receive under way");
-            self.ready.push(&mut self.endpoints, key);
+            self.queue(key);
         }
         self.starved_bytes = 0;
     }

@@ -1,7 +1,7 @@
 //! What a driver knows, and what each kind of operation does with it: its descriptors, what it holds for them, and the lists in which
 //! they wait.
 
-use super::endpoint::{BELL_EDGES, Endpoint, Kind, List, Listed, Receiving, edges};
+use super::endpoint::{BELL_EDGES, Endpoint, Kind, List, Listed, Readable, Receiving, edges};
 use super::opened::Ports;
 use super::source::{BELL, Source};
 use super::watched::Watches;
@@ -25,6 +25,9 @@ use std::sync::Arc;
 /// Completions after which the kernel is asked for events although there is still work: what arrives meanwhile (other
 /// connections, the end of a blocked send) waits that long at the most.
 pub(super) const LOOK_EVERY: usize = 64;
+
+/// So many to whom something has just come are served for one who has left something.
+const READY_EACH: u32 = 4;
 
 /// A call under way.
 pub(super) struct Call {
@@ -79,6 +82,9 @@ pub struct ReadinessDriver<S: Source> {
     pub(super) endpoints: Slab<Endpoint>,
     pub(super) held: Slab<Held>,
     pub(super) ready: List,
+    pub(super) rest: List,
+    /// How many of `ready` were served since the last of `rest`.
+    pub(super) ready_served: u32,
     pub(super) starved: List,
     /// The largest block that one of them needs at the least.
     pub(super) starved_bytes: usize,
@@ -128,6 +134,8 @@ impl<S: Source> ReadinessDriver<S> {
             endpoints: Slab::roomy(),
             held: Slab::new(),
             ready: List::new(Listed::Ready),
+            rest: List::new(Listed::Rest),
+            ready_served: 0,
             starved: List::new(Listed::Starved),
             starved_bytes: 0,
             cancellable: BTreeMap::new(),
@@ -184,18 +192,40 @@ impl<S: Source> ReadinessDriver<S> {
         Some(self.given.swap_remove(place).1)
     }
 
-    /// Puts an endpoint on the ready list if it has a receive under way and something to receive.
+    /// Puts an endpoint on a list of those that are served if it has a receive under way and something to receive.
     pub(super) fn queue(&mut self, key: Key) {
         let endpoint = self.endpoints.at_mut(key.index);
-        if endpoint.readable && endpoint.receiving != Receiving::Nothing && endpoint.listed == Listed::Nowhere {
-            self.ready.push(&mut self.endpoints, key);
+        if endpoint.receiving != Receiving::Nothing && endpoint.listed == Listed::Nowhere {
+            match endpoint.readable {
+                Readable::Nothing => {}
+                Readable::News => self.ready.push(&mut self.endpoints, key),
+                Readable::Rest => self.rest.push(&mut self.endpoints, key),
+            }
         }
+    }
+
+    /// Whether somebody is to be served.
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty() || !self.rest.is_empty()
+    }
+
+    /// Who is served next. Those who have little to say do not wait for all of what others have: so each who has left something waits behind those to whom something
+    /// has just come, but for one in [`READY_EACH`] ("new" and "old" flows: RFC 8290, section 4.2).
+    pub(super) fn next_ready(&mut self) -> Option<Key> {
+        let is_turn_of_rest = self.ready.is_empty() || self.ready_served >= READY_EACH;
+        if is_turn_of_rest && let Some(key) = self.rest.pop(&mut self.endpoints) {
+            self.ready_served = 0;
+            return Some(key);
+        }
+        self.ready_served = self.ready_served.saturating_add(1);
+        self.ready.pop(&mut self.endpoints)
     }
 
     pub(super) fn leave_list(&mut self, key: Key) {
         match self.endpoints.at_mut(key.index).listed {
             Listed::Nowhere => {}
             Listed::Ready => self.ready.remove(&mut self.endpoints, key),
+            Listed::Rest => self.rest.remove(&mut self.endpoints, key),
             Listed::Starved => self.starved.remove(&mut self.endpoints, key),
         }
     }
@@ -221,7 +251,7 @@ impl<S: Source> ReadinessDriver<S> {
         assert!(endpoint.receiving == Receiving::Nothing, "a socket has at most one receive under way");
         endpoint.receiving = receiving;
         endpoint.receive_handle = handle;
-        let is_told = endpoint.is_watched || endpoint.readable || endpoint.is_shared_listener();
+        let is_told = endpoint.is_watched || endpoint.is_readable() || endpoint.is_shared_listener();
         if !is_told && let Err(fault) = self.watch(key) {
             self.endpoints.at_mut(key.index).receiving = Receiving::Nothing;
             return self.given_up(receiving, fault);

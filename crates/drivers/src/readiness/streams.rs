@@ -150,6 +150,7 @@ impl<S: Source> ReadinessDriver<S> {
                 endpoint.mark_empty();
                 self.counters.receives_empty += 1;
             }
+            Received::Bytes(_) => endpoint.mark_rest(),
             _ => {}
         }
         received
