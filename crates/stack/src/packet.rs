@@ -166,12 +166,14 @@ impl Parts {
     /// How the transport's checksum, `stands`, which the pseudo header is part of, is: or, where that may be, was left to the sender's card, which fills in
     /// what lacks beside the pseudo-header. What came in fragments was summed by its sender.
     pub fn sums(&self, ip: &Ip, stands: u16, may_be_left: bool) -> Sums {
-        let pseudo = || ip.addresses().pseudo(ip.protocol, ip.length);
-        if may_be_left && !(ip.is_good || ip.was_cut) && pseudo().map(Sum::partial) == Ok(stands) {
+        if ip.is_good {
+            return Sums::Right;
+        }
+        let Ok(pseudo) = ip.addresses().pseudo(ip.protocol, ip.length) else { return Sums::Wrong };
+        if may_be_left && !ip.was_cut && pseudo.partial() == stands {
             return Sums::Left;
         }
-        let sum = |pseudo: Sum| self.transport(ip).fold(pseudo, Sum::and);
-        let is_right = ip.is_good || pseudo().is_ok_and(|pseudo| sum(pseudo).is_right());
+        let is_right = self.transport(ip).fold(pseudo, Sum::and).is_right();
         if is_right { Sums::Right } else { Sums::Wrong }
     }
 }

@@ -7,8 +7,8 @@ use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES, SocketKind};
 use corelane_os::sockets;
 use corelane_seam::slab::Key;
 use corelane_seam::{
-    Bind, Completion, DATAGRAM_BLOCK_BYTES_LEAST, DatagramOp, DatagramOutcome, Datagrams, Fault, Handle, Lease, Outcome, Socket,
-    Trains,
+    BATCH_MAX, Bind, Completion, DATAGRAM_BLOCK_BYTES_LEAST, DatagramOp, DatagramOutcome, Datagrams, Fault, Handle, Lease,
+    Outcome, Socket, Trains,
 };
 use std::os::fd::AsFd;
 
@@ -102,7 +102,9 @@ impl<S: Source> ReadinessDriver<S> {
                 self.counters.receives_empty += 1;
             }
             _ if !all_used => endpoint.mark_short(),
-            _ => endpoint.mark_rest(),
+            // A batch is as long as few arrivals need: who fills a short one has not had much.
+            _ if found >= BATCH_MAX => endpoint.mark_rest(),
+            _ => {}
         }
         endpoint.brought(found);
         Ok(found)

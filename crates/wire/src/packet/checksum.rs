@@ -1,7 +1,7 @@
 //! The checksum of the Internet: whole, in pieces, in part, and after a change (RFC 1071, RFC 1624).
 //!
-//! The sum is of words in the machine's own order: eight bytes at a time where there are few, and else four bytes sixteen side by side, which compilers turn into vector
-//! code. It is put into network order once, at the end (RFC 1071, section 2 (B)).
+//! The sum is of words in the machine's own order, four bytes at a time and sixteen side by side, which compilers turn into vector code;
+//! it is put into network order once, at the end (RFC 1071, section 2 (B)).
 
 use super::bytes::length_u16;
 use super::protocol::IpProtocol;
@@ -10,9 +10,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bytes that are summed side by side.
 const BLOCK: usize = 64;
-
-/// Fewer bytes are summed one word after the other: to put sixteen sums together takes as long as a few blocks.
-const FEW: usize = 4 * BLOCK;
 
 /// The ones' complement sum of what has been added, as 16-bit words in network order. A piece may end in the middle of a word; the next one
 /// goes on there.
@@ -98,22 +95,13 @@ const fn carried(a: u16, b: u16) -> u16 {
 /// from vector code.
 fn sum(bytes: &[u8]) -> u16 {
     debug_assert!(bytes.len() < 1 << 32, "a sum of 32-bit words has room for as many again");
-    let is_few = bytes.len() < FEW;
-    let (blocks, rest) = if is_few { (&[][..], bytes) } else { bytes.as_chunks::<BLOCK>() };
-    let (words, rest) = rest.as_chunks::<8>();
-    let total = words.iter().fold(sum_of_few(rest).into(), |sum: u128, &word| sum.wrapping_add(u64::from_ne_bytes(word).into()));
-    let total = if is_few { total } else { total.wrapping_add(sum_of_blocks(blocks).into()) };
-    // The upper half counts carries out of the lower one.
-    let (low, over) = (total as u64).overflowing_add((total >> 64) as u64);
-    fold(low + u64::from(over))
-}
-
-/// Of fewer than eight bytes.
-fn sum_of_few(bytes: &[u8]) -> u64 {
-    match bytes.split_first_chunk::<4>() {
-        Some((word, tail)) => u64::from(u32::from_ne_bytes(*word)) + u64::from(last_word(tail)),
-        None => last_word(bytes).into(),
+    let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+    let (words, tail) = rest.as_chunks::<4>();
+    let mut total = u64::from(last_word(tail));
+    for word in words {
+        total = total.wrapping_add(u32::from_ne_bytes(*word).into());
     }
+    fold(if blocks.is_empty() { total } else { total.wrapping_add(sum_of_blocks(blocks)) })
 }
 
 fn sum_of_blocks(blocks: &[[u8; BLOCK]]) -> u64 {
