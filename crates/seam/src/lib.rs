@@ -58,7 +58,7 @@ pub use datagram::{
     Arrival, BATCH_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, TRAIN_DATAGRAMS_MAX, Train, Trains,
     datagram_bytes_max,
 };
-pub use driver::{DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Wait};
+pub use driver::{DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, RELEASE_LIMIT, Wait};
 pub use error::{Error, Fault, Reason};
 pub use frame::{
     Checksum, FRAME_BYTES_LEAST, FRAME_BYTES_MAX, FRAMES_MAX, Frame, FrameCounts, FrameFacts, FrameHash, FrameMemory,
