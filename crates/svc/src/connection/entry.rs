@@ -425,7 +425,9 @@ impl Facts for Holdings<'_> {
     fn wants_drained(&self) -> bool {
         let is_starved = self.connection.is_starved;
         // Where what has left is still held, there is no room yet for more.
-        self.busy.is_some_and(|busy| busy.output.drained == Drained::Wanted && !is_starved && busy.window.held() < self.limits.output_high)
+        self.busy.is_some_and(|busy| {
+            busy.output.drained == Drained::Wanted && !is_starved && busy.window.held() < self.limits.output_high
+        })
     }
 
     fn is_paired(&self) -> bool {

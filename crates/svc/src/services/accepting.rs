@@ -15,7 +15,8 @@ use crate::words::names::Peer;
 use corelane_lane::Kit;
 use corelane_rss::{Protocol, Transport};
 use corelane_seam::{
-    Address, Completion, DatagramOutcome, Driver, Fault, Handle, Level, Listen, Op, Outcome, RELEASE_LIMIT, Reason, Record, StreamOutcome,
+    Address, Completion, DatagramOutcome, Driver, Fault, Handle, Level, Listen, Op, Outcome, RELEASE_LIMIT, Reason, Record,
+    StreamOutcome,
 };
 use corelane_watch::{LaneCounter, ServiceCounter};
 
