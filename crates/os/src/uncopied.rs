@@ -49,7 +49,11 @@ pub fn next_notice(socket: BorrowedFd) -> Option<Notice> {
             Err(libc::EINTR) => continue,
             Err(_) => return None,
         }
-        // What is no notice is an error that nobody asked for.
+        // A Unix socket has no queue of errors, and answers as if it were asked for bytes.
+        if header.msg_flags & libc::MSG_ERRQUEUE == 0 {
+            return None;
+        }
+        // What is no notice is an error that nobody asked for: it is taken off the queue.
         if let Some(notice) = notice_in(&header) {
             return Some(notice);
         }
@@ -162,7 +166,9 @@ mod tests {
 
     #[test]
     fn a_unix_socket_does_not_allow_it() {
-        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
         assert!(allow(one.as_fd()).is_err());
+        drop(other);
+        assert_eq!(next_notice(one.as_fd()), None, "there is no queue of errors, and no end of answers");
     }
 }

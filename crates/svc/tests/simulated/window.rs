@@ -2,11 +2,12 @@
 
 use crate::puppet::Stage;
 use crate::rig::{MS, Nobody, RigPlan, S, patient};
-use corelane_seam::{Payer, RELEASE_LIMIT};
+use corelane_seam::{Fault, Payer, RELEASE_LIMIT, Reason};
 use corelane_sim::{Faults, Peer, Status, World};
 use corelane_svc::{Ending, Limits};
 use corelane_watch::{LaneCounter, ServiceCounter as C};
 
+const RESET: Status = Status::Failed(Fault { reason: Reason::Reset, number: 104 });
 /// The block of a piece that a puppet produces.
 const PIECE: usize = 1024;
 /// The block in which small writes gather. Only the first send in flight keeps all of it.
@@ -111,6 +112,44 @@ fn who_waits_for_memory_is_called_when_it_is_released() {
     }
     assert_eq!((got, held(&stage)), (4_000_000, 0));
     hog.close();
+    stage.close();
+}
+
+/// What is unreleased is its peer's: it takes from that peer's share, and a connection that keeps much of it ends for a fellow. No other one ends because the memory is not back at once.
+#[test]
+fn what_is_unreleased_counts_for_its_peer_and_for_who_ends() {
+    let world = World::new(1, Faults::none());
+    let mut stage = Stage::with(&world, &RigPlan::lanes(1).memory(16 << 20), patient().output_high(16 << 20), |_, _| None);
+    stage.rig.world.keep_sends(true);
+    let hog = joined(&mut stage);
+    let mut left = "flood 100000\n".repeat(200);
+    let mut got = 0;
+    for _ in 0..200 {
+        left.drain(..hog.send(left.as_bytes()));
+        got += stage.rig.hear(&hog).len();
+    }
+    let share = stage.rig.arenas[0].limit() / 4 * 3 / 2;
+    let hogged = held(&stage);
+    assert!(
+        got > share / 2 && (share / 2..=share + (1 << 20)).contains(&hogged),
+        "{got} bytes came, {hogged} are held, {share} are its share"
+    );
+    let (fellow, other) = (stage.rig.connect(1), stage.rig.connect(2));
+    stage.rig.wait(MS);
+    let hear = |stage: &mut Stage, peer: &Peer| (0..20).map(|_| stage.rig.hear(peer).len()).sum::<usize>();
+    other.send(b"flood 400000\n");
+    assert_eq!(hear(&mut stage, &other), 400_000, "another peer has its own share");
+    fellow.send(b"flood 400000\n");
+    let early = hear(&mut stage, &fellow);
+    assert!(early < 400_000, "its peer holds its share");
+    stage.rig.wait(3 * S);
+    assert_eq!((stage.rig.count(C::MemoryEndings), hog.status()), (1, RESET), "and only this one ended");
+    assert!(held(&stage) >= hogged, "what the system reads is not back");
+    stage.rig.world.keep_sends(false);
+    assert_eq!(early + hear(&mut stage, &fellow), 400_000);
+    for peer in [&fellow, &other] {
+        peer.close();
+    }
     stage.close();
 }
 
