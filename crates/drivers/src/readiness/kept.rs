@@ -21,11 +21,16 @@ use std::time::Duration;
 /// How often a driver that ends looks whether the kernel has read what it kept.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
+/// Chains of a socket whose storage is kept: as many are seldom in flight.
+const SPARE_MAX: usize = 8;
+
 /// What a socket keeps of its sends.
 #[derive(Default)]
 pub(super) struct KeptSends {
     notices: Notices,
     sends: VecDeque<KeptSend>,
+    /// Storage for the next ones.
+    spare: Vec<Chain>,
     /// The socket never sends so.
     is_refused: bool,
 }
@@ -48,11 +53,20 @@ impl KeptSends {
                 copied += u64::from(notice.last.wrapping_sub(notice.first)) + 1;
             }
         }
-        while let Some(read) = self.sends.pop_front_if(|send| self.notices.has_read(send.last)) {
-            drop(read.chain);
+        while let Some(mut read) = self.sends.pop_front_if(|send| self.notices.has_read(send.last)) {
+            read.chain.clear();
+            self.keep(read.chain);
             completions.push(Completion::last(read.handle, Outcome::Released));
         }
         copied
+    }
+
+    /// Keeps the storage of an empty chain.
+    fn keep(&mut self, chain: Chain) {
+        assert!(chain.is_empty(), "a chain to be kept for reuse holds bytes");
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(chain);
+        }
     }
 }
 
@@ -89,12 +103,13 @@ impl<S: Source> ReadinessDriver<S> {
         // reason: asked for by the caller.
         let kept = self.kept.get_mut(&key.bits()).expect("a socket that sends so was asked whether it can");
         let (socket, files) = (self.endpoints.at_mut(key.index).descriptor.as_fd(), &self.files);
-        let mut held = Chain::new();
+        let mut held = kept.spare.pop().unwrap_or_default();
         let find = |file: &File| files.get(file.into()).map(|open| open.file.as_fd());
         let sent = stream::send_uncopied(socket, chain, find, (&mut kept.notices, &mut held));
         let is_released = held.is_empty();
-        if !is_released {
-            kept.sends.push_back(KeptSend { handle, last: kept.notices.last(), chain: held });
+        match is_released {
+            true => kept.keep(held),
+            false => kept.sends.push_back(KeptSend { handle, last: kept.notices.last(), chain: held }),
         }
         (sent, is_released)
     }
