@@ -12,6 +12,7 @@ mod epoll;
 mod errors;
 mod listing;
 mod needed_calls;
+mod notices;
 mod offload;
 mod open_file;
 mod opening;

@@ -1,6 +1,8 @@
 //! Moving bytes of streams: recv(2) into a lease, sendmsg(2) and sendfile(2) from a chain.
 
+use crate::notices::Notices;
 use corelane_os::errno::fault_of;
+use corelane_os::uncopied::UNCOPIED;
 use corelane_seam::{Chain, Fault, File, FilePart, Lease, Segment};
 use rustix::fs::sendfile;
 use rustix::io::{Errno, retry_on_intr};
@@ -57,17 +59,67 @@ pub(crate) struct Sent {
 ///
 /// sendfile(2) has no way to spare its thread the signal SIGPIPE; Rust programs start with that signal ignored.
 pub(crate) fn send<'f>(socket: BorrowedFd, chain: &mut Chain, file: impl Fn(&File) -> Option<BorrowedFd<'f>>) -> Sent {
+    send_all(chain, |chain| {
+        let (asked, answer) = send_copied(socket, chain, &file);
+        if let Ok(bytes) = answer {
+            chain.skip(bytes);
+        }
+        (asked, answer)
+    })
+}
+
+/// Sends what lies in front; returns how many bytes were asked for, too.
+fn send_copied<'f>(
+    socket: BorrowedFd,
+    chain: &Chain,
+    file: impl Fn(&File) -> Option<BorrowedFd<'f>>,
+) -> (usize, Result<usize, Errno>) {
+    match chain.front() {
+        Some(Segment::File(part)) => send_file(socket, part, file(&part.file)),
+        _ => send_memory(socket, chain),
+    }
+}
+
+/// The same, where the kernel reads memory from where it lies: that is moved to `kept`, and each such call takes a number of `notices`.
+pub(crate) fn send_uncopied<'f>(
+    socket: BorrowedFd,
+    chain: &mut Chain,
+    file: impl Fn(&File) -> Option<BorrowedFd<'f>>,
+    (notices, kept): (&mut Notices, &mut Chain),
+) -> Sent {
+    let mut has_room = true;
+    send_all(chain, |chain| {
+        if has_room && !matches!(chain.front(), Some(Segment::File(_))) {
+            match send_many(socket, chain, UNCOPIED) {
+                // There is no room for one more notice, or no more memory may be held so: the rest is copied.
+                (_, Err(Errno::NOBUFS)) => has_room = false,
+                (asked, answer) => {
+                    if let Ok(bytes) = answer {
+                        notices.take();
+                        chain.move_to(bytes, kept);
+                    }
+                    return (asked, answer);
+                }
+            }
+        }
+        let (asked, answer) = send_copied(socket, chain, &file);
+        if let Ok(bytes) = answer {
+            chain.skip(bytes);
+        }
+        (asked, answer)
+    })
+}
+
+/// Has `call` send from the front of the chain, and take off it what it has sent, until nothing more goes. It returns how many bytes it asked for, too.
+fn send_all(chain: &mut Chain, mut call: impl FnMut(&mut Chain) -> (usize, Result<usize, Errno>)) -> Sent {
     let mut sent = Sent { bytes: 0, calls: 0, fault: None };
     while !chain.is_empty() {
-        let (asked, answer) = match chain.front() {
-            Some(Segment::File(part)) => send_file(socket, part, file(&part.file)),
-            _ => send_memory(socket, chain),
-        };
+        let before = chain.len();
+        let (asked, answer) = call(chain);
         sent.calls += 1;
         match answer {
             Ok(bytes) => {
-                assert!(bytes > 0 && bytes <= asked && asked <= chain.len(), "the system takes what it was given");
-                chain.skip(bytes);
+                assert!(bytes > 0 && bytes <= asked && chain.len() + bytes == before, "the system takes what it was given");
                 sent.bytes += bytes;
                 // A call that took less than it was given has found the socket full.
                 if bytes < asked {
@@ -91,11 +143,11 @@ fn send_memory(socket: BorrowedFd, chain: &Chain) -> (usize, Result<usize, Errno
         Some(bytes) if bytes.len() == chain.len() => {
             (bytes.len(), retry_on_intr(|| net::send(socket, bytes, SendFlags::NOSIGNAL)))
         }
-        _ => send_many(socket, chain),
+        _ => send_many(socket, chain, SendFlags::empty()),
     }
 }
 
-fn send_many(socket: BorrowedFd, chain: &Chain) -> (usize, Result<usize, Errno>) {
+fn send_many(socket: BorrowedFd, chain: &Chain, how: SendFlags) -> (usize, Result<usize, Errno>) {
     let mut slices = [IoSlice::new(&[]); GATHER_MAX];
     let (mut count, mut asked) = (0, 0);
     for (part, slice) in chain.segments().map_while(Segment::bytes).zip(&mut slices) {
@@ -106,7 +158,7 @@ fn send_many(socket: BorrowedFd, chain: &Chain) -> (usize, Result<usize, Errno>)
     assert!(count > 0, "the first segment is memory, and segments are never empty");
     let more = if asked < chain.len() { SendFlags::MORE } else { SendFlags::empty() };
     let mut nothing_beside = SendAncillaryBuffer::default();
-    let call = || net::sendmsg(socket, &slices[..count], &mut nothing_beside, SendFlags::NOSIGNAL | more);
+    let call = || net::sendmsg(socket, &slices[..count], &mut nothing_beside, SendFlags::NOSIGNAL | more | how);
     (asked, retry_on_intr(call))
 }
 
@@ -123,7 +175,8 @@ fn send_file(socket: BorrowedFd, part: &FilePart, file: Option<BorrowedFd>) -> (
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corelane_os::testing::{pair, wait_for};
+    use corelane_os::testing::{network, pair, skip, wait_for};
+    use corelane_os::uncopied;
     use corelane_seam::{Arena, Reason};
     use std::io::Write;
     use std::os::fd::AsFd;
@@ -186,6 +239,36 @@ mod tests {
         let gone = send(server.as_fd(), &mut chain, find);
         assert_eq!((gone.bytes, gone.fault.map(|fault| fault.number)), (0, Some(libc::ENODATA)));
         assert_eq!(send(server.as_fd(), &mut chain, no_file).fault.map(|fault| fault.number), Some(libc::EBADF));
+    }
+
+    /// Notices take some of a bounded room (net.core.optmem_max, of each network namespace from Linux 6.8).
+    #[test]
+    fn where_there_is_no_room_for_notices_bytes_are_copied() {
+        const NAME: &str = "where_there_is_no_room_for_notices_bytes_are_copied";
+        network::on_thread(NAME, || {
+            let made = network::unshared().and_then(|_| network::ip(&["link set lo up".to_owned()]));
+            if let Err(why) = made {
+                return skip(NAME, &why);
+            }
+            if !std::path::Path::new("/proc/sys/net/core/optmem_max").exists() {
+                return skip(NAME, "this kernel has one such room for all namespaces");
+            }
+            let (server, client) = pair();
+            uncopied::allow(server.as_fd()).unwrap();
+            let (mut notices, mut kept) = (Notices::default(), Chain::new());
+            let arena = Arena::new(1 << 20).unwrap();
+            for (room, is_kept) in [("131072", true), ("1", false), ("131072", true)] {
+                network::sysctl("net/core/optmem_max", room);
+                let mut chain = Chain::new();
+                (0..3).for_each(|_| chain.push(arena.copy_of(&[1; 4096]).unwrap().share()));
+                let sent = send_uncopied(server.as_fd(), &mut chain, no_file, (&mut notices, &mut kept));
+                assert_eq!(sent, Sent { bytes: 12_288, calls: 1, fault: None });
+                assert_eq!((kept.len(), chain.len()), (if is_kept { 12_288 } else { 0 }, 0));
+                assert_eq!(receive_all(client.as_fd(), &arena, 12_288), [1; 12_288]);
+                kept.clear();
+            }
+            assert_eq!(notices.last(), 1, "what was copied has no number");
+        });
     }
 
     #[test]

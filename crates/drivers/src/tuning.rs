@@ -25,6 +25,7 @@ pub fn check(tuning: &Tuning) -> Result<(), Error> {
         // One is kept for files, so that calls which last long never stop them.
         ("offload_threads", tuning.offload_threads, 2, THREADS_MOST),
         ("watches_max", tuning.watches_max, 0, WATCHES_MOST),
+        ("zero_copy_bytes", tuning.zero_copy_bytes, 1, usize::MAX),
     ];
     match fields.into_iter().find(|&(_, got, least, most)| got < least || got > most) {
         Some((field, got, least, most)) => Err(Error::Tuning { field, got, least, most }),
@@ -49,6 +50,7 @@ mod tests {
             (default().offload_max((1 << 20) + 1), "offload_max must be 1 to 1048576, not 1048577"),
             (default().offload_threads(1), "offload_threads must be 2 to 256, not 1"),
             (default().offload_threads(257), "offload_threads must be 2 to 256, not 257"),
+            (default().zero_copy_bytes(0), "zero_copy_bytes must be 1 to"),
             (default().watches_max((1 << 20) + 1), "watches_max must be 0 to 1048576, not 1048577"),
         ];
         for (tuning, words) in wrong {

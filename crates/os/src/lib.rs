@@ -3,9 +3,9 @@
 //!
 //! | subject | modules |
 //! | --- | --- |
-//! | sockets: made, shared, handed over by a service manager or to another process | `sockets`, `options`, `named`, `claim`, `caller`, `local`, `handed`, `passing`, `owners` |
+//! | sockets: made, shared, handed over by a service manager or to another process | `sockets`, `options`, `named`, `claim`, `caller`, `local`, `handed`, `passing`, `owners`, `uncopied` |
 //! | threads: for lanes, where one is, what it may do | `runner`, `cpus`, `halt`, `limits`, `rights` |
-//! | memory: of the process, shared with children, behind a counter page, for another process | `memory`, `shared`, `page`, `handed_memory` |
+//! | memory: of the process, shared with children, behind a counter page, for another process, of a lane | `memory`, `shared`, `page`, `handed_memory`, `memory_file` |
 //! | time, chance, signals | `clock`, `random`, `signals` |
 //! | what the kernel tells: in files, over netlink, about processes and directories | `kernel_files`, `netlink`, `processes`, `watches`, `events` |
 //! | lines: for the operator, and in log files | `report`, `journal` |
@@ -35,6 +35,7 @@ pub mod kernel_files;
 mod limits;
 pub mod local;
 pub mod memory;
+pub mod memory_file;
 pub mod named;
 pub mod netlink;
 pub mod options;
@@ -52,4 +53,5 @@ pub mod signals;
 pub mod sockets;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod uncopied;
 pub mod watches;

@@ -7,6 +7,7 @@ use crate::handle::{Handle, Socket};
 use crate::operation::{Bind, Completion, Listen, Op};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How long [`Driver::collect`] may wait when nothing is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,10 @@ pub const RECEIVE_BYTES_LEAST: usize = 4 << 10;
 
 /// The same for datagrams: room for one of any size, or one train.
 pub const DATAGRAM_BLOCK_BYTES_LEAST: usize = 64 << 10;
+
+/// How long after a close a driver waits, at the most, for the system to be done with the memory of what was sent. What is not released by then is withheld: the
+/// socket is closed, no [`Outcome::Released`](crate::Outcome::Released) comes, and nobody gets that memory any more.
+pub const RELEASE_LIMIT: Duration = Duration::from_secs(10);
 
 /// What a driver counts itself, since its creation; what its completions show is counted above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

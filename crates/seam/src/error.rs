@@ -13,6 +13,13 @@ pub enum Error {
         /// The most that an arena may have.
         most: usize,
     },
+    /// The caller has made memory for an arena that none can lie in.
+    ArenaRegion {
+        /// How long it is.
+        bytes: usize,
+        /// Where it begins.
+        address: usize,
+    },
     /// The system did not give the memory.
     ArenaRefused {
         /// Bytes asked for.
@@ -37,6 +44,12 @@ impl fmt::Display for Error {
         match self {
             Self::ArenaSize { got, most } => {
                 write!(f, "a lane's memory must be 1 to {most} bytes, not {got}: change the memory setting")
+            }
+            Self::ArenaRegion { bytes, address } => {
+                write!(
+                    f,
+                    "memory for a lane must be a multiple of 4 MiB, and begin at one of 2 MiB, not {bytes} bytes at {address:#x}: make it so"
+                )
             }
             Self::ArenaRefused { bytes } => {
                 write!(

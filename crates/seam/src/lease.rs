@@ -9,7 +9,7 @@ use crate::instant::Instant;
 use crate::ledger::{Holder, Ledger, Role, TaskHolder};
 use crate::parcel::{Abroad, AbroadCounts, AbroadLimits, Homeland, Parcel, ParcelRefused, Post, Return};
 use crate::payer::Payer;
-use crate::region::Region;
+use crate::region::{Region, RegionMemory};
 use crate::share::Share;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ const ALIGNMENT: usize = 2 << 20;
 /// A lane's memory: one aligned region from which leases of 256 B to 4 MiB are taken.
 ///
 /// The region is reserved at once and committed by the operating system as it is touched; create it on the
-/// lane's own thread after pinning, so that it lies on that CPU's node. Cloning gives another name of the same arena.
+/// lane's own thread after pinning, so that it lies on that CPU's node. It may be made by others ([`Arena::of`]). Cloning gives another name of the same arena.
 #[derive(Clone)]
 pub struct Arena(Rc<Inner>);
 
@@ -135,11 +135,32 @@ impl Arena {
         if bytes == 0 || bytes > most {
             return Err(Error::ArenaSize { got: bytes, most });
         }
-        let bytes = bytes.next_multiple_of(LEASE_BYTES_MAX);
-        let units = u32::try_from(bytes / UNIT).map_err(|_| Error::ArenaSize { got: bytes, most })?;
-        let region = ManuallyDrop::new(Region::new(bytes, ALIGNMENT)?);
+        Ok(Self::on(Region::new(bytes.next_multiple_of(LEASE_BYTES_MAX), ALIGNMENT)?))
+    }
+
+    /// An arena in memory that somebody else has made, of which the bytes are a multiple of 4 MiB, and the beginning one of 2 MiB. The memory lasts until the last lease,
+    /// and the last parcel that is away, are dropped.
+    ///
+    /// # Errors
+    /// [`Error::ArenaSize`] as of [`Arena::new`], [`Error::ArenaRegion`] for another length or beginning.
+    pub fn of(memory: impl RegionMemory) -> Result<Self, Error> {
+        let (base, bytes, most) = (memory.base(), memory.bytes(), ARENA_BYTES_MAX);
+        if bytes == 0 || bytes > most {
+            return Err(Error::ArenaSize { got: bytes, most });
+        }
+        if !bytes.is_multiple_of(LEASE_BYTES_MAX) || !base.addr().get().is_multiple_of(ALIGNMENT) {
+            return Err(Error::ArenaRegion { bytes, address: base.addr().get() });
+        }
+        Ok(Self::on(Region::of(Box::new(memory))))
+    }
+
+    fn on(region: Region) -> Self {
+        let bytes = region.bytes();
+        // reason: the largest arena has 2^28 units.
+        let units = u32::try_from(bytes / UNIT).expect("an arena's units are counted in four bytes");
+        let region = ManuallyDrop::new(region);
         let memory = RefCell::new(Memory { buddy: Buddy::new(units), ledger: Ledger::new(bytes), refuses: None });
-        Ok(Self(Rc::new(Inner { region, memory, abroad: RefCell::new(None) })))
+        Self(Rc::new(Inner { region, memory, abroad: RefCell::new(None) }))
     }
 
     /// Lets leases and shared bytes of this arena travel to other lanes as [parcels](crate::parcel), which come home to `post`. `lane` is
@@ -772,6 +793,65 @@ mod tests {
         assert!(committed() < before + (1 << 30), "{before} {}", committed());
         let (base, bytes) = arena.region();
         assert!(base.addr().get().is_multiple_of(ALIGNMENT) && bytes == arena.limit() && bytes == 4 << 30);
+    }
+
+    /// Memory whose end is noticed.
+    struct Made {
+        bytes: Vec<u8>,
+        skip: usize,
+        ends: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+    }
+
+    impl Made {
+        fn new(bytes: usize, off: usize) -> Self {
+            let memory = vec![0; bytes + 2 * ALIGNMENT];
+            let skip = memory.as_ptr().align_offset(ALIGNMENT) + off;
+            Self { bytes: memory, skip, ends: Default::default() }
+        }
+    }
+
+    // SAFETY: the bytes are the value's own, and lie elsewhere than it.
+    unsafe impl RegionMemory for Made {
+        fn base(&self) -> NonNull<u8> {
+            NonNull::from(&self.bytes[self.skip]).cast()
+        }
+
+        fn bytes(&self) -> usize {
+            self.bytes.len() - 2 * ALIGNMENT
+        }
+    }
+
+    impl Drop for Made {
+        fn drop(&mut self) {
+            self.ends.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn memory_that_others_made_lasts_until_the_last_lease() {
+        let made = Made::new(2 * LEASE_BYTES_MAX, 0);
+        let (ends, base) = (made.ends.clone(), made.base());
+        let ends = || ends.load(std::sync::atomic::Ordering::Relaxed);
+        let arena = Arena::of(made).unwrap();
+        assert_eq!((arena.region(), arena.limit(), arena.used()), ((base, 2 * LEASE_BYTES_MAX), 2 * LEASE_BYTES_MAX, 0));
+        let whole: Vec<_> = std::iter::from_fn(|| arena.lease(LEASE_BYTES_MAX)).collect();
+        assert_eq!(whole.len(), 2, "all of it is lent");
+        drop(whole);
+        let shared = arena.copy_of(b"kept").unwrap().share();
+        drop(arena);
+        assert_eq!((&*shared, ends()), (&b"kept"[..], 0));
+        drop(shared);
+        assert_eq!(ends(), 1, "it is given back once");
+    }
+
+    #[test]
+    fn memory_that_does_not_fit_is_refused_and_given_back() {
+        for (bytes, off) in [(LEASE_BYTES_MAX - 4096, 0), (LEASE_BYTES_MAX, 4096)] {
+            let made = Made::new(bytes, off);
+            let ends = made.ends.clone();
+            assert!(matches!(Arena::of(made), Err(Error::ArenaRegion { .. })), "{bytes} at {off}");
+            assert_eq!(ends.load(std::sync::atomic::Ordering::Relaxed), 1);
+        }
     }
 
     #[test]

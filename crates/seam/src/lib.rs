@@ -58,7 +58,9 @@ pub use datagram::{
     Arrival, BATCH_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_V6_BYTES_MAX, Datagrams, TRAIN_DATAGRAMS_MAX, Train, Trains,
     datagram_bytes_max,
 };
-pub use driver::{DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, Wait};
+pub use driver::{
+    DATAGRAM_BLOCK_BYTES_LEAST, Driver, DriverCounters, RECEIVE_BYTES_LEAST, RECEIVES_PER_CYCLE, RELEASE_LIMIT, Wait,
+};
 pub use error::{Error, Fault, Reason};
 pub use frame::{
     Checksum, FRAME_BYTES_LEAST, FRAME_BYTES_MAX, FRAMES_MAX, Frame, FrameCounts, FrameFacts, FrameHash, FrameMemory,
@@ -79,5 +81,6 @@ pub use port::{Lost, Port, PortFacts, PortId, PortKind, PortState, Taken};
 pub use ports::{Attention, PortEnd, PortTable};
 pub use random::{Random, mix};
 pub use record::{Code, Level, Record};
+pub use region::RegionMemory;
 pub use tuning::Tuning;
 pub use wrapped::{CountedPort, DELAYED_MAX, FaultyPort, PortCounts, PortFaultCounts, PortFaults};

@@ -1,4 +1,4 @@
-//! The bytes of a lane's memory, as they were asked of the system, whoever gives them back.
+//! The bytes of a lane's memory, whoever has made them.
 //!
 //! Holds a marked cell: memory is allocated and freed by hand, because it is aligned and must not be written to be zero.
 #![allow(unsafe_code)]
@@ -7,13 +7,26 @@ use crate::error::Error;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-/// An aligned piece of zeroed memory, which the system commits as it is touched.
+/// Memory that somebody has made for an [`Arena`](crate::Arena), of whatever the system has: a mapped memory file, huge pages, pages that are locked. It is given back
+/// by its drop, behind the last lease of the arena and the last parcel of another lane, on whichever thread that is.
+///
+/// # Safety
+/// As long as the value lives, the memory from `base` on, `bytes` long, can be read and written, and nobody else writes to it or takes it away. It was initialised, and
+/// holds no secret. Both functions always say the same, also when the value has been moved.
+pub unsafe trait RegionMemory: Send + 'static {
+    /// Where it begins.
+    fn base(&self) -> NonNull<u8>;
+
+    /// How many bytes there are.
+    fn bytes(&self) -> usize;
+}
+
+/// A piece of memory that an arena or frame memory lends parts of.
 pub(crate) struct Region {
     base: NonNull<u8>,
     bytes: usize,
-    /// What the region lies in, as it was allocated.
-    allocation: NonNull<u8>,
-    layout: Layout,
+    /// Whose it is: dropped behind the last part that is lent.
+    _memory: Box<dyn RegionMemory>,
 }
 
 // SAFETY: a region is memory that belongs to no thread. Which part of it may be touched, and by whom, is decided by the arena or frame memory that lends it.
@@ -22,18 +35,14 @@ unsafe impl Send for Region {}
 impl Region {
     /// Reserves `bytes`, aligned to `alignment`.
     pub(crate) fn new(bytes: usize, alignment: usize) -> Result<Self, Error> {
-        let refused = Error::ArenaRefused { bytes };
-        // Aligned here: asked for aligned zeroes, the standard allocator would write them, and so commit all of it at once.
-        let length = bytes.checked_add(alignment).ok_or(refused)?;
-        let layout = Layout::from_size_align(length, 1).map_err(|_| refused)?;
-        assert!(bytes > 0 && alignment.is_power_of_two(), "a region has bytes and an alignment");
-        // SAFETY: the layout's size is not zero.
-        let allocation = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(refused)?;
-        let skip = allocation.align_offset(alignment);
-        assert!(skip < alignment, "an aligned address lies within the alignment");
-        // SAFETY: the allocation is longer than the region by the alignment.
-        let base = unsafe { allocation.add(skip) };
-        Ok(Self { base, bytes, allocation, layout })
+        Allocated::new(bytes, alignment).map(|memory| Self::of(Box::new(memory)))
+    }
+
+    /// What somebody has made.
+    pub(crate) fn of(memory: Box<dyn RegionMemory>) -> Self {
+        let (base, bytes) = (memory.base(), memory.bytes());
+        assert!(bytes > 0, "a region has bytes");
+        Self { base, bytes, _memory: memory }
     }
 
     /// Where it begins.
@@ -49,12 +58,52 @@ impl Region {
     /// The address `offset` bytes behind the beginning.
     pub(crate) fn at(&self, offset: usize) -> NonNull<u8> {
         debug_assert!(offset < self.bytes);
-        // SAFETY: whoever lends the region asks for offsets inside it, so the address stays inside the allocation.
+        // SAFETY: whoever lends the region asks for offsets inside it, so the address stays inside the memory.
         unsafe { self.base.add(offset) }
     }
 }
 
-impl Drop for Region {
+/// Zeroed memory of the allocator, which the system commits as it is touched: what a region is by default.
+struct Allocated {
+    base: NonNull<u8>,
+    bytes: usize,
+    /// What it lies in, as it was allocated.
+    allocation: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: the allocation belongs to this value alone, and to no thread.
+unsafe impl Send for Allocated {}
+
+// SAFETY: the allocation holds so many bytes from its aligned beginning on, is zeroed, lives as long as the value, and is nobody else's.
+unsafe impl RegionMemory for Allocated {
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Allocated {
+    fn new(bytes: usize, alignment: usize) -> Result<Self, Error> {
+        let refused = Error::ArenaRefused { bytes };
+        // Aligned here: asked for aligned zeroes, the standard allocator would write them, and so commit all of it at once.
+        let length = bytes.checked_add(alignment).ok_or(refused)?;
+        let layout = Layout::from_size_align(length, 1).map_err(|_| refused)?;
+        assert!(bytes > 0 && alignment.is_power_of_two(), "a region has bytes and an alignment");
+        // SAFETY: the layout's size is not zero.
+        let allocation = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(refused)?;
+        let skip = allocation.align_offset(alignment);
+        assert!(skip < alignment, "an aligned address lies within the alignment");
+        // SAFETY: the allocation is longer than the region by the alignment.
+        let base = unsafe { allocation.add(skip) };
+        Ok(Self { base, bytes, allocation, layout })
+    }
+}
+
+impl Drop for Allocated {
     fn drop(&mut self) {
         // SAFETY: it came from `alloc_zeroed` with this layout; whoever owned the region knows that nobody uses it any more.
         unsafe { dealloc(self.allocation.as_ptr(), self.layout) }

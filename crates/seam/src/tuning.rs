@@ -25,6 +25,8 @@ pub struct Tuning {
     pub offload_threads: usize,
     /// See the function of this name.
     pub watches_max: usize,
+    /// See the function of this name.
+    pub zero_copy_bytes: usize,
 }
 
 impl Default for Tuning {
@@ -37,6 +39,7 @@ impl Default for Tuning {
             offload_max: 64,
             offload_threads: 4,
             watches_max: 1024,
+            zero_copy_bytes: usize::MAX,
         }
     }
 }
@@ -98,6 +101,15 @@ impl Tuning {
     #[must_use]
     pub fn watches_max(mut self, directories: usize) -> Self {
         self.watches_max = directories;
+        self
+    }
+
+    /// Sends of at least so many bytes leave the lane's memory without being copied by the kernel, where it can (MSG_ZEROCOPY on TCP); at least 1. Their memory stays charged to
+    /// their connection until the peer has taken it, or the card has read it. By default no send does, because it costs more wherever the kernel copies in the end: on loopback, between
+    /// virtual interfaces, and for few bytes. `sends_copied_anyway` counts how often it did. Try it with cards that gather and sum (SG, CSUM) and sends of 64 KiB and more.
+    #[must_use]
+    pub fn zero_copy_bytes(mut self, bytes: usize) -> Self {
+        self.zero_copy_bytes = bytes;
         self
     }
 }

@@ -91,6 +91,13 @@ pub enum Violation {
         /// The handle in the completion.
         handle: Handle,
     },
+    /// The driver released a send's memory before that of an earlier one of its socket.
+    ReleasedOutOfOrder {
+        /// The lane.
+        lane: usize,
+        /// The handle in the completion.
+        handle: Handle,
+    },
     /// The lane wrote to memory before its release.
     MemoryChanged {
         /// The lane.
@@ -208,6 +215,9 @@ impl fmt::Display for Violation {
             Self::NeverReleased { lane, handle } => {
                 write!(f, "lane {lane}: the driver never released the memory of {handle:?}, or the run stopped too early")
             }
+            Self::ReleasedOutOfOrder { lane, handle } => {
+                write!(f, "lane {lane}: the driver released memory of {handle:?} before that of an earlier send")
+            }
             Self::ReleasedTwice { lane, handle } => {
                 write!(f, "lane {lane}: the driver released memory of {handle:?} that it did not hold")
             }
@@ -253,6 +263,13 @@ struct Underway {
     handle: Handle,
     kind: Kind,
     socket: Option<Socket>,
+}
+
+impl Underway {
+    /// Whether both are asked of the same socket.
+    fn is_of_socket(&self, other: &Self) -> bool {
+        self.socket.is_some() && (self.lane, self.socket) == (other.lane, other.socket)
+    }
 }
 
 /// What the books know of a socket.
@@ -383,6 +400,10 @@ impl Ledger {
                 return self.blame(Violation::ReleasedTwice { lane, handle: got });
             };
             self.change(released.lane, released.socket, |on_socket| on_socket.left -= 1);
+            let is_before = |(&other, underway): (&u64, &Underway)| other < number && underway.is_of_socket(&released);
+            if self.unreleased.0.iter().any(is_before) {
+                self.blame(Violation::ReleasedOutOfOrder { lane, handle: got });
+            }
             return self.compare_handles(lane, released.handle, got);
         }
         let Some(underway) = self.underway.0.get(&number) else {
@@ -426,6 +447,12 @@ impl Ledger {
         if !completion.released {
             self.unreleased.0.insert(number, ended);
         }
+    }
+
+    /// The driver has waited for long enough for the memory of operation `number`, and keeps it: no release comes.
+    pub(crate) fn withhold(&mut self, number: u64) {
+        let Some(Underway { lane, socket, .. }) = self.unreleased.0.remove(&number) else { return };
+        self.change(lane, socket, |on_socket| on_socket.left -= 1);
     }
 
     /// The first breach, or one that shows because the run is over.
@@ -545,6 +572,16 @@ mod tests {
         let released = || Completion::last(HANDLE, Outcome::Released);
         assert_eq!(books([unreleased()]), Err(Violation::NeverReleased { lane: 0, handle: HANDLE }));
         assert_eq!(books([unreleased(), released()]), Ok(()));
+        let mut ledger = Ledger::new();
+        let [first, second] = [0, 1].map(|_| {
+            let number = ledger.enter(0, HANDLE, &Op::Stream(StreamOp::Receive { socket: SOCKET }));
+            ledger.settle(0, number, &unreleased());
+            number
+        });
+        for number in [second, first] {
+            ledger.settle(0, number, &released());
+        }
+        assert_eq!(ledger.verdict(), Err(Violation::ReleasedOutOfOrder { lane: 0, handle: HANDLE }));
         let twice = [unreleased(), released(), released()];
         assert_eq!(books(twice), Err(Violation::ReleasedTwice { lane: 0, handle: HANDLE }));
     }

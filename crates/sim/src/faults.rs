@@ -158,6 +158,10 @@ pub enum Planted {
     EarlyRelease,
     /// The release that was promised never comes.
     LostRelease,
+    /// A send's memory is released twice.
+    DoubleRelease,
+    /// A send's memory is released before that of an earlier one.
+    UnorderedRelease,
     /// An operation's completion is not handed over.
     LostCompletion,
     /// An operation completes twice.
@@ -194,9 +198,11 @@ pub enum Planted {
 
 impl Planted {
     /// Every planted bug but those of ports.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::EarlyRelease,
         Self::LostRelease,
+        Self::DoubleRelease,
+        Self::UnorderedRelease,
         Self::LostCompletion,
         Self::DoubleCompletion,
         Self::DoubleClose,

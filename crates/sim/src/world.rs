@@ -68,6 +68,7 @@ impl World {
             counts: FaultCounts::default(),
             planted: None,
             planted_count: 0,
+            keeps_sends: false,
             log: Log::new(),
             ledger: Ledger::new(),
             net: Network::new(),
@@ -227,6 +228,16 @@ impl World {
         own.descriptors.close(descriptor);
     }
 
+    /// Has the system read all that is sent from now on, whoever has taken it, until this is called with `false`: no send's memory is released meanwhile, as if each
+    /// met [`Faults::late_release`](crate::Faults).
+    pub fn keep_sends(&self, keeps: bool) {
+        let state = &mut *self.0.borrow_mut();
+        state.keeps_sends = keeps;
+        if !keeps {
+            state.release_all();
+        }
+    }
+
     /// Plants a bug in every driver of this world.
     pub fn plant(&self, bug: Planted) {
         self.0.borrow_mut().planted = Some(bug);
@@ -347,6 +358,7 @@ impl State {
             Event::Mended { lane } => self.mend(lane),
             Event::Stop { lane, stop } => self.stop_late(lane, stop),
             Event::Release { lane, number } => self.release(lane, number),
+            Event::Withhold { lane, socket } => self.withhold(lane, socket),
             Event::File { lane, asked, work } => self.work_on_file(lane, asked, work),
             Event::Told { lane, number } => self.told(lane, number),
             Event::Offload { lane, asked, work } => self.run_offloaded(lane, asked, work),

@@ -10,3 +10,4 @@ pub(crate) mod input;
 pub(crate) mod machine;
 pub(crate) mod output;
 pub(crate) mod passage;
+mod window;

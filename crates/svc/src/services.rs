@@ -255,14 +255,12 @@ impl Services {
                 }
             }
             Outcome::Stream(StreamOutcome::Sent { bytes, rest, fault }) => {
-                found.sent(kit, bytes, rest);
+                found.sent(kit, bytes, rest, completion.released);
                 match fault {
                     Some(fault) if fault.reason != Reason::Cancelled => self.served.end_by_fault(kit, id.index, fault),
                     _ => {
                         let waits = found.output_left();
-                        if let Some(mut other) = waits.and_then(|pair| self.served.table.found(pair)) {
-                            other.mark_dirty();
-                        }
+                        self.served.table.touch(waits);
                     }
                 }
             }
@@ -275,8 +273,10 @@ impl Services {
                 self.served.opened(kit, id.index, socket, peer, local)
             }
             Outcome::Closed => self.socket_closed(kit, id.index),
-            // Memory of a send that has ended before: the chain's owner has it back.
-            Outcome::Released => {}
+            Outcome::Released => {
+                let waits = found.released(kit);
+                self.served.table.touch(waits);
+            }
             other => unreachable!("no operation of a connection ends so: {other:?}"),
         }
     }
@@ -324,10 +324,10 @@ impl Work for Services {
 
     fn complete(&mut self, kit: &mut Kit, completion: Completion) {
         let handle = completion.handle;
-        // Of what has left, nothing follows but for connections and sockets that are marked.
+        // Of what has left, or is released, nothing follows but for connections and sockets that are marked.
         self.has_news |= !matches!(
             completion.outcome,
-            Outcome::Stream(StreamOutcome::Sent { .. }) | Outcome::Datagram(DatagramOutcome::Departed { .. })
+            Outcome::Stream(StreamOutcome::Sent { .. }) | Outcome::Datagram(DatagramOutcome::Departed { .. }) | Outcome::Released
         );
         match handle.class() {
             class::CONNECTION => self.connection_completed(kit, completion),

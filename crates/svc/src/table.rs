@@ -92,6 +92,13 @@ impl LaneTable {
         self.at(index).expect("a connection is there until its socket is closed")
     }
 
+    /// Has a connection looked at when this turn is flushed, if it is still there.
+    pub(crate) fn touch(&mut self, id: Option<ConnectionId>) {
+        if let Some(mut found) = id.and_then(|id| self.found(id)) {
+            found.mark_dirty();
+        }
+    }
+
     /// Has as many called again, in turn, as there is room for calls.
     pub(crate) fn revive_offloading(&mut self, kit: &Kit) {
         for _ in 0..self.requests.offload_room(kit) {

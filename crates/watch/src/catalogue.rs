@@ -176,6 +176,7 @@ catalogue! {
         SendsCopiedAnyway "sends_copied_anyway" Counter "sends" "Sends asked to go without copying that the kernel copied anyway.";
         MemoryUsed "memory_used" Gauge "bytes" "Lane memory that is leased now.";
         MemoryPeak "memory_peak" Gauge "bytes" "The most lane memory that was leased at one time.";
+        MemoryWithheld "memory_withheld" Counter "bytes" "Memory of sends that the system still read ten seconds after their connections were closed: it is not used again.";
         MemoryLimitHits "memory_limit_hits" Counter "hits" "Times memory was asked for and not lent: too little was free, or a peer held its share already.";
         TimersFired "timers_fired" Counter "timers" "Timers that came due and ran.";
         TasksPolled "tasks_polled" Counter "polls" "Polls of the lane's tasks.";

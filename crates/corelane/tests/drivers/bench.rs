@@ -28,6 +28,8 @@ pub struct Bench<R: Rig> {
     pub rig: R,
     operations: BTreeMap<(Side, Handle), Operation>,
     sockets: Vec<(Side, Socket)>,
+    /// Operations whose memory was released behind their end, in that order.
+    released: Vec<(Side, Handle)>,
     next: u32,
     idle_rounds: u32,
     /// The work in whose name operations are pushed; 0 for nobody's.
@@ -58,7 +60,7 @@ impl<R: Rig> Bench<R> {
 
     pub fn with(tuning: Tuning, memory: usize) -> Self {
         let rig = R::new(tuning, memory);
-        Self { rig, operations: BTreeMap::new(), sockets: Vec::new(), next: 0, idle_rounds: 0, work: 0 }
+        Self { rig, operations: BTreeMap::new(), sockets: Vec::new(), released: Vec::new(), next: 0, idle_rounds: 0, work: 0 }
     }
 
     pub fn driver(&mut self, side: Side) -> &mut dyn Driver {
@@ -110,6 +112,16 @@ impl<R: Rig> Bench<R> {
 
     pub fn has_ended(&self, side: Side, handle: Handle) -> bool {
         self.operations[&(side, handle)].ended
+    }
+
+    /// Whether an operation has ended, and its memory is not released.
+    pub fn is_unreleased(&self, side: Side, handle: Handle) -> bool {
+        self.operations[&(side, handle)].unreleased
+    }
+
+    /// The operations of a side whose memory was released behind their end, the first one first.
+    pub fn released(&self, side: Side) -> Vec<Handle> {
+        self.released.iter().filter(|(of, _)| *of == side).map(|(_, handle)| *handle).collect()
     }
 
     /// Whether a completion is there that no case has asked for yet.
@@ -174,7 +186,7 @@ impl<R: Rig> Bench<R> {
         if matches!(outcome, Outcome::Released) {
             assert!(operation.ended && operation.unreleased, "{handle:?} of {side:?} was released twice");
             operation.unreleased = false;
-            return;
+            return self.released.push((side, handle));
         }
         assert!(!operation.ended, "{handle:?} of {side:?} ended twice, now with {outcome:?}");
         operation.ended = !more;

@@ -19,6 +19,7 @@ mod sim;
 mod skips;
 mod stack;
 mod streams;
+mod uncopied;
 mod unix;
 mod waiting;
 mod watches;
@@ -79,6 +80,15 @@ macro_rules! suite {
                     a_connect_can_be_cancelled,
                     what_a_work_had_ends_when_it_leaves,
                     a_driver_may_go_with_operations_under_way;
+                uncopied:
+                    a_large_send_is_released_behind_its_end,
+                    a_short_send_is_copied_and_released_at_once,
+                    memory_is_used_again_only_when_it_is_released,
+                    sends_in_flight_are_released_in_their_order,
+                    a_close_waits_for_what_the_system_reads_and_loses_nothing,
+                    a_reset_gives_back_what_nobody_reads,
+                    a_driver_may_go_while_the_system_reads_its_memory,
+                    where_the_system_cannot_a_large_send_is_copied;
                 datagrams:
                     a_datagram_comes_and_its_answer_goes_back,
                     a_train_of_parts_comes_as_its_datagrams,

@@ -59,7 +59,8 @@ impl<S: Source> ReadinessDriver<S> {
 
     fn note(&mut self, key: Key, events: i32, completions: &mut Vec<Completion>) {
         let Some(endpoint) = self.endpoints.get_mut(key) else {
-            self.counters.events_stale += 1;
+            let is_parted = self.note_parted(key, completions);
+            self.counters.events_stale += u64::from(!is_parted);
             return;
         };
         if endpoint.is_shared_listener() {
@@ -87,6 +88,9 @@ impl<S: Source> ReadinessDriver<S> {
             endpoint.mark_news();
             endpoint.exhaust |= events & EXHAUST != 0;
             self.queue(key);
+        }
+        if events & BROKEN != 0 && !self.kept.is_empty() {
+            self.note_notices(key, completions);
         }
         if events & (OUT | BROKEN) != 0 {
             self.resume(key, completions);

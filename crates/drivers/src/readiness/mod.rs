@@ -12,6 +12,7 @@ mod datagrams;
 mod endpoint;
 mod events;
 mod files;
+mod kept;
 mod listeners;
 mod opened;
 mod ports;
@@ -89,8 +90,9 @@ impl<S: Source> ReadinessDriver<S> {
         self.since_look = 0;
         loop {
             assert!(wait == Wait::No || !self.has_ready(), "no wait while there is something to serve");
-            let over = self.look(self.wait_with_ports(wait), at_most, completions);
+            let over = self.look(self.wait_with_parted(self.wait_with_ports(wait)), at_most, completions);
             self.take_ended(completions);
+            self.age_parted(completions);
             self.end_closes(completions);
             self.serve_ports(completions);
             self.serve_ready(budget, completions);
@@ -180,16 +182,20 @@ impl<S: Source> ReadinessDriver<S> {
         }
         self.cancel_receive(key, completions);
         self.cancel_send(key, completions);
+        let kept = self.take_kept(key, completions);
         let endpoint = self.endpoints.remove_at(key.index);
         assert!(endpoint.listed == Listed::Nowhere, "a closed endpoint stands in no list");
         assert!(endpoint.receiving == Receiving::Nothing && endpoint.sending == Sending::Nothing);
         assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams(_)), "sockets only have names");
+        self.counters.calls_work += 1;
+        self.local.remove(&key.index);
+        if let Some(kept) = kept {
+            return self.part((key, endpoint, kept), (handle, reset), completions);
+        }
         if reset {
             // A connection that is broken already cannot be broken off.
             let _ = sockets::reset_on_close(endpoint.descriptor.as_fd());
         }
-        self.counters.calls_work += 1;
-        self.local.remove(&key.index);
         self.release(key, endpoint);
         self.closing.push((key.bits(), handle));
     }
@@ -345,6 +351,7 @@ impl<S: Source> Driver for ReadinessDriver<S> {
             self.end_abandoned(completions);
         }
         self.take_ended(completions);
+        self.age_parted(completions);
         self.serve_ports(completions);
         self.revive_starved();
         // Sends that were carried out count, but never leave receives without a place.
@@ -380,6 +387,7 @@ impl<S: Source> Driver for ReadinessDriver<S> {
 
 impl<S: Source> Drop for ReadinessDriver<S> {
     fn drop(&mut self) {
+        self.end_kept(PATIENCE);
         for (key, endpoint) in std::mem::take(&mut self.endpoints).drain() {
             self.release(key, endpoint);
         }

@@ -2,6 +2,7 @@
 //! they wait.
 
 use super::endpoint::{BELL_EDGES, Endpoint, Kind, List, Listed, Readable, Receiving, edges};
+use super::kept::{KeptSends, Parted};
 use super::opened::Ports;
 use super::source::{BELL, Source};
 use super::watched::Watches;
@@ -107,6 +108,10 @@ pub struct ReadinessDriver<S: Source> {
     pub(super) ended: Vec<Ended>,
     /// Sockets whose close was submitted: their data at the source, and whom to tell once they are closed.
     pub(super) closing: Vec<(u64, Handle)>,
+    /// What connections keep that have sent without a copy, by their keys.
+    pub(super) kept: BTreeMap<u64, KeptSends>,
+    /// Sockets whose close was submitted, and whose sends the kernel still reads.
+    pub(super) parted: Vec<Parted>,
     pub(super) pushed: Vec<(Handle, Op)>,
     /// Works that have left the lane since the last collect, a bit each.
     pub(super) abandoned: u16,
@@ -150,6 +155,8 @@ impl<S: Source> ReadinessDriver<S> {
             calls: Slab::new(),
             ended: Vec::new(),
             closing: Vec::new(),
+            kept: BTreeMap::new(),
+            parted: Vec::new(),
             pushed: Vec::new(),
             abandoned: 0,
             since_look: 0,

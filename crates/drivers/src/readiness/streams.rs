@@ -22,7 +22,7 @@ impl<S: Source> ReadinessDriver<S> {
         completions: &mut Vec<Completion>,
     ) -> Option<Outcome> {
         match op {
-            StreamOp::Send { socket, chain } => self.send(handle, socket.into(), chain),
+            StreamOp::Send { socket, chain } => self.send(handle, socket.into(), chain, completions),
             StreamOp::Receive { socket } => self.begin_receive(handle, socket.into(), Receiving::Bytes),
             StreamOp::ReceiveInto { socket, lease, until } => self.begin_receive_into(handle, socket.into(), lease, until),
             StreamOp::Accept { listener } => self.begin_accept(handle, listener.into()),
@@ -156,15 +156,17 @@ impl<S: Source> ReadinessDriver<S> {
         received
     }
 
-    fn send(&mut self, handle: Handle, key: Key, mut chain: Chain) -> Option<Outcome> {
+    fn send(&mut self, handle: Handle, key: Key, mut chain: Chain, completions: &mut Vec<Completion>) -> Option<Outcome> {
         let Some(endpoint) = self.endpoints.get(key) else {
             return Some(Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: chain, fault: Some(Fault::CANCELLED) }));
         };
         assert!(endpoint.kind == Kind::Stream, "a chain is sent to a connection");
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
-        let ended = self.send_once(key, &mut chain);
-        if let Some((bytes, fault)) = ended {
-            return Some(Outcome::Stream(StreamOutcome::Sent { bytes, rest: chain, fault }));
+        let ended = self.send_once(key, handle, &mut chain);
+        if let Some((bytes, fault, released)) = ended {
+            let outcome = Outcome::Stream(StreamOutcome::Sent { bytes, rest: chain, fault });
+            completions.push(Completion { released, ..Completion::last(handle, outcome) });
+            return None;
         }
         if let Err(fault) = self.watch(key) {
             return Some(Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: chain, fault: Some(fault) }));
@@ -179,26 +181,31 @@ impl<S: Source> ReadinessDriver<S> {
     pub(super) fn resume_send(&mut self, key: Key, held: u32, completions: &mut Vec<Completion>) {
         assert!(self.endpoints.at_mut(key.index).sending == Sending::Bytes(HeldAt::of(held)));
         let mut chain = self.held_chain(held);
-        let ended = self.send_once(key, &mut chain);
-        let Some((bytes, fault)) = ended else {
+        let handle = self.endpoints.at_mut(key.index).send_handle;
+        let ended = self.send_once(key, handle, &mut chain);
+        let Some((bytes, fault, released)) = ended else {
             let held = self.hold(Held::Chain(chain));
             self.endpoints.at_mut(key.index).sending = Sending::Bytes(HeldAt::of(held));
             return;
         };
-        let endpoint = self.endpoints.at_mut(key.index);
-        endpoint.sending = Sending::Nothing;
-        completions
-            .push(Completion::last(endpoint.send_handle, Outcome::Stream(StreamOutcome::Sent { bytes, rest: chain, fault })));
+        self.endpoints.at_mut(key.index).sending = Sending::Nothing;
+        let outcome = Outcome::Stream(StreamOutcome::Sent { bytes, rest: chain, fault });
+        completions.push(Completion { released, ..Completion::last(handle, outcome) });
     }
 
-    /// Sends what goes; none if nothing does.
-    fn send_once(&mut self, key: Key, chain: &mut Chain) -> Option<(usize, Option<Fault>)> {
+    /// Sends what goes; none if nothing does. Says, too, whether the memory of that is released.
+    fn send_once(&mut self, key: Key, handle: Handle, chain: &mut Chain) -> Option<(usize, Option<Fault>, bool)> {
         let asked = chain.len();
-        let files = &self.files;
-        let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
-        let sent = stream::send(socket, chain, |file| files.get(file.into()).map(|open| open.file.as_fd()));
+        let (sent, is_released) = match self.leaves_uncopied(key, asked) {
+            true => self.send_uncopied(key, handle, chain),
+            false => {
+                let files = &self.files;
+                let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
+                (stream::send(socket, chain, |file| files.get(file.into()).map(|open| open.file.as_fd())), true)
+            }
+        };
         assert!(sent.bytes + chain.len() == asked, "no byte is lost or sent twice");
         self.counters.calls_work += sent.calls;
-        (sent.bytes > 0 || sent.fault.is_some()).then_some((sent.bytes, sent.fault))
+        (sent.bytes > 0 || sent.fault.is_some()).then_some((sent.bytes, sent.fault, is_released))
     }
 }

@@ -37,7 +37,8 @@ pub enum Op {
         /// A connection or datagram socket.
         socket: Socket,
     },
-    /// Close: operations under way on the socket end first, as cancelled, then comes [`Outcome::Closed`].
+    /// Close: operations under way on the socket end first, as cancelled, then comes [`Outcome::Closed`]. It waits for the memory of what was sent to be released, but
+    /// no longer than [`RELEASE_LIMIT`](crate::RELEASE_LIMIT).
     Close {
         /// Any socket.
         socket: Socket,
@@ -107,7 +108,7 @@ pub enum Outcome {
         /// What it returned.
         OffloadResult,
     ),
-    /// Memory of an operation that ended earlier is released only now.
+    /// Memory of an operation that ended earlier is released only now. Of a connection's sends, the one that ended first is released first.
     Released,
     /// Nothing was done.
     Failed(Fault),
@@ -126,7 +127,8 @@ pub struct Completion {
     pub outcome: Outcome,
     /// Whether more completions of the same operation follow.
     pub more: bool,
-    /// Whether the system is done with the operation's memory. If not, a [`Outcome::Released`] follows.
+    /// Whether the system is done with the operation's memory. If not, the driver keeps it, and a [`Outcome::Released`] follows once it is free: before the socket's
+    /// [`Outcome::Closed`], or never ([`RELEASE_LIMIT`](crate::RELEASE_LIMIT)).
     pub released: bool,
 }
 

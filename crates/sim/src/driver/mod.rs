@@ -5,6 +5,7 @@ mod datagrams;
 mod descriptors;
 mod hand_over;
 mod ports;
+mod releases;
 mod sockets;
 mod streams;
 mod submit;

@@ -235,7 +235,7 @@ impl State {
         rest.append(&mut chain);
         let bytes = self.put_on_wire(lane, socket, &meant, &mut rest);
         let mut completion = Completion::last(asked.handle, Outcome::Stream(StreamOutcome::Sent { bytes, rest, fault }));
-        if self.strikes(FaultKind::LateRelease) {
+        if self.is_to_hold() {
             completion.released = false;
             self.hold(lane, Held::new(asked, socket, sent));
         }
@@ -289,32 +289,6 @@ impl State {
             }
         }
         bytes
-    }
-
-    /// Keeps a send's memory for some time after its end.
-    fn hold(&mut self, lane: usize, held: Held) {
-        if let Some(slot) = self.lanes[lane].sockets.get(held.socket) {
-            slot.holds += 1;
-        }
-        let (number, delay) = (held.asked.number, self.random.delay());
-        self.lanes[lane].held.insert(number, held);
-        self.clock.after(delay, Event::Release { lane, number });
-    }
-
-    /// Releases it, unless somebody wrote to it meanwhile.
-    pub(crate) fn release(&mut self, lane: usize, number: u64) {
-        let Some(held) = self.lanes[lane].held.remove(&number) else { return };
-        if !held.is_unchanged() {
-            self.ledger.blame(Violation::MemoryChanged { lane, handle: held.asked.handle });
-        }
-        let Held { asked, socket, .. } = held;
-        if !self.plants(Planted::LostRelease) {
-            self.complete(lane, asked, Some(socket), Outcome::Released);
-        }
-        if let Some(slot) = self.lanes[lane].sockets.get(socket) {
-            slot.holds -= 1;
-            self.complete_close(lane, socket);
-        }
     }
 }
 

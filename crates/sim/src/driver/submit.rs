@@ -210,6 +210,7 @@ impl State {
                 self.close_end(name, side, reset);
             }
         }
+        self.await_releases(lane, socket);
         if !is_early {
             self.complete_close(lane, socket);
         }

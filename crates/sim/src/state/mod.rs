@@ -68,9 +68,15 @@ pub(crate) enum Event {
         lane: usize,
         stop: Stop,
     },
+    /// The system reads the memory of a send no longer.
     Release {
         lane: usize,
         number: u64,
+    },
+    /// It still reads memory of what was sent on a socket that was closed long ago.
+    Withhold {
+        lane: usize,
+        socket: Socket,
     },
     File {
         lane: usize,
@@ -132,6 +138,8 @@ pub(crate) struct State {
     pub(crate) counts: FaultCounts,
     pub(crate) planted: Option<Planted>,
     pub(crate) planted_count: u64,
+    /// What is sent is read for as long as this lasts.
+    pub(crate) keeps_sends: bool,
     pub(crate) log: Log,
     pub(crate) ledger: Ledger,
     pub(crate) net: Network,

@@ -4,6 +4,7 @@ use crate::connection::delivery::Delivery;
 use crate::connection::input::{Input, InputEnd};
 use crate::connection::machine::{Facts, Machine, Pause, Phase};
 use crate::connection::output::{Drained, Output};
+use crate::connection::window::Window;
 use crate::limits::{Limits, SECOND};
 use crate::pending::timers::TimerList;
 use crate::state::accounts::PeerAccountId;
@@ -258,6 +259,11 @@ impl Connection {
         self.machine.is_sending() || self.busy.as_ref().is_some_and(|busy| busy.has_output())
     }
 
+    /// Whether it holds memory that its peer is to take, or that the system still reads for it.
+    pub(crate) fn holds_output(&self) -> bool {
+        self.has_output() || self.machine.unreleased() > 0
+    }
+
     /// Whether a record has begun to arrive and is not complete.
     pub(super) fn in_record(&self) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.in_record())
@@ -319,17 +325,20 @@ impl Connection {
     }
 
     /// Puts back what a send did not take, in front of what was written meanwhile; returns a chain without bytes.
-    pub(super) fn take_back(&mut self, kit: &Kit, limits: &Limits, bytes: usize, mut rest: Chain) -> Chain {
+    pub(super) fn take_back(&mut self, kit: &Kit, limits: &Limits, bytes: usize, mut rest: Chain, is_released: bool) -> Chain {
         let now = kit.now();
         // A connection that has ended has given its box back, and nobody needs what was not sent.
         let Some(busy) = self.busy.as_mut().filter(|_| !self.machine.has_ended()) else {
             assert!(self.machine.has_ended(), "who sends has its box");
             return Chain::new();
         };
-        assert!(busy.sending_charged > 0, "what comes back was charged");
-        busy.sending_charged = 0;
+        let back = if rest.is_empty() { 0 } else { rest.held() };
+        busy.window.end(back, is_released);
         if bytes > 0 {
             busy.delivery.give(bytes);
+        }
+        // What the system still reads moves when that is released.
+        if bytes > 0 && is_released {
             busy.note_moved(now, bytes, || kit.arena.held(self.payer));
         }
         let chain = if self.transform.is_some() { &mut busy.wire } else { &mut busy.output.chain };
@@ -339,13 +348,23 @@ impl Connection {
         if chain.is_empty() {
             std::mem::swap(chain, &mut rest);
         }
-        if !busy.has_output() {
-            busy.delivery = Delivery::NONE;
-        }
+        busy.end_delivery();
         if self.owes_answer && self.is_answered(limits) {
             (self.active_at, self.owes_answer) = (now, false);
         }
         rest
+    }
+
+    /// Memory of a send that had ended is released.
+    pub(super) fn release(&mut self, kit: &Kit) {
+        self.machine.released();
+        // A connection that has ended has given its box back; what it still held goes on being charged to it by the arena alone.
+        let Some(busy) = self.busy.as_mut().filter(|_| !self.machine.has_ended()) else {
+            return assert!(self.machine.has_ended(), "who waits for a release has its box");
+        };
+        let bytes = busy.window.release();
+        busy.note_moved(kit.now(), bytes, || kit.arena.held(self.payer));
+        busy.end_delivery();
     }
 
     /// Where the transform passes parts of files as they are, nobody looks for them.
@@ -405,7 +424,10 @@ impl Facts for Holdings<'_> {
 
     fn wants_drained(&self) -> bool {
         let is_starved = self.connection.is_starved;
-        self.busy.is_some_and(|busy| busy.output.drained == Drained::Wanted && !is_starved)
+        // Where what has left is still held, there is no room yet for more.
+        self.busy.is_some_and(|busy| {
+            busy.output.drained == Drained::Wanted && !is_starved && busy.window.held() < self.limits.output_high
+        })
     }
 
     fn is_paired(&self) -> bool {
@@ -501,8 +523,8 @@ pub(crate) struct Busy {
     pub(super) rate_bytes: u64,
     /// What the peer takes of the output.
     pub(super) delivery: Delivery,
-    /// Bytes of memory in the chain that is being sent.
-    pub(super) sending_charged: usize,
+    /// What its sends in flight hold.
+    pub(super) window: Window,
     /// When it last moved a good part of what it holds (0 for not yet), and bytes that moved since.
     pub(super) moved_at: u64,
     pub(super) moved: usize,
@@ -526,7 +548,7 @@ impl Busy {
             rate_since: 0,
             rate_bytes: 0,
             delivery: Delivery::NONE,
-            sending_charged: 0,
+            window: Window::default(),
             moved_at: 0,
             moved: 0,
         }
@@ -568,6 +590,19 @@ impl Busy {
         !(self.wire.is_empty() && self.output.chain.is_empty())
     }
 
+    /// Nothing waits for the peer any more, if nothing is to be sent, nor held of what was.
+    pub(super) fn end_delivery(&mut self) {
+        if !self.has_output() && self.window.is_empty() {
+            self.delivery = Delivery::NONE;
+        }
+    }
+
+    /// Whether it is the system alone that keeps something from the connection, and that goes on all the same: the peer has taken all.
+    pub(super) fn waits_for_system(&self, unsent: usize, limits: &Limits) -> bool {
+        let only_unreleased = !self.window.is_empty() && !self.window.is_sending() && !self.has_output();
+        unsent == 0 && only_unreleased && self.output_held() < limits.output_high
+    }
+
     /// Whether a request is held, or a part of its answer waits for another one.
     pub(super) fn holds_answer(&self) -> bool {
         self.output.held() > 0 || !self.output.is_empty()
@@ -578,10 +613,10 @@ impl Busy {
         self.output.charged() + self.wire_held()
     }
 
-    /// Those of them that are on their way to the peer.
+    /// Those of them that are on their way to the peer, or still with the system.
     pub(super) fn wire_held(&self) -> usize {
         let waiting = if self.wire.is_empty() { 0 } else { self.wire.held() };
-        waiting + self.sending_charged
+        waiting + self.window.held()
     }
 
     /// Whether the service has filled the output without asking. Answers to held requests, and what was written while there
@@ -635,7 +670,7 @@ impl Busy {
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
         debug_assert!(self.fetch == Fetch::Idle || !self.output.chain.is_empty(), "what is read is a part of the output");
-        let quiet = self.sending_charged == 0 && self.output.is_idle() && self.wire.is_empty();
+        let quiet = self.window.is_empty() && self.output.is_idle() && self.wire.is_empty();
         quiet && self.owes != Owes::Nothing && !self.in_record() && self.input.filled.is_none()
     }
 
@@ -653,7 +688,8 @@ impl Busy {
         self.output.clear();
         self.raw.clear();
         self.wire.clear();
-        (self.fill, self.fetch, self.sending_charged, self.record_since) = (None, Fetch::Idle, 0, 0);
+        self.window.clear();
+        (self.fill, self.fetch, self.record_since) = (None, Fetch::Idle, 0);
         self.amid = false;
         self.forget();
     }
@@ -762,16 +798,15 @@ impl Busy {
 
     /// Drops what is not on its way to the peer yet.
     pub(super) fn keep_wire_only(&mut self) {
-        let wire = std::mem::take(&mut self.wire);
-        let sending = self.sending_charged;
+        let (wire, window) = (std::mem::take(&mut self.wire), std::mem::take(&mut self.window));
         self.reset();
         assert!(self.is_idle(), "nothing but what is on its way is kept");
-        (self.wire, self.sending_charged) = (wire, sending);
+        (self.wire, self.window) = (wire, window);
     }
 
     /// Whether nothing is sent but what is still to be read.
     pub(super) fn awaits_file(&self) -> bool {
-        self.fetch == Fetch::UnderWay && self.wire.is_empty() && self.sending_charged == 0
+        self.fetch == Fetch::UnderWay && self.wire.is_empty() && !self.window.is_sending()
     }
 }
 

@@ -144,20 +144,30 @@ impl Found<'_> {
         self.connection.machine.receive_stopped(fault.reason == Reason::Cancelled);
     }
 
-    /// A send has ended, and left this over.
-    pub(crate) fn sent(&mut self, kit: &Kit, bytes: usize, rest: Chain) {
+    /// A send has ended, and left this over; its memory is released, or will be.
+    pub(crate) fn sent(&mut self, kit: &Kit, bytes: usize, rest: Chain, is_released: bool) {
         debug_assert!(self.connection.machine.is_sending(), "what has ended was begun");
         self.count(ServiceCounter::Sends, 1);
         self.count(ServiceCounter::BytesOut, bytes);
         self.count(ServiceCounter::SendsShort, (!rest.is_empty()).into());
-        self.connection.machine.sent();
-        let unsent = self.connection.take_back(kit, &self.state.limits, bytes, rest);
+        self.connection.machine.sent(is_released);
+        let unsent = self.connection.take_back(kit, &self.state.limits, bytes, rest, is_released);
         self.desk.keep_chain(unsent);
     }
 
-    /// Some output has left: whoever waited for that goes on. Returns the other of its pair, which may have.
+    /// Memory of a send that had ended is released: whoever waited for that goes on. Returns the other of its pair, which may have.
+    pub(crate) fn released(&mut self, kit: &Kit) -> Option<ConnectionId> {
+        debug_assert!(self.connection.machine.unreleased() > 0, "what is released was held");
+        self.connection.release(kit);
+        if self.connection.machine.has_ended() {
+            return None;
+        }
+        self.output_left()
+    }
+
+    /// Some output has left, or is held no more: whoever waited for that goes on. Returns the other of its pair, which may have.
     pub(crate) fn output_left(&mut self) -> Option<ConnectionId> {
-        debug_assert!(!self.connection.machine.is_sending(), "what has left is on its way no more");
+        debug_assert!(self.connection.socket.is_some(), "what has left was sent by what was open");
         if self.connection.is_settled() && !self.idles_before_its_timer() {
             // It had nothing but this send under way.
             self.connection.busy.take().into_iter().for_each(|busy| self.desk.keep(busy));

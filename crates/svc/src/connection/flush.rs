@@ -1,5 +1,6 @@
 //! The end of a turn for a connection that was touched: one send, then what its state asks for, then the next of its limits in time, and what is judged when that is over.
 
+use crate::connection::delivery::Delivery;
 use crate::connection::entry::Connection;
 use crate::connection::entry::{Blocked, Busy};
 use crate::connection::events::Calling;
@@ -180,7 +181,7 @@ impl Found<'_> {
         }
     }
 
-    /// Submits everything that may leave, unless the last send is still under way.
+    /// Submits everything that may leave, unless the last send is still under way, or too many are unreleased.
     pub(crate) fn send(&mut self, kit: &mut Kit) {
         debug_assert!(!self.connection.machine.has_ended(), "nothing is sent behind the end");
         let handle = self.handle();
@@ -192,21 +193,25 @@ impl Found<'_> {
         let is_plain = connection.transform.is_none();
         let has_none =
             if is_plain { busy.output.chain.is_empty() || busy.output.far_at_front().is_some() } else { busy.wire.is_empty() };
-        if connection.machine.is_sending() || has_none {
+        if !connection.machine.may_send() || has_none {
             return;
         }
-        assert!(busy.sending_charged == 0, "what was sent before has left, or is back");
         let mut chain = desk.chain();
         match is_plain {
             true if busy.output.has_far_files() => busy.output.move_near(&mut chain),
             true => std::mem::swap(&mut busy.output.chain, &mut chain),
             false => std::mem::swap(&mut busy.wire, &mut chain),
         }
-        busy.sending_charged = chain.held().max(1);
+        let compacted = if connection.machine.unreleased() > 0 { chain.compact() } else { 0 };
+        busy.window.begin(chain.held());
         busy.delivery.begin(kit.now());
         busy.output.begin_to_leave();
         connection.machine.begin_send();
         kit.submit(handle, StreamOp::Send { socket, chain });
+        // Where what is sent is kept, it is to keep no large block for few bytes.
+        if compacted > 0 {
+            self.count(ServiceCounter::BytesCompacted, compacted);
+        }
     }
 
     fn says_all(&self) -> bool {
@@ -417,8 +422,15 @@ impl Found<'_> {
     pub(crate) fn judge_delivery(&mut self, now: u64, held: usize) -> bool {
         debug_assert!(self.connection.machine.phase() < Phase::Lingering, "what lingers is judged otherwise");
         let limits = *self.limits();
+        let owes_last_word = self.connection.machine.owes_last_word();
         let busy = self.connection.busy.as_mut().filter(|busy| busy.delivery.is_awaited());
-        busy.is_none_or(|busy| busy.delivery.judge(now, held, &limits))
+        let Some(busy) = busy else { return true };
+        if !owes_last_word && busy.waits_for_system(held, &limits) {
+            busy.delivery = Delivery::NONE;
+            busy.delivery.begin(now);
+            return true;
+        }
+        busy.delivery.judge(now, held, &limits)
     }
 
     /// The same once our side has finished, and the peer has not. It is waited for as long as it takes what it was sent, because a close with bytes of its own on their way
@@ -486,9 +498,17 @@ impl Connection {
         if busy.awaits_file() {
             return None; // the disk's time is not the peer's
         }
+        let send = || busy.delivery.deadline(limits).map(|deadline| (deadline, Limit::Send));
         if self.has_output() || self.machine.owes_last_word() {
-            return busy.delivery.deadline(limits).map(|deadline| (deadline, Limit::Send));
+            return send();
         }
+        // Memory that is not released is held for the peer, or for what carries it there.
+        let release = if busy.window.is_empty() { None } else { send() };
+        earlier(release, self.input_deadline(busy, limits))
+    }
+
+    /// The same where nothing is to be sent.
+    fn input_deadline(&self, busy: &Busy, limits: &Limits) -> Option<(u64, Limit)> {
         // Nobody waits for the rest of a record on a connection that is being closed: its answers go first, however long they take.
         if self.machine.phase() == Phase::Open && self.waits_for_record() {
             return self.record_deadline(busy, limits);

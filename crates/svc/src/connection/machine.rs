@@ -117,8 +117,10 @@ enum Speech {
     SaidAll,
 }
 
-/// Sends that may be under way.
+/// Sends that may be under way, in the system's hands: two unlinked ones of a stream could change places.
 const SENDS_MAX: u8 = 1;
+/// Sends that have ended and whose memory is not released: more wait in the output, and leave together.
+const UNRELEASED_MAX: u8 = 64;
 
 /// What a connection's memory says about its next step. A step asks for a fact only if it depends on it, because every request asks for a
 /// step, and most facts say nothing about the next one.
@@ -239,6 +241,8 @@ pub(crate) struct Machine {
     speech: Speech,
     /// Sends under way.
     sends: u8,
+    /// Sends that have ended and whose memory is not released.
+    unreleased: u8,
 }
 
 impl Machine {
@@ -260,6 +264,7 @@ impl Machine {
             at_work: false,
             speech: Speech::GoesOn,
             sends: 0,
+            unreleased: 0,
         }
     }
 
@@ -294,6 +299,16 @@ impl Machine {
 
     pub(crate) fn is_sending(&self) -> bool {
         self.sends > 0
+    }
+
+    /// Whether what is sent now leaves at once: no send is under way, and not too many are unreleased.
+    pub(crate) fn may_send(&self) -> bool {
+        self.sends < SENDS_MAX && self.unreleased < UNRELEASED_MAX
+    }
+
+    /// Sends that have ended and whose memory is not released.
+    pub(crate) fn unreleased(&self) -> u8 {
+        self.unreleased
     }
 
     pub(crate) fn peer_has_finished(&self) -> bool {
@@ -393,7 +408,7 @@ impl Machine {
 
     /// A transform stands before it from now on: nothing has passed yet.
     pub(crate) fn veil(&mut self) {
-        let is_idle = self.inflow == Inflow::Rests && self.sends == 0;
+        let is_idle = self.inflow == Inflow::Rests && self.sends + self.unreleased == 0;
         let is_new = is_idle && self.veil == Veil::None && !matches!(self.draining(), Draining::Bytes(_) | Draining::Behind(_));
         assert!(self.phase == Phase::Open && is_new, "a transform stands there from the first byte on: {self:?}");
         (self.phase, self.veil) = (Phase::Handshake, Veil::Speaks);
@@ -525,14 +540,21 @@ impl Machine {
     pub(crate) fn begin_send(&mut self) {
         let may = !matches!(self.phase, Phase::Opening | Phase::Parting | Phase::Lingering | Phase::Ended);
         assert!(may, "nobody sends before or after: {self:?}");
-        assert!(self.sends < SENDS_MAX, "one send at a time: {self:?}");
+        assert!(self.may_send(), "one send at a time, and few unreleased: {self:?}");
         self.sends += 1;
     }
 
-    /// A send has ended.
-    pub(crate) fn sent(&mut self) {
+    /// A send has ended. What it does not release is released later, whatever becomes of the connection, before its socket is closed.
+    pub(crate) fn sent(&mut self, is_released: bool) {
         assert!(self.sends > 0 && self.phase != Phase::Opening, "a send ends that was begun: {self:?}");
         self.sends -= 1;
+        self.unreleased += u8::from(!is_released);
+    }
+
+    /// The memory of a send that had ended is released.
+    pub(crate) fn released(&mut self) {
+        assert!(self.unreleased > 0, "what is released had ended, and was not: {self:?}");
+        self.unreleased -= 1;
     }
 
     /// The service is told of the end of the stream; again, if it left input behind then.

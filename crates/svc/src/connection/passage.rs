@@ -98,7 +98,7 @@ impl Found<'_> {
         debug_assert!(!self.connection.machine.is_in_handshake(), "output waits for the handshake");
         let now = kit.now();
         self.connection.let_files_pass();
-        let may_write = !self.connection.machine.is_sending();
+        let may_write = self.connection.machine.may_send();
         if may_write && self.connection.busy.as_mut().is_some_and(|busy| busy.begin_to_wait(now)) {
             self.pass_beside(kit)?;
         }
@@ -145,7 +145,7 @@ impl Found<'_> {
         let mut nothing = Chain::new();
         let Busy { raw, input, output, wire, .. } = &mut *busy;
         // It gets output only if that can leave at once: waiting output stays unchanged.
-        let may_write = wire.is_empty() && !connection.machine.is_sending();
+        let may_write = wire.is_empty() && connection.machine.may_send();
         let mut in_files = if may_write && output.has_files() && output.are_read(transform.passes_files()) {
             output.split_at_file()
         } else {

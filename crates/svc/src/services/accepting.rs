@@ -14,7 +14,10 @@ use crate::words::error::Error;
 use crate::words::names::Peer;
 use corelane_lane::Kit;
 use corelane_rss::{Protocol, Transport};
-use corelane_seam::{Address, Completion, DatagramOutcome, Driver, Fault, Handle, Listen, Op, Outcome, Reason, StreamOutcome};
+use corelane_seam::{
+    Address, Completion, DatagramOutcome, Driver, Fault, Handle, Level, Listen, Op, Outcome, RELEASE_LIMIT, Reason, Record,
+    StreamOutcome,
+};
 use corelane_watch::{LaneCounter, ServiceCounter};
 
 /// When accepting is tried again after the system had no descriptor, unless a connection ends before.
@@ -160,6 +163,9 @@ impl Services {
         let connection = self.served.table.there(index).connection;
         assert!(connection.machine().has_ended(), "a socket was closed that nobody had asked to close");
         let service = connection.service();
+        if connection.machine().unreleased() > 0 {
+            self.served.table.tell_of_withheld(kit, index);
+        }
         let LaneTable { connections, services, desk, .. } = &mut self.served.table;
         let transform = connections.dismiss(services, desk, index, &kit.arena);
         self.served.table.discard(kit, service, transform);
@@ -186,5 +192,21 @@ impl Services {
         self.served.table.there(index).count(ServiceCounter::ConnectsFailed, 1);
         self.served.end_by_fault(kit, index, fault);
         self.socket_closed(kit, index);
+    }
+}
+
+impl LaneTable {
+    /// A socket is closed, and the system still reads memory of what was sent on it: nobody gets that any more.
+    fn tell_of_withheld(&mut self, kit: &mut Kit, index: u32) {
+        let connection = self.connections.there(index);
+        let (lane, bytes) = (kit.lane(), kit.arena.held(connection.payer()));
+        let words = format!(
+            "lane {lane}: {} s after a connection with {} was closed, the system still reads {bytes} bytes of memory that were sent on it: \
+             they are not used again (memory_withheld); remedy: look at the network card's driver, or send with copying",
+            RELEASE_LIMIT.as_secs(),
+            connection.ends().address
+        );
+        kit.row.add(LaneCounter::MemoryWithheld, bytes as u64);
+        kit.report_kind("withheld memory", Record::new(Level::Warn, words).naming_lane(lane));
     }
 }

@@ -67,7 +67,7 @@ impl LaneTable {
         while let Some(at) = place {
             let Waiting { id, bytes } = self.desk.memory.waiting[&at];
             // If its peer does not take its output, more memory would not bring it to an end.
-            if bytes <= main && self.find(id).is_some_and(|connection| !connection.has_output()) {
+            if bytes <= main && self.find(id).is_some_and(|connection| !connection.holds_output()) {
                 break;
             }
             place = self.desk.memory.next_by_age(place);
@@ -104,8 +104,10 @@ impl Served {
         let nearly_gone = reserve / NEARLY_GONE_DIVISOR;
         let is_in_pieces = !kit.arena.has(DATAGRAM_BLOCK_BYTES_LEAST);
         if (free < nearly_gone || is_in_pieces) && since_look >= LOOK_SOON {
+            let wanted = (2 * nearly_gone).saturating_sub(free).max(DATAGRAM_BLOCK_BYTES_LEAST);
+            let wanted = wanted.saturating_sub(self.table.coming_back(kit));
             let holders = self.table.holders(kit, |_| true);
-            self.end_holders(kit, holders, (2 * nearly_gone).saturating_sub(free).max(DATAGRAM_BLOCK_BYTES_LEAST));
+            self.end_holders(kit, holders, wanted);
         } else if self.table.desk.memory.waits() && since_look >= LOOK_AGAIN {
             self.relieve_one(kit);
         }
@@ -205,6 +207,12 @@ impl LaneTable {
         let of_fellow = (own + bytes).saturating_mul(TIMES_A_FELLOW);
         let need = Need { bytes, of_peer, of_fellow, peer };
         holders.iter().any(|holder| need.is_met_by(holder)).then_some(need)
+    }
+
+    /// Bytes that connections hold which have ended: they are given back once the system is done with them, and nobody else ends for so much.
+    fn coming_back(&mut self, kit: &Kit) -> usize {
+        let mut has_ended = |holder: &Holder| self.connections.there(holder.tag).machine().has_ended();
+        kit.arena.holders().iter().filter(|holder| has_ended(holder)).map(|holder| holder.bytes).sum()
     }
 
     /// The connections that hold memory and may end, the largest peers' largest first.

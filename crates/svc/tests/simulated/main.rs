@@ -39,6 +39,7 @@ mod transform;
 mod veiled;
 mod visitors;
 mod watches;
+mod window;
 
 use corelane_testing as rig;
 use corelane_testing::for_seeds;

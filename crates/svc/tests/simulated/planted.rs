@@ -9,7 +9,7 @@ const SEEDS: u64 = 50;
 
 /// Faults that give every planted bug its opportunity: memory that is released late, and operations that are stopped.
 fn faults() -> Faults {
-    Faults { late_release: 200, short_write: 100, reordered_completion: 50, ..Faults::none() }
+    Faults { late_release: 400, short_write: 100, reordered_completion: 50, ..Faults::none() }
 }
 
 /// Whether something fails in a run with the bug.

@@ -18,6 +18,8 @@ struct History {
     ended: Option<Ending>,
     receives: bool,
     sends: bool,
+    /// So many sends have ended and are not released.
+    unreleased: u8,
     /// The end of the peer's stream has come, and the service knows.
     peer_ended: bool,
     service_knows: bool,
@@ -118,7 +120,11 @@ enum Event {
     ReceivedAndStopped {
         found_nothing: bool,
     },
-    Sent,
+    /// A send has ended, and its memory is released, or will be.
+    Sent {
+        released: bool,
+    },
+    Released,
     ToldOfEnd,
     Drain(usize),
     Served,
@@ -147,7 +153,7 @@ enum Event {
     SayNoMore,
 }
 
-const EVENTS: [Event; 36] = [
+const EVENTS: [Event; 38] = [
     Event::Opened,
     Event::Received(0),
     Event::Received(1),
@@ -157,7 +163,9 @@ const EVENTS: [Event; 36] = [
     Event::Stopped { found_nothing: false },
     Event::ReceivedAndStopped { found_nothing: true },
     Event::ReceivedAndStopped { found_nothing: false },
-    Event::Sent,
+    Event::Sent { released: true },
+    Event::Sent { released: false },
+    Event::Released,
     Event::ToldOfEnd,
     Event::Drain(0),
     Event::Drain(2),
@@ -186,6 +194,9 @@ const EVENTS: [Event; 36] = [
     Event::SayNoMore,
 ];
 
+/// So many unreleased sends the visit of all states meets.
+const UNRELEASED_LOOKED_AT: u8 = 2;
+
 impl History {
     /// Of a connection of which nothing is known but what it began as.
     fn begun(is_open: bool, is_outgoing: bool, draining: Draining) -> Self {
@@ -198,6 +209,7 @@ impl History {
             ended: None,
             receives: false,
             sends: false,
+            unreleased: 0,
             peer_ended: false,
             service_knows: false,
             draining,
@@ -272,7 +284,9 @@ impl History {
         match event {
             Event::Opened => !self.is_open && self.ended.is_none(),
             Event::Received(_) | Event::EndOfStream | Event::Stopped { .. } | Event::ReceivedAndStopped { .. } => self.receives,
-            Event::Sent => self.sends,
+            // How many are not released changes no step: up to so many are looked at.
+            Event::Sent { released } => self.sends && (released || self.unreleased < UNRELEASED_LOOKED_AT),
+            Event::Released => self.unreleased > 0,
             Event::ToldOfEnd => self.is_served() && self.is_all_there(),
             Event::Drain(_) => self.goes_on() && self.draining == Draining::No && !self.is_outgoing,
             Event::Served => self.is_served(),
@@ -314,7 +328,8 @@ impl History {
                 self.stop(found_nothing);
             }
             Event::EndOfStream => (self.receives, self.peer_ended) = (false, true),
-            Event::Sent => self.sends = false,
+            Event::Sent { released } => (self.sends, self.unreleased) = (false, self.unreleased + u8::from(!released)),
+            Event::Released => self.unreleased -= 1,
             Event::ToldOfEnd => self.service_knows = true,
             Event::Close(ending) if self.goes_on() => self.closes = Some(ending),
             Event::End(ending) => self.ended = Some(ending),
@@ -366,7 +381,8 @@ impl State {
             Event::EndOfStream => machine.end_of_stream(),
             Event::Stopped { found_nothing } => machine.receive_stopped(found_nothing),
             Event::ReceivedAndStopped { found_nothing } => machine.received_and_stopped(1, found_nothing),
-            Event::Sent => machine.sent(),
+            Event::Sent { released } => machine.sent(released),
+            Event::Released => machine.released(),
             Event::ToldOfEnd => machine.tell_of_end(),
             Event::Drain(bytes) => machine.drain(bytes),
             Event::Served => machine.served(),
@@ -454,6 +470,7 @@ impl State {
         assert_eq!(machine.draining(), draining, "{self:?}");
         let shown = (machine.is_receiving(), machine.is_sending(), machine.peer_has_finished(), machine.was_told_of_end());
         assert_eq!(shown, (history.receives, history.sends, history.peer_ended, history.service_knows), "{self:?}");
+        assert_eq!((machine.unreleased(), machine.may_send()), (history.unreleased, !history.sends), "{self:?}");
         assert_eq!(machine.serves_input(), history.is_served(), "{self:?}");
         assert_eq!(machine.takes_notices(), !history.is_past() && !history.never_opens(), "{self:?}");
         assert_eq!(machine.is_in_handshake(), history.is_in_handshake(), "{self:?}");
@@ -524,7 +541,7 @@ impl State {
     fn comes_to_its_end(mut self) {
         let events = [
             Event::Opened,
-            Event::Sent,
+            Event::Sent { released: true },
             Event::EndOfStream,
             Event::Passed(false),
             Event::InputEnded { cut: true },
@@ -638,13 +655,25 @@ fn every_state_leads_to_the_end() {
     REACHED.iter().copied().for_each(State::comes_to_its_end);
 }
 
+fn send_unreleased(machine: &mut Machine) {
+    machine.begin_send();
+    machine.sent(false);
+}
+
 /// Events that cannot come to a connection that was accepted, each behind those that lead there.
-const WRONG: [fn(&mut Machine); 28] = [
+const WRONG: [fn(&mut Machine); 31] = [
     |machine| machine.drop_record(),
     |machine| assert!(machine.settle_pair(true, (&mut Machine::opening(), true)).ends),
     |machine| machine.received(1),
     |machine| machine.end_of_stream(),
-    |machine| machine.sent(),
+    |machine| machine.sent(true),
+    |machine| machine.released(),
+    |machine| {
+        machine.begin_send();
+        machine.sent(true);
+        machine.released();
+    },
+    |machine| (0..=UNRELEASED_MAX).for_each(|_| send_unreleased(machine)),
     |machine| machine.tell_of_end(),
     |machine| machine.opened(),
     |machine| assert!(machine.finish()),
@@ -715,6 +744,20 @@ fn what_cannot_come_is_noticed() {
         let panicked = std::panic::catch_unwind(|| event(&mut Machine::accepted(false))).is_err();
         assert!(panicked, "event {number} came at the wrong time, and nobody noticed");
     }
+}
+
+/// The system may read what was sent for longer than the connection lasts: each release is counted, whatever becomes of it meanwhile.
+#[test]
+fn sends_go_on_while_earlier_ones_are_unreleased_up_to_a_bound() {
+    let mut machine = Machine::accepted(false);
+    (0..UNRELEASED_MAX).for_each(|_| send_unreleased(&mut machine));
+    assert!(!machine.is_sending() && !machine.may_send());
+    machine.released();
+    assert!(machine.may_send());
+    send_unreleased(&mut machine);
+    machine.end(Ending::Error);
+    (0..UNRELEASED_MAX).for_each(|_| machine.released());
+    assert_eq!(machine.unreleased(), 0);
 }
 
 /// What was readable when a drain began is taken, however the receive that was under way then ends.
