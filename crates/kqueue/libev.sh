@@ -19,7 +19,7 @@ if [ ! -f "$folder/perl/auto/EV/EV.so" ]; then
 	core=$(perl -MConfig -e 'print "$Config{archlibexp}/CORE"')
 	xsubpp -typemap "$(perl -MConfig -e 'print "$Config{privlibexp}/ExtUtils/typemap"')" -typemap typemap EV.xs >EV.c
 	# shellcheck disable=SC2046
-	cc -shared -fPIC -O1 -w $(perl -MExtUtils::Embed -e ccopts) -I. -Ilibev -I"$here/include" -I"$core" -DVERSION=\"4.33\" -DXS_VERSION=\"$(perl -ne \
+	cc -shared -fPIC -O0 -w $(perl -MExtUtils::Embed -e ccopts) -I. -Ilibev -I"$here/include" -I"$core" -DVERSION=\"4.33\" -DXS_VERSION=\"$(perl -ne \
 		'print $1 if /VERSION = .?([0-9.]+)/' EV.pm)\" -DEV_USE_KQUEUE=1 -DEV_USE_EPOLL=0 -DEV_USE_POLL=1 -DEV_USE_SELECT=1 -DEV_USE_LINUXAIO=0 -DEV_USE_IOURING=0 \
 		-DEV_USE_MONOTONIC=1 -DEV_USE_CLOCK_SYSCALL=0 -DEV_USE_INOTIFY=0 -DEV_USE_EVENTFD=0 -DEV_USE_SIGNALFD=0 -DEV_USE_TIMERFD=0 -DEV_ENABLE_ASSERTIONS=1 \
 		EV.c -L"$folder/library" -lcorelane_kqueue -Wl,-rpath,"$folder/library" -o "$folder/perl/auto/EV/EV.so"

@@ -18,7 +18,7 @@ ln -sf libcorelane_kqueue.so.1 library/libcorelane_kqueue.so
 if [ ! -x build/test/regress ]; then
 	(
 		cd build
-		CPPFLAGS="-I$here/include" LDFLAGS="-L$folder/library -Wl,-rpath,$folder/library" LIBS="-lcorelane_kqueue" CFLAGS=-O1 \
+		CPPFLAGS="-I$here/include" LDFLAGS="-L$folder/library -Wl,-rpath,$folder/library" LIBS="-lcorelane_kqueue" CFLAGS=-O0 \
 			./configure --disable-openssl --disable-shared --disable-samples --disable-dependency-tracking >configure.log 2>&1
 		grep -q 'define HAVE_WORKING_KQUEUE 1' config.h || grep -q 'define EVENT__HAVE_WORKING_KQUEUE 1' config.h || {
 			echo "libevent's configure finds no working kqueue: see $folder/build/config.log" >&2

@@ -17,8 +17,9 @@ if [ ! -x objs/nginx ]; then
 		rewrite scgi split_clients ssi upstream_hash upstream_ip_hash upstream_keepalive upstream_least_conn upstream_random upstream_zone userid uwsgi; do
 		without="$without --without-http_${module}_module"
 	done
+	# What is built here serves once, so it is not optimised.
 	# shellcheck disable=SC2086
-	./configure --prefix="$folder" --without-http-cache --without-pcre $without --with-cc-opt="-O1 -D_GNU_SOURCE -I$here/include -include sys/event.h" \
+	./configure --prefix="$folder" --without-http-cache --without-pcre $without --with-cc-opt="-O0 -g0 -D_GNU_SOURCE -I$here/include -include sys/event.h" \
 		--with-ld-opt="-L$folder/library -lcorelane_kqueue -Wl,-rpath,$folder/library" >configure.log 2>&1
 	grep -q 'define NGX_HAVE_KQUEUE *1' objs/ngx_auto_config.h || {
 		echo "nginx finds no kqueue: see $folder/source/objs/autoconf.err" >&2

@@ -13,6 +13,7 @@ mod lacking;
 mod packages;
 mod process;
 mod python;
+mod scratch;
 mod sections;
 mod seeds;
 mod share;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::builder::PossibleValuesParser;
 
 use crate::tidy;
@@ -47,8 +48,20 @@ const LEAST_URGENT: i32 = 19;
 /// freed once, and writes zeroes over the megabytes of each lane's memory in thousands of simulated runs that touch little of it.
 const MAPPED_FROM: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "1048576");
 
-/// What stands before rustc where the tests are built once and run once: it says what it does.
+/// What stands before rustc where all is built once and run once: it says what it does. Elsewhere what one build left is of use to the next only if both are alike.
 const ONCE: &str = "xtask/rustc";
+
+/// Arguments of cargo that lint everything.
+const LINT: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+
+/// Arguments of cargo that build what [`artifacts::BUILD`] leaves: examples, benchmarks, and programs that no test runs.
+const REST: &[&str] = &["build", "--workspace", "--examples", "--bench", "*", "--bins"];
+
+/// Arguments of cargo that run the examples in documents, with the libraries that the build has left.
+const EXAMPLES: &[&str] = &["test", "--workspace", "--doc"];
+
+/// No environment variables.
+const UNTOLD: &[(&str, &str)] = &[];
 
 /// Most programs of a section of which is said how long they took.
 const SLOWEST_MAX: usize = 5;
@@ -102,7 +115,7 @@ fn run_fast(workspace: &Workspace) -> ExitCode {
     let (start, mut sum) = (Instant::now(), Tally::default());
     let before: Vec<_> = SECTIONS.iter().take_while(|section| !matches!(section.work, Work::Build)).collect();
     row(&before, workspace, Share::new(0), &mut None, &mut sum);
-    let cargo = |arguments: &[&str], share: &Share| run_cargo(workspace, arguments, &[], share);
+    let cargo = |arguments: &[&str], share: &Share| run_cargo(workspace, arguments, UNTOLD, share);
     let verdict = fast::check(workspace, cargo).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
     print(&Section { name: "touched", seconds: 60, work: Work::Build }, &verdict, start.elapsed());
     sum.add(verdict.tally);
@@ -181,13 +194,20 @@ fn verdict(
     let verdict = match &section.work {
         Work::Tidy => check_rules()?,
         Work::Facade => facade::check(workspace, &share)?,
-        Work::Features => features::check(workspace, |arguments| run_cargo(workspace, arguments, &[], &share), &share)?,
+        Work::Features => features::check(workspace, |arguments| run_cargo(workspace, arguments, UNTOLD, &share), &share)?,
         Work::Check(arguments, variables) => {
             let outcome = run_cargo(workspace, arguments, variables, &share)?;
             Verdict::one(outcome.success, outcome.output)
         }
         Work::Counted(arguments, variables) => Verdict::counted(run_cargo(workspace, arguments, variables, &share)?),
         Work::Build => build(workspace, &share, built)?,
+        Work::Examples => Verdict::counted(run_cargo(workspace, EXAMPLES, &once(workspace)?, &share)?),
+        Work::Lint => {
+            // What builds a crate has linted it, where all is built once.
+            let rest = if packages::in_ci() { REST } else { LINT };
+            let outcome = run_cargo(workspace, rest, &once(workspace)?, &share)?;
+            Verdict::one(outcome.success, outcome.output)
+        }
         Work::Programs(folders) => match built {
             Some(built) => built.run(folders, workspace, &share)?,
             None => Verdict::failed("not run, for the build failed\n".to_owned()),
@@ -202,21 +222,33 @@ fn check_rules() -> anyhow::Result<Verdict> {
     Ok(Verdict::one(findings.is_empty(), output))
 }
 
-fn run_cargo(workspace: &Workspace, arguments: &[&str], variables: &[(&str, &str)], share: &Share) -> anyhow::Result<Finished> {
+fn run_cargo(
+    workspace: &Workspace,
+    arguments: &[&str],
+    variables: &[(&str, impl AsRef<str>)],
+    share: &Share,
+) -> anyhow::Result<Finished> {
     let mut command = cargo();
-    command.args(arguments).envs(variables.iter().copied()).current_dir(&workspace.root);
+    let variables = variables.iter().map(|(name, value)| (name, value.as_ref()));
+    command.args(arguments).envs(variables).current_dir(&workspace.root);
     if packages::in_ci() {
         command.env("CARGO_INCREMENTAL", "0"); // nothing is built there a second time
     }
     process::run(command, share.left())
 }
 
+/// The variables of a build that is the only one. Cargo keeps what it leaves apart from what others leave: so nothing stays unlinted for having been built before.
+fn once(workspace: &Workspace) -> anyhow::Result<Vec<(&'static str, String)>> {
+    if !packages::in_ci() {
+        return Ok(Vec::new());
+    }
+    let wrapper = workspace.root.join(ONCE).into_os_string().into_string();
+    let wrapper = wrapper.map_err(|path| anyhow!("{}: the path of the workspace is not UTF-8", path.display()))?;
+    Ok(vec![("RUSTC_WORKSPACE_WRAPPER", wrapper)])
+}
+
 fn build(workspace: &Workspace, share: &Share, built: &mut Option<Arc<Artifacts>>) -> anyhow::Result<Verdict> {
-    let wrapper = workspace.root.join(ONCE);
-    let wrapper = wrapper.to_str().context("the path of the workspace is not UTF-8")?;
-    // Where tests are built again and again, what one build left is of use to the next only if both are alike.
-    let once: &[_] = if packages::in_ci() { &[("RUSTC_WRAPPER", wrapper)] } else { &[] };
-    let outcome = run_cargo(workspace, artifacts::BUILD, once, share)?;
+    let outcome = run_cargo(workspace, artifacts::BUILD, &once(workspace)?, share)?;
     if !outcome.success {
         return Ok(Verdict::failed(artifacts::without_messages(&outcome.output)));
     }
@@ -290,11 +322,26 @@ mod tests {
         assert!(verdict.output.starts_with("cargo ") && verdict.output.ends_with(UNCLOSED), "{}", verdict.output);
     }
 
-    /// What becomes of a call of rustc with these arguments.
+    /// What becomes of a call of rustc with these arguments: the name of what is called, and its arguments.
     fn called(arguments: &str) -> String {
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("corelane-rustc-{}-{number}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        for name in ["rustc", "clippy-driver"] {
+            std::os::unix::fs::symlink("/bin/echo", folder.join(name)).unwrap();
+        }
+        let rustc = folder.join("rustc");
         let wrapper = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(ONCE);
-        let output = std::process::Command::new(wrapper).arg("echo").args(arguments.split(' ')).output().unwrap();
-        String::from_utf8(output.stdout).unwrap()
+        let output = std::process::Command::new(wrapper).arg(&rustc).args(arguments.split(' ')).output();
+        std::fs::remove_dir_all(&folder).unwrap();
+        String::from_utf8(output.unwrap().stdout).unwrap().replace(rustc.to_str().unwrap(), "lints and")
+    }
+
+    #[test]
+    fn what_builds_a_crate_lints_it() {
+        assert_eq!(called("x crates/svc/src/lib.rs"), "lints and x crates/svc/src/lib.rs -D warnings\n");
+        assert_eq!(called("-vV"), "-vV\n");
     }
 
     #[test]
@@ -302,12 +349,23 @@ mod tests {
         let unoptimised =
             ["x crates/svc/src/lib.rs --test", "x crates/svc/tests/simulated/main.rs --test", "x crates/kqueue/tests/a/main.rs"];
         for arguments in unoptimised {
-            assert_eq!(called(arguments), format!("{arguments} -C opt-level=0\n"));
+            assert_eq!(called(arguments), format!("lints and {arguments} -C opt-level=0 -D warnings\n"));
         }
-        for arguments in
-            ["x crates/svc/src/lib.rs --out-dir /a/tests/b.rs", "/a/tests/b.rs", "x crates/isr/tests/dispatch.rs --test"]
-        {
-            assert_eq!(called(arguments), format!("{arguments}\n"));
+        for arguments in ["x crates/svc/src/lib.rs --out-dir /a/tests/b.rs", "x crates/isr/tests/dispatch.rs --test"] {
+            assert_eq!(called(arguments), format!("lints and {arguments} -D warnings\n"));
+        }
+        assert_eq!(called("/a/tests/b.rs"), "/a/tests/b.rs\n");
+    }
+
+    #[test]
+    fn what_is_never_run_is_not_linked() {
+        let whole = "--emit=dep-info,link x";
+        for source in ["crates/tls/examples/tls.rs", "crates/wire/benches/checksum.rs --cfg test", "bench/src/main.rs"] {
+            let looked_at = format!("lints and --emit=dep-info,metadata x {source} -D warnings\n");
+            assert_eq!(called(&format!("{whole} {source}")), looked_at);
+        }
+        for source in ["crates/corelane/examples/lengths.rs --test", "bench/src/main.rs --test", "cli/src/main.rs"] {
+            assert!(called(&format!("{whole} {source}")).contains(whole), "{source}");
         }
     }
 

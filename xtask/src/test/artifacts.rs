@@ -9,6 +9,7 @@ use anyhow::Context;
 use serde::Deserialize;
 
 use super::process;
+use super::scratch::{self, Scratch};
 use super::sections::{Section, Work, holds};
 use super::share::Share;
 use super::skips::{Skips, VARIABLE};
@@ -145,18 +146,19 @@ impl Artifacts {
 
     /// Runs `test` as `cargo test` does: in the folder of its crate, whose programs the environment names.
     fn run_one(&self, test: &Program, words: &[&str], workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
-        let skips = Skips::new(&workspace.target)?;
+        let (skips, scratch) = (Skips::new(&workspace.target)?, Scratch::new()?);
         let folder = workspace.root.join(&test.folder);
         let mut command = Command::new(&test.path);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.env(VARIABLE, skips.path()).env("CARGO_MANIFEST_DIR", &folder).current_dir(folder);
-        command.args(words);
+        command.env(scratch::VARIABLE, scratch.path()).args(words);
         for program in self.programs.iter().filter(|p| !p.is_test && p.folder == test.folder) {
             command.env(format!("CARGO_BIN_EXE_{}", program.name), &program.path);
         }
         let outcome = process::run(command, share.left())?;
         let mut verdict = Verdict::counted(outcome);
         skips.apply(&mut verdict.tally)?;
+        scratch.apply(&mut verdict)?;
         if !verdict.output.is_empty() {
             verdict.output.insert_str(0, &format!("{}:\n", test.title()));
         }
@@ -298,6 +300,18 @@ mod tests {
         let tally = run("skip", script).tally;
         assert_eq!((tally.passed, tally.failed, tally.skipped.len()), (2, 0, 1));
         assert_eq!(tally.skipped[0].reason, "no-nc is not installed");
+    }
+
+    #[test]
+    fn what_a_program_leaves_behind_is_a_failure_and_goes() {
+        let well = "echo 'test result: ok. 1 passed; 0 failed'";
+        let left = run("left", &format!("touch $TMPDIR/page; {well}"));
+        assert_eq!((left.tally.passed, left.tally.failed), (1, 1));
+        assert!(left.output.contains("left behind in TMPDIR: page; "), "{}", left.output);
+        let gone = format!("touch $TMPDIR/page; rm $TMPDIR/page; {well}");
+        assert_eq!(run("gone", &gone).tally, Tally::passed(1));
+        let failed = run("failed", "touch $TMPDIR/page; echo 'test result: FAILED. 3 passed; 1 failed'; exit 101");
+        assert_eq!((failed.tally.failed, failed.output.contains("left behind")), (1, false));
     }
 
     #[test]

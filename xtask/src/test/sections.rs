@@ -29,6 +29,10 @@ pub enum Work {
     Counted(Arguments, Variables),
     /// Builds all test programs.
     Build,
+    /// Lints what the build has not linted.
+    Lint,
+    /// Runs the examples in documents.
+    Examples,
     /// Runs the test programs of the crates in these folders; `/*` stands for every folder inside.
     Programs(&'static [&'static str]),
 }
@@ -107,13 +111,13 @@ pub const BESIDE: &[Section] = &[
     Section {
         name: "clippy",
         seconds: 900, // it begins beside simulations, which leave little; what it leaves is theirs who follow
-        work: Work::Check(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]),
+        work: Work::Lint,
     },
     Section { name: "peers", seconds: 140, work: beside(&checked!("bench/peers/Cargo.toml")) },
     Section { name: "fuzz-rss", seconds: 25, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
     Section { name: "fuzz-wire", seconds: 20, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
     Section { name: "fuzz-isr", seconds: 15, work: beside(&checked!("crates/isr/fuzz/Cargo.toml")) },
-    Section { name: "examples", seconds: 60, work: Work::Counted(&["test", "--workspace", "--doc"], &[]) },
+    Section { name: "examples", seconds: 60, work: Work::Examples },
     Section {
         name: "documents",
         seconds: 100,

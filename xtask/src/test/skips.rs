@@ -10,6 +10,7 @@ mod allowed;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context;
 
@@ -18,15 +19,16 @@ use super::tally::{Skip, Tally};
 /// The environment variable that names the file.
 pub const VARIABLE: &str = "CORELANE_SKIPS";
 
-/// The file that tests append to.
+/// The file that the tests of one program append to, which goes with this. Another program may run at the same time, with a file of its own.
 pub struct Skips {
     path: PathBuf,
 }
 
 impl Skips {
-    /// An empty list in a file under `target`.
+    /// An empty list in a new file under `target`.
     pub fn new(target: &Path) -> anyhow::Result<Self> {
-        let path = target.join("skips");
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let path = target.join(format!("skips-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
         std::fs::create_dir_all(target)
             .and_then(|()| std::fs::write(&path, ""))
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -60,6 +62,13 @@ impl Skips {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
             read => read.with_context(|| format!("cannot read {}", self.path.display())),
         }
+    }
+}
+
+impl Drop for Skips {
+    fn drop(&mut self) {
+        // A test may have removed it.
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -97,13 +106,17 @@ mod tests {
     }
 
     #[test]
-    fn each_list_begins_empty() {
-        let folder = folder("empty");
-        std::fs::write(Skips::new(&folder).unwrap().path(), "a\tno nc\n").unwrap();
-        let mut tally = Tally::passed(1);
-        Skips::new(&folder).unwrap().apply(&mut tally).unwrap();
-        assert_eq!(tally, Tally::passed(1));
-        std::fs::remove_dir_all(folder).unwrap();
+    fn programs_that_run_at_once_have_a_list_each_and_none_is_left() {
+        let folder = folder("each");
+        let (one, other) = (Skips::new(&folder).unwrap(), Skips::new(&folder).unwrap());
+        std::fs::write(one.path(), "a\tno-nc is not installed\n").unwrap();
+        let mut tallies = [Tally::passed(1), Tally::passed(1)];
+        other.apply(&mut tallies[1]).unwrap();
+        one.apply(&mut tallies[0]).unwrap();
+        assert_eq!((tallies[0].passed, tallies[0].skipped.len()), (0, 1));
+        assert_eq!(tallies[1], Tally::passed(1));
+        drop((one, other));
+        std::fs::remove_dir(folder).unwrap();
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// Tells the child of a test from the parent.
 const CHILD: &str = "CORELANE_TEST_CHILD";
@@ -81,24 +82,32 @@ fn on_each_lane(address: SocketAddr) -> [TcpStream; 2] {
     streams.map(Option::unwrap)
 }
 
+/// A test that runs once more, as a process of its own.
+struct Again {
+    process: Child,
+    /// Its run directory, in which its page stays.
+    _folder: TempDir,
+}
+
 /// Runs a test once more as a process of its own, with a standard error that is not read.
-fn child(test: &str) -> Option<Child> {
+fn child(test: &str) -> Option<Again> {
     if std::env::var_os(CHILD).is_some() {
         return None;
     }
-    let name = test.rsplit("::").next().unwrap();
-    let folder = std::env::temp_dir().join(format!("corelane-broken-{}-{name}", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).env(CHILD, "1").env("CORELANE_RUN_DIR", &folder);
-    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    Some(child)
+    command.args(["--exact", test, "--nocapture"]).env(CHILD, "1").env("CORELANE_RUN_DIR", folder.path());
+    let process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    Some(Again { process, _folder: folder })
 }
 
-/// The child has run the test to its end.
-fn succeeds(mut child: Child) {
-    let mut words = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut words).unwrap();
-    assert!(child.wait().unwrap().success() && words.contains("1 passed"), "{words}");
+impl Again {
+    /// It has run the test to its end.
+    fn succeeds(mut self) {
+        let mut words = String::new();
+        self.process.stdout.take().unwrap().read_to_string(&mut words).unwrap();
+        assert!(self.process.wait().unwrap().success() && words.contains("1 passed"), "{words}");
+    }
 }
 
 /// Waits for a line of the parent.
@@ -109,7 +118,7 @@ fn told() {
 #[test]
 fn a_broken_lane_ends_the_wait_with_what_happened_where() {
     if let Some(child) = child("broken::a_broken_lane_ends_the_wait_with_what_happened_where") {
-        return succeeds(child);
+        return child.succeeds();
     }
     corelane::admin::reports::set_panic_hook();
     let running = start();
@@ -124,7 +133,7 @@ fn a_broken_lane_ends_the_wait_with_what_happened_where() {
 #[test]
 fn a_second_signal_ends_the_wait_though_a_lane_hangs() {
     if let Some(child) = child("broken::a_second_signal_ends_the_wait_though_a_lane_hangs") {
-        return succeeds(child);
+        return child.succeeds();
     }
     let signals = Signals::block().unwrap();
     let running = start();
@@ -163,9 +172,9 @@ fn lost(running: &Running) -> u64 {
 #[test]
 fn standard_error_that_is_closed_costs_lines_and_nothing_else() {
     if let Some(mut child) = child("broken::standard_error_that_is_closed_costs_lines_and_nothing_else") {
-        drop(child.stderr.take());
-        child.stdin.take().unwrap().write_all(b"it is closed\n").unwrap();
-        return succeeds(child);
+        drop(child.process.stderr.take());
+        child.process.stdin.take().unwrap().write_all(b"it is closed\n").unwrap();
+        return child.succeeds();
     }
     told();
     corelane::admin::reports::set_panic_hook();
@@ -197,7 +206,7 @@ fn read(mut stderr: ChildStderr) -> String {
 #[test]
 fn standard_error_that_nobody_reads_stops_nobody() {
     if let Some(mut child) = child("broken::standard_error_that_nobody_reads_stops_nobody") {
-        let mut stdout = child.stdout.take().unwrap();
+        let mut stdout = child.process.stdout.take().unwrap();
         let mut words = [0; 1 << 12];
         let mut seen = String::new();
         while !seen.contains("served all the same") {
@@ -206,9 +215,9 @@ fn standard_error_that_nobody_reads_stops_nobody() {
             seen.push_str(&String::from_utf8_lossy(&words[..length]));
         }
         // Now it is read, and what waited comes out.
-        let lines = read(child.stderr.take().unwrap());
+        let lines = read(child.process.stderr.take().unwrap());
         assert!(lines.contains("panicked at ") && lines.contains("a session panicked and was ended"), "{lines}");
-        assert!(child.wait().unwrap().success());
+        assert!(child.process.wait().unwrap().success());
         return;
     }
     corelane::admin::reports::set_panic_hook();

@@ -4,6 +4,9 @@ use corelane_tls::rustls::pki_types::CertificateDer;
 use corelane_tls::rustls::pki_types::pem::PemObject;
 use corelane_tls::{Client, Pem, Server, Trust};
 use rcgen::{CertificateParams, KeyPair};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -12,18 +15,19 @@ MC4CAQAwBQYDK2VwBCIEIFDcL63b9vcnuxuaptXzhyxL6Rcn3aHK+sBzRSNXxe9c
 -----END PRIVATE KEY-----
 ";
 
+/// A file without a name, which goes with this process.
 fn pem() -> PathBuf {
-    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    static MADE: OnceLock<File> = OnceLock::new();
     let make = || {
-        let path = std::env::temp_dir().join(format!("corelane-tls-simulated-{}.pem", std::process::id()));
         let key = KeyPair::from_pem(KEY).unwrap();
         let mut params = CertificateParams::new(["one.test".to_owned()]).unwrap();
         params.serial_number = Some(1.into());
         (params.not_before, params.not_after) = (rcgen::date_time_ymd(2025, 12, 31), rcgen::date_time_ymd(2026, 2, 1));
-        std::fs::write(&path, params.self_signed(&key).unwrap().pem() + KEY).unwrap();
-        path
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all((params.self_signed(&key).unwrap().pem() + KEY).as_bytes()).unwrap();
+        file
     };
-    MADE.get_or_init(make).clone()
+    PathBuf::from(format!("/proc/self/fd/{}", MADE.get_or_init(make).as_raw_fd()))
 }
 
 pub fn server() -> Server {

@@ -314,6 +314,8 @@ fn a_browser_shows_a_page_with_all_that_it_needs() {
     let shown = |path: &str| {
         let (profile, url) = (format!("--user-data-dir={}", site.path("profile").display()), served.url(path));
         let mut arguments = vec!["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--dump-dom"];
+        // What plays sounds would leave a folder behind.
+        arguments.push("--disable-audio-output");
         arguments.extend(["--disable-background-networking", &profile, &url]);
         site.said("chromium", &arguments)
     };
