@@ -25,7 +25,7 @@ pub fn workstreams(snapshot: &Snapshot, as_json: bool) -> String {
     }
     if !ports.is_empty() {
         out += "\nPorts:\nWSID State     Lost SendLost Packets by\n";
-        ports.iter().for_each(|Port { lane, packets, state, lost, send_lost }| {
+        ports.iter().for_each(|PortRow { lane, packets, state, lost, send_lost }| {
             let _ = writeln!(out, "{lane:4} {:5} {lost:8} {send_lost:8} {packets}", state.unwrap_or("-"));
         });
     }
@@ -36,7 +36,7 @@ pub fn workstreams(snapshot: &Snapshot, as_json: bool) -> String {
 const LOST: [PacketCounter; 3] = [PacketCounter::PortNoFrame, PacketCounter::PortRingFull, PacketCounter::PortTooLong];
 
 /// A row a lane with a port.
-fn ports(snapshot: &Snapshot) -> Vec<Port> {
+fn ports(snapshot: &Snapshot) -> Vec<PortRow> {
     let states: BTreeMap<usize, PortState> = port_states_of(snapshot).collect();
     let state = |lane| states.get(&lane).map(|state| state.word());
     let count = |lane: usize, counters: &[PacketCounter]| {
@@ -45,7 +45,7 @@ fn ports(snapshot: &Snapshot) -> Vec<Port> {
     };
     let port = |(lane, kind): (usize, PortKind)| {
         let (lost, send_lost) = (count(lane, &LOST), count(lane, &[PacketCounter::PortSendLost]));
-        Port { lane, packets: kind.words(), state: state(lane), lost, send_lost }
+        PortRow { lane, packets: kind.words(), state: state(lane), lost, send_lost }
     };
     ports_of(snapshot).map(port).collect()
 }
@@ -79,11 +79,11 @@ struct Whole<'a> {
     protocols: Vec<ProtocolShown<'a>>,
     workstreams: Vec<Workstream<'a>>,
     services: Vec<Workstream<'a>>,
-    ports: Vec<Port>,
+    ports: Vec<PortRow>,
 }
 
 #[derive(Serialize)]
-struct Port {
+struct PortRow {
     lane: usize,
     packets: &'static str,
     state: Option<&'static str>,
@@ -125,7 +125,7 @@ struct Workstream<'a> {
     handled: u64,
 }
 
-fn json(report: &Report, services: &[StreamRow], ports: Vec<Port>) -> String {
+fn json(report: &Report, services: &[StreamRow], ports: Vec<PortRow>) -> String {
     let whole = Whole {
         configuration: Configuration {
             threads: report.lanes.0,

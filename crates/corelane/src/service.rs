@@ -70,7 +70,7 @@ pub use corelane_watch::{Counted, Declaration, Joined, Kind, OwnCounter, Service
 /// travels between lanes is made of, and who pays for a lane's memory.
 pub mod parts {
     pub use corelane_lane::channel::Full;
-    pub use corelane_seam::parcel::{AbroadCounts, Post};
+    pub use corelane_seam::parcel::{AbroadCounts, ParcelHome};
     pub use corelane_seam::share::Share;
     pub use corelane_seam::slab::Key;
     pub use corelane_seam::{

@@ -40,7 +40,7 @@ pub use report::{ProtocolRow, Report, StreamNow, StreamRow};
 pub use step::{Facts, Mark, Placed, Run, Step};
 
 use std::rc::Rc;
-use step::Kind;
+use step::RunKind;
 use stream::{Moves, Outstanding, Stream};
 
 /// A queue that is being run.
@@ -278,11 +278,11 @@ impl<P> Isr<P> {
 
     /// A handler has run, of whose packet something is still to leave: [`Isr::settled`] is called when it has, also where this lane has placed it.
     pub fn has_run(&mut self, mark: Mark) {
-        if mark.kind != Kind::Direct {
+        if mark.kind != RunKind::Direct {
             assert!(self.marked > 0, "a handler that ends has begun");
             self.marked -= 1;
         }
-        if matches!(mark.kind, Kind::Direct | Kind::Hybrid) {
+        if matches!(mark.kind, RunKind::Direct | RunKind::Hybrid) {
             self.credit = self.share;
         }
         assert!(self.credit <= self.share, "a share that was not used is not saved up");
@@ -312,7 +312,7 @@ impl<P> Isr<P> {
         self.queued -= 1;
         self.batch = Some(Batch { number, bucket, left: left - 1 });
         self.marked += 1;
-        let mark = Mark { number, kind: Kind::Queued, placed };
+        let mark = Mark { number, kind: RunKind::Queued, placed };
         Some(Step::Run(Run { number, packet, placed, mark }))
     }
 
@@ -383,8 +383,8 @@ impl<P> Isr<P> {
             Dispatch::Hybrid | Dispatch::Deferred => stream.choose(&packet, facts, from, self.lanes),
         };
         let kind = match stream.dispatch {
-            Dispatch::Direct => Kind::Direct,
-            Dispatch::Hybrid if is_idle && lane == from => Kind::Hybrid,
+            Dispatch::Direct => RunKind::Direct,
+            Dispatch::Hybrid if is_idle && lane == from => RunKind::Hybrid,
             _ if lane == from => {
                 let is_hybrid = stream.dispatch == Dispatch::Hybrid;
                 let step = stream.queue(packet, placed);
@@ -402,7 +402,7 @@ impl<P> Isr<P> {
         outstanding.more(placed.generation, 1);
         let dispatch = stream.dispatch;
         stream.counts_of(&packet).run_at_once(dispatch);
-        self.marked += usize::from(kind == Kind::Hybrid);
+        self.marked += usize::from(kind == RunKind::Hybrid);
         Step::Run(Run { number, packet, placed, mark: Mark { number, kind, placed } })
     }
 }

@@ -20,7 +20,7 @@
 //!
 //! At a limit the oldest datagram goes, of the same bucket where that is full, else of all: so a flood of what is never completed pushes out
 //! mostly itself, and an honest datagram, whose fragments arrive close together, passes. A source that has more than a quarter of what may wait
-//! loses its own oldest, and nobody else's: so one that floods takes nothing of others. Each limit has its counter in [`Counts`].
+//! loses its own oldest, and nobody else's: so one that floods takes nothing of others. Each limit has its counter in [`FragmentCounts`].
 
 mod counts;
 mod fragment;
@@ -32,7 +32,7 @@ mod table;
 mod waiting;
 mod whole;
 
-pub use counts::{Counts, Reason};
+pub use counts::{FragmentCounts, Reason};
 pub use limits::Limits;
 pub use memory::Memory;
 pub use reorders::Reorders;
@@ -72,19 +72,19 @@ pub struct Reassembly<M> {
     limits: Limits,
     table: ReassemblyQueues<Waiting>,
     pieces: Pieces<M>,
-    counts: Counts,
+    counts: FragmentCounts,
 }
 
 impl<M: Memory> Reassembly<M> {
     /// An empty table. `secret` is random, and nobody else's: it decides who shares a bucket.
     #[must_use]
     pub fn new(limits: Limits, secret: u128) -> Self {
-        Self { limits, table: ReassemblyQueues::new(secret), pieces: Pieces::new(), counts: Counts::default() }
+        Self { limits, table: ReassemblyQueues::new(secret), pieces: Pieces::new(), counts: FragmentCounts::default() }
     }
 
     /// What has been counted.
     #[must_use]
-    pub const fn counts(&self) -> &Counts {
+    pub const fn counts(&self) -> &FragmentCounts {
         &self.counts
     }
 

@@ -32,7 +32,7 @@ pub fn channel<T: Send>(
     room: std::sync::Arc<dyn Bell>,
 ) -> (Sender<T>, Receiver<T>) {
     let capacity = capacity.clamp(1, CAPACITY_MAX).next_power_of_two();
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ChannelState {
         sender: Line(SenderLine { tail: AtomicUsize::new(0), wait: AtomicUsize::new(0), gone: AtomicBool::new(false) }),
         receiver: Line(ReceiverLine { head: AtomicUsize::new(0), sleep: AtomicUsize::new(0), gone: AtomicBool::new(false) }),
         slots: (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
@@ -94,7 +94,7 @@ fn asleep(number: usize) -> bool {
     number & 1 == 1
 }
 
-struct Shared<T> {
+struct ChannelState<T> {
     sender: Line<SenderLine>,
     receiver: Line<ReceiverLine>,
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
@@ -104,15 +104,15 @@ struct Shared<T> {
 
 // SAFETY: values move from one thread to the other, hence `T: Send`; never do both hold a reference to one, as a slot
 // belongs to the sender outside `head..tail` and to the receiver inside.
-unsafe impl<T: Send> Sync for Shared<T> {}
+unsafe impl<T: Send> Sync for ChannelState<T> {}
 
-impl<T> Shared<T> {
+impl<T> ChannelState<T> {
     fn slot(&self, index: usize) -> &UnsafeCell<MaybeUninit<T>> {
         &self.slots[index & (self.slots.len() - 1)]
     }
 }
 
-impl<T> Drop for Shared<T> {
+impl<T> Drop for ChannelState<T> {
     fn drop(&mut self) {
         let tail = self.sender.0.tail.load(Ordering::Relaxed);
         let mut head = self.receiver.0.head.load(Ordering::Relaxed);
@@ -129,7 +129,7 @@ impl<T> Drop for Shared<T> {
 ///
 /// Dropping it publishes what it has queued and tells the receiver.
 pub struct Sender<T: Send> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<ChannelState<T>>,
     /// Index after the last queued value.
     tail: usize,
     /// The tail that the receiver can see.
@@ -243,7 +243,7 @@ impl<T: Send> Drop for Sender<T> {
 ///
 /// Values that are never taken are dropped with the later of the two ends.
 pub struct Receiver<T: Send> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<ChannelState<T>>,
     /// Index of the next value to take.
     head: usize,
     /// The tail as last read from the sender.

@@ -3,7 +3,7 @@
 use crate::kit::Kit;
 use crate::mesh::{Channels, Mesh};
 use crate::work::Work;
-use corelane_seam::parcel::{Parcel, Post};
+use corelane_seam::parcel::{Parcel, ParcelHome};
 use corelane_seam::{Completion, Driver};
 
 /// Brings parcels home by its channels. Each lane that sends or gets parcels has one, behind all works that do so; then parcels that they are done with
@@ -12,13 +12,13 @@ use corelane_seam::{Completion, Driver};
 /// A parcel that finds its channel full waits here for a later turn; one whose home has ended goes home by itself.
 pub struct Homing {
     mesh: Mesh<Parcel>,
-    post: Post,
+    post: ParcelHome,
     leaving: Vec<Parcel>,
 }
 
 impl Homing {
     /// For a lane whose regions are open to others by `post`, with its ends of the channels.
-    pub fn new(post: Post, mesh: Mesh<Parcel>) -> Self {
+    pub fn new(post: ParcelHome, mesh: Mesh<Parcel>) -> Self {
         Self { mesh, post, leaving: Vec::new() }
     }
 

@@ -24,9 +24,9 @@ impl<F: FnMut(Record)> Report for F {
 
 /// Lets a line of each kind pass once a second.
 #[derive(Default)]
-pub(crate) struct Throttle(Vec<Kind>);
+pub(crate) struct Throttle(Vec<ReportKind>);
 
-struct Kind {
+struct ReportKind {
     name: &'static str,
     /// When a line of it passes again.
     from: u64,
@@ -38,7 +38,7 @@ impl Throttle {
     pub(crate) fn pass(&mut self, name: &'static str, now: u64) -> bool {
         let from = now.saturating_add(SECOND);
         match self.0.iter_mut().find(|kind| kind.name == name) {
-            None => self.0.push(Kind { name, from, left_out: 0 }),
+            None => self.0.push(ReportKind { name, from, left_out: 0 }),
             Some(kind) if now >= kind.from => kind.from = from,
             Some(kind) => {
                 kind.left_out += 1;

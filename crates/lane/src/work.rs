@@ -90,13 +90,13 @@ impl Works {
 
     /// One more, with the lane's own settings as its budget.
     pub fn and(mut self, work: impl Work) -> Self {
-        self.0.push((Box::new(Desk { work }), None));
+        self.0.push((Box::new(SeatedWork { work }), None));
         self
     }
 
     /// One more, with a budget of its own. A work that is alone on its lane gets everything all the same.
     pub fn and_within(mut self, budget: Budget, work: impl Work) -> Self {
-        self.0.push((Box::new(Desk { work }), Some(budget)));
+        self.0.push((Box::new(SeatedWork { work }), Some(budget)));
         self
     }
 }
@@ -149,11 +149,11 @@ pub(crate) trait Seated {
 }
 
 /// A work as the lane calls it.
-struct Desk<W: Work> {
+struct SeatedWork<W: Work> {
     work: W,
 }
 
-impl<W: Work> Desk<W> {
+impl<W: Work> SeatedWork<W> {
     fn said(&mut self, taken: u32) -> Said {
         Said { more: self.work.has_work(), ended: self.work.has_ended(), sent: self.has_unpublished(), taken }
     }
@@ -173,7 +173,7 @@ impl<W: Work> Desk<W> {
     }
 }
 
-impl<W: Work> Seated for Desk<W> {
+impl<W: Work> Seated for SeatedWork<W> {
     fn name(&self) -> &'static str {
         self.work.name()
     }

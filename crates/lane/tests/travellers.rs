@@ -7,7 +7,7 @@
 mod idle;
 
 use corelane_lane::{Channels, Control, Homing, Kit, Lane, LaneSettings, Mesh, Turn, Work, Works};
-use corelane_seam::parcel::{AbroadLimits, Guest, Parcel, Post};
+use corelane_seam::parcel::{AbroadLimits, Guest, Parcel, ParcelHome};
 use corelane_seam::{
     Arena, Chain, Completion, CountedPort, Driver, Fault, Frame, FrameMemory, FrameParcel, Instant, Link, Port, PortFacts,
     PortKind, Segment, Shared, Taken,
@@ -198,7 +198,7 @@ impl Work for Trader {
     fn drain(&mut self, _: &mut Kit, _: &mut dyn Driver) {}
 }
 
-fn lanes(posts: &[Post]) -> Vec<Lane<Idle>> {
+fn lanes(posts: &[ParcelHome]) -> Vec<Lane<Idle>> {
     let settings = LaneSettings::new().memory_bytes(4 << 20);
     let control = Control::new(posts.len());
     let mut meshes = Mesh::between(&control, 64).into_iter().zip(Mesh::between(&control, 64));
@@ -213,7 +213,7 @@ fn lanes(posts: &[Post]) -> Vec<Lane<Idle>> {
 
 #[test]
 fn what_travels_between_lanes_allocates_nothing() {
-    let posts = [Post::default(), Post::default()];
+    let posts = [ParcelHome::default(), ParcelHome::default()];
     let mut lanes = lanes(&posts);
     let mut turn = |count: usize| {
         for _ in 0..count {

@@ -77,7 +77,7 @@ pub fn raise_descriptor_limit() -> u64 {
 
 /// Points at which lanes wait, one behind the other, until whoever starts them opens the next.
 #[derive(Default)]
-pub struct Gate {
+pub struct StartGate {
     state: Mutex<GateState>,
     changed: Condvar,
 }
@@ -88,7 +88,7 @@ struct GateState {
     abandoned: bool,
 }
 
-impl Gate {
+impl StartGate {
     /// Waits until so many have been opened; false if the gate was abandoned, because nobody will open it.
     pub fn pass(&self, number: usize) -> bool {
         let waited = self.changed.wait_while(self.lock(), |state| state.open < number && !state.abandoned);
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn who_waits_passes_when_it_is_opened_or_is_told_that_nobody_will() {
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(StartGate::default());
         let waits_for = |number| {
             let gate = gate.clone();
             std::thread::spawn(move || gate.pass(number))

@@ -7,7 +7,7 @@ use crate::buddy::{Buddy, LEASE_BYTES_MAX, UNIT};
 use crate::error::Error;
 use crate::instant::Instant;
 use crate::ledger::{Holder, Ledger, Role, TaskHolder};
-use crate::parcel::{Abroad, AbroadCounts, AbroadLimits, Homeland, Parcel, ParcelRefused, Post, Return};
+use crate::parcel::{Abroad, AbroadCounts, AbroadLimits, Homeland, Parcel, ParcelHome, ParcelRefused, Return};
 use crate::payer::Payer;
 use crate::region::{Region, RegionMemory};
 use crate::share::Share;
@@ -169,7 +169,7 @@ impl Arena {
     /// # Panics
     /// If it was done before.
     #[doc(hidden)] // A lane or a driver calls it, and no program.
-    pub fn open_abroad(&self, lane: u16, limits: AbroadLimits, post: &Post) {
+    pub fn open_abroad(&self, lane: u16, limits: AbroadLimits, post: &ParcelHome) {
         let before = self.0.abroad.replace(Some(Abroad::new(lane, self.limit(), limits)));
         assert!(before.is_none(), "an arena is opened to other lanes once");
         post.serve(self.0.clone());

@@ -11,7 +11,7 @@ use crate::interface::Word;
 use crate::outward::Words;
 use crate::packet::{Packet, Spare};
 use crate::placing::{Placing, Quiet};
-use crate::routes::Told;
+use crate::routes::WayNews;
 use crate::settings::Settings;
 use corelane_isr::dispatch::{Number, Placed};
 use corelane_seam::Record;
@@ -29,7 +29,7 @@ pub(crate) enum Heard {
     /// Of a neighbour.
     Neighbour(Word),
     /// Of a way that is narrow.
-    Way(Told),
+    Way(WayNews),
 }
 
 /// How far the ports are, as the work sees it.

@@ -42,7 +42,7 @@ impl Drop {
 /// What was counted since the stack was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Counts {
+pub struct PacketCounts {
     /// Frames that arrived.
     pub frames_in: u64,
     /// Frames that were handed to the port.
@@ -94,7 +94,7 @@ pub struct Counts {
     drops: [u64; Drop::COUNT],
 }
 
-impl Counts {
+impl PacketCounts {
     /// Packets that were dropped for that reason.
     #[must_use]
     pub const fn of(&self, drop: Drop) -> u64 {
@@ -132,14 +132,14 @@ impl Counts {
 /// What is counted, and whether that was since it was last written into the page.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    counts: Counts,
+    counts: PacketCounts,
     is_untold: bool,
 }
 
 impl Tally {
     /// Nothing was counted, and the page does not say so yet.
     pub fn new() -> Self {
-        Self { counts: Counts::default(), is_untold: true }
+        Self { counts: PacketCounts::default(), is_untold: true }
     }
 
     /// Something changed that the page says beside the counts.
@@ -159,15 +159,15 @@ impl Tally {
 }
 
 impl std::ops::Deref for Tally {
-    type Target = Counts;
-    fn deref(&self) -> &Counts {
+    type Target = PacketCounts;
+    fn deref(&self) -> &PacketCounts {
         &self.counts
     }
 }
 
 /// Whoever counts has the page written.
 impl std::ops::DerefMut for Tally {
-    fn deref_mut(&mut self) -> &mut Counts {
+    fn deref_mut(&mut self) -> &mut PacketCounts {
         self.is_untold = true;
         &mut self.counts
     }

@@ -1,7 +1,7 @@
 //! What is heard of who has which address on the link, by ARP (RFC 826) and neighbour discovery (RFC 4861), and what is answered.
 
 use crate::counts::Drop;
-use crate::interface::{Kind, Say, Word, solicited};
+use crate::interface::{Say, Word, WordKind, solicited};
 use crate::outward::{Outward, UNKNOWN};
 use crate::packet::Ip;
 use corelane_wire::packet::arp::{self, Operation};
@@ -74,7 +74,7 @@ pub(crate) fn neighbour(out: &mut Outward<'_>, interface: usize, message: &Messa
 /// Somebody has asked for an address of ours.
 fn meet(out: &mut Outward<'_>, interface: usize, ip: IpAddr, mac: Mac) {
     out.interfaces[interface].neighbours_mut().meet(ip, mac);
-    spread(out, Word { interface, ip, mac, kind: Kind::Asks });
+    spread(out, Word { interface, ip, mac, kind: WordKind::Asks });
 }
 
 /// Somebody says that he has an address of ours. What we have said ourselves, and a switch has brought back, is no claim.
@@ -84,7 +84,7 @@ fn claimed(out: &mut Outward<'_>, interface: usize, ip: IpAddr, mac: Mac) {
     }
     out.tally.conflicts += 1;
     contested(out, interface, ip, mac);
-    spread(out, Word { interface, ip, mac, kind: Kind::Claims });
+    spread(out, Word { interface, ip, mac, kind: WordKind::Claims });
 }
 
 /// Says against who claims an address of ours what is to be said.
@@ -104,13 +104,13 @@ pub(crate) fn say(out: &mut Outward<'_>, interface: usize, said: Say) {
 /// Somebody says that he has an address.
 fn heard(out: &mut Outward<'_>, interface: usize, ip: IpAddr, mac: Mac, answers: bool) {
     hears(out, interface, ip, mac, answers);
-    spread(out, Word { interface, ip, mac, kind: if answers { Kind::Answers } else { Kind::Claims } });
+    spread(out, Word { interface, ip, mac, kind: if answers { WordKind::Answers } else { WordKind::Claims } });
 }
 
 /// Somebody who was asked at his link address has answered without saying it (RFC 4861, section 7.2.4).
 fn confirmed(out: &mut Outward<'_>, interface: usize, ip: IpAddr) {
     out.interfaces[interface].neighbours_mut().confirmed(out.now, ip);
-    spread(out, Word { interface, ip, mac: UNKNOWN, kind: Kind::Confirms });
+    spread(out, Word { interface, ip, mac: UNKNOWN, kind: WordKind::Confirms });
 }
 
 /// Other lanes are to hear it: a card brings what has no flow to one of them alone. Words that nobody has asked for cannot use up the bound of answers.
@@ -118,7 +118,7 @@ fn spread(out: &mut Outward<'_>, word: Word) {
     if !out.is_shared {
         return;
     }
-    let is_answer = matches!(word.kind, Kind::Answers | Kind::Confirms);
+    let is_answer = matches!(word.kind, WordKind::Answers | WordKind::Confirms);
     let bound = if is_answer { &mut out.bounds.answers } else { &mut out.bounds.words };
     if bound.take(out.now) {
         out.words.news.push(word);
@@ -130,10 +130,10 @@ pub(crate) fn learn(out: &mut Outward<'_>, word: Word) {
     let Word { interface, ip, mac, kind } = word;
     match kind {
         _ if out.routes.is_own(ip) => contested(out, interface, ip, mac),
-        Kind::Asks => out.interfaces[interface].neighbours_mut().meet(ip, mac),
-        Kind::Claims => hears(out, interface, ip, mac, false),
-        Kind::Answers => hears(out, interface, ip, mac, true),
-        Kind::Confirms => out.interfaces[interface].neighbours_mut().confirmed(out.now, ip),
+        WordKind::Asks => out.interfaces[interface].neighbours_mut().meet(ip, mac),
+        WordKind::Claims => hears(out, interface, ip, mac, false),
+        WordKind::Answers => hears(out, interface, ip, mac, true),
+        WordKind::Confirms => out.interfaces[interface].neighbours_mut().confirmed(out.now, ip),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The driver's contract over ports: what is not of the stack's addresses goes to the driver below.
 
 use crate::beside::Beside;
-use crate::counts::{Counts, Drop};
+use crate::counts::{Drop, PacketCounts};
 use crate::fault;
 use crate::gate::{self, Gate};
 use crate::net::Net;
@@ -90,7 +90,7 @@ impl<D: Driver> Stack<D> {
 
     /// What was counted.
     #[must_use]
-    pub fn counts(&self) -> Ref<'_, Counts> {
+    pub fn counts(&self) -> Ref<'_, PacketCounts> {
         Ref::map(self.beside.borrow(), |beside| &*beside.tally)
     }
 

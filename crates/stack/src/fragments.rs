@@ -6,7 +6,7 @@ mod split;
 pub(crate) use split::split;
 
 use crate::settings::{Error, Settings, V6_BYTES_LEAST};
-use corelane_isr::reassembly::{Admission, Counts, Datagram, Limits, Reason, Reassembly};
+use corelane_isr::reassembly::{Admission, Datagram, FragmentCounts, Limits, Reason, Reassembly};
 use corelane_seam::{Frame, FrameMemory, Instant};
 use corelane_wire::packet::{ethernet, fragment, ipv6};
 use shelf::Shelf;
@@ -49,7 +49,7 @@ impl Fragments {
     }
 
     /// What was counted, and how many wait.
-    pub fn counts(&self) -> (&Counts, usize) {
+    pub fn counts(&self) -> (&FragmentCounts, usize) {
         (self.table.counts(), self.table.waiting().1)
     }
 

@@ -26,7 +26,7 @@ const AGAIN: u64 = 10_000_000;
 
 /// How far the port is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum GateState {
     Opening,
     Open(PortId),
     Closing,
@@ -39,7 +39,7 @@ enum State {
 pub(crate) struct Gate {
     /// Its number, which is its interface's.
     port: u32,
-    state: State,
+    state: GateState,
     is_receiving: bool,
     /// The number of the send that is under way, and of those whose frames the port has not released.
     sending: Option<u64>,
@@ -86,7 +86,7 @@ impl Gate {
         driver.push(name(number, OPEN), FrameOp::Open(Box::new(port)).into());
         Self {
             port: number,
-            state: State::Opening,
+            state: GateState::Opening,
             is_receiving: false,
             sending: None,
             unreleased: VecDeque::new(),
@@ -107,7 +107,7 @@ impl Gate {
 
     /// Whether the port is closed.
     pub fn is_closed(&self) -> bool {
-        self.state == State::Closed && !self.is_receiving && self.sending.is_none()
+        self.state == GateState::Closed && !self.is_receiving && self.sending.is_none()
     }
 
     /// The number of the first send that has not left; none if all have.
@@ -117,7 +117,7 @@ impl Gate {
 
     /// When an interface that was down is tried again, or taken to be up.
     pub fn due(&self) -> Option<u64> {
-        self.again.or(self.up_at).filter(|_| matches!(self.state, State::Open(_)))
+        self.again.or(self.up_at).filter(|_| matches!(self.state, GateState::Open(_)))
     }
 
     /// Why it is closed, if nobody wanted that.
@@ -130,7 +130,7 @@ impl Gate {
         let PortNews { lost, facts, state } = self.news.get();
         interface.note_lost(lost);
         interface.note_facts(now, &facts);
-        interface.note_port(now, state, matches!(self.state, State::Open(_)));
+        interface.note_port(now, state, matches!(self.state, GateState::Open(_)));
         if self.up_at.is_some_and(|time| time <= now) {
             self.up_at = None;
             interface.note_errors(now, PortState::Up);
@@ -139,8 +139,8 @@ impl Gate {
 
     /// Asks the driver for what is to be asked for now; `sends` is the number of the send that was given last to any port.
     pub fn ask(&mut self, now: u64, sends: &mut u64, interface: &mut Interface, driver: &mut impl Driver) {
-        let State::Open(port) = self.state else {
-            if self.state == State::Closed {
+        let GateState::Open(port) = self.state else {
+            if self.state == GateState::Closed {
                 self.incoming.clear();
                 interface.drop_outgoing();
             }
@@ -153,7 +153,7 @@ impl Gate {
             driver.push(name(self.port, SEND), FrameOp::Send { port, frames }.into());
         }
         if self.wants_close {
-            self.state = State::Closing;
+            self.state = GateState::Closing;
             self.incoming.clear();
             return driver.push(name(self.port, CLOSE), FrameOp::Close { port }.into());
         }
@@ -188,8 +188,8 @@ impl Gate {
         let (mut ended, is_released) = (Ended::default(), completion.released);
         let fault = match (completion.handle.index() % OPERATIONS, completion.outcome) {
             (OPEN, Outcome::Frame(FrameOutcome::Opened { port, .. })) => {
-                assert_eq!(self.state, State::Opening, "a port is opened once");
-                self.state = State::Open(port);
+                assert_eq!(self.state, GateState::Opening, "a port is opened once");
+                self.state = GateState::Open(port);
                 None
             }
             (RECEIVE, Outcome::Frame(FrameOutcome::Arrived { frames, fault })) => {
@@ -216,12 +216,12 @@ impl Gate {
             }
             (_, Outcome::Released) => None,
             (CLOSE, _) => {
-                self.state = State::Closed;
+                self.state = GateState::Closed;
                 None
             }
             (_, Outcome::Failed(fault)) => {
                 interface.note_errors(now, PortState::Gone);
-                (self.state, self.fault) = (State::Closed, Some(fault));
+                (self.state, self.fault) = (GateState::Closed, Some(fault));
                 None
             }
             (_, other) => unreachable!("{other:?} is no end of what the stack asks for"),

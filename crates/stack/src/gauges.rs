@@ -1,7 +1,7 @@
 //! What the counter page says of a lane's packet path beside the counts.
 
 use crate::interface::Interface;
-use corelane_isr::reassembly::Counts as FragmentCounts;
+use corelane_isr::reassembly::FragmentCounts;
 use corelane_seam::{Lost, PortKind, PortState};
 
 /// What is counted elsewhere than in the counts, as of the last turn; of several interfaces together.

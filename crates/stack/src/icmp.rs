@@ -14,7 +14,7 @@ use crate::fault;
 use crate::outward::Outward;
 use crate::packet::{HEADER_BYTES_V6, Ip, Packet};
 use crate::reports;
-use crate::routes::Told;
+use crate::routes::WayNews;
 use crate::sockets::Sockets;
 use corelane_wire::packet::checksum::Sum;
 use corelane_wire::packet::{EtherType, IpProtocol, ethernet, icmp, icmpv6, ipv4};
@@ -122,7 +122,7 @@ fn too_big(out: &mut Outward<'_>, sockets: &Sockets, router: IpAddr, (protocol, 
     if most < least || length <= most || !fits || !out.routes.is_own(local.ip()) {
         return;
     }
-    let told = Told { router, local, peer, is_echo, most };
+    let told = WayNews { router, local, peer, is_echo, most };
     learn_way(out, sockets, told);
     // The socket may be another lane's: a card brings what has no flow to one of them.
     if out.is_shared && out.bounds.words.take(out.now) {
@@ -131,8 +131,8 @@ fn too_big(out: &mut Outward<'_>, sockets: &Sockets, router: IpAddr, (protocol, 
 }
 
 /// Takes a router's word of what a socket here has sent, or of an echo's answer that went from here.
-pub(crate) fn learn_way(out: &mut Outward<'_>, sockets: &Sockets, told: Told) {
-    let Told { router, local, peer, is_echo, most } = told;
+pub(crate) fn learn_way(out: &mut Outward<'_>, sockets: &Sockets, told: WayNews) {
+    let WayNews { router, local, peer, is_echo, most } = told;
     let was_sent = match is_echo {
         true => out.routes.narrow().has_echoed(peer.ip()),
         false => peer.port() != 0 && sockets.find(local, peer).is_some(),

@@ -9,7 +9,7 @@ mod told;
 
 pub(crate) use listeners::{Listeners, groups_of};
 pub use neighbours::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
-pub(crate) use neighbours::{Kind, Resolved, Word};
+pub(crate) use neighbours::{Resolved, Word, WordKind};
 pub(crate) use presence::Say;
 
 use crate::draft::Draft;

@@ -104,7 +104,7 @@ mod udp;
 mod work;
 
 pub use channels::{CHANNELS_MAX, ChannelRefused, End, Filter, NoFilter, Target};
-pub use counts::{Counts, Drop};
+pub use counts::{Drop, PacketCounts};
 pub use driver::Stack;
 pub use interface::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub use placing::PROTOCOLS;

@@ -10,7 +10,7 @@ pub(crate) use limiter::Bounds;
 use crate::counts::{Drop, Tally};
 use crate::interface::{Interface, Resolved, Word, addressed, group_mac, solicited};
 use crate::packet::{ALL_NODES, Ip, tuple};
-use crate::routes::{Routes, Told};
+use crate::routes::{Routes, WayNews};
 use corelane_rss::FlowHasher;
 use corelane_seam::{Frame, FrameHash};
 use corelane_wire::packet::arp::{self, Operation};
@@ -79,7 +79,7 @@ pub(crate) struct Words {
     /// What was heard of neighbours.
     pub news: Vec<Word>,
     /// Words of routers of ways.
-    pub told: Vec<Told>,
+    pub told: Vec<WayNews>,
 }
 
 /// The owners that it takes to send, for a round.

@@ -1,10 +1,10 @@
 //! What a lane's packet path counts, as it stands in the counter page: written by the lane, read by whoever looks.
 
 use crate::beside::Beside;
-use crate::counts::{Counts, Drop};
+use crate::counts::{Drop, PacketCounts};
 use crate::tunnels::Tunnel;
 use corelane_isr::dispatch::{Dispatch, Number, Placement, ProtocolRow, Report, StreamCounts, StreamNow, StreamRow};
-use corelane_isr::reassembly::{Counts as FragmentCounts, Reason};
+use corelane_isr::reassembly::{FragmentCounts, Reason};
 use corelane_seam::{Lost, PortKind, PortState};
 use corelane_watch::{
     LaneSnapshot, PacketCounter, PacketsRow, PacketsSnapshot, PacketsWriter, Snapshot, StreamCounter, StreamSnapshot, choice_of,
@@ -78,7 +78,7 @@ fn write_lost(to: &PacketsWriter<'_>, lost: &Lost) {
     }
 }
 
-fn write_counts(to: &PacketsWriter<'_>, counts: &Counts) {
+fn write_counts(to: &PacketsWriter<'_>, counts: &PacketCounts) {
     use PacketCounter as C;
     for (counter, value) in [
         (C::FramesIn, counts.frames_in),

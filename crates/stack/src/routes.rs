@@ -3,7 +3,7 @@
 mod narrow;
 
 pub use narrow::NARROW_MAX;
-pub(crate) use narrow::Told;
+pub(crate) use narrow::WayNews;
 
 use crate::settings::{Error, Network, ROUTES_MAX, Route, Settings};
 use narrow::Narrow;

@@ -2,12 +2,12 @@
 
 use crate::beside::{Beside, Heard};
 use crate::channels::{Filter, Target};
-use crate::counts::{Counts, Drop};
+use crate::counts::{Drop, PacketCounts};
 use crate::interface::Word;
 use crate::packet::{Ip, Packet, Parts};
 use crate::placing::{Leaving, Quiet};
 use crate::published;
-use crate::routes::Told;
+use crate::routes::WayNews;
 use corelane_isr::dispatch::{Dispatch, Number, Placed, Report};
 use corelane_lane::{Channels, Ear, Kit, Mesh, Work};
 use corelane_rss::{FlowId, Table};
@@ -39,7 +39,7 @@ enum Say {
     /// Of a neighbour.
     Neighbour(Word),
     /// Of a way that is narrow: what a router has told of something that was sent.
-    Way(Told),
+    Way(WayNews),
 }
 
 /// What is changed while packets pass. No flow is reordered by it: what was placed before is handled first.
@@ -126,7 +126,7 @@ impl Packets {
 
     /// What was counted on its lane.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> PacketCounts {
         *self.beside.borrow().tally
     }
 

@@ -30,7 +30,7 @@ use crate::words::names::ConnectionId;
 use crate::words::talk::Talk;
 use crate::words::transform::MakeTransform;
 use corelane_lane::{Bursts, Channels, Ear, Kit, Mesh, Work};
-use corelane_seam::parcel::{AbroadLimits, Parcel, Post as Home};
+use corelane_seam::parcel::{AbroadLimits, Parcel, ParcelHome};
 use corelane_seam::{Address, Arena, Completion, DatagramOutcome, Driver, Handle, Outcome, Reason, StreamOutcome};
 use corelane_watch::{ConnectionRows, Declaration, LaneCounter, ServiceRow};
 use std::any::TypeId;
@@ -97,7 +97,7 @@ impl Services {
     ///
     /// # Panics
     /// If the arena is open already.
-    pub fn open_abroad(&self, arena: &Arena, limits: AbroadLimits, home: &Home) -> Option<Mesh<Parcel>> {
+    pub fn open_abroad(&self, arena: &Arena, limits: AbroadLimits, home: &ParcelHome) -> Option<Mesh<Parcel>> {
         let (lane, exchange) = self.exchange.as_ref().filter(|_| self.lends)?;
         // reason: lanes are at most 1,024.
         arena.open_abroad(u16::try_from(*lane).expect("a lane's number fits"), limits, home);

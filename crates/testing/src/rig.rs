@@ -3,7 +3,7 @@
 use crate::family::{Family, PORT};
 use crate::roster::{RigPlan, Roster, sure};
 use corelane_lane::{Control, Ear, Homing, Kit, Lane, Order, Report, Tell, Turn as LaneTurn, Works};
-use corelane_seam::parcel::Post;
+use corelane_seam::parcel::ParcelHome;
 use corelane_seam::{Arena, Instant, Record};
 use corelane_sim::{Peer, SimDriver, Turn, World};
 use corelane_svc::{Command, Exchange, Limits, Services, Side, Steer, StreamService, Transform};
@@ -98,7 +98,7 @@ pub struct Rig {
     /// Each lane's memory.
     pub arenas: Vec<Arena>,
     /// Where what each lane has lent comes home to: says what is away.
-    pub posts: Vec<Post>,
+    pub posts: Vec<ParcelHome>,
     lanes: Vec<Option<Lane<SimDriver>>>,
     /// The number of the first of them in the world.
     first: usize,
@@ -190,7 +190,7 @@ impl Rig {
         let row = sure("the page", self.page.lane(number));
         let report = Box::new(Operator { reports: self.reports.clone(), is_gone: self.operator_is_gone.clone(), dropped: 0 });
         let kit = Kit::new(number, &self.control, arena.clone(), row, &plan.settings, report);
-        let post = Post::default();
+        let post = ParcelHome::default();
         let homeward = services.open_abroad(&arena, plan.parcels, &post);
         let mut works = Works::of(services);
         if let Some(channels) = homeward {

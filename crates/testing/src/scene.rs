@@ -16,7 +16,7 @@ use std::time::Duration;
 const DRAIN: u64 = u64::MAX - 1;
 
 /// Puts a service on a lane's roster, at an address of the family.
-type Seat = Box<dyn Fn(&mut Roster, Family)>;
+type PutsService = Box<dyn Fn(&mut Roster, Family)>;
 /// Looks at the lanes when all is over.
 type Check = Box<dyn FnOnce(&Rig) -> Result<(), String>>;
 
@@ -29,7 +29,7 @@ pub struct Scene {
     world: World,
     plan: RigPlan,
     limits: Limits,
-    seats: Vec<Seat>,
+    seats: Vec<PutsService>,
     scripts: Vec<(u16, Script)>,
     questions: Vec<(u16, Questions)>,
     drain_after: Option<Duration>,

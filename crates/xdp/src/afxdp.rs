@@ -237,7 +237,7 @@ impl XdpQueue {
             posted: Posted::ALL,
             least,
             pieces_max,
-            counts: Counts::default(),
+            counts: PortCounts::default(),
             asks_again_at: None,
             pause: AGAIN,
             polling,
@@ -280,7 +280,7 @@ enum Lent {
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct PortCounts {
     taken: u64,
     released: u64,
     too_long: u64,
@@ -314,7 +314,7 @@ pub struct XdpPort {
     /// Frames that the longest packet takes, and those that any may.
     least: usize,
     pieces_max: usize,
-    counts: Counts,
+    counts: PortCounts,
     /// When the kernel is to be asked again for what it has not done, and how long after that once more.
     asks_again_at: Option<u64>,
     pause: u64,

@@ -4,7 +4,7 @@ use crate::application::Application;
 use crate::log::Trace;
 use crate::service::{Call, Http};
 use crate::session::{Active, Collected, Look, Session};
-use crate::unsent::Room;
+use crate::unsent::MayAnswer;
 use corelane::service::{Input, Lease, Refused};
 use corelane::{Cx, Next, Talk};
 use corelane_wire::http1::{Body, Part, Refusal};
@@ -109,7 +109,7 @@ impl<A: Application> Http<A> {
             return Look::Over(next);
         }
         let room = self.room(call);
-        if room == Room::Later {
+        if room == MayAnswer::Later {
             session.active = Some(self.spare.boxed(Active::Collected(collected)));
             return Look::Over(Next::Continue);
         }

@@ -8,7 +8,7 @@ use crate::log::{Ended, Trace};
 use crate::outcome::{Answered, Given};
 use crate::service::{Call, Http};
 use crate::session::{Active, Look, Running, Served, Session, Stage};
-use crate::unsent::Room;
+use crate::unsent::MayAnswer;
 use crate::{Parts, Reply};
 use corelane::service::{Chain, Hold, Input, Order, Output, Refused};
 use corelane::{Cx, Next};
@@ -223,10 +223,10 @@ impl<A: Application> Http<A> {
     fn go_on(&mut self, call: &mut Call<'_, '_, A::Talk>, running: &mut Running<A>) -> After {
         settle(call.output, running);
         match self.room(call) {
-            Room::Now => {}
+            MayAnswer::Now => {}
             // A drain waits for what it waits for, too.
-            Room::Later => return owe(call.output, running),
-            Room::Never => return After::Failed(Status::SERVICE_UNAVAILABLE),
+            MayAnswer::Later => return owe(call.output, running),
+            MayAnswer::Never => return After::Failed(Status::SERVICE_UNAVAILABLE),
         }
         self.desk.begin_request();
         let reply = Reply::new(call.output, &self.desk, running.facts, Trace::Noted(&mut running.note));

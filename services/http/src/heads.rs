@@ -7,7 +7,7 @@ use crate::log::{Asked, Note, Sent, Trace};
 use crate::outcome::{Answered, Done, Given};
 use crate::service::{Call, Http};
 use crate::session::{Active, Collected, Look, Running, Served, Session, Stage};
-use crate::unsent::Room;
+use crate::unsent::MayAnswer;
 use crate::{Reply, Request};
 use corelane::service::{Input, Output, Owes, Refused, Shared};
 use corelane::{Next, Talk};
@@ -135,10 +135,10 @@ impl<A: Application> Http<A> {
                 let facts = Arrived::facts(&head, is_last && taken + length == bytes.len());
                 let arrived = Arrived { head: &head, bytes: same, content: None, facts };
                 let mut served = match (self.room(call), refusal) {
-                    (Room::Now, None) => self.serve(call, arrived, Trace::Asked(arrived.asked())),
-                    (Room::Now, Some(refusal)) => self.serve_refusal(call, arrived, refusal),
-                    (Room::Later, _) => Served::Refused,
-                    (Room::Never, _) => self.answer_unavailable(call, arrived, Trace::Asked(arrived.asked())),
+                    (MayAnswer::Now, None) => self.serve(call, arrived, Trace::Asked(arrived.asked())),
+                    (MayAnswer::Now, Some(refusal)) => self.serve_refusal(call, arrived, refusal),
+                    (MayAnswer::Later, _) => Served::Refused,
+                    (MayAnswer::Never, _) => self.answer_unavailable(call, arrived, Trace::Asked(arrived.asked())),
                 };
                 if let Served::Kept(kept) = &mut served {
                     kept.lies_in(length);
@@ -436,7 +436,7 @@ impl<A: Application> Http<A> {
     pub(crate) fn serve_collected(
         &mut self,
         call: &mut Call<'_, '_, A::Talk>,
-        (room, is_last): (Room, bool),
+        (room, is_last): (MayAnswer, bool),
         head: &Shared,
         content: &Shared,
         note: &mut Option<Note>,
@@ -450,8 +450,8 @@ impl<A: Application> Http<A> {
         let facts = Arrived::facts(&parsed, is_last);
         let arrived = Arrived { head: &parsed, bytes: head, content: Some(content), facts };
         match room {
-            Room::Never => self.answer_unavailable(call, arrived, Trace::Noted(note)),
-            Room::Now | Room::Later => self.serve(call, arrived, Trace::Noted(note)),
+            MayAnswer::Never => self.answer_unavailable(call, arrived, Trace::Noted(note)),
+            MayAnswer::Now | MayAnswer::Later => self.serve(call, arrived, Trace::Noted(note)),
         }
     }
 }

@@ -12,30 +12,30 @@ use corelane::service::Input;
 impl<A: Application> Http<A> {
     /// Whether somebody may be called who answers: the output has room, a ticket is left, and nobody's answer is kept for want of memory that would be wanted again.
     #[inline]
-    pub(crate) fn room(&self, call: &mut Call<'_, '_, A::Talk>) -> Room {
+    pub(crate) fn room(&self, call: &mut Call<'_, '_, A::Talk>) -> MayAnswer {
         match call.output.ask_limit() && call.output.ask_ticket() {
-            false => Room::Later,
-            true if self.desk.backlog().is_empty() => Room::Now,
+            false => MayAnswer::Later,
+            true if self.desk.backlog().is_empty() => MayAnswer::Now,
             true => self.room_beside_kept(call),
         }
     }
 
     /// The same while answers are kept.
     #[cold]
-    fn room_beside_kept(&self, call: &mut Call<'_, '_, A::Talk>) -> Room {
+    fn room_beside_kept(&self, call: &mut Call<'_, '_, A::Talk>) -> MayAnswer {
         let (bytes, is_at_bound) = match self.desk.backlog().wanted(call.output.peer_payer()) {
             Wanted::Memory(bytes) => (bytes, false),
             Wanted::MemoryAtBound(bytes) => (bytes, true),
             Wanted::Never => {
                 call.cx.count(HttpCounter::AnswersKeptMaxHits, 1);
-                return Room::Never;
+                return MayAnswer::Never;
             }
         };
         if lends(call, bytes) {
-            return Room::Now;
+            return MayAnswer::Now;
         }
         call.cx.count(HttpCounter::AnswersKeptMaxHits, is_at_bound.into());
-        Room::Later
+        MayAnswer::Later
     }
 
     /// What comes behind an answer, or its keeping before that.
@@ -71,7 +71,7 @@ impl<A: Application> Http<A> {
 
 /// Whether somebody may be called who answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum MayAnswer {
     Now,
     /// Not yet: the service is called again when that has changed.
     Later,

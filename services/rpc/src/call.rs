@@ -1,10 +1,10 @@
 //! One call, as a program sees it.
 
 use crate::counters::RpcCounter;
-use crate::desk::{Desk, To};
+use crate::desk::{To, WrittenReplies};
 use crate::duplicates::Memo;
 use crate::error::Unanswered;
-use crate::held::{Held, Room};
+use crate::held::{Held, HeldCalls};
 use corelane::service::{Arrival, PeerKey, Segment, Shared, Talk};
 use corelane::{Address, Cx, Datagrams, Input};
 use corelane_wire::rpc::{self, Identity, Refusal};
@@ -12,7 +12,7 @@ use corelane_wire::xdr::{Decode, Encode};
 
 /// What lies around a message, for parts of it to be kept.
 #[derive(Clone, Copy)]
-pub(crate) enum Source<'c> {
+pub(crate) enum CallSource<'c> {
     /// The front of an input.
     Input(&'c Input),
     /// Memory of its own.
@@ -21,7 +21,7 @@ pub(crate) enum Source<'c> {
     Datagram(&'c Datagrams, &'c Arrival),
 }
 
-impl Source<'_> {
+impl CallSource<'_> {
     /// A view of `data` that can be kept, if it lies in here.
     fn keep(&self, data: &[u8]) -> Option<Shared> {
         let around: &[u8] = match self {
@@ -51,11 +51,11 @@ pub struct Call<'c> {
     pub(crate) message: rpc::Call<'c>,
     pub(crate) identity: Identity<'c>,
     pub(crate) peer: &'c Address,
-    pub(crate) source: Source<'c>,
-    pub(crate) desk: &'c mut Desk,
+    pub(crate) source: CallSource<'c>,
+    pub(crate) desk: &'c mut WrittenReplies,
     pub(crate) to: To<'c>,
     pub(crate) memo: Option<Memo>,
-    pub(crate) room: &'c Room,
+    pub(crate) room: &'c HeldCalls,
 }
 
 impl<'c> Call<'c> {

@@ -52,7 +52,7 @@
 mod datagrams;
 mod stream;
 
-pub use datagrams::{DatagramClient, Step};
+pub use datagrams::{DatagramClient, OverdueCall};
 pub use stream::StreamClient;
 
 use corelane_wire::Error;

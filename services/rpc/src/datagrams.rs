@@ -1,6 +1,6 @@
 //! Programs over datagrams: each is one message, and what answers a batch leaves in one call.
 
-use crate::call::Source;
+use crate::call::CallSource;
 use crate::counters::RpcCounter;
 use crate::desk::To;
 use crate::dispatch::{Dispatcher, Served};
@@ -49,7 +49,7 @@ impl<T: Talk, P: Programs<T>> RpcDatagrams<P, T> {
         for number in 0..arrival.datagrams() {
             let message = &payload[number * size..payload.len().min((number + 1) * size)];
             let to = To::Datagram { batch, arrival: index, socket, replies };
-            if self.dispatcher.serve(cx, message, Source::Datagram(batch, arrival), &arrival.peer, to) == Served::Wait {
+            if self.dispatcher.serve(cx, message, CallSource::Datagram(batch, arrival), &arrival.peer, to) == Served::Wait {
                 cx.count(RpcCounter::RequestsDropped, 1);
             }
         }

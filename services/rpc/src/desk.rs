@@ -60,7 +60,7 @@ struct Written {
 }
 
 /// Replies that are written and have not left yet.
-pub(crate) struct Desk {
+pub(crate) struct WrittenReplies {
     lease: Option<Lease>,
     lease_bytes: usize,
     /// What the lease holds, over datagrams.
@@ -69,7 +69,7 @@ pub(crate) struct Desk {
     owed: Option<Memo>,
 }
 
-impl Desk {
+impl WrittenReplies {
     pub(crate) fn new() -> Self {
         Self { lease: None, lease_bytes: LEASE_BYTES.start, written: Vec::new(), owed: None }
     }
@@ -178,7 +178,7 @@ impl Desk {
         }
     }
 
-    /// Writes a success whose results end in `data`, which is too long to be remembered; `SYSTEM_ERR` as for [`Desk::answer`].
+    /// Writes a success whose results end in `data`, which is too long to be remembered; `SYSTEM_ERR` as for [`WrittenReplies::answer`].
     pub(crate) fn answer_with_data(
         &mut self,
         cx: &mut Cx<'_, impl Talk>,

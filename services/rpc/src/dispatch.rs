@@ -1,11 +1,11 @@
 //! From a message to what is owed for it: the same over connections and datagrams.
 
-use crate::call::{Call, Source};
+use crate::call::{Call, CallSource};
 use crate::counters::RpcCounter;
-use crate::desk::{Desk, RESERVE_BYTES, To};
-use crate::duplicates::{DUPLICATES_MAX, Duplicates, Found, Key, Memo};
+use crate::desk::{RESERVE_BYTES, To, WrittenReplies};
+use crate::duplicates::{DUPLICATES_MAX, Duplicates, Key, KnownCall, Memo};
 use crate::error::Unanswered;
-use crate::held::{HELD_MAX, Room};
+use crate::held::{HELD_MAX, HeldCalls};
 use crate::program::Programs;
 use corelane::{Address, Cx, Talk};
 use corelane_wire::rpc::{self, NULL, Owed, Refusal, Reply};
@@ -27,20 +27,20 @@ pub(crate) enum Served {
 pub(crate) struct Dispatcher<P, T> {
     pub(crate) programs: P,
     talk: PhantomData<T>,
-    pub(crate) desk: Desk,
+    pub(crate) desk: WrittenReplies,
     pub(crate) duplicates: Duplicates,
-    pub(crate) room: Room,
+    pub(crate) room: HeldCalls,
 }
 
 impl<T: Talk, P: Programs<T>> Dispatcher<P, T> {
     pub(crate) fn new(programs: P) -> Self {
-        let (duplicates, room) = (Duplicates::new(DUPLICATES_MAX), Room::new(HELD_MAX));
-        Self { programs, talk: PhantomData, desk: Desk::new(), duplicates, room }
+        let (duplicates, room) = (Duplicates::new(DUPLICATES_MAX), HeldCalls::new(HELD_MAX));
+        Self { programs, talk: PhantomData, desk: WrittenReplies::new(), duplicates, room }
     }
 
     /// Instead of [`HELD_MAX`].
     pub(crate) fn hold_at_most(&mut self, calls: u32) {
-        self.room = Room::new(calls);
+        self.room = HeldCalls::new(calls);
     }
 
     /// Instead of [`DUPLICATES_MAX`]; at least 1.
@@ -54,7 +54,7 @@ impl<T: Talk, P: Programs<T>> Dispatcher<P, T> {
         &mut self,
         cx: &mut Cx<'_, T>,
         message: &[u8],
-        source: Source<'_>,
+        source: CallSource<'_>,
         peer: &Address,
         mut to: To<'_>,
     ) -> Served {
@@ -88,7 +88,7 @@ impl<T: Talk, P: Programs<T>> Dispatcher<P, T> {
         &mut self,
         cx: &mut Cx<'_, T>,
         message: &rpc::Call<'c>,
-        source: Source<'c>,
+        source: CallSource<'c>,
         peer: &'c Address,
         to: &mut To<'_>,
     ) -> Result<(), Unanswered> {
@@ -119,13 +119,13 @@ impl<T: Talk, P: Programs<T>> Dispatcher<P, T> {
             return Repeated::No(None);
         }
         match self.duplicates.look(Key::of(message, peer), cx.now()) {
-            Found::New(memo) => return Repeated::No(Some(memo)),
-            Found::Full => {
+            KnownCall::New(memo) => return Repeated::No(Some(memo)),
+            KnownCall::Full => {
                 cx.count(RpcCounter::DuplicatesMaxHits, 1);
                 return Repeated::No(None);
             }
-            Found::InProgress => cx.count(RpcCounter::RequestsDropped, 1),
-            Found::Answered(reply) => {
+            KnownCall::InProgress => cx.count(RpcCounter::RequestsDropped, 1),
+            KnownCall::Answered(reply) => {
                 cx.count(RpcCounter::DuplicatesFound, 1);
                 self.desk.repeat(cx, to, &reply);
             }

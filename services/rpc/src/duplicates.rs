@@ -59,13 +59,13 @@ fn checksum(seed: u64, bytes: &[u8]) -> u64 {
     rest.iter().fold(sum, |sum, &byte| mix(sum, u64::from(byte)))
 }
 
-enum State {
+enum CallState {
     InProgress,
     Answered { reply: Rc<[u8]>, at: Instant, number: u64 },
 }
 
 /// What is known of a call.
-pub(crate) enum Found {
+pub(crate) enum KnownCall {
     /// It is new, and now in progress.
     New(Memo),
     /// It is being carried out.
@@ -77,7 +77,7 @@ pub(crate) enum Found {
 }
 
 struct ReplyCache {
-    places: BTreeMap<Key, State>,
+    places: BTreeMap<Key, CallState>,
     /// The answered calls by age, the oldest first.
     ages: BTreeMap<u64, (Instant, Key)>,
     /// The same of each peer.
@@ -94,7 +94,7 @@ impl ReplyCache {
         let Some(state) = self.places.remove(key) else { return };
         let peer = key.payer();
         self.calls.give_back(Some(peer));
-        if let State::Answered { reply, number, .. } = state {
+        if let CallState::Answered { reply, number, .. } = state {
             self.bytes.give_more_back(Some(peer), bytes_of(&reply));
             let was_there = self.of_peers.remove(&(peer, number)) && self.ages.remove(&number).is_some();
             assert!(was_there, "a call that was answered has its age");
@@ -149,8 +149,8 @@ impl ReplyCache {
         self.last += 1;
         // reason: nothing but its memo, which is here, ends a call in progress.
         let place = self.places.get_mut(&key).expect("a call in progress has its place");
-        assert!(matches!(place, State::InProgress), "a call is answered once");
-        *place = State::Answered { reply: reply.into(), at: now, number: self.last };
+        assert!(matches!(place, CallState::InProgress), "a call is answered once");
+        *place = CallState::Answered { reply: reply.into(), at: now, number: self.last };
         assert!(self.ages.values().next_back().is_none_or(|(last, _)| *last <= now), "the oldest reply stands first");
         self.of_peers.insert((peer, self.last));
         self.ages.insert(self.last, (now, key));
@@ -180,22 +180,22 @@ impl Duplicates {
     }
 
     /// Looks a call up, and takes it down as in progress if it is new.
-    pub(crate) fn look(&self, key: Key, now: Instant) -> Found {
+    pub(crate) fn look(&self, key: Key, now: Instant) -> KnownCall {
         let mut table = self.0.borrow_mut();
         table.expire(now);
         match table.places.get(&key) {
-            Some(State::InProgress) => return Found::InProgress,
-            Some(State::Answered { reply, at, .. }) if !is_old(*at, now) => return Found::Answered(reply.clone()),
+            Some(CallState::InProgress) => return KnownCall::InProgress,
+            Some(CallState::Answered { reply, at, .. }) if !is_old(*at, now) => return KnownCall::Answered(reply.clone()),
             Some(_) => table.remove(&key),
             None => {}
         }
         if !table.make_place(key.payer()) {
-            return Found::Full;
+            return KnownCall::Full;
         }
         table.calls.take(Some(key.payer()));
-        let before = table.places.insert(key.clone(), State::InProgress);
+        let before = table.places.insert(key.clone(), CallState::InProgress);
         assert!(before.is_none(), "a new call takes one of the places that there are");
-        Found::New(Memo { table: self.0.clone(), key })
+        KnownCall::New(Memo { table: self.0.clone(), key })
     }
 }
 
@@ -219,7 +219,7 @@ impl Drop for Memo {
     fn drop(&mut self) {
         let mut table = self.table.borrow_mut();
         // One that was kept is answered by now, and may be forgotten already.
-        if matches!(table.places.get(&self.key), Some(State::InProgress)) {
+        if matches!(table.places.get(&self.key), Some(CallState::InProgress)) {
             table.remove(&self.key);
         }
     }
@@ -247,12 +247,12 @@ mod tests {
 
     /// Answers a call that is new.
     fn answer(duplicates: &Duplicates, key: Key, reply: &[u8], now: u64) {
-        let Found::New(memo) = duplicates.look(key.clone(), at(now)) else { panic!("it is known") };
+        let KnownCall::New(memo) = duplicates.look(key.clone(), at(now)) else { panic!("it is known") };
         memo.table.borrow_mut().keep(key, reply, at(now));
     }
 
     fn is_known(duplicates: &Duplicates, key: Key, now: u64) -> bool {
-        matches!(duplicates.look(key, at(now)), Found::Answered(_))
+        matches!(duplicates.look(key, at(now)), KnownCall::Answered(_))
     }
 
     #[test]
@@ -273,15 +273,15 @@ mod tests {
     fn the_oldest_answered_call_makes_room_and_one_in_progress_never() {
         // One alone has half.
         let duplicates = Duplicates::new(6);
-        let Found::New(progress) = duplicates.look(key(0), at(0)) else { panic!("nothing is known") };
+        let KnownCall::New(progress) = duplicates.look(key(0), at(0)) else { panic!("nothing is known") };
         (1..=4).for_each(|xid| answer(&duplicates, key(xid), b"reply", u64::from(xid)));
-        assert!(matches!(duplicates.look(key(0), at(5)), Found::InProgress), "it is never forgotten");
+        assert!(matches!(duplicates.look(key(0), at(5)), KnownCall::InProgress), "it is never forgotten");
         assert!(is_known(&duplicates, key(3), 5) && is_known(&duplicates, key(4), 5));
-        let Found::New(second) = duplicates.look(key(1), at(6)) else { panic!("it was the oldest") };
-        let Found::New(third) = duplicates.look(key(2), at(6)) else { panic!("it was the next") };
-        assert!(matches!(duplicates.look(key(3), at(6)), Found::Full), "all places are taken by calls in progress");
+        let KnownCall::New(second) = duplicates.look(key(1), at(6)) else { panic!("it was the oldest") };
+        let KnownCall::New(third) = duplicates.look(key(2), at(6)) else { panic!("it was the next") };
+        assert!(matches!(duplicates.look(key(3), at(6)), KnownCall::Full), "all places are taken by calls in progress");
         drop((progress, second, third));
-        assert!(matches!(duplicates.look(key(0), at(7)), Found::New(_)), "a call that was dropped is carried out again");
+        assert!(matches!(duplicates.look(key(0), at(7)), KnownCall::New(_)), "a call that was dropped is carried out again");
     }
 
     #[test]

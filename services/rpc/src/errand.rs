@@ -1,6 +1,6 @@
 //! One call after the other to one program, from a lane of its own, for those who wait for the end of it.
 
-use crate::client::{CallError, DatagramClient, Step};
+use crate::client::{CallError, DatagramClient, OverdueCall};
 use corelane::lanes::Running;
 use corelane::service::{Fault, Reason, Shared, SocketId};
 use corelane::{Address, Cx, DatagramService, Datagrams, Instant, Lanes, Replies, Silent};
@@ -157,8 +157,8 @@ impl<S: Script> DatagramService for Errand<S> {
             return self.go_on(cx, None);
         }
         match self.client.overdue(cx.now()) {
-            Some(Step::Again(datagram)) => self.send(cx, datagram, None),
-            Some(Step::GivenUp(())) => {
+            Some(OverdueCall::Again(datagram)) => self.send(cx, datagram, None),
+            Some(OverdueCall::GivenUp(())) => {
                 self.script.answer(Err(CallError::TimedOut));
                 return self.go_on(cx, None);
             }

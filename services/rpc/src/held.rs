@@ -16,26 +16,26 @@ use std::rc::Rc;
 pub const HELD_MAX: u32 = 65_536;
 
 /// Calls that may be held.
-pub(crate) struct Room(Rc<RefCell<Shares>>);
+pub(crate) struct HeldCalls(Rc<RefCell<Shares>>);
 
 /// One of the calls that may be held.
-pub(crate) struct Seat {
+pub(crate) struct HeldPlace {
     all: Rc<RefCell<Shares>>,
     peer: PeerKey,
 }
 
-impl Room {
+impl HeldCalls {
     pub(crate) fn new(calls: u32) -> Self {
         Self(Rc::new(RefCell::new(Shares::new(calls))))
     }
 
     /// A seat for a call of a peer; none if the peer has its share. One of its connections of which none is held gets another one all the same, as long as there are.
-    pub(crate) fn take(&self, peer: PeerKey, to: &To<'_>) -> Option<Seat> {
+    pub(crate) fn take(&self, peer: PeerKey, to: &To<'_>) -> Option<HeldPlace> {
         let mut all = self.0.borrow_mut();
         let has_none = matches!(to, To::Stream(output) if output.tickets() == 0);
         (all.admits(peer) || has_none && all.share().admits_few()).then(|| {
             all.take(Some(peer));
-            Seat { all: self.0.clone(), peer }
+            HeldPlace { all: self.0.clone(), peer }
         })
     }
 
@@ -45,7 +45,7 @@ impl Room {
     }
 }
 
-impl Drop for Seat {
+impl Drop for HeldPlace {
     fn drop(&mut self) {
         self.all.borrow_mut().give_back(Some(self.peer));
     }
@@ -66,7 +66,7 @@ pub struct Held {
     memo: Option<Memo>,
     /// Memory for a short reply, so that there is one whatever happens meanwhile.
     lease: Lease,
-    _seat: Seat,
+    _seat: HeldPlace,
 }
 
 impl Held {
@@ -76,7 +76,7 @@ impl Held {
         xid: u32,
         to: To<'_>,
         memo: Option<Memo>,
-        seat: Seat,
+        seat: HeldPlace,
     ) -> Result<Self, Option<Memo>> {
         let Ok(lease) = cx.lease(RESERVE_BYTES) else { return Err(memo) };
         assert!(lease.room() >= RESERVE_BYTES, "a refusal fits whatever happens meanwhile");

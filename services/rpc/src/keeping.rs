@@ -36,7 +36,7 @@ impl Keeper {
     /// What the system says of a lane.
     pub fn begin(entries: &[Registered], rpcbind: SocketAddr, is_told: bool) -> Result<Self, corelane::Error> {
         let (tell, told) = channel();
-        let keeping = Keeping { entries: entries.to_vec(), step: Step::Rest, is_told, is_refused: false, tell };
+        let keeping = Keeping { entries: entries.to_vec(), step: KeepingStep::Rest, is_told, is_refused: false, tell };
         Ok(Self { running: begin(keeping, rpcbind, None)?, told })
     }
 
@@ -51,7 +51,7 @@ impl Keeper {
 #[derive(Clone)]
 struct Keeping {
     entries: Vec<Registered>,
-    step: Step,
+    step: KeepingStep,
     /// They were told once: who does not know them has forgotten them.
     is_told: bool,
     /// It is said once that they belong to somebody else.
@@ -60,7 +60,7 @@ struct Keeping {
 }
 
 #[derive(Clone)]
-enum Step {
+enum KeepingStep {
     Ask(Registered),
     Tell(Telling),
     Rest,
@@ -68,17 +68,17 @@ enum Step {
 
 impl Keeping {
     /// Takes the port that rpcbind says; 0 stands for none.
-    fn asked(&mut self, results: Result<&[u8], CallError>) -> Step {
+    fn asked(&mut self, results: Result<&[u8], CallError>) -> KeepingStep {
         match results.map(|bytes| Reader::new(bytes).u32()) {
-            Ok(Ok(0)) => Step::Tell(Telling::new(Deed::Set, self.entries.clone())),
+            Ok(Ok(0)) => KeepingStep::Tell(Telling::new(Deed::Set, self.entries.clone())),
             // It knows, or is not there now: it is asked again.
-            _ => Step::Rest,
+            _ => KeepingStep::Rest,
         }
     }
 
-    fn told(&mut self, telling: Telling) -> Step {
+    fn told(&mut self, telling: Telling) -> KeepingStep {
         if !telling.is_over() {
-            return Step::Tell(telling);
+            return KeepingStep::Tell(telling);
         }
         match telling.failure() {
             // Nobody is there yet, as before.
@@ -89,7 +89,7 @@ impl Keeping {
             Some(_) => {}
             None => self.say(telling.count()),
         }
-        Step::Rest
+        KeepingStep::Rest
     }
 
     fn say(&mut self, count: usize) {
@@ -120,20 +120,20 @@ impl Script for Keeping {
 
     fn next(&self) -> Option<(CallHead<'static>, Arguments)> {
         match &self.step {
-            Step::Ask(entry) => Some((head(PORT_MAPPER, where_is(*entry).procedure()), Arguments::Ask(*entry))),
-            Step::Tell(telling) => telling.next().map(|(head, words)| (head, Arguments::Tell(words))),
-            Step::Rest => None,
+            KeepingStep::Ask(entry) => Some((head(PORT_MAPPER, where_is(*entry).procedure()), Arguments::Ask(*entry))),
+            KeepingStep::Tell(telling) => telling.next().map(|(head, words)| (head, Arguments::Tell(words))),
+            KeepingStep::Rest => None,
         }
     }
 
     fn answer(&mut self, results: Result<&[u8], CallError>) {
-        self.step = match std::mem::replace(&mut self.step, Step::Rest) {
-            Step::Ask(_) => self.asked(results),
-            Step::Tell(mut telling) => {
+        self.step = match std::mem::replace(&mut self.step, KeepingStep::Rest) {
+            KeepingStep::Ask(_) => self.asked(results),
+            KeepingStep::Tell(mut telling) => {
                 telling.answer(results);
                 self.told(telling)
             }
-            Step::Rest => Step::Rest,
+            KeepingStep::Rest => KeepingStep::Rest,
         };
     }
 
@@ -143,8 +143,8 @@ impl Script for Keeping {
 
     fn again(&mut self) {
         self.step = match self.v4() {
-            Some(entry) => Step::Ask(*entry),
-            None => Step::Tell(Telling::new(Deed::Set, self.entries.clone())),
+            Some(entry) => KeepingStep::Ask(*entry),
+            None => KeepingStep::Tell(Telling::new(Deed::Set, self.entries.clone())),
         };
     }
 }

@@ -18,7 +18,7 @@ const GET: u32 = 3;
 
 /// What an answer to a look-up says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Whereabouts {
     /// Make [`Lookup::call`] again: the next older version of rpcbind is to be asked.
     AskAgain,
     /// Here it is.
@@ -57,38 +57,38 @@ impl Lookup {
     }
 
     /// Takes the results of that call.
-    pub fn answer(&mut self, results: Result<&[u8], CallError>) -> Found {
+    pub fn answer(&mut self, results: Result<&[u8], CallError>) -> Whereabouts {
         let bytes = match results {
             Ok(bytes) => bytes,
             Err(CallError::ProgramMismatch { .. } | CallError::ProcedureUnavailable) if self.may_ask_again() => {
                 self.asks -= 1;
-                return Found::AskAgain;
+                return Whereabouts::AskAgain;
             }
-            Err(error) => return Found::Failed(error),
+            Err(error) => return Whereabouts::Failed(error),
         };
-        self.read(bytes).unwrap_or_else(|error| Found::Failed(CallError::Unreadable(error)))
+        self.read(bytes).unwrap_or_else(|error| Whereabouts::Failed(CallError::Unreadable(error)))
     }
 
     fn may_ask_again(&self) -> bool {
         self.asks > PORT_MAPPER + u32::from(self.rpcbind.is_ipv6())
     }
 
-    fn read(&self, results: &[u8]) -> Result<Found, corelane_wire::Error> {
+    fn read(&self, results: &[u8]) -> Result<Whereabouts, corelane_wire::Error> {
         let mut reader = Reader::new(results);
         if self.asks == PORT_MAPPER {
             let port = u16::try_from(reader.u32()?).map_err(|_| corelane_wire::Error::Malformed { what: "port" })?;
-            let found = Found::At(SocketAddr::new(self.rpcbind.ip(), port));
-            return Ok(if port == 0 { Found::Nowhere } else { found });
+            let found = Whereabouts::At(SocketAddr::new(self.rpcbind.ip(), port));
+            return Ok(if port == 0 { Whereabouts::Nowhere } else { found });
         }
         let text = UniversalAddress::decode(&mut reader)?;
         if text.as_str().is_empty() {
-            return Ok(Found::Nowhere);
+            return Ok(Whereabouts::Nowhere);
         }
         let mut at = address::parse(text)?;
         if at.ip().is_unspecified() {
             at.set_ip(self.rpcbind.ip());
         }
-        Ok(Found::At(at))
+        Ok(Whereabouts::At(at))
     }
 }
 
@@ -112,14 +112,14 @@ impl Encode for Question {
 #[derive(Clone)]
 struct Asking {
     lookup: Lookup,
-    found: Found,
+    found: Whereabouts,
 }
 
 impl Script for Asking {
     type Arguments = Question;
 
     fn next(&self) -> Option<(CallHead<'static>, Question)> {
-        (self.found == Found::AskAgain).then(|| self.lookup.question())
+        (self.found == Whereabouts::AskAgain).then(|| self.lookup.question())
     }
 
     fn answer(&mut self, results: Result<&[u8], CallError>) {
@@ -134,10 +134,10 @@ impl Script for Asking {
 /// [`RegistrationError::Lane`], [`RegistrationError::Call`].
 pub fn lookup(program: u32, version: u32, transport: Transport, host: IpAddr) -> Result<Option<SocketAddr>, RegistrationError> {
     let rpcbind = SocketAddr::new(host, PORT);
-    let asking = Asking { lookup: Lookup::new(program, version, transport, rpcbind), found: Found::AskAgain };
+    let asking = Asking { lookup: Lookup::new(program, version, transport, rpcbind), found: Whereabouts::AskAgain };
     match carry_out(asking, rpcbind).map_err(RegistrationError::Lane)?.found {
-        Found::At(at) => Ok(Some(at)),
-        Found::Nowhere | Found::AskAgain => Ok(None),
-        Found::Failed(error) => Err(RegistrationError::Call { rpcbind, error }),
+        Whereabouts::At(at) => Ok(Some(at)),
+        Whereabouts::Nowhere | Whereabouts::AskAgain => Ok(None),
+        Whereabouts::Failed(error) => Err(RegistrationError::Call { rpcbind, error }),
     }
 }

@@ -1,6 +1,6 @@
 //! Programs over connections: records found, joined where they come in fragments, and served.
 
-use crate::call::Source;
+use crate::call::CallSource;
 use crate::counters::RpcCounter;
 use crate::desk::To;
 use crate::dispatch::{Dispatcher, Served};
@@ -86,7 +86,7 @@ impl<T: Talk, P: Programs<T>> Rpc<P, T> {
         session.front = filled.or(session.front.take());
         loop {
             if let Some(whole) = session.whole.take() {
-                match self.dispatcher.serve(cx, &whole, Source::Own(&whole), &session.peer, To::Stream(output)) {
+                match self.dispatcher.serve(cx, &whole, CallSource::Own(&whole), &session.peer, To::Stream(output)) {
                     Served::Done => cx.count_requests(1),
                     Served::Wait => {
                         session.whole = Some(whole);
@@ -113,7 +113,7 @@ impl<T: Talk, P: Programs<T>> Rpc<P, T> {
             let step = session.records.next(bytes);
             let Ok(Step::Record(range)) = &step else { break (before, step, Served::Done) };
             let served =
-                self.dispatcher.serve(cx, &bytes[range.clone()], Source::Input(input), &session.peer, To::Stream(output));
+                self.dispatcher.serve(cx, &bytes[range.clone()], CallSource::Input(input), &session.peer, To::Stream(output));
             if served != Served::Done {
                 break (before, step, served);
             }

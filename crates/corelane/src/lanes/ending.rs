@@ -9,7 +9,7 @@ use corelane_lane::Control;
 use corelane_lane::program::{End, Event, Program, Step};
 use corelane_os::clock;
 use corelane_os::report;
-use corelane_os::runner::Gate;
+use corelane_os::runner::StartGate;
 use corelane_os::signals::{Ringer, SIGHUP, SIGUSR1, Signals, Wake, wait};
 use corelane_seam::{Level, Record};
 use std::io;
@@ -21,7 +21,7 @@ pub(crate) struct Lives {
     /// What nobody has heard yet: of each lane its gates, its failure and its end at the most.
     told: Arc<Mutex<Vec<Event<Error>>>>,
     ringer: Ringer,
-    gate: Arc<Gate>,
+    gate: Arc<StartGate>,
     ends: Arc<Ends>,
 }
 

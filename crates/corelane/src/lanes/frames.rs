@@ -12,7 +12,7 @@ use corelane_os::claim::claim;
 use corelane_os::random::secret;
 use corelane_os::rights::locked_bytes_max;
 use corelane_rss::{FlowHasher, Table, Transport};
-use corelane_seam::parcel::{AbroadLimits, Parcel, Post};
+use corelane_seam::parcel::{AbroadLimits, Parcel, ParcelHome};
 use corelane_seam::{Arena, Driver, FrameMemory, Level, Record, Tuning};
 use corelane_select::QueueSelector;
 pub(crate) use corelane_stack::Packets;
@@ -203,7 +203,7 @@ fn ring_of(frames: usize) -> usize {
 }
 
 /// Where a lane's parcels come home to, and by which channels.
-pub(crate) type Homeward = (Post, Mesh<Parcel>);
+pub(crate) type Homeward = (ParcelHome, Mesh<Parcel>);
 
 /// What one lane's thread makes its port and its stack of.
 pub(crate) struct LaneFrames {
@@ -417,7 +417,7 @@ impl LaneFrames {
         tuning: Tuning,
     ) -> Result<(Stack<D>, Packets, Homeward), Error> {
         let refused = |why: String| Error::Setting { name: "packet", why };
-        let (memory, post) = (FrameMemory::new(self.frames, FRAME_BYTES)?, Post::default());
+        let (memory, post) = (FrameMemory::new(self.frames, FRAME_BYTES)?, ParcelHome::default());
         let number = u16::try_from(self.lane).map_err(|_| refused(format!("lane {} has no port", self.lane)))?;
         memory.open_abroad(number, AbroadLimits::default(), &post);
         let port = self.queue.port(memory, ring_of(self.frames)).map_err(|why| refused(why.to_string()))?;

@@ -43,13 +43,13 @@ pub struct Run<P> {
 #[must_use = "a handler that never finishes keeps hybrid dispatch from running anything at once"]
 pub struct Mark {
     pub(super) number: Number,
-    pub(super) kind: Kind,
+    pub(super) kind: RunKind,
     pub(super) placed: Placed,
 }
 
 /// Whether a handler runs at once, and by which policy, or from its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RunKind {
     Direct,
     Hybrid,
     Queued,

@@ -37,7 +37,7 @@ pub enum Reason {
 /// What has been counted since the table was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Counts {
+pub struct FragmentCounts {
     /// Fragments that arrived.
     pub fragments: u64,
     /// Fragments that were dropped, for whatever reason.
@@ -57,7 +57,7 @@ pub struct Counts {
     reasons: [u64; 14],
 }
 
-impl Counts {
+impl FragmentCounts {
     /// How often something was dropped for that reason: a fragment where it is the fragment's fault, a datagram where it is the room's.
     #[must_use]
     pub const fn of(&self, reason: Reason) -> u64 {

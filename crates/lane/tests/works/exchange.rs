@@ -3,7 +3,7 @@
 
 use crate::guard::Mine;
 use corelane_lane::{Channels, Homing, Kit, Mesh, Work, Works};
-use corelane_seam::parcel::{AbroadLimits, Guest, Parcel, Post};
+use corelane_seam::parcel::{AbroadLimits, Guest, Parcel, ParcelHome};
 use corelane_seam::{
     Completion, Driver, Frame, FrameMemory, FrameOp, FrameOutcome, FrameParcel, Handle, Instant, Outcome, PortId,
 };
@@ -41,7 +41,7 @@ pub struct Trade {
 pub struct Exchange {
     mesh: Mesh<Given>,
     trade: Rc<RefCell<Trade>>,
-    post: Post,
+    post: ParcelHome,
     memory: FrameMemory,
     port: Option<SimPort>,
     open: Option<PortId>,
@@ -93,7 +93,7 @@ pub struct Parts {
     pub homing: Mesh<Parcel>,
     pub port: SimPort,
     pub memory: FrameMemory,
-    pub post: Post,
+    pub post: ParcelHome,
     pub seed: u64,
     pub mine: Mine,
 }

@@ -4,7 +4,7 @@ use crate::exchange::{Exchange, LANE_AT, Parts, Trade};
 use crate::guard::Mine;
 use crate::rig::{MS, Rig, settings};
 use corelane_lane::{Control, Mesh, Order};
-use corelane_seam::parcel::Post;
+use corelane_seam::parcel::ParcelHome;
 use corelane_seam::{FrameMemory, Instant};
 use corelane_sim::{CardSetup, Faults, Interface, Random, SimPort, WireFaults, World, for_seeds};
 use corelane_watch::LaneCounter;
@@ -19,14 +19,14 @@ struct Stage {
     trade: Rc<RefCell<Trade>>,
     tests: Vec<Interface>,
     memories: Vec<FrameMemory>,
-    posts: Vec<Post>,
+    posts: Vec<ParcelHome>,
 }
 
 impl Stage {
     fn new(world: World, seed: u64, lanes: usize, broken: Option<(usize, u32)>) -> Self {
         let control = Control::new(lanes);
         let mut meshes = Mesh::between(&control, 8).into_iter().zip(Mesh::between(&control, 4));
-        let posts: Vec<_> = (0..lanes).map(|_| Post::default()).collect();
+        let posts: Vec<_> = (0..lanes).map(|_| ParcelHome::default()).collect();
         let memories: Vec<_> = (0..lanes).map(|_| FrameMemory::new(FRAMES, 2048).unwrap()).collect();
         let trade = Rc::<RefCell<Trade>>::default();
         let mut tests = Vec::new();

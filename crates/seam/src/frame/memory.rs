@@ -3,7 +3,7 @@
 use super::region::{FrameCounts, FrameRegion};
 use super::{Frame, FrameHome};
 use crate::error::Error;
-use crate::parcel::{Abroad, AbroadLimits, Post};
+use crate::parcel::{Abroad, AbroadLimits, ParcelHome};
 use crate::region::Region;
 use std::fmt;
 use std::ptr::NonNull;
@@ -58,7 +58,7 @@ impl FrameMemory {
     ///
     /// # Panics
     /// If it was done before.
-    pub fn open_abroad(&self, lane: u16, limits: AbroadLimits, post: &Post) {
+    pub fn open_abroad(&self, lane: u16, limits: AbroadLimits, post: &ParcelHome) {
         let is_first = self.0.open(Abroad::new(lane, self.frames() * self.frame_bytes(), limits));
         assert!(is_first, "a region is opened to other lanes once");
         post.serve(self.0.clone());

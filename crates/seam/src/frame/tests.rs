@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::Error;
-use crate::parcel::{AbroadLimits, Post};
+use crate::parcel::{AbroadLimits, ParcelHome};
 use proptest::prelude::*;
 
 fn at(nanoseconds: u64) -> Instant {
@@ -63,7 +63,7 @@ fn an_interface_gives_back_what_it_has_and_nothing_else() {
 
 #[test]
 fn a_frame_travels_is_changed_and_sent_there() {
-    let (memory, post, guests) = (memory(32), Post::default(), Guests::default());
+    let (memory, post, guests) = (memory(32), ParcelHome::default(), Guests::default());
     memory.open_abroad(0, AbroadLimits::default(), &post);
     let mut frame = memory.frame().unwrap();
     frame.append(b"a packet");
@@ -84,7 +84,7 @@ fn a_frame_travels_is_changed_and_sent_there() {
 
 #[test]
 fn an_eighth_of_the_frames_is_abroad_at_the_most() {
-    let (memory, post) = (memory(16), Post::default());
+    let (memory, post) = (memory(16), ParcelHome::default());
     memory.open_abroad(0, AbroadLimits::default(), &post);
     let sent: Vec<_> = (0..3).map(|_| memory.frame().unwrap().parcel(1, at(0))).collect();
     assert_eq!(sent.iter().filter(|sent| sent.is_ok()).count(), 2);

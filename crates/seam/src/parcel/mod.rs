@@ -3,13 +3,13 @@
 //! A lane makes a parcel of a lease, of shared bytes, or of a frame, and gives it away in a message of any kind. The lane where it arrives
 //! [admits](Guests::admit) it: from then on it is a [`Guest`] there, which is read, sliced and sent as the lane's own memory is
 //! ([`Segment::Guest`](crate::Segment::Guest), [`Frame::arrived`](crate::Frame::arrived)). With the last clone of the guest the parcel is
-//! put aside ([`Guests::take_homeward`]), and a channel brings it to its home, which [takes it](Post::take_home).
+//! put aside ([`Guests::take_homeward`]), and a channel brings it to its home, which [takes it](ParcelHome::take_home).
 //!
 //! ```text
 //! home: Lease | Shared | Frame --parcel(to, now)--> Parcel --message--> admit -> Guest -> chain, port
 //!         ^                                                                        | last clone dropped
-//!         +-------- Post::take_home <--channel-- Parcel <-- take_homeward ---------+
-//!         +-------- Post::find_lost <--stack---- Parcel dropped anywhere else
+//!         +-------- ParcelHome::take_home <--channel-- Parcel <-- take_homeward ---------+
+//!         +-------- ParcelHome::find_lost <--stack---- Parcel dropped anywhere else
 //! ```
 //!
 //! * **Nothing is copied and nothing is counted by two lanes.** The home keeps what the parcel lies in from being used again; clones of a
@@ -195,9 +195,9 @@ pub(crate) trait Homeland {
 
 /// Where the parcels of one lane come home to, whichever of its regions they are of. Cloning gives another name of the same.
 #[derive(Clone, Default)]
-pub struct Post(Rc<RefCell<Vec<Rc<dyn Homeland>>>>);
+pub struct ParcelHome(Rc<RefCell<Vec<Rc<dyn Homeland>>>>);
 
-impl Post {
+impl ParcelHome {
     /// Takes a region up.
     pub(crate) fn serve(&self, region: Rc<dyn Homeland>) {
         self.0.borrow_mut().push(region);
@@ -234,9 +234,9 @@ impl Post {
     }
 }
 
-impl fmt::Debug for Post {
+impl fmt::Debug for ParcelHome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Post({} regions)", self.0.borrow().len())
+        write!(f, "ParcelHome({} regions)", self.0.borrow().len())
     }
 }
 

@@ -14,18 +14,18 @@ fn at(nanoseconds: u64) -> Instant {
 
 struct Side {
     arena: Arena,
-    post: Post,
+    post: ParcelHome,
     guests: Guests,
 }
 
 fn lane(number: u16, parcels_max: usize) -> Side {
-    let (arena, post) = (Arena::new(8 * MIB).unwrap(), Post::default());
+    let (arena, post) = (Arena::new(8 * MIB).unwrap(), ParcelHome::default());
     arena.open_abroad(number, AbroadLimits::default().parcels_max(parcels_max).overdue(Duration::from_nanos(OVERDUE)), &post);
     Side { arena, post, guests: Guests::default() }
 }
 
 /// Brings home what `from` is done with.
-fn bring_home(from: &Guests, to: &Post) -> usize {
+fn bring_home(from: &Guests, to: &ParcelHome) -> usize {
     let mut parcels = Vec::new();
     from.take_homeward(&mut parcels);
     let count = parcels.len();

@@ -32,11 +32,11 @@ pub(crate) struct Word {
     pub interface: usize,
     pub ip: IpAddr,
     pub mac: Mac,
-    pub kind: Kind,
+    pub kind: WordKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum WordKind {
     /// He has asked for an address of ours.
     Asks,
     /// He says unasked that he has his address.

@@ -81,7 +81,7 @@ pub(crate) enum Conflict {
 }
 
 /// What the operator hears beside the state of the port.
-pub(crate) enum Told {
+pub(crate) enum PresenceNews {
     /// Somebody else has an address of ours.
     Conflict(String),
     /// The link carries no packets of the length that the addresses ask for.
@@ -191,16 +191,16 @@ impl Presence {
 
 impl Conflict {
     /// What the operator reads, of an interface.
-    pub fn told(&self, interface: &str) -> Told {
+    pub fn told(&self, interface: &str) -> PresenceNews {
         match self {
-            Self::Taken(address, mac) => Told::Conflict(format!(
+            Self::Taken(address, mac) => PresenceNews::Conflict(format!(
                 "{address} is another's at {interface}: {mac} answers for it, so it is not announced, and asked for every 10 s: give one of the two another \
                  address, or end the other"
             )),
-            Self::Claimed(address, mac) => Told::Conflict(format!(
+            Self::Claimed(address, mac) => PresenceNews::Conflict(format!(
                 "{address} at {interface} is claimed by {mac} as well: it was announced again: give one of the two another address"
             )),
-            Self::Over(address) => Told::Change(format!("{address} at {interface} is nobody else's any more")),
+            Self::Over(address) => PresenceNews::Change(format!("{address} at {interface} is nobody else's any more")),
         }
     }
 }

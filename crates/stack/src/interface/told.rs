@@ -2,7 +2,7 @@
 
 use super::Interface;
 use super::condition::Condition;
-use super::presence::{Conflict, Presence, Say, Told};
+use super::presence::{Conflict, Presence, PresenceNews, Say};
 use crate::draft::Draft;
 use crate::settings::{FRAME_BYTES_LEAST, V6_BYTES_LEAST};
 use corelane_seam::{Code, Level, Lost, PortFacts, PortState, Record};
@@ -36,7 +36,7 @@ impl Interface {
         let mac = Mac(facts.link.mac);
         if self.mac != mac {
             self.mac = mac;
-            self.tell(Told::Change(format!("interface {} has the link address {mac} now", self.name)));
+            self.tell(PresenceNews::Change(format!("interface {} has the link address {mac} now", self.name)));
             if let Some(presence) = &mut self.presence {
                 presence.announce(now);
             }
@@ -56,13 +56,13 @@ impl Interface {
         (speaks && mtu < V6_BYTES_LEAST).then_some(mtu)
     }
 
-    fn told_of_length(&self) -> Told {
+    fn told_of_length(&self) -> PresenceNews {
         let (interface, mtu) = (&self.name, self.link_bytes - ethernet::Header::BYTES);
         match self.mtu_short() {
-            Some(_) => Told::Short(format!(
+            Some(_) => PresenceNews::Short(format!(
                 "interface {interface} has an MTU of {mtu} now, and IPv6 asks for 1280, so packets of IPv6 are lost: raise it (ip link set {interface} mtu 1500)"
             )),
-            None => Told::Change(format!("interface {interface} has an MTU of {mtu} now")),
+            None => PresenceNews::Change(format!("interface {interface} has an MTU of {mtu} now")),
         }
     }
 
@@ -130,14 +130,14 @@ impl Interface {
     }
 
     /// Has the operator told, by the lane that speaks for the interface.
-    fn tell(&mut self, told: Told) {
+    fn tell(&mut self, told: PresenceNews) {
         if self.presence.is_none() || self.records.len() >= RECORDS_MAX {
             return;
         }
         self.records.push(match told {
-            Told::Conflict(words) => Record::new(Level::Warn, words).with_code(ADDRESS_CONFLICT),
-            Told::Short(words) => Record::new(Level::Warn, words).with_code(PACKETS_SHORT),
-            Told::Change(words) => Record::new(Level::Warn, words),
+            PresenceNews::Conflict(words) => Record::new(Level::Warn, words).with_code(ADDRESS_CONFLICT),
+            PresenceNews::Short(words) => Record::new(Level::Warn, words).with_code(PACKETS_SHORT),
+            PresenceNews::Change(words) => Record::new(Level::Warn, words),
         });
     }
 

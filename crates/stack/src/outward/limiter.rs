@@ -38,13 +38,13 @@ const SHARES: usize = 256;
 
 /// A bound whose peers each have a little of their own: so one that uses up what is for all takes nothing of the others'.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedLimiter {
     all: Limiter,
     own: Box<[Limiter]>,
     secret: u128,
 }
 
-impl Shared {
+impl SharedLimiter {
     fn new(secret: u128, all: Limiter, own: impl Fn() -> Limiter) -> Self {
         Self { all, own: (0..SHARES).map(|_| own()).collect(), secret }
     }
@@ -66,9 +66,9 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Bounds {
     /// ICMP errors and resets of TCP.
-    pub errors: Shared,
+    pub errors: SharedLimiter,
     /// Answers to echo requests.
-    pub echoes: Shared,
+    pub echoes: SharedLimiter,
     /// Questions for neighbours to all of a link.
     pub questions: Limiter,
     /// Words to other lanes of neighbours who have answered, and of those whom nobody has asked.
@@ -79,8 +79,8 @@ pub(crate) struct Bounds {
 impl Bounds {
     pub fn new(secret: u128) -> Self {
         Self {
-            errors: Shared::new(secret, Limiter::new(1000, 50), || Limiter::new(10, 5)),
-            echoes: Shared::new(secret, Limiter::new(10_000, 500), || Limiter::new(20, 20)),
+            errors: SharedLimiter::new(secret, Limiter::new(1000, 50), || Limiter::new(10, 5)),
+            echoes: SharedLimiter::new(secret, Limiter::new(10_000, 500), || Limiter::new(20, 20)),
             questions: Limiter::new(250, 100),
             answers: Limiter::new(2000, 100),
             words: Limiter::new(2000, 100),
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_uses_up_what_is_for_all_leaves_others_their_own() {
-        let mut shared = Shared::new(7, Limiter::new(100, 50), || Limiter::new(10, 5));
+        let mut shared = SharedLimiter::new(7, Limiter::new(100, 50), || Limiter::new(10, 5));
         let peer = |number: u8| IpAddr::from([10, 0, 0, number]);
         let mut taken = |number, now| (0..1000).filter(|_| shared.take(now, peer(number))).count();
         assert_eq!(taken(1, 0), 55);

@@ -13,7 +13,7 @@ const KEPT: u64 = 600 * 1_000_000_000;
 
 /// A router's word, for all lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct WayNews {
     pub router: IpAddr,
     /// Both ends of what was sent; of an echo's answer without ports.
     pub local: SocketAddr,

@@ -2,10 +2,10 @@
 
 use corelane_lane::{Control, Homing, Kit, Lane, LaneSettings, Mesh, Order, Report as Operator, Tell, Turn as LaneTurn, Works};
 use corelane_rss::{Buckets, FlowHasher, HashTypes, Key, Table};
-use corelane_seam::parcel::{AbroadLimits, Post};
+use corelane_seam::parcel::{AbroadLimits, ParcelHome};
 use corelane_seam::{Arena, Datagrams, FrameMemory, Record, Tuning};
 use corelane_sim::{CardSetup, Faults, Interface, SimDriver, SimPort, Turn, WireFaults, World};
-use corelane_stack::{Counts, Packets, Policy, Settings, Stack, report_of};
+use corelane_stack::{PacketCounts, Packets, Policy, Settings, Stack, report_of};
 use corelane_svc::{Cx, DatagramService, Limits, Replies, Services, Sharing, Silent};
 use corelane_watch::{Description, LaneCounter, LaneName, PacketCounter as P, Page, Reader, ServiceName};
 use std::net::{IpAddr, SocketAddr};
@@ -121,7 +121,7 @@ impl Program {
             let settings = LaneSettings::new().memory_bytes(8 << 20);
             let arena = Arena::new(8 << 20).unwrap();
             let below = program.world.driver(arena.clone(), Tuning::default());
-            let (memory, post) = (FrameMemory::new(plan.frames, 2048).unwrap(), Post::default());
+            let (memory, post) = (FrameMemory::new(plan.frames, 2048).unwrap(), ParcelHome::default());
             memory.open_abroad(lane as u16, AbroadLimits::default(), &post);
             let port = SimPort::open(&program.card, lane, below.lane(), memory.clone(), 256.min(plan.frames / 2)).unwrap();
             let mut of_stack = Settings::new(hasher.clone(), table.clone(), (lane, lanes), 11 + lane as u128);
@@ -207,7 +207,7 @@ impl Program {
         self.reader.snapshot(0).lanes.iter().map(|lane| lane.values.get(LaneCounter::Sleeps)).sum()
     }
 
-    pub fn counts(&self, lane: usize) -> Counts {
+    pub fn counts(&self, lane: usize) -> PacketCounts {
         self.lanes[lane].as_ref().unwrap().work::<Packets>().unwrap().counts()
     }
 

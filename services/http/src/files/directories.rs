@@ -31,7 +31,7 @@ const DEPTH_MAX: usize = 16;
 
 /// How far a directory is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum DirectoryState {
     /// That above it is to stand first.
     Waits,
     /// It is being opened, or its watch begins.
@@ -49,23 +49,23 @@ pub(super) struct Directory {
     /// Beneath the root, without a slash at its ends; empty for the root.
     path: Box<[u8]>,
     above: Option<Rc<Directory>>,
-    state: Cell<State>,
+    state: Cell<DirectoryState>,
     watch: RefCell<Option<Watch>>,
 }
 
 impl Directory {
     /// Whether whatever changes what names in it mean will be told.
     pub fn stands(&self) -> bool {
-        self.state.get() == State::Stands
+        self.state.get() == DirectoryState::Stands
     }
 
     /// Whether something has happened.
     pub fn is_told(&self) -> bool {
-        self.state.get() == State::Told
+        self.state.get() == DirectoryState::Told
     }
 
-    fn end(&self, state: State) {
-        if matches!(self.state.get(), State::Waits | State::Begins | State::Stands) {
+    fn end(&self, state: DirectoryState) {
+        if matches!(self.state.get(), DirectoryState::Waits | DirectoryState::Begins | DirectoryState::Stands) {
             self.state.set(state);
         }
         *self.watch.borrow_mut() = None;
@@ -89,12 +89,12 @@ struct Ends {
 }
 
 impl Ends {
-    fn note(&mut self, now: u64, state: State) {
+    fn note(&mut self, now: u64, state: DirectoryState) {
         if now.saturating_sub(self.since) >= TRUE_FOR {
             *self = Self { since: now, number: 0 };
         }
         // What could not be watched cannot be right afterwards.
-        self.number = if state == State::Failed { ENDS_MAX } else { self.number + 1 };
+        self.number = if state == DirectoryState::Failed { ENDS_MAX } else { self.number + 1 };
     }
 }
 
@@ -126,7 +126,7 @@ impl Directories {
 
     /// Ends all of them: the root is another one.
     pub fn end_all(&mut self, now: u64) {
-        self.end(b"", State::Told, now);
+        self.end(b"", DirectoryState::Told, now);
     }
 
     /// The directory that is kept under this path, unless it has ended.
@@ -141,7 +141,7 @@ impl Directories {
     }
 
     fn add(&mut self, path: &[u8], above: Option<Rc<Directory>>, now: u64) -> Rc<Directory> {
-        let (state, watch) = (Cell::new(State::Waits), RefCell::default());
+        let (state, watch) = (Cell::new(DirectoryState::Waits), RefCell::default());
         let directory = Rc::new(Directory { path: path.into(), above, state, watch });
         let ends = self.all.get(path).map(|place| place.ends).unwrap_or_default();
         let before = self.all.insert(path.into(), Tracked { directory: Rc::downgrade(&directory), ended: 0, ends });
@@ -157,7 +157,7 @@ impl Directories {
     }
 
     /// Ends the directory of this path, and all beneath it.
-    fn end(&mut self, path: &[u8], state: State, now: u64) {
+    fn end(&mut self, path: &[u8], state: DirectoryState, now: u64) {
         let from = (Bound::Included(path), Bound::Unbounded);
         let same = self.all.range_mut::<[u8], _>(from).take_while(|(other, _)| other.starts_with(path));
         for (_, place) in same.filter(|(other, place)| place.ended == 0 && is_at_or_beneath(other, path)) {
@@ -175,7 +175,7 @@ impl Directories {
         let same = self.all.range::<[u8], _>(from).take_while(|(other, _)| other.starts_with(&above.path));
         let directories = same.filter_map(|(_, place)| place.directory.upgrade());
         let waits = |directory: &Rc<Directory>| {
-            directory.state.get() == State::Waits && directory.above.as_ref().is_some_and(|of| Rc::ptr_eq(of, above))
+            directory.state.get() == DirectoryState::Waits && directory.above.as_ref().is_some_and(|of| Rc::ptr_eq(of, above))
         };
         directories.filter(waits).collect()
     }
@@ -207,13 +207,13 @@ impl Directories {
 
     /// Opens a directory, or watches the root, if all above it stands.
     fn begin(&mut self, cx: &mut Cx<'_>, tokens: &mut Tokens, root: Option<&File>, directory: &Rc<Directory>) {
-        assert!(directory.state.get() == State::Waits, "a directory begins to be watched once");
+        assert!(directory.state.get() == DirectoryState::Waits, "a directory begins to be watched once");
         let root = match root {
             Some(root) if directory.above.as_ref().is_none_or(|above| above.stands()) => root,
             _ => return,
         };
         let token = tokens.next();
-        directory.state.set(State::Begins);
+        directory.state.set(DirectoryState::Begins);
         self.asked.insert(token, Rc::downgrade(directory));
         match &*directory.path {
             b"" => watch(cx, directory, root, token),
@@ -232,7 +232,7 @@ impl Directories {
     /// Takes what came of a directory that was asked for.
     pub fn went_on(&mut self, cx: &mut Cx<'_>, tokens: &mut Tokens, root: Option<&File>, token: u64, outcome: Outcome) {
         let now = cx.now().nanoseconds();
-        let directory = self.asked[&token].upgrade().filter(|directory| directory.state.get() != State::Told);
+        let directory = self.asked[&token].upgrade().filter(|directory| directory.state.get() != DirectoryState::Told);
         match (directory, outcome) {
             (Some(directory), Outcome::File(FileOutcome::Opened { file, .. })) => watch(cx, &directory, &file, token),
             (Some(directory), Outcome::File(FileOutcome::Watched)) => self.now_stands(cx, tokens, root, &directory),
@@ -241,7 +241,9 @@ impl Directories {
             (directory, outcome) => {
                 self.asked.remove(&token);
                 match (directory, outcome) {
-                    (Some(directory), Outcome::File(FileOutcome::Changed)) => self.end(&directory.path, State::Told, now),
+                    (Some(directory), Outcome::File(FileOutcome::Changed)) => {
+                        self.end(&directory.path, DirectoryState::Told, now)
+                    }
                     (Some(directory), Outcome::Failed(fault)) => self.failed(&directory.path, fault, now),
                     (Some(_), _) => unreachable!("an operation ends as one of its kind"),
                     (None, _) => {}
@@ -251,9 +253,9 @@ impl Directories {
     }
 
     fn now_stands(&mut self, cx: &mut Cx<'_>, tokens: &mut Tokens, root: Option<&File>, directory: &Rc<Directory>) {
-        assert!(directory.state.get() == State::Begins, "what is watched was begun");
+        assert!(directory.state.get() == DirectoryState::Begins, "what is watched was begun");
         assert!(directory.above.as_ref().is_none_or(|above| above.stands()), "what was told of above ended all beneath it");
-        directory.state.set(State::Stands);
+        directory.state.set(DirectoryState::Stands);
         for waiting in self.waiting_for(directory) {
             self.begin(cx, tokens, root, &waiting);
         }
@@ -265,7 +267,7 @@ impl Directories {
         if !matches!(fault.reason, Reason::Outside | Reason::NotFound | Reason::NotAFile | Reason::Cancelled) {
             self.refused = now.max(1);
         }
-        self.end(path, State::Failed, now);
+        self.end(path, DirectoryState::Failed, now);
     }
 }
 
@@ -281,7 +283,7 @@ mod tests {
     fn with(paths: &[&str]) -> (Directories, Vec<Rc<Directory>>) {
         let mut directories = Directories::default();
         let kept = paths.iter().map(|path| directories.add(path.as_bytes(), None, 1)).collect::<Vec<_>>();
-        kept.iter().for_each(|directory| directory.state.set(State::Stands));
+        kept.iter().for_each(|directory| directory.state.set(DirectoryState::Stands));
         (directories, kept)
     }
 
@@ -292,7 +294,7 @@ mod tests {
             [("a/b", &["a/b", "a/b/c"][..]), ("a", &["a", "a/b", "a/b/c", "a/bc"]), ("ab", &["ab"]), ("", &paths)]
         {
             let (mut directories, kept) = with(&paths);
-            directories.end(told.as_bytes(), State::Told, TRUE_FOR);
+            directories.end(told.as_bytes(), DirectoryState::Told, TRUE_FOR);
             for (path, directory) in paths.iter().zip(kept) {
                 assert_eq!(directory.is_told(), ended.contains(path), "{path} as {told} was told of");
                 assert_eq!(directories.standing(path.as_bytes()).is_none(), ended.contains(path));
@@ -306,8 +308,8 @@ mod tests {
         let mut directories = Directories::default();
         let mut end = |now: u64| {
             let directory = directories.add(b"a", None, now);
-            directory.state.set(State::Stands);
-            directories.end(b"a", State::Told, now);
+            directory.state.set(DirectoryState::Stands);
+            directories.end(b"a", DirectoryState::Told, now);
             directories.rests(b"a", now)
         };
         for second in 1..4 {

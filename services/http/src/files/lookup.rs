@@ -98,7 +98,7 @@ struct Lookup {
     at: Where,
     name: Vec<u8>,
     coding: Coding,
-    step: Step,
+    step: LookupStep,
     tries: u8,
     /// The root that it looks beneath ([`Root::generation`](super::root::Root::generation)), and when it was begun there, since 1970.
     beneath: u64,
@@ -111,7 +111,7 @@ struct Lookup {
 }
 
 /// What a lookup waits for.
-enum Step {
+enum LookupStep {
     /// The root to be opened.
     Root,
     /// The file to be opened.
@@ -219,7 +219,7 @@ impl Finder {
         let token = self.tokens.next();
         self.lookups.by_key.insert(key.clone(), token);
         self.lookups.peers.take(peer);
-        let (step, begun) = (Step::Root, cx.time_of_day());
+        let (step, begun) = (LookupStep::Root, cx.time_of_day());
         let lookup =
             Lookup { key, at, name, coding, step, tries: 0, beneath, begun, stood: None, promise: promise.clone(), peer };
         self.begin(cx, token, lookup);
@@ -234,7 +234,8 @@ impl Finder {
             // What lies beneath the other root is as it was.
             self.cache.forget(|key| key::place_of(key) == at);
         }
-        let waits = |(token, lookup): (&u64, &Lookup)| (matches!(lookup.step, Step::Root) && lookup.at == at).then_some(*token);
+        let waits =
+            |(token, lookup): (&u64, &Lookup)| (matches!(lookup.step, LookupStep::Root) && lookup.at == at).then_some(*token);
         let waiting: Vec<u64> = self.lookups.all.iter().filter_map(waits).collect();
         for token in waiting {
             let lookup = self.take(token);
@@ -259,30 +260,32 @@ impl Finder {
     fn lookup_went_on(&mut self, cx: &mut Cx<'_>, token: u64, outcome: Outcome) {
         let lookup = self.take(token);
         match (&lookup.step, outcome) {
-            (Step::File, Outcome::File(FileOutcome::Opened { file, facts })) => self.file_opened(cx, token, lookup, file, facts),
-            (Step::File, Outcome::Failed(fault)) => self.no_file(cx, token, lookup, fault),
-            (Step::Directory(_), Outcome::File(FileOutcome::Opened { file, .. })) => {
+            (LookupStep::File, Outcome::File(FileOutcome::Opened { file, facts })) => {
+                self.file_opened(cx, token, lookup, file, facts)
+            }
+            (LookupStep::File, Outcome::Failed(fault)) => self.no_file(cx, token, lookup, fault),
+            (LookupStep::Directory(_), Outcome::File(FileOutcome::Opened { file, .. })) => {
                 self.directory_opened(cx, token, lookup, &file)
             }
-            (Step::Directory(because), Outcome::Failed(fault)) => {
+            (LookupStep::Directory(because), Outcome::Failed(fault)) => {
                 let fault = if fault.reason == Reason::NotFound { *because } else { fault };
                 self.end(cx, lookup, Found::Not(status_of(fault)));
             }
-            (Step::Proof(before, content), Outcome::File(FileOutcome::Opened { facts, .. })) if *before == facts => {
+            (LookupStep::Proof(before, content), Outcome::File(FileOutcome::Opened { facts, .. })) if *before == facts => {
                 let content = Content::Memory(content.clone());
                 self.found(cx, lookup, facts, content);
             }
-            (Step::Proof(..), _) => self.begin(cx, token, lookup),
-            (Step::List, Outcome::File(FileOutcome::Listed { names, is_whole })) => {
+            (LookupStep::Proof(..), _) => self.begin(cx, token, lookup),
+            (LookupStep::List, Outcome::File(FileOutcome::Listed { names, is_whole })) => {
                 self.listed(cx, token, lookup, names, is_whole)
             }
-            (Step::Page, Outcome::Offloaded(text)) => {
+            (LookupStep::Page, Outcome::Offloaded(text)) => {
                 // reason: nothing else was asked for.
                 let text = text.0.downcast::<String>().expect("a page is text");
                 self.page_is_put_together(cx, lookup, *text);
             }
-            (Step::List | Step::Page, Outcome::Failed(fault)) => self.end(cx, lookup, Found::Not(status_of(fault))),
-            (Step::Read(..), Outcome::File(FileOutcome::Filled { lease, fault })) => {
+            (LookupStep::List | LookupStep::Page, Outcome::Failed(fault)) => self.end(cx, lookup, Found::Not(status_of(fault))),
+            (LookupStep::Read(..), Outcome::File(FileOutcome::Filled { lease, fault })) => {
                 self.take_read(cx, token, lookup, lease, fault)
             }
             _ => unreachable!("an operation ends as one of its kind"),
@@ -294,7 +297,7 @@ impl Finder {
         self.lookups.all.remove(&token).expect("a lookup goes on that is under way")
     }
 
-    fn waits(&mut self, token: u64, lookup: Lookup, step: Step) {
+    fn waits(&mut self, token: u64, lookup: Lookup, step: LookupStep) {
         let before = self.lookups.all.insert(token, Lookup { step, ..lookup });
         assert!(before.is_none(), "a lookup waits for one thing");
     }
@@ -304,7 +307,7 @@ impl Finder {
         let root = &self.trees.at(lookup.at).root;
         if root.directory().is_none() {
             return match root.is_opening() {
-                true => self.waits(token, lookup, Step::Root),
+                true => self.waits(token, lookup, LookupStep::Root),
                 false => self.end(cx, lookup, Found::Not(Status::SERVICE_UNAVAILABLE)),
             };
         }
@@ -314,11 +317,11 @@ impl Finder {
         lookup.tries += 1;
         (lookup.beneath, lookup.begun) = (root.generation(), cx.time_of_day());
         lookup.stood = self.trees.at(lookup.at).directories.standing(directory_of(&lookup.file(&self.index)));
-        self.open_file(cx, token, lookup, Step::File);
+        self.open_file(cx, token, lookup, LookupStep::File);
     }
 
     /// Opens the file. Where its directory's notices are to tell of changes, symbolic links are not followed: notices do not tell of changes of a link's target.
-    fn open_file(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, step: Step) {
+    fn open_file(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, step: LookupStep) {
         // reason: it was looked whether it is there, and it goes only for another one.
         let root = self.trees.at(lookup.at).root.directory().expect("files are opened beneath a root");
         let options = READ.no_links(lookup.stood.is_some());
@@ -332,7 +335,7 @@ impl Finder {
             Reason::Busy => return self.begin(cx, token, lookup),
             Reason::Outside if lookup.stood.is_some() => {
                 return match self.trees.at(lookup.at).root.directory() {
-                    Some(_) => self.open_file(cx, token, Lookup { stood: None, ..lookup }, Step::File),
+                    Some(_) => self.open_file(cx, token, Lookup { stood: None, ..lookup }, LookupStep::File),
                     None => self.begin(cx, token, lookup),
                 };
             }
@@ -343,7 +346,7 @@ impl Finder {
         match self.trees.at(lookup.at).root.directory() {
             Some(root) if may_be_directory && lookup.coding == Coding::Identity => {
                 cx.open_beneath(root, path(lookup.directory()), READ.directory(true), token);
-                self.waits(token, lookup, Step::Directory(fault));
+                self.waits(token, lookup, LookupStep::Directory(fault));
             }
             _ => self.end(cx, lookup, Found::Not(status_of(fault))),
         }
@@ -355,7 +358,7 @@ impl Finder {
             (true, false) => self.end(cx, lookup, Found::Not(Status::FORBIDDEN)),
             (true, true) => {
                 cx.list_directory(directory, LISTED_MAX, token);
-                self.waits(token, lookup, Step::List);
+                self.waits(token, lookup, LookupStep::List);
             }
         }
     }
@@ -366,7 +369,7 @@ impl Finder {
             return self.page_is_put_together(cx, lookup, page::of_directory(&name, names, is_whole));
         }
         cx.offload(move || page::of_directory(&name, names, is_whole), token);
-        self.waits(token, lookup, Step::Page);
+        self.waits(token, lookup, LookupStep::Page);
     }
 
     fn page_is_put_together(&mut self, cx: &mut Cx<'_>, lookup: Lookup, text: String) {
@@ -386,7 +389,7 @@ impl Finder {
             (0, _) => self.found(cx, lookup, facts, Content::Empty),
             (length, Some(lease)) => {
                 cx.read_file(&file, 0, lease, length as usize, token);
-                self.waits(token, lookup, Step::Read(file, facts, 0));
+                self.waits(token, lookup, LookupStep::Read(file, facts, 0));
             }
             (_, None) => self.opened_large(cx, lookup, file, facts),
         }
@@ -427,7 +430,7 @@ impl Finder {
     }
 
     fn take_read(&mut self, cx: &mut Cx<'_>, token: u64, lookup: Lookup, lease: Lease, fault: Option<Fault>) {
-        let Step::Read(file, facts, before) = &lookup.step else { unreachable!("it is read") };
+        let LookupStep::Read(file, facts, before) = &lookup.step else { unreachable!("it is read") };
         let (file, facts, before, read) = (file.clone(), *facts, *before, lease.len() as u64);
         assert!(read <= facts.length, "no more is read than was asked for");
         match fault {
@@ -437,7 +440,7 @@ impl Finder {
             None if read == before => self.begin(cx, token, lookup),
             None => {
                 cx.read_file(&file, read, lease, facts.length as usize, token);
-                self.waits(token, lookup, Step::Read(file, facts, read));
+                self.waits(token, lookup, LookupStep::Read(file, facts, read));
             }
         }
     }
@@ -448,7 +451,7 @@ impl Finder {
         if root.directory().is_none() || lookup.beneath != root.generation() {
             return self.begin(cx, token, lookup);
         }
-        self.open_file(cx, token, lookup, Step::Proof(facts, content));
+        self.open_file(cx, token, lookup, LookupStep::Proof(facts, content));
     }
 
     fn found(&mut self, cx: &mut Cx<'_>, lookup: Lookup, facts: FileFacts, content: Content) {

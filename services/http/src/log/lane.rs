@@ -29,12 +29,12 @@ pub(crate) struct LaneLog {
     spare: Vec<Box<KeptLine>>,
     /// Where the texts of requests lie that are noted; none before the lane turns.
     arena: Option<Arena>,
-    counts: Counts,
+    counts: LineCounts,
 }
 
 /// Lines since they were counted last.
 #[derive(Default)]
-struct Counts {
+struct LineCounts {
     logged: usize,
     dropped: usize,
     /// Those for whose texts there was no memory.
@@ -52,7 +52,7 @@ impl LaneLog {
             line: Vec::with_capacity(format::LINE_BYTES),
             spare: Vec::new(),
             arena: None,
-            counts: Counts::default(),
+            counts: LineCounts::default(),
         }
     }
 
@@ -137,7 +137,7 @@ impl LaneLog {
             return;
         }
         self.lines.ring();
-        let Counts { logged, dropped, .. } = std::mem::take(&mut self.counts);
+        let LineCounts { logged, dropped, .. } = std::mem::take(&mut self.counts);
         cx.count(HttpCounter::LogLines, logged);
         let lost = usize::try_from(self.lines.take_lost()).unwrap_or(usize::MAX);
         if dropped + lost > 0 {

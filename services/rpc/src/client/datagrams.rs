@@ -24,7 +24,7 @@ struct Asked<T> {
 
 /// What is to be done about a call that is overdue.
 #[derive(Debug)]
-pub enum Step<T> {
+pub enum OverdueCall<T> {
     /// Send this datagram to the peer again.
     Again(Shared),
     /// Nothing: no reply came in time, and the call is given up.
@@ -89,11 +89,11 @@ impl<T> DatagramClient<T> {
     }
 
     /// What is to be done about a call that is overdue at `now`; to be asked until there is nothing.
-    pub fn overdue(&mut self, now: Instant) -> Option<Step<T>> {
+    pub fn overdue(&mut self, now: Instant) -> Option<OverdueCall<T>> {
         Some(match self.calls.overdue(now.nanoseconds())? {
             // reason: what could not be sent for want of memory was taken back.
-            Overdue::Again(_, asked) => Step::Again(asked.datagram.clone().expect("a call under way has its datagram")),
-            Overdue::GivenUp(_, asked) => Step::GivenUp(asked.with),
+            Overdue::Again(_, asked) => OverdueCall::Again(asked.datagram.clone().expect("a call under way has its datagram")),
+            Overdue::GivenUp(_, asked) => OverdueCall::GivenUp(asked.with),
         })
     }
 

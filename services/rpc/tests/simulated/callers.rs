@@ -6,8 +6,8 @@ use crate::rig::{Family, Nobody, Rig, RigPlan, S, patient};
 use corelane::service::{Ending, Fault, Reason, SocketId};
 use corelane::testing::{Faults, World};
 use corelane::{Address, Cx, DatagramService, Datagrams, Input, Instant, Next, Output, Peer, Replies, Silent, StreamService};
-use corelane_rpc::client::{CallError, DatagramClient, Step, StreamClient};
-use corelane_rpc::lookup::{Found, Lookup};
+use corelane_rpc::client::{CallError, DatagramClient, OverdueCall, StreamClient};
+use corelane_rpc::lookup::{Lookup, Whereabouts};
 use corelane_rpc::{ECHO, Echo, Rpc, RpcDatagrams};
 use corelane_wire::rpc::{Auth, CallHead, Patience};
 use corelane_wire::xdr::{Decode, Encode, Opaque, Reader, Writer};
@@ -221,10 +221,10 @@ impl DatagramService for DatagramCaller {
     fn alarm(&mut self, cx: &mut Cx<'_>, _: u64) {
         while let Some(step) = self.client.overdue(cx.now()) {
             match step {
-                Step::Again(datagram) => {
+                OverdueCall::Again(datagram) => {
                     cx.datagrams(self.socket.unwrap()).unwrap().send(&self.to, None, datagram);
                 }
-                Step::GivenUp(name) => self.ledger.borrow_mut().end(name, Err(CallError::TimedOut)),
+                OverdueCall::GivenUp(name) => self.ledger.borrow_mut().end(name, Err(CallError::TimedOut)),
             }
         }
         self.fill(cx, None);
@@ -358,28 +358,28 @@ fn a_lookup_falls_back_to_older_versions_and_reads_every_answer() {
         writer.written().to_vec()
     };
     let text = |text: &str| encoded(&|to| to.opaque(text.as_bytes()));
-    let at = |place: &str| Found::At(place.parse().unwrap());
+    let at = |place: &str| Whereabouts::At(place.parse().unwrap());
     let mut lookup = Lookup::new(100_003, 3, tcp, rpcbind);
     let asks = |lookup: &Lookup| (lookup.call().0.version, encoded(&|to| lookup.call().1.encode(to)));
     assert_eq!(asks(&lookup).0, 4);
     assert_eq!(lookup.answer(Ok(&text("192.0.2.9.8.1"))), at("192.0.2.9:2049"));
     assert_eq!(lookup.answer(Ok(&text("0.0.0.0.8.1"))), at("192.0.2.1:2049"));
-    assert_eq!(lookup.answer(Ok(&text(""))), Found::Nowhere);
-    assert!(matches!(lookup.answer(Ok(&text("nowhere"))), Found::Failed(CallError::Unreadable(_))));
-    assert!(matches!(lookup.answer(Ok(&[0, 0])), Found::Failed(CallError::Unreadable(_))));
-    assert_eq!(lookup.answer(Err(CallError::TimedOut)), Found::Failed(CallError::TimedOut));
-    assert_eq!(lookup.answer(Err(CallError::ProgramMismatch { low: 2, high: 2 })), Found::AskAgain);
-    assert_eq!(lookup.answer(Err(CallError::ProcedureUnavailable)), Found::AskAgain);
+    assert_eq!(lookup.answer(Ok(&text(""))), Whereabouts::Nowhere);
+    assert!(matches!(lookup.answer(Ok(&text("nowhere"))), Whereabouts::Failed(CallError::Unreadable(_))));
+    assert!(matches!(lookup.answer(Ok(&[0, 0])), Whereabouts::Failed(CallError::Unreadable(_))));
+    assert_eq!(lookup.answer(Err(CallError::TimedOut)), Whereabouts::Failed(CallError::TimedOut));
+    assert_eq!(lookup.answer(Err(CallError::ProgramMismatch { low: 2, high: 2 })), Whereabouts::AskAgain);
+    assert_eq!(lookup.answer(Err(CallError::ProcedureUnavailable)), Whereabouts::AskAgain);
     let (version, arguments) = asks(&lookup);
     // RFC 1833 section 3: a mapping of program, version, protocol (6: TCP), and a port that is not looked at.
     assert_eq!((version, arguments), (2, encoded(&|to| [100_003, 3, 6, 0].into_iter().try_for_each(|word| to.u32(word)))));
     assert_eq!(lookup.answer(Ok(&2_049_u32.to_be_bytes())), at("192.0.2.1:2049"));
-    assert_eq!(lookup.answer(Ok(&[0; 4])), Found::Nowhere);
-    assert!(matches!(lookup.answer(Ok(&[0, 1, 0, 0])), Found::Failed(CallError::Unreadable(_))));
+    assert_eq!(lookup.answer(Ok(&[0; 4])), Whereabouts::Nowhere);
+    assert!(matches!(lookup.answer(Ok(&[0, 1, 0, 0])), Whereabouts::Failed(CallError::Unreadable(_))));
     let mismatch = CallError::ProgramMismatch { low: 5, high: 5 };
-    assert_eq!(lookup.answer(Err(mismatch)), Found::Failed(mismatch));
+    assert_eq!(lookup.answer(Err(mismatch)), Whereabouts::Failed(mismatch));
     // A port mapper knows nothing of IPv6.
     let mut v6 = Lookup::new(100_003, 3, tcp, "[2001:db8::1]:111".parse().unwrap());
-    assert_eq!(v6.answer(Err(mismatch)), Found::AskAgain);
-    assert_eq!(v6.answer(Err(mismatch)), Found::Failed(mismatch));
+    assert_eq!(v6.answer(Err(mismatch)), Whereabouts::AskAgain);
+    assert_eq!(v6.answer(Err(mismatch)), Whereabouts::Failed(mismatch));
 }

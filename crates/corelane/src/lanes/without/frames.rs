@@ -5,7 +5,7 @@ use crate::lanes::driver::DriverKind;
 use corelane_lane::{Control, Mesh, Works};
 #[cfg(feature = "control")]
 use corelane_rss::Table;
-use corelane_seam::parcel::{Parcel, Post};
+use corelane_seam::parcel::{Parcel, ParcelHome};
 use corelane_seam::{Arena, Driver, Record, Tuning};
 use corelane_steer::Settings as Steering;
 use corelane_watch::PacketsRow;
@@ -48,7 +48,7 @@ pub(crate) enum LaneFrames {}
 
 pub(crate) enum Packets {}
 
-pub(crate) type Homeward = (Post, Mesh<Parcel>);
+pub(crate) type Homeward = (ParcelHome, Mesh<Parcel>);
 
 impl LaneFrames {
     pub(crate) fn put_on<D: Driver>(self, _: D, _: &Arena, _: Tuning) -> Result<(D, Packets, Homeward), Error> {

@@ -31,7 +31,7 @@ pub(super) const FRESH: u64 = 30 * AGAIN;
 
 /// What is known of whether a neighbour is where he was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum NeighbourState {
     /// He was asked for, so often, and his link address is not known.
     Incomplete { tries: u8 },
     /// He was heard. From then on he is stale.
@@ -47,7 +47,7 @@ pub(crate) enum State {
 /// A neighbour.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    state: State,
+    state: NeighbourState,
     /// Nobody's while it is incomplete.
     mac: Mac,
     used: u64,
@@ -107,7 +107,7 @@ impl Entry {
     /// Whoever was silent for so long while somebody else claimed the address has lost it to him, who is asked with what is sent next.
     fn settle(&mut self, now: u64) {
         if let Some((mac, _)) = self.claim.take_if(|(_, since)| now >= *since + SILENCE) {
-            (self.mac, self.state, self.has_answered) = (mac, State::Stale, false);
+            (self.mac, self.state, self.has_answered) = (mac, NeighbourState::Stale, false);
         }
     }
 
@@ -115,24 +115,24 @@ impl Entry {
     fn send(&mut self, now: u64) -> Option<Decision> {
         self.settle(now);
         let tries = match self.state {
-            State::Incomplete { .. } => return Some(Decision::Wait { asks: false }),
-            State::Reachable { until } if now < until => None,
-            State::Delay { until } if now < until => None,
-            State::Probe { asked, .. } if now < asked + AGAIN => None,
-            State::Probe { tries, .. } if tries >= TRIES => return None,
-            State::Probe { tries, .. } => Some(tries + 1),
-            State::Reachable { .. } | State::Stale | State::Delay { .. } => Some(1),
+            NeighbourState::Incomplete { .. } => return Some(Decision::Wait { asks: false }),
+            NeighbourState::Reachable { until } if now < until => None,
+            NeighbourState::Delay { until } if now < until => None,
+            NeighbourState::Probe { asked, .. } if now < asked + AGAIN => None,
+            NeighbourState::Probe { tries, .. } if tries >= TRIES => return None,
+            NeighbourState::Probe { tries, .. } => Some(tries + 1),
+            NeighbourState::Reachable { .. } | NeighbourState::Stale | NeighbourState::Delay { .. } => Some(1),
         };
         self.used = now;
-        self.state = tries.map_or(self.state, |tries| State::Probe { asked: now, tries });
+        self.state = tries.map_or(self.state, |tries| NeighbourState::Probe { asked: now, tries });
         Some(Decision::Send { to: self.mac, asks: tries.is_some() })
     }
 
     /// Somebody says that he has the address of one who is known.
     fn hear(&mut self, now: u64, mac: Mac, answers: bool) -> Learnt {
         self.settle(now);
-        if self.mac == mac || answers && matches!(self.state, State::Probe { .. }) {
-            (self.mac, self.state, self.claim) = (mac, State::Reachable { until: now + FRESH }, None);
+        if self.mac == mac || answers && matches!(self.state, NeighbourState::Probe { .. }) {
+            (self.mac, self.state, self.claim) = (mac, NeighbourState::Reachable { until: now + FRESH }, None);
             self.has_answered |= answers;
             return Learnt::Nothing;
         }
@@ -151,7 +151,7 @@ impl Cache {
     /// Whether somebody's link address is known.
     #[cfg(test)]
     pub fn is_known(&self, ip: IpAddr) -> bool {
-        self.by.get(&ip).is_some_and(|entry| !matches!(entry.state, State::Incomplete { .. }))
+        self.by.get(&ip).is_some_and(|entry| !matches!(entry.state, NeighbourState::Incomplete { .. }))
     }
 
     /// How many are known, and how many are asked for.
@@ -173,7 +173,7 @@ impl Cache {
     pub fn ask(&mut self, now: u64, to: IpAddr) {
         assert!(self.incomplete < ASKED_MAX, "room is made before somebody is asked for");
         let ticket = self.next_ticket();
-        let state = State::Incomplete { tries: 1 };
+        let state = NeighbourState::Incomplete { tries: 1 };
         let entry = Entry { state, mac: Mac([0; 6]), used: now, has_answered: false, claim: None, ticket };
         let before = self.by.insert(to, entry);
         assert!(before.is_none(), "who is asked for was not known");
@@ -196,7 +196,10 @@ impl Cache {
 
     fn give_up(&mut self, ip: IpAddr) {
         let entry = self.by.remove(&ip);
-        assert!(entry.is_some_and(|entry| matches!(entry.state, State::Incomplete { .. })), "what is asked again was asked");
+        assert!(
+            entry.is_some_and(|entry| matches!(entry.state, NeighbourState::Incomplete { .. })),
+            "what is asked again was asked"
+        );
         self.incomplete -= 1;
     }
 
@@ -204,28 +207,28 @@ impl Cache {
     pub fn promote(&mut self, now: u64, ip: IpAddr, mac: Mac) {
         assert!(!self.has(ip), "who is known, or asked for, is not remembered as one who has asked");
         let ticket = self.next_ticket();
-        let state = State::Delay { until: now + AGAIN };
+        let state = NeighbourState::Delay { until: now + AGAIN };
         self.know(ip, Entry { state, mac, used: now, has_answered: false, claim: None, ticket });
     }
 
     /// Somebody says that he has `ip`: it is an answer, or unasked.
     pub fn hear(&mut self, now: u64, ip: IpAddr, mac: Mac, answers: bool) -> Learnt {
         let Some(entry) = self.by.get_mut(&ip) else { return Learnt::Nothing };
-        if !matches!(entry.state, State::Incomplete { .. }) {
+        if !matches!(entry.state, NeighbourState::Incomplete { .. }) {
             return entry.hear(now, mac, answers);
         }
         self.by.remove(&ip);
         self.incomplete -= 1;
         self.due.retain(|(_, other)| *other != ip);
         assert_eq!(self.incomplete, self.due.len(), "each question is asked again");
-        let (state, ticket) = (State::Reachable { until: now + FRESH }, self.next_ticket());
+        let (state, ticket) = (NeighbourState::Reachable { until: now + FRESH }, self.next_ticket());
         self.know(ip, Entry { state, mac, used: now, has_answered: answers, claim: None, ticket });
         Learnt::Found(mac)
     }
 
     /// He who is known, and was asked at his link address, has answered (RFC 4861, section 7.2.5): he has the address still, whoever claims it.
     pub fn confirm(&mut self, now: u64, ip: IpAddr) {
-        let known = self.by.get_mut(&ip).filter(|entry| !matches!(entry.state, State::Incomplete { .. }));
+        let known = self.by.get_mut(&ip).filter(|entry| !matches!(entry.state, NeighbourState::Incomplete { .. }));
         if let Some(entry) = known {
             entry.hear(now, entry.mac, true);
         }
@@ -239,7 +242,7 @@ impl Cache {
     /// What is due now.
     pub fn next_due(&mut self, now: u64) -> Option<Due> {
         let (_, ip) = self.due.pop_front_if(|(due, _)| *due <= now)?;
-        let Some(Entry { state: State::Incomplete { tries }, .. }) = self.by.get_mut(&ip) else {
+        let Some(Entry { state: NeighbourState::Incomplete { tries }, .. }) = self.by.get_mut(&ip) else {
             unreachable!("what is asked again was asked")
         };
         if *tries < TRIES {
@@ -308,7 +311,7 @@ mod tests {
         Mac([2, 0, 0, 0, 0, number])
     }
 
-    fn state(cache: &Cache) -> Option<State> {
+    fn state(cache: &Cache) -> Option<NeighbourState> {
         cache.by.get(&ip(1)).map(|entry| entry.state)
     }
 
@@ -318,24 +321,24 @@ mod tests {
         let mut cache = Cache::default();
         assert_eq!(cache.send(0, ip(1)), Decision::Wait { asks: true });
         cache.ask(0, ip(1));
-        assert_eq!(state(&cache), Some(State::Incomplete { tries: 1 }));
+        assert_eq!(state(&cache), Some(NeighbourState::Incomplete { tries: 1 }));
         assert_eq!(cache.send(1, ip(1)), Decision::Wait { asks: false });
         assert_eq!(cache.next_due(AGAIN), Some(Due::Ask(ip(1))));
         assert_eq!(cache.hear(AGAIN, ip(1), mac(1), true), Learnt::Found(mac(1)));
         let fresh = AGAIN + FRESH;
-        assert_eq!(state(&cache), Some(State::Reachable { until: fresh }));
+        assert_eq!(state(&cache), Some(NeighbourState::Reachable { until: fresh }));
         assert_eq!(cache.send(fresh - 1, ip(1)), Decision::Send { to: mac(1), asks: false });
         assert_eq!(cache.send(fresh, ip(1)), Decision::Send { to: mac(1), asks: true });
-        assert_eq!(state(&cache), Some(State::Probe { asked: fresh, tries: 1 }));
+        assert_eq!(state(&cache), Some(NeighbourState::Probe { asked: fresh, tries: 1 }));
         assert_eq!(cache.hear(fresh + 5, ip(1), mac(1), true), Learnt::Nothing);
-        assert_eq!(state(&cache), Some(State::Reachable { until: fresh + 5 + FRESH }));
+        assert_eq!(state(&cache), Some(NeighbourState::Reachable { until: fresh + 5 + FRESH }));
         // Somebody else takes the address over.
         assert_eq!(cache.hear(fresh + 6, ip(1), mac(2), false), Learnt::Ask(mac(1)));
         assert_eq!(cache.hear(fresh + 6 + SILENCE, ip(1), mac(3), false), Learnt::Ask(mac(2)));
-        assert_eq!(state(&cache), Some(State::Stale));
+        assert_eq!(state(&cache), Some(NeighbourState::Stale));
         // One who has asked himself is asked a second later.
         cache.promote(0, ip(2), mac(4));
-        assert_eq!(cache.by.get(&ip(2)).map(|entry| entry.state), Some(State::Delay { until: AGAIN }));
+        assert_eq!(cache.by.get(&ip(2)).map(|entry| entry.state), Some(NeighbourState::Delay { until: AGAIN }));
         assert_eq!(cache.send(AGAIN - 1, ip(2)), Decision::Send { to: mac(4), asks: false });
         assert_eq!(cache.send(AGAIN, ip(2)), Decision::Send { to: mac(4), asks: true });
         for second in 2..4 {
