@@ -18,6 +18,7 @@ mod ports;
 pub(crate) mod source;
 mod state;
 mod streams;
+mod uncopied;
 mod watched;
 mod watches;
 
