@@ -10,4 +10,5 @@ pub(crate) mod input;
 pub(crate) mod machine;
 pub(crate) mod output;
 pub(crate) mod passage;
+mod ties;
 mod window;

@@ -1,21 +1,12 @@
-//! Sends whose memory the kernel reads from where it lies: kept until it has, also when their socket is closed.
-//!
-//! ```text
-//! send --Sent--> kept --a notice--> Released            while the connection is open
-//! close --> parted: ended both ways, or broken off --notices--> Released --> the descriptor is closed --> Closed
-//!                   \\--half of RELEASE_LIMIT--> broken off --all of it--> withheld: no Released, and nobody gets the memory --> Closed
-//! ```
+//! What a socket keeps of sends whose memory the kernel reads from where it lies.
 
 use super::endpoint::Endpoint;
-use super::source::Source;
-use super::state::ReadinessDriver;
 use crate::notices::Notices;
-use crate::stream::{self, Sent};
 use corelane_os::{clock, uncopied};
 use corelane_seam::slab::Key;
-use corelane_seam::{Chain, Completion, File, Handle, Outcome, RELEASE_LIMIT, Wait, nanoseconds};
+use corelane_seam::{Chain, Completion, Handle, Outcome};
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// How often a driver that ends looks whether the kernel has read what it kept.
@@ -27,25 +18,25 @@ const SPARE_MAX: usize = 8;
 /// What a socket keeps of its sends.
 #[derive(Default)]
 pub(super) struct KeptSends {
-    notices: Notices,
-    sends: VecDeque<KeptSend>,
+    pub(super) notices: Notices,
+    pub(super) sends: VecDeque<KeptSend>,
     /// Storage for the next ones.
-    spare: Vec<Chain>,
+    pub(super) spare: Vec<Chain>,
     /// The socket never sends so.
-    is_refused: bool,
+    pub(super) is_refused: bool,
 }
 
 /// A send that has ended, and is read.
-struct KeptSend {
-    handle: Handle,
+pub(super) struct KeptSend {
+    pub(super) handle: Handle,
     /// The number of its last call.
-    last: u32,
-    chain: Chain,
+    pub(super) last: u32,
+    pub(super) chain: Chain,
 }
 
 impl KeptSends {
     /// Takes the notices that wait at the socket, and releases what is read, the oldest first; returns how many calls were copied all the same.
-    fn take_notices(&mut self, socket: BorrowedFd, completions: &mut Vec<Completion>) -> u64 {
+    pub(super) fn take_notices(&mut self, socket: BorrowedFd, completions: &mut Vec<Completion>) -> u64 {
         let mut copied = 0;
         while let Some(notice) = uncopied::next_notice(socket) {
             self.notices.note(notice.first, notice.last);
@@ -61,8 +52,23 @@ impl KeptSends {
         copied
     }
 
+    /// Waits until the kernel has read all, or the time is over: for a driver that ends.
+    pub(super) fn await_notices(&mut self, socket: BorrowedFd, deadline: u64) {
+        let mut nobody_hears = Vec::new();
+        self.take_notices(socket, &mut nobody_hears);
+        while !self.sends.is_empty() && clock::now() < deadline {
+            std::thread::sleep(LOOK_AGAIN);
+            self.take_notices(socket, &mut nobody_hears);
+        }
+    }
+
+    /// The kernel still reads what is left: it must never be used again.
+    pub(super) fn withhold(self) {
+        self.sends.into_iter().for_each(|send| std::mem::forget(send.chain));
+    }
+
     /// Keeps the storage of an empty chain.
-    fn keep(&mut self, chain: Chain) {
+    pub(super) fn keep(&mut self, chain: Chain) {
         assert!(chain.is_empty(), "a chain to be kept for reuse holds bytes");
         if self.spare.len() < SPARE_MAX {
             self.spare.push(chain);
@@ -72,254 +78,12 @@ impl KeptSends {
 
 /// A socket that was closed, and whose sends are not read yet.
 pub(super) struct Parted {
-    key: Key,
-    endpoint: Endpoint,
-    kept: KeptSends,
+    pub(super) key: Key,
+    pub(super) endpoint: Endpoint,
+    pub(super) kept: KeptSends,
     /// Of the close.
-    handle: Handle,
-    is_broken_off: bool,
+    pub(super) handle: Handle,
+    pub(super) is_broken_off: bool,
     /// When it is broken off, or given up.
-    until: u64,
-}
-
-impl<S: Source> ReadinessDriver<S> {
-    /// Whether a send of so many bytes is to leave without being copied; for the first one its socket is asked whether it can.
-    pub(super) fn leaves_uncopied(&mut self, key: Key, bytes: usize) -> bool {
-        if bytes < self.tuning.zero_copy_bytes {
-            return false;
-        }
-        if let Some(kept) = self.kept.get(&key.bits()) {
-            return !kept.is_refused;
-        }
-        let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
-        // Without edges nobody would hear of notices.
-        let is_refused = uncopied::allow(socket).is_err() || self.watch(key).is_err();
-        self.kept.insert(key.bits(), KeptSends { is_refused, ..KeptSends::default() });
-        !is_refused
-    }
-
-    /// Sends what goes; says whether the memory of that is released.
-    pub(super) fn send_uncopied(&mut self, key: Key, handle: Handle, chain: &mut Chain) -> (Sent, bool) {
-        // reason: asked for by the caller.
-        let kept = self.kept.get_mut(&key.bits()).expect("a socket that sends so was asked whether it can");
-        let (socket, files) = (self.endpoints.at_mut(key.index).descriptor.as_fd(), &self.files);
-        let mut held = kept.spare.pop().unwrap_or_default();
-        let find = |file: &File| files.get(file.into()).map(|open| open.file.as_fd());
-        let sent = stream::send_uncopied(socket, chain, find, (&mut kept.notices, &mut held));
-        let is_released = held.is_empty();
-        match is_released {
-            true => kept.keep(held),
-            false => kept.sends.push_back(KeptSend { handle, last: kept.notices.last(), chain: held }),
-        }
-        (sent, is_released)
-    }
-
-    /// An edge tells of an error of a socket, or of notices.
-    pub(super) fn note_notices(&mut self, key: Key, completions: &mut Vec<Completion>) {
-        let Some(kept) = self.kept.get_mut(&key.bits()).filter(|kept| !kept.is_refused) else { return };
-        let socket = self.endpoints.at_mut(key.index).descriptor.as_fd();
-        self.counters.sends_copied_anyway += kept.take_notices(socket, completions);
-    }
-
-    /// An edge tells of a socket that is not in the table; returns whether it is one that was parted.
-    pub(super) fn note_parted(&mut self, key: Key, completions: &mut Vec<Completion>) -> bool {
-        let Some(place) = self.parted.iter().position(|parted| parted.key == key) else { return false };
-        self.look_at_parted(place, completions);
-        true
-    }
-
-    /// What a socket that is to be closed keeps, if the kernel still reads it.
-    pub(super) fn take_kept(&mut self, key: Key, completions: &mut Vec<Completion>) -> Option<KeptSends> {
-        if self.kept.is_empty() {
-            return None;
-        }
-        self.note_notices(key, completions);
-        self.kept.remove(&key.bits()).filter(|kept| !kept.sends.is_empty())
-    }
-
-    /// Ends a connection whose socket stays for its notices.
-    pub(super) fn part(
-        &mut self,
-        (key, endpoint, kept): (Key, Endpoint, KeptSends),
-        (handle, reset): (Handle, bool),
-        completions: &mut Vec<Completion>,
-    ) {
-        let socket = endpoint.descriptor.as_fd();
-        if reset {
-            uncopied::break_off(socket)
-        } else {
-            uncopied::end(socket)
-        }
-        let until = clock::now().saturating_add(nanoseconds(RELEASE_LIMIT) / 2);
-        self.parted.push(Parted { key, endpoint, kept, handle, is_broken_off: reset, until });
-        // What comes from now on makes an edge.
-        self.look_at_parted(self.parted.len() - 1, completions);
-    }
-
-    /// Looks at those whose time has come.
-    pub(super) fn age_parted(&mut self, completions: &mut Vec<Completion>) {
-        if self.parted.is_empty() {
-            return;
-        }
-        let now = clock::now();
-        for place in (0..self.parted.len()).rev() {
-            if self.parted[place].until <= now {
-                self.look_at_parted(place, completions);
-            }
-        }
-    }
-
-    fn look_at_parted(&mut self, place: usize, completions: &mut Vec<Completion>) {
-        let parted = &mut self.parted[place];
-        let socket = parted.endpoint.descriptor.as_fd();
-        self.counters.sends_copied_anyway += parted.kept.take_notices(socket, completions);
-        let now = clock::now();
-        if now >= parted.until && !parted.is_broken_off {
-            uncopied::break_off(socket);
-            (parted.is_broken_off, parted.until) = (true, now.saturating_add(nanoseconds(RELEASE_LIMIT) / 2));
-            self.counters.sends_copied_anyway += parted.kept.take_notices(socket, completions);
-        }
-        let parted = &self.parted[place];
-        let is_late = now >= parted.until;
-        if parted.kept.sends.is_empty() || is_late {
-            let Parted { key, endpoint, kept, handle, .. } = self.parted.swap_remove(place);
-            withhold(kept);
-            self.release(key, endpoint);
-            self.closing.push((key.bits(), handle));
-        }
-    }
-
-    /// How long a look for events may last where a socket was parted.
-    pub(super) fn wait_with_parted(&self, wait: Wait) -> Wait {
-        let first = self.parted.iter().map(|parted| parted.until).min();
-        match (wait, first) {
-            (Wait::Until(until), Some(time)) => Wait::Until(until.min(time)),
-            (Wait::Forever, Some(time)) => Wait::Until(time),
-            (wait, _) => wait,
-        }
-    }
-
-    /// The driver ends: waits for what the kernel still reads, but no longer than `patience`. What it reads then is never used again.
-    pub(super) fn end_kept(&mut self, patience: Duration) {
-        let deadline = clock::now().saturating_add(nanoseconds(patience));
-        for (bits, mut kept) in std::mem::take(&mut self.kept) {
-            // reason: what is kept goes with its socket.
-            let socket = self.endpoints.at(Key::from_bits(bits).index).descriptor.as_fd();
-            uncopied::break_off(socket);
-            await_notices(&mut kept, socket, deadline);
-            withhold(kept);
-        }
-        for Parted { mut kept, endpoint, .. } in std::mem::take(&mut self.parted) {
-            uncopied::break_off(endpoint.descriptor.as_fd());
-            await_notices(&mut kept, endpoint.descriptor.as_fd(), deadline);
-            withhold(kept);
-        }
-    }
-}
-
-fn await_notices(kept: &mut KeptSends, socket: BorrowedFd, deadline: u64) {
-    let mut nobody_hears = Vec::new();
-    kept.take_notices(socket, &mut nobody_hears);
-    while !kept.sends.is_empty() && clock::now() < deadline {
-        std::thread::sleep(LOOK_AGAIN);
-        kept.take_notices(socket, &mut nobody_hears);
-    }
-}
-
-/// The kernel still reads this memory: it must never be used again.
-fn withhold(kept: KeptSends) {
-    kept.sends.into_iter().for_each(|send| std::mem::forget(send.chain));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{EpollDriver, EventBell, Probes};
-    use corelane_seam::{Arena, Driver, Listen, Op, Socket, StreamOp, StreamOptions, StreamOutcome, Tuning};
-    use std::os::fd::OwnedFd;
-
-    const BYTES: usize = 1 << 20;
-    const SEND: Handle = Handle::new(1, 1, 0);
-    const CLOSE: Handle = Handle::new(1, 2, 0);
-
-    fn collect(driver: &mut EpollDriver) -> Vec<Completion> {
-        let mut completions = Vec::new();
-        driver.collect(Wait::Until(driver.now() + 1_000_000), 64, &mut completions);
-        completions
-    }
-
-    /// A driver with a connection over which it has sent more than its peer has room for, and that peer, which never reads.
-    fn sending(arena: &Arena) -> (EpollDriver, Socket, OwnedFd) {
-        let tuning = Tuning::default().zero_copy_bytes(1);
-        let mut driver = EpollDriver::with_bell(arena.clone(), tuning, Probes::default(), EventBell::shared().unwrap()).unwrap();
-        let address = "127.0.0.1:0".parse().unwrap();
-        let listen = Listen { address, backlog: 8, share_port: false, v6_only: false, stream: StreamOptions::default() };
-        let listener = driver.listen(&listen).unwrap();
-        let peer = corelane_os::testing::connected(driver.local_address(listener).unwrap());
-        driver.push(Handle::new(1, 0, 0), StreamOp::Accept { listener }.into());
-        let accepted = std::iter::repeat_with(|| ()).find_map(|()| collect(&mut driver).pop()).unwrap();
-        let Outcome::Stream(StreamOutcome::Accepted { socket, .. }) = accepted.outcome else { panic!("{accepted:?}") };
-        let mut chain = Chain::new();
-        chain.push(arena.copy_of(&[7; BYTES]).unwrap().share());
-        driver.push(SEND, StreamOp::Send { socket, chain }.into());
-        let sent = std::iter::repeat_with(|| ()).find_map(|()| collect(&mut driver).pop()).unwrap();
-        assert!(!sent.released && matches!(sent.outcome, Outcome::Stream(StreamOutcome::Sent { bytes, .. }) if bytes > 64 << 10));
-        drop(sent);
-        (driver, socket, peer)
-    }
-
-    /// Whatever comes until the close has ended.
-    fn until_closed(driver: &mut EpollDriver) -> Vec<Completion> {
-        let mut all = Vec::new();
-        while !all.iter().any(|end: &Completion| matches!(end.outcome, Outcome::Closed)) {
-            all.extend(collect(driver));
-        }
-        all
-    }
-
-    #[test]
-    fn a_close_that_lasts_too_long_breaks_the_connection_off() {
-        let arena = Arena::new(4 << 20).unwrap();
-        let (mut driver, socket, peer) = sending(&arena);
-        driver.push(CLOSE, Op::Close { socket, reset: false });
-        (0..3).for_each(|_| assert!(collect(&mut driver).is_empty(), "the peer does not read"));
-        assert!(driver.wait_with_parted(Wait::Forever) != Wait::Forever && arena.used() >= BYTES);
-        driver.parted[0].until = 0;
-        let ends = until_closed(&mut driver);
-        let order: Vec<_> = ends.iter().map(|end| end.handle).collect();
-        assert_eq!((order, arena.used()), (vec![SEND, CLOSE], 0));
-        corelane_os::testing::wait_for(peer.as_fd(), libc::POLLERR);
-    }
-
-    /// As where a card never says that it has read.
-    #[test]
-    fn what_is_never_read_is_never_used_again() {
-        let arena = Arena::new(4 << 20).unwrap();
-        let (mut driver, socket, _peer) = sending(&arena);
-        let mut chain = Chain::new();
-        chain.push(arena.copy_of(b"read for ever").unwrap().share());
-        let kept = driver.kept.values_mut().next().unwrap();
-        let last = kept.notices.take();
-        kept.sends.push_back(KeptSend { handle: SEND, last, chain });
-        driver.push(CLOSE, Op::Close { socket, reset: true });
-        let released = std::iter::repeat_with(|| ()).find_map(|()| collect(&mut driver).pop()).unwrap();
-        assert!(matches!(released.outcome, Outcome::Released));
-        (0..3).for_each(|_| assert!(collect(&mut driver).is_empty(), "it waits"));
-        driver.parted[0].until = 0;
-        let ends = until_closed(&mut driver);
-        assert_eq!(ends.len(), 1, "nothing is said to be released that is read");
-        drop(driver);
-        assert_eq!(arena.used(), 256, "nobody gets it");
-    }
-
-    #[test]
-    fn a_driver_that_ends_withholds_what_is_read() {
-        let arena = Arena::new(4 << 20).unwrap();
-        let (mut driver, _, _peer) = sending(&arena);
-        let kept = driver.kept.values_mut().next().unwrap();
-        kept.sends[0].last = kept.notices.take();
-        driver.end_kept(Duration::from_millis(20));
-        drop(driver);
-        assert!(arena.used() >= BYTES, "nobody gets it");
-    }
+    pub(super) until: u64,
 }

@@ -19,6 +19,7 @@ mod ports;
 pub(crate) mod source;
 mod state;
 mod streams;
+mod uncopied;
 mod watched;
 mod watches;
 

@@ -4,6 +4,7 @@ use crate::connection::delivery::Delivery;
 use crate::connection::input::{Input, InputEnd};
 use crate::connection::machine::{Facts, Machine, Pause, Phase};
 use crate::connection::output::{Drained, Output};
+use crate::connection::ties::{PairAt, SessionAt};
 use crate::connection::window::Window;
 use crate::limits::{Limits, SECOND};
 use crate::pending::timers::TimerList;
@@ -14,65 +15,12 @@ use crate::words::transform::{PASS_BYTES, Transform};
 use corelane_lane::{Kit, TimerId};
 use corelane_seam::{Arena, Chain, Fault, Lease, Payer, Shared, Socket, StreamOp};
 use corelane_watch::{ServiceCounter, ServiceRow};
-use std::num::NonZeroU32;
 
 /// How long a holder may stand still while others wait for some of its memory.
 const STANDSTILL: u64 = SECOND;
 /// For how long a handshake that brings nothing keeps its place from others, and any handshake.
 const SILENT: u64 = SECOND / 2;
 const SLOW: u64 = SECOND;
-
-/// A place in a table, or none, in four bytes.
-#[derive(Clone, Copy)]
-pub(super) struct SessionAt(Option<NonZeroU32>);
-
-impl SessionAt {
-    pub(super) const NONE: Self = Self(None);
-
-    pub(super) fn of(place: Option<u32>) -> Self {
-        // reason: a table has one entry less than there are numbers.
-        Self(place.map(|place| place.checked_add(1).and_then(NonZeroU32::new).expect("a place in a table")))
-    }
-
-    pub(super) fn get(self) -> Option<u32> {
-        self.0.map(|place| place.get() - 1)
-    }
-
-    pub(super) fn is_none(self) -> bool {
-        self.0.is_none()
-    }
-
-    /// The place, which is left.
-    pub(super) fn take(&mut self) -> Option<u32> {
-        std::mem::replace(self, Self::NONE).get()
-    }
-}
-
-/// The other of a pair, or nobody. An [`Option`] of its name would take four bytes more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PairAt(ConnectionId);
-
-impl PairAt {
-    pub(super) const NONE: Self = Self(ConnectionId { index: u32::MAX, generation: 0 });
-
-    pub(super) fn of(other: ConnectionId) -> Self {
-        assert!(other != Self::NONE.0, "no connection has that name");
-        Self(other)
-    }
-
-    pub(super) fn get(self) -> Option<ConnectionId> {
-        Some(self.0).filter(|_| self.is_some())
-    }
-
-    pub(super) fn is_some(self) -> bool {
-        self != Self::NONE
-    }
-
-    /// The other one, which is left.
-    pub(super) fn take(&mut self) -> Option<ConnectionId> {
-        std::mem::replace(self, Self::NONE).get()
-    }
-}
 
 /// One connection. It is small, so that many idle ones cost little.
 pub(crate) struct Connection {

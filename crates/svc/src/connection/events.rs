@@ -1,11 +1,12 @@
 //! What the driver's events, notices and calls into its service do to a connection. Each takes what it needs as arguments, and hands back what concerns more than the connection.
 
+use crate::connection::entry::Connection;
 use crate::connection::entry::{Blocked, Busy, Fill};
-use crate::connection::entry::{Connection, PairAt};
 use crate::connection::found::{About, Found};
 use crate::connection::input::{Input, InputEnd};
 use crate::connection::machine::Phase;
 use crate::connection::output::Output;
+use crate::connection::ties::PairAt;
 use crate::words::names::{ConnectionId, Ending, Next, Peer};
 use crate::words::ticket::Name;
 use corelane_lane::Kit;
