@@ -4,7 +4,7 @@ use crate::bell::EventBell;
 use crate::errors::Error;
 use crate::probes::Probes;
 use crate::readiness::ReadinessDriver;
-use crate::readiness::source::{Copies, Pause, Source};
+use crate::readiness::source::{Copies, Pause, ReadinessSource};
 use crate::tuning;
 use corelane_os::clock;
 use corelane_os::errno::{checked, fault, fault_of};
@@ -87,7 +87,7 @@ impl Poller {
     }
 }
 
-impl Source for Poller {
+impl ReadinessSource for Poller {
     const NAME: &'static str = "epoll";
 
     fn watch(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {
@@ -192,7 +192,7 @@ mod tests {
         closing: Vec<(u64, OwnedFd, usize)>,
     }
 
-    impl Source for Slow {
+    impl ReadinessSource for Slow {
         const NAME: &'static str = "slow";
 
         fn watch(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {

@@ -12,7 +12,7 @@ pub fn tried(probes: Probes) -> Probes {
 mod tests {
     use super::*;
     use crate::epoll::Poller;
-    use crate::readiness::source::{Pause, Source};
+    use crate::readiness::source::{Pause, ReadinessSource};
 
     #[test]
     fn this_kernel_waits_for_nanoseconds() {

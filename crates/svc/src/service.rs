@@ -4,9 +4,9 @@
 //! most leave as it is.
 
 pub(crate) mod cx;
+pub(crate) mod face;
 pub(crate) mod lending;
 pub(crate) mod own;
-pub(crate) mod port;
 
 use crate::connection::input::Input;
 use crate::connection::output::Output;

@@ -18,7 +18,7 @@ use crate::places::Sharing;
 use crate::places::steering::{Steer, Steering};
 use crate::post::Post;
 use crate::post::exchange::Exchange;
-use crate::service::port::{DatagramSockets, Port, Sessions};
+use crate::service::face::{DatagramSockets, Face, Sessions};
 use crate::service::{DatagramService, StreamService};
 use crate::services::served::Served;
 use crate::state::ServiceState;
@@ -83,7 +83,7 @@ impl Services {
 
     /// The rows of the page in which the lane says of each connection since when it is there, and how it ends.
     pub fn set_connection_rows(&mut self, rows: ConnectionRows) {
-        self.served.table.desk.rows = Some(rows);
+        self.served.table.agenda.rows = Some(rows);
     }
 
     /// Connects the services that are added from now on with themselves on the other lanes. This is lane `lane`.
@@ -117,7 +117,7 @@ impl Services {
         assert_declared::<S>(S::COUNTERS, &row);
         let session = TypeId::of::<S::Session>();
         let (post, bursts) = self.post();
-        self.add(Port::Stream(Box::new(Sessions::new(service, post))), bursts, limits, row, Some(session))
+        self.add(Face::Stream(Box::new(Sessions::new(service, post))), bursts, limits, row, Some(session))
     }
 
     /// Adds a function that makes the transforms of a service over connections, of accepted ones and of those it opens, from the next one on. Functions that
@@ -126,9 +126,9 @@ impl Services {
     /// # Panics
     /// If the number is not that of a service over connections of this lane.
     pub fn transform(&mut self, service: u16, make: MakeTransform) {
-        let port = self.served.ports.get_mut(usize::from(service)).and_then(Port::stream);
+        let face = self.served.faces.get_mut(usize::from(service)).and_then(Face::stream);
         // reason: documented.
-        port.expect("only a service over connections has transforms").add_transform(make);
+        face.expect("only a service over connections has transforms").add_transform(make);
     }
 
     /// Has what `wrap` makes of them, in place of the functions that were added before, make the transforms of a service over connections: for one that hands over
@@ -137,9 +137,9 @@ impl Services {
     /// # Panics
     /// As [`Services::transform`].
     pub fn wrap_transforms(&mut self, service: u16, wrap: impl FnOnce(MakeTransform) -> MakeTransform + 'static) {
-        let port = self.served.ports.get_mut(usize::from(service)).and_then(Port::stream);
+        let face = self.served.faces.get_mut(usize::from(service)).and_then(Face::stream);
         // reason: documented.
-        port.expect("only a service over connections has transforms").wrap_transforms(Box::new(wrap));
+        face.expect("only a service over connections has transforms").wrap_transforms(Box::new(wrap));
     }
 
     /// Adds a service over datagrams; returns its number, for [`Services::bind`].
@@ -149,12 +149,12 @@ impl Services {
     pub fn add_datagrams<S: DatagramService>(&mut self, service: S, limits: Limits, row: ServiceRow) -> u16 {
         assert_declared::<S>(S::COUNTERS, &row);
         let (post, bursts) = self.post();
-        self.add(Port::Datagram(Box::new(DatagramSockets::new(service, post))), bursts, limits, row, None)
+        self.add(Face::Datagram(Box::new(DatagramSockets::new(service, post))), bursts, limits, row, None)
     }
 
     /// The post of the service that is added next, and what counts the drops of its values that panic.
     fn post<T: Talk>(&mut self) -> (Post<T>, Bursts) {
-        let service = self.served.ports.len() as u16;
+        let service = self.served.faces.len() as u16;
         if T::HAS_CHANNELS {
             self.served.talking.push(service);
         }
@@ -167,10 +167,10 @@ impl Services {
         (post, bursts)
     }
 
-    fn add(&mut self, port: Port, bursts: Bursts, limits: Limits, row: ServiceRow, session_type: Option<TypeId>) -> u16 {
-        assert_eq!(self.served.ports.len(), self.served.table.services.len(), "each service has its state");
-        assert!(self.served.ports.len() < usize::from(u16::MAX), "a service has a number");
-        self.served.ports.push(port);
+    fn add(&mut self, face: Face, bursts: Bursts, limits: Limits, row: ServiceRow, session_type: Option<TypeId>) -> u16 {
+        assert_eq!(self.served.faces.len(), self.served.table.services.len(), "each service has its state");
+        assert!(self.served.faces.len() < usize::from(u16::MAX), "a service has a number");
+        self.served.faces.push(face);
         self.served.table.services.push(ServiceState {
             open: Shares::new(limits.connections_max),
             handshakes: RefCell::new(Shares::new(limits.handshakes_max)),
@@ -187,7 +187,7 @@ impl Services {
             bursts,
             told_of_unanswered: false,
         });
-        self.served.ports.len() as u16 - 1
+        self.served.faces.len() as u16 - 1
     }
 
     /// Listens for the service on `address`; returns the address with the port that the system chose.
@@ -221,7 +221,7 @@ impl Services {
         let address = address.into();
         let bound = self.served.table.sockets.bound();
         let index = bound.len();
-        assert!(usize::from(service) < self.served.ports.len(), "a place is bound for a service that is there");
+        assert!(usize::from(service) < self.served.faces.len(), "a place is bound for a service that is there");
         bound.push(Bound { socket: None, service, address, sharing });
         let local = self.open_bound(driver, index).inspect_err(|_| self.served.table.sockets.bound().truncate(index))?;
         self.served.table.sockets.bound()[index].address = local.clone();
@@ -291,8 +291,8 @@ impl Services {
             exchange.close(lane);
         }
         self.served.table.open_payers(&kit.arena, kit.payer());
-        for service in 0..self.served.ports.len() as u16 {
-            self.served.service_call(kit, service, |port, cx| port.started(cx));
+        for service in 0..self.served.faces.len() as u16 {
+            self.served.service_call(kit, service, |face, cx| face.started(cx));
         }
     }
 }
@@ -316,7 +316,7 @@ impl Work for Services {
 
     fn meshes(&mut self, each: &mut dyn FnMut(&mut dyn Channels)) {
         for &service in &self.served.talking {
-            if let Some(channels) = self.served.ports[service as usize].any_mut().mail_mut().channels() {
+            if let Some(channels) = self.served.faces[service as usize].any_mut().mail_mut().channels() {
                 each(channels);
             }
         }
@@ -347,7 +347,7 @@ impl Work for Services {
         self.start(kit);
         self.served.table.start_listening(kit);
         self.served.table.revive_starved(&kit.arena, kit.now());
-        self.served.table.desk.handshake_steps = 0;
+        self.served.table.agenda.handshake_steps = 0;
         self.served.judge_deliveries(kit);
         self.served.serve_ready(kit);
         self.served.settle_lost_tickets(kit);
@@ -364,7 +364,7 @@ impl Work for Services {
             class::DRAIN => self.drain_timer(kit),
             class::LEAVE => self.leave_timer(kit),
             class::COUNTS => self.steering.read_counts(kit, &self.served.table.services),
-            class::MEMORY => self.served.table.desk.memory.timer_came(),
+            class::MEMORY => self.served.table.agenda.memory.timer_came(),
             class::DROPS => self.served.table.sockets.drops_are_due(),
             other => unreachable!("no timer has the class {other}"),
         }
@@ -375,7 +375,7 @@ impl Work for Services {
     }
 
     fn hear(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {
-        self.served.talking.iter().for_each(|&service| self.served.ports[service as usize].any_mut().mail_mut().listen());
+        self.served.talking.iter().for_each(|&service| self.served.faces[service as usize].any_mut().mail_mut().listen());
         let Some(mut ear) = self.steering.ear.take() else { return };
         ear.take().for_each(|word| self.steer(kit, driver, word));
         self.steering.ear = Some(ear);
@@ -408,7 +408,7 @@ impl Work for Services {
 
     fn has_news(&self) -> bool {
         // Who waits for memory may have it now.
-        self.has_news || self.has_work() || self.served.table.desk.memory.waits()
+        self.has_news || self.has_work() || self.served.table.agenda.memory.waits()
     }
 
     fn drain(&mut self, kit: &mut Kit, driver: &mut dyn Driver) {

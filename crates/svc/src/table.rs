@@ -7,7 +7,7 @@ use crate::connection::connections::Connections;
 use crate::connection::delivery::Kept;
 use crate::connection::entry::Connection;
 use crate::connection::found::Found;
-use crate::connection::found::{Desk, Offloading};
+use crate::connection::found::{Agenda, Offloading};
 use crate::datagrams::sockets::{FoundSocket, Sockets};
 use crate::limits::Limits;
 use crate::pending::nudge::Nudges;
@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 /// Everything of the lane's services but their code.
 pub(crate) struct LaneTable {
     pub(crate) connections: Connections,
-    pub(crate) desk: Desk,
+    pub(crate) agenda: Agenda,
     pub(crate) services: Vec<ServiceState>,
     pub(crate) listeners: Listeners,
     /// None where flows are not told apart.
@@ -53,7 +53,7 @@ impl LaneTable {
     pub(crate) fn new(connections_max: u32) -> Self {
         Self {
             connections: Connections::new(connections_max),
-            desk: Desk::default(),
+            agenda: Agenda::default(),
             services: Vec::new(),
             listeners: Listeners::default(),
             flows: None,
@@ -76,14 +76,14 @@ impl LaneTable {
 
     /// The connection at an index, with what it needs of its lane.
     pub(crate) fn at(&mut self, index: u32) -> Option<Found<'_>> {
-        let LaneTable { connections, services, desk, .. } = self;
-        Found::at(connections, services, desk, index)
+        let LaneTable { connections, services, agenda, .. } = self;
+        Found::at(connections, services, agenda, index)
     }
 
     /// The connection of that name, with what it needs of its lane, if it is still there.
     pub(crate) fn found(&mut self, id: ConnectionId) -> Option<Found<'_>> {
-        let LaneTable { connections, services, desk, .. } = self;
-        Found::named(connections, services, desk, id)
+        let LaneTable { connections, services, agenda, .. } = self;
+        Found::named(connections, services, agenda, id)
     }
 
     /// The connection at an index of which the caller knows that it is there.
@@ -103,7 +103,7 @@ impl LaneTable {
     pub(crate) fn revive_offloading(&mut self, kit: &Kit) {
         for _ in 0..self.requests.offload_room(kit) {
             // Seldom does anybody wait.
-            let Some(waiter) = self.desk.offloading.pop_front() else { return };
+            let Some(waiter) = self.agenda.offloading.pop_front() else { return };
             match waiter {
                 Offloading::Connection(id) => self.revive_connection(id),
                 Offloading::Service(service) => self.revive_service(service),
@@ -127,22 +127,22 @@ impl LaneTable {
     /// Has a service called again once there is a place with the helper threads.
     pub(crate) fn await_offload(&mut self, service: u16) {
         if !std::mem::replace(&mut self.services[service as usize].awaits_offload, true) {
-            self.desk.offloading.push_back(Offloading::Service(service));
+            self.agenda.offloading.push_back(Offloading::Service(service));
         }
     }
 
     /// Asks the system what it keeps of those whose time it is.
     pub(crate) fn ask_of_deliveries(&mut self, driver: &dyn Driver) {
-        while let Some(id) = self.desk.deliveries.next_question() {
+        while let Some(id) = self.agenda.deliveries.next_question() {
             let socket = self.connections.find(id).and_then(|connection| connection.socket());
             let kept = socket.map(|socket| Kept::of(socket, driver));
-            kept.into_iter().for_each(|kept| self.desk.deliveries.answer(id, kept));
+            kept.into_iter().for_each(|kept| self.agenda.deliveries.answer(id, kept));
         }
     }
 
     pub(crate) fn has_work(&self) -> bool {
         let quiet = self.notices.is_empty() && !self.nudges.are_due() && !self.sockets.has_work() && !self.requests.has_unheld();
-        self.desk.has_work() || !quiet
+        self.agenda.has_work() || !quiet
     }
 
     pub(crate) fn count(&self, service: u16, counter: ServiceCounter, by: usize) {
@@ -186,7 +186,7 @@ impl LaneTable {
     /// Opens the accounts of all services, under that of the work that they are.
     pub(crate) fn open_payers(&mut self, arena: &Arena, work: Payer) {
         assert!(self.connections.len() == 0, "accounts are opened before anybody pays");
-        self.desk.memory.accounts.belong_to(work);
+        self.agenda.memory.accounts.belong_to(work);
         for state in &mut self.services {
             let service = arena.open_payer(work, Role::Sum);
             state.payers = Payers { service, own: arena.open_payer(service, Role::Keeper) };

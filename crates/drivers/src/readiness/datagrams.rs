@@ -1,7 +1,7 @@
 //! Batches of datagrams.
 
-use super::endpoint::{HeldAt, Kind, Receiving, Sending};
-use super::source::Source;
+use super::endpoint::{EndpointKind, HeldAt, Receiving, Sending};
+use super::source::ReadinessSource;
 use super::state::{Budget, Held, ReadinessDriver};
 use crate::datagrams::{DatagramCalls, Departure, PIECE_BYTES, SocketKind};
 use corelane_os::sockets;
@@ -12,7 +12,7 @@ use corelane_seam::{
 };
 use std::os::fd::AsFd;
 
-impl<S: Source> ReadinessDriver<S> {
+impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Starts what was asked of a datagram socket; returns how it went if that is known already.
     #[inline]
     pub(super) fn perform_on_datagrams(&mut self, handle: Handle, op: DatagramOp) -> Option<Outcome> {
@@ -36,7 +36,7 @@ impl<S: Source> ReadinessDriver<S> {
         };
         self.datagram_calls.get_or_insert_with(|| Box::new(DatagramCalls::new()));
         let kind = SocketKind { connected: bind.peer.is_some(), is_unix: bind.address.unix().is_some() };
-        let key = self.adopt(descriptor, Kind::Datagrams(kind))?;
+        let key = self.adopt(descriptor, EndpointKind::Datagrams(kind))?;
         self.endpoints.at_mut(key.index).is_lent = is_lent;
         Ok(key.into())
     }
@@ -93,7 +93,7 @@ impl<S: Source> ReadinessDriver<S> {
         let endpoint = self.endpoints.at_mut(key.index);
         self.counters.calls_work += 1;
         let calls = datagram_calls(&mut self.datagram_calls);
-        let Kind::Datagrams(kind) = endpoint.kind else { unreachable!("a batch is received from a datagram socket") };
+        let EndpointKind::Datagrams(kind) = endpoint.kind else { unreachable!("a batch is received from a datagram socket") };
         let (found, all_used) = calls.receive(endpoint.descriptor.as_fd(), kind, lease, batch)?;
         assert!(batch.arrivals().len() <= found && (found > 0 || !all_used));
         match found {
@@ -112,7 +112,7 @@ impl<S: Source> ReadinessDriver<S> {
 
     fn send_datagrams(&mut self, handle: Handle, key: Key, trains: Trains) -> Option<Outcome> {
         let Some(endpoint) = self.endpoints.get(key) else { return Some(Departure::new(trains, false).end()) };
-        let Kind::Datagrams(kind) = endpoint.kind else { unreachable!("trains are sent from a datagram socket") };
+        let EndpointKind::Datagrams(kind) = endpoint.kind else { unreachable!("trains are sent from a datagram socket") };
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
         let mut departure = Departure::new(trains, kind.connected);
         if self.depart(key, &mut departure) {

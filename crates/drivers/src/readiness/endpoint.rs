@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 
 /// What a descriptor is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EndpointKind {
     Listener,
     /// A stream socket whose connect is under way, with the handle of `Endpoint::receive_handle`.
     Connecting,
@@ -100,12 +100,12 @@ pub(super) const EXHAUST: i32 = BROKEN | libc::EPOLLRDHUP | libc::EPOLLPRI;
 /// of room after everything that has left, which would wake the lane once more for each answer.
 pub(super) fn edges(endpoint: &Endpoint) -> i32 {
     match endpoint.kind {
-        Kind::Listener if endpoint.is_lent => IN | libc::EPOLLET | libc::EPOLLEXCLUSIVE,
-        Kind::Listener | Kind::Notices | Kind::PortNews => IN | libc::EPOLLET,
-        Kind::Datagrams(_) | Kind::Port if endpoint.awaits_room => IN | OUT | libc::EPOLLET,
-        Kind::Datagrams(_) | Kind::Port => IN | libc::EPOLLET,
-        Kind::Connecting | Kind::Stream => IN | OUT | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET,
-        Kind::Polled(interest) => {
+        EndpointKind::Listener if endpoint.is_lent => IN | libc::EPOLLET | libc::EPOLLEXCLUSIVE,
+        EndpointKind::Listener | EndpointKind::Notices | EndpointKind::PortNews => IN | libc::EPOLLET,
+        EndpointKind::Datagrams(_) | EndpointKind::Port if endpoint.awaits_room => IN | OUT | libc::EPOLLET,
+        EndpointKind::Datagrams(_) | EndpointKind::Port => IN | libc::EPOLLET,
+        EndpointKind::Connecting | EndpointKind::Stream => IN | OUT | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET,
+        EndpointKind::Polled(interest) => {
             let read = if interest.read { IN | libc::EPOLLRDHUP } else { 0 };
             read | if interest.write { OUT } else { 0 }
         }
@@ -117,7 +117,7 @@ const NONE: u32 = u32::MAX;
 /// A descriptor. There is one for each idle connection, so it must stay small: see the test.
 pub(super) struct Endpoint {
     pub(super) descriptor: OwnedFd,
-    pub(super) kind: Kind,
+    pub(super) kind: EndpointKind,
     pub(super) readable: Readable,
     /// An edge told of an end, an error or urgent data: a short receive does not show that the socket is empty.
     pub(super) exhaust: bool,
@@ -145,7 +145,7 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(super) fn new(descriptor: OwnedFd, kind: Kind) -> Self {
+    pub(super) fn new(descriptor: OwnedFd, kind: EndpointKind) -> Self {
         Self {
             descriptor,
             kind,
@@ -171,7 +171,7 @@ impl Endpoint {
     pub(super) fn copies(&self) -> Copies {
         match self.kind {
             _ if self.is_shared_listener() => Copies::Lanes,
-            Kind::Polled(_) | Kind::Port | Kind::PortNews => Copies::Others,
+            EndpointKind::Polled(_) | EndpointKind::Port | EndpointKind::PortNews => Copies::Others,
             _ if self.is_lent || self.outlives => Copies::Others,
             _ => Copies::None,
         }
@@ -179,7 +179,7 @@ impl Endpoint {
 
     /// Whether it is a listener from which other lanes accept, too.
     pub(super) fn is_shared_listener(&self) -> bool {
-        self.is_lent && self.kind == Kind::Listener
+        self.is_lent && self.kind == EndpointKind::Listener
     }
 
     /// Whether the kernel may have something to receive.
@@ -291,7 +291,8 @@ mod tests {
     fn endpoints(count: usize) -> (Slab<Endpoint>, Vec<Key>) {
         let mut endpoints = Slab::new();
         let null = std::fs::File::open("/dev/null").unwrap();
-        let keys = (0..count).map(|_| endpoints.insert(Endpoint::new(null.try_clone().unwrap().into(), Kind::Stream))).collect();
+        let keys =
+            (0..count).map(|_| endpoints.insert(Endpoint::new(null.try_clone().unwrap().into(), EndpointKind::Stream))).collect();
         (endpoints, keys)
     }
 

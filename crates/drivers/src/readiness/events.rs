@@ -1,7 +1,7 @@
 //! Asking the kernel for events, and what follows from each; descriptors that the driver does not own.
 
-use super::endpoint::{BELL_EDGES, BROKEN, EXHAUST, IN, Kind, OUT, Sending, edges};
-use super::source::{BELL, Pause, Source, UNWATCHED};
+use super::endpoint::{BELL_EDGES, BROKEN, EXHAUST, EndpointKind, IN, OUT, Sending, edges};
+use super::source::{BELL, Pause, ReadinessSource, UNWATCHED};
 use super::state::{LOOK_EVERY, ReadinessDriver};
 use corelane_os::clock;
 use corelane_os::errno;
@@ -10,7 +10,7 @@ use corelane_seam::{Attention, Completion, Fault, Handle, Interest, Outcome, Wai
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use std::os::fd::{AsFd, BorrowedFd};
 
-impl<S: Source> ReadinessDriver<S> {
+impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Asks the kernel once, and notes what has happened; returns whether the wait is over.
     pub(super) fn look(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) -> bool {
         let mut pause = match wait {
@@ -67,16 +67,16 @@ impl<S: Source> ReadinessDriver<S> {
             return self.told_of_connection(key, events);
         }
         match endpoint.kind {
-            Kind::Polled(interest) => return self.end_poll(key, interest, events, completions),
-            Kind::Notices => return self.take_notices(key, completions),
-            Kind::PortNews => return self.note_news(key),
-            Kind::Port => {
+            EndpointKind::Polled(interest) => return self.end_poll(key, interest, events, completions),
+            EndpointKind::Notices => return self.take_notices(key, completions),
+            EndpointKind::PortNews => return self.note_news(key),
+            EndpointKind::Port => {
                 let (receive, send) = (events & (IN | EXHAUST) != 0, events & (OUT | BROKEN) != 0);
                 return self.note_port(key, Attention { receive, send });
             }
             _ => {}
         }
-        if endpoint.kind == Kind::Connecting {
+        if endpoint.kind == EndpointKind::Connecting {
             if events & (OUT | BROKEN) == 0 {
                 return;
             }
@@ -123,7 +123,7 @@ impl<S: Source> ReadinessDriver<S> {
         // SAFETY: the number is only used for the call, which fails where it names nothing; it is not the one that a borrow cannot have.
         let lent = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let copy = fcntl_dupfd_cloexec(lent, 0).map_err(Errno::raw_os_error)?;
-        let key = self.adopt(copy, Kind::Polled(interest)).map_err(|fault| fault.number)?;
+        let key = self.adopt(copy, EndpointKind::Polled(interest)).map_err(|fault| fault.number)?;
         self.endpoints.at_mut(key.index).receive_handle = handle;
         self.make_cancellable(handle, key);
         Ok(())
@@ -153,7 +153,7 @@ impl<S: Source> ReadinessDriver<S> {
     /// Gives up a connect's socket or a poll's copy; returns its handle.
     fn forget(&mut self, key: Key) -> Handle {
         let endpoint = self.endpoints.remove_at(key.index);
-        assert!(matches!(endpoint.kind, Kind::Connecting | Kind::Polled(_)), "only these are given up");
+        assert!(matches!(endpoint.kind, EndpointKind::Connecting | EndpointKind::Polled(_)), "only these are given up");
         let copies = endpoint.copies();
         self.source.close(key.bits(), endpoint.descriptor, copies);
         let known = self.cancellable.remove(&endpoint.receive_handle);

@@ -1,6 +1,6 @@
 //! Files and offloaded calls: helper threads or the kernel carry them out, while the driver keeps the memory.
 
-use super::source::Source;
+use super::source::ReadinessSource;
 use super::state::{Call, Memory, ReadinessDriver};
 use crate::answer::Answer;
 use crate::offload::{Ended, FileCall, LentMemory};
@@ -11,7 +11,7 @@ use corelane_seam::{
 };
 use std::sync::Arc;
 
-impl<S: Source> ReadinessDriver<S> {
+impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Gives a file operation to who carries it out; returns how it went if that is known already.
     pub(super) fn perform_on_file(&mut self, handle: Handle, op: FileOp) -> Option<Outcome> {
         match op {

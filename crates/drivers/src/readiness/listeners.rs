@@ -14,18 +14,18 @@
 //! On epoll the lane that is told is one that sleeps, if any does. A ring may tell one in the middle of its turn: it takes the connection with
 //! its next collect, unless another lane, told of the next connection, takes it first.
 
-use super::endpoint::{Endpoint, Kind, Receiving, edges};
-use super::source::Source;
+use super::endpoint::{Endpoint, EndpointKind, Receiving, edges};
+use super::source::ReadinessSource;
 use super::state::ReadinessDriver;
 use corelane_os::sockets;
 use corelane_seam::slab::Key;
 use corelane_seam::{Address, Completion, Fault, Handle, Outcome, StreamOutcome};
 use std::os::fd::{AsFd, OwnedFd};
 
-impl<S: Source> ReadinessDriver<S> {
+impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Takes a duplicate of a listener that lanes share.
     pub(super) fn share(&mut self, listener: OwnedFd, outlives: bool) -> Key {
-        let key = self.endpoints.insert(Endpoint::new(listener, Kind::Listener));
+        let key = self.endpoints.insert(Endpoint::new(listener, EndpointKind::Listener));
         let endpoint = self.endpoints.at_mut(key.index);
         (endpoint.is_lent, endpoint.outlives) = (true, outlives);
         key
@@ -51,7 +51,7 @@ impl<S: Source> ReadinessDriver<S> {
 
     /// One that is armed stays so: it may be asked to accept again before there is a connection.
     pub(super) fn stop_accept(&mut self, key: Key, completions: &mut Vec<Completion>) {
-        let accepts = self.endpoints.get(key).is_none_or(|endpoint| endpoint.kind == Kind::Listener);
+        let accepts = self.endpoints.get(key).is_none_or(|endpoint| endpoint.kind == EndpointKind::Listener);
         assert!(accepts, "only a listener accepts");
         self.cancel_receive(key, completions);
         let told = self.endpoints.get(key).is_some_and(|endpoint| endpoint.is_shared_listener() && endpoint.is_readable());
@@ -146,7 +146,7 @@ impl<S: Source> ReadinessDriver<S> {
 
     fn accepted(&mut self, listener: Key, handle: Handle, socket: OwnedFd, peer: Address) -> Result<Outcome, Fault> {
         let local = self.local.get(&listener.index).cloned().map_or_else(|| sockets::local_address(socket.as_fd()), Ok)?;
-        let key = self.endpoints.insert(Endpoint::new(socket, Kind::Stream));
+        let key = self.endpoints.insert(Endpoint::new(socket, EndpointKind::Stream));
         let endpoint = self.endpoints.at_mut(key.index);
         // Whether something is there is found out by asking for it.
         endpoint.receive_handle = handle;

@@ -1,6 +1,6 @@
 //! What the drivers on epoll(7) and io_uring(7) have in common: readiness, and plain calls that move as much as they can.
 //!
-//! They differ in their [`Source`]: where they learn what is ready, and who works on their files. Each socket is watched
+//! They differ in their [`ReadinessSource`]: where they learn what is ready, and who works on their files. Each socket is watched
 //! from its beginning to its end, for edges (`EPOLLET`), and nothing is changed on the request path. An edge makes a
 //! socket `readable`; together with a receive under way that puts it on the ready list. A collect first carries out what
 //! was pushed: a completed send drops its chain, so that the blocks just read by the kernel lie on top of the arena's free
@@ -32,8 +32,8 @@ use corelane_seam::{
     Address, Bell, Bind, Completion, Driver, DriverCounters, Fault, FileOp, FrameOp, Handle, Listen, Op, Outcome, Reason, Socket,
     StreamOutcome, Wait,
 };
-use endpoint::{Endpoint, Kind, Listed, Receiving, Sending};
-use source::Source;
+use endpoint::{Endpoint, EndpointKind, Listed, Receiving, Sending};
+use source::ReadinessSource;
 use state::Loan;
 use state::{Budget, LOOK_EVERY};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -43,7 +43,7 @@ use std::time::Duration;
 /// How long the end of a driver waits for those who still use lane memory.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-impl<S: Source> ReadinessDriver<S> {
+impl<S: ReadinessSource> ReadinessDriver<S> {
     fn carry_out(&mut self, completions: &mut Vec<Completion>) {
         let mut pushed = std::mem::take(&mut self.pushed);
         for (handle, op) in pushed.drain(..) {
@@ -167,12 +167,16 @@ impl<S: Source> ReadinessDriver<S> {
         for key in ended {
             let endpoint = self.endpoints.at_mut(key.index);
             match endpoint.kind {
-                Kind::Connecting | Kind::Polled(_) => {
+                EndpointKind::Connecting | EndpointKind::Polled(_) => {
                     let target = endpoint.receive_handle;
                     self.cancel(target, completions);
                 }
-                Kind::Listener | Kind::Stream | Kind::Datagrams(_) => self.close(Handle::NOBODY, key, true, completions),
-                Kind::Notices | Kind::Port | Kind::PortNews => unreachable!("no work receives from what is the driver's own"),
+                EndpointKind::Listener | EndpointKind::Stream | EndpointKind::Datagrams(_) => {
+                    self.close(Handle::NOBODY, key, true, completions)
+                }
+                EndpointKind::Notices | EndpointKind::Port | EndpointKind::PortNews => {
+                    unreachable!("no work receives from what is the driver's own")
+                }
             }
         }
     }
@@ -187,7 +191,10 @@ impl<S: Source> ReadinessDriver<S> {
         let endpoint = self.endpoints.remove_at(key.index);
         assert!(endpoint.listed == Listed::Nowhere, "a closed endpoint stands in no list");
         assert!(endpoint.receiving == Receiving::Nothing && endpoint.sending == Sending::Nothing);
-        assert!(matches!(endpoint.kind, Kind::Listener | Kind::Stream | Kind::Datagrams(_)), "sockets only have names");
+        assert!(
+            matches!(endpoint.kind, EndpointKind::Listener | EndpointKind::Stream | EndpointKind::Datagrams(_)),
+            "sockets only have names"
+        );
         self.counters.calls_work += 1;
         self.local.remove(&key.index);
         if let Some(kept) = kept {
@@ -240,7 +247,7 @@ impl<S: Source> ReadinessDriver<S> {
     }
 }
 
-impl<S: Source> Driver for ReadinessDriver<S> {
+impl<S: ReadinessSource> Driver for ReadinessDriver<S> {
     fn name(&self) -> &'static str {
         S::NAME
     }
@@ -264,7 +271,7 @@ impl<S: Source> Driver for ReadinessDriver<S> {
                     Some(given) => sockets::equip_listener(&given, listen).map(|()| given)?,
                     None => sockets::listen(listen)?,
                 };
-                self.adopt(descriptor, Kind::Listener)?
+                self.adopt(descriptor, EndpointKind::Listener)?
             }
         };
         self.note_local(key)?;
@@ -285,7 +292,10 @@ impl<S: Source> Driver for ReadinessDriver<S> {
 
     fn leave_behind(&mut self, socket: Socket) {
         if let Some(endpoint) = self.endpoints.get_mut(socket.into()) {
-            assert!(matches!(endpoint.kind, Kind::Listener | Kind::Datagrams(_)), "what others go on with is no connection");
+            assert!(
+                matches!(endpoint.kind, EndpointKind::Listener | EndpointKind::Datagrams(_)),
+                "what others go on with is no connection"
+            );
             endpoint.outlives = true;
         }
     }
@@ -300,7 +310,7 @@ impl<S: Source> Driver for ReadinessDriver<S> {
 
     fn refuse_new(&mut self, listener: Socket) {
         if let Some(endpoint) = self.socket(listener) {
-            assert!(endpoint.kind == Kind::Listener, "only a listener can refuse");
+            assert!(endpoint.kind == EndpointKind::Listener, "only a listener can refuse");
             if endpoint.outlives {
                 return;
             }
@@ -311,7 +321,7 @@ impl<S: Source> Driver for ReadinessDriver<S> {
 
     fn finish(&mut self, socket: Socket) {
         if let Some(endpoint) = self.socket(socket) {
-            assert!(endpoint.kind == Kind::Stream, "only a connection has a stream to end");
+            assert!(endpoint.kind == EndpointKind::Stream, "only a connection has a stream to end");
             sockets::finish(endpoint.descriptor.as_fd());
         }
     }
@@ -386,7 +396,7 @@ impl<S: Source> Driver for ReadinessDriver<S> {
     }
 }
 
-impl<S: Source> Drop for ReadinessDriver<S> {
+impl<S: ReadinessSource> Drop for ReadinessDriver<S> {
     fn drop(&mut self) {
         self.end_kept(PATIENCE);
         for (key, endpoint) in std::mem::take(&mut self.endpoints).drain() {

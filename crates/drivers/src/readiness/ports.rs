@@ -9,16 +9,16 @@
 //! The source may hold a descriptor open for as long as it watches it, so the port is dropped behind that: only then is the interface done
 //! with its memory.
 
-use super::endpoint::Kind;
+use super::endpoint::EndpointKind;
 use super::opened::{Closing, Ports, Watched};
-use super::source::Source;
+use super::source::ReadinessSource;
 use super::state::ReadinessDriver;
 use corelane_os::{clock, errno};
 use corelane_seam::slab::Key;
 use corelane_seam::{Attention, Completion, Fault, FrameOp, Handle, Outcome, Port, PortEnd, PortId, Wait};
 use std::os::fd::BorrowedFd;
 
-impl<S: Source> ReadinessDriver<S> {
+impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Starts what was asked of a port; [`ReadinessDriver::serve_ports`] tells how it went.
     pub(super) fn perform_on_port(&mut self, handle: Handle, op: FrameOp) -> Option<Outcome> {
         let op = match op {
@@ -31,8 +31,8 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     fn open_port(&mut self, handle: Handle, port: Box<dyn Port>) -> Result<(), Fault> {
-        let frames = self.watch_port(port.descriptor(), Kind::Port)?;
-        let news = self.watch_port(port.news(), Kind::PortNews);
+        let frames = self.watch_port(port.descriptor(), EndpointKind::Port)?;
+        let news = self.watch_port(port.news(), EndpointKind::PortNews);
         let news = news.inspect_err(|_| frames.into_iter().for_each(|key| self.unwatch_port(key)))?;
         let id = self.ports.table.take_up(handle.work(), handle, port, &mut self.ports.ended);
         let keys = [frames, news].into_iter().flatten();
@@ -42,7 +42,7 @@ impl<S: Source> ReadinessDriver<S> {
         Ok(())
     }
 
-    fn watch_port(&mut self, descriptor: Option<BorrowedFd<'_>>, kind: Kind) -> Result<Option<Key>, Fault> {
+    fn watch_port(&mut self, descriptor: Option<BorrowedFd<'_>>, kind: EndpointKind) -> Result<Option<Key>, Fault> {
         let Some(descriptor) = descriptor else { return Ok(None) };
         let copy = rustix::io::fcntl_dupfd_cloexec(descriptor, 0).map_err(errno::fault_of)?;
         self.adopt(copy, kind).map(Some)
@@ -50,7 +50,7 @@ impl<S: Source> ReadinessDriver<S> {
 
     fn unwatch_port(&mut self, key: Key) {
         let endpoint = self.endpoints.remove_at(key.index);
-        assert!(matches!(endpoint.kind, Kind::Port | Kind::PortNews), "only a port's endpoints go with it");
+        assert!(matches!(endpoint.kind, EndpointKind::Port | EndpointKind::PortNews), "only a port's endpoints go with it");
         self.ports.of_endpoint.remove(&key.bits());
         self.release(key, endpoint);
     }

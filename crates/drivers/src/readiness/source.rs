@@ -32,7 +32,7 @@ pub const BELL: u64 = u64::MAX;
 pub const UNWATCHED: i32 = libc::EPOLLONESHOT;
 
 /// Where a driver learns that its descriptors are ready.
-pub trait Source {
+pub trait ReadinessSource {
     /// The driver's name.
     const NAME: &'static str;
 
@@ -40,7 +40,7 @@ pub trait Source {
     /// first event. It may end by itself, with [`UNWATCHED`]; then it can be taken up again.
     ///
     /// With `EPOLLEXCLUSIVE` one event is reported, and if several wait for that of the same socket, to few of them, mostly to the one that
-    /// has waited longest. Whoever was told calls [`Source::rest`], and may watch again.
+    /// has waited longest. Whoever was told calls [`ReadinessSource::rest`], and may watch again.
     ///
     /// # Errors
     /// Why the system does not watch it.
@@ -58,15 +58,15 @@ pub trait Source {
         0
     }
 
-    /// Ends watching and closes the descriptor, with the next [`Source::flush`] or, where the system takes longer, after it.
+    /// Ends watching and closes the descriptor, with the next [`ReadinessSource::flush`] or, where the system takes longer, after it.
     fn close(&mut self, data: u64, descriptor: OwnedFd, copies: Copies);
 
-    /// Whether a descriptor that was given to [`Source::close`] is still open.
+    /// Whether a descriptor that was given to [`ReadinessSource::close`] is still open.
     fn is_closing(&self, _data: u64) -> bool {
         false
     }
 
-    /// Looks for about `most` events; returns how many there are, for [`Source::event`].
+    /// Looks for about `most` events; returns how many there are, for [`ReadinessSource::event`].
     ///
     /// # Errors
     /// `EINTR` if a signal ended the wait.

@@ -1,10 +1,10 @@
 //! What a driver knows, and what each kind of operation does with it: its descriptors, what it holds for them, and the lists in which
 //! they wait.
 
-use super::endpoint::{BELL_EDGES, Endpoint, Kind, List, Listed, Readable, Receiving, edges};
+use super::endpoint::{BELL_EDGES, Endpoint, EndpointKind, List, Listed, Readable, Receiving, edges};
 use super::kept::{KeptSends, Parted};
 use super::opened::Ports;
-use super::source::{BELL, Source};
+use super::source::{BELL, ReadinessSource};
 use super::watched::Watches;
 use crate::bell::EventBell;
 use crate::datagrams::{DatagramCalls, Departure};
@@ -74,7 +74,7 @@ pub(super) struct Loan {
 }
 
 /// A driver that waits until its descriptors are ready and then uses them. Lives on its lane's thread.
-pub struct ReadinessDriver<S: Source> {
+pub struct ReadinessDriver<S: ReadinessSource> {
     pub(super) arena: Arena,
     pub(super) tuning: Tuning,
     pub(super) probes: Probes,
@@ -120,7 +120,7 @@ pub struct ReadinessDriver<S: Source> {
     pub(super) counters: DriverCounters,
 }
 
-impl<S: Source> ReadinessDriver<S> {
+impl<S: ReadinessSource> ReadinessDriver<S> {
     /// A driver on `source` that receives into `arena` and is woken by `bell`. `probes` says what works; the tuning was checked.
     ///
     /// # Errors
@@ -170,7 +170,7 @@ impl<S: Source> ReadinessDriver<S> {
     }
 
     /// Takes a descriptor into the table and has its edges reported.
-    pub(super) fn adopt(&mut self, descriptor: OwnedFd, kind: Kind) -> Result<Key, Fault> {
+    pub(super) fn adopt(&mut self, descriptor: OwnedFd, kind: EndpointKind) -> Result<Key, Fault> {
         let key = self.endpoints.insert(Endpoint::new(descriptor, kind));
         self.watch(key).map(|()| key).inspect_err(|_| drop(self.endpoints.remove(key)))
     }
@@ -249,9 +249,9 @@ impl<S: Source> ReadinessDriver<S> {
     pub(super) fn begin_receive(&mut self, handle: Handle, key: Key, receiving: Receiving) -> Option<Outcome> {
         let Some(endpoint) = self.endpoints.get_mut(key) else { return Some(Outcome::Failed(Fault::CANCELLED)) };
         let fits = match receiving {
-            Receiving::Connections => endpoint.kind == Kind::Listener,
-            Receiving::Bytes | Receiving::BytesInto(_) => endpoint.kind == Kind::Stream,
-            Receiving::Datagrams(_) => matches!(endpoint.kind, Kind::Datagrams(_)),
+            Receiving::Connections => endpoint.kind == EndpointKind::Listener,
+            Receiving::Bytes | Receiving::BytesInto(_) => endpoint.kind == EndpointKind::Stream,
+            Receiving::Datagrams(_) => matches!(endpoint.kind, EndpointKind::Datagrams(_)),
             Receiving::Nothing => false,
         };
         assert!(fits, "{receiving:?} cannot be received from a {:?}", endpoint.kind);

@@ -1,7 +1,7 @@
 //! Connections: opening, receiving and sending.
 
-use super::endpoint::{HeldAt, Kind, Receiving, Sending};
-use super::source::{Copies, Source};
+use super::endpoint::{EndpointKind, HeldAt, Receiving, Sending};
+use super::source::{Copies, ReadinessSource};
 use super::state::{Budget, Held, ReadinessDriver};
 use crate::stream::{self, Received};
 use corelane_os::sockets;
@@ -12,7 +12,7 @@ use corelane_seam::{
 };
 use std::os::fd::AsFd;
 
-impl<S: Source> ReadinessDriver<S> {
+impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Starts what was asked of a listener or a connection; returns how it went if that is known already.
     #[inline]
     pub(super) fn perform_on_stream(
@@ -58,7 +58,7 @@ impl<S: Source> ReadinessDriver<S> {
     ) -> Result<(), Fault> {
         let socket = sockets::connecting(to, from, options)?;
         sockets::connect(socket.as_fd(), to)?;
-        let key = self.adopt(socket, Kind::Connecting)?;
+        let key = self.adopt(socket, EndpointKind::Connecting)?;
         self.endpoints.at_mut(key.index).receive_handle = handle;
         self.make_cancellable(handle, key);
         Ok(())
@@ -67,9 +67,9 @@ impl<S: Source> ReadinessDriver<S> {
     /// Ends a connect whose socket has become writable, or broken.
     pub(super) fn end_connect(&mut self, key: Key, completions: &mut Vec<Completion>) {
         let endpoint = self.endpoints.at_mut(key.index);
-        assert!(endpoint.kind == Kind::Connecting);
+        assert!(endpoint.kind == EndpointKind::Connecting);
         let handle = endpoint.receive_handle;
-        endpoint.kind = Kind::Stream;
+        endpoint.kind = EndpointKind::Stream;
         let known = self.cancellable.remove(&handle);
         assert!(known == Some(key), "a connect can be cancelled as long as it is under way");
         let outcome = self.connected(key).unwrap_or_else(|fault| {
@@ -160,7 +160,7 @@ impl<S: Source> ReadinessDriver<S> {
         let Some(endpoint) = self.endpoints.get(key) else {
             return Some(Outcome::Stream(StreamOutcome::Sent { bytes: 0, rest: chain, fault: Some(Fault::CANCELLED) }));
         };
-        assert!(endpoint.kind == Kind::Stream, "a chain is sent to a connection");
+        assert!(endpoint.kind == EndpointKind::Stream, "a chain is sent to a connection");
         assert!(endpoint.sending == Sending::Nothing, "a socket has at most one send under way");
         let ended = self.send_once(key, handle, &mut chain);
         if let Some((bytes, fault, released)) = ended {

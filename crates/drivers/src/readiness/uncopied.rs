@@ -8,7 +8,7 @@
 
 use super::endpoint::Endpoint;
 use super::kept::{KeptSend, KeptSends, Parted};
-use super::source::Source;
+use super::source::ReadinessSource;
 use super::state::ReadinessDriver;
 use crate::stream::{self, Sent};
 use corelane_os::{clock, uncopied};
@@ -17,7 +17,7 @@ use corelane_seam::{Chain, Completion, File, Handle, RELEASE_LIMIT, Wait, nanose
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-impl<S: Source> ReadinessDriver<S> {
+impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Whether a send of so many bytes is to leave without being copied; for the first one its socket is asked whether it can.
     pub(super) fn leaves_uncopied(&mut self, key: Key, bytes: usize) -> bool {
         if bytes < self.tuning.zero_copy_bytes {

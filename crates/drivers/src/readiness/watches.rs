@@ -6,8 +6,8 @@
 //!
 //! The same directory has the same number for all who watch it.
 
-use super::endpoint::Kind;
-use super::source::Source;
+use super::endpoint::EndpointKind;
+use super::source::ReadinessSource;
 use super::state::ReadinessDriver;
 use corelane_os::watches::{self, Notice};
 use corelane_seam::slab::Key;
@@ -18,7 +18,7 @@ fn changed(handle: Handle) -> Completion {
     Completion::last(handle, Outcome::File(FileOutcome::Changed))
 }
 
-impl<S: Source> ReadinessDriver<S> {
+impl<S: ReadinessSource> ReadinessDriver<S> {
     /// Watches a directory; what is pushed behind it is carried out when it is watched.
     pub(super) fn watch_directory(&mut self, handle: Handle, directory: &File) -> Completion {
         match self.begin_watch(directory) {
@@ -40,7 +40,7 @@ impl<S: Source> ReadinessDriver<S> {
         }
         let notices = match self.watches.notices {
             Some(notices) => notices,
-            None => self.adopt(watches::open()?, Kind::Notices)?,
+            None => self.adopt(watches::open()?, EndpointKind::Notices)?,
         };
         self.watches.notices = Some(notices);
         self.counters.calls_work += 1;

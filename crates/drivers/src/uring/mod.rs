@@ -18,7 +18,7 @@ use crate::errors::Error;
 use crate::offload::{Ended, FileCall, Helpers};
 use crate::probes::Probes;
 use crate::readiness::ReadinessDriver;
-use crate::readiness::source::{BELL, Copies, Pause, Source, UNWATCHED};
+use crate::readiness::source::{BELL, Copies, Pause, ReadinessSource, UNWATCHED};
 use crate::tuning;
 use corelane_os::clock;
 use corelane_os::{errno, sockets};
@@ -194,7 +194,7 @@ fn told(result: i32, last: bool) -> i32 {
     if last { events | UNWATCHED } else { events & !UNWATCHED }
 }
 
-impl Source for Uring {
+impl ReadinessSource for Uring {
     const NAME: &'static str = "uring";
 
     fn watch(&mut self, descriptor: BorrowedFd, events: i32, data: u64) -> Result<(), Fault> {

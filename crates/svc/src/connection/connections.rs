@@ -1,7 +1,7 @@
 //! The table of a lane's connections, and how many of them there may be.
 
 use crate::connection::entry::Connection;
-use crate::connection::found::{Desk, Found};
+use crate::connection::found::{Agenda, Found};
 use crate::state::ServiceState;
 use crate::state::accounts::{Accounts, PeerKey};
 use crate::words::class;
@@ -115,7 +115,13 @@ impl Connections {
     }
 
     /// Adds a connection to the table and to the counts, and opens its account.
-    pub(crate) fn admit(&mut self, states: &mut [ServiceState], desk: &mut Desk, connection: Connection, arena: &Arena) -> u32 {
+    pub(crate) fn admit(
+        &mut self,
+        states: &mut [ServiceState],
+        agenda: &mut Agenda,
+        connection: Connection,
+        arena: &Arena,
+    ) -> u32 {
         assert!(connection.session.is_none() && connection.timers.is_empty(), "what a connection has it gets once it is there");
         assert!(self.has_room(&states[connection.service() as usize]), "who is admitted has room");
         let index = self.entries.insert(connection).index;
@@ -123,9 +129,9 @@ impl Connections {
         let state = &mut states[connection.service() as usize];
         let (peer, is_accepted) = (PeerKey::of(&connection.peer.address), !connection.machine.is_outgoing());
         state.opened(is_accepted.then_some(peer));
-        let (account, payer) = desk.memory.accounts.open(arena, peer, is_accepted, (index, state.payers.service));
+        let (account, payer) = agenda.memory.accounts.open(arena, peer, is_accepted, (index, state.payers.service));
         (connection.peer_account, connection.payer) = (Some(account), payer);
-        desk.tell_open(index, connection.peer.flow, connection.active_at);
+        agenda.tell_open(index, connection.peer.flow, connection.active_at);
         index
     }
 
@@ -148,7 +154,7 @@ impl Connections {
     pub(crate) fn dismiss(
         &mut self,
         states: &mut [ServiceState],
-        desk: &mut Desk,
+        agenda: &mut Agenda,
         index: u32,
         arena: &Arena,
     ) -> Option<Box<Box<dyn Transform>>> {
@@ -158,11 +164,11 @@ impl Connections {
         assert!(connection.session.is_none() && !self.has_session(index), "a session outlives its connection");
         assert!(connection.timers.is_empty(), "a timer outlives its connection");
         if let Some(busy) = connection.busy.take() {
-            desk.recycle(busy);
+            agenda.recycle(busy);
         }
         assert!(connection.timer.is_none(), "no deadline comes for what is gone");
         let is_accepted = !connection.machine.is_outgoing();
-        let peer = desk.memory.accounts.close(arena, connection.peer(), is_accepted, connection.payer);
+        let peer = agenda.memory.accounts.close(arena, connection.peer(), is_accepted, connection.payer);
         states[connection.service() as usize].closed(is_accepted.then_some(peer));
         connection.transform.take()
     }
@@ -191,24 +197,24 @@ impl<'a> Found<'a> {
     pub(crate) fn named(
         connections: &'a mut Connections,
         states: &'a [ServiceState],
-        desk: &'a mut Desk,
+        agenda: &'a mut Agenda,
         id: ConnectionId,
     ) -> Option<Self> {
         let connection = connections.find(id)?;
         let state = &states[connection.service() as usize];
-        Some(Self { id, connection, state, desk })
+        Some(Self { id, connection, state, agenda })
     }
 
     /// The connection at an index, if one is there.
     pub(crate) fn at(
         connections: &'a mut Connections,
         states: &'a [ServiceState],
-        desk: &'a mut Desk,
+        agenda: &'a mut Agenda,
         index: u32,
     ) -> Option<Self> {
         let (id, connection) = connections.named(index)?;
         let state = &states[connection.service() as usize];
-        Some(Self { id, connection, state, desk })
+        Some(Self { id, connection, state, agenda })
     }
 
     /// The connection at an index, if one is there, and beside it all others.
@@ -216,11 +222,11 @@ impl<'a> Found<'a> {
     pub(crate) fn among(
         connections: &'a mut Connections,
         states: &'a [ServiceState],
-        desk: &'a mut Desk,
+        agenda: &'a mut Agenda,
         index: u32,
     ) -> Option<(Self, Others<'a, Connection>)> {
         let (id, connection, others) = connections.among(index)?;
         let state = &states[connection.service() as usize];
-        Some((Self { id, connection, state, desk }, others))
+        Some((Self { id, connection, state, agenda }, others))
     }
 }

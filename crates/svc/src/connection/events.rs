@@ -64,7 +64,7 @@ impl Found<'_> {
             return false;
         }
         self.connection.machine.opened();
-        self.desk.tell_open(self.id.index, ends.flow, kit.now());
+        self.agenda.tell_open(self.id.index, ends.flow, kit.now());
         (self.connection.peer, self.connection.active_at) = (ends, kit.now());
         self.count(ServiceCounter::Connects, 1);
         true
@@ -153,7 +153,7 @@ impl Found<'_> {
         self.count(ServiceCounter::SendsShort, (!rest.is_empty()).into());
         self.connection.machine.sent(is_released);
         let unsent = self.connection.take_back(kit, &self.state.limits, bytes, rest, is_released);
-        self.desk.keep_chain(unsent);
+        self.agenda.keep_chain(unsent);
     }
 
     /// Memory of a send that had ended is released: whoever waited for that goes on. Returns the other of its pair, which may have.
@@ -171,7 +171,7 @@ impl Found<'_> {
         debug_assert!(self.connection.socket.is_some(), "what has left was sent by what was open");
         if self.connection.is_settled() && !self.idles_before_its_timer() {
             // It had nothing but this send under way.
-            self.connection.busy.take().into_iter().for_each(|busy| self.desk.keep(busy));
+            self.connection.busy.take().into_iter().for_each(|busy| self.agenda.keep(busy));
             return None;
         }
         self.mark_dirty();
@@ -418,7 +418,7 @@ impl Found<'_> {
     pub(crate) fn drop_box(&mut self) {
         assert!(self.connection.machine.has_ended(), "a box goes behind the end");
         if let Some(busy) = self.connection.busy.take() {
-            self.desk.recycle(busy);
+            self.agenda.recycle(busy);
         }
     }
 

@@ -185,7 +185,7 @@ impl Found<'_> {
     pub(crate) fn send(&mut self, kit: &mut Kit) {
         debug_assert!(!self.connection.machine.has_ended(), "nothing is sent behind the end");
         let handle = self.handle();
-        let Self { connection, desk, .. } = self;
+        let Self { connection, agenda, .. } = self;
         // Without a box there is nothing to be sent.
         let Some(busy) = connection.busy.as_mut() else { return };
         // reason: it opens with one.
@@ -196,7 +196,7 @@ impl Found<'_> {
         if !connection.machine.may_send() || has_none {
             return;
         }
-        let mut chain = desk.chain();
+        let mut chain = agenda.chain();
         match is_plain {
             true if busy.output.has_far_files() => busy.output.move_near(&mut chain),
             true => std::mem::swap(&mut busy.output.chain, &mut chain),
@@ -326,7 +326,7 @@ impl Found<'_> {
         // The last word that is still to come has its time in the box.
         if !is_ready && !owes_last_word && busy.is_idle() {
             // reason: it was there just now.
-            self.desk.keep(self.connection.busy.take().expect("a box that is put away is there"));
+            self.agenda.keep(self.connection.busy.take().expect("a box that is put away is there"));
             return;
         }
         if busy.holds_bytes() {
@@ -344,7 +344,7 @@ impl Found<'_> {
         if needs_none || kit.arena.would_lend(self.connection.payer, RECEIVE_BYTES_LEAST) {
             return true;
         }
-        if self.desk.memory.use_grant(self.id) {
+        if self.agenda.memory.use_grant(self.id) {
             return true;
         }
         self.mark_starved(&kit.arena, RECEIVE_BYTES_LEAST);
@@ -415,7 +415,7 @@ impl Found<'_> {
     pub(crate) fn ask_of_delivery(&mut self) {
         debug_assert!(self.connection.machine.phase() > Phase::Opening, "what was opened is sent something");
         let id = self.id;
-        self.desk.deliveries.ask(id);
+        self.agenda.deliveries.ask(id);
     }
 
     /// The system holds so much that the peer has not taken: false if it has taken too little for `send_limit`. All may have left since.

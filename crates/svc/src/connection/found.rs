@@ -22,14 +22,14 @@ pub(crate) struct Found<'a> {
     pub(crate) id: ConnectionId,
     pub(crate) connection: &'a mut Connection,
     pub(super) state: &'a ServiceState,
-    pub(crate) desk: &'a mut Desk,
+    pub(crate) agenda: &'a mut Agenda,
 }
 
 impl Found<'_> {
     /// For whom a call into its service is. Uses up the memory that it was granted, if it was.
     pub(crate) fn begin_about(&mut self) -> About {
         debug_assert!(self.connection.peer_account.is_some(), "who is called for was admitted");
-        let is_granted = self.desk.memory.use_grant(self.id);
+        let is_granted = self.agenda.memory.use_grant(self.id);
         let (service, payer) = (self.connection.service(), self.connection.payer);
         About { id: self.id, service, payer, is_granted }
     }
@@ -49,14 +49,14 @@ impl Found<'_> {
     /// Has its input worked off this turn, or in the next one.
     pub(crate) fn mark_ready(&mut self) {
         if !std::mem::replace(&mut self.connection.is_ready, true) {
-            self.desk.ready.push_back(self.id.index);
+            self.agenda.ready.push_back(self.id.index);
         }
     }
 
     /// Has it looked at when this turn is flushed.
     pub(crate) fn mark_dirty(&mut self) {
         if !std::mem::replace(&mut self.connection.is_dirty, true) {
-            self.desk.dirty.push_back(self.id.index);
+            self.agenda.dirty.push_back(self.id.index);
         }
     }
 
@@ -64,26 +64,26 @@ impl Found<'_> {
     pub(super) fn mark_offloading(&mut self) {
         debug_assert!(!self.connection.machine.has_ended(), "what has ended waits for no helper");
         if !std::mem::replace(&mut self.connection.awaits_offload, true) {
-            self.desk.offloading.push_back(Offloading::Connection(self.id));
+            self.agenda.offloading.push_back(Offloading::Connection(self.id));
         }
     }
 
     /// Has its service called again once the lane would lend it so many bytes.
     pub(super) fn mark_starved(&mut self, arena: &Arena, bytes: usize) {
         if !std::mem::replace(&mut self.connection.is_starved, true) {
-            self.desk.memory.wait(self.id, bytes, arena.held(self.connection.payer));
+            self.agenda.memory.wait(self.id, bytes, arena.held(self.connection.payer));
         }
     }
 
     /// Its box, from the pool if it has none.
     pub(super) fn busy(&mut self, arena: &Arena) -> &mut Busy {
-        let Self { id, connection, desk, .. } = self;
-        connection.busy.get_or_insert_with(|| desk.busy(*id, arena))
+        let Self { id, connection, agenda, .. } = self;
+        connection.busy.get_or_insert_with(|| agenda.busy(*id, arena))
     }
 
     /// The same, taken out for a call; to be put back.
     pub(super) fn take_busy(&mut self, arena: &Arena) -> Box<Busy> {
-        self.connection.busy.take().unwrap_or_else(|| self.desk.busy(self.id, arena))
+        self.connection.busy.take().unwrap_or_else(|| self.agenda.busy(self.id, arena))
     }
 
     /// Changes the state of its life, tells readers of an ending that is decided by that, and counts a handshake that begins or ends.
@@ -93,7 +93,7 @@ impl Found<'_> {
         let (was_to_end, before, result) = (machine.ending(), machine.is_in_handshake(), change(machine));
         let (after, serves) = (machine.is_in_handshake(), machine.serves_input());
         if let Some(ending) = machine.ending().filter(|ending| was_to_end != Some(*ending)) {
-            self.desk.tell_ending(self.id.index, ending);
+            self.agenda.tell_ending(self.id.index, ending);
         }
         if before == after {
             return result;
@@ -125,7 +125,7 @@ impl Found<'_> {
     /// Whose connection it is, if it was accepted.
     fn accepted_from(&self) -> Option<PeerKey> {
         let is_accepted = !self.connection.machine.is_outgoing();
-        is_accepted.then(|| self.desk.memory.accounts.key(self.connection.peer()))
+        is_accepted.then(|| self.agenda.memory.accounts.key(self.connection.peer()))
     }
 
     /// There is a place among the handshakes for one that waits for it.
@@ -145,9 +145,9 @@ impl Found<'_> {
 
     fn park(&mut self, peer: PeerKey) {
         debug_assert!(self.connection.parked == 0, "who waits for a place waits once");
-        self.desk.parked_last = self.desk.parked_last.checked_add(1).unwrap_or(1);
-        self.connection.parked = self.desk.parked_last;
-        let before = self.desk.parked.insert((self.connection.service(), peer, self.connection.parked), self.id);
+        self.agenda.parked_last = self.agenda.parked_last.checked_add(1).unwrap_or(1);
+        self.connection.parked = self.agenda.parked_last;
+        let before = self.agenda.parked.insert((self.connection.service(), peer, self.connection.parked), self.id);
         assert!(before.is_none(), "each waits for one place");
     }
 
@@ -158,13 +158,13 @@ impl Found<'_> {
         match (std::mem::take(&mut self.connection.parked), peer) {
             (0, peer) => {
                 self.state.handshakes.borrow_mut().give_back(peer);
-                self.desk.handshakes_ended = true;
+                self.agenda.handshakes_ended = true;
                 self.tell_places();
             }
             (number, peer) => {
                 // reason: only what was accepted waits.
                 let peer = peer.expect("who waits for a place was accepted");
-                let waited = self.desk.parked.remove(&(self.connection.service(), peer, number));
+                let waited = self.agenda.parked.remove(&(self.connection.service(), peer, number));
                 assert!(waited == Some(self.id), "who waits for a place is in the list");
             }
         }
@@ -213,7 +213,7 @@ pub(crate) enum Offloading {
 
 /// What the connections of a lane share: who must be looked at, storage to reuse, and who waits for what.
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct Agenda {
     /// Those whose input is to be worked off.
     pub(crate) ready: VecDeque<u32>,
     /// Those to be looked at when this turn is flushed.
@@ -249,7 +249,7 @@ pub(crate) struct Desk {
     pub(crate) rows: Option<ConnectionRows>,
 }
 
-impl Desk {
+impl Agenda {
     /// The next one whose input is to be worked off.
     pub(crate) fn next_ready(&mut self) -> u32 {
         // reason: who takes them counts them before, and nobody else does.

@@ -67,8 +67,8 @@ impl Found<'_> {
         if !self.connection.machine.is_in_handshake() {
             return false;
         }
-        let puts_off = self.desk.handshake_steps >= HANDSHAKE_STEPS_PER_TURN;
-        self.desk.handshake_steps += 1;
+        let puts_off = self.agenda.handshake_steps >= HANDSHAKE_STEPS_PER_TURN;
+        self.agenda.handshake_steps += 1;
         if puts_off {
             self.mark_ready();
         }

@@ -205,8 +205,8 @@ impl<K: Talk> Cx<'_, K> {
         let local = from.unwrap_or(NOWHERE);
         let ends = Peer { address: to.into(), local: Arc::new(local), flow: None, learned: None };
         let connection = Connection::opening(ends, self.service, self.kit.now());
-        let LaneTable { connections, services, desk, .. } = &mut *self.table;
-        let index = connections.admit(services, desk, connection, &self.kit.arena);
+        let LaneTable { connections, services, agenda, .. } = &mut *self.table;
+        let index = connections.admit(services, agenda, connection, &self.kit.arena);
         connections.keep_session(index, Box::new(session));
         self.table.there(index).time_opening(self.kit);
         self.table.begin_connect(self.kit, index);
@@ -216,8 +216,8 @@ impl<K: Talk> Cx<'_, K> {
     /// The output of another connection of this service. None once that connection was closed and all of its output has left. None as well
     /// for the connection that this call is for: its output is an argument of the call.
     pub fn connection(&mut self, id: ConnectionId) -> Option<&mut Output> {
-        let LaneTable { connections, services, desk, .. } = &mut *self.table;
-        let found = Found::named(connections, services, desk, id)?;
+        let LaneTable { connections, services, agenda, .. } = &mut *self.table;
+        let found = Found::named(connections, services, agenda, id)?;
         if found.connection.service() != self.service {
             services[self.service as usize].row.add(ServiceCounter::NoticesRefused, 1);
             return None;

@@ -29,7 +29,7 @@ impl Services {
         let Listener { address, service, sharing: Sharing { share_port, v6_only }, .. } = self.served.table.listeners.at(index);
         let (share_port, v6_only) = (*share_port, *v6_only);
         let limits = self.served.table.limits(*service);
-        let begins = self.served.ports[*service as usize].stream().is_some_and(|port| port.peer_begins());
+        let begins = self.served.faces[*service as usize].stream().is_some_and(|face| face.peer_begins());
         let stream = limits.stream.peer_begins(limits.stream.peer_begins || begins);
         let listen = Listen { address: address.clone(), backlog: limits.backlog, share_port, v6_only, stream };
         let at = TransportAddress::of(Transport::Tcp, address);
@@ -85,7 +85,7 @@ impl Services {
         let at_lane_bound = self.served.table.services[service as usize].open.share().left() > 0;
         let stopped = self.served.table.listeners.stop(kit, service);
         if stopped && self.served.table.is_crowded_out(service) {
-            self.served.table.desk.look_at_places(kit);
+            self.served.table.agenda.look_at_places(kit);
         }
         if stopped && at_lane_bound {
             kit.row.add(LaneCounter::ConnectionsCapHits, 1);
@@ -96,21 +96,21 @@ impl Services {
 
     /// Somebody may wait because others have all places among handshakes, or all connections.
     fn look_at_places(&mut self, kit: &mut Kit) {
-        assert!(self.served.table.desk.places_timed, "a timer comes that was started");
-        self.served.table.desk.places_timed = false;
+        assert!(self.served.table.agenda.places_timed, "a timer comes that was started");
+        self.served.table.agenda.places_timed = false;
         self.served.relieve_handshakes(kit);
         for service in 0..self.served.table.services.len() as u16 {
             self.served.relieve_connections(kit, service);
             if self.served.table.is_crowded_out(service) {
-                self.served.table.desk.look_at_places(kit);
+                self.served.table.agenda.look_at_places(kit);
             }
         }
     }
 
     fn admit(&mut self, kit: &mut Kit, service: u16, arrived: AcceptedSocket) {
-        let LaneTable { connections, services, desk, .. } = &self.served.table;
+        let LaneTable { connections, services, agenda, .. } = &self.served.table;
         let peer = PeerKey::of(&arrived.peer);
-        let is_full = connections.peer_is_full(&services[service as usize], &desk.memory.accounts, peer);
+        let is_full = connections.peer_is_full(&services[service as usize], &agenda.memory.accounts, peer);
         if is_full && !self.served.make_way(kit, service, peer) {
             self.served.table.count(service, ServiceCounter::ConnectionsPerPeerMaxHits, 1);
             self.served.table.count(service, ServiceCounter::AcceptsRefused, 1);
@@ -126,8 +126,8 @@ impl Services {
         self.steering.note_selection(kit);
         let in_drain = self.served.table.draining;
         let connection = Connection::accepted(arrived.socket, peer, service, in_drain, kit.now());
-        let LaneTable { connections, services, desk, .. } = &mut self.served.table;
-        let index = connections.admit(services, desk, connection, &kit.arena);
+        let LaneTable { connections, services, agenda, .. } = &mut self.served.table;
+        let index = connections.admit(services, agenda, connection, &kit.arena);
         self.served.table.there(index).mark_dirty();
         self.served.begin(kit, index);
     }
@@ -166,8 +166,8 @@ impl Services {
         if connection.machine().unreleased() > 0 {
             self.served.table.tell_of_withheld(kit, index);
         }
-        let LaneTable { connections, services, desk, .. } = &mut self.served.table;
-        let transform = connections.dismiss(services, desk, index, &kit.arena);
+        let LaneTable { connections, services, agenda, .. } = &mut self.served.table;
+        let transform = connections.dismiss(services, agenda, index, &kit.arena);
         self.served.table.discard(kit, service, transform);
         self.served.table.accept_again(kit);
         self.admit_waiting(kit, service);

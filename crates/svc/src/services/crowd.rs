@@ -36,9 +36,9 @@ impl Served {
     pub(crate) fn relieve_connections(&mut self, kit: &mut Kit, service: u16) {
         let table = &mut self.table;
         let wanted = [(None, table.connections.share()), (Some(service), table.services[service as usize].open.share())];
-        let is_due = kit.now() >= table.desk.crowd_at.saturating_add(LOOK_AGAIN);
+        let is_due = kit.now() >= table.agenda.crowd_at.saturating_add(LOOK_AGAIN);
         for (among, share) in wanted.into_iter().filter(|(_, share)| is_due && share.is_nearly_gone()) {
-            self.table.desk.crowd_at = kit.now();
+            self.table.agenda.crowd_at = kit.now();
             for index in self.table.crowding(among, share.wanted() as usize, kit.now()) {
                 self.end_crowding(kit, index, "connections");
             }
@@ -48,7 +48,7 @@ impl Served {
     /// Where a peer has its share of the tasks, and another connection of it needs a few, those of its connections end that have most.
     #[inline]
     pub(crate) fn relieve_tasks(&mut self, kit: &mut Kit) {
-        if kit.arena.is_crowded() && kit.now() >= self.table.desk.tasks_at.saturating_add(LOOK_AGAIN) {
+        if kit.arena.is_crowded() && kit.now() >= self.table.agenda.tasks_at.saturating_add(LOOK_AGAIN) {
             self.relieve_crowded(kit);
         }
     }
@@ -56,7 +56,7 @@ impl Served {
     // Seldom called; every turn pays only for the check.
     #[inline(never)]
     fn relieve_crowded(&mut self, kit: &mut Kit) {
-        self.table.desk.tasks_at = kit.now();
+        self.table.agenda.tasks_at = kit.now();
         let share = kit.arena.tasks();
         let mut crowded = kit.arena.take_crowded();
         let holders = self.table.task_holders(kit);
@@ -119,17 +119,17 @@ impl LaneTable {
     /// The connection of a peer that has stood still longest, if one has: of the service, where its own bound is met, else of any.
     fn stalest(&mut self, service: u16, peer: PeerKey, now: u64) -> Option<u32> {
         let state = &self.services[service as usize];
-        let of_lane =
-            state.limits.connections_per_peer_max == 0 && !self.connections.lane_admits(self.desk.memory.accounts.accepted(peer));
+        let of_lane = state.limits.connections_per_peer_max == 0
+            && !self.connections.lane_admits(self.agenda.memory.accounts.accepted(peer));
         let among: Among = (!of_lane).then_some(service);
         loop {
-            if self.desk.stale_of != Some((among, peer)) || self.desk.stale.is_empty() {
-                if now < self.desk.stale_at.saturating_add(LOOK_AGAIN) {
+            if self.agenda.stale_of != Some((among, peer)) || self.agenda.stale.is_empty() {
+                if now < self.agenda.stale_at.saturating_add(LOOK_AGAIN) {
                     return None;
                 }
                 self.find_stale(among, peer, now);
             }
-            let id = self.desk.stale.pop()?;
+            let id = self.agenda.stale.pop()?;
             let Some(connection) = self.connections.find(id) else { continue };
             if connection.may_make_way(now) {
                 return Some(id.index);
@@ -139,8 +139,8 @@ impl LaneTable {
 
     /// Looks through all connections for those of a peer that have stood still.
     fn find_stale(&mut self, among: Among, peer: PeerKey, now: u64) {
-        (self.desk.stale_at, self.desk.stale_of) = (now, Some((among, peer)));
-        let accounts = &self.desk.memory.accounts;
+        (self.agenda.stale_at, self.agenda.stale_of) = (now, Some((among, peer)));
+        let accounts = &self.agenda.memory.accounts;
         let is_of_peer = |connection: &Connection| {
             among.is_none_or(|service| service == connection.service()) && accounts.key(connection.peer()) == peer
         };
@@ -148,16 +148,16 @@ impl LaneTable {
         let mut stale: Vec<(u64, ConnectionId)> = stale.map(|(id, connection)| (connection.still_since(), id)).collect();
         stale.sort_unstable();
         stale.truncate(STALE_MAX);
-        self.desk.stale = stale.into_iter().rev().map(|(_, id)| id).collect();
+        self.agenda.stale = stale.into_iter().rev().map(|(_, id)| id).collect();
     }
 
     /// As many connections as are wanted, of the peers that have most, those that have stood still longest.
     fn crowding(&self, among: Among, wanted: usize, now: u64) -> Vec<u32> {
         let held = |connection: &Connection| {
-            let peer = self.desk.memory.accounts.key(connection.peer());
+            let peer = self.agenda.memory.accounts.key(connection.peer());
             match among {
                 Some(service) => self.services[service as usize].open.held(peer),
-                None => self.desk.memory.accounts.accepted(peer),
+                None => self.agenda.memory.accounts.accepted(peer),
             }
         };
         let may_end =

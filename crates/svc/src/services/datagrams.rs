@@ -58,14 +58,14 @@ impl Services {
             if is_served {
                 self.steering.note_selection(kit);
             }
-            self.served.socket_call(kit, service, id, |port, cx| port.receive(cx, &batch, &mut replies));
+            self.served.socket_call(kit, service, id, |face, cx| face.receive(cx, &batch, &mut replies));
             found = self.served.table.socket(id);
             found.served(&batch, replies);
         }
         batch.clear();
         found.keep_batch(batch);
         if let Some(fault) = found.news(fault) {
-            self.served.socket_call(kit, service, id, |port, cx| port.fault(cx, id, fault));
+            self.served.socket_call(kit, service, id, |face, cx| face.fault(cx, id, fault));
         }
         Some(())
     }
@@ -92,7 +92,7 @@ impl Served {
         let has_failed = outcome.is_err();
         if found.opened(outcome.clone().ok(), flows.as_ref(), *draining) {
             let outcome = outcome.map(|(_, local)| local);
-            self.socket_call(kit, service, id, |port, cx| port.opened(cx, id, outcome));
+            self.socket_call(kit, service, id, |face, cx| face.opened(cx, id, outcome));
         }
         if has_failed {
             self.table.sockets.dismiss(&mut self.table.services, id);
@@ -112,11 +112,11 @@ impl Served {
         let service = found.service();
         found.departed(trains, datagrams, refused, calls);
         if let Some(fault) = found.news(fault) {
-            self.socket_call(kit, service, id, |port, cx| port.fault(cx, id, fault));
+            self.socket_call(kit, service, id, |face, cx| face.fault(cx, id, fault));
             found = self.table.socket(id);
         }
         if let Some(mut replies) = found.take_if_all_left() {
-            self.socket_call(kit, service, id, |port, cx| port.sent(cx, id, &mut replies));
+            self.socket_call(kit, service, id, |face, cx| face.sent(cx, id, &mut replies));
             found = self.table.socket(id);
             found.put_back(replies);
         }

@@ -2,7 +2,7 @@
 
 use crate::connection::machine::Phase;
 use crate::limits::SECOND;
-use crate::service::port::{Callback, Port};
+use crate::service::face::{Callback, Face};
 use crate::services::Services;
 use crate::services::served::Served;
 use crate::table::{LaneTable, accepts};
@@ -30,8 +30,8 @@ impl Services {
             self.served.drain_connection(kit, driver, index);
         }
         self.served.table.sockets.drain(&self.served.table.services, kit);
-        for service in 0..self.served.ports.len() as u16 {
-            self.served.service_call(kit, service, |port, cx| port.drain_began(cx));
+        for service in 0..self.served.faces.len() as u16 {
+            self.served.service_call(kit, service, |face, cx| face.drain_began(cx));
         }
         self.steering.read_counts(kit, &self.served.table.services);
         kit.start_timer(now + LOOK, Handle::new(class::DRAIN, 0, 0));
@@ -88,7 +88,7 @@ impl Services {
 
     /// Whether a service over datagrams has answers to give, and there is time for them.
     fn owes_any(&self, kit: &mut Kit) -> bool {
-        !self.drain_is_over && (0..self.served.ports.len() as u16).any(|service| self.served.owes(kit, service))
+        !self.drain_is_over && (0..self.served.faces.len() as u16).any(|service| self.served.owes(kit, service))
     }
 
     pub(crate) fn drain_is_done(&self) -> bool {
@@ -128,8 +128,8 @@ impl Served {
     /// Whether the service sees to the end of this connection.
     fn ends_itself(&mut self, kit: &mut Kit, service: u16, session: u32) -> bool {
         // reason: only a service over connections has any.
-        let port = self.ports[service as usize].stream().expect("a connection belongs to a service over connections");
-        let ends_itself = fenced(|| port.ends_itself(session));
+        let face = self.faces[service as usize].stream().expect("a connection belongs to a service over connections");
+        let ends_itself = fenced(|| face.ends_itself(session));
         ends_itself.unwrap_or_else(|words| {
             self.table.report_panic(kit, service, None, &words);
             false
@@ -139,8 +139,8 @@ impl Served {
     /// Whether a service over datagrams has answers to give.
     pub(crate) fn owes(&self, kit: &mut Kit, service: u16) -> bool {
         // A service over connections owes its answers to those.
-        let Port::Datagram(port) = &self.ports[service as usize] else { return false };
-        let owes = fenced(|| port.owes());
+        let Face::Datagram(face) = &self.faces[service as usize] else { return false };
+        let owes = fenced(|| face.owes());
         owes.unwrap_or_else(|words| {
             self.table.report_panic(kit, service, None, &words);
             false

@@ -4,7 +4,7 @@
 use crate::connection::events::Met;
 use crate::connection::found::About;
 use crate::service::cx::Site;
-use crate::service::port::{AnyPort, DatagramPort, Port, StreamPort};
+use crate::service::face::{AnyFace, DatagramFace, Face, StreamFace};
 use crate::services::served::Served;
 use crate::table::LaneTable;
 use crate::words::names::SocketId;
@@ -15,11 +15,11 @@ use std::any::Any;
 
 impl Served {
     /// Calls into a service that is not about a connection, fenced.
-    pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut dyn AnyPort, &mut Site<'_>)) {
-        let port = self.ports[service as usize].any_mut();
+    pub(crate) fn service_call(&mut self, kit: &mut Kit, service: u16, call: impl FnOnce(&mut dyn AnyFace, &mut Site<'_>)) {
+        let face = self.faces[service as usize].any_mut();
         let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
         let mut cx = Site::new(kit, &mut self.table, service, None);
-        let called = fenced(|| call(port, &mut cx));
+        let called = fenced(|| call(face, &mut cx));
         kit.arena.pay_as(before);
         if let Err(words) = called {
             self.table.report_panic(kit, service, None, &words);
@@ -30,7 +30,7 @@ impl Served {
     pub(crate) fn serve_nudges(&mut self, kit: &mut Kit) {
         for place in 0..self.table.nudges.begin() {
             let Some(service) = self.table.nudges.take(place) else { continue };
-            self.service_call(kit, service, |port, cx| port.nudged(cx));
+            self.service_call(kit, service, |face, cx| face.nudged(cx));
         }
     }
 
@@ -39,7 +39,7 @@ impl Served {
         &mut self,
         kit: &mut Kit,
         index: u32,
-        call: impl FnOnce(&mut dyn StreamPort, &mut Site<'_>) -> R,
+        call: impl FnOnce(&mut dyn StreamFace, &mut Site<'_>) -> R,
     ) -> Option<R> {
         let about = self.table.there(index).begin_about();
         self.fenced_call(kit, &about, call).0
@@ -50,13 +50,13 @@ impl Served {
         &mut self,
         kit: &mut Kit,
         about: &About,
-        call: impl FnOnce(&mut dyn StreamPort, &mut Site<'_>) -> R,
+        call: impl FnOnce(&mut dyn StreamFace, &mut Site<'_>) -> R,
     ) -> (Option<R>, Met) {
         // reason: only a service over connections has any.
-        let port = self.ports[about.service as usize].stream().expect("a connection belongs to a service over connections");
+        let face = self.faces[about.service as usize].stream().expect("a connection belongs to a service over connections");
         let before = about.begin_to_pay(kit);
         let mut cx = Site::new(kit, &mut self.table, about.service, Some(about.id));
-        let result = fenced(|| call(port, &mut cx));
+        let result = fenced(|| call(face, &mut cx));
         let met = cx.met;
         let met = Met { refused: kit.arena.pay_no_longer(before), ..met };
         (result.map_err(|words| self.table.report_panic_of(kit, about, &words)).ok(), met)
@@ -68,14 +68,14 @@ impl Served {
         kit: &mut Kit,
         service: u16,
         id: SocketId,
-        call: impl FnOnce(&mut dyn DatagramPort, &mut Site<'_>),
+        call: impl FnOnce(&mut dyn DatagramFace, &mut Site<'_>),
     ) {
-        let port = self.ports[service as usize].datagrams();
+        let face = self.faces[service as usize].datagrams();
         // reason: only a service over datagrams has any.
-        let port = port.expect("a datagram socket belongs to a service over datagrams");
+        let face = face.expect("a datagram socket belongs to a service over datagrams");
         let before = kit.arena.pay_as(self.table.services[service as usize].payers.own);
         let mut cx = Site::new(kit, &mut self.table, service, None).for_socket(id);
-        let called = fenced(|| call(port, &mut cx));
+        let called = fenced(|| call(face, &mut cx));
         kit.arena.pay_as(before);
         if let Err(words) = called {
             self.table.report_panic(kit, service, None, &words);
@@ -94,8 +94,8 @@ impl Served {
         let mut all: Vec<(u16, Box<dyn Any>)> = Vec::new();
         self.table.notices.clear();
         self.talking.clear();
-        for (service, port) in (0..).zip(&mut self.ports) {
-            all.extend(port.any_mut().mail_mut().take_all().into_iter().map(|letter| (service, letter)));
+        for (service, face) in (0..).zip(&mut self.faces) {
+            all.extend(face.any_mut().mail_mut().take_all().into_iter().map(|letter| (service, letter)));
         }
         for index in self.table.connections.indices().collect::<Vec<_>>() {
             let connection = self.table.connections.there(index);
@@ -103,11 +103,11 @@ impl Served {
             all.extend(connection.take_transform().map(|transform| (service, Box::new(transform) as Box<dyn Any>)));
             all.extend(self.table.connections.take_session(index).map(|session| (service, session)));
         }
-        for (service, mut port) in (0..).zip(self.ports.drain(..)) {
-            if let Port::Stream(port) = &mut port {
-                all.extend(port.take_sessions().into_iter().map(|session| (service, session)));
+        for (service, mut face) in (0..).zip(self.faces.drain(..)) {
+            if let Face::Stream(face) = &mut face {
+                all.extend(face.take_sessions().into_iter().map(|session| (service, session)));
             }
-            all.push((service, Box::new(port)));
+            all.push((service, Box::new(face)));
         }
         all
     }

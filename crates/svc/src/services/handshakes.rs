@@ -20,7 +20,7 @@ type Parked = (u16, PeerKey, u32);
 impl Served {
     /// Where handshakes have ended there may be places for others.
     pub(crate) fn place_after_handshakes(&mut self, now: u64) {
-        if std::mem::take(&mut self.table.desk.handshakes_ended) {
+        if std::mem::take(&mut self.table.agenda.handshakes_ended) {
             self.table.place_parked(now);
         }
     }
@@ -32,8 +32,8 @@ impl Served {
             self.end(kit, index, Ending::Aborted);
         }
         self.table.place_parked(kit.now());
-        if !self.table.desk.parked.is_empty() {
-            self.table.desk.look_at_places(kit);
+        if !self.table.agenda.parked.is_empty() {
+            self.table.agenda.look_at_places(kit);
         }
     }
 }
@@ -43,10 +43,10 @@ impl LaneTable {
     fn place_parked(&mut self, now: u64) {
         let mut from: Bound<Parked> = Bound::Unbounded;
         for _ in 0..LOOKS {
-            let Some((&(service, peer, _), _)) = self.desk.parked.range((from, Bound::Unbounded)).next() else { return };
+            let Some((&(service, peer, _), _)) = self.agenda.parked.range((from, Bound::Unbounded)).next() else { return };
             while self.services[service as usize].handshakes.borrow().admits(peer) {
                 let of_peer = (service, peer, 0)..=(service, peer, u32::MAX);
-                let Some((&parked, &id)) = self.desk.parked.range(of_peer).next_back() else { break };
+                let Some((&parked, &id)) = self.agenda.parked.range(of_peer).next_back() else { break };
                 self.place(parked, id, now);
             }
             from = Bound::Excluded((service, peer, u32::MAX));
@@ -54,7 +54,7 @@ impl LaneTable {
     }
 
     fn place(&mut self, parked: Parked, id: ConnectionId, now: u64) {
-        self.desk.parked.remove(&parked);
+        self.agenda.parked.remove(&parked);
         let mut found = self.there(id.index);
         assert!(found.id == id, "who waits for a place leaves the list with its handshake");
         found.place(parked.1, parked.2, now);
@@ -64,7 +64,7 @@ impl LaneTable {
     /// oldest first.
     fn slow_handshakes(&self, now: u64) -> Vec<u32> {
         let mut waiting: BTreeMap<u16, (usize, BTreeSet<PeerKey>)> = BTreeMap::new();
-        for &(service, peer, _) in self.desk.parked.keys() {
+        for &(service, peer, _) in self.agenda.parked.keys() {
             let (count, peers) = waiting.entry(service).or_default();
             *count += 1;
             peers.insert(peer);
@@ -76,7 +76,7 @@ impl LaneTable {
             let of_service = self.connections.iter().filter(|(_, connection)| {
                 let is_slow = connection.service() == service && connection.keeps_place_long(now);
                 is_slow && {
-                    let peer = self.desk.memory.accounts.key(connection.peer());
+                    let peer = self.agenda.memory.accounts.key(connection.peer());
                     peers.contains(&peer) || handshakes.held(peer) == most
                 }
             });

@@ -10,7 +10,7 @@ use crate::connection::flush::Reach;
 use crate::connection::found::Found;
 use crate::connection::machine::Phase;
 use crate::connection::passage::{Broken, Follows};
-use crate::service::port::{Callback, StreamPort};
+use crate::service::face::{Callback, StreamFace};
 use crate::services::served::Served;
 use crate::table::LaneTable;
 use crate::table::notices::{Note, Notice};
@@ -40,8 +40,8 @@ impl Served {
     /// Calls the service for every connection that has something for it.
     pub(crate) fn serve_ready(&mut self, kit: &mut Kit) {
         // Those that are marked meanwhile are for the next turn.
-        for _ in 0..self.table.desk.ready.len() {
-            let index = self.table.desk.next_ready();
+        for _ in 0..self.table.agenda.ready.len() {
+            let index = self.table.agenda.next_ready();
             self.serve_one(kit, index);
         }
     }
@@ -82,7 +82,7 @@ impl Served {
             _ => For::Other,
         };
         let (about, input, output) = calling.parts();
-        let (next, met) = self.fenced_call(kit, about, |port, cx| port.call(cx, session, call, input, output));
+        let (next, met) = self.fenced_call(kit, about, |face, cx| face.call(cx, session, call, input, output));
         if let Some(ending) = self.table.there(id.index).end_call(kit, calling, what, met, next) {
             self.end(kit, id.index, ending);
         }
@@ -93,7 +93,7 @@ impl Served {
         let (id, service) = (calling.about.id, calling.about.service);
         self.table.there(id.index).put_back(calling);
         if let Callback::Message = call {
-            self.service_call(kit, service, |port, _| port.drop_notice());
+            self.service_call(kit, service, |face, _| face.drop_notice());
         }
     }
 
@@ -113,8 +113,8 @@ impl Served {
         if let Notice::Answer { ticket, answer } = notice {
             return self.table.serve_answer(kit.now(), id, from, ticket, answer);
         }
-        let LaneTable { connections, services, desk, .. } = &mut self.table;
-        let found = Found::named(connections, services, desk, id);
+        let LaneTable { connections, services, agenda, .. } = &mut self.table;
+        let found = Found::named(connections, services, agenda, id);
         let is_foreign = found.as_ref().is_some_and(|found| found.connection.service() != from);
         services[from as usize].row.add(ServiceCounter::NoticesRefused, is_foreign.into());
         let own = found.filter(|_| !is_foreign);
@@ -142,16 +142,16 @@ impl Served {
     fn lose_notice(&mut self, kit: &mut Kit, from: u16, is_foreign: bool, notice: Notice) {
         if let Notice::Message = notice {
             self.table.count(from, ServiceCounter::NoticesLate, (!is_foreign).into());
-            self.service_call(kit, from, |port, _| port.drop_notice());
+            self.service_call(kit, from, |face, _| face.drop_notice());
         }
     }
 
     /// Counts tickets that were dropped, and ends connections that would wait for them for ever.
     pub(crate) fn settle_lost_tickets(&mut self, kit: &mut Kit) {
-        if self.table.desk.lost.is_empty() {
+        if self.table.agenda.lost.is_empty() {
             return;
         }
-        for (id, ticket) in self.table.desk.lost.take() {
+        for (id, ticket) in self.table.agenda.lost.take() {
             let Some(mut found) = self.table.found(id).filter(|found| found.connection.machine().takes_notices()) else {
                 continue;
             };
@@ -171,13 +171,13 @@ impl Served {
         let mut found = self.table.there(index);
         let side = if found.connection.machine().is_outgoing() { Side::Client } else { Side::Server };
         let (about, peer) = (found.begin_about(), found.connection.ends().clone());
-        match self.fenced_call(kit, &about, |port, _| port.transform(side, &peer)).0 {
+        match self.fenced_call(kit, &about, |face, _| face.transform(side, &peer)).0 {
             None => self.end(kit, index, Ending::Aborted),
             Some(None) => self.hand_over(kit, index),
             Some(Some(transform)) => {
                 self.table.there(index).begin_handshake(kit, transform);
-                if !self.table.desk.parked.is_empty() {
-                    self.table.desk.look_at_places(kit);
+                if !self.table.agenda.parked.is_empty() {
+                    self.table.agenda.look_at_places(kit);
                 }
             }
         }
@@ -200,7 +200,7 @@ impl Served {
     fn open_session(&mut self, kit: &mut Kit, index: u32) {
         let mut found = self.table.there(index);
         let (about, peer) = (found.begin_about(), found.connection.ends().clone());
-        let session = self.fenced_call(kit, &about, |port: &mut dyn StreamPort, cx| port.open(cx, &peer)).0;
+        let session = self.fenced_call(kit, &about, |face: &mut dyn StreamFace, cx| face.open(cx, &peer)).0;
         self.begin_session(kit, index, session);
         if self.table.handed_over {
             self.tell_handed_over(kit, index);
@@ -210,7 +210,7 @@ impl Served {
     fn adopt_session(&mut self, kit: &mut Kit, index: u32) {
         // A panic of its service may have ended it, and dropped that, before.
         let Some(session) = self.table.connections.take_session(index) else { return };
-        let session = self.connection_call(kit, index, |port, _| port.adopt(session)).flatten();
+        let session = self.connection_call(kit, index, |face, _| face.adopt(session)).flatten();
         self.begin_session(kit, index, session);
     }
 
@@ -283,7 +283,7 @@ impl Served {
         }
         let (session, pair) = found.end(kit, ending);
         if let Some(session) = session {
-            self.connection_call(kit, index, |port, cx| port.closed(cx, session, ending));
+            self.connection_call(kit, index, |face, cx| face.closed(cx, session, ending));
         }
         let LaneTable { connections, timers, .. } = &mut self.table;
         timers.end_all(kit, connections.there(index).timers());
@@ -382,16 +382,16 @@ impl Served {
 
     /// Flushes every connection that was touched this turn. What that touches itself is flushed in the next one.
     pub(crate) fn flush_dirty(&mut self, kit: &mut Kit) {
-        for _ in 0..self.table.desk.dirty.len() {
-            let index = self.table.desk.next_dirty();
+        for _ in 0..self.table.agenda.dirty.len() {
+            let index = self.table.agenda.next_dirty();
             self.flush_one(kit, index);
         }
     }
 
     fn flush_one(&mut self, kit: &mut Kit, index: u32) {
-        let LaneTable { connections, services, desk, requests, .. } = &mut self.table;
+        let LaneTable { connections, services, agenda, requests, .. } = &mut self.table;
         // It may have gone since it was marked, and another that was not have its place.
-        let Some((mut found, mut others)) = Found::among(connections, services, desk, index) else { return };
+        let Some((mut found, mut others)) = Found::among(connections, services, agenda, index) else { return };
         if !found.take_dirty() {
             return;
         }
@@ -460,7 +460,7 @@ impl Served {
 
     /// Judges those of which the system was asked what their peers have not taken.
     pub(crate) fn judge_deliveries(&mut self, kit: &mut Kit) {
-        while let Some((id, kept)) = self.table.desk.deliveries.next_answer() {
+        while let Some((id, kept)) = self.table.agenda.deliveries.next_answer() {
             // Where it does not tell, what it took counts as taken.
             let held = kept.unsent.unwrap_or(0);
             // It may have ended since.
@@ -535,8 +535,8 @@ impl LaneTable {
 
     /// Takes the steps of a connection that reached beyond itself.
     fn steps_of(&mut self, kit: &mut Kit, index: u32) -> Option<Reach> {
-        let LaneTable { connections, services, desk, .. } = self;
-        let found = Found::among(connections, services, desk, index);
+        let LaneTable { connections, services, agenda, .. } = self;
+        let found = Found::among(connections, services, agenda, index);
         // reason: it has its entry until its socket is closed.
         let (mut found, mut others) = found.expect("a connection is there until its socket is closed");
         found.take_steps(kit, &mut others)

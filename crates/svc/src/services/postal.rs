@@ -14,7 +14,7 @@ impl Served {
             let service = self.talking[place];
             taken += self.mail(service).gather(kit, at_most);
             for _ in 0..self.mail(service).arrived() {
-                self.service_call(kit, service, |port, cx| port.hear(cx));
+                self.service_call(kit, service, |face, cx| face.hear(cx));
             }
             self.settle_dropped_calls(kit, service);
             self.table.tell_bursts(kit, service);
@@ -23,7 +23,7 @@ impl Served {
     }
 
     fn mail(&mut self, service: u16) -> &mut dyn Mail {
-        self.ports[service as usize].any_mut().mail_mut()
+        self.faces[service as usize].any_mut().mail_mut()
     }
 
     fn settle_dropped_calls(&mut self, kit: &mut Kit, service: u16) {
@@ -33,22 +33,22 @@ impl Served {
 
     /// Whether a service is to be told something in any case.
     pub(crate) fn post_has_work(&self) -> bool {
-        self.talking.iter().any(|&service| self.ports[service as usize].any().mail().has_work())
+        self.talking.iter().any(|&service| self.faces[service as usize].any().mail().has_work())
     }
 
     /// Whether no service waits for an outcome, or owes one.
     pub(crate) fn post_is_quiet(&self) -> bool {
-        self.talking.iter().all(|&service| self.ports[service as usize].any().mail().is_quiet())
+        self.talking.iter().all(|&service| self.faces[service as usize].any().mail().is_quiet())
     }
 
     /// The lane ends: its services are told what has come, which questions have no answer, and then that the lane ends.
     pub(crate) fn end_post(&mut self, kit: &mut Kit) {
-        for service in 0..self.ports.len() as u16 {
+        for service in 0..self.faces.len() as u16 {
             self.mail(service).close();
             while self.mail(service).arrived() > 0 {
-                self.service_call(kit, service, |port, cx| port.hear(cx));
+                self.service_call(kit, service, |face, cx| face.hear(cx));
             }
-            self.service_call(kit, service, |port, cx| port.ending(cx));
+            self.service_call(kit, service, |face, cx| face.ending(cx));
             self.table.tell_bursts(kit, service);
         }
     }

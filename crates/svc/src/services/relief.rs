@@ -26,7 +26,7 @@ impl LaneTable {
     /// Calls those again to whom the lane would now lend what they were refused.
     #[inline]
     pub(crate) fn revive_starved(&mut self, arena: &Arena, now: u64) {
-        if self.desk.memory.waits() && self.desk.memory.begin_look(arena.given_back(), now) {
+        if self.agenda.memory.waits() && self.agenda.memory.begin_look(arena.given_back(), now) {
             self.revive_some(arena, now);
         }
     }
@@ -37,17 +37,17 @@ impl LaneTable {
         let (free, small) = (arena.free(), arena.small());
         let main = free.saturating_sub(arena.reserve());
         let (mut promised, mut revived) = (0, 0);
-        for place in self.desk.memory.next_places() {
-            let waiting = self.desk.memory.waiting[&place];
+        for place in self.agenda.memory.next_places() {
+            let waiting = self.agenda.memory.waiting[&place];
             let room = if waiting.bytes <= small { free } else { main };
             // What arrives may take a whole block.
             let takes = if promised < main { waiting.bytes.max(RECEIVE_BLOCK_BYTES) } else { waiting.bytes };
             match self.find(waiting.id) {
                 // It has gone while it waited.
-                None => drop(self.desk.memory.leave(place)),
+                None => drop(self.agenda.memory.leave(place)),
                 Some(connection) if promised + waiting.bytes <= room && arena.would_lend(connection.payer(), waiting.bytes) => {
                     (promised, revived) = (promised + takes, revived + 1);
-                    self.desk.memory.leave(place);
+                    self.agenda.memory.leave(place);
                     self.there(waiting.id.index).revive(now);
                 }
                 Some(_) => {}
@@ -63,30 +63,30 @@ impl LaneTable {
         if self.watch_grantee(arena, now) {
             return;
         }
-        let mut place = self.desk.memory.next_by_age(None);
+        let mut place = self.agenda.memory.next_by_age(None);
         while let Some(at) = place {
-            let Waiting { id, bytes } = self.desk.memory.waiting[&at];
+            let Waiting { id, bytes } = self.agenda.memory.waiting[&at];
             // If its peer does not take its output, more memory would not bring it to an end.
             if bytes <= main && self.find(id).is_some_and(|connection| !connection.holds_output()) {
                 break;
             }
-            place = self.desk.memory.next_by_age(place);
+            place = self.agenda.memory.next_by_age(place);
         }
-        self.desk.memory.grantee = place.and_then(|place| self.desk.memory.leave(place)).map(|waiting| waiting.id);
-        self.desk.memory.grant = Grant::New;
-        if let Some(id) = self.desk.memory.grantee {
+        self.agenda.memory.grantee = place.and_then(|place| self.agenda.memory.leave(place)).map(|waiting| waiting.id);
+        self.agenda.memory.grant = Grant::New;
+        if let Some(id) = self.agenda.memory.grantee {
             self.there(id.index).revive(now);
         }
     }
 
     /// Notes what the one with a grant does; returns whether it still makes use of it.
     fn watch_grantee(&mut self, arena: &Arena, now: u64) -> bool {
-        let grant = self.desk.memory.grant;
-        let Some(connection) = self.desk.memory.grantee.and_then(|id| self.find(id)) else { return false };
+        let grant = self.agenda.memory.grant;
+        let Some(connection) = self.agenda.memory.grantee.and_then(|id| self.find(id)) else { return false };
         let (holds, moves) =
             (arena.held(connection.payer()) > 0, !connection.machine().has_ended() && !connection.stands_still(now));
         if holds && grant == Grant::Used {
-            self.desk.memory.grant = Grant::Held;
+            self.agenda.memory.grant = Grant::Held;
         }
         grant == Grant::New || (moves && (holds || grant == Grant::Used))
     }
@@ -96,11 +96,11 @@ impl Served {
     /// Ends connections if the reserve is nearly gone, or if somebody waits for little while others hold much and stand still.
     pub(crate) fn relieve(&mut self, kit: &mut Kit) {
         let is_short = kit.arena.is_short(DATAGRAM_BLOCK_BYTES_LEAST);
-        if !is_short && self.table.desk.memory.is_at_rest() {
+        if !is_short && self.table.agenda.memory.is_at_rest() {
             return;
         }
         let (free, reserve) = (kit.arena.free(), kit.arena.reserve());
-        let since_look = kit.now().saturating_sub(self.table.desk.memory.looked_at);
+        let since_look = kit.now().saturating_sub(self.table.agenda.memory.looked_at);
         let nearly_gone = reserve / NEARLY_GONE_DIVISOR;
         let is_in_pieces = !kit.arena.has(DATAGRAM_BLOCK_BYTES_LEAST);
         if (free < nearly_gone || is_in_pieces) && since_look >= LOOK_SOON {
@@ -108,11 +108,11 @@ impl Served {
             let wanted = wanted.saturating_sub(self.table.coming_back(kit));
             let holders = self.table.holders(kit, |_| true);
             self.end_holders(kit, holders, wanted);
-        } else if self.table.desk.memory.waits() && since_look >= LOOK_AGAIN {
+        } else if self.table.agenda.memory.waits() && since_look >= LOOK_AGAIN {
             self.relieve_one(kit);
         }
-        self.table.desk.memory.say_who_ended(kit);
-        self.table.desk.memory.set_timer(kit);
+        self.table.agenda.memory.say_who_ended(kit);
+        self.table.agenda.memory.set_timer(kit);
     }
 
     /// Ends connections that rest, for the first waiting one that would hold far less than they do: than their peer, or if that is its own, than
@@ -121,7 +121,7 @@ impl Served {
         let now = kit.now();
         let resting = self.table.holders(kit, |connection| connection.rests(now));
         let holders: Vec<Resting> = resting.into_iter().map(|holder| self.table.resting(holder, now)).collect();
-        let waiting: Vec<Waiting> = self.table.desk.memory.waiting.values().take(LOOKS).copied().collect();
+        let waiting: Vec<Waiting> = self.table.agenda.memory.waiting.values().take(LOOKS).copied().collect();
         let mut needs = waiting.into_iter().filter_map(|waiting| self.table.need(kit, &holders, waiting));
         let Some(first) = needs.next() else { return };
         // Its fellows are as many as one address brings: room for one would be somebody else's again before the next look.
@@ -149,7 +149,7 @@ impl Served {
         // An account is open as long as its connection is there.
         let connection = self.table.connections.there(holder.tag);
         let (service, peer) = (connection.service(), connection.ends().address.clone());
-        let unsaid = &mut self.table.desk.memory.unsaid;
+        let unsaid = &mut self.table.agenda.memory.unsaid;
         unsaid.connections += 1;
         unsaid.bytes += holder.bytes;
         if unsaid.largest.as_ref().is_none_or(|(_, bytes)| *bytes < holder.peer_bytes) {
@@ -201,7 +201,7 @@ impl LaneTable {
     fn need(&mut self, kit: &Kit, holders: &[Resting], Waiting { id, bytes }: Waiting) -> Option<Need> {
         let connection = self.find(id).filter(|connection| !kit.arena.would_lend(connection.payer(), bytes))?;
         let (account, own) = (connection.peer(), kit.arena.held(connection.payer()));
-        let accounts = &self.desk.memory.accounts;
+        let accounts = &self.agenda.memory.accounts;
         let (held, peer) = (accounts.held(account, &kit.arena), accounts.payer(account));
         let of_peer = (held + bytes).saturating_mul(TIMES_AS_MUCH);
         let of_fellow = (own + bytes).saturating_mul(TIMES_A_FELLOW);
@@ -217,7 +217,7 @@ impl LaneTable {
 
     /// The connections that hold memory and may end, the largest peers' largest first.
     fn holders(&mut self, kit: &Kit, may_end: impl Fn(&Connection) -> bool) -> Vec<Holder> {
-        self.desk.memory.looked_at = kit.now();
+        self.agenda.memory.looked_at = kit.now();
         let mut holders = kit.arena.holders();
         holders.retain(|holder| {
             let connection = self.connections.there(holder.tag);

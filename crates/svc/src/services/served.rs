@@ -3,7 +3,7 @@
 
 use crate::pending::requests::{Ended, Submitter};
 use crate::pending::timers::Timer;
-use crate::service::port::Port;
+use crate::service::face::Face;
 use crate::table::LaneTable;
 use crate::table::notices::{Note, Notice};
 use corelane_lane::{Fenced, Kit};
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 /// The code of all services of one lane, and the table of what they have.
 pub(crate) struct Served {
-    pub(crate) ports: Vec<Port>,
+    pub(crate) faces: Vec<Face>,
     pub(crate) table: LaneTable,
     /// The services that talk, by number.
     pub(crate) talking: Vec<u16>,
@@ -22,7 +22,7 @@ pub(crate) struct Served {
 impl Served {
     /// No service yet; at most `connections_max` connections in all.
     pub(crate) fn new(connections_max: u32) -> Self {
-        Self { ports: Vec::new(), table: LaneTable::new(connections_max), talking: Vec::new() }
+        Self { faces: Vec::new(), table: LaneTable::new(connections_max), talking: Vec::new() }
     }
 
     pub(crate) fn request_completed(&mut self, kit: &mut Kit, handle: Handle, completion: Completion) {
@@ -44,13 +44,13 @@ impl Served {
         };
         self.table.tell_bursts(kit, service);
         let outcome = unfence(outcome);
-        self.service_call(kit, service, |port, cx| port.completed(cx, token, outcome));
+        self.service_call(kit, service, |face, cx| face.completed(cx, token, outcome));
     }
 
     /// Calls the services whose alarms have come, and tells the lane when the next one comes.
     pub(crate) fn ring_alarms(&mut self, kit: &mut Kit) {
         if kit.now() >= kit.alarm {
-            for service in 0..self.ports.len() as u16 {
+            for service in 0..self.faces.len() as u16 {
                 self.ring_alarms_of(kit, service);
             }
         }
@@ -60,7 +60,7 @@ impl Served {
     fn ring_alarms_of(&mut self, kit: &mut Kit, service: u16) {
         self.table.services[service as usize].alarms.come(kit.now());
         while let Some(token) = self.table.services[service as usize].alarms.next_due() {
-            self.service_call(kit, service, |port, cx| port.alarm(cx, token));
+            self.service_call(kit, service, |face, cx| face.alarm(cx, token));
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) enum Callback {
 }
 
 /// A service of either kind, its type erased: calls that are about no connection and no socket.
-pub(crate) trait AnyPort {
+pub(crate) trait AnyFace {
     fn started(&mut self, site: &mut Site<'_>);
     fn alarm(&mut self, site: &mut Site<'_>, token: u64);
     fn completed(&mut self, site: &mut Site<'_>, token: u64, outcome: Outcome);
@@ -46,7 +46,7 @@ pub(crate) trait AnyPort {
 }
 
 /// A stream service, its type erased: the one dynamic dispatch on a request's path.
-pub(crate) trait StreamPort: AnyPort {
+pub(crate) trait StreamFace: AnyFace {
     fn open(&mut self, site: &mut Site<'_>, peer: &Peer) -> u32;
     /// Takes over a session made before its connection was open; none if it is of another type.
     fn adopt(&mut self, session: Box<dyn Any>) -> Option<u32>;
@@ -66,7 +66,7 @@ pub(crate) trait StreamPort: AnyPort {
 }
 
 /// A datagram service, its type erased.
-pub(crate) trait DatagramPort: AnyPort {
+pub(crate) trait DatagramFace: AnyFace {
     fn receive(&mut self, site: &mut Site<'_>, batch: &Datagrams, replies: &mut Replies);
     fn opened(&mut self, site: &mut Site<'_>, socket: SocketId, outcome: Result<Address, Fault>);
     fn sent(&mut self, site: &mut Site<'_>, socket: SocketId, replies: &mut Replies);
@@ -75,37 +75,37 @@ pub(crate) trait DatagramPort: AnyPort {
 }
 
 /// A service of either kind.
-pub(crate) enum Port {
-    Stream(Box<dyn StreamPort>),
-    Datagram(Box<dyn DatagramPort>),
+pub(crate) enum Face {
+    Stream(Box<dyn StreamFace>),
+    Datagram(Box<dyn DatagramFace>),
 }
 
-impl Port {
-    pub(crate) fn stream(&mut self) -> Option<&mut dyn StreamPort> {
+impl Face {
+    pub(crate) fn stream(&mut self) -> Option<&mut dyn StreamFace> {
         match self {
-            Self::Stream(port) => Some(port.as_mut()),
+            Self::Stream(face) => Some(face.as_mut()),
             Self::Datagram(_) => None,
         }
     }
 
-    pub(crate) fn datagrams(&mut self) -> Option<&mut dyn DatagramPort> {
+    pub(crate) fn datagrams(&mut self) -> Option<&mut dyn DatagramFace> {
         match self {
             Self::Stream(_) => None,
-            Self::Datagram(port) => Some(port.as_mut()),
+            Self::Datagram(face) => Some(face.as_mut()),
         }
     }
 
-    pub(crate) fn any(&self) -> &dyn AnyPort {
+    pub(crate) fn any(&self) -> &dyn AnyFace {
         match self {
-            Self::Stream(port) => port.as_ref(),
-            Self::Datagram(port) => port.as_ref(),
+            Self::Stream(face) => face.as_ref(),
+            Self::Datagram(face) => face.as_ref(),
         }
     }
 
-    pub(crate) fn any_mut(&mut self) -> &mut dyn AnyPort {
+    pub(crate) fn any_mut(&mut self) -> &mut dyn AnyFace {
         match self {
-            Self::Stream(port) => port.as_mut(),
-            Self::Datagram(port) => port.as_mut(),
+            Self::Stream(face) => face.as_mut(),
+            Self::Datagram(face) => face.as_mut(),
         }
     }
 }
@@ -137,8 +137,8 @@ impl<S: DatagramService> DatagramSockets<S> {
 }
 
 macro_rules! any_port {
-    ($port:ident, $service:ident) => {
-        impl<S: $service> AnyPort for $port<S> {
+    ($face:ident, $service:ident) => {
+        impl<S: $service> AnyFace for $face<S> {
             fn started(&mut self, site: &mut Site<'_>) {
                 self.service.started(&mut site.with(&mut self.post));
             }
@@ -197,7 +197,7 @@ macro_rules! any_port {
 any_port!(Sessions, StreamService);
 any_port!(DatagramSockets, DatagramService);
 
-impl<S: StreamService> StreamPort for Sessions<S> {
+impl<S: StreamService> StreamFace for Sessions<S> {
     fn open(&mut self, site: &mut Site<'_>, peer: &Peer) -> u32 {
         let session = self.service.open(&mut site.with(&mut self.post), peer);
         self.sessions.insert(session).index
@@ -266,7 +266,7 @@ impl<S: StreamService> StreamPort for Sessions<S> {
     }
 }
 
-impl<S: DatagramService> DatagramPort for DatagramSockets<S> {
+impl<S: DatagramService> DatagramFace for DatagramSockets<S> {
     fn receive(&mut self, site: &mut Site<'_>, batch: &Datagrams, replies: &mut Replies) {
         self.service.receive(&mut site.with(&mut self.post), batch, replies);
     }
