@@ -125,13 +125,18 @@ fn what_a_stopped_lane_loses_is_counted(driver: Driver) {
         let socket = client(&server, 0);
         echo_datagram(&socket, b"awake");
         let before = of_lanes(&server, "frames_in")[0];
-        server.signal(Signal::SIGSTOP);
-        (0..6000).for_each(|_| assert_eq!(socket.send(&[1; 64]).unwrap(), 64));
-        server.signal(Signal::SIGCONT);
-        until("what was lost is counted", || lost(&server) > 0);
+        let mut sent = 0;
+        until("what was lost is counted", || {
+            // The wire itself loses some where this machine is busy: then fewer come to the port than it has frames for.
+            server.signal(Signal::SIGSTOP);
+            (0..6000).for_each(|_| assert_eq!(socket.send(&[1; 64]).unwrap(), 64));
+            server.signal(Signal::SIGCONT);
+            sent += 6000;
+            lost(&server) > 0
+        });
         until("what was kept is answered", || of_lanes(&server, "udp_sent")[0] > before);
         let (came, lost) = (of_lanes(&server, "frames_in")[0] - before, lost(&server));
-        assert!(came + lost <= 6000 + 16, "{came} came and {lost} were lost");
+        assert!(came + lost <= sent + 16, "{came} came and {lost} were lost of {sent}");
         assert!(text_of(&server).contains("packets lost at ports"), "{}", text_of(&server));
         let packets = &json_of(&server, "-s")["packets"];
         assert!(packets["port_ring_full"].as_u64().unwrap() + packets["port_no_frame"].as_u64().unwrap() > 0, "{packets}");

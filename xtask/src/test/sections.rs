@@ -53,7 +53,7 @@ const fn beside(arguments: Arguments) -> Work {
 /// The build, what comes before it, and the test programs that need the machine, in the order in which they run.
 pub const SECTIONS: &[Section] = &[
     Section { name: "format", seconds: 10, work: Work::Check(&["fmt", "--all", "--check"], &[]) },
-    Section { name: "tidy", seconds: 10, work: Work::Tidy },
+    Section { name: "tidy", seconds: 20, work: Work::Tidy },
     Section { name: "build", seconds: 850, work: Work::Build },
     Section {
         name: "drivers",
@@ -110,17 +110,17 @@ pub const COMPUTING: &[Section] = &[
 pub const BESIDE: &[Section] = &[
     Section {
         name: "clippy",
-        seconds: 900, // it begins beside simulations, which leave little; what it leaves is theirs who follow
+        seconds: 700, // where the build has not linted; what it leaves is theirs who follow
         work: Work::Lint,
     },
     Section { name: "peers", seconds: 140, work: beside(&checked!("bench/peers/Cargo.toml")) },
     Section { name: "fuzz-rss", seconds: 25, work: beside(&checked!("crates/rss/fuzz/Cargo.toml")) },
-    Section { name: "fuzz-wire", seconds: 20, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
+    Section { name: "fuzz-wire", seconds: 60, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
     Section { name: "fuzz-isr", seconds: 15, work: beside(&checked!("crates/isr/fuzz/Cargo.toml")) },
-    Section { name: "examples", seconds: 60, work: Work::Examples },
+    Section { name: "examples", seconds: 150, work: Work::Examples },
     Section {
         name: "documents",
-        seconds: 100,
+        seconds: 190,
         work: Work::Check(&["doc", "--no-deps", "--workspace", "--all-features"], &[("RUSTDOCFLAGS", "-D warnings")]),
     },
     Section { name: "facade", seconds: 60, work: Work::Facade },
