@@ -31,9 +31,9 @@ use super::web;
 /// Lanes of the servers that are compared, as far as the machine has CPUs for them and for their generators.
 const LANES: [usize; 4] = [1, 2, 4, 8];
 
-/// What a request may cost among several lanes, as a part of what it costs alone.
+/// The most that a request may cost among several lanes, as a part of its cost alone.
 const COST: Limit = Limit::AtMost(1.1);
-/// What a lane answers among several at the least, as a part of what it answers alone.
+/// The least that a lane answers among several, as a part of what it answers alone.
 const RATE: Limit = Limit::AtLeast(0.9);
 
 /// Bytes of the file that is asked for.
@@ -117,7 +117,7 @@ impl Sample {
     }
 }
 
-/// What to measure.
+/// The cells and the manner of a measurement.
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(flatten)]

@@ -135,7 +135,7 @@ const LATE: i32 = 1_000_000;
 
 impl Flood {
     /// Out of this interface. Each frame gets a source port of one of the flows, and its number as its first bytes for the service: the same bytes time after time look like a loop of
-    /// echoes, and are not answered. What is not due is dropped before the wire sees it.
+    /// echoes, and are not answered. A frame that is not due is dropped before the wire sees it.
     pub fn new(interface: u32) -> Result<Self> {
         let map = Map::new(MapKind::Array, pace::BYTES, 1, "bench_pace")?;
         let mut a = Assembler::new();

@@ -15,7 +15,8 @@ pub const VARIABLE: &str = "TMPDIR";
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A new folder where temporary files are. Its name is short: the names of sockets in it have little room (unix(7)).
+    /// A new folder where temporary files are. Its name is short: the names of sockets in it have little room (unix(7)). Other users may look into it, as servers do that tests start for them;
+    /// that is why it is none of `tempfile`.
     pub fn new() -> anyhow::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("corelane-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));

@@ -116,7 +116,7 @@ pub fn sends_in_flight_are_released_in_their_order<R: Rig>() {
     bench.finish();
 }
 
-/// What was sent reaches a peer that reads later, though the connection is closed; the close ends behind the last release.
+/// A peer that reads later gets all that was sent, though the connection is closed; the close ends behind the last release.
 pub fn a_close_waits_for_what_the_system_reads_and_loses_nothing<R: Rig>() {
     let mut bench = bench::<R>();
     let pipe = bench.pipe();

@@ -57,6 +57,7 @@ impl KeptSends {
         let mut nobody_hears = Vec::new();
         self.take_notices(socket, &mut nobody_hears);
         while !self.sends.is_empty() && clock::now() < deadline {
+            // reason: a socket that was broken off is always ready (POLLHUP, poll(2)), so its readiness cannot be waited for.
             std::thread::sleep(LOOK_AGAIN);
             self.take_notices(socket, &mut nobody_hears);
         }
