@@ -6,11 +6,13 @@
 //! far end to the server: else the kernel would spend the server's CPU on receiving what is dropped (receive livelock), for sockets as for frames.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use corelane_load::report::Report;
+use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use nix::unistd::gettid;
 use serde::Serialize;
@@ -185,7 +187,12 @@ fn yields(thread: u32) -> Result<()> {
 /// How often the threads of a process have been switched.
 fn switches(pid: i32) -> Result<u64> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).context("the server's threads")?;
-    let of_one = |entry: std::io::Result<fs::DirEntry>| Ok(switches_of(&fs::read_to_string(entry?.path().join("status"))?));
+    let of_one = |entry: std::io::Result<fs::DirEntry>| match fs::read_to_string(entry?.path().join("status")) {
+        Ok(status) => Ok(switches_of(&status)),
+        // A thread may end after it was listed.
+        Err(error) if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(Errno::ESRCH as i32) => Ok(0),
+        Err(error) => Err(error),
+    };
     threads.map(of_one).sum::<std::io::Result<u64>>().context("the server's threads")
 }
 
