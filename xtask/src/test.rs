@@ -48,8 +48,14 @@ const LEAST_URGENT: i32 = 19;
 /// freed once, and writes zeroes over the megabytes of each lane's memory in thousands of simulated runs that touch little of it.
 const MAPPED_FROM: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "1048576");
 
+/// How many tests of a program run at a time (the test harness's own variable), for those that mostly wait.
+const AT_A_TIME: &str = "RUST_TEST_THREADS";
+
 /// What stands before rustc where all is built once and run once: it says what it does. Elsewhere what one build left is of use to the next only if both are alike.
 const ONCE: &str = "xtask/rustc";
+
+/// What has cargo leave out the lines of functions, which take an eighth of the time of a build: [`ONCE`] has them written where tests look for them.
+const UNLINED: (&str, &str) = ("CARGO_PROFILE_DEV_DEBUG", "0");
 
 /// Arguments of cargo that lint everything.
 const LINT: &[&str] = &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -99,15 +105,22 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     });
     sum.add(uninstalled(&lacking?));
     let mut computed = built.as_deref().map(|built| Arc::new(built.clone().told(MAPPED_FROM.0, MAPPED_FROM.1.to_owned())));
+    let mut waiting = built.map(|built| Arc::new(Artifacts::clone(&built).told(AT_A_TIME, at_a_time())));
     std::thread::scope(|scope| {
         let computing = scope.spawn(|| run_beside(COMPUTING, LESS_URGENT, only, &workspace, &mut computed));
         let beside = scope.spawn(|| run_beside(BESIDE, LEAST_URGENT, only, &workspace, &mut None));
-        row(&programs, &workspace, share, &mut built, &mut sum);
+        row(&programs, &workspace, share, &mut waiting, &mut sum);
         for row in [computing, beside] {
             sum.add(row.join().unwrap_or_else(|_| Tally::failed(1)));
         }
     });
     Ok(finish(&sum))
+}
+
+/// Two tests for each CPU, unless it is said otherwise.
+fn at_a_time() -> String {
+    let each_cpu = || (2 * std::thread::available_parallelism().map_or(1, usize::from)).to_string();
+    std::env::var(AT_A_TIME).unwrap_or_else(|_| each_cpu())
 }
 
 /// Runs what needs no build, and what the change touches.
@@ -117,7 +130,7 @@ fn run_fast(workspace: &Workspace) -> ExitCode {
     row(&before, workspace, Share::new(0), &mut None, &mut sum);
     let cargo = |arguments: &[&str], share: &Share| run_cargo(workspace, arguments, UNTOLD, share);
     let verdict = fast::check(workspace, cargo).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
-    print(&Section { name: "touched", seconds: 60, work: Work::Build }, &verdict, start.elapsed());
+    print(&Section { name: "touched", seconds: 60, work: Work::Build }, &verdict, start.elapsed(), Duration::ZERO);
     sum.add(verdict.tally);
     finish(&sum)
 }
@@ -139,8 +152,8 @@ fn row(
     for section in sections {
         let start = Instant::now();
         share = share.and(section.seconds);
-        let verdict = verdict(section, workspace, share, built).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
-        print(section, &verdict, start.elapsed());
+        let verdict = verdict(section, workspace, &share, built).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
+        print(section, &verdict, start.elapsed(), share.spent());
         sum.add(verdict.tally);
     }
     share
@@ -188,28 +201,28 @@ fn is_named(section: &Section, only: Option<&str>) -> bool {
 fn verdict(
     section: &Section,
     workspace: &Workspace,
-    share: Share,
+    share: &Share,
     built: &mut Option<Arc<Artifacts>>,
 ) -> anyhow::Result<Verdict> {
     let verdict = match &section.work {
         Work::Tidy => check_rules()?,
-        Work::Facade => facade::check(workspace, &share)?,
-        Work::Features => features::check(workspace, |arguments| run_cargo(workspace, arguments, UNTOLD, &share), &share)?,
+        Work::Facade => facade::check(workspace, share)?,
+        Work::Features => features::check(workspace, |arguments| run_cargo(workspace, arguments, UNTOLD, share), share)?,
         Work::Check(arguments, variables) => {
-            let outcome = run_cargo(workspace, arguments, variables, &share)?;
+            let outcome = run_cargo(workspace, arguments, variables, share)?;
             Verdict::one(outcome.success, outcome.output)
         }
-        Work::Counted(arguments, variables) => Verdict::counted(run_cargo(workspace, arguments, variables, &share)?),
-        Work::Build => build(workspace, &share, built)?,
-        Work::Examples => Verdict::counted(run_cargo(workspace, EXAMPLES, &once(workspace)?, &share)?),
+        Work::Counted(arguments, variables) => Verdict::counted(run_cargo(workspace, arguments, variables, share)?),
+        Work::Build => build(workspace, share, built)?,
+        Work::Examples => Verdict::counted(run_cargo(workspace, EXAMPLES, &once(workspace)?, share)?),
         Work::Lint => {
             // What builds a crate has linted it, where all is built once.
             let rest = if packages::in_ci() { REST } else { LINT };
-            let outcome = run_cargo(workspace, rest, &once(workspace)?, &share)?;
+            let outcome = run_cargo(workspace, rest, &once(workspace)?, share)?;
             Verdict::one(outcome.success, outcome.output)
         }
         Work::Programs(folders) => match built {
-            Some(built) => built.run(folders, workspace, &share)?,
+            Some(built) => built.run(folders, workspace, share)?,
             None => Verdict::failed("not run, for the build failed\n".to_owned()),
         },
     };
@@ -234,7 +247,7 @@ fn run_cargo(
     if packages::in_ci() {
         command.env("CARGO_INCREMENTAL", "0"); // nothing is built there a second time
     }
-    process::run(command, share.left())
+    process::run(command, share)
 }
 
 /// The variables of a build that is the only one. Cargo keeps what it leaves apart from what others leave: so nothing stays unlinted for having been built before.
@@ -244,7 +257,7 @@ fn once(workspace: &Workspace) -> anyhow::Result<Vec<(&'static str, String)>> {
     }
     let wrapper = workspace.root.join(ONCE).into_os_string().into_string();
     let wrapper = wrapper.map_err(|path| anyhow!("{}: the path of the workspace is not UTF-8", path.display()))?;
-    Ok(vec![("RUSTC_WORKSPACE_WRAPPER", wrapper)])
+    Ok(vec![("RUSTC_WORKSPACE_WRAPPER", wrapper), (UNLINED.0, UNLINED.1.to_owned())])
 }
 
 fn build(workspace: &Workspace, share: &Share, built: &mut Option<Arc<Artifacts>>) -> anyhow::Result<Verdict> {
@@ -256,22 +269,24 @@ fn build(workspace: &Workspace, share: &Share, built: &mut Option<Arc<Artifacts>
     let homeless = found.homeless(sections::all());
     let new_seeds = seeds::first();
     println!("{}={new_seeds} runs these new seeds again", seeds::VARIABLE);
-    *built = Some(Arc::new(found.told(seeds::VARIABLE, new_seeds)));
+    let found = found.told(seeds::VARIABLE, new_seeds).told("PATH", python::path_with(&workspace.target)?);
+    *built = Some(Arc::new(found));
     let remedy = |folder: String| format!("the tests of {folder} are in no section: add it in xtask/src/test/sections.rs\n");
     Ok(Verdict::one(homeless.is_empty(), homeless.into_iter().map(remedy).collect()))
 }
 
-fn print(section: &Section, verdict: &Verdict, took: Duration) {
+fn print(section: &Section, verdict: &Verdict, took: Duration, spent: Duration) {
     let Verdict { tally, output, times } = verdict;
     let share = 100.0 * took.as_secs_f64() / section.seconds as f64;
     println!(
-        "{:<12} {:>5} passed, {} failed, {} skipped; {:.1} s of {} s ({share:.0} %)",
+        "{:<12} {:>5} passed, {} failed, {} skipped; {:.1} s of {} s ({share:.0} %); {:.0} s of CPU",
         section.name,
         tally.passed,
         tally.failed,
         tally.skipped.len(),
         took.as_secs_f64(),
         section.seconds,
+        spent.as_secs_f64(),
     );
     if !times.is_empty() {
         println!("  slowest: {}", times.slowest(SLOWEST_MAX));
@@ -304,7 +319,7 @@ mod tests {
     #[test]
     fn programs_without_a_build_fail() {
         let section = SECTIONS.iter().find(|s| matches!(s.work, Work::Programs(_))).unwrap();
-        let verdict = verdict(section, &Workspace::default(), Share::new(60), &mut None).unwrap();
+        let verdict = verdict(section, &Workspace::default(), &Share::new(60), &mut None).unwrap();
         assert_eq!(verdict.tally.failed, 1);
     }
 
@@ -312,7 +327,7 @@ mod tests {
     fn of_cargo(arguments: &'static [&'static str]) -> Verdict {
         let section = Section { name: "x", seconds: 60, work: Work::Counted(arguments, &[]) };
         let workspace = Workspace { root: env!("CARGO_MANIFEST_DIR").into(), ..Workspace::default() };
-        verdict(&section, &workspace, Share::new(60), &mut None).unwrap()
+        verdict(&section, &workspace, &Share::new(60), &mut None).unwrap()
     }
 
     #[test]
@@ -355,6 +370,14 @@ mod tests {
             assert_eq!(called(arguments), format!("lints and {arguments} -D warnings\n"));
         }
         assert_eq!(called("/a/tests/b.rs"), "/a/tests/b.rs\n");
+    }
+
+    #[test]
+    fn lines_are_written_where_tests_look_for_them() {
+        let lines = "-C debuginfo=line-tables-only -C strip=none -D warnings\n";
+        assert_eq!(called("x crates/lane/src/lib.rs"), format!("lints and x crates/lane/src/lib.rs {lines}"));
+        assert!(called("x crates/corelane/tests/all/main.rs --test").ends_with(lines));
+        assert!(!called("x crates/svc/src/lib.rs").contains("debuginfo"));
     }
 
     #[test]

@@ -155,7 +155,7 @@ impl Artifacts {
         for program in self.programs.iter().filter(|p| !p.is_test && p.folder == test.folder) {
             command.env(format!("CARGO_BIN_EXE_{}", program.name), &program.path);
         }
-        let outcome = process::run(command, share.left())?;
+        let outcome = process::run(command, share)?;
         let mut verdict = Verdict::counted(outcome);
         skips.apply(&mut verdict.tally)?;
         scratch.apply(&mut verdict)?;

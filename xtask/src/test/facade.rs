@@ -51,7 +51,7 @@ fn documents(workspace: &Workspace, packages: &BTreeSet<String>, share: &Share) 
     command.args(packages.iter().flat_map(|package| ["--package", package]));
     command.env("RUSTDOC", Path::new(env!("CARGO_MANIFEST_DIR")).join("rustdoc.sh"));
     command.env("RUSTDOCFLAGS", "-Z unstable-options --output-format json");
-    let outcome = process::run(command, share.left())?;
+    let outcome = process::run(command, share)?;
     if !outcome.success {
         bail!("rustdoc failed:\n{}", outcome.output);
     }

@@ -110,7 +110,7 @@ fn install(packages: &[&str], share: &Share) -> anyhow::Result<()> {
     let mut command = Command::new("sh");
     command.args(["-c", script, "install"]).args(packages);
     command.env("DEBIAN_FRONTEND", "noninteractive");
-    let outcome = process::run(command, share.left())?;
+    let outcome = process::run(command, share)?;
     if outcome.success {
         println!("installed: {}", packages.join(" "));
     } else {

@@ -1,4 +1,4 @@
-//! Runs a program within a time limit and keeps what it says.
+//! Runs a program within a time limit, keeps what it says, and notes what CPU time it took.
 
 use std::io::{PipeReader, Read};
 use std::os::unix::process::CommandExt;
@@ -13,6 +13,9 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
+use rustix::param::clock_ticks_per_second;
+
+use super::share::Share;
 
 /// Most bytes of output kept; of a longer one the earlier half goes.
 const OUTPUT_BYTES: usize = 32 << 20;
@@ -28,20 +31,24 @@ pub struct Finished {
     pub output: String,
 }
 
-/// Runs `command` in a process group of its own and kills what is left of the group at the end, or after `limit`.
+/// Runs `command` in a process group of its own and kills what is left of the group at the end, or when its share is over.
 ///
 /// Fails if the program cannot be started. A program that ran out of time fails and says so in its output.
-pub fn run(mut command: Command, limit: Duration) -> anyhow::Result<Finished> {
+pub fn run(mut command: Command, share: &Share) -> anyhow::Result<Finished> {
     let (reader, writer) = std::io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
     let program = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().with_context(|| format!("cannot start {program}"))?;
     drop(command); // its ends of the pipe would keep the reader waiting
     let output = Output::collect(reader);
+    let limit = share.left();
     let group = Pid::from_raw(i32::try_from(child.id())?);
     let in_time = ended(group).recv_timeout(limit).is_ok();
     // The child is not reaped yet, so the number still names its group. That nobody is left in it is no error.
     let _ = killpg(group, Signal::SIGKILL);
+    if in_time {
+        share.spend(cpu_time(group));
+    }
     let status = child.wait()?;
     let mut output = output.finish();
     if !in_time {
@@ -60,6 +67,17 @@ fn ended(child: Pid) -> Receiver<()> {
         let _ = sender.send(());
     });
     receiver
+}
+
+/// CPU time of a child that has ended and is not reaped, and of the children that it has reaped (proc_pid_stat(5)).
+fn cpu_time(child: Pid) -> Duration {
+    // What cannot be read is not counted: nothing depends on it.
+    let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+    let ticks = |field: &str| field.parse::<u64>().unwrap_or(0);
+    // The name, in brackets, may hold anything; behind it come the fields from the third on, of which 14 to 17 are times.
+    let (_, fields) = stat.rsplit_once(')').unwrap_or_default();
+    let ticks: u64 = fields.split_whitespace().skip(11).take(4).map(ticks).sum();
+    Duration::from_millis(ticks * 1000 / clock_ticks_per_second())
 }
 
 /// Output while it comes in.
@@ -106,10 +124,14 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn shell(script: &str, limit: Duration) -> Finished {
+    fn shell(script: &str) -> Finished {
+        shell_within(&Share::new(60), script)
+    }
+
+    fn shell_within(share: &Share, script: &str) -> Finished {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        run(command, limit).unwrap()
+        run(command, share).unwrap()
     }
 
     /// Waits until the process is gone or a zombie that its new parent has yet to reap.
@@ -127,23 +149,23 @@ mod tests {
 
     #[test]
     fn output_and_exit_code_are_kept() {
-        let good = shell("echo out; echo err >&2", LONG);
+        let good = shell("echo out; echo err >&2");
         assert!(good.success);
         assert_eq!(good.output, "out\nerr\n");
-        let bad = shell("echo why; exit 3", LONG);
+        let bad = shell("echo why; exit 3");
         assert!(!bad.success);
         assert_eq!(bad.output, "why\n");
     }
 
     #[test]
     fn a_missing_program_is_an_error() {
-        let error = run(Command::new("no-such-program-here"), LONG).unwrap_err();
+        let error = run(Command::new("no-such-program-here"), &Share::new(60)).unwrap_err();
         assert!(error.to_string().contains("no-such-program-here"));
     }
 
     #[test]
     fn over_its_limit_the_whole_group_is_killed() {
-        let outcome = shell("sleep 600 & echo $!; wait", Duration::from_millis(300));
+        let outcome = shell_within(&Share::new(1), "sleep 600 & echo $!; wait");
         assert!(!outcome.success);
         assert!(outcome.output.contains("over its limit"));
         assert_ends(outcome.output.lines().next().unwrap());
@@ -151,9 +173,19 @@ mod tests {
 
     #[test]
     fn what_a_program_leaves_behind_is_killed() {
-        let outcome = shell("sleep 600 & echo $!", LONG);
+        let outcome = shell("sleep 600 & echo $!");
         assert!(outcome.success);
         assert_ends(outcome.output.trim());
+    }
+
+    #[test]
+    fn its_cpu_time_is_counted_and_that_of_its_children() {
+        let (share, idle) = (Share::new(60), Share::new(60));
+        let works = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done";
+        assert!(shell_within(&share, &format!("sh -c '{works}'; {works}")).success);
+        assert!(share.spent() >= Duration::from_millis(20), "{:?}", share.spent());
+        shell_within(&idle, "sleep 0.2");
+        assert!(idle.spent() < share.spent(), "{:?}", idle.spent());
     }
 
     #[test]

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use anyhow::{Context, anyhow};
+
 use super::lacking::{installed, missing};
 use super::process;
 use super::share::Share;
@@ -38,6 +40,17 @@ pub fn prepare(install: bool, target: &Path, share: &Share) -> anyhow::Result<Ve
     Ok(Vec::new())
 }
 
+/// Where test programs look for programs: the environment's come first. Its interpreter is the one that made it, and no script that looks for it at each start.
+///
+/// # Errors
+/// A path that no list of paths can hold.
+pub fn path_with(target: &Path) -> anyhow::Result<String> {
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::iter::once(target.join(ENVIRONMENT).join("bin")).chain(std::env::split_paths(&others));
+    let path = std::env::join_paths(all).context("a folder of PATH, or the target folder")?;
+    path.into_string().map_err(|path| anyhow!("PATH is not UTF-8: {}", path.display()))
+}
+
 /// Whether `interpreter` is there and has `module`.
 pub fn imports(interpreter: &Path, module: &str) -> bool {
     let output = Command::new(interpreter).args(["-c", &format!("import {module}")]).output();
@@ -54,7 +67,7 @@ fn install(environment: &Path, libraries: &[&str], share: &Share) -> anyhow::Res
     let script = "python3 -m venv --clear \"$0\" && \"$0\"/bin/pip install --disable-pip-version-check \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", script]).arg(environment).args(libraries);
-    let outcome = process::run(command, share.left())?;
+    let outcome = process::run(command, share)?;
     if outcome.success {
         println!("installed: {}", libraries.join(" "));
     } else {
@@ -73,6 +86,13 @@ mod tests {
         assert!(!imports(Path::new("/no/such/python"), "sys"));
         assert!(imports(Path::new("true"), "sys"), "the exit code decides");
         assert!(!imports(Path::new("false"), "sys"));
+    }
+
+    #[test]
+    fn the_environment_comes_first() {
+        let path = path_with(Path::new("/t")).unwrap();
+        assert_eq!(path.split(':').next(), Some("/t/python/bin"));
+        assert!(path.ends_with(&std::env::var("PATH").unwrap()));
     }
 
     #[test]

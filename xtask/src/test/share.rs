@@ -1,25 +1,36 @@
-//! The time that sections have.
+//! The time that sections have, and how much of the CPUs' they have taken.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// How long a section may run.
-#[derive(Clone, Copy)]
+/// How long a section may run, and what CPU time its programs have taken.
 pub struct Share {
     until: Instant,
+    spent: Cell<Duration>,
 }
 
 impl Share {
     pub fn new(seconds: u64) -> Self {
-        Self { until: Instant::now() + Duration::from_secs(seconds) }
+        Self { until: Instant::now() + Duration::from_secs(seconds), spent: Cell::default() }
     }
 
     /// The next section's: so many seconds more, from when this one is over.
-    pub fn and(self, seconds: u64) -> Self {
-        Self { until: self.until + Duration::from_secs(seconds) }
+    pub fn and(&self, seconds: u64) -> Self {
+        Self { until: self.until + Duration::from_secs(seconds), spent: Cell::default() }
     }
 
     pub fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
+    }
+
+    /// A program has taken so much CPU time.
+    pub fn spend(&self, cpu: Duration) {
+        self.spent.set(self.spent.get() + cpu);
+    }
+
+    /// What CPU time its programs have taken.
+    pub fn spent(&self) -> Duration {
+        self.spent.get()
     }
 }
 
@@ -32,5 +43,12 @@ mod tests {
         let first = Share::new(1000);
         assert_eq!(first.and(500).until, first.until + Duration::from_secs(500));
         assert!(Share::new(0).left().is_zero());
+    }
+
+    #[test]
+    fn each_section_counts_its_own_cpu_time() {
+        let first = Share::new(0);
+        (1..=2).for_each(|seconds| first.spend(Duration::from_secs(seconds)));
+        assert_eq!((first.spent(), first.and(0).spent()), (Duration::from_secs(3), Duration::ZERO));
     }
 }

@@ -22,8 +22,15 @@ struct Question {
     reply: Vec<u8>,
 }
 
+/// Bytes after which a pattern comes again.
+const PATTERN_BYTES: usize = 2048;
+
 fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
-    (0..bytes as u64).map(|at| (seed.wrapping_mul(31).wrapping_add(at * 7) >> 3) as u8).collect()
+    let byte = |at| (seed.wrapping_mul(31).wrapping_add(at * 7) >> 3) as u8;
+    let once: Vec<u8> = (0..bytes.min(PATTERN_BYTES) as u64).map(byte).collect();
+    let mut pattern = once.repeat(bytes.div_ceil(PATTERN_BYTES));
+    pattern.truncate(bytes);
+    pattern
 }
 
 fn question(random: &mut Random, xid: u32) -> Question {
