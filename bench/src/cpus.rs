@@ -39,13 +39,9 @@ impl Sides {
         Ok(Self::among(&online, lanes))
     }
 
-    /// Each of both for itself: a server and a generator with one CPU.
+    /// Servers with one CPU each, all of which are asked from all CPUs of the generators, as the lanes of one server are.
     pub fn apart(&self) -> Vec<Self> {
-        self.server
-            .iter()
-            .zip(&self.generator)
-            .map(|(&server, &generator)| Self { server: vec![server], generator: vec![generator] })
-            .collect()
+        self.server.iter().map(|&server| Self { server: vec![server], generator: self.generator.clone() }).collect()
     }
 
     /// A server's lanes have cores of their own as far as there are cores. Where two CPUs share a core, the generator has the other one, however many lanes there are,
@@ -84,6 +80,14 @@ mod tests {
         assert_eq!(threads(2), Sides { server: vec![0, 2], generator: vec![1, 3] });
         assert_eq!(Sides::among(&online(1), 2), Sides { server: vec![0, 1], generator: vec![4, 5] });
         assert_eq!(Sides::among(&online(2)[..2], 1), Sides::of_one());
+    }
+
+    #[test]
+    fn servers_apart_are_asked_from_where_one_is() {
+        let whole = Sides::among(&online(2), 2);
+        let apart = whole.apart();
+        assert_eq!(apart.iter().map(|sides| sides.server[0]).collect::<Vec<_>>(), whole.server);
+        assert!(apart.iter().all(|sides| sides.server.len() == 1 && sides.generator == whole.generator));
     }
 
     #[test]

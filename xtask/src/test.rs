@@ -206,7 +206,7 @@ fn verdict(
 ) -> anyhow::Result<Verdict> {
     let verdict = match &section.work {
         Work::Tidy => check_rules()?,
-        Work::Facade => facade::check(workspace, share)?,
+        Work::Documents => facade::check(workspace, share)?,
         Work::Features => features::check(workspace, |arguments| run_cargo(workspace, arguments, UNTOLD, share), share)?,
         Work::Check(arguments, variables) => {
             let outcome = run_cargo(workspace, arguments, variables, share)?;
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn lines_are_written_where_tests_look_for_them() {
         let lines = "-C debuginfo=line-tables-only -C strip=none -D warnings\n";
-        assert_eq!(called("x crates/lane/src/lib.rs"), format!("lints and x crates/lane/src/lib.rs {lines}"));
+        assert_eq!(called("x crates/unwind/src/lib.rs"), format!("lints and x crates/unwind/src/lib.rs {lines}"));
         assert!(called("x crates/corelane/tests/all/main.rs --test").ends_with(lines));
         assert!(!called("x crates/svc/src/lib.rs").contains("debuginfo"));
     }

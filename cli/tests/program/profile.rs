@@ -36,7 +36,8 @@ fn the_functions_of_a_lane_under_load_are_named() {
     assert!(done.status.success(), "{said}");
     assert!(!words.is_empty() && words.lines().all(|line| line.starts_with("lane 0;")), "{words}\n{said}");
     let named = |function: &str| words.lines().any(|line| line.contains(function));
-    assert!(named(";turn;") && named(";corelane_drivers::readiness::"), "{words}\n{said}");
+    // A function that stands within another one, as its builder chose, is named without its path.
+    assert!((named(";turn;") || named("::turn;")) && named(";corelane_drivers::readiness::"), "{words}\n{said}");
     let file = server.run.path().join("flames.svg");
     let done = profiled(&server, &["--duration", "1s", "--out", file.to_str().unwrap()]);
     assert!(done.status.success() && done.stdout.is_empty(), "{done:?}");

@@ -126,15 +126,33 @@ fn inlined(loader: &Loader, stated: u64) -> Vec<Function> {
 /// A name without the compiler's letters and hash, and without the types that a function was made for, which may take a page; cut where it is very
 /// long all the same.
 fn readable(name: &str) -> String {
-    let mut words = format!("{:#}", addr2line::demangle_auto(name.into(), None));
-    if let Some(types) = words.find('<').filter(|start| *start > 0 && !words[..*start].ends_with("::")) {
-        words.truncate(types);
-    }
+    let mut words = without_types(&format!("{:#}", addr2line::demangle_auto(name.into(), None)));
     if let Some((end, _)) = words.char_indices().nth(NAME_MAX) {
         words.truncate(end);
         words.push_str("..");
     }
     words
+}
+
+/// A path without what stands in brackets behind its names. Brackets that are a part of the path themselves, as in `<a as b>::c`, stay.
+fn without_types(path: &str) -> String {
+    let (mut kept, mut depth, mut is_left_out) = (String::new(), 0_usize, false);
+    for (at, letter) in path.char_indices() {
+        if letter == '<' {
+            if depth == 0 {
+                is_left_out = at > 0 && !path[..at].ends_with("::");
+            }
+            depth += 1;
+        }
+        if depth == 0 || !is_left_out {
+            kept.push(letter);
+        }
+        // An arrow closes nothing.
+        if letter == '>' && !path[..at].ends_with('-') {
+            depth = depth.saturating_sub(1);
+        }
+    }
+    kept
 }
 
 #[cfg(test)]
@@ -197,6 +215,8 @@ mod tests {
         for (name, words) in [
             ("call<stalls::Kept>", "call"),
             ("<a as b>::c", "<a as b>::c"),
+            ("a::Lane<D<fn() -> u8>>::turn", "a::Lane::turn"),
+            ("a::<impl b::C<D> for e::F>::look", "a::<impl b::C<D> for e::F>::look"),
             ("_ZN4core3ptr4read17h0123456789abcdefE", "core::ptr::read"),
         ] {
             assert_eq!(readable(name), words);

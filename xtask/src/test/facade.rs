@@ -5,9 +5,9 @@ mod signatures;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 
-use super::process;
+use super::process::{self, Finished};
 use super::share::Share;
 use super::verdict::Verdict;
 use crate::workspace::{Workspace, cargo};
@@ -19,13 +19,21 @@ const FACADE: (&str, &str) = ("corelane", "crates/corelane");
 /// Its module that only a feature brings: what stands outside of it must be shown outside of it.
 const BY_FEATURE: &str = "testing";
 
-/// A finding is a name in a signature that the facade does not show.
+/// Two checks: what rustdoc warns of in any document, and names in signatures that the facade does not show.
 pub fn check(workspace: &Workspace, share: &Share) -> anyhow::Result<Verdict> {
+    let outcome = write(workspace, share)?;
+    let mut verdict = Verdict::one(outcome.success, outcome.output);
+    if !outcome.success {
+        return Ok(verdict);
+    }
     let (name, folder) = FACADE;
-    let documents = documents(workspace, &packages(workspace, name, folder)?, share)?;
+    let documents = read(workspace, &packages(workspace, name, folder)?)?;
     let findings = documents.unshown(name, None)?.into_iter().chain(documents.unshown(name, Some(BY_FEATURE))?);
     let findings: BTreeSet<_> = findings.collect();
-    Ok(Verdict::one(findings.is_empty(), findings.into_iter().collect()))
+    let facade = Verdict::one(findings.is_empty(), findings.into_iter().collect());
+    verdict.tally.add(facade.tally);
+    verdict.output.push_str(&facade.output);
+    Ok(verdict)
 }
 
 /// The package `name` and all members that it depends on.
@@ -44,17 +52,17 @@ fn packages(workspace: &Workspace, name: &str, folder: &str) -> anyhow::Result<B
     Ok(names)
 }
 
-/// Has rustdoc write what these packages show, and reads it.
-fn documents(workspace: &Workspace, packages: &BTreeSet<String>, share: &Share) -> anyhow::Result<Documents> {
+/// Has rustdoc write what all members show, in a form that [`read`] reads; what it warns of fails.
+fn write(workspace: &Workspace, share: &Share) -> anyhow::Result<Finished> {
     let mut command = cargo();
-    command.args(["doc", "--no-deps", "--all-features"]).current_dir(&workspace.root);
-    command.args(packages.iter().flat_map(|package| ["--package", package]));
+    command.args(["doc", "--no-deps", "--workspace", "--all-features"]).current_dir(&workspace.root);
     command.env("RUSTDOC", Path::new(env!("CARGO_MANIFEST_DIR")).join("rustdoc.sh"));
-    command.env("RUSTDOCFLAGS", "-Z unstable-options --output-format json");
-    let outcome = process::run(command, share)?;
-    if !outcome.success {
-        bail!("rustdoc failed:\n{}", outcome.output);
-    }
+    command.env("RUSTDOCFLAGS", "-D warnings -Z unstable-options --output-format json");
+    process::run(command, share)
+}
+
+/// Reads what these packages show.
+fn read(workspace: &Workspace, packages: &BTreeSet<String>) -> anyhow::Result<Documents> {
     let mut documents = Documents::default();
     for package in packages {
         let name = package.replace('-', "_");
@@ -100,8 +108,10 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("corelane-facade-{}-{name}", std::process::id()));
         let workspace = small(&folder, facade);
         let packages = ["below", "facade"].map(str::to_owned).into();
-        let documents = documents(&workspace, &packages, &Share::new(60));
+        let outcome = write(&workspace, &Share::new(60));
+        let documents = read(&workspace, &packages);
         std::fs::remove_dir_all(&folder).unwrap();
+        assert!(outcome.unwrap().success);
         documents.unwrap().unshown("facade", without).unwrap().into_iter().collect()
     }
 
@@ -116,6 +126,16 @@ mod tests {
             named("Shown::give", "deep::Given"),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_fails() {
+        let folder = std::env::temp_dir().join(format!("corelane-facade-{}-link", std::process::id()));
+        let workspace = small(&folder, "//! [`Nothing`] is here.\n");
+        let outcome = write(&workspace, &Share::new(60));
+        std::fs::remove_dir_all(&folder).unwrap();
+        let outcome = outcome.unwrap();
+        assert!(!outcome.success && outcome.output.contains("unresolved link to `Nothing`"), "{}", outcome.output);
     }
 
     #[test]

@@ -19,8 +19,8 @@ type Variables = &'static [(&'static str, &'static str)];
 pub enum Work {
     /// The house rules.
     Tidy,
-    /// Whether the facade shows whatever its signatures name.
-    Facade,
+    /// Whether rustdoc finds a fault in any document, and whether the facade shows whatever its signatures name.
+    Documents,
     /// Whether the facade builds with each of its features alone, and with none.
     Features,
     /// A cargo command that passes or fails as one.
@@ -118,12 +118,7 @@ pub const BESIDE: &[Section] = &[
     Section { name: "fuzz-wire", seconds: 60, work: beside(&checked!("crates/wire/fuzz/Cargo.toml")) },
     Section { name: "fuzz-isr", seconds: 15, work: beside(&checked!("crates/isr/fuzz/Cargo.toml")) },
     Section { name: "examples", seconds: 150, work: Work::Examples },
-    Section {
-        name: "documents",
-        seconds: 190,
-        work: Work::Check(&["doc", "--no-deps", "--workspace", "--all-features"], &[("RUSTDOCFLAGS", "-D warnings")]),
-    },
-    Section { name: "facade", seconds: 60, work: Work::Facade },
+    Section { name: "documents", seconds: 190, work: Work::Documents },
     Section { name: "features", seconds: 50, work: Work::Features },
     Section {
         name: "loom",
@@ -143,17 +138,12 @@ pub const BESIDE: &[Section] = &[
                 "corelane-kevent",
                 "-p",
                 "corelane-channel",
-                "--release",
+                "--profile",
+                "loom",
                 "--lib",
                 "loom",
             ],
-            &[
-                ("RUSTFLAGS", "--cfg loom"),
-                ("CARGO_TARGET_DIR", "target/loom"),
-                // What is explored is the same without it, and it is built in half the time.
-                ("CARGO_PROFILE_RELEASE_LTO", "off"),
-                ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
-            ],
+            &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")],
         ),
     },
 ];

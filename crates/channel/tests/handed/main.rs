@@ -43,20 +43,29 @@ impl Opens for Test {
     }
 }
 
-/// A socket in a directory of the test's own.
+/// A socket in a directory of the test's own, which goes with it.
 struct Rig {
     directory: PathBuf,
-    offers: Offers,
+    offers: Option<Offers>,
     told: Receiver<Told>,
 }
 
+impl Drop for Rig {
+    fn drop(&mut self) {
+        // A test that has failed says why; that its directory stays is said by what looks for left-overs.
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
 impl Rig {
-    fn new(test: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("corelane-channel-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let directory = std::env::temp_dir().join(format!("corelane-channel-{}-{number}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
         let (sender, told) = channel();
         let opens = Test { numbers: AtomicU64::new(1), told: Mutex::new(sender) };
-        let offers = Offers::open(&directory.join("socket"), opens).unwrap();
+        let offers = Some(Offers::open(&directory.join("socket"), opens).unwrap());
         Self { directory, offers, told }
     }
 
@@ -78,11 +87,9 @@ impl Rig {
         }
     }
 
-    fn ends(self) {
-        let Self { directory, offers, told: _told } = self;
-        drop(offers);
-        assert!(!directory.join("socket").exists());
-        std::fs::remove_dir_all(directory).unwrap();
+    fn ends(mut self) {
+        drop(self.offers.take());
+        assert!(!self.socket().exists());
     }
 }
 
@@ -133,7 +140,7 @@ fn c_02_c_03_a_consumer_in_c_takes_all_packets_in_its_own_context() {
     if !has_compiler("c_02_c_03_a_consumer_in_c_takes_all_packets_in_its_own_context") {
         return;
     }
-    let rig = Rig::new("c");
+    let rig = Rig::new();
     let program = compiled(&rig);
     let socket = rig.socket();
     let (mut child, mut output) = ready(&program, &[socket.to_str().unwrap(), "udp * *:7"]);
@@ -167,7 +174,7 @@ fn the_header_is_strict_c_and_c_plus_plus() {
     if !has_compiler(NAME) {
         return;
     }
-    let rig = Rig::new("header");
+    let rig = Rig::new();
     let body =
         "#include <stdio.h>\n#include <corelane/channel.h>\nint main(void) { return sizeof(struct corelane_channel) > 99; }\n";
     let [c, cc] = ["behind.c", "behind.cc"].map(|name| rig.directory.join(name));
@@ -206,7 +213,7 @@ fn c_03_consumers_in_c_and_in_rust_end_with_a_producer_that_is_killed() {
     if !has_compiler("c_03_consumers_in_c_and_in_rust_end_with_a_producer_that_is_killed") {
         return;
     }
-    let rig = Rig::new("server");
+    let rig = Rig::new();
     let program = compiled(&rig);
     let mut server = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "a_server_to_be_killed"])
@@ -244,7 +251,7 @@ fn a_consumer_in_c_without_free_descriptors_is_told_so() {
     if !has_compiler("a_consumer_in_c_without_free_descriptors_is_told_so") {
         return;
     }
-    let rig = Rig::new("descriptors");
+    let rig = Rig::new();
     let program = compiled(&rig);
     let mut shell = Command::new("sh");
     // Its three, and the connection.
@@ -262,7 +269,7 @@ fn c_03_a_consumer_that_is_killed_loses_its_channel_and_holds_nobody_up() {
     if !has_compiler("c_03_a_consumer_that_is_killed_loses_its_channel_and_holds_nobody_up") {
         return;
     }
-    let rig = Rig::new("killed");
+    let rig = Rig::new();
     let program = compiled(&rig);
     let (mut child, _output) = ready(&program, &[rig.socket().to_str().unwrap(), "udp * *:7", "hang"]);
     let (number, mut producer) = rig.opened();
@@ -278,7 +285,7 @@ fn c_03_a_consumer_that_is_killed_loses_its_channel_and_holds_nobody_up() {
 
 #[test]
 fn rust_takes_as_well_and_the_end_of_the_offer_ends_what_was_taken() {
-    let rig = Rig::new("rust");
+    let rig = Rig::new();
     let mut taken = take(&rig.socket(), "udp * *:7").unwrap();
     let (_, mut producer) = rig.opened();
     let consumer = &mut taken.consumers[0];
@@ -298,7 +305,7 @@ fn rust_takes_as_well_and_the_end_of_the_offer_ends_what_was_taken() {
 
 #[test]
 fn so_many_processes_and_no_more_have_channels() {
-    let rig = Rig::new("many");
+    let rig = Rig::new();
     let taken: Vec<_> = (0..CLIENTS_MAX).map(|_| take(&rig.socket(), "udp * *:7").unwrap()).collect();
     let refused = take(&rig.socket(), "udp * *:7").unwrap_err();
     assert!(refused.to_string().contains("as many processes"), "{refused}");
@@ -325,7 +332,7 @@ impl Opens for Nobody {
 
 #[test]
 fn only_a_socket_that_was_left_behind_makes_room_and_only_its_own_goes() {
-    let rig = Rig::new("room");
+    let rig = Rig::new();
     let refused = |path: &Path| Offers::open(path, Nobody).err().unwrap().to_string();
     assert!(refused(&rig.socket()).contains(&format!("process {} of user", std::process::id())), "it is served");
     assert!(rig.socket().exists());
@@ -356,7 +363,7 @@ fn only_a_socket_that_was_left_behind_makes_room_and_only_its_own_goes() {
 
 #[test]
 fn more_rings_than_can_be_handed_over_are_refused_and_closed() {
-    let rig = Rig::new("many");
+    let rig = Rig::new();
     let refused = take(&rig.socket(), "too many").unwrap_err();
     assert_eq!(refused.to_string(), "channels of more than 128 lanes cannot be handed over");
     assert_eq!(rig.closed(), 1);

@@ -180,7 +180,7 @@ mod loom_tests {
     use loom::thread;
 
     fn region() -> Region {
-        Region::new(4096, 4096).unwrap()
+        Region::new(4096, 4096).expect("a page is there")
     }
 
     #[test]
