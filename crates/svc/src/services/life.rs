@@ -3,9 +3,9 @@
 //! Each event of a connection changes that alone (`connection`), and hands back what concerns more. What follows from it is done here, and calls of a service are made
 //! here, because one can end the connection, and its end is a call again.
 
+use crate::connection::deadlines::Limit;
 use crate::connection::delivery::Kept;
 use crate::connection::events::{Calling, For};
-use crate::connection::flush::Limit;
 use crate::connection::flush::Reach;
 use crate::connection::found::Found;
 use crate::connection::machine::Phase;
