@@ -45,6 +45,7 @@ impl Delivery {
 
     /// The system holds so many bytes that the peer has not taken. False if it has taken too few for `send_limit`.
     pub(crate) fn judge(&mut self, now: u64, held: usize, limits: &Limits) -> bool {
+        debug_assert!(self.is_awaited(), "a peer is judged while something waits for it");
         let Some((from, before)) = self.counted else {
             (self.counted, self.given) = (Some((now, held)), 0);
             return true;
@@ -52,6 +53,7 @@ impl Delivery {
         if self.deadline(limits).is_none_or(|deadline| now < deadline) {
             return true;
         }
+        debug_assert!(from <= now, "what was counted from lies in the past");
         let taken = (before as u64).saturating_add(self.given).saturating_sub(held as u64);
         let least = limits.send_rate_min.saturating_mul((now - from) / SECOND).max(1);
         *self = Self { since: now, counted: Some((now, held)), given: 0 };

@@ -611,6 +611,7 @@ impl Busy {
         self.input.chain.clear();
         self.raw.clear();
         (self.fill, self.needed, self.amid, self.owes) = (None, 0, false, Owes::Request);
+        debug_assert!(!self.in_record() || self.is_blocked(), "nothing of a record that was dropped is left");
     }
 
     /// Whether the box can go back to the pool as it is.
@@ -624,6 +625,8 @@ impl Busy {
 
     /// Forgets what was noted of the connection whose box it was, and of which nothing is in it.
     pub(super) fn forget(&mut self) {
+        debug_assert!(!self.holds_bytes() && self.window.is_empty(), "whose box is forgotten has nothing in it");
+        debug_assert!(self.fill.is_none() && self.fetch == Fetch::Idle, "nothing is under way for it");
         (self.needed, self.blocked, self.record_bytes, self.owes) = (0, Blocked::No, 0, Owes::Request);
         (self.moved_at, self.moved, self.delivery) = (0, 0, Delivery::NONE);
         self.output.begin_to_leave();

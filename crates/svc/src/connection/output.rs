@@ -346,6 +346,7 @@ impl Output {
     /// Takes the ticket back that has expired by `now`, and gives another one for the same request.
     pub(super) fn expire(&mut self, now: u64) -> Option<(Ticket, u64)> {
         let held = self.held.iter_mut().find(|held| held.expires <= now)?;
+        assert!(!held.is_renewed, "a ticket that was renewed expires no more");
         (held.expires, held.is_renewed) = (u64::MAX, true);
         self.expired += 1;
         let (number, token) = (held.number, held.token);
@@ -394,6 +395,7 @@ impl Output {
             self.chain.append(&mut hole.reply);
             self.chain.append(&mut hole.after);
         }
+        debug_assert!(self.holes.front().is_none_or(|hole| !hole.answered), "no answer waits behind itself");
         true
     }
 
@@ -420,6 +422,7 @@ impl Output {
     /// How many tickets were answered since this was asked last, and how long each of them waited until now, on the average.
     pub(super) fn take_answered(&mut self, now: u64) -> Option<(u64, u64)> {
         let (answered, since) = (std::mem::take(&mut self.answered), std::mem::take(&mut self.answered_since));
+        debug_assert!(answered > 0 || since == 0, "what was not answered has waited for nobody");
         // Both sums may wrap; what lies between them does not.
         (answered > 0).then(|| (answered, now.wrapping_mul(answered).wrapping_sub(since) / answered))
     }
@@ -560,6 +563,7 @@ impl Output {
         let is_near = |segment: &&Segment| !matches!(segment, Segment::File(part) if part.file.is_far());
         let ahead = self.chain.segments().take_while(is_near).map(Segment::len).sum();
         self.chain.move_to(ahead, to);
+        debug_assert!(self.chain.is_empty() || self.far_at_front().is_some(), "what stays begins with a part of a far file");
         self.forget_files_if_empty();
     }
 
@@ -576,6 +580,7 @@ impl Output {
         let ahead = self.chain.segments().map_while(Segment::bytes).map(<[u8]>::len).sum();
         let mut first = Chain::new();
         self.chain.move_to(ahead, &mut first);
+        debug_assert_eq!(first.len(), ahead, "bytes in memory are moved whole");
         self.forget_files_if_empty();
         std::mem::replace(&mut self.chain, first)
     }
