@@ -361,8 +361,11 @@ mod tests {
 
     #[test]
     fn only_test_programs_that_compute_little_are_built_without_optimisation() {
-        let unoptimised =
-            ["x crates/watch/src/lib.rs --test", "x crates/svc/tests/simulated/main.rs --test", "x crates/kqueue/tests/a/main.rs"];
+        let unoptimised = [
+            "x crates/watch/src/lib.rs --test",
+            "x crates/svc/tests/simulated/main.rs --test",
+            "x crates/kqueue/tests/a/main.rs",
+        ];
         for arguments in unoptimised {
             assert_eq!(called(arguments), format!("lints and {arguments} -C opt-level=0 -D warnings\n"));
         }

@@ -183,7 +183,6 @@ mod tests {
         let (share, idle) = (Share::new(60), Share::new(60));
         let works = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done";
         assert!(shell_within(&share, &format!("sh -c '{works}'; {works}")).success);
-        assert!(share.spent() >= Duration::from_millis(20), "{:?}", share.spent());
         shell_within(&idle, "sleep 0.2");
         assert!(idle.spent() < share.spent(), "{:?}", idle.spent());
     }
