@@ -10,7 +10,7 @@ pub(crate) use limiter::Bounds;
 use crate::counts::{Drop, Tally};
 use crate::interface::{Interface, Resolved, Word, addressed, group_mac, solicited};
 use crate::packet::{ALL_NODES, Ip, tuple};
-use crate::routes::{Routes, Way, WayNews};
+use crate::routes::{Routes, WayNews};
 use corelane_rss::FlowHasher;
 use corelane_seam::{Frame, FrameHash};
 use corelane_wire::packet::arp::{self, Operation};
@@ -137,7 +137,7 @@ impl Outward<'_> {
             self.pen.draft.patch(2, checksum);
         }
         match self.routes.way(destination) {
-            Some(way) => self.send_draft(&way, source, destination, protocol),
+            Some(way) => self.send_draft((way.interface, way.hop), source, destination, protocol),
             None => {
                 self.tally.drop_many(Drop::Neighbour, self.pen.draft.pieces() as u64);
                 self.pen.draft.abandon();
@@ -155,24 +155,24 @@ impl Outward<'_> {
         }
     }
 
-    /// Sends the draft by that way.
-    pub fn send_draft(&mut self, way: &Way, source: IpAddr, destination: IpAddr, protocol: IpProtocol) {
+    /// Sends the draft by that interface and neighbour.
+    pub fn send_draft(&mut self, by: (usize, IpAddr), source: IpAddr, destination: IpAddr, protocol: IpProtocol) {
+        let (interface, hop) = by;
         let Pen { draft, identification, step, .. } = &mut *self.pen;
         *identification = identification.wrapping_add(*step);
-        let (identification, from) = (*identification, self.interfaces[way.interface].mac());
+        let (identification, from) = (*identification, self.interfaces[interface].mac());
         let mut frames = draft.end(&Ends { source, destination, protocol, identification, from, is_of_link: false });
         if draft.is_cut() {
-            frames.drain(..).for_each(|fragment| self.send_by(way, once(fragment)));
+            frames.drain(..).for_each(|fragment| self.send_by(interface, hop, once(fragment)));
         } else {
-            self.send_by(way, frames.drain(..));
+            self.send_by(interface, hop, frames.drain(..));
         }
         self.pen.draft.give_back(frames);
     }
 
-    /// Sends a packet, in as many frames as it lies in, by a way.
-    fn send_by(&mut self, way: &Way, packet: impl ExactSizeIterator<Item = Frame>) {
-        let Way { interface, hop, .. } = *way;
-        if way.is_own {
+    /// Sends a packet, in as many frames as it lies in, to the neighbour at an interface that has `hop`.
+    fn send_by(&mut self, interface: usize, hop: IpAddr, packet: impl ExactSizeIterator<Item = Frame>) {
+        if self.routes.is_own(hop) {
             let mac = self.interfaces[interface].mac();
             self.pen.looped.extend(addressed(mac, packet).map(|mut frame| {
                 // What the stack sends to itself has met no wire.
@@ -313,10 +313,10 @@ impl Outward<'_> {
         let mut frames = self.pen.draft.end(&ends);
         match to {
             Some(mac) => self.send_to(interface, mac, frames.drain(..)),
-            None => match self.routes.beside(interface, destination) {
-                Some(way) => self.send_by(&way, frames.drain(..)),
-                None => self.tally.drop(Drop::Neighbour),
-            },
+            None if self.routes.beside(interface, destination).is_some() => {
+                self.send_by(interface, destination, frames.drain(..));
+            }
+            None => self.tally.drop(Drop::Neighbour),
         }
         // Where nobody gets it, its frames are free again.
         frames.clear();

@@ -7,7 +7,6 @@ pub(crate) use narrow::WayNews;
 
 use crate::settings::{Error, Network, ROUTES_MAX, Route, Settings};
 use narrow::Narrow;
-use std::cell::Cell;
 use std::net::IpAddr;
 
 /// How a packet gets to where it is to go.
@@ -19,8 +18,6 @@ pub(crate) struct Way {
     pub hop: IpAddr,
     /// The number of the interface that it leaves by.
     pub interface: usize,
-    /// It leaves by none: the neighbour is the stack itself.
-    pub is_own: bool,
 }
 
 /// A network that is reached without a router, and by which interface.
@@ -36,8 +33,6 @@ pub(crate) struct Routes {
     near: Vec<Near>,
     /// Each with its interface.
     routes: Vec<(Route, usize)>,
-    /// The destination that was asked for last, and its way: neither networks nor routes change.
-    last: Cell<Option<(IpAddr, Way)>>,
     narrow: Narrow,
 }
 
@@ -60,7 +55,7 @@ impl Routes {
         }
         near.sort_by_key(|near| std::cmp::Reverse(near.network.bits));
         routes.sort_by_key(|route| std::cmp::Reverse(route.bits));
-        let mut made = Self { near, routes: Vec::new(), last: Cell::new(None), narrow: Narrow::default() };
+        let mut made = Self { near, routes: Vec::new(), narrow: Narrow::default() };
         let routes: Result<Vec<_>, Error> = routes.iter().map(|route| Ok((*route, made.interface_of(route)?))).collect();
         made.routes = routes?;
         Ok(made)
@@ -99,17 +94,6 @@ impl Routes {
 
     /// The way to an address; none if there is no network and no route for it, or it is of a group.
     pub fn way(&self, to: IpAddr) -> Option<Way> {
-        if let Some((last, way)) = self.last.get()
-            && last == to
-        {
-            return Some(way);
-        }
-        let way = self.find_way(to)?;
-        self.last.set(Some((to, way)));
-        Some(way)
-    }
-
-    fn find_way(&self, to: IpAddr) -> Option<Way> {
         if to.is_multicast() || to.is_unspecified() || self.is_broadcast(to) {
             return None;
         }
@@ -137,7 +121,7 @@ impl Routes {
         let mut near = self.near.iter().filter(|near| interface.is_none_or(|interface| near.interface == interface));
         let network = near.find(|near| near.network.holds(to)).map(|near| (near.network.address, near.interface));
         let (source, interface) = network.or_else(|| self.nearest(to, interface).filter(|_| is_of_link(to)))?;
-        Some(Way { source, hop: to, interface, is_own: self.is_own(to) })
+        Some(Way { source, hop: to, interface })
     }
 
     /// The own address of that interface, or of any, that has most in common with another of its family (RFC 6724, section 5, rule 8).
@@ -253,7 +237,7 @@ mod tests {
             ip("fe80::1"),
         );
         let routes = Routes::new(&settings).unwrap();
-        let way = |source: &str, hop: &str| Some(Way { source: ip(source), hop: ip(hop), interface: 0, is_own: false });
+        let way = |source: &str, hop: &str| Some(Way { source: ip(source), hop: ip(hop), interface: 0 });
         assert_eq!(routes.way(ip("2001:db8:9::9")), way("2001:db8:1::2", "fe80::1"));
         assert_eq!(routes.way(ip("fd99::9")), way("fd00::2", "fe80::1"));
         assert_eq!(routes.way(ip("fd00::9")), way("fd00::2", "fd00::9"));

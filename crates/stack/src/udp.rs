@@ -155,7 +155,7 @@ fn datagram<'a>(
     draft.patch(6, pseudo.plus(draft.sum).checksum_of_udp());
     out.tally.datagrams_out += 1;
     out.mark_fragments(from, to, IpProtocol::UDP);
-    out.send_draft(&way, from.ip(), to.ip(), IpProtocol::UDP);
+    out.send_draft((way.interface, way.hop), from.ip(), to.ip(), IpProtocol::UDP);
     Some(())
 }
 
