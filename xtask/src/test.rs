@@ -54,7 +54,7 @@ const AT_A_TIME: &str = "RUST_TEST_THREADS";
 /// What stands before rustc where all is built once and run once: it says what it does. Elsewhere what one build left is of use to the next only if both are alike.
 const ONCE: &str = "xtask/rustc";
 
-/// What has cargo leave out the lines of functions, which take an eighth of the time of a build: [`ONCE`] has them written where tests look for them.
+/// Cargo leaves out the lines of functions, which take an eighth of the time of a build; [`ONCE`] has them written where tests look for them.
 const UNLINED: (&str, &str) = ("CARGO_PROFILE_DEV_DEBUG", "0");
 
 /// Arguments of cargo that lint everything.
@@ -128,9 +128,10 @@ fn run_fast(workspace: &Workspace) -> ExitCode {
     let (start, mut sum) = (Instant::now(), Tally::default());
     let before: Vec<_> = SECTIONS.iter().take_while(|section| !matches!(section.work, Work::Build)).collect();
     row(&before, workspace, Share::new(0), &mut None, &mut sum);
-    let cargo = |arguments: &[&str], share: &Share| run_cargo(workspace, arguments, UNTOLD, share);
-    let verdict = fast::check(workspace, cargo).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
-    print(&Section { name: "touched", seconds: 60, work: Work::Build }, &verdict, start.elapsed(), Duration::ZERO);
+    let share = Share::new(fast::SECONDS);
+    let cargo = |arguments: &[&str]| run_cargo(workspace, arguments, UNTOLD, &share);
+    let verdict = fast::check(workspace, cargo, &share).unwrap_or_else(|error| Verdict::failed(format!("{error:#}\n")));
+    print(&Section { name: "touched", seconds: 60, work: Work::Build }, &verdict, start.elapsed(), share.spent());
     sum.add(verdict.tally);
     finish(&sum)
 }
@@ -278,15 +279,16 @@ fn build(workspace: &Workspace, share: &Share, built: &mut Option<Arc<Artifacts>
 fn print(section: &Section, verdict: &Verdict, took: Duration, spent: Duration) {
     let Verdict { tally, output, times } = verdict;
     let share = 100.0 * took.as_secs_f64() / section.seconds as f64;
+    // A section without programs is this one's own work, which is not told apart.
+    let cpu = if spent.is_zero() { String::new() } else { format!("; {:.0} s of CPU", spent.as_secs_f64()) };
     println!(
-        "{:<12} {:>5} passed, {} failed, {} skipped; {:.1} s of {} s ({share:.0} %); {:.0} s of CPU",
+        "{:<12} {:>5} passed, {} failed, {} skipped; {:.1} s of {} s ({share:.0} %){cpu}",
         section.name,
         tally.passed,
         tally.failed,
         tally.skipped.len(),
         took.as_secs_f64(),
         section.seconds,
-        spent.as_secs_f64(),
     );
     if !times.is_empty() {
         println!("  slowest: {}", times.slowest(SLOWEST_MAX));

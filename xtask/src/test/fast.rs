@@ -15,7 +15,7 @@ use super::{artifacts, seeds};
 use crate::workspace::{Member, Workspace};
 
 /// Most seconds that building and running may take: of a large change, much is built.
-const SECONDS: u64 = 900;
+pub const SECONDS: u64 = 900;
 
 /// What the names of tests hold that run in the simulator, where a program has others beside them.
 const SIMULATED: &[&str] = &["simulated::", "aio::", "asynchronous::"];
@@ -24,7 +24,11 @@ const SIMULATED: &[&str] = &["simulated::", "aio::", "asynchronous::"];
 const PROGRAM: &str = "cli";
 
 /// Builds by `cargo`, which takes arguments, and runs what the change touches.
-pub fn check(workspace: &Workspace, cargo: impl Fn(&[&str], &Share) -> anyhow::Result<Finished>) -> anyhow::Result<Verdict> {
+pub fn check(
+    workspace: &Workspace,
+    cargo: impl Fn(&[&str]) -> anyhow::Result<Finished>,
+    share: &Share,
+) -> anyhow::Result<Verdict> {
     let touched = touched(&workspace.members, &changed(workspace)?);
     if touched.is_empty() {
         return Ok(Verdict::one(true, String::new()));
@@ -33,13 +37,12 @@ pub fn check(workspace: &Workspace, cargo: impl Fn(&[&str], &Share) -> anyhow::R
     println!("built: {}", names.join(" "));
     let mut arguments = vec!["test", "--no-run", "--lib", "--bins", "--tests", "--message-format=json-render-diagnostics"];
     arguments.extend(names.iter().flat_map(|name| ["--package", name]));
-    let share = Share::new(SECONDS);
-    let outcome = cargo(&arguments, &share)?;
+    let outcome = cargo(&arguments)?;
     if !outcome.success {
         return Ok(Verdict::failed(artifacts::without_messages(&outcome.output)));
     }
     let found = Artifacts::read(&outcome.output, &workspace.root)?.told(seeds::VARIABLE, seeds::first());
-    found.run_some(filters, workspace, &share)
+    found.run_some(filters, workspace, share)
 }
 
 /// What of a test program is run: nothing, all (no filters), or the tests whose names hold one of these.

@@ -11,7 +11,7 @@ use corelane_lane::Kit;
 use corelane_seam::{Handle, nanoseconds};
 use std::time::Duration;
 
-/// What the system holds of a closed connection when the peer has all: the end of the stream, which the peer has not noted yet.
+/// The end of the stream counts for so much of what the system holds, until the peer has noted it: there is nothing else where the peer has all.
 const END_ALONE: usize = 1;
 
 impl Found<'_> {
