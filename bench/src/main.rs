@@ -13,6 +13,7 @@ mod cpus;
 mod doubts;
 mod entrants;
 mod event;
+mod flood;
 mod ganesha;
 mod generator;
 mod host;
@@ -95,6 +96,9 @@ enum Subject {
     /// Echoes of datagrams on frames (AF_XDP) beside sockets, the kernel's own XDP_TX and DPDK, on veth; under a flood; and the packet path in
     /// nanoseconds. Needs CPU 0 (server), CPU 1 (generator), and root.
     Packet(packet::Arguments),
+    /// What is answered, and what is left for others, as more and more is offered to one CPU: sockets, sockets with threads that receive, packet lanes, and
+    /// those that poll. Needs CPU 0 (server), CPU 1 (generator), and root.
+    Flood(flood::Arguments),
     /// Whether steering makes lanes wait for one another: waits for locks, counted by the kernel, with steering and without. Needs
     /// CPU 0 and CPU 1, perf, and root.
     Steer(Manner),
@@ -111,6 +115,9 @@ enum Subject {
     Operator(Manner),
     /// Draws the plots of all records in bench/results anew. Nothing is measured.
     Plot,
+    /// Computes until it is ended.
+    #[command(hide = true)]
+    Spin,
     /// Becomes a program that is pinned to CPUs and ends with its starter.
     #[command(hide = true)]
     Start {
@@ -145,6 +152,10 @@ const QUICK_OPEN: Timing = Timing { warm_up: WARM_UP, window: Duration::from_sec
 fn main() -> Result<()> {
     match &Arguments::parse().subject {
         Subject::Start { cpus, words } => server::become_program(cpus, words)?,
+        Subject::Spin => loop {
+            std::hint::spin_loop();
+        },
+        Subject::Flood(flood) => flood.run()?,
         Subject::Plot => record::draw_all(&Workspace::load()?.root)?,
         Subject::Echo(echo) => echo.run()?,
         Subject::Rpc(rpc) => rpc.run()?,

@@ -11,13 +11,13 @@
 //! receives for it.
 
 mod cells;
-mod flood;
+pub mod flood;
 mod nanoseconds;
 mod order;
-mod programs;
+pub mod programs;
 mod rounds;
 mod servers;
-mod wire;
+pub mod wire;
 
 use std::path::PathBuf;
 

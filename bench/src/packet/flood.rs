@@ -7,7 +7,10 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::net::Ipv4Addr;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -20,7 +23,7 @@ use serde::Serialize;
 use super::cells::{Echo, FLOOD};
 use super::programs::{self, Counting, Flood};
 use super::servers::Echoing;
-use super::wire::{End, LANE_ADDRESS};
+use super::wire::{End, Wire};
 use crate::bars::Limit;
 use crate::cpus::GENERATOR_CPU;
 use crate::interrupt::Interrupt;
@@ -99,8 +102,35 @@ pub fn run(stage: &Stage, extent: Extent, interrupt: &Interrupt) -> Result<Flood
 struct Target {
     echoing: Echoing,
     counting: Counting,
+    emitter: Emitter,
+}
+
+/// Who floods the far end of a wire.
+pub struct Emitter {
     flood: Flood,
     frame: Vec<u8>,
+}
+
+impl Emitter {
+    /// At the near end of the wire, with datagrams of so many bytes for the echo at an address of the far end.
+    pub fn new(wire: &Wire, to: Ipv4Addr, bytes: usize) -> Result<Self> {
+        let interface = wire.inside(End::Near, || if_nametoindex(End::Near.interface()).context("the wire's near end"))?;
+        let macs = [wire.mac(End::Near)?, wire.mac(End::Far)?];
+        let frame = programs::frame(macs, [End::Near.address(), to], bytes);
+        Ok(Self { flood: Flood::new(interface)?, frame })
+    }
+
+    /// Puts frames on the wire as long as is said, so many a second or as many as can be; returns how many. Everything else on this thread's CPU comes before it.
+    pub fn emit(&self, wire: &Wire, offer: Option<f64>, goes_on: impl Fn() -> bool + Sync) -> Result<u64> {
+        wire.inside(End::Near, || {
+            yields(gettid().as_raw().unsigned_abs())?;
+            self.flood.begin(offer)?;
+            while goes_on() {
+                self.flood.emit(&self.frame, FRAMES)?;
+            }
+            self.flood.sent()
+        })
+    }
 }
 
 impl Target {
@@ -111,12 +141,7 @@ impl Target {
         // Its program lets nobody see answers.
         echoing.await_answer(|| Ok(counting.answers()? > 0))?;
         yields(echoing.receiver.id())?;
-        let interface =
-            echoing.wire.inside(End::Near, || if_nametoindex(End::Near.interface()).context("the wire's near end"))?;
-        let macs = [echoing.wire.mac(End::Near)?, echoing.wire.mac(End::Far)?];
-        let to = if echo.is_over_frames() { LANE_ADDRESS } else { End::Far.address() };
-        let frame = programs::frame(macs, [End::Near.address(), to], BYTES);
-        Ok(Self { flood: Flood::new(interface)?, echoing, counting, frame })
+        Ok(Self { emitter: Emitter::new(&echoing.wire, echoing.address(), BYTES)?, echoing, counting })
     }
 
     fn flood(&self, stage: &Stage, window: Duration) -> Result<Flooded> {
@@ -143,41 +168,44 @@ impl Target {
         Ok(Step { offered_per_s, answered_per_s, switches_per_s })
     }
 
-    /// Puts frames on the wire as long as is said, so many a second or as many as can be; returns how many.
     fn emit(&self, offer: Option<f64>, goes_on: impl Fn() -> bool + Sync) -> Result<u64> {
-        self.echoing.wire.inside(End::Near, || {
-            yields(gettid().as_raw().unsigned_abs())?;
-            self.flood.begin(offer)?;
-            while goes_on() {
-                self.flood.emit(&self.frame, FRAMES)?;
-            }
-            self.flood.sent()
-        })
+        self.emitter.emit(&self.echoing.wire, offer, goes_on)
     }
 
     /// Asks the socket service on the same lane, from its own end of the wire, while the flood is at its highest; returns what part was answered.
     fn beside(&self, stage: &Stage, window: Duration) -> Result<f64> {
         let url = format!("tcp://{}:{BESIDE_PORT}", End::Far.address());
-        let mut command = self.echoing.wire.command_on(GENERATOR_CPU, End::Far, &stage.corelane)?;
-        command.args(["load", "echo", &url, "--lanes", "1", "--cpus", &GENERATOR_CPU.to_string(), "--json", "--quiet"]);
-        command.args(["--connections", "4", "--rate", &BESIDE_RATE.to_string(), "--timeout", "10s", "--warmup", "200ms"]);
-        command.args(["--duration", &format!("{}us", window.as_micros())]);
-        let child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().context("the generator")?;
-        let child = std::sync::Mutex::new(child);
-        // reason: nobody panics while holding it.
-        let runs = || matches!(child.lock().expect("whole").try_wait(), Ok(None));
-        self.emit(None, runs)?;
-        // reason: as above.
-        let output = child.into_inner().expect("whole").wait_with_output().context("the generator")?;
-        let report: Report =
-            serde_json::from_slice(&output.stdout).with_context(|| format!("the generator: {}", output.status))?;
+        let report = ask_beside(&self.echoing.wire, &stage.corelane, &url, BESIDE_RATE, window, |runs| {
+            self.emit(None, runs).map(drop)
+        })?;
         Ok(report.requests as f64 / (f64::from(BESIDE_RATE) * window.as_secs_f64()))
     }
 }
 
+/// Asks a service at the far end from its own end of the wire, so often a second, while `meanwhile` does something as long as it is told to.
+pub fn ask_beside(
+    wire: &Wire,
+    corelane: &Path,
+    url: &str,
+    rate: u32,
+    window: Duration,
+    meanwhile: impl FnOnce(&(dyn Fn() -> bool + Sync)) -> Result<()>,
+) -> Result<Report> {
+    let mut command = wire.command_on(GENERATOR_CPU, End::Far, corelane)?;
+    command.args(["load", "echo", url, "--lanes", "1", "--cpus", &GENERATOR_CPU.to_string(), "--json", "--quiet"]);
+    command.args(["--connections", "4", "--rate", &rate.to_string(), "--timeout", "10s", "--warmup", "200ms"]);
+    command.args(["--duration", &format!("{}us", window.as_micros())]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().context("the generator")?;
+    let child = Mutex::new(child);
+    // reason: nobody panics while holding it.
+    meanwhile(&|| matches!(child.lock().expect("whole").try_wait(), Ok(None)))?;
+    // reason: as above.
+    let output = child.into_inner().expect("whole").wait_with_output().context("the generator")?;
+    serde_json::from_slice(&output.stdout).with_context(|| format!("the generator: {}", output.status))
+}
+
 /// Has a thread run only while nobody else wants its CPU (SCHED_IDLE, sched(7)).
-fn yields(thread: u32) -> Result<()> {
+pub fn yields(thread: u32) -> Result<()> {
     let status =
         Command::new("chrt").args(["--idle", "--pid", "0", &thread.to_string()]).status().context("chrt (package util-linux)")?;
     ensure!(status.success(), "chrt: {status}");

@@ -162,6 +162,16 @@ impl Wire {
         }
     }
 
+    /// Has the kernel receive for an end on the end's CPU, in interrupts (RPS, `Documentation/networking/scaling.rst`), and not where packets were sent.
+    pub fn steer(&self, end: End) -> Result<()> {
+        self.pin_one(End::Near)?;
+        self.inside(end, || {
+            own_sys()?;
+            let file = format!("/sys/class/net/{}/queues/rx-0/rps_cpus", end.interface());
+            fs::write(&file, format!("{:x}", 1 << end.cpu())).with_context(|| format!("{file}: this kernel steers nothing"))
+        })
+    }
+
     /// The link-layer address of an end.
     pub fn mac(&self, end: End) -> Result<[u8; 6]> {
         let found = self.inside(end, || link_address(end.interface()))?;
@@ -191,14 +201,19 @@ fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     })
 }
 
-/// Has a kernel's thread receive at an interface. What /sys shows is the network of who mounted it, so this thread gets mounts of its own.
+/// Has a kernel's thread receive at an interface.
 fn thread_receiving(interface: &str) -> Result<()> {
+    own_sys()?;
+    let file = format!("/sys/class/net/{interface}/threaded");
+    fs::write(&file, "1").with_context(|| format!("{file}: this kernel receives in no threads (Linux 5.12 does)"))
+}
+
+/// What /sys shows is the network of who mounted it, so this thread gets mounts of its own.
+fn own_sys() -> Result<()> {
     unshare(CloneFlags::CLONE_NEWNS).context("unshare(2), which only root may")?;
     let nothing = None::<&str>;
     mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing).context("making mounts private")?;
-    mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), nothing).context("mounting /sys")?;
-    let file = format!("/sys/class/net/{interface}/threaded");
-    fs::write(&file, "1").with_context(|| format!("{file}: this kernel receives in no threads (Linux 5.12 does)"))
+    mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), nothing).context("mounting /sys")
 }
 
 /// The kernel's threads that receive at interfaces of this name, in whatever network.

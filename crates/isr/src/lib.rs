@@ -15,4 +15,5 @@
 #![forbid(unsafe_code)]
 
 pub mod dispatch;
+pub mod polling;
 pub mod reassembly;

@@ -403,7 +403,7 @@ impl<D: Driver> Lane<D> {
     }
 
     fn tasks(&mut self) -> usize {
-        if !self.kit.tasks.has_woken() {
+        if !self.kit.tasks.has_woken() || self.driver.outranks_tasks() {
             return 0;
         }
         let mut panicked = 0;

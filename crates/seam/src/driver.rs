@@ -145,6 +145,11 @@ pub trait Driver {
     /// first if none is there and `wait` allows. May return without any (bell, signal, or a clock that woke early).
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>);
 
+    /// Whether there is more to collect that comes before tasks: a lane then collects again and runs none.
+    fn outranks_tasks(&self) -> bool {
+        false
+    }
+
     /// Whether the last [`Driver::collect`] came back only because this driver cannot hold up its thread: the lane still sleeps, so its turn ends there.
     /// True in a simulation alone, which calls the lane again when it wakes.
     fn is_asleep(&self) -> bool {

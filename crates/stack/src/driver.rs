@@ -5,6 +5,7 @@ use crate::counts::{Drop, PacketCounts};
 use crate::fault;
 use crate::gate::{self, Gate};
 use crate::net::Net;
+use crate::polling::Polling;
 use crate::settings::{Error, Settings};
 use crate::sockets::{self, Batches, Sending};
 use crate::work::Packets;
@@ -34,8 +35,11 @@ pub struct Stack<D> {
     starved: u64,
     /// More could have been handed over than one collect may.
     is_cut_short: bool,
-    /// Packets that may still be handled in this turn.
+    /// Packets that may still be handled in this turn, and that were.
     left: usize,
+    handled: usize,
+    /// What of the lane's time packets may take.
+    polling: Polling,
     /// The number of the send that a port was given last.
     sends: u64,
 }
@@ -77,6 +81,8 @@ impl<D: Driver> Stack<D> {
             starved: 0,
             is_cut_short: false,
             left: 0,
+            handled: 0,
+            polling: Polling::new(settings.polling),
             sends: 0,
         })
     }
@@ -191,13 +197,13 @@ impl<D: Driver> Stack<D> {
     }
 
     fn ask_of_ports(&mut self) {
-        let wants_close = self.beside.borrow().wants_close();
+        let (wants_close, frames) = (self.beside.borrow().wants_close(), self.polling.frames());
         for (number, gate) in self.gates.iter_mut().enumerate() {
             if wants_close {
                 gate.close();
             }
             let (interface, now) = self.net.interface(number);
-            gate.ask(now, &mut self.sends, interface, &mut self.below);
+            gate.ask(now, frames, &mut self.sends, interface, &mut self.below);
         }
     }
 
@@ -212,9 +218,11 @@ impl<D: Driver> Stack<D> {
     }
 
     /// What is to be done whatever the driver brings.
-    fn before(&mut self, at_most: usize) {
-        self.left = self.beside.borrow().budget();
-        self.net.set_now(self.below.now());
+    fn before(&mut self, wait: Wait, at_most: usize) {
+        let now = self.below.now();
+        self.polling.begin(now, wait);
+        (self.left, self.handled) = (self.beside.borrow().budget(), 0);
+        self.net.set_now(now);
         self.fenced(|net, _, beside| net.expire(beside));
         self.run();
         self.look();
@@ -224,9 +232,13 @@ impl<D: Driver> Stack<D> {
 
     /// Handles packets, as many as the lane's budget has left in this turn.
     fn run(&mut self) {
+        if self.polling.is_held() {
+            return;
+        }
         let (mut handled, left) = (0, self.left);
         self.fenced(|net, gates, beside| handled = run(net, gates, beside, left));
         self.left = left.saturating_sub(handled);
+        self.handled += handled;
     }
 
     /// Takes in what can be known of the ports, and notes what the work beside is to know of all.
@@ -245,10 +257,12 @@ impl<D: Driver> Stack<D> {
         let beside = &*self.beside.borrow();
         let has_news = beside.has_leaving() || beside.has_records() || beside.has_broken_untold();
         let has_packets = self.net.has_queued(beside) || self.gates.iter().any(Gate::has_frames);
+        let has_packets = has_packets && !self.polling.is_held();
         if !self.done.is_empty() || self.is_cut_short || has_packets || has_news {
             return Wait::No;
         }
         let due = self.net.due(beside).into_iter().chain(self.gates.iter().filter_map(Gate::due)).min();
+        let wait = self.polling.wait(wait);
         match (due, wait) {
             (Some(due), Wait::Forever) => Wait::Until(due),
             (Some(due), Wait::Until(until)) => Wait::Until(until.min(due)),
@@ -266,6 +280,7 @@ impl<D: Driver> Stack<D> {
                 let number = gate::port_of(&completion);
                 let (interface, now) = self.net.interface(number);
                 let ended = self.gates[number].complete(now, interface, completion);
+                ended.came_at.into_iter().for_each(|time| self.polling.woke(time));
                 let tally = &mut self.beside.borrow_mut().tally;
                 tally.drop_many(Drop::Frames, ended.unsent);
                 tally.downs += u64::from(ended.is_down);
@@ -273,6 +288,8 @@ impl<D: Driver> Stack<D> {
             self.run();
         }
         self.look();
+        let ended = self.polling.asks_for_time(self.handled).then(|| self.below.now());
+        self.polling.end(ended, self.handled);
         self.hand_over(at_most.saturating_sub(completions.len() - start + self.done.len()));
         self.ask_of_ports();
         self.net.note_to(&mut self.beside.borrow_mut(), &self.gates, self.sends);
@@ -416,7 +433,7 @@ impl<D: Driver> Driver for Stack<D> {
     }
 
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
-        self.before(at_most);
+        self.before(wait, at_most);
         let (wait, start) = (self.wait(wait), completions.len());
         self.below.collect(wait, at_most, completions);
         self.after(start, at_most, completions);
@@ -424,6 +441,10 @@ impl<D: Driver> Driver for Stack<D> {
 
     fn is_asleep(&self) -> bool {
         self.below.is_asleep()
+    }
+
+    fn outranks_tasks(&self) -> bool {
+        self.polling.is_network_first()
     }
 
     fn offload_max(&self) -> usize {

@@ -66,6 +66,8 @@ pub(crate) struct Ended {
     pub unsent: u64,
     /// The interface was found down.
     pub is_down: bool,
+    /// When frames came, if some did.
+    pub came_at: Option<u64>,
 }
 
 /// Which port one of the stack's own operations is of.
@@ -137,8 +139,8 @@ impl Gate {
         }
     }
 
-    /// Asks the driver for what is to be asked for now; `sends` is the number of the send that was given last to any port.
-    pub fn ask(&mut self, now: u64, sends: &mut u64, interface: &mut Interface, driver: &mut impl Driver) {
+    /// Asks the driver for what is to be asked for now, and to receive at most so many frames; `sends` is the number of the send that was given last to any port.
+    pub fn ask(&mut self, now: u64, frames: usize, sends: &mut u64, interface: &mut Interface, driver: &mut impl Driver) {
         let GateState::Open(port) = self.state else {
             if self.state == GateState::Closed {
                 self.incoming.clear();
@@ -164,12 +166,13 @@ impl Gate {
             self.up_at = Some(now + AGAIN);
         }
         // A send may have failed while a receive goes on.
-        if self.is_receiving || !self.incoming.is_empty() {
+        if self.is_receiving || !self.incoming.is_empty() || frames == 0 {
             return;
         }
         self.is_receiving = true;
         let into = std::mem::take(&mut self.incoming).into();
-        driver.push(name(self.port, RECEIVE), FrameOp::Receive { port, at_most: FRAMES_EACH, into }.into());
+        let at_most = frames.min(FRAMES_EACH);
+        driver.push(name(self.port, RECEIVE), FrameOp::Receive { port, at_most, into }.into());
     }
 
     /// The next frame that came and was not handled; and whether it is the last of its batch.
@@ -198,6 +201,7 @@ impl Gate {
                     self.up_at = None;
                     interface.note_errors(now, PortState::Up);
                 }
+                ended.came_at = frames.first().map(|frame| frame.facts.time);
                 self.incoming = frames.into();
                 fault
             }

@@ -93,6 +93,7 @@ mod outward;
 mod packet;
 mod peers;
 mod placing;
+mod polling;
 mod published;
 mod reports;
 mod round;

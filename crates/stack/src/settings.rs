@@ -2,6 +2,7 @@
 
 use crate::tunnels::Tunnel;
 use corelane_isr::dispatch::Dispatch;
+use corelane_isr::polling::timed::Shares;
 use corelane_isr::reassembly::Limits;
 use corelane_rss::{FlowHasher, Table};
 use corelane_wire::packet::ethernet;
@@ -94,6 +95,8 @@ pub struct Settings {
     pub tunnels: Vec<(Tunnel, Network)>,
     /// Whether this lane speaks for the interfaces: it introduces the addresses to the link, and tells the operator what becomes of them. One lane of a program does.
     pub introduces: bool,
+    /// What of the lane's time packets may take while others want it; none: whatever they need.
+    pub polling: Option<Shares>,
     /// Random, and nobody else's: the names of fragments and the places of tables come of it.
     pub secret: u128,
 }
@@ -203,8 +206,8 @@ impl Settings {
     #[must_use]
     pub fn new(hasher: Arc<FlowHasher>, table: Table, lane: (usize, usize), secret: u128) -> Self {
         let (interfaces, routes, tunnels) = (vec![InterfaceSettings::default()], Vec::new(), Vec::new());
-        let (is_card_of_key, dispatch, fragments, introduces) = (false, Dispatch::Hybrid, None, false);
-        Self { interfaces, routes, hasher, table, lane, is_card_of_key, dispatch, fragments, tunnels, introduces, secret }
+        let (is_card_of_key, dispatch, fragments, introduces, polling) = (false, Dispatch::Hybrid, None, false, None);
+        Self { interfaces, routes, hasher, table, lane, is_card_of_key, dispatch, fragments, tunnels, introduces, polling, secret }
     }
 
     /// With one more address at the last interface.
@@ -270,6 +273,12 @@ impl Settings {
     #[must_use]
     pub fn with_introduction(self) -> Self {
         Self { introduces: true, ..self }
+    }
+
+    /// With a part of the lane's time for packets.
+    #[must_use]
+    pub fn with_polling(self, shares: Shares) -> Self {
+        Self { polling: Some(shares), ..self }
     }
 
     /// With other limits for fragments.

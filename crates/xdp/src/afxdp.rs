@@ -33,7 +33,7 @@
 //! The program is gone with the last of those that hold it, the queues and their ports, and with the process, however it ends; from
 //! then on the kernel has its packets again. It stays while one queue has a port; a queue without one leaves its packets to the kernel.
 
-use crate::attaching::{Attached, attach_best};
+use crate::attaching::{Attached, Maps, attach_best};
 use crate::card;
 use crate::claims::Claims;
 use crate::errors::Error;
@@ -52,7 +52,7 @@ use corelane_os::rights::locked_bytes_max;
 use corelane_seam::{
     FRAME_BYTES_LEAST, FRAMES_MAX, Fault, Frame, FrameMemory, Lost, Port, PortFacts, PortKind, PortState, Taken,
 };
-use corelane_select::bpf::{Map, MapKind, Program, ProgramKind, XdpLink, XdpMode};
+use corelane_select::bpf::{Counts, Map, MapKind, Program, ProgramKind, XdpLink, XdpMode};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -91,6 +91,8 @@ pub fn frames_max(frame_bytes: usize, beside: usize, ports: usize) -> usize {
 #[derive(Debug)]
 struct Attachment {
     sockets: Map,
+    /// Packets that came by each queue, whatever became of them.
+    seen: Counts,
     mode: XdpMode,
     /// The program is given packets that lie in several pieces.
     has_pieces: bool,
@@ -136,12 +138,14 @@ pub fn open(name: &str, ours: &Ours, queues: usize) -> Result<Vec<XdpQueue>, Err
     let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), queues, "corelane_queues")?;
     let groups = Groups::join(&interface, ours)?;
     let functions = card::functions(&interface);
-    let attached = attach_best(ours, &sockets, &interface, functions.as_ref())?;
+    let seen = Counts::new(QUEUES_MAX, "corelane_seen")?;
+    let maps = Maps { sockets: &sockets, seen: &seen };
+    let attached = attach_best(ours, maps, &interface, functions.as_ref())?;
     let Attached { link, mode, has_pieces, tells, notes, obstacle } = attached;
     // Who has the program is told first: that says more.
     let claims = Claims::take(&interface, ours)?;
     let (_groups, _claims) = (groups, claims);
-    let attachment = Attachment { sockets, mode, has_pieces, tells, notes, obstacle, queues, link, _groups, _claims };
+    let attachment = Attachment { sockets, seen, mode, has_pieces, tells, notes, obstacle, queues, link, _groups, _claims };
     let attachment = Arc::new(attachment);
     // Those who are given addresses speak and listen on the link for them.
     let mut words = matches!(ours, Ours::Addresses(_)).then(|| Words::hear(&interface)).transpose()?;
@@ -188,7 +192,7 @@ pub fn poll<'a>(queues: impl IntoIterator<Item = &'a mut XdpQueue>) -> Result<()
 /// [`Error::Forbidden`] and [`Error::Program`] without CAP_NET_RAW and CAP_BPF, [`Error::LockedMemory`], [`Error::Absent`].
 pub fn probe(memory: &FrameMemory) -> Result<(), Error> {
     let sockets = Map::new(MapKind::XdpSockets, size_of::<u32>(), 1, "corelane_queues")?;
-    Program::load(ProgramKind::Xdp, &ours::program(&Ours::All, sockets.as_fd(), None), "corelane_ours")?;
+    Program::load(ProgramKind::Xdp, &ours::program(&Ours::All, sockets.as_fd(), None, None), "corelane_ours")?;
     socket::probe(memory)
 }
 
@@ -428,13 +432,18 @@ impl XdpPort {
             let _left = polling.renew(self.watch.interface().link.interface, self.queue.queue as usize);
         }
         let (Some(polling), Some(socket)) = (&mut self.polling, &self.socket) else { return };
-        let mut ready = socket.received.ready();
-        let mut may_come = polling.goes_on;
-        while may_come && ready < LOOKED_FOR {
+        let seen = || self.queue.attachment.seen.get(self.queue.queue as usize);
+        let (first, mut may_come) = (seen(), polling.goes_on());
+        let mut last = first;
+        while may_come && socket.received.ready() < LOOKED_FOR && last - first < u64::from(LOOKED_FOR) {
             polling.look(socket.as_fd());
-            let before = std::mem::replace(&mut ready, socket.received.ready());
-            may_come = ready > before;
+            may_come = std::mem::replace(&mut last, seen()) < last;
         }
+    }
+
+    /// Packets that have come to the queue, whatever became of them.
+    fn seen(&self) -> u64 {
+        self.queue.attachment.seen.get(self.queue.queue as usize)
     }
 
     /// The frame that the kernel names with this address, and where in it. Nothing can be done with frames of which the kernel has others than we know, so
@@ -678,7 +687,7 @@ impl Port for XdpPort {
     }
 
     fn has_more(&self) -> bool {
-        let may_come = self.polling.as_ref().is_some_and(|polling| polling.goes_on);
+        let may_come = self.polling.as_ref().is_some_and(Polling::goes_on);
         self.next_pieces().is_some() || may_come || self.is_starved() || self.watch.fault().is_some() || self.hearing.has_heard()
     }
 
@@ -689,7 +698,8 @@ impl Port for XdpPort {
         let looks_at = self.outlook.as_ref().map(Outlook::wakes_at);
         // A card has as many as it may from the beginning.
         let posts_at = self.posted.wakes_at().filter(|_| !self.is_zero_copy());
-        self.asks_again_at.into_iter().chain(looks_at).chain(posts_at).min().filter(|_| self.watch.fault().is_none())
+        let polls_at = self.polling.as_ref().and_then(Polling::wakes_at);
+        self.asks_again_at.into_iter().chain(looks_at).chain(posts_at).chain(polls_at).min().filter(|_| self.watch.fault().is_none())
     }
 
     fn receive(&mut self, now: u64, at_most: usize, into: &mut Vec<Frame>) -> Result<(), Fault> {
@@ -700,8 +710,9 @@ impl Port for XdpPort {
         while into.len() - first < at_most && self.take_packet(now, first, at_most, into) {}
         self.posted.waits(now, waiting);
         self.give(now);
+        let seen = self.seen();
         if let Some(polling) = &mut self.polling {
-            polling.came(into.len() - first);
+            polling.came(now, seen, into.len() - first);
         }
         match if into.len() == first { self.watch.fault_now() } else { None } {
             Some(fault) => Err(fault),
@@ -729,6 +740,7 @@ impl Port for XdpPort {
     fn released(&mut self, now: u64) -> u64 {
         let Attachment { link, queues, .. } = &*self.queue.attachment;
         self.outlook.iter_mut().for_each(|outlook| outlook.look(now, link, &self.queue.name, *queues));
+        self.polling.iter_mut().for_each(|polling| polling.attended(now));
         self.reap();
         // What the interface still has stays lent until it is up again, or this ends; nobody waits for that.
         if self.watch.fault().is_some() {

@@ -9,7 +9,7 @@ use crate::socket::HEADROOM;
 use corelane_os::errno;
 use corelane_os::netlink::{Request, Verdict};
 use corelane_seam::{FRAME_BYTES_LEAST, Fault, Reason};
-use corelane_select::bpf::{Map, Program, ProgramKind, XdpLink, XdpMode};
+use corelane_select::bpf::{Counts, Map, Program, ProgramKind, XdpLink, XdpMode};
 use std::os::fd::{AsFd, AsRawFd};
 
 /// A program at its interface.
@@ -26,29 +26,36 @@ pub struct Attached {
     pub obstacle: Option<Box<str>>,
 }
 
+/// What a program looks up: the sockets of its queues, and where it counts what came by each.
+#[derive(Clone, Copy)]
+pub struct Maps<'a> {
+    pub sockets: &'a Map,
+    pub seen: &'a Counts,
+}
+
 /// Attaches the program that tells us most: one that asks the driver for tags and hashes by `functions`, if the driver runs it, and else one that reads the
 /// packet's bytes only.
 ///
 /// # Errors
 /// [`Error::ProgramThere`], [`Error::Program`], and what [`Error::of`] has.
-pub fn attach_best(ours: &Ours, sockets: &Map, interface: &Interface, functions: Option<&Functions>) -> Result<Attached, Error> {
+pub fn attach_best(ours: &Ours, maps: Maps<'_>, interface: &Interface, functions: Option<&Functions>) -> Result<Attached, Error> {
     if functions.is_some()
-        && let Ok((program, has_pieces)) = load(ours, sockets, interface, functions)
+        && let Ok((program, has_pieces)) = load(ours, maps, interface, functions)
         && let Ok(link) = XdpLink::attach(&program, interface.link.interface, XdpMode::Native)
     {
         let notes = functions.is_some_and(|functions| functions.types != 0);
         return Ok(Attached { link, mode: XdpMode::Native, has_pieces, tells: true, notes, obstacle: None });
     }
-    let (program, has_pieces) = load(ours, sockets, interface, None)?;
+    let (program, has_pieces) = load(ours, maps, interface, None)?;
     let (link, obstacle) = attach(&program, interface)?;
     let mode = if obstacle.is_none() { XdpMode::Native } else { XdpMode::Generic };
     Ok(Attached { link, mode, has_pieces, tells: false, notes: false, obstacle })
 }
 
 /// The program; and whether it is given packets in several pieces, which it is where frames may be too short for one.
-fn load(ours: &Ours, sockets: &Map, interface: &Interface, functions: Option<&Functions>) -> Result<(Program, bool), Error> {
+fn load(ours: &Ours, maps: Maps<'_>, interface: &Interface, functions: Option<&Functions>) -> Result<(Program, bool), Error> {
     const NAME: &str = "corelane_ours";
-    let instructions = ours::program(ours, sockets.as_fd(), functions);
+    let instructions = ours::program(ours, maps.sockets.as_fd(), Some(maps.seen.map()), functions);
     let load = |kind| match functions {
         Some(_) => Program::load_for(kind, &instructions, NAME, interface.link.interface),
         None => Program::load(kind, &instructions, NAME),

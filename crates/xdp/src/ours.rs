@@ -60,6 +60,7 @@ impl Ours {
 }
 
 /// Functions of the kernel (bpf-helpers(7)).
+const MAP_LOOKUP: i32 = 1;
 const REDIRECT_MAP: i32 = 51;
 const ADJUST_META: i32 = 54;
 /// `XDP_PASS`.
@@ -79,12 +80,18 @@ mod context {
 /// More fragments follow, or this one is not the first.
 const FRAGMENT: u16 = 0x3fff;
 
-/// The program: what is ours goes to the socket that the map has for the packet's queue, or to the kernel if there is none; with these functions,
+/// The program: each packet is counted for its queue in `seen`, if that is given. What is ours goes to the socket that the map has for the packet's queue, or to the kernel if there is none; with these functions,
 /// the kernel gets what has a tag beside its bytes, and the socket what is known of a packet.
-pub fn program(ours: &Ours, sockets: BorrowedFd<'_>, functions: Option<&Functions>) -> Vec<Instruction> {
+pub fn program(
+    ours: &Ours,
+    sockets: BorrowedFd<'_>,
+    seen: Option<BorrowedFd<'_>>,
+    functions: Option<&Functions>,
+) -> Vec<Instruction> {
     let mut a = Assembler::new();
     let (take, pass, hand_over) = (a.label(), a.label(), a.label());
     a.alu(Alu::Move, CONTEXT, R1);
+    seen.into_iter().for_each(|seen| count(&mut a, seen));
     a.load(Width::Four, START, CONTEXT, context::DATA);
     a.load(Width::Four, END, CONTEXT, context::DATA_END);
     let mut writer = Writer { a, take, pass };
@@ -114,6 +121,22 @@ pub fn program(ours: &Ours, sockets: BorrowedFd<'_>, functions: Option<&Function
     a.alu(Alu::Move, R0, PASS);
     a.exit();
     a.finish()
+}
+
+/// Counts the packet for its queue. One CPU at a time receives by a queue.
+fn count(a: &mut Assembler, seen: BorrowedFd<'_>) {
+    let absent = a.label();
+    a.load(Width::Four, R2, CONTEXT, context::QUEUE);
+    a.store(Width::Four, R10, FIRST, R2);
+    a.map(R1, seen);
+    a.alu(Alu::Move, R2, R10);
+    a.alu(Alu::Add, R2, i32::from(FIRST));
+    a.call(MAP_LOOKUP);
+    a.branch(When::Equal, R0, 0, absent);
+    a.load(Width::Eight, R1, R0, 0);
+    a.alu(Alu::Add, R1, 1);
+    a.store(Width::Eight, R0, 0, R1);
+    a.place(absent);
 }
 
 /// Where a function writes two values, from the end of the stack.

@@ -21,8 +21,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// How long the kernel leaves receiving to the lane after each look, in nanoseconds: longer than a turn with a full batch takes, also on a slow machine.
 const DEFERRED: u64 = 500_000;
-/// Frames that come at once from which on a lane takes packets in by itself.
-const PRESSURE: usize = 48;
+/// Packets that come at once, or within [`DEFERRED`], from which on a lane takes them in by itself.
+const PRESSURE: u64 = 48;
+/// Looks in a row that find nothing until the kernel receives again.
+const QUIET: u32 = 8;
 /// How often in a row it does so although there was nothing.
 const DEFERRALS: u32 = 1;
 /// The kernel's family of messages (`linux/netdev.h`), what it is asked and tells.
@@ -121,8 +123,15 @@ pub struct Polling {
     ring: IoUring,
     receiver: Receiver,
     is_watching: bool,
-    /// Frames came, so there may be more: it is to be looked for before the lane sleeps.
-    pub goes_on: bool,
+    /// Packets came, so there may be more: they are to be looked for before the lane sleeps.
+    goes_on: bool,
+    /// Packets that have come to the queue, whatever became of them, and when that was noted.
+    seen: u64,
+    seen_at: u64,
+    /// When a lane that sleeps is to look, while the kernel leaves receiving to it.
+    look_at: u64,
+    /// Looks in a row that have found nothing.
+    quiet: u32,
     /// The kernel leaves receiving to who looks.
     is_deferring: bool,
     /// It would not be told otherwise, and is not asked again.
@@ -136,20 +145,55 @@ impl Polling {
     /// The system's number.
     pub fn new(receiver: Receiver) -> Result<Self, i32> {
         let made = ring().and_then(|ring| ring.submitter().register_napi_add_id(receiver.id).map(|()| ring));
-        let polling = |ring| Self { ring, receiver, is_watching: false, goes_on: false, is_deferring: true, is_fixed: false };
+        let polling = |ring| Self {
+            ring,
+            receiver,
+            is_watching: false,
+            goes_on: false,
+            seen: 0,
+            seen_at: 0,
+            look_at: 0,
+            quiet: 0,
+            is_deferring: true,
+            is_fixed: false,
+        };
         made.map(polling).map_err(|error| errno::of(&error))
     }
 
-    /// So many frames came at once, on top of each look that there was.
-    pub fn came(&mut self, frames: usize) {
-        let is_under_pressure = frames >= PRESSURE;
-        if self.goes_on || frames == 0 || self.is_deferring == is_under_pressure {
-            self.goes_on = frames > 0 && self.is_deferring;
-            return;
+    /// Whether there may be more than has come: a look is due.
+    pub fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
+    /// When a lane that sleeps is to look, while the kernel leaves receiving to it.
+    pub fn wakes_at(&self) -> Option<u64> {
+        self.is_deferring.then_some(self.look_at)
+    }
+
+    /// The lane attends to the port: what has waited for [`DEFERRED`] is looked for with its next receive.
+    pub fn attended(&mut self, now: u64) {
+        if self.wakes_at().is_some_and(|time| time <= now) {
+            (self.goes_on, self.look_at) = (true, now + DEFERRED);
         }
-        self.defer(is_under_pressure);
+    }
+
+    /// A receive ends, on top of each look that there was: so many packets have come to the queue by now, and so many frames to the lane with it.
+    pub fn came(&mut self, now: u64, seen: u64, frames: usize) {
+        let (packets, since) = (seen.wrapping_sub(self.seen), now.saturating_sub(self.seen_at));
+        (self.seen, self.seen_at, self.look_at) = (seen, now, now + DEFERRED);
+        let is_flood = packets >= PRESSURE && since.saturating_mul(PRESSURE) <= packets.saturating_mul(DEFERRED);
+        let is_under_pressure = is_flood || frames as u64 >= PRESSURE;
+        let has_looked = std::mem::take(&mut self.goes_on);
+        let came = packets > 0 || frames > 0;
+        self.quiet = if came { 0 } else { self.quiet + u32::from(has_looked) };
+        let ends = if came { !is_under_pressure && !has_looked } else { self.quiet >= QUIET };
+        match self.is_deferring {
+            true if ends => self.defer(false),
+            false if is_under_pressure => self.defer(true),
+            _ => return self.goes_on = came && self.is_deferring,
+        }
         // One look more ends the time for which the kernel leaves it to others.
-        self.goes_on = true;
+        (self.goes_on, self.quiet) = (true, 0);
     }
 
     /// Has the kernel leave receiving to this lane, or do it as it did before.

@@ -7,6 +7,7 @@ use crate::admin::dispatch;
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::driver::DriverKind;
+use corelane_isr::polling::timed::Shares;
 use corelane_lane::{Control, Ear, Mesh, Silence, Tell, Unheard, Works};
 use corelane_os::claim::claim;
 use corelane_os::random::secret;
@@ -59,6 +60,8 @@ pub struct PacketPort {
     tunnels: Vec<(Tunnel, IpAddr, u8)>,
     channels: Option<PathBuf>,
     polls: bool,
+    /// What of a lane's time the packets may have, if it polls.
+    shares: Shares,
     /// As many as can be had if none.
     frames: Option<usize>,
 }
@@ -102,6 +105,7 @@ impl PacketPort {
     /// What a lane's stack is told.
     fn settings(&self, hasher: &Arc<FlowHasher>, table: &Table, lane: (usize, usize), secret: u128) -> Settings {
         let own = Settings::new(hasher.clone(), table.clone(), lane, secret).with_interface(&self.interface);
+        let own = if self.polls { own.with_polling(self.shares) } else { own };
         let own = self.networks.iter().fold(own, |own, (address, bits)| own.with_network(*address, *bits));
         let own = self.tunnels.iter().fold(own, |own, (tunnel, peer, bits)| own.with_tunnel(*tunnel, *peer, *bits));
         self.routers.iter().fold(own, |own, router| {
@@ -132,6 +136,7 @@ impl FromStr for PacketPort {
             tunnels: Vec::new(),
             channels: None,
             polls: false,
+            shares: Shares::DEFAULT,
             frames: None,
         };
         for part in parts {
@@ -143,6 +148,8 @@ impl FromStr for PacketPort {
                 Some(("frames", number)) => {
                     port.frames = Some(frames_of(number).ok_or(wrong("no number of frames from 256 to 65536"))?)
                 }
+                Some(("user_frac", number)) => port.shares.user_frac = number.parse().map_err(|_| wrong("no per cent"))?,
+                Some(("other_programs", number)) => port.shares.other_programs = number == "1",
                 None if part == "poll" && !port.is_tap => port.polls = true,
                 None if part == "poll" => return Err(wrong("a tap is not polled")),
                 _ => {

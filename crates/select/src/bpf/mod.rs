@@ -4,6 +4,7 @@
 //! or that was copied from it: make maps before lanes take tables of their own ([`corelane_os::runner::own_descriptors`]).
 
 pub mod assembly;
+mod counts;
 
 use crate::errors::Error;
 use assembly::Instruction;
@@ -13,6 +14,8 @@ use corelane_os::kernel_files::text;
 use corelane_seam::{Fault, Reason};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
+
+pub use counts::Counts;
 
 /// Commands of bpf(2).
 #[derive(Clone, Copy)]
@@ -106,12 +109,17 @@ impl Map {
     /// # Panics
     /// If the name is longer.
     pub fn new(kind: MapKind, value_bytes: usize, entries: usize, name: &str) -> Result<Self, Error> {
+        Self::with_flags(kind, value_bytes, entries, name, 0)
+    }
+
+    fn with_flags(kind: MapKind, value_bytes: usize, entries: usize, name: &str, flags: u32) -> Result<Self, Error> {
         assert!(value_bytes > 0 && entries > 0, "a map holds something");
         let attribute = CreateMap {
             kind: kind as u32,
             key_bytes: size_of::<u32>() as u32,
             value_bytes: value_bytes as u32,
             most_entries: entries as u32,
+            flags,
             name: named(name),
             ..CreateMap::default()
         };

@@ -1,0 +1,178 @@
+//! `cargo xtask bench flood`: what is answered, and what is left of the CPU for others, as more and more is offered: the livelock curve of
+//! J. Mogul and K. Ramakrishnan (Eliminating Receive Livelock in an Interrupt-Driven Kernel, 1997).
+//!
+//! ```text
+//! near, CPU 1                                   far, CPU 0
+//! frames of a program (live frames) --> veth: the kernel receives, or the lane --> echo --> answers are counted at the near end
+//!                                       beside it on CPU 0: a program that computes without end, or a task of the lane
+//! ```
+//!
+//! All that takes part on CPU 0 has the same rank there, but for what the cure itself changes.
+
+mod curve;
+mod flooded;
+
+use std::time::Instant;
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+
+use super::bars::Limit;
+use super::conduct::conduct;
+use super::interrupt::Interrupt;
+use super::manner::Manner;
+use super::packet::wire;
+use super::report::Findings;
+use super::rounds::{Extent, Rounds, Verdict};
+use super::server;
+use super::stage::{Ours, Stage};
+use super::tables::{self, number};
+use flooded::{Flooded, Target};
+
+const CELL: &str = "flood";
+/// Datagrams a second that are offered, before as many as can be.
+const OFFERS: [f64; 8] = [10e3, 25e3, 50e3, 100e3, 150e3, 200e3, 300e3, 400e3];
+/// What is answered of the highest offer, by the most that was answered of any.
+const GOODPUT: Limit = Limit::AtLeast(0.95);
+/// The highest offer, by the most that was answered.
+const HIGHEST: Limit = Limit::AtLeast(10.0);
+/// Points by which others' share of the CPU differs from what was set.
+const POINTS: Limit = Limit::AtMost(5.0);
+/// Milliseconds within which 99 of 100 requests of a service beside are answered, and requests without an answer.
+const P99_MS: Limit = Limit::AtMost(10.0);
+const LOST: Limit = Limit::AtMost(0.0);
+
+/// What one offer brought.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Step {
+    /// Datagrams a second that were put on the wire, those among them for which it had no room.
+    pub offered_per_s: f64,
+    /// Answers a second.
+    pub answered_per_s: f64,
+    /// Per cent of the time that who computes beside had the CPU.
+    pub user_share: f64,
+}
+
+/// What one showed in one round.
+#[derive(Clone, Debug, Serialize)]
+pub struct Curve {
+    /// By offer, the highest last.
+    pub steps: Vec<Step>,
+    /// A service on the same lane over the kernel's sockets, under the highest offer: the 99th percentile of its answers in milliseconds, and requests
+    /// without an answer. None where there is no such service.
+    pub beside: Option<[f64; 2]>,
+}
+
+impl Curve {
+    fn highest(&self) -> &Step {
+        // reason: there is a step for the highest offer.
+        self.steps.last().expect("the highest offer is one")
+    }
+
+    fn peak(&self) -> f64 {
+        self.steps.iter().map(|step| step.answered_per_s).fold(0.0, f64::max)
+    }
+}
+
+type Curves = Rounds<Flooded, Curve>;
+
+/// What to measure.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    manner: Manner,
+    /// One of those who are flooded alone, by the beginning of its name; may be given again
+    #[arg(long, value_name = "NAME", conflicts_with = "record")]
+    only: Vec<String>,
+}
+
+impl Arguments {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When a program is missing that every wire is made with, or a wire or a server cannot be made.
+    pub fn run(&self) -> Result<()> {
+        conduct("flood", &self.manner, &Ours::ALONE, |_| flooded::build(), |stage, extent, interrupt| {
+            wire::ensure_programs(server::is_installed)?;
+            let mut findings = Findings::default();
+            let curves = self.measure(stage, extent, interrupt)?;
+            findings.show(&table(&curves), &curves, judge(&curves))?;
+            if self.manner.record {
+                curve::write(&curves)?;
+            }
+            Ok(findings)
+        })
+    }
+
+    fn measure(&self, stage: &Stage, extent: Extent, interrupt: &Interrupt) -> Result<Curves> {
+        let is_wanted =
+            |one: &Flooded| self.only.is_empty() || self.only.iter().any(|only| one.to_string().starts_with(only.as_str()));
+        let who: Vec<_> = Flooded::ALL.into_iter().filter(is_wanted).collect();
+        Rounds::take(CELL, who.clone(), extent.rounds, interrupt, |place| {
+            let target = Target::new(who[place], stage)?;
+            let window = extent.timing.window;
+            let step = |offer| {
+                let (answers, user, started) = (target.answers()?, target.user_ns()?, Instant::now());
+                let sent = target.emit(offer, &|| started.elapsed() < window)?;
+                let took = started.elapsed().as_secs_f64();
+                let (answered, used) = (target.answers()? - answers, target.user_ns()? - user);
+                Ok(Step {
+                    offered_per_s: sent as f64 / took,
+                    answered_per_s: answered as f64 / took,
+                    user_share: used as f64 / took / 1e7,
+                })
+            };
+            let steps: Vec<Step> = OFFERS.map(Some).into_iter().chain([None]).map(step).collect::<Result<_>>()?;
+            Ok(Curve { steps, beside: target.beside(&stage.corelane, window)? })
+        })
+    }
+}
+
+/// The verdicts on the bars, for each that is to keep a share.
+fn judge(curves: &Curves) -> Vec<Verdict> {
+    let cured = curves.who.iter().filter_map(|&who| Some((who, who.user_frac()?)));
+    cured.flat_map(|(who, user_frac)| judge_one(curves, who, user_frac)).flatten().collect()
+}
+
+fn judge_one(curves: &Curves, who: Flooded, user_frac: u32) -> [Option<Verdict>; 5] {
+    let of = |what: &str, figure: &dyn Fn(&Curve) -> f64, bar| {
+        Verdict::of_rounds(CELL, format!("{who}: {what}"), &curves.values(who, figure)?, bar)
+    };
+    let beside = |what: &str, place: usize, bar| {
+        let values = curves.values(who, |one| one.beside.map_or(f64::NAN, |beside| beside[place]))?;
+        values.iter().all(|value| value.is_finite()).then(|| Verdict::of_rounds(CELL, format!("{who}: {what}"), &values, bar))?
+    };
+    let points = |one: &Curve| (one.highest().user_share - f64::from(user_frac)).abs();
+    [
+        of("answered of the highest offer / of the best", &|one| one.highest().answered_per_s / one.peak(), GOODPUT),
+        of("highest offer / most answered", &|one| one.highest().offered_per_s / one.peak(), HIGHEST),
+        of("others' share, points from what was set", &points, POINTS),
+        beside("TCP service on it, p99 in ms", 0, P99_MS),
+        beside("TCP service on it, requests without an answer", 1, LOST),
+    ]
+}
+
+/// The medians over the rounds: a row for each offer.
+fn table(curves: &Curves) -> String {
+    let mut rows = Vec::new();
+    for &who in &curves.who {
+        for step in 0..=OFFERS.len() {
+            let middle = |of: fn(&Step) -> f64, digits| number(curves.median(who, |one| of(&one.steps[step])), digits);
+            let last = step == OFFERS.len();
+            let beside = |place: usize| {
+                let middle = last.then(|| curves.median(who, |one| one.beside.map_or(f64::NAN, |beside| beside[place])));
+                number(middle.flatten().filter(|value| value.is_finite()), 1)
+            };
+            rows.push(vec![
+                ("flooded", who.to_string()),
+                ("offered/s", middle(|step| step.offered_per_s, 0)),
+                ("answered/s", middle(|step| step.answered_per_s, 0)),
+                ("others' share %", middle(|step| step.user_share, 1)),
+                ("TCP p99 ms", beside(0)),
+                ("lost", beside(1)),
+            ]);
+        }
+    }
+    format!("{CELL}, {} B, {} rounds\n{}", flooded::BYTES, curves.rounds.len(), tables::table(&rows))
+}
