@@ -41,6 +41,13 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ),
     ("dispatch", &[("corelane dispatch --set ip=deferred --limit ip=512", "handles IPv4 later, with a queue of 512")]),
     (
+        "polling",
+        &[
+            ("corelane polling", "how much of their time lanes give to packets"),
+            ("corelane polling --set user_frac=30", "keeps 30 % for services and tasks"),
+        ],
+    ),
+    (
         "stat",
         &[
             ("corelane stat", "all that runs, and what is wrong"),

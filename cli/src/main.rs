@@ -9,6 +9,7 @@ mod exit;
 mod generate;
 mod help;
 mod load;
+mod polling;
 mod print;
 mod profile;
 mod rss;
@@ -38,6 +39,7 @@ enum Command {
     Load(Box<load::Arguments>),
     Rss(rss::Arguments),
     Dispatch(dispatch::Arguments),
+    Polling(polling::Arguments),
     Stat(stat::Arguments),
     Top(top::Arguments),
     Profile(profile::Arguments),
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Load(arguments) => load::run(*arguments),
         Command::Rss(arguments) => rss::run(&arguments),
         Command::Dispatch(arguments) => dispatch::run(&arguments).map(|()| Exit::Done),
+        Command::Polling(arguments) => polling::run(&arguments).map(|()| Exit::Done),
         Command::Stat(arguments) => stat::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),

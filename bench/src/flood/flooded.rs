@@ -192,7 +192,8 @@ fn start(who: Flooded, corelane: &Path, wire: &Wire) -> Result<Server> {
     if let Flooded::Computing(share) = who {
         let mut command = wire.command(End::Far, corelane.with_file_name("examples").join("computing"))?;
         command.args([port(format!(",poll,user_frac={share}")), format!("udp://{LANE_ADDRESS}:{PORT}"), beside]);
-        return Server::start_unheard(command);
+        let server = Server::start_unheard(command)?;
+        return wire.inside(End::Far, || await_accepting().map(|()| server));
     }
     let mut command = wire.command(End::Far, corelane)?;
     command.args(["serve", "--lanes", "1", "--cpus", &SERVER_CPU.to_string()]);
@@ -210,6 +211,16 @@ fn start(who: Flooded, corelane: &Path, wire: &Wire) -> Result<Server> {
     }
     command.arg(format!("echo=udp://{}:{PORT}?reflect", who.address())).arg(format!("echo={beside}"));
     Server::start(command)
+}
+
+/// Waits until the service beside accepts connections.
+fn await_accepting() -> Result<()> {
+    let deadline = Instant::now() + ANSWERS_WITHIN;
+    while TcpStream::connect((End::Far.address(), BESIDE_PORT)).is_err() {
+        ensure!(Instant::now() < deadline, "nobody accepts within {} s", ANSWERS_WITHIN.as_secs());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 /// Has the kernel receive on the server's CPU.

@@ -37,6 +37,16 @@ pub mod packets {
     pub use corelane_stack::{port_states_of, ports_of, report_of};
 }
 
+/// How much of their time the lanes of a process give to packets (`,poll` in `--packet`): the controllers, their knobs and variables, and what a page tells of them.
+/// A change is a [`dispatch::Change`]. With the feature `packets`.
+#[cfg(feature = "packets")]
+pub mod polling {
+    pub use corelane_isr::polling::{
+        Change, ChangeError, Controller, HZ, Knob, KnobError, Knobs, Settings, Variables,
+    };
+    pub use corelane_stack::{LanePolling, polling_of};
+}
+
 /// Serving as another user than root, who starts the program. With the feature `confine`.
 #[cfg(feature = "confine")]
 pub mod user {

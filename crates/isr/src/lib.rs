@@ -10,7 +10,9 @@
 //!
 //! [`dispatch`] says on which lane a packet's handler runs, and when: a reassembled datagram is reinjected as `IP_DIRECT` on its bucket's.
 //!
-//! Crate `stack` carries both out on a lane: it feeds them from its port, calls [`Reassembly::expire`](reassembly::Reassembly::expire) at
+//! [`polling`] says how much of a CPU's time reception may take, and finds the settings for it.
+//!
+//! Crate `stack` carries the first two out on a lane: it feeds them from its port, calls [`Reassembly::expire`](reassembly::Reassembly::expire) at
 //! [`Reassembly::due`](reassembly::Reassembly::due), and has packets change lanes as parcels.
 #![forbid(unsafe_code)]
 

@@ -11,9 +11,11 @@ use crate::interface::Word;
 use crate::outward::Words;
 use crate::packet::{Packet, Spare};
 use crate::placing::{Placing, Quiet};
+use crate::polling::PollingNow;
 use crate::routes::WayNews;
 use crate::settings::Settings;
 use corelane_isr::dispatch::{Number, Placed};
+use corelane_isr::polling;
 use corelane_seam::Record;
 
 /// Records that wait to be told, at the most; what is more is left out.
@@ -64,6 +66,9 @@ pub(crate) struct Beside {
     /// Packets that a turn may handle.
     budget: usize,
     gauges: Gauges,
+    /// What is set of polling, and what is seen of it.
+    polling: Option<polling::Settings>,
+    polled: PollingNow,
     /// It has broken, and takes no packets any more: why, until that was told.
     broken: Option<Broken>,
     /// The next frame breaks it.
@@ -96,6 +101,8 @@ impl Beside {
             wants_close: false,
             budget: BUDGET,
             gauges,
+            polling: settings.polling,
+            polled: PollingNow::default(),
             broken: None,
             #[cfg(test)]
             planted: false,
@@ -253,6 +260,27 @@ impl Beside {
     /// What the page says beside the counts, as of now.
     pub fn note_gauges(&mut self, gauges: Gauges) {
         self.gauges = gauges;
+    }
+
+    /// What is set of polling; none where packets have the time that they take.
+    pub fn polling_settings(&self) -> Option<polling::Settings> {
+        self.polling
+    }
+
+    /// Sets polling; the driver's face goes by it from its next part of the turn on.
+    pub fn set_polling(&mut self, settings: polling::Settings) {
+        self.polling = Some(settings);
+        self.polled.settings = self.polling;
+    }
+
+    /// What is seen of polling, as of now.
+    pub fn note_polling(&mut self, polled: PollingNow) {
+        self.polled = polled;
+    }
+
+    /// What is seen of polling.
+    pub fn polled(&self) -> &PollingNow {
+        &self.polled
     }
 
     /// What the page says beside the counts.

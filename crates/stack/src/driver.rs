@@ -220,6 +220,7 @@ impl<D: Driver> Stack<D> {
     /// What is to be done whatever the driver brings.
     fn before(&mut self, wait: Wait, at_most: usize) {
         let now = self.below.now();
+        self.polling.follow(self.beside.borrow().polling_settings());
         self.polling.begin(now, wait);
         (self.left, self.handled) = (self.beside.borrow().budget(), 0);
         self.net.set_now(now);
@@ -270,8 +271,8 @@ impl<D: Driver> Stack<D> {
         }
     }
 
-    /// Takes what is the stack's own out of the completions from `start` on, and does what comes of it.
-    fn after(&mut self, start: usize, at_most: usize, completions: &mut Vec<Completion>) {
+    /// Takes what is the stack's own out of the completions from `start` on, and does what comes of it. Returns whether packets have another go at once.
+    fn after(&mut self, start: usize, at_most: usize, completions: &mut Vec<Completion>) -> bool {
         self.own.extend(completions.extract_if(start.., |completion| gate::is_own(completion)));
         if !self.own.is_empty() {
             let now = self.below.now();
@@ -289,11 +290,22 @@ impl<D: Driver> Stack<D> {
         }
         self.look();
         let ended = self.polling.asks_for_time(self.handled).then(|| self.below.now());
-        self.polling.end(ended, self.handled);
+        let are_left = self.gates.iter().any(Gate::has_frames) || self.net.has_queued(&self.beside.borrow());
+        let goes_on = self.polling.end(ended, self.handled, are_left);
         self.hand_over(at_most.saturating_sub(completions.len() - start + self.done.len()));
         self.ask_of_ports();
-        self.net.note_to(&mut self.beside.borrow_mut(), &self.gates, self.sends);
+        self.note_to_work();
         completions.append(&mut self.done);
+        goes_on
+    }
+
+    /// Notes what the work beside is to know at the end of the driver's part of a turn.
+    fn note_to_work(&mut self) {
+        let beside = &mut self.beside.borrow_mut();
+        if beside.tally.is_untold() {
+            beside.note_polling(self.polling.now());
+        }
+        self.net.note_to(beside, &self.gates, self.sends);
     }
 
     /// A driver that cannot hold up its thread is told that there is something to collect.
@@ -433,10 +445,19 @@ impl<D: Driver> Driver for Stack<D> {
     }
 
     fn collect(&mut self, wait: Wait, at_most: usize, completions: &mut Vec<Completion>) {
-        self.before(wait, at_most);
-        let (wait, start) = (self.wait(wait), completions.len());
-        self.below.collect(wait, at_most, completions);
-        self.after(start, at_most, completions);
+        let start = completions.len();
+        let (mut wait, mut left) = (wait, at_most);
+        loop {
+            self.before(wait, left);
+            let (waits, from) = (self.wait(wait), completions.len());
+            self.below.collect(waits, left, completions);
+            let goes_on = self.after(from, left, completions);
+            left = at_most.saturating_sub(completions.len() - start);
+            if !goes_on || left == 0 {
+                break;
+            }
+            wait = Wait::No;
+        }
     }
 
     fn is_asleep(&self) -> bool {

@@ -109,7 +109,7 @@ pub use counts::{Drop, PacketCounts};
 pub use driver::Stack;
 pub use interface::{ASKED_MAX, KNOWN_MAX, MET_MAX, WAITING_MAX};
 pub use placing::PROTOCOLS;
-pub use published::{port_states_of, ports_of, report_of};
+pub use published::{LanePolling, polling_of, port_states_of, ports_of, report_of};
 pub use routes::{NARROW_MAX, check_addresses, check_own};
 pub use settings::{Error, InterfaceSettings, Network, ROUTES_MAX, Route, Settings};
 pub use tunnels::{Tunnel, TunnelCounts};

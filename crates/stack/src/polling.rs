@@ -1,55 +1,104 @@
 //! How much of the lane's time packets may take: asked before they are received and handled, and told how long that took.
 //!
 //! ```text
-//! collect begins -> what passed since the last one ended was others' -> may packets come? -> receive, handle
+//! collect begins -> what passed since the last one ended was others' -> may packets come, and how many? -> receive, handle
 //! collect ends   -> from its begin, or from when packets woke the lane, it was the network's
 //! ```
+//!
+//! FreeBSD's controller has its ticks here: the driver waits for the next one at most, and goes round within a collect as long as the controller says so.
 
-use corelane_isr::polling::timed::{Shares, Timed};
+use corelane_isr::polling::{Original, Settings, Timed, TimedCounts, Variables};
 use corelane_seam::Wait;
+
+/// Ticks that are made up for, at most: with more than a hundred pending the controller has stalled, and forgets them.
+const TICKS_LATE: u64 = 128;
 
 /// The controller of a lane, and when it was asked last.
 #[derive(Debug)]
 pub(crate) struct Polling {
-    timed: Timed,
-    /// When the last collect ended.
+    settings: Option<Settings>,
+    controller: Controller,
+    /// When the last collect ended, and when this one began, or the lane woke in it.
     left_at: Option<u64>,
-    /// When this collect began, or the lane woke in it.
     began: u64,
     /// The last collect brought packets, so there may be more.
     has_demand: bool,
+    /// Nanoseconds that packets took.
+    network: u64,
+}
+
+#[derive(Debug)]
+enum Controller {
+    /// Packets have the time that they take.
+    None,
+    Timed(Timed),
+    Original(Box<Ticking>),
+}
+
+/// FreeBSD's controller and its clock.
+#[derive(Debug)]
+struct Ticking {
+    original: Original,
+    /// When the next tick is due, in nanoseconds, and how far apart they are.
+    due: u64,
+    each: u64,
+    /// A poll is scheduled, or has been made and not ended; and frames that each port may bring in it.
+    is_scheduled: bool,
+    is_polling: bool,
+    frames: usize,
+}
+
+/// What is seen of polling from outside.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PollingNow {
+    /// What is set; none where nothing is.
+    pub settings: Option<Settings>,
+    /// The controller's variables; by the clock only its burst.
+    pub variables: Variables,
+    /// Nanoseconds that packets took.
+    pub network: u64,
+    pub timed: TimedCounts,
 }
 
 impl Polling {
-    /// One that holds packets to these shares; none: to no share.
-    pub fn new(shares: Option<Shares>) -> Self {
-        let unheld = Shares { user_frac: 0, burst_max: u32::MAX, each_burst: u32::MAX, other_programs: false };
-        Self { timed: Timed::new(shares.unwrap_or(unheld)), left_at: None, began: 0, has_demand: false }
+    /// One that has told nobody anything; none: packets have the time that they take.
+    pub fn new(settings: Option<Settings>) -> Self {
+        let controller = settings.map_or(Controller::None, |settings| Controller::of(&settings));
+        Self { settings, controller, left_at: None, began: 0, has_demand: false, network: 0 }
     }
 
-    /// The controller, to be asked what it has counted.
-    pub fn timed(&self) -> &Timed {
-        &self.timed
+    /// From now on this is set, if it is not already.
+    pub fn follow(&mut self, settings: Option<Settings>) {
+        if self.settings != settings {
+            *self = Self { network: self.network, ..Self::new(settings) };
+        }
     }
 
-    /// Other shares hold from now on.
-    pub fn set(&mut self, shares: Shares) {
-        self.timed.set(shares);
-        self.left_at = None;
+    /// What is seen of it.
+    pub fn now(&self) -> PollingNow {
+        let (variables, timed) = match &self.controller {
+            Controller::None => Default::default(),
+            Controller::Timed(timed) => (Variables { burst: timed.burst(), ..Variables::default() }, timed.counts()),
+            Controller::Original(ticking) => (ticking.original.variables(), TimedCounts::default()),
+        };
+        PollingNow { settings: self.settings, variables, network: self.network, timed }
     }
 
     /// A collect begins that may wait so.
     pub fn begin(&mut self, now: u64, wait: Wait) {
         self.began = now;
-        if self.timed.is_idle() {
-            return;
-        }
-        if let Some(left_at) = self.left_at.replace(now) {
-            // Of a lane that slept nobody wanted the time.
-            self.timed.others_took(now.saturating_sub(left_at), self.has_demand && wait == Wait::No);
-        }
-        if wait != Wait::No {
-            self.timed.nobody_wants();
+        match &mut self.controller {
+            Controller::None => {}
+            Controller::Timed(timed) => {
+                if let Some(left_at) = self.left_at.replace(now) {
+                    // Of a lane that sleeps nobody wants the time.
+                    timed.others_took(now.saturating_sub(left_at), self.has_demand && wait == Wait::No);
+                }
+                if wait != Wait::No {
+                    timed.nobody_wants();
+                }
+            }
+            Controller::Original(ticking) => ticking.begin(now, wait),
         }
     }
 
@@ -60,40 +109,120 @@ impl Polling {
 
     /// How long the driver may wait, if it may wait for so long without this.
     pub fn wait(&self, wait: Wait) -> Wait {
-        let Some(until) = self.timed.held_for().map(|held| self.began + held) else { return wait };
-        match wait {
-            Wait::No => Wait::No,
-            Wait::Until(time) => Wait::Until(time.min(until)),
-            Wait::Forever => Wait::Until(until),
+        let until = match &self.controller {
+            Controller::None => None,
+            Controller::Timed(timed) => timed.held_for().map(|held| self.began + held),
+            Controller::Original(ticking) if ticking.is_polling => return Wait::No,
+            Controller::Original(ticking) => Some(ticking.due),
+        };
+        match (wait, until) {
+            (Wait::Until(time), Some(until)) => Wait::Until(time.min(until)),
+            (Wait::Forever, Some(until)) => Wait::Until(until),
+            (wait, _) => wait,
         }
     }
 
     /// Frames that a port may bring now.
     pub fn frames(&self) -> usize {
-        self.timed.frames()
+        match &self.controller {
+            Controller::None => usize::MAX,
+            Controller::Timed(timed) => timed.frames(),
+            Controller::Original(ticking) => ticking.frames,
+        }
     }
 
     /// Whether packets are held, for it is others' time.
     pub fn is_held(&self) -> bool {
-        self.timed.frames() == 0
+        self.frames() == 0
     }
 
     /// Whether the time is to be told at the end of a collect that has handled so many packets.
     pub fn asks_for_time(&self, packets: usize) -> bool {
-        packets > 0 && !self.timed.is_idle()
+        match &self.controller {
+            Controller::None => false,
+            Controller::Timed(timed) => packets > 0 && !timed.is_idle(),
+            Controller::Original(ticking) => ticking.is_polling || packets > 0,
+        }
     }
 
-    /// A collect ends that has handled so many packets; the time if it was asked for.
-    pub fn end(&mut self, now: Option<u64>, packets: usize) {
+    /// A collect ends that has handled so many packets, and left some or not; the time if it was asked for. Returns whether it is to go round again.
+    pub fn end(&mut self, now: Option<u64>, packets: usize, are_left: bool) -> bool {
         self.has_demand = packets > 0;
-        if let Some(now) = now {
-            self.timed.network_took(now.saturating_sub(self.began), packets as u64);
-            self.left_at = Some(now);
+        let Some(now) = now else { return false };
+        self.left_at = Some(now);
+        let took = now.saturating_sub(self.began);
+        match &mut self.controller {
+            Controller::None => false,
+            Controller::Timed(timed) => {
+                self.network += timed.network_took(took, packets as u64);
+                false
+            }
+            Controller::Original(ticking) => {
+                self.network += took;
+                ticking.end(now, are_left)
+            }
         }
     }
 
     /// Whether packets that may have come are to be looked for before tasks run.
     pub fn is_network_first(&self) -> bool {
-        self.has_demand && self.timed.is_network_first()
+        matches!(&self.controller, Controller::Timed(timed) if self.has_demand && timed.is_network_first())
+    }
+}
+
+impl Controller {
+    fn of(settings: &Settings) -> Self {
+        let Settings { controller, hz, knobs, other_programs } = *settings;
+        match controller {
+            corelane_isr::polling::Controller::Timed => Self::Timed(Timed::new(knobs, other_programs)),
+            corelane_isr::polling::Controller::Original => {
+                // reason: settings are changed only to what is in range.
+                let mut original = Original::new(hz, knobs).expect("settings in their ranges");
+                original.register(0).expect("the first handler finds room");
+                let each = 1_000_000_000 / u64::from(hz);
+                Self::Original(Box::new(Ticking {
+                    original,
+                    due: 0,
+                    each,
+                    is_scheduled: false,
+                    is_polling: false,
+                    frames: 0,
+                }))
+            }
+        }
+    }
+}
+
+impl Ticking {
+    /// The ticks that are due, and the poll that comes of them.
+    fn begin(&mut self, now: u64, wait: Wait) {
+        // The first tick is the first that anybody asks for; a clock that stood still makes up for some.
+        self.due = self.due.max(now.saturating_sub(TICKS_LATE * self.each));
+        while self.due <= now {
+            self.is_scheduled |= self.original.tick(self.due / 1_000);
+            self.due += self.each;
+        }
+        if self.is_polling {
+            return;
+        }
+        let chunk = match std::mem::take(&mut self.is_scheduled) {
+            true => {
+                self.is_polling = true;
+                Some(self.original.poll(now / 1_000))
+            }
+            // A lane that would sleep has nothing else to do.
+            false => self.original.idle_poll().filter(|_| wait != Wait::No),
+        };
+        self.frames = chunk.map_or(0, |chunk| chunk.frames as usize);
+    }
+
+    /// What came is handled, but for what is left; returns whether there is a chunk more.
+    fn end(&mut self, now: u64, are_left: bool) -> bool {
+        if are_left || !std::mem::take(&mut self.is_polling) {
+            return false;
+        }
+        self.frames = 0;
+        self.is_scheduled |= self.original.end(now / 1_000);
+        self.is_scheduled
     }
 }

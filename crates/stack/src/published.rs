@@ -2,8 +2,10 @@
 
 use crate::beside::Beside;
 use crate::counts::{Drop, PacketCounts};
+use crate::polling::PollingNow;
 use crate::tunnels::Tunnel;
 use corelane_isr::dispatch::{Dispatch, Number, Placement, ProtocolRow, Report, StreamCounts, StreamNow, StreamRow};
+use corelane_isr::polling::{Controller, Knobs, Settings, Variables};
 use corelane_isr::reassembly::{FragmentCounts, Reason};
 use corelane_seam::{Lost, PortKind, PortState};
 use corelane_watch::{
@@ -25,6 +27,7 @@ pub(crate) fn write(row: &PacketsRow, beside: &Beside) {
         write_counts(to, counts);
         write_fragments(to, &gauges.fragments, gauges.fragments_waiting, beside.placing.reordered());
         write_lost(to, &gauges.lost);
+        write_polling(to, beside.polled());
         to.set(PacketCounter::AddressesTaken, gauges.taken.0);
         to.set(PacketCounter::AddressesUnready, gauges.taken.1);
         to.set(PacketCounter::AddressesBeside, beside.kernels());
@@ -73,6 +76,39 @@ fn write_lost(to: &PacketsWriter<'_>, lost: &Lost) {
         (C::PortRingFull, lost.ring_full),
         (C::PortTooLong, lost.too_long),
         (C::PortSendLost, lost.send_lost),
+    ] {
+        to.set(counter, value);
+    }
+}
+
+/// The controllers by their words in the page, from 1.
+const CONTROLLERS: [Controller; 2] = [Controller::Timed, Controller::Original];
+
+fn write_polling(to: &PacketsWriter<'_>, polled: &PollingNow) {
+    use PacketCounter as C;
+    let PollingNow { settings, variables: v, network, timed } = polled;
+    let Some(Settings { controller, hz, knobs, other_programs }) = *settings else { return };
+    for (counter, value) in [
+        (C::NetworkNanoseconds, *network),
+        (C::NetworkHeld, timed.held),
+        (C::PollingOverruns, timed.overruns),
+        (C::PollingController, word_of(controller, &CONTROLLERS)),
+        (C::PollingHz, hz.into()),
+        (C::PollingUserFrac, knobs.user_frac.into()),
+        (C::PollingBurstMax, knobs.burst_max.into()),
+        (C::PollingEachBurst, knobs.each_burst.into()),
+        (C::PollingRegFrac, knobs.reg_frac.into()),
+        (C::PollingIdlePoll, knobs.idle_poll.into()),
+        (C::PollingOtherPrograms, other_programs.into()),
+        (C::PollingBurst, v.burst.into()),
+        (C::PollingResidualBurst, v.residual_burst.into()),
+        (C::PollingPhase, v.phase.into()),
+        (C::PollingPending, v.pending_polls.into()),
+        (C::PollingHandlers, v.handlers.into()),
+        (C::PollingShortTicks, v.short_ticks.into()),
+        (C::PollingLostPolls, v.lost_polls.into()),
+        (C::PollingStalled, v.stalled.into()),
+        (C::PollingSuspect, v.suspect.into()),
     ] {
         to.set(counter, value);
     }
@@ -156,6 +192,63 @@ pub fn ports_of(snapshot: &Snapshot) -> impl Iterator<Item = (usize, PortKind)> 
 /// Whether packets can come to each lane and go, as [`ports_of`].
 pub fn port_states_of(snapshot: &Snapshot) -> impl Iterator<Item = (usize, PortState)> {
     snapshot.packets_choices(PacketCounter::PortState, &PortState::ALL)
+}
+
+/// How a lane polls, as its page tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LanePolling {
+    /// The lane's number.
+    pub lane: usize,
+    /// What is set.
+    pub settings: Settings,
+    /// The controller's variables; by the clock only its burst.
+    pub variables: Variables,
+    /// Nanoseconds of the lane's time that packets took.
+    pub network_ns: u64,
+    /// How often they were held for others.
+    pub held: u64,
+    /// How often services and tasks took more than half a millisecond at once while packets waited.
+    pub overruns: u64,
+}
+
+/// How each lane polls that does, by its number in the snapshot.
+pub fn polling_of(snapshot: &Snapshot) -> impl Iterator<Item = LanePolling> {
+    let controllers = snapshot.packets_choices(PacketCounter::PollingController, &CONTROLLERS);
+    controllers.filter_map(|(lane, controller)| {
+        let packets = snapshot.lanes.get(lane)?.packets.as_ref()?;
+        let of = |counter| packets.values.get(counter);
+        // A page tells what a lane has, which fits; one that does not is no page of ours.
+        let word = |counter| u32::try_from(of(counter)).ok();
+        use PacketCounter as C;
+        let knobs = Knobs {
+            user_frac: word(C::PollingUserFrac)?,
+            burst_max: word(C::PollingBurstMax)?,
+            each_burst: word(C::PollingEachBurst)?,
+            reg_frac: word(C::PollingRegFrac)?,
+            idle_poll: of(C::PollingIdlePoll) == 1,
+        };
+        let other_programs = of(C::PollingOtherPrograms) == 1;
+        let variables = Variables {
+            burst: word(C::PollingBurst)?,
+            residual_burst: word(C::PollingResidualBurst)?,
+            phase: word(C::PollingPhase)?,
+            pending_polls: word(C::PollingPending)?,
+            handlers: word(C::PollingHandlers)?,
+            short_ticks: of(C::PollingShortTicks) as u32,
+            lost_polls: of(C::PollingLostPolls) as u32,
+            stalled: of(C::PollingStalled) as u32,
+            suspect: of(C::PollingSuspect) as u32,
+            ..Variables::default()
+        };
+        Some(LanePolling {
+            lane,
+            settings: Settings { controller, hz: word(C::PollingHz)?, knobs, other_programs },
+            variables,
+            network_ns: of(C::NetworkNanoseconds),
+            held: of(C::NetworkHeld),
+            overruns: of(C::PollingOverruns),
+        })
+    })
 }
 
 /// The report of the workstreams of all lanes of a process. Without a packet path it has no protocols and no workstreams. What no version known here

@@ -2,7 +2,7 @@
 
 use crate::tunnels::Tunnel;
 use corelane_isr::dispatch::Dispatch;
-use corelane_isr::polling::timed::Shares;
+use corelane_isr::polling;
 use corelane_isr::reassembly::Limits;
 use corelane_rss::{FlowHasher, Table};
 use corelane_wire::packet::ethernet;
@@ -96,7 +96,7 @@ pub struct Settings {
     /// Whether this lane speaks for the interfaces: it introduces the addresses to the link, and tells the operator what becomes of them. One lane of a program does.
     pub introduces: bool,
     /// What of the lane's time packets may take while others want it; none: whatever they need.
-    pub polling: Option<Shares>,
+    pub polling: Option<polling::Settings>,
     /// Random, and nobody else's: the names of fragments and the places of tables come of it.
     pub secret: u128,
 }
@@ -275,10 +275,10 @@ impl Settings {
         Self { introduces: true, ..self }
     }
 
-    /// With a part of the lane's time for packets.
+    /// With packets held to their part of the lane's time.
     #[must_use]
-    pub fn with_polling(self, shares: Shares) -> Self {
-        Self { polling: Some(shares), ..self }
+    pub fn with_polling(self, polling: polling::Settings) -> Self {
+        Self { polling: Some(polling), ..self }
     }
 
     /// With other limits for fragments.

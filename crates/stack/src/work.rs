@@ -9,6 +9,7 @@ use crate::placing::{Leaving, Quiet};
 use crate::published;
 use crate::routes::WayNews;
 use corelane_isr::dispatch::{Dispatch, Number, Placed, Report};
+use corelane_isr::polling;
 use corelane_lane::{Channels, Ear, Kit, Mesh, Work};
 use corelane_rss::{FlowId, Table};
 use corelane_seam::{Completion, Driver, Frame, FrameMemory, FrameParcel, Instant, Level, Record};
@@ -53,6 +54,8 @@ pub enum Policy {
     Limit(Number, usize),
     /// Sets a protocol's count of drops to 0.
     ClearDrops(Number),
+    /// What packets may take of the lane's time.
+    Polling(polling::Settings),
     /// Which lane has which bucket.
     Table(Table),
     /// Opens a channel. Its number is the caller's; of a ring this lane becomes the one producer.
@@ -246,6 +249,10 @@ fn obey(beside: &mut Beside, policy: Policy, lanes: usize) -> Result<(), String>
         Policy::CloseChannel(number) => {
             // One that was refused is closed as well.
             let _was_open = beside.channels.close(number);
+            return Ok(());
+        }
+        Policy::Polling(settings) => {
+            beside.set_polling(settings);
             return Ok(());
         }
         Policy::Table(table) => {

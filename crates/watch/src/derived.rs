@@ -104,6 +104,14 @@ impl Snapshot {
         Some(Shares { productive: 1.0 - asleep - empty, empty, asleep })
     }
 
+    /// The part of the span in which a lane received and handled packets, 0 to 1; none without a span, and for a lane that does not poll.
+    pub fn network_share(&self, lane: &LaneSnapshot) -> Option<f64> {
+        let span = self.span_nanoseconds.filter(|&span| span > 0)? as f64;
+        let packets = &lane.packets.as_ref()?.values;
+        let polls = packets.get(PacketCounter::PollingController) > 0;
+        polls.then(|| (packets.get(PacketCounter::NetworkNanoseconds) as f64 / span).min(1.0))
+    }
+
     /// How unevenly a count lies on the lanes: the most that one has, divided by what each would have; 1 is even. None if there is nothing.
     pub fn imbalance(&self, counter: ServiceCounter) -> Option<f64> {
         let counts = || self.lanes.iter().map(|lane| lane.all(counter));

@@ -6,6 +6,7 @@
 use crate::admin::control::PACKETS as SUBJECT;
 use crate::admin::control_client::{self, ControlError};
 use corelane_isr::dispatch::{Dispatch, LIMIT_MAX, Number, Refused};
+use corelane_isr::polling;
 use corelane_stack::{PROTOCOLS, Policy};
 use std::fmt;
 use std::path::Path;
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const DEFAULT: &str = "default";
 
 /// What is changed. Written as the process is told, and read again: `packets dispatch hybrid`, `packets dispatch ip deferred` (or `default`),
-/// `packets limit ip 512`, `packets clear ip`.
+/// `packets limit ip 512`, `packets clear ip`, `packets polling user_frac=30`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// When handlers run, for protocols that do not say otherwise.
@@ -30,6 +31,8 @@ pub enum Change {
     Limit(Number, usize),
     /// A protocol's counts of drops are 0 again.
     ClearDrops(Number),
+    /// What packets may take of the lanes' time ([`polling`](crate::admin::polling)).
+    Polling(polling::Change),
 }
 
 impl fmt::Display for Change {
@@ -40,6 +43,7 @@ impl fmt::Display for Change {
             Self::DispatchOf(number, None) => write!(f, "{SUBJECT} dispatch {} {DEFAULT}", name(*number)),
             Self::Limit(number, limit) => write!(f, "{SUBJECT} limit {} {limit}", name(*number)),
             Self::ClearDrops(number) => write!(f, "{SUBJECT} clear {}", name(*number)),
+            Self::Polling(change) => write!(f, "{SUBJECT} polling {change}"),
         }
     }
 }
@@ -60,21 +64,29 @@ impl FromStr for Change {
             }
             [SUBJECT, "limit", protocol, packets] => Ok(Self::Limit(number(protocol)?, limit(packets)?)),
             [SUBJECT, "clear", protocol] => number(protocol).map(Self::ClearDrops),
+            [SUBJECT, "polling", change] => change.parse().map(Self::Polling).map_err(|why: polling::ChangeError| why.to_string()),
             _ => Err(format!(
-                "there is no such command: write {SUBJECT} dispatch [PROTOCOL] POLICY, {SUBJECT} limit PROTOCOL PACKETS or {SUBJECT} clear PROTOCOL"
+                "there is no such command: write {SUBJECT} dispatch [PROTOCOL] POLICY, {SUBJECT} limit PROTOCOL PACKETS, {SUBJECT} clear PROTOCOL or {SUBJECT} polling KNOB=VALUE"
             )),
         }
     }
 }
 
-impl From<Change> for Policy {
+/// A change as the lanes are told it, or one that is looked at first.
+pub(crate) enum Asked {
+    Policy(Policy),
+    Polling(polling::Change),
+}
+
+impl From<Change> for Asked {
     fn from(change: Change) -> Self {
-        match change {
-            Change::Dispatch(dispatch) => Self::Dispatch(dispatch),
-            Change::DispatchOf(number, dispatch) => Self::DispatchOf(number, dispatch),
-            Change::Limit(number, limit) => Self::Limit(number, limit),
-            Change::ClearDrops(number) => Self::ClearDrops(number),
-        }
+        Self::Policy(match change {
+            Change::Dispatch(dispatch) => Policy::Dispatch(dispatch),
+            Change::DispatchOf(number, dispatch) => Policy::DispatchOf(number, dispatch),
+            Change::Limit(number, limit) => Policy::Limit(number, limit),
+            Change::ClearDrops(number) => Policy::ClearDrops(number),
+            Change::Polling(change) => return Self::Polling(change),
+        })
     }
 }
 

@@ -3,11 +3,11 @@
 mod channels;
 mod insisting;
 
-use crate::admin::dispatch;
+use crate::admin::dispatch::{self, Asked};
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::driver::DriverKind;
-use corelane_isr::polling::timed::Shares;
+use corelane_isr::polling;
 use corelane_lane::{Control, Ear, Mesh, Silence, Tell, Unheard, Works};
 use corelane_os::claim::claim;
 use corelane_os::random::secret;
@@ -26,7 +26,7 @@ use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -60,8 +60,8 @@ pub struct PacketPort {
     tunnels: Vec<(Tunnel, IpAddr, u8)>,
     channels: Option<PathBuf>,
     polls: bool,
-    /// What of a lane's time the packets may have, if it polls.
-    shares: Shares,
+    /// What packets may have of a lane's time, if it polls.
+    polling: polling::Settings,
     /// As many as can be had if none.
     frames: Option<usize>,
 }
@@ -105,7 +105,7 @@ impl PacketPort {
     /// What a lane's stack is told.
     fn settings(&self, hasher: &Arc<FlowHasher>, table: &Table, lane: (usize, usize), secret: u128) -> Settings {
         let own = Settings::new(hasher.clone(), table.clone(), lane, secret).with_interface(&self.interface);
-        let own = if self.polls { own.with_polling(self.shares) } else { own };
+        let own = if self.polls { own.with_polling(self.polling) } else { own };
         let own = self.networks.iter().fold(own, |own, (address, bits)| own.with_network(*address, *bits));
         let own = self.tunnels.iter().fold(own, |own, (tunnel, peer, bits)| own.with_tunnel(*tunnel, *peer, *bits));
         self.routers.iter().fold(own, |own, router| {
@@ -136,7 +136,7 @@ impl FromStr for PacketPort {
             tunnels: Vec::new(),
             channels: None,
             polls: false,
-            shares: Shares::DEFAULT,
+            polling: polling::Settings::DEFAULT,
             frames: None,
         };
         for part in parts {
@@ -148,10 +148,12 @@ impl FromStr for PacketPort {
                 Some(("frames", number)) => {
                     port.frames = Some(frames_of(number).ok_or(wrong("no number of frames from 256 to 65536"))?)
                 }
-                Some(("user_frac", number)) => port.shares.user_frac = number.parse().map_err(|_| wrong("no per cent"))?,
-                Some(("other_programs", number)) => port.shares.other_programs = number == "1",
                 None if part == "poll" && !port.is_tap => port.polls = true,
                 None if part == "poll" => return Err(wrong("a tap is not polled")),
+                Some(_) if port.polls => {
+                    let changed = part.parse().and_then(|change| port.polling.change(change));
+                    changed.map_err(|why| wrong(&format!("{part:?}: {why}")))?;
+                }
                 _ => {
                     return Err(wrong(&format!(
                         "{part:?} is neither ip= nor via= nor tunnel= nor channels= nor frames= nor poll"
@@ -233,6 +235,8 @@ pub(crate) struct Placing {
     lanes: usize,
     /// The kernel's, where it chooses among queues by our table.
     selector: Option<QueueSelector>,
+    /// What all lanes were told of polling; none where they do not poll.
+    polling: Option<Mutex<polling::Settings>>,
 }
 
 impl Placing {
@@ -260,10 +264,25 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) fn change(lanes: Option<&Placing>, request: &str) -> Result<String, String> {
     let change: dispatch::Change = request.parse()?;
     let lanes = lanes.ok_or("no lane of this process has packets: start it with `serve --packet`")?;
-    lanes.tell_all(&change.into())
+    match change.into() {
+        Asked::Policy(policy) => lanes.tell_all(&policy),
+        Asked::Polling(change) => lanes.change_polling(change),
+    }
 }
 
 impl Placing {
+    /// Changes what packets may take of the lanes' time; what is refused is the same on all lanes.
+    fn change_polling(&self, change: polling::Change) -> Result<String, String> {
+        let settings = self.polling.as_ref().ok_or("the lanes do not poll: start them with ,poll behind the interface")?;
+        // Whoever panicked with it has changed nothing.
+        let mut settings = settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = *settings;
+        changed.change(change).map_err(|why| why.to_string())?;
+        let told = self.tell_all(&Policy::Polling(changed))?;
+        *settings = changed;
+        Ok(told)
+    }
+
     /// Tells all lanes, and waits until it is in force and the page says so.
     fn tell_all(&self, policy: &Policy) -> Result<String, String> {
         let (note, heard) = mpsc::channel::<()>();
@@ -381,7 +400,8 @@ pub(crate) fn open(
         news: news.take(),
     });
     let tables = Insisting::new(tell.clone(), lanes);
-    Ok((each.collect(), Placing { tell, tables, lanes, selector }, notes))
+    let polling = port.polls.then(|| Mutex::new(port.polling));
+    Ok((each.collect(), Placing { tell, tables, lanes, selector, polling }, notes))
 }
 
 /// A family as a page has it ([`Sight::forwards`]).

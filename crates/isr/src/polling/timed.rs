@@ -13,6 +13,8 @@
 //! come, and others have at most user_frac per cent while packets wait ([`Timed::is_network_first`]).
 //! A value without a clock: what calls it says how long things took, in nanoseconds.
 
+use super::knobs::Knobs;
+
 /// Nanoseconds over which the shares hold. A port that its lane receives for leaves receiving to the lane for as long.
 pub const PERIOD: u64 = 500_000;
 /// A chunk that took so many times what it was to cost, and [`SLACK`] more, was interrupted: the rest of the time was somebody else's.
@@ -22,42 +24,24 @@ const SLACK: u64 = 50_000;
 /// The part that the newest chunk has in what a frame is taken to cost: one in 2 to this power.
 const WEIGHT: u32 = 4;
 
-/// What is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shares {
-    /// Per cent of the lane's time that services and tasks have while they want it; 0 holds the network at nothing.
-    pub user_frac: u32,
-    /// Frames of each port that the network handles before others have their share, at the most.
-    pub burst_max: u32,
-    /// Frames of each port that come at once, at the most.
-    pub each_burst: u32,
-    /// Other programs on the lane's CPU have a part in the user fraction: the lane sleeps for as long as it is theirs, whether they want it or not.
-    pub other_programs: bool,
-}
-
-impl Shares {
-    /// What holds where nobody says otherwise: half of the time, FreeBSD's user_frac.
-    pub const DEFAULT: Self = Self { user_frac: 50, burst_max: 20_000, each_burst: 64, other_programs: false };
-}
-
 /// The account.
 #[derive(Clone, Debug)]
 pub struct Timed {
-    shares: Shares,
+    knobs: Knobs,
+    /// Other programs on the lane's CPU have a part in the user fraction: the time that is others' is kept for them, whether they want it or not.
+    other_programs: bool,
     /// Nanoseconds that the network may take.
     account: i64,
     /// Nanoseconds that a frame costs, 16 times; 0 before the first.
     cost: u64,
     is_held: bool,
     /// What the network is seen to have.
-    counts: Counts,
+    counts: TimedCounts,
 }
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Nanoseconds that the network took.
-    pub network: u64,
+pub struct TimedCounts {
     /// How often it was held.
     pub held: u64,
     /// How often others took more than [`PERIOD`] at once while packets waited.
@@ -67,34 +51,28 @@ pub struct Counts {
 impl Timed {
     /// A network that has taken nothing yet.
     #[must_use]
-    pub fn new(shares: Shares) -> Self {
-        let mut new = Self { shares, account: 0, cost: 0, is_held: false, counts: Counts::default() };
+    pub fn new(knobs: Knobs, other_programs: bool) -> Self {
+        let mut new = Self { knobs, other_programs, account: 0, cost: 0, is_held: false, counts: TimedCounts::default() };
         new.account = new.most();
         new
     }
 
-    /// What is set.
-    #[must_use]
-    pub fn shares(&self) -> Shares {
-        self.shares
-    }
-
-    /// From now on other shares hold; nothing is owed from before.
-    pub fn set(&mut self, shares: Shares) {
-        self.shares = shares;
+    /// From now on these hold; nothing is owed from before.
+    pub fn set(&mut self, knobs: Knobs, other_programs: bool) {
+        (self.knobs, self.other_programs) = (knobs, other_programs);
         (self.account, self.is_held) = (self.most(), false);
     }
 
     /// What was counted.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> TimedCounts {
         self.counts
     }
 
     /// Whether nothing is to be governed: then nothing need be said of how long things took.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.shares.user_frac == 0
+        self.knobs.user_frac == 0
     }
 
     /// Something else than the network had the lane's time for so long: services, tasks, sleep. `waits` says whether packets waited meanwhile.
@@ -106,10 +84,9 @@ impl Timed {
         }
     }
 
-    /// The network took so long for so many frames.
-    pub fn network_took(&mut self, nanoseconds: u64, frames: u64) {
+    /// The network took so long for so many frames; returns what of it was its own.
+    pub fn network_took(&mut self, nanoseconds: u64, frames: u64) -> u64 {
         let took = nanoseconds.min(self.longest(frames));
-        self.counts.network += took;
         if frames > 0 {
             self.note_cost(took.saturating_mul(16) / frames);
         }
@@ -119,11 +96,12 @@ impl Timed {
             self.is_held = true;
             self.counts.held += 1;
         }
+        took
     }
 
     /// Nobody else wants the lane's time now: the network goes on, if that time is not other programs'.
     pub fn nobody_wants(&mut self) {
-        if !self.shares.other_programs && self.is_held {
+        if !self.other_programs && self.is_held {
             (self.account, self.is_held) = (0, false);
         }
     }
@@ -131,15 +109,15 @@ impl Timed {
     /// Frames that each port may bring now; none while the network is held.
     #[must_use]
     pub fn frames(&self) -> usize {
-        if self.is_held { 0 } else { self.shares.each_burst.min(self.burst()) as usize }
+        if self.is_held { 0 } else { self.knobs.each_burst.min(self.burst()) as usize }
     }
 
     /// For how long others have the lane's time now, in nanoseconds, if that is held for them.
     #[must_use]
     pub fn held_for(&self) -> Option<u64> {
-        let share = u64::from(100 - self.shares.user_frac).max(1);
+        let share = u64::from(100 - self.knobs.user_frac).max(1);
         let lacking = self.chunk().saturating_sub(self.account).max(0).cast_unsigned();
-        self.is_held.then(|| lacking.saturating_mul(100).div_ceil(share))
+        self.is_held.then(|| lacking.saturating_mul(100).div_ceil(share).max(1))
     }
 
     /// Whether packets that wait come before tasks: while the network's share is not used up.
@@ -152,10 +130,10 @@ impl Timed {
     #[must_use]
     pub fn burst(&self) -> u32 {
         if self.cost == 0 {
-            return self.shares.burst_max;
+            return self.knobs.burst_max;
         }
         let frames = (self.most().cast_unsigned() * 16) / self.cost;
-        u32::try_from(frames).unwrap_or(u32::MAX).clamp(1, self.shares.burst_max)
+        u32::try_from(frames).unwrap_or(u32::MAX).clamp(1, self.knobs.burst_max)
     }
 
     /// Nanoseconds that a frame costs.
@@ -166,7 +144,7 @@ impl Timed {
 
     /// The network's part of a time.
     fn share(&self, nanoseconds: u64) -> i64 {
-        let part = u128::from(nanoseconds) * u128::from(100 - self.shares.user_frac) / 100;
+        let part = u128::from(nanoseconds) * u128::from(100 - self.knobs.user_frac) / 100;
         i64::try_from(part).unwrap_or(i64::MAX)
     }
 
@@ -176,19 +154,22 @@ impl Timed {
         if self.cost == 0 {
             return part;
         }
-        let largest = u64::from(self.shares.burst_max).saturating_mul(self.cost) / 16;
+        let largest = u64::from(self.knobs.burst_max).saturating_mul(self.cost) / 16;
         part.min(i64::try_from(largest).unwrap_or(i64::MAX)).max(1)
     }
 
     /// What a chunk costs, or all that the account holds.
     fn chunk(&self) -> i64 {
-        let chunk = u64::from(self.shares.each_burst).saturating_mul(self.cost) / 16;
+        let chunk = u64::from(self.knobs.each_burst).saturating_mul(self.cost) / 16;
         i64::try_from(chunk).unwrap_or(i64::MAX).clamp(1, self.most())
     }
 
     /// The longest that so many frames take if nobody interrupts.
     fn longest(&self, frames: u64) -> u64 {
-        if self.cost == 0 { PERIOD } else { (self.cost * INTERRUPTED / 16).saturating_mul(frames).saturating_add(SLACK) }
+        match self.cost {
+            0 => INTERRUPTED * PERIOD,
+            cost => (cost.saturating_mul(INTERRUPTED) / 16).saturating_mul(frames).saturating_add(SLACK),
+        }
     }
 
     fn note_cost(&mut self, cost: u64) {

@@ -1,0 +1,158 @@
+//! `corelane polling`: shows and changes how much of their time the packet lanes of a running process give to packets.
+
+use crate::exit::Late;
+use crate::print::print;
+use crate::rss::page;
+use anyhow::{Result, anyhow};
+use corelane::admin::control::ControlError;
+use corelane::admin::dispatch;
+use corelane::admin::polling::{Change, Controller, Knob, LanePolling, Settings, Variables, polling_of};
+use corelane::admin::watch::{Reader, Snapshot};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// How long the lanes are looked at for their shares.
+const WINDOW: Duration = Duration::from_millis(250);
+
+/// Shows how much of their time the lanes of a running process give to packets (`serve --packet eth1,..,poll`), or changes it on all of them
+///
+/// The knobs and variables have the names that FreeBSD gives them (polling(4), kern.polling.*). Shares are those of a quarter of a second from now on. A change is in force
+/// when it is printed, and lasts as long as the process. docs/polling.md says what each knob does.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The process; need not be named where only one serves
+    #[arg(long, value_parser = crate::stat::process_number)]
+    pid: Option<u32>,
+    /// What is changed: user_frac=30 keeps 30 % for services and tasks. May be repeated
+    ///
+    /// controller=timed|original (original is FreeBSD's, by ticks), hz (its ticks a second), user_frac (0 to 99), burst_max, each_burst, reg_frac, idle_poll, and
+    /// other_programs=0|1 (whether other programs of the lanes' CPUs have a part in the user fraction).
+    #[arg(long = "set", value_name = "KNOB=VALUE")]
+    changes: Vec<Change>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Has the process carry it out, and prints what is set and what comes of it.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let page = page(arguments.pid)?;
+    for &wanted in &arguments.changes {
+        dispatch::change(&page.path, dispatch::Change::Polling(wanted)).map_err(|error| match error {
+            ControlError::Refused { .. } | ControlError::Request { .. } => anyhow!("--set {wanted}: {error}"),
+            error => Late::of("asking process", format!("{}: {error}", page.process.pid)).into(),
+        })?;
+    }
+    let reader = Reader::open(&page.path)?;
+    let look = || reader.snapshot(corelane::now().nanoseconds());
+    let before = look();
+    sleep(WINDOW);
+    let now = look();
+    let shown = Shown::of(&now, &now.since(&before)?);
+    let none = || anyhow!("no lane of process {} polls: start it with `serve --packet INTERFACE,..,poll`", page.process.pid);
+    let shown = shown.ok_or_else(none)?;
+    print(if arguments.json { serde_json::to_string_pretty(&shown)? } else { shown.text() }.trim_end())
+}
+
+/// What is set, and what comes of it on each lane.
+#[derive(Debug, Serialize)]
+struct Shown {
+    settings: BTreeMap<&'static str, Value>,
+    lanes: Vec<Row>,
+}
+
+/// A lane: its time in per cent, and the variables.
+#[derive(Debug, Serialize)]
+struct Row {
+    lane: usize,
+    network_percent: f64,
+    others_percent: f64,
+    asleep_percent: f64,
+    burst: u32,
+    residual_burst: u32,
+    phase: u32,
+    pending_polls: u32,
+    handlers: u32,
+    short_ticks: u32,
+    lost_polls: u32,
+    stalled: u32,
+    suspect: u32,
+    held: u64,
+    overruns: u64,
+}
+
+impl Shown {
+    /// As of `now`, with the shares of a span; none where no lane polls.
+    fn of(now: &Snapshot, span: &Snapshot) -> Option<Self> {
+        let polled: Vec<LanePolling> = polling_of(now).collect();
+        // All lanes are told the same.
+        let settings = set(&polled.first()?.settings);
+        Some(Self { settings, lanes: polled.iter().map(|one| Row::of(one, span)).collect() })
+    }
+
+    fn text(&self) -> String {
+        let mut out = String::new();
+        for (name, value) in &self.settings {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let about = Knob::ALL.into_iter().find(|knob| knob.name() == *name).map_or("", Knob::about);
+            let _ = writeln!(out, "{}", format!("{name:14} {value:>8}  {about}").trim_end());
+        }
+        out += "\nlane network% others% asleep%  burst residual phase pending short_ticks lost_polls stalled suspect    held overruns\n";
+        for row in &self.lanes {
+            let Row { lane, network_percent, others_percent, asleep_percent, burst, residual_burst, phase, .. } = row;
+            let Row { pending_polls, short_ticks, lost_polls, stalled, suspect, held, overruns, .. } = row;
+            let _ = writeln!(
+                out,
+                "{lane:4} {network_percent:8.1} {others_percent:7.1} {asleep_percent:7.1} {burst:6} {residual_burst:8} {phase:5} {pending_polls:7} {short_ticks:11} {lost_polls:10} {stalled:7} {suspect:7} {held:7} {overruns:8}"
+            );
+        }
+        out
+    }
+}
+
+impl Row {
+    fn of(polled: &LanePolling, span: &Snapshot) -> Self {
+        let lane = span.lanes.get(polled.lane);
+        let share = |of: Option<f64>| of.unwrap_or_default() * 100.0;
+        let network_percent = share(lane.and_then(|lane| span.network_share(lane)));
+        let asleep_percent = share(lane.and_then(|lane| span.shares(lane)).map(|shares| shares.asleep));
+        let Variables {
+            burst, residual_burst, phase, pending_polls, handlers, short_ticks, lost_polls, stalled, suspect, ..
+        } = polled.variables;
+        Self {
+            lane: polled.lane,
+            network_percent,
+            others_percent: (100.0 - network_percent - asleep_percent).max(0.0),
+            asleep_percent,
+            burst,
+            residual_burst,
+            phase,
+            pending_polls,
+            handlers,
+            short_ticks,
+            lost_polls,
+            stalled,
+            suspect,
+            held: polled.held,
+            overruns: polled.overruns,
+        }
+    }
+}
+
+/// What is set, by name; what only FreeBSD's controller has stands there where that is in force.
+fn set(settings: &Settings) -> BTreeMap<&'static str, Value> {
+    let is_original = settings.controller == Controller::Original;
+    let knobs = Knob::ALL.into_iter().filter(|knob| is_original || !matches!(knob, Knob::RegFrac | Knob::IdlePoll));
+    let mut set: BTreeMap<_, Value> = knobs.map(|knob| (knob.name(), settings.knobs.get(knob).into())).collect();
+    set.insert("controller", settings.controller.name().into());
+    if is_original {
+        set.insert("hz", settings.hz.into());
+    } else {
+        set.insert("other_programs", u32::from(settings.other_programs).into());
+    }
+    set
+}
