@@ -85,6 +85,7 @@ fn files(lanes: &Lanes, config: Option<&Path>) -> Paths {
     if manager || lanes.answers_unix_datagrams() {
         files.reach_names();
     }
+    lanes.receive_settings().into_iter().for_each(|path| files.write(path));
     config.into_iter().flat_map(Paths::around).for_each(|path| files.read(path));
     for path in lanes.paths() {
         match path {

@@ -56,9 +56,12 @@ const ANY: &[i64] = &[
     libc::SYS_rt_sigtimedwait,
     libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_sched_getaffinity,
+    libc::SYS_sched_getattr,
     libc::SYS_sched_getparam,
     libc::SYS_sched_getscheduler,
     libc::SYS_sched_setaffinity,
+    // Threads of the kernel that receive anew are weighed anew.
+    libc::SYS_sched_setattr,
     libc::SYS_sched_yield,
     libc::SYS_set_robust_list,
     libc::SYS_sigaltstack,

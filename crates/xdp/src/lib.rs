@@ -56,5 +56,5 @@ pub use errors::Error;
 pub use kernel::{KernelChange, KernelNews};
 pub use link::{Interface, taking_away};
 pub use ours::{OURS_MAX, Ours};
-pub use receiving::{LaneThread, ReceiveThreads, Told, check_receiving, left_behind};
+pub use receiving::{LaneThread, ReceiveThreads, Told, check_receiving, left_behind, receive_setting};
 pub use share::{USER_FRACTION, USER_FRACTION_MAX};

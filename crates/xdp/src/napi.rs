@@ -79,6 +79,14 @@ pub fn set_threaded(id: u32, threaded: u32, name: &str) -> Result<(), Error> {
     set().map(drop).map_err(|error| Error::of("netlink NAPI_SET", errno::of(&error), name))
 }
 
+/// What the kernel shows of an interface, in the network namespace of /sys.
+pub fn folder(name: &str) -> String {
+    format!("/sys/class/net/{name}")
+}
+
+/// The file there that says whether threads receive.
+pub const SETTING: &str = "threaded";
+
 /// The setting of a whole interface, for kernels that have none of each receiver (before Linux 6.17).
 pub struct Setting<'a> {
     name: &'a str,
@@ -91,10 +99,10 @@ impl<'a> Setting<'a> {
     /// # Errors
     /// [`Error::Absent`] if /sys shows another network namespace.
     pub fn of(name: &'a str, interface: u32) -> Result<Self, Error> {
-        let folder = format!("/sys/class/net/{name}");
+        let folder = folder(name);
         let number = text(&format!("{folder}/ifindex")).ok().and_then(|number| number.trim().parse().ok());
         match number == Some(interface) {
-            true => Ok(Self { name, file: format!("{folder}/threaded") }),
+            true => Ok(Self { name, file: format!("{folder}/{SETTING}") }),
             false => Err(Error::Absent {
                 what: "/sys of this network namespace, which sets threads before Linux 6.17",
                 remedy: "mount it there (mount -t sysfs sysfs /sys), or use Linux 6.17 or later",
@@ -137,13 +145,36 @@ pub fn check_thread(napi: Napi, thread: u32, name: &str) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::link::Interface;
     use corelane_os::testing::network::{ip, on_thread, unshared};
     use corelane_os::testing::skip;
     use rustix::thread::{UnshareFlags, unshare_unsafe};
     use std::process::Command;
+
+    /// Runs a test at `near`, an end of a wire by this number; `show` has /sys show its network namespace.
+    pub fn at_near(test: &str, body: impl FnOnce(u32, &dyn Fn()) + Send) {
+        on_thread(test, || {
+            // SAFETY: no other thread shares what this changes.
+            let apart = || unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.map_err(|error| error.to_string());
+            if let Err(why) = unshared().and_then(|_| apart()) {
+                return skip(test, &why);
+            }
+            ip(&["link add near type veth peer name far".into(), "link set near up".into()]).unwrap();
+            let show = || {
+                for words in [&["--make-rprivate", "/"][..], &["-t", "sysfs", "sysfs", "/sys"]] {
+                    assert!(Command::new("mount").args(words).status().unwrap().success());
+                }
+            };
+            body(Interface::find("near").unwrap().link.interface, &show);
+        });
+    }
+
+    /// Has `near` receive as a card does, without a program.
+    pub fn receive_as_a_card() {
+        assert!(Command::new("ethtool").args(["-K", "near", "gro", "on"]).status().unwrap().success());
+    }
 
     #[test]
     fn the_thread_of_somebody_else_is_left_alone() {
@@ -157,22 +188,14 @@ mod tests {
     #[test]
     fn a_setting_is_of_this_network_namespace() {
         const TEST: &str = "napi::tests::a_setting_is_of_this_network_namespace";
-        on_thread(TEST, || {
-            // SAFETY: no other thread shares what this changes.
-            if let Err(why) = unshared().and_then(|_| unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.map_err(|e| e.to_string())) {
-                return skip(TEST, &why);
-            }
-            ip(&["link add near type veth peer name far".into(), "link set near up".into()]).unwrap();
-            let near = Interface::find("near").unwrap().link.interface;
+        at_near(TEST, |near, show| {
             assert!(Setting::of("near", near).is_err(), "/sys shows the namespace of before");
-            for words in [&["--make-rprivate", "/"][..], &["-t", "sysfs", "sysfs", "/sys"]] {
-                assert!(Command::new("mount").args(words).status().unwrap().success());
-            }
+            show();
             assert!(Setting::of("near", near + 1).is_err());
             let setting = Setting::of("near", near).unwrap();
             assert_eq!(setting.is_on(), Ok(false));
             assert!(setting.set(true).is_err(), "nothing receives there in a thread");
-            assert!(Command::new("ethtool").args(["-K", "near", "gro", "on"]).status().unwrap().success());
+            receive_as_a_card();
             for is_on in [true, false] {
                 setting.set(is_on).unwrap();
                 assert_eq!(setting.is_on(), Ok(is_on));

@@ -13,7 +13,7 @@ use crate::attaching::{obstacle, there};
 use crate::claims;
 use crate::errors::{Error, SCHEDULING};
 use crate::link::{self, Interface};
-use crate::napi::{self, Napi, Setting};
+use crate::napi::{self, Napi, SETTING, Setting};
 use crate::share::{Share, USER_FRACTION_MAX};
 use corelane_os::netlink::{Attributes, Notices};
 use corelane_os::scheduling::{Scheduling, bind, cpus_of, group_weight};
@@ -129,7 +129,12 @@ impl fmt::Display for Told {
 
 /// What takes an interface's threads back, as it would be typed.
 pub(crate) fn taking_back(name: &str) -> String {
-    format!("echo 0 > /sys/class/net/{name}/threaded")
+    format!("echo 0 > {}", receive_setting(name))
+}
+
+/// The file by which all of an interface's receivers get threads, or none.
+pub fn receive_setting(name: &str) -> String {
+    format!("{}/{SETTING}", napi::folder(name))
 }
 
 /// The receiving of some interfaces, governed as long as this lives.
@@ -606,3 +611,29 @@ fn is_set(napi: Napi) -> bool {
 
 /// The parent of the kernel's threads.
 const KTHREADD: u32 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::napi::tests::{at_near, receive_as_a_card};
+
+    /// As before Linux 6.17, whose receivers have no setting of their own.
+    #[test]
+    fn receivers_without_a_setting_of_their_own_are_set_together_and_taken_back() {
+        at_near("receiving::tests::receivers_without_a_setting_of_their_own_are_set_together_and_taken_back", |near, show| {
+            show();
+            receive_as_a_card();
+            let found = || napi::of(near, "near").unwrap().into_iter().map(|napi| Napi { threaded: None, ..napi }).collect::<Vec<_>>();
+            for had_threads in [false, true] {
+                Setting::of("near", near).unwrap().set(had_threads).unwrap();
+                let mut governed = Governed { interface: near, ..Governed::new("near", false) };
+                governed.note_before(&found()).unwrap();
+                governed.have_threads(&found()).unwrap();
+                governed.have_threads(&found()).unwrap();
+                assert!(found()[0].thread.is_some());
+                governed.restore(&found()).unwrap();
+                assert_eq!(found()[0].thread.is_some(), had_threads);
+            }
+        });
+    }
+}
