@@ -57,10 +57,12 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     let log = Log::begin(format, level)?;
     let mut running = lanes.start()?;
     let shown = shown(&mut running, &listen)?;
-    let fixed = user.is_some().then(|| running.user_fraction()).flatten().map(|_| fixed_receiving());
-    fixed.into_iter().for_each(|note| running.note(note));
+    let receives = running.user_fraction().is_some();
+    if receives && user.is_some() {
+        running.note(fixed_receiving());
+    }
     user.map_or(Ok(()), Beginning::finish).map_err(|why| anyhow!("--user: {why}"))?;
-    confined.into_iter().chain(confine_calls(sandbox)?).for_each(|note| running.note(note));
+    confined.into_iter().chain(confine_calls(sandbox, receives)?).for_each(|note| running.note(note));
     let reload = Reload::new(settings, running.limits(), log, sandbox != Sandbox::Off);
     let _supervisor = Supervisor::start(&mut running, move || reload.again())?;
     // Nothing of the start can fail any more but to say so. A process that is taken over goes on until that is done.

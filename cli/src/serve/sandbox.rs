@@ -98,14 +98,14 @@ fn files(lanes: &Lanes, config: Option<&Path>) -> Paths {
     files
 }
 
-/// Confines all threads to the calls that serving takes. Returns what it has to do without.
+/// Confines all threads to the calls that serving takes, and, if it is so, governing the kernel's receiving. Returns what it has to do without.
 ///
 /// # Errors
 /// As of [`confine_files`].
-pub fn confine_calls(sandbox: Sandbox) -> Result<Option<Record>> {
+pub fn confine_calls(sandbox: Sandbox, receives: bool) -> Result<Option<Record>> {
     if sandbox == Sandbox::Off {
         return Ok(None);
     }
-    let why = calls::restrict().map_err(|why| anyhow!(why));
+    let why = calls::restrict(receives).map_err(|why| anyhow!(why));
     why.map_or_else(|why| sandbox.without(Degraded::CallsNotConfined, &why.to_string()), |()| Ok(None))
 }

@@ -60,9 +60,9 @@ pub use run::{Running, can_listen};
 pub use url::Url;
 #[cfg(not(feature = "control"))]
 use without::asked;
-#[cfg(not(feature = "packets"))]
-pub(crate) use without::{frames, receiving};
 #[cfg(not(feature = "profile"))]
 use without::stalls;
 #[cfg(not(feature = "take-over"))]
 use without::take_over;
+#[cfg(not(feature = "packets"))]
+pub(crate) use without::{frames, receiving};

@@ -49,7 +49,8 @@ fn refused(error: &io::Error, name: &str) -> Error {
 }
 
 /// What a kernel lacks that is too old.
-const OLD: Error = Error::Absent { what: "word of the kernel on its receiving threads (NAPI_GET)", remedy: "use Linux 6.8 or later" };
+const OLD: Error =
+    Error::Absent { what: "word of the kernel on its receiving threads (NAPI_GET)", remedy: "use Linux 6.8 or later" };
 
 fn list(interface: Option<u32>) -> io::Result<Vec<(u32, Napi)>> {
     let all = Family::find(FAMILY)?.list(NAPI_GET);
@@ -132,16 +133,23 @@ impl<'a> Setting<'a> {
     }
 }
 
+/// The first PID namespace, as /proc names it (`PROC_PID_INIT_INO`).
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+
 /// Looks whether the number is that of the receiver's thread here: a process in a PID namespace of its own sees none of the kernel's threads, and somebody else under
-/// that number.
+/// that number. In the first one it is, also where /proc hides threads of others (`hidepid`, proc(5)).
 ///
 /// # Errors
 /// [`Error::ThreadHidden`].
 pub fn check_thread(napi: Napi, thread: u32, name: &str) -> Result<(), Error> {
-    let own = text(&format!("/proc/{thread}/comm")).unwrap_or_default();
-    // `napi/NAME-ID`; the interface may have had another name.
-    let is_its = own.trim_end().strip_prefix("napi/").is_some_and(|rest| rest.ends_with(&format!("-{}", napi.id)));
+    let is_first = fs::read_link("/proc/self/ns/pid").is_ok_and(|namespace| namespace.as_os_str() == FIRST_NAMESPACE);
+    let is_its = is_first || is_of(napi, &text(&format!("/proc/{thread}/comm")).unwrap_or_default());
     if is_its { Ok(()) } else { Err(Error::ThreadHidden { name: name.into(), thread }) }
+}
+
+/// Whether a thread of this name is a receiver's: `napi/NAME-ID`. The interface may have had another name.
+fn is_of(napi: Napi, thread: &str) -> bool {
+    thread.trim_end().strip_prefix("napi/").is_some_and(|rest| rest.ends_with(&format!("-{}", napi.id)))
 }
 
 #[cfg(test)]
@@ -178,10 +186,10 @@ pub mod tests {
 
     #[test]
     fn the_thread_of_somebody_else_is_left_alone() {
-        let napi = Napi { id: 7, thread: Some(std::process::id()), threaded: Some(1) };
-        for thread in [std::process::id(), u32::MAX] {
-            let refused = check_thread(napi, thread, "eth1").unwrap_err();
-            assert!(refused.to_string().contains("PID namespace"), "{refused}");
+        let napi = Napi { id: 7, thread: None, threaded: Some(1) };
+        assert!(is_of(napi, "napi/eth1-7\n") && is_of(napi, "napi/a-b-7\n"));
+        for other in ["", "bash\n", "napi/eth1-17\n", "napi/eth1-8\n", "eth1-7"] {
+            assert!(!is_of(napi, other), "{other:?}");
         }
     }
 

@@ -352,6 +352,8 @@ struct Governed {
     may_wait: bool,
     is_waiting: bool,
     claim: Option<UnixDatagram>,
+    /// What passes all, loaded while it may be: later only links may be made.
+    pass: Option<Program>,
     program: Option<XdpLink>,
     before: Vec<Before>,
     /// Of the whole interface, where receivers have no setting of their own.
@@ -367,6 +369,7 @@ impl Governed {
             may_wait,
             is_waiting: false,
             claim: None,
+            pass: None,
             program: None,
             before: Vec::new(),
             setting_before: None,
@@ -386,6 +389,10 @@ impl Governed {
         if number != self.interface {
             self.forget();
             self.interface = number;
+        }
+        if interface.is_veth && self.pass.is_none() {
+            // What has a program may do without.
+            self.pass = pass().ok();
         }
         if !self.claim(told)? {
             return Ok(Vec::new());
@@ -430,17 +437,14 @@ impl Governed {
         }
         // One of ours that is no longer there was taken off.
         self.program = None;
-        let mut pass = Assembler::new();
-        pass.alu(Alu::Move, Register::R0, PASS);
-        pass.exit();
-        let program = Program::load(ProgramKind::XdpPieces, &pass.finish(), "corelane_pass")?;
+        let program = self.pass.take().map_or_else(pass, Ok)?;
         let link = XdpLink::attach(&program, interface.link.interface, XdpMode::Native);
         let link = link.map_err(|fault| match fault.number {
             libc::EPERM | libc::EACCES => Error::of("BPF_LINK_CREATE", fault.number, &self.name),
             libc::EBUSY | libc::EEXIST => there(interface),
             _ => Error::PassRefused { name: self.name.clone(), obstacle: obstacle(&program, interface, fault) },
-        })?;
-        self.program = Some(link);
+        });
+        (self.pass, self.program) = (Some(program), Some(link?));
         told.push(Told::Attached { name: self.name.clone() });
         Ok(())
     }
@@ -514,6 +518,7 @@ impl Governed {
     /// An interface that is gone, with all that it had.
     fn forget(&mut self) {
         (self.claim, self.program, self.setting_before) = (None, None, None);
+        self.is_waiting = false;
         self.before.clear();
     }
 
@@ -524,7 +529,8 @@ impl Governed {
         let ours: Vec<u32> = self.before.iter().filter(|one| one.thread.is_none()).map(|one| one.napi.id).collect();
         self.forget();
         // Without its program a veth may have no receivers any more.
-        let is_kept = || napi::of(number, &name).is_ok_and(|now| now.iter().any(|napi| ours.contains(&napi.id) && napi.thread.is_some()));
+        let is_kept =
+            || napi::of(number, &name).is_ok_and(|now| now.iter().any(|napi| ours.contains(&napi.id) && napi.thread.is_some()));
         reverted.err().filter(|_| is_kept()).map(|error| Told::Kept { name: name.clone(), error })
     }
 
@@ -548,6 +554,14 @@ impl Governed {
         }
         result
     }
+}
+
+/// A program that passes all packets, also those that lie in several pieces.
+fn pass() -> Result<Program, Error> {
+    let mut pass = Assembler::new();
+    pass.alu(Alu::Move, Register::R0, PASS);
+    pass.exit();
+    Ok(Program::load(ProgramKind::XdpPieces, &pass.finish(), "corelane_pass")?)
 }
 
 /// How a thread is scheduled, and where.
@@ -604,9 +618,8 @@ pub fn left_behind() -> Result<Vec<(String, String)>, Error> {
 fn is_set(napi: Napi) -> bool {
     let Some(thread) = napi.thread.filter(|thread| napi::check_thread(napi, *thread, "").is_ok()) else { return false };
     let parent = cpus_of(KTHREADD).ok().filter(|_| kernel_files::text("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n"));
-    scheduled(thread).is_ok_and(|(scheduling, cpus)| {
-        scheduling != Scheduling::nice(0) || parent.is_some_and(|parent| parent != cpus)
-    })
+    scheduled(thread)
+        .is_ok_and(|(scheduling, cpus)| scheduling != Scheduling::nice(0) || parent.is_some_and(|parent| parent != cpus))
 }
 
 /// The parent of the kernel's threads.
@@ -623,7 +636,8 @@ mod tests {
         at_near("receiving::tests::receivers_without_a_setting_of_their_own_are_set_together_and_taken_back", |near, show| {
             show();
             receive_as_a_card();
-            let found = || napi::of(near, "near").unwrap().into_iter().map(|napi| Napi { threaded: None, ..napi }).collect::<Vec<_>>();
+            let found =
+                || napi::of(near, "near").unwrap().into_iter().map(|napi| Napi { threaded: None, ..napi }).collect::<Vec<_>>();
             for had_threads in [false, true] {
                 Setting::of("near", near).unwrap().set(had_threads).unwrap();
                 let mut governed = Governed { interface: near, ..Governed::new("near", false) };

@@ -53,9 +53,8 @@ mod tests {
     /// For each user fraction from 1 to 99 the share of a lane of nice 0 is at most 2.5 points beside it.
     #[test]
     fn every_user_fraction_of_an_ordinary_lane_is_hit_within_three_points() {
-        let errors: Vec<u32> = (1..=USER_FRACTION_MAX)
-            .map(|asked| Share::nearest(LANE, 1, asked).lane.abs_diff(u32::from(asked) * 10))
-            .collect();
+        let errors: Vec<u32> =
+            (1..=USER_FRACTION_MAX).map(|asked| Share::nearest(LANE, 1, asked).lane.abs_diff(u32::from(asked) * 10)).collect();
         let (worst, error) = (1..).zip(&errors).max_by_key(|(_, error)| **error).unwrap();
         assert_eq!((worst, *error), (58, 25), "{errors:?}");
         assert!((1..=USER_FRACTION_MAX).all(|asked| !Share::nearest(LANE, 1, asked).misses(asked)));

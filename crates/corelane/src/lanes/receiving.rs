@@ -84,7 +84,10 @@ fn check_fraction(per_cent: u8) -> Result<(), Error> {
     if per_cent <= USER_FRACTION_MAX {
         return Ok(());
     }
-    Err(Error::Setting { name: "user-frac", why: format!("{per_cent} is no user fraction: use 0 to {USER_FRACTION_MAX} per cent") })
+    Err(Error::Setting {
+        name: "user-frac",
+        why: format!("{per_cent} is no user fraction: use 0 to {USER_FRACTION_MAX} per cent"),
+    })
 }
 
 /// Looks whether the interfaces can be governed, and changes nothing.

@@ -46,17 +46,18 @@ fn lanes(count: usize) -> Vec<LaneThread> {
 
 fn start(count: usize, user_fraction: u8, waits: bool) -> Result<(ReceiveThreads, Vec<Told>, Receiver<Told>), Error> {
     let (tell, told) = channel();
-    let started = ReceiveThreads::start(&["near".into()], lanes(count), user_fraction, waits, move |words| tell.send(words).unwrap());
+    let started =
+        ReceiveThreads::start(&["near".into()], lanes(count), user_fraction, waits, move |words| tell.send(words).unwrap());
     started.map(|(threads, found)| (threads, found, told))
 }
 
 /// Receivers of `near`, by the kernel's own numbers (`linux/netdev.h`): number, thread, whether threaded.
 fn napis() -> Vec<(u32, Option<u32>, u32)> {
-    let index = rustix::net::netdevice::name_to_index(rustix::net::socket(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::DGRAM,
-        None,
-    ).unwrap(), "near").unwrap();
+    let index = rustix::net::netdevice::name_to_index(
+        rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None).unwrap(),
+        "near",
+    )
+    .unwrap();
     let bodies = ask(Family::find(c"netdev").unwrap().list(11).attribute(1, &index.to_ne_bytes())).unwrap();
     let mut found: Vec<_> = bodies
         .iter()
