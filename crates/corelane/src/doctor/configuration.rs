@@ -78,7 +78,7 @@ pub(super) fn interface(lanes: &Lanes) -> Found {
 pub(super) fn receive_threads(lanes: &Lanes) -> Found {
     match lanes.receiving.is_nothing() {
         true => Found::fine("none is asked for"),
-        false => Found::tried("the kernel can receive there in threads", receiving::check_interfaces(lanes)),
+        false => Found::tried("the kernel can receive there in threads", receiving::check_interfaces(&lanes.receiving)),
     }
 }
 

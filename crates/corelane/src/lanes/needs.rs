@@ -50,7 +50,7 @@ impl Lanes {
         let refused = |why: corelane_select::Error| Error::Setting { name: "steering", why: why.to_string() };
         means.map_or(Ok(()), |means| corelane_select::probe(means).map_err(refused))?;
         self.packet.as_ref().map_or(Ok(()), |port| refuse_lanes_without_queue(port, plan.lanes.len()))?;
-        receiving::check_interfaces(self)?;
+        receiving::check_interfaces(&self.receiving)?;
         Ok(choose(self.driver)?.note.into_iter().collect())
     }
 
@@ -65,7 +65,7 @@ impl Lanes {
 pub(crate) fn refuse(lanes: &Lanes) -> Result<(), Error> {
     plan::check(lanes)?;
     driver::check(&lanes.driver_settings)?;
-    receiving::check(lanes)?;
+    receiving::check(&lanes.receiving, lanes.packet.as_ref())?;
     for served in &lanes.services {
         served.declared.iter().flat_map(|declared| declared.chosen.paths()).try_for_each(|path| readable(&served.name, path))?;
     }

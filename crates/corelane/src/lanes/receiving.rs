@@ -2,7 +2,7 @@
 
 use crate::admin::messages::Degraded;
 use crate::error::Error;
-use crate::lanes::builder::Lanes;
+use crate::lanes::frames::PacketPort;
 use corelane_os::report;
 use corelane_seam::{Level, Record};
 use corelane_xdp::{LaneThread, ReceiveThreads, Told, USER_FRACTION, USER_FRACTION_MAX, check_receiving, receive_setting};
@@ -68,10 +68,10 @@ impl UserFraction {
 }
 
 /// Looks whether what was set can be meant.
-pub(crate) fn check(lanes: &Lanes) -> Result<(), Error> {
-    check_fraction(lanes.receiving.user_fraction)?;
-    let polled = lanes.packet.as_ref().filter(|port| port.polls()).map(|port| port.interface());
-    match lanes.receiving.interfaces.iter().find(|name| polled == Some(&***name)) {
+pub(crate) fn check(asked: &Asked, packet: Option<&PacketPort>) -> Result<(), Error> {
+    check_fraction(asked.user_fraction)?;
+    let polled = packet.filter(|port| port.polls()).map(|port| port.interface());
+    match asked.interfaces.iter().find(|name| polled == Some(&***name)) {
         None => Ok(()),
         Some(name) => {
             let why = format!("lanes take the packets of {name} in by themselves (poll of --packet): leave out one of the two");
@@ -91,25 +91,24 @@ fn check_fraction(per_cent: u8) -> Result<(), Error> {
 }
 
 /// Looks whether the interfaces can be governed, and changes nothing.
-pub(crate) fn check_interfaces(lanes: &Lanes) -> Result<(), Error> {
-    lanes.receiving.interfaces.iter().try_for_each(|name| check_receiving(name).map_err(refused))
+pub(crate) fn check_interfaces(asked: &Asked) -> Result<(), Error> {
+    asked.interfaces.iter().try_for_each(|name| check_receiving(name).map_err(refused))
 }
 
-/// Has the interfaces received beside these lanes, if any are named; and what the operator should know.
+/// Has the interfaces received beside these lanes, if any are named; and what the operator should know. With `waits`, another process may have them until it ends.
 pub(crate) fn start(
-    lanes: &Lanes,
+    asked: &Asked,
     cpus: &[Option<usize>],
     threads: &[u32],
+    waits: bool,
 ) -> Result<Option<(UserFraction, Vec<Record>)>, Error> {
-    if lanes.receiving.is_nothing() {
+    if asked.is_nothing() {
         return Ok(None);
     }
     let bound = cpus.iter().zip(threads).filter_map(|(cpu, thread)| Some(LaneThread { cpu: (*cpu)?, thread: *thread }));
     let bound: Vec<LaneThread> = bound.collect();
     assert!(bound.len() == threads.len(), "each lane that was planned is bound");
-    // The process that is taken over from has them until it ends.
-    let waits = lanes.take_over.is_some();
-    let started = ReceiveThreads::start(&lanes.receiving.interfaces, bound, lanes.receiving.user_fraction, waits, tell);
+    let started = ReceiveThreads::start(&asked.interfaces, bound, asked.user_fraction, waits, tell);
     let (threads, told) = started.map_err(refused)?;
     Ok(Some((UserFraction(Arc::new(threads)), told.iter().map(record).collect())))
 }

@@ -352,7 +352,10 @@ impl Running {
 
     /// Has the kernel's receiving keep to what the user fraction leaves it.
     fn govern_receiving(&mut self, lanes: &Lanes) -> Result<(), Error> {
-        let Some((fraction, notes)) = receiving::start(lanes, &self.cpus, &self.threads())? else { return Ok(()) };
+        // The process that is taken over from has the interfaces until it ends.
+        let waits = lanes.take_over.is_some();
+        let started = receiving::start(&lanes.receiving, &self.cpus, &self.threads(), waits)?;
+        let Some((fraction, notes)) = started else { return Ok(()) };
         self.receiving = Some(fraction);
         notes.into_iter().for_each(|note| self.note(note));
         Ok(())

@@ -1,7 +1,7 @@
 //! No interface's receiving is governed.
 
 use crate::error::Error;
-use crate::lanes::builder::Lanes;
+use crate::lanes::frames::PacketPort;
 use corelane_seam::Record;
 
 /// Nothing.
@@ -16,14 +16,14 @@ impl UserFraction {
     }
 }
 
-pub(crate) fn check(_: &Lanes) -> Result<(), Error> {
+pub(crate) fn check(_: &Asked, _: Option<&PacketPort>) -> Result<(), Error> {
     Ok(())
 }
 
-pub(crate) fn check_interfaces(_: &Lanes) -> Result<(), Error> {
+pub(crate) fn check_interfaces(_: &Asked) -> Result<(), Error> {
     Ok(())
 }
 
-pub(crate) fn start(_: &Lanes, _: &[Option<usize>], _: &[u32]) -> Result<Option<(UserFraction, Vec<Record>)>, Error> {
+pub(crate) fn start(_: &Asked, _: &[Option<usize>], _: &[u32], _: bool) -> Result<Option<(UserFraction, Vec<Record>)>, Error> {
     Ok(None)
 }
