@@ -17,7 +17,8 @@ use crate::print::print;
 use crate::wrap::wrapped;
 use anyhow::{Context, Result, anyhow};
 use corelane::admin::InForce;
-use corelane::admin::reports::Level;
+use corelane::admin::messages::Degraded;
+use corelane::admin::reports::{Level, Record};
 use corelane::admin::user::{Beginning, User};
 use corelane::lanes::{Running, Signals};
 use corelane::{Error, Lanes};
@@ -56,8 +57,12 @@ pub fn run(arguments: Arguments) -> Result<Exit> {
     let log = Log::begin(format, level)?;
     let mut running = lanes.start()?;
     let shown = shown(&mut running, &listen)?;
+    let receives = running.user_fraction().is_some();
+    if receives && user.is_some() {
+        running.note(fixed_receiving());
+    }
     user.map_or(Ok(()), Beginning::finish).map_err(|why| anyhow!("--user: {why}"))?;
-    confined.into_iter().chain(confine_calls(sandbox)?).for_each(|note| running.note(note));
+    confined.into_iter().chain(confine_calls(sandbox, receives)?).for_each(|note| running.note(note));
     let reload = Reload::new(settings, running.limits(), log, sandbox != Sandbox::Off);
     let _supervisor = Supervisor::start(&mut running, move || reload.again())?;
     // Nothing of the start can fail any more but to say so. A process that is taken over goes on until that is done.
@@ -78,6 +83,15 @@ fn shown(running: &mut Running, listen: &Listen) -> Result<Option<Metrics>> {
         return Ok(None);
     }
     Ok(Some(Metrics::beside(running, listen)?))
+}
+
+/// That what is set of the kernel's receiving stays so once rights are given up.
+fn fixed_receiving() -> Record {
+    Degraded::ReceiveThreads.note(
+        "--user gives up the rights by which receiving is governed: it stays as it is now, an interface that comes up again is received as ever, and a \
+         card's threads stay at the end; remedy: have a service manager start the program as that user, with CAP_NET_ADMIN, CAP_SYS_NICE and CAP_BPF \
+         (User= and AmbientCapabilities= of a unit)",
+    )
 }
 
 /// How long whoever started a program that takes over may take to read that it serves: less than the other process waits.

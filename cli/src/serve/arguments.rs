@@ -53,6 +53,14 @@ pub struct Arguments {
     /// AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, packet sockets CAP_NET_RAW, a tap CAP_NET_ADMIN. docs/packet.md says more.
     #[arg(long, value_name = "PORT")]
     pub(super) packet: Option<corelane::lanes::PacketPort>,
+    /// Have the kernel receive what comes by this interface in threads that leave lanes their user fraction under a flood; may be repeated
+    ///
+    /// This is for services at the kernel's sockets. Needs CAP_NET_ADMIN and CAP_SYS_NICE, CAP_BPF for a veth, and Linux 6.8; docs/flood.md says more.
+    #[arg(long, value_name = "INTERFACE")]
+    pub(super) receive_threads: Vec<String>,
+    /// Per cent of their CPUs that lanes keep beside these threads under a flood, 0 to 99
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u8).range(..=99))]
+    pub(super) user_frac: u8,
     /// Serve as this user, by name or number, without any of root's rights once everything listens; only root can do this
     ///
     /// GROUP is its only group. Files, such as certificates, are opened as this user from the start on.

@@ -51,11 +51,17 @@ pub fn of(arguments: Arguments) -> Result<Lanes> {
     if let Some(port) = arguments.packet {
         lanes = lanes.packet(port);
     }
+    lanes = receiving(lanes, &arguments.receive_threads, arguments.user_frac);
     let mut services = arguments.services;
     if services.is_empty() {
         services = defaults();
     }
     services.iter().try_fold(lanes, |lanes, text| add(lanes, text, &arguments.limits))
+}
+
+/// With the kernel's receiving of these interfaces kept to what the user fraction, in per cent, leaves it.
+fn receiving(lanes: Lanes, interfaces: &[String], user_fraction: u8) -> Lanes {
+    interfaces.iter().fold(lanes.user_fraction(user_fraction), |lanes, name| lanes.receive_threads(name))
 }
 
 /// What a lane's driver has at once, as far as it is asked for.

@@ -85,6 +85,7 @@ fn files(lanes: &Lanes, config: Option<&Path>) -> Paths {
     if manager || lanes.answers_unix_datagrams() {
         files.reach_names();
     }
+    lanes.receive_settings().into_iter().for_each(|path| files.write(path));
     config.into_iter().flat_map(Paths::around).for_each(|path| files.read(path));
     for path in lanes.paths() {
         match path {
@@ -97,14 +98,14 @@ fn files(lanes: &Lanes, config: Option<&Path>) -> Paths {
     files
 }
 
-/// Confines all threads to the calls that serving takes. Returns what it has to do without.
+/// Confines all threads to the calls that serving takes, and, if it is so, governing the kernel's receiving. Returns what it has to do without.
 ///
 /// # Errors
 /// As of [`confine_files`].
-pub fn confine_calls(sandbox: Sandbox) -> Result<Option<Record>> {
+pub fn confine_calls(sandbox: Sandbox, receives: bool) -> Result<Option<Record>> {
     if sandbox == Sandbox::Off {
         return Ok(None);
     }
-    let why = calls::restrict().map_err(|why| anyhow!(why));
+    let why = calls::restrict(receives).map_err(|why| anyhow!(why));
     why.map_or_else(|why| sandbox.without(Degraded::CallsNotConfined, &why.to_string()), |()| Ok(None))
 }

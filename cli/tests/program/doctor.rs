@@ -66,6 +66,7 @@ fn a_call_that_is_forbidden_is_found_by_the_feature_that_needs_it() {
         (libc::SYS_bpf, &[], "CL-1011", "degraded", "forbidden"),
         (option, &[(2, libc::SO_ATTACH_REUSEPORT_CBPF as u64)], "CL-1012", "missing", "SO_ATTACH_REUSEPORT_CBPF"),
         (socket, &[(0, libc::AF_NETLINK as u64), (2, 4)], "CL-1014", "degraded", "NETLINK_SOCK_DIAG"),
+        (socket, &[(0, libc::AF_NETLINK as u64), (2, libc::NETLINK_GENERIC as u64)], "CL-1040", "degraded", "NAPI_GET"),
         (socket, &[(0, libc::AF_XDP as u64)], "CL-1015", "missing", "AF_XDP"),
         (socket, &[(0, libc::AF_PACKET as u64)], "CL-1016", "missing", "AF_PACKET"),
         (libc::SYS_ioctl, &[(1, libc::TUNSETIFF)], "CL-1017", "missing", "TUNSETIFF"),
@@ -251,7 +252,7 @@ fn calls_on_files_that_are_refused_are_told() {
 #[test]
 fn a_configuration_that_fits_is_fine() {
     let (told, code) = checked(&[], &["--", "--lanes", "1", "--limit", "connections_max=100", "--memory", "8MiB", TCP, UDP]);
-    for code in 1101..=1108 {
+    for code in (1101..=1108).chain([1120]) {
         assert_eq!(line(&told, &format!("CL-{code}"))["state"], "ok", "{told}");
     }
     assert_eq!(code, 0);
@@ -270,6 +271,7 @@ fn what_stands_in_the_way_of_a_configuration_is_told() {
         (&["--lanes", "0", TCP], "CL-1101", "0 is not a number of lanes"),
         (&["--nonsense", TCP], "CL-1101", "--nonsense"),
         (&["echo=tcp://192.0.2.7:0"], "CL-1104", "not an address of this machine"),
+        (&["--receive-threads", "lo", TCP], "CL-1120", "as at loopback"),
         (&["--packet", "nosuch0,ip=10.9.9.9/24", "echo=udp://10.9.9.9:7?reflect"], "CL-1105", "no interface nosuch0"),
     ];
     for (arguments, code, words) in cases {

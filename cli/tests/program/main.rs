@@ -27,6 +27,7 @@ mod packet_ports;
 mod plan;
 mod profile;
 mod proxied;
+mod receiving;
 mod refusals;
 mod rpc;
 mod rpc_clients;

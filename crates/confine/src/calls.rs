@@ -56,6 +56,7 @@ const ANY: &[i64] = &[
     libc::SYS_rt_sigtimedwait,
     libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_sched_getaffinity,
+    libc::SYS_sched_getattr,
     libc::SYS_sched_getparam,
     libc::SYS_sched_getscheduler,
     libc::SYS_sched_setaffinity,
@@ -191,19 +192,23 @@ const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::
 
 /// What is asked of maps and programs that are there (bpf(2)): BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM, BPF_MAP_GET_NEXT_KEY,
 /// BPF_OBJ_GET_INFO_BY_FD.
-const BPF_COMMANDS: [i32; 5] = [1, 2, 3, 4, 15];
+const BPF_COMMANDS: &[i32] = &[1, 2, 3, 4, 15];
+
+/// The same, and to give a program that was loaded before to an interface (BPF_LINK_CREATE).
+const BPF_COMMANDS_RECEIVING: &[i32] = &[1, 2, 3, 4, 15, 28];
 
 /// A thread has nothing of its own that a process would have: CLONE_NEW*, each a namespace.
 const NAMESPACES: u64 = 0x7e02_0000;
 
-/// Allows all threads of this process, and those that they start, the calls that serving takes; others fail with EPERM.
+/// Allows all threads of this process, and those that they start, the calls that serving takes; others fail with EPERM. With `receives`, the kernel's receiving of an
+/// interface can be governed anew when that comes up again: its threads are weighed, and a program that was loaded before is given to it.
 ///
 /// # Errors
 /// Why the system does not take the filter.
-pub fn restrict() -> Result<(), String> {
+pub fn restrict(receives: bool) -> Result<(), String> {
     let words = |error: &dyn std::fmt::Display| error.to_string();
     // The first leaves the call by which the second is given.
-    let filters = [without_clone3(), only(ANY.iter().chain(OLDER))];
+    let filters = [without_clone3(), only(ANY.iter().chain(OLDER), receives)];
     for filter in filters {
         let filter = filter.map_err(|error| words(&error))?;
         apply_filter_all_threads(&filter).map_err(|error| words(&error))?;
@@ -219,10 +224,13 @@ fn filter(rules: Rules, otherwise: SeccompAction, named: SeccompAction) -> Resul
     SeccompFilter::new(rules, otherwise, named, architecture)?.try_into()
 }
 
-fn only<'a>(any: impl Iterator<Item = &'a i64>) -> Result<BpfProgram, FilterError> {
+fn only<'a>(any: impl Iterator<Item = &'a i64>, receives: bool) -> Result<BpfProgram, FilterError> {
     let mut rules: Rules = any.map(|&call| (call, Vec::new())).collect();
+    if receives {
+        rules.insert(libc::SYS_sched_setattr, Vec::new());
+    }
     rules.insert(libc::SYS_socket, among(&FAMILIES)?);
-    rules.insert(libc::SYS_bpf, among(&BPF_COMMANDS)?);
+    rules.insert(libc::SYS_bpf, among(if receives { BPF_COMMANDS_RECEIVING } else { BPF_COMMANDS })?);
     // A stalled lane's stack is copied by its own process; nobody else's memory is read.
     rules.insert(libc::SYS_process_vm_readv, among(&[getpid().as_raw_nonzero().get()])?);
     let no_namespace = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(NAMESPACES), 0)?;
@@ -266,11 +274,13 @@ mod tests {
             (libc::SYS_setns, -1),
             (libc::SYS_io_uring_setup, 1),
             (libc::SYS_bpf, 5),
+            (libc::SYS_bpf, 28),
+            (libc::SYS_sched_setattr, 0),
             (libc::SYS_socket, i64::from(libc::AF_PACKET)),
             (libc::SYS_clone, i64::from(libc::CLONE_NEWUSER)),
         ];
         let all = in_child(|| {
-            assert_eq!(restrict(), Ok(()));
+            assert_eq!(restrict(false), Ok(()));
             for (number, first) in refused {
                 assert_eq!(call(number, first), Err(libc::EPERM), "call {number}");
             }
@@ -279,6 +289,12 @@ mod tests {
             later.join().unwrap() == Err(libc::EPERM) && serves()
         });
         assert!(all);
+        let receives = in_child(|| {
+            assert_eq!(restrict(true), Ok(()));
+            // Neither names what is to be set.
+            call(libc::SYS_sched_setattr, 0) == Err(libc::EINVAL) && call(libc::SYS_bpf, 5) == Err(libc::EPERM) && serves()
+        });
+        assert!(receives);
     }
 
     fn serves() -> bool {

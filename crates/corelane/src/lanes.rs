@@ -24,6 +24,8 @@ mod outside;
 pub(crate) mod page;
 pub(crate) mod place;
 pub(crate) mod plan;
+#[cfg(feature = "packets")]
+pub(crate) mod receiving;
 mod run;
 #[cfg(feature = "profile")]
 mod stalls;
@@ -52,13 +54,15 @@ pub use live::LiveLimits;
 pub use outside::Outside;
 pub use place::Place;
 pub use plan::lanes_for_this_machine;
+#[cfg(feature = "packets")]
+pub use receiving::UserFraction;
 pub use run::{Running, can_listen};
 pub use url::Url;
 #[cfg(not(feature = "control"))]
 use without::asked;
-#[cfg(not(feature = "packets"))]
-pub(crate) use without::frames;
 #[cfg(not(feature = "profile"))]
 use without::stalls;
 #[cfg(not(feature = "take-over"))]
 use without::take_over;
+#[cfg(not(feature = "packets"))]
+pub(crate) use without::{frames, receiving};

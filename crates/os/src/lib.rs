@@ -4,7 +4,7 @@
 //! | subject | modules |
 //! | --- | --- |
 //! | sockets: made, shared, handed over by a service manager or to another process | `sockets`, `options`, `named`, `claim`, `caller`, `local`, `handed`, `passing`, `owners`, `uncopied` |
-//! | threads: for lanes, where one is, what it may do | `runner`, `cpus`, `halt`, `limits`, `rights` |
+//! | threads: for lanes, where one is, what it may do | `runner`, `cpus`, `scheduling`, `halt`, `limits`, `rights` |
 //! | memory: of the process, shared with children, behind a counter page, for another process, of a lane | `memory`, `shared`, `page`, `handed_memory`, `memory_file` |
 //! | time, chance, signals | `clock`, `random`, `signals` |
 //! | what the kernel tells: in files, over netlink, about processes and directories | `kernel_files`, `netlink`, `processes`, `watches`, `events` |
@@ -48,6 +48,7 @@ pub mod random;
 pub mod report;
 pub mod rights;
 pub mod runner;
+pub mod scheduling;
 pub mod shared;
 pub mod signals;
 pub mod sockets;

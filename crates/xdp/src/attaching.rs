@@ -96,7 +96,7 @@ const IF_NONE: u32 = 1;
 const BY_DRIVER: u32 = 1 << 2;
 
 /// Why the driver does not run a program, in the kernel's words, and what helps. The call that attaches it tells no words; this one does, and is refused for the same reason.
-fn obstacle(program: &Program, interface: &Interface, fault: Fault) -> Box<str> {
+pub fn obstacle(program: &Program, interface: &Interface, fault: Fault) -> Box<str> {
     let ask = |program: i32, flags: u32| {
         let within = [(XDP_FD, &program.to_ne_bytes()[..]), (XDP_FLAGS, &flags.to_ne_bytes())];
         let request = Request::one(libc::RTM_SETLINK, &interface.head()).nested(libc::IFLA_XDP, &within);
@@ -129,7 +129,7 @@ fn obstacle(program: &Program, interface: &Interface, fault: Fault) -> Box<str> 
 }
 
 /// The interface has a program: whose, as far as that is to be seen.
-fn there(interface: &Interface) -> Error {
+pub fn there(interface: &Interface) -> Error {
     // What it has now, and not before we tried.
     let found = Interface::find(&interface.name).unwrap_or_else(|_| interface.clone());
     let mode = found.program_mode.unwrap_or("xdp");

@@ -1,4 +1,4 @@
-//! Which process answers for an address at an interface. Packet sockets keep nobody away: two processes at one interface would both answer, with one link-layer
+//! Which process answers for an address at an interface, and which governs how its packets are received. Packet sockets keep nobody away: two processes at one interface would both answer, with one link-layer
 //! address, and neither would hear the other. So each claims its addresses by a name of the network namespace, which is gone with it.
 
 use crate::errors::Error;
@@ -30,10 +30,22 @@ impl Claims {
 
 fn claim(interface: &Interface, address: IpAddr) -> Result<UnixDatagram, Error> {
     let name = format!("corelane/packet/{}/{address}", interface.link.interface);
-    let bound = SocketAddr::from_abstract_name(name).and_then(|name| UnixDatagram::bind_addr(&name));
+    bind(name, &interface.name, || Error::AddressServed { address, name: interface.name.clone() })
+}
+
+/// Claims the receiving of the interface of this number and name, as long as this lives.
+///
+/// # Errors
+/// [`Error::Governed`] if another process has it, and what else [`Error::of`] has.
+pub fn receiving(interface: u32, name: &str) -> Result<UnixDatagram, Error> {
+    bind(format!("corelane/receive/{interface}"), name, || Error::Governed { name: name.into() })
+}
+
+fn bind(claimed: String, interface: &str, taken: impl FnOnce() -> Error) -> Result<UnixDatagram, Error> {
+    let bound = SocketAddr::from_abstract_name(claimed).and_then(|name| UnixDatagram::bind_addr(&name));
     bound.map_err(|error| match error.kind() {
-        ErrorKind::AddrInUse => Error::AddressServed { address, name: interface.name.clone() },
-        _ => Error::of("bind AF_UNIX", errno::of(&error), &interface.name),
+        ErrorKind::AddrInUse => taken(),
+        _ => Error::of("bind AF_UNIX", errno::of(&error), interface),
     })
 }
 

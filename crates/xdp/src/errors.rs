@@ -130,6 +130,35 @@ pub enum Error {
         /// Bytes that they have room for.
         got: usize,
     },
+    /// The interface is down, so nothing receives at it.
+    Down {
+        /// The interface.
+        name: Box<str>,
+    },
+    /// The kernel receives at the interface by nothing that could run in a thread (NAPI).
+    NoNapi {
+        /// The interface.
+        name: Box<str>,
+    },
+    /// A veth's receiving needs a program that its driver runs, and the interface does not run one.
+    PassRefused {
+        /// The interface.
+        name: Box<str>,
+        /// What the kernel says of it, and what helps.
+        obstacle: Box<str>,
+    },
+    /// The kernel's thread that receives is not to be seen in this process's PID namespace.
+    ThreadHidden {
+        /// The interface.
+        name: Box<str>,
+        /// The thread's number in the first namespace.
+        thread: u32,
+    },
+    /// Another process has the receiving of the interface in its hands.
+    Governed {
+        /// The interface.
+        name: Box<str>,
+    },
     /// A program could not be made.
     Program(corelane_select::Error),
 }
@@ -153,22 +182,27 @@ impl Error {
             Self::NoInterface { .. } | Self::NoQueue { .. } | Self::NoSendQueue { .. } | Self::QueuesUnserved { .. } => {
                 Fault { reason: Reason::NoInterface, number: libc::ENODEV }
             }
-            Self::Busy { .. } | Self::ProgramThere { .. } | Self::AddressServed { .. } => {
+            Self::Busy { .. } | Self::ProgramThere { .. } | Self::AddressServed { .. } | Self::Governed { .. } => {
                 Fault { reason: Reason::Busy, number: libc::EBUSY }
             }
             Self::LockedMemory { .. } => Fault { reason: Reason::NoMemory, number: libc::ENOMEM },
-            Self::Absent { .. } => Fault::of(Reason::Unsupported),
+            Self::Absent { .. } | Self::NoNapi { .. } => Fault::of(Reason::Unsupported),
+            Self::Down { .. } => Fault { reason: Reason::Down, number: libc::ENETDOWN },
             Self::Program(Steering::BpfForbidden { .. }) => Fault { reason: Reason::Permission, number: libc::EPERM },
             _ => Fault::of(Reason::Other),
         }
     }
 }
 
+/// The call by which threads of the kernel get their policy and CPUs.
+pub(crate) const SCHEDULING: &str = "scheduling the kernel's thread that receives";
+
 /// What a call needs (capabilities(7)): packet(7) and AF_XDP sockets CAP_NET_RAW, maps of programs CAP_BPF, and what changes an interface CAP_NET_ADMIN.
 fn needed(call: &str) -> &'static str {
     match call {
         "socket AF_XDP" | "socket AF_PACKET" => "CAP_NET_RAW",
         "BPF_MAP_UPDATE_ELEM" => "CAP_BPF",
+        SCHEDULING => "CAP_SYS_NICE",
         _ => "CAP_NET_ADMIN",
     }
 }
@@ -184,6 +218,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused { call, fault } => f.write_str(&refusal(call, *fault)),
+            Self::Forbidden { what, capability } if *what == SCHEDULING => {
+                write!(f, "{what} is forbidden: give the process {capability} in the machine's first user namespace")
+            }
             Self::Forbidden { what, capability } => {
                 write!(f, "{what} is forbidden: give the process {capability}, or run it as root of its network namespace")
             }
@@ -247,6 +284,27 @@ impl fmt::Display for Error {
                 "packets of {name} have up to {needed} bytes, and the frames of one have room for {got}: use larger frames, or a smaller \
                  MTU (ip link set {name} mtu {})",
                 got.saturating_sub(HEAD_BYTES)
+            ),
+            Self::Down { name } => write!(f, "{name} is down, so nothing receives at it: set it up (ip link set {name} up)"),
+            Self::NoNapi { name } => write!(
+                f,
+                "nothing receives at {name} that could run in a thread (NAPI), as at loopback, bridges and VLANs: name the card, or the end of a \
+                 wire (veth), by which its packets come"
+            ),
+            Self::PassRefused { name, obstacle } => write!(
+                f,
+                "{name} is an end of a wire (veth), whose receiving runs in no thread without an XDP program, and its driver does not run one: \
+                 {obstacle}"
+            ),
+            Self::ThreadHidden { name, thread } => write!(
+                f,
+                "{name} is received by the kernel's thread {thread}, which this PID namespace does not show: run this in the machine's own \
+                 (docker run --pid=host, hostPID)"
+            ),
+            Self::Governed { name } => write!(
+                f,
+                "another process has the receiving of {name} in its hands, and each would undo what the other sets: end that one (`corelane stat` \
+                 shows it), or leave out --receive-threads here"
             ),
             Self::Program(error) => program(f, error),
         }

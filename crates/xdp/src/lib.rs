@@ -3,6 +3,7 @@
 //! ```text
 //! ports_for(interface, ours, queues) -> Queue, one a lane, and what was lost -> port(memory, ring)     the best of these:
 //! taps_for(name, ours, (hasher, table), queues) -> the same of a tap, and its selector
+//! ReceiveThreads::start(interfaces, lanes, user fraction)                      no port: the kernel's own receiving, for its sockets
 //! choice.poll()                                                                lanes take packets in by themselves
 //! afxdp::open(name, ours, queues)    -> XdpQueue -> port(memory, ring)         what is ours comes, the rest is the kernel's
 //! packet::open(name, queues)         -> PacketQueue -> port(memory)            everything comes, and the kernel has it as well
@@ -35,13 +36,16 @@ mod holder;
 mod kernel;
 mod layout;
 mod link;
+mod napi;
 mod ours;
 mod outgoing;
 mod outlook;
 pub mod packet;
 mod polling;
 mod posted;
+mod receiving;
 mod ring;
+mod share;
 mod socket;
 pub mod tap;
 mod words;
@@ -52,3 +56,5 @@ pub use errors::Error;
 pub use kernel::{KernelChange, KernelNews};
 pub use link::{Interface, taking_away};
 pub use ours::{OURS_MAX, Ours};
+pub use receiving::{LaneThread, ReceiveThreads, Told, check_receiving, left_behind, receive_setting};
+pub use share::{USER_FRACTION, USER_FRACTION_MAX};

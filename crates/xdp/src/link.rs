@@ -167,7 +167,7 @@ fn head_of(index: u32) -> [u8; HEAD_BYTES] {
 }
 
 /// The name of an interface, by its number.
-fn name_of(index: u32) -> Option<String> {
+pub fn name_of(index: u32) -> Option<String> {
     let found = Request::one(libc::RTM_GETLINK, &head_of(index)).ask(libc::NETLINK_ROUTE).ok()?;
     Attributes::behind(found.first()?, HEAD_BYTES).ok()?.text(libc::IFLA_IFNAME)
 }

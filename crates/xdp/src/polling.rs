@@ -28,11 +28,11 @@ const QUIET: u32 = 8;
 /// How often in a row it does so although there was nothing.
 const DEFERRALS: u32 = 1;
 /// The kernel's family of messages (`linux/netdev.h`), what it is asked and tells.
-const FAMILY: &CStr = c"netdev";
-const NAPI_GET: u8 = 11;
-const NAPI_SET: u8 = 14;
-const INTERFACE: u16 = 1;
-const ID: u16 = 2;
+pub(crate) const FAMILY: &CStr = c"netdev";
+pub(crate) const NAPI_GET: u8 = 11;
+pub(crate) const NAPI_SET: u8 = 14;
+pub(crate) const INTERFACE: u16 = 1;
+pub(crate) const ID: u16 = 2;
 const DEFER_HARD_IRQS: u16 = 5;
 const GRO_FLUSH_TIMEOUT: u16 = 6;
 

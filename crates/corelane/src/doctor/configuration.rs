@@ -9,6 +9,7 @@ use crate::lanes::driver::choose;
 use crate::lanes::frames::{refuse_lanes_without_queue, refuse_shared_addresses};
 use crate::lanes::needs;
 use crate::lanes::plan::fit_memory;
+use crate::lanes::receiving;
 use corelane_machine::interfaces::list;
 use corelane_os::{memory, rights};
 use corelane_select::Means;
@@ -71,6 +72,13 @@ pub(super) fn interface(lanes: &Lanes) -> Found {
             }
         },
         Err(error) => Found::missing(error.to_string()),
+    }
+}
+
+pub(super) fn receive_threads(lanes: &Lanes) -> Found {
+    match lanes.receiving.is_nothing() {
+        true => Found::fine("none is asked for"),
+        false => Found::tried("the kernel can receive there in threads", receiving::check_interfaces(&lanes.receiving)),
     }
 }
 

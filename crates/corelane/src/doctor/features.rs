@@ -12,7 +12,7 @@ use corelane_os::rights;
 use corelane_seam::FrameMemory;
 use corelane_select::{Means, holders};
 use corelane_steer::Topology;
-use corelane_xdp::{afxdp, packet, tap};
+use corelane_xdp::{afxdp, left_behind, packet, tap};
 
 /// The oldest kernel that is tested.
 const KERNEL: (u32, u32) = (6, 1);
@@ -130,6 +130,22 @@ pub(super) fn packet_sockets() -> Found {
 pub(super) fn tap() -> Found {
     let name = format!("clprobe{}", std::process::id());
     Found::tried("a tap interface can be made", tap::open(&name, 1).map(drop))
+}
+
+/// Whether the kernel receives by threads that a killed process has left.
+pub(super) fn receive_threads() -> Found {
+    match left_behind() {
+        Ok(left) if left.is_empty() => Found::fine("none is left behind"),
+        Ok(left) => {
+            let undone = |(name, command): &(String, String)| format!("{name}: {command}");
+            let words: Vec<String> = left.iter().map(undone).collect();
+            Found::degraded(format!(
+                "the kernel receives by threads that are bound or weighed, and no process of Corelane governs them; what takes them back: {}",
+                words.join("; ")
+            ))
+        }
+        Err(why) => Found::degraded(format!("--receive-threads is not to be had: {why}")),
+    }
 }
 
 pub(super) fn lane_thread() -> Found {

@@ -277,6 +277,14 @@ pub const SUBJECTS: &[Subject] = &[
         examine: Examine::Machine(features::file_calls),
     },
     Subject {
+        number: 1040,
+        name: "receiving threads",
+        cost: "a thread that a killed process has left goes on receiving where and as it was set for that; or a flood takes the CPUs of lanes",
+        remedy: "have the interface received as ever, unless an operator has set it so; where --receive-threads is not to be had, the reason names the remedy",
+        command: "echo 0 > /sys/class/net/INTERFACE/threaded",
+        examine: Examine::Machine(features::receive_threads),
+    },
+    Subject {
         number: 1101,
         name: "settings",
         cost: "the program does not start",
@@ -339,5 +347,13 @@ pub const SUBJECTS: &[Subject] = &[
         remedy: "do what is said at each",
         command: "corelane serve --plan",
         examine: Examine::Configuration(configuration::plan),
+    },
+    Subject {
+        number: 1120,
+        name: "interface of --receive-threads",
+        cost: "the program does not start",
+        remedy: "name an interface that is up, and receives by threads of the kernel's",
+        command: "ip -d link",
+        examine: Examine::Configuration(configuration::receive_threads),
     },
 ];

@@ -6,6 +6,7 @@ use crate::lanes::choice::{Chosen, PathUse};
 use crate::lanes::driver::DriverChoice;
 use crate::lanes::frames::PacketPort;
 use crate::lanes::keepsake::Keepsake;
+use crate::lanes::receiving::Asked;
 use crate::lanes::url::Url;
 use corelane_lane::LaneSettings;
 use corelane_os::handed::Handed;
@@ -78,6 +79,8 @@ pub struct Lanes {
     pub(crate) driver: DriverChoice,
     pub(crate) driver_settings: DriverSettings,
     pub(crate) packet: Option<PacketPort>,
+    /// What was asked of the kernel's receiving.
+    pub(crate) receiving: Asked,
     pub(crate) join: bool,
     pub(crate) handed: Vec<Handed>,
     /// Where the program itself listens.
@@ -119,6 +122,7 @@ impl Lanes {
             driver: DriverChoice::Auto,
             driver_settings: DriverSettings::default(),
             packet: None,
+            receiving: Asked::default(),
             join: false,
             handed: Vec::new(),
             listens_also: Vec::new(),
@@ -175,6 +179,29 @@ impl Lanes {
     pub fn packet(mut self, port: PacketPort) -> Self {
         self.packet = Some(port);
         self
+    }
+
+    /// Have the kernel receive what comes by this interface in threads of its own beside the lanes, whose weight leaves these their user fraction
+    /// ([`Lanes::user_fraction`]): so no flood takes a lane's CPU, for services at the kernel's sockets. May be called for several. At the end all is as it was.
+    /// Needs CAP_NET_ADMIN and CAP_SYS_NICE, for a veth CAP_BPF, and Linux 6.8. With the feature `packets`.
+    #[cfg(feature = "packets")]
+    pub fn receive_threads(mut self, interface: &str) -> Self {
+        self.receiving.interface(interface);
+        self
+    }
+
+    /// The part of each lane's CPU that it keeps beside the receiving of these interfaces under a flood, 0 to 99 per cent; by default 50. What one does not use,
+    /// the other has. With the feature `packets`.
+    #[cfg(feature = "packets")]
+    pub fn user_fraction(mut self, per_cent: u8) -> Self {
+        self.receiving.user_fraction = per_cent;
+        self
+    }
+
+    /// The files by which these interfaces are set while lanes run, on kernels that have no other way (before Linux 6.17). With the feature `packets`.
+    #[cfg(feature = "packets")]
+    pub fn receive_settings(&self) -> Vec<PathBuf> {
+        self.receiving.files()
     }
 
     /// Share ports with other processes of this user whose sockets allow it, as those of a server with several lanes do;

@@ -77,6 +77,11 @@ impl PacketPort {
         self.is_tap
     }
 
+    /// Whether lanes take its packets in by themselves.
+    pub(crate) fn polls(&self) -> bool {
+        self.polls
+    }
+
     /// Whether an address is theirs.
     pub fn has(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|(own, _)| *own == address)

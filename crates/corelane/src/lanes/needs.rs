@@ -9,6 +9,7 @@ use crate::lanes::driver::{self, choose};
 use crate::lanes::frames::refuse_lanes_without_queue;
 use crate::lanes::place::Place;
 use crate::lanes::plan;
+use crate::lanes::receiving;
 use corelane_machine::interfaces;
 use corelane_os::rights::{self, Unreadable};
 use corelane_rss::Transport;
@@ -32,7 +33,7 @@ impl Lanes {
         Ok(notes(self, lanes))
     }
 
-    /// Whether the driver and the steering that were asked for by name can be had here, each of which is tried, and whether the interface of frames has the queues. Returns what lanes do without.
+    /// Whether the driver and the steering that were asked for by name can be had here, each of which is tried, and whether the interface of frames has the queues, and those of receiving threads can be had. Returns what lanes do without.
     ///
     /// # Errors
     /// [`Error::Driver`], [`Error::Setting`].
@@ -49,6 +50,7 @@ impl Lanes {
         let refused = |why: corelane_select::Error| Error::Setting { name: "steering", why: why.to_string() };
         means.map_or(Ok(()), |means| corelane_select::probe(means).map_err(refused))?;
         self.packet.as_ref().map_or(Ok(()), |port| refuse_lanes_without_queue(port, plan.lanes.len()))?;
+        receiving::check_interfaces(&self.receiving)?;
         Ok(choose(self.driver)?.note.into_iter().collect())
     }
 
@@ -63,6 +65,7 @@ impl Lanes {
 pub(crate) fn refuse(lanes: &Lanes) -> Result<(), Error> {
     plan::check(lanes)?;
     driver::check(&lanes.driver_settings)?;
+    receiving::check(&lanes.receiving, lanes.packet.as_ref())?;
     for served in &lanes.services {
         served.declared.iter().flat_map(|declared| declared.chosen.paths()).try_for_each(|path| readable(&served.name, path))?;
     }

@@ -18,6 +18,7 @@ use crate::lanes::outside::Outside;
 use crate::lanes::page::{LaneRows, make_page, rows_of, tell_of_table};
 use crate::lanes::place::{Names, Place};
 use crate::lanes::plan;
+use crate::lanes::receiving::{self, UserFraction};
 use crate::lanes::stalls::Stalls;
 use crate::lanes::take_over::{Giver, Passage, Taken};
 use crate::lanes::unbroken::unbroken;
@@ -67,6 +68,8 @@ pub struct Running {
     passage: Arc<Passage>,
     /// Who watches for turns that take too long.
     stalls: Option<Stalls>,
+    /// How the kernel receives beside the lanes, if it is told.
+    receiving: Option<UserFraction>,
     /// What services have outside of the lanes: dropped after these have ended.
     beside: Vec<Box<dyn Any + Send>>,
     /// The process that this one takes over from, until it is decided which of them serves; dropped before that, that one serves on.
@@ -230,6 +233,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
         names: Arc::new(Mutex::new(names)),
         passage,
         stalls: None,
+        receiving: None,
         beside,
         taken: None,
         taken_over: None,
@@ -242,6 +246,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let begun = running.start_lanes(lanes, each, given, (settings, tuning, descriptors));
     running.waiter.start(begun).inspect_err(|_| running.page.withdraw())?;
     running.watch_for_stalls(lanes)?;
+    running.govern_receiving(lanes)?;
     let mut running = running.with_socket(lanes, packets).with_beside(lanes);
     running.taken = taken;
     Ok(running)
@@ -343,6 +348,23 @@ impl Running {
         let names = lanes.services.iter().map(|served| served.name.clone()).collect();
         self.stalls = Some(Stalls::watch(&self.page, self.threads(), names, limit)?);
         Ok(())
+    }
+
+    /// Has the kernel's receiving keep to what the user fraction leaves it.
+    fn govern_receiving(&mut self, lanes: &Lanes) -> Result<(), Error> {
+        // The process that is taken over from has the interfaces until it ends.
+        let waits = lanes.take_over.is_some();
+        let started = receiving::start(&lanes.receiving, &self.cpus, &self.threads(), waits)?;
+        let Some((fraction, notes)) = started else { return Ok(()) };
+        self.receiving = Some(fraction);
+        notes.into_iter().for_each(|note| self.note(note));
+        Ok(())
+    }
+
+    /// The user fraction beside the kernel's receiving, for those who show or change it; none where no interface is received so.
+    #[cfg(feature = "packets")]
+    pub fn user_fraction(&self) -> Option<UserFraction> {
+        self.receiving.clone()
     }
 
     fn giver(&self, lanes: &Lanes, page: &Path) -> Giver {
@@ -562,6 +584,10 @@ impl Drop for Running {
         }
         self.stalls = None;
         self.join();
+        // Up to their end it was for them.
+        if let Some(receiving) = self.receiving.take() {
+            receiving.end();
+        }
         // Only now nobody accepts any more.
         self.names.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

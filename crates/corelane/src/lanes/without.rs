@@ -6,6 +6,8 @@
 pub(crate) mod asked;
 #[cfg(not(feature = "packets"))]
 pub(crate) mod frames;
+#[cfg(not(feature = "packets"))]
+pub(crate) mod receiving;
 #[cfg(not(feature = "profile"))]
 pub(crate) mod stalls;
 #[cfg(not(feature = "take-over"))]

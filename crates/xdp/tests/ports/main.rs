@@ -8,6 +8,7 @@ mod facts;
 mod neighbourhood;
 mod node;
 mod packet;
+mod receiving;
 mod stack;
 mod tap;
 mod wire;

@@ -1,0 +1,29 @@
+//! No interface's receiving is governed.
+
+use crate::error::Error;
+use crate::lanes::frames::PacketPort;
+use corelane_seam::Record;
+
+/// Nothing.
+#[derive(Clone, Default)]
+pub(crate) struct Asked;
+
+pub(crate) enum UserFraction {}
+
+impl UserFraction {
+    pub(crate) fn end(&self) {
+        match *self {}
+    }
+}
+
+pub(crate) fn check(_: &Asked, _: Option<&PacketPort>) -> Result<(), Error> {
+    Ok(())
+}
+
+pub(crate) fn check_interfaces(_: &Asked) -> Result<(), Error> {
+    Ok(())
+}
+
+pub(crate) fn start(_: &Asked, _: &[Option<usize>], _: &[u32], _: bool) -> Result<Option<(UserFraction, Vec<Record>)>, Error> {
+    Ok(None)
+}
