@@ -12,7 +12,9 @@
 mod curve;
 mod flooded;
 
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
@@ -33,6 +35,8 @@ use flooded::{Flooded, Target};
 const CELL: &str = "flood";
 /// Datagrams a second that are offered, before as many as can be.
 const OFFERS: [f64; 8] = [10e3, 25e3, 50e3, 100e3, 150e3, 200e3, 300e3, 400e3];
+/// How long a flood lasts before it is looked at.
+const BEFORE: Duration = Duration::from_millis(150);
 /// What is answered of the highest offer, by the most that was answered of any.
 const GOODPUT: Limit = Limit::AtLeast(0.95);
 /// The highest offer, by the most that was answered.
@@ -51,7 +55,9 @@ pub struct Step {
     /// Answers a second.
     pub answered_per_s: f64,
     /// Per cent of the time that who computes beside had the CPU.
-    pub user_share: f64,
+    pub computing: f64,
+    /// Per cent of the time that was not the network's: of services, tasks and other programs. None where nobody knows.
+    pub others: Option<f64>,
 }
 
 /// What one showed in one round.
@@ -112,21 +118,34 @@ impl Arguments {
         Rounds::take(CELL, who.clone(), extent.rounds, interrupt, |place| {
             let target = Target::new(who[place], stage)?;
             let window = extent.timing.window;
-            let step = |offer| {
-                let (answers, user, started) = (target.answers()?, target.user_ns()?, Instant::now());
-                let sent = target.emit(offer, &|| started.elapsed() < window)?;
-                let took = started.elapsed().as_secs_f64();
-                let (answered, used) = (target.answers()? - answers, target.user_ns()? - user);
-                Ok(Step {
-                    offered_per_s: sent as f64 / took,
-                    answered_per_s: answered as f64 / took,
-                    user_share: used as f64 / took / 1e7,
-                })
-            };
-            let steps: Vec<Step> = OFFERS.map(Some).into_iter().chain([None]).map(step).collect::<Result<_>>()?;
+            let steps: Vec<Step> = OFFERS.map(Some).into_iter().chain([None]).map(|offer| step(&target, offer, window)).collect::<Result<_>>()?;
             Ok(Curve { steps, beside: target.beside(&stage.corelane, window)? })
         })
     }
+}
+
+/// Offers so many a second, or as many as can be; what is seen begins a while after the flood and ends before it, so that all of it is of the flood.
+fn step(target: &Target, offer: Option<f64>, window: Duration) -> Result<Step> {
+    let (goes_on, begun) = (AtomicBool::new(true), Instant::now());
+    thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let sent = target.emit(offer, &|| goes_on.load(Ordering::Relaxed))?;
+            Ok::<_, anyhow::Error>(sent as f64 / begun.elapsed().as_secs_f64())
+        });
+        let seen = || Ok::<_, anyhow::Error>((Instant::now(), target.answers()?, target.user_ns()?));
+        thread::sleep(BEFORE);
+        let first = seen();
+        thread::sleep(window);
+        let last = seen();
+        goes_on.store(false, Ordering::Relaxed);
+        // reason: a thread that panicked has said so.
+        let offered_per_s = flood.join().expect("the flood's thread")?;
+        let ((began, answers, user), (ended, answered, used)) = (first?, last?);
+        let took = (ended - began).as_secs_f64();
+        let share = |place: usize| Some(used[place]?.saturating_sub(user[place]?) as f64 / took / 1e7);
+        let answered_per_s = (answered - answers) as f64 / took;
+        Ok(Step { offered_per_s, answered_per_s, computing: share(0).unwrap_or_default(), others: share(1) })
+    })
 }
 
 /// The verdicts on the bars, for each that is to keep a share.
@@ -143,7 +162,7 @@ fn judge_one(curves: &Curves, who: Flooded, user_frac: u32) -> [Option<Verdict>;
         let values = curves.values(who, |one| one.beside.map_or(f64::NAN, |beside| beside[place]))?;
         values.iter().all(|value| value.is_finite()).then(|| Verdict::of_rounds(CELL, format!("{who}: {what}"), &values, bar))?
     };
-    let points = |one: &Curve| (one.highest().user_share - f64::from(user_frac)).abs();
+    let points = |one: &Curve| (one.highest().others.unwrap_or(f64::NAN) - f64::from(user_frac)).abs();
     [
         of("answered of the highest offer / of the best", &|one| one.highest().answered_per_s / one.peak(), GOODPUT),
         of("highest offer / most answered", &|one| one.highest().offered_per_s / one.peak(), HIGHEST),
@@ -168,7 +187,8 @@ fn table(curves: &Curves) -> String {
                 ("flooded", who.to_string()),
                 ("offered/s", middle(|step| step.offered_per_s, 0)),
                 ("answered/s", middle(|step| step.answered_per_s, 0)),
-                ("others' share %", middle(|step| step.user_share, 1)),
+                ("others %", middle(|step| step.others.unwrap_or(f64::NAN), 1)),
+                ("computing %", middle(|step| step.computing, 1)),
                 ("TCP p99 ms", beside(0)),
                 ("lost", beside(1)),
             ]);

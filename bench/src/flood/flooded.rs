@@ -15,6 +15,7 @@ use crate::packet::programs::{self, Counting, PORT};
 use crate::packet::wire::{End, LANE_ADDRESS, Wire};
 use crate::server::Server;
 use crate::stage::Stage;
+use corelane_watch::{PacketCounter, Reader, RunDirectory, list};
 use xtask::workspace::cargo;
 
 /// Bytes of a datagram's payload.
@@ -97,8 +98,10 @@ pub fn build() -> Result<()> {
 pub struct Target {
     who: Flooded,
     // Order matters: programs end before the wire does.
-    _server: Server,
+    server: Server,
     spinner: Option<Server>,
+    /// The server's counter page; none where its lanes do not poll.
+    page: Option<Reader>,
     counting: Counting,
     emitter: Emitter,
     wire: Wire,
@@ -122,10 +125,14 @@ impl Target {
         let server = start(who, &stage.corelane, &wire)?;
         receive(who, &wire)?;
         let emitter = Emitter::new(&wire, who.address(), BYTES)?;
-        let target = Self { who, _server: server, spinner: None, counting, emitter, wire };
+        let target = Self { who, page: page_of(who, &server)?, server, spinner: None, counting, emitter, wire };
         target.await_answer()?;
-        target.user_ns()?;
-        let spinner = (!matches!(who, Flooded::Computing(_))).then(|| spin(&target.wire)).transpose()?;
+        let is_computing = matches!(who, Flooded::Computing(_));
+        let spinner = (!is_computing).then(|| spin(&target.wire)).transpose()?;
+        if is_computing {
+            // The first that asks starts it.
+            target.computed_ns()?;
+        }
         Ok(Self { spinner, ..target })
     }
 
@@ -134,13 +141,28 @@ impl Target {
         self.counting.answers()
     }
 
-    /// Processor time of who computes beside, in nanoseconds.
-    pub fn user_ns(&self) -> Result<u64> {
-        match (&self.spinner, self.who) {
-            (Some(spinner), _) => spinner.cpu_ns(),
-            (None, Flooded::Computing(_)) => self.computed_ns(),
-            _ => Ok(0),
-        }
+    /// Processor time of who computes beside, and of all that is not the network's, in nanoseconds: services, tasks and other programs. The latter is not known of a
+    /// lane over frames that does not poll.
+    pub fn user_ns(&self) -> Result<[Option<u64>; 2]> {
+        let computed = match &self.spinner {
+            Some(spinner) => spinner.cpu_ns()?,
+            None => self.computed_ns()?,
+        };
+        let server = self.server.cpu_ns()?;
+        let network = match self.who {
+            Flooded::Sockets | Flooded::Threads(_) => Some(0),
+            Flooded::Packet => None,
+            Flooded::Polling(_) | Flooded::Computing(_) => Some(self.network_ns()?),
+        };
+        // A task of the lane is in the lane's time.
+        let beside = if self.spinner.is_some() { computed } else { 0 };
+        Ok([Some(computed), network.map(|network| server.saturating_sub(network) + beside)])
+    }
+
+    /// What the lane says that packets took.
+    fn network_ns(&self) -> Result<u64> {
+        let page = self.page.as_ref().context("the lane has no page")?;
+        Ok(page.snapshot(corelane_os::clock::now()).packets_sum(PacketCounter::NetworkNanoseconds))
     }
 
     fn computed_ns(&self) -> Result<u64> {
@@ -199,7 +221,7 @@ fn start(who: Flooded, corelane: &Path, wire: &Wire) -> Result<Server> {
     command.args(["serve", "--lanes", "1", "--cpus", &SERVER_CPU.to_string()]);
     match who {
         Flooded::Threads(share) => {
-            command.args(["--receive-threads", &format!("{far},user_frac={share}")]);
+            command.args(["--receive-threads", far, "--user-frac", &share.to_string()]);
         }
         Flooded::Packet => {
             command.args(["--packet", &port(String::new())]);
@@ -211,6 +233,16 @@ fn start(who: Flooded, corelane: &Path, wire: &Wire) -> Result<Server> {
     }
     command.arg(format!("echo=udp://{}:{PORT}?reflect", who.address())).arg(format!("echo={beside}"));
     Server::start(command)
+}
+
+/// The counter page of a server whose lanes poll.
+fn page_of(who: Flooded, server: &Server) -> Result<Option<Reader>> {
+    if !matches!(who, Flooded::Polling(_) | Flooded::Computing(_)) {
+        return Ok(None);
+    }
+    let pages = RunDirectory::existing().into_iter().filter_map(|directory| list(&directory.ok()?).ok());
+    let page = pages.flatten().find(|page| page.process.pid as i32 == server.pid()).context("the server has no page")?;
+    Ok(Some(Reader::open(&page.path)?))
 }
 
 /// Waits until the service beside accepts connections.

@@ -33,9 +33,9 @@ impl Scheduling {
     ///
     /// # Panics
     /// If the value is not -20 to 19.
-    pub fn nice(nice: i8) -> Self {
-        assert!(NICE.contains(&nice), "a nice value is -20 to 19, and {nice} is none");
-        Self { policy: libc::SCHED_OTHER as u32, flags: 0, nice: nice.into(), priority: 0, deadline: [0; 3] }
+    pub const fn nice(nice: i8) -> Self {
+        assert!(*NICE.start() <= nice && nice <= *NICE.end(), "a nice value is -20 to 19");
+        Self { policy: libc::SCHED_OTHER as u32, flags: 0, nice: nice as i32, priority: 0, deadline: [0; 3] }
     }
 
     /// The policy of threads that run when no other wants to, or nearly so (SCHED_IDLE).

@@ -4,10 +4,11 @@
 //! ```text
 //! few at once:  the kernel receives, as ever -> frames came -> the lane handles them and sleeps
 //! PRESSURE at once: look: the kernel receives, on the lane's thread -> frames: handles them, again -> none: the lane sleeps
-//!               nobody has looked for DEFERRED nanoseconds -> the kernel receives what has come -> PRESSURE: again; fewer: as ever
+//!               asleep for AGAIN nanoseconds -> looks again; fewer than PRESSURE, or nothing QUIET times -> as ever
+//!               nobody has looked for DEFERRED nanoseconds -> the kernel receives what has come
 //! ```
 //!
-//! So a packet waits for the end of that time where packets came in numbers, and nowhere else. A copying socket of AF_XDP does not know its NAPI (6.13 and
+//! So a packet waits for AGAIN where packets came in numbers, and nowhere else. In numbers are they also that come to the queue and not to the lane: the program counts them. A copying socket of AF_XDP does not know its NAPI (6.13 and
 //! later), so busy polling by its own options does nothing; a ring of io_uring is told the number (6.13), and polls before each wait.
 
 use corelane_os::errno;
@@ -19,9 +20,11 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// How long the kernel leaves receiving to the lane after each look, in nanoseconds: longer than a turn with a full batch takes, also on a slow machine.
-const DEFERRED: u64 = 500_000;
-/// Packets that come at once, or within [`DEFERRED`], from which on a lane takes them in by itself.
+/// How long the kernel leaves receiving to the lane after each look, in nanoseconds: longer than a lane keeps packets waiting for what else it does.
+const DEFERRED: u64 = 5_000_000;
+/// When a lane that found nothing looks again, in nanoseconds, as long as receiving is left to it.
+const AGAIN: u64 = 500_000;
+/// Packets that come at once, or within [`AGAIN`], from which on a lane takes them in by itself.
 const PRESSURE: u64 = 48;
 /// Looks in a row that find nothing until the kernel receives again.
 const QUIET: u32 = 8;
@@ -170,18 +173,18 @@ impl Polling {
         self.is_deferring.then_some(self.look_at)
     }
 
-    /// The lane attends to the port: what has waited for [`DEFERRED`] is looked for with its next receive.
+    /// The lane attends to the port: what has waited for [`AGAIN`] is looked for with its next receive.
     pub fn attended(&mut self, now: u64) {
         if self.wakes_at().is_some_and(|time| time <= now) {
-            (self.goes_on, self.look_at) = (true, now + DEFERRED);
+            (self.goes_on, self.look_at) = (true, now + AGAIN);
         }
     }
 
     /// A receive ends, on top of each look that there was: so many packets have come to the queue by now, and so many frames to the lane with it.
     pub fn came(&mut self, now: u64, seen: u64, frames: usize) {
         let (packets, since) = (seen.wrapping_sub(self.seen), now.saturating_sub(self.seen_at));
-        (self.seen, self.seen_at, self.look_at) = (seen, now, now + DEFERRED);
-        let is_flood = packets >= PRESSURE && since.saturating_mul(PRESSURE) <= packets.saturating_mul(DEFERRED);
+        (self.seen, self.seen_at, self.look_at) = (seen, now, now + AGAIN);
+        let is_flood = packets >= PRESSURE && since.saturating_mul(PRESSURE) <= packets.saturating_mul(AGAIN);
         let is_under_pressure = is_flood || frames as u64 >= PRESSURE;
         let has_looked = std::mem::take(&mut self.goes_on);
         let came = packets > 0 || frames > 0;

@@ -4,6 +4,7 @@ use crate::admin::control;
 use crate::admin::control_client::ControlError;
 pub(crate) use crate::admin::control_socket::ControlSocket;
 use crate::lanes::frames::{self, Placing};
+use crate::lanes::receiving::UserFraction;
 use crate::lanes::take_over::Giver;
 use corelane_steer::Steered;
 use std::path::Path;
@@ -15,12 +16,13 @@ pub(crate) fn open(
     giver: Giver,
     steered: Arc<Steered>,
     packets: Option<Placing>,
+    receiving: Option<UserFraction>,
 ) -> Result<Option<ControlSocket>, ControlError> {
     let (giver, mut table) = (Arc::new(giver), steered.table());
     let answering = giver.clone();
     let answer = move |request: &str| {
         if control::is_of_packets(request) {
-            return answering.unless_giving(true, || frames::change(packets.as_ref(), request));
+            return answering.unless_giving(true, || frames::change(packets.as_ref(), receiving.as_ref(), request));
         }
         let answer = answering.unless_giving(control::changes(request), || control::answer(&*steered, request));
         let now = steered.table();

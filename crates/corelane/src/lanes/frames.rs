@@ -7,11 +7,14 @@ use crate::admin::dispatch::{self, Asked};
 use crate::admin::messages::Degraded;
 use crate::error::Error;
 use crate::lanes::driver::DriverKind;
+use crate::lanes::receiving::UserFraction;
 use corelane_isr::polling;
 use corelane_lane::{Control, Ear, Mesh, Silence, Tell, Unheard, Works};
 use corelane_os::claim::claim;
 use corelane_os::random::secret;
+use corelane_os::report;
 use corelane_os::rights::locked_bytes_max;
+use corelane_os::scheduling::Scheduling;
 use corelane_rss::{FlowHasher, Table, Transport};
 use corelane_seam::parcel::{AbroadLimits, Parcel, ParcelHome};
 use corelane_seam::{Arena, Driver, FrameMemory, Level, Record, Tuning};
@@ -60,8 +63,8 @@ pub struct PacketPort {
     tunnels: Vec<(Tunnel, IpAddr, u8)>,
     channels: Option<PathBuf>,
     polls: bool,
-    /// What packets may have of a lane's time, if it polls.
-    polling: polling::Settings,
+    /// What is set of polling, in its order.
+    knobs: Vec<polling::Change>,
     /// As many as can be had if none.
     frames: Option<usize>,
 }
@@ -107,10 +110,17 @@ impl PacketPort {
         self.networks.iter().map(|(address, _)| *address)
     }
 
+    /// What packets may have of a lane's time, where nobody has set another user fraction than this; none if it does not poll.
+    fn polling(&self, user_fraction: u8) -> Result<Option<polling::Settings>, polling::ChangeError> {
+        let mut settings = polling::Settings::DEFAULT;
+        settings.knobs.user_frac = user_fraction.into();
+        self.knobs.iter().try_for_each(|knob| settings.change(*knob))?;
+        Ok(self.polls.then_some(settings))
+    }
+
     /// What a lane's stack is told.
     fn settings(&self, hasher: &Arc<FlowHasher>, table: &Table, lane: (usize, usize), secret: u128) -> Settings {
         let own = Settings::new(hasher.clone(), table.clone(), lane, secret).with_interface(&self.interface);
-        let own = if self.polls { own.with_polling(self.polling) } else { own };
         let own = self.networks.iter().fold(own, |own, (address, bits)| own.with_network(*address, *bits));
         let own = self.tunnels.iter().fold(own, |own, (tunnel, peer, bits)| own.with_tunnel(*tunnel, *peer, *bits));
         self.routers.iter().fold(own, |own, router| {
@@ -141,7 +151,7 @@ impl FromStr for PacketPort {
             tunnels: Vec::new(),
             channels: None,
             polls: false,
-            polling: polling::Settings::DEFAULT,
+            knobs: Vec::new(),
             frames: None,
         };
         for part in parts {
@@ -156,8 +166,9 @@ impl FromStr for PacketPort {
                 None if part == "poll" && !port.is_tap => port.polls = true,
                 None if part == "poll" => return Err(wrong("a tap is not polled")),
                 Some(_) if port.polls => {
-                    let changed = part.parse().and_then(|change| port.polling.change(change));
-                    changed.map_err(|why| wrong(&format!("{part:?}: {why}")))?;
+                    let knob = part.parse().map_err(|why: polling::ChangeError| wrong(&format!("{part:?}: {why}")))?;
+                    port.knobs.push(knob);
+                    port.polling(0).map_err(|why| wrong(&format!("{part:?}: {why}")))?;
                 }
                 _ => {
                     return Err(wrong(&format!(
@@ -262,23 +273,48 @@ impl Placing {
     }
 }
 
+/// The rank of a lane that leaves other programs their time by sleeping: it is run as soon as it wakes, and they have all the rest.
+const FOREMOST: Scheduling = Scheduling::nice(-20);
+
 /// How long lanes may take to put a change in force: each does it in its next turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Carries out a request of [`dispatch`], on all lanes of a process that may have none.
-pub(crate) fn change(lanes: Option<&Placing>, request: &str) -> Result<String, String> {
+pub(crate) fn change(lanes: Option<&Placing>, receiving: Option<&UserFraction>, request: &str) -> Result<String, String> {
     let change: dispatch::Change = request.parse()?;
-    let lanes = lanes.ok_or("no lane of this process has packets: start it with `serve --packet`")?;
     match change.into() {
-        Asked::Policy(policy) => lanes.tell_all(&policy),
-        Asked::Polling(change) => lanes.change_polling(change),
+        Asked::Policy(policy) => {
+            lanes.ok_or("no lane of this process has packets: start it with `serve --packet`")?.tell_all(&policy)
+        }
+        Asked::Polling(change) => change_polling(lanes, receiving, change),
     }
+}
+
+/// Changes what the network may take: of lanes that poll, and of the kernel's threads that receive beside lanes. These have the user fraction alone.
+fn change_polling(
+    lanes: Option<&Placing>,
+    receiving: Option<&UserFraction>,
+    change: polling::Change,
+) -> Result<String, String> {
+    let polling = lanes.and_then(|lanes| Some((lanes, lanes.polling.as_ref()?)));
+    if polling.is_none() && receiving.is_none() {
+        return Err("nothing here polls: start it with `--packet INTERFACE,..,poll` or `--receive-threads`".to_owned());
+    }
+    let told = polling.map(|(lanes, settings)| lanes.change_settings(settings, change)).transpose()?;
+    match (receiving, change) {
+        (Some(receiving), polling::Change::Knob(polling::Knob::UserFrac, value)) => {
+            let value = u8::try_from(value).map_err(|_| format!("user_frac is 0 to 99, not {value}"))?;
+            receiving.set(value).map_err(|why| why.to_string())?.into_iter().for_each(report::line);
+        }
+        (Some(_), _) if told.is_none() => return Err("threads that receive have user_frac alone".to_owned()),
+        _ => {}
+    }
+    Ok(told.unwrap_or_default())
 }
 
 impl Placing {
     /// Changes what packets may take of the lanes' time; what is refused is the same on all lanes.
-    fn change_polling(&self, change: polling::Change) -> Result<String, String> {
-        let settings = self.polling.as_ref().ok_or("the lanes do not poll: start them with ,poll behind the interface")?;
+    fn change_settings(&self, settings: &Mutex<polling::Settings>, change: polling::Change) -> Result<String, String> {
         // Whoever panicked with it has changed nothing.
         let mut settings = settings.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = *settings;
@@ -347,21 +383,23 @@ pub(crate) fn refuse_lanes_without_queue(port: &PacketPort, lanes: usize) -> Res
 /// Bytes that a lane's rings of io_uring lock as well, twice: the kernel takes back those of a trial when it likes.
 const RINGS_BYTES: usize = 384 * 1024;
 
-/// Opens a queue of the interface for each lane, which has this driver.
+/// Opens a queue of the interface for each lane, which has this driver, and this user fraction where the port says nothing else.
 pub(crate) fn open(
     port: &PacketPort,
     control: &Arc<Control>,
     steering: &Steering,
     messages: usize,
-    driver: DriverKind,
+    (driver, user_fraction): (DriverKind, u8),
 ) -> Result<OpenedPort, Error> {
     let lanes = control.lanes();
     let refused = |why: String| Error::Setting { name: "packet", why };
     let table = steering.table(lanes)?;
     let hasher = Arc::new(FlowHasher::new(&steering.key, steering.types));
     let secret = secret().map_err(|error| Error::System { what: "asking for randomness (getrandom)", error })?;
+    let polling = port.polling(user_fraction).map_err(|why| refused(why.to_string()))?;
     let settings = |lane: usize| {
         let settings = port.settings(&hasher, &table, (lane, lanes), secret.wrapping_add(lane as u128));
+        let settings = if let Some(polling) = polling { settings.with_polling(polling) } else { settings };
         // One speaks for all.
         if lane == 0 { settings.with_introduction() } else { settings }
     };
@@ -405,7 +443,7 @@ pub(crate) fn open(
         news: news.take(),
     });
     let tables = Insisting::new(tell.clone(), lanes);
-    let polling = port.polls.then(|| Mutex::new(port.polling));
+    let polling = polling.map(Mutex::new);
     Ok((each.collect(), Placing { tell, tables, lanes, selector, polling }, notes))
 }
 
@@ -449,6 +487,10 @@ impl LaneFrames {
         tuning: Tuning,
     ) -> Result<(Stack<D>, Packets, Homeward), Error> {
         let refused = |why: String| Error::Setting { name: "packet", why };
+        if self.settings.polling.is_some_and(|polling| polling.other_programs) {
+            let refused = |error| Error::System { what: "putting a lane before other programs (sched_setattr, CAP_SYS_NICE)", error };
+            FOREMOST.give_to(0).map_err(refused)?;
+        }
         let (memory, post) = (FrameMemory::new(self.frames, FRAME_BYTES)?, ParcelHome::default());
         let number = u16::try_from(self.lane).map_err(|_| refused(format!("lane {} has no port", self.lane)))?;
         memory.open_abroad(number, AbroadLimits::default(), &post);

@@ -32,6 +32,11 @@ impl Asked {
         }
     }
 
+    /// The user fraction, in per cent.
+    pub(crate) fn user_fraction(&self) -> u8 {
+        self.user_fraction
+    }
+
     pub(crate) fn is_nothing(&self) -> bool {
         self.interfaces.is_empty()
     }

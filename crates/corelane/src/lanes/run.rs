@@ -198,7 +198,7 @@ fn begin(lanes: &Lanes, mut taken: Option<Taken>) -> Result<Running, Error> {
     let steered = steer(lanes, &server(lanes, &places, cpus.len()), &mut taken, tell.clone())?;
     notes.extend(steered.note().map(|note| Degraded::Steering.note(note)));
     notes.extend(handed::note(&places, cpus.len()).into_iter().chain(needs::note_of_loopback(&places)));
-    let open = |port| frames::open(port, &control, &lanes.steering, settings.channel_messages, chosen.kind);
+    let open = |port| frames::open(port, &control, &lanes.steering, settings.channel_messages, (chosen.kind, lanes.receiving.user_fraction()));
     let ports = lanes.packet.as_ref().map(open).transpose()?;
     let (ports, packets, told) = ports.map_or_else(Default::default, |(ports, placing, told)| (ports, Some(placing), told));
     notes.extend(told);
@@ -333,7 +333,7 @@ impl Running {
     /// Has the process answer at its control socket; where nothing is served there is nothing to be told.
     fn with_socket(mut self, lanes: &Lanes, packets: Option<Placing>) -> Self {
         let page = self.page.path().filter(|_| !self.places.is_empty());
-        let opened = page.map(|page| asked::open(page, self.giver(lanes, page), self.steered.clone(), packets));
+        let opened = page.map(|page| asked::open(page, self.giver(lanes, page), self.steered.clone(), packets, self.receiving.clone()));
         match opened.transpose() {
             Err(error) => {
                 self.note(Degraded::NoControl.note(format_args!("nobody can change the table from outside: {error}")));

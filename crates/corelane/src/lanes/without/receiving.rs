@@ -8,6 +8,13 @@ use corelane_seam::Record;
 #[derive(Clone, Default)]
 pub(crate) struct Asked;
 
+impl Asked {
+    pub(crate) fn user_fraction(&self) -> u8 {
+        0
+    }
+}
+
+#[derive(Clone)]
 pub(crate) enum UserFraction {}
 
 impl UserFraction {
