@@ -3,10 +3,14 @@
 //! A card's interrupts stay off, and its handler is called each tick of a clock with a number of frames that it may take. So reception has a bounded share of the CPU,
 //! whatever comes. The idea and the words are those of FreeBSD's polling(4) (Luigi Rizzo); all is written from what it does.
 //!
-//! [`Original`] is its controller, with the same [`Knobs`] and [`Variables`].
+//! [`Original`] is its controller, with the same [`Knobs`] and [`Variables`]. [`tune`] finds settings for it, or for whatever else has some; [`card`] is a simulated gateway
+//! to try both on.
+
+pub mod card;
 mod handlers;
 mod knobs;
 mod original;
+pub mod tune;
 
 pub use handlers::{HANDLERS_MAX, HandlerError};
 pub use knobs::{HZ, Knob, KnobError, Knobs, Setting, SettingError};
