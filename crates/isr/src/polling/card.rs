@@ -9,7 +9,7 @@
 //!
 //! * At 1000 ticks a second the **ring** is the limit, not the share of the CPU: what it holds is all that a tick finds. So more ticks help at first, and
 //!   `user_frac` only then.
-//! * `burst_max` **cannot matter** there: the controller's burst stays below 40, so that 300 in place of 150 gives the same run, frame by frame. Its published harm has no
+//! * `burst_max` **cannot matter** there: the controller's burst stays below 60, so that 300 in place of 150 gives the same run, frame by frame. Its published harm has no
 //!   cause in the controller.
 //! * Where the CPU is not the limit, the burst climbs to `burst_max`, and each tick asks the card for it, chunk by chunk, though nothing waits. There a larger `burst_max` takes more of the CPU
 //!   for the same frames, and more polls are lost when load comes back.
