@@ -8,7 +8,7 @@
 //! those runs; with them all figures come within 15 % of the published ones, and in their order. What the model says beyond:
 //!
 //! * At 1000 ticks a second the **ring** is the limit, not the share of the CPU: what it holds is all that a tick finds. So more ticks help at first, and
-//!   `user_frac` only then.
+//!   `user_frac` only then. With the rules as a tree the CPU has time to spare, and the ring is the limit again; the bus would be the next, at 62 MB/s.
 //! * `burst_max` **cannot matter** there: the controller's burst stays below 60, so that 300 in place of 150 gives the same run, frame by frame. Its published harm has no
 //!   cause in the controller.
 //! * Where the CPU is not the limit, the burst climbs to `burst_max`, and each tick asks the card for it, chunk by chunk, though nothing waits. There a larger `burst_max` takes more of the CPU

@@ -47,7 +47,7 @@ impl Machine {
         held_bytes: 64_000, // of the order of such cards' packet memory
         frame_bytes: 1_000, // published: 20 MB/s are 20 kpps
         wire_mbits: 1_000,  // published
-        bus_mbytes: 125,    // PCI of 32 bits and 33 MHz is 133; fitted below it, to the last run
+        bus_mbytes: 125,    // PCI of 32 bits and 33 MHz, 133 at most; no published run comes to it
         frame_ns: 2_880,    // fitted with the next, to the runs with 70 % (flat) and 45 % (tree) of the CPU
         rule_ns: 107,       // 150 cycles a rule and direction
         rules: RULES_FLAT,  // published

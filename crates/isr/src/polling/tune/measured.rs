@@ -36,9 +36,9 @@ impl Look {
 }
 
 /// A gain is a gain where it is so many times its error; none where it is no more than this many; and what is enough once all measurements are taken.
-const SURE: f64 = 2.0;
+const SURE: f64 = 2.5;
 const HOPELESS: f64 = 0.5;
-const LIKELY: f64 = 1.3;
+const LIKELY: f64 = 1.6;
 /// The best has changed where it is so many times the noise away, and so large a part.
 const CHANGED: (f64, f64) = (4.0, 0.1);
 

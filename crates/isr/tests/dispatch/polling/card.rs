@@ -115,6 +115,17 @@ fn a_card_stands_any_settings_and_any_machine() {
     }
 }
 
+/// A frame crosses the bus twice: where neither ring nor CPU is the limit, half of what it carries is.
+#[test]
+fn the_bus_carries_each_frame_twice() {
+    let with = |bus_mbytes| {
+        let machine = Machine { bus_mbytes, ring: 256, rules: 0, ..Machine::GATEWAY };
+        run(machine, 2500, Knobs { user_frac: 0, ..Knobs::DEFAULT }).mbytes
+    };
+    let [narrow, wide] = [80, 2000].map(with);
+    assert!((35.0..=40.0).contains(&narrow) && wide > 1.5 * narrow, "{narrow} {wide}");
+}
+
 /// What programs leave is polled in, and no more.
 #[test]
 fn d_06_an_idle_cpu_carries_what_the_ticks_do_not() {

@@ -2,7 +2,7 @@
 
 use super::card::run;
 use corelane_isr::polling::card::{Card, Machine, PUBLISHED};
-use corelane_isr::polling::tune::{Bears, Dimension, End, Limits, Seen, Settings, Step, Tuner, Way, original};
+use corelane_isr::polling::tune::{Bears, Dimension, End, Limits, Seen, Settings, Step, Tuner, Way, Why, original};
 use corelane_isr::polling::{Knob, Knobs};
 use corelane_seam::Random;
 
@@ -40,7 +40,7 @@ fn x_17_the_tuner_finds_the_published_settings_or_as_good_ones_unaided() {
     let end_of_the_way = PUBLISHED[3];
     let bar = run(Machine::GATEWAY, end_of_the_way.hz, end_of_the_way.knobs).mbytes;
     let mut found_again = 0;
-    for seed in 0..8 {
+    for seed in 0..12 {
         let (hz, knobs, tuner) = tuned(LIMITS, seed);
         let found = run(Machine::GATEWAY, hz, knobs).mbytes;
         println!("{}\n", tuner.lines().join("\n"));
@@ -48,7 +48,7 @@ fn x_17_the_tuner_finds_the_published_settings_or_as_good_ones_unaided() {
         assert!(tuner.measurements() <= 60 && found > bar * 0.95, "{seed}: {hz} {knobs:?} {found}, {bar}");
         found_again += u32::from((hz, knobs.user_frac) == (2500, 30) && found > bar * 0.995);
     }
-    assert!(found_again >= 6, "{found_again} of 8");
+    assert!(found_again >= 10, "{found_again} of 12");
 }
 
 /// A tuner that may choose the share takes more of it for the network than one that may not.
@@ -166,6 +166,8 @@ fn the_share_that_is_asked_for_holds_from_the_start() {
     let limits = Limits { user_share: Some(50), measurements: 40 };
     let start: Vec<_> = lane().into_iter().map(|dimension| Dimension { start: 20, ..dimension }).collect();
     let mut tuner = Tuner::new(limits, start.clone());
+    let Step::Try { settings, why } = tuner.seen(Seen { goodput: 1 << 40, ..BUSY }) else { panic!("it ends") };
+    assert_eq!((settings.get("user_share"), why), (Some(60), Why::Share), "what was measured does not count");
     let mut least = u32::MAX;
     let (best, _) = climb(&mut tuner, &start, |value, time| {
         least = least.min(if time == 0 { u32::MAX } else { value("user_share") });
@@ -174,6 +176,54 @@ fn the_share_that_is_asked_for_holds_from_the_start() {
     });
     assert_eq!(least, 60);
     assert_eq!(best.to_string(), "poll_us 100, user_share 60", "{:?}", tuner.lines());
+}
+
+/// Of fifty runs in which no change matters, luck moves few, since a gain has to be beyond the noise.
+#[test]
+fn luck_is_seldom_taken_for_a_gain() {
+    let mut moved = 0;
+    for seed in 0..50 {
+        let random = &mut Random::new(seed);
+        let (start, mut tuner) = (lane(), Tuner::new(LIMITS, lane()));
+        let (best, _) = climb(&mut tuner, &start, |_, _| noisy(BUSY, random));
+        moved += u32::from(best.to_string() != "poll_us 50, user_share 80");
+    }
+    println!("{moved} of 50 moved");
+    assert!(moved <= 15, "{moved} of 50");
+}
+
+/// A gain that is smaller than what counts is none, however sure it is.
+#[test]
+fn a_gain_below_a_hundredth_changes_nothing() {
+    let (start, mut tuner) = (lane(), Tuner::new(LIMITS, lane()));
+    let (best, why) = climb(&mut tuner, &start, |value, _| {
+        let goodput = if value("poll_us") == 100 { 100_900 } else { 100_000 };
+        Seen { goodput, ..BUSY }
+    });
+    assert_eq!((best.to_string().as_str(), why), ("poll_us 50, user_share 80", End::NothingHelps));
+}
+
+/// What was found better is measured twice more before anything is compared with it.
+#[test]
+fn what_was_found_better_is_looked_at_again() {
+    let (start, mut tuner) = (lane(), Tuner::new(LIMITS, lane()));
+    let mut seen = Vec::new();
+    climb(&mut tuner, &start, |value, _| {
+        seen.push(value("poll_us"));
+        Seen { goodput: if value("poll_us") == 100 { 200_000 } else { 100_000 }, network_share: 0, ..BUSY }
+    });
+    assert_eq!(seen[..10], [50, 50, 50, 50, 100, 100, 100, 100, 200, 200]);
+}
+
+/// What did not help before may help after another change: the ring is the limit, then the share, then the ring again.
+#[test]
+fn what_did_not_help_is_tried_again_after_a_gain() {
+    let (start, mut tuner) = (lane(), Tuner::new(Limits { user_share: None, measurements: 60 }, lane()));
+    let (best, _) = climb(&mut tuner, &start, |value, _| {
+        let (ring, share) = (u64::from(value("poll_us")) * 1000, u64::from(100 - value("user_share")) * 1000);
+        Seen { goodput: ring.min(share), network_share: 0, ..BUSY }
+    });
+    assert_eq!(best.to_string(), "poll_us 100, user_share 20", "{:?}", tuner.lines());
 }
 
 /// What was best counts as it is now: a load that fell does not make all later tries look bad.
