@@ -10,7 +10,7 @@ use std::path::Path;
 /// BENCHMARKS.md, *Packets*); X-10, a lane's number as an option of a socket, and a flow's lane told to the card; X-11, CPUs of reception and of
 /// transmission apart. N-10, the card's
 /// hash for `ether`: the stack's runs at once wherever it comes, and is not asked.
-const ROWS: [(&str, &str, &[&str]); 30] = [
+const ROWS: [(&str, &str, &[&str]); 37] = [
     ("n_01", "sixteen protocols on each lane come and go", &[ROWS_OF_DISPATCH]),
     ("n_02", "a workstream a lane", &[ROWS_OF_DISPATCH]),
     ("n_03", "limits of queues", &[ROWS_OF_DISPATCH]),
@@ -37,6 +37,12 @@ const ROWS: [(&str, &str, &[&str]); 30] = [
     ("c_01", "no line that both write", &["crates/channel/src/ring.rs"]),
     ("c_02", "packets for one consumer without the stack", &["crates/channel/tests/handed/main.rs"]),
     ("c_03", "a channel a flow, a miss to the default", &["crates/stack/tests/simulated/channels.rs", PROGRAM]),
+    ("d_02", "knobs, ranges, handlers", &["crates/isr/tests/dispatch/polling/knobs.rs", CONTROLLER]),
+    ("d_03", "the clock's tick, as the model and the recorded ticks have it", &[CONTROLLER]),
+    ("d_04", "the poll, alike", &[CONTROLLER]),
+    ("d_05", "the end of a poll, alike", &[CONTROLLER]),
+    ("d_06", "an idle CPU polls", &[CONTROLLER, CARD]),
+    ("d_07", "frames a second at most, and programs keep their share", &[CONTROLLER]),
     ("x_06", "a stream for each bucket of a protocol that tells them", &[ROWS_OF_DISPATCH]),
     ("x_07", "how often a lane sleeps under a flood; switches measured", &[LANES, "bench/src/packet/flood.rs"]),
     ("x_08", "fragments that are sent have their flow's hash", &["crates/stack/tests/allocation.rs"]),
@@ -45,11 +51,14 @@ const ROWS: [(&str, &str, &[&str]); 30] = [
     ("x_11", "services on another lane than packets come to", &["crates/stack/tests/simulated/channels.rs"]),
     ("x_12", "a bounded share of what waits, and order across changes", &[ROWS_OF_DISPATCH, ORDER]),
     ("x_12", "policies and buckets change by the operator's command", &[PROGRAM]),
+    ("x_17", "the published steps, and settings that are found unaided", &[CARD, "crates/isr/tests/dispatch/polling/tune.rs"]),
 ];
 
 const ROWS_OF_DISPATCH: &str = "crates/isr/tests/dispatch/rows.rs";
 const ORDER: &str = "crates/stack/tests/simulated/order.rs";
 const LANES: &str = "crates/stack/tests/simulated/lanes.rs";
+const CONTROLLER: &str = "crates/isr/tests/dispatch/polling/controller.rs";
+const CARD: &str = "crates/isr/tests/dispatch/polling/card.rs";
 const PROGRAM: &str = "cli/tests/program/packet.rs";
 
 /// Whether a text has a test of that row, which may be one of several in the test's name.

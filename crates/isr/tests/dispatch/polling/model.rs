@@ -42,6 +42,7 @@ pub const DEFAULT: Model = Model {
     start: 0,
 };
 
+// tidy: allow(tick) the original's word: it is the clock's
 pub const TICK: u8 = 0;
 pub const POLL: u8 = 1;
 pub const END: u8 = 2;
@@ -52,6 +53,7 @@ pub const REG_FRAC: u8 = 6;
 
 /// One event at a time, or a knob and its value. Returns: TICK and END, whether a poll is scheduled; POLL, the frames, negative with a look at the status; a knob, whether it is taken.
 #[rustfmt::skip]
+#[allow(clippy::manual_range_contains)] // in the manner of C
 pub fn step(m: &mut Model, event: u8, argument: i64, now: u64) -> i64 {
     let int = |wide: i64| (wide as u64 & 0xffff_ffff) as u32 as i32 as i64;
     let mut answer = 0;
