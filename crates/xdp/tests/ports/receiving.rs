@@ -47,7 +47,7 @@ fn lanes(count: usize) -> Vec<LaneThread> {
 fn start(count: usize, user_fraction: u8, waits: bool) -> Result<(ReceiveThreads, Vec<Told>, Receiver<Told>), Error> {
     let (tell, told) = channel();
     let started =
-        ReceiveThreads::start(&["near".into()], lanes(count), user_fraction, waits, move |words| tell.send(words).unwrap());
+        ReceiveThreads::start(&["near".into()], lanes(count), user_fraction, waits, move |words| drop(tell.send(words)));
     started.map(|(threads, found)| (threads, found, told))
 }
 
@@ -283,6 +283,11 @@ fn what_cannot_be_governed_is_refused_in_words() {
             assert!(why(name).contains(words), "{name}: {}", why(name));
             assert!(napis().is_empty(), "the first one is as it was");
         }
+        let others = program();
+        let before = napis();
+        why("lo");
+        assert_eq!(napis(), before, "also where receivers stay");
+        drop(others);
         run(&["link set near mtu 9000", "link set far mtu 9000"]);
         assert!(start(1, 50, false).is_ok(), "long packets are passed as well");
         let generic = {
