@@ -135,13 +135,16 @@ pub fn group_weight() -> Option<u32> {
     own.into_iter().find_map(|(root, folder)| outermost(&root, &folder)).or_else(session_weight)
 }
 
-/// The weight of the folder right below the root.
+/// The weight of the folder right below the root, or of the root itself where a container sees none above its own.
 fn outermost(root: &Path, folder: &Path) -> Option<u32> {
-    let within = folder.strip_prefix(root).ok()?.components().next()?;
-    let outermost = root.join(within);
-    let number = |name: &str| text(outermost.join(name).to_str()?).ok()?.trim().parse::<u32>().ok();
+    let number = |path: &Path| text(path.to_str()?).ok()?.trim().parse::<u32>().ok();
     // 100 is the usual weight of a group, and 1024 that of a thread.
-    number("cpu.shares").or_else(|| number("cpu.weight").map(|weight| (weight * 1024).div_ceil(100)))
+    let weight = |group: &Path| number(&group.join("cpu.weight")).map(|weight| weight.saturating_mul(1024).div_ceil(100));
+    // The machine's own root has no such file.
+    weight(root).or_else(|| {
+        let outermost = root.join(folder.strip_prefix(root).ok()?.components().next()?);
+        number(&outermost.join("cpu.shares")).or_else(|| weight(&outermost))
+    })
 }
 
 /// The weight of this process's session, where sessions are groups.
@@ -201,6 +204,8 @@ mod tests {
         assert_eq!((outermost(&root, &folder), outermost(&root, &root)), (Some(2048), None));
         std::fs::write(root.join("outer/cpu.shares"), "512\n").unwrap();
         assert_eq!(outermost(&root, &folder), Some(512));
+        std::fs::write(root.join("cpu.weight"), "100\n").unwrap();
+        assert_eq!((outermost(&root, &folder), outermost(&root, &root)), (Some(1024), Some(1024)), "as in a container");
         std::fs::remove_dir_all(&root).unwrap();
     }
 }

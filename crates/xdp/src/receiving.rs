@@ -301,7 +301,7 @@ impl State {
         }
         // Lanes keep their share also while all threads that may come to one CPU have work.
         let threads: usize = governed.iter().map(|(_, threads)| threads.len().div_ceil(self.lanes.len())).sum();
-        let share = self.share(u32::try_from(threads).unwrap_or(u32::MAX).max(1), &mut told);
+        let share = self.share(u32::try_from(threads).unwrap_or(u32::MAX).max(1), asked, &mut told);
         for (at, threads) in governed {
             let one = &mut self.interfaces[at];
             match one.schedule(&threads, &self.lanes, share.scheduling) {
@@ -312,8 +312,8 @@ impl State {
         first.map_or(Ok(told), Err)
     }
 
-    /// How the threads are scheduled, so many at one CPU at the most.
-    fn share(&mut self, threads: u32, told: &mut Vec<Told>) -> Share {
+    /// How the threads are scheduled, so many at one CPU at the most. A share that is missed is told to somebody who asks, and else once.
+    fn share(&mut self, threads: u32, asked: bool, told: &mut Vec<Told>) -> Share {
         let own = self.lanes.iter().find_map(|lane| Scheduling::of(lane.thread).ok());
         let is_real_time = own.is_some_and(|own| own.weight().is_none());
         // A group's weight is divided among its lanes while all of them have work.
@@ -321,7 +321,8 @@ impl State {
         let lane = group.or_else(|| own?.weight()).unwrap_or(ORDINARY);
         let share = Share::nearest(lane, threads, self.user_fraction);
         let missed = (is_real_time || share.misses(self.user_fraction)).then_some(share.lane);
-        let is_news = missed.is_some() && std::mem::replace(&mut self.missed, missed) != missed;
+        let before = std::mem::replace(&mut self.missed, missed);
+        let is_news = missed.is_some() && (asked || missed != before);
         match is_real_time {
             true if is_news => told.push(Told::RealTime),
             false if is_news => told.push(Told::Missed { asked: self.user_fraction, lane: share.lane }),
@@ -499,10 +500,13 @@ impl Governed {
         Error::of(SCHEDULING, errno::of(error), &self.name)
     }
 
-    /// Notes that it is not governed; it is told once, or returned to somebody who waits.
+    /// Notes that it is not governed; it is told once, or returned to somebody who waits. One that has gone down meanwhile is heard to come up.
     fn lose(&mut self, error: Error, asked: bool, first: &mut Option<Error>, told: &mut Vec<Told>) {
+        let is_down = Interface::find(&self.name).is_ok_and(|now| !now.is_up);
         if asked {
             first.get_or_insert(error);
+        } else if is_down {
+            // Its receivers went while they were set.
         } else if !std::mem::replace(&mut self.is_lost, true) {
             told.push(Told::Lost { name: self.name.clone(), error });
         }

@@ -3,7 +3,7 @@
 use crate::wire::{on_network, run, wire};
 use corelane_os::netlink::generic::{Family, ask, attributes};
 use corelane_os::runner::thread_id;
-use corelane_os::scheduling::{Scheduling, bind, cpus_of};
+use corelane_os::scheduling::{Scheduling, bind, cpus_of, group_weight};
 use corelane_os::testing::skip;
 use corelane_os::{cpus, kernel_files};
 use corelane_select::bpf::assembly::{Alu, Assembler, Register};
@@ -47,7 +47,7 @@ fn lanes(count: usize) -> Vec<LaneThread> {
 fn start(count: usize, user_fraction: u8, waits: bool) -> Result<(ReceiveThreads, Vec<Told>, Receiver<Told>), Error> {
     let (tell, told) = channel();
     let started =
-        ReceiveThreads::start(&["near".into()], lanes(count), user_fraction, waits, move |words| tell.send(words).unwrap());
+        ReceiveThreads::start(&["near".into()], lanes(count), user_fraction, waits, move |words| drop(tell.send(words)));
     started.map(|(threads, found)| (threads, found, told))
 }
 
@@ -131,14 +131,51 @@ fn each_queue_has_a_thread_at_its_lane_and_none_at_the_end() {
 }
 
 #[test]
-fn threads_of_more_lanes_than_queues_are_at_all_of_them() {
-    const TEST: &str = "receiving::threads_of_more_lanes_than_queues_are_at_all_of_them";
+fn threads_are_at_all_lanes_where_each_lane_has_none_of_its_own() {
+    const TEST: &str = "receiving::threads_are_at_all_lanes_where_each_lane_has_none_of_its_own";
     on_wire(TEST, 1, || {
-        let (_governed, ..) = start(3, 50, false).unwrap();
+        let (governed, ..) = start(3, 50, false).unwrap();
         let mut all: Vec<usize> = lanes(3).iter().map(|lane| lane.cpu).collect();
         all.sort_unstable();
         all.dedup();
         assert_eq!(threads().iter().map(|(_, cpus)| cpus.clone()).collect::<Vec<_>>(), [all]);
+        drop(governed);
+        // And those of more queues than lanes are lighter, for all may have work at one CPU.
+        let (governed, ..) = start(1, 50, false).unwrap();
+        let alone = weight();
+        drop(governed);
+        run(&["link del near"]);
+        wire(4);
+        let (_governed, ..) = start(1, 50, false).unwrap();
+        assert!(threads().len() == 4 && weight() * 3 < alone, "{} of {alone}", weight());
+    });
+}
+
+#[test]
+fn a_share_that_cannot_be_had_is_told() {
+    const TEST: &str = "receiving::a_share_that_cannot_be_had_is_told";
+    on_wire(TEST, 1, || {
+        let shares = |told: Vec<Told>| told.into_iter().filter(|told| !matches!(told, Told::Attached { .. })).collect::<Vec<_>>();
+        let (governed, told, _) = start(512, 50, false).unwrap();
+        match group_weight() {
+            // Each of so many lanes of one group has next to nothing of its weight.
+            Some(weight) if weight < 1024 * 512 / 100 => {
+                assert!(matches!(shares(told)[..], [Told::Missed { asked: 50, lane: ..470 }]));
+                assert!(matches!(governed.set(50).unwrap()[..], [Told::Missed { .. }]), "whenever it is asked for");
+                assert!(governed.set(90).unwrap()[0].to_string().contains("90 % of their CPUs that were asked for"));
+            }
+            _ => assert_eq!(shares(told), []),
+        }
+        drop(governed);
+        let chrt =
+            |words: &[&str]| Command::new("chrt").args(words).arg(thread_id().to_string()).status().is_ok_and(|it| it.success());
+        if !chrt(&["-f", "-p", "1"]) {
+            return skip(TEST, "chrt (util-linux) gives no real-time priority here");
+        }
+        let started = start(1, 50, false);
+        assert!(chrt(&["-o", "-p", "0"]));
+        let (_, told, _) = started.unwrap();
+        assert_eq!(shares(told), [Told::RealTime]);
     });
 }
 
@@ -246,6 +283,11 @@ fn what_cannot_be_governed_is_refused_in_words() {
             assert!(why(name).contains(words), "{name}: {}", why(name));
             assert!(napis().is_empty(), "the first one is as it was");
         }
+        let others = program();
+        let before = napis();
+        why("lo");
+        assert_eq!(napis(), before, "also where receivers stay");
+        drop(others);
         run(&["link set near mtu 9000", "link set far mtu 9000"]);
         assert!(start(1, 50, false).is_ok(), "long packets are passed as well");
         let generic = {
